@@ -1,0 +1,2 @@
+//! The `seekless` command.
+fn main() {}

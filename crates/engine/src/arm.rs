@@ -1,0 +1,51 @@
+//! What an eager-writing layout may know of the device below: where the head is and when it can be
+//! over a free block.
+
+use crate::units::{BlockNr, Time};
+use std::fmt::Debug;
+
+/// Number of a track, counted along the arm: all tracks of cylinder 0, then of cylinder 1, …
+pub type Track = u32;
+
+/// Geometry and mechanics of a device with a head, seen in whole 4 KiB blocks ("slots"). All
+/// functions are pure: they predict, they move nothing. The prediction is exact for a device that
+/// serves commands one after the other, since the device computes with the same functions.
+pub trait Arm: Debug {
+    /// Number of tracks.
+    fn tracks(&self) -> Track;
+
+    /// Tracks in each cylinder, at least 1.
+    fn tracks_per_cylinder(&self) -> u32;
+
+    /// First block of a track and the number of whole blocks on it. Blocks of a track are
+    /// numbered in the order in which they pass the head.
+    fn track_blocks(&self, track: Track) -> (BlockNr, u32);
+
+    /// The track that holds a block.
+    fn track_of(&self, block: BlockNr) -> Track;
+
+    /// Fixed cost of a command before the arm starts to move, in nanoseconds.
+    fn overhead_ns(&self) -> Time;
+
+    /// When a write head that is over `from` at `at` can be over `to`, ready to write: seek and
+    /// settle, or head switch, or nothing.
+    fn arrival(&self, from: Track, at: Time, to: Track) -> Time;
+
+    /// The slot of `track` whose beginning next passes the head at or after `at`.
+    fn next_slot(&self, track: Track, at: Time) -> u32;
+
+    /// When the beginning of `slot` next passes the head at or after `at`.
+    fn slot_start(&self, track: Track, slot: u32, at: Time) -> Time;
+
+    /// Time that `count` consecutive slots of `track` take to pass, in nanoseconds.
+    fn transfer_ns(&self, track: Track, count: u32) -> Time;
+}
+
+/// The state of a head.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Head {
+    /// Track the head is over.
+    pub track: Track,
+    /// When the device is free to accept the next command: now or later.
+    pub free_at: Time,
+}

@@ -1,0 +1,273 @@
+//! Payload: what a request carries and what a medium holds.
+//!
+//! A payload is a rope of pieces, so that layers can split and join requests without copying
+//! bytes. Client data in a simulation is a *stamp* (which block, which version): it costs no
+//! memory, and its content can still be verified. Metadata is always real bytes.
+
+use crate::units::BLOCK_BYTES;
+use bytes::Bytes;
+use smallvec::{SmallVec, smallvec};
+use std::fmt;
+
+/// Content of one or more consecutive blocks.
+#[derive(Clone, PartialEq, Eq)]
+pub enum Body {
+    /// All blocks read as zeros.
+    Zeros,
+    /// Stands for the bytes that version `version` of block `key` has; block `i` of the piece has
+    /// the key `key + i`. Equal stamps are equal bytes.
+    Stamp {
+        /// Which block the client wrote, in the client's numbering.
+        key: u64,
+        /// Which of its versions.
+        version: u64,
+    },
+    /// Real bytes, a whole number of blocks of them.
+    Bytes(Bytes),
+}
+
+/// A run of blocks with one body.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Piece {
+    /// Length of the run, in blocks, at least 1.
+    pub blocks: u32,
+    /// Its content.
+    pub body: Body,
+}
+
+impl Piece {
+    /// Blocks `from..from + count` of this piece.
+    ///
+    /// # Panics
+    /// If the range leaves the piece.
+    pub fn slice(&self, from: u32, count: u32) -> Piece {
+        assert!(from + count <= self.blocks, "slice {from}+{count} of {} blocks", self.blocks);
+        let body = match &self.body {
+            Body::Zeros => Body::Zeros,
+            Body::Stamp { key, version } => {
+                Body::Stamp { key: key + u64::from(from), version: *version }
+            }
+            Body::Bytes(bytes) => {
+                let start = from as usize * BLOCK_BYTES;
+                Body::Bytes(bytes.slice(start..start + count as usize * BLOCK_BYTES))
+            }
+        };
+        Piece { blocks: count, body }
+    }
+}
+
+/// The payload of a request or the answer to a read.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Data {
+    pieces: SmallVec<[Piece; 1]>,
+}
+
+impl Data {
+    /// No payload: flushes, trims and reads carry none.
+    pub fn none() -> Data {
+        Data { pieces: SmallVec::new() }
+    }
+
+    /// `blocks` blocks of zeros.
+    pub fn zeros(blocks: u32) -> Data {
+        Data::from_piece(blocks, Body::Zeros)
+    }
+
+    /// `blocks` stamped blocks, the first with key `key`.
+    pub fn stamp(blocks: u32, key: u64, version: u64) -> Data {
+        Data::from_piece(blocks, Body::Stamp { key, version })
+    }
+
+    /// Real bytes.
+    ///
+    /// # Panics
+    /// If the length is no whole number of blocks, or above 2³² blocks.
+    pub fn bytes(bytes: Bytes) -> Data {
+        assert!(
+            bytes.len().is_multiple_of(BLOCK_BYTES),
+            "{} bytes are no whole blocks",
+            bytes.len()
+        );
+        let blocks = u32::try_from(bytes.len() / BLOCK_BYTES).expect("at most 2^32 blocks");
+        Data::from_piece(blocks, Body::Bytes(bytes))
+    }
+
+    fn from_piece(blocks: u32, body: Body) -> Data {
+        if blocks == 0 {
+            return Data::none();
+        }
+        Data { pieces: smallvec![Piece { blocks, body }] }
+    }
+
+    /// Length in blocks.
+    pub fn blocks(&self) -> u32 {
+        self.pieces.iter().map(|piece| piece.blocks).sum()
+    }
+
+    /// True if there is no payload.
+    pub fn is_empty(&self) -> bool {
+        self.pieces.is_empty()
+    }
+
+    /// The pieces in order.
+    pub fn pieces(&self) -> &[Piece] {
+        &self.pieces
+    }
+
+    /// Appends a piece, merging it with the last one where that needs no copy.
+    pub fn push(&mut self, piece: Piece) {
+        if let Some(last) = self.pieces.last_mut() {
+            let merges = match (&last.body, &piece.body) {
+                (Body::Zeros, Body::Zeros) => true,
+                (Body::Stamp { key: a, version: v }, Body::Stamp { key: b, version: w }) => {
+                    v == w && a + u64::from(last.blocks) == *b
+                }
+                _ => false,
+            };
+            if merges {
+                last.blocks += piece.blocks;
+                return;
+            }
+        }
+        self.pieces.push(piece);
+    }
+
+    /// Appends all of `other`.
+    pub fn append(&mut self, other: Data) {
+        for piece in other.pieces {
+            self.push(piece);
+        }
+    }
+
+    /// Blocks `from..from + count`.
+    ///
+    /// # Panics
+    /// If the range leaves the payload.
+    pub fn slice(&self, from: u32, count: u32) -> Data {
+        if from == 0 && self.pieces.len() == 1 && self.pieces[0].blocks == count {
+            return self.clone();
+        }
+        let mut out = Data::none();
+        let (mut skip, mut left) = (from, count);
+        for piece in &self.pieces {
+            if left == 0 {
+                break;
+            }
+            if skip >= piece.blocks {
+                skip -= piece.blocks;
+                continue;
+            }
+            let take = left.min(piece.blocks - skip);
+            out.push(piece.slice(skip, take));
+            left -= take;
+            skip = 0;
+        }
+        assert!(left == 0, "slice {from}+{count} of {} blocks", self.blocks());
+        out
+    }
+
+    /// The single block at index `at`, as a piece of one block.
+    ///
+    /// # Panics
+    /// If `at` is outside.
+    pub fn block(&self, at: u32) -> Piece {
+        let mut skip = at;
+        for piece in &self.pieces {
+            if skip < piece.blocks {
+                return piece.slice(skip, 1);
+            }
+            skip -= piece.blocks;
+        }
+        panic!("block {at} of {}", self.blocks());
+    }
+
+    /// All bytes in one piece: shared where they already are, copied and filled with the content
+    /// that stamps stand for elsewhere.
+    pub fn to_bytes(&self) -> Bytes {
+        if let [Piece { body: Body::Bytes(bytes), .. }] = self.pieces.as_slice() {
+            return bytes.clone();
+        }
+        let mut out = vec![0; self.blocks() as usize * BLOCK_BYTES];
+        self.copy_to(&mut out);
+        Bytes::from(out)
+    }
+
+    /// Copies the content to `out`, whose length is that of the payload.
+    pub fn copy_to(&self, out: &mut [u8]) {
+        assert_eq!(out.len(), self.blocks() as usize * BLOCK_BYTES);
+        let mut rest = out;
+        for piece in &self.pieces {
+            let (here, after) = rest.split_at_mut(piece.blocks as usize * BLOCK_BYTES);
+            match &piece.body {
+                Body::Zeros => here.fill(0),
+                Body::Bytes(bytes) => here.copy_from_slice(bytes),
+                Body::Stamp { key, version } => {
+                    for (block, key) in here.chunks_exact_mut(BLOCK_BYTES).zip(*key..) {
+                        fill_stamp(block, key, *version);
+                    }
+                }
+            }
+            rest = after;
+        }
+    }
+}
+
+/// Writes the bytes that a stamp stands for. Every sector differs from every other one, so that a
+/// torn or misplaced sector shows.
+fn fill_stamp(block: &mut [u8], key: u64, version: u64) {
+    for (index, word) in block.chunks_exact_mut(16).enumerate() {
+        word[..8].copy_from_slice(&(key ^ (index as u64) << 56).to_le_bytes());
+        word[8..].copy_from_slice(&version.to_le_bytes());
+    }
+}
+
+impl fmt::Debug for Body {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Body::Zeros => f.write_str("zeros"),
+            Body::Stamp { key, version } => write!(f, "stamp {key}v{version}"),
+            Body::Bytes(bytes) => write!(f, "bytes {:08x}", crc32c::crc32c(bytes)),
+        }
+    }
+}
+
+impl fmt::Debug for Piece {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}×{:?}", self.blocks, self.body)
+    }
+}
+
+impl fmt::Debug for Data {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(&self.pieces).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slices_and_joins_keep_the_content() {
+        let mut data = Data::stamp(3, 10, 1);
+        data.append(Data::bytes(Bytes::from(vec![7; 2 * BLOCK_BYTES])));
+        data.append(Data::zeros(2));
+        let whole = data.to_bytes();
+        for from in 0..7 {
+            for count in 1..=7 - from {
+                let part = data.slice(from, count).to_bytes();
+                let start = from as usize * BLOCK_BYTES;
+                assert_eq!(part, whole.slice(start..start + count as usize * BLOCK_BYTES));
+            }
+        }
+    }
+
+    #[test]
+    fn adjacent_stamps_merge() {
+        let mut data = Data::stamp(1, 4, 9);
+        data.append(Data::stamp(2, 5, 9));
+        assert_eq!(data, Data::stamp(3, 4, 9));
+        data.append(Data::stamp(1, 7, 8));
+        assert_eq!(data.pieces().len(), 2);
+    }
+}

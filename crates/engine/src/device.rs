@@ -1,0 +1,40 @@
+//! Devices: where blocks rest. The seam between the two worlds.
+
+pub mod medium;
+pub mod ram;
+
+use crate::arm::{Arm, Head};
+use crate::io::{Done, Io};
+use crate::units::Time;
+use std::fmt::Debug;
+
+/// Something that stores blocks: a simulated disk, memory, a file, a block device.
+///
+/// Requests are answered through [`Device::reap`], never from inside [`Device::submit`].
+pub trait Device: Debug {
+    /// Size in blocks.
+    fn blocks(&self) -> u64;
+
+    /// Accepts a request. Every accepted request is answered exactly once.
+    fn submit(&mut self, now: Time, io: Io);
+
+    /// Appends the answers that are due at `now`.
+    fn reap(&mut self, now: Time, done: &mut Vec<Done>);
+
+    /// When the next answer is due: `Some` in virtual time, `None` if nothing is in flight or if
+    /// only the operating system knows.
+    fn next_event(&self) -> Option<Time>;
+
+    /// True if a completed write may still be lost until the next flush completes.
+    fn volatile(&self) -> bool;
+
+    /// The mechanics, for devices that have a head.
+    fn arm(&self) -> Option<&dyn Arm> {
+        None
+    }
+
+    /// Where the head is, for devices that have one.
+    fn head(&self, _now: Time) -> Option<Head> {
+        None
+    }
+}

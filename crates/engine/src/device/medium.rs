@@ -1,0 +1,245 @@
+//! Media: passive stores of blocks, without time.
+
+use crate::data::{Body, Data, Piece};
+use crate::io::IoError;
+use crate::units::{BLOCK_BYTES, BlockNr};
+use bytes::Bytes;
+use std::fmt::Debug;
+use std::sync::Arc;
+
+/// A passive store of blocks. Blocks never written read as zeros.
+pub trait Medium: Debug + Send {
+    /// Size in blocks.
+    fn blocks(&self) -> u64;
+
+    /// Reads `count` blocks.
+    ///
+    /// # Errors
+    /// What the store reports.
+    fn read(&mut self, at: BlockNr, count: u32) -> Result<Data, IoError>;
+
+    /// Writes blocks.
+    ///
+    /// # Errors
+    /// What the store reports.
+    fn write(&mut self, at: BlockNr, data: &Data) -> Result<(), IoError>;
+
+    /// Forgets blocks; they read as zeros.
+    ///
+    /// # Errors
+    /// What the store reports.
+    fn trim(&mut self, at: BlockNr, count: u32) -> Result<(), IoError>;
+
+    /// Makes everything durable, where the store outlives the process.
+    ///
+    /// # Errors
+    /// What the store reports.
+    fn sync(&mut self) -> Result<(), IoError> {
+        Ok(())
+    }
+
+    /// The first block at or after `at` that may hold something other than zeros, if any.
+    fn next_data(&mut self, at: BlockNr) -> Option<BlockNr> {
+        (at < self.blocks()).then_some(at)
+    }
+}
+
+const CHUNK: usize = 64;
+
+/// A store for simulation: keeps bodies as they are, so stamps cost no memory, and is cheap to
+/// clone (chunks are shared until written), so that a sweep can fork it at every event.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cells {
+    blocks: u64,
+    chunks: Vec<Option<Arc<[Body; CHUNK]>>>,
+}
+
+impl Cells {
+    /// An empty store of `blocks` blocks.
+    pub fn new(blocks: u64) -> Cells {
+        let chunks = usize::try_from(blocks.div_ceil(CHUNK as u64)).expect("chunks fit memory");
+        Cells { blocks, chunks: vec![None; chunks] }
+    }
+
+    /// One block.
+    pub fn get(&self, at: BlockNr) -> Body {
+        match &self.chunks[at as usize / CHUNK] {
+            Some(chunk) => chunk[at as usize % CHUNK].clone(),
+            None => Body::Zeros,
+        }
+    }
+
+    /// Replaces one block; `body` stands for exactly one block.
+    pub fn set(&mut self, at: BlockNr, body: Body) {
+        assert!(at < self.blocks, "block {at} of {}", self.blocks);
+        let chunk = &mut self.chunks[at as usize / CHUNK];
+        if chunk.is_none() && body == Body::Zeros {
+            return;
+        }
+        let chunk = chunk.get_or_insert_with(|| Arc::new([const { Body::Zeros }; CHUNK]));
+        Arc::make_mut(chunk)[at as usize % CHUNK] = body;
+    }
+
+    /// The first block at or after `at` whose chunk was ever written.
+    pub fn next_written(&self, at: BlockNr) -> Option<BlockNr> {
+        let first = at as usize / CHUNK;
+        let chunk = (first..self.chunks.len()).find(|&index| self.chunks[index].is_some())?;
+        Some(at.max((chunk * CHUNK) as u64)).filter(|&block| block < self.blocks)
+    }
+}
+
+impl Medium for Cells {
+    fn blocks(&self) -> u64 {
+        self.blocks
+    }
+
+    fn read(&mut self, at: BlockNr, count: u32) -> Result<Data, IoError> {
+        let mut data = Data::none();
+        for block in at..at + u64::from(count) {
+            data.push(Piece { blocks: 1, body: self.get(block) });
+        }
+        Ok(data)
+    }
+
+    fn write(&mut self, at: BlockNr, data: &Data) -> Result<(), IoError> {
+        let mut block = at;
+        for piece in data.pieces() {
+            for index in 0..piece.blocks {
+                let body =
+                    if piece.blocks == 1 { piece.body.clone() } else { piece.slice(index, 1).body };
+                self.set(block, body);
+                block += 1;
+            }
+        }
+        Ok(())
+    }
+
+    fn trim(&mut self, at: BlockNr, count: u32) -> Result<(), IoError> {
+        for block in at..at + u64::from(count) {
+            self.set(block, Body::Zeros);
+        }
+        Ok(())
+    }
+
+    fn next_data(&mut self, at: BlockNr) -> Option<BlockNr> {
+        self.next_written(at)
+    }
+}
+
+/// Bytes in one page of [`Flat`]: large enough that allocation is rare, small enough that a
+/// sparse disk stays sparse.
+const PAGE_BYTES: usize = 1 << 20;
+const PAGE_BLOCKS: u64 = (PAGE_BYTES / BLOCK_BYTES) as u64;
+
+/// A store of real bytes in memory, sparse, for serving.
+#[derive(Debug)]
+pub struct Flat {
+    blocks: u64,
+    pages: Vec<Option<Box<[u8]>>>,
+}
+
+impl Flat {
+    /// An empty store of `blocks` blocks.
+    pub fn new(blocks: u64) -> Flat {
+        let pages = usize::try_from(blocks.div_ceil(PAGE_BLOCKS)).expect("pages fit memory");
+        Flat { blocks, pages: (0..pages).map(|_| None).collect() }
+    }
+
+    /// Splits a block range at page boundaries: (page, offset in page, bytes).
+    fn spans(at: BlockNr, count: u32) -> impl Iterator<Item = (usize, usize, usize)> {
+        let mut at = at;
+        let end = at + u64::from(count);
+        std::iter::from_fn(move || {
+            if at == end {
+                return None;
+            }
+            let offset = (at % PAGE_BLOCKS) as usize * BLOCK_BYTES;
+            let blocks = (end - at).min(PAGE_BLOCKS - at % PAGE_BLOCKS);
+            let span = ((at / PAGE_BLOCKS) as usize, offset, blocks as usize * BLOCK_BYTES);
+            at += blocks;
+            Some(span)
+        })
+    }
+}
+
+impl Medium for Flat {
+    fn blocks(&self) -> u64 {
+        self.blocks
+    }
+
+    fn read(&mut self, at: BlockNr, count: u32) -> Result<Data, IoError> {
+        let mut out = Vec::with_capacity(count as usize * BLOCK_BYTES);
+        for (page, offset, length) in Flat::spans(at, count) {
+            match &self.pages[page] {
+                Some(bytes) => out.extend_from_slice(&bytes[offset..offset + length]),
+                None => out.resize(out.len() + length, 0),
+            }
+        }
+        Ok(Data::bytes(Bytes::from(out)))
+    }
+
+    fn write(&mut self, at: BlockNr, data: &Data) -> Result<(), IoError> {
+        let mut at = at;
+        for piece in data.pieces() {
+            let whole;
+            let bytes: &[u8] = match &piece.body {
+                Body::Bytes(bytes) => bytes,
+                _ => {
+                    let mut one = Data::none();
+                    one.push(piece.clone());
+                    whole = one.to_bytes();
+                    &whole
+                }
+            };
+            let mut from = 0;
+            for (page, offset, length) in Flat::spans(at, piece.blocks) {
+                let page = self.pages[page].get_or_insert_with(|| vec![0; PAGE_BYTES].into());
+                page[offset..offset + length].copy_from_slice(&bytes[from..from + length]);
+                from += length;
+            }
+            at += u64::from(piece.blocks);
+        }
+        Ok(())
+    }
+
+    fn trim(&mut self, at: BlockNr, count: u32) -> Result<(), IoError> {
+        for (page, offset, length) in Flat::spans(at, count) {
+            if length == PAGE_BYTES {
+                self.pages[page] = None;
+            } else if let Some(bytes) = &mut self.pages[page] {
+                bytes[offset..offset + length].fill(0);
+            }
+        }
+        Ok(())
+    }
+
+    fn next_data(&mut self, at: BlockNr) -> Option<BlockNr> {
+        let first = (at / PAGE_BLOCKS) as usize;
+        let page = (first..self.pages.len()).find(|&page| self.pages[page].is_some())?;
+        Some(at.max(page as u64 * PAGE_BLOCKS)).filter(|&block| block < self.blocks)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_media_hold_what_was_written() {
+        let blocks = 3 * PAGE_BLOCKS;
+        let mut cells = Cells::new(blocks);
+        let mut flat = Flat::new(blocks);
+        let data = Data::stamp(300, 5, 2);
+        for medium in [&mut cells as &mut dyn Medium, &mut flat] {
+            medium.write(200, &data).unwrap();
+            medium.trim(210, 3).unwrap();
+            let mut expected = data.slice(0, 10);
+            expected.append(Data::zeros(3));
+            expected.append(data.slice(13, 287));
+            assert_eq!(medium.read(200, 300).unwrap().to_bytes(), expected.to_bytes());
+            assert_eq!(medium.read(0, 1).unwrap().to_bytes(), Data::zeros(1).to_bytes());
+            medium.trim(0, blocks as u32).unwrap();
+            assert_eq!(medium.read(205, 2).unwrap().to_bytes(), Data::zeros(2).to_bytes());
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! A device in memory that answers at once.
+
+use super::Device;
+use super::medium::Medium;
+use crate::data::Data;
+use crate::io::{Done, Io, IoError, Op};
+use crate::units::Time;
+
+/// A device without mechanics over any medium. It holds no volatile cache: what it has answered
+/// is on the medium, so a flush has nothing to do.
+#[derive(Debug)]
+pub struct Ram {
+    medium: Box<dyn Medium>,
+    ready: Vec<Done>,
+    ready_at: Time,
+}
+
+impl Ram {
+    /// A device over `medium`.
+    pub fn new(medium: Box<dyn Medium>) -> Ram {
+        Ram { medium, ready: Vec::new(), ready_at: 0 }
+    }
+}
+
+/// Carries a request out on a medium.
+///
+/// # Errors
+/// What the medium reports; a range outside it is [`IoError::OutOfRange`].
+pub fn carry_out(medium: &mut dyn Medium, io: &Io) -> Result<Data, IoError> {
+    if io.at + u64::from(io.count) > medium.blocks() {
+        return Err(IoError::OutOfRange { at: io.at, count: io.count });
+    }
+    match io.op {
+        Op::Read => medium.read(io.at, io.count),
+        Op::Write => medium.write(io.at, &io.data).map(|()| Data::none()),
+        Op::Trim => medium.trim(io.at, io.count).map(|()| Data::none()),
+        Op::Flush => medium.sync().map(|()| Data::none()),
+    }
+}
+
+impl Device for Ram {
+    fn blocks(&self) -> u64 {
+        self.medium.blocks()
+    }
+
+    fn submit(&mut self, now: Time, io: Io) {
+        let outcome = carry_out(self.medium.as_mut(), &io);
+        self.ready.push(Done::new(io.tag, outcome));
+        self.ready_at = now;
+    }
+
+    fn reap(&mut self, _now: Time, done: &mut Vec<Done>) {
+        done.append(&mut self.ready);
+    }
+
+    fn next_event(&self) -> Option<Time> {
+        (!self.ready.is_empty()).then_some(self.ready_at)
+    }
+
+    fn volatile(&self) -> bool {
+        false
+    }
+}

@@ -1,0 +1,63 @@
+//! Plain blocking access, for the code that runs alone: format, mount, check, dump.
+
+use crate::data::Data;
+use crate::io::IoError;
+use crate::units::BlockNr;
+
+/// A device in blocking style.
+pub trait Disk {
+    /// Size in blocks.
+    fn blocks(&self) -> u64;
+
+    /// Reads `count` blocks.
+    ///
+    /// # Errors
+    /// What the medium reports; a range outside the device is [`IoError::OutOfRange`].
+    fn read(&mut self, at: BlockNr, count: u32) -> Result<Data, IoError>;
+
+    /// Writes blocks; durable after the next [`Disk::flush`].
+    ///
+    /// # Errors
+    /// As for [`Disk::read`].
+    fn write(&mut self, at: BlockNr, data: Data) -> Result<(), IoError>;
+
+    /// Makes all earlier writes durable.
+    ///
+    /// # Errors
+    /// What the medium reports.
+    fn flush(&mut self) -> Result<(), IoError>;
+
+    /// The first block at or after `at` that may hold something other than zeros, if the device
+    /// can tell cheaply (a sparse file can). Lets a scan skip holes.
+    fn next_data(&mut self, at: BlockNr) -> Option<BlockNr> {
+        (at < self.blocks()).then_some(at)
+    }
+}
+
+/// Blocking access to a medium.
+#[derive(Debug)]
+pub struct MediumDisk<'m>(pub &'m mut dyn crate::device::medium::Medium);
+
+impl Disk for MediumDisk<'_> {
+    fn blocks(&self) -> u64 {
+        self.0.blocks()
+    }
+
+    fn read(&mut self, at: BlockNr, count: u32) -> Result<Data, IoError> {
+        crate::layout::check_range(self.0.blocks(), at, count)?;
+        self.0.read(at, count)
+    }
+
+    fn write(&mut self, at: BlockNr, data: Data) -> Result<(), IoError> {
+        crate::layout::check_range(self.0.blocks(), at, data.blocks())?;
+        self.0.write(at, &data)
+    }
+
+    fn flush(&mut self) -> Result<(), IoError> {
+        self.0.sync()
+    }
+
+    fn next_data(&mut self, at: BlockNr) -> Option<BlockNr> {
+        self.0.next_data(at)
+    }
+}

@@ -1,0 +1,249 @@
+//! The vocabulary of requests and answers, the same above and below every layer.
+
+use crate::data::Data;
+use crate::units::{BlockNr, Time};
+
+/// Names a request towards whoever submitted it; unique among that submitter's requests in flight.
+pub type Tag = u64;
+
+/// What a request asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Op {
+    /// Read `count` blocks.
+    Read,
+    /// Write `count` blocks.
+    Write,
+    /// Make everything that was acknowledged before this request durable.
+    Flush,
+    /// Forget `count` blocks: they read as zeros afterwards.
+    Trim,
+}
+
+/// Who caused a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Class {
+    /// A client waits for it.
+    Foreground,
+    /// Cleaning, destaging, checkpoints.
+    Background,
+}
+
+/// One request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Io {
+    /// Chosen by the submitter; the answer carries it.
+    pub tag: Tag,
+    /// What to do.
+    pub op: Op,
+    /// For writes and trims: acknowledge only when durable (forced unit access).
+    pub fua: bool,
+    /// Who caused it.
+    pub class: Class,
+    /// First block.
+    pub at: BlockNr,
+    /// Number of blocks; 0 for a flush.
+    pub count: u32,
+    /// Payload of a write, empty otherwise.
+    pub data: Data,
+}
+
+impl Io {
+    /// A foreground read.
+    pub fn read(tag: Tag, at: BlockNr, count: u32) -> Io {
+        Io {
+            tag,
+            op: Op::Read,
+            fua: false,
+            class: Class::Foreground,
+            at,
+            count,
+            data: Data::none(),
+        }
+    }
+
+    /// A foreground write; its length is that of `data`.
+    pub fn write(tag: Tag, at: BlockNr, data: Data) -> Io {
+        let count = data.blocks();
+        Io { tag, op: Op::Write, fua: false, class: Class::Foreground, at, count, data }
+    }
+
+    /// A foreground flush.
+    pub fn flush(tag: Tag) -> Io {
+        Io {
+            tag,
+            op: Op::Flush,
+            fua: false,
+            class: Class::Foreground,
+            at: 0,
+            count: 0,
+            data: Data::none(),
+        }
+    }
+
+    /// A foreground trim.
+    pub fn trim(tag: Tag, at: BlockNr, count: u32) -> Io {
+        Io {
+            tag,
+            op: Op::Trim,
+            fua: false,
+            class: Class::Foreground,
+            at,
+            count,
+            data: Data::none(),
+        }
+    }
+
+    /// The same request with forced unit access.
+    pub fn with_fua(mut self) -> Io {
+        self.fua = true;
+        self
+    }
+
+    /// The same request as background work.
+    pub fn in_background(mut self) -> Io {
+        self.class = Class::Background;
+        self
+    }
+
+    /// True if the request touches the block range `at..at + count`.
+    pub fn overlaps(&self, at: BlockNr, count: u64) -> bool {
+        self.at < at + count && at < self.at + u64::from(self.count)
+    }
+}
+
+/// Where the time of a request went, in nanoseconds. The parts add up to the time between
+/// submission and completion.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Breakdown {
+    /// Controller and bus command overhead.
+    pub overhead_ns: Time,
+    /// Waiting for other requests.
+    pub queue_ns: Time,
+    /// Moving the arm to another cylinder, settling included.
+    pub seek_ns: Time,
+    /// Switching to another head in the same cylinder.
+    pub head_switch_ns: Time,
+    /// Waiting for the platter to turn.
+    pub rotation_ns: Time,
+    /// Moving bytes between platter (or track buffer) and host.
+    pub transfer_ns: Time,
+}
+
+impl Breakdown {
+    /// Sum of all parts.
+    pub fn total_ns(&self) -> Time {
+        self.overhead_ns
+            + self.queue_ns
+            + self.seek_ns
+            + self.head_switch_ns
+            + self.rotation_ns
+            + self.transfer_ns
+    }
+
+    /// Adds the parts of `other`.
+    pub fn add(&mut self, other: &Breakdown) {
+        self.overhead_ns += other.overhead_ns;
+        self.queue_ns += other.queue_ns;
+        self.seek_ns += other.seek_ns;
+        self.head_switch_ns += other.head_switch_ns;
+        self.rotation_ns += other.rotation_ns;
+        self.transfer_ns += other.transfer_ns;
+    }
+
+    /// The same service seen by somebody who waited `total_ns` in all: what the parts do not
+    /// explain was spent in queues. Where service overlapped other service (several commands in
+    /// flight at once) the parts are scaled down to fit.
+    pub fn within(mut self, total_ns: Time) -> Breakdown {
+        self.queue_ns = 0;
+        let served = self.total_ns();
+        if served > total_ns {
+            let scale = |part: &mut Time| {
+                // The quotient never exceeds `part`, so it fits.
+                *part = (u128::from(*part) * u128::from(total_ns) / u128::from(served)) as Time;
+            };
+            scale(&mut self.overhead_ns);
+            scale(&mut self.seek_ns);
+            scale(&mut self.head_switch_ns);
+            scale(&mut self.rotation_ns);
+            scale(&mut self.transfer_ns);
+        }
+        self.queue_ns = total_ns - self.total_ns();
+        self
+    }
+}
+
+/// Why a request failed. Small and copyable: it travels through every layer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum IoError {
+    /// The medium could not read or write a block.
+    #[error("block {block}: the medium reports an error")]
+    Media {
+        /// Device block.
+        block: BlockNr,
+    },
+    /// What was read is not what was written.
+    #[error("block {block}: checksum mismatch, the stored bytes are damaged")]
+    Checksum {
+        /// Block in the numbering of the layer that found it.
+        block: BlockNr,
+    },
+    /// The backing store has no room left.
+    #[error("the backing store is full")]
+    NoSpace,
+    /// The volume refuses writes.
+    #[error("the volume is read-only")]
+    ReadOnly,
+    /// The request leaves the device.
+    #[error("blocks {at}+{count} lie outside the device")]
+    OutOfRange {
+        /// First block asked for.
+        at: BlockNr,
+        /// Number of blocks asked for.
+        count: u32,
+    },
+    /// The operating system failed the request.
+    #[error("the backing store failed with operating system error {errno}")]
+    Os {
+        /// The value of `errno`.
+        errno: i32,
+    },
+    /// The power is off: the request vanished.
+    #[error("the device lost power")]
+    PowerOff,
+}
+
+/// What a request came to: the payload for a read, empty otherwise.
+pub type Outcome = Result<Data, IoError>;
+
+/// The answer to a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Done {
+    /// Tag of the request.
+    pub tag: Tag,
+    /// What it came to.
+    pub outcome: Outcome,
+    /// Where its time went.
+    pub spent: Breakdown,
+}
+
+impl Done {
+    /// An answer that took no time of its own.
+    pub fn new(tag: Tag, outcome: Outcome) -> Done {
+        Done { tag, outcome, spent: Breakdown::default() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_always_add_up() {
+        let served =
+            Breakdown { overhead_ns: 3, seek_ns: 50, transfer_ns: 7, ..Breakdown::default() };
+        for total in [0, 1, 59, 60, 61, 1000] {
+            assert_eq!(served.within(total).total_ns(), total);
+        }
+        assert_eq!(served.within(100).queue_ns, 40);
+    }
+}

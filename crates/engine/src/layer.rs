@@ -1,0 +1,111 @@
+//! Layers: layouts, volumes and middleware as state machines without I/O.
+
+use crate::arm::{Arm, Head};
+use crate::device::Device;
+use crate::io::{Done, Io, IoError, Tag};
+use crate::rng::Rng;
+use crate::units::{BlockNr, Time};
+use std::fmt::Debug;
+
+/// Which of the devices below a layer.
+pub type Port = usize;
+
+/// Everything a layer may see and do while it handles an event. Effects are collected here and
+/// carried out by the driver afterwards; nothing blocks and nothing answers from inside a call.
+#[derive(Debug)]
+pub struct Cx<'w> {
+    /// The time.
+    pub now: Time,
+    /// Seeded randomness.
+    pub rng: &'w mut Rng,
+    /// Since when no client request has been in flight, if none is.
+    pub idle_since: Option<Time>,
+    /// Requests to the devices below, in order.
+    pub below: &'w mut Vec<(Port, Io)>,
+    /// Answers to whoever is above.
+    pub above: &'w mut Vec<Done>,
+    /// The devices, for their mechanics.
+    pub devices: &'w [Box<dyn Device>],
+}
+
+impl Cx<'_> {
+    /// The mechanics of a device, if it has a head.
+    pub fn arm(&self, port: Port) -> Option<&dyn Arm> {
+        self.devices[port].arm()
+    }
+
+    /// Where the head of a device is, if it has one.
+    pub fn head(&self, port: Port) -> Option<Head> {
+        self.devices[port].head(self.now)
+    }
+
+    /// Sends a request to a device.
+    pub fn send(&mut self, port: Port, io: Io) {
+        self.below.push((port, io));
+    }
+
+    /// Answers a request from above.
+    pub fn answer(&mut self, done: Done) {
+        self.above.push(done);
+    }
+
+    /// Answers a request from above with an error.
+    pub fn fail(&mut self, tag: Tag, error: IoError) {
+        self.above.push(Done::new(tag, Err(error)));
+    }
+}
+
+/// What a range of blocks holds, as far as the layer knows without reading.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Extent {
+    /// Data may be there.
+    Data,
+    /// Nothing is stored; reads as zeros.
+    Hole,
+}
+
+/// A volume: takes block requests from above, issues block requests below.
+///
+/// The driver calls, in this order and never re-entrantly: `submit` for each arrival, `complete`
+/// for each answer from below, then `pump` once. Calling `pump` once too often does no harm.
+pub trait Layer: Debug {
+    /// Size in blocks as seen from above.
+    fn blocks(&self) -> u64;
+
+    /// A request from above. Its range and payload length have been checked at the edge.
+    fn submit(&mut self, io: Io, cx: &mut Cx<'_>);
+
+    /// An answer from below.
+    fn complete(&mut self, port: Port, done: Done, cx: &mut Cx<'_>);
+
+    /// Dispatches foreground work that is ready, then at most one bounded chunk of background work.
+    fn pump(&mut self, cx: &mut Cx<'_>);
+
+    /// When to pump again though nothing happens.
+    fn deadline(&self) -> Option<Time>;
+
+    /// Asks for an orderly end: after the requests in flight are answered and [`Layer::stopped`]
+    /// says so, the devices hold a state that the next mount recognises as clean.
+    fn stop(&mut self, cx: &mut Cx<'_>);
+
+    /// True when an orderly end that was asked for is complete.
+    fn stopped(&self) -> bool;
+
+    /// Why the volume refuses writes, if it does: the first error of its write path.
+    fn latched(&self) -> Option<IoError> {
+        None
+    }
+
+    /// What lies at `at` and for how many blocks it stays the same, at least 1 and at most `limit`.
+    fn extent(&self, _at: BlockNr, limit: u64) -> (Extent, u64) {
+        (Extent::Data, limit)
+    }
+
+    /// Named counters for reports, in a fixed order.
+    fn stats(&self) -> Vec<(&'static str, f64)> {
+        Vec::new()
+    }
+
+    /// A copy of the whole state.
+    fn fork(&self) -> Box<dyn Layer>;
+}

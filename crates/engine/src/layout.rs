@@ -1,0 +1,270 @@
+//! Layouts: where a volume puts its blocks.
+//!
+//! One file or folder per layout. The functions here read the superblock and hand over to the
+//! layout it names, so that callers need not know which layouts exist.
+
+pub mod inplace;
+pub mod vlog;
+
+use crate::arm::Arm;
+use crate::disk::Disk;
+use crate::io::IoError;
+use crate::layer::Layer;
+use crate::superblock::{Superblock, SuperblockError};
+use crate::units::BlockNr;
+use std::fmt;
+use std::str::FromStr;
+
+/// The layouts there are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// Every block at its fixed place: update in place.
+    Inplace,
+    /// The virtual log: every write goes to a free block near the head.
+    Vlog,
+}
+
+impl Kind {
+    /// All layouts, in the order in which they are listed to people.
+    pub const ALL: [Kind; 2] = [Kind::Inplace, Kind::Vlog];
+
+    /// The name used on the command line and in reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Inplace => "inplace",
+            Kind::Vlog => "vlog",
+        }
+    }
+
+    /// One line for people who choose.
+    pub fn summary(self) -> &'static str {
+        match self {
+            Kind::Inplace => "update in place: a block has one fixed place, as on a plain disk",
+            Kind::Vlog => {
+                "virtual log disk: eager writing to free blocks near the head, map kept as a log"
+            }
+        }
+    }
+
+    /// Device blocks that a volume of `logical` blocks needs. Sized so that the volume can be
+    /// written full and still work well.
+    pub fn device_blocks(self, logical: u64) -> u64 {
+        match self {
+            Kind::Inplace => inplace::device_blocks(logical),
+            Kind::Vlog => vlog::device_blocks(logical),
+        }
+    }
+
+    /// The largest volume that fits on a device of `device` blocks, in blocks; 0 if none does.
+    pub fn largest_volume(self, device: u64) -> u64 {
+        match self {
+            Kind::Inplace => inplace::largest_volume(device),
+            Kind::Vlog => vlog::largest_volume(device),
+        }
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Kind {
+    type Err = LayoutError;
+
+    fn from_str(name: &str) -> Result<Kind, LayoutError> {
+        let known = Kind::ALL.into_iter().find(|kind| kind.name() == name);
+        known.ok_or_else(|| LayoutError::UnknownLayout(name.to_owned()))
+    }
+}
+
+/// Why a volume cannot be made, mounted or checked.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum LayoutError {
+    /// No layout has this name.
+    #[error("unknown layout `{0}`: known are inplace, vlog")]
+    UnknownLayout(String),
+    /// The device is too small for the volume.
+    #[error("the device has {device} blocks of 4 KiB, the volume needs {needed}")]
+    TooSmall {
+        /// Blocks there are.
+        device: u64,
+        /// Blocks needed.
+        needed: u64,
+    },
+    /// The size is not one that the layout can have.
+    #[error("{0}")]
+    BadSize(String),
+    /// The superblock is missing, damaged, foreign or newer.
+    #[error(transparent)]
+    Superblock(#[from] SuperblockError),
+    /// The superblock is whole but what it describes is not.
+    #[error("the volume is damaged: {0}")]
+    Damaged(String),
+    /// The medium failed.
+    #[error(transparent)]
+    Io(#[from] IoError),
+}
+
+/// How to make a volume.
+#[derive(Clone, Copy, Debug)]
+pub struct FormatOptions {
+    /// Its layout.
+    pub kind: Kind,
+    /// Its size in blocks as seen by clients.
+    pub blocks: u64,
+    /// Tells volumes apart: blocks left over from an earlier volume on the same device carry
+    /// another id and are never mistaken for this one's.
+    pub id: u128,
+}
+
+/// How to mount a volume.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct MountOptions<'a> {
+    /// Mechanics of the device; without them a nominal geometry is used.
+    pub arm: Option<&'a dyn Arm>,
+    /// True if the device may lose completed writes until it is flushed.
+    pub volatile: bool,
+    /// Mount without writing anything.
+    pub read_only: bool,
+}
+
+/// How a mount found its state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MountPath {
+    /// The layout keeps no state that could be out of date.
+    Stateless,
+    /// From the record that an orderly end leaves.
+    Tail,
+    /// By reading the whole device after a crash.
+    Scan,
+}
+
+/// What a mount did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MountReport {
+    /// How the state was found.
+    pub path: MountPath,
+    /// Blocks read to find it.
+    pub blocks_read: u64,
+    /// Commits found after the last one known durable and accepted, since all they name is whole.
+    pub commits_accepted: u64,
+    /// Commits given up because the crash had caught them unfinished.
+    pub commits_dropped: u64,
+}
+
+/// What a check found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CheckReport {
+    /// What is wrong, a sentence each; empty if all is well.
+    pub problems: Vec<String>,
+    /// Facts worth knowing: name and value.
+    pub facts: Vec<(&'static str, String)>,
+}
+
+/// A layout: a layer that can be made, mounted and checked. These run alone, in blocking style.
+pub trait Layout: Layer + Sized {
+    /// Writes an empty volume.
+    ///
+    /// # Errors
+    /// Sizes that do not fit, and what the medium reports.
+    fn format(disk: &mut dyn Disk, options: &FormatOptions) -> Result<(), LayoutError>;
+
+    /// Recovers the state of a volume.
+    ///
+    /// # Errors
+    /// A damaged, foreign or newer image, and what the medium reports.
+    fn mount(
+        disk: &mut dyn Disk,
+        superblock: &Superblock,
+        options: &MountOptions<'_>,
+    ) -> Result<(Self, MountReport), LayoutError>;
+
+    /// Reads everything the volume holds and compares it with the recovered state.
+    ///
+    /// # Errors
+    /// Only what the medium reports outside stored blocks; findings go into the report.
+    fn check(&self, disk: &mut dyn Disk) -> Result<CheckReport, LayoutError>;
+
+    /// Writes the on-disk structures as text.
+    ///
+    /// # Errors
+    /// What the medium reports.
+    fn dump(&self, disk: &mut dyn Disk, out: &mut dyn fmt::Write) -> Result<(), LayoutError>;
+}
+
+/// Makes a volume.
+///
+/// # Errors
+/// Sizes that do not fit, and what the medium reports.
+pub fn format(disk: &mut dyn Disk, options: &FormatOptions) -> Result<(), LayoutError> {
+    match options.kind {
+        Kind::Inplace => inplace::Inplace::format(disk, options),
+        Kind::Vlog => vlog::Vlog::format(disk, options),
+    }
+}
+
+/// Mounts whatever volume the device holds.
+///
+/// # Errors
+/// A damaged, foreign or newer image, and what the medium reports.
+pub fn mount(
+    disk: &mut dyn Disk,
+    options: &MountOptions<'_>,
+) -> Result<(Box<dyn Layer>, Superblock, MountReport), LayoutError> {
+    let superblock = Superblock::read(disk)?;
+    match superblock.kind {
+        Kind::Inplace => {
+            let (layer, report) = inplace::Inplace::mount(disk, &superblock, options)?;
+            Ok((Box::new(layer), superblock, report))
+        }
+        Kind::Vlog => {
+            let (layer, report) = vlog::Vlog::mount(disk, &superblock, options)?;
+            Ok((Box::new(layer), superblock, report))
+        }
+    }
+}
+
+/// Mounts without writing, then checks everything the volume holds.
+///
+/// # Errors
+/// A damaged, foreign or newer image, and what the medium reports.
+pub fn check(disk: &mut dyn Disk) -> Result<(Superblock, MountReport, CheckReport), LayoutError> {
+    let superblock = Superblock::read(disk)?;
+    let options = MountOptions { read_only: true, ..MountOptions::default() };
+    match superblock.kind {
+        Kind::Inplace => {
+            let (layout, report) = inplace::Inplace::mount(disk, &superblock, &options)?;
+            let found = layout.check(disk)?;
+            Ok((superblock, report, found))
+        }
+        Kind::Vlog => {
+            let (layout, report) = vlog::Vlog::mount(disk, &superblock, &options)?;
+            let found = layout.check(disk)?;
+            Ok((superblock, report, found))
+        }
+    }
+}
+
+/// Writes the on-disk structures as text.
+///
+/// # Errors
+/// A damaged, foreign or newer image, and what the medium reports.
+pub fn dump(disk: &mut dyn Disk, out: &mut dyn fmt::Write) -> Result<(), LayoutError> {
+    let superblock = Superblock::read(disk)?;
+    let options = MountOptions { read_only: true, ..MountOptions::default() };
+    writeln!(out, "{superblock}").map_err(|_| LayoutError::Damaged("cannot print".into()))?;
+    match superblock.kind {
+        Kind::Inplace => inplace::Inplace::mount(disk, &superblock, &options)?.0.dump(disk, out),
+        Kind::Vlog => vlog::Vlog::mount(disk, &superblock, &options)?.0.dump(disk, out),
+    }
+}
+
+/// The first block of a range that lies outside `0..blocks`, as an error.
+pub(crate) fn check_range(blocks: u64, at: BlockNr, count: u32) -> Result<(), IoError> {
+    if at + u64::from(count) > blocks {
+        return Err(IoError::OutOfRange { at, count });
+    }
+    Ok(())
+}

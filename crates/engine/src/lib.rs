@@ -1,0 +1,25 @@
+//! The pure core of Seekless.
+//!
+//! Layouts are state machines without I/O: requests and answers come in, requests and answers go
+//! out, nobody blocks, nobody reads a clock, nobody draws a random number that no seed controls.
+//! The same code therefore serves a real device and runs in virtual time, can be cut off at any
+//! event, and gives the same world for the same seed.
+//!
+//! Start with [`io`] (the vocabulary), [`layer`] and [`device`] (the two seams), then [`node`]
+//! (the loop), then the layouts.
+#![forbid(unsafe_code)]
+
+pub mod arm;
+pub mod checksum;
+pub mod data;
+pub mod device;
+pub mod disk;
+pub mod io;
+pub mod layer;
+pub mod layout;
+pub mod node;
+pub mod rng;
+pub mod superblock;
+pub mod units;
+
+pub use bytes::Bytes;

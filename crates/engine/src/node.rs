@@ -1,0 +1,124 @@
+//! A node: one layer over its devices, with the only loop that moves effects between them.
+//!
+//! Both drivers, virtual and wall clock, own a node and differ only in where the time comes from.
+
+use crate::device::Device;
+use crate::io::{Done, Io, Op};
+use crate::layer::{Cx, Layer, Port};
+use crate::rng::Rng;
+use crate::units::Time;
+
+/// A layer over its devices.
+#[derive(Debug)]
+pub struct Node {
+    /// The volume.
+    pub layer: Box<dyn Layer>,
+    /// The devices below it; a layer's port is the index.
+    pub devices: Vec<Box<dyn Device>>,
+    /// The node's own stream of randomness.
+    pub rng: Rng,
+    in_flight: usize,
+    idle_since: Option<Time>,
+    below: Vec<(Port, Io)>,
+    above: Vec<Done>,
+    reaped: Vec<Done>,
+}
+
+impl Node {
+    /// A node at time zero.
+    pub fn new(layer: Box<dyn Layer>, devices: Vec<Box<dyn Device>>, seed: u64) -> Node {
+        Node {
+            layer,
+            devices,
+            rng: Rng::stream(seed, "node"),
+            in_flight: 0,
+            idle_since: Some(0),
+            below: Vec::new(),
+            above: Vec::new(),
+            reaped: Vec::new(),
+        }
+    }
+
+    /// Client requests in flight.
+    pub fn in_flight(&self) -> usize {
+        self.in_flight
+    }
+
+    /// Hands a request in. The edge has checked it; the same facts are asserted here.
+    ///
+    /// # Panics
+    /// If the request leaves the volume or its payload does not fit its length.
+    pub fn submit(&mut self, now: Time, io: Io) {
+        assert!(io.at + u64::from(io.count) <= self.layer.blocks(), "{io:?} leaves the volume");
+        match io.op {
+            Op::Write => assert!(io.count > 0 && io.data.blocks() == io.count, "{io:?}"),
+            Op::Read | Op::Trim => assert!(io.count > 0 && io.data.is_empty(), "{io:?}"),
+            Op::Flush => assert!(io.count == 0 && io.data.is_empty(), "{io:?}"),
+        }
+        self.in_flight += 1;
+        self.idle_since = None;
+        let (layer, mut cx) = self.split(now);
+        layer.submit(io, &mut cx);
+    }
+
+    /// Asks the layer for an orderly end; see [`Layer::stop`].
+    pub fn stop(&mut self, now: Time) {
+        let (layer, mut cx) = self.split(now);
+        layer.stop(&mut cx);
+    }
+
+    /// Moves requests and answers until nothing more can happen at `now`, and appends the answers
+    /// to the clients' requests.
+    pub fn settle(&mut self, now: Time, answers: &mut Vec<Done>) {
+        loop {
+            let (layer, mut cx) = self.split(now);
+            layer.pump(&mut cx);
+            for (port, io) in self.below.drain(..) {
+                self.devices[port].submit(now, io);
+            }
+            let mut moved = false;
+            for port in 0..self.devices.len() {
+                self.devices[port].reap(now, &mut self.reaped);
+                let mut reaped = std::mem::take(&mut self.reaped);
+                moved |= !reaped.is_empty();
+                for done in reaped.drain(..) {
+                    let (layer, mut cx) = self.split(now);
+                    layer.complete(port, done, &mut cx);
+                }
+                self.reaped = reaped;
+            }
+            if !moved {
+                break;
+            }
+        }
+        if !self.above.is_empty() {
+            assert!(self.in_flight >= self.above.len(), "more answers than requests");
+            self.in_flight -= self.above.len();
+            if self.in_flight == 0 {
+                self.idle_since = Some(now);
+            }
+            answers.append(&mut self.above);
+        }
+    }
+
+    /// When to settle again though no request arrives: the next device event or deadline.
+    pub fn next_event(&self) -> Option<Time> {
+        let devices = self.devices.iter().filter_map(|device| device.next_event()).min();
+        match (devices, self.layer.deadline()) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        }
+    }
+
+    fn split(&mut self, now: Time) -> (&mut dyn Layer, Cx<'_>) {
+        let cx = Cx {
+            now,
+            rng: &mut self.rng,
+            idle_since: self.idle_since,
+            below: &mut self.below,
+            above: &mut self.above,
+            devices: &self.devices,
+        };
+        (self.layer.as_mut(), cx)
+    }
+}

@@ -1,0 +1,217 @@
+//! The superblock: the first and the last block of every volume's device.
+//!
+//! `SPEC.md`, section "Superblock", has the layout to the byte.
+
+use crate::checksum::crc32c;
+use crate::data::Data;
+use crate::disk::Disk;
+use crate::io::IoError;
+use crate::layout::Kind;
+use crate::units::{BLOCK_BYTES, BlockNr};
+use bytes::Bytes;
+use std::fmt;
+
+const MAGIC: [u8; 8] = *b"SEEKLESS";
+/// Version of the on-disk format that this build reads and writes.
+pub const FORMAT_VERSION: u32 = 1;
+const CHECKED: usize = BLOCK_BYTES - 4;
+
+/// What the superblock says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Superblock {
+    /// Layout of the volume.
+    pub kind: Kind,
+    /// Identity of the volume.
+    pub id: u128,
+    /// Size seen by clients, in blocks.
+    pub blocks: u64,
+    /// Size of the device when the volume was made, in blocks.
+    pub device_blocks: u64,
+}
+
+/// Why there is no usable superblock.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SuperblockError {
+    /// Neither copy has the magic number.
+    #[error("this is no Seekless volume; `seekless create` makes one")]
+    Foreign,
+    /// Both copies are damaged.
+    #[error("both copies of the superblock are damaged")]
+    Damaged,
+    /// Written by a newer version.
+    #[error(
+        "the volume has format version {0}, this program knows versions up to {FORMAT_VERSION}; use a newer one"
+    )]
+    Newer(u32),
+    /// The layout number is unknown.
+    #[error("the volume has the unknown layout number {0}; use a newer program")]
+    UnknownLayout(u32),
+    /// The image is shorter than the volume.
+    #[error("the image is truncated: the volume needs {needed} blocks of 4 KiB, there are {found}")]
+    Truncated {
+        /// Blocks the volume was made for.
+        needed: u64,
+        /// Blocks there are.
+        found: u64,
+    },
+}
+
+impl Superblock {
+    fn kind_number(kind: Kind) -> u32 {
+        match kind {
+            Kind::Inplace => 1,
+            Kind::Vlog => 2,
+        }
+    }
+
+    /// The block as it lies on disk.
+    pub fn encode(&self) -> Bytes {
+        let mut out = vec![0; BLOCK_BYTES];
+        out[0..8].copy_from_slice(&MAGIC);
+        out[8..12].copy_from_slice(&FORMAT_VERSION.to_le_bytes());
+        out[12..16].copy_from_slice(&Superblock::kind_number(self.kind).to_le_bytes());
+        out[16..32].copy_from_slice(&self.id.to_le_bytes());
+        out[32..40].copy_from_slice(&self.blocks.to_le_bytes());
+        out[40..48].copy_from_slice(&self.device_blocks.to_le_bytes());
+        let sum = crc32c(&out[..CHECKED]);
+        out[CHECKED..].copy_from_slice(&sum.to_le_bytes());
+        Bytes::from(out)
+    }
+
+    /// Reads the block back.
+    ///
+    /// # Errors
+    /// Foreign, newer or damaged content.
+    pub fn decode(block: &[u8]) -> Result<Superblock, SuperblockError> {
+        assert_eq!(block.len(), BLOCK_BYTES);
+        if block[0..8] != MAGIC {
+            return Err(SuperblockError::Foreign);
+        }
+        if crc32c(&block[..CHECKED]) != le32(block, CHECKED) {
+            return Err(SuperblockError::Damaged);
+        }
+        let version = le32(block, 8);
+        if version != FORMAT_VERSION {
+            return Err(SuperblockError::Newer(version));
+        }
+        let number = le32(block, 12);
+        let kind = Kind::ALL.into_iter().find(|&kind| Superblock::kind_number(kind) == number);
+        let kind = kind.ok_or(SuperblockError::UnknownLayout(number))?;
+        let mut id = [0; 16];
+        id.copy_from_slice(&block[16..32]);
+        let superblock = Superblock {
+            kind,
+            id: u128::from_le_bytes(id),
+            blocks: le64(block, 32),
+            device_blocks: le64(block, 40),
+        };
+        // A whole checksum over senseless sizes can only come from a forged image.
+        let fits = kind.largest_volume(superblock.device_blocks);
+        if superblock.blocks == 0 || superblock.blocks > fits {
+            return Err(SuperblockError::Damaged);
+        }
+        Ok(superblock)
+    }
+
+    /// Writes both copies.
+    ///
+    /// # Errors
+    /// What the medium reports.
+    pub fn write(&self, disk: &mut dyn Disk) -> Result<(), IoError> {
+        let block = self.encode();
+        disk.write(self.device_blocks - 1, Data::bytes(block.clone()))?;
+        disk.write(0, Data::bytes(block))
+    }
+
+    /// Reads the first copy, or the second where the first is unusable.
+    ///
+    /// # Errors
+    /// The reason why the first copy is unusable, unless the second one is whole.
+    pub fn read(disk: &mut dyn Disk) -> Result<Superblock, crate::layout::LayoutError> {
+        let found = disk.blocks();
+        if found < 2 {
+            return Err(SuperblockError::Foreign.into());
+        }
+        let first = read_copy(disk, 0);
+        let superblock = match first {
+            Ok(superblock) => superblock,
+            Err(reason) => match read_copy(disk, found - 1) {
+                Ok(superblock) if superblock.device_blocks == found => superblock,
+                Ok(_) => return Err(reason.into()),
+                // A damaged magic number in one copy must not hide that the other is ours.
+                Err(second) if reason == SuperblockError::Foreign => return Err(second.into()),
+                Err(_) => return Err(reason.into()),
+            },
+        };
+        if superblock.device_blocks > found {
+            let needed = superblock.device_blocks;
+            return Err(SuperblockError::Truncated { needed, found }.into());
+        }
+        Ok(superblock)
+    }
+}
+
+/// An unreadable copy counts as a damaged one: the other may still be whole.
+fn read_copy(disk: &mut dyn Disk, at: BlockNr) -> Result<Superblock, SuperblockError> {
+    match disk.read(at, 1) {
+        Ok(data) => Superblock::decode(&data.to_bytes()),
+        Err(_) => Err(SuperblockError::Damaged),
+    }
+}
+
+/// The little-endian 32-bit number at `at`.
+pub(crate) fn le32(bytes: &[u8], at: usize) -> u32 {
+    let mut word = [0; 4];
+    word.copy_from_slice(&bytes[at..at + 4]);
+    u32::from_le_bytes(word)
+}
+
+/// The little-endian 64-bit number at `at`.
+pub(crate) fn le64(bytes: &[u8], at: usize) -> u64 {
+    let mut word = [0; 8];
+    word.copy_from_slice(&bytes[at..at + 8]);
+    u64::from_le_bytes(word)
+}
+
+impl fmt::Display for Superblock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Superblock { kind, id, blocks, device_blocks } = self;
+        write!(
+            f,
+            "superblock: layout {kind}, format {FORMAT_VERSION}, id {id:032x}, {blocks} blocks of 4 KiB on a device of {device_blocks}"
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample() -> Superblock {
+        Superblock { kind: Kind::Inplace, id: 42, blocks: 100, device_blocks: 1000 }
+    }
+
+    #[test]
+    fn decodes_what_it_encodes() {
+        assert_eq!(Superblock::decode(&sample().encode()), Ok(sample()));
+    }
+
+    #[test]
+    fn every_flipped_byte_is_noticed() {
+        let good = sample().encode();
+        for at in 0..BLOCK_BYTES {
+            let mut bad = good.to_vec();
+            bad[at] ^= 0x40;
+            assert!(Superblock::decode(&bad).is_err(), "byte {at}");
+        }
+    }
+
+    #[test]
+    fn newer_versions_are_named() {
+        let mut newer = sample().encode().to_vec();
+        newer[8..12].copy_from_slice(&(FORMAT_VERSION + 1).to_le_bytes());
+        let sum = crc32c(&newer[..CHECKED]);
+        newer[CHECKED..].copy_from_slice(&sum.to_le_bytes());
+        assert_eq!(Superblock::decode(&newer), Err(SuperblockError::Newer(FORMAT_VERSION + 1)));
+    }
+}
