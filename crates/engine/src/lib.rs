@@ -18,6 +18,7 @@ pub mod io;
 pub mod layer;
 pub mod layout;
 pub mod node;
+pub mod planted;
 pub mod rng;
 pub mod superblock;
 pub mod units;

@@ -6,19 +6,27 @@ use crate::data::Data;
 use crate::io::{Done, Io, IoError, Op};
 use crate::units::Time;
 
-/// A device without mechanics over any medium. It holds no volatile cache: what it has answered
-/// is on the medium, so a flush has nothing to do.
+/// A device without mechanics over any medium. It holds no volatile cache of its own: what it has
+/// answered is on the medium.
 #[derive(Debug)]
 pub struct Ram {
     medium: Box<dyn Medium>,
+    volatile: bool,
     ready: Vec<Done>,
     ready_at: Time,
 }
 
 impl Ram {
-    /// A device over `medium`.
+    /// A device over `medium` whose answered writes count as durable.
     pub fn new(medium: Box<dyn Medium>) -> Ram {
-        Ram { medium, ready: Vec::new(), ready_at: 0 }
+        Ram { medium, volatile: false, ready: Vec::new(), ready_at: 0 }
+    }
+
+    /// A device over `medium` whose answered writes count as durable only after a flush, like
+    /// memory that vanishes with the process anyway: layouts may then take their time with
+    /// metadata.
+    pub fn volatile(medium: Box<dyn Medium>) -> Ram {
+        Ram { volatile: true, ..Ram::new(medium) }
     }
 }
 
@@ -58,6 +66,6 @@ impl Device for Ram {
     }
 
     fn volatile(&self) -> bool {
-        false
+        self.volatile
     }
 }

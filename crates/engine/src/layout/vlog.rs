@@ -1,2 +1,422 @@
-//! Placeholder wiring while the virtual log lands.
-pub use super::inplace::{Inplace as Vlog, device_blocks, largest_volume};
+//! The virtual log disk: every write goes to a free block near the head, and the map that says
+//! where blocks lie is kept as a log whose records are scattered over the disk just the same.
+//!
+//! A *commit* is the unit of atomicity: the map blocks of all slices that changed since the last
+//! one, written together with, or after, the data they name. Whether a commit holds after a crash
+//! is decided by what is on the medium: all its map blocks, and all blocks it names with the right
+//! checksums. So data and map need no ordering between them, and one flush makes both durable.
+//! Blocks that a commit supersedes become free only when a *later* commit that says "everything up
+//! to there was durable" is itself durable: until then a recovery may still fall back on them.
+//!
+//! On a device that keeps completed writes (a plain mechanical disk) each batch of writes is
+//! committed at once, data and map in one sweep of the head, and acknowledged when both are on the
+//! medium. On a device with a volatile cache (a file behind the page cache) an acknowledged write
+//! need not be durable before the next flush, so map blocks are held back until a flush, a limit
+//! or a pause asks for them: [`write`] and [`commit`] have the two ways.
+
+mod check;
+mod commit;
+mod format;
+mod freemap;
+mod place;
+mod read;
+mod recover;
+mod tree;
+mod write;
+
+use super::{CheckReport, FormatOptions, Layout, LayoutError, MountOptions, MountReport};
+use crate::data::Data;
+use crate::disk::Disk;
+use crate::io::{Breakdown, Done, Io, IoError, Op, Tag};
+use crate::layer::{Cx, Extent, Layer, Port};
+use crate::superblock::Superblock;
+use crate::units::{BlockNr, MILLIS, Time};
+use commit::{Commit, History, Stop};
+use format::{Changed, Entry, FIXED_BLOCKS, MAX_DEVICE_BLOCKS, SLICE_ENTRIES};
+use freemap::FreeMap;
+use place::{Placer, Plan};
+use read::{Part, Reading};
+use slab::Slab;
+use std::collections::VecDeque;
+use std::fmt;
+use tree::{SliceNr, Tree};
+use write::Piece;
+
+/// Blocks that a request of more is split into; each part is atomic. 1 MiB.
+const ATOMIC_BLOCKS: u64 = 256;
+/// Free blocks that only map blocks may take, beyond one for each slice that waits for a commit.
+const RESERVE: u64 = 16;
+/// How long an acknowledged write may wait for its map block on a device with a volatile cache.
+const COMMIT_DELAY: Time = 200 * MILLIS;
+/// Blocks of data written since the last durable commit beyond which a flush is asked for: bounds
+/// what a recovery has to verify.
+const UNVERIFIED_LIMIT: u64 = 16 * 1024;
+
+/// Slices of the map of a volume.
+fn slices(blocks: u64) -> u64 {
+    blocks.div_ceil(SLICE_ENTRIES as u64)
+}
+
+/// Free blocks that must remain when every block of the volume is stored.
+fn least_slack(blocks: u64) -> u64 {
+    64 + blocks / 64
+}
+
+/// See [`super::Kind::device_blocks`]: an eighth more than the volume, so that a track is never
+/// crowded, and the map.
+pub fn device_blocks(logical: u64) -> u64 {
+    logical + slices(logical) + (logical / 8).max(1024) + FIXED_BLOCKS
+}
+
+/// See [`super::Kind::largest_volume`].
+pub fn largest_volume(device: u64) -> u64 {
+    let device = device.min(MAX_DEVICE_BLOCKS);
+    let fits = |blocks: u64| blocks + slices(blocks) + least_slack(blocks) + FIXED_BLOCKS <= device;
+    // The largest of a monotone condition.
+    let (mut low, mut high) = (0, device);
+    while low < high {
+        let middle = low + (high - low).div_ceil(2);
+        if fits(middle) { low = middle } else { high = middle - 1 }
+    }
+    low
+}
+
+/// Kinds of commands below, in the upper half of a tag.
+const DATA: Tag = 1 << 32;
+const MAP: Tag = 2 << 32;
+const FLUSH: Tag = 3 << 32;
+const READ: Tag = 4 << 32;
+const TAIL: Tag = 5 << 32;
+
+/// A request from above that has not been answered.
+#[derive(Clone, Debug)]
+struct Request {
+    tag: Tag,
+    op: Op,
+    fua: bool,
+    since: Time,
+    spent: Breakdown,
+    /// Parts still to be done, and those not yet begun.
+    left: u32,
+    failed: Option<IoError>,
+    data: Data,
+}
+
+/// Part of a request that waits to be begun.
+#[derive(Clone, Debug)]
+enum Work {
+    Read { request: usize, at: BlockNr, count: u32 },
+    Write { request: usize, at: BlockNr, data: Data },
+    Trim { request: usize, at: BlockNr, count: u32 },
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Counters {
+    client_blocks: u64,
+    data_blocks: u64,
+    map_blocks: u64,
+    commits: u64,
+}
+
+/// The layout. Its fields are grouped by the file that works on them.
+#[derive(Clone, Debug)]
+pub struct Vlog {
+    id: u128,
+    blocks: u64,
+    device_blocks: u64,
+    /// The device may lose completed writes until it is flushed.
+    volatile: bool,
+    /// The device has a head: one batch at a time, placed where the head is.
+    headed: bool,
+    read_only: bool,
+    latched: Option<IoError>,
+    counters: Counters,
+
+    requests: Slab<Request>,
+    queue: VecDeque<Work>,
+
+    map: Vec<Entry>,
+    changed: Vec<Changed>,
+    dirty: Vec<SliceNr>,
+    dirty_since: Option<Time>,
+    dirty_limit: usize,
+    atomic_blocks: u64,
+    free: FreeMap,
+    placer: Placer,
+    plan: Option<Plan>,
+    pieces: Slab<Piece>,
+    starving: bool,
+
+    tree: Tree,
+    next_sequence: u64,
+    commit: Option<Commit>,
+    history: History,
+    flush: Option<u64>,
+    waiters: Vec<(usize, u64)>,
+    /// Data blocks written when a commit last became durable.
+    verified_at: u64,
+    stop: Stop,
+
+    reads: Slab<Reading>,
+    parts: Slab<Part>,
+    /// Reads in flight by the commit that was open when they began.
+    read_epochs: VecDeque<(u64, u32)>,
+}
+
+impl Vlog {
+    fn empty(superblock: &Superblock, options: &MountOptions<'_>) -> Vlog {
+        let blocks = superblock.blocks;
+        let slices = slices(blocks) as u32;
+        let pool = superblock.device_blocks - FIXED_BLOCKS;
+        let slack = pool - blocks - u64::from(slices);
+        Vlog {
+            id: superblock.id,
+            blocks,
+            device_blocks: superblock.device_blocks,
+            volatile: options.volatile,
+            headed: options.arm.is_some(),
+            read_only: options.read_only,
+            latched: None,
+            counters: Counters::default(),
+            requests: Slab::new(),
+            queue: VecDeque::new(),
+            map: vec![Entry::UNMAPPED; blocks as usize],
+            changed: vec![Changed::default(); slices as usize],
+            dirty: Vec::new(),
+            dirty_since: None,
+            dirty_limit: (slack / 8).clamp(4, 4096) as usize,
+            atomic_blocks: (slack / 4).clamp(1, ATOMIC_BLOCKS),
+            free: FreeMap::new(superblock.device_blocks, options.arm),
+            placer: Placer::default(),
+            plan: None,
+            pieces: Slab::new(),
+            starving: false,
+            tree: Tree::new(slices),
+            next_sequence: 1,
+            commit: None,
+            history: History::default(),
+            flush: None,
+            waiters: Vec::new(),
+            verified_at: 0,
+            stop: Stop::default(),
+            reads: Slab::new(),
+            parts: Slab::new(),
+            read_epochs: VecDeque::new(),
+        }
+    }
+
+    /// Answers a request.
+    fn answer(&mut self, request: usize, cx: &mut Cx<'_>) {
+        let request = self.requests.remove(request);
+        let outcome = match request.failed {
+            Some(error) => Err(error),
+            None => Ok(request.data),
+        };
+        let spent = request.spent.within(cx.now - request.since);
+        cx.answer(Done { tag: request.tag, outcome, spent });
+    }
+
+    /// One part of a request is done; answers it if that was the last one.
+    fn part_done(&mut self, request: usize, cx: &mut Cx<'_>) {
+        self.requests[request].left -= 1;
+        if self.requests[request].left == 0 {
+            self.answer(request, cx);
+        }
+    }
+
+    /// Refuses all further writes; everything that waits for durability fails now.
+    fn latch(&mut self, error: IoError, cx: &mut Cx<'_>) {
+        if self.latched.is_some() {
+            return;
+        }
+        self.latched = Some(error);
+        for (request, _) in std::mem::take(&mut self.waiters) {
+            self.requests[request].failed.get_or_insert(error);
+            self.answer(request, cx);
+        }
+        for work in std::mem::take(&mut self.queue) {
+            match work {
+                Work::Read { .. } => self.queue.push_back(work),
+                Work::Write { request, .. } | Work::Trim { request, .. } => {
+                    self.requests[request].failed.get_or_insert(error);
+                    self.part_done(request, cx);
+                }
+            }
+        }
+    }
+
+    fn new_request(&mut self, io: &Io, now: Time, left: u32) -> usize {
+        self.requests.insert(Request {
+            tag: io.tag,
+            op: io.op,
+            fua: io.fua,
+            since: now,
+            spent: Breakdown::default(),
+            left,
+            failed: None,
+            data: Data::none(),
+        })
+    }
+
+    /// Cuts a write or a trim into parts that are atomic each.
+    fn enqueue_parts(&mut self, io: Io, now: Time) {
+        let limit = match io.op {
+            Op::Trim => (self.dirty_limit as u64 / 2).max(1) * SLICE_ENTRIES as u64,
+            _ => self.atomic_blocks,
+        };
+        let parts = u64::from(io.count).div_ceil(limit) as u32;
+        let request = self.new_request(&io, now, parts);
+        if parts == 1 && io.op == Op::Write {
+            self.queue.push_back(Work::Write { request, at: io.at, data: io.data });
+            return;
+        }
+        let mut from = 0;
+        while from < io.count {
+            let count = u64::from(io.count - from).min(limit) as u32;
+            let at = io.at + u64::from(from);
+            self.queue.push_back(match io.op {
+                Op::Write => Work::Write { request, at, data: io.data.slice(from, count) },
+                _ => Work::Trim { request, at, count },
+            });
+            from += count;
+        }
+    }
+
+    /// True if batches go one by one, each committed at once.
+    fn is_serial(&self) -> bool {
+        !self.volatile
+    }
+
+    /// Dispatches what waits, in order of arrival.
+    fn dispatch(&mut self, cx: &mut Cx<'_>) {
+        if self.is_serial() {
+            if self.commit.is_none() && self.reads.is_empty() {
+                self.begin_batch(cx);
+            }
+            return;
+        }
+        while self.next_has_room() {
+            match self.queue.pop_front() {
+                Some(Work::Read { request, at, count }) => self.begin_read(request, at, count, cx),
+                Some(Work::Write { request, at, data }) => self.begin_write(request, at, &data, cx),
+                Some(Work::Trim { request, at, count }) => self.trim(request, at, count, cx),
+                None => {}
+            }
+        }
+    }
+}
+
+impl Layer for Vlog {
+    fn blocks(&self) -> u64 {
+        self.blocks
+    }
+
+    fn submit(&mut self, io: Io, cx: &mut Cx<'_>) {
+        if io.op != Op::Read {
+            if let Some(error) = self.latched {
+                cx.fail(io.tag, if io.op == Op::Flush { error } else { IoError::ReadOnly });
+                return;
+            }
+            if self.read_only && io.op != Op::Flush {
+                cx.fail(io.tag, IoError::ReadOnly);
+                return;
+            }
+        }
+        match io.op {
+            Op::Read => {
+                let request = self.new_request(&io, cx.now, 1);
+                self.queue.push_back(Work::Read { request, at: io.at, count: io.count });
+            }
+            Op::Write | Op::Trim => self.enqueue_parts(io, cx.now),
+            Op::Flush => {
+                let request = self.new_request(&io, cx.now, 1);
+                self.wait_durable(request, cx);
+            }
+        }
+    }
+
+    fn complete(&mut self, _port: Port, done: Done, cx: &mut Cx<'_>) {
+        let index = (done.tag & 0xffff_ffff) as usize;
+        match done.tag & !0xffff_ffff {
+            READ => self.read_done(index, done, cx),
+            DATA => self.data_done(index, done, cx),
+            MAP => self.commit_part_done(done, cx),
+            FLUSH => self.flush_done(done, cx),
+            TAIL => self.tail_done(done, cx),
+            _ => panic!("answer to the unknown command {:#x}", done.tag),
+        }
+    }
+
+    fn pump(&mut self, cx: &mut Cx<'_>) {
+        self.plan = None;
+        self.release_superseded();
+        self.dispatch(cx);
+        self.advance_commits(cx);
+        self.advance_stop(cx);
+    }
+
+    fn deadline(&self) -> Option<Time> {
+        let waiting = self.latched.is_none() && self.commit.is_none() && self.volatile;
+        self.dirty_since.filter(|_| waiting).map(|since| since + COMMIT_DELAY)
+    }
+
+    fn stop(&mut self, _cx: &mut Cx<'_>) {
+        self.stop.ask();
+    }
+
+    fn stopped(&self) -> bool {
+        self.stop.is_done()
+    }
+
+    fn latched(&self) -> Option<IoError> {
+        self.latched
+    }
+
+    fn extent(&self, at: BlockNr, limit: u64) -> (Extent, u64) {
+        let range = &self.map[at as usize..(at + limit) as usize];
+        let mapped = range[0].is_mapped();
+        let length = range.iter().position(|entry| entry.is_mapped() != mapped);
+        let extent = if mapped { Extent::Data } else { Extent::Hole };
+        (extent, length.map_or(limit, |length| length as u64))
+    }
+
+    fn stats(&self) -> Vec<(&'static str, f64)> {
+        let Counters { client_blocks, data_blocks, map_blocks, commits } = self.counters;
+        vec![
+            ("client_blocks_written", client_blocks as f64),
+            ("device_blocks_written", (data_blocks + map_blocks) as f64),
+            ("data_blocks_written", data_blocks as f64),
+            ("map_blocks_written", map_blocks as f64),
+            ("commits", commits as f64),
+            ("free_blocks", self.free.free() as f64),
+            ("free_tracks", f64::from(self.free.empty_tracks())),
+            ("live_map_blocks", f64::from(self.tree.live())),
+        ]
+    }
+
+    fn fork(&self) -> Box<dyn Layer> {
+        Box::new(self.clone())
+    }
+}
+
+impl Layout for Vlog {
+    fn format(disk: &mut dyn Disk, options: &FormatOptions) -> Result<(), LayoutError> {
+        recover::format(disk, options)
+    }
+
+    fn mount(
+        disk: &mut dyn Disk,
+        superblock: &Superblock,
+        options: &MountOptions<'_>,
+    ) -> Result<(Vlog, MountReport), LayoutError> {
+        recover::mount(disk, superblock, options)
+    }
+
+    fn check(&self, disk: &mut dyn Disk) -> Result<CheckReport, LayoutError> {
+        check::check(self, disk)
+    }
+
+    fn dump(&self, disk: &mut dyn Disk, out: &mut dyn fmt::Write) -> Result<(), LayoutError> {
+        check::dump(self, disk, out)
+    }
+}

@@ -1,0 +1,114 @@
+//! Checking and printing a mounted volume.
+
+use super::Vlog;
+use super::format::{SLICE_ENTRIES, decode_header};
+use super::read::verify;
+use crate::disk::Disk;
+use crate::layout::{CheckReport, LayoutError};
+use std::fmt;
+
+/// Reads every stored block and every live map block and compares them with the map.
+pub(super) fn check(volume: &Vlog, disk: &mut dyn Disk) -> Result<CheckReport, LayoutError> {
+    let mut report = CheckReport::default();
+    let mut stored: u64 = 0;
+    for (block, entry) in volume.map.iter().enumerate().filter(|(_, entry)| entry.is_mapped()) {
+        stored += 1;
+        let outcome = disk
+            .read(u64::from(entry.place()), 1)
+            .and_then(|data| verify(std::slice::from_ref(entry), data, block as u64));
+        if let Err(error) = outcome {
+            report
+                .problems
+                .push(format!("block {block} (device block {}): {error}", entry.place()));
+        }
+    }
+    for slice in volume.tree.unreachable() {
+        report
+            .problems
+            .push(format!("the map block of slice {slice} is not reachable from the root"));
+    }
+    let used = stored + u64::from(volume.tree.live());
+    let pool = volume.device_blocks - super::FIXED_BLOCKS;
+    if used + volume.free.free() != pool {
+        let free = volume.free.free();
+        report.problems.push(format!("{used} blocks are in use and {free} free, of {pool}"));
+    }
+    report.facts.push(("stored blocks", stored.to_string()));
+    report.facts.push(("map blocks", volume.tree.live().to_string()));
+    report.facts.push(("free blocks", volume.free.free().to_string()));
+    report.facts.push(("empty tracks", volume.free.empty_tracks().to_string()));
+    Ok(report)
+}
+
+/// Prints the log, youngest map block first, and the map as runs.
+pub(super) fn dump(
+    volume: &Vlog,
+    disk: &mut dyn Disk,
+    out: &mut dyn fmt::Write,
+) -> Result<(), LayoutError> {
+    let cannot_print = |_| LayoutError::Damaged("the output cannot be written".into());
+    let tail = volume.tail();
+    writeln!(
+        out,
+        "log: last commit {}, next sequence {}, {} map blocks",
+        tail.commit, tail.next_sequence, tail.live
+    )
+    .map_err(cannot_print)?;
+    let mut slices: Vec<u32> =
+        (0..volume.tree.slices()).filter(|&slice| volume.tree.node(slice).place != 0).collect();
+    slices.sort_by_key(|&slice| std::cmp::Reverse(volume.tree.node(slice).sequence));
+    for slice in slices {
+        let node = volume.tree.node(slice);
+        let block = disk.read(u64::from(node.place), 1)?.to_bytes();
+        let Some(header) = decode_header(volume.id, node.place, &block) else {
+            return Err(LayoutError::Damaged(format!("map block {} is unreadable", node.place)));
+        };
+        writeln!(
+            out,
+            "map block at {}: slice {slice} (blocks {}..), sequence {}, commit {} ({} of {}), durable up to {}, pointers {}",
+            node.place,
+            slice as usize * SLICE_ENTRIES,
+            header.sequence,
+            header.commit,
+            header.index + 1,
+            header.members,
+            header.durable,
+            Pointers(&header.pointers),
+        )
+        .map_err(cannot_print)?;
+    }
+    dump_map(volume, out).map_err(cannot_print)
+}
+
+fn dump_map(volume: &Vlog, out: &mut dyn fmt::Write) -> fmt::Result {
+    let mut from = 0;
+    while from < volume.map.len() {
+        let first = volume.map[from];
+        let mut count = 1;
+        if !first.is_mapped() {
+            from += 1;
+            continue;
+        }
+        while let Some(entry) = volume.map.get(from + count)
+            && entry.is_mapped()
+            && entry.place() as usize == first.place() as usize + count
+        {
+            count += 1;
+        }
+        writeln!(out, "blocks {from}+{count} at {}", first.place())?;
+        from += count;
+    }
+    Ok(())
+}
+
+struct Pointers<'p>(&'p [super::format::Pointer]);
+
+impl fmt::Display for Pointers<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, pointer) in self.0.iter().enumerate() {
+            let comma = if index == 0 { "" } else { ", " };
+            write!(f, "{comma}{}#{}", pointer.place, pointer.sequence)?;
+        }
+        if self.0.is_empty() { f.write_str("none") } else { Ok(()) }
+    }
+}

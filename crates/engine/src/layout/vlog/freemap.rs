@@ -1,0 +1,294 @@
+//! Which blocks are free, track by track.
+
+use crate::arm::{Arm, Track};
+use crate::units::BlockNr;
+
+/// Blocks of a nominal track, for devices without a head.
+pub const NOMINAL_TRACK: u32 = 256;
+
+/// Free bitmap with a counter per track, and a bitmap of tracks that are wholly free. Choosing a
+/// block costs a few words of bitmap, never a scan of the disk.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FreeMap {
+    /// First block of each track, and the end of the last one.
+    bounds: Vec<u32>,
+    words_per_track: usize,
+    /// Nominal geometry: track = block / NOMINAL_TRACK.
+    nominal: bool,
+    /// One bit per block, set if free; each track starts at a word boundary.
+    bits: Vec<u64>,
+    free_on: Vec<u32>,
+    /// One bit per track, set if every block of it is free.
+    empty: Vec<u64>,
+    /// One bit per track, set if any block of it is free.
+    open: Vec<u64>,
+    free: u64,
+    empty_tracks: u32,
+}
+
+impl FreeMap {
+    /// All blocks in use, on the geometry of `arm` or, without one, a nominal geometry.
+    pub fn new(device_blocks: u64, arm: Option<&dyn Arm>) -> FreeMap {
+        let mut bounds: Vec<u32> = match arm {
+            Some(arm) => (0..arm.tracks()).map(|track| arm.track_blocks(track).0 as u32).collect(),
+            None => (0..device_blocks as u32).step_by(NOMINAL_TRACK as usize).collect(),
+        };
+        bounds.push(device_blocks as u32);
+        let longest = bounds.windows(2).map(|pair| pair[1] - pair[0]).max().unwrap_or(1);
+        let words_per_track = longest.div_ceil(64) as usize;
+        let tracks = bounds.len() - 1;
+        FreeMap {
+            bounds,
+            words_per_track,
+            nominal: arm.is_none(),
+            bits: vec![0; tracks * words_per_track],
+            free_on: vec![0; tracks],
+            empty: vec![0; tracks.div_ceil(64)],
+            open: vec![0; tracks.div_ceil(64)],
+            free: 0,
+            empty_tracks: 0,
+        }
+    }
+
+    /// Free blocks in all.
+    pub fn free(&self) -> u64 {
+        self.free
+    }
+
+    /// Tracks that are wholly free.
+    pub fn empty_tracks(&self) -> u32 {
+        self.empty_tracks
+    }
+
+    /// Number of tracks.
+    pub fn tracks(&self) -> Track {
+        (self.bounds.len() - 1) as Track
+    }
+
+    /// Free blocks of a track.
+    pub fn free_on(&self, track: Track) -> u32 {
+        self.free_on[track as usize]
+    }
+
+    /// Blocks of a track.
+    pub fn slots(&self, track: Track) -> u32 {
+        self.bounds[track as usize + 1] - self.bounds[track as usize]
+    }
+
+    /// The block at a slot of a track.
+    pub fn block(&self, track: Track, slot: u32) -> u32 {
+        self.bounds[track as usize] + slot
+    }
+
+    /// Track and slot of a block.
+    pub fn locate(&self, block: u32) -> (Track, u32) {
+        let track = if self.nominal {
+            block / NOMINAL_TRACK
+        } else {
+            // Tracks have nearly equal lengths: guess, then step.
+            let guess = u64::from(block) * u64::from(self.tracks())
+                / u64::from(self.bounds[self.tracks() as usize]);
+            let mut track = guess as usize;
+            while self.bounds[track] > block {
+                track -= 1;
+            }
+            while self.bounds[track + 1] <= block {
+                track += 1;
+            }
+            track as Track
+        };
+        (track, block - self.bounds[track as usize])
+    }
+
+    fn word(&self, track: Track, slot: u32) -> (usize, u64) {
+        let word = track as usize * self.words_per_track + (slot / 64) as usize;
+        (word, 1 << (slot % 64))
+    }
+
+    /// True if a block is free.
+    pub fn is_free(&self, block: BlockNr) -> bool {
+        let (track, slot) = self.locate(block as u32);
+        let (word, bit) = self.word(track, slot);
+        self.bits[word] & bit != 0
+    }
+
+    /// True if a slot is free; false outside the track.
+    pub fn slot_is_free(&self, track: Track, slot: u32) -> bool {
+        if slot >= self.slots(track) {
+            return false;
+        }
+        let (word, bit) = self.word(track, slot);
+        self.bits[word] & bit != 0
+    }
+
+    /// Marks a block as in use.
+    ///
+    /// # Panics
+    /// If it was in use: two owners of one block would be a corruption.
+    pub fn take(&mut self, block: u32) {
+        let (track, slot) = self.locate(block);
+        let (word, bit) = self.word(track, slot);
+        assert!(self.bits[word] & bit != 0, "block {block} is taken twice");
+        self.bits[word] &= !bit;
+        self.free -= 1;
+        let (group, mark) = (track as usize / 64, 1_u64 << (track % 64));
+        if self.free_on[track as usize] == self.slots(track) {
+            self.empty[group] &= !mark;
+            self.empty_tracks -= 1;
+        }
+        self.free_on[track as usize] -= 1;
+        if self.free_on[track as usize] == 0 {
+            self.open[group] &= !mark;
+        }
+    }
+
+    /// Marks a block as free.
+    ///
+    /// # Panics
+    /// If it was free.
+    pub fn release(&mut self, block: u32) {
+        let (track, slot) = self.locate(block);
+        let (word, bit) = self.word(track, slot);
+        assert!(self.bits[word] & bit == 0, "block {block} is freed twice");
+        self.bits[word] |= bit;
+        self.free += 1;
+        let (group, mark) = (track as usize / 64, 1_u64 << (track % 64));
+        self.free_on[track as usize] += 1;
+        self.open[group] |= mark;
+        if self.free_on[track as usize] == self.slots(track) {
+            self.empty[group] |= mark;
+            self.empty_tracks += 1;
+        }
+    }
+
+    /// The first free slot of `track` at or after `from`, in the order of passing; wraps round.
+    pub fn next_free(&self, track: Track, from: u32) -> Option<u32> {
+        if self.free_on[track as usize] == 0 {
+            return None;
+        }
+        self.next_free_ahead(track, from).or_else(|| self.next_free_ahead(track, 0))
+    }
+
+    /// The first free slot of `track` at or after `from`, without wrapping.
+    pub fn next_free_ahead(&self, track: Track, from: u32) -> Option<u32> {
+        let base = track as usize * self.words_per_track;
+        let mut word = (from / 64) as usize;
+        if word >= self.words_per_track {
+            return None;
+        }
+        let mut bits = self.bits[base + word] & (u64::MAX << (from % 64));
+        loop {
+            if bits != 0 {
+                return Some(word as u32 * 64 + bits.trailing_zeros());
+            }
+            word += 1;
+            if word == self.words_per_track {
+                return None;
+            }
+            bits = self.bits[base + word];
+        }
+    }
+
+    /// The start of the first run of `length` free slots at or after `from`; wraps round, but a
+    /// run does not.
+    pub fn next_run(&self, track: Track, from: u32, length: u32) -> Option<u32> {
+        if self.free_on[track as usize] < length {
+            return None;
+        }
+        self.run_between(track, from, self.slots(track), length)
+            .or_else(|| self.run_between(track, 0, (from + length).min(self.slots(track)), length))
+    }
+
+    fn run_between(&self, track: Track, from: u32, end: u32, length: u32) -> Option<u32> {
+        let mut at = from;
+        loop {
+            at = self.next_free_ahead(track, at)?;
+            if at + length > end {
+                return None;
+            }
+            match (1..length).find(|&step| !self.slot_is_free(track, at + step)) {
+                None => return Some(at),
+                Some(step) => at += step + 1,
+            }
+        }
+    }
+
+    /// The first wholly free track at or after `from`, wrapping round.
+    pub fn next_empty_track(&self, from: Track) -> Option<Track> {
+        if self.empty_tracks == 0 {
+            return None;
+        }
+        next_bit(&self.empty, from as usize).map(|track| track as Track)
+    }
+
+    /// The first track with a free block at or after `from`, wrapping round.
+    pub fn next_open_track(&self, from: Track) -> Option<Track> {
+        next_bit(&self.open, from as usize).map(|track| track as Track)
+    }
+}
+
+/// The first set bit at or after `from`, wrapping round.
+fn next_bit(words: &[u64], from: usize) -> Option<usize> {
+    let first = from / 64;
+    if first < words.len() {
+        let masked = words[first] & (u64::MAX << (from % 64));
+        if masked != 0 {
+            return Some(first * 64 + masked.trailing_zeros() as usize);
+        }
+    }
+    let order = (first + 1..words.len()).chain(0..words.len().min(first + 1));
+    for index in order {
+        if words[index] != 0 {
+            return Some(index * 64 + words[index].trailing_zeros() as usize);
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rng::Rng;
+
+    #[test]
+    fn agrees_with_a_plain_list() {
+        let blocks = 3 * u64::from(NOMINAL_TRACK) + 17;
+        let mut map = FreeMap::new(blocks, None);
+        let mut plain = vec![false; blocks as usize];
+        let mut rng = Rng::stream(3, "freemap");
+        for _ in 0..20_000 {
+            let block = rng.below(blocks) as u32;
+            if plain[block as usize] {
+                map.take(block);
+            } else {
+                map.release(block);
+            }
+            plain[block as usize] ^= true;
+            let free = plain.iter().filter(|&&free| free).count() as u64;
+            assert_eq!(map.free(), free);
+            let track = rng.below(4) as Track;
+            let from = rng.below(u64::from(map.slots(track))) as u32;
+            let slots = map.slots(track);
+            let is_free = |slot: u32| plain[map.block(track, slot) as usize];
+            let expected = (from..slots).chain(0..from).find(|&slot| is_free(slot));
+            assert_eq!(map.next_free(track, from), expected);
+            let run = |slot: &u32| slot + 3 <= slots && (0..3).all(|step| is_free(slot + step));
+            let expected = (from..slots).chain(0..from).find(run);
+            assert_eq!(map.next_run(track, from, 3), expected);
+        }
+    }
+
+    #[test]
+    fn knows_empty_tracks() {
+        let mut map = FreeMap::new(4 * u64::from(NOMINAL_TRACK), None);
+        for block in 0..4 * NOMINAL_TRACK {
+            map.release(block);
+        }
+        map.take(NOMINAL_TRACK);
+        assert_eq!(map.empty_tracks(), 3);
+        assert_eq!(map.next_empty_track(1), Some(2));
+        assert_eq!(map.next_empty_track(4), Some(0));
+        map.release(NOMINAL_TRACK);
+        assert_eq!(map.next_empty_track(1), Some(1));
+    }
+}

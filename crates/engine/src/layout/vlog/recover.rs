@@ -1,0 +1,487 @@
+//! Making and mounting a volume: from the tail record, or by reading the whole device.
+
+use super::commit::marker;
+use super::format::{
+    Entry, FIXED_BLOCKS, Header, MAX_DEVICE_BLOCKS, POOL_START, Pointer, SLICE_ENTRIES, TAIL_BLOCK,
+    Tail, decode_header, encode_map, entries, live_mark,
+};
+use super::tree::SliceNr;
+use super::{Vlog, device_blocks, largest_volume, slices};
+use crate::checksum;
+use crate::data::{Body, Data};
+use crate::disk::Disk;
+use crate::io::IoError;
+use crate::layout::{FormatOptions, LayoutError, MountOptions, MountPath, MountReport};
+use crate::planted::{PlantedBug, planted};
+use crate::superblock::Superblock;
+use crate::units::BLOCK_BYTES;
+use smallvec::SmallVec;
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
+
+/// Blocks read at once by a scan.
+const SCAN_BLOCKS: u64 = 256;
+
+/// Writes an empty volume.
+pub(super) fn format(disk: &mut dyn Disk, options: &FormatOptions) -> Result<(), LayoutError> {
+    let device = disk.blocks();
+    if options.blocks == 0 {
+        return Err(LayoutError::BadSize("a volume needs at least one block of 4 KiB".into()));
+    }
+    if device > MAX_DEVICE_BLOCKS {
+        let limit = "the virtual log layout is limited to devices of 8 TiB";
+        return Err(LayoutError::BadSize(limit.into()));
+    }
+    if largest_volume(device) < options.blocks {
+        return Err(LayoutError::TooSmall { device, needed: device_blocks(options.blocks) });
+    }
+    let superblock = Superblock {
+        kind: options.kind,
+        id: options.id,
+        blocks: options.blocks,
+        device_blocks: device,
+    };
+    let root = Pointer { place: 0, sequence: 0 };
+    let tail = Tail { root, next_sequence: 1, commit: 0, digest: 0, live: 0 };
+    disk.write(TAIL_BLOCK, Data::bytes(tail.encode(options.id)))?;
+    superblock.write(disk)?;
+    disk.flush()?;
+    Ok(())
+}
+
+/// A map block found on the device.
+#[derive(Clone, Debug)]
+struct Found {
+    place: u32,
+    header: Header,
+}
+
+/// What a recovery has found out.
+#[derive(Debug, Default)]
+struct Recovered {
+    /// The newest whole version of each slice.
+    live: Vec<Found>,
+    /// The last commit that holds.
+    last: u64,
+    /// Numbers for what comes next.
+    next_commit: u64,
+    next_sequence: u64,
+    accepted: u64,
+    dropped: u64,
+    /// Map blocks of commits that do not hold: to be erased, lest they be taken for valid later.
+    doomed: Vec<u32>,
+    /// Blocks that another recovery, should this one be interrupted, might need.
+    keep: BTreeSet<u32>,
+}
+
+struct Recovery<'d> {
+    disk: &'d mut dyn Disk,
+    superblock: Superblock,
+    blocks_read: u64,
+}
+
+/// Recovers the state of a volume.
+pub(super) fn mount(
+    disk: &mut dyn Disk,
+    superblock: &Superblock,
+    options: &MountOptions<'_>,
+) -> Result<(Vlog, MountReport), LayoutError> {
+    let mut recovery = Recovery { disk, superblock: *superblock, blocks_read: 1 };
+    let tail = recovery.read_tail();
+    let by_tail = match &tail {
+        Some(tail) => recovery.follow(tail)?,
+        None => None,
+    };
+    let (path, found) = match by_tail {
+        Some(found) => (MountPath::Tail, found),
+        None => (MountPath::Scan, recovery.scan(tail.as_ref())?),
+    };
+    let mut volume = Vlog::empty(superblock, options);
+    recovery.load(&mut volume, &found)?;
+    if !options.read_only {
+        recovery.settle(&mut volume, &found, path)?;
+    }
+    let report = MountReport {
+        path,
+        blocks_read: recovery.blocks_read,
+        commits_accepted: found.accepted,
+        commits_dropped: found.dropped,
+    };
+    Ok((volume, report))
+}
+
+fn damaged<T>(what: impl Into<String>) -> Result<T, LayoutError> {
+    Err(LayoutError::Damaged(what.into()))
+}
+
+impl Recovery<'_> {
+    fn read_block(&mut self, place: u32) -> Result<Data, IoError> {
+        self.blocks_read += 1;
+        self.disk.read(u64::from(place), 1)
+    }
+
+    /// An unreadable tail record counts as an absent one: a scan finds the same state.
+    fn read_tail(&mut self) -> Option<Tail> {
+        let data = self.read_block(TAIL_BLOCK as u32).ok()?;
+        Tail::decode(self.superblock.id, &data.to_bytes())
+    }
+
+    /// The whole map block at `place`, if there is one.
+    fn read_map(&mut self, place: u32) -> Option<(Found, Data)> {
+        let end = self.superblock.device_blocks - 1;
+        if !(POOL_START..end).contains(&u64::from(place)) {
+            return None;
+        }
+        let data = self.read_block(place).ok()?;
+        let header = self.header(place, &data.to_bytes())?;
+        Some((Found { place, header }, data))
+    }
+
+    fn header(&self, place: u32, block: &[u8]) -> Option<Header> {
+        let header = decode_header(self.superblock.id, place, block)?;
+        let sound = u64::from(header.slice) < slices(self.superblock.blocks)
+            && header.index < header.members
+            && header.previous < header.commit
+            && header.durable < header.commit;
+        sound.then_some(header)
+    }
+
+    /// Follows the log tree from the tail record, youngest map block first. `None` if that does
+    /// not lead to exactly the live set that the record describes.
+    fn follow(&mut self, tail: &Tail) -> Result<Option<Recovered>, LayoutError> {
+        let mut todo = BinaryHeap::new();
+        if tail.root.place != 0 {
+            todo.push((tail.root.sequence, tail.root.place));
+        }
+        let mut seen_places = BTreeSet::new();
+        let mut seen_slices = BTreeSet::new();
+        let mut live = Vec::new();
+        let mut digest = 0;
+        while let Some((sequence, place)) = todo.pop() {
+            if !seen_places.insert((place, sequence)) {
+                continue;
+            }
+            let Some((found, _)) = self.read_map(place) else { continue };
+            if found.header.sequence != sequence || !seen_slices.insert(found.header.slice) {
+                continue; // The pointer is dead, or an older version.
+            }
+            digest ^= live_mark(found.header.slice, sequence);
+            for pointer in &found.header.pointers {
+                if pointer.sequence < sequence {
+                    todo.push((pointer.sequence, pointer.place));
+                }
+            }
+            live.push(found);
+        }
+        if live.len() as u32 != tail.live || digest != tail.digest {
+            return Ok(None);
+        }
+        Ok(Some(Recovered {
+            live,
+            last: tail.commit,
+            next_commit: tail.commit + 1,
+            next_sequence: tail.next_sequence,
+            ..Recovered::default()
+        }))
+    }
+
+    /// Finds every whole map block on the device.
+    fn find_all(&mut self) -> Result<Vec<Found>, LayoutError> {
+        let end = self.superblock.device_blocks - 1;
+        let mut all = Vec::new();
+        let mut at = POOL_START;
+        while let Some(start) = self.disk.next_data(at).filter(|&start| start < end) {
+            let count = SCAN_BLOCKS.min(end - start);
+            match self.disk.read(start, count as u32) {
+                Ok(data) => {
+                    self.blocks_read += count;
+                    self.collect(start, &data, &mut all);
+                }
+                // One bad block must not hide its neighbours.
+                Err(_) => {
+                    for place in start..start + count {
+                        if let Ok(data) = self.read_block(place as u32) {
+                            self.collect(place, &data, &mut all);
+                        }
+                    }
+                }
+            }
+            at = start + count;
+        }
+        Ok(all)
+    }
+
+    fn collect(&self, start: u64, data: &Data, all: &mut Vec<Found>) {
+        let mut place = start as u32;
+        for piece in data.pieces() {
+            if let Body::Bytes(bytes) = &piece.body {
+                for (block, place) in bytes.chunks_exact(BLOCK_BYTES).zip(place..) {
+                    if let Some(header) = self.header(place, block) {
+                        all.push(Found { place, header });
+                    }
+                }
+            }
+            place += piece.blocks;
+        }
+    }
+
+    /// Recovers from whatever map blocks the device holds.
+    fn scan(&mut self, tail: Option<&Tail>) -> Result<Recovered, LayoutError> {
+        let all = self.find_all()?;
+        let durable = all.iter().map(|found| found.header.durable).max().unwrap_or(0);
+        let mut recovered = Recovered { last: durable, ..Recovered::default() };
+        let mut later: BTreeMap<u64, Vec<&Found>> = BTreeMap::new();
+        for found in &all {
+            if found.header.commit > durable {
+                later.entry(found.header.commit).or_default().push(found);
+            }
+        }
+        let mut accepted = BTreeSet::new();
+        // Where a recovery was interrupted, two commits may follow the same one: the commit that
+        // the recovery wrote has the higher number.
+        while let Some(&commit) = later
+            .iter()
+            .rev()
+            .filter(|(_, members)| members[0].header.previous == recovered.last)
+            .find(|(_, members)| self.holds(members))
+            .map(|(commit, _)| commit)
+        {
+            accepted.insert(commit);
+            recovered.last = commit;
+        }
+        recovered.accepted = accepted.len() as u64;
+        recovered.dropped = later.len() as u64 - recovered.accepted;
+        recovered.next_commit = all.iter().map(|f| f.header.commit).max().unwrap_or(0) + 1;
+        recovered.next_sequence = all.iter().map(|f| f.header.sequence).max().unwrap_or(0) + 1;
+        let holds = |found: &Found| {
+            found.header.commit <= durable || accepted.contains(&found.header.commit)
+        };
+        recovered.live = newest(all.iter().filter(|found| holds(found)));
+        recovered.doomed = all.iter().filter(|found| !holds(found)).map(|f| f.place).collect();
+        self.compare_digest(&all, &recovered, tail)?;
+        let before = newest(all.iter().filter(|found| found.header.commit <= durable));
+        let after = all.iter().filter(|found| found.header.commit > durable).cloned();
+        recovered.keep = self.needed(before.into_iter().chain(after));
+        Ok(recovered)
+    }
+
+    /// True if a commit is whole: all its map blocks are there, and so is the data they name.
+    fn holds(&mut self, members: &[&Found]) -> bool {
+        let first = &members[0].header;
+        let mut indices = BTreeSet::new();
+        for one in members {
+            let header = &one.header;
+            let same = header.members == first.members && header.previous == first.previous;
+            if !same || !indices.insert(header.index) {
+                return false;
+            }
+        }
+        indices.len() as u32 == first.members
+            && members
+                .iter()
+                .all(|one| planted(PlantedBug::ChecksumNotVerified) || self.data_holds(one))
+    }
+
+    fn data_holds(&mut self, found: &Found) -> bool {
+        let Some((_, block)) = self.read_map(found.place) else { return false };
+        let changed = &found.header.changed;
+        let bytes = block.to_bytes();
+        entries(&bytes).enumerate().all(|(index, entry)| {
+            let bit = changed[index / 64] & (1 << (index % 64));
+            bit == 0 || !entry.is_mapped() || self.entry_holds(entry)
+        })
+    }
+
+    fn entry_holds(&mut self, entry: Entry) -> bool {
+        let end = self.superblock.device_blocks - 1;
+        if !(POOL_START..end).contains(&u64::from(entry.place())) {
+            return false;
+        }
+        match self.read_block(entry.place()) {
+            Ok(data) => checksum::of_block(&data.block(0)) == entry.checksum(),
+            Err(_) => false,
+        }
+    }
+
+    /// The last commit knows which map blocks are live with it. If others were found, one has
+    /// become unreadable, and an older version of its slice must not be served in its place.
+    fn compare_digest(
+        &self,
+        all: &[Found],
+        recovered: &Recovered,
+        tail: Option<&Tail>,
+    ) -> Result<(), LayoutError> {
+        let last = all.iter().find(|found| found.header.commit == recovered.last);
+        let expected = match (last, tail) {
+            (_, Some(tail)) => tail.digest,
+            (Some(found), None) => found.header.digest,
+            (None, None) if recovered.last == 0 => 0,
+            (None, None) => {
+                return damaged(format!(
+                    "no map block of the last durable commit {} is readable",
+                    recovered.last
+                ));
+            }
+        };
+        let digest = recovered
+            .live
+            .iter()
+            .fold(0, |sum, found| sum ^ live_mark(found.header.slice, found.header.sequence));
+        if digest != expected {
+            return damaged(
+                "a map block is unreadable, so some blocks cannot be found; restore from a copy",
+            );
+        }
+        Ok(())
+    }
+
+    /// All blocks that the given map blocks occupy and name.
+    fn needed(&mut self, found: impl Iterator<Item = Found>) -> BTreeSet<u32> {
+        let mut keep = BTreeSet::new();
+        for one in found {
+            keep.insert(one.place);
+            if let Some((_, data)) = self.read_map(one.place) {
+                keep.extend(
+                    entries(&data.to_bytes()).map(Entry::place).filter(|&place| place != 0),
+                );
+            }
+        }
+        keep
+    }
+
+    /// Fills map, free map and tree.
+    fn load(&mut self, volume: &mut Vlog, found: &Recovered) -> Result<(), LayoutError> {
+        for place in POOL_START..self.superblock.device_blocks - 1 {
+            volume.free.release(place as u32);
+        }
+        let mut slice_at = BTreeMap::new();
+        for one in &found.live {
+            let Header { slice, sequence, .. } = one.header;
+            self.take(volume, one.place)?;
+            volume.tree.restore(slice, Pointer { place: one.place, sequence });
+            slice_at.insert(one.place, slice);
+            self.load_entries(volume, one)?;
+        }
+        for one in &found.live {
+            let children: SmallVec<[(SliceNr, u64); 4]> = one
+                .header
+                .pointers
+                .iter()
+                .filter_map(|pointer| Some((*slice_at.get(&pointer.place)?, pointer.sequence)))
+                .collect();
+            volume.tree.restore_children(one.header.slice, &children);
+        }
+        if let Some(root) = found.live.iter().max_by_key(|one| one.header.sequence) {
+            volume.tree.restore_root(root.header.slice);
+        }
+        volume.next_sequence = found.next_sequence;
+        volume.history.restore(found.last, found.next_commit);
+        Ok(())
+    }
+
+    fn load_entries(&mut self, volume: &mut Vlog, one: &Found) -> Result<(), LayoutError> {
+        let Some((_, data)) = self.read_map(one.place) else {
+            return damaged(format!("map block {} changed while it was read", one.place));
+        };
+        let first = one.header.slice as usize * SLICE_ENTRIES;
+        let blocks = self.superblock.blocks as usize;
+        for (index, entry) in entries(&data.to_bytes()).enumerate() {
+            if !entry.is_mapped() {
+                continue;
+            }
+            if first + index >= blocks {
+                return damaged(format!("map block {} names a block past the end", one.place));
+            }
+            self.take(volume, entry.place())?;
+            volume.map[first + index] = entry;
+        }
+        Ok(())
+    }
+
+    fn take(&self, volume: &mut Vlog, place: u32) -> Result<(), LayoutError> {
+        let end = self.superblock.device_blocks - 1;
+        if !(POOL_START..end).contains(&u64::from(place)) {
+            return damaged(format!("the map names block {place}, which is outside the pool"));
+        }
+        if !volume.free.is_free(u64::from(place)) {
+            return damaged(format!("block {place} is named twice"));
+        }
+        volume.free.take(place);
+        Ok(())
+    }
+
+    /// Makes the recovered state the one that any later recovery starts from, before anything may
+    /// be written over what this one relied on.
+    fn settle(
+        &mut self,
+        volume: &mut Vlog,
+        found: &Recovered,
+        path: MountPath,
+    ) -> Result<(), LayoutError> {
+        self.disk.flush()?;
+        if path == MountPath::Scan {
+            if let Some(root) = volume.tree.root() {
+                self.write_marker(volume, found, root)?;
+                self.disk.flush()?;
+            }
+            for &place in &found.doomed {
+                self.disk.write(u64::from(place), Data::zeros(1))?;
+            }
+            self.disk.flush()?;
+        }
+        if !planted(PlantedBug::StaleTailAccepted) {
+            self.disk.write(TAIL_BLOCK, Data::zeros(1))?;
+            self.disk.flush()?;
+        }
+        Ok(())
+    }
+
+    fn write_marker(
+        &mut self,
+        volume: &mut Vlog,
+        found: &Recovered,
+        root: SliceNr,
+    ) -> Result<(), LayoutError> {
+        let end = self.superblock.device_blocks - 1;
+        let mut candidates = (POOL_START..end).map(|place| place as u32);
+        let place = candidates
+            .find(|&place| volume.free.is_free(u64::from(place)) && !found.keep.contains(&place));
+        let Some(place) = place else {
+            return damaged("no free block is left to record the recovery");
+        };
+        volume.free.take(place);
+        let mut sequence = volume.next_sequence;
+        let mut appended = SmallVec::new();
+        volume.tree.append(root, &mut sequence, &mut || place, &mut appended);
+        assert_eq!(appended.len(), 1, "a root's pointers fit again");
+        volume.next_sequence = sequence;
+        let header = marker(
+            root,
+            appended[0].sequence,
+            found.next_commit,
+            found.last,
+            volume.tree.digest(),
+            volume.tree.pointers(root),
+        );
+        let first = root as usize * SLICE_ENTRIES;
+        let last = (first + SLICE_ENTRIES).min(volume.map.len());
+        let block = encode_map(self.superblock.id, place, &header, &volume.map[first..last]);
+        self.disk.write(u64::from(place), Data::bytes(block))?;
+        volume.free.release(appended[0].superseded);
+        volume.history.restore(found.next_commit, found.next_commit + 1);
+        Ok(())
+    }
+}
+
+/// The newest version of each slice.
+fn newest<'f>(found: impl Iterator<Item = &'f Found>) -> Vec<Found> {
+    let mut newest: BTreeMap<SliceNr, &Found> = BTreeMap::new();
+    for one in found {
+        let best = newest.entry(one.header.slice).or_insert(one);
+        if one.header.sequence > best.header.sequence {
+            *best = one;
+        }
+    }
+    newest.into_values().cloned().collect()
+}
+
+const _: () = assert!(FIXED_BLOCKS == POOL_START + 1);

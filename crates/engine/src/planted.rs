@@ -1,0 +1,60 @@
+//! Bugs that can be planted in the layouts, to show that the power-cut sweep finds them.
+//!
+//! Without the cargo feature `planted-bugs` every question here is answered `false` at compile
+//! time; the product carries none of it.
+
+/// A bug that can be planted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum PlantedBug {
+    /// A flush or a forced write is acknowledged before its commit is durable.
+    AckBeforeDurable,
+    /// Superseded blocks are reused at once, though a recovery may still need them.
+    FreeBeforeCommit,
+    /// The map names new places before the data has reached them.
+    MapBeforeData,
+    /// A commit counts as durable without a flush of the device.
+    MissingFlush,
+    /// The tail record is not cleared by a mount and is believed after the next crash.
+    StaleTailAccepted,
+    /// Checksums of data are neither verified by recovery nor on read.
+    ChecksumNotVerified,
+}
+
+impl PlantedBug {
+    /// All of them.
+    pub const ALL: [PlantedBug; 6] = [
+        PlantedBug::AckBeforeDurable,
+        PlantedBug::FreeBeforeCommit,
+        PlantedBug::MapBeforeData,
+        PlantedBug::MissingFlush,
+        PlantedBug::StaleTailAccepted,
+        PlantedBug::ChecksumNotVerified,
+    ];
+}
+
+#[cfg(feature = "planted-bugs")]
+std::thread_local! {
+    static PLANTED: std::cell::Cell<Option<PlantedBug>> = const { std::cell::Cell::new(None) };
+}
+
+/// True if a bug is planted.
+#[cfg(feature = "planted-bugs")]
+pub fn planted(bug: PlantedBug) -> bool {
+    PLANTED.get() == Some(bug)
+}
+
+/// True if a bug is planted.
+#[cfg(not(feature = "planted-bugs"))]
+#[inline(always)]
+pub const fn planted(_bug: PlantedBug) -> bool {
+    false
+}
+
+/// Runs something with a bug planted, on this thread.
+#[cfg(feature = "planted-bugs")]
+pub fn with_bug<R>(bug: Option<PlantedBug>, run: impl FnOnce() -> R) -> R {
+    let before = PLANTED.replace(bug);
+    let result = run();
+    PLANTED.set(before);
+    result
+}

@@ -1,0 +1,213 @@
+//! Every layout, with and without a volatile cache below, against a flat array: random requests,
+//! orderly ends, and ends without warning where the device keeps what it was given.
+#![allow(clippy::unwrap_used, clippy::disallowed_types, missing_docs)]
+
+use seekless_engine::data::Data;
+use seekless_engine::device::medium::{Cells, Medium};
+use seekless_engine::device::ram::Ram;
+use seekless_engine::disk::MediumDisk;
+use seekless_engine::io::{Done, Io, IoError};
+use seekless_engine::layout::{self, FormatOptions, Kind, MountOptions, MountPath};
+use seekless_engine::node::Node;
+use seekless_engine::rng::Rng;
+use seekless_engine::units::BlockNr;
+use std::sync::{Arc, Mutex};
+
+/// A medium that outlives its device.
+#[derive(Clone, Debug)]
+struct Shared(Arc<Mutex<Cells>>);
+
+impl Medium for Shared {
+    fn blocks(&self) -> u64 {
+        self.0.lock().unwrap().blocks()
+    }
+    fn read(&mut self, at: BlockNr, count: u32) -> Result<Data, IoError> {
+        self.0.lock().unwrap().read(at, count)
+    }
+    fn write(&mut self, at: BlockNr, data: &Data) -> Result<(), IoError> {
+        self.0.lock().unwrap().write(at, data)
+    }
+    fn trim(&mut self, at: BlockNr, count: u32) -> Result<(), IoError> {
+        self.0.lock().unwrap().trim(at, count)
+    }
+}
+
+struct World {
+    medium: Shared,
+    volatile: bool,
+    node: Node,
+    now: u64,
+    tag: u64,
+    model: Vec<(u64, u64)>,
+    path: MountPath,
+}
+
+impl World {
+    fn new(kind: Kind, blocks: u64, device: u64, volatile: bool) -> World {
+        let mut medium = Shared(Arc::new(Mutex::new(Cells::new(device))));
+        let options = FormatOptions { kind, blocks, id: 77 };
+        layout::format(&mut MediumDisk(&mut medium), &options).unwrap();
+        let (node, path) = World::mount(&mut medium, volatile);
+        World { medium, volatile, node, now: 0, tag: 0, model: vec![(0, 0); blocks as usize], path }
+    }
+
+    fn mount(medium: &mut Shared, volatile: bool) -> (Node, MountPath) {
+        let options = MountOptions { volatile, ..MountOptions::default() };
+        let (layer, _, report) = layout::mount(&mut MediumDisk(medium), &options).unwrap();
+        let boxed = Box::new(medium.clone());
+        let device = if volatile { Ram::volatile(boxed) } else { Ram::new(boxed) };
+        (Node::new(layer, vec![Box::new(device)], 1), report.path)
+    }
+
+    fn run(&mut self, ios: Vec<Io>) -> Vec<Done> {
+        let expected = ios.len();
+        for io in ios {
+            self.node.submit(self.now, io);
+        }
+        let mut done = Vec::new();
+        self.node.settle(self.now, &mut done);
+        while done.len() < expected {
+            self.now = self.node.next_event().expect("requests are in flight").max(self.now);
+            self.node.settle(self.now, &mut done);
+        }
+        done
+    }
+
+    fn one(&mut self, io: Io) -> Data {
+        self.run(vec![io]).remove(0).outcome.unwrap()
+    }
+
+    fn write(&mut self, at: u64, count: u32, version: u64) -> Io {
+        for block in at..at + u64::from(count) {
+            self.model[block as usize] = (block + 1000, version);
+        }
+        self.tag += 1;
+        Io::write(self.tag, at, Data::stamp(count, at + 1000, version))
+    }
+
+    fn verify(&mut self) {
+        for at in 0..self.model.len() as u64 {
+            let data = self.one(Io::read(u64::MAX, at, 1));
+            let (key, version) = self.model[at as usize];
+            let expected = if version == 0 { Data::zeros(1) } else { Data::stamp(1, key, version) };
+            assert_eq!(data, expected, "block {at}");
+        }
+    }
+
+    fn stop(&mut self) {
+        self.node.stop(self.now);
+        let mut done = Vec::new();
+        self.node.settle(self.now, &mut done);
+        while !self.node.layer.stopped() {
+            self.now = self.node.next_event().unwrap();
+            self.node.settle(self.now, &mut done);
+        }
+    }
+
+    fn remount(&mut self) {
+        let (node, path) = World::mount(&mut self.medium, self.volatile);
+        self.node = node;
+        self.path = path;
+    }
+}
+
+fn exercise(kind: Kind, volatile: bool, seed: u64, blocks: u64, device: u64) {
+    let mut world = World::new(kind, blocks, device, volatile);
+    let mut rng = Rng::stream(seed, "model");
+    for round in 0..30 {
+        for step in 0..60 {
+            let at = rng.below(blocks);
+            let count = (1 + rng.below(40)).min(blocks - at) as u32;
+            let version = 1 + round * 1000 + step;
+            match rng.below(10) {
+                0 => {
+                    world.one(Io::flush(0));
+                }
+                1 => {
+                    for block in at..at + u64::from(count) {
+                        world.model[block as usize] = (0, 0);
+                    }
+                    world.one(Io::trim(0, at, count));
+                }
+                2 => {
+                    let io = world.write(at, count, version).with_fua();
+                    world.one(io);
+                }
+                3..=5 => {
+                    // Several at once, not overlapping.
+                    let ios = (0..8)
+                        .map(|part| {
+                            world.write((at / 8 + part * (blocks / 8)).min(blocks - 1), 1, version)
+                        })
+                        .collect();
+                    for done in world.run(ios) {
+                        done.outcome.unwrap();
+                    }
+                }
+                6 => world.now += 1_000_000_000,
+                _ => {
+                    let io = world.write(at, count, version);
+                    world.one(io);
+                }
+            }
+            let mut none = Vec::new();
+            world.node.settle(world.now, &mut none);
+            assert!(none.is_empty());
+        }
+        if round % 3 == 0 {
+            world.verify();
+        }
+        if rng.below(2) == 0 {
+            world.stop();
+            world.remount();
+            assert_ne!(world.path, MountPath::Scan, "after an orderly end no scan is needed");
+        } else {
+            world.one(Io::flush(0));
+            world.remount();
+        }
+        world.verify();
+        let (_, _, report) = layout::check(&mut MediumDisk(&mut world.medium)).unwrap();
+        assert_eq!(report.problems, Vec::<String>::new());
+    }
+}
+
+#[test]
+fn all_layouts_hold_what_was_written() {
+    for kind in Kind::ALL {
+        for volatile in [false, true] {
+            for seed in 0..4 {
+                exercise(kind, volatile, seed, 1000, 1300);
+                let device = 700;
+                exercise(kind, volatile, seed, kind.largest_volume(device), device);
+            }
+        }
+    }
+}
+
+#[test]
+fn images_kept_on_the_volume_itself_do_no_harm() {
+    let mut world = World::new(Kind::Vlog, 1000, 2500, true);
+    let io = world.write(0, 100, 1);
+    world.one(io);
+    world.stop();
+    world.remount();
+    // Copy the device's own blocks, map blocks among them, into the volume, twice over.
+    let device = world.medium.blocks();
+    for round in 0..2 {
+        for block in 0..device.min(900) {
+            let data = world.medium.read(block, 1).unwrap();
+            let bytes = Data::bytes(data.to_bytes());
+            world.one(Io::write(0, 100 + block, bytes.clone()));
+            if round == 1 {
+                assert_eq!(world.one(Io::read(0, 100 + block, 1)).to_bytes(), bytes.to_bytes());
+            }
+        }
+    }
+    world.one(Io::flush(0));
+    let before: Vec<_> = (0..1000).map(|at| world.one(Io::read(0, at, 1)).to_bytes()).collect();
+    world.remount();
+    assert_eq!(world.path, MountPath::Scan);
+    for (at, expected) in (0..).zip(before) {
+        assert_eq!(world.one(Io::read(0, at, 1)).to_bytes(), expected, "block {at}");
+    }
+}
