@@ -29,6 +29,7 @@ impl Rng {
     }
 
     /// Any 64-bit number.
+    #[expect(clippy::should_implement_trait, reason = "a stream of randomness is no iterator")]
     pub fn next(&mut self) -> u64 {
         self.0.next_u64()
     }
