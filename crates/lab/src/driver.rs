@@ -5,7 +5,7 @@
 //! requests in flight, each answer lets the next one go.
 
 use crate::oracle::{Oracle, WrongContent};
-use crate::workload::{Generator, Request, Workload};
+use crate::workload::{Generator, Pattern, Request, Workload};
 use seekless_engine::data::Data;
 use seekless_engine::io::{Breakdown, Done, Io, IoError, Op, Tag};
 use seekless_engine::node::Node;
@@ -215,32 +215,36 @@ impl Driver {
         }
     }
 
+    /// Writes the whole volume once, in order, in requests of `request_blocks` blocks.
+    ///
+    /// # Errors
+    /// As for [`Driver::run`].
+    pub fn fill(&mut self, request_blocks: u32) -> Result<(), DriveError> {
+        self.sweep(0.0, request_blocks)
+    }
+
     /// Reads the whole volume back and compares it with what was written, in requests of
     /// `request_blocks` blocks. Does nothing if the driver does not verify.
     ///
     /// # Errors
     /// As for [`Driver::run`].
     pub fn read_back(&mut self, request_blocks: u32) -> Result<(), DriveError> {
+        if self.oracle.is_none() { Ok(()) } else { self.sweep(1.0, request_blocks) }
+    }
+
+    fn sweep(&mut self, read_share: f64, request_blocks: u32) -> Result<(), DriveError> {
         let blocks = self.node.layer.blocks();
-        if self.oracle.is_none() || blocks == 0 {
-            return Ok(());
-        }
-        let pass = |request_blocks: u32| Workload {
-            pattern: crate::workload::Pattern::Sequential,
-            read_share: 1.0,
-            request_blocks,
-            ..Workload::default()
-        };
-        // What does not fill a whole request at the end is read block by block.
         let large = u64::from(request_blocks).min(blocks) as u32;
-        let workload = pass(large);
-        let mut generator = Generator::new(&workload, blocks, 0, "read back");
-        self.run(&workload, &mut generator, blocks / u64::from(large), |_| {})?;
-        let rest = blocks % u64::from(large);
-        if rest > 0 {
-            let workload = pass(1);
-            let mut generator = Generator::starting_at(&workload, blocks, blocks - rest);
-            self.run(&workload, &mut generator, rest, |_| {})?;
+        let whole = blocks - blocks % u64::from(large);
+        // What does not fill a large request at the end goes block by block.
+        for (request_blocks, from, to) in [(large, 0, whole), (1, whole, blocks)] {
+            if from == to {
+                continue;
+            }
+            let pattern = Pattern::Sequential;
+            let workload = Workload { pattern, read_share, request_blocks, ..Workload::default() };
+            let mut generator = Generator::starting_at(&workload, to, from);
+            self.run(&workload, &mut generator, (to - from) / u64::from(request_blocks), |_| {})?;
         }
         Ok(())
     }

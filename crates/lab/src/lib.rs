@@ -9,4 +9,5 @@
 pub mod driver;
 pub mod histogram;
 pub mod oracle;
+pub mod sim;
 pub mod workload;

@@ -1,6 +1,6 @@
 use super::*;
 use crate::oracle::Found;
-use crate::workload::{Bursts, Pattern};
+use crate::workload::Bursts;
 use seekless_engine::device::Device;
 use seekless_engine::device::medium::{Cells, Medium};
 use seekless_engine::device::ram::carry_out;

@@ -1,0 +1,240 @@
+//! The simulator: a layout over a disk in virtual time, and where the time went.
+//!
+//! A run has four phases. The volume is made so that its live data fills the asked share of the
+//! disk, and written once in large sequential requests; it is aged by random overwrites, so that
+//! the measured state is not the fresh one; the workload warms up; then it is measured. At the end
+//! all live data is read back and compared with what was written.
+
+mod compare;
+mod report;
+mod text;
+mod world;
+
+pub use compare::{Comparison, Row, compare};
+pub use report::{Side, SimReport, Throughput};
+pub use world::Target;
+
+use crate::driver::{Completion, DriveError, Driver};
+use crate::histogram::Latencies;
+use crate::workload::{Generator, MAX_REQUESTS, Workload, WorkloadError};
+use seekless_engine::io::Op;
+use seekless_engine::layout::{Kind, LayoutError};
+use seekless_engine::units::BLOCK_BYTES;
+
+/// Reads a clock that counts nanoseconds. Handed in, so that nothing in here depends on one: it
+/// serves only to say how fast the host simulated.
+pub type Clock = fn() -> u64;
+
+/// Share of the disk that live data fills if nothing else is said: what the claims about the
+/// virtual log are stated for.
+pub const DEFAULT_UTILISATION: f64 = 0.8;
+
+/// Blocks in the requests that fill a volume and read it back (1 MiB).
+const LARGE_BLOCKS: u32 = 256;
+
+/// Memory that the simulated content of a block and the table that verifies it take.
+const FILLED_BYTES: u64 = 60;
+
+/// Most live blocks that a run fills.
+const MAX_FILLED_BLOCKS: u64 = 1 << 26;
+
+/// What to simulate.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SimOptions {
+    /// The layout.
+    pub kind: Kind,
+    /// Share of the disk's blocks that live data fills, above 0 and at most 1;
+    /// [`DEFAULT_UTILISATION`] if not given.
+    pub utilisation: Option<f64>,
+    /// What the clients do.
+    pub workload: Workload,
+    /// Seed of all randomness.
+    pub seed: u64,
+    /// Write all live data once before anything else. Without it the volume starts out empty,
+    /// which suits disks too large to be filled in memory.
+    pub fill: bool,
+    /// Random single-block overwrites per live block that age a filled volume, 0 or more.
+    pub age: f64,
+    /// Compare everything that is read with what was written.
+    pub verify: bool,
+}
+
+impl SimOptions {
+    /// Random updates on an aged volume of this layout.
+    pub fn new(kind: Kind) -> SimOptions {
+        SimOptions {
+            kind,
+            utilisation: None,
+            workload: Workload::default(),
+            seed: 1,
+            fill: true,
+            age: 2.0,
+            verify: true,
+        }
+    }
+}
+
+/// Why a simulation did not come to a report.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum SimError {
+    /// The utilisation is no share.
+    #[error("utilisation {0}: must lie above 0 and be at most 1")]
+    Utilisation(f64),
+    /// The layout needs room for itself.
+    #[error(
+        "utilisation {asked}: layout {kind} holds at most {largest} of the {device} blocks of \
+         {disk}, which is utilisation {largest_share:.4}; ask for less",
+        largest_share = (*.largest as f64 / *.device as f64 * 1e4).floor() / 1e4
+    )]
+    TooFull {
+        /// What was asked for.
+        asked: f64,
+        /// The layout.
+        kind: Kind,
+        /// The disk.
+        disk: String,
+        /// Blocks of the disk.
+        device: u64,
+        /// Blocks of the largest volume.
+        largest: u64,
+    },
+    /// Filling the volume would take too much memory.
+    #[error(
+        "filling {blocks} blocks of 4 KiB takes about {} GB of memory: ask for a lower \
+         utilisation, or start with an empty volume",
+        *.blocks * FILLED_BYTES / 1_000_000_000
+    )]
+    TooLarge {
+        /// Blocks that would be live.
+        blocks: u64,
+    },
+    /// The ageing is no count.
+    #[error("{0} overwrites per block: must be 0 or more, and at most {MAX_REQUESTS} in all")]
+    Age(f64),
+    /// The workload makes no sense.
+    #[error(transparent)]
+    Workload(#[from] WorkloadError),
+    /// The volume cannot be made or mounted.
+    #[error(transparent)]
+    Layout(#[from] LayoutError),
+    /// The run failed.
+    #[error(transparent)]
+    Drive(#[from] DriveError),
+    /// There is nothing to compare.
+    #[error("a comparison needs at least one layout and one disk")]
+    NothingToCompare,
+}
+
+/// Latencies by kind of request.
+#[derive(Clone, Debug, Default)]
+struct Tally {
+    reads: Latencies,
+    writes: Latencies,
+    flushes: Latencies,
+}
+
+impl Tally {
+    fn record(&mut self, done: &Completion) {
+        match done.op {
+            Op::Read => self.reads.record(&done.spent),
+            Op::Write => self.writes.record(&done.spent),
+            Op::Flush | Op::Trim => self.flushes.record(&done.spent),
+        }
+    }
+}
+
+/// Live blocks of a volume that fills `utilisation` of the target.
+fn live_blocks(target: &Target, options: &SimOptions) -> Result<u64, SimError> {
+    let asked = options.utilisation.unwrap_or(DEFAULT_UTILISATION);
+    if !(asked > 0.0 && asked <= 1.0) {
+        return Err(SimError::Utilisation(asked));
+    }
+    let device = target.blocks();
+    let live = ((device as f64 * asked).round() as u64).max(1);
+    let largest = options.kind.largest_volume(device);
+    if live > largest {
+        let (kind, disk) = (options.kind, target.name().to_owned());
+        return Err(SimError::TooFull { asked, kind, disk, device, largest });
+    }
+    if options.fill && live > MAX_FILLED_BLOCKS {
+        return Err(SimError::TooLarge { blocks: live });
+    }
+    let ageing = live as f64 * options.age;
+    if !(0.0..=MAX_REQUESTS as f64).contains(&ageing) {
+        return Err(SimError::Age(options.age));
+    }
+    options.workload.check(live)?;
+    Ok(live)
+}
+
+/// Simulates and reports.
+///
+/// # Errors
+/// Options out of range, and every defect that the run brings to light: wrong content, failed
+/// requests, halts.
+pub fn simulate(
+    target: &Target,
+    options: &SimOptions,
+    clock: Clock,
+) -> Result<SimReport, SimError> {
+    simulate_world(target, options, clock).map(|(report, _)| report)
+}
+
+/// As [`simulate`], and hands back the world in the state it was left in.
+///
+/// # Errors
+/// As for [`simulate`].
+pub fn simulate_world(
+    target: &Target,
+    options: &SimOptions,
+    clock: Clock,
+) -> Result<(SimReport, Driver), SimError> {
+    let live = live_blocks(target, options)?;
+    let node = world::build(target, options.kind, live, options.seed)?;
+    let mut driver = Driver::new(node, options.verify);
+    if options.fill {
+        driver.fill(LARGE_BLOCKS)?;
+        age(&mut driver, live, options)?;
+    }
+    let workload = &options.workload;
+    let range = workload.range_blocks(live);
+    let mut generator = Generator::new(workload, range, options.seed, "workload");
+    if workload.warm_up > 0 {
+        driver.run(workload, &mut generator, workload.warm_up, |_| {})?;
+    }
+    let mut tally = Tally::default();
+    let before = driver.node().layer.stats();
+    let (began, began_ns) = (clock(), driver.now());
+    driver.run(workload, &mut generator, workload.requests, |done| tally.record(done))?;
+    let host_ns = clock().saturating_sub(began);
+    let measured = report::Measured {
+        host_ns,
+        virtual_ns: driver.now() - began_ns,
+        before,
+        after: driver.node().layer.stats(),
+    };
+    if options.fill {
+        driver.read_back(LARGE_BLOCKS)?;
+    }
+    let report = SimReport::new(target, options, live, &tally, &measured);
+    Ok((report, driver))
+}
+
+/// Overwrites random blocks, so that free space lies where a volume in use has it.
+fn age(driver: &mut Driver, live: u64, options: &SimOptions) -> Result<(), DriveError> {
+    let overwrites = (live as f64 * options.age) as u64;
+    if overwrites == 0 {
+        return Ok(());
+    }
+    let workload = Workload::default();
+    let mut generator = Generator::new(&workload, live, options.seed, "ageing");
+    driver.run(&workload, &mut generator, overwrites, |_| {})
+}
+
+/// `blocks` in MiB.
+fn mebibytes(blocks: u64) -> f64 {
+    blocks as f64 * BLOCK_BYTES as f64 / f64::from(1 << 20)
+}
+
+#[cfg(test)]
+mod tests;

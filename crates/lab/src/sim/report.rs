@@ -1,0 +1,160 @@
+//! What a simulation found out.
+
+use super::{SimOptions, Tally, Target};
+use crate::histogram::{BreakdownMs, Latencies, LatencyMs};
+use crate::workload::Workload;
+use seekless_engine::units::{BLOCK_BYTES, SECONDS, Time};
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// Counters of a layout, as [`seekless_engine::layer::Layer::stats`] gives them.
+type Stats = Vec<(&'static str, f64)>;
+
+/// Raw figures of the measured phase.
+pub(super) struct Measured {
+    pub host_ns: u64,
+    pub virtual_ns: Time,
+    pub before: Stats,
+    pub after: Stats,
+}
+
+/// Latencies of one kind of request.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Side {
+    /// How many there were.
+    pub requests: u64,
+    /// Their latency.
+    pub latency_ms: LatencyMs,
+    /// Where their time went; the parts add up to the mean.
+    pub breakdown_ms: BreakdownMs,
+}
+
+/// Work per second of virtual time; zeros if no time passed.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Throughput {
+    /// Reads and writes per second.
+    pub requests_per_second: f64,
+    /// Payload in MiB per second.
+    pub mebibytes_per_second: f64,
+}
+
+/// The report of one simulation. All figures are of the measured phase; all but the two host
+/// figures are functions of options and seed.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct SimReport {
+    /// The disk.
+    pub disk: String,
+    /// The layout.
+    pub layout: &'static str,
+    /// Seed of the run.
+    pub seed: u64,
+    /// Live blocks over blocks of the disk.
+    pub utilisation: f64,
+    /// Blocks of the disk.
+    pub device_blocks: u64,
+    /// Blocks of the volume, all of them live.
+    pub volume_blocks: u64,
+    /// True if the volume was filled before.
+    pub filled: bool,
+    /// Random overwrites per block before.
+    pub age: f64,
+    /// What the clients did.
+    pub workload: Workload,
+    /// Reads and writes.
+    pub requests: u64,
+    /// How fast the host simulated them: reads and writes per second of its time.
+    pub simulated_requests_per_second: f64,
+    /// Host time, in seconds.
+    pub host_seconds: f64,
+    /// Virtual time, in seconds.
+    pub virtual_seconds: f64,
+    /// Work per second of virtual time.
+    pub throughput: Throughput,
+    /// Latency of reads and writes.
+    pub latency_ms: LatencyMs,
+    /// Where the time of reads and writes went; the parts add up to the mean latency.
+    pub breakdown_ms: BreakdownMs,
+    /// Reads alone, if there were any.
+    pub reads: Option<Side>,
+    /// Writes alone, if there were any.
+    pub writes: Option<Side>,
+    /// Flushes, if there were any. They do not count as requests.
+    pub flushes: Option<Side>,
+    /// Blocks written to the disk for each block that clients wrote, if they wrote any.
+    pub write_amplification: Option<f64>,
+    /// Counters of the layout at the end, filling and ageing included.
+    pub layout_stats: BTreeMap<&'static str, f64>,
+}
+
+fn side(latencies: &Latencies) -> Option<Side> {
+    (latencies.count() > 0).then(|| Side {
+        requests: latencies.count(),
+        latency_ms: latencies.latency_ms(),
+        breakdown_ms: latencies.breakdown_ms(),
+    })
+}
+
+/// By how much a counter grew.
+fn growth(measured: &Measured, name: &str) -> Option<f64> {
+    let value = |stats: &Stats| stats.iter().find(|stat| stat.0 == name).map(|stat| stat.1);
+    Some(value(&measured.after)? - value(&measured.before)?)
+}
+
+fn write_amplification(measured: &Measured) -> Option<f64> {
+    let client = growth(measured, "client_blocks_written").filter(|&blocks| blocks > 0.0)?;
+    Some(growth(measured, "device_blocks_written")? / client)
+}
+
+fn per_second(count: f64, span_ns: u64) -> f64 {
+    if span_ns == 0 { 0.0 } else { count / (span_ns as f64 / SECONDS as f64) }
+}
+
+impl SimReport {
+    pub(super) fn new(
+        target: &Target,
+        options: &SimOptions,
+        volume_blocks: u64,
+        tally: &Tally,
+        measured: &Measured,
+    ) -> SimReport {
+        let mut all = tally.reads.clone();
+        all.add(&tally.writes);
+        let requests = all.count();
+        let request_bytes = f64::from(options.workload.request_blocks) * BLOCK_BYTES as f64;
+        let requests_per_second = per_second(requests as f64, measured.virtual_ns);
+        let mebibytes_per_second = requests_per_second * request_bytes / f64::from(1 << 20);
+        SimReport {
+            disk: target.name().to_owned(),
+            layout: options.kind.name(),
+            seed: options.seed,
+            utilisation: volume_blocks as f64 / target.blocks() as f64,
+            device_blocks: target.blocks(),
+            volume_blocks,
+            filled: options.fill,
+            age: if options.fill { options.age } else { 0.0 },
+            workload: options.workload.clone(),
+            requests,
+            simulated_requests_per_second: per_second(requests as f64, measured.host_ns),
+            host_seconds: measured.host_ns as f64 / SECONDS as f64,
+            virtual_seconds: measured.virtual_ns as f64 / SECONDS as f64,
+            throughput: Throughput { requests_per_second, mebibytes_per_second },
+            latency_ms: all.latency_ms(),
+            breakdown_ms: all.breakdown_ms(),
+            reads: side(&tally.reads),
+            writes: side(&tally.writes),
+            flushes: side(&tally.flushes),
+            write_amplification: write_amplification(measured),
+            layout_stats: measured.after.iter().copied().collect(),
+        }
+    }
+
+    /// The report as JSON, indented.
+    pub fn to_json(&self) -> String {
+        serde_json::to_string_pretty(self).expect("a report has only strings as keys")
+    }
+
+    /// The report for people: tables of fixed width.
+    pub fn to_text(&self) -> String {
+        super::text::report(self)
+    }
+}

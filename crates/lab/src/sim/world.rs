@@ -1,0 +1,76 @@
+//! Builds what is simulated: a device over a medium with a freshly made volume on it.
+
+use seekless_engine::device::Device;
+use seekless_engine::device::medium::{Cells, Medium};
+use seekless_engine::device::ram::Ram;
+use seekless_engine::disk::MediumDisk;
+use seekless_engine::layout::{self, FormatOptions, Kind, LayoutError, MountOptions};
+use seekless_engine::node::Node;
+use std::fmt;
+
+type Make = Box<dyn Fn(Box<dyn Medium>) -> Box<dyn Device>>;
+
+/// What a volume is simulated on.
+pub struct Target {
+    name: String,
+    blocks: u64,
+    make: Make,
+}
+
+impl fmt::Debug for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} of {} blocks", self.name, self.blocks)
+    }
+}
+
+impl Target {
+    /// Any device: `make` builds one over a medium of `blocks` blocks.
+    pub fn new(
+        name: &str,
+        blocks: u64,
+        make: impl Fn(Box<dyn Medium>) -> Box<dyn Device> + 'static,
+    ) -> Target {
+        Target { name: name.to_owned(), blocks, make: Box::new(make) }
+    }
+
+    /// Memory that answers at once: shows what the software alone costs.
+    pub fn ram(blocks: u64) -> Target {
+        Target::new("ram", blocks, |medium| Box::new(Ram::new(medium)))
+    }
+
+    /// Its name in reports.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Its size in blocks of 4 KiB.
+    pub fn blocks(&self) -> u64 {
+        self.blocks
+    }
+
+    /// The device over a medium of that size.
+    pub fn device(&self, medium: Box<dyn Medium>) -> Box<dyn Device> {
+        (self.make)(medium)
+    }
+}
+
+/// Makes a volume of `blocks` blocks and mounts it.
+///
+/// # Errors
+/// Sizes that do not fit.
+pub(super) fn build(
+    target: &Target,
+    kind: Kind,
+    blocks: u64,
+    seed: u64,
+) -> Result<Node, LayoutError> {
+    let mut cells = Cells::new(target.blocks());
+    let id = u128::from(seed) << 64 | u128::from(blocks);
+    layout::format(&mut MediumDisk(&mut cells), &FormatOptions { kind, blocks, id })?;
+    // Mounting needs the mechanics and the medium at once; the device that lends its mechanics
+    // here owns a medium of its own, which stays empty.
+    let lender = target.device(Box::new(Cells::new(target.blocks())));
+    let options = MountOptions { arm: lender.arm(), volatile: lender.volatile(), read_only: false };
+    let (layer, _, _) = layout::mount(&mut MediumDisk(&mut cells), &options)?;
+    Ok(Node::new(layer, vec![target.device(Box::new(cells))], seed))
+}
