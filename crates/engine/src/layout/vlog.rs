@@ -16,6 +16,7 @@
 
 mod check;
 mod commit;
+mod crc;
 mod format;
 mod freemap;
 mod place;
@@ -32,7 +33,7 @@ use crate::layer::{Cx, Extent, Layer, Port};
 use crate::superblock::Superblock;
 use crate::units::{BlockNr, MILLIS, Time};
 use commit::{Commit, History, Stop};
-use format::{Changed, Entry, FIXED_BLOCKS, MAX_DEVICE_BLOCKS, SLICE_ENTRIES};
+use format::{Changed, EntriesSum, Entry, FIXED_BLOCKS, MAX_DEVICE_BLOCKS, SLICE_ENTRIES};
 use freemap::FreeMap;
 use place::{Placer, Plan};
 use read::{Part, Reading};
@@ -137,6 +138,7 @@ pub struct Vlog {
 
     map: Vec<Entry>,
     changed: Vec<Changed>,
+    sums: Vec<EntriesSum>,
     dirty: Vec<SliceNr>,
     dirty_since: Option<Time>,
     dirty_limit: usize,
@@ -182,6 +184,7 @@ impl Vlog {
             queue: VecDeque::new(),
             map: vec![Entry::UNMAPPED; blocks as usize],
             changed: vec![Changed::default(); slices as usize],
+            sums: vec![EntriesSum::default(); slices as usize],
             dirty: Vec::new(),
             dirty_since: None,
             dirty_limit: (slack / 8).clamp(4, 4096) as usize,

@@ -70,6 +70,12 @@ impl History {
         self.next
     }
 
+    /// Blocks that the open commit supersedes.
+    fn waiting_open(&self) -> u64 {
+        let open = self.superseded.back().filter(|(commit, _)| *commit == self.next);
+        open.map_or(0, |(_, places)| places.len() as u64)
+    }
+
     /// The open commit supersedes a block.
     pub fn supersede(&mut self, place: u32) {
         self.waiting += 1;
@@ -156,11 +162,12 @@ impl Vlog {
         self.commit = Some(commit);
     }
 
-    fn map_block(&self, header: &Header) -> bytes::Bytes {
+    /// The map block of a slice as it is to be written, at the place the tree has for it.
+    pub(super) fn map_block(&self, header: &Header) -> bytes::Bytes {
         let from = header.slice as usize * SLICE_ENTRIES;
         let to = (from + SLICE_ENTRIES).min(self.map.len());
         let place = self.tree.node(header.slice).place;
-        encode_map(self.id, place, header, &self.map[from..to])
+        encode_map(self.id, place, header, &self.map[from..to], self.sums[header.slice as usize])
     }
 
     /// A command of the commit has been answered.
@@ -261,9 +268,14 @@ impl Vlog {
     fn wants_commit(&self, cx: &Cx<'_>) -> bool {
         let open = self.history.next;
         let due = self.dirty_since.is_some_and(|since| since + COMMIT_DELAY <= cx.now);
-        let crowded = self.dirty.len() >= self.dirty_limit
-            || self.history.waiting > self.free.free() / 2 + 64;
+        let crowded =
+            self.dirty.len() >= self.dirty_limit || self.history.waiting_open() > self.crowded_at();
         due || crowded || self.starving || self.waiters.iter().any(|&(_, needs)| needs == open)
+    }
+
+    /// How many superseded blocks may pile up before a commit moves them towards reuse.
+    fn crowded_at(&self) -> u64 {
+        ((self.free.free() + self.history.waiting) / 6).max(16)
     }
 
     fn wants_flush(&self) -> bool {
@@ -272,6 +284,7 @@ impl Vlog {
         on_device > self.history.durable
             && (self.starving
                 || unverified
+                || self.history.waiting > 2 * self.crowded_at()
                 || self.waiters.iter().any(|&(_, needs)| needs <= on_device))
     }
 

@@ -1,10 +1,14 @@
 //! Bytes of the virtual log on disk: map blocks and the tail record. `SPEC.md` has the tables.
 
+use super::crc;
 use crate::checksum::crc32c;
 use crate::superblock::{le32, le64};
 use crate::units::BLOCK_BYTES;
 use bytes::Bytes;
 use smallvec::SmallVec;
+use std::fmt;
+use zerocopy::little_endian::U64;
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// Map entries in a map block.
 pub const SLICE_ENTRIES: usize = 448;
@@ -24,6 +28,7 @@ const MAP_MAGIC: [u8; 8] = *b"SKLSMAP1";
 const TAIL_MAGIC: [u8; 8] = *b"SKLSTAIL";
 const CHANGED_AT: usize = 96;
 const POINTERS_AT: usize = 152;
+const ENTRIES_CRC_AT: usize = 84;
 const MAP_CRC_AT: usize = 508;
 const ENTRIES_AT: usize = 512;
 const TAIL_CRC_AT: usize = BLOCK_BYTES - 4;
@@ -35,32 +40,34 @@ const _: () = assert!(ENTRIES_AT + SLICE_ENTRIES * 8 == BLOCK_BYTES);
 /// Where a logical block lies and what it holds: device block in bits 0–30, the escape mark in
 /// bit 31, the checksum of the content in bits 32–63. Zero is an unmapped block, which reads as
 /// zeros (device block 0 holds the superblock, so it never is a place for data).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Entry(pub u64);
+#[derive(Clone, Copy, Default, PartialEq, Eq, IntoBytes, FromBytes, Immutable, KnownLayout)]
+#[repr(transparent)]
+pub struct Entry(U64);
 
 impl Entry {
     /// The block is not stored.
-    pub const UNMAPPED: Entry = Entry(0);
+    pub const UNMAPPED: Entry = Entry(U64::ZERO);
 
     /// A stored block.
     pub fn new(place: u32, escaped: bool, checksum: u32) -> Entry {
         debug_assert!(place != 0 && u64::from(place) < MAX_DEVICE_BLOCKS);
-        Entry(u64::from(checksum) << 32 | u64::from(escaped) << 31 | u64::from(place))
+        let bits = u64::from(checksum) << 32 | u64::from(escaped) << 31 | u64::from(place);
+        Entry(U64::new(bits))
     }
 
     /// Device block; 0 if unmapped.
     pub fn place(self) -> u32 {
-        self.0 as u32 & 0x7fff_ffff
+        self.0.get() as u32 & 0x7fff_ffff
     }
 
     /// True if the first byte of the block is stored inverted; see [`looks_like_map`].
     pub fn escaped(self) -> bool {
-        self.0 & (1 << 31) != 0
+        self.0.get() & (1 << 31) != 0
     }
 
     /// Checksum of the bytes as stored.
     pub fn checksum(self) -> u32 {
-        (self.0 >> 32) as u32
+        (self.0.get() >> 32) as u32
     }
 
     /// True if the block is stored.
@@ -68,6 +75,40 @@ impl Entry {
         self.place() != 0
     }
 }
+
+impl fmt::Debug for Entry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{:08x}", self.place(), self.checksum())
+    }
+}
+
+/// Checksum of the entries of a slice as they lie in a map block (padded with zeros to a whole
+/// slice). It follows each change of an entry in constant time, since a CRC is linear.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EntriesSum(u32);
+
+impl Default for EntriesSum {
+    /// Of a slice without mapped blocks.
+    fn default() -> EntriesSum {
+        EntriesSum(EMPTY_SUM)
+    }
+}
+
+/// CRC-32C of 3584 zero bytes; a test computes it.
+const EMPTY_SUM: u32 = 0x0890_be15;
+
+impl EntriesSum {
+    /// Accounts for entry `index` changing from `old` to `new`.
+    pub fn change(&mut self, index: usize, old: Entry, new: Entry) {
+        let difference = (old.0.get() ^ new.0.get()).to_le_bytes();
+        // The difference of two checksums is that of the difference, without the constants.
+        let here = crc32c(&difference) ^ crc32c(&[0; 8]);
+        self.0 ^= crc::multiply(here, SHIFTS[index]);
+    }
+}
+
+/// What a change at entry `i` is multiplied with: x to the power of the number of bits behind it.
+static SHIFTS: [u32; SLICE_ENTRIES] = crc::shifts::<SLICE_ENTRIES>(64);
 
 /// One bit per entry of a slice.
 pub type Changed = [u64; SLICE_ENTRIES / 64];
@@ -115,10 +156,17 @@ pub fn live_mark(slice: u32, sequence: u64) -> u64 {
     x ^ (x >> 31)
 }
 
-/// Writes a map block.
-pub fn encode_map(id: u128, place: u32, header: &Header, entries: &[Entry]) -> Bytes {
+/// Writes a map block; `sum` is the checksum of its entries.
+pub fn encode_map(
+    id: u128,
+    place: u32,
+    header: &Header,
+    entries: &[Entry],
+    sum: EntriesSum,
+) -> Bytes {
     assert!(header.pointers.len() <= MAX_POINTERS && entries.len() <= SLICE_ENTRIES);
-    let mut out = vec![0; BLOCK_BYTES];
+    let mut block = Vec::with_capacity(BLOCK_BYTES);
+    let mut out = [0; ENTRIES_AT];
     out[0..8].copy_from_slice(&MAP_MAGIC);
     out[8..24].copy_from_slice(&id.to_le_bytes());
     out[24..32].copy_from_slice(&header.sequence.to_le_bytes());
@@ -138,18 +186,13 @@ pub fn encode_map(id: u128, place: u32, header: &Header, entries: &[Entry]) -> B
         out[at..at + 4].copy_from_slice(&pointer.place.to_le_bytes());
         out[at + 4..at + 12].copy_from_slice(&pointer.sequence.to_le_bytes());
     }
-    for (entry, bytes) in entries.iter().zip(out[ENTRIES_AT..].chunks_exact_mut(8)) {
-        bytes.copy_from_slice(&entry.0.to_le_bytes());
-    }
-    let sum = map_checksum(&out);
-    out[MAP_CRC_AT..ENTRIES_AT].copy_from_slice(&sum.to_le_bytes());
-    Bytes::from(out)
-}
-
-/// Checksum over the whole block, its own four bytes taken as zeros.
-fn map_checksum(block: &[u8]) -> u32 {
-    let sum = crc32c(&block[..MAP_CRC_AT]);
-    crc32c::crc32c_append(sum, &block[ENTRIES_AT..])
+    out[ENTRIES_CRC_AT..ENTRIES_CRC_AT + 4].copy_from_slice(&sum.0.to_le_bytes());
+    let sum = crc32c(&out[..MAP_CRC_AT]);
+    out[MAP_CRC_AT..].copy_from_slice(&sum.to_le_bytes());
+    block.extend_from_slice(&out);
+    block.extend_from_slice(entries.as_bytes());
+    block.resize(BLOCK_BYTES, 0);
+    Bytes::from(block)
 }
 
 /// True if a block starts like a map block of this volume. Client data that does is stored with
@@ -165,7 +208,9 @@ pub fn decode_header(id: u128, place: u32, block: &[u8]) -> Option<Header> {
     if !looks_like_map(id, block) || le32(block, 76) != place {
         return None;
     }
-    if map_checksum(block) != le32(block, MAP_CRC_AT) {
+    if crc32c(&block[..MAP_CRC_AT]) != le32(block, MAP_CRC_AT)
+        || crc32c(&block[ENTRIES_AT..]) != le32(block, ENTRIES_CRC_AT)
+    {
         return None;
     }
     let pointers = le32(block, 80) as usize;
@@ -196,7 +241,12 @@ pub fn decode_header(id: u128, place: u32, block: &[u8]) -> Option<Header> {
 
 /// The entries of a map block.
 pub fn entries(block: &[u8]) -> impl Iterator<Item = Entry> + '_ {
-    block[ENTRIES_AT..].chunks_exact(8).map(|bytes| Entry(le64(bytes, 0)))
+    block[ENTRIES_AT..].chunks_exact(8).map(|bytes| Entry(U64::new(le64(bytes, 0))))
+}
+
+/// The checksum of the entries of a whole map block.
+pub fn entries_sum(block: &[u8]) -> EntriesSum {
+    EntriesSum(le32(block, ENTRIES_CRC_AT))
 }
 
 /// What an orderly end leaves: where the log starts.
@@ -269,10 +319,20 @@ mod tests {
     }
 
     #[test]
+    fn the_sum_of_nothing_is_that_of_zeros() {
+        assert_eq!(EMPTY_SUM, crc32c(&[0; SLICE_ENTRIES * 8]));
+    }
+
+    #[test]
     fn map_blocks_come_back() {
         let written: Vec<Entry> =
             (1..=SLICE_ENTRIES as u32).map(|at| Entry::new(at, at % 3 == 0, at * 77)).collect();
-        let block = encode_map(5, 99, &sample(), &written);
+        let mut sum = EntriesSum::default();
+        for (index, &entry) in written.iter().enumerate() {
+            sum.change(index, Entry::new(7, true, 8), entry);
+            sum.change(index, Entry::UNMAPPED, Entry::new(7, true, 8));
+        }
+        let block = encode_map(5, 99, &sample(), &written, sum);
         assert_eq!(decode_header(5, 99, &block), Some(sample()));
         assert_eq!(entries(&block).collect::<Vec<_>>(), written);
         assert_eq!(decode_header(6, 99, &block), None, "another volume's");
@@ -281,7 +341,10 @@ mod tests {
 
     #[test]
     fn every_flipped_byte_is_noticed() {
-        let block = encode_map(5, 99, &sample(), &[Entry::new(4, false, 4)]);
+        let mut sum = EntriesSum::default();
+        let entry = Entry::new(4, false, 4);
+        sum.change(0, Entry::UNMAPPED, entry);
+        let block = encode_map(5, 99, &sample(), &[entry], sum);
         let tail = Tail {
             root: Pointer { place: 3, sequence: 4 },
             next_sequence: 5,

@@ -3,7 +3,7 @@
 use super::commit::marker;
 use super::format::{
     Entry, FIXED_BLOCKS, Header, MAX_DEVICE_BLOCKS, POOL_START, Pointer, SLICE_ENTRIES, TAIL_BLOCK,
-    Tail, decode_header, encode_map, entries, live_mark,
+    Tail, decode_header, entries, entries_sum, live_mark,
 };
 use super::tree::SliceNr;
 use super::{Vlog, device_blocks, largest_volume, slices};
@@ -384,7 +384,9 @@ impl Recovery<'_> {
         };
         let first = one.header.slice as usize * SLICE_ENTRIES;
         let blocks = self.superblock.blocks as usize;
-        for (index, entry) in entries(&data.to_bytes()).enumerate() {
+        let bytes = data.to_bytes();
+        volume.sums[one.header.slice as usize] = entries_sum(&bytes);
+        for (index, entry) in entries(&bytes).enumerate() {
             if !entry.is_mapped() {
                 continue;
             }
@@ -462,9 +464,7 @@ impl Recovery<'_> {
             volume.tree.digest(),
             volume.tree.pointers(root),
         );
-        let first = root as usize * SLICE_ENTRIES;
-        let last = (first + SLICE_ENTRIES).min(volume.map.len());
-        let block = encode_map(self.superblock.id, place, &header, &volume.map[first..last]);
+        let block = volume.map_block(&header);
         self.disk.write(u64::from(place), Data::bytes(block))?;
         volume.free.release(appended[0].superseded);
         volume.history.restore(found.next_commit, found.next_commit + 1);

@@ -222,6 +222,7 @@ impl Vlog {
                 self.dirty_since.get_or_insert(cx.now);
             }
             let bit = at as usize % SLICE_ENTRIES;
+            self.sums[slice as usize].change(bit, old, entry);
             self.changed[slice as usize][bit / 64] |= 1 << (bit % 64);
         }
         old
