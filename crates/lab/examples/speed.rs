@@ -17,6 +17,7 @@ fn clock() -> u64 {
     START.get_or_init(Instant::now).elapsed().as_nanos() as u64
 }
 
+#[expect(clippy::disallowed_methods, reason = "the one argument there is")]
 fn main() -> Result<(), Box<dyn Error>> {
     let requests = std::env::args().nth(1).map_or(Ok(2_000_000), |count| count.parse())?;
     let workload = Workload { requests, ..Workload::default() };

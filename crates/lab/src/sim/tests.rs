@@ -67,3 +67,87 @@ fn senseless_options_are_errors() {
     let error = compare(&[], &[target], &base, stopped_clock).unwrap_err();
     assert_eq!(error, SimError::NothingToCompare);
 }
+
+/// Runs a mixed workload twice and compares everything there is: reports, clock, medium, layer,
+/// table of versions, and the numbers that the random streams give next.
+fn assert_deterministic(target: &Target, base: &SimOptions) {
+    let bursts = Some(Bursts { requests: 50, idle_ns: 20_000_000 });
+    let workload = Workload {
+        requests: 500,
+        depth: 4,
+        read_share: 0.3,
+        flush_every: Some(9),
+        bursts,
+        ..Workload::default()
+    };
+    let options = SimOptions { workload, ..base.clone() };
+    let run = |seed| {
+        let options = SimOptions { seed, ..options.clone() };
+        let (report, driver) = simulate_world(target, &options, stopped_clock).unwrap();
+        let world = format!("{driver:?}");
+        (report, driver.now(), driver.into_node().rng.next(), world)
+    };
+    let (first, again, other) = (run(5), run(5), run(6));
+    assert_eq!(first.0, again.0, "report");
+    assert_eq!(first.1, again.1, "clock");
+    assert_eq!(first.2, again.2, "random numbers");
+    // Not assert_eq: the texts are megabytes long.
+    assert!(first.3 == again.3, "layer, medium or driver");
+    assert!(first.3 != other.3, "the seed has no effect");
+    assert!(first.2 != other.2, "the seed has no effect on the node");
+}
+
+#[test]
+fn the_same_seed_gives_the_same_world_in_memory() {
+    for kind in Kind::ALL {
+        let (target, base) = ram(kind);
+        assert_deterministic(&target, &base);
+    }
+}
+
+#[test]
+fn reports_read_well() {
+    for kind in Kind::ALL {
+        let (target, base) = ram(kind);
+        let workload =
+            Workload { read_share: 0.5, flush_every: Some(100), ..base.workload.clone() };
+        let options = SimOptions { workload, ..base };
+        let report = simulate(&target, &options, stopped_clock).unwrap();
+        let json: serde_json::Value = serde_json::from_str(&report.to_json()).unwrap();
+        for path in [
+            "/simulated_requests_per_second",
+            "/latency_ms/mean",
+            "/latency_ms/p50",
+            "/latency_ms/p99",
+            "/latency_ms/max",
+            "/breakdown_ms/overhead",
+            "/breakdown_ms/head_switch",
+            "/write_amplification",
+            "/throughput/requests_per_second",
+            "/reads/latency_ms/mean",
+            "/layout_stats/client_blocks_written",
+        ] {
+            assert!(json.pointer(path).is_some_and(|value| value.is_number()), "{path}");
+        }
+        assert!(json.pointer("/layout").is_some_and(|value| value == kind.name()));
+        let text = report.to_text();
+        for word in ["reads", "writes", "flushes", "rotation", "write amplification", "seed 1"] {
+            assert!(text.contains(word), "{word} in\n{text}");
+        }
+        assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
+    }
+}
+
+#[test]
+fn write_amplification_counts_the_measured_phase_only() {
+    let (target, base) = ram(Kind::Inplace);
+    let report = simulate(&target, &base, stopped_clock).unwrap();
+    assert_eq!(report.write_amplification, Some(1.0));
+    let workload = Workload { read_share: 1.0, ..base.workload.clone() };
+    let reads = SimOptions { workload, ..base.clone() };
+    assert_eq!(simulate(&target, &reads, stopped_clock).unwrap().write_amplification, None);
+    let report = simulate(&target, &SimOptions { kind: Kind::Vlog, ..base }, stopped_clock);
+    let factor = report.unwrap().write_amplification.unwrap();
+    // One map block for each block of data, since every write is committed on its own.
+    assert!((1.9..=2.1).contains(&factor), "{factor}");
+}
