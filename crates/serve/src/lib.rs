@@ -1,1 +1,9 @@
-//! serve
+//! The wall-clock side of Seekless: volumes in files, block devices or memory, served to NBD
+//! clients, on the real device or on a simulated disk that answers in real time.
+//!
+//! Start with [`image`] (where a volume lives), then [`device`] (how its blocks are reached),
+//! [`edge`] (byte requests become block requests), [`driver`] (the loop) and [`server`] (all
+//! together).
+
+pub mod device;
+pub mod image;

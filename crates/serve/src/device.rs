@@ -1,0 +1,9 @@
+//! Devices whose blocks rest in a file or on a block device.
+
+pub mod buffers;
+pub mod file;
+pub mod medium;
+pub(crate) mod raw;
+mod ring;
+mod threads;
+mod work;

@@ -1,0 +1,368 @@
+//! A device over a file or a block device, in real time.
+//!
+//! *Buffered*, the page cache is the drive's volatile cache: a write is done when it is in there,
+//! a read that finds its blocks there is answered at once, and the rest goes to the kernel's ring
+//! or to threads. *Direct*, the page cache is left out and everything goes there. Either way what
+//! has been answered is durable after the next flush only.
+
+use super::buffers::{Buffer, Pool};
+use super::raw::{self, ZeroWay};
+use super::ring::Ring;
+use super::threads::Threads;
+use super::work::{Finished, Work};
+use crate::image::{Image, ImageError};
+use rustix::fs::OFlags;
+use rustix::io::{Errno, ReadWriteFlags};
+use seekless_engine::data::Data;
+use seekless_engine::device::Device;
+use seekless_engine::disk::Disk as _;
+use seekless_engine::io::{Done, Io, IoError, Op, Outcome, Tag};
+use seekless_engine::units::{BLOCK_BYTES, Time};
+use std::fs::File;
+use std::io::{self, IoSliceMut};
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::sync::Arc;
+
+/// Who carries out what cannot be done at once.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum IoMode {
+    /// The ring where the kernel has one, threads elsewhere.
+    #[default]
+    Auto,
+    /// The kernel's io_uring.
+    Uring,
+    /// A few threads with ordinary system calls.
+    Threads,
+}
+
+impl FromStr for IoMode {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<IoMode, String> {
+        match name {
+            "auto" => Ok(IoMode::Auto),
+            "uring" => Ok(IoMode::Uring),
+            "threads" => Ok(IoMode::Threads),
+            _ => Err(format!("unknown I/O mode `{name}`: known are auto, uring, threads")),
+        }
+    }
+}
+
+/// Why a device cannot be set up.
+#[derive(Debug, thiserror::Error)]
+pub enum DeviceError {
+    /// No ring, though one was asked for.
+    #[error("the kernel offers no usable io_uring ({0}); choose --io threads or auto")]
+    NoRing(io::Error),
+    /// No direct I/O on this file system.
+    #[error("{} does not allow direct I/O ({errno}); serve it without --direct", .path.display())]
+    NoDirect {
+        /// The image.
+        path: PathBuf,
+        /// Why.
+        errno: Errno,
+    },
+    /// Out of file descriptors or the like.
+    #[error("cannot set up the device: {0}")]
+    Os(#[from] io::Error),
+    /// The image cannot be shared.
+    #[error(transparent)]
+    Image(#[from] ImageError),
+}
+
+#[derive(Debug)]
+enum Engine {
+    Ring(Box<Ring>),
+    Threads(Threads),
+}
+
+impl Engine {
+    fn start(&mut self, tag: Tag, work: Work) {
+        match self {
+            Engine::Ring(ring) => ring.start(tag, work),
+            Engine::Threads(threads) => threads.start(tag, work),
+        }
+    }
+
+    fn collect(&mut self, finished: &mut Vec<Finished>) {
+        match self {
+            Engine::Ring(ring) => ring.collect(finished),
+            Engine::Threads(threads) => threads.collect(finished),
+        }
+    }
+
+    fn pending(&self) -> usize {
+        match self {
+            Engine::Ring(ring) => ring.pending(),
+            Engine::Threads(threads) => threads.pending(),
+        }
+    }
+}
+
+/// Flushes and who waits for them. All that are asked for while one runs share the next one.
+#[derive(Debug, Default)]
+struct Syncs {
+    waiting: Vec<Tag>,
+    running: Vec<Tag>,
+    is_running: bool,
+    /// Something was written since the last sync started, or a sync failed.
+    dirty: bool,
+}
+
+/// The device.
+#[derive(Debug)]
+pub struct FileDevice {
+    // Fields drop in this order: the engine must let go of the file before the image unlocks it.
+    engine: Engine,
+    file: Arc<File>,
+    image: Image,
+    blocks: u64,
+    direct: bool,
+    no_wait: bool,
+    pool: Pool,
+    zero_way: ZeroWay,
+    syncs: Syncs,
+    ready: Vec<Done>,
+    ready_at: Time,
+    finished: Vec<Finished>,
+}
+
+impl FileDevice {
+    /// A device over an open image.
+    ///
+    /// # Errors
+    /// When the kernel lacks what was asked for.
+    pub fn new(image: Image, mode: IoMode, direct: bool) -> Result<FileDevice, DeviceError> {
+        let handle = image.handle()?;
+        if direct {
+            let no_direct = |errno| DeviceError::NoDirect { path: image.path().into(), errno };
+            let flags = rustix::fs::fcntl_getfl(&handle).map_err(no_direct)?;
+            rustix::fs::fcntl_setfl(&handle, flags | OFlags::DIRECT).map_err(no_direct)?;
+        }
+        let file = Arc::new(handle);
+        let ring = match mode {
+            IoMode::Threads => Err(io::ErrorKind::Unsupported.into()),
+            IoMode::Auto | IoMode::Uring => Ring::new(Arc::clone(&file), direct),
+        };
+        let engine = match ring {
+            Ok(ring) => Engine::Ring(Box::new(ring)),
+            Err(error) if mode == IoMode::Uring => return Err(DeviceError::NoRing(error)),
+            Err(_) => Engine::Threads(Threads::new(Arc::clone(&file))?),
+        };
+        Ok(FileDevice {
+            engine,
+            file,
+            blocks: image.blocks(),
+            image,
+            direct,
+            no_wait: true,
+            pool: Pool::default(),
+            zero_way: ZeroWay::Punch,
+            // What happened to the image before is unknown.
+            syncs: Syncs { dirty: true, ..Syncs::default() },
+            ready: Vec::new(),
+            ready_at: 0,
+            finished: Vec::new(),
+        })
+    }
+
+    /// A descriptor that becomes readable when [`Device::reap`] has something to do.
+    ///
+    /// # Errors
+    /// When the process has no file descriptor left.
+    pub fn wait_fd(&self) -> io::Result<OwnedFd> {
+        match &self.engine {
+            Engine::Ring(ring) => ring.wait_fd().try_clone_to_owned(),
+            Engine::Threads(threads) => threads.wait_fd().try_clone_to_owned(),
+        }
+    }
+
+    /// In one word, for the log: who carries out what cannot be done at once.
+    pub fn engine_name(&self) -> &'static str {
+        match self.engine {
+            Engine::Ring(_) => "io_uring",
+            Engine::Threads(_) => "threads",
+        }
+    }
+
+    fn answer(&mut self, tag: Tag, outcome: Outcome) {
+        self.ready.push(Done::new(tag, outcome));
+    }
+
+    fn read(&mut self, io: &Io) {
+        let offset = raw::offset_of(io.at);
+        let mut buffer = self.pool.take(io.count as usize * BLOCK_BYTES);
+        let mut filled = 0;
+        if !self.direct && self.no_wait {
+            match read_cached(&self.file, &mut buffer, offset) {
+                Ok(count) if count == buffer.as_ref().len() => {
+                    self.answer(io.tag, Ok(Data::bytes(buffer.freeze())));
+                    return;
+                }
+                Ok(count) => filled = count,
+                Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => self.no_wait = false,
+                // The cache has nothing, or whatever else: the ordinary way tells.
+                Err(_) => {}
+            }
+        }
+        self.engine.start(io.tag, Work::Read { offset, buffer, filled });
+    }
+
+    fn write(&mut self, io: &Io) {
+        let offset = raw::offset_of(io.at);
+        if self.direct {
+            let mut buffer = self.pool.take(io.count as usize * BLOCK_BYTES);
+            io.data.copy_to(buffer.bytes_mut());
+            self.engine
+                .start(fua_tag(io), Work::Write { offset, bytes: buffer.freeze(), written: 0 });
+            return;
+        }
+        let result = raw::write_full(&self.file, &raw::flatten(&io.data), offset);
+        self.wrote(fua_tag(io), result.map_err(|errno| raw::io_error(errno, io.at)));
+    }
+
+    /// A write or a trim has come to its end; with forced unit access it waits for a sync.
+    fn wrote(&mut self, tag: Tag, result: Result<(), IoError>) {
+        let (tag, fua) = (tag & !FUA, tag & FUA != 0);
+        // Even a failed one may have changed something.
+        self.syncs.dirty = true;
+        match result {
+            Ok(()) if fua => self.syncs.waiting.push(tag),
+            result => self.answer(tag, result.map(|()| Data::none())),
+        }
+    }
+
+    fn flush(&mut self, tag: Tag) {
+        if self.image.read_only() || !(self.syncs.dirty || self.syncs.is_running) {
+            self.answer(tag, Ok(Data::none()));
+        } else {
+            self.syncs.waiting.push(tag);
+        }
+    }
+
+    /// Starts the sync that waits, once no other one runs.
+    fn start_sync(&mut self) {
+        let syncs = &mut self.syncs;
+        if syncs.is_running || syncs.waiting.is_empty() {
+            return;
+        }
+        std::mem::swap(&mut syncs.waiting, &mut syncs.running);
+        syncs.is_running = true;
+        syncs.dirty = false;
+        self.engine.start(0, Work::Sync);
+    }
+
+    fn finish_sync(&mut self, result: Result<(), Errno>) {
+        self.syncs.is_running = false;
+        if result.is_err() {
+            self.syncs.dirty = true;
+        }
+        let outcome = result.map(|()| Data::none()).map_err(|errno| match errno {
+            // A sync names no block, so it cannot blame one.
+            Errno::IO => IoError::Os { errno: errno.raw_os_error() },
+            other => raw::io_error(other, 0),
+        });
+        for tag in std::mem::take(&mut self.syncs.running) {
+            self.answer(tag, outcome.clone());
+        }
+    }
+
+    fn finish(&mut self, finished: Finished) {
+        let Finished { tag, work, result } = finished;
+        match work {
+            Work::Read { offset, buffer, .. } => {
+                let block = offset / BLOCK_BYTES as u64;
+                let outcome = match result {
+                    Ok(()) => Ok(Data::bytes(buffer.freeze())),
+                    Err(errno) => Err(raw::io_error(errno, block)),
+                };
+                self.answer(tag, outcome);
+            }
+            Work::Write { offset, .. } => {
+                let block = offset / BLOCK_BYTES as u64;
+                self.wrote(tag, result.map_err(|errno| raw::io_error(errno, block)));
+            }
+            Work::Zero { offset, way, .. } => {
+                // What the store turned out not to know need not be tried again.
+                self.zero_way = way;
+                let block = offset / BLOCK_BYTES as u64;
+                self.wrote(tag, result.map_err(|errno| raw::io_error(errno, block)));
+            }
+            Work::Sync => self.finish_sync(result),
+        }
+    }
+}
+
+/// Marks the tag of a request with forced unit access while it is in the engine. Tags are slots
+/// of the layer above, so the highest bit is free.
+const FUA: Tag = 1 << 63;
+
+fn fua_tag(io: &Io) -> Tag {
+    assert!(io.tag & FUA == 0, "tag {:#x} of a request uses the highest bit", io.tag);
+    if io.fua { io.tag | FUA } else { io.tag }
+}
+
+/// Reads what the page cache holds, without waiting. Less than asked for is no error.
+fn read_cached(file: &File, buffer: &mut Buffer, offset: u64) -> Result<usize, Errno> {
+    let mut slices = [IoSliceMut::new(buffer.bytes_mut())];
+    rustix::io::preadv2(file, &mut slices, offset, ReadWriteFlags::NOWAIT)
+}
+
+impl Device for FileDevice {
+    fn blocks(&self) -> u64 {
+        self.blocks
+    }
+
+    fn submit(&mut self, now: Time, io: Io) {
+        self.ready_at = now;
+        let end = io.at.checked_add(u64::from(io.count));
+        if end.is_none_or(|end| end > self.blocks) {
+            return self.answer(io.tag, Err(IoError::OutOfRange { at: io.at, count: io.count }));
+        }
+        match io.op {
+            Op::Flush => self.flush(io.tag),
+            Op::Read => self.read(&io),
+            Op::Write | Op::Trim if self.image.read_only() => {
+                self.answer(io.tag, Err(IoError::ReadOnly));
+            }
+            Op::Write => self.write(&io),
+            Op::Trim => {
+                let (offset, bytes) = (raw::offset_of(io.at), raw::offset_of(io.count.into()));
+                let work = Work::Zero { offset, bytes, done: 0, way: self.zero_way };
+                self.engine.start(fua_tag(&io), work);
+            }
+        }
+    }
+
+    fn reap(&mut self, _now: Time, done: &mut Vec<Done>) {
+        let mut finished = std::mem::take(&mut self.finished);
+        loop {
+            // A write with forced unit access that has just finished waits for a sync of its own.
+            self.start_sync();
+            if self.engine.pending() > 0 {
+                self.engine.collect(&mut finished);
+            }
+            if finished.is_empty() {
+                break;
+            }
+            for one in finished.drain(..) {
+                self.finish(one);
+            }
+        }
+        self.finished = finished;
+        done.append(&mut self.ready);
+    }
+
+    fn next_event(&self) -> Option<Time> {
+        (!self.ready.is_empty()).then_some(self.ready_at)
+    }
+
+    fn volatile(&self) -> bool {
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,210 @@
+//! Images: a volume in a regular file or on a block device.
+
+mod create;
+mod lock;
+
+pub use create::{CreateOptions, create};
+
+use crate::device::raw;
+use rustix::fs::SeekFrom;
+use seekless_engine::data::Data;
+use seekless_engine::disk::Disk;
+use seekless_engine::io::IoError;
+use seekless_engine::layout::LayoutError;
+use seekless_engine::units::{BLOCK_BYTES, BlockNr};
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+/// Why an image cannot be made or opened.
+#[derive(Debug, thiserror::Error)]
+pub enum ImageError {
+    /// There is nothing at the path.
+    #[error("{} does not exist; `seekless create` makes a volume", .0.display())]
+    NotFound(PathBuf),
+    /// There is something at the path.
+    #[error("{} already exists; --force replaces it", .0.display())]
+    Exists(PathBuf),
+    /// Another process holds the lock.
+    #[error("{} is in use by another process{}; stop that one first", .path.display(), holder(*.pid))]
+    InUse {
+        /// The image.
+        path: PathBuf,
+        /// The process that holds it, if the system says.
+        pid: Option<u32>,
+    },
+    /// The device is not empty.
+    #[error("{} holds {what}; --force overwrites it", .path.display())]
+    Occupied {
+        /// The device.
+        path: PathBuf,
+        /// What was found.
+        what: String,
+    },
+    /// Something that has no blocks.
+    #[error("{} is neither a regular file nor a block device", .0.display())]
+    NotBlocks(PathBuf),
+    /// The volume cannot be made with this size.
+    #[error("{}: {reason}", .path.display())]
+    BadSize {
+        /// The image.
+        path: PathBuf,
+        /// Why.
+        reason: String,
+    },
+    /// The image has no such volume.
+    #[error("{}: {source}", .path.display())]
+    Layout {
+        /// The image.
+        path: PathBuf,
+        /// Why.
+        source: LayoutError,
+    },
+    /// The operating system refuses.
+    #[error("cannot {action} {}: {source}", .path.display())]
+    Os {
+        /// What was tried.
+        action: &'static str,
+        /// The image.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+fn holder(pid: Option<u32>) -> String {
+    pid.map(|pid| format!(" (pid {pid})")).unwrap_or_default()
+}
+
+impl ImageError {
+    fn os(action: &'static str, path: &Path, source: impl Into<io::Error>) -> ImageError {
+        ImageError::Os { action, path: path.to_owned(), source: source.into() }
+    }
+}
+
+/// An open image, locked against other processes until it and every handle taken from it are
+/// dropped. Blocking access through [`Disk`] is for the code that runs alone.
+#[derive(Debug)]
+pub struct Image {
+    file: File,
+    path: PathBuf,
+    blocks: u64,
+    read_only: bool,
+    block_device: bool,
+}
+
+/// Opens an image. Writers exclude everybody else, readers exclude writers.
+///
+/// # Errors
+/// [`ImageError::NotFound`], [`ImageError::InUse`], [`ImageError::NotBlocks`], or what the
+/// operating system says.
+pub fn open(path: &Path, read_only: bool) -> Result<Image, ImageError> {
+    let found = match std::fs::metadata(path) {
+        Ok(found) => found,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            return Err(ImageError::NotFound(path.to_owned()));
+        }
+        Err(error) => return Err(ImageError::os("open", path, error)),
+    };
+    let block_device = found.file_type().is_block_device();
+    if !block_device && !found.is_file() {
+        return Err(ImageError::NotBlocks(path.to_owned()));
+    }
+    let mut options = OpenOptions::new();
+    options.read(true).write(!read_only);
+    if block_device && !read_only {
+        // On a block device this makes the kernel refuse what is mounted or otherwise in use.
+        options.custom_flags(libc::O_EXCL);
+    }
+    let file = match options.open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::ResourceBusy => {
+            return Err(ImageError::InUse { path: path.to_owned(), pid: None });
+        }
+        Err(error) => return Err(ImageError::os("open", path, error)),
+    };
+    Image::adopt(file, path, read_only, block_device)
+}
+
+impl Image {
+    /// Locks an open file and takes its size.
+    fn adopt(
+        file: File,
+        path: &Path,
+        read_only: bool,
+        block_device: bool,
+    ) -> Result<Image, ImageError> {
+        lock::take(&file, path, read_only)?;
+        let bytes = rustix::fs::seek(&file, SeekFrom::End(0))
+            .map_err(|errno| ImageError::os("find the size of", path, errno))?;
+        let blocks = bytes / BLOCK_BYTES as u64;
+        Ok(Image { file, path: path.to_owned(), blocks, read_only, block_device })
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// True if it was opened for reading only.
+    pub fn read_only(&self) -> bool {
+        self.read_only
+    }
+
+    /// True if it is a block device, not a regular file.
+    pub fn is_block_device(&self) -> bool {
+        self.block_device
+    }
+
+    /// Another handle to the same open file; it shares the lock.
+    ///
+    /// # Errors
+    /// When the process has no file descriptor left.
+    pub fn handle(&self) -> Result<File, ImageError> {
+        self.file.try_clone().map_err(|error| ImageError::os("open", &self.path, error))
+    }
+
+    /// Names the image in an error of its volume.
+    pub fn blame(&self, source: LayoutError) -> ImageError {
+        ImageError::Layout { path: self.path.clone(), source }
+    }
+
+    fn check_range(&self, at: BlockNr, count: u32) -> Result<(), IoError> {
+        let end = at.checked_add(u64::from(count));
+        if end.is_none_or(|end| end > self.blocks) {
+            return Err(IoError::OutOfRange { at, count });
+        }
+        Ok(())
+    }
+}
+
+impl Disk for Image {
+    fn blocks(&self) -> u64 {
+        self.blocks
+    }
+
+    fn read(&mut self, at: BlockNr, count: u32) -> Result<Data, IoError> {
+        self.check_range(at, count)?;
+        raw::read_blocks(&self.file, at, count)
+    }
+
+    fn write(&mut self, at: BlockNr, data: Data) -> Result<(), IoError> {
+        self.check_range(at, data.blocks())?;
+        if self.read_only {
+            return Err(IoError::ReadOnly);
+        }
+        raw::write_blocks(&self.file, at, &data)
+    }
+
+    fn flush(&mut self) -> Result<(), IoError> {
+        raw::sync(&self.file).map_err(|errno| raw::io_error(errno, 0))
+    }
+
+    fn next_data(&mut self, at: BlockNr) -> Option<BlockNr> {
+        raw::next_data(&self.file, at, self.blocks)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,190 @@
+//! Making a new image.
+
+use super::{Image, ImageError, open};
+use crate::device::raw::{self, ZeroWay};
+use rustix::io::Errno;
+use seekless_engine::layout::{self, FormatOptions, Kind, LayoutError};
+use seekless_engine::superblock::{Superblock, SuperblockError};
+use seekless_engine::units::BLOCK_BYTES;
+use std::fs::OpenOptions;
+use std::io;
+use std::os::unix::fs::FileTypeExt;
+use std::path::Path;
+
+/// The largest volume: 2⁴⁸ bytes, what common file systems can hold in one sparse file.
+const MOST_BLOCKS: u64 = 1 << 36;
+/// Blocks looked at, at both ends of a device, for signs that it holds something: partition
+/// tables, boot sectors, the superblocks of file systems, ours.
+const SIGN_BLOCKS: u32 = 32;
+
+/// What to make.
+#[derive(Clone, Copy, Debug)]
+pub struct CreateOptions {
+    /// Layout of the volume.
+    pub kind: Kind,
+    /// Size of the volume in blocks of 4 KiB as clients see it; `None` means the largest that
+    /// fits on the block device.
+    pub blocks: Option<u64>,
+    /// Overwrite what is there.
+    pub force: bool,
+}
+
+/// Makes a volume in a new sparse file or on a block device, and returns it open and locked.
+///
+/// # Errors
+/// Refuses an existing file, a device that is not empty, and an image in use; a size that the
+/// layout or the device does not have; and what the operating system says. Nothing is left behind
+/// in a new file's place.
+pub fn create(path: &Path, options: &CreateOptions) -> Result<Image, ImageError> {
+    let found = std::fs::metadata(path);
+    match found {
+        Ok(found) if found.file_type().is_block_device() => on_device(path, options),
+        Ok(found) if !found.is_file() => Err(ImageError::NotBlocks(path.to_owned())),
+        Ok(_) if !options.force => Err(ImageError::Exists(path.to_owned())),
+        Ok(_) => {
+            let blocks = file_blocks(path, options)?;
+            fill_file(open(path, false)?, options, blocks)
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => in_new_file(path, options),
+        Err(error) => Err(ImageError::os("create", path, error)),
+    }
+}
+
+fn file_blocks(path: &Path, options: &CreateOptions) -> Result<u64, ImageError> {
+    let bad = |reason: &str| ImageError::BadSize { path: path.to_owned(), reason: reason.into() };
+    match options.blocks {
+        None => Err(bad("a volume in a file needs a size")),
+        Some(0) => Err(bad("a volume needs at least one block of 4 KiB")),
+        Some(blocks) if blocks > MOST_BLOCKS => Err(bad("a volume has at most 256 TiB")),
+        Some(blocks) => Ok(blocks),
+    }
+}
+
+fn in_new_file(path: &Path, options: &CreateOptions) -> Result<Image, ImageError> {
+    let blocks = file_blocks(path, options)?;
+    let file = match OpenOptions::new().read(true).write(true).create_new(true).open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            return Err(ImageError::Exists(path.to_owned()));
+        }
+        Err(error) => return Err(ImageError::os("create", path, error)),
+    };
+    let made = Image::adopt(file, path, false, false)
+        .and_then(|image| fill_file(image, options, blocks))
+        .and_then(|image| sync_directory(path).map(|()| image));
+    if made.is_err() {
+        // The first error is the one worth reporting.
+        let _ = std::fs::remove_file(path);
+    }
+    made
+}
+
+fn fill_file(mut image: Image, options: &CreateOptions, blocks: u64) -> Result<Image, ImageError> {
+    let device_blocks = options.kind.device_blocks(blocks);
+    let bytes = device_blocks * BLOCK_BYTES as u64;
+    // Shortened to nothing first, so that no byte of an earlier content survives.
+    image
+        .file
+        .set_len(0)
+        .and_then(|()| image.file.set_len(bytes))
+        .map_err(|error| ImageError::os("set the size of", &image.path, error))?;
+    image.blocks = device_blocks;
+    format(&mut image, options.kind, blocks)?;
+    image.file.sync_all().map_err(|error| ImageError::os("write to", &image.path, error))?;
+    Ok(image)
+}
+
+/// A new file is durable only when the directory that names it is.
+fn sync_directory(path: &Path) -> Result<(), ImageError> {
+    let parent = match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    };
+    std::fs::File::open(parent)
+        .and_then(|directory| directory.sync_all())
+        .map_err(|error| ImageError::os("write to the directory of", path, error))
+}
+
+fn on_device(path: &Path, options: &CreateOptions) -> Result<Image, ImageError> {
+    let mut image = open(path, false)?;
+    if !options.force
+        && let Some(what) = signs(&mut image)?
+    {
+        return Err(ImageError::Occupied { path: path.to_owned(), what });
+    }
+    let blocks = options.blocks.unwrap_or_else(|| options.kind.largest_volume(image.blocks));
+    if blocks == 0 || blocks > options.kind.largest_volume(image.blocks) {
+        let reason = format!(
+            "the device has {} blocks of 4 KiB, room for a volume of at most {}",
+            image.blocks,
+            options.kind.largest_volume(image.blocks)
+        );
+        return Err(ImageError::BadSize { path: path.to_owned(), reason });
+    }
+    erase(&image, options.kind)?;
+    format(&mut image, options.kind, blocks)?;
+    Ok(image)
+}
+
+/// What a device seems to hold, if it is not empty.
+fn signs(image: &mut Image) -> Result<Option<String>, ImageError> {
+    match Superblock::read(image) {
+        Ok(found) => return Ok(Some(format!("a Seekless volume ({found})"))),
+        Err(LayoutError::Superblock(SuperblockError::Foreign)) => {}
+        Err(error) => return Ok(Some(format!("a Seekless volume ({error})"))),
+    }
+    let count = u64::from(SIGN_BLOCKS).min(image.blocks);
+    for at in [0, image.blocks - count] {
+        let data = raw::read_blocks(&image.file, at, count as u32)
+            .map_err(|error| image.blame(LayoutError::Io(error)))?;
+        let bytes = data.to_bytes();
+        if bytes.iter().any(|&byte| byte != 0) {
+            return Ok(Some("data that Seekless did not write".into()));
+        }
+    }
+    Ok(None)
+}
+
+/// A device may hold anything between its ends. A layout without a map would serve it as the
+/// content of blocks never written, so there every block is zeroed, however long that takes;
+/// the others never show it, so for them giving the space back is all that is tried.
+fn erase(image: &Image, kind: Kind) -> Result<(), ImageError> {
+    const STEP: u64 = 1 << 30;
+    let bytes = raw::offset_of(image.blocks);
+    let mut way = ZeroWay::Punch;
+    for offset in (0..bytes).step_by(STEP as usize) {
+        let here = STEP.min(bytes - offset);
+        let done = match (kind, way.flags()) {
+            (Kind::Inplace, _) => raw::zero_full(&image.file, offset, here, &mut way),
+            (_, Some(flags)) => rustix::fs::fallocate(&image.file, flags, offset, here),
+            (_, None) => return Ok(()),
+        };
+        match done {
+            Ok(()) => {}
+            Err(errno) if kind != Kind::Inplace && way.unsupported(errno) => return Ok(()),
+            Err(errno) => return Err(ImageError::os("erase", &image.path, errno)),
+        }
+    }
+    Ok(())
+}
+
+/// Writes the empty volume under a fresh identity.
+fn format(image: &mut Image, kind: Kind, blocks: u64) -> Result<(), ImageError> {
+    let id =
+        fresh_id().map_err(|errno| ImageError::os("draw an identity for", &image.path, errno))?;
+    layout::format(image, &FormatOptions { kind, blocks, id }).map_err(|error| image.blame(error))
+}
+
+/// A volume identity that no other volume has.
+pub(crate) fn fresh_id() -> Result<u128, Errno> {
+    let mut bytes = [0; 16];
+    let mut filled = 0;
+    while filled < bytes.len() {
+        match rustix::rand::getrandom(&mut bytes[filled..], rustix::rand::GetRandomFlags::empty()) {
+            Ok(count) => filled += count,
+            Err(Errno::INTR) => {}
+            Err(errno) => return Err(errno),
+        }
+    }
+    Ok(u128::from_le_bytes(bytes))
+}

@@ -1,0 +1,106 @@
+use super::*;
+use seekless_engine::layout::{self, Kind, MountOptions};
+use std::fs;
+
+fn options(blocks: u64) -> CreateOptions {
+    CreateOptions { kind: Kind::Inplace, blocks: Some(blocks), force: false }
+}
+
+#[test]
+fn a_new_image_is_sparse_and_mounts() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("a.img");
+    let mut image = create(&path, &options(1 << 20)).expect("creates");
+    assert_eq!(image.blocks(), Kind::Inplace.device_blocks(1 << 20));
+    let (layer, superblock, _) =
+        layout::mount(&mut image, &MountOptions::default()).expect("mounts");
+    assert_eq!((layer.blocks(), superblock.blocks), (1 << 20, 1 << 20));
+    use std::os::unix::fs::MetadataExt;
+    assert!(fs::metadata(&path).expect("is there").blocks() < 10_000, "not sparse");
+    // Between the first and the last block a scan finds nothing to read.
+    assert!(image.next_data(1).expect("the last block") > 1 << 19);
+}
+
+#[test]
+fn two_volumes_never_share_an_identity() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let mut ids = Vec::new();
+    for name in ["a", "b"] {
+        let mut image = create(&dir.path().join(name), &options(10)).expect("creates");
+        let found = layout::mount(&mut image, &MountOptions::default()).expect("mounts");
+        ids.push(found.1.id);
+    }
+    assert_ne!(ids[0], ids[1]);
+}
+
+#[test]
+fn what_exists_is_only_replaced_by_force() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("a.img");
+    fs::write(&path, b"precious").expect("writes");
+    let error = create(&path, &options(10)).expect_err("refuses");
+    assert!(matches!(error, ImageError::Exists(_)), "{error}");
+    assert!(error.to_string().contains("--force"), "{error}");
+    assert_eq!(fs::read(&path).expect("still there"), b"precious");
+    let forced = CreateOptions { force: true, ..options(10) };
+    drop(create(&path, &forced).expect("replaces"));
+    assert!(matches!(create(dir.path(), &forced), Err(ImageError::NotBlocks(_))));
+}
+
+#[test]
+fn a_failed_create_leaves_nothing_behind() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("a.img");
+    for blocks in [None, Some(0), Some(u64::MAX)] {
+        let bad = CreateOptions { blocks, ..options(1) };
+        assert!(matches!(create(&path, &bad), Err(ImageError::BadSize { .. })), "{blocks:?}");
+        assert!(!path.exists());
+    }
+    let nowhere = dir.path().join("no/such/directory.img");
+    assert!(matches!(create(&nowhere, &options(1)), Err(ImageError::Os { .. })));
+}
+
+#[test]
+fn writers_exclude_everybody_and_readers_only_writers() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("a.img");
+    let writer = create(&path, &options(10)).expect("creates");
+    for read_only in [false, true] {
+        let error = open(&path, read_only).expect_err("is locked");
+        assert!(matches!(&error, ImageError::InUse { .. }), "{error}");
+        assert!(error.to_string().contains("is in use by another process"), "{error}");
+        if let ImageError::InUse { pid: Some(pid), .. } = error {
+            assert_eq!(pid, std::process::id());
+        }
+    }
+    // A handle keeps the lock beyond the image it came from.
+    let handle = writer.handle().expect("a handle");
+    drop(writer);
+    assert!(matches!(open(&path, true), Err(ImageError::InUse { .. })));
+    drop(handle);
+    let reader = open(&path, true).expect("free again");
+    let other = open(&path, true).expect("readers share");
+    assert!(matches!(open(&path, false), Err(ImageError::InUse { .. })));
+    drop((reader, other));
+    open(&path, false).expect("free again");
+}
+
+#[test]
+fn bad_paths_have_clear_errors() {
+    let dir = tempfile::tempdir().expect("a directory");
+    assert!(matches!(open(&dir.path().join("none"), true), Err(ImageError::NotFound(_))));
+    assert!(matches!(open(dir.path(), true), Err(ImageError::NotBlocks(_))));
+    assert!(matches!(open(Path::new("/dev/null"), true), Err(ImageError::NotBlocks(_))));
+}
+
+#[test]
+fn a_read_only_image_refuses_writes_and_every_image_refuses_other_ranges() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("a.img");
+    drop(create(&path, &options(10)).expect("creates"));
+    let mut image = open(&path, true).expect("opens");
+    assert_eq!(image.write(1, Data::zeros(1)), Err(IoError::ReadOnly));
+    for (at, count) in [(image.blocks(), 1), (u64::MAX, 2), (0, image.blocks() as u32 + 1)] {
+        assert_eq!(image.read(at, count), Err(IoError::OutOfRange { at, count }));
+    }
+}
