@@ -1,5 +1,6 @@
 use super::*;
 use crate::workload::{Bursts, Pattern};
+use proptest::prelude::*;
 
 /// Counts calls instead of time, so that reports can be compared whole.
 fn stopped_clock() -> u64 {
@@ -150,4 +151,40 @@ fn write_amplification_counts_the_measured_phase_only() {
     let factor = report.unwrap().write_amplification.unwrap();
     // One map block for each block of data, since every write is committed on its own.
     assert!((1.9..=2.1).contains(&factor), "{factor}");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// Whatever clients do, everything reads back as written, and the parts of the time add up.
+    #[test]
+    fn any_workload_keeps_its_content(
+        kind in prop::sample::select(Kind::ALL.to_vec()),
+        sequential: bool,
+        read_share in 0.0_f64..=1.0,
+        request_blocks in 1_u32..=40,
+        depth in 1_u32..=40,
+        fua: bool,
+        flush_every in prop::option::of(1_u64..50),
+        think_ns in 0_u64..3_000_000,
+        burst in prop::option::of(1_u64..80),
+        range in 0.05_f64..=1.0,
+        utilisation in 0.3_f64..0.9,
+        seed: u64,
+    ) {
+        let pattern = if sequential { Pattern::Sequential } else { Pattern::Random };
+        let bursts = burst.map(|requests| Bursts { requests, idle_ns: 300_000_000 });
+        let workload = Workload {
+            pattern, read_share, request_blocks, depth, fua, flush_every, think_ns, bursts, range,
+            requests: 300,
+            warm_up: 20,
+        };
+        let (target, base) = ram(kind);
+        let utilisation = Some(utilisation);
+        let options = SimOptions { utilisation, workload, seed, age: 0.5, ..base };
+        let report = simulate(&target, &options, stopped_clock).expect("nothing injects faults");
+        prop_assert_eq!(report.requests, 300);
+        let parts: f64 = report.breakdown_ms.parts().iter().map(|part| part.1).sum();
+        prop_assert!((parts - report.latency_ms.mean).abs() < 1e-9);
+    }
 }
