@@ -1,2 +1,51 @@
-//! Development tasks.
-fn main() {}
+//! Development tasks: `cargo xtask ci|tidy|bench|man`. One command is the whole of continuous
+//! integration, so that what runs on a server can be run at a desk.
+
+mod bench;
+mod ci;
+mod run;
+mod tidy;
+
+use std::process::ExitCode;
+
+const USAGE: &str = "\
+usage: cargo xtask TASK
+
+  ci [smoke|test|sweep|figures|fuzz]
+                     smoke    format, lints, tidy, unit tests of the engine (under a minute)
+                     test     every test, end to end with real clients
+                     sweep    power-cut sweeps of every layout, seeded with the commit
+                     figures  the reproduced claims, measured now
+                     fuzz     bounded fuzzing
+                     without a name: smoke, sweep, test
+  tidy               house rules that the compiler does not know
+  bench [--quick] [simulation|servers|factors|emulated|mount]...
+                     comparisons with peers on this machine
+  man [DIR]          write manual pages and shell completions (default: target/man)";
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = args.iter().map(String::as_str).collect();
+    let result = match words.as_slice() {
+        ["ci"] => ci::all(),
+        ["ci", "smoke"] => ci::smoke(),
+        ["ci", "test"] => ci::test(),
+        ["ci", "sweep"] => ci::sweep(),
+        ["ci", "figures"] => ci::figures(),
+        ["ci", "fuzz"] => ci::fuzz(),
+        ["tidy"] => tidy::tidy(),
+        ["bench", rest @ ..] => bench::bench(rest),
+        ["man", rest @ ..] if rest.len() <= 1 => ci::man(rest.first().copied()),
+        _ => {
+            eprintln!("{USAGE}");
+            return ExitCode::from(2);
+        }
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("xtask: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

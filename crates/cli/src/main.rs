@@ -1,2 +1,23 @@
-//! The `seekless` command.
-fn main() {}
+//! `seekless`: a programmable disk on the command line.
+//!
+//! This crate only reads arguments, calls the other crates and prints. One file per subcommand.
+
+mod args;
+mod commands;
+mod failure;
+mod nbd;
+mod size;
+mod span;
+mod spec;
+mod term;
+
+use clap::Parser as _;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let cli = args::Cli::parse();
+    match commands::run(cli.command) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => failure.report(),
+    }
+}

@@ -1,0 +1,32 @@
+# One entry for people; the work is in `cargo xtask` and scripts/.
+CARGO ?= cargo
+
+.PHONY: help run test bench fuzz setup clean
+
+help:
+	@echo 'make run    build, then show the whole thing in one screen (under two minutes)'
+	@echo 'make test   install missing test clients, sweep power cuts, run every test'
+	@echo 'make bench  compare with peers on this machine (make bench QUICK=1: shorter)'
+	@echo 'make fuzz   bounded fuzzing of the parsers and of the volumes'
+	@echo 'make setup  only install the clients that the tests talk to'
+
+run:
+	$(CARGO) build --release --package seekless
+	./target/release/seekless demo
+
+# The sweep comes first so that the closing lines of cargo test are the last thing seen.
+test: setup
+	$(CARGO) xtask ci sweep
+	$(CARGO) test --workspace
+
+bench:
+	$(CARGO) xtask bench $(if $(QUICK),--quick)
+
+fuzz:
+	$(CARGO) xtask ci fuzz
+
+setup:
+	@bash scripts/setup.sh
+
+clean:
+	$(CARGO) clean

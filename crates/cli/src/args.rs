@@ -1,0 +1,57 @@
+//! The command line: subcommands and the arguments that several of them share.
+
+use crate::commands;
+use crate::failure::EXIT_CODES;
+use clap::{Parser, Subcommand};
+
+/// A programmable disk: it shows what your storage will do, then proves it.
+#[derive(Debug, Parser)]
+#[command(name = "seekless", version, after_help = EXIT_CODES, propagate_version = true)]
+#[command(arg_required_else_help = true, max_term_width = 100)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// Every subcommand.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Make an image: a file that holds a volume.
+    Create(commands::create::Args),
+    /// Say what an image is.
+    Info(commands::info::Args),
+    /// Read everything an image holds and verify it.
+    Check(commands::check::Args),
+    /// Print the on-disk structures of an image.
+    Dump(commands::dump::Args),
+    /// Run a workload over a simulated disk, in virtual time.
+    Sim(commands::sim::Args),
+    /// List the layouts.
+    Layouts(commands::layouts::Args),
+    /// Print a completion script for a shell.
+    #[command(hide = true)]
+    Completions(commands::completions::Args),
+    /// Write the manual pages.
+    #[command(hide = true)]
+    Man(commands::man::Args),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory as _;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn every_visible_subcommand_has_examples() {
+        for command in Cli::command().get_subcommands().filter(|command| !command.is_hide_set()) {
+            let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+            assert!(help.starts_with("Examples:"), "{} has none", command.get_name());
+        }
+    }
+}

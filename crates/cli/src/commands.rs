@@ -1,0 +1,43 @@
+//! The subcommands, a file each.
+
+pub mod check;
+pub mod completions;
+pub mod create;
+pub mod dump;
+pub mod info;
+pub mod layouts;
+pub mod man;
+pub mod sim;
+
+use crate::args::Command;
+use crate::failure::{Failure, Outcome};
+use std::io::{self, Write};
+
+/// Carries a command out and flushes what it printed.
+///
+/// # Errors
+/// What the command comes to.
+pub fn run(command: Command) -> Outcome {
+    let stdout = io::stdout();
+    let out = &mut io::BufWriter::new(stdout.lock());
+    let outcome = match command {
+        Command::Create(args) => create::run(&args, out),
+        Command::Info(args) => info::run(&args, out),
+        Command::Check(args) => check::run(&args, out),
+        Command::Dump(args) => dump::run(&args, out),
+        Command::Sim(args) => sim::run(&args, out),
+        Command::Layouts(args) => layouts::run(&args, out),
+        Command::Completions(args) => completions::run(&args, out),
+        Command::Man(args) => man::run(&args, out),
+    };
+    // What was printed before a failure matters too, but the failure matters more.
+    let flushed = out.flush().map_err(Failure::from);
+    outcome.and(flushed)
+}
+
+/// Nanoseconds of host time since the first call, for what measures the host itself.
+pub fn host_clock() -> u64 {
+    static START: std::sync::OnceLock<std::time::Instant> = std::sync::OnceLock::new();
+    let elapsed = START.get_or_init(std::time::Instant::now).elapsed();
+    u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX)
+}

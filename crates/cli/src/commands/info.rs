@@ -1,0 +1,64 @@
+//! `seekless info`: what an image is, from its superblock alone.
+
+use crate::failure::Outcome;
+use crate::size::Size;
+use seekless_engine::superblock::{FORMAT_VERSION, Superblock};
+use seekless_engine::units::BLOCK_BYTES;
+use seekless_serve::image;
+use serde_json::json;
+use std::io::Write;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::PathBuf;
+
+/// Arguments of `seekless info`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  seekless info disk.img
+  seekless info disk.img --json | jq .volume_bytes
+
+Reads the superblock only; `seekless check` reads and verifies everything.")]
+pub struct Args {
+    /// The image.
+    image: PathBuf,
+    /// Print one JSON object.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Prints what the superblock says.
+///
+/// # Errors
+/// If the image is unusable or in use.
+pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
+    let mut image = image::open(&args.image, true)?;
+    let superblock = Superblock::read(&mut image).map_err(|error| image.blame(error))?;
+    let stored_bytes = std::fs::metadata(&args.image).map_or(0, |found| found.blocks() * 512);
+    let Superblock { kind, id, blocks, device_blocks } = superblock;
+    if args.json {
+        let facts = json!({
+            "image": args.image,
+            "layout": kind.name(),
+            "format_version": FORMAT_VERSION,
+            "id": format!("{id:032x}"),
+            "volume_blocks": blocks,
+            "volume_bytes": blocks * BLOCK_BYTES as u64,
+            "image_blocks": device_blocks,
+            "image_bytes": device_blocks * BLOCK_BYTES as u64,
+            "stored_bytes": stored_bytes,
+        });
+        writeln!(out, "{facts}")?;
+        return Ok(());
+    }
+    writeln!(out, "image    {}", args.image.display())?;
+    writeln!(out, "layout   {kind} ({})", kind.summary())?;
+    writeln!(out, "volume   {} ({blocks} blocks of 4 KiB)", Size::from_blocks(blocks))?;
+    writeln!(out, "size     {} ({device_blocks} blocks)", Size::from_blocks(device_blocks))?;
+    if !image.is_block_device() {
+        let stored = Size::from_blocks(stored_bytes.div_ceil(BLOCK_BYTES as u64));
+        writeln!(out, "stored   {stored}")?;
+    }
+    writeln!(out, "id       {id:032x}")?;
+    writeln!(out, "format   {FORMAT_VERSION}")?;
+    Ok(())
+}

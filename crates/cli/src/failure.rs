@@ -1,0 +1,158 @@
+//! How a command ends: a stable exit code, the cause, and what to do about it.
+
+use seekless_engine::layout::LayoutError;
+use seekless_serve::image::ImageError;
+use std::io;
+use std::process::ExitCode;
+
+/// Exit codes that scripts may rely on. `0` is success.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exit {
+    /// The operation failed, or it ran and found violations or damage.
+    Failed = 1,
+    /// The command line cannot be understood.
+    Usage = 2,
+    /// The image is missing, foreign, damaged, truncated or from a newer version.
+    Image = 3,
+    /// The image, socket or address is in use.
+    Busy = 4,
+    /// The backing store failed while the volume was being served.
+    Backing = 5,
+}
+
+/// The table for `--help`.
+pub const EXIT_CODES: &str = "\
+Exit codes:
+  0  success
+  1  the operation failed, or found violations or damage
+  2  the command line is wrong
+  3  the image is missing, foreign, damaged, truncated or from a newer version
+  4  the image, socket or address is in use
+  5  the backing store failed while the volume was served";
+
+/// Why a command did not succeed.
+#[derive(Debug)]
+pub struct Failure {
+    /// Exit code of the process.
+    pub exit: Exit,
+    /// What happened; empty if it has been said already.
+    pub cause: String,
+    /// What to do about it.
+    pub hint: Option<String>,
+    /// The reader of our output has gone away: end without a word.
+    pub reader_gone: bool,
+}
+
+/// What a command comes to.
+pub type Outcome = Result<(), Failure>;
+
+impl Failure {
+    /// A failure with a code and its cause.
+    pub fn new(exit: Exit, cause: impl Into<String>) -> Failure {
+        Failure { exit, cause: cause.into(), hint: None, reader_gone: false }
+    }
+
+    /// The operation failed.
+    pub fn failed(cause: impl Into<String>) -> Failure {
+        Failure::new(Exit::Failed, cause)
+    }
+
+    /// The command line asks for something that cannot be.
+    pub fn usage(cause: impl Into<String>) -> Failure {
+        Failure::new(Exit::Usage, cause)
+    }
+
+    /// The report has been printed; only the exit code is left to say it.
+    pub fn said(exit: Exit) -> Failure {
+        Failure::new(exit, "")
+    }
+
+    /// A failure from a message of the form `cause; remedy`, which all crates keep to.
+    pub fn from_message(exit: Exit, message: &str) -> Failure {
+        match message.split_once("; ") {
+            Some((cause, remedy)) => Failure::new(exit, cause).hint(remedy),
+            None => Failure::new(exit, message),
+        }
+    }
+
+    /// The same failure with advice.
+    pub fn hint(mut self, hint: impl Into<String>) -> Failure {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    /// Prints cause and hint to standard error and gives the exit code.
+    pub fn report(&self) -> ExitCode {
+        if self.reader_gone {
+            return ExitCode::SUCCESS;
+        }
+        if !self.cause.is_empty() {
+            let style = crate::term::Style::of_stderr();
+            crate::term::say(&format!("{} {}", style.red("error:"), self.cause));
+            if let Some(hint) = &self.hint {
+                crate::term::say(&format!("{} {hint}", style.cyan("hint:")));
+            }
+        }
+        ExitCode::from(self.exit as u8)
+    }
+}
+
+/// Failing to print is only worth a word if somebody still reads.
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Failure {
+        let mut failure = Failure::failed(format!("cannot write the output: {error}"));
+        failure.reader_gone = error.kind() == io::ErrorKind::BrokenPipe;
+        failure
+    }
+}
+
+impl From<LayoutError> for Failure {
+    fn from(error: LayoutError) -> Failure {
+        Failure::from_message(layout_exit(&error), &error.to_string())
+    }
+}
+
+fn layout_exit(error: &LayoutError) -> Exit {
+    match error {
+        LayoutError::UnknownLayout(_) | LayoutError::TooSmall { .. } | LayoutError::BadSize(_) => {
+            Exit::Usage
+        }
+        LayoutError::Superblock(_) | LayoutError::Damaged(_) => Exit::Image,
+        LayoutError::Io(_) => Exit::Backing,
+    }
+}
+
+impl From<ImageError> for Failure {
+    fn from(error: ImageError) -> Failure {
+        let exit = match &error {
+            ImageError::NotFound(_) | ImageError::NotBlocks(_) => Exit::Image,
+            ImageError::InUse { .. } => Exit::Busy,
+            ImageError::BadSize { .. } => Exit::Usage,
+            ImageError::Layout { source, .. } => layout_exit(source),
+            ImageError::Exists(_) | ImageError::Occupied { .. } | ImageError::Os { .. } => {
+                Exit::Failed
+            }
+        };
+        Failure::from_message(exit, &error.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use seekless_engine::superblock::SuperblockError;
+
+    #[test]
+    fn messages_split_into_cause_and_hint() {
+        let failure = Failure::from(LayoutError::from(SuperblockError::Foreign));
+        assert_eq!(failure.exit, Exit::Image);
+        assert_eq!(failure.cause, "this is no Seekless volume");
+        assert_eq!(failure.hint.as_deref(), Some("`seekless create` makes one"));
+    }
+
+    #[test]
+    fn a_reader_that_went_away_is_no_failure() {
+        assert!(Failure::from(io::Error::from(io::ErrorKind::BrokenPipe)).reader_gone);
+        assert!(!Failure::from(io::Error::from(io::ErrorKind::StorageFull)).reader_gone);
+    }
+}

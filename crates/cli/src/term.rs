@@ -1,0 +1,89 @@
+//! What depends on whether a person or a program reads: colour and progress lines.
+
+use std::io::{IsTerminal as _, Write as _};
+
+/// Colours, or none where the output is no terminal or `NO_COLOR` is set.
+#[derive(Clone, Copy, Debug)]
+pub struct Style {
+    colour: bool,
+}
+
+impl Style {
+    /// The style for standard output.
+    pub fn of_stdout() -> Style {
+        Style { colour: std::io::stdout().is_terminal() && wanted() }
+    }
+
+    /// The style for standard error.
+    pub fn of_stderr() -> Style {
+        Style { colour: std::io::stderr().is_terminal() && wanted() }
+    }
+
+    /// For what went wrong.
+    pub fn red(self, text: &str) -> String {
+        self.paint("1;31", text)
+    }
+
+    /// For what went well.
+    pub fn green(self, text: &str) -> String {
+        self.paint("1;32", text)
+    }
+
+    /// For advice.
+    pub fn cyan(self, text: &str) -> String {
+        self.paint("36", text)
+    }
+
+    /// For headings.
+    pub fn bold(self, text: &str) -> String {
+        self.paint("1", text)
+    }
+
+    fn paint(self, code: &str, text: &str) -> String {
+        if self.colour { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
+    }
+}
+
+fn wanted() -> bool {
+    std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+        && std::env::var_os("TERM").is_none_or(|value| value != "dumb")
+}
+
+/// One line to standard error; a closed standard error is no reason to fail.
+pub fn say(line: &str) {
+    let _ = writeln!(std::io::stderr(), "{line}");
+}
+
+/// A line on the terminal that tells how far long work has come; silent for programs. It is
+/// erased when dropped.
+#[derive(Debug)]
+pub struct Progress {
+    shown: bool,
+    last: Option<std::time::Instant>,
+}
+
+impl Progress {
+    /// Nothing is shown yet.
+    pub fn new() -> Progress {
+        Progress { shown: std::io::stderr().is_terminal(), last: None }
+    }
+
+    /// Replaces the line, at most ten times a second. The text is only made when it is shown.
+    pub fn show(&mut self, text: impl FnOnce() -> String) {
+        let pause = std::time::Duration::from_millis(100);
+        if !self.shown || self.last.is_some_and(|last| last.elapsed() < pause) {
+            return;
+        }
+        self.last = Some(std::time::Instant::now());
+        let _ = write!(std::io::stderr(), "\r\x1b[K{}", text());
+        let _ = std::io::stderr().flush();
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        if self.last.is_some() {
+            let _ = write!(std::io::stderr(), "\r\x1b[K");
+        }
+    }
+}

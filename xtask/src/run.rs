@@ -1,0 +1,77 @@
+//! Running other programs, with errors that name them.
+
+use anyhow::{Context as _, Result, bail};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+/// The root of the checkout.
+pub fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask lies inside the checkout")
+}
+
+/// The cargo that runs this task.
+pub fn cargo() -> Command {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.current_dir(root());
+    command
+}
+
+/// Runs a program with its output on ours.
+///
+/// # Errors
+/// If it cannot be started or fails.
+pub fn run(command: &mut Command) -> Result<()> {
+    let shown = shown(command);
+    eprintln!("$ {shown}");
+    let status = command.status().with_context(|| format!("cannot start `{shown}`"))?;
+    if !status.success() {
+        bail!("`{shown}` failed: {status}");
+    }
+    Ok(())
+}
+
+/// Runs a program and gives what it printed.
+///
+/// # Errors
+/// If it cannot be started or fails; what it said on standard error is part of the message.
+pub fn capture(command: &mut Command) -> Result<String> {
+    let shown = shown(command);
+    let output = output(command)?;
+    if !output.status.success() {
+        let said = String::from_utf8_lossy(&output.stderr);
+        bail!("`{shown}` failed: {}\n{}", output.status, said.trim_end());
+    }
+    String::from_utf8(output.stdout).with_context(|| format!("`{shown}` printed no text"))
+}
+
+/// Runs a program to its end, whatever that is.
+///
+/// # Errors
+/// If it cannot be started.
+pub fn output(command: &mut Command) -> Result<Output> {
+    let shown = shown(command);
+    command.stdin(Stdio::null()).output().with_context(|| format!("cannot start `{shown}`"))
+}
+
+/// Builds the release program and gives its path.
+///
+/// # Errors
+/// If it does not build.
+pub fn seekless() -> Result<PathBuf> {
+    run(cargo().args(["build", "--quiet", "--release", "--package", "seekless"]))?;
+    let target = std::env::var_os("CARGO_TARGET_DIR")
+        .map_or_else(|| root().join("target"), |dir| root().join(dir));
+    Ok(target.join("release").join("seekless"))
+}
+
+/// True if a program of this name can be started.
+pub fn installed(program: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|dir| dir.join(program).is_file())
+}
+
+fn shown(command: &Command) -> String {
+    let mut words = vec![command.get_program().to_string_lossy().into_owned()];
+    words.extend(command.get_args().map(|arg| arg.to_string_lossy().into_owned()));
+    words.join(" ")
+}

@@ -1,0 +1,168 @@
+//! House rules that neither the compiler nor clippy knows.
+
+use crate::run::{capture, root};
+use anyhow::{Result, bail};
+use std::path::Path;
+use std::process::Command;
+
+const LINE_CHARS: usize = 100;
+const WARN_LINES: usize = 900;
+const FAIL_LINES: usize = 1500;
+const BLOB_BYTES: u64 = 1 << 20;
+
+/// Checks every file that git knows or would add, and names each offence with its place.
+///
+/// # Errors
+/// If there are offences, or git cannot list the files.
+pub fn tidy() -> Result<()> {
+    let mut git = Command::new("git");
+    git.current_dir(root()).args(["ls-files", "-z", "-co", "--exclude-standard"]);
+    let listing = capture(&mut git)?;
+    let mut found = Findings::default();
+    let mut files = 0;
+    for name in listing.split('\0').filter(|name| !name.is_empty()) {
+        let path = root().join(name);
+        // Listed but deleted in the working tree.
+        let Ok(metadata) = path.metadata() else { continue };
+        if !metadata.is_file() {
+            continue;
+        }
+        files += 1;
+        if metadata.len() > BLOB_BYTES {
+            found.error(name, 0, format!("{} bytes: too large for git", metadata.len()));
+        }
+        if let Ok(text) = std::fs::read_to_string(&path) {
+            check_text(name, &text, &mut found);
+            if name.ends_with(".md") {
+                check_links(name, &path, &text, &mut found);
+            }
+        }
+    }
+    for warning in &found.warnings {
+        eprintln!("tidy: warning: {warning}");
+    }
+    for error in &found.errors {
+        eprintln!("tidy: error: {error}");
+    }
+    if !found.errors.is_empty() {
+        bail!("{} offences against the house rules", found.errors.len());
+    }
+    println!("tidy: {files} files in order");
+    Ok(())
+}
+
+#[derive(Debug, Default)]
+struct Findings {
+    errors: Vec<String>,
+    warnings: Vec<String>,
+}
+
+impl Findings {
+    fn error(&mut self, name: &str, line: usize, what: impl AsRef<str>) {
+        self.errors.push(place(name, line, what.as_ref()));
+    }
+
+    fn warn(&mut self, name: &str, line: usize, what: impl AsRef<str>) {
+        self.warnings.push(place(name, line, what.as_ref()));
+    }
+}
+
+fn place(name: &str, line: usize, what: &str) -> String {
+    if line == 0 { format!("{name}: {what}") } else { format!("{name}:{line}: {what}") }
+}
+
+/// The rules for one file. The words looked for are put together here so that this file does
+/// not break its own rules.
+fn check_text(name: &str, text: &str, found: &mut Findings) {
+    let markers = [concat!("FIX", "ME"), concat!("XX", "X:"), concat!("todo", "!(")];
+    let homes = [concat!("/ho", "me/"), concat!("/ro", "ot/"), concat!("/Us", "ers/")];
+    let bare_ignore = concat!("#[ign", "ore]");
+    let rust = name.ends_with(".rs");
+    for (index, line) in text.lines().enumerate() {
+        let number = index + 1;
+        if rust && line.chars().count() > LINE_CHARS {
+            found.error(name, number, format!("longer than {LINE_CHARS} characters"));
+        }
+        if let Some(marker) = markers.iter().find(|marker| line.contains(**marker)) {
+            found.error(name, number, format!("`{marker}`: do it or drop it"));
+        }
+        if homes.iter().any(|home| line.contains(home)) {
+            found.error(name, number, "a path of one person's machine");
+        }
+        if rust && line.contains(bare_ignore) {
+            found.error(name, number, "an ignored test must say why: #[ignore = \"…\"]");
+        }
+        if line.ends_with([' ', '\t']) && !name.ends_with(".md") {
+            found.error(name, number, "trailing space");
+        }
+    }
+    let lines = text.lines().count();
+    if rust && lines > FAIL_LINES {
+        found.error(name, 0, format!("{lines} lines: split it"));
+    } else if rust && lines > WARN_LINES {
+        found.warn(name, 0, format!("{lines} lines: consider splitting it"));
+    }
+}
+
+/// Links to files of the checkout must lead somewhere.
+fn check_links(name: &str, path: &Path, text: &str, found: &mut Findings) {
+    let dir = path.parent().unwrap_or(root());
+    let mut fenced = false;
+    for (index, line) in text.lines().enumerate() {
+        if line.trim_start().starts_with("```") {
+            fenced = !fenced;
+        }
+        if fenced {
+            continue;
+        }
+        for target in links(line) {
+            let file = target.split('#').next().unwrap_or_default();
+            let elsewhere = target.contains("://") || target.starts_with("mailto:");
+            if !elsewhere && !file.is_empty() && !dir.join(file).exists() {
+                found.error(name, index + 1, format!("the link to `{target}` leads nowhere"));
+            }
+        }
+    }
+}
+
+/// The targets of `[text](target)` in a line.
+fn links(line: &str) -> Vec<&str> {
+    line.split("](").skip(1).filter_map(|rest| rest.split_once(')')).map(|(link, _)| link).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn errors(name: &str, text: &str) -> Vec<String> {
+        let mut found = Findings::default();
+        check_text(name, text, &mut found);
+        found.errors
+    }
+
+    #[test]
+    fn offences_are_found() {
+        for text in [
+            "x".repeat(LINE_CHARS + 1),
+            format!("// FIX{} later", "ME"),
+            format!("todo{}()", "!"),
+            format!("    #[ign{}]", "ore]"),
+            format!("open(\"/ho{}/x\")", "me"),
+            "let x = 1; ".to_owned(),
+            "\n".repeat(FAIL_LINES + 1),
+        ] {
+            assert_eq!(errors("a.rs", &text).len(), 1, "{text}");
+        }
+        assert!(errors("a.rs", "fn main() {}\n").is_empty());
+        assert!(errors("notes.md", &"x".repeat(300)).is_empty());
+    }
+
+    #[test]
+    fn links_are_taken_apart() {
+        assert_eq!(links("see [a](b.md) and [c](d#e), (f)"), ["b.md", "d#e"]);
+        let mut found = Findings::default();
+        let here = root().join("README.md");
+        check_links("README.md", &here, "[x](no-such-file) [y](https://e.org) [z](#a)", &mut found);
+        assert_eq!(found.errors.len(), 1);
+    }
+}
