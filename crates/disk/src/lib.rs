@@ -1,1 +1,14 @@
-//! disk
+//! The mechanical disk: geometry, seek, rotation, head switch, transfer, track buffer.
+//!
+//! [`spec`] says what a disk is, [`mechanics`] computes how long things take, [`disk`] is the
+//! device, [`buffer`] its read-ahead.
+#![forbid(unsafe_code)]
+
+pub mod buffer;
+pub mod disk;
+pub mod mechanics;
+pub mod spec;
+pub mod specs;
+
+pub use disk::Disk;
+pub use spec::{ReadAhead, Spec, SpecError};

@@ -1,0 +1,200 @@
+//! Geometry and motion as pure functions over precomputed tables.
+
+use crate::spec::{Spec, SpecError};
+use seekless_engine::arm::{Arm, Track};
+use seekless_engine::units::{BLOCK_SECTORS, BlockNr, Sector, Time};
+
+/// Where the sectors of a disk are and how long it takes to get there. All times are integer
+/// nanoseconds; the revolution is rounded once, so a world is exact and repeatable.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mechanics {
+    rev_ns: Time,
+    heads: u32,
+    cylinders: u32,
+    /// Sectors on a track.
+    sectors: u32,
+    blocks_per_track: u32,
+    track_skew: u32,
+    cylinder_skew: u32,
+    /// Seek time by distance in cylinders; 0 for distance 0.
+    seek_ns: Vec<Time>,
+    head_switch_ns: Time,
+    overhead_ns: Time,
+    /// Beginning of each sector of a track as time from the index mark, and the full turn.
+    sector_ns: Vec<u32>,
+    /// Rotational position of sector 0 of each track, in sectors.
+    skew: Vec<u32>,
+}
+
+/// A place under a head.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// Track, counted along the arm.
+    pub track: Track,
+    /// Sector on the track.
+    pub sector: u32,
+}
+
+impl Mechanics {
+    /// Precomputes the tables of a specification.
+    ///
+    /// # Errors
+    /// Tracks that do not hold whole blocks.
+    pub fn new(spec: &Spec) -> Result<Mechanics, SpecError> {
+        let zone = &spec.zones[0];
+        if !u64::from(zone.sectors).is_multiple_of(BLOCK_SECTORS) {
+            return Err(SpecError::Field {
+                field: "zones.sectors".into(),
+                problem: format!(
+                    "{} sectors hold no whole number of 4 KiB blocks; use a multiple of 8",
+                    zone.sectors
+                ),
+            });
+        }
+        let rev_ns = (60e9 / spec.rpm).round() as Time;
+        let tracks = spec.heads * spec.cylinders;
+        let position = |track: u32| {
+            let (cylinder, head) = (track / spec.heads, track % spec.heads);
+            // A cylinder switch skews by the cylinder skew instead of the track skew.
+            let within = u64::from(spec.heads - 1) * u64::from(zone.track_skew);
+            let turned = u64::from(cylinder) * (within + u64::from(zone.cylinder_skew))
+                + u64::from(head) * u64::from(zone.track_skew);
+            (turned % u64::from(zone.sectors)) as u32
+        };
+        Ok(Mechanics {
+            rev_ns,
+            heads: spec.heads,
+            cylinders: spec.cylinders,
+            sectors: zone.sectors,
+            blocks_per_track: zone.sectors / BLOCK_SECTORS as u32,
+            track_skew: zone.track_skew,
+            cylinder_skew: zone.cylinder_skew,
+            seek_ns: (0..spec.cylinders)
+                .map(|distance| spec.seek.ns(distance, spec.cylinders))
+                .collect(),
+            head_switch_ns: spec.head_switch_ns(),
+            overhead_ns: spec.overhead_ns(),
+            sector_ns: (0..=zone.sectors)
+                .map(|sector| (u64::from(sector) * rev_ns / u64::from(zone.sectors)) as u32)
+                .collect(),
+            skew: (0..tracks).map(position).collect(),
+        })
+    }
+
+    /// One revolution, in nanoseconds.
+    pub fn rev_ns(&self) -> Time {
+        self.rev_ns
+    }
+
+    /// Sectors on a track.
+    pub fn sectors_per_track(&self) -> u32 {
+        self.sectors
+    }
+
+    /// Skews from track to track and from cylinder to cylinder, in sectors.
+    pub fn skews(&self) -> (u32, u32) {
+        (self.track_skew, self.cylinder_skew)
+    }
+
+    /// Where a sector lies.
+    pub fn place(&self, sector: Sector) -> Place {
+        let track = (sector / u64::from(self.sectors)) as Track;
+        Place { track, sector: (sector % u64::from(self.sectors)) as u32 }
+    }
+
+    /// Seek and head switch from one track to another: at most one of them is not zero.
+    pub fn moves(&self, from: Track, to: Track) -> (Time, Time) {
+        if from == to {
+            return (0, 0);
+        }
+        let distance = (from / self.heads).abs_diff(to / self.heads);
+        match distance {
+            0 => (0, self.head_switch_ns),
+            _ => (self.seek_ns[distance as usize], 0),
+        }
+    }
+
+    /// Time from `at` until the beginning of a sector passes the head, below one revolution.
+    pub fn rotation_ns(&self, place: Place, at: Time) -> Time {
+        let mut position = place.sector + self.skew[place.track as usize];
+        if position >= self.sectors {
+            position -= self.sectors;
+        }
+        let target = Time::from(self.sector_ns[position as usize]);
+        let angle = at % self.rev_ns;
+        if target >= angle { target - angle } else { target + self.rev_ns - angle }
+    }
+
+    /// The sector of a track whose beginning next passes the head at or after `at`.
+    pub fn next_sector(&self, track: Track, at: Time) -> u32 {
+        let angle = at % self.rev_ns;
+        let begun = (angle * u64::from(self.sectors)).div_ceil(self.rev_ns) as u32;
+        let sector = begun + self.sectors - self.skew[track as usize];
+        if sector >= 2 * self.sectors {
+            sector - 2 * self.sectors
+        } else if sector >= self.sectors {
+            sector - self.sectors
+        } else {
+            sector
+        }
+    }
+
+    /// Time that `count` sectors from `place` on take to pass; they stay on the track.
+    pub fn pass_ns(&self, place: Place, count: u32) -> Time {
+        debug_assert!(place.sector + count <= self.sectors);
+        let mut first = place.sector + self.skew[place.track as usize];
+        if first >= self.sectors {
+            first -= self.sectors;
+        }
+        let end = first + count;
+        let start = Time::from(self.sector_ns[first as usize]);
+        if end <= self.sectors {
+            Time::from(self.sector_ns[end as usize]) - start
+        } else {
+            self.rev_ns - start + Time::from(self.sector_ns[(end - self.sectors) as usize])
+        }
+    }
+}
+
+impl Arm for Mechanics {
+    fn tracks(&self) -> Track {
+        self.heads * self.cylinders
+    }
+
+    fn tracks_per_cylinder(&self) -> u32 {
+        self.heads
+    }
+
+    fn track_blocks(&self, track: Track) -> (BlockNr, u32) {
+        (u64::from(track) * u64::from(self.blocks_per_track), self.blocks_per_track)
+    }
+
+    fn track_of(&self, block: BlockNr) -> Track {
+        (block / u64::from(self.blocks_per_track)) as Track
+    }
+
+    fn overhead_ns(&self) -> Time {
+        self.overhead_ns
+    }
+
+    fn arrival(&self, from: Track, at: Time, to: Track) -> Time {
+        let (seek, switch) = self.moves(from, to);
+        at + seek + switch
+    }
+
+    fn next_slot(&self, track: Track, at: Time) -> u32 {
+        let sector = self.next_sector(track, at);
+        let slot = sector.div_ceil(BLOCK_SECTORS as u32);
+        if slot == self.blocks_per_track { 0 } else { slot }
+    }
+
+    fn slot_start(&self, track: Track, slot: u32, at: Time) -> Time {
+        at + self.rotation_ns(Place { track, sector: slot * BLOCK_SECTORS as u32 }, at)
+    }
+
+    fn transfer_ns(&self, _track: Track, count: u32) -> Time {
+        let sectors = (count * BLOCK_SECTORS as u32).min(self.sectors);
+        // Rounded up, so that a plan never counts on a slot that begins before it is reached.
+        (u64::from(sectors) * self.rev_ns).div_ceil(u64::from(self.sectors))
+    }
+}

@@ -1,0 +1,28 @@
+//! Specifications that come with the program.
+
+use crate::spec::Spec;
+
+/// A specification that comes with the program.
+#[derive(Clone, Copy, Debug)]
+pub struct Builtin {
+    /// Name on the command line.
+    pub name: &'static str,
+    /// The file, with a source for each number.
+    pub text: &'static str,
+}
+
+/// All of them.
+pub fn builtin() -> &'static [Builtin] {
+    &[
+        Builtin { name: "hp97560", text: include_str!("../specs/hp97560.toml") },
+        Builtin { name: "hp97560-full", text: include_str!("../specs/hp97560-full.toml") },
+        Builtin { name: "st19101", text: include_str!("../specs/st19101.toml") },
+        Builtin { name: "desktop7200", text: include_str!("../specs/desktop7200.toml") },
+    ]
+}
+
+/// The specification of that name, if there is one.
+pub fn find(name: &str) -> Option<Spec> {
+    let found = builtin().iter().find(|builtin| builtin.name == name)?;
+    Some(Spec::parse(found.text).expect("a test parses every built-in specification"))
+}
