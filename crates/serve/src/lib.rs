@@ -6,4 +6,5 @@
 //! together).
 
 pub mod device;
+pub mod edge;
 pub mod image;
