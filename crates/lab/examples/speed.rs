@@ -2,6 +2,7 @@
 //!
 //! `cargo run --release -p seekless-lab --example speed [requests]`
 
+use seekless_disk::specs;
 use seekless_engine::layout::Kind;
 use seekless_lab::sim::{SimOptions, Target, simulate};
 use seekless_lab::workload::Workload;
@@ -22,7 +23,12 @@ fn main() -> Result<(), Box<dyn Error>> {
     let requests = std::env::args().nth(1).map_or(Ok(2_000_000), |count| count.parse())?;
     let workload = Workload { requests, ..Workload::default() };
     println!("{:<12}{:<10}{:>22}", "target", "layout", "million requests/s");
-    for target in [Target::ram(5632)] {
+    let mut targets = vec![Target::ram(5632)];
+    for name in ["st19101", "hp97560"] {
+        let spec = specs::find(name).ok_or("no such disk")?;
+        targets.push(Target::disk(&spec, None)?);
+    }
+    for target in targets {
         for kind in Kind::ALL {
             let options = SimOptions { workload: workload.clone(), ..SimOptions::new(kind) };
             let report = simulate(&target, &options, clock)?;

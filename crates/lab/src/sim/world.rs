@@ -1,5 +1,6 @@
 //! Builds what is simulated: a device over a medium with a freshly made volume on it.
 
+use seekless_disk::{Disk, ReadAhead, Spec, SpecError};
 use seekless_engine::device::Device;
 use seekless_engine::device::medium::{Cells, Medium};
 use seekless_engine::device::ram::Ram;
@@ -24,13 +25,36 @@ impl fmt::Debug for Target {
 }
 
 impl Target {
-    /// Any device: `make` builds one over a medium of `blocks` blocks.
+    /// Any device: `make` builds one over a medium of at most `blocks` blocks. Its mechanics must
+    /// not depend on the medium.
     pub fn new(
         name: &str,
         blocks: u64,
         make: impl Fn(Box<dyn Medium>) -> Box<dyn Device> + 'static,
     ) -> Target {
         Target { name: name.to_owned(), blocks, make: Box::new(make) }
+    }
+
+    /// A mechanical disk, with its own read-ahead policy or another one.
+    ///
+    /// # Errors
+    /// A specification that cannot be simulated.
+    pub fn disk(spec: &Spec, read_ahead: Option<ReadAhead>) -> Result<Target, SpecError> {
+        let mut spec = spec.clone();
+        if let Some(policy) = read_ahead {
+            spec.buffer.read_ahead = policy;
+            if spec.buffer.fence_sectors == 0 {
+                // A disk that does not read ahead by itself says nothing about how far it would.
+                spec.buffer.fence_sectors = spec.zones.first().map_or(0, |zone| zone.sectors);
+            }
+        }
+        let blocks = spec.capacity_blocks();
+        // Tried once here, so that building it can only fail for a medium that is too large.
+        Disk::new(&spec, Box::new(Cells::new(1)))?;
+        let name = spec.name.clone();
+        Ok(Target::new(&name, blocks, move |medium| {
+            Box::new(Disk::new(&spec, medium).expect("specification and size have been checked"))
+        }))
     }
 
     /// Memory that answers at once: shows what the software alone costs.
@@ -68,8 +92,8 @@ pub(super) fn build(
     let id = u128::from(seed) << 64 | u128::from(blocks);
     layout::format(&mut MediumDisk(&mut cells), &FormatOptions { kind, blocks, id })?;
     // Mounting needs the mechanics and the medium at once; the device that lends its mechanics
-    // here owns a medium of its own, which stays empty.
-    let lender = target.device(Box::new(Cells::new(target.blocks())));
+    // here has next to nothing on it.
+    let lender = target.device(Box::new(Cells::new(1)));
     let options = MountOptions { arm: lender.arm(), volatile: lender.volatile(), read_only: false };
     let (layer, _, _) = layout::mount(&mut MediumDisk(&mut cells), &options)?;
     Ok(Node::new(layer, vec![target.device(Box::new(cells))], seed))
