@@ -27,6 +27,8 @@ pub enum Command {
     Dump(commands::dump::Args),
     /// Run a workload over a simulated disk, in virtual time.
     Sim(commands::sim::Args),
+    /// List the built-in disks, or describe one.
+    Disks(commands::disks::Args),
     /// List the layouts.
     Layouts(commands::layouts::Args),
     /// Print a completion script for a shell.

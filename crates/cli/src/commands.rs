@@ -3,6 +3,7 @@
 pub mod check;
 pub mod completions;
 pub mod create;
+pub mod disks;
 pub mod dump;
 pub mod info;
 pub mod layouts;
@@ -26,6 +27,7 @@ pub fn run(command: Command) -> Outcome {
         Command::Check(args) => check::run(&args, out),
         Command::Dump(args) => dump::run(&args, out),
         Command::Sim(args) => sim::run(&args, out),
+        Command::Disks(args) => disks::run(&args, out),
         Command::Layouts(args) => layouts::run(&args, out),
         Command::Completions(args) => completions::run(&args, out),
         Command::Man(args) => man::run(&args, out),

@@ -1,18 +1,46 @@
 //! Disk specifications as the command line names them: a built-in name or a TOML file.
 
-use crate::failure::Failure;
+use crate::failure::{Exit, Failure};
+use seekless_disk::{Disk, Spec, SpecError, specs};
+use seekless_engine::device::medium::Cells;
 use seekless_lab::sim::Target;
+use std::path::Path;
+
+/// The specification that `text` names.
+///
+/// # Errors
+/// If there is no such disk, or the file cannot be read or makes no sense.
+pub fn find(text: &str) -> Result<Spec, Failure> {
+    if let Some(spec) = specs::find(text) {
+        return Ok(spec);
+    }
+    let path = Path::new(text);
+    // Whoever writes a path means a file; anything else is more likely a misspelt name.
+    if !path.exists() && !text.contains('/') && path.extension().is_none() {
+        let known: Vec<_> = specs::builtin().iter().map(|builtin| builtin.name).collect();
+        return Err(Failure::usage(format!("no built-in disk is called `{text}`"))
+            .hint(format!("known are {}; or give the path of a TOML file", known.join(", "))));
+    }
+    let toml = std::fs::read_to_string(path).map_err(|error| {
+        Failure::usage(format!("cannot read the disk specification {text}: {error}"))
+    })?;
+    Spec::parse(&toml).map_err(|error| blame(text, &error))
+}
 
 /// The disk that `text` names, to simulate on.
 ///
 /// # Errors
-/// If there is no such disk, or the file cannot be read or makes no sense.
+/// As for [`find`], and if the disk cannot be simulated.
 pub fn target(text: &str) -> Result<Target, Failure> {
-    if text == "ram" {
-        return Ok(Target::ram(RAM_BLOCKS));
-    }
-    Err(Failure::usage(format!("no disk is called `{text}`")))
+    let spec = find(text)?;
+    let blocks = spec.capacity_blocks();
+    // What is wrong with it must come to light here: afterwards there is nobody to tell.
+    Disk::new(&spec, Box::new(Cells::new(blocks))).map_err(|error| blame(text, &error))?;
+    Ok(Target::new(&spec.name.clone(), blocks, move |medium| {
+        Box::new(Disk::new(&spec, medium).expect("the specification was tried above"))
+    }))
 }
 
-/// Size of the `ram` target in blocks: that of the small disks of the claims.
-const RAM_BLOCKS: u64 = 5632;
+fn blame(text: &str, error: &SpecError) -> Failure {
+    Failure::from_message(Exit::Usage, &format!("{text}: {}", error.to_string().trim_end()))
+}

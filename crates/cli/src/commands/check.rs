@@ -90,7 +90,7 @@ fn print(
         }
         MountPath::Scan => writeln!(
             out,
-            "mount: recovered by a scan of {} blocks; {} commits accepted, {} unfinished ones dropped",
+            "mount: recovered by a scan, {} blocks read; {} commits accepted, {} unfinished dropped",
             mount.blocks_read, mount.commits_accepted, mount.commits_dropped
         )?,
     }

@@ -1,0 +1,210 @@
+//! What scripts rely on: names, JSON fields, exit codes, quiet ends.
+
+use crate::each_layout;
+use crate::harness::{Server, create, run, seekless, succeed, temp_dir};
+use serde_json::Value;
+use std::fs;
+use std::process::Stdio;
+
+each_layout!(info_and_check_tell_what_create_made);
+
+fn json(args: &[&str]) -> Value {
+    let text = succeed(seekless().args(args));
+    serde_json::from_str(&text).unwrap_or_else(|error| panic!("{args:?}: {error} in {text}"))
+}
+
+fn info_and_check_tell_what_create_made(layout: &str) {
+    let dir = temp_dir();
+    let image = create(dir.path(), layout, "12M");
+    let path = image.to_str().expect("text");
+    let info = json(&["info", path, "--json"]);
+    assert_eq!(info["layout"], layout);
+    assert_eq!(info["volume_bytes"], 12 << 20);
+    assert_eq!(info["image_bytes"], fs::metadata(&image).expect("image").len());
+    let check = json(&["check", path, "--json"]);
+    assert_eq!(check["ok"], true);
+    assert_eq!(check["problems"], Value::Array(Vec::new()));
+    let dump = json(&["dump", path, "--json"]);
+    assert!(dump["lines"][0].as_str().is_some_and(|line| line.contains(layout)), "{dump}");
+    assert!(succeed(seekless().args(["info", path])).contains(layout));
+    assert!(succeed(seekless().args(["check", path])).contains("no damage found"));
+    assert!(succeed(seekless().args(["dump", path])).contains("superblock"));
+}
+
+#[test]
+fn every_subcommand_explains_itself() {
+    let help = succeed(seekless().arg("--help"));
+    assert!(help.contains("Exit codes:"), "{help}");
+    for name in
+        ["create", "serve", "info", "check", "dump", "sim", "prove", "disks", "layouts", "demo"]
+    {
+        assert!(help.contains(name), "{name} is missing in {help}");
+        let own = succeed(seekless().args([name, "--help"]));
+        assert!(own.contains("Examples:"), "{name}: {own}");
+        assert!(own.lines().all(|line| line.chars().count() <= 100), "{name}: {own}");
+    }
+}
+
+#[test]
+fn lists_are_complete() {
+    let layouts = json(&["layouts", "--json"]);
+    let names: Vec<_> =
+        layouts["layouts"].as_array().expect("list").iter().map(|one| &one["name"]).collect();
+    assert!(names.contains(&&Value::from("inplace")) && names.contains(&&Value::from("vlog")));
+    let disks = json(&["disks", "--json"]);
+    for disk in disks["disks"].as_array().expect("list") {
+        let name = disk["name"].as_str().expect("name");
+        assert_eq!(&json(&["disks", name, "--json"]), disk);
+        // What is printed for people is a specification again.
+        let dir = temp_dir();
+        let file = dir.path().join("own.toml");
+        fs::write(&file, succeed(seekless().args(["disks", name]))).expect("write");
+        assert_eq!(&json(&["disks", file.to_str().expect("text"), "--json"]), disk);
+    }
+}
+
+#[test]
+fn a_simulation_reports_what_scripts_read() {
+    let args = ["sim", "--layout", "vlog", "--disk", "st19101", "--requests", "2000", "--json"];
+    let report = json(&args);
+    assert!(report["simulated_requests_per_second"].as_f64().expect("number") > 0.0);
+    for field in ["mean", "p50", "p99", "max"] {
+        assert!(report["latency_ms"][field].as_f64().expect(field) > 0.0, "{field}");
+    }
+    let parts = report["breakdown_ms"].as_object().expect("parts");
+    let sum: f64 = parts.values().filter_map(Value::as_f64).sum();
+    let mean = report["latency_ms"]["mean"].as_f64().expect("mean");
+    assert!((sum - mean).abs() < mean * 1e-3, "the parts sum up to {sum}, the mean is {mean}");
+    assert!(report["write_amplification"].as_f64().expect("number") >= 1.0);
+    // The same seed gives the same figures.
+    assert_eq!(json(&args)["latency_ms"], report["latency_ms"]);
+    let other = [args.as_slice(), &["--seed", "2"]].concat();
+    assert_ne!(json(&other)["latency_ms"], report["latency_ms"]);
+}
+
+#[test]
+fn the_virtual_log_beats_update_in_place_on_a_mechanical_disk() {
+    let report =
+        json(&["sim", "--layout", "inplace,vlog", "--disk", "st19101", "--json", "--age", "1"]);
+    let rows = report["rows"].as_array().expect("rows");
+    let mean = |row: &Value| row["mean_ms"].as_f64().expect("mean");
+    assert!(mean(&rows[0]) > 2.0 * mean(&rows[1]), "{report:#}");
+}
+
+#[test]
+fn a_sweep_reports_no_violations() {
+    for layout in ["inplace", "vlog"] {
+        let report = json(&["prove", "--layout", layout, "--states", "300", "--json"]);
+        assert_eq!(report["violations"].as_u64(), Some(0), "{report:#}");
+        assert!(report["states"].as_u64().expect("states") >= 300, "{report:#}");
+        assert!(report["states_per_second"].as_f64().expect("speed") > 0.0);
+    }
+}
+
+#[test]
+fn usage_errors_say_what_to_do() {
+    let dir = temp_dir();
+    let image = dir.path().join("x.img");
+    let path = image.to_str().expect("text");
+    let sim = ["sim", "--layout", "vlog", "--disk", "st19101"];
+    let with = |more: &[&'static str]| [sim.as_slice(), more].concat();
+    let cases: Vec<(Vec<&str>, &str)> = vec![
+        (vec!["create", path, "--layout", "vlog", "--size", "5000"], "4096 and 8192"),
+        (vec!["create", path, "--layout", "vlog", "--size", "ten"], "no size"),
+        (vec!["create", path, "--layout", "vlog"], "needs a size"),
+        (vec!["create", path, "--layout", "vlog", "--size", "0"], "at least one block"),
+        (vec!["create", path, "--layout", "best", "--size", "1M"], "inplace, vlog"),
+        (vec!["create", path, "--layout", "inplace", "--size", "1P"], "at most"),
+        (vec!["sim", "--layout", "vlog", "--disk", "st1910"], "known are"),
+        (vec!["sim", "--layout", "vlog", "--disk", "./no.toml"], "cannot read"),
+        (with(&["--utilisation", "1.5"]), "utilisation"),
+        (with(&["--utilisation", "0.9999"]), "ask for less"),
+        (with(&["--size", "6k"]), "4 KiB blocks"),
+        (with(&["--size", "1G"]), "--size"),
+        (with(&["--depth", "0"]), "depth"),
+        (with(&["--requests", "0"]), "requests"),
+        (with(&["--read-share", "2"]), "read share"),
+        (with(&["--idle", "5"]), "span"),
+        (vec!["serve"], "Usage"),
+        (vec!["serve", path], "--socket"),
+        (vec!["serve", path, "--memory", "1M", "--socket", "s"], "--memory"),
+        (vec!["serve", "--memory", "1M", "--socket", "s"], "--layout"),
+        (vec!["frobnicate"], "frobnicate"),
+    ];
+    for (args, part) in cases {
+        let ended = run(seekless().args(&args));
+        assert_eq!(ended.code(), 2, "{args:?}: {}", ended.err);
+        assert!(ended.err.contains("error:"), "{args:?}: {}", ended.err);
+        assert!(ended.err.contains(part), "{args:?}: {}", ended.err);
+        assert!(!image.exists(), "{args:?} left an image behind");
+    }
+}
+
+#[test]
+fn a_bad_specification_names_its_field() {
+    let dir = temp_dir();
+    let file = dir.path().join("bad.toml");
+    let good = succeed(seekless().args(["disks", "st19101"]));
+    for (line, part) in [("rpm = 0\n", "rpm"), ("colour = 1\n", "colour"), ("heads = [\n", "")] {
+        let key = line.split(' ').next().expect("key");
+        let rest: String = good
+            .lines()
+            .filter(|old| !old.starts_with(key))
+            .map(|old| format!("{old}\n"))
+            .collect();
+        fs::write(&file, format!("{line}{rest}")).expect("write");
+        let ended = run(seekless().arg("disks").arg(&file));
+        assert_eq!(ended.code(), 2, "{}", ended.err);
+        assert!(ended.err.contains(part) && ended.err.contains("bad.toml"), "{}", ended.err);
+    }
+}
+
+#[test]
+fn a_reader_that_leaves_is_no_error() {
+    for args in [vec!["completions", "bash"], vec!["man"], vec!["layouts"], vec!["--help"]] {
+        let mut child = seekless()
+            .args(&args)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("starts");
+        drop(child.stdout.take());
+        let ended = child.wait_with_output().expect("ends");
+        let said = String::from_utf8_lossy(&ended.stderr);
+        assert!(ended.status.success() && said.is_empty(), "{args:?}: {} {said}", ended.status);
+    }
+}
+
+#[test]
+fn manual_pages_and_completions_are_made() {
+    let dir = temp_dir();
+    succeed(seekless().arg("man").arg(dir.path()));
+    for page in ["seekless.1", "seekless-serve.1", "seekless-prove.1"] {
+        let text = fs::read_to_string(dir.path().join(page)).expect(page);
+        assert!(text.starts_with(".") && text.contains("seekless"), "{page}");
+    }
+    for shell in ["bash", "zsh", "fish"] {
+        assert!(succeed(seekless().args(["completions", shell])).contains("seekless"), "{shell}");
+    }
+}
+
+#[test]
+fn memory_is_served_too() {
+    let dir = temp_dir();
+    let socket = dir.path().join("memory.sock");
+    for layout in ["inplace", "vlog"] {
+        let mut command = seekless();
+        command.args(["serve", "--memory", "16M", "--layout", layout, "--socket"]).arg(&socket);
+        let server = Server::start(command, socket.clone());
+        let mut client = crate::nbd::Client::connect(&socket).expect("connection");
+        assert_eq!(client.size_bytes(), 16 << 20);
+        client.write(8192, &[7; 4096], true).expect("write");
+        let mut found = [0; 4096];
+        client.read(8192, &mut found).expect("read");
+        assert_eq!(found, [7; 4096]);
+        client.disconnect().expect("goodbye");
+        let ended = server.stop();
+        assert_eq!(ended.code(), 0, "{}", ended.err);
+        assert!(!socket.exists(), "the socket was left behind");
+    }
+}

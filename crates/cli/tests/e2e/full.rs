@@ -1,0 +1,87 @@
+//! The backing store fails while a volume is served.
+
+use crate::each_layout;
+use crate::harness::{
+    Server, check_is_clean, command, create, pattern, run, seekless, skip, succeed, temp_dir,
+};
+use crate::nbd::Client;
+use std::path::{Path, PathBuf};
+
+each_layout!(a_full_file_system_is_reported, a_file_size_limit_is_reported);
+
+/// A small memory file system, unmounted when dropped.
+struct Small(PathBuf);
+
+impl Small {
+    fn new(dir: &Path) -> Option<Small> {
+        let at = dir.join("small");
+        std::fs::create_dir_all(&at).expect("directory");
+        let mut mount = command("mount");
+        let mounted = run(mount.args(["-t", "tmpfs", "-o", "size=4m", "seekless-test"]).arg(&at));
+        mounted.status.success().then_some(Small(at))
+    }
+}
+
+impl Drop for Small {
+    fn drop(&mut self) {
+        run(command("umount").arg("--lazy").arg(&self.0));
+    }
+}
+
+/// Writes until the server refuses; gives the number of whole mebibytes acknowledged and flushed.
+fn fill_up(client: &mut Client) -> u64 {
+    for index in 0..32 {
+        let bytes = pattern(index, 1 << 20);
+        let wrote = client.write(index << 20, &bytes, false).and_then(|()| client.flush());
+        if let Err(error) = wrote {
+            let errno = error.raw_os_error();
+            // ENOSPC, EIO, EFBIG and EPERM or EROFS once the volume is read-only.
+            assert!(matches!(errno, Some(28 | 5 | 27 | 1 | 30)), "{error:?}");
+            return index;
+        }
+    }
+    panic!("32 MiB fit into a store of 4 MiB");
+}
+
+/// What was acknowledged reads back, further writes are refused, and the end of the server says
+/// what happened.
+fn fails_clearly(server: Server) {
+    let mut client = Client::connect(server.socket()).expect("connection");
+    let kept = fill_up(&mut client);
+    assert!(kept >= 1, "nothing at all could be written");
+    assert!(client.write(0, &[1; 4096], true).is_err(), "writes went on after a failure");
+    assert!(client.flush().is_err(), "a flush after a lost write was called good");
+    let mut found = vec![0; 1 << 20];
+    for index in 0..kept {
+        client.read(index << 20, &mut found).expect("what was acknowledged can be read");
+        assert!(found == pattern(index, 1 << 20), "mebibyte {index} differs");
+    }
+    let ended = server.stop();
+    assert_eq!(ended.code(), 5, "{}", ended.err);
+    assert!(ended.err.contains("error: "), "{}", ended.err);
+    assert!(!ended.err.contains("panicked"), "{}", ended.err);
+}
+
+fn a_full_file_system_is_reported(layout: &str) {
+    let dir = temp_dir();
+    let Some(small) = Small::new(dir.path()) else {
+        return skip("a small tmpfs needs root rights");
+    };
+    let image = create(&small.0, layout, "32M");
+    fails_clearly(Server::with(&image, &[]));
+    check_is_clean(&image);
+    drop(small);
+}
+
+fn a_file_size_limit_is_reported(layout: &str) {
+    let dir = temp_dir();
+    let image = create(dir.path(), layout, "32M");
+    // The limit is in blocks of 512 bytes; the signal that comes with it is ignored.
+    let script = "trap '' XFSZ; ulimit -f 8192; exec \"$@\"";
+    let socket = image.with_extension("sock");
+    let mut limited = command("sh");
+    limited.args(["-c", script, "sh"]).arg(seekless().get_program());
+    limited.arg("serve").arg(&image).arg("--socket").arg(&socket);
+    fails_clearly(Server::start(limited, socket));
+    succeed(seekless().arg("check").arg(&image));
+}

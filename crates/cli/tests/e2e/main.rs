@@ -1,0 +1,17 @@
+//! End-to-end tests: the real program with real clients.
+//!
+//! A test whose client is missing, or that needs root rights, FUSE or loop devices where there are
+//! none, says `skipped …` and passes.
+
+mod bad_input;
+mod clients;
+mod command_line;
+mod crashes;
+mod filesystems;
+mod full;
+mod harness;
+mod hostile;
+mod load;
+#[path = "../../src/nbd.rs"]
+mod nbd;
+mod stacked;

@@ -1,0 +1,52 @@
+//! The simulator: how fast it is, and what it says about the layouts.
+
+use super::{Setup, median};
+use crate::run::{capture, run};
+use anyhow::{Context as _, Result};
+use serde_json::Value;
+use std::process::Command;
+
+const DISKS: [&str; 2] = ["hp97560", "st19101"];
+
+/// Simulated requests per second of host time.
+///
+/// # Errors
+/// If a simulation fails.
+pub fn speed(setup: &Setup) -> Result<()> {
+    let requests = setup.pick("2000000", "200000");
+    println!("Simulated 4 KiB random writes per second of host time, one core.\n");
+    println!("{:<12}{:<10}{:>16}", "disk", "layout", "requests/s");
+    for disk in DISKS {
+        for layout in ["inplace", "vlog"] {
+            let mut figures = Vec::new();
+            for _ in 0..setup.repeats() {
+                let mut sim = Command::new(&setup.program);
+                sim.args(["sim", "--layout", layout, "--disk", disk, "--json"]);
+                let text = capture(sim.args(["--requests", requests]))?;
+                let report: Value = serde_json::from_str(&text).context("no JSON")?;
+                let speed = report["simulated_requests_per_second"].as_f64();
+                figures.push(speed.context("the report has no speed")?);
+            }
+            println!("{disk:<12}{layout:<10}{:>16.0}", median(&mut figures));
+        }
+    }
+    Ok(())
+}
+
+/// The virtual log against update in place in virtual time, with the parts of the latency.
+///
+/// # Errors
+/// If a simulation fails.
+pub fn factors(setup: &Setup) -> Result<()> {
+    let disks = DISKS.join(",");
+    for (layouts, more) in [("inplace,vlog", None), ("inplace,vlog", Some(["--depth", "16"]))] {
+        let mut sim = Command::new(&setup.program);
+        sim.args(["sim", "--layout", layouts, "--disk", &disks]);
+        sim.args(["--requests", setup.pick("100000", "20000")]);
+        run(sim.args(more.into_iter().flatten()))?;
+        println!();
+    }
+    let mut sim = Command::new(&setup.program);
+    sim.args(["sim", "--layout", "inplace,vlog", "--disk", "desktop7200", "--age", "0.5"]);
+    run(sim.args(["--utilisation", "0.5", "--requests", setup.pick("20000", "5000")]))
+}
