@@ -205,7 +205,7 @@ impl Disk {
         parts.seek_ns += seek;
         parts.head_switch_ns += switch;
         let arrived = at + seek + switch;
-        let under = self.mechanics.next_sector(place.track, arrived);
+        let under = self.mechanics.next_sector(place.track, self.mechanics.angle_ns(arrived));
         let since = arrived
             + self.mechanics.rotation_ns(Place { track: place.track, sector: under }, arrived);
         self.buffer.start_track(place.track, under, since);

@@ -20,6 +20,8 @@ pub struct Mechanics {
     seek_ns: Vec<Time>,
     head_switch_ns: Time,
     overhead_ns: Time,
+    /// Sectors per nanosecond, in units of 2⁻³².
+    per_ns: u64,
     /// Beginning of each sector of a track as time from the index mark, and the full turn.
     sector_ns: Vec<u32>,
     /// Rotational position of sector 0 of each track, in sectors.
@@ -74,6 +76,7 @@ impl Mechanics {
                 .collect(),
             head_switch_ns: spec.head_switch_ns(),
             overhead_ns: spec.overhead_ns(),
+            per_ns: (u64::from(zone.sectors) << 32) / rev_ns,
             sector_ns: (0..=zone.sectors)
                 .map(|sector| (u64::from(sector) * rev_ns / u64::from(zone.sectors)) as u32)
                 .collect(),
@@ -116,27 +119,29 @@ impl Mechanics {
 
     /// Time from `at` until the beginning of a sector passes the head, below one revolution.
     pub fn rotation_ns(&self, place: Place, at: Time) -> Time {
-        let mut position = place.sector + self.skew[place.track as usize];
-        if position >= self.sectors {
-            position -= self.sectors;
-        }
-        let target = Time::from(self.sector_ns[position as usize]);
+        let target = self.target_ns(place);
         let angle = at % self.rev_ns;
         if target >= angle { target - angle } else { target + self.rev_ns - angle }
     }
 
-    /// The sector of a track whose beginning next passes the head at or after `at`.
-    pub fn next_sector(&self, track: Track, at: Time) -> u32 {
-        let angle = at % self.rev_ns;
-        let begun = (angle * u64::from(self.sectors)).div_ceil(self.rev_ns) as u32;
-        let sector = begun + self.sectors - self.skew[track as usize];
-        if sector >= 2 * self.sectors {
-            sector - 2 * self.sectors
-        } else if sector >= self.sectors {
-            sector - self.sectors
-        } else {
-            sector
-        }
+    /// Sector of a track that lies `turned` sectors behind the index mark.
+    fn sector_at(&self, track: Track, turned: u32) -> u32 {
+        // `turned` is at most a full track, so one or two subtractions bring it home.
+        let sector = turned + self.sectors - self.skew[track as usize];
+        let sector = if sector >= self.sectors { sector - self.sectors } else { sector };
+        if sector >= self.sectors { sector - self.sectors } else { sector }
+    }
+
+    /// Time from the index mark until a sector passes, in nanoseconds.
+    fn target_ns(&self, place: Place) -> Time {
+        let position = place.sector + self.skew[place.track as usize];
+        let position = if position >= self.sectors { position - self.sectors } else { position };
+        Time::from(self.sector_ns[position as usize])
+    }
+
+    /// The sector of a track whose beginning passes the head first at or after `angle`.
+    pub fn next_sector(&self, track: Track, angle: Time) -> u32 {
+        self.sector_at(track, self.next_position(track, angle))
     }
 
     /// Time that `count` sectors from `place` on take to pass; they stay on the track.
@@ -177,19 +182,49 @@ impl Arm for Mechanics {
         self.overhead_ns
     }
 
-    fn arrival(&self, from: Track, at: Time, to: Track) -> Time {
+    fn travel_ns(&self, from: Track, to: Track) -> Time {
         let (seek, switch) = self.moves(from, to);
-        at + seek + switch
+        seek + switch
     }
 
-    fn next_slot(&self, track: Track, at: Time) -> u32 {
-        let sector = self.next_sector(track, at);
-        let slot = sector.div_ceil(BLOCK_SECTORS as u32);
+    fn turn_ns(&self) -> Time {
+        self.rev_ns
+    }
+
+    fn positions(&self, _track: Track) -> u32 {
+        self.sectors
+    }
+
+    fn position(&self, track: Track, slot: u32) -> u32 {
+        let position = slot * BLOCK_SECTORS as u32 + self.skew[track as usize];
+        if position >= self.sectors { position - self.sectors } else { position }
+    }
+
+    fn slot_at(&self, track: Track, position: u32) -> u32 {
+        self.sector_at(track, position) / BLOCK_SECTORS as u32
+    }
+
+    fn next_position(&self, _track: Track, angle: Time) -> u32 {
+        // A good guess by multiplication, made exact by the table.
+        let mut position = ((angle * self.per_ns) >> 32) as usize;
+        while Time::from(self.sector_ns[position]) < angle {
+            position += 1;
+        }
+        while position > 0 && Time::from(self.sector_ns[position - 1]) >= angle {
+            position -= 1;
+        }
+        if position as u32 == self.sectors { 0 } else { position as u32 }
+    }
+
+    fn next_slot(&self, track: Track, angle: Time) -> u32 {
+        let slot = self.next_sector(track, angle).div_ceil(BLOCK_SECTORS as u32);
         if slot == self.blocks_per_track { 0 } else { slot }
     }
 
-    fn slot_start(&self, track: Track, slot: u32, at: Time) -> Time {
-        at + self.rotation_ns(Place { track, sector: slot * BLOCK_SECTORS as u32 }, at)
+    fn wait_ns(&self, _track: Track, position: u32, angle: Time) -> Time {
+        let target = Time::from(self.sector_ns[position as usize]);
+        let turn = if target >= angle { 0 } else { self.rev_ns };
+        target + turn - angle
     }
 
     fn transfer_ns(&self, _track: Track, count: u32) -> Time {

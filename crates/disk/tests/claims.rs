@@ -106,16 +106,19 @@ fn the_arm_predicts_what_the_disk_does() {
             let head = disk.head(now).unwrap();
             let arm = disk.mechanics().clone();
             let track = rng.below(u64::from(arm.tracks())) as u32;
-            let arrival = arm.arrival(head.track, head.free_at + arm.overhead_ns(), track);
+            let travel = arm.travel_ns(head.track, track);
+            let arrival = head.free_at + arm.overhead_ns() + travel;
+            let angle = arm.angle_ns(arrival);
             let slot = match rng.below(2) {
-                0 => arm.next_slot(track, arrival),
+                0 => arm.next_slot(track, angle),
                 _ => rng.below(u64::from(arm.track_blocks(track).1)) as u32,
             };
-            let start = arm.slot_start(track, slot, arrival);
-            assert!(start >= arrival && start < arrival + arm.rev_ns());
+            let wait = |slot: u32| arm.wait_ns(track, arm.position(track, slot), angle);
+            let start = arrival + wait(slot);
+            assert!(start < arrival + arm.rev_ns());
+            assert_eq!(arm.slot_at(track, arm.position(track, slot)), slot);
             // No slot begins between the arrival and the one said to be next.
-            let next = arm.slot_start(track, arm.next_slot(track, arrival), arrival);
-            assert!(start >= next);
+            assert!(wait(slot) >= wait(arm.next_slot(track, angle)));
             let at = arm.track_blocks(track).0 + u64::from(slot);
             let count = 1 + rng.below(3).min(disk.blocks() - at - 1) as u32;
             let (end, _) = run(&mut disk, now, Io::write(tag, at, Data::stamp(count, at, tag)));

@@ -27,15 +27,35 @@ pub trait Arm: Debug {
     /// Fixed cost of a command before the arm starts to move, in nanoseconds.
     fn overhead_ns(&self) -> Time;
 
-    /// When a write head that is over `from` at `at` can be over `to`, ready to write: seek and
-    /// settle, or head switch, or nothing.
-    fn arrival(&self, from: Track, at: Time, to: Track) -> Time;
+    /// Time until a write head over `from` can be over `to`, ready to write: seek and settle, or
+    /// head switch, or nothing.
+    fn travel_ns(&self, from: Track, to: Track) -> Time;
 
-    /// The slot of `track` whose beginning next passes the head at or after `at`.
-    fn next_slot(&self, track: Track, at: Time) -> u32;
+    /// One revolution, in nanoseconds.
+    fn turn_ns(&self) -> Time;
 
-    /// When the beginning of `slot` next passes the head at or after `at`.
-    fn slot_start(&self, track: Track, slot: u32, at: Time) -> Time;
+    /// Time since the index mark last passed at `at`: the rotational position, below a turn.
+    fn angle_ns(&self, at: Time) -> Time {
+        at % self.turn_ns()
+    }
+
+    /// Number of rotational positions at which slots of a track may begin: its sectors.
+    fn positions(&self, track: Track) -> u32;
+
+    /// The rotational position at which a slot begins, with all skews.
+    fn position(&self, track: Track, slot: u32) -> u32;
+
+    /// The slot of a track that begins at a position.
+    fn slot_at(&self, track: Track, position: u32) -> u32;
+
+    /// The first position on a track whose beginning passes the head at or after `angle`.
+    fn next_position(&self, track: Track, angle: Time) -> u32;
+
+    /// The slot of `track` whose beginning passes the head first at or after `angle`.
+    fn next_slot(&self, track: Track, angle: Time) -> u32;
+
+    /// Time from `angle` until the beginning of `position` passes the head: less than a turn.
+    fn wait_ns(&self, track: Track, position: u32, angle: Time) -> Time;
 
     /// Time that `count` consecutive slots of `track` take to pass, in nanoseconds.
     fn transfer_ns(&self, track: Track, count: u32) -> Time;

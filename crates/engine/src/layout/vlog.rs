@@ -15,6 +15,7 @@
 //! or a pause asks for them: [`write`] and [`commit`] have the two ways.
 
 mod check;
+mod columns;
 mod commit;
 mod crc;
 mod format;

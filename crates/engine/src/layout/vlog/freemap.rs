@@ -1,5 +1,6 @@
 //! Which blocks are free, track by track.
 
+use super::columns::{Columns, MAX_SURFACES};
 use crate::arm::{Arm, Track};
 use crate::units::BlockNr;
 
@@ -24,6 +25,39 @@ pub struct FreeMap {
     open: Vec<u64>,
     free: u64,
     empty_tracks: u32,
+    /// Single free slots and runs of two by rotational position, on disks with several surfaces.
+    columns: Option<Rotation>,
+}
+
+/// What the columns need of the mechanics: the position of the first slot of each track.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Rotation {
+    positions: Vec<u32>,
+    per_slot: u32,
+    turn: u32,
+    singles: Columns,
+    pairs: Columns,
+}
+
+impl Rotation {
+    fn new(arm: &dyn Arm) -> Option<Rotation> {
+        let heads = arm.tracks_per_cylinder();
+        if !(2..=MAX_SURFACES).contains(&heads) {
+            return None;
+        }
+        Some(Rotation {
+            positions: (0..arm.tracks()).map(|track| arm.position(track, 0)).collect(),
+            per_slot: arm.positions(0) / arm.track_blocks(0).1,
+            turn: arm.positions(0),
+            singles: Columns::new(arm),
+            pairs: Columns::new(arm),
+        })
+    }
+
+    fn position(&self, track: Track, slot: u32) -> u32 {
+        let position = self.positions[track as usize] + slot * self.per_slot;
+        if position >= self.turn { position - self.turn } else { position }
+    }
 }
 
 impl FreeMap {
@@ -47,6 +81,7 @@ impl FreeMap {
             open: vec![0; tracks.div_ceil(64)],
             free: 0,
             empty_tracks: 0,
+            columns: arm.and_then(Rotation::new),
         }
     }
 
@@ -121,6 +156,29 @@ impl FreeMap {
         self.bits[word] & bit != 0
     }
 
+    fn turn_columns(&mut self, track: Track, slot: u32, free: bool) {
+        let before = slot > 0 && self.slot_is_free(track, slot - 1);
+        let after = self.slot_is_free(track, slot + 1);
+        let Some(columns) = &mut self.columns else { return };
+        let position = columns.position(track, slot);
+        columns.singles.set(track, position, free);
+        columns.pairs.set(track, position, free && after);
+        if slot > 0 {
+            let position = columns.position(track, slot - 1);
+            columns.pairs.set(track, position, free && before);
+        }
+    }
+
+    /// The columns of single slots (`run` 1) or runs of two (`run` 2), if the disk has them.
+    pub fn columns(&self, run: u32) -> Option<&Columns> {
+        let columns = self.columns.as_ref()?;
+        match run {
+            1 => Some(&columns.singles),
+            2 => Some(&columns.pairs),
+            _ => None,
+        }
+    }
+
     /// Marks a block as in use.
     ///
     /// # Panics
@@ -131,6 +189,7 @@ impl FreeMap {
         assert!(self.bits[word] & bit != 0, "block {block} is taken twice");
         self.bits[word] &= !bit;
         self.free -= 1;
+        self.turn_columns(track, slot, false);
         let (group, mark) = (track as usize / 64, 1_u64 << (track % 64));
         if self.free_on[track as usize] == self.slots(track) {
             self.empty[group] &= !mark;
@@ -152,6 +211,7 @@ impl FreeMap {
         assert!(self.bits[word] & bit == 0, "block {block} is freed twice");
         self.bits[word] |= bit;
         self.free += 1;
+        self.turn_columns(track, slot, true);
         let (group, mark) = (track as usize / 64, 1_u64 << (track % 64));
         self.free_on[track as usize] += 1;
         self.open[group] |= mark;
@@ -190,8 +250,9 @@ impl FreeMap {
     }
 
     /// The start of the first run of `length` free slots at or after `from`; wraps round, but a
-    /// run does not.
+    /// run does not. Runs are at least 2 and at most 63 slots long.
     pub fn next_run(&self, track: Track, from: u32, length: u32) -> Option<u32> {
+        debug_assert!((2..64).contains(&length));
         if self.free_on[track as usize] < length {
             return None;
         }
@@ -200,17 +261,24 @@ impl FreeMap {
     }
 
     fn run_between(&self, track: Track, from: u32, end: u32, length: u32) -> Option<u32> {
-        let mut at = from;
-        loop {
-            at = self.next_free_ahead(track, at)?;
-            if at + length > end {
-                return None;
+        let base = track as usize * self.words_per_track;
+        let words = &self.bits[base..base + self.words_per_track];
+        let first = (from / 64) as usize;
+        for index in first..self.words_per_track {
+            let next = words.get(index + 1).copied().unwrap_or(0);
+            let mut starts = words[index];
+            for step in 1..length {
+                starts &= words[index] >> step | next << (64 - step);
             }
-            match (1..length).find(|&step| !self.slot_is_free(track, at + step)) {
-                None => return Some(at),
-                Some(step) => at += step + 1,
+            if index == first {
+                starts &= u64::MAX << (from % 64);
+            }
+            if starts != 0 {
+                let at = index as u32 * 64 + starts.trailing_zeros();
+                return (at + length <= end).then_some(at);
             }
         }
+        None
     }
 
     /// The first wholly free track at or after `from`, wrapping round.

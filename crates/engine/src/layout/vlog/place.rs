@@ -14,6 +14,9 @@ use crate::units::Time;
 /// A track is left when no more than this share of it is free, in percent (claim V7).
 const LEAVE_FREE_PERCENT: u32 = 25;
 
+/// Longest run of blocks that is looked for as one.
+const LONGEST_RUN: u32 = 16;
+
 /// Where the head is going to be: the state of a plan for the commands of one batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Plan {
@@ -101,39 +104,33 @@ impl Placer {
             self.fill = free.next_empty_track(plan.track);
         }
         let at = plan.at + arm.overhead_ns();
-        let single = self.find(free, arm, plan.track, at, 1)?;
-        if want < 2 {
+        let single = self.find(free, arm, plan.track, at, 1, Time::MAX)?;
+        if want < 2 || free.slot_is_free(single.track, single.slot + 1) {
             return Some(single);
         }
-        let Some(run) = self.find(free, arm, plan.track, at, want) else {
-            return Some(single);
-        };
         // A run saves the commands that scattered blocks would need. For two blocks the second
         // command is worth computing; beyond, its fixed cost is the yardstick.
-        let slot = arm.transfer_ns(single.track, 1);
-        let scattered = if want == 2 {
-            self.second(free, arm, single)
+        let run = want.min(LONGEST_RUN);
+        let limit = if want == 2 {
+            let second = self.second(free, arm, single);
+            second.saturating_sub(arm.transfer_ns(single.track, 1))
         } else {
-            single.start + u64::from(want - 1) * (arm.overhead_ns() + slot)
+            single.start + u64::from(run - 1) * arm.overhead_ns()
         };
-        Some(if run.start + u64::from(want - 1) * slot <= scattered { run } else { single })
+        self.find(free, arm, plan.track, at, run, limit).or(Some(single))
     }
 
     /// When a second block could start if the first one went to `first`.
     fn second(&self, free: &mut FreeMap, arm: &dyn Arm, first: Candidate) -> Time {
         let block = free.block(first.track, first.slot);
         free.take(block);
-        let end = first.start + arm.transfer_ns(first.track, 1);
-        let next = if free.slot_is_free(first.track, first.slot + 1) {
-            end
-        } else {
-            self.find(free, arm, first.track, end + arm.overhead_ns(), 1)
-                .map_or(Time::MAX, |second| second.start)
-        };
+        let at = first.start + arm.transfer_ns(first.track, 1) + arm.overhead_ns();
+        let second = self.find(free, arm, first.track, at, 1, Time::MAX);
         free.release(block);
-        next
+        second.map_or(Time::MAX, |second| second.start)
     }
 
+    /// The first run of free slots that starts before `limit`.
     fn find(
         &self,
         free: &FreeMap,
@@ -141,15 +138,18 @@ impl Placer {
         from: Track,
         at: Time,
         run: u32,
+        limit: Time,
     ) -> Option<Candidate> {
-        match self.fill {
-            Some(track) => {
-                let arrival = arm.arrival(from, at, track);
-                on_track(free, arm, track, arrival, run)
-                    .or_else(|| greedy(free, arm, from, at, run))
+        let mut search =
+            Search { free, arm, from, at, angle: arm.angle_ns(at), run, limit, found: None };
+        if let Some(track) = self.fill {
+            search.track(track);
+            if search.found.is_some() || run > 1 {
+                return search.found;
             }
-            None => greedy(free, arm, from, at, run),
         }
+        search.greedy();
+        search.found
     }
 
     /// Takes the next free block on a device without a head. `None` if nothing is free.
@@ -184,49 +184,92 @@ impl Placer {
     }
 }
 
-fn on_track(
-    free: &FreeMap,
-    arm: &dyn Arm,
-    track: Track,
-    arrival: Time,
+/// A search for the run of free slots that passes the head first. Whatever is to replace the best
+/// one so far must start before `limit`.
+struct Search<'s> {
+    free: &'s FreeMap,
+    arm: &'s dyn Arm,
+    from: Track,
+    at: Time,
+    angle: Time,
     run: u32,
-) -> Option<Candidate> {
-    let from = arm.next_slot(track, arrival);
-    let slot =
-        if run == 1 { free.next_free(track, from) } else { free.next_run(track, from, run) }?;
-    Some(Candidate { track, slot, start: arm.slot_start(track, slot, arrival) })
+    limit: Time,
+    found: Option<Candidate>,
 }
 
-/// The free slot that passes first, over all tracks in reach in sweep direction.
-fn greedy(free: &FreeMap, arm: &dyn Arm, from: Track, at: Time, run: u32) -> Option<Candidate> {
-    let heads = arm.tracks_per_cylinder();
-    let cylinders = arm.tracks() / heads;
-    let here = from / heads;
-    let mut best: Option<Candidate> = None;
-    for distance in 0..cylinders {
-        let cylinder = (here + distance) % cylinders;
-        let first = cylinder * heads;
-        if let Some(best) = best
-            && arm.arrival(from, at, first) >= best.start
-        {
-            break;
+impl Search<'_> {
+    /// The rotational position after some time.
+    fn after(&self, travel: Time) -> Time {
+        let (mut angle, turn) = (self.angle + travel, self.arm.turn_ns());
+        while angle >= turn {
+            angle -= turn;
         }
-        for track in first..first + heads {
-            if free.free_on(track) < run {
-                continue;
+        angle
+    }
+
+    /// Looks at one track.
+    fn track(&mut self, track: Track) {
+        let travel = self.arm.travel_ns(self.from, track);
+        if self.free.free_on(track) < self.run || self.at + travel >= self.limit {
+            return;
+        }
+        let angle = self.after(travel);
+        let first = self.arm.next_slot(track, angle);
+        let slot = match self.run {
+            1 => self.free.next_free(track, first),
+            run => self.free.next_run(track, first, run),
+        };
+        if let Some(slot) = slot {
+            let position = self.arm.position(track, slot);
+            let start = self.at + travel + self.arm.wait_ns(track, position, angle);
+            self.offer(track, slot, start);
+        }
+    }
+
+    fn offer(&mut self, track: Track, slot: u32, start: Time) {
+        if start < self.limit {
+            self.limit = start;
+            self.found = Some(Candidate { track, slot, start });
+        }
+    }
+
+    /// Looks at all tracks in reach in sweep direction.
+    fn greedy(&mut self) {
+        let heads = self.arm.tracks_per_cylinder();
+        let cylinders = self.arm.tracks() / heads;
+        let here = self.from / heads;
+        self.track(self.from);
+        for distance in u32::from(heads == 1)..cylinders {
+            let ahead = here + distance;
+            let cylinder = if ahead < cylinders { ahead } else { ahead - cylinders };
+            let first = cylinder * heads;
+            // In the present cylinder any other track stands for the cost of a head switch.
+            let probe = if first == self.from { first + 1 } else { first };
+            let travel = self.arm.travel_ns(self.from, probe);
+            if self.at + travel >= self.limit {
+                break;
             }
-            let arrival = arm.arrival(from, at, track);
-            if best.is_some_and(|best| best.start <= arrival) {
-                continue;
-            }
-            if let Some(found) = on_track(free, arm, track, arrival, run)
-                && best.is_none_or(|best| found.start < best.start)
-            {
-                best = Some(found);
+            let free = self.free;
+            match free.columns(self.run) {
+                Some(columns) => {
+                    let angle = self.after(travel);
+                    let position = self.arm.next_position(first, angle);
+                    let not = (distance == 0).then_some(self.from);
+                    if let Some((position, track)) = columns.next(cylinder, position, not) {
+                        let start = self.at + travel + self.arm.wait_ns(track, position, angle);
+                        let slot = self.arm.slot_at(track, position);
+                        self.offer(track, slot, start);
+                    }
+                }
+                None => {
+                    let from = self.from;
+                    for track in (first..first + heads).filter(|&track| track != from) {
+                        self.track(track);
+                    }
+                }
             }
         }
     }
-    best
 }
 
 #[cfg(test)]
