@@ -19,6 +19,8 @@ pub struct Cli {
 pub enum Command {
     /// Make an image: a file that holds a volume.
     Create(commands::create::Args),
+    /// Serve an image, or memory, as a network block device (NBD).
+    Serve(commands::serve::Args),
     /// Say what an image is.
     Info(commands::info::Args),
     /// Read everything an image holds and verify it.
@@ -27,10 +29,14 @@ pub enum Command {
     Dump(commands::dump::Args),
     /// Run a workload over a simulated disk, in virtual time.
     Sim(commands::sim::Args),
+    /// Cut the power at every step and check what recovery finds.
+    Prove(commands::prove::Args),
     /// List the built-in disks, or describe one.
     Disks(commands::disks::Args),
     /// List the layouts.
     Layouts(commands::layouts::Args),
+    /// Show everything at work in one screen.
+    Demo(commands::demo::Args),
     /// Print a completion script for a shell.
     #[command(hide = true)]
     Completions(commands::completions::Args),

@@ -3,11 +3,14 @@
 pub mod check;
 pub mod completions;
 pub mod create;
+pub mod demo;
 pub mod disks;
 pub mod dump;
 pub mod info;
 pub mod layouts;
 pub mod man;
+pub mod prove;
+pub mod serve;
 pub mod sim;
 
 use crate::args::Command;
@@ -23,12 +26,15 @@ pub fn run(command: Command) -> Outcome {
     let out = &mut io::BufWriter::new(stdout.lock());
     let outcome = match command {
         Command::Create(args) => create::run(&args, out),
+        Command::Serve(args) => serve::run(&args, out),
         Command::Info(args) => info::run(&args, out),
         Command::Check(args) => check::run(&args, out),
         Command::Dump(args) => dump::run(&args, out),
         Command::Sim(args) => sim::run(&args, out),
+        Command::Prove(args) => prove::run(&args, out),
         Command::Disks(args) => disks::run(&args, out),
         Command::Layouts(args) => layouts::run(&args, out),
+        Command::Demo(args) => demo::run(&args, out),
         Command::Completions(args) => completions::run(&args, out),
         Command::Man(args) => man::run(&args, out),
     };

@@ -54,6 +54,7 @@ impl Client {
     }
 
     /// Size of the export.
+    #[allow(dead_code, reason = "this file is also part of the tests, which look at the size")]
     pub fn size_bytes(&self) -> u64 {
         self.size_bytes
     }
