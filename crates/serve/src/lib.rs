@@ -8,3 +8,4 @@
 pub mod device;
 pub mod edge;
 pub mod image;
+pub mod nbd;
