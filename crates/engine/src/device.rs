@@ -2,6 +2,7 @@
 
 pub mod medium;
 pub mod ram;
+pub mod volatile;
 
 use crate::arm::{Arm, Head};
 use crate::io::{Done, Io};

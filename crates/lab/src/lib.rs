@@ -9,5 +9,6 @@
 pub mod driver;
 pub mod histogram;
 pub mod oracle;
+pub mod prove;
 pub mod sim;
 pub mod workload;

@@ -1,0 +1,433 @@
+//! One world: a volume on a forgetful device, a client, and power cuts at every event.
+
+use super::history::{History, Tick};
+use super::judge::{cut_recovery, judge, mount, one, read_all};
+use super::states::{build, choose, describe};
+use super::{ProveOptions, ProveReport, Violation};
+use seekless_engine::Bytes;
+use seekless_engine::data::{Body, Data};
+use seekless_engine::device::Device;
+use seekless_engine::device::medium::Cells;
+use seekless_engine::device::medium::Medium as _;
+use seekless_engine::device::ram::Ram;
+use seekless_engine::device::volatile::{Fate, Pending, VolatileRam};
+use seekless_engine::disk::MediumDisk;
+use seekless_engine::io::{Done, Io, Tag};
+use seekless_engine::layout::{self, FormatOptions, Kind};
+use seekless_engine::node::Node;
+use seekless_engine::rng::Rng;
+use seekless_engine::units::{BLOCK_BYTES, MILLIS, Time};
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+/// What a power cut right after an event would find.
+#[derive(Clone, Debug)]
+struct Moment {
+    durable: Cells,
+    pending: Vec<Pending>,
+}
+
+/// Takes down the moment after each event of a device.
+#[derive(Debug)]
+struct Probe {
+    ram: Rc<RefCell<VolatileRam>>,
+    moments: Rc<RefCell<Vec<Moment>>>,
+}
+
+impl Probe {
+    fn take_down(&self) {
+        let ram = self.ram.borrow();
+        let moment = Moment { durable: ram.durable().clone(), pending: ram.pending().to_vec() };
+        self.moments.borrow_mut().push(moment);
+    }
+}
+
+impl Device for Probe {
+    fn blocks(&self) -> u64 {
+        self.ram.borrow().blocks()
+    }
+
+    fn submit(&mut self, now: Time, io: Io) {
+        self.ram.borrow_mut().submit(now, io);
+        self.take_down();
+    }
+
+    fn reap(&mut self, now: Time, done: &mut Vec<Done>) {
+        let before = done.len();
+        self.ram.borrow_mut().reap(now, done);
+        if done.len() > before {
+            self.take_down();
+        }
+    }
+
+    fn next_event(&self) -> Option<Time> {
+        self.ram.borrow().next_event()
+    }
+
+    fn volatile(&self) -> bool {
+        self.ram.borrow().volatile()
+    }
+}
+
+/// A client request in flight.
+#[derive(Clone, Copy, Debug)]
+enum Waiting {
+    Read { at: u64, count: u32 },
+    Change { number: usize, fua: bool, at: u64, count: u32 },
+    Flush { sent: Tick },
+}
+
+/// The world of one case.
+#[derive(Debug)]
+pub struct World {
+    kind: Kind,
+    case: u64,
+    rng: Rng,
+    volatile: bool,
+    node: Node,
+    ram: Rc<RefCell<VolatileRam>>,
+    moments: Rc<RefCell<Vec<Moment>>>,
+    history: History,
+    waiting: BTreeMap<Tag, Waiting>,
+    now: Time,
+    next_tag: Tag,
+    version: u64,
+    event: u64,
+    wrong: Vec<(u64, Vec<String>)>,
+}
+
+impl World {
+    /// A fresh volume of a size that the case decides.
+    pub fn new(kind: Kind, case: u64, mut rng: Rng) -> World {
+        let device = 200 + rng.below(600);
+        let volatile = rng.chance(0.75);
+        let largest = kind.largest_volume(device);
+        let blocks = if rng.chance(0.5) { largest } else { largest / 2 };
+        let mut medium = Cells::new(device);
+        let options = FormatOptions { kind, blocks, id: u128::from(rng.next()) };
+        layout::format(&mut MediumDisk(&mut medium), &options).expect("the size was asked for");
+        let history = History::new(kind, blocks, !volatile);
+        let (node, ram, moments) = World::power_on(medium, volatile, &mut rng);
+        World {
+            kind,
+            case,
+            rng,
+            volatile,
+            node,
+            ram,
+            moments,
+            history,
+            waiting: BTreeMap::new(),
+            now: 0,
+            next_tag: 0,
+            version: 0,
+            event: 0,
+            wrong: Vec::new(),
+        }
+    }
+
+    fn power_on(
+        mut medium: Cells,
+        volatile: bool,
+        rng: &mut Rng,
+    ) -> (Node, Rc<RefCell<VolatileRam>>, Rc<RefCell<Vec<Moment>>>) {
+        let options = layout::MountOptions { volatile, ..layout::MountOptions::default() };
+        let (layer, _, _) = layout::mount(&mut MediumDisk(&mut medium), &options)
+            .expect("only media that were found good are mounted here");
+        let stream = Rng::stream(rng.next(), "device");
+        let ram = Rc::new(RefCell::new(VolatileRam::new(medium, volatile, stream)));
+        let moments = Rc::new(RefCell::new(Vec::new()));
+        let probe = Probe { ram: ram.clone(), moments: moments.clone() };
+        (Node::new(layer, vec![Box::new(probe)], rng.next()), ram, moments)
+    }
+
+    /// Runs the world: a few lives, each ended in order or by a power cut.
+    pub fn run(&mut self, report: &mut ProveReport, options: &ProveOptions) {
+        for _ in 0..4 {
+            for _ in 0..40 {
+                self.step(report);
+                if !self.wrong.is_empty() {
+                    return self.tell(report, options);
+                }
+            }
+            if self.rng.chance(0.5) {
+                self.end_in_order(report)
+            } else {
+                self.crash(report)
+            }
+            if !self.wrong.is_empty() {
+                return self.tell(report, options);
+            }
+        }
+        if self.kind == Kind::Vlog {
+            self.rot(report);
+        }
+        self.tell(report, options);
+    }
+
+    fn tell(&mut self, report: &mut ProveReport, options: &ProveOptions) {
+        for (event, story) in self.wrong.drain(..) {
+            report.violations.push(Violation {
+                case: self.case,
+                event,
+                story,
+                replay: format!(
+                    "seekless prove --layout {} --seed {} --case {}",
+                    self.kind, options.seed, self.case
+                ),
+            });
+        }
+    }
+
+    /// The client does something, then time passes until the next event or a little longer.
+    fn step(&mut self, report: &mut ProveReport) {
+        for _ in 0..=self.rng.below(4) {
+            self.request();
+        }
+        self.settle(report);
+        let events = match self.rng.below(6) {
+            0 => 0,
+            1 => usize::MAX,
+            n => n as usize,
+        };
+        for _ in 0..events {
+            let due = match self.node.next_event() {
+                Some(due) if self.waiting.is_empty() && due > self.now + MILLIS => break,
+                Some(due) => due,
+                None => break,
+            };
+            self.now = self.now.max(due);
+            self.settle(report);
+            if !self.wrong.is_empty() {
+                return;
+            }
+        }
+        if self.rng.below(8) == 0 {
+            self.now += 250 * MILLIS;
+            self.settle(report);
+        }
+    }
+
+    fn request(&mut self) {
+        let blocks = self.node.layer.blocks();
+        let hot = blocks.min(24);
+        let range = if self.rng.chance(0.7) { hot } else { blocks };
+        let at = self.rng.below(range);
+        let count = (1 + self.rng.below(12)).min(blocks - at) as u32;
+        let count = if self.rng.chance(0.5) { 1 } else { count };
+        let tag = self.next_tag;
+        self.next_tag += 1;
+        let choice = self.rng.below(12);
+        if choice == 0 {
+            let sent = self.history.flush();
+            self.waiting.insert(tag, Waiting::Flush { sent });
+            return self.node.submit(self.now, Io::flush(tag));
+        }
+        // A client does not write where it has a write in flight, nor read there.
+        if self.is_busy(at, count) {
+            return;
+        }
+        match choice {
+            1 => {
+                self.waiting.insert(tag, Waiting::Read { at, count });
+                self.node.submit(self.now, Io::read(tag, at, count));
+            }
+            2 => {
+                let number = self.history.submit(at, &Data::zeros(count), true);
+                self.waiting.insert(tag, Waiting::Change { number, fua: false, at, count });
+                self.node.submit(self.now, Io::trim(tag, at, count));
+            }
+            _ => {
+                self.version += 1;
+                let data = Data::stamp(count, at, self.version);
+                let number = self.history.submit(at, &data, false);
+                let fua = choice == 3;
+                self.waiting.insert(tag, Waiting::Change { number, fua, at, count });
+                let io = Io::write(tag, at, data);
+                self.node.submit(self.now, if fua { io.with_fua() } else { io });
+            }
+        }
+    }
+
+    fn is_busy(&self, at: u64, count: u32) -> bool {
+        self.waiting.values().any(|waiting| match *waiting {
+            Waiting::Flush { .. } => false,
+            Waiting::Read { at: from, count: n } | Waiting::Change { at: from, count: n, .. } => {
+                at < from + u64::from(n) && from < at + u64::from(count)
+            }
+        })
+    }
+
+    /// Lets everything happen that is due, cuts the power after each device event, then lets the
+    /// client hear its answers.
+    fn settle(&mut self, report: &mut ProveReport) {
+        let mut done = Vec::new();
+        self.node.settle(self.now, &mut done);
+        let moments = std::mem::take(&mut *self.moments.borrow_mut());
+        let last = moments.last().cloned();
+        for moment in &moments {
+            self.event += 1;
+            report.events += 1;
+            self.try_states(moment, report);
+            if !self.wrong.is_empty() {
+                return;
+            }
+        }
+        report.requests += done.len() as u64;
+        let heard = !done.is_empty();
+        for one in done {
+            self.hear(one);
+        }
+        // What the client has heard since may allow less.
+        if heard && let Some(moment) = last {
+            self.try_states(&moment, report);
+        } else if heard {
+            let moment = self.moment();
+            self.try_states(&moment, report);
+        }
+    }
+
+    fn moment(&self) -> Moment {
+        let ram = self.ram.borrow();
+        Moment { durable: ram.durable().clone(), pending: ram.pending().to_vec() }
+    }
+
+    fn hear(&mut self, done: Done) {
+        let waiting = self.waiting.remove(&done.tag).expect("each answer has its request");
+        let data = match done.outcome {
+            Ok(data) => data,
+            Err(error) => {
+                let story = vec![format!("{waiting:?} failed without a fault: {error}")];
+                return self.wrong.push((self.event, story));
+            }
+        };
+        match waiting {
+            Waiting::Flush { sent } => self.history.flushed(sent),
+            Waiting::Change { number, fua, .. } => self.history.acknowledge(number, fua),
+            Waiting::Read { at, count } => {
+                for index in 0..count {
+                    let newest = self.history.newest(at + u64::from(index));
+                    if data.block(index).body != *newest {
+                        let block = at + u64::from(index);
+                        let found = data.block(index).body;
+                        let story =
+                            format!("block {block} reads {found:?}, written was {newest:?}");
+                        return self.wrong.push((self.event, vec![story]));
+                    }
+                }
+            }
+        }
+    }
+
+    fn try_states(&mut self, moment: &Moment, report: &mut ProveReport) {
+        for fates in choose(&moment.pending, &mut self.rng) {
+            let mut medium = build(&moment.durable, &moment.pending, &fates, &mut report.faults);
+            if self.rng.below(6) == 0 {
+                cut_recovery(&mut medium, self.volatile, &mut self.rng, &mut report.faults);
+            }
+            report.states += 1;
+            let wrong = judge(medium, self.volatile, &self.history, &mut self.rng, report);
+            if !wrong.is_empty() {
+                return self.blame(moment, &fates, wrong);
+            }
+        }
+    }
+
+    fn blame(&mut self, moment: &Moment, fates: &[Fate], wrong: Vec<String>) {
+        let mut story = describe(&moment.pending, fates);
+        story.extend(wrong);
+        self.wrong.push((self.event, story));
+    }
+
+    fn drain(&mut self, report: &mut ProveReport) {
+        while !self.waiting.is_empty() && self.wrong.is_empty() {
+            let due = self.node.next_event().expect("requests are in flight");
+            self.now = self.now.max(due);
+            self.settle(report);
+        }
+    }
+
+    fn end_in_order(&mut self, report: &mut ProveReport) {
+        self.drain(report);
+        self.node.stop(self.now);
+        self.settle(report);
+        while !self.node.layer.stopped() && self.wrong.is_empty() {
+            let Some(due) = self.node.next_event() else { break };
+            self.now = self.now.max(due);
+            self.settle(report);
+        }
+        let medium = self.ram.borrow().durable().clone();
+        self.restart(medium, report);
+    }
+
+    /// The power goes; the world goes on with one of the states that this may have left.
+    fn crash(&mut self, report: &mut ProveReport) {
+        let moment = self.moment();
+        let mut states = choose(&moment.pending, &mut self.rng);
+        let state = self.rng.below(states.len() as u64) as usize;
+        let fates = states.swap_remove(state);
+        let medium = build(&moment.durable, &moment.pending, &fates, &mut report.faults);
+        self.restart(medium, report);
+    }
+
+    fn restart(&mut self, medium: Cells, report: &mut ProveReport) {
+        self.waiting.clear();
+        let mut copy = medium.clone();
+        let content =
+            mount(&mut copy, self.volatile, report).map_err(|e| e.to_string()).and_then(|layer| {
+                read_all(&mut Node::new(layer, vec![Box::new(Ram::new(Box::new(copy)))], 0))
+            });
+        match content {
+            Err(error) => self.wrong.push((self.event, vec![error])),
+            Ok(data) => {
+                let wrong = self.history.judge(data.pieces());
+                if !wrong.is_empty() {
+                    return self.wrong.push((self.event, wrong));
+                }
+                let bodies: Vec<Body> =
+                    (0..data.blocks()).map(|index| data.block(index).body).collect();
+                self.history = History::restart(self.kind, &bodies, !self.volatile);
+                let (node, ram, moments) = World::power_on(medium, self.volatile, &mut self.rng);
+                (self.node, self.ram, self.moments) = (node, ram, moments);
+            }
+        }
+    }
+
+    /// Rot: each block in turn reads back wrong. Right data or an error may come of it, never
+    /// wrong data.
+    fn rot(&mut self, report: &mut ProveReport) {
+        self.end_in_order(report);
+        let medium = self.ram.borrow().durable().clone();
+        let content: Vec<Body> =
+            (0..self.node.layer.blocks()).map(|block| self.history.newest(block).clone()).collect();
+        for at in 0..medium.blocks() {
+            let mut rotten = medium.clone();
+            let mut bytes = rotten_bytes(&medium.get(at));
+            let byte = self.rng.below(BLOCK_BYTES as u64) as usize;
+            bytes[byte] ^= 1 << self.rng.below(8);
+            rotten.set(at, Body::Bytes(Bytes::from(bytes)));
+            report.faults.rotten += 1;
+            report.states += 1;
+            let mut copy = rotten.clone();
+            let Ok(layer) = mount(&mut copy, self.volatile, report) else { continue };
+            let mut node = Node::new(layer, vec![Box::new(Ram::new(Box::new(copy)))], 0);
+            for (block, expected) in content.iter().enumerate() {
+                let found = one(&mut node, Io::read(0, block as u64, 1));
+                if let Ok(data) = found
+                    && data.block(0).body != *expected
+                {
+                    let story =
+                        format!("device block {at} is rotten and block {block} reads wrong bytes");
+                    return self.wrong.push((self.event, vec![story]));
+                }
+            }
+        }
+    }
+}
+
+fn rotten_bytes(body: &Body) -> Vec<u8> {
+    let mut data = Data::none();
+    data.push(seekless_engine::data::Piece { blocks: 1, body: body.clone() });
+    data.to_bytes().to_vec()
+}
