@@ -1,0 +1,31 @@
+//! The yardstick of the prover: each planted bug is found, and none is found where none is.
+#![allow(missing_docs)]
+
+use seekless_engine::layout::Kind;
+use seekless_engine::planted::{PlantedBug, with_bug};
+use seekless_lab::prove::{ProveOptions, prove};
+
+fn no_clock() -> u64 {
+    0
+}
+
+#[test]
+fn every_planted_bug_is_found() {
+    for bug in PlantedBug::ALL {
+        let options = ProveOptions {
+            states: 200_000,
+            stop_at_first: true,
+            ..ProveOptions::new(Kind::Vlog)
+        };
+        let report = with_bug(Some(bug), || prove(&options, no_clock, &mut |_| {}));
+        println!("{bug:?}: found after {} states in {} worlds", report.states, report.cases);
+        assert!(!report.violations.is_empty(), "{bug:?} was not found in {} states", report.states);
+    }
+}
+
+#[test]
+fn without_a_bug_nothing_is_found() {
+    let options = ProveOptions { states: 20_000, seed: 3, ..ProveOptions::new(Kind::Vlog) };
+    let report = with_bug(None, || prove(&options, no_clock, &mut |_| {}));
+    assert!(report.violations.is_empty(), "{}", report.to_text());
+}
