@@ -6,6 +6,8 @@
 //! together).
 
 pub mod device;
+pub mod driver;
 pub mod edge;
 pub mod image;
 pub mod nbd;
+pub mod server;
