@@ -1,7 +1,11 @@
 //! `seekless prove`: power cuts at every step.
 
-use crate::failure::{Failure, Outcome};
+use super::host_clock;
+use crate::failure::{Exit, Failure, Outcome};
+use crate::term::Progress;
 use seekless_engine::layout::Kind;
+use seekless_lab::prove::{ProveOptions, ProveReport, prove};
+use serde_json::{Value, json};
 use std::io::Write;
 
 /// Arguments of `seekless prove`.
@@ -12,7 +16,8 @@ Examples:
   seekless prove --layout vlog --states 1000000 --seed 7
   seekless prove --layout inplace --json | jq .violations
 
-The same seed tries the same crash states. The exit code is 0 only if nothing was violated.")]
+The same seed tries the same crash states. The exit code is 0 only if nothing was violated; each
+violation names the command that repeats it.")]
 pub struct Args {
     /// The layout to prove.
     #[arg(long, short, value_name = "LAYOUT")]
@@ -20,9 +25,15 @@ pub struct Args {
     /// Seed of all randomness.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Crash states to try, at least.
+    /// Crash states to try; the last world is finished, so it may be some more.
     #[arg(long, value_name = "N", default_value_t = 20_000)]
     states: u64,
+    /// Run only this world, to repeat a violation.
+    #[arg(long, value_name = "N")]
+    case: Option<u64>,
+    /// Stop at the first violation.
+    #[arg(long)]
+    stop_at_first: bool,
     /// Print one JSON object.
     #[arg(long)]
     json: bool,
@@ -33,6 +44,32 @@ pub struct Args {
 /// # Errors
 /// If a promise was broken.
 pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
-    let _ = (args, out);
-    Err(Failure::failed("not yet"))
+    let options = ProveOptions {
+        seed: args.seed,
+        states: args.states,
+        case: args.case,
+        stop_at_first: args.stop_at_first,
+        ..ProveOptions::new(args.layout)
+    };
+    let mut progress = Progress::new();
+    let mut shown = |tried: u64| {
+        progress.show(|| format!("{tried} of {} crash states", args.states));
+    };
+    let report = prove(&options, host_clock, &mut shown);
+    drop(progress);
+    if args.json {
+        writeln!(out, "{}", as_json(&report)?)?;
+    } else {
+        write!(out, "{}", report.to_text())?;
+    }
+    if report.violations.is_empty() { Ok(()) } else { Err(Failure::said(Exit::Failed)) }
+}
+
+/// The report with the number of violations where scripts look for it; the stories stand apart.
+fn as_json(report: &ProveReport) -> Result<Value, Failure> {
+    let mut value = serde_json::to_value(report)
+        .map_err(|error| Failure::failed(format!("cannot write the report: {error}")))?;
+    value["stories"] = value["violations"].take();
+    value["violations"] = json!(report.violations.len());
+    Ok(value)
 }

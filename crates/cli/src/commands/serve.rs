@@ -1,11 +1,13 @@
 //! `seekless serve`: a volume as a network block device.
 
-use crate::failure::{Failure, Outcome};
+use crate::failure::{Exit, Failure, Outcome};
 use crate::size::Size;
+use crate::spec;
 use clap::ArgGroup;
 use seekless_engine::layout::Kind;
 use seekless_serve::device::file::IoMode;
-use std::io::Write;
+use seekless_serve::server::{Listen, ServeError, ServeOptions, Source, serve};
+use std::io::{self, Write};
 use std::path::PathBuf;
 
 /// Arguments of `seekless serve`.
@@ -43,19 +45,87 @@ pub struct Args {
     /// Refuse writes.
     #[arg(long)]
     read_only: bool,
-    /// Who carries out what the page cache cannot answer.
-    #[arg(long, value_name = "MODE", default_value = "auto", value_parser = ["auto", "uring", "threads"])]
-    io: String,
+    /// Who carries out what the page cache cannot answer: auto, uring or threads.
+    #[arg(long, value_name = "MODE", default_value = "auto")]
+    io: IoMode,
     /// Bypass the page cache (O_DIRECT).
     #[arg(long, conflicts_with = "memory")]
     direct: bool,
+    /// Most connections at once.
+    #[arg(long, value_name = "N", default_value_t = 256)]
+    #[arg(value_parser = clap::value_parser!(u16).range(1..))]
+    connections: u16,
 }
+
+/// Largest volume in memory: its table of pages must fit, however empty it is.
+const MOST_MEMORY_BYTES: u64 = 1 << 40;
 
 /// Serves until a signal or a failure of the backing store.
 ///
 /// # Errors
 /// If the image or the address is unusable or in use, or the backing store fails.
 pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
-    let _ = (args, out, IoMode::Auto);
-    Err(Failure::failed("not yet"))
+    let options = options(args)?;
+    let mut printed = Ok(());
+    let mut ready = |uri: &str| printed = writeln!(out, "{uri}").and_then(|()| out.flush());
+    let served = serve(&options, &mut ready)?;
+    // A server whose starter has gone away goes on serving; other reasons are worth a word.
+    printed?;
+    crate::term::say(&format!(
+        "seekless: {} requests served on {} connections",
+        served.requests, served.connections
+    ));
+    Ok(())
+}
+
+fn options(args: &Args) -> Result<ServeOptions, Failure> {
+    let source = match (&args.image, args.memory, args.layout) {
+        (Some(path), None, None) => Source::Image(path.clone()),
+        (None, Some(size), Some(kind)) => {
+            if size.bytes() > MOST_MEMORY_BYTES {
+                return Err(Failure::usage(format!("--memory: {size} is too much")).hint(
+                    "the largest volume in memory is 1T; `seekless create` makes larger ones",
+                ));
+            }
+            Source::Memory { kind, blocks: size.blocks() }
+        }
+        _ => return Err(Failure::usage("give either an image, or --memory and --layout")),
+    };
+    let listen = match (&args.socket, &args.listen) {
+        (Some(path), None) => Listen::Unix(path.clone()),
+        (None, Some(address)) => Listen::Tcp(address.clone()),
+        _ => return Err(Failure::usage("give either --socket or --listen")),
+    };
+    let disk = args.disk.as_deref().map(spec::find).transpose()?;
+    Ok(ServeOptions {
+        source,
+        listen,
+        disk,
+        read_only: args.read_only,
+        io: args.io,
+        direct: args.direct,
+        most_connections: usize::from(args.connections),
+    })
+}
+
+impl From<ServeError> for Failure {
+    fn from(error: ServeError) -> Failure {
+        let exit = match error {
+            ServeError::Image(error) => return Failure::from(error),
+            ServeError::Layout(error) => return Failure::from(error),
+            ServeError::SocketInUse(_) => Exit::Busy,
+            ServeError::Listen { ref source, .. } => match source.kind() {
+                io::ErrorKind::AddrInUse => Exit::Busy,
+                _ => Exit::Failed,
+            },
+            ServeError::Spec(_) => Exit::Usage,
+            ServeError::Device(_) | ServeError::NotSocket(_) | ServeError::Os(_) => Exit::Failed,
+            ServeError::Failed(_) => Exit::Backing,
+        };
+        let failure = Failure::from_message(exit, &error.to_string());
+        match exit {
+            Exit::Backing => failure.hint("repair or replace it, then run `seekless check`"),
+            _ => failure,
+        }
+    }
 }
