@@ -62,9 +62,7 @@ pub fn command(program: impl AsRef<OsStr>) -> Command {
 
 /// The program under test.
 pub fn seekless() -> Command {
-    command(
-        std::env::var("SEEKLESS_SHIM").unwrap_or_else(|_| env!("CARGO_BIN_EXE_seekless").into()),
-    )
+    command(env!("CARGO_BIN_EXE_seekless"))
 }
 
 /// What a command printed and how it ended.
