@@ -17,7 +17,7 @@ const SECTOR: usize = 512;
 
 fn refused(ended: &Ended, code: i32, part: &str) {
     assert_eq!(ended.code(), code, "{}", ended.err);
-    assert!(ended.err.starts_with("error: "), "{}", ended.err);
+    assert!(ended.err.lines().any(|line| line.starts_with("error: ")), "{}", ended.err);
     assert!(ended.err.contains(part), "`{part}` is missing in: {}", ended.err);
     assert!(!ended.err.contains("panicked"), "{}", ended.err);
 }
