@@ -1,8 +1,8 @@
 //! The server side of the NBD protocol: bytes in, requests out; answers in, bytes out.
 //!
-//! Fixed newstyle negotiation, then requests with simple or structured replies. A [`Connection`] does
-//! no I/O and keeps no clock, so it can be driven byte by byte in tests and by a fuzzer. Whatever
-//! a client sends, it is checked here; where the protocol allows, a senseless request gets an
+//! Fixed newstyle negotiation, then requests with simple or structured replies. A [`Connection`]
+//! does no I/O and keeps no clock, so it can be driven byte by byte in tests and by a fuzzer.
+//! Whatever a client sends, it is checked here; where the protocol allows, a senseless request gets an
 //! error and the connection goes on, elsewhere [`Event::Failed`] says why it must be closed.
 
 mod negotiate;
@@ -68,6 +68,9 @@ pub struct Request {
     pub fua: bool,
     /// Zeros must not become a hole.
     pub no_hole: bool,
+    /// Zeros only if that takes no longer than forgetting the range; refused here together with
+    /// `no_hole`, since then the zeros have to be written.
+    pub fast_zero: bool,
     /// The read must come in one chunk.
     pub dont_fragment: bool,
     /// One extent is enough.
@@ -89,6 +92,8 @@ pub struct Ticket {
     pub command: Command,
     /// First byte.
     pub offset: u64,
+    /// Number of bytes.
+    pub length: u32,
     /// The answer must come in one chunk.
     pub dont_fragment: bool,
 }
@@ -96,8 +101,8 @@ pub struct Ticket {
 impl Request {
     /// What to keep for the reply.
     pub fn ticket(&self) -> Ticket {
-        let Request { cookie, command, offset, dont_fragment, .. } = *self;
-        Ticket { cookie, command, offset, dont_fragment }
+        let Request { cookie, command, offset, length, dont_fragment, .. } = *self;
+        Ticket { cookie, command, offset, length, dont_fragment }
     }
 }
 
@@ -173,7 +178,7 @@ pub enum ProtocolError {
         expected: u64,
     },
     /// The client's flags are none that this server offered.
-    #[error("client flags {0:#x} contain unknown bits or lack fixed newstyle")]
+    #[error("client flags {0:#x} contain bits that were not offered")]
     ClientFlags(u32),
     /// An option is longer than any sensible one.
     #[error("option {option} carries {length} bytes, the limit is {limit}")]

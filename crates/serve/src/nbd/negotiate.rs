@@ -23,18 +23,20 @@ pub(super) fn wanted(input: &[u8]) -> usize {
     OPTION_HEADER + be32(input, 12).min(OPTION_LIMIT) as usize
 }
 
-fn export_flags(export: &Export) -> u16 {
+fn export_flags(export: &Export, structured: bool) -> u16 {
     let mut flags = export_flag::HAS_FLAGS
         | export_flag::SEND_FLUSH
         | export_flag::SEND_FUA
         | export_flag::SEND_TRIM
         | export_flag::SEND_WRITE_ZEROES
-        | export_flag::SEND_DF
-        | export_flag::SEND_CACHE;
+        | export_flag::SEND_CACHE
+        | export_flag::SEND_FAST_ZERO;
     for (set, flag) in [
         (export.read_only, export_flag::READ_ONLY),
         (export.rotational, export_flag::ROTATIONAL),
         (export.multi_conn, export_flag::CAN_MULTI_CONN),
+        // Simple replies have no fragments; offering it all the same is forbidden.
+        (structured, export_flag::SEND_DF),
     ] {
         flags |= if set { flag } else { 0 };
     }
@@ -64,8 +66,9 @@ impl Connection {
         }
         let flags = self.input.get_u32();
         let known = u32::from(handshake::FIXED_NEWSTYLE | handshake::NO_ZEROES);
-        let fixed = flags & u32::from(handshake::FIXED_NEWSTYLE) != 0;
-        if flags & !known != 0 || !fixed {
+        // A client may leave out the fixed-newstyle bit; the old style that is left to it, one
+        // EXPORT_NAME and nothing else, needs no special care.
+        if flags & !known != 0 {
             return Some(Event::Failed(ProtocolError::ClientFlags(flags)));
         }
         self.no_zeroes = flags & u32::from(handshake::NO_ZEROES) != 0;
@@ -158,7 +161,7 @@ impl Connection {
             return Event::Failed(ProtocolError::UnknownExport(name));
         }
         self.output.put(&self.export.size_bytes.to_be_bytes());
-        self.output.put(&export_flags(&self.export).to_be_bytes());
+        self.output.put(&export_flags(&self.export, self.structured).to_be_bytes());
         if !self.no_zeroes {
             self.output.put(&[0; 124]);
         }
@@ -193,7 +196,8 @@ impl Connection {
             return None;
         }
         let export = self.export.clone();
-        let (size, flags) = (export.size_bytes.to_be_bytes(), export_flags(&export).to_be_bytes());
+        let size = export.size_bytes.to_be_bytes();
+        let flags = export_flags(&export, self.structured).to_be_bytes();
         self.information(number, info::EXPORT, &[&size, &flags]);
         // The block sizes are told to all: a client that does not know them skips them.
         let sizes = [export.minimum_block, export.preferred_block, export.maximum_payload];
@@ -227,7 +231,7 @@ impl Connection {
         if set {
             self.allocation = false;
         }
-        if set && !self.structured {
+        if !self.structured {
             let reason = "contexts need structured replies; negotiate these first";
             return self.refuse(number, option_reply::ERR_INVALID, reason);
         }

@@ -91,7 +91,8 @@ fn the_greeting_and_the_oldest_choice() {
     let answer = connection.output().take();
     assert_eq!(answer.len(), 8 + 2 + 124, "zeros for a client that did not decline them");
     assert_eq!(be64(&answer, 0), 1 << 20);
-    assert_eq!(be16(&answer, 8), 0b101_1111_1101, "all but read-only and resize");
+    let flags = be16(&answer, 8);
+    assert_eq!(flags, 0b1101_0111_1101, "all but read-only, don't fragment and resize");
 }
 
 #[test]
@@ -125,7 +126,7 @@ fn each_option_has_its_answer() {
 #[test]
 fn replies_to_the_byte() {
     let mut simple = connected(false);
-    let events = feed(&mut simple, &request(0, 0, 77, 4096, 300));
+    let events = feed(&mut simple, &request(0, 0, 77, 4096, 302));
     let [Event::Request(read)] = events.as_slice() else { panic!("{events:?}") };
     let data = Bytes::from(vec![5; 300]);
     simple.reply(read.ticket(), Reply::Data(vec![Chunk::Bytes(data.clone()), Chunk::Hole(2)]));
@@ -163,7 +164,9 @@ fn senseless_requests_get_an_error_and_the_connection_goes_on() {
         (0, 0, 1 << 20, 1, 22),
         (0, 0, u64::MAX, 2, 22),
         (0, 1, 1 << 20, 1, 28),
-        (0, 4, (1 << 20) - 1, 2, 28),
+        (0, 4, (1 << 20) - 1, 2, 22),
+        (0, 6, (1 << 20) - 1, 2, 28),
+        (0x12, 6, 0, 4096, 95),
         (0, 3, 0, 1, 22),
         (0, 7, 0, 4096, 22),
         (4, 0, 0, 512, 22),

@@ -102,6 +102,7 @@ impl Connection {
             command: command_of(number)?,
             fua: has(command_flag::FUA),
             no_hole: has(command_flag::NO_HOLE),
+            fast_zero: has(command_flag::FAST_ZERO),
             dont_fragment: has(command_flag::DF),
             one: has(command_flag::REQ_ONE),
             offset,
@@ -119,7 +120,9 @@ impl Connection {
         let writes = matches!(command, Command::Write | Command::Trim | Command::WriteZeroes);
         let allowed = match command {
             Command::Write | Command::Trim => command_flag::FUA,
-            Command::WriteZeroes => command_flag::FUA | command_flag::NO_HOLE,
+            Command::WriteZeroes => {
+                command_flag::FUA | command_flag::NO_HOLE | command_flag::FAST_ZERO
+            }
             Command::Read if self.structured => command_flag::DF | command_flag::FUA,
             Command::BlockStatus => command_flag::REQ_ONE | command_flag::FUA,
             // The server must ignore a needless FUA.
@@ -146,12 +149,19 @@ impl Connection {
         }
         match offset.checked_add(u64::from(length)) {
             Some(end) if end <= self.export.size_bytes => {}
-            _ if writes => return Err((NbdErrno::NoSpace, "the range lies past the end")),
+            // A trim needs no space, so that it cannot lack any.
+            _ if writes && command != Command::Trim => {
+                return Err((NbdErrno::NoSpace, "the range lies past the end"));
+            }
             _ => return Err((NbdErrno::Inval, "the range lies past the end")),
         }
         let unit = u64::from(self.export.minimum_block.max(1));
         if !offset.is_multiple_of(unit) || !u64::from(length).is_multiple_of(unit) {
             return Err((NbdErrno::Inval, "the range is no multiple of the minimum block size"));
+        }
+        let reserves = command_flag::FAST_ZERO | command_flag::NO_HOLE;
+        if flags & reserves == reserves {
+            return Err((NbdErrno::NotSup, "zeros that keep their space are no faster than data"));
         }
         Ok(())
     }
@@ -164,23 +174,40 @@ impl Connection {
     }
 
     /// Sends the answer to a request.
+    ///
+    /// # Panics
+    /// If the answer does not fit the request: data of another length, data for anything but a
+    /// read, extents for anything but a status. The client could not tell where the next reply
+    /// begins.
     pub fn reply(&mut self, ticket: Ticket, reply: Reply) {
         let cookie = ticket.cookie;
+        let fits = match &reply {
+            Reply::Done => ticket.command != Command::BlockStatus,
+            Reply::Data(_) => ticket.command == Command::Read,
+            Reply::Status(extents) => ticket.command == Command::BlockStatus && !extents.is_empty(),
+            Reply::Error { .. } => true,
+        };
+        assert!(fits, "{reply:?} answers no {:?}", ticket.command);
         match reply {
-            Reply::Data(chunks) if self.structured => self.structured_data(ticket, chunks),
-            Reply::Data(chunks) => {
-                self.simple(cookie, 0);
-                for chunk in chunks {
-                    self.put_chunk(chunk);
-                }
-            }
+            Reply::Data(chunks) => self.data(ticket, chunks),
+            Reply::Done if ticket.command == Command::Read => self.data(ticket, Vec::new()),
+            Reply::Done => self.simple(cookie, 0),
             Reply::Status(extents) => self.status(cookie, &extents),
             Reply::Error { errno, message } => self.fail(cookie, errno, &message),
-            // A read of nothing has no data but must come structured all the same.
-            Reply::Done if self.structured && ticket.command == Command::Read => {
-                self.chunk_header(cookie, chunk::FLAG_DONE, chunk::NONE, 0);
-            }
-            Reply::Done => self.simple(cookie, 0),
+        }
+    }
+
+    fn data(&mut self, ticket: Ticket, mut chunks: Vec<Chunk>) {
+        let length: u64 = chunks.iter().map(|chunk| u64::from(chunk_length(chunk))).sum();
+        assert_eq!(length, u64::from(ticket.length), "a read of another length was answered");
+        if self.structured {
+            // Chunks of no bytes are forbidden.
+            chunks.retain(|chunk| chunk_length(chunk) > 0);
+            return self.structured_data(ticket, chunks);
+        }
+        self.simple(ticket.cookie, 0);
+        for chunk in chunks {
+            self.put_chunk(chunk);
         }
     }
 

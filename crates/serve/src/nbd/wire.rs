@@ -69,6 +69,7 @@ pub mod export_flag {
     pub const SEND_DF: u16 = 1 << 7;
     pub const CAN_MULTI_CONN: u16 = 1 << 8;
     pub const SEND_CACHE: u16 = 1 << 10;
+    pub const SEND_FAST_ZERO: u16 = 1 << 11;
 }
 
 /// Commands of the transmission phase.
@@ -91,6 +92,7 @@ pub mod command_flag {
     pub const NO_HOLE: u16 = 1 << 1;
     pub const DF: u16 = 1 << 2;
     pub const REQ_ONE: u16 = 1 << 3;
+    pub const FAST_ZERO: u16 = 1 << 4;
 }
 
 /// Chunks of a structured reply.
