@@ -8,6 +8,8 @@ use super::wire::{
 use super::*;
 use proptest::prelude::*;
 
+mod session;
+
 fn export() -> Arc<Export> {
     Arc::new(Export {
         name: "disk".into(),
