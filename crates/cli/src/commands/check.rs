@@ -90,7 +90,8 @@ fn print(
         }
         MountPath::Scan => writeln!(
             out,
-            "mount: recovered by a scan, {} blocks read; {} commits accepted, {} unfinished dropped",
+            "mount: recovered by a scan, {} blocks read; {} commits accepted, \
+             {} unfinished dropped",
             mount.blocks_read, mount.commits_accepted, mount.commits_dropped
         )?,
     }

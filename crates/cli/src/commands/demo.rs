@@ -24,7 +24,12 @@ Examples:
 Everything happens in a temporary directory, which is removed at the end.")]
 pub struct Args {
     /// Seconds of real time for each layout on the emulated disk.
-    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=600))]
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 5,
+        value_parser = clap::value_parser!(u64).range(1..=600)
+    )]
     seconds: u64,
 }
 
