@@ -59,7 +59,8 @@ impl Disk {
             return Err(SpecError::Field {
                 field: "zones".into(),
                 problem: format!(
-                    "the disk {} holds {disk} blocks of 4 KiB, the image has {found}; use a larger disk or a smaller image",
+                    "the disk {} holds {disk} blocks of 4 KiB, the image has {found}; \
+                     use a larger disk or a smaller image",
                     spec.name
                 ),
             });

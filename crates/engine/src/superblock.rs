@@ -40,7 +40,8 @@ pub enum SuperblockError {
     Damaged,
     /// Written by a newer version.
     #[error(
-        "the volume has format version {0}, this program knows versions up to {FORMAT_VERSION}; use a newer one"
+        "the volume has format version {0}, this program knows versions up to \
+         {FORMAT_VERSION}; use a newer one"
     )]
     Newer(u32),
     /// The layout number is unknown.
@@ -178,7 +179,8 @@ impl fmt::Display for Superblock {
         let Superblock { kind, id, blocks, device_blocks } = self;
         write!(
             f,
-            "superblock: layout {kind}, format {FORMAT_VERSION}, id {id:032x}, {blocks} blocks of 4 KiB on a device of {device_blocks}"
+            "superblock: layout {kind}, format {FORMAT_VERSION}, id {id:032x}, \
+             {blocks} blocks of 4 KiB on a device of {device_blocks}"
         )
     }
 }

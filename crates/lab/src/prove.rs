@@ -92,7 +92,8 @@ impl ProveReport {
         line(format!("  client requests   {:>10}", self.requests));
         line(format!("  power cuts at     {:>10} device events", self.events));
         line(format!(
-            "  faults            {:>10} writes lost, {} torn, {} kept out of order, {} second cuts, {} rotten blocks",
+            "  faults            {:>10} writes lost, {} torn, {} kept out of order, \
+             {} second cuts, {} rotten blocks",
             f.lost, f.torn, f.reordered, f.second_cuts, f.rotten
         ));
         line(format!("  longest recovery  {:>10} blocks read", self.most_blocks_read));

@@ -12,11 +12,8 @@ fn no_clock() -> u64 {
 #[test]
 fn every_planted_bug_is_found() {
     for bug in PlantedBug::ALL {
-        let options = ProveOptions {
-            states: 200_000,
-            stop_at_first: true,
-            ..ProveOptions::new(Kind::Vlog)
-        };
+        let options =
+            ProveOptions { states: 200_000, stop_at_first: true, ..ProveOptions::new(Kind::Vlog) };
         let report = with_bug(Some(bug), || prove(&options, no_clock, &mut |_| {}));
         println!("{bug:?}: found after {} states in {} worlds", report.states, report.cases);
         assert!(!report.violations.is_empty(), "{bug:?} was not found in {} states", report.states);

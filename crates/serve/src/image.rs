@@ -27,7 +27,11 @@ pub enum ImageError {
     #[error("{} already exists; --force replaces it", .0.display())]
     Exists(PathBuf),
     /// Another process holds the lock.
-    #[error("{} is in use by another process{}; stop that one first", .path.display(), holder(*.pid))]
+    #[error(
+        "{} is in use by another process{}; stop that one first",
+        .path.display(),
+        holder(*.pid)
+    )]
     InUse {
         /// The image.
         path: PathBuf,

@@ -1,11 +1,10 @@
 //! The server side of the NBD protocol: bytes in, requests out; answers in, bytes out.
 //!
 //! Fixed newstyle negotiation, then requests with simple or structured replies. A [`Connection`]
-//! does no I/O and keeps no clock, so it can be driven byte by byte in tests and by a fuzzer.
-//! Whatever a client sends, it is checked here; where the protocol allows, a senseless request gets an
-//! error and the connection goes on, elsewhere [`Event::Failed`] says why it must be closed.
+//! does no I/O and keeps no clock, so it can be driven byte by byte in tests. Whatever a client
+//! sends, it is checked here; where the protocol allows, a senseless request gets an error and the
+//! connection goes on, elsewhere [`Event::Failed`] says why it must be closed.
 
-pub mod exercise;
 mod negotiate;
 mod output;
 mod transmit;

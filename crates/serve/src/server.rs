@@ -84,7 +84,7 @@ pub enum ServeError {
     #[error(transparent)]
     Spec(#[from] SpecError),
     /// A server answers at that socket.
-    #[error("a server is listening on {} already; choose another path or end that one", .0.display())]
+    #[error("a server listens on {} already; choose another path or end that one", .0.display())]
     SocketInUse(PathBuf),
     /// There is something else at that path.
     #[error("{} exists and is no socket; choose another path", .0.display())]

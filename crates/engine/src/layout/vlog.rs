@@ -294,7 +294,10 @@ impl Vlog {
     /// Dispatches what waits, in order of arrival.
     fn dispatch(&mut self, cx: &mut Cx<'_>) {
         if self.is_serial() {
-            if self.commit.is_none() && self.reads.is_empty() {
+            // Holes are read, and zeros written to them, without the device: go on with the next.
+            let mut before = usize::MAX;
+            while self.commit.is_none() && self.reads.is_empty() && self.queue.len() < before {
+                before = self.queue.len();
                 self.begin_batch(cx);
             }
             return;

@@ -217,7 +217,8 @@ impl History {
                 let own = self.blocks[block as usize].iter().position(|v| v.change == Some(number));
                 if seen[block as usize] < own {
                     wrong.push(format!(
-                        "{} survived, but {}, acknowledged before it was sent, is lost in block {block}",
+                        "{} survived, but {}, acknowledged before it was sent, \
+                         is lost in block {block}",
                         self.describe(latest),
                         self.describe(number)
                     ));

@@ -161,7 +161,8 @@ fn works_on(node: &mut Node, rng: &mut Rng) -> Vec<String> {
         let read = one(node, Io::read(3, at, 1));
         if written.is_err() || flushed.is_err() || read != Ok(data) {
             return vec![format!(
-                "the recovered volume does not work at block {at}: write {written:?}, flush {flushed:?}, read {read:?}"
+                "the recovered volume does not work at block {at}: write {written:?}, \
+                 flush {flushed:?}, read {read:?}"
             )];
         }
     }

@@ -78,6 +78,9 @@ enum Waiting {
     Flush { sent: Tick },
 }
 
+/// A device that is watched, and what was taken down of it.
+type Watched = (Rc<RefCell<VolatileRam>>, Rc<RefCell<Vec<Moment>>>);
+
 /// The world of one case.
 #[derive(Debug)]
 pub struct World {
@@ -108,7 +111,7 @@ impl World {
         let options = FormatOptions { kind, blocks, id: u128::from(rng.next()) };
         layout::format(&mut MediumDisk(&mut medium), &options).expect("the size was asked for");
         let history = History::new(kind, blocks, !volatile);
-        let (node, ram, moments) = World::power_on(medium, volatile, &mut rng);
+        let (node, (ram, moments)) = World::power_on(medium, volatile, &mut rng);
         World {
             kind,
             case,
@@ -127,11 +130,7 @@ impl World {
         }
     }
 
-    fn power_on(
-        mut medium: Cells,
-        volatile: bool,
-        rng: &mut Rng,
-    ) -> (Node, Rc<RefCell<VolatileRam>>, Rc<RefCell<Vec<Moment>>>) {
+    fn power_on(mut medium: Cells, volatile: bool, rng: &mut Rng) -> (Node, Watched) {
         let options = layout::MountOptions { volatile, ..layout::MountOptions::default() };
         let (layer, _, _) = layout::mount(&mut MediumDisk(&mut medium), &options)
             .expect("only media that were found good are mounted here");
@@ -139,7 +138,7 @@ impl World {
         let ram = Rc::new(RefCell::new(VolatileRam::new(medium, volatile, stream)));
         let moments = Rc::new(RefCell::new(Vec::new()));
         let probe = Probe { ram: ram.clone(), moments: moments.clone() };
-        (Node::new(layer, vec![Box::new(probe)], rng.next()), ram, moments)
+        (Node::new(layer, vec![Box::new(probe)], rng.next()), (ram, moments))
     }
 
     /// Runs the world: a few lives, each ended in order or by a power cut.
@@ -342,7 +341,11 @@ impl World {
 
     fn drain(&mut self, report: &mut ProveReport) {
         while !self.waiting.is_empty() && self.wrong.is_empty() {
-            let due = self.node.next_event().expect("requests are in flight");
+            let Some(due) = self.node.next_event() else {
+                let story =
+                    format!("{} requests wait for ever: {:?}", self.waiting.len(), self.waiting);
+                return self.wrong.push((self.event, vec![story]));
+            };
             self.now = self.now.max(due);
             self.settle(report);
         }
@@ -388,7 +391,7 @@ impl World {
                 let bodies: Vec<Body> =
                     (0..data.blocks()).map(|index| data.block(index).body).collect();
                 self.history = History::restart(self.kind, &bodies, !self.volatile);
-                let (node, ram, moments) = World::power_on(medium, self.volatile, &mut self.rng);
+                let (node, (ram, moments)) = World::power_on(medium, self.volatile, &mut self.rng);
                 (self.node, self.ram, self.moments) = (node, ram, moments);
             }
         }

@@ -76,7 +76,8 @@ fn latency_line(out: &mut String, name: &str, requests: u64, latency: &LatencyMs
     let LatencyMs { mean, p50, p90, p99, p999, max } = latency;
     line!(
         out,
-        "{name:<10}{requests:>10}{mean:>10.3}{p50:>10.3}{p90:>10.3}{p99:>10.3}{p999:>10.3}{max:>10.3}"
+        "{name:<10}{requests:>10}{mean:>10.3}{p50:>10.3}{p90:>10.3}{p99:>10.3}\
+         {p999:>10.3}{max:>10.3}"
     );
 }
 

@@ -65,7 +65,8 @@ pub(super) fn dump(
         };
         writeln!(
             out,
-            "map block at {}: slice {slice} (blocks {}..), sequence {}, commit {} ({} of {}), durable up to {}, pointers {}",
+            "map block at {}: slice {slice} (blocks {}..), sequence {}, commit {} ({} of {}), \
+             durable up to {}, pointers {}",
             node.place,
             slice as usize * SLICE_ENTRIES,
             header.sequence,

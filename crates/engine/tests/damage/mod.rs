@@ -1,0 +1,272 @@
+//! Damaged and forged images: a volume is made, its blocks are changed as an input says, and
+//! whatever reads images has to cope. The body of the fuzz target `mount` and of the tests of
+//! damaged images.
+
+use seekless_engine::Bytes;
+use seekless_engine::checksum::crc32c;
+use seekless_engine::data::{Body, Data};
+use seekless_engine::device::medium::{Cells, Medium};
+use seekless_engine::device::ram::Ram;
+use seekless_engine::disk::MediumDisk;
+use seekless_engine::io::{Io, IoError, Outcome};
+use seekless_engine::layout::{self, FormatOptions, Kind, MountOptions};
+use seekless_engine::node::Node;
+use seekless_engine::units::{BLOCK_BYTES, BlockNr};
+use std::sync::{Arc, Mutex, OnceLock};
+
+/// Largest raw image, in blocks: 256 KiB.
+const RAW_BLOCKS: usize = 64;
+/// What blocks of the layouts begin with.
+const MAGICS: [&[u8]; 3] = [b"SEEKLESS", b"SKLSTAIL", b"SKLSMAP1"];
+/// Versions that each block of a base image may have been written with.
+const VERSIONS: u64 = 6;
+
+/// A medium that outlives its device.
+#[derive(Clone, Debug)]
+struct Shared(Arc<Mutex<Cells>>);
+
+impl Shared {
+    fn with<T>(&self, act: impl FnOnce(&mut Cells) -> T) -> T {
+        act(&mut self.0.lock().expect("no other thread"))
+    }
+}
+
+impl Medium for Shared {
+    fn blocks(&self) -> u64 {
+        self.with(|cells| cells.blocks())
+    }
+    fn read(&mut self, at: BlockNr, count: u32) -> Result<Data, IoError> {
+        self.with(|cells| cells.read(at, count))
+    }
+    fn write(&mut self, at: BlockNr, data: &Data) -> Result<(), IoError> {
+        self.with(|cells| cells.write(at, data))
+    }
+    fn trim(&mut self, at: BlockNr, count: u32) -> Result<(), IoError> {
+        self.with(|cells| cells.trim(at, count))
+    }
+}
+
+/// A mounted volume that answers one request at a time.
+struct Volume {
+    node: Node,
+    now: u64,
+}
+
+impl Volume {
+    fn new(image: Shared) -> Result<Volume, layout::LayoutError> {
+        let options = MountOptions { volatile: true, ..MountOptions::default() };
+        let (layer, ..) = layout::mount(&mut MediumDisk(&mut image.clone()), &options)?;
+        let device = Ram::volatile(Box::new(image));
+        Ok(Volume { node: Node::new(layer, vec![Box::new(device)], 1), now: 0 })
+    }
+
+    fn run(&mut self, io: Io) -> Outcome {
+        self.node.submit(self.now, io);
+        let mut done = Vec::new();
+        loop {
+            self.node.settle(self.now, &mut done);
+            if let Some(done) = done.pop() {
+                return done.outcome;
+            }
+            self.now = self.node.next_event().expect("a request is in flight").max(self.now);
+        }
+    }
+
+    fn stop(&mut self) {
+        self.node.stop(self.now);
+        let mut done = Vec::new();
+        self.node.settle(self.now, &mut done);
+        while !self.node.layer.stopped() {
+            self.now = self.node.next_event().expect("the end is under way").max(self.now);
+            self.node.settle(self.now, &mut done);
+        }
+    }
+}
+
+/// What a base image is made with: small or with several slices of map, ended orderly or not.
+fn base(kind: Kind, large: bool, orderly: bool) -> Cells {
+    let blocks = if large { 1000 } else { 32 };
+    let device = kind.device_blocks(blocks);
+    let image = Shared(Arc::new(Mutex::new(Cells::new(device))));
+    let options = FormatOptions { kind, blocks, id: 0x5eed };
+    layout::format(&mut MediumDisk(&mut image.clone()), &options).expect("the sizes fit");
+    let mut volume = Volume::new(image.clone()).expect("the volume is fresh");
+    for version in 1..=VERSIONS {
+        for at in (0..blocks).step_by(blocks as usize / 8).skip(version as usize % 3) {
+            let data = Data::bytes(Data::stamp(3, at, version).to_bytes());
+            volume.run(Io::write(0, at, data)).expect("space is left");
+        }
+        if version % 2 == 0 {
+            volume.run(Io::flush(0)).expect("the device is sound");
+        }
+    }
+    if orderly {
+        volume.stop();
+    }
+    image.with(|cells| cells.clone())
+}
+
+/// Where something lies on an image.
+struct Targets {
+    written: Vec<BlockNr>,
+    /// Superblocks, map blocks, tail records.
+    structure: Vec<BlockNr>,
+}
+
+impl Targets {
+    fn of(cells: &Cells) -> Targets {
+        let all = || 0..cells.blocks();
+        let is_structure = |at: &BlockNr| MAGICS.iter().any(|it| block(cells, *at).starts_with(it));
+        Targets {
+            written: all().filter(|&at| cells.get(at) != Body::Zeros).collect(),
+            structure: all().filter(is_structure).collect(),
+        }
+    }
+}
+
+/// An image to be damaged, and what is known of it.
+type Base = (Kind, Cells, Targets);
+
+fn bases() -> &'static [Base] {
+    static BASES: OnceLock<Vec<Base>> = OnceLock::new();
+    BASES.get_or_init(|| {
+        let mut out = Vec::new();
+        for kind in Kind::ALL {
+            for (large, orderly) in [(false, false), (false, true), (true, false), (true, true)] {
+                let image = base(kind, large, orderly);
+                let targets = Targets::of(&image);
+                out.push((kind, image, targets));
+            }
+        }
+        out
+    })
+}
+
+fn block(cells: &Cells, at: BlockNr) -> Vec<u8> {
+    let mut clone = cells.clone();
+    clone.read(at, 1).expect("a block of the image").to_bytes().to_vec()
+}
+
+/// Makes the checksums of a block right again, wherever it has some: damage becomes forgery, and
+/// gets past the first defence.
+fn seal(bytes: &mut [u8]) {
+    let [superblock, tail, map] = MAGICS.map(|magic| bytes.starts_with(magic));
+    let (at, sum) = match () {
+        () if map => (508, crc32c(&[&bytes[..508], &bytes[512..]].concat())),
+        () if superblock || tail => (BLOCK_BYTES - 4, crc32c(&bytes[..BLOCK_BYTES - 4])),
+        () => return,
+    };
+    bytes[at..at + 4].copy_from_slice(&sum.to_le_bytes());
+}
+
+/// Changes an image as the input says, six bytes a change. Returns true if checksums were made to
+/// fit, so that content is no longer protected.
+fn damage(cells: &mut Cells, targets: &Targets, input: &[u8]) -> bool {
+    let blocks = cells.blocks();
+    let mut forged = false;
+    for change in input.chunks_exact(6) {
+        let near = u64::from(u16::from_le_bytes([change[1], change[2]]));
+        // Most changes go where something is, half to what is there for the layout itself.
+        let pick = |from: &[BlockNr]| from.get(near as usize % from.len().max(1)).copied();
+        let at = match change[0] & 3 {
+            0 => None,
+            1 => pick(&targets.written),
+            _ => pick(&targets.structure),
+        };
+        let at = at.unwrap_or(near % blocks);
+        let mut bytes = block(cells, at);
+        let value = u16::from_le_bytes([change[4], change[5]]);
+        // Structures begin at the start of a block and checksums of them lie at its end.
+        let offset = match change[0] & 12 {
+            0 => usize::from(change[3]),
+            4 => 512 + usize::from(change[3]) * 8,
+            8 => BLOCK_BYTES - 1 - usize::from(change[3]) % 8,
+            _ => usize::from(change[3]) * 16,
+        }
+        .min(BLOCK_BYTES - 2);
+        match change[0] >> 4 & 7 {
+            0 => bytes = vec![0; BLOCK_BYTES],
+            1 => bytes = block(cells, u64::from(value) % blocks),
+            2 => bytes[offset..].fill(value as u8),
+            3 => bytes[offset..offset + 2].copy_from_slice(&value.to_le_bytes()),
+            4 => bytes[offset] = bytes[offset].wrapping_add(value as u8),
+            _ => bytes[offset] ^= value as u8,
+        }
+        if change[0] & 128 != 0 {
+            forged = true;
+            seal(&mut bytes);
+        }
+        cells.set(at, Body::Bytes(Bytes::from(bytes)));
+    }
+    forged
+}
+
+/// What a block of the volume may read as: one of the versions it was written with, or zeros.
+fn is_ours(at: BlockNr, found: &Data) -> bool {
+    let found = found.to_bytes();
+    let zeros = found.iter().all(|&byte| byte == 0);
+    zeros || (1..=VERSIONS).any(|version| Data::stamp(1, at, version).to_bytes() == found)
+}
+
+/// Checks, prints and mounts an image, then uses the volume; `genuine` if what can be read must
+/// have been written.
+fn use_image(cells: &Cells, genuine: bool) {
+    let mut copy = cells.clone();
+    let checked = layout::check(&mut MediumDisk(&mut copy));
+    let mut text = String::new();
+    let _ = layout::dump(&mut MediumDisk(&mut copy), &mut text);
+    assert!(copy == *cells, "a check wrote to the image");
+    let image = Shared(Arc::new(Mutex::new(copy)));
+    let Ok(mut volume) = Volume::new(image) else { return };
+    let found_whole = checked.is_ok_and(|(_, _, report)| report.problems.is_empty());
+    let blocks = volume.node.layer.blocks();
+    for at in (0..blocks.min(1000)).step_by(1 + blocks as usize / 200) {
+        let outcome = volume.run(Io::read(0, at, 1));
+        assert!(!(genuine && found_whole && outcome.is_err()), "the check missed block {at}");
+        if let Ok(data) = outcome {
+            assert!(!genuine || is_ours(at, &data), "block {at} was never written like that");
+        }
+    }
+    let mut written = Vec::new();
+    for at in [0, blocks / 2, blocks - 1] {
+        let data = Data::bytes(Data::stamp(1, at, 77).to_bytes());
+        if volume.run(Io::write(0, at, data.clone())).is_ok() {
+            written.push((at, data));
+        }
+        let _ = volume.run(Io::trim(0, at / 3, 1));
+    }
+    let _ = volume.run(Io::flush(0));
+    let trimmed = [0, blocks / 6, (blocks - 1) / 3];
+    for (at, data) in written.into_iter().filter(|(at, _)| genuine && !trimmed.contains(at)) {
+        assert_eq!(volume.run(Io::read(0, at, 1)), Ok(data), "block {at}");
+    }
+    volume.stop();
+}
+
+/// Treats the input as an image or as changes to one, as its first byte says, and reads it in
+/// every way there is.
+///
+/// # Panics
+/// If something that reads images does, if a check writes, or if a volume with checksums gives out
+/// bytes that nobody wrote.
+pub fn exercise(input: &[u8]) {
+    let [setup, rest @ ..] = input else { return };
+    if setup & 0x80 != 0 {
+        let mut cells = Cells::new(rest.len().div_ceil(BLOCK_BYTES).min(RAW_BLOCKS) as u64);
+        for (at, bytes) in (0..cells.blocks()).zip(rest.chunks(BLOCK_BYTES)) {
+            let mut bytes = bytes.to_vec();
+            bytes.resize(BLOCK_BYTES, 0);
+            if setup & 1 != 0 {
+                seal(&mut bytes);
+            }
+            cells.set(at, Body::Bytes(Bytes::from(bytes)));
+        }
+        return use_image(&cells, false);
+    }
+    let bases = bases();
+    let (kind, image, targets) = &bases[usize::from(*setup) % bases.len()];
+    let mut cells = image.clone();
+    let forged = damage(&mut cells, targets, rest);
+    // Update in place keeps no checksums of data.
+    use_image(&cells, !forged && *kind == Kind::Vlog);
+}

@@ -1,0 +1,62 @@
+//! Seeded random damage and forgery of images of every layout; the fuzz target `mount` does the
+//! same with a guide.
+#![allow(clippy::disallowed_types, missing_docs)]
+
+mod damage;
+
+use seekless_engine::rng::Rng;
+
+fn bytes(rng: &mut Rng, count: u64) -> Vec<u8> {
+    (0..count).map(|_| rng.next() as u8).collect()
+}
+
+#[test]
+fn undamaged_images_are_whole() {
+    for base in 0..8 {
+        damage::exercise(&[base]);
+    }
+}
+
+#[test]
+fn damage_is_survived_and_never_read_as_data() {
+    let mut rng = Rng::stream(1, "damage");
+    for round in 0..2000_u64 {
+        let changes = 1 + rng.below(5);
+        let mut input = vec![round as u8 % 128];
+        input.extend(bytes(&mut rng, changes * 6));
+        // No checksum is made to fit.
+        input[1..].iter_mut().step_by(6).for_each(|byte| *byte &= 0x7f);
+        damage::exercise(&input);
+    }
+}
+
+#[test]
+fn forged_images_are_survived() {
+    let mut rng = Rng::stream(2, "forgery");
+    for round in 0..3000_u64 {
+        let changes = 1 + rng.below(8);
+        let mut input = vec![round as u8 % 128];
+        input.extend(bytes(&mut rng, changes * 6));
+        input[1..].iter_mut().step_by(6).for_each(|byte| *byte |= 0x80);
+        damage::exercise(&input);
+    }
+}
+
+#[test]
+fn arbitrary_images_are_survived() {
+    let mut rng = Rng::stream(3, "raw");
+    for magic in [&b""[..], b"SEEKLESS\x01\0\0\0\x01\0\0\0", b"SEEKLESS\x01\0\0\0\x02\0\0\0"] {
+        for _ in 0..60 {
+            let blocks = rng.below(12);
+            let mut image = bytes(&mut rng, blocks * 4096 + blocks % 3);
+            for (block, chunk) in image.chunks_exact_mut(4096).enumerate() {
+                let magic: &[u8] = if block == 0 { magic } else { b"SKLSMAP1" };
+                chunk[..magic.len()].copy_from_slice(magic);
+                // Sizes that are not absurd at once.
+                chunk[34..40].fill(0);
+                chunk[42..48].fill(0);
+            }
+            damage::exercise(&[vec![0x80 | rng.below(2) as u8], image].concat());
+        }
+    }
+}
