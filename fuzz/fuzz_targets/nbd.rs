@@ -1,0 +1,4 @@
+//! Any bytes as a client's conversation with the server.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|input: &[u8]| seekless_serve::nbd::exercise::exercise(input));
