@@ -17,6 +17,7 @@ pub mod disk;
 pub mod io;
 pub mod layer;
 pub mod layout;
+pub mod middleware;
 pub mod node;
 pub mod planted;
 pub mod rng;

@@ -12,20 +12,16 @@ impl Rng {
     /// The stream `name` of `seed`. Streams of different names are independent, so that a new
     /// consumer of randomness never shifts the numbers that another one sees.
     pub fn stream(seed: u64, name: &str) -> Rng {
-        let mut state = [0; 16];
-        let (low, high) = state.split_at_mut(8);
-        low.copy_from_slice(&seed.to_le_bytes());
         // FNV-1a of the name; any fixed mixing function would do.
         let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |h, b| {
             (h ^ u64::from(b)).wrapping_mul(0x100_0000_01b3)
         });
-        high.copy_from_slice(&hash.to_le_bytes());
-        let mut rng = Pcg64Mcg::from_seed(state);
-        // The first outputs of nearby seeds are correlated.
-        for _ in 0..4 {
-            rng.next_u64();
-        }
-        Rng(rng)
+        // The generator sets the two low bits of its state: mixed, no two seeds differ there only.
+        let mut state = [0; 16];
+        let (low, high) = state.split_at_mut(8);
+        low.copy_from_slice(&mixed(seed ^ mixed(hash)).to_le_bytes());
+        high.copy_from_slice(&mixed(hash ^ mixed(seed)).to_le_bytes());
+        Rng(Pcg64Mcg::from_seed(state))
     }
 
     /// Any 64-bit number.
@@ -54,6 +50,15 @@ impl Rng {
     }
 }
 
+/// The finalizer of SplitMix64 (Steele, Lea and Flood, OOPSLA 2014): each bit of the result
+/// depends on each bit of `x`.
+fn mixed(x: u64) -> u64 {
+    let x = x.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    x ^ (x >> 31)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -66,6 +71,16 @@ mod tests {
         let first: Vec<u64> = (0..8).map(|_| a.next()).collect();
         assert_eq!(first, (0..8).map(|_| again.next()).collect::<Vec<_>>());
         assert_ne!(first, (0..8).map(|_| b.next()).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn near_seeds_have_streams_of_their_own() {
+        let firsts: Vec<u64> = (0..64).map(|seed| Rng::stream(seed, "a").next()).collect();
+        for (seed, first) in firsts.iter().enumerate() {
+            assert!(!firsts[..seed].contains(first), "seed {seed} repeats another");
+        }
+        let ones: u32 = firsts.iter().map(|first| first.count_ones()).sum();
+        assert!((1800..2300).contains(&ones), "{ones} of 4096 bits are ones");
     }
 
     #[test]

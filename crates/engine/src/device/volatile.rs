@@ -6,7 +6,7 @@ use super::medium::{Cells, Medium};
 use crate::data::{Body, Data, Piece};
 use crate::io::{Done, Io, IoError, Op};
 use crate::rng::Rng;
-use crate::units::{BLOCK_BYTES, BLOCK_SECTORS, BlockNr, MICROS, SECTOR_BYTES, Time};
+use crate::units::{BLOCK_BYTES, BLOCK_SECTORS, BlockNr, MICROS, MILLIS, SECTOR_BYTES, Time};
 
 /// A write that a power cut may still undo.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,7 +29,24 @@ struct Running {
     covers: Vec<u64>,
 }
 
-/// The device. Requests take random times, so they complete in any order.
+/// How long requests take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Latency {
+    /// One after the other in order of arrival, each this long, in nanoseconds.
+    InOrder(Time),
+    /// Each on its own and at random, so that they complete in any order: mostly within half a
+    /// millisecond, now and then within ten, which leaves time for whole commits in between.
+    Random,
+}
+
+/// Most requests take between this and half a millisecond longer.
+const LEAST: Time = 10 * MICROS;
+const USUAL_SPREAD: Time = 500 * MICROS;
+const RARE_SPREAD: Time = 10 * MILLIS;
+/// One request in so many takes long.
+const RARE: u64 = 16;
+
+/// The device.
 #[derive(Clone, Debug)]
 pub struct VolatileRam {
     /// What a power cut cannot take away.
@@ -37,8 +54,11 @@ pub struct VolatileRam {
     /// What reads see: all completed writes.
     current: Cells,
     volatile: bool,
+    latency: Latency,
     rng: Rng,
     running: Vec<Running>,
+    /// Completed writes stand in order of completion: of two to the same block the later one is
+    /// what a flush leaves behind.
     pending: Vec<Pending>,
     next_number: u64,
     events: u64,
@@ -46,11 +66,12 @@ pub struct VolatileRam {
 
 impl VolatileRam {
     /// A device over what `medium` holds. Without `volatile`, completed writes are durable.
-    pub fn new(medium: Cells, volatile: bool, rng: Rng) -> VolatileRam {
+    pub fn new(medium: Cells, volatile: bool, latency: Latency, rng: Rng) -> VolatileRam {
         VolatileRam {
             durable: medium.clone(),
             current: medium,
             volatile,
+            latency,
             rng,
             running: Vec::new(),
             pending: Vec::new(),
@@ -64,7 +85,8 @@ impl VolatileRam {
         &self.durable
     }
 
-    /// What a power cut now may undo, wholly or in part, in order of submission.
+    /// What a power cut now may undo, wholly or in part. Where two writes of the same block have
+    /// reached the medium, the later one in this list has the last word.
     pub fn pending(&self) -> &[Pending] {
         &self.pending
     }
@@ -72,6 +94,19 @@ impl VolatileRam {
     /// Requests submitted and completed so far: changes whenever the set of legal states may have.
     pub fn events(&self) -> u64 {
         self.events
+    }
+
+    fn due(&mut self, now: Time) -> Time {
+        match self.latency {
+            Latency::InOrder(each) => {
+                let last = self.running.iter().map(|one| one.due).max();
+                last.map_or(now, |last| last.max(now)) + each
+            }
+            Latency::Random => {
+                let rare = self.rng.below(RARE) == 0;
+                now + LEAST + self.rng.below(if rare { RARE_SPREAD } else { USUAL_SPREAD })
+            }
+        }
     }
 
     fn complete(&mut self, one: Running) -> Done {
@@ -88,11 +123,11 @@ impl VolatileRam {
     fn finish_write(&mut self, number: u64, io: &Io) -> Result<Data, IoError> {
         let at = self.pending.iter().position(|one| one.number == number);
         let at = at.expect("a write is pending until it is durable");
-        self.current.write(io.at, &self.pending[at].data)?;
+        let one = self.pending.remove(at);
+        self.current.write(io.at, &one.data)?;
         if self.volatile {
-            self.pending[at].completed = true;
+            self.pending.push(Pending { completed: true, ..one });
         } else {
-            let one = self.pending.remove(at);
             self.durable.write(one.at, &one.data)?;
         }
         Ok(Data::none())
@@ -128,7 +163,7 @@ impl Device for VolatileRam {
             Op::Flush => self.pending.iter().filter(|p| p.completed).map(|p| p.number).collect(),
             _ => Vec::new(),
         };
-        let due = now + MICROS * (10 + self.rng.below(500));
+        let due = self.due(now);
         self.running.push(Running { due, number, io, covers });
     }
 
@@ -210,9 +245,13 @@ mod tests {
         }
     }
 
+    fn device(volatile: bool, latency: Latency) -> VolatileRam {
+        VolatileRam::new(Cells::new(8), volatile, latency, Rng::stream(1, "volatile"))
+    }
+
     #[test]
     fn only_a_flush_makes_durable() {
-        let mut device = VolatileRam::new(Cells::new(8), true, Rng::stream(1, "volatile"));
+        let mut device = device(true, Latency::InOrder(5));
         device.submit(0, Io::write(1, 2, Data::stamp(1, 2, 1)));
         settle(&mut device);
         assert_eq!(device.durable().get(2), Body::Zeros);
@@ -222,6 +261,47 @@ mod tests {
         settle(&mut device);
         assert_eq!(device.durable().get(2), Body::Stamp { key: 2, version: 1 });
         assert_eq!(device.pending().len(), 1, "the later write is not covered");
+    }
+
+    #[test]
+    fn without_a_cache_completion_makes_durable() {
+        let mut device = device(false, Latency::InOrder(5));
+        device.submit(0, Io::write(1, 2, Data::stamp(1, 2, 1)));
+        assert_eq!(device.pending().len(), 1, "in flight: it may be lost");
+        settle(&mut device);
+        assert!(device.pending().is_empty());
+        assert_eq!(device.durable().get(2), Body::Stamp { key: 2, version: 1 });
+    }
+
+    #[test]
+    fn a_flush_keeps_what_reads_saw() {
+        let mut seen_reordered = false;
+        let mut device = device(true, Latency::Random);
+        for version in 1..40 {
+            device.submit(0, Io::write(1, 2, Data::stamp(1, 2, 2 * version)));
+            device.submit(0, Io::write(2, 2, Data::stamp(1, 2, 2 * version + 1)));
+            settle(&mut device);
+            let seen = device.current.get(2);
+            seen_reordered |= seen == Body::Stamp { key: 2, version: 2 * version };
+            device.submit(0, Io::flush(3));
+            settle(&mut device);
+            assert_eq!(device.durable().get(2), seen);
+        }
+        assert!(seen_reordered, "random latencies let requests overtake each other");
+    }
+
+    #[test]
+    fn in_order_means_in_order() {
+        let mut device = device(true, Latency::InOrder(7));
+        for tag in 0..5 {
+            device.submit(3, Io::write(tag, tag, Data::stamp(1, tag, 1)));
+        }
+        let mut done = Vec::new();
+        for turn in 1..=5 {
+            assert_eq!(device.next_event(), Some(3 + 7 * turn));
+            device.reap(3 + 7 * turn, &mut done);
+        }
+        assert_eq!(done.iter().map(|one| one.tag).collect::<Vec<_>>(), [0, 1, 2, 3, 4]);
     }
 
     #[test]

@@ -15,7 +15,11 @@ struct Change {
     submitted: Tick,
     /// When the client heard that it was done; `Tick::MAX` until then.
     acknowledged: Tick,
-    trim: bool,
+    durable: bool,
+    /// Its content can be told from that of all other changes.
+    distinct: bool,
+    /// Which version of each of its blocks it made.
+    versions: Vec<usize>,
 }
 
 /// A version of a block: which change made it, and its content.
@@ -26,14 +30,22 @@ struct Version {
     body: Body,
 }
 
-/// All versions of all blocks.
+/// Bytes that are all zero and a hole are the same content.
+fn canonical(body: Body) -> Body {
+    match body {
+        Body::Bytes(bytes) if bytes.iter().all(|&byte| byte == 0) => Body::Zeros,
+        body => body,
+    }
+}
+
+/// All versions of all blocks. Requests may overlap in flight: a version is *past* a change if it
+/// was acknowledged before that change was sent, and what is past may not come back once the
+/// change must hold.
 #[derive(Clone, Debug)]
 pub struct History {
     now: Tick,
     changes: Vec<Change>,
     blocks: Vec<Vec<Version>>,
-    /// Oldest version of each block that may be found after a crash.
-    floors: Vec<usize>,
     /// Acknowledged writes are durable even without a flush.
     write_through: bool,
     atomic: bool,
@@ -48,42 +60,51 @@ impl History {
 
     /// A volume that has just been mounted with this content.
     pub fn restart(kind: Kind, content: &[Body], write_through: bool) -> History {
-        let version = |body: &Body| vec![Version { change: None, body: body.clone() }];
+        let version = |body: &Body| vec![Version { change: None, body: canonical(body.clone()) }];
         History {
             now: 0,
             changes: Vec::new(),
             blocks: content.iter().map(version).collect(),
-            floors: vec![0; content.len()],
             write_through,
             atomic: kind == Kind::Vlog,
         }
     }
 
-    /// The client sends a write or a trim; returns its number.
-    pub fn submit(&mut self, at: u64, data: &Data, trim: bool) -> usize {
+    /// The client sends a write or a trim; returns its number. `distinct` says that no other
+    /// change has the same content.
+    pub fn submit(&mut self, at: u64, data: &Data, distinct: bool) -> usize {
         self.now += 1;
         let number = self.changes.len();
         let count = data.blocks();
-        let submitted = self.now;
-        self.changes.push(Change { at, count, submitted, acknowledged: Tick::MAX, trim });
+        let mut indices = Vec::with_capacity(count as usize);
         for index in 0..count {
-            let body = data.block(index).body;
-            self.blocks[at as usize + index as usize].push(Version { change: Some(number), body });
+            let body = canonical(data.block(index).body);
+            let versions = &mut self.blocks[at as usize + index as usize];
+            indices.push(versions.len());
+            versions.push(Version { change: Some(number), body });
         }
+        self.changes.push(Change {
+            at,
+            count,
+            submitted: self.now,
+            acknowledged: Tick::MAX,
+            durable: false,
+            distinct,
+            versions: indices,
+        });
         number
     }
 
-    /// The client hears that a change is done; with `durable`, that it was forced.
-    pub fn acknowledge(&mut self, number: usize, durable: bool) {
+    /// The client hears that a change is done; with `forced`, that it is durable.
+    pub fn acknowledge(&mut self, number: usize, forced: bool) {
         self.now += 1;
-        self.changes[number].acknowledged = self.now;
-        if durable || self.write_through {
-            self.make_durable(number);
-        }
+        let change = &mut self.changes[number];
+        change.acknowledged = self.now;
+        change.durable |= forced || self.write_through;
     }
 
-    /// The client sends a flush; returns what to hand to [`History::flushed`].
-    pub fn flush(&mut self) -> Tick {
+    /// The client sends a flush or a read; returns when that was.
+    pub fn mark(&mut self) -> Tick {
         self.now += 1;
         self.now
     }
@@ -91,42 +112,51 @@ impl History {
     /// The client hears that a flush is done: what it had heard of before it sent it is durable.
     pub fn flushed(&mut self, sent: Tick) {
         self.now += 1;
-        for number in 0..self.changes.len() {
-            if self.changes[number].acknowledged < sent {
-                self.make_durable(number);
-            }
+        for change in &mut self.changes {
+            change.durable |= change.acknowledged < sent;
         }
     }
 
-    fn make_durable(&mut self, number: usize) {
-        let Change { at, count, .. } = self.changes[number];
-        for block in at..at + u64::from(count) {
-            let versions = &self.blocks[block as usize];
-            let index = versions.iter().position(|version| version.change == Some(number));
-            let index = index.expect("a change made a version of each of its blocks");
-            let floor = &mut self.floors[block as usize];
-            *floor = (*floor).max(index);
-        }
+    /// True if a read sent at `sent` and answered now may find that content.
+    pub fn may_read(&self, block: u64, body: &Body, sent: Tick) -> bool {
+        let body = &canonical(body.clone());
+        let versions = self.blocks[block as usize].iter();
+        let mut same = versions.filter(|version| version.body == *body);
+        same.any(|version| !self.is_past(block, version, |change| change.acknowledged < sent))
     }
 
-    /// What the volume must read as while it runs.
+    /// The content of a block after an orderly end; none of its changes is in flight.
     pub fn newest(&self, block: u64) -> &Body {
         let versions = &self.blocks[block as usize];
         &versions[versions.len() - 1].body
     }
 
+    fn acknowledged(&self, version: &Version) -> Tick {
+        version.change.map_or(0, |number| self.changes[number].acknowledged)
+    }
+
+    /// True if a version is past some change of its block that must hold.
+    fn is_past(&self, block: u64, version: &Version, must: impl Fn(&Change) -> bool) -> bool {
+        let heard = self.acknowledged(version);
+        self.blocks[block as usize].iter().filter_map(|other| other.change).any(|number| {
+            let change = &self.changes[number];
+            heard < change.submitted && must(change)
+        })
+    }
+
     /// Everything that is wrong with a content found after a crash, a sentence each.
     pub fn judge(&self, found: &[Piece]) -> Vec<String> {
         let mut wrong = Vec::new();
-        let mut seen = Vec::with_capacity(found.len());
+        let mut seen = Vec::with_capacity(self.blocks.len());
         let mut block = 0;
         for piece in found {
             for index in 0..piece.blocks {
                 let body =
                     if piece.blocks == 1 { piece.body.clone() } else { piece.slice(index, 1).body };
+                let body = canonical(body);
                 let version = self.version(block, &body);
-                if version.is_none() && !(self.may_tear(block) && self.is_mixture(block, &body)) {
-                    wrong.push(self.complaint(block as u64, &body));
+                if version.is_none() && (self.atomic || !self.is_mixture(block, &body)) {
+                    wrong.push(self.complaint(block, &body));
                 }
                 seen.push(version);
                 block += 1;
@@ -139,26 +169,29 @@ impl History {
         wrong
     }
 
-    /// The newest version of a block, not older than allowed, with that content.
-    fn version(&self, block: usize, body: &Body) -> Option<usize> {
-        let versions = &self.blocks[block];
-        (self.floors[block]..versions.len()).rev().find(|&index| versions[index].body == *body)
-    }
-
-    fn may_tear(&self, block: usize) -> bool {
-        !self.atomic && self.floors[block] + 1 < self.blocks[block].len()
+    /// The version with that content which allows most: the one heard of last. `None` if all
+    /// versions with it are past.
+    fn version(&self, block: u64, body: &Body) -> Option<usize> {
+        let versions = &self.blocks[block as usize];
+        let same = (0..versions.len()).filter(|&index| versions[index].body == *body);
+        let best = same.max_by_key(|&index| self.acknowledged(&versions[index]))?;
+        let past = self.is_past(block, &versions[best], |change| change.durable);
+        (!past).then_some(best)
     }
 
     /// True if each sector is that of some allowed version.
-    fn is_mixture(&self, block: usize, body: &Body) -> bool {
+    fn is_mixture(&self, block: u64, body: &Body) -> bool {
         let bytes = |body: &Body| {
             let mut data = Data::none();
             data.push(Piece { blocks: 1, body: body.clone() });
             data.to_bytes()
         };
         let found = bytes(body);
-        let allowed: Vec<_> =
-            self.blocks[block][self.floors[block]..].iter().map(|v| bytes(&v.body)).collect();
+        let allowed: Vec<_> = self.blocks[block as usize]
+            .iter()
+            .filter(|version| !self.is_past(block, version, |change| change.durable))
+            .map(|version| bytes(&version.body))
+            .collect();
         (0..BLOCK_BYTES).step_by(SECTOR_BYTES).all(|at| {
             let sector = at..at + SECTOR_BYTES;
             allowed.iter().any(|one| one[sector.clone()] == found[sector.clone()])
@@ -167,16 +200,14 @@ impl History {
 
     /// No request may have taken hold of some of its blocks only.
     fn judge_requests(&self, seen: &[Option<usize>], wrong: &mut Vec<String>) {
-        for (number, change) in self.changes.iter().enumerate().filter(|(_, c)| !c.trim) {
+        for (number, change) in self.changes.iter().enumerate().filter(|(_, c)| c.distinct) {
             let (mut new, mut old) = (None, None);
-            for block in change.at..change.at + u64::from(change.count) {
-                let versions = &self.blocks[block as usize];
+            for (block, &own) in (change.at..).zip(&change.versions) {
                 let Some(index) = seen[block as usize] else { continue };
-                let own = versions.iter().position(|version| version.change == Some(number));
-                match own {
-                    Some(own) if own == index => new = Some(block),
-                    Some(own) if index < own => old = Some(block),
-                    _ => {}
+                if index == own {
+                    new = Some(block);
+                } else if self.is_before(block, index, change) {
+                    old = Some(block);
                 }
             }
             if let (Some(new), Some(old)) = (new, old) {
@@ -188,34 +219,23 @@ impl History {
         }
     }
 
+    /// True if a version was heard of before a change was sent.
+    fn is_before(&self, block: u64, index: usize, change: &Change) -> bool {
+        self.acknowledged(&self.blocks[block as usize][index]) < change.submitted
+    }
+
     /// Whoever survived must not have outlived what was acknowledged before it was sent.
     fn judge_order(&self, seen: &[Option<usize>], wrong: &mut Vec<String>) {
-        let mut latest: Option<usize> = None;
-        for (block, index) in seen.iter().enumerate() {
-            let Some(Version { change: Some(number), .. }) =
-                index.map(|index| &self.blocks[block][index])
-            else {
-                continue;
-            };
-            // A trim looks like any other hole: it proves nothing.
-            if self.changes[*number].trim {
-                continue;
-            }
-            let newer =
-                |&best: &usize| self.changes[best].submitted < self.changes[*number].submitted;
-            if latest.as_ref().is_none_or(newer) {
-                latest = Some(*number);
-            }
-        }
-        let Some(latest) = latest else { return };
+        let survivors = seen.iter().zip(&self.blocks).filter_map(|(index, versions)| {
+            versions[(*index)?].change.filter(|&number| self.changes[number].distinct)
+        });
+        // Changes are numbered in the order in which they are sent.
+        let Some(latest) = survivors.max() else { return };
         let sent = self.changes[latest].submitted;
-        for (number, change) in self.changes.iter().enumerate() {
-            if change.acknowledged >= sent {
-                continue;
-            }
+        let before = self.changes[..latest].iter().enumerate();
+        for (number, change) in before.filter(|(_, change)| change.acknowledged < sent) {
             for block in change.at..change.at + u64::from(change.count) {
-                let own = self.blocks[block as usize].iter().position(|v| v.change == Some(number));
-                if seen[block as usize] < own {
+                if seen[block as usize].is_some_and(|index| self.is_before(block, index, change)) {
                     wrong.push(format!(
                         "{} survived, but {}, acknowledged before it was sent, \
                          is lost in block {block}",
@@ -229,26 +249,32 @@ impl History {
     }
 
     fn describe(&self, number: usize) -> String {
-        let Change { at, count, submitted, acknowledged, trim } = self.changes[number];
-        let what = if trim { "trim" } else { "write" };
+        let Change { at, count, submitted, acknowledged, durable, distinct, .. } =
+            self.changes[number];
+        let what = if distinct { "write" } else { "trim or repeated content" };
         let heard = match acknowledged {
             Tick::MAX => "not acknowledged".to_owned(),
             tick => format!("acknowledged at {tick}"),
         };
-        format!("{what} {number} of blocks {at}+{count} (sent at {submitted}, {heard})")
+        let durable = if durable { ", durable" } else { "" };
+        format!("{what} {number} of blocks {at}+{count} (sent at {submitted}, {heard}{durable})")
     }
 
     fn complaint(&self, block: u64, body: &Body) -> String {
         let versions = &self.blocks[block as usize];
-        let floor = self.floors[block as usize];
         let by = |version: &Version| match version.change {
-            None => "the content before".to_owned(),
-            Some(number) => self.describe(number),
+            None => format!("the content before {:?}", version.body),
+            Some(number) => format!("{} {:?}", self.describe(number), version.body),
         };
-        let what = match versions.iter().position(|version| version.body == *body) {
+        let found = match versions.iter().rposition(|version| version.body == *body) {
             Some(old) => format!("holds {}", by(&versions[old])),
             None => format!("holds {body:?}, which nobody wrote there"),
         };
-        format!("block {block} {what}; durable is {}", by(&versions[floor]))
+        let allowed: Vec<String> = versions
+            .iter()
+            .filter(|version| !self.is_past(block, version, |change| change.durable))
+            .map(by)
+            .collect();
+        format!("block {block} {found}; allowed: {}", allowed.join(", or "))
     }
 }

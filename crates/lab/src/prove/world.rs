@@ -5,18 +5,18 @@ use super::judge::{cut_recovery, judge, mount, one, read_all};
 use super::states::{build, choose, describe};
 use super::{ProveOptions, ProveReport, Violation};
 use seekless_engine::Bytes;
-use seekless_engine::data::{Body, Data};
+use seekless_engine::data::{Body, Data, Piece};
 use seekless_engine::device::Device;
 use seekless_engine::device::medium::Cells;
 use seekless_engine::device::medium::Medium as _;
 use seekless_engine::device::ram::Ram;
-use seekless_engine::device::volatile::{Fate, Pending, VolatileRam};
+use seekless_engine::device::volatile::{Fate, Latency, Pending, VolatileRam};
 use seekless_engine::disk::MediumDisk;
 use seekless_engine::io::{Done, Io, Tag};
 use seekless_engine::layout::{self, FormatOptions, Kind};
 use seekless_engine::node::Node;
 use seekless_engine::rng::Rng;
-use seekless_engine::units::{BLOCK_BYTES, MILLIS, Time};
+use seekless_engine::units::{BLOCK_BYTES, MICROS, MILLIS, Time};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -73,8 +73,8 @@ impl Device for Probe {
 /// A client request in flight.
 #[derive(Clone, Copy, Debug)]
 enum Waiting {
-    Read { at: u64, count: u32 },
-    Change { number: usize, fua: bool, at: u64, count: u32 },
+    Read { at: u64, count: u32, sent: Tick },
+    Change { number: usize, fua: bool },
     Flush { sent: Tick },
 }
 
@@ -134,8 +134,12 @@ impl World {
         let options = layout::MountOptions { volatile, ..layout::MountOptions::default() };
         let (layer, _, _) = layout::mount(&mut MediumDisk(&mut medium), &options)
             .expect("only media that were found good are mounted here");
+        let latency = match rng.below(5) {
+            0 => Latency::InOrder(100 * MICROS),
+            _ => Latency::Random,
+        };
         let stream = Rng::stream(rng.next(), "device");
-        let ram = Rc::new(RefCell::new(VolatileRam::new(medium, volatile, stream)));
+        let ram = Rc::new(RefCell::new(VolatileRam::new(medium, volatile, latency, stream)));
         let moments = Rc::new(RefCell::new(Vec::new()));
         let probe = Probe { ram: ram.clone(), moments: moments.clone() };
         (Node::new(layer, vec![Box::new(probe)], rng.next()), (ram, moments))
@@ -217,45 +221,54 @@ impl World {
         let count = if self.rng.chance(0.5) { 1 } else { count };
         let tag = self.next_tag;
         self.next_tag += 1;
-        let choice = self.rng.below(12);
-        if choice == 0 {
-            let sent = self.history.flush();
-            self.waiting.insert(tag, Waiting::Flush { sent });
-            return self.node.submit(self.now, Io::flush(tag));
-        }
-        // A client does not write where it has a write in flight, nor read there.
-        if self.is_busy(at, count) {
-            return;
-        }
-        match choice {
-            1 => {
-                self.waiting.insert(tag, Waiting::Read { at, count });
-                self.node.submit(self.now, Io::read(tag, at, count));
+        match self.rng.below(12) {
+            0 => {
+                let sent = self.history.mark();
+                self.send(Io::flush(tag), Waiting::Flush { sent });
             }
-            2 => {
-                let number = self.history.submit(at, &Data::zeros(count), true);
-                self.waiting.insert(tag, Waiting::Change { number, fua: false, at, count });
-                self.node.submit(self.now, Io::trim(tag, at, count));
+            1 | 2 => {
+                let sent = self.history.mark();
+                self.send(Io::read(tag, at, count), Waiting::Read { at, count, sent });
             }
-            _ => {
-                self.version += 1;
-                let data = Data::stamp(count, at, self.version);
-                let number = self.history.submit(at, &data, false);
-                let fua = choice == 3;
-                self.waiting.insert(tag, Waiting::Change { number, fua, at, count });
+            3 => {
+                let number = self.history.submit(at, &Data::zeros(count), false);
+                self.send(Io::trim(tag, at, count), Waiting::Change { number, fua: false });
+            }
+            choice => {
+                let (data, distinct) = self.content(at, count);
+                let number = self.history.submit(at, &data, distinct);
+                let fua = choice == 4;
                 let io = Io::write(tag, at, data);
-                self.node.submit(self.now, if fua { io.with_fua() } else { io });
+                let io = if fua { io.with_fua() } else { io };
+                self.send(io, Waiting::Change { number, fua });
             }
         }
     }
 
-    fn is_busy(&self, at: u64, count: u32) -> bool {
-        self.waiting.values().any(|waiting| match *waiting {
-            Waiting::Flush { .. } => false,
-            Waiting::Read { at: from, count: n } | Waiting::Change { at: from, count: n, .. } => {
-                at < from + u64::from(n) && from < at + u64::from(count)
+    fn send(&mut self, io: Io, waiting: Waiting) {
+        self.waiting.insert(io.tag, waiting);
+        self.node.submit(self.now, io);
+    }
+
+    /// What the client writes: mostly content never seen before; now and then zeros, or a block
+    /// of the device itself, which must never be taken for what it is a copy of.
+    fn content(&mut self, at: u64, count: u32) -> (Data, bool) {
+        match self.rng.below(24) {
+            0 => (Data::zeros(count), false),
+            1 => {
+                let ram = self.ram.borrow();
+                let mut copies = Data::none();
+                for _ in 0..count {
+                    let from = self.rng.below(ram.blocks());
+                    copies.push(Piece { blocks: 1, body: ram.durable().get(from) });
+                }
+                (Data::bytes(copies.to_bytes()), false)
             }
-        })
+            _ => {
+                self.version += 1;
+                (Data::stamp(count, at, self.version), true)
+            }
+        }
     }
 
     /// Lets everything happen that is due, cuts the power after each device event, then lets the
@@ -304,14 +317,11 @@ impl World {
         match waiting {
             Waiting::Flush { sent } => self.history.flushed(sent),
             Waiting::Change { number, fua, .. } => self.history.acknowledge(number, fua),
-            Waiting::Read { at, count } => {
-                for index in 0..count {
-                    let newest = self.history.newest(at + u64::from(index));
-                    if data.block(index).body != *newest {
-                        let block = at + u64::from(index);
-                        let found = data.block(index).body;
-                        let story =
-                            format!("block {block} reads {found:?}, written was {newest:?}");
+            Waiting::Read { at, count, sent } => {
+                for (block, index) in (at..).zip(0..count) {
+                    let found = data.block(index).body;
+                    if !self.history.may_read(block, &found, sent) {
+                        let story = format!("block {block} reads {found:?}, which is wrong");
                         return self.wrong.push((self.event, vec![story]));
                     }
                 }
