@@ -2,66 +2,40 @@
 //! settles the node once, answers with one system call per connection, sleeps until the next event.
 
 mod client;
+mod listener;
+mod wait;
 
 pub use client::Stream;
+pub use listener::Listener;
 
 use crate::edge::{Answer, Edge};
 use crate::nbd::{Event, Export, Ticket};
-use client::{Client, Flow};
-use rustix::event::Timespec;
+use client::{Client, Flow, weight};
 use rustix::event::epoll::{self, EventData, EventFlags};
-use rustix::io::Errno;
 use seekless_engine::io::{Done, Io, IoError};
 use seekless_engine::node::Node;
-use seekless_engine::units::{MICROS, SECONDS, Time};
+use seekless_engine::units::{SECONDS, Time};
 use slab::Slab;
 use std::io;
-use std::net::TcpListener;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::net::UnixListener;
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Instant;
+use wait::Patience;
 
 /// What the poller calls things that are not connections.
 const LISTENER: u64 = u64::MAX;
 const DEVICE: u64 = u64::MAX - 1;
-const SIGNAL: u64 = u64::MAX - 2;
-/// The last stretch before an event of a simulated disk is not slept through: the timer of the
-/// kernel is that much late at times.
-const SPIN_NS: Time = 60 * MICROS;
+const STOP: u64 = u64::MAX - 2;
 
-/// Where connections come from.
-#[derive(Debug)]
-pub enum Listener {
-    /// A socket in the file system.
-    Unix(UnixListener),
-    /// A port.
-    Tcp(TcpListener),
-}
-
-impl Listener {
-    fn accept(&self) -> io::Result<Stream> {
-        let stream = match self {
-            Listener::Unix(listener) => Stream::Unix(listener.accept()?.0),
-            Listener::Tcp(listener) => {
-                let stream = listener.accept()?.0;
-                stream.set_nodelay(true)?;
-                Stream::Tcp(stream)
-            }
-        };
-        rustix::io::ioctl_fionbio(stream.as_fd(), true)?;
-        Ok(stream)
-    }
-}
-
-impl AsFd for Listener {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        match self {
-            Listener::Unix(listener) => listener.as_fd(),
-            Listener::Tcp(listener) => listener.as_fd(),
-        }
-    }
-}
+/// Bytes of payload in flight on all connections together beyond which nobody with requests in
+/// flight gets more of them taken on.
+const MOST_BYTES: usize = 512 << 20;
+/// A client that has not chosen an export by then is sent away.
+const NEGOTIATION_NS: Time = 10 * SECONDS;
+/// How long the end waits for clients to take their last answers.
+const FAREWELL_NS: Time = 5 * SECONDS;
+/// How long no connection is accepted after the system had no resources for one.
+const ACCEPT_PAUSE_NS: Time = SECONDS;
 
 /// Who sent a request: the connection, its number (slots are used again), and how to answer.
 type Who = (usize, u64, Ticket);
@@ -77,8 +51,8 @@ pub struct Parts {
     pub listener: Listener,
     /// Becomes readable when a real device has answers.
     pub device_fd: Option<OwnedFd>,
-    /// Becomes readable, and yields 128 bytes each, when somebody wants the server to end.
-    pub signal_fd: OwnedFd,
+    /// Becomes readable when somebody wants the server to end.
+    pub stop_fd: OwnedFd,
     /// Most connections at once.
     pub most_connections: usize,
 }
@@ -94,17 +68,34 @@ pub struct Served {
     pub latched: Option<IoError>,
 }
 
+/// How far the end has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Serving,
+    /// Nothing new is taken on; since when.
+    Draining(Time),
+    /// The volume is leaving a state that the next mount recognises as clean.
+    Stopping(Time),
+}
+
 /// The loop and all it owns.
 pub struct Driver {
     parts: Parts,
     export: Arc<Export>,
     epoll: OwnedFd,
     edge: Edge<Who>,
-    clients: Slab<(u64, Client)>,
+    clients: Slab<Client>,
     served: Served,
     started: Instant,
-    stopping: bool,
-    stop_asked: bool,
+    phase: Phase,
+    /// When to watch the listener again, if it is not watched.
+    accept_at: Option<Time>,
+    /// Connections that have not chosen an export yet.
+    strangers: usize,
+    /// Connections whose requests wait until others are answered.
+    paused: usize,
+    bytes_in_flight: usize,
+    patience: Patience,
     ios: Vec<Io>,
     answers: Vec<(Who, Answer)>,
     dones: Vec<Done>,
@@ -125,7 +116,7 @@ impl Driver {
     pub fn new(parts: Parts) -> io::Result<Driver> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         epoll::add(&epoll, &parts.listener, EventData::new_u64(LISTENER), EventFlags::IN)?;
-        epoll::add(&epoll, &parts.signal_fd, EventData::new_u64(SIGNAL), EventFlags::IN)?;
+        epoll::add(&epoll, &parts.stop_fd, EventData::new_u64(STOP), EventFlags::IN)?;
         if let Some(fd) = &parts.device_fd {
             epoll::add(&epoll, fd, EventData::new_u64(DEVICE), EventFlags::IN)?;
         }
@@ -138,8 +129,12 @@ impl Driver {
             clients: Slab::new(),
             served: Served::default(),
             started: Instant::now(),
-            stopping: false,
-            stop_asked: false,
+            phase: Phase::Serving,
+            accept_at: None,
+            strangers: 0,
+            paused: 0,
+            bytes_in_flight: 0,
+            patience: Patience::new(),
             ios: Vec::new(),
             answers: Vec::new(),
             dones: Vec::new(),
@@ -153,34 +148,24 @@ impl Driver {
     /// Only what makes going on impossible: the poller fails.
     pub fn run(mut self) -> io::Result<Served> {
         let mut events = Vec::with_capacity(256);
-        while !self.parts.node.layer.stopped() {
-            let timeout = self.timeout();
-            events.clear();
-            match epoll::wait(
-                &self.epoll,
-                rustix::buffer::spare_capacity(&mut events),
-                timeout.as_ref(),
-            ) {
-                Ok(_) | Err(Errno::INTR) => {}
-                Err(errno) => return Err(errno.into()),
-            }
-            let mut device_ready = false;
+        while !self.is_over() {
+            self.wait(&mut events)?;
             for event in &events {
                 match event.data.u64() {
                     LISTENER => self.accept(),
-                    SIGNAL => {
-                        if !self.signalled() {
-                            return Ok(self.served);
-                        }
-                    }
-                    DEVICE => device_ready = true,
+                    STOP => self.stop(),
+                    // Settling collects what the device has.
+                    DEVICE => {}
                     key => self.client_ready(key as usize, event.flags),
                 }
             }
-            let _ = device_ready; // Settling collects what the device has.
-            self.settle();
-            self.deliver();
-            self.advance_stop();
+            self.turn();
+            if self.strangers > 0 {
+                self.send_strangers_away();
+            }
+            if self.phase != Phase::Serving {
+                self.advance_end();
+            }
         }
         self.served.latched = self.parts.node.layer.latched();
         Ok(self.served)
@@ -191,93 +176,155 @@ impl Driver {
         self.started.elapsed().as_nanos() as Time
     }
 
-    /// How long to sleep: until the next event, less what is spent spinning before it.
-    fn timeout(&self) -> Option<Timespec> {
-        let due = self.parts.node.next_event()?;
-        let sleep = due.saturating_sub(self.now()).saturating_sub(SPIN_NS);
-        Some(Timespec { tv_sec: (sleep / SECONDS) as i64, tv_nsec: (sleep % SECONDS) as _ })
-    }
-
     fn accept(&mut self) {
-        let stream = match self.parts.listener.accept() {
-            Ok(stream) => stream,
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
-            Err(error) => return eprintln!("seekless: cannot accept a connection: {error}"),
+        if self.phase != Phase::Serving {
+            return;
+        }
+        let now = self.now();
+        let accepted = match self.parts.listener.accept() {
+            Ok(accepted) => accepted,
+            Err(error) => {
+                let kind = error.kind();
+                let passing = [
+                    io::ErrorKind::WouldBlock,
+                    io::ErrorKind::Interrupted,
+                    io::ErrorKind::ConnectionAborted,
+                ];
+                if !passing.contains(&kind) {
+                    // Most likely no descriptor is left: trying again at once would only spin.
+                    eprintln!("seekless: cannot accept a connection: {error}");
+                    let _ = epoll::delete(&self.epoll, &self.parts.listener);
+                    self.accept_at = Some(now + ACCEPT_PAUSE_NS);
+                }
+                return;
+            }
         };
-        if self.stopping || self.clients.len() >= self.parts.most_connections {
-            return eprintln!("seekless: connection refused: {} are open", self.clients.len());
+        if self.clients.len() >= self.parts.most_connections {
+            let open = self.clients.len();
+            return eprintln!("seekless: {} turned away: {open} connections are open", accepted.1);
         }
         self.served.connections += 1;
         let number = self.served.connections;
-        let key = self.clients.insert((number, Client::new(stream, Arc::clone(&self.export))));
-        let client = &self.clients[key].1;
-        let added = epoll::add(
-            &self.epoll,
-            &client.stream,
-            EventData::new_u64(key as u64),
-            EventFlags::empty(),
-        );
-        if let Err(errno) = added {
-            eprintln!("seekless: connection {number}: {errno}");
-            self.clients.remove(key);
-            return;
+        let client = Client::new(number, accepted, Arc::clone(&self.export), now);
+        let entry = self.clients.vacant_entry();
+        let (key, data) = (entry.key(), EventData::new_u64(entry.key() as u64));
+        if let Err(errno) = epoll::add(&self.epoll, &client.stream, data, EventFlags::empty()) {
+            return eprintln!("seekless: connection {number}: {errno}");
         }
+        entry.insert(client);
+        self.strangers += 1;
         self.touched.push(key);
+    }
+
+    /// Watches the listener again after a pause.
+    fn resume_accepting(&mut self) {
+        self.accept_at = None;
+        let data = EventData::new_u64(LISTENER);
+        if let Err(errno) = epoll::add(&self.epoll, &self.parts.listener, data, EventFlags::IN) {
+            eprintln!("seekless: cannot accept connections: {errno}");
+            self.accept_at = Some(self.now() + ACCEPT_PAUSE_NS);
+        }
     }
 
     fn client_ready(&mut self, key: usize, flags: EventFlags) {
-        if !self.clients.contains(key) {
-            return;
-        }
+        let Some(client) = self.clients.get_mut(key) else { return };
         self.touched.push(key);
-        if flags.intersects(EventFlags::IN | EventFlags::HUP | EventFlags::ERR) {
-            self.receive(key, flags.contains(EventFlags::HUP));
+        let gone = flags.intersects(EventFlags::HUP | EventFlags::ERR);
+        if gone && (client.paused || client.leaving) {
+            // Nobody is left to take the answers.
+            return self.drop_client(key, None);
         }
-    }
-
-    /// Takes in what a client has sent.
-    fn receive(&mut self, key: usize, hung_up: bool) {
-        let (number, client) = &mut self.clients[key];
-        let number = *number;
-        if client.leaving && !hung_up {
+        if !(gone || flags.contains(EventFlags::IN)) {
             return;
         }
         match client.receive() {
-            Ok(()) => {}
-            Err(Flow::Blocked) => return,
-            Err(Flow::Closed(why)) => {
-                if let Some(why) = why {
-                    eprintln!("seekless: connection {number}: {why}");
-                }
-                return self.drop_client(key);
-            }
+            Ok(()) => self.take_requests(key),
+            Err(Flow::Blocked) => {}
+            Err(Flow::Closed(why)) => self.drop_client(key, why.map(|errno| errno.to_string())),
         }
-        while let Some(event) = self.clients[key].1.connection.poll() {
+    }
+
+    /// Takes on what a client has sent, as far as its limits allow.
+    fn take_requests(&mut self, key: usize) {
+        let client = &mut self.clients[key];
+        if std::mem::take(&mut client.paused) {
+            self.paused -= 1;
+        }
+        loop {
+            let client = &mut self.clients[key];
+            if client.leaving {
+                return;
+            }
+            let crowded = self.bytes_in_flight >= MOST_BYTES && client.in_flight > 0;
+            if crowded || client.is_full() {
+                client.paused = true;
+                self.paused += 1;
+                return;
+            }
+            let Some(event) = client.connection.poll() else { return };
             match event {
-                Event::Negotiated => {}
+                Event::Negotiated => {
+                    client.negotiated = true;
+                    self.strangers -= 1;
+                    eprintln!("seekless: connection {} opened by {}", client.number, client.peer);
+                }
                 Event::Request(request) => {
-                    self.clients[key].1.in_flight += 1;
-                    let who = (key, number, request.ticket());
+                    let ticket = request.ticket();
+                    client.begin(&ticket);
+                    self.bytes_in_flight += weight(&ticket);
+                    let request = client::request(request, (key, client.number, ticket));
                     let layer = self.parts.node.layer.as_ref();
-                    let request = client::request(request, who);
                     self.edge.request(request, layer, &mut self.ios, &mut self.answers);
                 }
-                Event::Disconnected => self.clients[key].1.leaving = true,
+                Event::Disconnected => client.leaving = true,
                 Event::Failed(error) => {
-                    eprintln!("seekless: connection {number} closed: {error}");
-                    return self.drop_client(key);
+                    // The reason may have been put into words for the client.
+                    let _ = client.send();
+                    return self.drop_client(key, Some(error.to_string()));
                 }
             }
         }
     }
 
-    fn drop_client(&mut self, key: usize) {
-        let (_, client) = self.clients.remove(key);
+    /// Closes a connection. What it has in flight goes on; the answers are forgotten.
+    fn drop_client(&mut self, key: usize, why: Option<String>) {
         // Closing the socket removes it from the poller as well.
-        drop(client);
+        let client = self.clients.remove(key);
+        self.paused -= usize::from(client.paused);
+        self.strangers -= usize::from(!client.negotiated);
+        let Client { number, peer, negotiated, .. } = &client;
+        match why {
+            Some(why) => eprintln!("seekless: connection {number} of {peer} closed: {why}"),
+            None if *negotiated => eprintln!("seekless: connection {number} closed"),
+            None => {}
+        }
     }
 
-    /// Moves requests and answers until nothing more can happen now.
+    fn send_strangers_away(&mut self) {
+        let now = self.now();
+        let late = |client: &Client| !client.negotiated && now >= client.since + NEGOTIATION_NS;
+        let keys: Vec<usize> =
+            self.clients.iter().filter(|(_, client)| late(client)).map(|(key, _)| key).collect();
+        for key in keys {
+            self.drop_client(key, Some("it did not choose an export in time".to_owned()));
+        }
+    }
+
+    /// Moves requests, answers and bytes until nothing more can happen now.
+    fn turn(&mut self) {
+        loop {
+            self.settle();
+            self.deliver();
+            if self.paused > 0 {
+                self.resume_paused();
+            }
+            if self.ios.is_empty() && self.answers.is_empty() {
+                break;
+            }
+        }
+    }
+
+    /// Moves requests and answers between clients, volume and device.
     fn settle(&mut self) {
         loop {
             let now = self.now();
@@ -305,8 +352,9 @@ impl Driver {
     fn deliver(&mut self) {
         for ((key, number, ticket), answer) in self.answers.drain(..) {
             self.served.requests += 1;
+            self.bytes_in_flight -= weight(&ticket);
             // The connection may be gone, and its slot another's.
-            if let Some((_, client)) = self.clients.get_mut(key).filter(|(n, _)| *n == number) {
+            if let Some(client) = self.clients.get_mut(key).filter(|c| c.number == number) {
                 client.answer(ticket, answer);
                 if self.touched.last() != Some(&key) {
                     self.touched.push(key);
@@ -314,63 +362,86 @@ impl Driver {
             }
         }
         let mut touched = std::mem::take(&mut self.touched);
-        touched.sort_unstable();
-        touched.dedup();
+        if touched.len() > 1 {
+            touched.sort_unstable();
+            touched.dedup();
+        }
         for key in touched.drain(..) {
             self.serve_socket(key);
         }
         self.touched = touched;
     }
 
+    /// Gives those another chance who were full when they may have had more requests.
+    fn resume_paused(&mut self) {
+        let paused = |client: &Client| client.paused && !client.leaving;
+        let keys: Vec<usize> =
+            self.clients.iter().filter(|(_, client)| paused(client)).map(|(key, _)| key).collect();
+        for key in keys {
+            self.take_requests(key);
+            // It may be gone, or want to be watched differently.
+            self.touched.push(key);
+        }
+        if self.ios.is_empty() && self.answers.is_empty() {
+            self.deliver();
+        }
+    }
+
     /// Sends what a connection has, and watches it for what it needs next.
     fn serve_socket(&mut self, key: usize) {
-        let Some((number, client)) = self.clients.get_mut(key) else { return };
+        let Some(client) = self.clients.get_mut(key) else { return };
         if let Err(Flow::Closed(why)) = client.send() {
-            if let Some(why) = why {
-                eprintln!("seekless: connection {number}: {why}");
-            }
-            return self.drop_client(key);
+            return self.drop_client(key, why.map(|errno| errno.to_string()));
         }
         let idle = client.in_flight == 0 && client.connection.output().is_empty();
         if client.leaving && idle {
-            return self.drop_client(key);
+            return self.drop_client(key, None);
         }
         let wants = client.wants();
         if wants != client.interest {
             client.interest = wants;
             let data = EventData::new_u64(key as u64);
             if let Err(errno) = epoll::modify(&self.epoll, &client.stream, data, wants) {
-                eprintln!("seekless: connection {number}: {errno}");
-                self.drop_client(key);
+                self.drop_client(key, Some(errno.to_string()));
             }
         }
     }
 
-    /// Somebody wants the end. False if for the second time.
-    fn signalled(&mut self) -> bool {
-        let mut info = [0; 128];
-        let _ = rustix::io::read(&self.parts.signal_fd, &mut info);
-        if self.stopping {
-            eprintln!("seekless: ending at once; the volume will recover when it is next mounted");
-            return false;
+    /// Somebody wants the end: nothing new is taken on. Asked once more, the process ends at once
+    /// by the default action of the signal.
+    fn stop(&mut self) {
+        let _ = epoll::delete(&self.epoll, &self.parts.stop_fd);
+        // A signal stays pending until it is read: released, it would end the process at once.
+        let _ = rustix::io::read(&self.parts.stop_fd, &mut [0_u8; 128]);
+        if let Err(error) = crate::signals::release() {
+            eprintln!("seekless: a second signal will not end the server at once: {error}");
         }
         eprintln!("seekless: ending: answering what is in flight");
-        self.stopping = true;
-        let _ = epoll::delete(&self.epoll, &self.parts.listener);
-        for (key, (_, client)) in &mut self.clients {
+        self.phase = Phase::Draining(self.now());
+        if self.accept_at.take().is_none() {
+            let _ = epoll::delete(&self.epoll, &self.parts.listener);
+        }
+        for (key, client) in &mut self.clients {
             client.leaving = true;
             self.touched.push(key);
         }
-        self.deliver();
-        true
     }
 
-    fn advance_stop(&mut self) {
-        if self.stopping && !self.stop_asked && self.edge.in_flight() == 0 {
-            self.stop_asked = true;
+    fn advance_end(&mut self) {
+        if let Phase::Draining(since) = self.phase
+            && self.edge.in_flight() == 0
+        {
+            self.phase = Phase::Stopping(since);
             let now = self.now();
             self.parts.node.stop(now);
-            self.settle();
+            self.turn();
         }
+    }
+
+    /// True once the volume is at rest and the clients have their last answers, or had the time.
+    fn is_over(&self) -> bool {
+        let Phase::Stopping(since) = self.phase else { return false };
+        let alone = self.clients.is_empty() || self.now() >= since + FAREWELL_NS;
+        self.parts.node.layer.stopped() && alone
     }
 }

@@ -3,6 +3,7 @@
 mod create;
 mod lock;
 
+pub(crate) use create::fresh_id;
 pub use create::{CreateOptions, create};
 
 use crate::device::raw;

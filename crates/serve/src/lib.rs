@@ -11,3 +11,4 @@ pub mod edge;
 pub mod image;
 pub mod nbd;
 pub mod server;
+mod signals;

@@ -1,14 +1,14 @@
 //! A server: opens what is to be served, listens, runs the driver, ends in good order.
 
-mod signals;
+mod listen;
 
 use crate::device::file::{DeviceError, FileDevice, IoMode};
 use crate::device::medium::FileMedium;
-use crate::driver::{Driver, Listener, Parts, Served};
+use crate::device::raw;
+use crate::driver::{Driver, Parts, Served};
 use crate::image::{self, ImageError};
 use crate::nbd::Export;
 use seekless_disk::{Disk as SimulatedDisk, Spec, SpecError};
-use seekless_engine::device::Device;
 use seekless_engine::device::medium::{Flat, Medium};
 use seekless_engine::device::ram::Ram;
 use seekless_engine::disk::{Disk, MediumDisk};
@@ -19,10 +19,9 @@ use seekless_engine::layout::{
 use seekless_engine::node::Node;
 use seekless_engine::superblock::Superblock;
 use seekless_engine::units::BLOCK_BYTES;
+use std::fs::File;
 use std::io;
-use std::net::TcpListener;
 use std::os::fd::OwnedFd;
-use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -83,6 +82,21 @@ pub enum ServeError {
     /// The simulated disk.
     #[error(transparent)]
     Spec(#[from] SpecError),
+    /// The image is larger than the disk it is to be served at the pace of.
+    #[error(
+        "{} has {blocks} blocks of 4 KiB, the disk {disk} only {capacity}; choose a larger one",
+        .path.display()
+    )]
+    DiskTooSmall {
+        /// The image.
+        path: PathBuf,
+        /// Its blocks.
+        blocks: u64,
+        /// The disk.
+        disk: String,
+        /// Its blocks.
+        capacity: u64,
+    },
     /// A server answers at that socket.
     #[error("a server listens on {} already; choose another path or end that one", .0.display())]
     SocketInUse(PathBuf),
@@ -112,8 +126,8 @@ struct Mounted {
     superblock: Superblock,
     device_fd: Option<OwnedFd>,
     rotational: bool,
-    /// Keeps the lock of an image whose bytes a simulated disk holds.
-    _image: Option<image::Image>,
+    /// The image, if there is one: a handle that keeps its lock.
+    file: Option<File>,
 }
 
 /// Serves until SIGINT or SIGTERM. `ready` hears the URI for clients once connections are accepted.
@@ -121,10 +135,23 @@ struct Mounted {
 /// # Errors
 /// See [`ServeError`].
 pub fn serve(options: &ServeOptions, ready: &mut dyn FnMut(&str)) -> Result<Served, ServeError> {
-    let mounted = mount(options)?;
-    let signal_fd = signals::block_and_watch()?;
-    let (listener, uri) = listen(&options.listen)?;
-    let Mounted { node, superblock, device_fd, rotational, _image } = mounted;
+    serve_until(options, &crate::signals::block_and_watch, ready)
+}
+
+/// Serves until the descriptor that `stop` returns becomes readable. It is asked for after the
+/// mount: however long that takes, a signal ends it.
+///
+/// # Errors
+/// See [`ServeError`].
+pub fn serve_until(
+    options: &ServeOptions,
+    stop: &dyn Fn() -> io::Result<OwnedFd>,
+    ready: &mut dyn FnMut(&str),
+) -> Result<Served, ServeError> {
+    let Mounted { node, superblock, device_fd, rotational, file } = mount(options)?;
+    // The device starts its threads when it first needs them: they leave signals alone, too.
+    let stop_fd = stop()?;
+    let (listener, socket, uri) = listen::listen(&options.listen)?;
     let export = Export {
         name: String::new(),
         description: format!("Seekless volume, layout {}", superblock.kind),
@@ -141,19 +168,22 @@ pub fn serve(options: &ServeOptions, ready: &mut dyn FnMut(&str)) -> Result<Serv
         export,
         listener,
         device_fd,
-        signal_fd,
+        stop_fd,
         most_connections: options.most_connections,
     };
+    let driver = Driver::new(parts)?;
     ready(&uri);
-    let served = Driver::new(parts)?.run();
-    if let Listen::Unix(path) = &options.listen {
-        let _ = std::fs::remove_file(path);
-    }
+    let served = driver.run();
+    drop(socket);
     let served = served?;
-    match served.latched {
-        Some(reason) => Err(ServeError::Failed(reason)),
-        None => Ok(served),
+    if let Some(reason) = served.latched {
+        return Err(ServeError::Failed(reason));
     }
+    if let Some(file) = file.filter(|_| !options.read_only) {
+        // Nobody was promised this, but an orderly end leaves nothing to chance.
+        raw::sync(&file).map_err(|errno| ServeError::Failed(raw::io_error(errno, 0)))?;
+    }
+    Ok(served)
 }
 
 fn mount(options: &ServeOptions) -> Result<Mounted, ServeError> {
@@ -163,12 +193,6 @@ fn mount(options: &ServeOptions) -> Result<Mounted, ServeError> {
     }
 }
 
-fn random_id() -> io::Result<u128> {
-    let mut id = [0; 16];
-    rustix::rand::getrandom(&mut id, rustix::rand::GetRandomFlags::empty())?;
-    Ok(u128::from_le_bytes(id))
-}
-
 /// A volume in memory, on a plain device or on a simulated disk.
 fn memory(options: &ServeOptions, kind: Kind, blocks: u64) -> Result<Mounted, ServeError> {
     let device_blocks = match &options.disk {
@@ -176,39 +200,34 @@ fn memory(options: &ServeOptions, kind: Kind, blocks: u64) -> Result<Mounted, Se
         None => kind.device_blocks(blocks),
     };
     let mut medium: Box<dyn Medium> = Box::new(Flat::new(device_blocks));
-    let id = random_id()?;
+    let id = image::fresh_id().map_err(io::Error::from)?;
     layout::format(&mut MediumDisk(medium.as_mut()), &FormatOptions { kind, blocks, id })?;
     let Some(spec) = &options.disk else {
         let mount = MountOptions { volatile: true, ..mount_options(options) };
         let (layer, superblock, _) = layout::mount(&mut MediumDisk(medium.as_mut()), &mount)?;
         let node = Node::new(layer, vec![Box::new(Ram::volatile(medium))], 1);
-        return Ok(Mounted { node, superblock, device_fd: None, rotational: false, _image: None });
+        return Ok(Mounted { node, superblock, device_fd: None, rotational: false, file: None });
     };
     simulated(options, spec, medium, None)
 }
 
-/// A volume on a simulated disk whose bytes are in `medium`.
+/// A volume on a simulated disk whose bytes are in `medium`. What its flushes wait for is the
+/// simulated time and the medium's own sync, nothing else.
 fn simulated(
     options: &ServeOptions,
     spec: &Spec,
     mut medium: Box<dyn Medium>,
-    image: Option<image::Image>,
+    file: Option<File>,
 ) -> Result<Mounted, ServeError> {
-    // The mechanics alone; the disk itself needs the medium.
+    // The mechanics alone: the disk itself will own the medium that the mount reads.
     let mechanics = seekless_disk::mechanics::Mechanics::new(spec)?;
-    if medium.blocks() != spec.capacity_blocks() && medium.blocks() > spec.capacity_blocks() {
-        return Err(SimulatedDisk::new(spec, medium).err().map_or_else(
-            || io::Error::other("the image does not fit the disk").into(),
-            ServeError::from,
-        ));
-    }
     let mount = MountOptions { arm: Some(&mechanics), ..mount_options(options) };
     let started = Instant::now();
     let (layer, superblock, report) = layout::mount(&mut MediumDisk(medium.as_mut()), &mount)?;
     log_mount(&report, started.elapsed());
     let disk = SimulatedDisk::new(spec, medium)?;
     let node = Node::new(layer, vec![Box::new(disk)], 1);
-    Ok(Mounted { node, superblock, device_fd: None, rotational: true, _image: image })
+    Ok(Mounted { node, superblock, device_fd: None, rotational: true, file })
 }
 
 fn mount_options(options: &ServeOptions) -> MountOptions<'static> {
@@ -217,12 +236,15 @@ fn mount_options(options: &ServeOptions) -> MountOptions<'static> {
 
 fn from_image(options: &ServeOptions, path: &Path) -> Result<Mounted, ServeError> {
     let mut image = image::open(path, options.read_only)?;
+    let file = image.handle()?;
     if let Some(spec) = &options.disk {
-        let blocks = image.blocks();
-        // The simulated disk must have the tracks that the layout places its blocks on; what the
-        // image lacks of them reads as zeros and is never used.
+        let (blocks, capacity) = (image.blocks(), spec.capacity_blocks());
+        if blocks > capacity {
+            let (path, disk) = (path.to_owned(), spec.name.clone());
+            return Err(ServeError::DiskTooSmall { path, blocks, disk, capacity });
+        }
         let medium = Box::new(FileMedium::new(image.handle()?, blocks));
-        return simulated(options, spec, medium, Some(image));
+        return simulated(options, spec, medium, Some(file));
     }
     let mount = MountOptions { volatile: true, ..mount_options(options) };
     let started = Instant::now();
@@ -231,9 +253,8 @@ fn from_image(options: &ServeOptions, path: &Path) -> Result<Mounted, ServeError
     log_mount(&report, started.elapsed());
     let device = FileDevice::new(image, options.io, options.direct)?;
     let device_fd = Some(device.wait_fd()?);
-    let boxed: Box<dyn Device> = Box::new(device);
-    let node = Node::new(layer, vec![boxed], 1);
-    Ok(Mounted { node, superblock, device_fd, rotational: false, _image: None })
+    let node = Node::new(layer, vec![Box::new(device)], 1);
+    Ok(Mounted { node, superblock, device_fd, rotational: false, file: Some(file) })
 }
 
 fn log_mount(report: &MountReport, took: Duration) {
@@ -251,50 +272,4 @@ fn log_mount(report: &MountReport, took: Duration) {
         report.blocks_read,
         took.as_secs_f64() * 1e3
     );
-}
-
-fn listen(at: &Listen) -> Result<(Listener, String), ServeError> {
-    match at {
-        Listen::Unix(path) => {
-            let listener = bind_unix(path)?;
-            listener.set_nonblocking(true)?;
-            let uri = format!("nbd+unix:///?socket={}", percent_encoded(path));
-            Ok((Listener::Unix(listener), uri))
-        }
-        Listen::Tcp(address) => {
-            let failed = |source| ServeError::Listen { at: address.clone(), source };
-            let listener = TcpListener::bind(address).map_err(failed)?;
-            listener.set_nonblocking(true)?;
-            let uri = format!("nbd://{}", listener.local_addr()?);
-            Ok((Listener::Tcp(listener), uri))
-        }
-    }
-}
-
-/// Binds a path. A socket that nobody listens on any more is left over and is replaced.
-fn bind_unix(path: &Path) -> Result<UnixListener, ServeError> {
-    let failed = |source| ServeError::Listen { at: path.display().to_string(), source };
-    match UnixListener::bind(path) {
-        Err(error) if error.kind() == io::ErrorKind::AddrInUse => {}
-        other => return other.map_err(failed),
-    }
-    use std::os::unix::fs::FileTypeExt as _;
-    if !std::fs::symlink_metadata(path).map_err(failed)?.file_type().is_socket() {
-        return Err(ServeError::NotSocket(path.to_owned()));
-    }
-    if UnixStream::connect(path).is_ok() {
-        return Err(ServeError::SocketInUse(path.to_owned()));
-    }
-    std::fs::remove_file(path).map_err(failed)?;
-    UnixListener::bind(path).map_err(failed)
-}
-
-fn percent_encoded(path: &Path) -> String {
-    use std::os::unix::ffi::OsStrExt as _;
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/-._~".contains(&byte);
-    let encode = |&byte: &u8| match plain(byte) {
-        true => char::from(byte).to_string(),
-        false => format!("%{byte:02X}"),
-    };
-    path.as_os_str().as_bytes().iter().map(encode).collect()
 }

@@ -4,19 +4,24 @@ use crate::edge::{Answer, Fault, Request, Verb};
 use crate::nbd::{Chunk, Command, Connection, Export, NbdErrno, Reply, Ticket};
 use rustix::event::epoll::EventFlags;
 use rustix::io::Errno;
+use rustix::net::{SendAncillaryBuffer, SendFlags};
 use seekless_engine::layer::Extent;
+use seekless_engine::units::Time;
 use std::io::IoSlice;
 use std::net::TcpStream;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 
-/// Requests of one connection in flight, and bytes waiting for it, beyond which no more is read
-/// from it.
+/// Requests of one connection in flight, and bytes that they and the answers not yet sent hold in
+/// memory, beyond which no more is taken from it. One request is always let through.
 const MOST_REQUESTS: usize = 1024;
-const MOST_OUTPUT: usize = 64 << 20;
-/// Bytes received at once.
-const RECEIVE: usize = 256 << 10;
+const MOST_BYTES: usize = 64 << 20;
+/// Bytes received at once: little until a connection shows that it sends much.
+const RECEIVE_LEAST: usize = 16 << 10;
+const RECEIVE_MOST: usize = 512 << 10;
+/// Pieces sent at once; the kernel takes at most 1,024.
+const SEND_PIECES: usize = 128;
 
 /// A connected socket.
 #[derive(Debug)]
@@ -48,36 +53,62 @@ pub enum Flow {
 /// One connection.
 #[derive(Debug)]
 pub struct Client {
+    /// Tells it from others that had or will have its slot.
+    pub number: u64,
+    /// Who is at the other end, for the log.
+    pub peer: String,
+    /// When it was accepted.
+    pub since: Time,
     pub stream: Stream,
     pub connection: Connection,
+    /// It has chosen the export.
+    pub negotiated: bool,
     /// Requests that have not been answered.
     pub in_flight: usize,
+    /// Bytes of payload that they carry or will bring.
+    pub bytes_in_flight: usize,
     /// Nothing more is read: close once everything is answered and sent.
     pub leaving: bool,
+    /// It was full when there may have been more requests in its input.
+    pub paused: bool,
     /// What the poller watches for.
     pub interest: EventFlags,
+    receive: usize,
 }
 
 impl Client {
-    pub fn new(stream: Stream, export: Arc<Export>) -> Client {
+    pub fn new(
+        number: u64,
+        (stream, peer): (Stream, String),
+        export: Arc<Export>,
+        since: Time,
+    ) -> Client {
         Client {
+            number,
+            peer,
+            since,
             stream,
             connection: Connection::new(export),
+            negotiated: false,
             in_flight: 0,
+            bytes_in_flight: 0,
             leaving: false,
+            paused: false,
             interest: EventFlags::empty(),
+            receive: RECEIVE_LEAST,
         }
     }
 
-    /// True if the client must wait before it may send more.
+    /// True if the client must wait before more of its requests are taken on.
     pub fn is_full(&mut self) -> bool {
-        self.in_flight >= MOST_REQUESTS || self.connection.output().len() >= MOST_OUTPUT
+        self.in_flight >= MOST_REQUESTS
+            || self.bytes_in_flight + self.connection.output().len() >= MOST_BYTES
     }
 
     /// What to watch for now.
     pub fn wants(&mut self) -> EventFlags {
         let mut flags = EventFlags::empty();
-        if !self.leaving && !self.is_full() {
+        if !self.leaving && !self.paused {
             flags |= EventFlags::IN;
         }
         if !self.connection.output().is_empty() {
@@ -91,17 +122,20 @@ impl Client {
     /// # Errors
     /// Why there is nothing more.
     pub fn receive(&mut self) -> Result<(), Flow> {
-        let wanted = self.connection.wanted().max(RECEIVE);
+        let room = self.connection.wanted().max(self.receive);
         let input = self.connection.input();
-        input.reserve(wanted);
+        input.reserve(room);
         let before = input.len();
         match rustix::io::read(self.stream.as_fd(), input.spare_capacity_mut()) {
             Ok(([], _)) => Err(Flow::Closed(None)),
             Ok((received, _)) => {
-                let length = before + received.len();
+                let count = received.len();
                 // SAFETY: the system call has initialised `received`, the bytes right behind the
                 // old end of the buffer.
-                unsafe { input.set_len(length) };
+                unsafe { input.set_len(before + count) };
+                if count >= self.receive {
+                    self.receive = (self.receive * 2).min(RECEIVE_MOST);
+                }
                 Ok(())
             }
             Err(Errno::AGAIN | Errno::INTR) => Err(Flow::Blocked),
@@ -116,10 +150,13 @@ impl Client {
     pub fn send(&mut self) -> Result<(), Flow> {
         while !self.connection.output().is_empty() {
             let sent = {
-                let mut slices = [IoSlice::new(&[]); 64];
+                let mut slices = [IoSlice::new(&[]); SEND_PIECES];
                 let output = self.connection.output();
                 let count = output.chunks_vectored(&mut slices);
-                rustix::io::writev(self.stream.as_fd(), &slices[..count])
+                // A closed socket is an error here, not a signal to the process.
+                let mut control = SendAncillaryBuffer::default();
+                let flags = SendFlags::NOSIGNAL;
+                rustix::net::sendmsg(self.stream.as_fd(), &slices[..count], &mut control, flags)
             };
             match sent {
                 Ok(sent) => self.connection.output().advance(sent),
@@ -131,10 +168,25 @@ impl Client {
         Ok(())
     }
 
+    /// Counts a request in.
+    pub fn begin(&mut self, ticket: &Ticket) {
+        self.in_flight += 1;
+        self.bytes_in_flight += weight(ticket);
+    }
+
     /// Sends the answer to a request on its way.
     pub fn answer(&mut self, ticket: Ticket, answer: Answer) {
         self.in_flight -= 1;
+        self.bytes_in_flight -= weight(&ticket);
         self.connection.reply(ticket, reply(answer));
+    }
+}
+
+/// Bytes of payload that a request holds in memory until it is answered.
+pub fn weight(ticket: &Ticket) -> usize {
+    match ticket.command {
+        Command::Read | Command::Write => ticket.length as usize,
+        _ => 0,
     }
 }
 

@@ -1,0 +1,119 @@
+//! How the loop waits: asleep, except where an event is so close that waking would come too late.
+
+use super::{Driver, FAREWELL_NS, NEGOTIATION_NS, Phase};
+use rustix::event::Timespec;
+use rustix::event::epoll;
+use rustix::io::Errno;
+use seekless_engine::units::{MICROS, SECONDS, Time};
+use std::io;
+
+/// The last stretch before an event of a simulated disk is not slept through: the timer of the
+/// kernel is that much late at times.
+const SPIN_NS: Time = 60 * MICROS;
+/// How long the loop looks for the next request before it sleeps, where that has paid off lately.
+/// Sleeping and waking costs a client with one request in flight more than that.
+const LINGER_NS: Time = 50 * MICROS;
+/// Vain looks after which the loop sleeps at once, until requests come that closely again.
+const MOST_VAIN: u32 = 8;
+
+/// Whether looking for the next request before sleeping pays off: with clients that answer an
+/// answer at once it does, with others it would only heat an idle processor.
+#[derive(Debug)]
+pub(super) struct Patience {
+    /// With one processor the client could not even run meanwhile.
+    alone: bool,
+    /// When the loop last had something to do.
+    busy_at: Time,
+    vain: u32,
+}
+
+impl Patience {
+    pub(super) fn new() -> Patience {
+        // SAFETY: the call only reads a number of the system.
+        let processors = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) };
+        Patience { alone: processors < 2, busy_at: 0, vain: MOST_VAIN }
+    }
+
+    /// True while the loop should look rather than sleep.
+    fn lingers(&self, now: Time) -> bool {
+        !self.alone && self.vain < MOST_VAIN && now < self.busy_at + LINGER_NS
+    }
+
+    /// Takes note of something to do at `now`, after a sleep or not.
+    fn found(&mut self, now: Time) {
+        // Awake it was found in time by definition; a short sleep might have been spared.
+        if now < self.busy_at + 2 * LINGER_NS {
+            self.vain = 0;
+        }
+        self.busy_at = now;
+    }
+
+    /// Takes note that the loop is going to sleep.
+    fn sleeps(&mut self) {
+        self.vain = self.vain.saturating_add(1);
+    }
+}
+
+impl Driver {
+    /// Waits for something to do and says what it is.
+    pub(super) fn wait(&mut self, events: &mut Vec<epoll::Event>) -> io::Result<()> {
+        events.clear();
+        let now = self.now();
+        if self.patience.lingers(now) {
+            self.poll(events, Some(0))?;
+            if events.is_empty() {
+                // Nothing yet: the caller settles, which costs little, and comes back.
+                return Ok(());
+            }
+        } else {
+            let sleep = self.due(now).map(|due| due.saturating_sub(now));
+            if sleep != Some(0) {
+                self.patience.sleeps();
+            }
+            self.poll(events, sleep)?;
+        }
+        let now = self.now();
+        if !events.is_empty() {
+            self.patience.found(now);
+        }
+        if self.accept_at.is_some_and(|at| now >= at) {
+            self.resume_accepting();
+        }
+        Ok(())
+    }
+
+    fn poll(&self, events: &mut Vec<epoll::Event>, sleep: Option<Time>) -> io::Result<()> {
+        let timeout = sleep.map(|sleep| Timespec {
+            tv_sec: (sleep / SECONDS) as i64,
+            tv_nsec: (sleep % SECONDS) as _,
+        });
+        let spare = rustix::buffer::spare_capacity(events);
+        match epoll::wait(&self.epoll, spare, timeout.as_ref()) {
+            Ok(_) | Err(Errno::INTR) => Ok(()),
+            Err(errno) => Err(errno.into()),
+        }
+    }
+
+    /// When to wake though no descriptor becomes ready.
+    fn due(&self, now: Time) -> Option<Time> {
+        let node = &self.parts.node;
+        let devices = node.devices.iter().filter_map(|device| device.next_event()).min();
+        // Spinning is a sleep of no time, over and over.
+        let devices = devices.map(|due| due.saturating_sub(SPIN_NS));
+        let strangers = match self.strangers {
+            0 => None,
+            _ => self.clients.iter().filter(|(_, c)| !c.negotiated).map(|(_, c)| c.since).min(),
+        };
+        let strangers = strangers.map(|since| since + NEGOTIATION_NS);
+        let farewell = match self.phase {
+            Phase::Serving => None,
+            Phase::Draining(since) | Phase::Stopping(since) => Some(since + FAREWELL_NS),
+        };
+        // Once the farewell is over only the volume is waited for.
+        let farewell = farewell.filter(|&due| due > now);
+        [devices, node.layer.deadline(), strangers, farewell, self.accept_at]
+            .into_iter()
+            .flatten()
+            .min()
+    }
+}

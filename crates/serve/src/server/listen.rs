@@ -1,0 +1,129 @@
+//! Listening, and the URI that clients connect to.
+
+use super::{Listen, ServeError};
+use crate::driver::Listener;
+use std::io;
+use std::net::TcpListener;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+
+/// Removes the socket from the file system when dropped, unless another has taken its place.
+#[derive(Debug)]
+pub(super) struct SocketFile {
+    path: PathBuf,
+    identity: Identity,
+}
+
+impl SocketFile {
+    fn new(path: &Path) -> io::Result<SocketFile> {
+        Ok(SocketFile { path: path.to_owned(), identity: identity(path)? })
+    }
+}
+
+impl Drop for SocketFile {
+    fn drop(&mut self) {
+        if identity(&self.path).is_ok_and(|found| found == self.identity) {
+            // A leftover is replaced by the next server.
+            let _ = std::fs::remove_file(&self.path);
+        }
+    }
+}
+
+/// Device, inode and time of creation: numbers of inodes are used again, and permissions may have
+/// been changed since.
+type Identity = (u64, u64, i64, i64);
+
+fn identity(path: &Path) -> io::Result<Identity> {
+    let found = std::fs::symlink_metadata(path)?;
+    Ok((found.dev(), found.ino(), found.mtime(), found.mtime_nsec()))
+}
+
+/// Listens, without accepting yet: the socket, its file if it has one, and the URI for clients.
+pub(super) fn listen(at: &Listen) -> Result<(Listener, Option<SocketFile>, String), ServeError> {
+    match at {
+        Listen::Unix(path) => {
+            let failed = |source| ServeError::Listen { at: path.display().to_string(), source };
+            let listener = bind_unix(path)?;
+            let socket = SocketFile::new(path).map_err(failed)?;
+            listener.set_nonblocking(true)?;
+            let uri = format!("nbd+unix:///?socket={}", percent_encoded(path));
+            Ok((Listener::Unix(listener), Some(socket), uri))
+        }
+        Listen::Tcp(address) => {
+            let failed = |source| ServeError::Listen { at: address.clone(), source };
+            let listener = TcpListener::bind(address).map_err(failed)?;
+            listener.set_nonblocking(true)?;
+            let uri = format!("nbd://{}", listener.local_addr()?);
+            Ok((Listener::Tcp(listener), None, uri))
+        }
+    }
+}
+
+/// Binds a path. A socket that nobody listens on any more is left over and is replaced.
+fn bind_unix(path: &Path) -> Result<UnixListener, ServeError> {
+    let failed = |source| ServeError::Listen { at: path.display().to_string(), source };
+    match UnixListener::bind(path) {
+        Err(error) if error.kind() == io::ErrorKind::AddrInUse => {}
+        other => return other.map_err(failed),
+    }
+    if !std::fs::symlink_metadata(path).map_err(failed)?.file_type().is_socket() {
+        return Err(ServeError::NotSocket(path.to_owned()));
+    }
+    match UnixStream::connect(path) {
+        // Somebody listens, even if only with a full queue.
+        Ok(_) => return Err(ServeError::SocketInUse(path.to_owned())),
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+            return Err(ServeError::SocketInUse(path.to_owned()));
+        }
+        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {}
+        Err(error) => return Err(failed(error)),
+    }
+    std::fs::remove_file(path).map_err(failed)?;
+    UnixListener::bind(path).map_err(failed)
+}
+
+fn percent_encoded(path: &Path) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/-._~".contains(&byte);
+    let encode = |&byte: &u8| match plain(byte) {
+        true => char::from(byte).to_string(),
+        false => format!("%{byte:02X}"),
+    };
+    path.as_os_str().as_bytes().iter().map(encode).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sockets_in_use_are_refused_and_stale_ones_replaced() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("a b&c.sock");
+        let at = Listen::Unix(path.clone());
+        let (first, file, uri) = listen(&at).expect("listens");
+        assert!(uri.ends_with("/a%20b%26c.sock"), "{uri}");
+        assert!(matches!(listen(&at), Err(ServeError::SocketInUse(_))));
+        // The process is gone, its socket file is not.
+        drop(first);
+        let (_second, second_file, _) = listen(&at).expect("replaces the stale one");
+        // The first server's end must not take the second one's socket away.
+        drop(file);
+        assert!(path.exists());
+        drop(second_file);
+        assert!(!path.exists());
+        std::fs::write(&path, b"precious").expect("writes");
+        assert!(matches!(listen(&at), Err(ServeError::NotSocket(_))));
+        assert_eq!(std::fs::read(&path).expect("still there"), b"precious");
+    }
+
+    #[test]
+    fn addresses_in_use_and_senseless_ones_are_errors() {
+        let (first, _, uri) = listen(&Listen::Tcp("127.0.0.1:0".into())).expect("listens");
+        let address = uri.strip_prefix("nbd://").expect("a URI").to_owned();
+        assert!(matches!(listen(&Listen::Tcp(address)), Err(ServeError::Listen { .. })));
+        assert!(matches!(listen(&Listen::Tcp("nowhere".into())), Err(ServeError::Listen { .. })));
+        drop(first);
+    }
+}
