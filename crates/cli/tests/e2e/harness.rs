@@ -189,10 +189,14 @@ impl Server {
 
     /// Serves an image with more arguments.
     pub fn with(image: &Path, more: &[&str]) -> Server {
-        let socket = image.with_extension("sock");
+        Server::at(image, &image.with_extension("sock"), more)
+    }
+
+    /// Serves an image or a device on a socket somewhere else.
+    pub fn at(image: &Path, socket: &Path, more: &[&str]) -> Server {
         let mut command = seekless();
-        command.arg("serve").arg(image).arg("--socket").arg(&socket).args(more);
-        Server::start(command, socket)
+        command.arg("serve").arg(image).arg("--socket").arg(socket).args(more);
+        Server::start(command, socket.to_owned())
     }
 
     /// Starts a server whose command is complete, and waits until it accepts connections.

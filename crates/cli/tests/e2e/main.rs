@@ -4,6 +4,7 @@
 //! none, says `skipped …` and passes.
 
 mod bad_input;
+mod block_device;
 mod clients;
 mod command_line;
 mod crashes;
