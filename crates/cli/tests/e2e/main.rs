@@ -16,3 +16,4 @@ mod load;
 #[path = "../../src/nbd.rs"]
 mod nbd;
 mod stacked;
+mod tree;
