@@ -5,7 +5,7 @@ CARGO ?= cargo
 
 help:
 	@echo 'make run    build, then show the whole thing in one screen (under two minutes)'
-	@echo 'make test   install missing test clients, sweep power cuts, run every test'
+	@echo 'make test   install missing test clients, sweep power cuts, fuzz briefly, run every test'
 	@echo 'make bench  compare with peers on this machine (make bench QUICK=1: shorter)'
 	@echo 'make fuzz   bounded fuzzing of the parsers and of the volumes'
 	@echo 'make setup  only install the clients that the tests talk to'
@@ -14,9 +14,10 @@ run:
 	$(CARGO) build --release --package seekless
 	./target/release/seekless demo
 
-# The sweep comes first so that the closing lines of cargo test are the last thing seen.
+# Sweep and fuzzing come first so that the closing lines of cargo test are the last thing seen.
 test: setup
 	$(CARGO) xtask ci sweep
+	$(CARGO) xtask fuzz 20
 	$(CARGO) test --workspace
 
 bench:

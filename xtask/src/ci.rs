@@ -1,6 +1,7 @@
 //! Continuous integration, in stages that also run alone.
 
-use crate::run::{capture, cargo, installed, root, run, seekless};
+use crate::fuzz;
+use crate::run::{capture, cargo, root, run, seekless};
 use crate::tidy::tidy;
 use anyhow::{Context as _, Result, bail};
 use serde_json::Value;
@@ -9,6 +10,9 @@ use std::process::Command;
 /// Crash states per layout in a bounded sweep: enough to meet every kind of state, few enough to
 /// end in seconds.
 const SWEEP_STATES: &str = "20000";
+/// Seconds for each fuzz target where fuzzing is the purpose, and where it is one check of many.
+const FUZZ_SECONDS: &str = "60";
+const FUZZ_SECONDS_BRIEF: &str = "20";
 
 /// Every stage.
 ///
@@ -17,6 +21,7 @@ const SWEEP_STATES: &str = "20000";
 pub fn all() -> Result<()> {
     smoke()?;
     sweep()?;
+    targets(Some(FUZZ_SECONDS_BRIEF))?;
     test()
 }
 
@@ -26,6 +31,7 @@ pub fn all() -> Result<()> {
 /// The first step that fails.
 pub fn smoke() -> Result<()> {
     run(cargo().args(["fmt", "--all", "--check"]))?;
+    run(cargo().args(["fmt", "--manifest-path", "fuzz/Cargo.toml", "--check"]))?;
     let lints = ["clippy", "--quiet", "--workspace", "--all-targets", "--", "-D", "warnings"];
     run(cargo().args(lints))?;
     tidy()?;
@@ -92,8 +98,8 @@ pub fn figures() -> Result<()> {
     Ok(())
 }
 
-/// Bounded fuzzing: the fuzz targets where cargo-fuzz is installed, and in any case the property
-/// tests with many more cases than usual and a seed that the commit gives.
+/// Bounded fuzzing: the property tests with many more cases than usual, then the fuzz targets, both
+/// with a seed that the commit gives.
 ///
 /// # Errors
 /// If something is found.
@@ -104,15 +110,17 @@ pub fn fuzz() -> Result<()> {
         tests.env("PROPTEST_CASES", "2000").env("PROPTEST_RNG_SEED", seed.to_string());
         run(tests.args(["test", "--quiet", "--package", package]))?;
     }
-    if !installed("cargo-fuzz") || !root().join("fuzz").is_dir() {
-        println!("cargo-fuzz is not installed (`cargo install cargo-fuzz`): fuzz targets skipped");
-        return Ok(());
-    }
-    let targets = capture(cargo().args(["+nightly", "fuzz", "list"]))?;
-    for target in targets.lines() {
-        run(cargo().args(["+nightly", "fuzz", "run", target, "--", "-max_total_time=60"]))?;
-    }
-    Ok(())
+    targets(None)
+}
+
+/// The fuzz targets alone, each for so many seconds.
+///
+/// # Errors
+/// If something is found, or the number is none.
+pub fn targets(seconds: Option<&str>) -> Result<()> {
+    let seconds = seconds.unwrap_or(FUZZ_SECONDS);
+    let number = seconds.parse().with_context(|| format!("`{seconds}` is no number of seconds"))?;
+    fuzz::fuzz(number, commit_seed()?)
 }
 
 /// The names that `seekless layouts` gives.

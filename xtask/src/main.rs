@@ -1,8 +1,9 @@
-//! Development tasks: `cargo xtask ci|tidy|bench|man`. One command is the whole of continuous
+//! Development tasks: `cargo xtask ci|fuzz|tidy|bench|man`. One command is the whole of continuous
 //! integration, so that what runs on a server can be run at a desk.
 
 mod bench;
 mod ci;
+mod fuzz;
 mod run;
 mod tidy;
 
@@ -16,8 +17,9 @@ usage: cargo xtask TASK
                      test     every test, end to end with real clients
                      sweep    power-cut sweeps of every layout, seeded with the commit
                      figures  the reproduced claims, measured now
-                     fuzz     bounded fuzzing
-                     without a name: smoke, sweep, test
+                     fuzz     property tests with many cases, then the fuzz targets
+                     without a name: smoke, sweep, the fuzz targets briefly, test
+  fuzz [SECONDS]     the fuzz targets alone, each for so long (default: 60)
   tidy               house rules that the compiler does not know
   bench [--quick] [simulation|servers|factors|emulated|mount]...
                      comparisons with peers on this machine
@@ -33,6 +35,7 @@ fn main() -> ExitCode {
         ["ci", "sweep"] => ci::sweep(),
         ["ci", "figures"] => ci::figures(),
         ["ci", "fuzz"] => ci::fuzz(),
+        ["fuzz", rest @ ..] if rest.len() <= 1 => ci::targets(rest.first().copied()),
         ["tidy"] => tidy::tidy(),
         ["bench", rest @ ..] => bench::bench(rest),
         ["man", rest @ ..] if rest.len() <= 1 => ci::man(rest.first().copied()),
