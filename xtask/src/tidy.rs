@@ -9,6 +9,8 @@ const LINE_CHARS: usize = 100;
 const WARN_LINES: usize = 900;
 const FAIL_LINES: usize = 1500;
 const BLOB_BYTES: u64 = 1 << 20;
+/// Where each promise names the tests that hold it to account.
+const CONTRACT: &str = "CONTRACT.md";
 
 /// Checks every file that git knows or would add, and names each offence with its place.
 ///
@@ -35,6 +37,9 @@ pub fn tidy() -> Result<()> {
             check_text(name, &text, &mut found);
             if name.ends_with(".md") {
                 check_links(name, &path, &text, &mut found);
+            }
+            if name == CONTRACT {
+                check_tests(name, root(), &text, &mut found);
             }
         }
     }
@@ -130,6 +135,36 @@ fn links(line: &str) -> Vec<&str> {
     line.split("](").skip(1).filter_map(|rest| rest.split_once(')')).map(|(link, _)| link).collect()
 }
 
+/// A link like ``[`name`](tests/file.rs)`` names a test: the file must have a function of that
+/// name, or the promise stands without its proof.
+fn check_tests(name: &str, dir: &Path, text: &str, found: &mut Findings) {
+    let mut known = 0;
+    for (index, line) in text.lines().enumerate() {
+        for (test, file) in named_tests(line) {
+            known += 1;
+            // That the file exists is the business of `check_links`.
+            let source = std::fs::read_to_string(dir.join(file)).unwrap_or_default();
+            if !source.contains(&format!("fn {test}(")) {
+                found.error(name, index + 1, format!("{file} has no test `{test}`"));
+            }
+        }
+    }
+    if known == 0 {
+        found.error(name, 0, "names no test");
+    }
+}
+
+/// Name and file of each test that a line links to.
+fn named_tests(line: &str) -> Vec<(&str, &str)> {
+    line.match_indices("`](")
+        .filter_map(|(end, _)| {
+            let begin = line[..end].rfind("[`")? + 2;
+            let (file, _) = line[end + 3..].split_once(')')?;
+            file.ends_with(".rs").then_some((&line[begin..end], file))
+        })
+        .collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -155,6 +190,22 @@ mod tests {
         }
         assert!(errors("a.rs", "fn main() {}\n").is_empty());
         assert!(errors("notes.md", &"x".repeat(300)).is_empty());
+    }
+
+    #[test]
+    fn tests_that_do_not_exist_are_found() {
+        let line = "| 1 | [`a`](x/y.rs), [`b`](z.rs) and [`c`](d.md), `e` [f](g.rs) |";
+        assert_eq!(named_tests(line), [("a", "x/y.rs"), ("b", "z.rs")]);
+        let mut found = Findings::default();
+        let here = "xtask/src/tidy.rs";
+        let good = format!("[`tests_that_do_not_exist_are_found`]({here})");
+        check_tests("c.md", root(), &good, &mut found);
+        assert_eq!(found.errors, Vec::<String>::new());
+        // A part of a name is no name, and a page without tests proves nothing.
+        for bad in [format!("[`tests_that_do_not`]({here})"), "no test".to_owned()] {
+            check_tests("c.md", root(), &bad, &mut found);
+        }
+        assert_eq!(found.errors.len(), 2, "{found:?}");
     }
 
     #[test]
