@@ -1,11 +1,16 @@
 //! Checksums of blocks.
 
-use crate::data::{Body, Piece};
-use crate::units::BLOCK_BYTES;
+use crate::data::{BlockSectors, Body, Piece};
+use crate::units::{BLOCK_BYTES, SECTOR_BYTES};
 
 /// CRC-32C (Castagnoli) of bytes, as on disk.
 pub fn crc32c(bytes: &[u8]) -> u32 {
     crc32c::crc32c(bytes)
+}
+
+/// CRC-32C of a block in sectors.
+pub fn of_sectors(sectors: &BlockSectors) -> u32 {
+    sectors.iter().fold(0, |sum, sector| crc32c::crc32c_append(sum, &**sector))
 }
 
 /// Checksum of a piece of one block. A stamp has the checksum of its description instead of that
@@ -24,6 +29,7 @@ pub fn of_block(piece: &Piece) -> u32 {
             crc32c::crc32c(&words)
         }
         Body::Bytes(bytes) => crc32c::crc32c(bytes),
+        Body::Sectors(sectors) => of_sectors(sectors),
     }
 }
 
@@ -37,5 +43,6 @@ pub fn is_zero(piece: &Piece) -> bool {
             debug_assert_eq!(bytes.len(), BLOCK_BYTES);
             bytes[..16] == [0; 16] && bytes.iter().all(|&byte| byte == 0)
         }
+        Body::Sectors(sectors) => sectors.iter().all(|sector| **sector == [0; SECTOR_BYTES]),
     }
 }

@@ -4,13 +4,20 @@
 //! bytes. Client data in a simulation is a *stamp* (which block, which version): it costs no
 //! memory, and its content can still be verified. Metadata is always real bytes.
 
-use crate::units::BLOCK_BYTES;
+use crate::units::{BLOCK_BYTES, BLOCK_SECTORS, SECTOR_BYTES};
 use bytes::Bytes;
 use smallvec::{SmallVec, smallvec};
 use std::fmt;
+use std::sync::Arc;
+
+/// The bytes of a sector.
+pub type SectorBytes = [u8; SECTOR_BYTES];
+
+/// The bytes of a block, sector by sector.
+pub type BlockSectors = [Arc<SectorBytes>; BLOCK_SECTORS as usize];
 
 /// Content of one or more consecutive blocks.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone)]
 pub enum Body {
     /// All blocks read as zeros.
     Zeros,
@@ -24,7 +31,31 @@ pub enum Body {
     },
     /// Real bytes, a whole number of blocks of them.
     Bytes(Bytes),
+    /// Real bytes of one block in sectors that other blocks may share: records of a log that
+    /// differ little from one another cost what they differ in.
+    Sectors(Arc<BlockSectors>),
 }
+
+impl PartialEq for Body {
+    fn eq(&self, other: &Body) -> bool {
+        match (self, other) {
+            (Body::Zeros, Body::Zeros) => true,
+            (Body::Stamp { key: a, version: v }, Body::Stamp { key: b, version: w }) => {
+                a == b && v == w
+            }
+            (Body::Bytes(a), Body::Bytes(b)) => a == b,
+            (Body::Sectors(a), Body::Sectors(b)) => a == b,
+            (Body::Bytes(bytes), Body::Sectors(sectors))
+            | (Body::Sectors(sectors), Body::Bytes(bytes)) => {
+                let (parts, rest) = bytes.as_chunks::<SECTOR_BYTES>();
+                rest.is_empty() && parts.iter().eq(sectors.iter().map(|sector| &**sector))
+            }
+            _ => false,
+        }
+    }
+}
+
+impl Eq for Body {}
 
 /// A run of blocks with one body.
 #[derive(Clone, PartialEq, Eq)]
@@ -36,6 +67,39 @@ pub struct Piece {
 }
 
 impl Piece {
+    /// A single block.
+    pub fn block(body: Body) -> Piece {
+        Piece { blocks: 1, body }
+    }
+
+    /// The real bytes of the piece, copied only if need be.
+    pub fn to_bytes(&self) -> Bytes {
+        if let Body::Bytes(bytes) = &self.body {
+            return bytes.clone();
+        }
+        let mut out = vec![0; self.blocks as usize * BLOCK_BYTES];
+        self.copy_to(&mut out);
+        Bytes::from(out)
+    }
+
+    /// Copies the content to `out`, whose length is that of the piece.
+    fn copy_to(&self, out: &mut [u8]) {
+        match &self.body {
+            Body::Zeros => out.fill(0),
+            Body::Bytes(bytes) => out.copy_from_slice(bytes),
+            Body::Sectors(sectors) => {
+                for (out, sector) in out.as_chunks_mut().0.iter_mut().zip(sectors.iter()) {
+                    *out = **sector;
+                }
+            }
+            Body::Stamp { key, version } => {
+                for (block, key) in out.chunks_exact_mut(BLOCK_BYTES).zip(*key..) {
+                    fill_stamp(block, key, *version);
+                }
+            }
+        }
+    }
+
     /// Blocks `from..from + count` of this piece.
     ///
     /// # Panics
@@ -50,6 +114,10 @@ impl Piece {
             Body::Bytes(bytes) => {
                 let start = from as usize * BLOCK_BYTES;
                 Body::Bytes(bytes.slice(start..start + count as usize * BLOCK_BYTES))
+            }
+            Body::Sectors(sectors) => {
+                assert_eq!(count, 1, "a block in sectors is one block");
+                Body::Sectors(Arc::clone(sectors))
             }
         };
         Piece { blocks: count, body }
@@ -90,6 +158,11 @@ impl Data {
         );
         let blocks = u32::try_from(bytes.len() / BLOCK_BYTES).expect("at most 2^32 blocks");
         Data::from_piece(blocks, Body::Bytes(bytes))
+    }
+
+    /// One block.
+    pub fn block_of(body: Body) -> Data {
+        Data { pieces: smallvec![Piece::block(body)] }
     }
 
     fn from_piece(blocks: u32, body: Body) -> Data {
@@ -184,8 +257,8 @@ impl Data {
     /// All bytes in one piece: shared where they already are, copied and filled with the content
     /// that stamps stand for elsewhere.
     pub fn to_bytes(&self) -> Bytes {
-        if let [Piece { body: Body::Bytes(bytes), .. }] = self.pieces.as_slice() {
-            return bytes.clone();
+        if let [piece] = self.pieces.as_slice() {
+            return piece.to_bytes();
         }
         let mut out = vec![0; self.blocks() as usize * BLOCK_BYTES];
         self.copy_to(&mut out);
@@ -198,15 +271,7 @@ impl Data {
         let mut rest = out;
         for piece in &self.pieces {
             let (here, after) = rest.split_at_mut(piece.blocks as usize * BLOCK_BYTES);
-            match &piece.body {
-                Body::Zeros => here.fill(0),
-                Body::Bytes(bytes) => here.copy_from_slice(bytes),
-                Body::Stamp { key, version } => {
-                    for (block, key) in here.chunks_exact_mut(BLOCK_BYTES).zip(*key..) {
-                        fill_stamp(block, key, *version);
-                    }
-                }
-            }
+            piece.copy_to(here);
             rest = after;
         }
     }
@@ -227,6 +292,9 @@ impl fmt::Debug for Body {
             Body::Zeros => f.write_str("zeros"),
             Body::Stamp { key, version } => write!(f, "stamp {key}v{version}"),
             Body::Bytes(bytes) => write!(f, "bytes {:08x}", crc32c::crc32c(bytes)),
+            Body::Sectors(sectors) => {
+                write!(f, "bytes {:08x}", crate::checksum::of_sectors(sectors))
+            }
         }
     }
 }

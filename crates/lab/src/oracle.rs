@@ -5,7 +5,7 @@
 //! affair, so the table holds for each block the range of versions that a read may return. Where
 //! writes do not overlap, the range is exactly one version.
 
-use seekless_engine::data::{Body, Data};
+use seekless_engine::data::{Body, Data, Piece};
 use seekless_engine::units::{BLOCK_BYTES, BlockNr};
 use std::fmt;
 
@@ -179,6 +179,7 @@ fn identify(body: &Body, offset: u32) -> Found {
             return Found::Stamp { key: key + u64::from(offset), version: *version };
         }
         Body::Bytes(bytes) => &bytes[offset as usize * BLOCK_BYTES..][..BLOCK_BYTES],
+        Body::Sectors(_) => &Piece::block(body.clone()).to_bytes(),
     };
     if bytes.iter().all(|&byte| byte == 0) {
         return Found::Zeros;

@@ -185,9 +185,7 @@ impl Medium for Flat {
             let bytes: &[u8] = match &piece.body {
                 Body::Bytes(bytes) => bytes,
                 _ => {
-                    let mut one = Data::none();
-                    one.push(piece.clone());
-                    whole = one.to_bytes();
+                    whole = piece.to_bytes();
                     &whole
                 }
             };

@@ -218,13 +218,8 @@ fn apply_block(medium: &mut Cells, at: BlockNr, new: &Piece, marks: &[bool]) {
     if marks.iter().all(|&mark| mark) {
         medium.set(at, new.body.clone());
     } else if marks.iter().any(|&mark| mark) {
-        let bytes = |piece: &Piece| {
-            let mut data = Data::none();
-            data.push(piece.clone());
-            data.to_bytes()
-        };
-        let mut mixed = bytes(&Piece { blocks: 1, body: medium.get(at) }).to_vec();
-        let new = bytes(new);
+        let mut mixed = Piece::block(medium.get(at)).to_bytes().to_vec();
+        let new = new.to_bytes();
         for (sector, _) in marks.iter().enumerate().filter(|(_, mark)| **mark) {
             let range = sector * SECTOR_BYTES..(sector + 1) * SECTOR_BYTES;
             mixed[range.clone()].copy_from_slice(&new[range]);

@@ -20,6 +20,7 @@ mod commit;
 mod crc;
 mod format;
 mod freemap;
+mod map;
 mod place;
 mod read;
 mod recover;
@@ -34,8 +35,9 @@ use crate::layer::{Cx, Extent, Layer, Port};
 use crate::superblock::Superblock;
 use crate::units::{BlockNr, MILLIS, Time};
 use commit::{Commit, History, Stop};
-use format::{Changed, EntriesSum, Entry, FIXED_BLOCKS, MAX_DEVICE_BLOCKS, SLICE_ENTRIES};
+use format::{Changed, EntriesSum, FIXED_BLOCKS, MAX_DEVICE_BLOCKS, SLICE_ENTRIES};
 use freemap::FreeMap;
+use map::Map;
 use place::{Placer, Plan};
 use read::{Part, Reading};
 use slab::Slab;
@@ -137,7 +139,7 @@ pub struct Vlog {
     requests: Slab<Request>,
     queue: VecDeque<Work>,
 
-    map: Vec<Entry>,
+    map: Map,
     changed: Vec<Changed>,
     sums: Vec<EntriesSum>,
     dirty: Vec<SliceNr>,
@@ -183,7 +185,7 @@ impl Vlog {
             counters: Counters::default(),
             requests: Slab::new(),
             queue: VecDeque::new(),
-            map: vec![Entry::UNMAPPED; blocks as usize],
+            map: Map::new(slices),
             changed: vec![Changed::default(); slices as usize],
             sums: vec![EntriesSum::default(); slices as usize],
             dirty: Vec::new(),
@@ -380,11 +382,8 @@ impl Layer for Vlog {
     }
 
     fn extent(&self, at: BlockNr, limit: u64) -> (Extent, u64) {
-        let range = &self.map[at as usize..(at + limit) as usize];
-        let mapped = range[0].is_mapped();
-        let length = range.iter().position(|entry| entry.is_mapped() != mapped);
-        let extent = if mapped { Extent::Data } else { Extent::Hole };
-        (extent, length.map_or(limit, |length| length as u64))
+        let (mapped, length) = self.map.extent(at, limit);
+        (if mapped { Extent::Data } else { Extent::Hole }, length)
     }
 
     fn stats(&self) -> Vec<(&'static str, f64)> {

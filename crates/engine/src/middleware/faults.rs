@@ -171,9 +171,7 @@ impl State {
 /// A block with one bit flipped; which one depends on the seed and the number of the block only.
 pub fn rot(piece: &Piece, seed: u64, block: BlockNr) -> Piece {
     assert_eq!(piece.blocks, 1, "rot takes one block at a time");
-    let mut data = Data::none();
-    data.push(piece.clone());
-    let mut bytes = data.to_bytes().to_vec();
+    let mut bytes = piece.to_bytes().to_vec();
     let bit = Rng::stream(seed ^ block.rotate_left(32), "rot").below(8 * BLOCK_BYTES as u64);
     bytes[bit as usize / 8] ^= 1 << (bit % 8);
     Piece { blocks: 1, body: Body::Bytes(Bytes::from(bytes)) }

@@ -181,11 +181,7 @@ impl History {
 
     /// True if each sector is that of some allowed version.
     fn is_mixture(&self, block: u64, body: &Body) -> bool {
-        let bytes = |body: &Body| {
-            let mut data = Data::none();
-            data.push(Piece { blocks: 1, body: body.clone() });
-            data.to_bytes()
-        };
+        let bytes = |body: &Body| Piece::block(body.clone()).to_bytes();
         let found = bytes(body);
         let allowed: Vec<_> = self.blocks[block as usize]
             .iter()

@@ -416,7 +416,7 @@ impl World {
             (0..self.node.layer.blocks()).map(|block| self.history.newest(block).clone()).collect();
         for at in 0..medium.blocks() {
             let mut rotten = medium.clone();
-            let mut bytes = rotten_bytes(&medium.get(at));
+            let mut bytes = Piece::block(medium.get(at)).to_bytes().to_vec();
             let byte = self.rng.below(BLOCK_BYTES as u64) as usize;
             bytes[byte] ^= 1 << self.rng.below(8);
             rotten.set(at, Body::Bytes(Bytes::from(bytes)));
@@ -437,10 +437,4 @@ impl World {
             }
         }
     }
-}
-
-fn rotten_bytes(body: &Body) -> Vec<u8> {
-    let mut data = Data::none();
-    data.push(seekless_engine::data::Piece { blocks: 1, body: body.clone() });
-    data.to_bytes().to_vec()
 }

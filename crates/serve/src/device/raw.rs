@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use rustix::fs::{FallocateFlags, SeekFrom};
 use rustix::io::Errno;
-use seekless_engine::data::{Body, Data, Piece};
+use seekless_engine::data::{Body, Data};
 use seekless_engine::io::IoError;
 use seekless_engine::units::{BLOCK_BYTES, BlockNr};
 use smallvec::SmallVec;
@@ -45,16 +45,10 @@ pub(crate) fn flatten(data: &Data) -> SmallVec<[Bytes; 2]> {
                     left -= here;
                 }
             }
-            Body::Stamp { .. } => out.push(render(piece)),
+            Body::Stamp { .. } | Body::Sectors(_) => out.push(piece.to_bytes()),
         }
     }
     out
-}
-
-fn render(piece: &Piece) -> Bytes {
-    let mut one = Data::none();
-    one.push(piece.clone());
-    one.to_bytes()
 }
 
 /// Fills `out` from byte `offset` on. What lies behind the end of the file reads as zeros.

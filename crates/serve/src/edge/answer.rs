@@ -103,10 +103,8 @@ impl Rope {
             match &piece.body {
                 Body::Zeros => each(take, None),
                 Body::Bytes(bytes) => each(take, Some(bytes.slice(skip..skip + take))),
-                Body::Stamp { .. } => {
-                    let mut one = Data::none();
-                    one.push(piece.clone());
-                    each(take, Some(one.to_bytes().slice(skip..skip + take)));
+                Body::Stamp { .. } | Body::Sectors(_) => {
+                    each(take, Some(piece.to_bytes().slice(skip..skip + take)));
                 }
             }
             left -= take;

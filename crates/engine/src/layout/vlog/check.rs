@@ -11,11 +11,12 @@ use std::fmt;
 pub(super) fn check(volume: &Vlog, disk: &mut dyn Disk) -> Result<CheckReport, LayoutError> {
     let mut report = CheckReport::default();
     let mut stored: u64 = 0;
-    for (block, entry) in volume.map.iter().enumerate().filter(|(_, entry)| entry.is_mapped()) {
+    let entries = volume.map.range(0, volume.blocks).zip(0..);
+    for (entry, block) in entries.filter(|(entry, _)| entry.is_mapped()) {
         stored += 1;
         let outcome = disk
             .read(u64::from(entry.place()), 1)
-            .and_then(|data| verify(std::slice::from_ref(entry), data, block as u64));
+            .and_then(|data| verify(std::slice::from_ref(&entry), data, block));
         if let Err(error) = outcome {
             report
                 .problems
@@ -83,16 +84,16 @@ pub(super) fn dump(
 
 fn dump_map(volume: &Vlog, out: &mut dyn fmt::Write) -> fmt::Result {
     let mut from = 0;
-    while from < volume.map.len() {
-        let first = volume.map[from];
+    while from < volume.blocks {
+        let first = volume.map.get(from);
         let mut count = 1;
         if !first.is_mapped() {
             from += 1;
             continue;
         }
-        while let Some(entry) = volume.map.get(from + count)
-            && entry.is_mapped()
-            && entry.place() as usize == first.place() as usize + count
+        let mut next = volume.map.range(from + 1, volume.blocks - from - 1);
+        while let Some(entry) = next.next()
+            && u64::from(entry.place()) == u64::from(first.place()) + count
         {
             count += 1;
         }

@@ -1,17 +1,18 @@
 //! Commits: writing map blocks, knowing what is durable, and when a superseded block may be used
 //! again.
 
-use super::format::{Changed, Entry, Header, Pointer, SLICE_ENTRIES, TAIL_BLOCK, Tail, encode_map};
+use super::format::{Changed, Entry, Header, Pointer, TAIL_BLOCK, Tail, encode_map};
 use super::tree::{Appended, SliceNr};
 use super::write::Commands;
 use super::{COMMIT_DELAY, FLUSH, MAP, TAIL, UNVERIFIED_LIMIT, Vlog, Work};
-use crate::data::{Body, Data, Piece};
+use crate::data::{BlockSectors, Body, Data, Piece};
 use crate::io::{Breakdown, Done, Io, IoError};
 use crate::layer::Cx;
 use crate::planted::{PlantedBug, planted};
 use crate::units::BlockNr;
 use smallvec::SmallVec;
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 /// A commit on its way to the device, with the batch it belongs to where there is one.
 #[derive(Clone, Debug, Default)]
@@ -146,10 +147,7 @@ impl Vlog {
                 pointers: self.tree.pointers(one.slice),
             };
             let block = self.map_block(&header);
-            commands.push(
-                self.tree.node(one.slice).place,
-                Piece { blocks: 1, body: Body::Bytes(block) },
-            );
+            commands.push(self.tree.node(one.slice).place, Piece::block(Body::Sectors(block)));
             if one.superseded != 0 {
                 self.history.supersede(one.superseded);
             }
@@ -163,11 +161,10 @@ impl Vlog {
     }
 
     /// The map block of a slice as it is to be written, at the place the tree has for it.
-    pub(super) fn map_block(&self, header: &Header) -> bytes::Bytes {
-        let from = header.slice as usize * SLICE_ENTRIES;
-        let to = (from + SLICE_ENTRIES).min(self.map.len());
+    pub(super) fn map_block(&self, header: &Header) -> Arc<BlockSectors> {
         let place = self.tree.node(header.slice).place;
-        encode_map(self.id, place, header, &self.map[from..to], self.sums[header.slice as usize])
+        let sum = self.sums[header.slice as usize];
+        encode_map(self.id, place, header, self.map.slice(header.slice), sum)
     }
 
     /// A command of the commit has been answered.

@@ -2,16 +2,19 @@
 
 use super::crc;
 use crate::checksum::crc32c;
+use crate::data::{BlockSectors, SectorBytes};
 use crate::superblock::{le32, le64};
-use crate::units::BLOCK_BYTES;
+use crate::units::{BLOCK_BYTES, BLOCK_SECTORS, SECTOR_BYTES};
 use bytes::Bytes;
 use smallvec::SmallVec;
 use std::fmt;
+use std::sync::Arc;
 use zerocopy::little_endian::U64;
-use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// Map entries in a map block.
 pub const SLICE_ENTRIES: usize = 448;
+/// Sectors of a map block that its entries fill: all but the first one.
+pub const SLICE_SECTORS: usize = BLOCK_SECTORS as usize - 1;
 /// Log pointers that fit a map block.
 pub const MAX_POINTERS: usize = 24;
 /// First block of the pool that data and map blocks live in; the last block of the device is the
@@ -36,12 +39,12 @@ const TAIL_CRC_AT: usize = BLOCK_BYTES - 4;
 const _: () = assert!(CHANGED_AT + SLICE_ENTRIES / 8 == POINTERS_AT);
 const _: () = assert!(POINTERS_AT + MAX_POINTERS * 12 <= MAP_CRC_AT);
 const _: () = assert!(ENTRIES_AT + SLICE_ENTRIES * 8 == BLOCK_BYTES);
+const _: () = assert!(ENTRIES_AT == SECTOR_BYTES);
 
 /// Where a logical block lies and what it holds: device block in bits 0–30, the escape mark in
 /// bit 31, the checksum of the content in bits 32–63. Zero is an unmapped block, which reads as
 /// zeros (device block 0 holds the superblock, so it never is a place for data).
-#[derive(Clone, Copy, Default, PartialEq, Eq, IntoBytes, FromBytes, Immutable, KnownLayout)]
-#[repr(transparent)]
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub struct Entry(U64);
 
 impl Entry {
@@ -53,6 +56,16 @@ impl Entry {
         debug_assert!(place != 0 && u64::from(place) < MAX_DEVICE_BLOCKS);
         let bits = u64::from(checksum) << 32 | u64::from(escaped) << 31 | u64::from(place);
         Entry(U64::new(bits))
+    }
+
+    /// As it lies on disk.
+    pub fn encode(self) -> [u8; 8] {
+        self.0.to_bytes()
+    }
+
+    /// From the eight bytes on disk.
+    pub fn decode(bytes: &[u8]) -> Entry {
+        Entry(U64::new(le64(bytes, 0)))
     }
 
     /// Device block; 0 if unmapped.
@@ -156,17 +169,17 @@ pub fn live_mark(slice: u32, sequence: u64) -> u64 {
     x ^ (x >> 31)
 }
 
-/// Writes a map block; `sum` is the checksum of its entries.
+/// Writes a map block; `sum` is the checksum of its entries, which it shares.
 pub fn encode_map(
     id: u128,
     place: u32,
     header: &Header,
-    entries: &[Entry],
+    entries: &[Arc<SectorBytes>],
     sum: EntriesSum,
-) -> Bytes {
-    assert!(header.pointers.len() <= MAX_POINTERS && entries.len() <= SLICE_ENTRIES);
-    let mut block = Vec::with_capacity(BLOCK_BYTES);
-    let mut out = [0; ENTRIES_AT];
+) -> Arc<BlockSectors> {
+    assert!(header.pointers.len() <= MAX_POINTERS && entries.len() == SLICE_SECTORS);
+    let mut first = Arc::new([0; SECTOR_BYTES]);
+    let out = Arc::make_mut(&mut first);
     out[0..8].copy_from_slice(&MAP_MAGIC);
     out[8..24].copy_from_slice(&id.to_le_bytes());
     out[24..32].copy_from_slice(&header.sequence.to_le_bytes());
@@ -189,10 +202,10 @@ pub fn encode_map(
     out[ENTRIES_CRC_AT..ENTRIES_CRC_AT + 4].copy_from_slice(&sum.0.to_le_bytes());
     let sum = crc32c(&out[..MAP_CRC_AT]);
     out[MAP_CRC_AT..].copy_from_slice(&sum.to_le_bytes());
-    block.extend_from_slice(&out);
-    block.extend_from_slice(entries.as_bytes());
-    block.resize(BLOCK_BYTES, 0);
-    Bytes::from(block)
+    Arc::new(std::array::from_fn(|sector| match sector {
+        0 => Arc::clone(&first),
+        _ => Arc::clone(&entries[sector - 1]),
+    }))
 }
 
 /// True if a block starts like a map block of this volume. Client data that does is stored with
@@ -241,7 +254,12 @@ pub fn decode_header(id: u128, place: u32, block: &[u8]) -> Option<Header> {
 
 /// The entries of a map block.
 pub fn entries(block: &[u8]) -> impl Iterator<Item = Entry> + '_ {
-    block[ENTRIES_AT..].chunks_exact(8).map(|bytes| Entry(U64::new(le64(bytes, 0))))
+    block[ENTRIES_AT..].chunks_exact(8).map(Entry::decode)
+}
+
+/// The entries of a map block as they lie in it.
+pub fn entry_bytes(block: &[u8]) -> &[u8] {
+    &block[ENTRIES_AT..]
 }
 
 /// The checksum of the entries of a whole map block.
@@ -300,6 +318,7 @@ impl Tail {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::data::{Body, Piece};
 
     fn sample() -> Header {
         Header {
@@ -323,6 +342,15 @@ mod tests {
         assert_eq!(EMPTY_SUM, crc32c(&[0; SLICE_ENTRIES * 8]));
     }
 
+    /// The map block of volume 5 at place 99.
+    fn block(header: &Header, entries: &[Entry], sum: EntriesSum) -> Bytes {
+        let mut bytes: Vec<u8> = entries.iter().flat_map(|entry| entry.encode()).collect();
+        bytes.resize(SLICE_ENTRIES * 8, 0);
+        let sectors: Vec<_> = bytes.as_chunks().0.iter().map(|&sector| Arc::new(sector)).collect();
+        let sectors = encode_map(5, 99, header, &sectors, sum);
+        Piece::block(Body::Sectors(sectors)).to_bytes()
+    }
+
     #[test]
     fn map_blocks_come_back() {
         let written: Vec<Entry> =
@@ -332,7 +360,7 @@ mod tests {
             sum.change(index, Entry::new(7, true, 8), entry);
             sum.change(index, Entry::UNMAPPED, Entry::new(7, true, 8));
         }
-        let block = encode_map(5, 99, &sample(), &written, sum);
+        let block = block(&sample(), &written, sum);
         assert_eq!(decode_header(5, 99, &block), Some(sample()));
         assert_eq!(entries(&block).collect::<Vec<_>>(), written);
         assert_eq!(decode_header(6, 99, &block), None, "another volume's");
@@ -344,7 +372,7 @@ mod tests {
         let mut sum = EntriesSum::default();
         let entry = Entry::new(4, false, 4);
         sum.change(0, Entry::UNMAPPED, entry);
-        let block = encode_map(5, 99, &sample(), &[entry], sum);
+        let block = block(&sample(), &[entry], sum);
         let tail = Tail {
             root: Pointer { place: 3, sequence: 4 },
             next_sequence: 5,

@@ -1,9 +1,10 @@
 //! Reading: map lookup, one command per run of neighbouring places, checksums, zeros for holes.
 
 use super::format::Entry;
+use super::write::invert_first;
 use super::{READ, Vlog};
 use crate::checksum;
-use crate::data::{Body, Data, Piece};
+use crate::data::{Body, Data};
 use crate::io::{Done, Io, IoError, Tag};
 use crate::layer::Cx;
 use crate::planted::{PlantedBug, planted};
@@ -39,8 +40,7 @@ pub(super) struct Part {
 
 impl Vlog {
     pub(super) fn begin_read(&mut self, request: usize, at: BlockNr, count: u32, cx: &mut Cx<'_>) {
-        let range = at as usize..at as usize + count as usize;
-        let entries: SmallVec<[Entry; 1]> = SmallVec::from_slice(&self.map[range]);
+        let entries: SmallVec<[Entry; 1]> = self.map.range(at, u64::from(count)).collect();
         let mut runs: SmallVec<[Run; 1]> = SmallVec::new();
         let mut from = 0;
         while from < count {
@@ -176,9 +176,7 @@ pub(super) fn verify(entries: &[Entry], data: Data, at: BlockNr) -> Result<Data,
     for (index, entry) in entries.iter().enumerate() {
         let block = data.block(index as u32);
         out.push(match &block.body {
-            Body::Bytes(bytes) if entry.escaped() => {
-                Piece { blocks: 1, body: Body::Bytes(super::write::invert_first(bytes)) }
-            }
+            Body::Bytes(_) | Body::Sectors(_) if entry.escaped() => invert_first(&block),
             _ => block,
         });
     }

@@ -3,7 +3,7 @@
 use super::commit::marker;
 use super::format::{
     Entry, FIXED_BLOCKS, Header, MAX_DEVICE_BLOCKS, POOL_START, Pointer, SLICE_ENTRIES, TAIL_BLOCK,
-    Tail, decode_header, entries, entries_sum, live_mark,
+    Tail, decode_header, entries, entries_sum, entry_bytes, live_mark,
 };
 use super::tree::SliceNr;
 use super::{Vlog, device_blocks, largest_volume, slices};
@@ -15,6 +15,7 @@ use crate::layout::{FormatOptions, LayoutError, MountOptions, MountPath, MountRe
 use crate::planted::{PlantedBug, planted};
 use crate::superblock::Superblock;
 use crate::units::BLOCK_BYTES;
+use bytes::Bytes;
 use smallvec::SmallVec;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 
@@ -213,11 +214,14 @@ impl Recovery<'_> {
     fn collect(&self, start: u64, data: &Data, all: &mut Vec<Found>) {
         let mut place = start as u32;
         for piece in data.pieces() {
-            if let Body::Bytes(bytes) = &piece.body {
-                for (block, place) in bytes.chunks_exact(BLOCK_BYTES).zip(place..) {
-                    if let Some(header) = self.header(place, block) {
-                        all.push(Found { place, header });
-                    }
+            let bytes = match &piece.body {
+                Body::Zeros | Body::Stamp { .. } => Bytes::new(),
+                Body::Bytes(bytes) => bytes.clone(),
+                Body::Sectors(_) => piece.to_bytes(),
+            };
+            for (block, place) in bytes.chunks_exact(BLOCK_BYTES).zip(place..) {
+                if let Some(header) = self.header(place, block) {
+                    all.push(Found { place, header });
                 }
             }
             place += piece.blocks;
@@ -386,6 +390,7 @@ impl Recovery<'_> {
         let blocks = self.superblock.blocks as usize;
         let bytes = data.to_bytes();
         volume.sums[one.header.slice as usize] = entries_sum(&bytes);
+        volume.map.load(one.header.slice, entry_bytes(&bytes));
         for (index, entry) in entries(&bytes).enumerate() {
             if !entry.is_mapped() {
                 continue;
@@ -394,7 +399,6 @@ impl Recovery<'_> {
                 return damaged(format!("map block {} names a block past the end", one.place));
             }
             self.take(volume, entry.place())?;
-            volume.map[first + index] = entry;
         }
         Ok(())
     }
@@ -465,7 +469,7 @@ impl Recovery<'_> {
             volume.tree.pointers(root),
         );
         let block = volume.map_block(&header);
-        self.disk.write(u64::from(place), Data::bytes(block))?;
+        self.disk.write(u64::from(place), Data::block_of(Body::Sectors(block)))?;
         volume.free.release(appended[0].superseded);
         volume.history.restore(found.next_commit, found.next_commit + 1);
         Ok(())

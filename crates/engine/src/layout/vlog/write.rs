@@ -153,12 +153,12 @@ impl Vlog {
     /// Client data that looks like a map block of this very volume is stored inverted in its
     /// first byte.
     fn escape(&self, block: DataPiece) -> (DataPiece, bool) {
-        match &block.body {
-            Body::Bytes(bytes) if looks_like_map(self.id, bytes) => {
-                (DataPiece { blocks: 1, body: Body::Bytes(invert_first(bytes)) }, true)
-            }
-            _ => (block, false),
-        }
+        let hides = match &block.body {
+            Body::Zeros | Body::Stamp { .. } => false,
+            Body::Bytes(bytes) => looks_like_map(self.id, bytes),
+            Body::Sectors(sectors) => looks_like_map(self.id, &*sectors[0]),
+        };
+        if hides { (invert_first(&block), true) } else { (block, false) }
     }
 
     /// Begins a write on a device with a volatile cache: data now, map later.
@@ -210,8 +210,7 @@ impl Vlog {
 
     /// Points the map at a new place; the old one waits until it may be reused.
     fn install(&mut self, at: BlockNr, entry: Entry, cx: &Cx<'_>) -> Entry {
-        let slot = &mut self.map[at as usize];
-        let old = std::mem::replace(slot, entry);
+        let old = self.map.replace(at, entry);
         if old.is_mapped() {
             self.history.supersede(old.place());
         }
@@ -304,7 +303,7 @@ impl Vlog {
     /// Takes back what a failed batch had installed, so that reads find the old blocks.
     pub(super) fn undo(&mut self, undo: &[(BlockNr, Entry)]) {
         for &(block, old) in undo.iter().rev() {
-            self.map[block as usize] = old;
+            self.map.replace(block, old);
         }
     }
 
@@ -315,9 +314,9 @@ impl Vlog {
     }
 }
 
-/// A copy with the first byte inverted.
-pub(super) fn invert_first(bytes: &Bytes) -> Bytes {
-    let mut copy = bytes.to_vec();
+/// A copy of a block with the first byte inverted.
+pub(super) fn invert_first(block: &DataPiece) -> DataPiece {
+    let mut copy = block.to_bytes().to_vec();
     copy[0] ^= 0xff;
-    Bytes::from(copy)
+    DataPiece::block(Body::Bytes(Bytes::from(copy)))
 }
