@@ -25,7 +25,9 @@ fn keeps_a_tree(layout: &str, make: &[&str], check: &[&str]) {
         return;
     }
     let dir = temp_dir();
+    let begin = Instant::now();
     let source = Tree::find_or_plant(dir.path());
+    source.say(layout, make[0], "planted or found", begin);
     let image = create(dir.path(), layout, &source.volume_size());
     let server = Server::image(&image);
     {
@@ -44,16 +46,22 @@ fn keeps_a_tree(layout: &str, make: &[&str], check: &[&str]) {
         source.say(layout, make[0], "compared", begin);
         // Deleting and trimming gives the space back without touching what is left.
         let gone = source.first_directory();
+        let begin = Instant::now();
         fs::remove_dir_all(copy.join(&gone)).expect("remove");
         succeed(command("fstrim").arg(stack.root()));
         stack.unmount();
+        source.say(layout, make[0], "partly removed and trimmed", begin);
         stack.mount();
         source.compare(&copy, Some(&gone));
         stack.unmount();
+        let begin = Instant::now();
         succeed(command(check[0]).args(&check[1..]).arg(stack.device()));
+        source.say(layout, make[0], "checked by the file system's own checker", begin);
     }
     assert_eq!(server.stop().code(), 0);
+    let begin = Instant::now();
     check_is_clean(&image);
+    source.say(layout, make[0], "checked by `seekless check`", begin);
     // The same content through another path: what lies in the image is the file system.
     let server = Server::with(&image, &["--read-only"]);
     let stack = Stack::new(dir.path(), server.uri());
