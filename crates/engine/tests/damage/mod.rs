@@ -18,6 +18,9 @@ use std::sync::{Arc, Mutex, OnceLock};
 const RAW_BLOCKS: usize = 64;
 /// What blocks of the layouts begin with.
 const MAGICS: [&[u8]; 3] = [b"SEEKLESS", b"SKLSTAIL", b"SKLSMAP1"];
+/// Where a map block keeps the checksum of its entries, and that of its header.
+const ENTRIES_SUM: usize = 84;
+const HEADER_SUM: usize = 508;
 /// Versions that each block of a base image may have been written with.
 const VERSIONS: u64 = 6;
 
@@ -135,6 +138,14 @@ fn bases() -> &'static [Base] {
             for (large, orderly) in [(false, false), (false, true), (true, false), (true, true)] {
                 let image = base(kind, large, orderly);
                 let targets = Targets::of(&image);
+                for &at in &targets.structure {
+                    let whole = block(&image, at);
+                    let mut sealed = whole.clone();
+                    seal(&mut sealed);
+                    // Else forgeries would be found as damage, and nothing behind the checksums
+                    // would be exercised.
+                    assert!(sealed == whole, "{kind}: block {at} has other checksums");
+                }
                 out.push((kind, image, targets));
             }
         }
@@ -151,12 +162,16 @@ fn block(cells: &Cells, at: BlockNr) -> Vec<u8> {
 /// gets past the first defence.
 fn seal(bytes: &mut [u8]) {
     let [superblock, tail, map] = MAGICS.map(|magic| bytes.starts_with(magic));
-    let (at, sum) = match () {
-        () if map => (508, crc32c(&[&bytes[..508], &bytes[512..]].concat())),
-        () if superblock || tail => (BLOCK_BYTES - 4, crc32c(&bytes[..BLOCK_BYTES - 4])),
-        () => return,
+    let mut sum = |at: usize, from: usize, to: usize| {
+        let sum = crc32c(&bytes[from..to]);
+        bytes[at..at + 4].copy_from_slice(&sum.to_le_bytes());
     };
-    bytes[at..at + 4].copy_from_slice(&sum.to_le_bytes());
+    if map {
+        sum(ENTRIES_SUM, 512, BLOCK_BYTES);
+        sum(HEADER_SUM, 0, HEADER_SUM);
+    } else if superblock || tail {
+        sum(BLOCK_BYTES - 4, 0, BLOCK_BYTES - 4);
+    }
 }
 
 /// Changes an image as the input says, six bytes a change. Returns true if checksums were made to
