@@ -67,7 +67,8 @@ pub enum Extent {
 /// A volume: takes block requests from above, issues block requests below.
 ///
 /// The driver calls, in this order and never re-entrantly: `submit` for each arrival, `complete`
-/// for each answer from below, then `pump` once. Calling `pump` once too often does no harm.
+/// for each answer from below, then `pump` once if there was any, or if a deadline has come.
+/// Calling `pump` once too often does no harm.
 pub trait Layer: Debug {
     /// Size in blocks as seen from above.
     fn blocks(&self) -> u64;

@@ -18,6 +18,8 @@ pub struct Node {
     /// The node's own stream of randomness.
     pub rng: Rng,
     in_flight: usize,
+    /// Something has happened since the layer was pumped.
+    stirred: bool,
     idle_since: Option<Time>,
     below: Vec<(Port, Io)>,
     above: Vec<Done>,
@@ -32,6 +34,7 @@ impl Node {
             devices,
             rng: Rng::stream(seed, "node"),
             in_flight: 0,
+            stirred: true,
             idle_since: Some(0),
             below: Vec::new(),
             above: Vec::new(),
@@ -57,12 +60,14 @@ impl Node {
         }
         self.in_flight += 1;
         self.idle_since = None;
+        self.stirred = true;
         let (layer, mut cx) = self.split(now);
         layer.submit(io, &mut cx);
     }
 
     /// Asks the layer for an orderly end; see [`Layer::stop`].
     pub fn stop(&mut self, now: Time) {
+        self.stirred = true;
         let (layer, mut cx) = self.split(now);
         layer.stop(&mut cx);
     }
@@ -70,24 +75,19 @@ impl Node {
     /// Moves requests and answers until nothing more can happen at `now`, and appends the answers
     /// to the clients' requests.
     pub fn settle(&mut self, now: Time, answers: &mut Vec<Done>) {
+        self.stirred |= self.layer.deadline().is_some_and(|at| at <= now);
         loop {
-            let (layer, mut cx) = self.split(now);
-            layer.pump(&mut cx);
-            for (port, io) in self.below.drain(..) {
-                self.devices[port].submit(now, io);
-            }
-            let mut moved = false;
-            for port in 0..self.devices.len() {
-                self.devices[port].reap(now, &mut self.reaped);
-                let mut reaped = std::mem::take(&mut self.reaped);
-                moved |= !reaped.is_empty();
-                for done in reaped.drain(..) {
-                    let (layer, mut cx) = self.split(now);
-                    layer.complete(port, done, &mut cx);
+            if std::mem::take(&mut self.stirred) {
+                let (layer, mut cx) = self.split(now);
+                layer.pump(&mut cx);
+                for (port, io) in self.below.drain(..) {
+                    self.devices[port].submit(now, io);
                 }
-                self.reaped = reaped;
             }
-            if !moved {
+            for port in 0..self.devices.len() {
+                self.reap(port, now);
+            }
+            if !self.stirred {
                 break;
             }
         }
@@ -99,6 +99,25 @@ impl Node {
             }
             answers.append(&mut self.above);
         }
+    }
+
+    /// Hands the answers of a device to the layer.
+    fn reap(&mut self, port: Port, now: Time) {
+        // A device that knows when its next answer is due need not be asked before.
+        if self.devices[port].next_event().is_some_and(|at| at > now) {
+            return;
+        }
+        self.devices[port].reap(now, &mut self.reaped);
+        if self.reaped.is_empty() {
+            return;
+        }
+        self.stirred = true;
+        let mut reaped = std::mem::take(&mut self.reaped);
+        for done in reaped.drain(..) {
+            let (layer, mut cx) = self.split(now);
+            layer.complete(port, done, &mut cx);
+        }
+        self.reaped = reaped;
     }
 
     /// When to settle again though no request arrives: the next device event or deadline.

@@ -1,83 +1,247 @@
 //! Free slots by rotational position: for each cylinder and position, which surfaces have a free
-//! slot (or a run of two) that begins there. The first one to pass is found with a few word
-//! operations per cylinder, whatever the number of tracks.
+//! slot that begins there. The first one to pass is found with a few word operations per cylinder,
+//! whatever the number of tracks. What the search needs of the mechanics is kept in tables beside
+//! them: this is the innermost loop of eager writing.
 
 use crate::arm::{Arm, Track};
+use crate::units::Time;
 
 /// Most surfaces that a column has bits for.
-pub const MAX_SURFACES: u32 = 64;
+const MAX_SURFACES: u32 = 64;
+/// Columns beyond which a disk is searched track by track: 64 MiB of memory.
+const MAX_COLUMNS: u64 = 8 << 20;
 
-/// Columns of one disk.
+/// A free slot, or the first of a run, and when it begins to pass the head.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Candidate {
+    /// Its track.
+    pub track: Track,
+    /// The slot on that track.
+    pub slot: u32,
+    /// When it passes.
+    pub start: Time,
+}
+
+/// Columns of one disk whose tracks are all alike.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Columns {
     heads: u32,
-    positions: usize,
-    words: usize,
-    /// Bit per surface, by cylinder and position.
-    surfaces: Vec<u64>,
-    /// Bit per position that has any surface, by cylinder.
+    cylinders: u32,
+    /// Positions on a track, and those from slot to slot.
+    positions: u32,
+    per_slot: u32,
+    turn_ns: Time,
+    /// When each position begins to pass after the index mark, and the end of the turn.
+    passes_ns: Vec<u32>,
+    /// Positions per nanosecond, in 1/2³²: a good guess.
+    per_ns: u64,
+    /// Head switch, then seeks by distance in cylinders.
+    travel_ns: Vec<Time>,
+    /// Position of the first slot of each track.
+    first: Vec<u32>,
+    /// Bit per surface, by cylinder and position: a free slot begins there.
+    free: Vec<u64>,
+    /// Bit per surface, by cylinder and position: the last slot of a track begins there.
+    last: Vec<u64>,
+    /// Bit per position that any surface has a free slot at, by cylinder.
     occupied: Vec<u64>,
+    words: usize,
 }
 
 impl Columns {
-    /// Empty columns.
-    pub fn new(arm: &dyn Arm) -> Columns {
+    /// Columns without a free slot. `None` for disks that they do not suit: with a single surface
+    /// or very many, with tracks of different lengths, with too many tracks.
+    pub fn new(arm: &dyn Arm) -> Option<Columns> {
         let heads = arm.tracks_per_cylinder();
-        assert!(heads <= MAX_SURFACES);
-        let cylinders = (arm.tracks() / heads) as usize;
-        let positions = arm.positions(0) as usize;
-        let words = positions.div_ceil(64);
-        Columns {
+        let (positions, slots) = (arm.positions(0), arm.track_blocks(0).1);
+        let cylinders = arm.tracks() / heads;
+        let alike = (0..arm.tracks())
+            .all(|track| arm.positions(track) == positions && arm.track_blocks(track).1 == slots);
+        let suits = (2..=MAX_SURFACES).contains(&heads)
+            && u64::from(cylinders) * u64::from(positions) <= MAX_COLUMNS;
+        if !suits || !alike {
+            return None;
+        }
+        let turn_ns = arm.turn_ns();
+        let mut passes_ns: Vec<u32> =
+            (0..positions).map(|position| arm.wait_ns(0, position, 0) as u32).collect();
+        passes_ns.push(turn_ns as u32);
+        let words = positions.div_ceil(64) as usize;
+        let columns = (cylinders * positions) as usize;
+        let mut all = Columns {
             heads,
+            cylinders,
             positions,
+            per_slot: positions / slots,
+            turn_ns,
+            passes_ns,
+            per_ns: (u64::from(positions) << 32) / turn_ns,
+            travel_ns: (0..cylinders)
+                .map(|distance| arm.travel_ns(0, (distance * heads).max(1)))
+                .collect(),
+            first: (0..arm.tracks()).map(|track| arm.position(track, 0)).collect(),
+            free: vec![0; columns],
+            last: vec![0; columns],
+            occupied: vec![0; cylinders as usize * words],
             words,
-            surfaces: vec![0; cylinders * positions],
-            occupied: vec![0; cylinders * words],
+        };
+        for track in 0..arm.tracks() {
+            let (column, bit) = all.column(track, slots - 1);
+            all.last[column] |= bit;
         }
+        Some(all)
     }
 
-    /// Sets or clears the slot of `track` that begins at `position`.
-    pub fn set(&mut self, track: Track, position: u32, free: bool) {
-        let (cylinder, surface) = ((track / self.heads) as usize, track % self.heads);
-        let column = &mut self.surfaces[cylinder * self.positions + position as usize];
-        let word = &mut self.occupied[cylinder * self.words + position as usize / 64];
-        let mark = 1 << (position % 64);
-        if free {
-            *column |= 1 << surface;
-            *word |= mark;
-        } else {
-            *column &= !(1 << surface);
-            if *column == 0 {
-                *word &= !mark;
+    fn position(&self, track: Track, slot: u32) -> u32 {
+        let position = self.first[track as usize] + slot * self.per_slot;
+        if position >= self.positions { position - self.positions } else { position }
+    }
+
+    /// The first slot of a track that begins at or after a position.
+    fn slot_from(&self, track: Track, position: u32) -> u32 {
+        let first = self.first[track as usize];
+        let turned = if position >= first { position } else { position + self.positions } - first;
+        let slot = turned.div_ceil(self.per_slot);
+        if slot * self.per_slot >= self.positions { 0 } else { slot }
+    }
+
+    /// Index of the column that a slot is in, and its bit there.
+    fn column(&self, track: Track, slot: u32) -> (usize, u64) {
+        let base = (track / self.heads * self.positions) as usize;
+        (base + self.position(track, slot) as usize, 1 << (track % self.heads))
+    }
+
+    /// Notes that a slot has become free or has been taken.
+    pub fn set(&mut self, track: Track, slot: u32, free: bool) {
+        let position = self.position(track, slot) as usize;
+        let cylinder = (track / self.heads) as usize;
+        let column = &mut self.free[cylinder * self.positions as usize + position];
+        let bit = 1 << (track % self.heads);
+        *column = if free { *column | bit } else { *column & !bit };
+        let (any, mark) = (*column != 0, 1 << (position % 64));
+        let word = &mut self.occupied[cylinder * self.words + position / 64];
+        *word = if any { *word | mark } else { *word & !mark };
+    }
+
+    /// Rotational position after a span that may exceed the turn a little.
+    fn turned(&self, angle: Time) -> Time {
+        let mut angle = angle;
+        while angle >= self.turn_ns {
+            angle -= self.turn_ns;
+        }
+        angle
+    }
+
+    /// The first position that begins to pass at or after `angle`.
+    fn next_position(&self, angle: Time) -> u32 {
+        let mut position = ((angle * self.per_ns) >> 32) as usize;
+        while Time::from(self.passes_ns[position]) < angle {
+            position += 1;
+        }
+        while position > 0 && Time::from(self.passes_ns[position - 1]) >= angle {
+            position -= 1;
+        }
+        if position as u32 == self.positions { 0 } else { position as u32 }
+    }
+
+    /// When a position begins to pass for someone who is over the cylinder at `at`, at `angle`.
+    fn start(&self, at: Time, angle: Time, position: u32) -> Time {
+        let passes = Time::from(self.passes_ns[position as usize]);
+        at + passes + if passes >= angle { 0 } else { self.turn_ns } - angle
+    }
+
+    /// The free slot, or with `pairs` the first of two in a row, that passes the head first if it
+    /// leaves track `from` at `at`: on another track of the cylinder or in a later one in sweep
+    /// direction. Only what starts before `limit` counts.
+    pub fn first(&self, from: Track, at: Time, pairs: bool, limit: Time) -> Option<Candidate> {
+        let angle = at % self.turn_ns;
+        let here = from / self.heads;
+        let mut surfaces = !(1 << (from % self.heads));
+        let (mut limit, mut found) = (limit, None);
+        for (cylinder, wrapped) in
+            (here..self.cylinders).map(|c| (c, false)).chain((0..here).map(|c| (c, true)))
+        {
+            let distance = if wrapped { here - cylinder } else { cylinder - here };
+            let arrival = at + self.travel_ns[distance as usize];
+            if arrival >= limit {
+                break;
             }
+            let angle = self.turned(angle + arrival - at);
+            let position = self.next_position(angle);
+            // What passes later than `limit` need not be looked at.
+            let span = ((limit - arrival).min(self.turn_ns) * self.per_ns) >> 32;
+            let end = position + (span as u32 + 2).min(self.positions);
+            if let Some((position, track)) = self.next(cylinder, position, end, surfaces, pairs) {
+                let start = self.start(arrival, angle, position);
+                if start < limit {
+                    limit = start;
+                    found = Some(Candidate { track, slot: self.slot_from(track, position), start });
+                }
+            }
+            surfaces = u64::MAX;
+        }
+        found
+    }
+
+    /// The slot of `track` that is the first to pass a head that is over it at `at`.
+    pub fn next_slot(&self, track: Track, at: Time) -> u32 {
+        self.slot_from(track, self.next_position(at % self.turn_ns))
+    }
+
+    /// When a slot begins to pass for a head that is over its track at `at`.
+    pub fn passes(&self, track: Track, slot: u32, at: Time) -> Time {
+        self.start(at, at % self.turn_ns, self.position(track, slot))
+    }
+
+    /// The first position of a cylinder from `from` until before `end`, which may lie beyond the
+    /// end of the turn, where one of `surfaces` has a free slot, with `pairs` a run of two; and
+    /// the track.
+    fn next(
+        &self,
+        cylinder: u32,
+        from: u32,
+        end: u32,
+        surfaces: u64,
+        pairs: bool,
+    ) -> Option<(u32, Track)> {
+        let turn = self.positions;
+        let found = self.between(cylinder, from, end.min(turn), surfaces, pairs);
+        match end.checked_sub(turn) {
+            Some(rest) => found.or_else(|| self.between(cylinder, 0, rest, surfaces, pairs)),
+            None => found,
         }
     }
 
-    /// The first position of a cylinder at or after `from`, wrapping round, where a surface other
-    /// than that of track `not` has a free slot; and the track.
-    pub fn next(&self, cylinder: u32, from: u32, not: Option<Track>) -> Option<(u32, Track)> {
-        let mask = not.map_or(u64::MAX, |track| !(1 << (track % self.heads)));
-        let end = self.positions as u32;
-        self.between(cylinder, from, end, mask).or_else(|| self.between(cylinder, 0, from, mask))
-    }
-
-    fn between(&self, cylinder: u32, from: u32, end: u32, mask: u64) -> Option<(u32, Track)> {
+    fn between(
+        &self,
+        cylinder: u32,
+        from: u32,
+        end: u32,
+        surfaces: u64,
+        pairs: bool,
+    ) -> Option<(u32, Track)> {
         if from >= end {
             return None;
         }
-        let base = cylinder as usize * self.words;
-        let columns = cylinder as usize * self.positions;
+        let words = &self.occupied[cylinder as usize * self.words..][..self.words];
+        let columns = &self.free[(cylinder * self.positions) as usize..][..self.positions as usize];
         let mut index = from as usize / 64;
-        let mut bits = self.occupied[base + index] & (u64::MAX << (from % 64));
+        let mut bits = words[index] & (u64::MAX << (from % 64));
         loop {
             while bits != 0 {
                 let position = index as u32 * 64 + bits.trailing_zeros();
                 if position >= end {
                     return None;
                 }
-                let surfaces = self.surfaces[columns + position as usize] & mask;
-                if surfaces != 0 {
-                    return Some((position, cylinder * self.heads + surfaces.trailing_zeros()));
+                let mut found = columns[position as usize] & surfaces;
+                if pairs && found != 0 {
+                    let next = position + self.per_slot;
+                    let next = if next >= self.positions { next - self.positions } else { next };
+                    let last = self.last[(cylinder * self.positions + position) as usize];
+                    found &= columns[next as usize] & !last;
+                }
+                if found != 0 {
+                    return Some((position, cylinder * self.heads + found.trailing_zeros()));
                 }
                 bits &= bits - 1;
             }
@@ -85,7 +249,7 @@ impl Columns {
             if index == self.words || index * 64 >= end as usize {
                 return None;
             }
-            bits = self.occupied[base + index];
+            bits = words[index];
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Bytes of the virtual log on disk: map blocks and the tail record. `SPEC.md` has the tables.
 
 use super::crc;
-use crate::checksum::crc32c;
+use crate::checksum::{crc32c, mix};
 use crate::data::{BlockSectors, SectorBytes};
 use crate::superblock::{le32, le64};
 use crate::units::{BLOCK_BYTES, BLOCK_SECTORS, SECTOR_BYTES};
@@ -113,15 +113,18 @@ const EMPTY_SUM: u32 = 0x0890_be15;
 impl EntriesSum {
     /// Accounts for entry `index` changing from `old` to `new`.
     pub fn change(&mut self, index: usize, old: Entry, new: Entry) {
-        let difference = (old.0.get() ^ new.0.get()).to_le_bytes();
-        // The difference of two checksums is that of the difference, without the constants.
-        let here = crc32c(&difference) ^ crc32c(&[0; 8]);
-        self.0 ^= crc::multiply(here, SHIFTS[index]);
+        // The difference of two checksums is the remainder of the difference, which is a
+        // polynomial of two words.
+        let difference = old.0.get() ^ new.0.get();
+        let [first, second] = [difference as u32, (difference >> 32) as u32];
+        self.0 ^= crc::multiply(first, SHIFTS[2 * index]);
+        self.0 ^= crc::multiply(second, SHIFTS[2 * index + 1]);
     }
 }
 
-/// What a change at entry `i` is multiplied with: x to the power of the number of bits behind it.
-static SHIFTS: [u32; SLICE_ENTRIES] = crc::shifts::<SLICE_ENTRIES>(64);
+/// What a change of word `i` is multiplied with: x to the power of the number of bits from its
+/// beginning to the end.
+static SHIFTS: [u32; 2 * SLICE_ENTRIES] = crc::shifts(32);
 
 /// One bit per entry of a slice.
 pub type Changed = [u64; SLICE_ENTRIES / 64];
@@ -163,10 +166,7 @@ pub struct Header {
 
 /// What a live map block adds to the digest of the live set (a fixed 64-bit mixing function).
 pub fn live_mark(slice: u32, sequence: u64) -> u64 {
-    let mut x = sequence ^ (u64::from(slice) << 40) ^ 0x9e37_79b9_7f4a_7c15;
-    x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    x ^ (x >> 31)
+    mix(sequence ^ (u64::from(slice) << 40) ^ 0x9e37_79b9_7f4a_7c15)
 }
 
 /// Writes a map block; `sum` is the checksum of its entries, which it shares.

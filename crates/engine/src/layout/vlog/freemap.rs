@@ -1,6 +1,6 @@
 //! Which blocks are free, track by track.
 
-use super::columns::{Columns, MAX_SURFACES};
+use super::columns::Columns;
 use crate::arm::{Arm, Track};
 use crate::units::BlockNr;
 
@@ -25,39 +25,8 @@ pub struct FreeMap {
     open: Vec<u64>,
     free: u64,
     empty_tracks: u32,
-    /// Single free slots and runs of two by rotational position, on disks with several surfaces.
-    columns: Option<Rotation>,
-}
-
-/// What the columns need of the mechanics: the position of the first slot of each track.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Rotation {
-    positions: Vec<u32>,
-    per_slot: u32,
-    turn: u32,
-    singles: Columns,
-    pairs: Columns,
-}
-
-impl Rotation {
-    fn new(arm: &dyn Arm) -> Option<Rotation> {
-        let heads = arm.tracks_per_cylinder();
-        if !(2..=MAX_SURFACES).contains(&heads) {
-            return None;
-        }
-        Some(Rotation {
-            positions: (0..arm.tracks()).map(|track| arm.position(track, 0)).collect(),
-            per_slot: arm.positions(0) / arm.track_blocks(0).1,
-            turn: arm.positions(0),
-            singles: Columns::new(arm),
-            pairs: Columns::new(arm),
-        })
-    }
-
-    fn position(&self, track: Track, slot: u32) -> u32 {
-        let position = self.positions[track as usize] + slot * self.per_slot;
-        if position >= self.turn { position - self.turn } else { position }
-    }
+    /// Free slots by rotational position, on disks with several surfaces.
+    columns: Option<Columns>,
 }
 
 impl FreeMap {
@@ -81,7 +50,7 @@ impl FreeMap {
             open: vec![0; tracks.div_ceil(64)],
             free: 0,
             empty_tracks: 0,
-            columns: arm.and_then(Rotation::new),
+            columns: arm.and_then(Columns::new),
         }
     }
 
@@ -156,27 +125,9 @@ impl FreeMap {
         self.bits[word] & bit != 0
     }
 
-    fn turn_columns(&mut self, track: Track, slot: u32, free: bool) {
-        let before = slot > 0 && self.slot_is_free(track, slot - 1);
-        let after = self.slot_is_free(track, slot + 1);
-        let Some(columns) = &mut self.columns else { return };
-        let position = columns.position(track, slot);
-        columns.singles.set(track, position, free);
-        columns.pairs.set(track, position, free && after);
-        if slot > 0 {
-            let position = columns.position(track, slot - 1);
-            columns.pairs.set(track, position, free && before);
-        }
-    }
-
-    /// The columns of single slots (`run` 1) or runs of two (`run` 2), if the disk has them.
-    pub fn columns(&self, run: u32) -> Option<&Columns> {
-        let columns = self.columns.as_ref()?;
-        match run {
-            1 => Some(&columns.singles),
-            2 => Some(&columns.pairs),
-            _ => None,
-        }
+    /// The free slots by rotational position, if the disk has them.
+    pub fn columns(&self) -> Option<&Columns> {
+        self.columns.as_ref()
     }
 
     /// Marks a block as in use.
@@ -189,7 +140,9 @@ impl FreeMap {
         assert!(self.bits[word] & bit != 0, "block {block} is taken twice");
         self.bits[word] &= !bit;
         self.free -= 1;
-        self.turn_columns(track, slot, false);
+        if let Some(columns) = &mut self.columns {
+            columns.set(track, slot, false);
+        }
         let (group, mark) = (track as usize / 64, 1_u64 << (track % 64));
         if self.free_on[track as usize] == self.slots(track) {
             self.empty[group] &= !mark;
@@ -211,7 +164,9 @@ impl FreeMap {
         assert!(self.bits[word] & bit == 0, "block {block} is freed twice");
         self.bits[word] |= bit;
         self.free += 1;
-        self.turn_columns(track, slot, true);
+        if let Some(columns) = &mut self.columns {
+            columns.set(track, slot, true);
+        }
         let (group, mark) = (track as usize / 64, 1_u64 << (track % 64));
         self.free_on[track as usize] += 1;
         self.open[group] |= mark;

@@ -7,6 +7,7 @@
 //! 4.2 of the paper, claims V7 and V8). On a device without a head the track is a nominal run of
 //! blocks, the head is where the last write ended, and writing goes on from there.
 
+use super::columns::Candidate;
 use super::freemap::FreeMap;
 use crate::arm::{Arm, Track};
 use crate::units::Time;
@@ -24,21 +25,15 @@ pub struct Plan {
     /// Slot after the last one planned on `track`, if the plan has begun.
     follow: Option<u32>,
     at: Time,
+    /// Where the block after the last one goes, if that has been found out with it.
+    second: Option<Candidate>,
 }
 
 impl Plan {
     /// A plan that starts with the head over `track`, ready for a command at `at`.
     pub fn new(track: Track, at: Time) -> Plan {
-        Plan { track, follow: None, at }
+        Plan { track, follow: None, at, second: None }
     }
-}
-
-/// A block that could be written next.
-#[derive(Clone, Copy, Debug)]
-struct Candidate {
-    track: Track,
-    slot: u32,
-    start: Time,
 }
 
 /// Chooses blocks.
@@ -62,11 +57,15 @@ impl Placer {
         if free.free() == 0 {
             return None;
         }
-        let next = self.continuation(free, plan).or_else(|| self.best(free, arm, plan, want))?;
-        let (track, slot) = (next.track, next.slot);
-        let start =
-            if plan.follow == Some(slot) && plan.track == track { plan.at } else { next.start };
-        *plan = Plan { track, follow: Some(slot + 1), at: start + arm.transfer_ns(track, 1) };
+        let ahead = plan.second.take();
+        let next = match self.continuation(free, plan).or(ahead) {
+            Some(next) => next,
+            None => self.best(free, arm, plan, want)?,
+        };
+        let Candidate { track, slot, start } = next;
+        let second = plan.second;
+        let at = start + arm.transfer_ns(track, 1);
+        *plan = Plan { track, follow: Some(slot + 1), at, second };
         let block = free.block(track, slot);
         free.take(block);
         Some(block)
@@ -94,7 +93,7 @@ impl Placer {
         &mut self,
         free: &mut FreeMap,
         arm: &dyn Arm,
-        plan: &Plan,
+        plan: &mut Plan,
         want: u32,
     ) -> Option<Candidate> {
         if self.fill.is_some_and(|track| self.leaves(free, track)) {
@@ -111,23 +110,21 @@ impl Placer {
         // A run saves the commands that scattered blocks would need. For two blocks the second
         // command is worth computing; beyond, its fixed cost is the yardstick.
         let run = want.min(LONGEST_RUN);
-        let limit = if want == 2 {
-            let second = self.second(free, arm, single);
-            second.saturating_sub(arm.transfer_ns(single.track, 1))
-        } else {
-            single.start + u64::from(run - 1) * arm.overhead_ns()
-        };
-        self.find(free, arm, plan.track, at, run, limit).or(Some(single))
-    }
-
-    /// When a second block could start if the first one went to `first`.
-    fn second(&self, free: &mut FreeMap, arm: &dyn Arm, first: Candidate) -> Time {
-        let block = free.block(first.track, first.slot);
-        free.take(block);
-        let at = first.start + arm.transfer_ns(first.track, 1) + arm.overhead_ns();
-        let second = self.find(free, arm, first.track, at, 1, Time::MAX);
-        free.release(block);
-        second.map_or(Time::MAX, |second| second.start)
+        if want > 2 {
+            let limit = single.start + u64::from(run - 1) * arm.overhead_ns();
+            return self.find(free, arm, plan.track, at, run, limit).or(Some(single));
+        }
+        let transfer = arm.transfer_ns(single.track, 1);
+        let after = single.start + transfer + arm.overhead_ns();
+        let second = self.find(free, arm, single.track, after, 1, Time::MAX);
+        // A turn later the first one passes again.
+        let second = second.filter(|s| (s.track, s.slot) != (single.track, single.slot));
+        let limit = second.map_or(Time::MAX, |second| second.start.saturating_sub(transfer));
+        let pair = self.find(free, arm, plan.track, at, run, limit);
+        if pair.is_none() {
+            plan.second = second;
+        }
+        pair.or(Some(single))
     }
 
     /// The first run of free slots that starts before `limit`.
@@ -140,16 +137,23 @@ impl Placer {
         run: u32,
         limit: Time,
     ) -> Option<Candidate> {
-        let mut search =
-            Search { free, arm, from, at, angle: arm.angle_ns(at), run, limit, found: None };
+        let mut search = Search { free, arm, from, at, run, limit, found: None };
         if let Some(track) = self.fill {
             search.track(track);
             if search.found.is_some() || run > 1 {
                 return search.found;
             }
         }
-        search.greedy();
-        search.found
+        search.track(from);
+        match free.columns() {
+            Some(columns) if run <= 2 => {
+                columns.first(from, at, run == 2, search.limit).or(search.found)
+            }
+            _ => {
+                search.greedy();
+                search.found
+            }
+        }
     }
 
     /// Takes the next free block on a device without a head. `None` if nothing is free.
@@ -191,39 +195,37 @@ struct Search<'s> {
     arm: &'s dyn Arm,
     from: Track,
     at: Time,
-    angle: Time,
     run: u32,
     limit: Time,
     found: Option<Candidate>,
 }
 
 impl Search<'_> {
-    /// The rotational position after some time.
-    fn after(&self, travel: Time) -> Time {
-        let (mut angle, turn) = (self.angle + travel, self.arm.turn_ns());
-        while angle >= turn {
-            angle -= turn;
-        }
-        angle
-    }
-
     /// Looks at one track.
     fn track(&mut self, track: Track) {
-        let travel = self.arm.travel_ns(self.from, track);
-        if self.free.free_on(track) < self.run || self.at + travel >= self.limit {
+        let travel = if track == self.from { 0 } else { self.arm.travel_ns(self.from, track) };
+        let at = self.at + travel;
+        if self.free.free_on(track) < self.run || at >= self.limit {
             return;
         }
-        let angle = self.after(travel);
-        let first = self.arm.next_slot(track, angle);
+        let columns = self.free.columns();
+        let first = match columns {
+            Some(columns) => columns.next_slot(track, at),
+            None => self.arm.next_slot(track, self.arm.angle_ns(at)),
+        };
         let slot = match self.run {
             1 => self.free.next_free(track, first),
             run => self.free.next_run(track, first, run),
         };
-        if let Some(slot) = slot {
-            let position = self.arm.position(track, slot);
-            let start = self.at + travel + self.arm.wait_ns(track, position, angle);
-            self.offer(track, slot, start);
-        }
+        let Some(slot) = slot else { return };
+        let start = match columns {
+            Some(columns) => columns.passes(track, slot, at),
+            None => {
+                let position = self.arm.position(track, slot);
+                at + self.arm.wait_ns(track, position, self.arm.angle_ns(at))
+            }
+        };
+        self.offer(track, slot, start);
     }
 
     fn offer(&mut self, track: Track, slot: u32, start: Time) {
@@ -233,12 +235,11 @@ impl Search<'_> {
         }
     }
 
-    /// Looks at all tracks in reach in sweep direction.
+    /// Looks at all other tracks in reach in sweep direction.
     fn greedy(&mut self) {
         let heads = self.arm.tracks_per_cylinder();
         let cylinders = self.arm.tracks() / heads;
         let here = self.from / heads;
-        self.track(self.from);
         for distance in u32::from(heads == 1)..cylinders {
             let ahead = here + distance;
             let cylinder = if ahead < cylinders { ahead } else { ahead - cylinders };
@@ -249,24 +250,9 @@ impl Search<'_> {
             if self.at + travel >= self.limit {
                 break;
             }
-            let free = self.free;
-            match free.columns(self.run) {
-                Some(columns) => {
-                    let angle = self.after(travel);
-                    let position = self.arm.next_position(first, angle);
-                    let not = (distance == 0).then_some(self.from);
-                    if let Some((position, track)) = columns.next(cylinder, position, not) {
-                        let start = self.at + travel + self.arm.wait_ns(track, position, angle);
-                        let slot = self.arm.slot_at(track, position);
-                        self.offer(track, slot, start);
-                    }
-                }
-                None => {
-                    let from = self.from;
-                    for track in (first..first + heads).filter(|&track| track != from) {
-                        self.track(track);
-                    }
-                }
+            let from = self.from;
+            for track in (first..first + heads).filter(|&track| track != from) {
+                self.track(track);
             }
         }
     }
