@@ -42,6 +42,25 @@ fn forged_images_are_survived() {
     }
 }
 
+/// A forged change of the 64-bit number at `offset` of the structure with this index.
+fn forged_number(structure: u8, offset: u8, number: u64) -> Vec<u8> {
+    let bytes = number.to_le_bytes();
+    let change = |at: usize| [0xb2, structure, 0, offset + at as u8, bytes[at], bytes[at + 1]];
+    (0..8).step_by(2).flat_map(change).collect()
+}
+
+#[test]
+fn forged_numbers_neither_overflow_nor_repeat() {
+    for number in [0, 1, 2, u64::MAX / 2, u64::MAX - 1, u64::MAX] {
+        for base in 4..8 {
+            for (structure, offset) in (0..5).flat_map(|at| [24, 32, 40, 48].map(|to| (at, to))) {
+                let forged = forged_number(structure, offset, number);
+                damage::exercise(&[vec![base], forged].concat());
+            }
+        }
+    }
+}
+
 #[test]
 fn arbitrary_images_are_survived() {
     let mut rng = Rng::stream(3, "raw");

@@ -364,7 +364,6 @@ fn what_is_cut_off_reads_as_an_error_on_vlog() {
 }
 
 #[test]
-#[ignore = "update in place has no checksums, and the file device reads zeros behind the end"]
 fn what_is_cut_off_reads_as_an_error_on_inplace() {
     what_is_cut_off_reads_as_an_error("inplace");
 }

@@ -51,15 +51,13 @@ pub(crate) fn flatten(data: &Data) -> SmallVec<[Bytes; 2]> {
     out
 }
 
-/// Fills `out` from byte `offset` on. What lies behind the end of the file reads as zeros.
+/// Fills `out` from byte `offset` on. A file that ends before has been cut short behind our back:
+/// what is gone is an error, not zeros.
 pub(crate) fn read_full(file: &File, out: &mut [u8], offset: u64) -> Result<(), Errno> {
     let mut filled = 0;
     while filled < out.len() {
         match rustix::io::pread(file, &mut out[filled..], offset + filled as u64) {
-            Ok(0) => {
-                out[filled..].fill(0);
-                break;
-            }
+            Ok(0) => return Err(Errno::IO),
             Ok(count) => filled += count,
             Err(Errno::INTR) => {}
             Err(errno) => return Err(errno),

@@ -68,13 +68,12 @@ impl Work {
         match self {
             Work::Read { buffer, filled, .. } => {
                 // A direct read goes on at a block boundary only; it is short only at the end of
-                // the file, and what lies behind that reads as zeros.
+                // the file, which must not be here.
                 let end = *filled + count;
                 let whole =
                     if direct { end - end % seekless_engine::units::BLOCK_BYTES } else { end };
                 if whole == *filled && whole < buffer.as_ref().len() {
-                    buffer.bytes_mut()[end..].fill(0);
-                    return Some(Ok(()));
+                    return Some(Err(Errno::IO));
                 }
                 *filled = whole;
                 (*filled == buffer.as_ref().len()).then_some(Ok(()))

@@ -158,11 +158,9 @@ impl Columns {
         let here = from / self.heads;
         let mut surfaces = !(1 << (from % self.heads));
         let (mut limit, mut found) = (limit, None);
-        for (cylinder, wrapped) in
-            (here..self.cylinders).map(|c| (c, false)).chain((0..here).map(|c| (c, true)))
-        {
-            let distance = if wrapped { here - cylinder } else { cylinder - here };
-            let arrival = at + self.travel_ns[distance as usize];
+        for ahead in here..here + self.cylinders {
+            let cylinder = if ahead < self.cylinders { ahead } else { ahead - self.cylinders };
+            let arrival = at + self.travel_ns[cylinder.abs_diff(here) as usize];
             if arrival >= limit {
                 break;
             }

@@ -120,7 +120,11 @@ impl Placer {
         // A turn later the first one passes again.
         let second = second.filter(|s| (s.track, s.slot) != (single.track, single.slot));
         let limit = second.map_or(Time::MAX, |second| second.start.saturating_sub(transfer));
-        let pair = self.find(free, arm, plan.track, at, run, limit);
+        // Nothing passes before the single one does.
+        let pair = match limit > single.start {
+            true => self.find(free, arm, plan.track, at, run, limit),
+            false => None,
+        };
         if pair.is_none() {
             plan.second = second;
         }

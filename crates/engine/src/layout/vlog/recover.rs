@@ -56,6 +56,10 @@ struct Found {
     header: Header,
 }
 
+/// Commits and sequence numbers stay below this: no volume lives to see it, and numbers counted up
+/// from below it do not overflow. What says otherwise is forged.
+const NUMBER_LIMIT: u64 = 1 << 62;
+
 /// What a recovery has found out.
 #[derive(Debug, Default)]
 struct Recovered {
@@ -142,7 +146,9 @@ impl Recovery<'_> {
         let sound = u64::from(header.slice) < slices(self.superblock.blocks)
             && header.index < header.members
             && header.previous < header.commit
-            && header.durable < header.commit;
+            && header.durable < header.commit
+            && header.commit < NUMBER_LIMIT
+            && header.sequence < NUMBER_LIMIT;
         sound.then_some(header)
     }
 
@@ -173,7 +179,12 @@ impl Recovery<'_> {
             }
             live.push(found);
         }
-        if live.len() as u32 != tail.live || digest != tail.digest {
+        // Numbers that were used already would be given out again.
+        let fresh = tail.root.sequence < tail.next_sequence
+            && tail.next_sequence < NUMBER_LIMIT
+            && live.iter().all(|found: &Found| found.header.commit <= tail.commit)
+            && tail.commit < NUMBER_LIMIT;
+        if live.len() as u32 != tail.live || digest != tail.digest || !fresh {
             return Ok(None);
         }
         Ok(Some(Recovered {

@@ -154,14 +154,17 @@ fn a_read_only_image_is_not_written() {
 }
 
 #[test]
-fn a_file_cut_short_reads_zeros_behind_its_end() {
+fn what_a_file_cut_short_has_lost_is_an_error() {
     each_kind(|mode, direct| {
         let mut rig = rig(100, mode, direct);
         rig.one(Io::write(1, 0, filled(100, 5))).expect("writes");
         rig.device.image.handle().expect("a handle").set_len(10 * 4096 + 512).expect("cuts");
-        let read = rig.one(Io::read(2, 8, 8)).expect("reads").to_bytes();
-        assert!(read[..2 * BLOCK_BYTES + 512].iter().all(|&byte| byte == 5));
-        assert!(read[2 * BLOCK_BYTES + 512..].iter().all(|&byte| byte == 0), "{mode:?} {direct}");
+        let read = rig.one(Io::read(2, 8, 2)).expect("reads").to_bytes();
+        assert!(read.iter().all(|&byte| byte == 5));
+        for (at, count) in [(8, 8), (10, 1), (50, 2)] {
+            let lost = Err(IoError::Media { block: at });
+            assert_eq!(rig.one(Io::read(3, at, count)), lost, "{mode:?} {direct}");
+        }
     });
 }
 
