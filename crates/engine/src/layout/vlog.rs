@@ -52,8 +52,8 @@ const ATOMIC_BLOCKS: u64 = 256;
 const RESERVE: u64 = 16;
 /// How long an acknowledged write may wait for its map block on a device with a volatile cache.
 const COMMIT_DELAY: Time = 200 * MILLIS;
-/// Blocks of data written since the last durable commit beyond which a flush is asked for: bounds
-/// what a recovery has to verify.
+/// Blocks of data written since the last durable commit beyond which a flush is asked for, and half
+/// of them since the last commit beyond which one is begun: bounds what a recovery has to verify.
 const UNVERIFIED_LIMIT: u64 = 16 * 1024;
 
 /// Slices of the map of a volume.
@@ -158,8 +158,9 @@ pub struct Vlog {
     history: History,
     flush: Option<u64>,
     waiters: Vec<(usize, u64)>,
-    /// Data blocks written when a commit last became durable.
+    /// Data blocks written when a commit last became durable, and when one was last begun.
     verified_at: u64,
+    committed_at: u64,
     stop: Stop,
 
     reads: Slab<Reading>,
@@ -204,6 +205,7 @@ impl Vlog {
             flush: None,
             waiters: Vec::new(),
             verified_at: 0,
+            committed_at: 0,
             stop: Stop::default(),
             reads: Slab::new(),
             parts: Slab::new(),

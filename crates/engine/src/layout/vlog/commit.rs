@@ -154,6 +154,7 @@ impl Vlog {
         }
         self.counters.map_blocks += appended.len() as u64;
         self.counters.commits += 1;
+        self.committed_at = self.counters.data_blocks;
         self.history.last = commit.number;
         self.history.next = commit.number + 1;
         commit.commands_left = commands.send(MAP, cx);
@@ -264,10 +265,14 @@ impl Vlog {
 
     fn wants_commit(&self, cx: &Cx<'_>) -> bool {
         let open = self.history.next;
+        let large = self.counters.data_blocks - self.committed_at > UNVERIFIED_LIMIT / 2;
         let due = self.dirty_since.is_some_and(|since| since + COMMIT_DELAY <= cx.now);
         let crowded =
             self.dirty.len() >= self.dirty_limit || self.history.waiting_open() > self.crowded_at();
-        due || crowded || self.starving || self.waiters.iter().any(|&(_, needs)| needs == open)
+        due || large
+            || crowded
+            || self.starving
+            || self.waiters.iter().any(|&(_, needs)| needs == open)
     }
 
     /// How many superseded blocks may pile up before a commit moves them towards reuse.
