@@ -158,8 +158,7 @@ fn another_seed_is_another_world() {
     let run = |seed| {
         let mut world = World::new(Kind::Vlog, Plan::default(), seed);
         world.run();
-        let log = world.log.borrow().clone();
-        log
+        world.log.borrow().clone()
     };
     assert_ne!(run(1), run(2));
 }
