@@ -201,12 +201,12 @@ fn the_first_failed_write_or_flush_ends_writing() {
 #[test]
 fn unreadable_and_rotten_blocks_are_errors_and_writing_goes_on() {
     for kind in Kind::ALL {
-        let blocks = (20..60).collect();
+        let blocks = (20..1500).collect();
         let (world, counts) = twice(kind, &Plan { unreadable: blocks, ..Plan::default() }, 20);
         assert!(counts.unreadable > 0 && world.node.layer.latched().is_none(), "{kind}");
         assert!(world.errors().iter().all(|(_, e)| matches!(e, IoError::Media { .. })));
     }
-    let plan = Plan { rotten: (20..60).collect(), ..Plan::default() };
+    let plan = Plan { rotten: (20..1500).collect(), ..Plan::default() };
     let (world, counts) = twice(Kind::Vlog, &plan, 21);
     assert!(counts.rotten > 0 && world.node.layer.latched().is_none());
     let errors = world.errors();

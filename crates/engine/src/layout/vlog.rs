@@ -150,6 +150,8 @@ pub struct Vlog {
     placer: Placer,
     plan: Option<Plan>,
     pieces: Slab<Piece>,
+    /// Where the next write begins if it continues the last one.
+    sequential_at: BlockNr,
     starving: bool,
 
     tree: Tree,
@@ -197,6 +199,7 @@ impl Vlog {
             placer: Placer::default(),
             plan: None,
             pieces: Slab::new(),
+            sequential_at: 0,
             starving: false,
             tree: Tree::new(slices),
             next_sequence: 1,

@@ -150,35 +150,48 @@ impl Columns {
         at + passes + if passes >= angle { 0 } else { self.turn_ns } - angle
     }
 
-    /// The free slot, or with `pairs` the first of two in a row, that passes the head first if it
+    /// The free slot, or with `PAIRS` the first of two in a row, that passes the head first if it
     /// leaves track `from` at `at`: on another track of the cylinder or in a later one in sweep
     /// direction. Only what starts before `limit` counts.
-    pub fn first(&self, from: Track, at: Time, pairs: bool, limit: Time) -> Option<Candidate> {
+    pub fn first<const PAIRS: bool>(
+        &self,
+        from: Track,
+        at: Time,
+        limit: Time,
+    ) -> Option<Candidate> {
         let angle = at % self.turn_ns;
         let here = from / self.heads;
         let mut surfaces = !(1 << (from % self.heads));
         let (mut limit, mut found) = (limit, None);
-        for ahead in here..here + self.cylinders {
-            let cylinder = if ahead < self.cylinders { ahead } else { ahead - self.cylinders };
-            let arrival = at + self.travel_ns[cylinder.abs_diff(here) as usize];
+        let mut cylinder = here;
+        loop {
+            let travel = self.travel_ns[cylinder.abs_diff(here) as usize];
+            let arrival = at + travel;
             if arrival >= limit {
                 break;
             }
-            let angle = self.turned(angle + arrival - at);
-            let position = self.next_position(angle);
+            let angle = self.turned(angle + travel);
+            let from = self.next_position(angle);
             // What passes later than `limit` need not be looked at.
             let span = ((limit - arrival).min(self.turn_ns) * self.per_ns) >> 32;
-            let end = position + (span as u32 + 2).min(self.positions);
-            if let Some((position, track)) = self.next(cylinder, position, end, surfaces, pairs) {
+            let end = from + (span as u32 + 2).min(self.positions);
+            if let Some((position, surface)) = self.cylinder::<PAIRS>(cylinder, from, end, surfaces)
+            {
                 let start = self.start(arrival, angle, position);
                 if start < limit {
                     limit = start;
-                    found = Some(Candidate { track, slot: self.slot_from(track, position), start });
+                    found = Some((cylinder, position, surface));
                 }
             }
             surfaces = u64::MAX;
+            cylinder = if cylinder + 1 == self.cylinders { 0 } else { cylinder + 1 };
+            if cylinder == here {
+                break;
+            }
         }
-        found
+        let (cylinder, position, surface) = found?;
+        let track = cylinder * self.heads + surface;
+        Some(Candidate { track, slot: self.slot_from(track, position), start: limit })
     }
 
     /// The slot of `track` that is the first to pass a head that is over it at `at`.
@@ -192,59 +205,47 @@ impl Columns {
     }
 
     /// The first position of a cylinder from `from` until before `end`, which may lie beyond the
-    /// end of the turn, where one of `surfaces` has a free slot, with `pairs` a run of two; and
-    /// the track.
-    fn next(
+    /// end of the turn, where one of `surfaces` has a free slot, with `PAIRS` a run of two; and
+    /// the surface.
+    #[inline]
+    fn cylinder<const PAIRS: bool>(
         &self,
         cylinder: u32,
         from: u32,
         end: u32,
         surfaces: u64,
-        pairs: bool,
-    ) -> Option<(u32, Track)> {
-        let turn = self.positions;
-        let found = self.between(cylinder, from, end.min(turn), surfaces, pairs);
-        match end.checked_sub(turn) {
-            Some(rest) => found.or_else(|| self.between(cylinder, 0, rest, surfaces, pairs)),
-            None => found,
-        }
-    }
-
-    fn between(
-        &self,
-        cylinder: u32,
-        from: u32,
-        end: u32,
-        surfaces: u64,
-        pairs: bool,
-    ) -> Option<(u32, Track)> {
-        if from >= end {
-            return None;
-        }
-        let words = &self.occupied[cylinder as usize * self.words..][..self.words];
-        let columns = &self.free[(cylinder * self.positions) as usize..][..self.positions as usize];
+    ) -> Option<(u32, u32)> {
+        let cylinder = cylinder as usize;
+        let words = &self.occupied[cylinder * self.words..][..self.words];
+        let base = cylinder * self.positions as usize;
+        let columns = &self.free[base..][..self.positions as usize];
         let mut index = from as usize / 64;
         let mut bits = words[index] & (u64::MAX << (from % 64));
+        // Positions are counted on beyond the end of the turn.
+        let mut turns = 0;
         loop {
             while bits != 0 {
                 let position = index as u32 * 64 + bits.trailing_zeros();
-                if position >= end {
+                if turns + position >= end {
                     return None;
                 }
                 let mut found = columns[position as usize] & surfaces;
-                if pairs && found != 0 {
+                if PAIRS && found != 0 {
                     let next = position + self.per_slot;
                     let next = if next >= self.positions { next - self.positions } else { next };
-                    let last = self.last[(cylinder * self.positions + position) as usize];
-                    found &= columns[next as usize] & !last;
+                    found &= columns[next as usize] & !self.last[base + position as usize];
                 }
                 if found != 0 {
-                    return Some((position, cylinder * self.heads + found.trailing_zeros()));
+                    return Some((position, found.trailing_zeros()));
                 }
                 bits &= bits - 1;
             }
             index += 1;
-            if index == self.words || index * 64 >= end as usize {
+            if index == words.len() {
+                index = 0;
+                turns += self.positions;
+            }
+            if turns + index as u32 * 64 >= end {
                 return None;
             }
             bits = words[index];

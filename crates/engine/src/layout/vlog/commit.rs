@@ -3,7 +3,7 @@
 
 use super::format::{Changed, Entry, Header, Pointer, TAIL_BLOCK, Tail, encode_map};
 use super::tree::{Appended, SliceNr};
-use super::write::Commands;
+use super::write::{Commands, SHORT_RUN};
 use super::{COMMIT_DELAY, FLUSH, MAP, TAIL, UNVERIFIED_LIMIT, Vlog, Work};
 use crate::data::{BlockSectors, Body, Data, Piece};
 use crate::io::{Breakdown, Done, Io, IoError};
@@ -117,7 +117,12 @@ impl Vlog {
                 continue; // Appended already to give out its pointers again.
             }
             let want = (slices.len() - index) as u32;
-            tree.append(slice, &mut next, &mut || self.place(want, cx), &mut appended);
+            tree.append(
+                slice,
+                &mut next,
+                &mut || self.place(want, want < SHORT_RUN, cx),
+                &mut appended,
+            );
         }
         self.next_sequence = next;
         self.tree = tree;

@@ -25,6 +25,7 @@ pub struct FreeMap {
     open: Vec<u64>,
     free: u64,
     empty_tracks: u32,
+    mixed_tracks: u32,
     /// Free slots by rotational position, on disks with several surfaces.
     columns: Option<Columns>,
 }
@@ -50,6 +51,7 @@ impl FreeMap {
             open: vec![0; tracks.div_ceil(64)],
             free: 0,
             empty_tracks: 0,
+            mixed_tracks: 0,
             columns: arm.and_then(Columns::new),
         }
     }
@@ -148,7 +150,9 @@ impl FreeMap {
             self.empty[group] &= !mark;
             self.empty_tracks -= 1;
         }
+        self.mixed_tracks -= self.mixed(track);
         self.free_on[track as usize] -= 1;
+        self.mixed_tracks += self.mixed(track);
         if self.free_on[track as usize] == 0 {
             self.open[group] &= !mark;
         }
@@ -168,7 +172,9 @@ impl FreeMap {
             columns.set(track, slot, true);
         }
         let (group, mark) = (track as usize / 64, 1_u64 << (track % 64));
+        self.mixed_tracks -= self.mixed(track);
         self.free_on[track as usize] += 1;
+        self.mixed_tracks += self.mixed(track);
         self.open[group] |= mark;
         if self.free_on[track as usize] == self.slots(track) {
             self.empty[group] |= mark;
@@ -248,24 +254,40 @@ impl FreeMap {
     pub fn next_open_track(&self, from: Track) -> Option<Track> {
         next_bit(&self.open, from as usize).map(|track| track as Track)
     }
+
+    /// The first track with free blocks and others at or after `from`, wrapping round.
+    pub fn next_mixed_track(&self, from: Track) -> Option<Track> {
+        if self.mixed_tracks == 0 {
+            return None;
+        }
+        let mixed = |word: usize| self.open[word] & !self.empty[word];
+        next_bit_of(self.open.len(), mixed, from as usize).map(|track| track as Track)
+    }
+
+    /// How many tracks count as mixed for this one: 0 or 1.
+    fn mixed(&self, track: Track) -> u32 {
+        let free = self.free_on[track as usize];
+        u32::from(free > 0 && free < self.slots(track))
+    }
 }
 
 /// The first set bit at or after `from`, wrapping round.
 fn next_bit(words: &[u64], from: usize) -> Option<usize> {
+    next_bit_of(words.len(), |word| words[word], from)
+}
+
+/// The first set bit of `words` words at or after `from`, wrapping round.
+fn next_bit_of(words: usize, word: impl Fn(usize) -> u64, from: usize) -> Option<usize> {
     let first = from / 64;
-    if first < words.len() {
-        let masked = words[first] & (u64::MAX << (from % 64));
+    if first < words {
+        let masked = word(first) & (u64::MAX << (from % 64));
         if masked != 0 {
             return Some(first * 64 + masked.trailing_zeros() as usize);
         }
     }
-    let order = (first + 1..words.len()).chain(0..words.len().min(first + 1));
-    for index in order {
-        if words[index] != 0 {
-            return Some(index * 64 + words[index].trailing_zeros() as usize);
-        }
-    }
-    None
+    let mut order = (first + 1..words).chain(0..words.min(first + 1));
+    let index = order.find(|&index| word(index) != 0)?;
+    Some(index * 64 + word(index).trailing_zeros() as usize)
 }
 
 #[cfg(test)]
@@ -298,6 +320,12 @@ mod tests {
             let run = |slot: &u32| slot + 3 <= slots && (0..3).all(|step| is_free(slot + step));
             let expected = (from..slots).chain(0..from).find(run);
             assert_eq!(map.next_run(track, from, 3), expected);
+            let mixed = |&track: &Track| {
+                let free =
+                    (0..map.slots(track)).filter(|&slot| plain[map.block(track, slot) as usize]);
+                (1..map.slots(track) as usize).contains(&free.count())
+            };
+            assert_eq!(map.next_mixed_track(track), (track..4).chain(0..track).find(mixed));
         }
     }
 

@@ -40,8 +40,9 @@ impl Plan {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Placer {
     fill: Option<Track>,
-    /// Next block on a device without a head.
+    /// Next block on a device without a head, and the track that holes are filled on.
     cursor: u32,
+    hole: Track,
 }
 
 impl Placer {
@@ -150,8 +151,11 @@ impl Placer {
         }
         search.track(from);
         match free.columns() {
-            Some(columns) if run <= 2 => {
-                columns.first(from, at, run == 2, search.limit).or(search.found)
+            Some(columns) if run == 1 => {
+                columns.first::<false>(from, at, search.limit).or(search.found)
+            }
+            Some(columns) if run == 2 => {
+                columns.first::<true>(from, at, search.limit).or(search.found)
             }
             _ => {
                 search.greedy();
@@ -161,9 +165,17 @@ impl Placer {
     }
 
     /// Takes the next free block on a device without a head. `None` if nothing is free.
-    pub fn choose_nominal(&mut self, free: &mut FreeMap) -> Option<u32> {
+    ///
+    /// What is written in runs goes to empty tracks, in order. What is `scattered` anyway goes to
+    /// holes where there are any: it would only break up empty tracks, and on a sparse file each
+    /// block written for the first time costs the file system a transaction.
+    pub fn choose_nominal(&mut self, free: &mut FreeMap, scattered: bool) -> Option<u32> {
         if free.free() == 0 {
             return None;
+        }
+        if scattered && let Some(block) = self.hole(free) {
+            free.take(block);
+            return Some(block);
         }
         let (here, slot) = free.locate(self.cursor);
         let ahead = free.next_free_ahead(here, slot).map(|slot| (here, slot));
@@ -189,6 +201,22 @@ impl Placer {
         let end = free.block(free.tracks() - 1, free.slots(free.tracks() - 1));
         self.cursor = if block + 1 == end { 0 } else { block + 1 };
         Some(block)
+    }
+}
+
+impl Placer {
+    /// A free block on a track that is neither empty nor the one that runs are written to.
+    fn hole(&mut self, free: &FreeMap) -> Option<u32> {
+        let filling = |track: &Track| *track == free.locate(self.cursor).0;
+        let mut track = free.next_mixed_track(self.hole)?;
+        if filling(&track) {
+            track = free.next_mixed_track((track + 1) % free.tracks())?;
+        }
+        if filling(&track) {
+            return None;
+        }
+        self.hole = track;
+        free.next_free_ahead(track, 0).map(|slot| free.block(track, slot))
     }
 }
 
@@ -273,10 +301,20 @@ mod tests {
             free.release(block);
         }
         let mut placer = Placer::default();
-        let first: Vec<u32> = (0..512).filter_map(|_| placer.choose_nominal(&mut free)).collect();
+        let first: Vec<u32> =
+            (0..512).filter_map(|_| placer.choose_nominal(&mut free, false)).collect();
         assert_eq!(first, (256..768).collect::<Vec<_>>());
-        let rest: Vec<u32> = (0..509).filter_map(|_| placer.choose_nominal(&mut free)).collect();
+        let hole = placer.choose_nominal(&mut free, true);
+        assert_eq!(hole, Some(2), "the first track holds a superblock: it is not empty");
+        free.release(2);
+        free.release(300);
+        placer.hole = 1;
+        assert_eq!(placer.choose_nominal(&mut free, true), Some(300));
+        assert_eq!(placer.choose_nominal(&mut free, true), Some(2));
+        free.release(2);
+        let rest: Vec<u32> =
+            (0..509).filter_map(|_| placer.choose_nominal(&mut free, false)).collect();
         assert_eq!(rest.len(), 509);
-        assert_eq!(placer.choose_nominal(&mut free), None);
+        assert_eq!(placer.choose_nominal(&mut free, true), None);
     }
 }

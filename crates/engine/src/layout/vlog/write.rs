@@ -24,6 +24,9 @@ pub(super) struct Piece {
     commands_left: u32,
 }
 
+/// Fewer blocks than this are no run of their own.
+pub(super) const SHORT_RUN: u32 = 8;
+
 /// Commands collected for the device, neighbouring blocks joined into one.
 #[derive(Debug, Default)]
 pub(super) struct Commands {
@@ -110,15 +113,16 @@ impl Vlog {
         true
     }
 
-    /// The next free block for data or map, near the head; `want` blocks are still to be placed.
-    /// The callers have made sure that there is one.
-    pub(super) fn place(&mut self, want: u32, cx: &Cx<'_>) -> u32 {
+    /// The next free block for data or map, near the head; `want` blocks are still to be placed,
+    /// and `scattered` says that they do not continue what was written before. The callers have
+    /// made sure that there is one.
+    pub(super) fn place(&mut self, want: u32, scattered: bool, cx: &Cx<'_>) -> u32 {
         let chosen = match (cx.arm(0), cx.head(0)) {
             (Some(arm), Some(head)) if self.headed => {
                 let plan = self.plan.get_or_insert_with(|| Plan::new(head.track, head.free_at));
                 self.placer.choose(&mut self.free, arm, plan, want)
             }
-            _ => self.placer.choose_nominal(&mut self.free),
+            _ => self.placer.choose_nominal(&mut self.free, scattered),
         };
         chosen.expect("room is checked before blocks are placed")
     }
@@ -127,12 +131,15 @@ impl Vlog {
     /// Blocks of zeros are not stored.
     fn place_data(
         &mut self,
+        at: BlockNr,
         data: &Data,
         want_after: u32,
         commands: &mut Commands,
         cx: &Cx<'_>,
     ) -> SmallVec<[Entry; 1]> {
         let count = data.blocks();
+        let scattered = count < SHORT_RUN && at != self.sequential_at;
+        self.sequential_at = at + u64::from(count);
         let mut entries = SmallVec::with_capacity(count as usize);
         for index in 0..count {
             let block = data.block(index);
@@ -142,7 +149,7 @@ impl Vlog {
             }
             let (block, escaped) = self.escape(block);
             let sum = checksum::of_block(&block);
-            let place = self.place(count - index + want_after, cx);
+            let place = self.place(count - index + want_after, scattered, cx);
             entries.push(Entry::new(place, escaped, sum));
             commands.push(place, block);
             self.counters.data_blocks += 1;
@@ -171,7 +178,7 @@ impl Vlog {
     ) {
         self.counters.client_blocks += u64::from(data.blocks());
         let mut commands = Commands::default();
-        let entries = self.place_data(data, 0, &mut commands, cx);
+        let entries = self.place_data(at, data, 0, &mut commands, cx);
         let piece = self.pieces.insert(Piece { request, at, entries, commands_left: 0 });
         let sent = commands.send(DATA | piece as Tag, cx);
         self.pieces[piece].commands_left = sent;
@@ -270,7 +277,7 @@ impl Vlog {
                 Some(Work::Write { request, at, data }) => {
                     blocks += data.blocks();
                     self.counters.client_blocks += u64::from(data.blocks());
-                    let entries = self.place_data(&data, 1, &mut commands, cx);
+                    let entries = self.place_data(at, &data, 1, &mut commands, cx);
                     for (block, &entry) in (at..).zip(&entries) {
                         let old = self.install(block, entry, cx);
                         batch.undo.push((block, old));
