@@ -12,9 +12,14 @@ use std::io;
 const SPIN_NS: Time = 60 * MICROS;
 /// How long the loop looks for the next request before it sleeps, where that has paid off lately.
 /// Sleeping and waking costs a client with one request in flight more than that.
-const LINGER_NS: Time = 50 * MICROS;
-/// Vain looks after which the loop sleeps at once, until requests come that closely again.
+const LINGER_NS: Time = 60 * MICROS;
+/// Vain looks in a row after which the loop sleeps at once.
 const MOST_VAIN: u32 = 8;
+/// A request that wakes the loop this soon after the last event might have been met awake: waking
+/// takes its time, on both sides.
+const CLOSE_NS: Time = 200 * MICROS;
+/// So many of those later the loop tries again: a vain try costs `MOST_VAIN` looks.
+const RETRY_AFTER: u32 = 32;
 
 /// Whether looking for the next request before sleeping pays off: with clients that answer an
 /// answer at once it does, with others it would only heat an idle processor.
@@ -25,13 +30,18 @@ pub(super) struct Patience {
     /// When the loop last had something to do.
     busy_at: Time,
     vain: u32,
+    close: u32,
 }
 
 impl Patience {
     pub(super) fn new() -> Patience {
         // SAFETY: the call only reads a number of the system.
         let processors = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) };
-        Patience { alone: processors < 2, busy_at: 0, vain: MOST_VAIN }
+        Patience::with_processors(processors)
+    }
+
+    fn with_processors(processors: i64) -> Patience {
+        Patience { alone: processors < 2, busy_at: 0, vain: MOST_VAIN, close: 0 }
     }
 
     /// True while the loop should look rather than sleep.
@@ -39,11 +49,15 @@ impl Patience {
         !self.alone && self.vain < MOST_VAIN && now < self.busy_at + LINGER_NS
     }
 
-    /// Takes note of something to do at `now`, after a sleep or not.
-    fn found(&mut self, now: Time) {
-        // Awake it was found in time by definition; a short sleep might have been spared.
-        if now < self.busy_at + 2 * LINGER_NS {
+    /// Takes note of something to do at `now`, found awake or after a sleep.
+    fn found(&mut self, now: Time, awake: bool) {
+        if awake {
             self.vain = 0;
+        } else if now < self.busy_at + CLOSE_NS {
+            self.close += 1;
+            if self.close == RETRY_AFTER {
+                (self.close, self.vain) = (0, 0);
+            }
         }
         self.busy_at = now;
     }
@@ -59,7 +73,8 @@ impl Driver {
     pub(super) fn wait(&mut self, events: &mut Vec<epoll::Event>) -> io::Result<()> {
         events.clear();
         let now = self.now();
-        if self.patience.lingers(now) {
+        let awake = self.patience.lingers(now);
+        if awake {
             self.poll(events, Some(0))?;
             if events.is_empty() {
                 // Nothing yet: the caller settles, which costs little, and comes back.
@@ -74,7 +89,7 @@ impl Driver {
         }
         let now = self.now();
         if !events.is_empty() {
-            self.patience.found(now);
+            self.patience.found(now, awake);
         }
         if self.accept_at.is_some_and(|at| now >= at) {
             self.resume_accepting();
@@ -115,5 +130,39 @@ impl Driver {
             .into_iter()
             .flatten()
             .min()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use seekless_engine::units::MILLIS;
+
+    /// A thousand requests `gap` apart; returns how many were met awake, and how long the loop
+    /// looked in vain.
+    fn meet(patience: &mut Patience, gap: Time) -> (u32, Time) {
+        let (mut met, mut wasted) = (0, 0);
+        for round in 1..=1000 {
+            let (before, now) = ((round - 1) * gap, round * gap);
+            let awake = patience.lingers(before) && gap < LINGER_NS;
+            if !awake {
+                wasted += if patience.lingers(before) { LINGER_NS } else { 0 };
+                patience.sleeps();
+            }
+            patience.found(now, awake);
+            met += u32::from(awake);
+        }
+        (met, wasted)
+    }
+
+    #[test]
+    fn close_requests_are_met_awake_and_others_waste_little() {
+        let mut patience = Patience::with_processors(2);
+        assert!(meet(&mut patience, 20 * MICROS).0 > 960);
+        for (gap, most) in [(120 * MICROS, 25), (MILLIS, 1)] {
+            let (_, wasted) = meet(&mut Patience::with_processors(2), gap);
+            assert!(wasted * 100 <= most * 1000 * gap, "{wasted} ns wasted of {}", 1000 * gap);
+        }
+        assert_eq!(meet(&mut Patience::with_processors(1), 20 * MICROS).0, 0);
     }
 }
