@@ -39,13 +39,29 @@ pub struct Columns {
     travel_ns: Vec<Time>,
     /// Position of the first slot of each track.
     first: Vec<u32>,
-    /// Bit per surface, by cylinder and position: a free slot begins there.
-    free: Vec<u64>,
-    /// Bit per surface, by cylinder and position: the last slot of a track begins there.
-    last: Vec<u64>,
-    /// Bit per position that any surface has a free slot at, by cylinder.
-    occupied: Vec<u64>,
     words: usize,
+    /// Free slots, and runs of two.
+    singles: Starts,
+    pairs: Starts,
+}
+
+/// Where something begins.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Starts {
+    /// Bit per surface, by cylinder and position.
+    surfaces: Vec<u64>,
+    /// Bit per position that any surface has something at, by cylinder.
+    occupied: Vec<u64>,
+}
+
+impl Starts {
+    fn set(&mut self, column: usize, bit: u64, (word, mark): (usize, u64), begins: bool) {
+        let surfaces = &mut self.surfaces[column];
+        *surfaces = if begins { *surfaces | bit } else { *surfaces & !bit };
+        let any = *surfaces != 0;
+        let word = &mut self.occupied[word];
+        *word = if any { *word | mark } else { *word & !mark };
+    }
 }
 
 impl Columns {
@@ -67,8 +83,11 @@ impl Columns {
             (0..positions).map(|position| arm.wait_ns(0, position, 0) as u32).collect();
         passes_ns.push(turn_ns as u32);
         let words = positions.div_ceil(64) as usize;
-        let columns = (cylinders * positions) as usize;
-        let mut all = Columns {
+        let none = Starts {
+            surfaces: vec![0; (cylinders * positions) as usize],
+            occupied: vec![0; cylinders as usize * words],
+        };
+        Some(Columns {
             heads,
             cylinders,
             positions,
@@ -80,16 +99,10 @@ impl Columns {
                 .map(|distance| arm.travel_ns(0, (distance * heads).max(1)))
                 .collect(),
             first: (0..arm.tracks()).map(|track| arm.position(track, 0)).collect(),
-            free: vec![0; columns],
-            last: vec![0; columns],
-            occupied: vec![0; cylinders as usize * words],
             words,
-        };
-        for track in 0..arm.tracks() {
-            let (column, bit) = all.column(track, slots - 1);
-            all.last[column] |= bit;
-        }
-        Some(all)
+            singles: none.clone(),
+            pairs: none,
+        })
     }
 
     fn position(&self, track: Track, slot: u32) -> u32 {
@@ -105,22 +118,22 @@ impl Columns {
         if slot * self.per_slot >= self.positions { 0 } else { slot }
     }
 
-    /// Index of the column that a slot is in, and its bit there.
-    fn column(&self, track: Track, slot: u32) -> (usize, u64) {
-        let base = (track / self.heads * self.positions) as usize;
-        (base + self.position(track, slot) as usize, 1 << (track % self.heads))
-    }
-
     /// Notes that a slot has become free or has been taken.
     pub fn set(&mut self, track: Track, slot: u32, free: bool) {
-        let position = self.position(track, slot) as usize;
-        let cylinder = (track / self.heads) as usize;
-        let column = &mut self.free[cylinder * self.positions as usize + position];
-        let bit = 1 << (track % self.heads);
-        *column = if free { *column | bit } else { *column & !bit };
-        let (any, mark) = (*column != 0, 1 << (position % 64));
-        let word = &mut self.occupied[cylinder * self.words + position / 64];
-        *word = if any { *word | mark } else { *word & !mark };
+        let (cylinder, bit) = (track / self.heads, 1 << (track % self.heads));
+        let (base, words) = ((cylinder * self.positions) as usize, cylinder as usize * self.words);
+        let mark = |position: usize| (words + position / 64, 1 << (position % 64));
+        let is_free = |position: usize| self.singles.surfaces[base + position] & bit != 0;
+        let here = self.position(track, slot) as usize;
+        let last = (slot + 1) * self.per_slot >= self.positions;
+        let pair = free && !last && is_free(self.position(track, slot + 1) as usize);
+        let before = slot.checked_sub(1).map(|slot| self.position(track, slot) as usize);
+        let pair_before = before.map(|position| (position, free && is_free(position)));
+        self.singles.set(base + here, bit, mark(here), free);
+        self.pairs.set(base + here, bit, mark(here), pair);
+        if let Some((position, begins)) = pair_before {
+            self.pairs.set(base + position, bit, mark(position), begins);
+        }
     }
 
     /// Rotational position after a span that may exceed the turn a little.
@@ -150,19 +163,15 @@ impl Columns {
         at + passes + if passes >= angle { 0 } else { self.turn_ns } - angle
     }
 
-    /// The free slot, or with `PAIRS` the first of two in a row, that passes the head first if it
+    /// The free slot, or with `pairs` the first of two in a row, that passes the head first if it
     /// leaves track `from` at `at`: on another track of the cylinder or in a later one in sweep
     /// direction. Only what starts before `limit` counts.
-    pub fn first<const PAIRS: bool>(
-        &self,
-        from: Track,
-        at: Time,
-        limit: Time,
-    ) -> Option<Candidate> {
+    pub fn first(&self, from: Track, at: Time, pairs: bool, limit: Time) -> Option<Candidate> {
         let angle = at % self.turn_ns;
         let here = from / self.heads;
         let mut surfaces = !(1 << (from % self.heads));
         let (mut limit, mut found) = (limit, None);
+        let starts = if pairs { &self.pairs } else { &self.singles };
         let mut cylinder = here;
         loop {
             let travel = self.travel_ns[cylinder.abs_diff(here) as usize];
@@ -175,7 +184,7 @@ impl Columns {
             // What passes later than `limit` need not be looked at.
             let span = ((limit - arrival).min(self.turn_ns) * self.per_ns) >> 32;
             let end = from + (span as u32 + 2).min(self.positions);
-            if let Some((position, surface)) = self.cylinder::<PAIRS>(cylinder, from, end, surfaces)
+            if let Some((position, surface)) = self.cylinder(starts, cylinder, from, end, surfaces)
             {
                 let start = self.start(arrival, angle, position);
                 if start < limit {
@@ -205,20 +214,19 @@ impl Columns {
     }
 
     /// The first position of a cylinder from `from` until before `end`, which may lie beyond the
-    /// end of the turn, where one of `surfaces` has a free slot, with `PAIRS` a run of two; and
-    /// the surface.
+    /// end of the turn, where something begins on one of `surfaces`; and the surface.
     #[inline]
-    fn cylinder<const PAIRS: bool>(
+    fn cylinder(
         &self,
+        starts: &Starts,
         cylinder: u32,
         from: u32,
         end: u32,
         surfaces: u64,
     ) -> Option<(u32, u32)> {
         let cylinder = cylinder as usize;
-        let words = &self.occupied[cylinder * self.words..][..self.words];
-        let base = cylinder * self.positions as usize;
-        let columns = &self.free[base..][..self.positions as usize];
+        let words = &starts.occupied[cylinder * self.words..][..self.words];
+        let columns = &starts.surfaces[cylinder * self.positions as usize..];
         let mut index = from as usize / 64;
         let mut bits = words[index] & (u64::MAX << (from % 64));
         // Positions are counted on beyond the end of the turn.
@@ -229,12 +237,7 @@ impl Columns {
                 if turns + position >= end {
                     return None;
                 }
-                let mut found = columns[position as usize] & surfaces;
-                if PAIRS && found != 0 {
-                    let next = position + self.per_slot;
-                    let next = if next >= self.positions { next - self.positions } else { next };
-                    found &= columns[next as usize] & !self.last[base + position as usize];
-                }
+                let found = columns[position as usize] & surfaces;
                 if found != 0 {
                     return Some((position, found.trailing_zeros()));
                 }

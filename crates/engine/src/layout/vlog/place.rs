@@ -151,11 +151,8 @@ impl Placer {
         }
         search.track(from);
         match free.columns() {
-            Some(columns) if run == 1 => {
-                columns.first::<false>(from, at, search.limit).or(search.found)
-            }
-            Some(columns) if run == 2 => {
-                columns.first::<true>(from, at, search.limit).or(search.found)
+            Some(columns) if run <= 2 => {
+                columns.first(from, at, run == 2, search.limit).or(search.found)
             }
             _ => {
                 search.greedy();
