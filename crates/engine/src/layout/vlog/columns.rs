@@ -255,3 +255,126 @@ impl Columns {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rng::Rng;
+    use crate::units::BlockNr;
+
+    const HEADS: u32 = 3;
+    const CYLINDERS: u32 = 5;
+    const SLOTS: u32 = 37;
+    const PER_SLOT: u32 = 4;
+    const TURN: u32 = SLOTS * PER_SLOT;
+
+    /// A small disk on which a position takes 10 ns.
+    #[derive(Debug)]
+    struct Small;
+
+    impl Arm for Small {
+        fn tracks(&self) -> Track {
+            HEADS * CYLINDERS
+        }
+        fn tracks_per_cylinder(&self) -> u32 {
+            HEADS
+        }
+        fn track_blocks(&self, track: Track) -> (BlockNr, u32) {
+            (u64::from(track * SLOTS), SLOTS)
+        }
+        fn track_of(&self, block: BlockNr) -> Track {
+            block as Track / SLOTS
+        }
+        fn overhead_ns(&self) -> Time {
+            5
+        }
+        fn travel_ns(&self, from: Track, to: Track) -> Time {
+            match (from / HEADS).abs_diff(to / HEADS) {
+                0 if from == to => 0,
+                0 => 70,
+                distance => 60 + 30 * u64::from(distance),
+            }
+        }
+        fn turn_ns(&self) -> Time {
+            u64::from(TURN) * 10
+        }
+        fn positions(&self, _track: Track) -> u32 {
+            TURN
+        }
+        fn position(&self, track: Track, slot: u32) -> u32 {
+            (slot * PER_SLOT + track * 7) % TURN
+        }
+        fn slot_at(&self, track: Track, position: u32) -> u32 {
+            (position + TURN - track * 7 % TURN) % TURN / PER_SLOT
+        }
+        fn next_position(&self, _track: Track, angle: Time) -> u32 {
+            angle.div_ceil(10) as u32 % TURN
+        }
+        fn next_slot(&self, track: Track, angle: Time) -> u32 {
+            let wait = |&slot: &u32| self.wait_ns(track, self.position(track, slot), angle);
+            (0..SLOTS).min_by_key(wait).expect("a track has slots")
+        }
+        fn wait_ns(&self, _track: Track, position: u32, angle: Time) -> Time {
+            (u64::from(position) * 10 + self.turn_ns() - angle) % self.turn_ns()
+        }
+        fn transfer_ns(&self, _track: Track, count: u32) -> Time {
+            u64::from(count * PER_SLOT) * 10
+        }
+    }
+
+    /// What [`Columns::first`] must find, by looking at every slot.
+    fn plainly(free: &[bool], from: Track, at: Time, pairs: bool, limit: Time) -> Option<Time> {
+        let is_free = |track: Track, slot: u32| {
+            let here = free[(track * SLOTS + slot) as usize];
+            here && (!pairs || slot + 1 < SLOTS && free[(track * SLOTS + slot + 1) as usize])
+        };
+        let mut best = limit;
+        for ahead in 0..CYLINDERS {
+            let cylinder = (from / HEADS + ahead) % CYLINDERS;
+            let tracks = (cylinder * HEADS..(cylinder + 1) * HEADS).filter(|&track| track != from);
+            let soonest = tracks.clone().map(|track| at + Small.travel_ns(from, track)).min()?;
+            if soonest >= best {
+                break;
+            }
+            for track in tracks {
+                let arrival = at + Small.travel_ns(from, track);
+                for slot in (0..SLOTS).filter(|&slot| is_free(track, slot)) {
+                    let angle = arrival % Small.turn_ns();
+                    let wait = Small.wait_ns(track, Small.position(track, slot), angle);
+                    best = best.min(arrival + wait);
+                }
+            }
+        }
+        (best < limit).then_some(best)
+    }
+
+    #[test]
+    fn finds_what_a_look_at_every_slot_finds() {
+        let mut columns = Columns::new(&Small).expect("suits");
+        let mut free = vec![false; (HEADS * CYLINDERS * SLOTS) as usize];
+        let mut rng = Rng::stream(4, "columns");
+        for round in 0..30_000 {
+            let block = rng.below(free.len() as u64) as u32;
+            // From a full disk to one that is almost free, and back.
+            let fuller = round % 2000 < 1000;
+            free[block as usize] = rng.chance(if fuller { 0.1 } else { 0.9 });
+            columns.set(block / SLOTS, block % SLOTS, free[block as usize]);
+            let from = rng.below(u64::from(HEADS * CYLINDERS)) as Track;
+            let at = rng.below(100_000);
+            for pairs in [false, true] {
+                let limit = if rng.chance(0.3) { Time::MAX } else { at + rng.below(2000) };
+                let found = columns.first(from, at, pairs, limit);
+                let expected = plainly(&free, from, at, pairs, limit);
+                assert_eq!(found.map(|found| found.start), expected, "round {round}");
+                if let Some(Candidate { track, slot, .. }) = found {
+                    assert!(free[(track * SLOTS + slot) as usize]);
+                    assert!(!pairs || free[(track * SLOTS + slot + 1) as usize]);
+                }
+            }
+            let slot = columns.next_slot(from, at);
+            assert_eq!(slot, Small.next_slot(from, at % Small.turn_ns()));
+            let wait = Small.wait_ns(from, Small.position(from, slot), at % Small.turn_ns());
+            assert_eq!(columns.passes(from, slot, at), at + wait);
+        }
+    }
+}
