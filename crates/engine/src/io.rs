@@ -150,6 +150,22 @@ impl Breakdown {
         self.transfer_ns += other.transfer_ns;
     }
 
+    /// One of `count` equal shares of each part, for requests that were served together: what the
+    /// others' shares take is waiting for this one.
+    ///
+    /// # Panics
+    /// If `count` is zero.
+    pub fn share(&self, count: u64) -> Breakdown {
+        Breakdown {
+            overhead_ns: self.overhead_ns / count,
+            queue_ns: self.queue_ns / count,
+            seek_ns: self.seek_ns / count,
+            head_switch_ns: self.head_switch_ns / count,
+            rotation_ns: self.rotation_ns / count,
+            transfer_ns: self.transfer_ns / count,
+        }
+    }
+
     /// The same service seen by somebody who waited `total_ns` in all: what the parts do not
     /// explain was spent in queues. Where service overlapped other service (several commands in
     /// flight at once) the parts are scaled down to fit.
@@ -245,5 +261,7 @@ mod tests {
             assert_eq!(served.within(total).total_ns(), total);
         }
         assert_eq!(served.within(100).queue_ns, 40);
+        let shared = served.share(4).within(60);
+        assert_eq!((shared.seek_ns, shared.transfer_ns, shared.queue_ns), (12, 1, 47));
     }
 }

@@ -200,8 +200,9 @@ impl Vlog {
                 self.durable_up_to(commit.number, cx);
             }
         }
+        let share = commit.spent.share(commit.requests.len().max(1) as u64);
         for request in commit.requests {
-            self.requests[request].spent.add(&commit.spent);
+            self.requests[request].spent.add(&share);
             self.batched_done(request, cx);
         }
     }
