@@ -3,7 +3,7 @@
 //! Both drivers, virtual and wall clock, own a node and differ only in where the time comes from.
 
 use crate::device::Device;
-use crate::io::{Done, Io, Op};
+use crate::io::{Done, Io, Op, Outcome};
 use crate::layer::{Cx, Layer, Port};
 use crate::rng::Rng;
 use crate::units::Time;
@@ -118,6 +118,50 @@ impl Node {
             layer.complete(port, done, &mut cx);
         }
         self.reaped = reaped;
+    }
+
+    /// Carries out one request while no other is in flight; time goes on from event to event.
+    ///
+    /// # Panics
+    /// If the node comes to a halt without an answer, which is a defect of its layer.
+    pub fn run(&mut self, now: &mut Time, io: Io) -> Outcome {
+        assert_eq!(self.in_flight, 0, "a request alone");
+        self.submit(*now, io);
+        let mut answers = Vec::new();
+        loop {
+            self.settle(*now, &mut answers);
+            if let Some(done) = answers.pop() {
+                return done.outcome;
+            }
+            *now = self.next_event().expect("a request is in flight").max(*now);
+        }
+    }
+
+    /// Lets time pass while no request is in flight, for what waits for a pause.
+    pub fn idle(&mut self, now: &mut Time, span: Time) {
+        let end = *now + span;
+        let mut none = Vec::new();
+        self.settle(*now, &mut none);
+        while let Some(due) = self.next_event().filter(|due| *due < end) {
+            *now = due.max(*now);
+            self.settle(*now, &mut none);
+        }
+        *now = end;
+        self.settle(*now, &mut none);
+    }
+
+    /// Brings the layer to an orderly end while no request is in flight.
+    ///
+    /// # Panics
+    /// If the end never comes, which is a defect of the layer.
+    pub fn finish(&mut self, now: &mut Time) {
+        self.stop(*now);
+        let mut none = Vec::new();
+        self.settle(*now, &mut none);
+        while !self.layer.stopped() {
+            *now = self.next_event().expect("the end is under way").max(*now);
+            self.settle(*now, &mut none);
+        }
     }
 
     /// When to settle again though no request arrives: the next device event or deadline.

@@ -10,7 +10,7 @@ use seekless_engine::io::{Io, IoError, Outcome};
 use seekless_engine::layout::{self, FormatOptions, Kind, MountOptions, MountPath, MountReport};
 use seekless_engine::node::Node;
 use seekless_engine::rng::Rng;
-use seekless_engine::units::BlockNr;
+use seekless_engine::units::{BlockNr, SECONDS};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 /// What a device holds and has done.
@@ -120,15 +120,7 @@ impl Volume {
     }
 
     fn run(&mut self, io: Io) -> Outcome {
-        self.node.submit(self.now, io);
-        let mut done = Vec::new();
-        loop {
-            self.node.settle(self.now, &mut done);
-            if let Some(done) = done.pop() {
-                return done.outcome;
-            }
-            self.now = self.node.next_event().expect("a request is in flight").max(self.now);
-        }
+        self.node.run(&mut self.now, io)
     }
 
     fn write(&mut self, at: BlockNr, count: u32, version: u64) -> Outcome {
@@ -157,24 +149,11 @@ impl Volume {
 
     /// A second passes, so that what waits for a pause is done.
     fn pause(&mut self) {
-        let end = self.now + 1_000_000_000;
-        let mut none = Vec::new();
-        while let Some(due) = self.node.next_event().filter(|due| *due < end) {
-            self.now = due.max(self.now);
-            self.node.settle(self.now, &mut none);
-        }
-        self.now = end;
-        self.node.settle(self.now, &mut none);
+        self.node.idle(&mut self.now, SECONDS);
     }
 
     fn stop(&mut self) {
-        self.node.stop(self.now);
-        let mut done = Vec::new();
-        self.node.settle(self.now, &mut done);
-        while !self.node.layer.stopped() {
-            self.now = self.node.next_event().expect("the end is under way").max(self.now);
-            self.node.settle(self.now, &mut done);
-        }
+        self.node.finish(&mut self.now);
     }
 }
 

@@ -2,35 +2,17 @@
 //! orderly ends, and ends without warning where the device keeps what it was given.
 #![allow(clippy::unwrap_used, clippy::disallowed_types, missing_docs)]
 
+mod support;
+
 use seekless_engine::data::Data;
 use seekless_engine::device::medium::{Cells, Medium};
 use seekless_engine::device::ram::Ram;
 use seekless_engine::disk::MediumDisk;
-use seekless_engine::io::{Done, Io, IoError};
+use seekless_engine::io::{Done, Io};
 use seekless_engine::layout::{self, FormatOptions, Kind, MountOptions, MountPath};
 use seekless_engine::node::Node;
 use seekless_engine::rng::Rng;
-use seekless_engine::units::BlockNr;
-use std::sync::{Arc, Mutex};
-
-/// A medium that outlives its device.
-#[derive(Clone, Debug)]
-struct Shared(Arc<Mutex<Cells>>);
-
-impl Medium for Shared {
-    fn blocks(&self) -> u64 {
-        self.0.lock().unwrap().blocks()
-    }
-    fn read(&mut self, at: BlockNr, count: u32) -> Result<Data, IoError> {
-        self.0.lock().unwrap().read(at, count)
-    }
-    fn write(&mut self, at: BlockNr, data: &Data) -> Result<(), IoError> {
-        self.0.lock().unwrap().write(at, data)
-    }
-    fn trim(&mut self, at: BlockNr, count: u32) -> Result<(), IoError> {
-        self.0.lock().unwrap().trim(at, count)
-    }
-}
+use support::Shared;
 
 struct World {
     medium: Shared,
@@ -44,7 +26,7 @@ struct World {
 
 impl World {
     fn new(kind: Kind, blocks: u64, device: u64, volatile: bool) -> World {
-        let mut medium = Shared(Arc::new(Mutex::new(Cells::new(device))));
+        let mut medium = Shared::new(Cells::new(device));
         let options = FormatOptions { kind, blocks, id: 77 };
         layout::format(&mut MediumDisk(&mut medium), &options).unwrap();
         let (node, path) = World::mount(&mut medium, volatile);
@@ -74,7 +56,7 @@ impl World {
     }
 
     fn one(&mut self, io: Io) -> Data {
-        self.run(vec![io]).remove(0).outcome.unwrap()
+        self.node.run(&mut self.now, io).unwrap()
     }
 
     fn write(&mut self, at: u64, count: u32, version: u64) -> Io {
@@ -95,13 +77,7 @@ impl World {
     }
 
     fn stop(&mut self) {
-        self.node.stop(self.now);
-        let mut done = Vec::new();
-        self.node.settle(self.now, &mut done);
-        while !self.node.layer.stopped() {
-            self.now = self.node.next_event().unwrap();
-            self.node.settle(self.now, &mut done);
-        }
+        self.node.finish(&mut self.now);
     }
 
     fn remount(&mut self) {

@@ -4,7 +4,7 @@
 //! When the format changes, fixtures of the new version join the old ones, which stay as they are:
 //!
 //! ```text
-//! cargo test -p seekless-engine --test old_images -- --ignored fixtures_are_made
+//! SEEKLESS_FIXTURES=write cargo test -p seekless-engine --test old_images
 //! ```
 //!
 //! A fixture is text. `device`, `volume` and `mount` say what it is, each `holds AT VERSION` that
@@ -21,7 +21,7 @@ use seekless_engine::disk::MediumDisk;
 use seekless_engine::io::{Io, IoError, Outcome};
 use seekless_engine::layout::{self, FormatOptions, Kind, MountOptions, MountPath, MountReport};
 use seekless_engine::node::Node;
-use seekless_engine::units::{BLOCK_BYTES, BlockNr};
+use seekless_engine::units::{BLOCK_BYTES, BlockNr, SECONDS};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -115,15 +115,7 @@ impl Volume {
     }
 
     fn run(&mut self, io: Io) -> Outcome {
-        self.node.submit(self.now, io);
-        let mut done = Vec::new();
-        loop {
-            self.node.settle(self.now, &mut done);
-            if let Some(done) = done.pop() {
-                return done.outcome;
-            }
-            self.now = self.node.next_event().expect("a request is in flight").max(self.now);
-        }
+        self.node.run(&mut self.now, io)
     }
 
     fn write(&mut self, at: BlockNr, count: u64, version: u64) {
@@ -143,24 +135,11 @@ impl Volume {
 
     /// Lets time pass, so that what waits for a pause is done.
     fn pause(&mut self) {
-        let end = self.now + 1_000_000_000;
-        let mut none = Vec::new();
-        while let Some(due) = self.node.next_event().filter(|due| *due < end) {
-            self.now = due.max(self.now);
-            self.node.settle(self.now, &mut none);
-        }
-        self.now = end;
-        self.node.settle(self.now, &mut none);
+        self.node.idle(&mut self.now, SECONDS);
     }
 
     fn stop(&mut self) {
-        self.node.stop(self.now);
-        let mut done = Vec::new();
-        self.node.settle(self.now, &mut done);
-        while !self.node.layer.stopped() {
-            self.now = self.node.next_event().expect("the end is under way").max(self.now);
-            self.node.settle(self.now, &mut done);
-        }
+        self.node.finish(&mut self.now);
     }
 
     fn verify(&mut self, name: &str) {
@@ -290,23 +269,27 @@ fn every_layout_has_old_images() {
     }
 }
 
+fn holds_what_was_written(name: &str, fixture: &Fixture) {
+    for volatile in [false, true] {
+        let medium = Shared::new(fixture.cells.clone());
+        is_whole(&medium, name);
+        let mut volume = Volume::mount(&medium, volatile, fixture.holds.clone());
+        assert_eq!(volume.node.layer.blocks(), fixture.volume, "{name}");
+        assert_eq!(volume.report.path, fixture.mount, "{name}");
+        assert!(!volume.holds.is_empty(), "{name} is empty");
+        if name.ends_with("-cut.img.txt") {
+            // A whole commit that no flush covered holds, a torn one does not.
+            let MountReport { commits_accepted, commits_dropped, .. } = volume.report;
+            assert_eq!((commits_accepted, commits_dropped), (1, 1), "{name}");
+        }
+        volume.verify(name);
+    }
+}
+
 #[test]
 fn old_images_hold_what_was_written() {
     for (name, fixture) in fixtures() {
-        for volatile in [false, true] {
-            let medium = Shared::new(fixture.cells.clone());
-            is_whole(&medium, &name);
-            let mut volume = Volume::mount(&medium, volatile, fixture.holds.clone());
-            assert_eq!(volume.node.layer.blocks(), fixture.volume, "{name}");
-            assert_eq!(volume.report.path, fixture.mount, "{name}");
-            assert!(!volume.holds.is_empty(), "{name} is empty");
-            if name.ends_with("-cut.img.txt") {
-                // A whole commit that no flush covered holds, a torn one does not.
-                let MountReport { commits_accepted, commits_dropped, .. } = volume.report;
-                assert_eq!((commits_accepted, commits_dropped), (1, 1), "{name}");
-            }
-            volume.verify(&name);
-        }
+        holds_what_was_written(&name, &fixture);
     }
 }
 
@@ -373,16 +356,12 @@ fn used(kind: Kind, blocks: u64) -> Volume {
     volume
 }
 
+/// Writes a fixture, unless there is one of that name: old ones stay as they are.
 fn save(name: &str, fixture: &Fixture) {
-    let superblock = fixture.cells.clone().read(0, 1).unwrap().to_bytes();
-    let version = superblock[8];
-    let name = name.replace('#', &version.to_string());
-    let path = directory().join(format!("{name}.img.txt"));
-    if path.exists() {
-        return println!("{name} exists and stays as it is");
+    let path = directory().join(name);
+    if !path.exists() {
+        std::fs::write(&path, fixture.to_text()).unwrap();
     }
-    std::fs::write(&path, fixture.to_text()).unwrap();
-    println!("{name}: written");
 }
 
 fn stopped(mut volume: Volume) -> Fixture {
@@ -415,12 +394,33 @@ fn cut(mut volume: Volume) -> Fixture {
     Fixture { volume: volume.node.layer.blocks(), mount: MountPath::Scan, cells, holds }
 }
 
+/// What the layouts of this version leave behind, by the name that its fixture has.
+fn fresh() -> Vec<(String, Fixture)> {
+    let made = [
+        ("inplace-#", stopped(used(Kind::Inplace, 64))),
+        // From 64 MiB on the first block lies at a megabyte.
+        ("inplace-#-large", stopped(used(Kind::Inplace, 20_000))),
+        ("vlog-#", stopped(used(Kind::Vlog, 500))),
+        ("vlog-#-cut", cut(used(Kind::Vlog, 500))),
+    ];
+    let name = |(name, fixture): (&str, Fixture)| {
+        let superblock = fixture.cells.clone().read(0, 1).unwrap().to_bytes();
+        let name = name.replace('#', &superblock[8].to_string());
+        (format!("{name}.img.txt"), fixture)
+    };
+    made.into_iter().map(name).collect()
+}
+
+/// The images of today are the old images of tomorrow: they are held to the same.
 #[test]
-#[ignore = "writes the fixtures of a new version of the format"]
-fn fixtures_are_made() {
-    save("inplace-#", &stopped(used(Kind::Inplace, 64)));
-    // From 64 MiB on the first block lies at a megabyte.
-    save("inplace-#-large", &stopped(used(Kind::Inplace, 20_000)));
-    save("vlog-#", &stopped(used(Kind::Vlog, 500)));
-    save("vlog-#-cut", &cut(used(Kind::Vlog, 500)));
+fn fixtures_of_this_version_can_be_made() {
+    for (name, fixture) in fresh() {
+        let text = fixture.to_text();
+        assert!(text.len() as u64 <= MOST_TEXT, "{name}: {} bytes", text.len());
+        assert!(Fixture::from_text(&text).to_text() == text, "{name}");
+        holds_what_was_written(&name, &fixture);
+        if std::env::var_os("SEEKLESS_FIXTURES").is_some_and(|value| value == "write") {
+            save(&name, &fixture);
+        }
+    }
 }

@@ -2,17 +2,21 @@
 //! whatever reads images has to cope. The body of the fuzz target `mount` and of the tests of
 //! damaged images.
 
+#[path = "../support/mod.rs"]
+mod support;
+
 use seekless_engine::Bytes;
 use seekless_engine::checksum::crc32c;
 use seekless_engine::data::{Body, Data};
 use seekless_engine::device::medium::{Cells, Medium};
 use seekless_engine::device::ram::Ram;
 use seekless_engine::disk::MediumDisk;
-use seekless_engine::io::{Io, IoError, Outcome};
+use seekless_engine::io::{Io, Outcome};
 use seekless_engine::layout::{self, FormatOptions, Kind, MountOptions};
 use seekless_engine::node::Node;
 use seekless_engine::units::{BLOCK_BYTES, BlockNr};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::OnceLock;
+use support::Shared;
 
 /// Largest raw image, in blocks: 256 KiB.
 const RAW_BLOCKS: usize = 64;
@@ -23,31 +27,6 @@ const ENTRIES_SUM: usize = 84;
 const HEADER_SUM: usize = 508;
 /// Versions that each block of a base image may have been written with.
 const VERSIONS: u64 = 6;
-
-/// A medium that outlives its device.
-#[derive(Clone, Debug)]
-struct Shared(Arc<Mutex<Cells>>);
-
-impl Shared {
-    fn with<T>(&self, act: impl FnOnce(&mut Cells) -> T) -> T {
-        act(&mut self.0.lock().expect("no other thread"))
-    }
-}
-
-impl Medium for Shared {
-    fn blocks(&self) -> u64 {
-        self.with(|cells| cells.blocks())
-    }
-    fn read(&mut self, at: BlockNr, count: u32) -> Result<Data, IoError> {
-        self.with(|cells| cells.read(at, count))
-    }
-    fn write(&mut self, at: BlockNr, data: &Data) -> Result<(), IoError> {
-        self.with(|cells| cells.write(at, data))
-    }
-    fn trim(&mut self, at: BlockNr, count: u32) -> Result<(), IoError> {
-        self.with(|cells| cells.trim(at, count))
-    }
-}
 
 /// A mounted volume that answers one request at a time.
 struct Volume {
@@ -64,25 +43,11 @@ impl Volume {
     }
 
     fn run(&mut self, io: Io) -> Outcome {
-        self.node.submit(self.now, io);
-        let mut done = Vec::new();
-        loop {
-            self.node.settle(self.now, &mut done);
-            if let Some(done) = done.pop() {
-                return done.outcome;
-            }
-            self.now = self.node.next_event().expect("a request is in flight").max(self.now);
-        }
+        self.node.run(&mut self.now, io)
     }
 
     fn stop(&mut self) {
-        self.node.stop(self.now);
-        let mut done = Vec::new();
-        self.node.settle(self.now, &mut done);
-        while !self.node.layer.stopped() {
-            self.now = self.node.next_event().expect("the end is under way").max(self.now);
-            self.node.settle(self.now, &mut done);
-        }
+        self.node.finish(&mut self.now);
     }
 }
 
@@ -90,7 +55,7 @@ impl Volume {
 fn base(kind: Kind, large: bool, orderly: bool) -> Cells {
     let blocks = if large { 1000 } else { 32 };
     let device = kind.device_blocks(blocks);
-    let image = Shared(Arc::new(Mutex::new(Cells::new(device))));
+    let image = Shared::new(Cells::new(device));
     let options = FormatOptions { kind, blocks, id: 0x5eed };
     layout::format(&mut MediumDisk(&mut image.clone()), &options).expect("the sizes fit");
     let mut volume = Volume::new(image.clone()).expect("the volume is fresh");
@@ -231,7 +196,7 @@ fn use_image(cells: &Cells, genuine: bool) {
     let mut text = String::new();
     let _ = layout::dump(&mut MediumDisk(&mut copy), &mut text);
     assert!(copy == *cells, "a check wrote to the image");
-    let image = Shared(Arc::new(Mutex::new(copy)));
+    let image = Shared::new(copy);
     let Ok(mut volume) = Volume::new(image) else { return };
     let found_whole = checked.is_ok_and(|(_, _, report)| report.problems.is_empty());
     let blocks = volume.node.layer.blocks();

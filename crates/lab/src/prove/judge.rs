@@ -107,11 +107,7 @@ pub fn mount(
 
 /// Carries out one request alone.
 pub fn one(node: &mut Node, io: Io) -> Result<Data, IoError> {
-    node.submit(0, io);
-    let mut done = Vec::new();
-    node.settle(0, &mut done);
-    assert_eq!(done.len(), 1, "memory answers at once");
-    done.remove(0).outcome
+    node.run(&mut 0, io)
 }
 
 /// Everything a volume reads as, or why it cannot be read.
