@@ -25,7 +25,7 @@ pub struct FreeMap {
     open: Vec<u64>,
     free: u64,
     empty_tracks: u32,
-    mixed_tracks: u32,
+    open_tracks: u32,
     /// Free slots by rotational position, on disks with several surfaces.
     columns: Option<Columns>,
 }
@@ -51,7 +51,7 @@ impl FreeMap {
             open: vec![0; tracks.div_ceil(64)],
             free: 0,
             empty_tracks: 0,
-            mixed_tracks: 0,
+            open_tracks: 0,
             columns: arm.and_then(Columns::new),
         }
     }
@@ -150,11 +150,10 @@ impl FreeMap {
             self.empty[group] &= !mark;
             self.empty_tracks -= 1;
         }
-        self.mixed_tracks -= self.mixed(track);
         self.free_on[track as usize] -= 1;
-        self.mixed_tracks += self.mixed(track);
         if self.free_on[track as usize] == 0 {
             self.open[group] &= !mark;
+            self.open_tracks -= 1;
         }
     }
 
@@ -172,10 +171,11 @@ impl FreeMap {
             columns.set(track, slot, true);
         }
         let (group, mark) = (track as usize / 64, 1_u64 << (track % 64));
-        self.mixed_tracks -= self.mixed(track);
+        if self.free_on[track as usize] == 0 {
+            self.open[group] |= mark;
+            self.open_tracks += 1;
+        }
         self.free_on[track as usize] += 1;
-        self.mixed_tracks += self.mixed(track);
-        self.open[group] |= mark;
         if self.free_on[track as usize] == self.slots(track) {
             self.empty[group] |= mark;
             self.empty_tracks += 1;
@@ -257,17 +257,11 @@ impl FreeMap {
 
     /// The first track with free blocks and others at or after `from`, wrapping round.
     pub fn next_mixed_track(&self, from: Track) -> Option<Track> {
-        if self.mixed_tracks == 0 {
+        if self.open_tracks == self.empty_tracks {
             return None;
         }
         let mixed = |word: usize| self.open[word] & !self.empty[word];
         next_bit_of(self.open.len(), mixed, from as usize).map(|track| track as Track)
-    }
-
-    /// How many tracks count as mixed for this one: 0 or 1.
-    fn mixed(&self, track: Track) -> u32 {
-        let free = self.free_on[track as usize];
-        u32::from(free > 0 && free < self.slots(track))
     }
 }
 

@@ -122,14 +122,13 @@ impl Placer {
         let second = second.filter(|s| (s.track, s.slot) != (single.track, single.slot));
         let limit = second.map_or(Time::MAX, |second| second.start.saturating_sub(transfer));
         // Nothing passes before the single one does.
-        let pair = match limit > single.start {
-            true => self.find(free, arm, plan.track, at, run, limit),
-            false => None,
-        };
-        if pair.is_none() {
-            plan.second = second;
+        if limit > single.start
+            && let Some(pair) = self.find(free, arm, plan.track, at, run, limit)
+        {
+            return Some(pair);
         }
-        pair.or(Some(single))
+        plan.second = second;
+        Some(single)
     }
 
     /// The first run of free slots that starts before `limit`.
