@@ -350,6 +350,10 @@ impl Driver {
 
     /// Hands answers to their connections and sends.
     fn deliver(&mut self) {
+        if !self.answers.is_empty() {
+            let now = self.now();
+            self.patience.answered(now);
+        }
         for ((key, number, ticket), answer) in self.answers.drain(..) {
             self.served.requests += 1;
             self.bytes_in_flight -= weight(&ticket);

@@ -135,22 +135,10 @@ struct Mounted {
 /// # Errors
 /// See [`ServeError`].
 pub fn serve(options: &ServeOptions, ready: &mut dyn FnMut(&str)) -> Result<Served, ServeError> {
-    serve_until(options, &crate::signals::block_and_watch, ready)
-}
-
-/// Serves until the descriptor that `stop` returns becomes readable. It is asked for after the
-/// mount: however long that takes, a signal ends it.
-///
-/// # Errors
-/// See [`ServeError`].
-pub fn serve_until(
-    options: &ServeOptions,
-    stop: &dyn Fn() -> io::Result<OwnedFd>,
-    ready: &mut dyn FnMut(&str),
-) -> Result<Served, ServeError> {
     let Mounted { node, superblock, device_fd, rotational, file } = mount(options)?;
-    // The device starts its threads when it first needs them: they leave signals alone, too.
-    let stop_fd = stop()?;
+    // Only now: however long the mount takes, a signal ends it. The device starts its threads when
+    // it first needs them, so they leave signals alone, too.
+    let stop_fd = crate::signals::block_and_watch()?;
     let (listener, socket, uri) = listen::listen(&options.listen)?;
     let export = Export {
         name: String::new(),

@@ -27,7 +27,7 @@ const RETRY_AFTER: u32 = 32;
 pub(super) struct Patience {
     /// With one processor the client could not even run meanwhile.
     alone: bool,
-    /// When the loop last had something to do.
+    /// When the loop last had something to do or had done it.
     busy_at: Time,
     vain: u32,
     close: u32,
@@ -59,6 +59,11 @@ impl Patience {
                 (self.close, self.vain) = (0, 0);
             }
         }
+        self.busy_at = now;
+    }
+
+    /// Takes note of an answer at `now`: the next request may be close.
+    pub(super) fn answered(&mut self, now: Time) {
         self.busy_at = now;
     }
 
