@@ -2,13 +2,18 @@
 //! slot that begins there. The first one to pass is found with a few word operations per cylinder,
 //! whatever the number of tracks. What the search needs of the mechanics is kept in tables beside
 //! them: this is the innermost loop of eager writing.
+//!
+//! Positions are counted in *cells*, the coarsest unit on which the slots of all tracks begin, and
+//! on beyond the end of the turn: what has the smaller number passes the head first, so nothing is
+//! converted to time before the winner is known.
 
+use super::freemap::FreeMap;
 use crate::arm::{Arm, Track};
 use crate::units::Time;
 
 /// Most surfaces that a column has bits for.
-const MAX_SURFACES: u32 = 64;
-/// Columns beyond which a disk is searched track by track: 64 MiB of memory.
+const MAX_SURFACES: u32 = 32;
+/// Columns beyond which a disk is searched track by track: 32 MiB of memory.
 const MAX_COLUMNS: u64 = 8 << 20;
 
 /// A free slot, or the first of a run, and when it begins to pass the head.
@@ -27,19 +32,21 @@ pub struct Candidate {
 pub struct Columns {
     heads: u32,
     cylinders: u32,
-    /// Positions on a track, and those from slot to slot.
-    positions: u32,
+    shape: Shape,
+    /// Cells from slot to slot, slots on a track.
     per_slot: u32,
+    slots: u32,
     turn_ns: Time,
-    /// When each position begins to pass after the index mark, and the end of the turn.
+    /// Time for a slot to pass, rounded up.
+    slot_ns: Time,
+    /// When each cell begins to pass after the index mark, and the end of the turn.
     passes_ns: Vec<u32>,
-    /// Positions per nanosecond, in 1/2³²: a good guess.
+    /// Cells per nanosecond, in 1/2⁶⁴.
     per_ns: u64,
     /// Head switch, then seeks by distance in cylinders.
     travel_ns: Vec<Time>,
-    /// Position of the first slot of each track.
+    /// Cell of the first slot of each track.
     first: Vec<u32>,
-    words: usize,
     /// Free slots, and runs of two.
     singles: Starts,
     pairs: Starts,
@@ -48,210 +55,275 @@ pub struct Columns {
 /// Where something begins.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Starts {
-    /// Bit per surface, by cylinder and position.
-    surfaces: Vec<u64>,
-    /// Bit per position that any surface has something at, by cylinder.
+    /// Bit per surface, by cylinder and cell.
+    surfaces: Vec<u32>,
+    /// Bit per cell that any surface has something at, by cylinder; beyond the end of the turn the
+    /// cells of its beginning come again, so that 64 bits from any cell on lie in two words.
     occupied: Vec<u64>,
 }
 
 impl Starts {
-    fn set(&mut self, column: usize, bit: u64, (word, mark): (usize, u64), begins: bool) {
-        let surfaces = &mut self.surfaces[column];
-        *surfaces = if begins { *surfaces | bit } else { *surfaces & !bit };
-        let any = *surfaces != 0;
-        let word = &mut self.occupied[word];
-        *word = if any { *word | mark } else { *word & !mark };
+    /// Notes what begins at a cell of a cylinder, for one surface.
+    fn set(&mut self, shape: &Shape, cylinder: u32, cell: u32, surface: u32, begins: bool) {
+        let surfaces = &mut self.surfaces[(cylinder * shape.cells + cell) as usize];
+        let had = *surfaces != 0;
+        *surfaces = *surfaces & !(1 << surface) | u32::from(begins) << surface;
+        let flip = u64::from(had != (*surfaces != 0));
+        let (first, mut at) = (cylinder as usize * shape.words, cell as usize);
+        for _ in 0..shape.copies {
+            self.occupied[first + at / 64] ^= flip << (at % 64);
+            at += shape.cells as usize;
+        }
+    }
+
+    /// Which of the 64 cells from `cell` on are occupied.
+    fn window(&self, first_word: usize, cell: u32) -> u64 {
+        let (word, bit) = (first_word + cell as usize / 64, cell % 64);
+        self.occupied[word] >> bit | self.occupied[word + 1] << 1 << (63 - bit)
     }
 }
 
+/// The measures of the tables.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Shape {
+    /// Cells on a track.
+    cells: u32,
+    /// How often they come in [`Starts::occupied`], and words for that, by cylinder.
+    copies: u32,
+    words: usize,
+}
+
+/// A search: the first free slot, or with `pairs` the first of two free ones in a row, that passes
+/// a head that leaves track `from` at `at`. Only what starts before `limit` counts.
+#[derive(Clone, Copy, Debug)]
+pub struct Wanted {
+    /// Where the head is.
+    pub from: Track,
+    /// When it may leave.
+    pub at: Time,
+    /// Two slots in a row.
+    pub pairs: bool,
+    /// Before when the first one must start.
+    pub limit: Time,
+}
+
+/// What a search has found so far, counted in cells since the index mark before it began.
+struct Search {
+    /// When that index mark passed, and how long before the search.
+    origin: Time,
+    angle: Time,
+    pairs: bool,
+    /// What is found from now on must pass before this cell and this time.
+    end: u32,
+    limit: Time,
+    found: Option<(Track, u32)>,
+}
+
+fn gcd(a: u32, b: u32) -> u32 {
+    if b == 0 { a } else { gcd(b, a % b) }
+}
+
 impl Columns {
-    /// Columns without a free slot. `None` for disks that they do not suit: with a single surface
-    /// or very many, with tracks of different lengths, with too many tracks.
+    /// Columns without a free slot. `None` for disks that they do not suit: with very many
+    /// surfaces, with tracks of different lengths, with too many tracks.
     pub fn new(arm: &dyn Arm) -> Option<Columns> {
         let heads = arm.tracks_per_cylinder();
         let (positions, slots) = (arm.positions(0), arm.track_blocks(0).1);
         let cylinders = arm.tracks() / heads;
         let alike = (0..arm.tracks())
             .all(|track| arm.positions(track) == positions && arm.track_blocks(track).1 == slots);
-        let suits = (2..=MAX_SURFACES).contains(&heads)
+        let suits = heads <= MAX_SURFACES
+            && positions.is_multiple_of(slots)
             && u64::from(cylinders) * u64::from(positions) <= MAX_COLUMNS;
         if !suits || !alike {
             return None;
         }
-        let turn_ns = arm.turn_ns();
+        let first: Vec<u32> = (0..arm.tracks()).map(|track| arm.position(track, 0)).collect();
+        let per_cell = first.iter().fold(positions / slots, |unit, &first| gcd(unit, first));
+        let (cells, turn_ns) = (positions / per_cell, arm.turn_ns());
         let mut passes_ns: Vec<u32> =
-            (0..positions).map(|position| arm.wait_ns(0, position, 0) as u32).collect();
+            (0..cells).map(|cell| arm.wait_ns(0, cell * per_cell, 0) as u32).collect();
         passes_ns.push(turn_ns as u32);
-        let words = positions.div_ceil(64) as usize;
+        let even = |cell: u32| u64::from(cell) * turn_ns / u64::from(cells);
+        if (0..=cells).any(|cell| u64::from(passes_ns[cell as usize]) != even(cell)) {
+            return None;
+        }
+        let copies = 1 + 64_u32.div_ceil(cells);
+        let shape = Shape { cells, copies, words: (cells * copies).div_ceil(64) as usize + 1 };
         let none = Starts {
-            surfaces: vec![0; (cylinders * positions) as usize],
-            occupied: vec![0; cylinders as usize * words],
+            surfaces: vec![0; (cylinders * cells) as usize],
+            occupied: vec![0; cylinders as usize * shape.words],
         };
         Some(Columns {
             heads,
             cylinders,
-            positions,
-            per_slot: positions / slots,
+            shape,
+            per_slot: cells / slots,
+            slots,
             turn_ns,
+            slot_ns: arm.transfer_ns(0, 1),
             passes_ns,
-            per_ns: (u64::from(positions) << 32) / turn_ns,
+            // Exact to less than a nanosecond: cells are longer.
+            per_ns: ((u128::from(cells) << 64) / u128::from(turn_ns)) as u64,
             travel_ns: (0..cylinders)
                 .map(|distance| arm.travel_ns(0, (distance * heads).max(1)))
                 .collect(),
-            first: (0..arm.tracks()).map(|track| arm.position(track, 0)).collect(),
-            words,
+            first: first.iter().map(|position| position / per_cell).collect(),
             singles: none.clone(),
             pairs: none,
         })
     }
 
-    fn position(&self, track: Track, slot: u32) -> u32 {
-        let position = self.first[track as usize] + slot * self.per_slot;
-        if position >= self.positions { position - self.positions } else { position }
+    /// Time for a slot to pass, rounded up, in nanoseconds.
+    pub fn slot_ns(&self) -> Time {
+        self.slot_ns
     }
 
-    /// The first slot of a track that begins at or after a position.
-    fn slot_from(&self, track: Track, position: u32) -> u32 {
+    fn cell(&self, track: Track, slot: u32) -> u32 {
+        let cell = self.first[track as usize] + slot * self.per_slot;
+        if cell >= self.shape.cells { cell - self.shape.cells } else { cell }
+    }
+
+    /// Cells from the first slot of a track on to `cell`.
+    fn behind_first(&self, track: Track, cell: u32) -> u32 {
         let first = self.first[track as usize];
-        let turned = if position >= first { position } else { position + self.positions } - first;
-        let slot = turned.div_ceil(self.per_slot);
-        if slot * self.per_slot >= self.positions { 0 } else { slot }
+        if cell >= first { cell - first } else { cell + self.shape.cells - first }
     }
 
-    /// Notes that a slot has become free or has been taken.
-    pub fn set(&mut self, track: Track, slot: u32, free: bool) {
-        let (cylinder, bit) = (track / self.heads, 1 << (track % self.heads));
-        let (base, words) = ((cylinder * self.positions) as usize, cylinder as usize * self.words);
-        let mark = |position: usize| (words + position / 64, 1 << (position % 64));
-        let is_free = |position: usize| self.singles.surfaces[base + position] & bit != 0;
-        let here = self.position(track, slot) as usize;
-        let last = (slot + 1) * self.per_slot >= self.positions;
-        let pair = free && !last && is_free(self.position(track, slot + 1) as usize);
-        let before = slot.checked_sub(1).map(|slot| self.position(track, slot) as usize);
-        let pair_before = before.map(|position| (position, free && is_free(position)));
-        self.singles.set(base + here, bit, mark(here), free);
-        self.pairs.set(base + here, bit, mark(here), pair);
-        if let Some((position, begins)) = pair_before {
-            self.pairs.set(base + position, bit, mark(position), begins);
+    /// Notes that a slot has become free or has been taken; `before` and `behind` say whether its
+    /// neighbours on the track are free.
+    pub fn set(&mut self, track: Track, slot: u32, free: bool, before: bool, behind: bool) {
+        let (cylinder, surface) = (track / self.heads, track % self.heads);
+        let shape = &self.shape;
+        let cell = self.cell(track, slot);
+        self.singles.set(shape, cylinder, cell, surface, free);
+        self.pairs.set(shape, cylinder, cell, surface, free && behind);
+        // Before the first slot of a track there is the last one, where no run begins.
+        let cell = if cell >= self.per_slot { cell } else { cell + shape.cells } - self.per_slot;
+        self.pairs.set(shape, cylinder, cell, surface, free && before);
+    }
+
+    /// The first cell that begins to pass at or after a time since an index mark, counted on
+    /// beyond the end of the turn.
+    fn next_cell(&self, since: Time) -> u32 {
+        // The beginning of each cell is rounded down to whole nanoseconds, so rounding the
+        // quotient up makes the two agree.
+        ((u128::from(since) * u128::from(self.per_ns) + u128::from(u64::MAX)) >> 64) as u32
+    }
+
+    /// A cell within the turn, from one that is counted on.
+    fn within(&self, cell: u32) -> u32 {
+        let mut cell = cell;
+        while cell >= self.shape.cells {
+            cell -= self.shape.cells;
+        }
+        cell
+    }
+
+    fn begin(&self, wanted: &Wanted) -> Search {
+        let angle = wanted.at % self.turn_ns;
+        let origin = wanted.at - angle;
+        // Nothing is further away than the longest way and a turn: a later limit is none.
+        let end = match wanted.limit.saturating_sub(origin) {
+            since if since >= 64 * self.turn_ns => u32::MAX,
+            since => self.next_cell(since),
+        };
+        let Wanted { pairs, limit, .. } = *wanted;
+        Search { origin, angle, pairs, end, limit, found: None }
+    }
+
+    /// Something begins on a track at a cell, which is counted on; `within` the turn it is that.
+    fn offer(&self, search: &mut Search, track: Track, cell: u32, within: u32) {
+        if cell < search.end {
+            let turns = Time::from((cell - within) / self.shape.cells);
+            search.end = cell;
+            search.limit =
+                search.origin + turns * self.turn_ns + Time::from(self.passes_ns[within as usize]);
+            search.found = Some((track, within));
         }
     }
 
-    /// Rotational position after a span that may exceed the turn a little.
-    fn turned(&self, angle: Time) -> Time {
-        let mut angle = angle;
-        while angle >= self.turn_ns {
-            angle -= self.turn_ns;
-        }
-        angle
+    fn result(&self, search: &Search) -> Option<Candidate> {
+        let (track, cell) = search.found?;
+        let slot = self.behind_first(track, cell) / self.per_slot;
+        Some(Candidate { track, slot, start: search.limit })
     }
 
-    /// The first position that begins to pass at or after `angle`.
-    fn next_position(&self, angle: Time) -> u32 {
-        let mut position = ((angle * self.per_ns) >> 32) as usize;
-        while Time::from(self.passes_ns[position]) < angle {
-            position += 1;
-        }
-        while position > 0 && Time::from(self.passes_ns[position - 1]) >= angle {
-            position -= 1;
-        }
-        if position as u32 == self.positions { 0 } else { position as u32 }
+    /// The best slot of one track only.
+    pub fn on_track(&self, free: &FreeMap, track: Track, wanted: &Wanted) -> Option<Candidate> {
+        let mut search = self.begin(wanted);
+        let (here, there) = (wanted.from / self.heads, track / self.heads);
+        let travel = match track {
+            track if track == wanted.from => 0,
+            _ => self.travel_ns[there.abs_diff(here) as usize],
+        };
+        self.track(&mut search, free, track, travel);
+        self.result(&search)
     }
 
-    /// When a position begins to pass for someone who is over the cylinder at `at`, at `angle`.
-    fn start(&self, at: Time, angle: Time, position: u32) -> Time {
-        let passes = Time::from(self.passes_ns[position as usize]);
-        at + passes + if passes >= angle { 0 } else { self.turn_ns } - angle
-    }
-
-    /// The free slot, or with `pairs` the first of two in a row, that passes the head first if it
-    /// leaves track `from` at `at`: on another track of the cylinder or in a later one in sweep
-    /// direction. Only what starts before `limit` counts.
-    pub fn first(&self, from: Track, at: Time, pairs: bool, limit: Time) -> Option<Candidate> {
-        let angle = at % self.turn_ns;
-        let here = from / self.heads;
-        let mut surfaces = !(1 << (from % self.heads));
-        let (mut limit, mut found) = (limit, None);
-        let starts = if pairs { &self.pairs } else { &self.singles };
+    /// The best slot: on the track where the head is, on another one of the cylinder, or in a
+    /// later cylinder in sweep direction.
+    pub fn best(&self, free: &FreeMap, wanted: &Wanted) -> Option<Candidate> {
+        let mut search = self.begin(wanted);
+        self.track(&mut search, free, wanted.from, 0);
+        let here = wanted.from / self.heads;
+        let mut surfaces = !(1 << (wanted.from % self.heads));
         let mut cylinder = here;
         loop {
             let travel = self.travel_ns[cylinder.abs_diff(here) as usize];
-            let arrival = at + travel;
-            if arrival >= limit {
+            if wanted.at + travel >= search.limit {
                 break;
             }
-            let angle = self.turned(angle + travel);
-            let from = self.next_position(angle);
-            // What passes later than `limit` need not be looked at.
-            let span = ((limit - arrival).min(self.turn_ns) * self.per_ns) >> 32;
-            let end = from + (span as u32 + 2).min(self.positions);
-            if let Some((position, surface)) = self.cylinder(starts, cylinder, from, end, surfaces)
-            {
-                let start = self.start(arrival, angle, position);
-                if start < limit {
-                    limit = start;
-                    found = Some((cylinder, position, surface));
-                }
-            }
-            surfaces = u64::MAX;
+            self.cylinder(&mut search, cylinder, travel, surfaces);
+            surfaces = u32::MAX;
             cylinder = if cylinder + 1 == self.cylinders { 0 } else { cylinder + 1 };
             if cylinder == here {
                 break;
             }
         }
-        let (cylinder, position, surface) = found?;
-        let track = cylinder * self.heads + surface;
-        Some(Candidate { track, slot: self.slot_from(track, position), start: limit })
+        self.result(&search)
     }
 
-    /// The slot of `track` that is the first to pass a head that is over it at `at`.
-    pub fn next_slot(&self, track: Track, at: Time) -> u32 {
-        self.slot_from(track, self.next_position(at % self.turn_ns))
+    /// Looks at one track, which its own bitmap shows slot by slot.
+    fn track(&self, search: &mut Search, free: &FreeMap, track: Track, travel: Time) {
+        if free.free_on(track) <= u32::from(search.pairs) {
+            return;
+        }
+        let from = self.next_cell(search.angle + travel);
+        let angle = self.within(from);
+        let next = self.behind_first(track, angle).div_ceil(self.per_slot);
+        let next = if next == self.slots { 0 } else { next };
+        let slot =
+            if search.pairs { free.next_pair(track, next) } else { free.next_free(track, next) };
+        let Some(slot) = slot else { return };
+        let within = self.cell(track, slot);
+        let turned = if within < angle { self.shape.cells } else { 0 };
+        self.offer(search, track, from - angle + turned + within, within);
     }
 
-    /// When a slot begins to pass for a head that is over its track at `at`.
-    pub fn passes(&self, track: Track, slot: u32, at: Time) -> Time {
-        self.start(at, at % self.turn_ns, self.position(track, slot))
-    }
-
-    /// The first position of a cylinder from `from` until before `end`, which may lie beyond the
-    /// end of the turn, where something begins on one of `surfaces`; and the surface.
-    #[inline]
-    fn cylinder(
-        &self,
-        starts: &Starts,
-        cylinder: u32,
-        from: u32,
-        end: u32,
-        surfaces: u64,
-    ) -> Option<(u32, u32)> {
-        let cylinder = cylinder as usize;
-        let words = &starts.occupied[cylinder * self.words..][..self.words];
-        let columns = &starts.surfaces[cylinder * self.positions as usize..];
-        let mut index = from as usize / 64;
-        let mut bits = words[index] & (u64::MAX << (from % 64));
-        // Positions are counted on beyond the end of the turn.
-        let mut turns = 0;
-        loop {
+    /// Looks at `surfaces` of a cylinder, from the first cell on that passes after `travel`.
+    fn cylinder(&self, search: &mut Search, cylinder: u32, travel: Time, surfaces: u32) {
+        let mut from = self.next_cell(search.angle + travel);
+        let mut left = search.end.saturating_sub(from).min(self.shape.cells);
+        let starts = if search.pairs { &self.pairs } else { &self.singles };
+        while left > 0 {
+            let (angle, span) = (self.within(from), left.min(64));
+            let window = starts.window(cylinder as usize * self.shape.words, angle);
+            let mut bits = window & (u64::MAX >> (64 - span));
             while bits != 0 {
-                let position = index as u32 * 64 + bits.trailing_zeros();
-                if turns + position >= end {
-                    return None;
-                }
-                let found = columns[position as usize] & surfaces;
+                let ahead = bits.trailing_zeros();
+                let within = self.within(angle + ahead);
+                let column = cylinder * self.shape.cells + within;
+                let found = starts.surfaces[column as usize] & surfaces;
                 if found != 0 {
-                    return Some((position, found.trailing_zeros()));
+                    let track = cylinder * self.heads + found.trailing_zeros();
+                    self.offer(search, track, from + ahead, within);
+                    return;
                 }
                 bits &= bits - 1;
             }
-            index += 1;
-            if index == words.len() {
-                index = 0;
-                turns += self.positions;
-            }
-            if turns + index as u32 * 64 >= end {
-                return None;
-            }
-            bits = words[index];
+            from += span;
+            left -= span;
         }
     }
 }
@@ -322,59 +394,77 @@ mod tests {
         }
     }
 
-    /// What [`Columns::first`] must find, by looking at every slot.
+    /// When a slot passes a head that leaves `from` at `at`.
+    fn starts_at(from: Track, track: Track, slot: u32, at: Time) -> Time {
+        let arrival = at + Small.travel_ns(from, track);
+        let angle = arrival % Small.turn_ns();
+        arrival + Small.wait_ns(track, Small.position(track, slot), angle)
+    }
+
+    /// What [`Columns::best`] must find, by looking at every slot.
     fn plainly(free: &[bool], from: Track, at: Time, pairs: bool, limit: Time) -> Option<Time> {
         let is_free = |track: Track, slot: u32| {
             let here = free[(track * SLOTS + slot) as usize];
             here && (!pairs || slot + 1 < SLOTS && free[(track * SLOTS + slot + 1) as usize])
         };
         let mut best = limit;
+        let mut look = |tracks: &mut dyn Iterator<Item = Track>| {
+            for track in tracks {
+                for slot in (0..SLOTS).filter(|&slot| is_free(track, slot)) {
+                    best = best.min(starts_at(from, track, slot, at));
+                }
+            }
+            best
+        };
+        look(&mut std::iter::once(from));
         for ahead in 0..CYLINDERS {
             let cylinder = (from / HEADS + ahead) % CYLINDERS;
             let tracks = (cylinder * HEADS..(cylinder + 1) * HEADS).filter(|&track| track != from);
             let soonest = tracks.clone().map(|track| at + Small.travel_ns(from, track)).min()?;
-            if soonest >= best {
+            if soonest >= look(&mut std::iter::empty()) {
                 break;
             }
-            for track in tracks {
-                let arrival = at + Small.travel_ns(from, track);
-                for slot in (0..SLOTS).filter(|&slot| is_free(track, slot)) {
-                    let angle = arrival % Small.turn_ns();
-                    let wait = Small.wait_ns(track, Small.position(track, slot), angle);
-                    best = best.min(arrival + wait);
-                }
-            }
+            look(&mut { tracks });
         }
         (best < limit).then_some(best)
     }
 
     #[test]
     fn finds_what_a_look_at_every_slot_finds() {
-        let mut columns = Columns::new(&Small).expect("suits");
+        let blocks = u64::from(HEADS * CYLINDERS * SLOTS);
+        let mut map = FreeMap::new(blocks, Some(&Small));
         let mut free = vec![false; (HEADS * CYLINDERS * SLOTS) as usize];
         let mut rng = Rng::stream(4, "columns");
         for round in 0..30_000 {
             let block = rng.below(free.len() as u64) as u32;
             // From a full disk to one that is almost free, and back.
             let fuller = round % 2000 < 1000;
-            free[block as usize] = rng.chance(if fuller { 0.1 } else { 0.9 });
-            columns.set(block / SLOTS, block % SLOTS, free[block as usize]);
+            let now = rng.chance(if fuller { 0.1 } else { 0.9 });
+            match (std::mem::replace(&mut free[block as usize], now), now) {
+                (false, true) => map.release(block),
+                (true, false) => map.take(block),
+                _ => {}
+            }
+            let columns = map.columns().expect("suits");
             let from = rng.below(u64::from(HEADS * CYLINDERS)) as Track;
             let at = rng.below(100_000);
             for pairs in [false, true] {
                 let limit = if rng.chance(0.3) { Time::MAX } else { at + rng.below(2000) };
-                let found = columns.first(from, at, pairs, limit);
+                let found = columns.best(&map, &Wanted { from, at, pairs, limit });
                 let expected = plainly(&free, from, at, pairs, limit);
                 assert_eq!(found.map(|found| found.start), expected, "round {round}");
                 if let Some(Candidate { track, slot, .. }) = found {
                     assert!(free[(track * SLOTS + slot) as usize]);
-                    assert!(!pairs || free[(track * SLOTS + slot + 1) as usize]);
+                    let next = || slot + 1 < SLOTS && free[(track * SLOTS + slot + 1) as usize];
+                    assert!(!pairs || next());
                 }
             }
-            let slot = columns.next_slot(from, at);
-            assert_eq!(slot, Small.next_slot(from, at % Small.turn_ns()));
-            let wait = Small.wait_ns(from, Small.position(from, slot), at % Small.turn_ns());
-            assert_eq!(columns.passes(from, slot, at), at + wait);
+            let track = rng.below(u64::from(HEADS * CYLINDERS)) as Track;
+            let wanted = Wanted { from, at, pairs: false, limit: Time::MAX };
+            let found = columns.on_track(&map, track, &wanted);
+            let starts = (0..SLOTS).filter(|slot| free[(track * SLOTS + slot) as usize]);
+            let starts = starts.map(|slot| starts_at(from, track, slot, at));
+            assert_eq!(found.map(|found| found.start), starts.min());
         }
     }
 }

@@ -14,8 +14,8 @@ pub struct FreeMap {
     /// First block of each track, and the end of the last one.
     bounds: Vec<u32>,
     words_per_track: usize,
-    /// Nominal geometry: track = block / NOMINAL_TRACK.
-    nominal: bool,
+    /// Blocks of every track but perhaps the last one, where tracks are alike.
+    alike: Option<u32>,
     /// One bit per block, set if free; each track starts at a word boundary.
     bits: Vec<u64>,
     free_on: Vec<u32>,
@@ -41,10 +41,13 @@ impl FreeMap {
         let longest = bounds.windows(2).map(|pair| pair[1] - pair[0]).max().unwrap_or(1);
         let words_per_track = longest.div_ceil(64) as usize;
         let tracks = bounds.len() - 1;
+        let alike = (1..tracks)
+            .all(|track| bounds[track] == track as u32 * bounds[1])
+            .then_some(bounds[1].max(1));
         FreeMap {
             bounds,
             words_per_track,
-            nominal: arm.is_none(),
+            alike,
             bits: vec![0; tracks * words_per_track],
             free_on: vec![0; tracks],
             empty: vec![0; tracks.div_ceil(64)],
@@ -88,8 +91,8 @@ impl FreeMap {
 
     /// Track and slot of a block.
     pub fn locate(&self, block: u32) -> (Track, u32) {
-        let track = if self.nominal {
-            block / NOMINAL_TRACK
+        let track = if let Some(slots) = self.alike {
+            (block / slots).min(self.tracks() - 1)
         } else {
             // Tracks have nearly equal lengths: guess, then step.
             let guess = u64::from(block) * u64::from(self.tracks())
@@ -138,13 +141,19 @@ impl FreeMap {
     /// If it was in use: two owners of one block would be a corruption.
     pub fn take(&mut self, block: u32) {
         let (track, slot) = self.locate(block);
+        self.take_slot(track, slot);
+    }
+
+    /// The same for a slot of a track.
+    ///
+    /// # Panics
+    /// If it was in use.
+    pub fn take_slot(&mut self, track: Track, slot: u32) {
         let (word, bit) = self.word(track, slot);
-        assert!(self.bits[word] & bit != 0, "block {block} is taken twice");
+        assert!(self.bits[word] & bit != 0, "slot {slot} of track {track} is taken twice");
         self.bits[word] &= !bit;
         self.free -= 1;
-        if let Some(columns) = &mut self.columns {
-            columns.set(track, slot, false);
-        }
+        self.set_columns(track, slot, false);
         let (group, mark) = (track as usize / 64, 1_u64 << (track % 64));
         if self.free_on[track as usize] == self.slots(track) {
             self.empty[group] &= !mark;
@@ -154,6 +163,14 @@ impl FreeMap {
         if self.free_on[track as usize] == 0 {
             self.open[group] &= !mark;
             self.open_tracks -= 1;
+        }
+    }
+
+    fn set_columns(&mut self, track: Track, slot: u32, free: bool) {
+        let before = self.slot_is_free(track, slot.wrapping_sub(1));
+        let behind = self.slot_is_free(track, slot + 1);
+        if let Some(columns) = &mut self.columns {
+            columns.set(track, slot, free, before, behind);
         }
     }
 
@@ -167,9 +184,7 @@ impl FreeMap {
         assert!(self.bits[word] & bit == 0, "block {block} is freed twice");
         self.bits[word] |= bit;
         self.free += 1;
-        if let Some(columns) = &mut self.columns {
-            columns.set(track, slot, true);
-        }
+        self.set_columns(track, slot, true);
         let (group, mark) = (track as usize / 64, 1_u64 << (track % 64));
         if self.free_on[track as usize] == 0 {
             self.open[group] |= mark;
@@ -219,6 +234,18 @@ impl FreeMap {
         }
         self.run_between(track, from, self.slots(track), length)
             .or_else(|| self.run_between(track, 0, (from + length).min(self.slots(track)), length))
+    }
+
+    /// The same for runs of two.
+    pub fn next_pair(&self, track: Track, from: u32) -> Option<u32> {
+        if self.words_per_track > 1 {
+            return self.next_run(track, from, 2);
+        }
+        let bits = self.bits[track as usize];
+        let starts = bits & bits >> 1;
+        let ahead = starts & (u64::MAX << from);
+        let first = if ahead != 0 { ahead } else { starts };
+        (first != 0).then(|| first.trailing_zeros())
     }
 
     fn run_between(&self, track: Track, from: u32, end: u32, length: u32) -> Option<u32> {

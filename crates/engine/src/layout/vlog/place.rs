@@ -7,7 +7,7 @@
 //! 4.2 of the paper, claims V7 and V8). On a device without a head the track is a nominal run of
 //! blocks, the head is where the last write ended, and writing goes on from there.
 
-use super::columns::Candidate;
+use super::columns::{Candidate, Columns, Wanted};
 use super::freemap::FreeMap;
 use crate::arm::{Arm, Track};
 use crate::units::Time;
@@ -65,10 +65,10 @@ impl Placer {
         };
         let Candidate { track, slot, start } = next;
         let second = plan.second;
-        let at = start + arm.transfer_ns(track, 1);
+        let at = start + slot_ns(free, arm, track);
         *plan = Plan { track, follow: Some(slot + 1), at, second };
         let block = free.block(track, slot);
-        free.take(block);
+        free.take_slot(track, slot);
         Some(block)
     }
 
@@ -115,7 +115,7 @@ impl Placer {
             let limit = single.start + u64::from(run - 1) * arm.overhead_ns();
             return self.find(free, arm, plan.track, at, run, limit).or(Some(single));
         }
-        let transfer = arm.transfer_ns(single.track, 1);
+        let transfer = slot_ns(free, arm, single.track);
         let after = single.start + transfer + arm.overhead_ns();
         let second = self.find(free, arm, single.track, after, 1, Time::MAX);
         // A turn later the first one passes again.
@@ -141,6 +141,14 @@ impl Placer {
         run: u32,
         limit: Time,
     ) -> Option<Candidate> {
+        if let Some(columns) = free.columns().filter(|_| run <= 2) {
+            let wanted = Wanted { from, at, pairs: run == 2, limit };
+            let filled = self.fill.map(|track| columns.on_track(free, track, &wanted));
+            return match filled {
+                Some(found) if found.is_some() || run > 1 => found,
+                _ => columns.best(free, &wanted),
+            };
+        }
         let mut search = Search { free, arm, from, at, run, limit, found: None };
         if let Some(track) = self.fill {
             search.track(track);
@@ -149,15 +157,8 @@ impl Placer {
             }
         }
         search.track(from);
-        match free.columns() {
-            Some(columns) if run <= 2 => {
-                columns.first(from, at, run == 2, search.limit).or(search.found)
-            }
-            _ => {
-                search.greedy();
-                search.found
-            }
-        }
+        search.greedy();
+        search.found
     }
 
     /// Takes the next free block on a device without a head. `None` if nothing is free.
@@ -216,6 +217,11 @@ impl Placer {
     }
 }
 
+/// Time for a slot of a track to pass, in nanoseconds.
+fn slot_ns(free: &FreeMap, arm: &dyn Arm, track: Track) -> Time {
+    free.columns().map_or_else(|| arm.transfer_ns(track, 1), Columns::slot_ns)
+}
+
 /// A search for the run of free slots that passes the head first. Whatever is to replace the best
 /// one so far must start before `limit`.
 struct Search<'s> {
@@ -236,27 +242,14 @@ impl Search<'_> {
         if self.free.free_on(track) < self.run || at >= self.limit {
             return;
         }
-        let columns = self.free.columns();
-        let first = match columns {
-            Some(columns) => columns.next_slot(track, at),
-            None => self.arm.next_slot(track, self.arm.angle_ns(at)),
-        };
+        let angle = self.arm.angle_ns(at);
+        let first = self.arm.next_slot(track, angle);
         let slot = match self.run {
             1 => self.free.next_free(track, first),
             run => self.free.next_run(track, first, run),
         };
         let Some(slot) = slot else { return };
-        let start = match columns {
-            Some(columns) => columns.passes(track, slot, at),
-            None => {
-                let position = self.arm.position(track, slot);
-                at + self.arm.wait_ns(track, position, self.arm.angle_ns(at))
-            }
-        };
-        self.offer(track, slot, start);
-    }
-
-    fn offer(&mut self, track: Track, slot: u32, start: Time) {
+        let start = at + self.arm.wait_ns(track, self.arm.position(track, slot), angle);
         if start < self.limit {
             self.limit = start;
             self.found = Some(Candidate { track, slot, start });
