@@ -4,7 +4,10 @@
 //! layout it names, so that callers need not know which layouts exist.
 
 pub mod inplace;
+mod tuning;
 pub mod vlog;
+
+pub use tuning::{Compaction, Tuning, UnknownCompaction};
 
 use crate::arm::Arm;
 use crate::disk::Disk;
@@ -128,6 +131,8 @@ pub struct MountOptions<'a> {
     pub volatile: bool,
     /// Mount without writing anything.
     pub read_only: bool,
+    /// How the layout is to work.
+    pub tuning: Tuning,
 }
 
 /// How a mount found its state.

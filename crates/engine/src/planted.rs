@@ -18,17 +18,20 @@ pub enum PlantedBug {
     StaleTailAccepted,
     /// Checksums of data are neither verified by recovery nor on read.
     ChecksumNotVerified,
+    /// The compactor frees the old place of a block at once, and uses it for the next one.
+    CompactorFreesEarly,
 }
 
 impl PlantedBug {
     /// All of them.
-    pub const ALL: [PlantedBug; 6] = [
+    pub const ALL: [PlantedBug; 7] = [
         PlantedBug::AckBeforeDurable,
         PlantedBug::FreeBeforeCommit,
         PlantedBug::MapBeforeData,
         PlantedBug::MissingFlush,
         PlantedBug::StaleTailAccepted,
         PlantedBug::ChecksumNotVerified,
+        PlantedBug::CompactorFreesEarly,
     ];
 }
 

@@ -8,6 +8,7 @@
 mod history;
 mod judge;
 mod states;
+mod toy;
 mod world;
 
 pub use states::FaultCounts;

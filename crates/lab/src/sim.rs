@@ -18,7 +18,7 @@ use crate::driver::{Completion, DriveError, Driver};
 use crate::histogram::Latencies;
 use crate::workload::{Generator, MAX_REQUESTS, Workload, WorkloadError};
 use seekless_engine::io::Op;
-use seekless_engine::layout::{Kind, LayoutError};
+use seekless_engine::layout::{Kind, LayoutError, Tuning};
 use seekless_engine::units::BLOCK_BYTES;
 
 /// Reads a clock that counts nanoseconds. Handed in, so that nothing in here depends on one: it
@@ -57,6 +57,8 @@ pub struct SimOptions {
     pub age: f64,
     /// Compare everything that is read with what was written.
     pub verify: bool,
+    /// How the layout is to work.
+    pub tuning: Tuning,
 }
 
 impl SimOptions {
@@ -70,6 +72,7 @@ impl SimOptions {
             fill: true,
             age: 2.0,
             verify: true,
+            tuning: Tuning::default(),
         }
     }
 }
@@ -190,7 +193,7 @@ pub fn simulate_world(
     clock: Clock,
 ) -> Result<(SimReport, Driver), SimError> {
     let live = live_blocks(target, options)?;
-    let node = world::build(target, options.kind, live, options.seed)?;
+    let node = world::build(target, options, live)?;
     let mut driver = Driver::new(node, options.verify);
     if options.fill {
         driver.fill(LARGE_BLOCKS)?;

@@ -7,7 +7,7 @@ use crate::span::Span;
 use crate::spec;
 use crate::term::Progress;
 use clap::ValueEnum;
-use seekless_engine::layout::Kind;
+use seekless_engine::layout::{Compaction, Kind, Tuning};
 use seekless_lab::sim::{SimError, SimOptions, compare, simulate};
 use seekless_lab::workload::{self, Bursts, Workload};
 use std::io::Write;
@@ -77,6 +77,14 @@ pub struct Args {
     /// Start with an empty volume: for disks too large to be filled in memory.
     #[arg(long)]
     empty: bool,
+    /// Which tracks the virtual log empties while no client waits: off, random, least-used or
+    /// nearest.
+    #[arg(long, value_name = "CHOICE", default_value_t = Compaction::LeastUsed)]
+    compaction: Compaction,
+    /// How full a track is, in percent, when the virtual log leaves it for the next empty one.
+    #[arg(long, value_name = "PERCENT", default_value_t = 75,
+          value_parser = clap::value_parser!(u32).range(1..=100))]
+    fill_percent: u32,
     /// Print one JSON object.
     #[arg(long)]
     json: bool,
@@ -139,6 +147,7 @@ fn options(args: &Args) -> Result<SimOptions, Failure> {
         fill: !args.empty,
         age: args.age,
         verify: true,
+        tuning: Tuning { compaction: Some(args.compaction), fill_percent: args.fill_percent },
     })
 }
 

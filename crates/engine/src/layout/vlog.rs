@@ -17,6 +17,7 @@
 mod check;
 mod columns;
 mod commit;
+mod compact;
 mod crc;
 mod format;
 mod freemap;
@@ -27,7 +28,10 @@ mod recover;
 mod tree;
 mod write;
 
-use super::{CheckReport, FormatOptions, Layout, LayoutError, MountOptions, MountReport};
+use super::{
+    CheckReport, Compaction, FormatOptions, Layout, LayoutError, MountOptions, MountReport,
+};
+use crate::arm::Track;
 use crate::data::Data;
 use crate::disk::Disk;
 use crate::io::{Breakdown, Done, Io, IoError, Op, Tag};
@@ -35,6 +39,7 @@ use crate::layer::{Cx, Extent, Layer, Port};
 use crate::superblock::Superblock;
 use crate::units::{BlockNr, MILLIS, Time};
 use commit::{Commit, History, Stop};
+use compact::Compactor;
 use format::{Changed, EntriesSum, FIXED_BLOCKS, MAX_DEVICE_BLOCKS, SLICE_ENTRIES};
 use freemap::FreeMap;
 use map::Map;
@@ -91,6 +96,7 @@ const MAP: Tag = 2 << 32;
 const FLUSH: Tag = 3 << 32;
 const READ: Tag = 4 << 32;
 const TAIL: Tag = 5 << 32;
+const COMPACT: Tag = 6 << 32;
 
 /// A request from above that has not been answered.
 #[derive(Clone, Debug)]
@@ -153,6 +159,9 @@ pub struct Vlog {
     /// Where the next write begins if it continues the last one.
     sequential_at: BlockNr,
     starving: bool,
+    compactor: Compactor,
+    /// The track that is being emptied: nothing goes there, nor to empty tracks.
+    avoid: Option<Track>,
 
     tree: Tree,
     next_sequence: u64,
@@ -177,6 +186,13 @@ impl Vlog {
         let slices = slices(blocks) as u32;
         let pool = superblock.device_blocks - FIXED_BLOCKS;
         let slack = pool - blocks - u64::from(slices);
+        let compaction = match options.volatile || options.read_only {
+            true => Compaction::Off,
+            false => options.tuning.compaction.unwrap_or(match options.arm {
+                Some(_) => Compaction::LeastUsed,
+                None => Compaction::Off,
+            }),
+        };
         Vlog {
             id: superblock.id,
             blocks,
@@ -196,11 +212,13 @@ impl Vlog {
             dirty_limit: (slack / 8).clamp(4, 4096) as usize,
             atomic_blocks: (slack / 4).clamp(1, ATOMIC_BLOCKS),
             free: FreeMap::new(superblock.device_blocks, options.arm),
-            placer: Placer::default(),
+            placer: Placer::new(options.tuning.fill_percent),
             plan: None,
             pieces: Slab::new(),
             sequential_at: 0,
             starving: false,
+            compactor: Compactor::new(compaction),
+            avoid: None,
             tree: Tree::new(slices),
             next_sequence: 1,
             commit: None,
@@ -357,6 +375,7 @@ impl Layer for Vlog {
             MAP => self.commit_part_done(done, cx),
             FLUSH => self.flush_done(done, cx),
             TAIL => self.tail_done(done, cx),
+            COMPACT => self.compaction_read(done),
             _ => panic!("answer to the unknown command {:#x}", done.tag),
         }
     }
@@ -366,12 +385,14 @@ impl Layer for Vlog {
         self.release_superseded();
         self.dispatch(cx);
         self.advance_commits(cx);
+        self.advance_compaction(cx);
         self.advance_stop(cx);
     }
 
     fn deadline(&self) -> Option<Time> {
         let waiting = self.latched.is_none() && self.commit.is_none() && self.volatile;
-        self.dirty_since.filter(|_| waiting).map(|since| since + COMMIT_DELAY)
+        let commit = self.dirty_since.filter(|_| waiting).map(|since| since + COMMIT_DELAY);
+        commit.or(self.compactor.due())
     }
 
     fn stop(&mut self, _cx: &mut Cx<'_>) {
@@ -402,6 +423,8 @@ impl Layer for Vlog {
             ("free_blocks", self.free.free() as f64),
             ("free_tracks", f64::from(self.free.empty_tracks())),
             ("live_map_blocks", f64::from(self.tree.live())),
+            ("blocks_moved", self.compactor.blocks_moved as f64),
+            ("tracks_emptied", self.compactor.tracks_emptied as f64),
         ]
     }
 

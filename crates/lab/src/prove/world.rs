@@ -3,8 +3,10 @@
 use super::history::{History, Tick};
 use super::judge::{cut_recovery, judge, mount, one, read_all};
 use super::states::{build, choose, describe};
+use super::toy::{CYLINDER_BLOCKS, ToyArm};
 use super::{ProveOptions, ProveReport, Violation};
 use seekless_engine::Bytes;
+use seekless_engine::arm::{Arm, Head, Track};
 use seekless_engine::data::{Body, Data, Piece};
 use seekless_engine::device::Device;
 use seekless_engine::device::medium::Cells;
@@ -13,7 +15,7 @@ use seekless_engine::device::ram::Ram;
 use seekless_engine::device::volatile::{Fate, Latency, Pending, VolatileRam};
 use seekless_engine::disk::MediumDisk;
 use seekless_engine::io::{Done, Io, Tag};
-use seekless_engine::layout::{self, FormatOptions, Kind};
+use seekless_engine::layout::{self, Compaction, FormatOptions, Kind, Tuning};
 use seekless_engine::node::Node;
 use seekless_engine::rng::Rng;
 use seekless_engine::units::{BLOCK_BYTES, MICROS, MILLIS, Time};
@@ -33,6 +35,9 @@ struct Moment {
 struct Probe {
     ram: Rc<RefCell<VolatileRam>>,
     moments: Rc<RefCell<Vec<Moment>>>,
+    arm: Option<ToyArm>,
+    /// Where the last command ended.
+    track: Track,
 }
 
 impl Probe {
@@ -49,6 +54,9 @@ impl Device for Probe {
     }
 
     fn submit(&mut self, now: Time, io: Io) {
+        if let Some(arm) = self.arm.as_ref().filter(|_| io.count > 0) {
+            self.track = arm.track_of(io.at + u64::from(io.count) - 1);
+        }
         self.ram.borrow_mut().submit(now, io);
         self.take_down();
     }
@@ -68,6 +76,14 @@ impl Device for Probe {
     fn volatile(&self) -> bool {
         self.ram.borrow().volatile()
     }
+
+    fn arm(&self) -> Option<&dyn Arm> {
+        self.arm.as_ref().map(|arm| arm as &dyn Arm)
+    }
+
+    fn head(&self, now: Time) -> Option<Head> {
+        self.arm.as_ref().map(|_| Head { track: self.track, free_at: now })
+    }
 }
 
 /// A client request in flight.
@@ -81,13 +97,22 @@ enum Waiting {
 /// A device that is watched, and what was taken down of it.
 type Watched = (Rc<RefCell<VolatileRam>>, Rc<RefCell<Vec<Moment>>>);
 
+/// What the device of a case is like.
+#[derive(Clone, Copy, Debug)]
+struct Make {
+    /// It forgets what has not been flushed.
+    volatile: bool,
+    /// It has a head.
+    headed: bool,
+}
+
 /// The world of one case.
 #[derive(Debug)]
 pub struct World {
     kind: Kind,
     case: u64,
     rng: Rng,
-    volatile: bool,
+    make: Make,
     node: Node,
     ram: Rc<RefCell<VolatileRam>>,
     moments: Rc<RefCell<Vec<Moment>>>,
@@ -103,20 +128,23 @@ pub struct World {
 impl World {
     /// A fresh volume of a size that the case decides.
     pub fn new(kind: Kind, case: u64, mut rng: Rng) -> World {
-        let device = 200 + rng.below(600);
         let volatile = rng.chance(0.75);
+        let headed = rng.chance(if volatile { 0.2 } else { 0.6 });
+        let device = 200 + rng.below(600);
+        let device = if headed { device.next_multiple_of(CYLINDER_BLOCKS) } else { device };
+        let make = Make { volatile, headed };
         let largest = kind.largest_volume(device);
         let blocks = if rng.chance(0.5) { largest } else { largest / 2 };
         let mut medium = Cells::new(device);
         let options = FormatOptions { kind, blocks, id: u128::from(rng.next()) };
         layout::format(&mut MediumDisk(&mut medium), &options).expect("the size was asked for");
         let history = History::new(kind, blocks, !volatile);
-        let (node, (ram, moments)) = World::power_on(medium, volatile, &mut rng);
+        let (node, (ram, moments)) = World::power_on(medium, make, &mut rng);
         World {
             kind,
             case,
             rng,
-            volatile,
+            make,
             node,
             ram,
             moments,
@@ -130,8 +158,16 @@ impl World {
         }
     }
 
-    fn power_on(mut medium: Cells, volatile: bool, rng: &mut Rng) -> (Node, Watched) {
-        let options = layout::MountOptions { volatile, ..layout::MountOptions::default() };
+    fn power_on(mut medium: Cells, make: Make, rng: &mut Rng) -> (Node, Watched) {
+        let arm = make.headed.then(|| ToyArm::new(medium.blocks()));
+        let Make { volatile, .. } = make;
+        let compaction = Compaction::ALL[rng.below(Compaction::ALL.len() as u64) as usize];
+        let options = layout::MountOptions {
+            arm: arm.as_ref().map(|arm| arm as &dyn Arm),
+            volatile,
+            tuning: Tuning { compaction: Some(compaction), ..Tuning::default() },
+            ..layout::MountOptions::default()
+        };
         let (layer, _, _) = layout::mount(&mut MediumDisk(&mut medium), &options)
             .expect("only media that were found good are mounted here");
         let latency = match rng.below(5) {
@@ -141,7 +177,7 @@ impl World {
         let stream = Rng::stream(rng.next(), "device");
         let ram = Rc::new(RefCell::new(VolatileRam::new(medium, volatile, latency, stream)));
         let moments = Rc::new(RefCell::new(Vec::new()));
-        let probe = Probe { ram: ram.clone(), moments: moments.clone() };
+        let probe = Probe { ram: ram.clone(), moments: moments.clone(), arm, track: 0 };
         (Node::new(layer, vec![Box::new(probe)], rng.next()), (ram, moments))
     }
 
@@ -209,6 +245,21 @@ impl World {
         if self.rng.below(8) == 0 {
             self.now += 250 * MILLIS;
             self.settle(report);
+            self.rest(report);
+        }
+    }
+
+    /// Leaves the volume alone for a while, if nothing is in flight: it may put things in order.
+    fn rest(&mut self, report: &mut ProveReport) {
+        for _ in 0..self.rng.below(60) {
+            let Some(due) = self.node.next_event().filter(|_| self.waiting.is_empty()) else {
+                return;
+            };
+            self.now = self.now.max(due);
+            self.settle(report);
+            if !self.wrong.is_empty() {
+                return;
+            }
         }
     }
 
@@ -333,10 +384,10 @@ impl World {
         for fates in choose(&moment.pending, &mut self.rng) {
             let mut medium = build(&moment.durable, &moment.pending, &fates, &mut report.faults);
             if self.rng.below(6) == 0 {
-                cut_recovery(&mut medium, self.volatile, &mut self.rng, &mut report.faults);
+                cut_recovery(&mut medium, self.make.volatile, &mut self.rng, &mut report.faults);
             }
             report.states += 1;
-            let wrong = judge(medium, self.volatile, &self.history, &mut self.rng, report);
+            let wrong = judge(medium, self.make.volatile, &self.history, &mut self.rng, report);
             if !wrong.is_empty() {
                 return self.blame(moment, &fates, wrong);
             }
@@ -387,8 +438,9 @@ impl World {
     fn restart(&mut self, medium: Cells, report: &mut ProveReport) {
         self.waiting.clear();
         let mut copy = medium.clone();
-        let content =
-            mount(&mut copy, self.volatile, report).map_err(|e| e.to_string()).and_then(|layer| {
+        let content = mount(&mut copy, self.make.volatile, report)
+            .map_err(|e| e.to_string())
+            .and_then(|layer| {
                 read_all(&mut Node::new(layer, vec![Box::new(Ram::new(Box::new(copy)))], 0))
             });
         match content {
@@ -400,8 +452,8 @@ impl World {
                 }
                 let bodies: Vec<Body> =
                     (0..data.blocks()).map(|index| data.block(index).body).collect();
-                self.history = History::restart(self.kind, &bodies, !self.volatile);
-                let (node, (ram, moments)) = World::power_on(medium, self.volatile, &mut self.rng);
+                self.history = History::restart(self.kind, &bodies, !self.make.volatile);
+                let (node, (ram, moments)) = World::power_on(medium, self.make, &mut self.rng);
                 (self.node, self.ram, self.moments) = (node, ram, moments);
             }
         }
@@ -423,7 +475,7 @@ impl World {
             report.faults.rotten += 1;
             report.states += 1;
             let mut copy = rotten.clone();
-            let Ok(layer) = mount(&mut copy, self.volatile, report) else { continue };
+            let Ok(layer) = mount(&mut copy, self.make.volatile, report) else { continue };
             let mut node = Node::new(layer, vec![Box::new(Ram::new(Box::new(copy)))], 0);
             for (block, expected) in content.iter().enumerate() {
                 let found = one(&mut node, Io::read(0, block as u64, 1));

@@ -1,11 +1,12 @@
 //! Builds what is simulated: a device over a medium with a freshly made volume on it.
 
+use super::SimOptions;
 use seekless_disk::{Disk, ReadAhead, Spec, SpecError};
 use seekless_engine::device::Device;
 use seekless_engine::device::medium::{Cells, Medium};
 use seekless_engine::device::ram::Ram;
 use seekless_engine::disk::MediumDisk;
-use seekless_engine::layout::{self, FormatOptions, Kind, LayoutError, MountOptions};
+use seekless_engine::layout::{self, FormatOptions, LayoutError, MountOptions};
 use seekless_engine::node::Node;
 use std::fmt;
 
@@ -84,17 +85,18 @@ impl Target {
 /// Sizes that do not fit.
 pub(super) fn build(
     target: &Target,
-    kind: Kind,
+    options: &SimOptions,
     blocks: u64,
-    seed: u64,
 ) -> Result<Node, LayoutError> {
+    let SimOptions { kind, seed, tuning, .. } = *options;
     let mut cells = Cells::new(target.blocks());
     let id = u128::from(seed) << 64 | u128::from(blocks);
     layout::format(&mut MediumDisk(&mut cells), &FormatOptions { kind, blocks, id })?;
     // Mounting needs the mechanics and the medium at once; the device that lends its mechanics
     // here has next to nothing on it.
     let lender = target.device(Box::new(Cells::new(1)));
-    let options = MountOptions { arm: lender.arm(), volatile: lender.volatile(), read_only: false };
+    let options =
+        MountOptions { arm: lender.arm(), volatile: lender.volatile(), read_only: false, tuning };
     let (layer, _, _) = layout::mount(&mut MediumDisk(&mut cells), &options)?;
     Ok(Node::new(layer, vec![target.device(Box::new(cells))], seed))
 }

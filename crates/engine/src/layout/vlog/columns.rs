@@ -105,6 +105,8 @@ pub struct Wanted {
     pub pairs: bool,
     /// Before when the first one must start.
     pub limit: Time,
+    /// Only on tracks with blocks in use, and not on this one.
+    pub holes_beside: Option<Track>,
 }
 
 /// What a search has found so far, counted in cells since the index mark before it began.
@@ -113,6 +115,7 @@ struct Search {
     origin: Time,
     angle: Time,
     pairs: bool,
+    holes_beside: Option<Track>,
     /// What is found from now on must pass before this cell and this time.
     end: u32,
     limit: Time,
@@ -228,8 +231,8 @@ impl Columns {
             since if since >= 64 * self.turn_ns => u32::MAX,
             since => self.next_cell(since),
         };
-        let Wanted { pairs, limit, .. } = *wanted;
-        Search { origin, angle, pairs, end, limit, found: None }
+        let Wanted { pairs, limit, holes_beside, .. } = *wanted;
+        Search { origin, angle, pairs, holes_beside, end, limit, found: None }
     }
 
     /// Something begins on a track at a cell, which is counted on; `within` the turn it is that.
@@ -274,6 +277,11 @@ impl Columns {
             if wanted.at + travel >= search.limit {
                 break;
             }
+            if let Some(victim) = wanted.holes_beside {
+                surfaces &= free.mixed_tracks(cylinder * self.heads, self.heads);
+                let first = victim.wrapping_sub(cylinder * self.heads);
+                surfaces &= !1_u32.checked_shl(first).unwrap_or(0);
+            }
             self.cylinder(&mut search, cylinder, travel, surfaces);
             surfaces = u32::MAX;
             cylinder = if cylinder + 1 == self.cylinders { 0 } else { cylinder + 1 };
@@ -286,7 +294,8 @@ impl Columns {
 
     /// Looks at one track, which its own bitmap shows slot by slot.
     fn track(&self, search: &mut Search, free: &FreeMap, track: Track, travel: Time) {
-        if free.free_on(track) <= u32::from(search.pairs) {
+        let may = search.holes_beside.is_none_or(|victim| free.is_hole(track, victim));
+        if !may || free.free_on(track) <= u32::from(search.pairs) {
             return;
         }
         let from = self.next_cell(search.angle + travel);
@@ -450,8 +459,15 @@ mod tests {
             let at = rng.below(100_000);
             for pairs in [false, true] {
                 let limit = if rng.chance(0.3) { Time::MAX } else { at + rng.below(2000) };
-                let found = columns.best(&map, &Wanted { from, at, pairs, limit });
-                let expected = plainly(&free, from, at, pairs, limit);
+                let holes_beside = rng.chance(0.3).then(|| rng.below(15) as Track);
+                let found = columns.best(&map, &Wanted { from, at, pairs, limit, holes_beside });
+                let allowed: Vec<bool> = (0..HEADS * CYLINDERS)
+                    .map(|track| holes_beside.is_none_or(|victim| map.is_hole(track, victim)))
+                    .collect();
+                let usable: Vec<bool> = (0..free.len())
+                    .map(|block| free[block] && allowed[block / SLOTS as usize])
+                    .collect();
+                let expected = plainly(&usable, from, at, pairs, limit);
                 assert_eq!(found.map(|found| found.start), expected, "round {round}");
                 if let Some(Candidate { track, slot, .. }) = found {
                     assert!(free[(track * SLOTS + slot) as usize]);
@@ -460,7 +476,7 @@ mod tests {
                 }
             }
             let track = rng.below(u64::from(HEADS * CYLINDERS)) as Track;
-            let wanted = Wanted { from, at, pairs: false, limit: Time::MAX };
+            let wanted = Wanted { from, at, pairs: false, limit: Time::MAX, holes_beside: None };
             let found = columns.on_track(&map, track, &wanted);
             let starts = (0..SLOTS).filter(|slot| free[(track * SLOTS + slot) as usize]);
             let starts = starts.map(|slot| starts_at(from, track, slot, at));

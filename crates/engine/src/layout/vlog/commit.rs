@@ -89,6 +89,13 @@ impl History {
             }
         }
     }
+
+    /// Forgets that the last block was superseded.
+    pub fn forget_last(&mut self) {
+        if let Some((_, places)) = self.superseded.back_mut() {
+            self.waiting -= places.pop().map_or(0, |_| 1);
+        }
+    }
 }
 
 impl Vlog {
@@ -152,7 +159,9 @@ impl Vlog {
                 pointers: self.tree.pointers(one.slice),
             };
             let block = self.map_block(&header);
-            commands.push(self.tree.node(one.slice).place, Piece::block(Body::Sectors(block)));
+            let place = self.tree.node(one.slice).place;
+            self.compactor.placed_map(place, one.slice);
+            commands.push(place, Piece::block(Body::Sectors(block)));
             if one.superseded != 0 {
                 self.history.supersede(one.superseded);
             }
@@ -376,7 +385,10 @@ impl Vlog {
     /// Brings an orderly end one step further: commit what changed, flush, commit once more to
     /// say that it is durable, flush, write the tail record, flush.
     pub(super) fn advance_stop(&mut self, cx: &mut Cx<'_>) {
-        let busy = !self.requests.is_empty() || self.commit.is_some() || self.flush.is_some();
+        let busy = !self.requests.is_empty()
+            || self.commit.is_some()
+            || self.flush.is_some()
+            || self.compactor.is_reading();
         if self.stop != Stop::Asked || busy {
             return;
         }

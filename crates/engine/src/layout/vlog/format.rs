@@ -58,6 +58,11 @@ impl Entry {
         Entry(U64::new(bits))
     }
 
+    /// The same block, stored elsewhere as it is.
+    pub fn moved(self, place: u32) -> Entry {
+        Entry::new(place, self.escaped(), self.checksum())
+    }
+
     /// As it lies on disk.
     pub fn encode(self) -> [u8; 8] {
         self.0.to_bytes()

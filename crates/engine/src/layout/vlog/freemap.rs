@@ -26,6 +26,8 @@ pub struct FreeMap {
     free: u64,
     empty_tracks: u32,
     open_tracks: u32,
+    /// Blocks of wholly free tracks.
+    empty_blocks: u64,
     /// Free slots by rotational position, on disks with several surfaces.
     columns: Option<Columns>,
 }
@@ -55,6 +57,7 @@ impl FreeMap {
             free: 0,
             empty_tracks: 0,
             open_tracks: 0,
+            empty_blocks: 0,
             columns: arm.and_then(Columns::new),
         }
     }
@@ -67,6 +70,24 @@ impl FreeMap {
     /// Tracks that are wholly free.
     pub fn empty_tracks(&self) -> u32 {
         self.empty_tracks
+    }
+
+    /// Free blocks on tracks that have blocks in use.
+    pub fn in_holes(&self) -> u64 {
+        self.free - self.empty_blocks
+    }
+
+    /// True if the free blocks of a track are holes: it has blocks in use. Not those of `victim`.
+    pub fn is_hole(&self, track: Track, victim: Track) -> bool {
+        track != victim && self.free_on(track) != self.slots(track)
+    }
+
+    /// Which of at most 32 tracks from `first` on have blocks in use, a bit each.
+    pub fn mixed_tracks(&self, first: Track, count: u32) -> u32 {
+        let (word, bit) = (first as usize / 64, first % 64);
+        let next = self.empty.get(word + 1).copied().unwrap_or(0);
+        let empty = self.empty[word] >> bit | next << 1 << (63 - bit);
+        !empty as u32 & (u32::MAX >> (32 - count))
     }
 
     /// Number of tracks.
@@ -158,6 +179,7 @@ impl FreeMap {
         if self.free_on[track as usize] == self.slots(track) {
             self.empty[group] &= !mark;
             self.empty_tracks -= 1;
+            self.empty_blocks -= u64::from(self.slots(track));
         }
         self.free_on[track as usize] -= 1;
         if self.free_on[track as usize] == 0 {
@@ -194,6 +216,7 @@ impl FreeMap {
         if self.free_on[track as usize] == self.slots(track) {
             self.empty[group] |= mark;
             self.empty_tracks += 1;
+            self.empty_blocks += u64::from(self.slots(track));
         }
     }
 

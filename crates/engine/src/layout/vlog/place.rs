@@ -12,9 +12,6 @@ use super::freemap::FreeMap;
 use crate::arm::{Arm, Track};
 use crate::units::Time;
 
-/// A track is left when no more than this share of it is free, in percent (claim V7).
-const LEAVE_FREE_PERCENT: u32 = 25;
-
 /// Longest run of blocks that is looked for as one.
 const LONGEST_RUN: u32 = 16;
 
@@ -37,15 +34,23 @@ impl Plan {
 }
 
 /// Chooses blocks.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Placer {
     fill: Option<Track>,
+    /// A track is left when no more than this share of it is free, in percent (claim V7).
+    leave_percent: u32,
     /// Next block on a device without a head, and the track that holes are filled on.
     cursor: u32,
     hole: Track,
 }
 
 impl Placer {
+    /// Fills a track up to `fill_percent` percent before it goes on to the next empty one.
+    pub fn new(fill_percent: u32) -> Placer {
+        let leave_percent = 100 - fill_percent.clamp(1, 100);
+        Placer { fill: None, leave_percent, cursor: 0, hole: 0 }
+    }
+
     /// Takes the best free block for the next of `want` blocks to be written, on a device with a
     /// head. `None` if nothing is free.
     pub fn choose(
@@ -63,13 +68,34 @@ impl Placer {
             Some(next) => next,
             None => self.best(free, arm, plan, want)?,
         };
-        let Candidate { track, slot, start } = next;
-        let second = plan.second;
-        let at = start + slot_ns(free, arm, track);
-        *plan = Plan { track, follow: Some(slot + 1), at, second };
-        let block = free.block(track, slot);
-        free.take_slot(track, slot);
-        Some(block)
+        Some(take(free, arm, plan, next))
+    }
+
+    /// Takes the first free block to pass that lies on a track with blocks in use, and not on
+    /// `victim`. `None` if there is none in reach.
+    pub fn choose_hole(
+        &mut self,
+        free: &mut FreeMap,
+        arm: &dyn Arm,
+        plan: &mut Plan,
+        victim: Track,
+    ) -> Option<u32> {
+        plan.second = None;
+        let may = |next: &Candidate| free.is_hole(next.track, victim);
+        let next = match self.continuation(free, plan).filter(may) {
+            Some(next) => next,
+            None => {
+                let at = plan.at + arm.overhead_ns();
+                let holes_beside = Some(victim);
+                self.first(free, arm, plan.track, at, 1, Time::MAX, holes_beside)?
+            }
+        };
+        Some(take(free, arm, plan, next))
+    }
+
+    /// The track that is being filled.
+    pub fn filling(&self) -> Option<Track> {
+        self.fill
     }
 
     /// The slot behind the last one, if it is free: it costs no new command.
@@ -87,7 +113,7 @@ impl Placer {
     }
 
     fn leaves(&self, free: &FreeMap, track: Track) -> bool {
-        free.free_on(track) * 100 <= free.slots(track) * LEAVE_FREE_PERCENT
+        free.free_on(track) * 100 <= free.slots(track) * self.leave_percent
     }
 
     fn best(
@@ -141,21 +167,45 @@ impl Placer {
         run: u32,
         limit: Time,
     ) -> Option<Candidate> {
-        if let Some(columns) = free.columns().filter(|_| run <= 2) {
-            let wanted = Wanted { from, at, pairs: run == 2, limit };
-            let filled = self.fill.map(|track| columns.on_track(free, track, &wanted));
-            return match filled {
-                Some(found) if found.is_some() || run > 1 => found,
-                _ => columns.best(free, &wanted),
-            };
-        }
-        let mut search = Search { free, arm, from, at, run, limit, found: None };
-        if let Some(track) = self.fill {
-            search.track(track);
-            if search.found.is_some() || run > 1 {
-                return search.found;
+        let Some(track) = self.fill else {
+            return self.first(free, arm, from, at, run, limit, None);
+        };
+        let found = match free.columns().filter(|_| run <= 2) {
+            Some(columns) => {
+                let pairs = run == 2;
+                let wanted = Wanted { from, at, pairs, limit, holes_beside: None };
+                columns.on_track(free, track, &wanted)
             }
+            None => {
+                let holes_beside = None;
+                let mut search =
+                    Search { free, arm, from, at, run, limit, holes_beside, found: None };
+                search.track(track);
+                search.found
+            }
+        };
+        if found.is_some() || run > 1 {
+            return found;
         }
+        self.first(free, arm, from, at, run, limit, None)
+    }
+
+    /// The same wherever it is.
+    #[expect(clippy::too_many_arguments, reason = "a search has that many sides")]
+    fn first(
+        &self,
+        free: &FreeMap,
+        arm: &dyn Arm,
+        from: Track,
+        at: Time,
+        run: u32,
+        limit: Time,
+        holes_beside: Option<Track>,
+    ) -> Option<Candidate> {
+        if let Some(columns) = free.columns().filter(|_| run <= 2) {
+            return columns.best(free, &Wanted { from, at, pairs: run == 2, limit, holes_beside });
+        }
+        let mut search = Search { free, arm, from, at, run, limit, holes_beside, found: None };
         search.track(from);
         search.greedy();
         search.found
@@ -202,6 +252,23 @@ impl Placer {
 }
 
 impl Placer {
+    /// Takes a free block on a track that has blocks in use and is not `victim`, on a device
+    /// without a head. `None` if there is none.
+    pub fn choose_nominal_hole(&mut self, free: &mut FreeMap, victim: Track) -> Option<u32> {
+        let first = free.next_mixed_track(self.hole)?;
+        let track = match first == victim {
+            true => free.next_mixed_track((first + 1) % free.tracks())?,
+            false => first,
+        };
+        if track == victim {
+            return None;
+        }
+        self.hole = track;
+        let block = free.next_free_ahead(track, 0).map(|slot| free.block(track, slot))?;
+        free.take(block);
+        Some(block)
+    }
+
     /// A free block on a track that is neither empty nor the one that runs are written to.
     fn hole(&mut self, free: &FreeMap) -> Option<u32> {
         let filling = |track: &Track| *track == free.locate(self.cursor).0;
@@ -215,6 +282,16 @@ impl Placer {
         self.hole = track;
         free.next_free_ahead(track, 0).map(|slot| free.block(track, slot))
     }
+}
+
+/// Takes a slot and goes on with the plan behind it.
+fn take(free: &mut FreeMap, arm: &dyn Arm, plan: &mut Plan, next: Candidate) -> u32 {
+    let Candidate { track, slot, start } = next;
+    let second = plan.second;
+    let at = start + slot_ns(free, arm, track);
+    *plan = Plan { track, follow: Some(slot + 1), at, second };
+    free.take_slot(track, slot);
+    free.block(track, slot)
 }
 
 /// Time for a slot of a track to pass, in nanoseconds.
@@ -231,6 +308,8 @@ struct Search<'s> {
     at: Time,
     run: u32,
     limit: Time,
+    /// Only on tracks with blocks in use, and not on this one.
+    holes_beside: Option<Track>,
     found: Option<Candidate>,
 }
 
@@ -239,7 +318,8 @@ impl Search<'_> {
     fn track(&mut self, track: Track) {
         let travel = if track == self.from { 0 } else { self.arm.travel_ns(self.from, track) };
         let at = self.at + travel;
-        if self.free.free_on(track) < self.run || at >= self.limit {
+        let may = self.holes_beside.is_none_or(|victim| self.free.is_hole(track, victim));
+        if !may || self.free.free_on(track) < self.run || at >= self.limit {
             return;
         }
         let angle = self.arm.angle_ns(at);
@@ -289,7 +369,7 @@ mod tests {
         for block in 2..1023 {
             free.release(block);
         }
-        let mut placer = Placer::default();
+        let mut placer = Placer::new(75);
         let first: Vec<u32> =
             (0..512).filter_map(|_| placer.choose_nominal(&mut free, false)).collect();
         assert_eq!(first, (256..768).collect::<Vec<_>>());

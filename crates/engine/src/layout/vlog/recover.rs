@@ -105,6 +105,7 @@ pub(super) fn mount(
     if !options.read_only {
         recovery.settle(&mut volume, &found, path)?;
     }
+    volume.learn_owners();
     let report = MountReport {
         path,
         blocks_read: recovery.blocks_read,

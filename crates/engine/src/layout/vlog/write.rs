@@ -117,6 +117,9 @@ impl Vlog {
     /// and `scattered` says that they do not continue what was written before. The callers have
     /// made sure that there is one.
     pub(super) fn place(&mut self, want: u32, scattered: bool, cx: &Cx<'_>) -> u32 {
+        if let Some(place) = self.avoid.and_then(|victim| self.place_in_hole(victim, cx)) {
+            return place;
+        }
         let chosen = match (cx.arm(0), cx.head(0)) {
             (Some(arm), Some(head)) if self.headed => {
                 let plan = self.plan.get_or_insert_with(|| Plan::new(head.track, head.free_at));
@@ -216,8 +219,11 @@ impl Vlog {
     }
 
     /// Points the map at a new place; the old one waits until it may be reused.
-    fn install(&mut self, at: BlockNr, entry: Entry, cx: &Cx<'_>) -> Entry {
+    pub(super) fn install(&mut self, at: BlockNr, entry: Entry, cx: &Cx<'_>) -> Entry {
         let old = self.map.replace(at, entry);
+        if entry.is_mapped() {
+            self.compactor.placed_data(entry.place(), at);
+        }
         if old.is_mapped() {
             self.history.supersede(old.place());
         }

@@ -1,0 +1,71 @@
+//! Choices that change how a layout works, never what it stores: a volume can be mounted with
+//! others at any time.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// How a volume is to work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tuning {
+    /// Which tracks the virtual log empties while no client waits. If not given, the least used
+    /// ones on a device with a head, and none on others, where an empty track is worth nothing.
+    pub compaction: Option<Compaction>,
+    /// How full a track is, in percent of its blocks, when eager writing leaves it for the next
+    /// empty one: 1 to 100. The virtual log paper takes 75 (claim V7).
+    pub fill_percent: u32,
+}
+
+impl Default for Tuning {
+    fn default() -> Tuning {
+        Tuning { compaction: None, fill_percent: 75 }
+    }
+}
+
+/// Which track is emptied next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Compaction {
+    /// None at all.
+    Off,
+    /// One at random, as in the virtual log paper (section 4.2).
+    Random,
+    /// The one with the fewest blocks in use, which costs the least for the space it gives.
+    LeastUsed,
+    /// The nearest one ahead of the head.
+    Nearest,
+}
+
+impl Compaction {
+    /// All of them, in the order in which they are listed to people.
+    pub const ALL: [Compaction; 4] =
+        [Compaction::Off, Compaction::Random, Compaction::LeastUsed, Compaction::Nearest];
+
+    /// The name used on the command line and in reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Compaction::Off => "off",
+            Compaction::Random => "random",
+            Compaction::LeastUsed => "least-used",
+            Compaction::Nearest => "nearest",
+        }
+    }
+}
+
+impl fmt::Display for Compaction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// No way of compacting has this name.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("unknown compaction `{0}`: known are off, random, least-used, nearest")]
+pub struct UnknownCompaction(String);
+
+impl FromStr for Compaction {
+    type Err = UnknownCompaction;
+
+    fn from_str(name: &str) -> Result<Compaction, UnknownCompaction> {
+        let known = Compaction::ALL.into_iter().find(|one| one.name() == name);
+        known.ok_or_else(|| UnknownCompaction(name.to_owned()))
+    }
+}
