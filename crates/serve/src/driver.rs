@@ -2,10 +2,12 @@
 //! settles the node once, answers with one system call per connection, sleeps until the next event.
 
 mod client;
+mod late;
 mod listener;
 mod wait;
 
 pub use client::Stream;
+pub use late::Lateness;
 pub use listener::Listener;
 
 use crate::edge::{Answer, Edge};
@@ -17,6 +19,7 @@ use seekless_engine::node::Node;
 use seekless_engine::units::{SECONDS, Time};
 use slab::Slab;
 use std::io;
+use std::num::NonZeroU64;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Instant;
@@ -51,6 +54,8 @@ pub struct Parts {
     pub listener: Listener,
     /// Becomes readable when a real device has answers.
     pub device_fd: Option<OwnedFd>,
+    /// The device is a simulated disk: its answers have a time at which they are due.
+    pub simulated: bool,
     /// Becomes readable when somebody wants the server to end.
     pub stop_fd: OwnedFd,
     /// Most connections at once.
@@ -58,7 +63,7 @@ pub struct Parts {
 }
 
 /// What a server did.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 pub struct Served {
     /// Connections accepted.
     pub connections: u64,
@@ -66,6 +71,8 @@ pub struct Served {
     pub requests: u64,
     /// Why the volume refused writes at the end, if it did.
     pub latched: Option<IoError>,
+    /// How well the time of a simulated disk was kept.
+    pub lateness: Lateness,
 }
 
 /// How far the end has come.
@@ -147,6 +154,11 @@ impl Driver {
     /// # Errors
     /// Only what makes going on impossible: the poller fails.
     pub fn run(mut self) -> io::Result<Served> {
+        if self.parts.simulated {
+            // The system may wake a thread 50 µs later than asked, to save power. If it cannot be
+            // told otherwise the time is kept less well, no more.
+            let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
+        }
         let mut events = Vec::with_capacity(256);
         while !self.is_over() {
             self.wait(&mut events)?;
@@ -328,6 +340,12 @@ impl Driver {
     fn settle(&mut self) {
         loop {
             let now = self.now();
+            if self.parts.simulated {
+                let events = self.parts.node.devices.iter().filter_map(|one| one.next_event());
+                for due in events.filter(|&due| due <= now) {
+                    self.served.lateness.record(due, now);
+                }
+            }
             for io in self.ios.drain(..) {
                 self.parts.node.submit(now, io);
             }

@@ -14,7 +14,7 @@ use seekless_engine::device::ram::Ram;
 use seekless_engine::disk::{Disk, MediumDisk};
 use seekless_engine::io::IoError;
 use seekless_engine::layout::{
-    self, FormatOptions, Kind, LayoutError, MountOptions, MountPath, MountReport,
+    self, FormatOptions, Kind, LayoutError, MountOptions, MountPath, MountReport, Tuning,
 };
 use seekless_engine::node::Node;
 use seekless_engine::superblock::Superblock;
@@ -63,6 +63,8 @@ pub struct ServeOptions {
     pub io: IoMode,
     /// Bypass the page cache.
     pub direct: bool,
+    /// How the layout is to work.
+    pub tuning: Tuning,
     /// Most connections at once.
     pub most_connections: usize,
 }
@@ -155,6 +157,7 @@ pub fn serve(options: &ServeOptions, ready: &mut dyn FnMut(&str)) -> Result<Serv
         node,
         export,
         listener,
+        simulated: options.disk.is_some(),
         device_fd,
         stop_fd,
         most_connections: options.most_connections,
@@ -219,7 +222,8 @@ fn simulated(
 }
 
 fn mount_options(options: &ServeOptions) -> MountOptions<'static> {
-    MountOptions { read_only: options.read_only, ..MountOptions::default() }
+    let ServeOptions { read_only, tuning, .. } = *options;
+    MountOptions { read_only, tuning, ..MountOptions::default() }
 }
 
 fn from_image(options: &ServeOptions, path: &Path) -> Result<Mounted, ServeError> {

@@ -40,5 +40,24 @@ pub fn emulated(setup: &Setup) -> Result<()> {
         println!("{layout:<10}{iops:>16.1}{:>16.3}{factor:>9.2}x", 1e3 / iops);
         server.stop()?;
     }
+    println!("\nHow well the time is kept: random 4 KiB reads of the whole disk, {seconds} s.\n");
+    for depth in [1, 32] {
+        println!("depth {depth}: {}", lateness(setup, depth, seconds)?);
+    }
     Ok(())
+}
+
+/// What the server says of its own lateness after random reads at a queue depth.
+fn lateness(setup: &Setup, depth: u32, seconds: u64) -> Result<String> {
+    let scratch = Scratch::new("lateness")?;
+    let socket = scratch.0.join("disk.sock");
+    let words = ["--memory", "1G", "--layout", "inplace", "--disk", "desktop7200", "--socket"];
+    let mut args = words.map(OsStr::new).to_vec();
+    args.push(socket.as_os_str());
+    let server = Server::seekless(&setup.program, &args)?;
+    let job = Job { rw: "randread", bs: "4k", depth, fsync: 0, size_mib: 1024, seconds };
+    fio(&server, &scratch.0, &job)?;
+    let said = server.stop()?;
+    let line = said.lines().find(|line| line.contains("late by")).unwrap_or("nothing said");
+    Ok(line.trim_start_matches("seekless: ").to_owned())
 }

@@ -4,7 +4,7 @@ use crate::run::{capture, installed};
 use anyhow::{Context as _, Result, bail};
 use serde_json::Value;
 use std::ffi::OsStr;
-use std::io::{BufRead as _, BufReader};
+use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -28,7 +28,8 @@ impl Server {
         let begin = Instant::now();
         let mut command = pinned(0, program.as_os_str());
         command.arg("serve").args(args).stdin(Stdio::null()).stdout(Stdio::piped());
-        let mut child = command.stderr(Stdio::null()).spawn().context("cannot start seekless")?;
+        // It says a few lines, which the pipe holds until somebody asks for them.
+        let mut child = command.stderr(Stdio::piped()).spawn().context("cannot start seekless")?;
         let mut line = String::new();
         let out = child.stdout.take().context("no pipe")?;
         BufReader::new(out).read_line(&mut line)?;
@@ -65,15 +66,19 @@ impl Server {
         Ok(server)
     }
 
-    /// Asks for an orderly end and waits for it.
+    /// Asks for an orderly end and waits for it. Returns what the server said meanwhile.
     ///
     /// # Errors
     /// If the signal cannot be sent.
-    pub fn stop(mut self) -> Result<()> {
+    pub fn stop(mut self) -> Result<String> {
         let pid = self.child.id().to_string();
         capture(Command::new("kill").args(["-TERM", &pid]))?;
+        let mut said = String::new();
+        if let Some(mut err) = self.child.stderr.take() {
+            err.read_to_string(&mut said)?;
+        }
         self.child.wait()?;
-        Ok(())
+        Ok(said)
     }
 }
 

@@ -4,7 +4,7 @@ use crate::failure::{Exit, Failure, Outcome};
 use crate::size::Size;
 use crate::spec;
 use clap::ArgGroup;
-use seekless_engine::layout::Kind;
+use seekless_engine::layout::{Compaction, Kind, Tuning};
 use seekless_serve::device::file::IoMode;
 use seekless_serve::server::{Listen, ServeError, ServeOptions, Source, serve};
 use std::io::{self, Write};
@@ -42,6 +42,14 @@ pub struct Args {
     /// Answer at the pace of this disk: a built-in name or the path of a TOML file.
     #[arg(long, short, value_name = "SPEC")]
     disk: Option<String>,
+    /// Which tracks the virtual log empties while no client waits, on a simulated disk: off,
+    /// random, least-used (the default) or nearest.
+    #[arg(long, value_name = "CHOICE", requires = "disk")]
+    compaction: Option<Compaction>,
+    /// How full a track is, in percent, when the virtual log leaves it for the next empty one.
+    #[arg(long, value_name = "PERCENT", requires = "disk", default_value_t = 75,
+          value_parser = clap::value_parser!(u32).range(1..=100))]
+    fill_percent: u32,
     /// Refuse writes.
     #[arg(long)]
     read_only: bool,
@@ -75,6 +83,9 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
         "seekless: {} requests served on {} connections",
         served.requests, served.connections
     ));
+    if served.lateness.count() > 0 {
+        crate::term::say(&format!("seekless: {}", served.lateness));
+    }
     Ok(())
 }
 
@@ -104,6 +115,7 @@ fn options(args: &Args) -> Result<ServeOptions, Failure> {
         read_only: args.read_only,
         io: args.io,
         direct: args.direct,
+        tuning: Tuning { compaction: args.compaction, fill_percent: args.fill_percent },
         most_connections: usize::from(args.connections),
     })
 }
