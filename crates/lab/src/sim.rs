@@ -19,7 +19,7 @@ use crate::histogram::Latencies;
 use crate::workload::{Generator, MAX_REQUESTS, Workload, WorkloadError};
 use seekless_engine::io::Op;
 use seekless_engine::layout::{Kind, LayoutError, Tuning};
-use seekless_engine::units::BLOCK_BYTES;
+use seekless_engine::units::{BLOCK_BYTES, Time};
 
 /// Reads a clock that counts nanoseconds. Handed in, so that nothing in here depends on one: it
 /// serves only to say how fast the host simulated.
@@ -55,6 +55,9 @@ pub struct SimOptions {
     pub fill: bool,
     /// Random single-block overwrites per live block that age a filled volume, 0 or more.
     pub age: f64,
+    /// How long the volume is left alone before the workload, for work in the background, in
+    /// nanoseconds.
+    pub rest_ns: Time,
     /// Compare everything that is read with what was written.
     pub verify: bool,
     /// How the layout is to work.
@@ -71,6 +74,7 @@ impl SimOptions {
             seed: 1,
             fill: true,
             age: 2.0,
+            rest_ns: 0,
             verify: true,
             tuning: Tuning::default(),
         }
@@ -198,6 +202,9 @@ pub fn simulate_world(
     if options.fill {
         driver.fill(LARGE_BLOCKS)?;
         age(&mut driver, live, options)?;
+    }
+    if options.rest_ns > 0 {
+        driver.idle(options.rest_ns)?;
     }
     let workload = &options.workload;
     let range = workload.range_blocks(live);

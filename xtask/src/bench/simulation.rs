@@ -46,6 +46,11 @@ pub fn factors(setup: &Setup) -> Result<()> {
         run(sim.args(more.into_iter().flatten()))?;
         println!();
     }
+    println!("The same right after idle time, as the paper measures its factor (claim V41):");
+    let mut sim = Command::new(&setup.program);
+    sim.args(["sim", "--layout", "inplace,vlog", "--disk", &disks]);
+    run(sim.args(["--rest", "200s", "--requests", "500"]))?;
+    println!();
     let mut sim = Command::new(&setup.program);
     sim.args(["sim", "--layout", "inplace,vlog", "--disk", "desktop7200", "--age", "0.5"]);
     run(sim.args(["--utilisation", "0.5", "--requests", setup.pick("20000", "5000")]))

@@ -20,6 +20,7 @@ Examples:
   seekless sim --layout inplace,vlog --disk hp97560,st19101     # side by side
   seekless sim --layout vlog --disk desktop7200 --empty --size 64k --pattern sequential
   seekless sim --layout vlog --disk st19101 --burst 256 --idle 500ms --json
+  seekless sim --layout vlog --disk st19101 --rest 60s --requests 300   # right after compaction
 
 The default workload is 4 KiB random writes, each durable before the next one is sent, on a volume
 that has been filled and aged. Everything that is read is compared with what was written. The same
@@ -71,6 +72,10 @@ pub struct Args {
     /// Random overwrites per block that age the volume before anything is measured.
     #[arg(long, value_name = "N", default_value_t = 2.0)]
     age: f64,
+    /// How long the aged volume is left alone before anything is measured, for work in the
+    /// background.
+    #[arg(long, value_name = "SPAN")]
+    rest: Option<Span>,
     /// Requests of the same workload before the measured ones.
     #[arg(long, value_name = "N", default_value_t = 0)]
     warm_up: u64,
@@ -146,6 +151,7 @@ fn options(args: &Args) -> Result<SimOptions, Failure> {
         seed: args.seed,
         fill: !args.empty,
         age: args.age,
+        rest_ns: args.rest.map_or(0, |rest| rest.ns),
         verify: true,
         tuning: Tuning { compaction: Some(args.compaction), fill_percent: args.fill_percent },
     })
