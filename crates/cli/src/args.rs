@@ -29,6 +29,8 @@ pub enum Command {
     Dump(commands::dump::Args),
     /// Run a workload over a simulated disk, in virtual time.
     Sim(commands::sim::Args),
+    /// Say what the analytic models expect of a disk.
+    Model(commands::model::Args),
     /// Cut the power at every step and check what recovery finds.
     Prove(commands::prove::Args),
     /// List the built-in disks, or describe one.

@@ -9,6 +9,7 @@ pub mod dump;
 pub mod info;
 pub mod layouts;
 pub mod man;
+pub mod model;
 pub mod prove;
 pub mod serve;
 pub mod sim;
@@ -31,6 +32,7 @@ pub fn run(command: Command) -> Outcome {
         Command::Check(args) => check::run(&args, out),
         Command::Dump(args) => dump::run(&args, out),
         Command::Sim(args) => sim::run(&args, out),
+        Command::Model(args) => model::run(&args, out),
         Command::Prove(args) => prove::run(&args, out),
         Command::Disks(args) => disks::run(&args, out),
         Command::Layouts(args) => layouts::run(&args, out),

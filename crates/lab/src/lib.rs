@@ -2,12 +2,13 @@
 //!
 //! [`driver`] runs a node from event to event, [`workload`] says what the clients ask for,
 //! [`oracle`] knows what every read must return, and [`sim`] puts them together over a mechanical
-//! disk and reports where the time went. Nothing in here knows the time of day: everything is a
-//! function of its options and seed.
+//! disk and reports where the time went; [`model`] says what may be hoped for. Nothing in here
+//! knows the time of day: everything is a function of its options and seed.
 #![forbid(unsafe_code)]
 
 pub mod driver;
 pub mod histogram;
+pub mod model;
 pub mod oracle;
 pub mod prove;
 pub mod sim;

@@ -13,6 +13,7 @@ mod full;
 mod harness;
 mod hostile;
 mod load;
+mod models;
 #[path = "../../src/nbd.rs"]
 mod nbd;
 mod stacked;
