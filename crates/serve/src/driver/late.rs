@@ -40,11 +40,11 @@ impl Lateness {
 impl fmt::Display for Lateness {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [median, p99, most] = [0.5, 0.99, 1.0].map(|q| self.quantile_ns(q) as f64 / 1e3);
+        let count = self.count();
         write!(
             f,
-            "{} answers of the simulated disk, late by {median:.1} \u{b5}s at the median, {p99:.1} at the \
-             99th percentile, {most:.1} at most",
-            self.count()
+            "{count} answers of the simulated disk, late by {median:.1} \u{b5}s at the median, \
+             {p99:.1} at the 99th percentile, {most:.1} at most"
         )
     }
 }
