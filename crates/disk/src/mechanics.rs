@@ -43,7 +43,9 @@ impl Mechanics {
     /// # Errors
     /// Tracks that do not hold whole blocks.
     pub fn new(spec: &Spec) -> Result<Mechanics, SpecError> {
-        let zone = &spec.zones[0];
+        let [zone] = spec.zones.as_slice() else {
+            return Err(SpecError::field("zones", "the device serves disks of one zone for now"));
+        };
         if !u64::from(zone.sectors).is_multiple_of(BLOCK_SECTORS) {
             return Err(SpecError::Field {
                 field: "zones.sectors".into(),
@@ -58,9 +60,9 @@ impl Mechanics {
         let position = |track: u32| {
             let (cylinder, head) = (track / spec.heads, track % spec.heads);
             // A cylinder switch skews by the cylinder skew instead of the track skew.
-            let within = u64::from(spec.heads - 1) * u64::from(zone.track_skew);
-            let turned = u64::from(cylinder) * (within + u64::from(zone.cylinder_skew))
-                + u64::from(head) * u64::from(zone.track_skew);
+            let within = u64::from(spec.heads - 1) * zone.track_skew as u64;
+            let turned = u64::from(cylinder) * (within + zone.cylinder_skew as u64)
+                + u64::from(head) * zone.track_skew as u64;
             (turned % u64::from(zone.sectors)) as u32
         };
         Ok(Mechanics {
@@ -69,8 +71,8 @@ impl Mechanics {
             cylinders: spec.cylinders,
             sectors: zone.sectors,
             blocks_per_track: zone.sectors / BLOCK_SECTORS as u32,
-            track_skew: zone.track_skew,
-            cylinder_skew: zone.cylinder_skew,
+            track_skew: zone.track_skew as u32,
+            cylinder_skew: zone.cylinder_skew as u32,
             seek_ns: (0..spec.cylinders)
                 .map(|distance| spec.seek.ns(distance, spec.cylinders))
                 .collect(),
