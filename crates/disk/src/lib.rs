@@ -6,7 +6,9 @@
 
 pub mod buffer;
 pub mod disk;
+pub mod geometry;
 pub mod mechanics;
+pub mod recording;
 pub mod spec;
 pub mod specs;
 

@@ -1,14 +1,15 @@
 //! Recordings of real drives: what was asked, when, and how long the drive took.
 //!
 //! [`Recording`] reads one request after the other from bytes that are handed in, in any of three
-//! formats ([`Format`]); [`validate`] replays them on a model and says how far it is off.
+//! formats ([`Format`]); [`Replay`] asks a model the
+//! same questions, and [`Statistics`] says how far it is off.
 
 mod csv;
 mod lines;
+pub mod plot;
 mod replay;
 mod srt;
 mod statistics;
-pub mod validate;
 
 #[cfg(test)]
 mod tests;
@@ -16,8 +17,8 @@ mod tests;
 use seekless_engine::units::Time;
 use std::io::BufRead;
 
-pub use replay::{Gap, Outcome, Pacer, Replay, ReplayError, Subject};
-pub use statistics::{Figures, Report, Sample, Statistics};
+pub use replay::{Gap, Outcome, Refused, Replay, ReplayError, Subject};
+pub use statistics::{Figures, Report, Statistics};
 
 /// What a request does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -166,6 +167,14 @@ impl<R: BufRead> Recording<R> {
     /// The format that is read.
     pub fn format(&self) -> Format {
         self.format
+    }
+
+    /// Records so far that are no requests: what an SRT file calls suspect.
+    pub fn passed_over(&self) -> u64 {
+        match &self.reader {
+            Reader::Srt(reader) => reader.suspect,
+            Reader::Columns(_) | Reader::Csv(_) => 0,
+        }
     }
 }
 

@@ -39,11 +39,8 @@ pub(super) fn looks_like(begin: &[u8]) -> bool {
     if header.is_some() || text.windows(9).any(|word| word == b"tracedate") {
         return true;
     }
-    let words = begin.first_chunk::<8>();
-    words.is_some_and(|w| {
-        let (size, id) = (be([w[0], w[1], w[2], w[3]]), be([w[4], w[5], w[6], w[7]]));
-        (1..=4).contains(&(id >> 16)) && matches!(id & 0xFFFF, REQUEST | SUSPECT) && size < 256
-    })
+    // A record begins with its size, whose upper bytes are zero; text has no such byte.
+    begin.first() == Some(&0)
 }
 
 fn be(bytes: [u8; 4]) -> u32 {
@@ -54,12 +51,14 @@ fn be(bytes: [u8; 4]) -> u32 {
 pub(super) struct Srt<R> {
     bytes: R,
     offset: u64,
+    /// Suspect records passed over.
+    pub(super) suspect: u64,
 }
 
 impl<R: BufRead> Srt<R> {
     pub(super) fn new(bytes: R) -> Result<Srt<R>, RecordingError> {
-        let mut srt = Srt { bytes, offset: 0 };
-        // A record begins with its size, whose upper bytes are zero; a header is text.
+        let mut srt = Srt { bytes, offset: 0, suspect: 0 };
+        // Records begin with a zero, a header is text.
         if srt.bytes.fill_buf()?.first().is_some_and(|&byte| byte != 0) {
             srt.skip_header()?;
         }
@@ -151,12 +150,13 @@ impl<R: BufRead> Srt<R> {
             if kind == REQUEST {
                 return request(place, &record).map(Some);
             }
+            self.suspect += 1;
         }
     }
 }
 
 fn request(place: Place, words: &[u32; 15]) -> Result<Recorded, RecordingError> {
-    let [.., seconds, micros, start, stop, bytes, lbn, device, _, _, flags, _, _, _] = *words;
+    let [_, _, seconds, micros, start, stop, bytes, lbn, device, _, _, flags, ..] = *words;
     if bytes == 0 || bytes % 512 != 0 {
         return Err(RecordingError::new(
             place,
