@@ -5,12 +5,17 @@
 #![forbid(unsafe_code)]
 
 pub mod buffer;
+pub mod cache;
 pub mod disk;
+pub mod disksim;
+pub mod drive;
 pub mod geometry;
 pub mod mechanics;
+pub mod motion;
 pub mod recording;
 pub mod spec;
 pub mod specs;
 
 pub use disk::Disk;
+pub use drive::Drive;
 pub use spec::{ReadAhead, Spec, SpecError};
