@@ -31,6 +31,8 @@ pub enum Command {
     Sim(commands::sim::Args),
     /// Cut the power at every step and check what recovery finds.
     Prove(commands::prove::Args),
+    /// Import models of drives, and compare them with recordings.
+    Disk(commands::disk::Args),
     /// List the built-in disks, or describe one.
     Disks(commands::disks::Args),
     /// List the layouts.

@@ -10,6 +10,7 @@ pub mod plot;
 mod replay;
 mod srt;
 mod statistics;
+mod subject;
 
 #[cfg(test)]
 mod tests;
