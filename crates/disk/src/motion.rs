@@ -82,7 +82,7 @@ impl Motion {
             rev_ns: (60e9 / spec.rpm).round() as Time,
             seek_ns: [reads, writes],
             head_switch_ns: spec.head_switch_ns(),
-            settle_ns: [signed_ns(spec.read_settle_ms), signed_ns(spec.write_settle_ms)],
+            settle_ns: [signed_ns(spec.read_settle_ms), signed_ns(spec.write_settle_ms).max(0)],
             average: spec.average_rotation,
         })
     }
@@ -184,11 +184,12 @@ impl Motion {
         let arrived = (at + seek + switch).max(earliest);
         let here = count.min(run.count);
         let pass = self.pass_ns(&run, here);
-        let mut wait = self.wait_ns(&run, arrived) + (arrived - at - seek - switch);
+        let latency = self.wait_ns(&run, arrived);
+        let mut wait = latency + (arrived - at - seek - switch);
         let mut first = self.pass_ns(&run, 1);
         // With the head above the run, the sectors still to come are read first and the rest a
         // turn after the first of those.
-        if zero_latency && here > 1 && !self.average && wait + pass > self.rev_ns {
+        if zero_latency && here > 1 && !self.average && latency + pass > self.rev_ns {
             let missed = self.rev_ns - self.until(self.target_ns(&run), arrived);
             let done = self.passed(&run, missed) + 1;
             let next = self.pass_ns(&run, done.min(here)) - missed;
