@@ -36,7 +36,7 @@ fn every_subcommand_explains_itself() {
     let help = succeed(seekless().arg("--help"));
     assert!(help.contains("Exit codes:"), "{help}");
     for name in
-        ["create", "serve", "info", "check", "dump", "sim", "prove", "disks", "layouts", "demo"]
+        ["create", "serve", "info", "check", "dump", "sim", "prove", "disk", "disks", "layouts", "demo"]
     {
         assert!(help.contains(name), "{name} is missing in {help}");
         let own = succeed(seekless().args([name, "--help"]));

@@ -110,7 +110,7 @@ fn replay(args: &Args) -> Result<Replayed, Failure> {
     let mut statistics = Statistics::new();
     let mut progress = Progress::new();
     let (mut timed, mut elsewhere, mut count) = (false, 0, 0u64);
-    while let Some(request) = recording.next() {
+    for request in recording.by_ref() {
         let request = request.map_err(|error| blame(error.into()))?;
         if args.device.is_some_and(|device| device != request.device) {
             elsewhere += 1;
