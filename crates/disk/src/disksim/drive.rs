@@ -5,9 +5,7 @@ use super::lexer::shorten;
 use super::parser::{Block, Document};
 use super::system::BusTimes;
 use super::{Fetch, ImportError, Mapping, g1, g4, mechanics};
-use crate::spec::{
-    Buffer, Bus, Cache, Discipline, FastWrite, Overheads, Prefetch, Queue, Seek, Spec,
-};
+use crate::spec::{Bus, Cache, Discipline, FastWrite, Overheads, Prefetch, Spec, SpecError};
 
 /// The specification of a disk.
 pub(super) fn map(
@@ -17,7 +15,7 @@ pub(super) fn map(
     m: &mut Mapping<'_>,
     fetch: Fetch<'_>,
 ) -> Result<Spec, ImportError> {
-    let mut spec = empty(disk.name.as_deref().unwrap_or("disk"));
+    let mut spec = empty(disk.name.as_deref().unwrap_or("disk"))?;
     if fields::base(disk, document) == "dm_disk" {
         m.warn(disk.place, "this is the mechanics only: no controller, cache or bus");
         model(disk, document, &mut spec, m, fetch)?;
@@ -46,35 +44,14 @@ pub(super) fn map(
     Ok(spec)
 }
 
-fn empty(name: &str) -> Spec {
-    Spec {
-        name: name.to_owned(),
-        summary: String::new(),
-        rpm: 0.0,
-        heads: 0,
-        cylinders: 0,
-        head_switch_ms: 0.0,
-        overhead_ms: 0.0,
-        read_settle_ms: 0.0,
-        write_settle_ms: 0.0,
-        capacity_sectors: None,
-        mapping: crate::spec::Mapping::default(),
-        sparing: crate::spec::Sparing::default(),
-        sector_size: crate::spec::SectorSize::default(),
-        average_rotation: false,
-        simple: None,
-        seek: Seek::Constant { ms: 0.0 },
-        write_seek: None,
-        buffer: Buffer::default(),
-        bus: None,
-        overheads: Overheads::default(),
-        cache: None,
-        queue: Queue::default(),
-        host_queue: Queue::default(),
-        zoned: None,
-        zones: Vec::new(),
-        pattern: None,
-    }
+/// A specification of which nothing but the name is known; whatever the files do not speak of has
+/// the value that a specification has without it.
+fn empty(name: &str) -> Result<Spec, ImportError> {
+    let bare = "name = ''\nsummary = ''\nrpm = 0\nheads = 0\ncylinders = 0\nhead_switch_ms = 0\n\
+                overhead_ms = 0\nseek.constant.ms = 0";
+    let spec: Spec = toml::from_str(bare)
+        .map_err(|error| ImportError::Spec { error: SpecError::Syntax(error.to_string()) })?;
+    Ok(Spec { name: name.to_owned(), ..spec })
 }
 
 /// `dm_disk`.
