@@ -29,7 +29,6 @@ pub(super) fn map(
     spec.overhead_ms = scale * f.ms("Per-request overhead time", m)?.unwrap_or(0.0);
     m.source("overhead_ms", f.place("Per-request overhead time"));
     spec.overheads = overheads(&mut f, scale, m)?;
-    m.source("overheads", disk.place);
     spec.bus = Some(way(&mut f, bus, m)?);
     if let (Some(simple), Some(bus)) = (&mut spec.simple, &spec.bus)
         && bus.read_sector_ms > 0.0
@@ -37,7 +36,11 @@ pub(super) fn map(
         simple.mb_per_s = 0.512 / bus.read_sector_ms;
     }
     spec.cache = cache(&mut f, m)?;
-    m.source("cache", disk.place);
+    for (value, key) in SOURCES {
+        if f.get(key).is_some() {
+            m.source(value, f.place(key));
+        }
+    }
     queue(&mut f, document, &mut spec, m)?;
     unmodelled(&mut f, m);
     f.name_the_rest(m);
@@ -334,3 +337,45 @@ fn unmodelled(f: &mut Fields<'_>, m: &mut Mapping<'_>) {
         "Constant access time",
     ]);
 }
+
+/// Which parameter a value comes from.
+const SOURCES: [(&str, &str); 38] = [
+    ("overheads.read_hit_after_read_ms", "Read hit over. after read"),
+    ("overheads.read_hit_after_write_ms", "Read hit over. after write"),
+    ("overheads.read_miss_after_read_ms", "Read miss over. after read"),
+    ("overheads.read_miss_after_write_ms", "Read miss over. after write"),
+    ("overheads.write_hit_after_read_ms", "Write hit over. after read"),
+    ("overheads.write_hit_after_write_ms", "Write hit over. after write"),
+    ("overheads.write_miss_after_read_ms", "Write miss over. after read"),
+    ("overheads.write_miss_after_write_ms", "Write miss over. after write"),
+    ("overheads.read_completion_ms", "Read completion overhead"),
+    ("overheads.write_completion_ms", "Write completion overhead"),
+    ("overheads.data_preparation_ms", "Data preparation overhead"),
+    ("overheads.first_reselect_ms", "First reselect overhead"),
+    ("overheads.other_reselect_ms", "Other reselect overhead"),
+    ("overheads.read_disconnect_after_read_ms", "Read disconnect afterread"),
+    ("overheads.read_disconnect_after_write_ms", "Read disconnect afterwrite"),
+    ("overheads.write_disconnect_ms", "Write disconnect overhead"),
+    ("overheads.minimum_seek_delay_ms", "Minimum seek delay"),
+    ("cache.segments", "Number of buffer segments"),
+    ("cache.segment_sectors", "Segment size (in blks)"),
+    ("cache.write_segments", "Maximum number of write segments"),
+    ("cache.separate_write_segment", "Use separate write segment"),
+    ("cache.forgets", "Enable caching in buffer"),
+    ("cache.read_ahead", "Buffer continuous read"),
+    ("cache.min_read_ahead", "Minimum read-ahead (blks)"),
+    ("cache.max_read_ahead", "Maximum read-ahead (blks)"),
+    ("cache.read_ahead_over_requested", "Read-ahead over requested"),
+    ("cache.read_ahead_on_idle_hit", "Read-ahead on idle hit"),
+    ("cache.stops_at_sector", "Stop prefetch in sector"),
+    ("cache.read_hits_on_writes", "Allow read hits on write data"),
+    ("cache.write_hit_stops_read_ahead", "Write hit stop prefetch"),
+    ("cache.reads_free_sectors", "Read any free blocks"),
+    ("cache.zero_latency_reads", "Immediate buffer read"),
+    ("cache.zero_latency_writes", "Immediate buffer write"),
+    ("cache.fast_write", "Fast write level"),
+    ("cache.combine_writes", "Combine seq writes"),
+    ("bus.hold_reads", "Hold bus entire read xfer"),
+    ("bus.hold_writes", "Hold bus entire write xfer"),
+    ("bus.never_disconnect", "Never disconnect"),
+];

@@ -76,6 +76,8 @@ fn nodes(list: &[Node], m: &Mapping<'_>) -> Result<Vec<PatternNode>, ImportError
         while let Some(first) = items.next() {
             entries.push(entry(first, &mut items, m)?);
         }
+        // Sectors are looked up by where they lie, whatever the order in the file.
+        entries.sort_by_key(|entry| entry.lbn);
         nodes.push(PatternNode { entries });
     }
     Ok(nodes)
@@ -112,6 +114,9 @@ fn entry(
             return Err(m.error(kind.place, problem, "write TRACK or IDX"));
         }
     };
+    // What is there once has no distance to the next one.
+    let once = run <= length && cylinder_length == 0;
+    let cylinder_length = if once { 1 } else { cylinder_length };
     Ok(PatternEntry {
         lbn,
         length,
