@@ -200,20 +200,26 @@ fn tree(spec: &Spec, pattern: &Pattern) -> Checked {
             next = entry.lbn + entry.run;
         }
     }
-    depth(pattern, pattern.root, 0)
+    depth(pattern, pattern.root, 0, &mut vec![0; nodes])
 }
 
-/// No path of a tree is longer than 16 nodes, hence none is endless.
-fn depth(pattern: &Pattern, node: u32, above: u32) -> Checked {
+/// No path of a tree is longer than 16 nodes, hence none is endless. `seen` holds how many nodes
+/// were above each at most: what was found sound there need not be looked at again.
+fn depth(pattern: &Pattern, node: u32, above: u32, seen: &mut [u32]) -> Checked {
     if above >= 16 {
         return wrong(
             "pattern.nodes",
             "the tree is deeper than 16 nodes or contains itself".into(),
         );
     }
+    let most = &mut seen[node as usize];
+    if *most > above {
+        return Ok(());
+    }
+    *most = above + 1;
     for entry in &pattern.nodes[node as usize].entries {
         if let PatternChild::Node(child) = entry.child {
-            depth(pattern, child, above + 1)?;
+            depth(pattern, child, above + 1, seen)?;
         }
     }
     Ok(())
