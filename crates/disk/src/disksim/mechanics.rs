@@ -194,6 +194,7 @@ fn parse_curve(
     m: &mut Mapping<'_>,
 ) -> Result<Vec<(u32, f64)>, ImportError> {
     let mut points: Vec<(u32, f64)> = Vec::new();
+    let mut deviations = false;
     for (index, line) in text.lines().enumerate() {
         let line = line.split('#').next().unwrap_or_default().trim();
         if line.is_empty() || line.starts_with("Seek distances measured") {
@@ -213,6 +214,7 @@ fn parse_curve(
             let problem = format!("`{}` is no point of a seek curve", shorten(line));
             return Err(wrong(problem, "each line is: cylinders, milliseconds"));
         };
+        deviations |= parts.next().is_some();
         match points.last() {
             Some(&(last, _)) if distance <= last => m.warn(
                 place,
@@ -221,6 +223,9 @@ fn parse_curve(
             _ if distance == 0 => {}
             _ => points.push((distance, ms)),
         }
+    }
+    if deviations {
+        m.warn(place, format!("{file}: the third column, deviations, is not in the model"));
     }
     if points.is_empty() {
         return Err(ImportError::File {

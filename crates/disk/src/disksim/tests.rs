@@ -135,6 +135,7 @@ fn what_cannot_be_said_is_named_with_its_place() {
     has("tiny.diskspecs:10: `Preseeking level` = 1");
     has("disksim_pf Proc");
     has("tiny.model:6: the seek curve ends at 7 of 9");
+    has("tiny.seek: the third column");
     let files = edited("tiny.model", "Block count = 1500", "Flavour of data = 3");
     let warnings = import(&files, "tiny.parv", None).expect("imports").warnings;
     let unknown = "tiny.model:3: `Flavour of data` is unknown";
