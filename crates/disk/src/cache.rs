@@ -210,7 +210,13 @@ impl Segments {
         let room = if self.rules.read_ahead_over_requested { end + room } else { lbn + room };
         let limit = match self.rules.read_ahead {
             Prefetch::None => end,
-            Prefetch::Track => geometry.track_end(end - 1),
+            // A read that came from another track shows a sequence: one track more.
+            Prefetch::Track => match geometry.track_end(end) {
+                track_end if geometry.track_end(lbn) < end => {
+                    geometry.track_end(track_end.min(geometry.sectors() - 1))
+                }
+                track_end => track_end,
+            },
             Prefetch::Cylinder => geometry.cylinder_end(end - 1),
             Prefetch::Segment => u64::MAX,
             Prefetch::SequentialTrack => {

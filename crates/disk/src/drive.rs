@@ -149,6 +149,11 @@ impl Drive {
         }
     }
 
+    /// Completions to come of requests that are being served, in order of time.
+    pub fn scheduled(&self) -> impl Iterator<Item = &Completion> {
+        self.done.iter()
+    }
+
     /// Requests accepted and not completed.
     pub fn outstanding(&self) -> usize {
         self.done.len() + self.waiting.len()

@@ -12,9 +12,11 @@ pub mod drive;
 pub mod geometry;
 pub mod mechanics;
 pub mod motion;
+mod plain;
 pub mod recording;
 pub mod spec;
 pub mod specs;
+pub mod zoned;
 
 pub use disk::Disk;
 pub use drive::Drive;

@@ -41,20 +41,13 @@ impl Mechanics {
     /// Precomputes the tables of a specification.
     ///
     /// # Errors
-    /// Tracks that do not hold whole blocks.
+    /// A disk with zones, a cache or anything else that the tables do not say.
     pub fn new(spec: &Spec) -> Result<Mechanics, SpecError> {
-        let [zone] = spec.zones.as_slice() else {
-            return Err(SpecError::field("zones", "the device serves disks of one zone for now"));
+        let (Some(zone), true) = (spec.zones.first(), spec.is_plain()) else {
+            let problem = "layouts plan on disks of one zone without cache, defects or queue only; \
+                           this one is simulated without its arm being known";
+            return Err(SpecError::field("zones", problem));
         };
-        if !u64::from(zone.sectors).is_multiple_of(BLOCK_SECTORS) {
-            return Err(SpecError::Field {
-                field: "zones.sectors".into(),
-                problem: format!(
-                    "{} sectors hold no whole number of 4 KiB blocks; use a multiple of 8",
-                    zone.sectors
-                ),
-            });
-        }
         let rev_ns = (60e9 / spec.rpm).round() as Time;
         let tracks = spec.heads * spec.cylinders;
         let position = |track: u32| {

@@ -62,6 +62,8 @@ pub struct Motion {
     head_switch_ns: Time,
     settle_ns: [i64; 2],
     average: bool,
+    /// A change between reading and writing on a track, where the two elements lie apart.
+    jog_ns: Time,
 }
 
 impl Motion {
@@ -84,6 +86,10 @@ impl Motion {
             head_switch_ns: spec.head_switch_ns(),
             settle_ns: [signed_ns(spec.read_settle_ms), signed_ns(spec.write_settle_ms).max(0)],
             average: spec.average_rotation,
+            jog_ns: match spec.separate_elements() {
+                true => spec.seek.ns(1, spec.cylinders),
+                false => 0,
+            },
         })
     }
 
@@ -111,6 +117,13 @@ impl Motion {
         }
         let settled = longer.saturating_add_signed(self.settle_ns[usize::from(write)]);
         if distance > 0 { (settled, 0) } else { (0, settled) }
+    }
+
+    /// What it takes to bring the other element over the track that the head is on, after writing
+    /// or before.
+    #[inline]
+    pub fn jog_ns(&self) -> Time {
+        self.jog_ns
     }
 
     /// When a position passes, as time since the index mark.

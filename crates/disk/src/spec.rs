@@ -69,6 +69,11 @@ pub struct Spec {
     /// measured with writes' settling in them and writes turned out to settle faster.
     #[serde(default, skip_serializing_if = "is_default")]
     pub write_settle_ms: f64,
+    /// Reading and writing elements lie apart, as in all magnetoresistive heads: a change from one
+    /// to the other on a track moves the arm by a track. By default true for disks of 7200 rpm or
+    /// more that have a segmented cache.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub magnetoresistive: Option<bool>,
     /// Sectors that the disk offers, if fewer than its zones hold.
     #[serde(default, skip_serializing_if = "is_default")]
     pub capacity_sectors: Option<u64>,
@@ -186,6 +191,44 @@ impl Spec {
     /// Size of the disk in 4 KiB blocks.
     pub fn capacity_blocks(&self) -> u64 {
         self.capacity_sectors() / BLOCK_SECTORS
+    }
+
+    /// True for a disk of one zone without cache, defects, bus or queue: [`crate::mechanics`] says
+    /// everything about it, so layouts can plan on it.
+    pub fn is_plain(&self) -> bool {
+        let [zone] = self.zones.as_slice() else { return false };
+        let whole = |sectors: f64| sectors.fract() == 0.0;
+        let as_is = Zone {
+            first_cylinder: None,
+            last_cylinder: None,
+            offset: 0.0,
+            empty: 0,
+            spares: 0,
+            slips: Vec::new(),
+            defects: Vec::new(),
+            ..zone.clone()
+        };
+        *zone == as_is
+            && u64::from(zone.sectors).is_multiple_of(BLOCK_SECTORS)
+            && whole(zone.track_skew)
+            && whole(zone.cylinder_skew)
+            && self.mapping == Mapping::CylinderMajor
+            && (self.read_settle_ms, self.write_settle_ms) == (0.0, 0.0)
+            && self.sector_size == SectorSize::default()
+            && self.overheads == Overheads::default()
+            && (self.queue, self.host_queue) == Default::default()
+            && self.capacity_sectors.is_none()
+            && self.write_seek.is_none()
+            && self.simple.is_none()
+            && self.cache.is_none()
+            && self.bus.is_none()
+            && self.zoned.is_none()
+            && !self.average_rotation
+    }
+
+    /// [`Spec::magnetoresistive`], its default filled in.
+    pub fn separate_elements(&self) -> bool {
+        self.magnetoresistive.unwrap_or(self.rpm >= 7190.0 && self.cache.is_some())
     }
 
     /// [`Spec::head_switch_ms`] in nanoseconds.

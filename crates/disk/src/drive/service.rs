@@ -30,6 +30,8 @@ pub(super) struct Service {
     minimum_seek: Time,
     simple: Option<(Time, f64)>,
     last_was_write: usize,
+    /// The last access to the platter was a write.
+    wrote: bool,
     /// The write that is on its way to the platter after it was reported: first sector and the
     /// one behind its last.
     destaging: Option<(u64, u64)>,
@@ -93,6 +95,7 @@ impl Service {
                 (ns(positioning_ms), SECTOR_BYTES as f64 * 1e3 / mb_per_s)
             }),
             last_was_write: 0,
+            wrote: false,
             destaging: None,
             partial_sectors: spec.sector_size.physical / 512,
         })
@@ -147,6 +150,15 @@ impl Service {
         (end, (from, end))
     }
 
+    /// What the controller needs before the arm moves or data flows.
+    fn command_overhead(&mut self, start: Time, write: bool, hit: bool) -> Time {
+        let mut after = std::mem::replace(&mut self.last_was_write, usize::from(write));
+        if start > self.controller_free && (write || !hit) {
+            after = usize::from(!write);
+        }
+        self.overhead + self.table[usize::from(write)][usize::from(hit)][after]
+    }
+
     /// Stops reading ahead at `at` and returns when and from where the arm can set out.
     fn stop_ahead(&mut self, at: Time) -> Time {
         let Some(mut ahead) = self.ahead.take() else { return at.max(self.mechanism_free) };
@@ -185,8 +197,7 @@ impl Service {
                 (segment.end == lbn && lbn < ahead.limit).then_some(ahead.segment)
             })
         });
-        let after = std::mem::replace(&mut self.last_was_write, 0);
-        let overhead = self.overhead + self.table[0][usize::from(hit.is_some())][after];
+        let overhead = self.command_overhead(start, false, hit.is_some());
         spent.overhead_ns = overhead;
         let at = start + overhead;
         let bus = self.bus[0];
@@ -227,6 +238,9 @@ impl Service {
                     ahead.limit = ahead.limit.max(limit);
                 }
                 if end <= have {
+                    if !running {
+                        self.resume(segment, at, lbn, end);
+                    }
                     return None;
                 }
                 let ready = ahead.reach(&self.motion, end);
@@ -292,7 +306,12 @@ impl Service {
                     let other = self.motion.geometry().run(begin);
                     (other.cylinder, other.head) == (run.cylinder, run.head)
                 };
+                let sector = u64::from(self.motion.geometry().physical(lbn).sector);
+                let whole = lbn - before.min(sector).min(lbn);
                 let (mut low, mut high) = (lbn.saturating_sub(before), lbn);
+                if same(whole) {
+                    (low, high) = (whole, whole);
+                }
                 // The first sector of this track, if the head waited for longer.
                 while low < high {
                     let middle = low + (high - low) / 2;
@@ -308,10 +327,25 @@ impl Service {
         Some((access.first, access.end))
     }
 
+    /// The time to change elements if the head stays where it is.
+    fn jog(&mut self, lbn: u64, write: bool) -> Time {
+        if std::mem::replace(&mut self.wrote, write) == write || self.motion.jog_ns() == 0 {
+            return 0;
+        }
+        let run = self.motion.geometry().run(lbn);
+        match self.place.cylinder == run.cylinder {
+            true => self.motion.jog_ns(),
+            false => 0,
+        }
+    }
+
     /// Positions the head over sectors and reads them.
     fn fetch(&mut self, at: Time, lbn: u64, end: u64, spent: &mut Breakdown) -> Access {
-        let free = self.stop_ahead(at);
+        let mut free = self.stop_ahead(at);
         spent.queue_ns += free - at;
+        let jog = self.jog(lbn, false);
+        spent.seek_ns += jog;
+        free += jog;
         let zero = self.cache.as_ref().is_some_and(|cache| cache.rules.zero_latency_reads);
         let count = (end - lbn) as u32;
         let access = self.motion.access_from(lbn, count, false, self.place, free, 0, zero);
@@ -342,9 +376,8 @@ impl Service {
     ) -> (Time, (Time, Time)) {
         let (lbn, count) = (request.lbn, request.sectors);
         let end = lbn + u64::from(count);
-        let after = std::mem::replace(&mut self.last_was_write, 1);
         let continued = self.cache.as_ref().and_then(|cache| cache.continued(lbn));
-        let overhead = self.overhead + self.table[1][usize::from(continued.is_some())][after];
+        let overhead = self.command_overhead(start, true, continued.is_some());
         spent.overhead_ns = overhead;
         let mut at = start + overhead;
         let all = self.bus[1] * u64::from(count) + self.arbitration;
@@ -362,7 +395,7 @@ impl Service {
             }
         }
         let data = at + all;
-        let access = self.put(at, data, lbn, count, continued);
+        let (access, free) = self.put(at, data, lbn, count, continued);
         if fast {
             self.destaging = match self.destaging {
                 Some((first, last)) if last == lbn => Some((first, end)),
@@ -371,8 +404,7 @@ impl Service {
             return (data + self.completion[1], (access.start, access.end));
         }
         self.destaging = None;
-        let free = access.start - access.parts.wait - access.parts.seek - access.parts.switch;
-        spent.queue_ns += free.saturating_sub(at);
+        spent.queue_ns += free - at;
         spent.seek_ns += access.parts.seek;
         spent.head_switch_ns += access.parts.switch;
         spent.rotation_ns += access.parts.wait;
@@ -380,7 +412,7 @@ impl Service {
         (done, (access.start, access.end))
     }
 
-    /// Brings data that has all come at `data` to the platter.
+    /// Brings data that has all come at `data` to the platter. Returns when the arm was free, too.
     fn put(
         &mut self,
         at: Time,
@@ -388,10 +420,11 @@ impl Service {
         lbn: u64,
         count: u32,
         continued: Option<usize>,
-    ) -> Access {
+    ) -> (Access, Time) {
         let end = lbn + u64::from(count);
         let mut zero = false;
         let free = self.stop_ahead(at + self.minimum_seek);
+        let jog = self.jog(lbn, true);
         if let Some(cache) = &mut self.cache {
             zero = cache.rules.zero_latency_writes;
             let segment = continued.unwrap_or_else(|| cache.take(true));
@@ -406,7 +439,7 @@ impl Service {
         let ahead = (pass / u64::from(count.max(1))) * u64::from(count.saturating_sub(1));
         let earliest = (at + bus).max(data.saturating_sub(ahead));
         let mut access =
-            self.motion.access_from(lbn, count, true, self.place, free, earliest, zero);
+            self.motion.access_from(lbn, count, true, self.place, free + jog, earliest, zero);
         if !self.whole(lbn, count) {
             // A physical sector that is written in part is read first and written a turn later.
             access.end += self.motion.rev_ns();
@@ -415,7 +448,8 @@ impl Service {
         }
         self.place = access.place;
         self.mechanism_free = access.end;
-        access
+        access.parts.seek += jog;
+        (access, free)
     }
 
     /// True if a write covers physical sectors whole.

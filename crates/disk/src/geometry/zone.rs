@@ -212,7 +212,7 @@ impl ZoneMap {
         let band = band.min(self.cylinders.saturating_sub(from)).max(1);
         let within = track - number * in_band;
         let (head, along) = ((within / band).min(self.heads - 1), within % band);
-        let along = if head % 2 == 0 { along } else { band - 1 - along };
+        let along = if head.is_multiple_of(2) { along } else { band - 1 - along };
         (from + along, head)
     }
 
@@ -274,7 +274,7 @@ impl ZoneMap {
         let from = cylinder / band * band;
         let width = band.min(self.cylinders - from);
         let along = cylinder - from;
-        let along = if head % 2 == 0 { along } else { width - 1 - along };
+        let along = if head.is_multiple_of(2) { along } else { width - 1 - along };
         from * self.heads + head * width + along
     }
 
