@@ -71,6 +71,10 @@ fn plain(spec: &Spec) -> Option<Cache> {
 impl Service {
     pub(super) fn new(spec: &Spec) -> Result<Service, SpecError> {
         let bus = spec.bus.unwrap_or_default();
+        if spec.cache.is_some_and(|cache| cache.write_back.is_some()) {
+            let problem = "a write-back cache is not simulated; leave it out, or use `fast_write`";
+            return Err(SpecError::field("cache.write_back", problem));
+        }
         let buffered = spec.bus_ns(1);
         Ok(Service {
             motion: Motion::new(spec)?,
