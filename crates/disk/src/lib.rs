@@ -10,6 +10,7 @@ pub mod cache;
 pub mod disk;
 pub mod disksim;
 pub mod drive;
+pub mod fit;
 pub mod geometry;
 pub mod mechanics;
 pub mod motion;
