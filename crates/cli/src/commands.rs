@@ -4,6 +4,7 @@ pub mod check;
 pub mod completions;
 pub mod create;
 pub mod demo;
+pub mod disk;
 pub mod disks;
 pub mod dump;
 pub mod info;
@@ -34,6 +35,7 @@ pub fn run(command: Command) -> Outcome {
         Command::Sim(args) => sim::run(&args, out),
         Command::Model(args) => model::run(&args, out),
         Command::Prove(args) => prove::run(&args, out),
+        Command::Disk(args) => disk::run(&args, out),
         Command::Disks(args) => disks::run(&args, out),
         Command::Layouts(args) => layouts::run(&args, out),
         Command::Demo(args) => demo::run(&args, out),

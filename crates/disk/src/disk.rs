@@ -1,290 +1,304 @@
-//! The mechanical disk as a device: commands one after the other, data on a medium.
+//! A disk as a device: timing from a drive, data on a medium, and what a power cut leaves.
 
-use crate::buffer::TrackBuffer;
-use crate::mechanics::{Mechanics, Place};
-use crate::spec::{ReadAhead, Spec, SpecError};
-use seekless_engine::arm::{Arm, Head, Track};
+use crate::drive::{Completion, Drive, Request};
+use crate::mechanics::Mechanics;
+use crate::plain::PlainDisk;
+use crate::spec::{FastWrite, ReadAhead, Spec, SpecError};
+use crate::zoned::Zones;
+use seekless_engine::arm::{Arm, Head};
 use seekless_engine::data::Data;
 use seekless_engine::device::Device;
 use seekless_engine::device::medium::Medium;
 use seekless_engine::device::ram::carry_out;
-use seekless_engine::io::{Breakdown, Done, Io, IoError, Op};
-use seekless_engine::units::{BLOCK_BYTES, BLOCK_SECTORS, SECTOR_BYTES, Sector, Time};
+use seekless_engine::io::{Done, Io, IoError, Op};
+use seekless_engine::units::{BLOCK_SECTORS, SECTOR_BYTES, Time};
 use std::collections::VecDeque;
 
-/// A command whose course is settled: commands are served in order of arrival, so everything
-/// about one is known when it is accepted.
-#[derive(Debug)]
-struct Accepted {
-    io: Io,
-    /// When its first sector passes the head.
-    media_start: Time,
-    end: Time,
-    spent: Breakdown,
-    refused: Option<IoError>,
-}
-
-/// A simulated disk without volatile write cache, first come first served.
+/// A simulated disk.
 ///
-/// A write is on the medium when it completes, a read returns what the medium holds then. A flush
-/// has nothing to do but to wait its turn. A trim costs the command overhead.
+/// A write is durable when its last sector has passed the head. A disk that reports writes
+/// earlier is volatile: a flush waits for the platter, and a power cut loses what has not passed.
 #[derive(Debug)]
-pub struct Disk {
-    mechanics: Mechanics,
-    medium: Box<dyn Medium>,
-    buffer: TrackBuffer,
-    bus_ns_per_block: Time,
-    queue: VecDeque<Accepted>,
-    /// Where the head is when all accepted work is done, and when that is.
-    track: Track,
-    free_at: Time,
-}
+pub struct Disk(Kind);
 
-/// How long an access to the platter takes.
-#[derive(Clone, Copy, Debug)]
-struct Access {
-    media_start: Time,
-    end: Time,
-    track: Track,
+#[derive(Debug)]
+enum Kind {
+    /// One zone, no cache: what layouts can plan on.
+    Plain(Box<PlainDisk>),
+    Any(Box<AnyDisk>),
 }
 
 impl Disk {
     /// A disk with its head over track 0 at time 0.
     ///
     /// # Errors
-    /// A medium of another size than the disk, a specification that cannot be simulated.
+    /// A medium larger than the disk, a specification that cannot be simulated.
     pub fn new(spec: &Spec, medium: Box<dyn Medium>) -> Result<Disk, SpecError> {
         let (disk, found) = (spec.capacity_blocks(), medium.blocks());
         if disk < found {
-            return Err(SpecError::Field {
-                field: "zones".into(),
-                problem: format!(
-                    "the disk {} holds {disk} blocks of 4 KiB, the image has {found}; \
-                     use a larger disk or a smaller image",
-                    spec.name
-                ),
-            });
+            let problem = format!(
+                "the disk {} holds {disk} blocks of 4 KiB, the image has {found}; \
+                 use a larger disk or a smaller image",
+                spec.name
+            );
+            return Err(SpecError::field("zones", problem));
         }
-        Ok(Disk {
-            mechanics: Mechanics::new(spec)?,
-            medium,
-            buffer: TrackBuffer::new(spec.buffer.read_ahead, spec.buffer.fence_sectors),
-            bus_ns_per_block: spec.bus_ns(BLOCK_SECTORS),
-            queue: VecDeque::new(),
-            track: 0,
-            free_at: 0,
+        Ok(Disk(match spec.is_plain() {
+            true => Kind::Plain(Box::new(PlainDisk::new(spec, medium)?)),
+            false => Kind::Any(Box::new(AnyDisk::new(spec, medium)?)),
+        }))
+    }
+
+    /// The same disk with another read-ahead policy of its track buffer. A disk with a segmented
+    /// cache has its own.
+    pub fn with_read_ahead(self, policy: ReadAhead, fence_sectors: u32) -> Disk {
+        Disk(match self.0 {
+            Kind::Plain(disk) => Kind::Plain(Box::new(disk.with_read_ahead(policy, fence_sectors))),
+            other => other,
         })
     }
 
-    /// The same disk with another read-ahead policy.
-    pub fn with_read_ahead(mut self, policy: ReadAhead, fence_sectors: u32) -> Disk {
-        self.buffer = TrackBuffer::new(policy, fence_sectors);
-        self
-    }
-
-    /// The mechanics.
+    /// The mechanics of a disk that layouts can plan on.
+    ///
+    /// # Panics
+    /// For disks with zones or a cache; [`Device::arm`] says which have none.
     pub fn mechanics(&self) -> &Mechanics {
-        &self.mechanics
+        match &self.0 {
+            Kind::Plain(disk) => disk.mechanics(),
+            Kind::Any(_) => panic!("a disk with zones or a cache lends no mechanics"),
+        }
     }
 
-    /// Cuts the power: commands in flight vanish, except that of a write in progress the sectors
+    /// Cuts the power: commands in flight vanish, except that of writes in progress the sectors
     /// that have passed the head are on the medium. Returns the medium.
-    pub fn power_cut(mut self, now: Time) -> Box<dyn Medium> {
-        let mut ignored = Vec::new();
-        self.reap(now, &mut ignored);
-        if let Some(Accepted { io, media_start, refused: None, .. }) = self.queue.pop_front()
-            && io.op == Op::Write
-            && media_start < now
-        {
-            let sectors = self.sectors_passed(&io, media_start, now);
-            let whole = (sectors / BLOCK_SECTORS) as u32;
-            // The medium of a cut disk cannot fail: the range was checked on acceptance.
-            let _ = self.medium.write(io.at, &io.data.slice(0, whole));
-            let rest = (sectors % BLOCK_SECTORS) as usize * SECTOR_BYTES;
-            if rest > 0 {
-                let at = io.at + u64::from(whole);
-                if let Ok(old) = self.medium.read(at, 1) {
-                    let mut torn = old.to_bytes().to_vec();
-                    let new = io.data.slice(whole, 1).to_bytes();
-                    torn[..rest].copy_from_slice(&new[..rest]);
-                    debug_assert_eq!(torn.len(), BLOCK_BYTES);
-                    let _ = self.medium.write(at, &Data::bytes(torn.into()));
-                }
-            }
-        }
-        self.medium
-    }
-
-    /// Sectors of a write that have passed the head completely at `now`.
-    fn sectors_passed(&self, io: &Io, media_start: Time, now: Time) -> u64 {
-        let first = io.at * BLOCK_SECTORS;
-        let total = u64::from(io.count) * BLOCK_SECTORS;
-        let (mut low, mut high) = (0, total);
-        while low < high {
-            let middle = low + (high - low).div_ceil(2);
-            let mut parts = Breakdown::default();
-            let end = self.transfer(first, middle as u32, media_start, &mut parts).0;
-            if end <= now { low = middle } else { high = middle - 1 }
-        }
-        low
-    }
-
-    /// Moves the head from where it is at `at` to a range of sectors and over it.
-    fn access(&self, first: Sector, count: u32, at: Time, parts: &mut Breakdown) -> Access {
-        let place = self.mechanics.place(first);
-        let (seek, switch) = self.mechanics.moves(self.track, place.track);
-        parts.seek_ns += seek;
-        parts.head_switch_ns += switch;
-        let arrived = at + seek + switch;
-        let wait = self.mechanics.rotation_ns(place, arrived);
-        parts.rotation_ns += wait;
-        let media_start = arrived + wait;
-        let (end, track) = self.transfer(first, count, media_start, parts);
-        Access { media_start, end, track }
-    }
-
-    /// Passes over a range of sectors whose first one begins to pass at `start`, one step a track.
-    fn transfer(
-        &self,
-        first: Sector,
-        count: u32,
-        start: Time,
-        parts: &mut Breakdown,
-    ) -> (Time, Track) {
-        let sectors = self.mechanics.sectors_per_track();
-        let mut place = self.mechanics.place(first);
-        let (mut at, mut left) = (start, count);
-        loop {
-            let here = left.min(sectors - place.sector);
-            let pass = self.mechanics.pass_ns(place, here);
-            parts.transfer_ns += pass;
-            at += pass;
-            left -= here;
-            if left == 0 {
-                return (at, place.track);
-            }
-            let next = Place { track: place.track + 1, sector: 0 };
-            let (seek, switch) = self.mechanics.moves(place.track, next.track);
-            parts.seek_ns += seek;
-            parts.head_switch_ns += switch;
-            at += seek + switch;
-            let wait = self.mechanics.rotation_ns(next, at);
-            parts.rotation_ns += wait;
-            at += wait;
-            place = next;
+    pub fn power_cut(self, now: Time) -> Box<dyn Medium> {
+        match self.0 {
+            Kind::Plain(disk) => disk.power_cut(now),
+            Kind::Any(disk) => disk.power_cut(now),
         }
     }
 
-    /// Serves a read from the buffer, or from the platter.
-    fn read(&mut self, io: &Io, at: Time, parts: &mut Breakdown) -> Access {
-        let (first, count) = (io.at * BLOCK_SECTORS, io.count * BLOCK_SECTORS as u32);
-        let bus = self.bus_ns_per_block * u64::from(io.count);
-        if let Some(ready) = self.buffer.ready(&self.mechanics, first, count) {
-            // The bus runs while the platter turns; what is left is waiting for the platter.
-            let end = (at + bus).max(ready);
-            parts.transfer_ns += bus;
-            parts.rotation_ns += end - at - bus;
-            self.buffer.after_hit(&self.mechanics, first, count, at);
-            return Access { media_start: at, end, track: self.track };
+    fn device(&self) -> &dyn Device {
+        match &self.0 {
+            Kind::Plain(disk) => disk.as_ref(),
+            Kind::Any(disk) => disk.as_ref(),
         }
-        let place = self.mechanics.place(first);
-        let whole = self.buffer.policy() == ReadAhead::WholeTrack;
-        if whole && place.sector + count <= self.mechanics.sectors_per_track() {
-            return self.read_track(first, count, at, parts);
-        }
-        let access = self.access(first, count, at, parts);
-        self.buffer.clear();
-        self.buffer.after_read(&self.mechanics, first, count, access.end);
-        access
     }
 
-    /// The whole-track rule: reads from the first sector under the head on, so that the track is
-    /// in the buffer after one turn wherever the request lies on it.
-    fn read_track(&mut self, first: Sector, count: u32, at: Time, parts: &mut Breakdown) -> Access {
-        let place = self.mechanics.place(first);
-        let (seek, switch) = self.mechanics.moves(self.track, place.track);
-        parts.seek_ns += seek;
-        parts.head_switch_ns += switch;
-        let arrived = at + seek + switch;
-        let under = self.mechanics.next_sector(place.track, self.mechanics.angle_ns(arrived));
-        let since = arrived
-            + self.mechanics.rotation_ns(Place { track: place.track, sector: under }, arrived);
-        self.buffer.start_track(place.track, under, since);
-        let ready = self.buffer.ready(&self.mechanics, first, count);
-        let end = ready.expect("the track has just been taken into the buffer");
-        let pass = self.mechanics.pass_ns(place, count).min(end - arrived);
-        parts.transfer_ns += pass;
-        parts.rotation_ns += end - arrived - pass;
-        Access { media_start: since, end, track: place.track }
-    }
-
-    fn course(&mut self, now: Time, io: &Io) -> (Access, Breakdown) {
-        let start = now.max(self.free_at);
-        let mut parts = Breakdown { queue_ns: start - now, ..Breakdown::default() };
-        if io.op == Op::Flush {
-            return (Access { media_start: start, end: start, track: self.track }, parts);
+    fn device_mut(&mut self) -> &mut dyn Device {
+        match &mut self.0 {
+            Kind::Plain(disk) => disk.as_mut(),
+            Kind::Any(disk) => disk.as_mut(),
         }
-        parts.overhead_ns = self.mechanics.overhead_ns();
-        let at = start + parts.overhead_ns;
-        let access = match io.op {
-            Op::Read => self.read(io, at, &mut parts),
-            Op::Write => {
-                self.buffer.clear();
-                let (first, count) = (io.at * BLOCK_SECTORS, io.count * BLOCK_SECTORS as u32);
-                self.access(first, count, at, &mut parts)
-            }
-            Op::Trim | Op::Flush => Access { media_start: at, end: at, track: self.track },
-        };
-        (access, parts)
     }
 }
 
 impl Device for Disk {
     fn blocks(&self) -> u64 {
+        self.device().blocks()
+    }
+
+    fn submit(&mut self, now: Time, io: Io) {
+        self.device_mut().submit(now, io);
+    }
+
+    fn reap(&mut self, now: Time, done: &mut Vec<Done>) {
+        self.device_mut().reap(now, done);
+    }
+
+    fn next_event(&self) -> Option<Time> {
+        self.device().next_event()
+    }
+
+    fn volatile(&self) -> bool {
+        self.device().volatile()
+    }
+
+    fn arm(&self) -> Option<&dyn Arm> {
+        self.device().arm()
+    }
+
+    fn head(&self, now: Time) -> Option<Head> {
+        self.device().head(now)
+    }
+}
+
+/// A write that was reported and is not yet on the platter.
+#[derive(Debug)]
+struct Unsettled {
+    io: Io,
+    /// What the medium held before.
+    old: Data,
+    media_start: Time,
+    media_end: Time,
+}
+
+/// A disk of any layout, with caches and queues.
+#[derive(Debug)]
+struct AnyDisk {
+    drive: Drive,
+    medium: Box<dyn Medium>,
+    volatile: bool,
+    zones: Option<Zones>,
+    /// Requests in the drive by their tag there.
+    slots: Vec<Option<Io>>,
+    free: Vec<usize>,
+    /// Requests that were refused, with the time of their answer.
+    refused: VecDeque<(Time, Done)>,
+    unsettled: VecDeque<Unsettled>,
+    completions: Vec<Completion>,
+}
+
+impl AnyDisk {
+    fn new(spec: &Spec, medium: Box<dyn Medium>) -> Result<AnyDisk, SpecError> {
+        let fast = spec.cache.is_some_and(|cache| cache.fast_write != FastWrite::None);
+        Ok(AnyDisk {
+            drive: Drive::new(spec)?,
+            medium,
+            volatile: fast,
+            zones: spec.zoned.map(|rules| Zones::new(rules, spec.capacity_sectors())),
+            slots: Vec::new(),
+            free: Vec::new(),
+            refused: VecDeque::new(),
+            unsettled: VecDeque::new(),
+            completions: Vec::new(),
+        })
+    }
+
+    fn allowed(&mut self, io: &Io) -> Result<(), IoError> {
+        if io.at + u64::from(io.count) > self.medium.blocks() {
+            return Err(IoError::OutOfRange { at: io.at, count: io.count });
+        }
+        let Some(zones) = &mut self.zones else { return Ok(()) };
+        let (lbn, sectors) = (io.at * BLOCK_SECTORS, u64::from(io.count) * BLOCK_SECTORS);
+        let verdict = match io.op {
+            Op::Write => zones.write(lbn, sectors),
+            Op::Read => zones.read(lbn, sectors),
+            Op::Trim | Op::Flush => Ok(()),
+        };
+        // Operating systems report the standard's sense codes as input/output errors.
+        verdict.map_err(|_| IoError::Os { errno: 5 })
+    }
+
+    fn settle(&mut self, now: Time) {
+        while self.unsettled.front().is_some_and(|write| write.media_end <= now) {
+            self.unsettled.pop_front();
+        }
+    }
+
+    fn finish(&mut self, completion: &Completion, done: &mut Vec<Done>) {
+        let slot = completion.tag as usize;
+        let Some(io) = self.slots[slot].take() else { return };
+        self.free.push(slot);
+        let early = io.op == Op::Write && completion.media_end > completion.at;
+        if early && let Ok(old) = self.medium.read(io.at, io.count) {
+            let (media_start, media_end) = (completion.media_start, completion.media_end);
+            self.unsettled.push_back(Unsettled { io: io.clone(), old, media_start, media_end });
+        }
+        let outcome = carry_out(self.medium.as_mut(), &io);
+        done.push(Done { tag: io.tag, outcome, spent: completion.spent });
+    }
+
+    fn power_cut(mut self: Box<Self>, now: Time) -> Box<dyn Medium> {
+        let mut ignored = Vec::new();
+        self.reap(now, &mut ignored);
+        let unsettled = std::mem::take(&mut self.unsettled);
+        for write in unsettled.iter().rev() {
+            // The medium of a cut disk cannot fail: the range was written before.
+            let _ = self.medium.write(write.io.at, &write.old);
+        }
+        for write in unsettled {
+            self.tear(&write.io, write.media_start, write.media_end, now);
+        }
+        let running: Vec<Completion> = self.drive.scheduled().copied().collect();
+        for completion in running {
+            if let Some(io) = self.slots[completion.tag as usize].take()
+                && io.op == Op::Write
+            {
+                self.tear(&io, completion.media_start, completion.media_end, now);
+            }
+        }
+        self.medium
+    }
+
+    /// Writes the sectors that had passed the head at `now`.
+    fn tear(&mut self, io: &Io, start: Time, end: Time, now: Time) {
+        if start >= now {
+            return;
+        }
+        let total = u64::from(io.count) * BLOCK_SECTORS;
+        let share = u128::from(total) * u128::from(now - start) / u128::from((end - start).max(1));
+        let sectors = (share as u64).min(total);
+        let whole = (sectors / BLOCK_SECTORS) as u32;
+        let _ = self.medium.write(io.at, &io.data.slice(0, whole));
+        let rest = (sectors % BLOCK_SECTORS) as usize * SECTOR_BYTES;
+        let at = io.at + u64::from(whole);
+        if rest > 0
+            && let Ok(old) = self.medium.read(at, 1)
+        {
+            let mut torn = old.to_bytes().to_vec();
+            let new = io.data.slice(whole, 1).to_bytes();
+            torn[..rest].copy_from_slice(&new[..rest]);
+            let _ = self.medium.write(at, &Data::bytes(torn.into()));
+        }
+    }
+}
+
+impl Device for AnyDisk {
+    fn blocks(&self) -> u64 {
         self.medium.blocks()
     }
 
     fn submit(&mut self, now: Time, io: Io) {
-        if io.at + u64::from(io.count) > self.medium.blocks() {
-            let refused = Some(IoError::OutOfRange { at: io.at, count: io.count });
-            let end = now.max(self.free_at);
-            let spent = Breakdown { queue_ns: end - now, ..Breakdown::default() };
-            self.queue.push_back(Accepted { io, media_start: end, end, spent, refused });
+        if let Err(error) = self.allowed(&io) {
+            self.refused.push_back((now, Done::new(io.tag, Err(error))));
             return;
         }
-        let (access, spent) = self.course(now, &io);
-        debug_assert_eq!(now + spent.total_ns(), access.end);
-        self.track = access.track;
-        self.free_at = access.end;
-        let Access { media_start, end, .. } = access;
-        self.queue.push_back(Accepted { io, media_start, end, spent, refused: None });
+        let slot = self.free.pop().unwrap_or(self.slots.len());
+        if slot == self.slots.len() {
+            self.slots.push(None);
+        }
+        let request = Request {
+            tag: slot as u64,
+            op: io.op,
+            lbn: io.at * BLOCK_SECTORS,
+            sectors: io.count * BLOCK_SECTORS as u32,
+            fua: io.fua,
+        };
+        let tag = io.tag;
+        self.slots[slot] = Some(io);
+        if self.drive.submit(now, request).is_err() {
+            self.slots[slot] = None;
+            self.free.push(slot);
+            let (at, count) = (request.lbn / BLOCK_SECTORS, request.sectors / 8);
+            let error = IoError::OutOfRange { at, count };
+            self.refused.push_back((now, Done::new(tag, Err(error))));
+        }
     }
 
     fn reap(&mut self, now: Time, done: &mut Vec<Done>) {
-        while self.queue.front().is_some_and(|accepted| accepted.end <= now) {
-            if let Some(Accepted { io, spent, refused, .. }) = self.queue.pop_front() {
-                let outcome = match refused {
-                    Some(error) => Err(error),
-                    None => carry_out(self.medium.as_mut(), &io),
-                };
-                done.push(Done { tag: io.tag, outcome, spent });
-            }
+        while self.refused.front().is_some_and(|(at, _)| *at <= now) {
+            done.extend(self.refused.pop_front().map(|(_, answer)| answer));
         }
+        let mut completions = std::mem::take(&mut self.completions);
+        self.drive.advance(now, &mut completions);
+        for completion in &completions {
+            self.finish(completion, done);
+        }
+        completions.clear();
+        self.completions = completions;
+        self.settle(now);
     }
 
     fn next_event(&self) -> Option<Time> {
-        self.queue.front().map(|accepted| accepted.end)
+        let refused = self.refused.front().map(|(at, _)| *at);
+        match (refused, self.drive.next_event()) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        }
     }
 
     fn volatile(&self) -> bool {
-        false
-    }
-
-    fn arm(&self) -> Option<&dyn Arm> {
-        Some(&self.mechanics)
-    }
-
-    fn head(&self, now: Time) -> Option<Head> {
-        Some(Head { track: self.track, free_at: now.max(self.free_at) })
+        self.volatile
     }
 }

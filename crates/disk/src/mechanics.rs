@@ -41,26 +41,21 @@ impl Mechanics {
     /// Precomputes the tables of a specification.
     ///
     /// # Errors
-    /// Tracks that do not hold whole blocks.
+    /// A disk with zones, a cache or anything else that the tables do not say.
     pub fn new(spec: &Spec) -> Result<Mechanics, SpecError> {
-        let zone = &spec.zones[0];
-        if !u64::from(zone.sectors).is_multiple_of(BLOCK_SECTORS) {
-            return Err(SpecError::Field {
-                field: "zones.sectors".into(),
-                problem: format!(
-                    "{} sectors hold no whole number of 4 KiB blocks; use a multiple of 8",
-                    zone.sectors
-                ),
-            });
-        }
+        let (Some(zone), true) = (spec.zones.first(), spec.is_plain()) else {
+            let problem = "layouts plan on disks of one zone without cache, defects or queue only; \
+                           this one is simulated without its arm being known";
+            return Err(SpecError::field("zones", problem));
+        };
         let rev_ns = (60e9 / spec.rpm).round() as Time;
         let tracks = spec.heads * spec.cylinders;
         let position = |track: u32| {
             let (cylinder, head) = (track / spec.heads, track % spec.heads);
             // A cylinder switch skews by the cylinder skew instead of the track skew.
-            let within = u64::from(spec.heads - 1) * u64::from(zone.track_skew);
-            let turned = u64::from(cylinder) * (within + u64::from(zone.cylinder_skew))
-                + u64::from(head) * u64::from(zone.track_skew);
+            let within = u64::from(spec.heads - 1) * zone.track_skew as u64;
+            let turned = u64::from(cylinder) * (within + zone.cylinder_skew as u64)
+                + u64::from(head) * zone.track_skew as u64;
             (turned % u64::from(zone.sectors)) as u32
         };
         Ok(Mechanics {
@@ -69,8 +64,8 @@ impl Mechanics {
             cylinders: spec.cylinders,
             sectors: zone.sectors,
             blocks_per_track: zone.sectors / BLOCK_SECTORS as u32,
-            track_skew: zone.track_skew,
-            cylinder_skew: zone.cylinder_skew,
+            track_skew: zone.track_skew as u32,
+            cylinder_skew: zone.cylinder_skew as u32,
             seek_ns: (0..spec.cylinders)
                 .map(|distance| spec.seek.ns(distance, spec.cylinders))
                 .collect(),

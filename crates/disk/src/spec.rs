@@ -1,7 +1,25 @@
 //! Disk specifications: what a data file says.
+//!
+//! A specification is a TOML file. What is left out has the value that changes nothing: no zones but
+//! one, no skew, no cache, commands in order of arrival. [`geometry`] says where sectors are,
+//! [`seek`] how the arm moves, [`electronics`] what controller, bus and cache do, [`queue`] in which
+//! order commands are served, [`zoned`] what a shingled disk allows.
+
+mod check;
+pub mod electronics;
+pub mod geometry;
+pub mod queue;
+pub mod seek;
+pub mod zoned;
+
+pub use electronics::{Buffer, Bus, Cache, FastWrite, Overheads, Prefetch, ReadAhead, WriteBack};
+pub use geometry::{Defect, Mapping, Pattern, SectorSize, Sparing, Zone};
+pub use queue::{Discipline, Queue};
+pub use seek::{Seek, SeekPiece};
+pub use zoned::Zoned;
 
 use seekless_engine::units::{BLOCK_SECTORS, MILLIS, SECTOR_BYTES, Time};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 /// Why a specification cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -19,8 +37,14 @@ pub enum SpecError {
     },
 }
 
+impl SpecError {
+    pub(crate) fn field(field: impl Into<String>, problem: impl Into<String>) -> SpecError {
+        SpecError::Field { field: field.into(), problem: problem.into() }
+    }
+}
+
 /// A disk. Times are in milliseconds, as data sheets and papers give them.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Spec {
     /// Short name.
@@ -33,130 +57,98 @@ pub struct Spec {
     pub heads: u32,
     /// Cylinders.
     pub cylinders: u32,
-    /// Time to switch to another head of the same cylinder.
+    /// Time to switch to another head of the same cylinder. Where the arm moves as well, the longer
+    /// of the two counts.
     pub head_switch_ms: f64,
-    /// Fixed cost of a command.
+    /// Fixed cost of a command, beside those of [`Overheads`].
     pub overhead_ms: f64,
-    /// Zones from the outside in; one for now.
-    pub zones: Vec<Zone>,
+    /// Added to every seek and head switch before a read.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub read_settle_ms: f64,
+    /// Added to every seek and head switch before a write. Negative where the seek times were
+    /// measured with writes' settling in them and writes turned out to settle faster.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub write_settle_ms: f64,
+    /// Reading and writing elements lie apart, as in all magnetoresistive heads: a change from one
+    /// to the other on a track moves the arm by a track. By default true for disks of 7200 rpm or
+    /// more that have a segmented cache.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub magnetoresistive: Option<bool>,
+    /// Sectors that the disk offers, if fewer than its zones hold.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub capacity_sectors: Option<u64>,
+    /// Order in which tracks are filled.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub mapping: Mapping,
+    /// Where spare sectors are.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub sparing: Sparing,
+    /// What the host addresses and what the platter holds.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub sector_size: SectorSize,
+    /// Rotational position is not modelled: every access waits half a turn.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub average_rotation: bool,
+    /// The three-parameter model in place of the mechanics.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub simple: Option<Simple>,
     /// Seek time over distance.
     pub seek: Seek,
-    /// Track buffer.
-    #[serde(default)]
+    /// Seek time over distance before writes, where it was measured apart.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub write_seek: Option<Seek>,
+    /// Track buffer of the plainest kind, for a disk without `cache`.
+    #[serde(default, skip_serializing_if = "is_default")]
     pub buffer: Buffer,
+    /// The way to the host.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub bus: Option<Bus>,
+    /// What commands cost beyond [`Spec::overhead_ms`].
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub overheads: Overheads,
+    /// Segmented cache.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub cache: Option<Cache>,
+    /// Commands waiting in the disk.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub queue: Queue,
+    /// Commands waiting in the host because the disk's queue is full.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub host_queue: Queue,
+    /// Rules of a host-managed shingled disk.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub zoned: Option<Zoned>,
+    /// Zones from the outside in. With [`Spec::pattern`] they are empty.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub zones: Vec<Zone>,
+    /// A layout that no list of zones can say, as a tree of repeated patterns.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub pattern: Option<Pattern>,
 }
 
-/// A range of cylinders with the same number of sectors on a track.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+/// HyLog's three-parameter disk: a positioning time for every request and a bandwidth.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Zone {
-    /// Sectors of 512 bytes on a track.
-    pub sectors: u32,
-    /// Skew from one track to the next in a cylinder, in sectors.
-    pub track_skew: u32,
-    /// Skew from the last track of a cylinder to the first of the next, in sectors.
-    pub cylinder_skew: u32,
+pub struct Simple {
+    /// Seek and rotation of every request.
+    pub positioning_ms: f64,
+    /// Bandwidth of the transfer, in 10⁶ bytes per second.
+    pub mb_per_s: f64,
 }
 
-/// Seek time as a function of the distance in cylinders.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
-#[serde(rename_all = "snake_case", deny_unknown_fields)]
-pub enum Seek {
-    /// Pieces of `constant_ms + root_ms·√d + linear_ms·d`, each for distances below its bound.
-    Pieces(Vec<SeekPiece>),
-    /// `constant_ms + root_ms·√(d / cylinders)`.
-    Stroke {
-        /// Fixed part.
-        constant_ms: f64,
-        /// Added for a full stroke.
-        root_ms: f64,
-    },
-    /// Measured points (distance, milliseconds), straight lines between them.
-    Points(Vec<(u32, f64)>),
+/// Skips a value on output that it would have anyway.
+pub(crate) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
 }
 
-/// See [`Seek::Pieces`].
-#[derive(Clone, Debug, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct SeekPiece {
-    /// The piece holds for distances below this; absent for the last one.
-    pub below: Option<u32>,
-    /// Fixed part.
-    pub constant_ms: f64,
-    /// Factor of the square root of the distance.
-    #[serde(default)]
-    pub root_ms: f64,
-    /// Factor of the distance.
-    #[serde(default)]
-    pub linear_ms: f64,
-}
-
-/// How the disk reads ahead.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum ReadAhead {
-    /// Not at all.
-    #[default]
-    None,
-    /// From the end of a read on, up to the fence or the end of the track. What lies before the
-    /// current request is dropped.
-    Forward,
-    /// The whole track from the first sector under the head; kept until another track is needed.
-    WholeTrack,
-}
-
-/// Track buffer.
-#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Buffer {
-    /// Policy.
-    pub read_ahead: ReadAhead,
-    /// How far ahead it reads, in sectors.
-    pub fence_sectors: u32,
-    /// Rate at which buffered data reaches the host, in 10⁶ bytes per second.
-    pub bus_mb_per_s: f64,
-}
-
-impl Default for Buffer {
-    fn default() -> Buffer {
-        Buffer { read_ahead: ReadAhead::None, fence_sectors: 0, bus_mb_per_s: 10.0 }
-    }
-}
-
-fn ns(ms: f64) -> Time {
+/// Milliseconds as nanoseconds; nothing is below zero.
+pub(crate) fn ns(ms: f64) -> Time {
     (ms * MILLIS as f64).round() as Time
 }
 
-impl Seek {
-    /// Seek time over `distance` cylinders of a disk with `cylinders`, in nanoseconds.
-    pub fn ns(&self, distance: u32, cylinders: u32) -> Time {
-        if distance == 0 {
-            return 0;
-        }
-        let d = f64::from(distance);
-        match self {
-            Seek::Pieces(pieces) => {
-                let piece =
-                    pieces.iter().find(|piece| piece.below.is_none_or(|end| distance < end));
-                let piece = piece.or(pieces.last());
-                piece.map_or(0, |p| ns(p.constant_ms + p.root_ms * d.sqrt() + p.linear_ms * d))
-            }
-            Seek::Stroke { constant_ms, root_ms } => {
-                ns(constant_ms + root_ms * (d / f64::from(cylinders)).sqrt())
-            }
-            Seek::Points(points) => {
-                let after = points.partition_point(|&(at, _)| at < distance);
-                match (after.checked_sub(1).map(|i| points[i]), points.get(after)) {
-                    (Some((a, x)), Some(&(b, y))) => {
-                        ns(x + (y - x) * (d - f64::from(a)) / f64::from(b - a))
-                    }
-                    (_, Some(&(_, y))) => ns(y),
-                    (Some((_, x)), None) => ns(x),
-                    (None, None) => 0,
-                }
-            }
-        }
-    }
+/// Milliseconds as nanoseconds, for values that may be negative.
+pub(crate) fn signed_ns(ms: f64) -> i64 {
+    (ms * MILLIS as f64).round() as i64
 }
 
 impl Spec {
@@ -171,78 +163,72 @@ impl Spec {
         Ok(spec)
     }
 
-    fn validate(&self) -> Result<(), SpecError> {
-        let wrong =
-            |field: &str, problem: String| Err(SpecError::Field { field: field.into(), problem });
-        if !(60.0..=100_000.0).contains(&self.rpm) {
-            return wrong("rpm", format!("{} lies outside 60 to 100000", self.rpm));
-        }
-        if self.heads == 0 || self.heads > 64 {
-            return wrong("heads", format!("{} lies outside 1 to 64", self.heads));
-        }
-        if self.cylinders == 0 || self.cylinders > 1 << 22 {
-            return wrong("cylinders", format!("{} lies outside 1 to 4194304", self.cylinders));
-        }
-        for (field, value) in
-            [("head_switch_ms", self.head_switch_ms), ("overhead_ms", self.overhead_ms)]
-        {
-            if !(0.0..=1000.0).contains(&value) {
-                return wrong(field, format!("{value} lies outside 0 to 1000 ms"));
-            }
-        }
-        let [zone] = self.zones.as_slice() else {
-            return wrong("zones", format!("{} zones: one is supported", self.zones.len()));
-        };
-        if zone.sectors == 0
-            || zone.sectors > 1 << 16
-            || !u64::from(zone.sectors).is_multiple_of(BLOCK_SECTORS)
-        {
-            return wrong(
-                "zones.sectors",
-                format!(
-                    "{} is no multiple of 8 up to 65536; tracks hold whole 4 KiB blocks",
-                    zone.sectors
-                ),
-            );
-        }
-        for (field, skew) in
-            [("zones.track_skew", zone.track_skew), ("zones.cylinder_skew", zone.cylinder_skew)]
-        {
-            if skew >= zone.sectors {
-                return wrong(
-                    field,
-                    format!("{skew} is not below the {} sectors of a track", zone.sectors),
-                );
-            }
-        }
-        if self.buffer.bus_mb_per_s.partial_cmp(&0.0) != Some(std::cmp::Ordering::Greater) {
-            return wrong("buffer.bus_mb_per_s", "must be above zero".into());
-        }
-        self.validate_seek()
+    /// The specification as the text of a file.
+    ///
+    /// # Errors
+    /// Values that TOML cannot express; none of a specification that was read or checked.
+    pub fn to_toml(&self) -> Result<String, SpecError> {
+        toml::to_string(self).map_err(|error| SpecError::Syntax(error.to_string()))
     }
 
-    fn validate_seek(&self) -> Result<(), SpecError> {
-        let wrong = |problem: String| Err(SpecError::Field { field: "seek".into(), problem });
-        let last = match &self.seek {
-            Seek::Pieces(pieces) if pieces.is_empty() => return wrong("no pieces".into()),
-            Seek::Points(points) if points.is_empty() => return wrong("no points".into()),
-            Seek::Points(points) if points.windows(2).any(|pair| pair[0].0 >= pair[1].0) => {
-                return wrong("distances must increase".into());
-            }
-            Seek::Pieces(pieces) => {
-                pieces.iter().all(|p| p.constant_ms.is_finite() && p.constant_ms >= 0.0)
-            }
-            Seek::Points(points) => points.iter().all(|&(_, ms)| ms.is_finite() && ms >= 0.0),
-            Seek::Stroke { constant_ms, root_ms } => *constant_ms >= 0.0 && *root_ms >= 0.0,
+    /// Checks every value.
+    ///
+    /// # Errors
+    /// The first thing that is wrong, with the name of the field.
+    pub fn validate(&self) -> Result<(), SpecError> {
+        check::all(self)
+    }
+
+    /// Sectors of 512 bytes that the disk offers.
+    pub fn capacity_sectors(&self) -> u64 {
+        let mapped = match &self.pattern {
+            Some(pattern) => pattern.sectors(),
+            None => (0..self.zones.len()).map(|zone| self.zone_sectors(zone)).sum(),
         };
-        if last { Ok(()) } else { wrong("times must be zero or above".into()) }
+        self.capacity_sectors.map_or(mapped, |sectors| sectors.min(mapped))
     }
 
     /// Size of the disk in 4 KiB blocks.
     pub fn capacity_blocks(&self) -> u64 {
-        let sectors =
-            u64::from(self.zones[0].sectors) * u64::from(self.heads) * u64::from(self.cylinders);
-        sectors / BLOCK_SECTORS
+        self.capacity_sectors() / BLOCK_SECTORS
+    }
+
+    /// True for a disk of one zone without cache, defects, bus or queue: [`crate::mechanics`] says
+    /// everything about it, so layouts can plan on it.
+    pub fn is_plain(&self) -> bool {
+        let [zone] = self.zones.as_slice() else { return false };
+        let whole = |sectors: f64| sectors.fract() == 0.0;
+        let as_is = Zone {
+            first_cylinder: None,
+            last_cylinder: None,
+            offset: 0.0,
+            empty: 0,
+            spares: 0,
+            slips: Vec::new(),
+            defects: Vec::new(),
+            ..zone.clone()
+        };
+        *zone == as_is
+            && u64::from(zone.sectors).is_multiple_of(BLOCK_SECTORS)
+            && whole(zone.track_skew)
+            && whole(zone.cylinder_skew)
+            && self.mapping == Mapping::CylinderMajor
+            && (self.read_settle_ms, self.write_settle_ms) == (0.0, 0.0)
+            && self.sector_size == SectorSize::default()
+            && self.overheads == Overheads::default()
+            && (self.queue, self.host_queue) == Default::default()
+            && self.capacity_sectors.is_none()
+            && self.write_seek.is_none()
+            && self.simple.is_none()
+            && self.cache.is_none()
+            && self.bus.is_none()
+            && self.zoned.is_none()
+            && !self.average_rotation
+    }
+
+    /// [`Spec::magnetoresistive`], its default filled in.
+    pub fn separate_elements(&self) -> bool {
+        self.magnetoresistive.unwrap_or(self.rpm >= 7190.0 && self.cache.is_some())
     }
 
     /// [`Spec::head_switch_ms`] in nanoseconds.
@@ -255,7 +241,7 @@ impl Spec {
         ns(self.overhead_ms)
     }
 
-    /// Time on the bus for a number of sectors, in nanoseconds.
+    /// Time on the bus for a number of sectors read from the track buffer, in nanoseconds.
     pub fn bus_ns(&self, sectors: u64) -> Time {
         let bytes = (sectors * SECTOR_BYTES as u64) as f64;
         (bytes * 1e3 / self.buffer.bus_mb_per_s).round() as Time

@@ -35,9 +35,10 @@ fn info_and_check_tell_what_create_made(layout: &str) {
 fn every_subcommand_explains_itself() {
     let help = succeed(seekless().arg("--help"));
     assert!(help.contains("Exit codes:"), "{help}");
-    for name in
-        ["create", "serve", "info", "check", "dump", "sim", "prove", "disks", "layouts", "demo"]
-    {
+    for name in [
+        "create", "serve", "info", "check", "dump", "sim", "prove", "disk", "disks", "layouts",
+        "demo",
+    ] {
         assert!(help.contains(name), "{name} is missing in {help}");
         let own = succeed(seekless().args([name, "--help"]));
         assert!(own.contains("Examples:"), "{name}: {own}");

@@ -1,0 +1,43 @@
+//! `seekless disk`: models of drives, where they come from and how good they are.
+
+mod import;
+mod validate;
+
+use crate::failure::Outcome;
+use clap::Subcommand;
+use std::io::Write;
+
+/// Arguments of `seekless disk`.
+#[derive(Debug, clap::Args)]
+#[command(
+    arg_required_else_help = true,
+    after_help = "\
+Examples:
+  seekless disk import drive.parv --output drive.toml
+  seekless disk validate --disk drive.toml --recording drive.trace --gap before
+
+A specification is a TOML file; every option named --disk takes a built-in name or a path."
+)]
+pub struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Make a specification from parameter files of the DiskSim simulator.
+    Import(import::Args),
+    /// Replay the recording of a real drive on a model and say how far it is off.
+    Validate(validate::Args),
+}
+
+/// Carries the subcommand out.
+///
+/// # Errors
+/// What it comes to.
+pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
+    match &args.command {
+        Command::Import(args) => import::run(args, out),
+        Command::Validate(args) => validate::run(args, out),
+    }
+}

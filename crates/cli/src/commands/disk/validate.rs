@@ -1,0 +1,294 @@
+//! `seekless disk validate`: a recording of a real drive against a model.
+
+use crate::failure::{Failure, Outcome};
+use crate::spec;
+use crate::term::{Progress, Style};
+use clap::ValueEnum;
+use seekless_disk::recording::plot::{Ink, distributions};
+use seekless_disk::recording::{
+    self, Figures, Format, Op, Pace, Recording, RecordingError, Replay, ReplayError, Report,
+    Statistics,
+};
+use seekless_disk::{Drive, SpecError};
+use serde_json::{Value, json};
+use std::fs::File;
+use std::io::{self, BufReader, BufWriter, IsTerminal as _, Write};
+use std::path::{Path, PathBuf};
+
+/// Size of the plot in characters.
+const PLOT: (usize, usize) = (60, 16);
+
+/// Arguments of `seekless disk validate`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  seekless disk validate --disk atlas10k.toml --recording atlas10k.trace --gap before
+  seekless disk validate --disk hp97560 --recording mine.csv --json
+  seekless disk validate --disk rz26.toml --recording rz26.trace --per-request off.csv
+
+A recording has one request a line: `R label lbn sectors response gap`, or comma-separated values
+under a header that names `op`, `lbn`, `sectors`, `response_us` and one of `gap_us` and `time_us`;
+HP Labs' binary SRT files are read as well. Times are in microseconds, sectors have 512 bytes.
+
+Requests are replayed one at a time. RMS is the root mean square of the horizontal distance between
+the two distributions of response times (the demerit figure of Ruemmler and Wilkes); it does not
+see whether the right requests are fast, MAE and correlation do.")]
+pub struct Args {
+    /// A built-in disk (`seekless disks` lists them) or the path of a TOML file.
+    #[arg(long, short, value_name = "SPEC")]
+    disk: String,
+    /// The recording.
+    #[arg(long, short, value_name = "FILE")]
+    recording: PathBuf,
+    /// Whether the gap of a line is the pause before its request or after it.
+    #[arg(long, value_enum, default_value_t = Gap::After)]
+    gap: Gap,
+    /// Replay only the requests to this device of the recording.
+    #[arg(long, value_name = "N")]
+    device: Option<u32>,
+    /// Write each request with its measured and simulated time, as comma-separated values.
+    #[arg(long, value_name = "FILE")]
+    per_request: Option<PathBuf>,
+    /// Print one JSON object.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Where the gap of a line lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Gap {
+    /// From the completion before to this request.
+    Before,
+    /// From this completion to the next request.
+    After,
+}
+
+/// What a replay came to.
+struct Replayed {
+    report: Report,
+    format: Format,
+    /// The recording tells times, so that gaps played no part.
+    timed: bool,
+    drives: usize,
+    /// Requests to other devices than the one asked for.
+    elsewhere: u64,
+    /// Records that are no requests.
+    passed_over: u64,
+}
+
+/// Replays and prints the figures.
+///
+/// # Errors
+/// If the recording or the disk makes no sense.
+pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
+    let replayed = replay(args)?;
+    if args.json {
+        writeln!(out, "{}", to_json(args, &replayed))?;
+        return Ok(());
+    }
+    text(args, &replayed, out)
+}
+
+fn replay(args: &Args) -> Result<Replayed, Failure> {
+    let spec = spec::find(&args.disk)?;
+    // What is wrong with it must come to light before the first request.
+    Drive::new(&spec).map_err(|error| wrong_disk(&args.disk, &error))?;
+    let make = || Drive::new(&spec).expect("the specification was tried above");
+    let path = args.recording.as_path();
+    let file = File::open(path)
+        .map_err(|error| Failure::usage(format!("cannot read {}: {error}", path.display())))?;
+    let blame = |error: ReplayError| wrong_recording(path, &error);
+    // The format shows in the first bytes, the header of an SRT file included.
+    let bytes = BufReader::with_capacity(1 << 16, file);
+    let mut recording = Recording::open(bytes).map_err(|error| blame(error.into()))?;
+    let mut each = args.per_request.as_deref().map(PerRequest::create).transpose()?;
+    let gap = match args.gap {
+        Gap::Before => recording::Gap::Before,
+        Gap::After => recording::Gap::After,
+    };
+    let mut replay = Replay::new(gap, make);
+    let mut statistics = Statistics::new();
+    let mut progress = Progress::new();
+    let (mut timed, mut elsewhere, mut count) = (false, 0, 0u64);
+    for request in recording.by_ref() {
+        let request = request.map_err(|error| blame(error.into()))?;
+        if args.device.is_some_and(|device| device != request.device) {
+            elsewhere += 1;
+            continue;
+        }
+        timed |= matches!(request.pace, Pace::At(_));
+        let outcome = replay.step(request).map_err(blame)?;
+        statistics.add(&outcome);
+        if let Some(each) = &mut each {
+            each.add(&outcome)?;
+        }
+        count += 1;
+        progress.show(|| format!("{count} requests"));
+    }
+    drop(progress);
+    if let Some(each) = each {
+        each.finish()?;
+    }
+    if count == 0 {
+        let cause = format!("{}: no request went to that device", path.display());
+        return Err(Failure::usage(cause).hint(format!("{elsewhere} went to others")));
+    }
+    Ok(Replayed {
+        report: statistics.report(),
+        format: recording.format(),
+        timed,
+        drives: replay.drives(),
+        elsewhere,
+        passed_over: recording.passed_over(),
+    })
+}
+
+fn wrong_disk(disk: &str, error: &SpecError) -> Failure {
+    Failure::from_message(crate::failure::Exit::Usage, &format!("{disk}: {error}"))
+}
+
+fn wrong_recording(path: &Path, error: &ReplayError) -> Failure {
+    // A line is named as compilers do, so that editors find it.
+    let message = error.to_string();
+    let message = message.strip_prefix("line ").unwrap_or(&message);
+    let colon = if message.starts_with(|c: char| c.is_ascii_digit()) { ":" } else { ": " };
+    let exit = match error {
+        ReplayError::Recording(RecordingError::Io(_)) => crate::failure::Exit::Failed,
+        _ => crate::failure::Exit::Usage,
+    };
+    Failure::from_message(exit, &format!("{}{colon}{message}", path.display()))
+}
+
+/// The file with a line for each request.
+struct PerRequest {
+    out: BufWriter<File>,
+    path: PathBuf,
+}
+
+impl PerRequest {
+    fn create(path: &Path) -> Result<PerRequest, Failure> {
+        let failed = |error: io::Error| cannot_write(path, &error);
+        let mut out = BufWriter::new(File::create(path).map_err(failed)?);
+        writeln!(out, "issued_us,op,lbn,sectors,measured_us,simulated_us").map_err(failed)?;
+        Ok(PerRequest { out, path: path.to_owned() })
+    }
+
+    fn add(&mut self, outcome: &recording::Outcome) -> Outcome {
+        let us = |ns: u64| ns as f64 / 1e3;
+        let request = &outcome.request;
+        writeln!(
+            self.out,
+            "{:.3},{},{},{},{:.3},{:.3}",
+            us(outcome.issued),
+            if request.op == Op::Read { 'R' } else { 'W' },
+            request.lbn,
+            request.sectors,
+            us(request.response_ns),
+            us(outcome.simulated_ns)
+        )
+        .map_err(|error| cannot_write(&self.path, &error))
+    }
+
+    fn finish(mut self) -> Outcome {
+        self.out.flush().map_err(|error| cannot_write(&self.path, &error))
+    }
+}
+
+fn cannot_write(path: &Path, error: &io::Error) -> Failure {
+    Failure::failed(format!("cannot write {}: {error}", path.display()))
+}
+
+/// Where the pauses of the replay come from.
+fn gap_used(args: &Args, replayed: &Replayed) -> &'static str {
+    match (replayed.timed, args.gap) {
+        (true, _) => "times",
+        (false, Gap::Before) => "before",
+        (false, Gap::After) => "after",
+    }
+}
+
+fn to_json(args: &Args, replayed: &Replayed) -> Value {
+    let report = &replayed.report;
+    let mut json = figures(&report.all);
+    json["reads"] = figures(&report.reads);
+    json["writes"] = figures(&report.writes);
+    json["gap"] = gap_used(args, replayed).into();
+    json["format"] = format_name(replayed.format).into();
+    json["drives"] = replayed.drives.into();
+    json["other_devices"] = replayed.elsewhere.into();
+    json["passed_over"] = replayed.passed_over.into();
+    json
+}
+
+fn figures(figures: &Figures) -> Value {
+    json!({
+        "requests": figures.requests,
+        "rms_ms": figures.rms_ms,
+        "mean_error_ms": figures.mean_error_ms,
+        "mae_ms": figures.mae_ms,
+        "rmse_ms": figures.rmse_ms,
+        "correlation": figures.correlation,
+        "within_1_ms": figures.within_1_ms,
+        "measured_mean_ms": figures.measured_mean_ms,
+        "simulated_mean_ms": figures.simulated_mean_ms,
+    })
+}
+
+fn format_name(format: Format) -> &'static str {
+    match format {
+        Format::Columns => "columns",
+        Format::Csv => "csv",
+        Format::Srt => "srt",
+    }
+}
+
+fn text(args: &Args, replayed: &Replayed, out: &mut dyn Write) -> Outcome {
+    let report = &replayed.report;
+    let pauses = match gap_used(args, replayed) {
+        "times" => "sent at their times, one at a time",
+        "before" => "each gap read as the pause before its request",
+        _ => "each gap read as the pause after its request",
+    };
+    let name = args.recording.display();
+    writeln!(out, "{} requests of {name} on {}, {pauses}", report.all.requests, args.disk)?;
+    if replayed.drives > 1 {
+        let drives = replayed.drives;
+        writeln!(
+            out,
+            "The recording has {drives} drives; each was replayed on a disk of its own."
+        )?;
+    }
+    if replayed.elsewhere > 0 {
+        writeln!(out, "{} requests to other devices were left out.", replayed.elsewhere)?;
+    }
+    if replayed.passed_over > 0 {
+        writeln!(out, "{} records are marked suspect and were left out.", replayed.passed_over)?;
+    }
+    let head = format!("{:<26}{:>12}{:>12}{:>12}", "", "all", "reads", "writes");
+    writeln!(out, "\n{}", Style::of_stdout().bold(&head))?;
+    let sets = [&report.all, &report.reads, &report.writes];
+    let requests = sets.map(|set| format!("{:>12}", set.requests)).concat();
+    writeln!(out, "{:<26}{requests}", "requests")?;
+    type Row = (&'static str, fn(&Figures) -> Option<f64>, usize);
+    let rows: [Row; 8] = [
+        ("mean measured, ms", |set| set.measured_mean_ms, 3),
+        ("mean simulated, ms", |set| set.simulated_mean_ms, 3),
+        ("mean error, ms", |set| set.mean_error_ms, 3),
+        ("RMS of distributions, ms", |set| set.rms_ms, 3),
+        ("MAE per request, ms", |set| set.mae_ms, 3),
+        ("RMSE per request, ms", |set| set.rmse_ms, 3),
+        ("correlation", |set| set.correlation, 3),
+        ("within 1 ms, %", |set| set.within_1_ms.map(|share| 100.0 * share), 1),
+    ];
+    for (label, value, digits) in rows {
+        let cell = |set: &Figures| match value(set) {
+            Some(value) => format!("{value:>12.digits$}"),
+            None => format!("{:>12}", "-"),
+        };
+        writeln!(out, "{label:<26}{}", sets.map(cell).concat())?;
+    }
+    let ink = if io::stdout().is_terminal() { Ink::Unicode } else { Ink::Ascii };
+    let plot = distributions(&report.measured, &report.simulated, PLOT.0, PLOT.1, ink);
+    writeln!(out, "\nShare of requests that took at most so long:\n\n{}", plot.trim_end())?;
+    Ok(())
+}

@@ -1,0 +1,200 @@
+//! `seekless disk`: parameter files in, specifications out; recordings against models.
+
+use crate::harness::{run, seekless, skip, succeed, temp_dir};
+use serde_json::Value;
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Recordings of real drives, which are no part of the repository: a directory that the variable
+/// names, or `shared` beside the checkout.
+fn recordings() -> Option<PathBuf> {
+    let dir = match std::env::var_os("SEEKLESS_RECORDINGS") {
+        Some(dir) => PathBuf::from(dir),
+        None => Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data/drive-recordings"),
+    };
+    let there = dir.join("atlas10k.parv").is_file();
+    if !there {
+        skip("there are no recordings of drives; SEEKLESS_RECORDINGS can name their directory");
+    }
+    there.then_some(dir)
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().expect("text")
+}
+
+fn json(args: &[&str]) -> Value {
+    let text = succeed(seekless().args(args));
+    serde_json::from_str(&text).unwrap_or_else(|error| panic!("{args:?}: {error} in {text}"))
+}
+
+/// A drive with one zone, as DiskSim describes it.
+const MODEL: &str = "\
+dm_disk M {
+  Number of data surfaces = 2, Number of cylinders = 100, Block count = 20000,
+  Mechanical Model = dm_mech_g1 {
+    Seek type = constant, Constant seek time = 2.0, Add. write settling delay = 0.0,
+    Head switch time = 1.0, Rotation speed (in rpms) = 6000
+  },
+  Layout Model = dm_layout_g1 {
+    LBN-to-PBN mapping scheme = 0, Sparing scheme used = 9, Rangesize for sparing = 1,
+    Zones = [ dm_layout_g1_zone {
+      First cylinder number = 0, Last cylinder number = 99, Blocks per track = 100,
+      Offset of first block = 0, Empty space at zone front = 0, Number of spares = 0,
+      Skew for track switch = 12, Skew for cylinder switch = 24, slips = [], defects = [] } ]
+  }
+}
+";
+const DISK: &str = "disksim_disk PLAIN { Model = source m.model, Preseeking level = 2 }\n";
+
+fn plain(dir: &Path) -> PathBuf {
+    fs::write(dir.join("m.model"), MODEL).expect("write");
+    fs::write(dir.join("m.diskspecs"), DISK).expect("write");
+    let spec = dir.join("m.toml");
+    let from = dir.join("m.diskspecs");
+    let ended = run(seekless().args(["disk", "import", text(&from), "--output", text(&spec)]));
+    assert_eq!(ended.code(), 0, "{}", ended.err);
+    assert!(ended.out.contains("PLAIN with 20000 sectors"), "{}", ended.out);
+    // What is not in the model is named with its place.
+    assert!(ended.err.contains("m.diskspecs:1: `Preseeking level` = 2"), "{}", ended.err);
+    spec
+}
+
+#[test]
+fn an_imported_disk_can_be_used() {
+    let dir = temp_dir();
+    let spec = plain(dir.path());
+    let toml = fs::read_to_string(&spec).expect("specification");
+    assert!(toml.contains("rpm = 6000.0") && toml.contains("# m.model:5"), "{toml}");
+    assert_eq!(json(&["disks", text(&spec), "--json"])["heads"], 2);
+    // Without --output it goes to standard output.
+    let from = dir.path().join("m.diskspecs");
+    assert_eq!(succeed(seekless().args(["disk", "import", text(&from)])), toml);
+}
+
+#[test]
+fn files_that_cannot_be_imported_are_named() {
+    let dir = temp_dir();
+    let from = dir.path().join("m.diskspecs");
+    let fails = |parts: &[&str]| {
+        let ended = run(seekless().args(["disk", "import", text(&from)]));
+        assert_eq!(ended.code(), 2, "{}", ended.err);
+        assert!(ended.out.is_empty(), "{}", ended.out);
+        assert!(ended.err.contains("error:") && ended.err.contains("hint:"), "{}", ended.err);
+        assert!(parts.iter().all(|part| ended.err.contains(part)), "{}", ended.err);
+    };
+    fs::write(&from, DISK).expect("write");
+    fails(&["m.diskspecs:1: cannot read m.model"]);
+    fs::write(dir.path().join("m.model"), MODEL.replace("= 6000", "= fast")).expect("write");
+    fails(&["m.model:5: `Rotation speed (in rpms)` is no number"]);
+    fs::write(dir.path().join("m.model"), MODEL.replace("= 99", "= 4294967295")).expect("write");
+    fails(&["m.model:9"]);
+    fs::write(&from, "disksim_bus B { }\n").expect("write");
+    fails(&["describes no disk"]);
+    fs::write(&from, [0xff, 0, b'{', 0xff]).expect("write");
+    fails(&["m.diskspecs:1"]);
+    let missing = dir.path().join("none.parv");
+    let ended = run(seekless().args(["disk", "import", text(&missing)]));
+    assert_eq!(ended.code(), 2, "{}", ended.err);
+    assert!(ended.err.contains("cannot read none.parv"), "{}", ended.err);
+}
+
+#[test]
+fn a_recording_of_the_model_itself_has_no_error() {
+    let dir = temp_dir();
+    let spec = plain(dir.path());
+    let (first, second) = (dir.path().join("first.csv"), dir.path().join("second.trace"));
+    let mut lines = String::from("op,lbn,sectors,response_us,gap_us\n");
+    for i in 0..200u64 {
+        let op = if i % 3 == 0 { "W" } else { "R" };
+        let _ = writeln!(lines, "{op},{},{},1000,{}", i * 7919 % 19_000, 1 + i % 32, i * 37);
+    }
+    fs::write(&first, &lines).expect("write");
+    let each = dir.path().join("each.csv");
+    let validate = ["disk", "validate", "--disk", text(&spec), "--recording"];
+    let one = [&validate[..], &[text(&first), "--per-request", text(&each), "--json"]].concat();
+    let found = json(&one);
+    assert_eq!((&found["requests"], &found["gap"]), (&Value::from(200), &Value::from("after")));
+    assert!(found["mae_ms"].as_f64().is_some_and(|mae| mae > 1.0), "{found}");
+    // Its predictions, written down as a recording, are predicted to the nanosecond.
+    let each = fs::read_to_string(&each).expect("predictions");
+    let mut again = String::new();
+    for (line, gap) in each.lines().skip(1).zip(lines.lines().skip(1)) {
+        let f: Vec<&str> = line.split(',').collect();
+        let gap = gap.rsplit(',').next().expect("gap");
+        let _ = writeln!(again, "{} x {} {} {} {gap}", f[1], f[2], f[3], f[5]);
+    }
+    fs::write(&second, again).expect("write");
+    let two = [&validate[..], &[text(&second), "--json"]].concat();
+    let found = json(&two);
+    assert_eq!(found["requests"], 200);
+    for key in ["rms_ms", "mean_error_ms", "mae_ms"] {
+        for set in [&found, &found["reads"], &found["writes"]] {
+            assert!(set[key].as_f64().is_some_and(|ms| ms.abs() < 1e-6), "{key}: {found}");
+        }
+    }
+    assert!(found["correlation"].as_f64().is_some_and(|r| r > 0.999_999), "{found}");
+    // For people: a table and a plot that any file can hold.
+    let shown = succeed(seekless().args(&two[..two.len() - 1]));
+    assert!(
+        shown.is_ascii() && shown.contains("correlation") && shown.contains("100 %"),
+        "{shown}"
+    );
+}
+
+#[test]
+fn recordings_that_make_no_sense_are_errors_with_their_line() {
+    let dir = temp_dir();
+    let spec = plain(dir.path());
+    let file = dir.path().join("bad.trace");
+    for (bytes, part) in [
+        (&b"R x 0 8 1000 0\nR x 0 8 1000\n"[..], "bad.trace:2: fewer than six"),
+        (b"R x 0 8 1000 0\nR x 19999 2 1000 0\n", "bad.trace:2: the request for 2 sectors"),
+        (b"Q x 0 8 1000 0\n", "bad.trace:1: `Q` is no operation"),
+        (b"op,lbn\n", "bad.trace:1: the header has no column"),
+        (b"", "holds no request"),
+        (&[0, 0, 0, 56, 0, 9, 0, 1], "byte 0"),
+        (&[0xff; 9000], "bad.trace"),
+    ] {
+        fs::write(&file, bytes).expect("write");
+        let ended = run(seekless()
+            .args(["disk", "validate", "--disk", text(&spec)])
+            .args(["--recording", text(&file)]));
+        assert_eq!(ended.code(), 2, "{part}: {}", ended.err);
+        assert!(ended.out.is_empty(), "{part}: {}", ended.out);
+        assert!(ended.err.contains(part) && ended.err.contains("hint:"), "{part}: {}", ended.err);
+    }
+}
+
+#[test]
+fn real_drives_are_predicted() {
+    let Some(shared) = recordings() else { return };
+    let dir = temp_dir();
+    // Distance of the distributions and mean absolute error that are never exceeded, in ms.
+    for (drive, gap, rms, mae) in [
+        ("atlas10k", "before", 0.268, 0.97),
+        ("barracuda", "before", 0.40, 1.40),
+        ("hp_c2490a", "after", 0.30, 1.20),
+        ("dec_rz26", "after", 0.45, 1.63),
+    ] {
+        let spec = dir.path().join(format!("{drive}.toml"));
+        let from = shared.join(format!("{drive}.parv"));
+        succeed(seekless().args(["disk", "import", text(&from), "--output", text(&spec)]));
+        let trace = shared.join(format!("{drive}.trace"));
+        let found = json(&[
+            "disk",
+            "validate",
+            "--disk",
+            text(&spec),
+            "--recording",
+            text(&trace),
+            "--gap",
+            gap,
+            "--json",
+        ]);
+        assert_eq!(found["gap"], gap);
+        assert!(found["rms_ms"].as_f64().is_some_and(|ms| ms <= rms), "{drive}: {found}");
+        assert!(found["mae_ms"].as_f64().is_some_and(|ms| ms <= mae), "{drive}: {found}");
+    }
+}

@@ -1,0 +1,158 @@
+//! Parameter files of the DiskSim simulator: read, understood, turned into a specification.
+//!
+//! [`lexer`] takes the files apart and follows `source FILE`, [`parser`] makes a tree of them,
+//! [`Import`] finds the disks in it and maps one onto a [`Spec`]. Whatever the specification
+//! cannot express is named in [`Imported::warnings`], with its file and line; nothing is dropped
+//! silently. No file is opened here: whoever calls hands the texts in.
+
+mod drive;
+mod fields;
+mod finish;
+mod g1;
+mod g4;
+pub mod lexer;
+mod mechanics;
+pub mod parser;
+mod system;
+
+#[cfg(test)]
+mod tests;
+
+use crate::spec::{Spec, SpecError};
+use lexer::{Files, Place};
+use parser::{Block, Document};
+
+/// Gives the text of a file: `(the file that asks, the name it asks for)`, both as written. The
+/// first file is asked for by itself. An error is the reason, for people.
+pub type Fetch<'a> = &'a mut dyn FnMut(&str, &str) -> Result<String, String>;
+
+/// Why a file cannot be imported.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ImportError {
+    /// The files are no parameter files, or say something that cannot be.
+    #[error("{file}:{line}: {problem}; {remedy}")]
+    At {
+        /// Name of the file.
+        file: String,
+        /// Line, from one.
+        line: u32,
+        /// What is wrong.
+        problem: String,
+        /// What to do about it.
+        remedy: String,
+    },
+    /// A file cannot be read.
+    #[error("cannot read {file}: {problem}")]
+    File {
+        /// Name of the file.
+        file: String,
+        /// Why.
+        problem: String,
+    },
+    /// The files hold no disk, or none of that name, or several.
+    #[error("{0}")]
+    Choice(String),
+    /// The parameters contradict each other.
+    #[error("the imported disk is inconsistent: {error}")]
+    Spec {
+        /// What is wrong with it, in the terms of the specification.
+        error: SpecError,
+    },
+}
+
+/// A disk as a specification, and what of it could not be said.
+#[derive(Clone, Debug)]
+pub struct Imported {
+    /// The specification, checked.
+    pub spec: Spec,
+    /// The specification as text, each value with the place it comes from.
+    pub toml: String,
+    /// What is not in the specification or was changed for it, one sentence each, with its place.
+    pub warnings: Vec<String>,
+}
+
+/// Parameter files that have been read.
+#[derive(Debug)]
+pub struct Import {
+    document: Document,
+    files: Files,
+    main: String,
+}
+
+impl Import {
+    /// Reads the file called `name` and all that it names.
+    ///
+    /// # Errors
+    /// If a file cannot be had or is no parameter file.
+    pub fn read(name: &str, fetch: Fetch<'_>) -> Result<Import, ImportError> {
+        let mut files = Files::default();
+        let document = parser::parse(name, &mut files, fetch)?;
+        Ok(Import { document, files, main: name.to_owned() })
+    }
+
+    /// Names of the disks.
+    pub fn disks(&self) -> Vec<&str> {
+        system::disks(&self.document).iter().filter_map(|disk| disk.name.as_deref()).collect()
+    }
+
+    /// The disk called `name`, or the only one, as a specification.
+    ///
+    /// # Errors
+    /// If there is no such disk, a parameter makes no sense, or a file cannot be had.
+    pub fn disk(&self, name: Option<&str>, fetch: Fetch<'_>) -> Result<Imported, ImportError> {
+        let disk = self.choose(name)?;
+        let mut mapping = Mapping { files: &self.files, warnings: Vec::new(), sources: Vec::new() };
+        let bus = system::bus(&self.document, disk, &mut mapping);
+        let spec = drive::map(disk, &self.document, bus, &mut mapping, fetch)?;
+        finish::finish(spec, mapping, &self.main)
+    }
+
+    fn choose(&self, name: Option<&str>) -> Result<&Block, ImportError> {
+        let disks = system::disks(&self.document);
+        let known = self.disks().join(", ");
+        let choice = |text: String| Err(ImportError::Choice(text));
+        match (name, disks.as_slice()) {
+            (_, []) => choice(format!(
+                "{} describes no disk; give a .parv or .diskspecs file with a `disksim_disk` block",
+                self.main
+            )),
+            (Some(name), _) => match disks.iter().find(|disk| disk.name.as_deref() == Some(name)) {
+                Some(disk) => Ok(disk),
+                None => choice(format!("no disk is called `{name}`; known are {known}")),
+            },
+            (None, [disk]) => Ok(disk),
+            (None, _) => {
+                choice(format!("{} describes several disks; name one of {known}", self.main))
+            }
+        }
+    }
+}
+
+/// What is gathered while a disk is mapped.
+#[derive(Debug)]
+struct Mapping<'a> {
+    files: &'a Files,
+    warnings: Vec<String>,
+    /// Where values come from: the path of a TOML key, and the place.
+    sources: Vec<(String, Place)>,
+}
+
+impl Mapping<'_> {
+    fn warn(&mut self, place: Place, text: impl AsRef<str>) {
+        let place = self.files.show(place);
+        self.warnings.push(format!("{place}: {}", text.as_ref()));
+    }
+
+    fn source(&mut self, key: impl Into<String>, place: Place) {
+        self.sources.push((key.into(), place));
+    }
+
+    fn error(
+        &self,
+        place: Place,
+        problem: impl Into<String>,
+        remedy: impl Into<String>,
+    ) -> ImportError {
+        self.files.error(place, problem, remedy)
+    }
+}

@@ -1,0 +1,131 @@
+//! The specification as text, each value with the place it comes from, and the last check.
+
+use super::lexer::Place;
+use super::{ImportError, Imported, Mapping};
+use crate::spec::{Spec, SpecError};
+use std::fmt::Write as _;
+
+/// Lines of the text are not longer, where they can be broken.
+const COLUMNS: usize = 96;
+
+/// Checks the specification and writes it down.
+pub(super) fn finish(mut spec: Spec, m: Mapping<'_>, main: &str) -> Result<Imported, ImportError> {
+    spec.summary = format!("from DiskSim's parameters in {main}");
+    spec.validate().map_err(|error| blame(error, &m))?;
+    let plain = spec.to_toml().map_err(|error| ImportError::Spec { error })?;
+    let mut toml = format!("# Imported from {main}, a parameter file of DiskSim 4.\n");
+    for warning in &m.warnings {
+        wrap_comment(&mut toml, warning);
+    }
+    toml.push('\n');
+    let mut table = String::new();
+    let mut count = 0;
+    for line in plain.lines() {
+        let mut key = None;
+        if let Some(name) = line.strip_prefix("[[").and_then(|rest| rest.strip_suffix("]]")) {
+            count = if name == table { count + 1 } else { 0 };
+            table = name.to_owned();
+            key = Some(format!("{name}[{count}]"));
+        } else if let Some(name) = line.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
+            table = name.to_owned();
+            key = Some(table.clone());
+        } else if let Some((name, _)) = line.split_once(" = ") {
+            key = Some(if table.is_empty() { name.to_owned() } else { format!("{table}.{name}") });
+        }
+        let source = m.sources.iter().rev().find(|(of, _)| Some(of) == key.as_ref());
+        write_line(&mut toml, line, source.map(|&(_, place)| m.files.show(place)));
+    }
+    Ok(Imported { spec, toml, warnings: m.warnings })
+}
+
+/// The place that an inconsistent value comes from.
+fn blame(error: SpecError, m: &Mapping<'_>) -> ImportError {
+    let SpecError::Field { field, problem } = &error else { return ImportError::Spec { error } };
+    let place = source_of(field, problem, m);
+    let Some(place) = place else { return ImportError::Spec { error } };
+    ImportError::At {
+        file: m.files.name(place).to_owned(),
+        line: place.line,
+        problem: format!("`{field}` of the specification: {problem}").replace("; ", ", "),
+        remedy: "correct this parameter".to_owned(),
+    }
+}
+
+fn source_of(field: &str, problem: &str, m: &Mapping<'_>) -> Option<Place> {
+    let find = |key: &str| m.sources.iter().find(|(of, _)| of == key).map(|&(_, place)| place);
+    if field.starts_with("zones") {
+        // Zones are counted from one in messages.
+        let number = problem.split("zone ").nth(1)?;
+        let digits: String = number.chars().take_while(char::is_ascii_digit).collect();
+        let index = digits.parse::<usize>().ok()?.checked_sub(1)?;
+        return find(&format!("zones[{index}]"));
+    }
+    find(field).or_else(|| find(field.split('.').next()?))
+}
+
+fn write_line(toml: &mut String, line: &str, source: Option<String>) {
+    // Writing to a string cannot fail.
+    if line.len() > COLUMNS && line.contains(" = [") {
+        if let Some(source) = source {
+            let _ = writeln!(toml, "# {source}");
+        }
+        wrap_list(toml, line);
+        return;
+    }
+    let _ = match source {
+        Some(source) if !line.starts_with("[[") && !line.starts_with('[') => {
+            writeln!(toml, "{line:<40} # {source}")
+        }
+        Some(source) => writeln!(toml, "# {source}\n{line}"),
+        None => writeln!(toml, "{line}"),
+    };
+}
+
+/// Breaks a list after its items.
+fn wrap_list(toml: &mut String, line: &str) {
+    let Some((key, list)) = line.split_once(" = [") else {
+        toml.push_str(line);
+        return toml.push('\n');
+    };
+    let list = list.strip_suffix(']').unwrap_or(list);
+    let _ = writeln!(toml, "{key} = [");
+    let mut depth = 0;
+    let mut item = String::new();
+    let mut row = String::from("   ");
+    let mut put = |row: &mut String, item: &str| {
+        if row.len() + item.len() + 2 > COLUMNS {
+            let _ = writeln!(toml, "{}", row.trim_end());
+            *row = String::from("   ");
+        }
+        let _ = write!(row, " {item},");
+    };
+    for c in list.chars() {
+        match c {
+            '[' | '{' => depth += 1,
+            ']' | '}' => depth -= 1,
+            ',' if depth == 0 => {
+                put(&mut row, item.trim());
+                item.clear();
+                continue;
+            }
+            _ => {}
+        }
+        item.push(c);
+    }
+    if !item.trim().is_empty() {
+        put(&mut row, item.trim());
+    }
+    let _ = writeln!(toml, "{}\n]", row.trim_end());
+}
+
+fn wrap_comment(toml: &mut String, text: &str) {
+    let mut row = String::from("#");
+    for word in text.split_whitespace() {
+        if row.len() + word.len() + 1 > COLUMNS {
+            let _ = writeln!(toml, "{row}");
+            row = String::from("#  ");
+        }
+        let _ = write!(row, " {word}");
+    }
+    let _ = writeln!(toml, "{row}");
+}

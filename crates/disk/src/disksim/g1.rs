@@ -1,0 +1,206 @@
+//! `dm_layout_g1`: zones.
+
+use super::fields::{self, Fields};
+use super::lexer::shorten;
+use super::parser::{Block, Document, Node, Value};
+use super::{ImportError, Mapping};
+use crate::spec::{self, Defect, Sparing, Spec, Zone};
+
+/// In what skews are given.
+#[derive(Clone, Copy, PartialEq)]
+enum Unit {
+    Sectors,
+    Turns,
+}
+
+/// Fills in the zones.
+pub(super) fn map(
+    block: &Block,
+    document: &Document,
+    spec: &mut Spec,
+    m: &mut Mapping<'_>,
+) -> Result<(), ImportError> {
+    let mut f = Fields::of(block, document, m);
+    let key = "LBN-to-PBN mapping scheme";
+    spec.mapping = match f.int(key, m)?.unwrap_or(0) {
+        0 => spec::Mapping::CylinderMajor,
+        1 => spec::Mapping::AlternatingInZone,
+        2 => spec::Mapping::Alternating,
+        other => {
+            let problem = format!("mapping scheme {other}");
+            return Err(m.error(f.place(key), problem, "0 to 2 are known"));
+        }
+    };
+    m.source("mapping", f.place(key));
+    let scheme = sparing(&mut f, spec, m)?;
+    let unit = unit(&mut f, m)?.unwrap_or(Unit::Sectors);
+    let zones = f.list("Zones", m)?;
+    let zones = f.must("Zones", zones, m)?;
+    if zones.len() > 4096 {
+        let problem = format!("{} zones", zones.len());
+        return Err(m.error(f.place("Zones"), problem, "a disk has at most 4096"));
+    }
+    for (index, node) in zones.iter().enumerate() {
+        let Value::Block(block) = &node.value else {
+            return Err(m.error(node.place, "a zone that is no block", "write dm_layout_g1_zone"));
+        };
+        let zone = zone(block, document, unit, scheme, m)?;
+        m.source(format!("zones[{index}]"), block.place);
+        reach(&zone, spec, node, m);
+        spec.zones.push(zone);
+    }
+    f.name_the_rest(m);
+    Ok(())
+}
+
+/// Where spares are; returns the number of the scheme.
+fn sparing(f: &mut Fields<'_>, spec: &mut Spec, m: &mut Mapping<'_>) -> Result<i64, ImportError> {
+    let key = "Rangesize for sparing";
+    let cylinders = f.count(key, m)?.unwrap_or(1).max(1);
+    let key = "Sparing scheme used";
+    let scheme = f.int(key, m)?.unwrap_or(0);
+    spec.sparing = match scheme {
+        0 | 9 => Sparing::Zone,
+        1 => Sparing::Tracks,
+        2 => Sparing::Cylinder,
+        3 => Sparing::Track,
+        4 => Sparing::CylinderSlipToEnd,
+        5 => Sparing::CylinderFront,
+        6 => Sparing::CylinderFrontSlipToEnd,
+        7 => Sparing::End,
+        8 => Sparing::Range { cylinders },
+        10 => Sparing::ZoneSlipToEnd,
+        other => {
+            let problem = format!("sparing scheme {other}");
+            return Err(m.error(f.place(key), problem, "0 to 10 are known"));
+        }
+    };
+    m.source("sparing", f.place(key));
+    Ok(scheme)
+}
+
+fn unit(f: &mut Fields<'_>, m: &Mapping<'_>) -> Result<Option<Unit>, ImportError> {
+    match f.word("Skew units", m)? {
+        None => Ok(None),
+        Some("sectors") => Ok(Some(Unit::Sectors)),
+        Some("revolutions") => Ok(Some(Unit::Turns)),
+        Some(other) => {
+            let problem = format!("`Skew units` is `{}`", shorten(other));
+            Err(m.error(f.place("Skew units"), problem, "sectors and revolutions are known"))
+        }
+    }
+}
+
+/// Zones may reach beyond the number of cylinders; the disk then has as many as they need.
+fn reach(zone: &Zone, spec: &mut Spec, node: &Node, m: &mut Mapping<'_>) {
+    let Some(last) = zone.last_cylinder else { return };
+    if last >= spec.cylinders && last < 1 << 22 {
+        m.warn(
+            node.place,
+            format!(
+                "the zone ends at cylinder {last}, but the disk has {}: it gets {} of them",
+                spec.cylinders,
+                last + 1
+            ),
+        );
+        spec.cylinders = last + 1;
+    }
+}
+
+fn zone(
+    block: &Block,
+    document: &Document,
+    unit: Unit,
+    scheme: i64,
+    m: &mut Mapping<'_>,
+) -> Result<Zone, ImportError> {
+    let mut f = Fields::of(block, document, m);
+    let unit = self::unit(&mut f, m)?.unwrap_or(unit);
+    let mut must = |key: &str| -> Result<u32, ImportError> {
+        let count = f.count(key, m)?;
+        f.must(key, count, m)
+    };
+    let (first, last) = (must("First cylinder number")?, must("Last cylinder number")?);
+    let sectors = must("Blocks per track")?;
+    if sectors == 0 {
+        let place = f.place("Blocks per track");
+        return Err(m.error(place, "a track of 0 sectors", "a track has at least one"));
+    }
+    let track_skew = skew(&mut f, "Skew for track switch", sectors, unit, m)?;
+    let cylinder_skew = skew(&mut f, "Skew for cylinder switch", sectors, unit, m)?;
+    let offset = skew(&mut f, "Offset of first block", sectors, unit, m)?;
+    let empty = f.count("Empty space at zone front", m)?.unwrap_or(0);
+    let mut spares = f.count("Number of spares", m)?.unwrap_or(0);
+    let (mut slips, mut defects) = (slips(&mut f, m)?, defects(&mut f, m)?);
+    if scheme == 0 && !(slips.is_empty() && defects.is_empty() && spares == 0) {
+        m.warn(block.place, "spares, slips and defects mean nothing without a sparing scheme");
+        (slips, defects, spares) = (Vec::new(), Vec::new(), 0);
+    }
+    f.name_the_rest(m);
+    Ok(Zone {
+        first_cylinder: Some(first),
+        last_cylinder: Some(last),
+        sectors,
+        track_skew,
+        cylinder_skew,
+        offset,
+        empty,
+        spares,
+        slips,
+        defects,
+    })
+}
+
+/// A skew in sectors, less whole turns. Fractions of sectors are cut off, as the format wants it;
+/// a part of a turn is taken as it is.
+fn skew(
+    f: &mut Fields<'_>,
+    key: &str,
+    sectors: u32,
+    unit: Unit,
+    m: &mut Mapping<'_>,
+) -> Result<f64, ImportError> {
+    let value = f.number(key, m)?.unwrap_or(0.0);
+    let turn = f64::from(sectors);
+    let skew = match unit {
+        Unit::Sectors => value.trunc(),
+        Unit::Turns => value * turn,
+    };
+    if !(0.0..turn).contains(&skew) {
+        m.warn(f.place(key), format!("`{key}` = {value} is more than a turn; whole turns go"));
+    }
+    let rest = skew.rem_euclid(turn);
+    Ok(if rest < turn { rest } else { 0.0 })
+}
+
+fn slips(f: &mut Fields<'_>, m: &mut Mapping<'_>) -> Result<Vec<u64>, ImportError> {
+    let mut slips = Vec::new();
+    for node in f.list("slips", m)?.unwrap_or_default() {
+        slips.push(fields::size(node, "slips", m)?);
+    }
+    if !slips.is_sorted_by(|a, b| a < b) {
+        m.warn(f.place("slips"), "the slips were sorted; those given twice count once");
+        slips.sort_unstable();
+        slips.dedup();
+    }
+    Ok(slips)
+}
+
+fn defects(f: &mut Fields<'_>, m: &mut Mapping<'_>) -> Result<Vec<Defect>, ImportError> {
+    let list = f.list("defects", m)?.unwrap_or_default();
+    let (pairs, rest) = list.as_chunks::<2>();
+    if let [single] = rest {
+        let problem = "an odd number of defects";
+        return Err(m.error(single.place, problem, "they are pairs: defective, replacement"));
+    }
+    let mut defects = Vec::new();
+    for [at, spare] in pairs {
+        let at = fields::size(at, "defects", m)?;
+        let spare = fields::size(spare, "defects", m)?;
+        // A sector that replaces itself is no defect.
+        if at != spare {
+            defects.push(Defect { at, spare });
+        }
+    }
+    Ok(defects)
+}

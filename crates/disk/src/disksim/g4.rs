@@ -1,0 +1,168 @@
+//! `dm_layout_g4`: a tree of patterns.
+//!
+//! `TP` lists tracks: first and last sector that hold data, sectors of a turn. `IDX` lists nodes,
+//! each a list of entries: first sector, first cylinder, angle; sectors, cylinders and angle from
+//! one repetition to the next; sectors and cylinders of all repetitions; `TRACK` or `IDX`, the
+//! number of the child, and for a track the head. The last node is the root.
+
+use super::fields::{self, Fields};
+use super::lexer::shorten;
+use super::parser::{Block, Document, Node, Value};
+use super::{ImportError, Mapping};
+use crate::spec::Spec;
+use crate::spec::geometry::{
+    Pattern, PatternChild, PatternEntry, PatternNode, PatternRemap, PatternSlip, PatternTrack,
+};
+
+/// Fills in the pattern.
+pub(super) fn map(
+    block: &Block,
+    document: &Document,
+    spec: &mut Spec,
+    m: &mut Mapping<'_>,
+) -> Result<(), ImportError> {
+    let mut f = Fields::of(block, document, m);
+    let tracks = f.list("TP", m)?;
+    let tracks = self::tracks(f.must("TP", tracks, m)?, m)?;
+    let nodes = f.list("IDX", m)?;
+    let nodes = self::nodes(f.must("IDX", nodes, m)?, m)?;
+    let slips = slips(f.list("Slips", m)?.unwrap_or_default(), m)?;
+    let remaps = remaps(f.list("Remaps", m)?.unwrap_or_default(), m)?;
+    m.source("pattern", block.place);
+    f.name_the_rest(m);
+    if nodes.is_empty() {
+        return Err(m.error(f.place("IDX"), "no node", "the last one is the root"));
+    }
+    spec.pattern = Some(Pattern { root: nodes.len() as u32 - 1, slips, remaps, tracks, nodes });
+    Ok(())
+}
+
+/// The next value of a flat list.
+fn take<'n>(
+    items: &mut std::slice::Iter<'n, Node>,
+    near: &Node,
+    m: &Mapping<'_>,
+) -> Result<&'n Node, ImportError> {
+    items.next().ok_or_else(|| {
+        m.error(near.place, "the list ends within an entry", "is a number or a comma missing?")
+    })
+}
+
+fn tracks(list: &[Node], m: &Mapping<'_>) -> Result<Vec<PatternTrack>, ImportError> {
+    let mut tracks = Vec::new();
+    let mut items = list.iter();
+    while let Some(node) = items.next() {
+        let first = fields::count(node, "TP", m)?;
+        let last = fields::count(take(&mut items, node, m)?, "TP", m)?;
+        let sectors = fields::count(take(&mut items, node, m)?, "TP", m)?;
+        if first > last || last >= sectors {
+            let problem = format!("sectors {first} to {last} of a track with {sectors}");
+            let remedy = "TP holds: first sector, last sector, sectors of the track";
+            return Err(m.error(node.place, problem, remedy));
+        }
+        tracks.push(PatternTrack { first, last, sectors });
+    }
+    Ok(tracks)
+}
+
+fn nodes(list: &[Node], m: &Mapping<'_>) -> Result<Vec<PatternNode>, ImportError> {
+    let mut nodes = Vec::new();
+    for node in list {
+        let Value::List(values) = &node.value else {
+            return Err(m.error(node.place, "a node that is no list", "IDX is a list of lists"));
+        };
+        let mut entries = Vec::new();
+        let mut items = values.iter();
+        while let Some(first) = items.next() {
+            entries.push(entry(first, &mut items, m)?);
+        }
+        // Sectors are looked up by where they lie, whatever the order in the file.
+        entries.sort_by_key(|entry| entry.lbn);
+        nodes.push(PatternNode { entries });
+    }
+    Ok(nodes)
+}
+
+fn entry(
+    first: &Node,
+    items: &mut std::slice::Iter<'_, Node>,
+    m: &Mapping<'_>,
+) -> Result<PatternEntry, ImportError> {
+    let key = "IDX";
+    let mut next = || take(items, first, m);
+    let lbn = fields::size(first, key, m)?;
+    let cylinder = fields::int(next()?, key, m)?;
+    let offset = fields::number(next()?, key, m)?;
+    let length = fields::size(next()?, key, m)?;
+    let cylinder_length = fields::int(next()?, key, m)?;
+    let skew = fields::number(next()?, key, m)?;
+    let run = fields::size(next()?, key, m)?;
+    let cylinder_run = fields::int(next()?, key, m)?;
+    let kind = next()?;
+    let number = fields::count(next()?, key, m)?;
+    let (child, head) = match &kind.value {
+        Value::Word(word) if word == "TRACK" => {
+            (PatternChild::Track(number), fields::count(next()?, key, m)?)
+        }
+        Value::Word(word) if word == "IDX" => (PatternChild::Node(number), 0),
+        other => {
+            let found = match other {
+                Value::Word(word) => shorten(word),
+                _ => "a number".to_owned(),
+            };
+            let problem = format!("{found} where the kind of a child is expected");
+            return Err(m.error(kind.place, problem, "write TRACK or IDX"));
+        }
+    };
+    // What is there once has no distance to the next one.
+    let once = run <= length && cylinder_length == 0;
+    let cylinder_length = if once { 1 } else { cylinder_length };
+    Ok(PatternEntry {
+        lbn,
+        length,
+        run,
+        cylinder,
+        cylinder_length,
+        cylinder_run,
+        offset,
+        skew,
+        head,
+        child,
+    })
+}
+
+fn slips(list: &[Node], m: &mut Mapping<'_>) -> Result<Vec<PatternSlip>, ImportError> {
+    let mut slips = Vec::new();
+    let mut total = 0u64;
+    let mut items = list.iter();
+    while let Some(node) = items.next() {
+        let at = fields::size(node, "Slips", m)?;
+        let count = fields::size(take(&mut items, node, m)?, "Slips", m)?;
+        total = total.saturating_add(count);
+        slips.push(PatternSlip { at, total });
+    }
+    if !slips.is_sorted_by_key(|slip| slip.at) {
+        let place = list.first().map(|node| node.place);
+        let place = place.unwrap_or_default();
+        return Err(m.error(place, "the slips do not ascend", "sort them by sector"));
+    }
+    Ok(slips)
+}
+
+fn remaps(list: &[Node], m: &Mapping<'_>) -> Result<Vec<PatternRemap>, ImportError> {
+    let mut remaps = Vec::new();
+    let key = "Remaps";
+    let mut items = list.iter();
+    while let Some(node) = items.next() {
+        let mut next = || take(&mut items, node, m);
+        remaps.push(PatternRemap {
+            lbn: fields::size(node, key, m)?,
+            count: fields::count(next()?, key, m)?,
+            cylinder: fields::count(next()?, key, m)?,
+            head: fields::count(next()?, key, m)?,
+            sector: fields::count(next()?, key, m)?,
+            track_sectors: fields::count(next()?, key, m)?,
+        });
+    }
+    Ok(remaps)
+}

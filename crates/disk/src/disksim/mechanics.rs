@@ -1,0 +1,237 @@
+//! `dm_mech_g1`: rotation, seek, head switch, settling.
+
+use super::fields::{self, Fields};
+use super::lexer::{Place, shorten};
+use super::parser::{Block, Document};
+use super::{Fetch, ImportError, Mapping};
+use crate::spec::{Seek, SeekPiece, Simple, Spec};
+
+/// Fills in the mechanics.
+pub(super) fn map(
+    block: &Block,
+    document: &Document,
+    spec: &mut Spec,
+    m: &mut Mapping<'_>,
+    fetch: Fetch<'_>,
+) -> Result<(), ImportError> {
+    let kind = fields::base(block, document);
+    if kind != "dm_mech_g1" {
+        let problem = format!("mechanics of type `{}`", shorten(kind));
+        return Err(m.error(block.place, problem, "dm_mech_g1 is known"));
+    }
+    let mut f = Fields::of(block, document, m);
+    let key = "Rotation speed (in rpms)";
+    let rpm = f.number(key, m)?;
+    spec.rpm = f.must(key, rpm, m)?;
+    m.source("rpm", f.place(key));
+    let key = "Head switch time";
+    spec.head_switch_ms = f.ms(key, m)?.unwrap_or(0.0);
+    m.source("head_switch_ms", f.place(key));
+    let key = "Add. write settling delay";
+    spec.write_settle_ms = f.number(key, m)?.unwrap_or(0.0);
+    m.source("write_settle_ms", f.place(key));
+    f.only("Percent error in rpms", 0.0, "the platter turns at a constant speed", m);
+    access(&mut f, spec, m)?;
+    spec.seek = seek(&mut f, spec.cylinders, m, fetch)?;
+    f.name_the_rest(m);
+    Ok(())
+}
+
+fn access(f: &mut Fields<'_>, spec: &mut Spec, m: &mut Mapping<'_>) -> Result<(), ImportError> {
+    let constant = f.ms("Constant access time", m)?;
+    match f.word("Access time type", m)? {
+        None | Some("trackSwitchPlusRotation") => {}
+        Some("averageRotation") => {
+            spec.average_rotation = true;
+            m.source("average_rotation", f.place("Access time type"));
+        }
+        Some("constant") => {
+            let key = "Constant access time";
+            let positioning_ms = f.must(key, constant, m)?;
+            // The bus sets the bandwidth, once it is known.
+            spec.simple = Some(Simple { positioning_ms, mb_per_s: 1e6 });
+            m.source("simple", f.place(key));
+        }
+        Some(other) => {
+            let problem = format!("`Access time type` is `{}`", shorten(other));
+            let remedy = "constant, averageRotation and trackSwitchPlusRotation are known";
+            return Err(m.error(f.place("Access time type"), problem, remedy));
+        }
+    }
+    Ok(())
+}
+
+fn seek(
+    f: &mut Fields<'_>,
+    cylinders: u32,
+    m: &mut Mapping<'_>,
+    fetch: Fetch<'_>,
+) -> Result<Seek, ImportError> {
+    let kind = f.word("Seek type", m)?;
+    let kind = f.must("Seek type", kind, m)?;
+    m.source("seek", f.place("Seek type"));
+    let result = match kind {
+        "constant" => {
+            let ms = f.ms("Constant seek time", m)?;
+            Seek::Constant { ms: f.must("Constant seek time", ms, m)? }
+        }
+        "linear" | "curve" => {
+            let mut time = |key: &str| -> Result<f64, ImportError> {
+                let ms = f.ms(key, m)?;
+                f.must(key, ms, m)
+            };
+            Seek::ThreePoints {
+                single_ms: time("Single cylinder seek time")?,
+                average_ms: time("Average seek time")?,
+                full_ms: time("Full strobe seek time")?,
+                curve: kind == "curve",
+            }
+        }
+        "hpl" => hpl(f, Vec::new(), m)?,
+        "hplplus10" => {
+            let first = f.list("First ten seek times", m)?;
+            let first = f.must("First ten seek times", first, m)?;
+            let mut times = Vec::new();
+            for node in first.iter().take(64) {
+                times.push(fields::number(node, "First ten seek times", m)?);
+            }
+            if times.len() < 10 {
+                let problem = format!("{} first seek times", times.len());
+                let place = f.place("First ten seek times");
+                return Err(m.error(place, problem, "hplplus10 needs ten"));
+            }
+            times.truncate(10);
+            hpl(f, times, m)?
+        }
+        "extracted" => extracted(f, cylinders, m, fetch)?,
+        other => {
+            let problem = format!("`Seek type` is `{}`", shorten(other));
+            let remedy = "linear, curve, constant, hpl, hplplus10 and extracted are known";
+            return Err(m.error(f.place("Seek type"), problem, remedy));
+        }
+    };
+    // The parameters of the other types mean nothing with this one.
+    f.ignore(&[
+        "Average seek time",
+        "Constant seek time",
+        "Single cylinder seek time",
+        "Full strobe seek time",
+        "Full seek curve",
+        "First ten seek times",
+        "HPL seek equation values",
+    ]);
+    Ok(result)
+}
+
+/// Six values: the distance that divides the pieces, constant and factor of the square root below
+/// it, constant and factor of the distance beyond it, and the time for one cylinder or -1.
+fn hpl(f: &mut Fields<'_>, first: Vec<f64>, m: &mut Mapping<'_>) -> Result<Seek, ImportError> {
+    let key = "HPL seek equation values";
+    let list = f.list(key, m)?;
+    let list = f.must(key, list, m)?;
+    let mut values = Vec::new();
+    for node in list.iter().take(64) {
+        values.push(fields::number(node, key, m)?);
+    }
+    let [divide, constant, root, offset, linear, single, ..] = values[..] else {
+        let problem = format!("{} values in `{key}`", values.len());
+        return Err(m.error(f.place(key), problem, "there must be six"));
+    };
+    if !(0.0..=f64::from(u32::MAX)).contains(&divide) {
+        return Err(m.error(f.place(key), format!("it divides at {divide}"), "write cylinders"));
+    }
+    let below = SeekPiece {
+        below: Some(divide as u32),
+        constant_ms: constant,
+        root_ms: root,
+        linear_ms: 0.0,
+    };
+    let beyond = SeekPiece { below: None, constant_ms: offset, root_ms: 0.0, linear_ms: linear };
+    let pieces = vec![below, beyond];
+    Ok(match (first.is_empty(), single) {
+        (true, single) if single < 0.0 => Seek::Pieces(pieces),
+        (true, single) => Seek::Listed { first_ms: vec![single], pieces },
+        (false, _) => Seek::Listed { first_ms: first, pieces },
+    })
+}
+
+/// A file of measured points. Beyond the last one the line through the last two goes on.
+fn extracted(
+    f: &mut Fields<'_>,
+    cylinders: u32,
+    m: &mut Mapping<'_>,
+    fetch: Fetch<'_>,
+) -> Result<Seek, ImportError> {
+    let key = "Full seek curve";
+    let name = f.word(key, m)?;
+    let name = f.must(key, name, m)?;
+    let place = f.place(key);
+    let from = m.files.name(place).to_owned();
+    let text = fetch(&from, name).map_err(|problem| {
+        let problem = format!("cannot read {}: {problem}", shorten(name));
+        m.error(place, problem, "the seek curve lies beside the file that names it")
+    })?;
+    let mut points = parse_curve(name, &text, place, m)?;
+    let full = cylinders.saturating_sub(1);
+    if let [.., (d1, t1), (d2, t2)] = points[..]
+        && d2 < full
+    {
+        let slope = (t2 - t1) / f64::from(d2 - d1);
+        let ms = (t2 + slope * f64::from(full - d2)).max(0.0);
+        let text =
+            format!("the seek curve ends at {d2} of {full} cylinders; its end was carried on");
+        m.warn(place, text);
+        points.push((full, (ms * 1e6).round() / 1e6));
+    }
+    Ok(Seek::Points(points))
+}
+
+/// Lines of `distance, milliseconds`, an optional third number being the deviation.
+fn parse_curve(
+    file: &str,
+    text: &str,
+    place: Place,
+    m: &mut Mapping<'_>,
+) -> Result<Vec<(u32, f64)>, ImportError> {
+    let mut points: Vec<(u32, f64)> = Vec::new();
+    let mut deviations = false;
+    for (index, line) in text.lines().enumerate() {
+        let line = line.split('#').next().unwrap_or_default().trim();
+        if line.is_empty() || line.starts_with("Seek distances measured") {
+            continue;
+        }
+        let wrong = |problem: String, remedy: &str| ImportError::At {
+            file: file.to_owned(),
+            line: u32::try_from(index + 1).unwrap_or(u32::MAX),
+            problem,
+            remedy: remedy.to_owned(),
+        };
+        let mut parts = line.split([',', ' ', '\t']).filter(|part| !part.is_empty());
+        let distance = parts.next().and_then(|part| part.parse::<u32>().ok());
+        let ms = parts.next().and_then(|part| part.parse::<f64>().ok());
+        let (Some(distance), Some(ms)) = (distance, ms.filter(|ms| (0.0..=1e4).contains(ms)))
+        else {
+            let problem = format!("`{}` is no point of a seek curve", shorten(line));
+            return Err(wrong(problem, "each line is: cylinders, milliseconds"));
+        };
+        deviations |= parts.next().is_some();
+        match points.last() {
+            Some(&(last, _)) if distance <= last => m.warn(
+                place,
+                format!("{file}:{}: distance {distance} comes after {last}: left out", index + 1),
+            ),
+            _ if distance == 0 => {}
+            _ => points.push((distance, ms)),
+        }
+    }
+    if deviations {
+        m.warn(place, format!("{file}: the third column, deviations, is not in the model"));
+    }
+    if points.is_empty() {
+        return Err(ImportError::File {
+            file: file.to_owned(),
+            problem: "it holds no point of a seek curve".into(),
+        });
+    }
+    Ok(points)
+}

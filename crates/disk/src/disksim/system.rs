@@ -1,0 +1,137 @@
+//! What stands round a disk: which blocks are disks, and the bus that one hangs from.
+
+use super::Mapping;
+use super::fields::{Fields, base, named};
+use super::parser::{Block, Document, Node, Value};
+
+/// Types that describe a drive or are part of one.
+const OF_A_DRIVE: [&str; 9] = [
+    "disksim_disk",
+    "dm_disk",
+    "disksim_bus",
+    "disksim_ctlr",
+    "disksim_ioqueue",
+    "dm_mech_g1",
+    "dm_layout_g1",
+    "dm_layout_g1_zone",
+    "dm_layout_g4",
+];
+
+/// The drives; where there are none, bare models of the mechanics. Where several are described but
+/// one is used, it is that.
+pub(super) fn disks(document: &Document) -> Vec<&Block> {
+    let of = |kind: &str| -> Vec<&Block> {
+        document.blocks.iter().filter(|block| base(block, document) == kind).collect()
+    };
+    let mut found = of("disksim_disk");
+    if found.is_empty() {
+        found = of("dm_disk");
+    }
+    // A block that is redefined is ignored, as the language says.
+    let mut names = Vec::new();
+    found.retain(|block| {
+        let new = !names.contains(&&block.name);
+        names.push(&block.name);
+        new
+    });
+    let used: Vec<&Block> = found
+        .iter()
+        .copied()
+        .filter(|block| {
+            document.instances.iter().any(|made| Some(&made.block) == block.name.as_ref())
+        })
+        .collect();
+    if used.len() == 1 { used } else { found }
+}
+
+/// What the way to the host costs beyond what the disk itself says.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct BusTimes {
+    /// For a sector to the host, in milliseconds.
+    pub(super) read_ms: f64,
+    /// For a sector from the host.
+    pub(super) write_ms: f64,
+    /// To win the bus.
+    pub(super) arbitration_ms: f64,
+    /// The files name a bus at all.
+    pub(super) known: bool,
+}
+
+/// The bus that the disk hangs from.
+pub(super) fn bus(document: &Document, disk: &Block, m: &mut Mapping<'_>) -> BusTimes {
+    name_the_rest(document, m);
+    let Some(name) = disk.name.as_deref() else { return BusTimes::default() };
+    let mut path = Vec::new();
+    let found = document.topology.iter().any(|top| path_to(top, name, document, &mut path));
+    if !found {
+        return BusTimes::default();
+    }
+    let mut times = BusTimes::default();
+    // From the disk upwards: its bus, then the controller of that bus.
+    let mut above = path.iter().rev().skip(1);
+    for (kind, component) in above.by_ref() {
+        let block = component_block(document, component);
+        let Some(block) = block.filter(|block| base(block, document) == *kind) else { continue };
+        let mut fields = Fields::of(block, document, m);
+        match *kind {
+            "disksim_bus" if !times.known => {
+                let mut time = |key: &str| fields.ms(key, m).ok().flatten().unwrap_or(0.0);
+                times.read_ms = time("Read block transfer time");
+                times.write_ms = time("Write block transfer time");
+                times.arbitration_ms = time("Arbitration time");
+                times.known = true;
+                m.source("bus", block.place);
+            }
+            "disksim_ctlr" => {
+                let key = "Bulk sector transfer time";
+                let bulk = fields.ms(key, m).ok().flatten().unwrap_or(0.0);
+                times.read_ms = times.read_ms.max(bulk);
+                times.write_ms = times.write_ms.max(bulk);
+                break;
+            }
+            _ => {}
+        }
+    }
+    times
+}
+
+/// Names the blocks that say nothing about a drive, in one line.
+fn name_the_rest(document: &Document, m: &mut Mapping<'_>) {
+    let mut others = Vec::new();
+    let mut place = None;
+    for block in &document.blocks {
+        let kind = base(block, document);
+        let host = !OF_A_DRIVE.contains(&kind) && !kind.ends_with("_stats");
+        if let (true, Some(name)) = (host, &block.name) {
+            place.get_or_insert(block.place);
+            others.push(format!("{kind} {name}"));
+        }
+    }
+    if let Some(place) = place {
+        others.truncate(40);
+        let list = others.join(", ");
+        m.warn(place, format!("left out, because they describe the host or a run: {list}"));
+    }
+}
+
+fn component_block<'d>(document: &'d Document, component: &str) -> Option<&'d Block> {
+    let made = document.instances.iter().find(|made| made.names.iter().any(|n| n == component));
+    named(document, made.map_or(component, |made| &made.block))
+}
+
+/// Fills in types and names from a component down to one that is made from `disk`.
+fn path_to<'d>(
+    node: &'d Node,
+    disk: &str,
+    document: &Document,
+    path: &mut Vec<(&'d str, &'d str)>,
+) -> bool {
+    let Value::Component(kind, name, below) = &node.value else { return false };
+    path.push((kind, name));
+    let here = component_block(document, name).and_then(|block| block.name.as_deref());
+    if here == Some(disk) || below.iter().any(|node| path_to(node, disk, document, path)) {
+        return true;
+    }
+    path.pop();
+    false
+}

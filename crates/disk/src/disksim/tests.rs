@@ -1,0 +1,369 @@
+//! Files in the language of DiskSim, good, odd and broken.
+
+use super::*;
+use crate::spec::geometry::PatternChild;
+use crate::spec::{Discipline, FastWrite, Mapping as Order, Prefetch, Seek, Sparing};
+use std::collections::BTreeMap;
+
+const MODEL: &str = "\
+dm_disk TINY.model {
+  Number of data surfaces = 2,
+  Number of cylinders = 10, Block count = 1500,
+  Mechanical Model = dm_mech_g1 {
+    Access time type = trackSwitchPlusRotation,
+    Seek type = extracted, Full seek curve = tiny.seek,
+    Add. write settling delay = -0.5, Head switch time = 0.25,
+    Rotation speed (in rpms) = 6000, Percent error in rpms = 0.0
+  },
+  Layout Model = dm_layout_g1 {
+    LBN-to-PBN mapping scheme = 1, Sparing scheme used = 8, Rangesize for sparing = 5,
+    Zones = [
+      dm_layout_g1_zone { # outer
+        First cylinder number = 0, Last cylinder number = 4, Blocks per track = 100,
+        Offset of first block = 0.0, Empty space at zone front = 3,
+        Skew for track switch = 7.9, Skew for cylinder switch = 12,
+        Number of spares = 2, slips = [ 5, 900 ], defects = [ 7, 998 ]
+      },
+      dm_layout_g1_zone {
+        First cylinder number = 5, Last cylinder number = 9, Blocks per track = 80,
+        Offset of first block = 4, Empty space at zone front = 0,
+        Skew units = revolutions,
+        Skew for track switch = 0.25, Skew for cylinder switch = 0.5,
+        Number of spares = 1, slips = [], defects = []
+      }
+    ]
+  }
+}
+";
+
+const DISK: &str = "\
+disksim_disk TINY {
+  Model = source tiny.model,
+  Per-request overhead time = 0.5, Time scale for overheads = 2.0,
+  Bulk sector transfer time = 0.05, Hold bus entire read xfer = 1, Never disconnect = 0,
+  Max queue length = 4,
+  Scheduler = disksim_ioqueue { Scheduling policy = 8, Timeout time/weight = 6 },
+  Number of buffer segments = 3, Maximum number of write segments = 2,
+  Segment size (in blks) = 64, Enable caching in buffer = 1, Buffer continuous read = 4,
+  Maximum read-ahead (blks) = 60, Stop prefetch in sector = 1, Fast write level = 2,
+  Immediate buffer read = 1, Read hit over. after read = 0.125, Preseeking level = 1
+}
+";
+
+const SYSTEM: &str = "\
+disksim_bus BUS1 { type = 1, Arbitration time = 0.01,
+  Read block transfer time = 0.1, Write block transfer time = 0.02 }
+disksim_ctlr C { type = 1, Bulk sector transfer time = 0.0 }
+source tiny.diskspecs
+disksim_pf Proc { Number of processors = 1 }
+instantiate [ bus0, bus1 ] as BUS1
+instantiate [ disk0 .. disk2 ] as TINY
+topology disksim_iodriver driver0 [ disksim_bus bus0 [ disksim_ctlr C [
+  disksim_bus bus1 [ disksim_disk disk0 [], disksim_disk disk1 [] ] ] ] ]
+";
+
+fn files() -> BTreeMap<String, String> {
+    let seek = "Seek distances measured: 3\n1,\t1.0\n2, 1.5, 0.01\n 7 4.0\n";
+    [("tiny.parv", SYSTEM), ("tiny.diskspecs", DISK), ("tiny.model", MODEL), ("tiny.seek", seek)]
+        .map(|(name, text)| (name.to_owned(), text.to_owned()))
+        .into()
+}
+
+fn import(
+    files: &BTreeMap<String, String>,
+    main: &str,
+    name: Option<&str>,
+) -> Result<Imported, ImportError> {
+    let mut fetch = |_: &str, name: &str| -> Result<String, String> {
+        files.get(name).cloned().ok_or_else(|| "no such file".to_owned())
+    };
+    Import::read(main, &mut fetch)?.disk(name, &mut fetch)
+}
+
+fn edited(file: &str, from: &str, to: &str) -> BTreeMap<String, String> {
+    let mut files = files();
+    let text = files.get_mut(file).expect("file");
+    assert!(text.contains(from), "{from} is not in {file}");
+    *text = text.replacen(from, to, 1);
+    files
+}
+
+fn fails(files: &BTreeMap<String, String>, parts: &[&str]) {
+    let said = import(files, "tiny.parv", None).expect_err("must fail").to_string();
+    assert!(parts.iter().all(|part| said.contains(part)), "{said}");
+    assert!(said.contains("; "), "no remedy: {said}");
+}
+
+#[test]
+fn a_whole_system_becomes_a_specification() {
+    let imported = import(&files(), "tiny.parv", None).expect("imports");
+    let spec = &imported.spec;
+    assert_eq!((spec.name.as_str(), spec.heads, spec.cylinders), ("TINY", 2, 10));
+    assert_eq!((spec.rpm, spec.head_switch_ms, spec.write_settle_ms), (6000.0, 0.25, -0.5));
+    assert_eq!(
+        (spec.mapping, spec.sparing),
+        (Order::AlternatingInZone, Sparing::Range { cylinders: 5 })
+    );
+    assert_eq!(spec.capacity_sectors, Some(1500));
+    let [outer, inner] = spec.zones.as_slice() else { panic!("two zones") };
+    // Sectors are cut, turns are not.
+    assert_eq!((outer.track_skew, outer.cylinder_skew, outer.offset), (7.0, 12.0, 0.0));
+    assert_eq!((inner.track_skew, inner.cylinder_skew), (20.0, 40.0));
+    assert_eq!((outer.empty, outer.spares, outer.slips.as_slice()), (3, 2, &[5, 900][..]));
+    assert_eq!((outer.defects[0].at, outer.defects[0].spare), (7, 998));
+    // The last line of the curve goes on to the last cylinder.
+    assert_eq!(spec.seek, Seek::Points(vec![(1, 1.0), (2, 1.5), (7, 4.0), (9, 5.0)]));
+    assert_eq!((spec.overhead_ms, spec.overheads.read_hit_after_read_ms), (1.0, 0.25));
+    // The slowest on the way sets the pace.
+    let bus = spec.bus.expect("bus");
+    assert_eq!((bus.read_sector_ms, bus.write_sector_ms, bus.arbitration_ms), (0.1, 0.05, 0.01));
+    assert!(bus.hold_reads && !bus.hold_writes);
+    let cache = spec.cache.expect("cache");
+    assert_eq!((cache.segments, cache.segment_sectors, cache.write_segments), (3, 64, 2));
+    assert_eq!((cache.read_ahead, cache.max_read_ahead), (Prefetch::SequentialTrack, 60));
+    assert_eq!(cache.fast_write, FastWrite::Any);
+    assert!(cache.zero_latency_reads && !cache.zero_latency_writes && !cache.stops_at_sector);
+    assert_eq!((spec.queue.depth, spec.queue.discipline), (4, Discipline::Sptf));
+}
+
+#[test]
+fn what_cannot_be_said_is_named_with_its_place() {
+    let warnings = import(&files(), "tiny.parv", None).expect("imports").warnings;
+    let has = |part: &str| {
+        assert!(warnings.iter().any(|text| text.contains(part)), "{part}: {warnings:?}");
+    };
+    has("tiny.diskspecs:10: `Preseeking level` = 1");
+    has("disksim_pf Proc");
+    has("tiny.model:6: the seek curve ends at 7 of 9");
+    has("tiny.seek: the third column");
+    let files = edited("tiny.model", "Block count = 1500", "Flavour of data = 3");
+    let warnings = import(&files, "tiny.parv", None).expect("imports").warnings;
+    let unknown = "tiny.model:3: `Flavour of data` is unknown";
+    assert!(warnings.iter().any(|text| text.starts_with(unknown)), "{warnings:?}");
+    // Without the system nothing says how fast the bus is.
+    let files = edited("tiny.diskspecs", "time = 0.05", "time = 0.0");
+    let warnings = import(&files, "tiny.diskspecs", None).expect("imports").warnings;
+    assert!(warnings.iter().any(|text| text.contains("import the .parv")), "{warnings:?}");
+}
+
+#[test]
+fn the_text_is_the_specification_again() {
+    let imported = import(&files(), "tiny.parv", None).expect("imports");
+    assert_eq!(crate::Spec::parse(&imported.toml).as_ref(), Ok(&imported.spec));
+    assert!(imported.toml.contains("# tiny.model:8"), "{}", imported.toml);
+    assert!(imported.toml.lines().all(|line| line.chars().count() <= 110), "{}", imported.toml);
+}
+
+#[test]
+fn every_kind_of_seek_is_read() {
+    let from = "Seek type = extracted, Full seek curve = tiny.seek,";
+    let with = |seek: &str| {
+        import(&edited("tiny.model", from, seek), "tiny.parv", None).expect("imports").spec.seek
+    };
+    assert_eq!(with("Seek type = constant, Constant seek time = 3.5,"), Seek::Constant { ms: 3.5 });
+    let three = "Single cylinder seek time = 1, Average seek time = 4, Full strobe seek time = 9,";
+    for (kind, curve) in [("linear", false), ("curve", true)] {
+        let seek = with(&format!("Seek type = {kind}, {three}"));
+        let expected = Seek::ThreePoints { single_ms: 1.0, average_ms: 4.0, full_ms: 9.0, curve };
+        assert_eq!(seek, expected);
+    }
+    let six = "HPL seek equation values = [ 5, 1.0, 0.5, 2.0, 0.25, -1.0 ],";
+    let Seek::Pieces(pieces) = with(&format!("Seek type = hpl, {six}")) else { panic!("pieces") };
+    assert_eq!((pieces[0].below, pieces[0].constant_ms, pieces[0].root_ms), (Some(5), 1.0, 0.5));
+    assert_eq!((pieces[1].below, pieces[1].constant_ms, pieces[1].linear_ms), (None, 2.0, 0.25));
+    let Seek::Listed { first_ms, .. } =
+        with(&format!("Seek type = hpl, {}", six.replace("-1.0", "0.75")))
+    else {
+        panic!("listed")
+    };
+    assert_eq!(first_ms, [0.75]);
+    let ten = "First ten seek times = [ 1, 2, 3, 4, 5, 6, 7, 8, 9, 10 ],";
+    let Seek::Listed { first_ms, pieces } = with(&format!("Seek type = hplplus10, {six} {ten}"))
+    else {
+        panic!("listed")
+    };
+    assert_eq!((first_ms.len(), first_ms[9], pieces.len()), (10, 10.0, 2));
+    let error = |seek: &str, part: &str| fails(&edited("tiny.model", from, seek), &[part, "tiny"]);
+    error("Seek type = magic,", "`magic`");
+    error("Seek type = constant,", "lacks `Constant seek time`");
+    error("Seek type = hpl, HPL seek equation values = [ 1, 2 ],", "2 values");
+    error("Seek type = extracted, Full seek curve = none.seek,", "cannot read none.seek");
+}
+
+#[test]
+fn every_sparing_scheme_and_mapping_is_read() {
+    let schemes = [
+        Sparing::Zone,
+        Sparing::Tracks,
+        Sparing::Cylinder,
+        Sparing::Track,
+        Sparing::CylinderSlipToEnd,
+        Sparing::CylinderFront,
+        Sparing::CylinderFrontSlipToEnd,
+        Sparing::End,
+        Sparing::Range { cylinders: 5 },
+        Sparing::Zone,
+        Sparing::ZoneSlipToEnd,
+    ];
+    for (number, sparing) in schemes.iter().enumerate() {
+        let to = format!("scheme used = {number}");
+        let mut files = edited("tiny.model", "scheme used = 8", &to);
+        if number == 1 {
+            // Tracks, not sectors.
+            let text = files.get_mut("tiny.model").expect("file");
+            *text = text.replace(
+                "slips = [ 5, 900 ], defects = [ 7, 998 ]",
+                "slips = [ 5 ], defects = [ 7, 9 ]",
+            );
+        }
+        let imported = import(&files, "tiny.parv", None).expect("imports");
+        assert_eq!(imported.spec.sparing, *sparing, "{number}");
+        assert_eq!(imported.spec.zones[0].slips.is_empty(), number == 0);
+    }
+    for (number, mapping) in
+        [Order::CylinderMajor, Order::AlternatingInZone, Order::Alternating].iter().enumerate()
+    {
+        let files = edited("tiny.model", "scheme = 1", &format!("scheme = {number}"));
+        let imported = import(&files, "tiny.parv", None).expect("imports");
+        assert_eq!(imported.spec.mapping, *mapping);
+    }
+    fails(&edited("tiny.model", "scheme used = 8", "scheme used = 11"), &["tiny.model:11"]);
+    fails(&edited("tiny.model", "scheme = 1", "scheme = 3"), &["tiny.model:11", "scheme 3"]);
+}
+
+#[test]
+fn a_block_is_built_on_another() {
+    let mut files = files();
+    let text = files.get_mut("tiny.diskspecs").expect("file");
+    text.push_str("TINY BIGGER { Segment size (in blks) = 128, Max queue length = 9 }\n");
+    let bigger = import(&files, "tiny.diskspecs", Some("BIGGER")).expect("imports").spec;
+    assert_eq!((bigger.name.as_str(), bigger.heads, bigger.queue.depth), ("BIGGER", 2, 9));
+    assert_eq!(bigger.cache.expect("cache").segment_sectors, 128);
+    let said = import(&files, "tiny.diskspecs", None).expect_err("two disks").to_string();
+    assert!(said.contains("TINY, BIGGER"), "{said}");
+    let said = import(&files, "tiny.diskspecs", Some("X")).expect_err("none").to_string();
+    assert!(said.contains("no disk is called `X`"), "{said}");
+    // The system uses one of them.
+    assert_eq!(import(&files, "tiny.parv", None).expect("imports").spec.name, "TINY");
+}
+
+const PATTERN: &str = "dm_layout_g4 {
+    TP = [ 0, 99, 100,  0, 89, 100 ],
+    IDX = [
+      [ 0, 0, 0.0,  100, 1, 0.1,  500, 5, TRACK, 0, 0,
+        500, 0, 0.5,  90, 1, 0.1,  450, 5, TRACK, 1, 1 ],
+      [ 0, 0, 0,  950, 5, 0.0,  1900, 10, IDX, 0 ]
+    ],
+    Slips = [ 10, 2, 20, 1 ], Remaps = [ 5, 1, 9, 1, 95, 100 ]
+  } }";
+
+#[test]
+fn a_tree_of_patterns_is_read() {
+    let begin = MODEL.find("dm_layout_g1 {").expect("layout");
+    let mut files = files();
+    files.insert("tiny.model".into(), format!("{}{PATTERN}", &MODEL[..begin]));
+    let spec = import(&files, "tiny.parv", None).expect("imports").spec;
+    let pattern = spec.pattern.as_ref().expect("pattern");
+    assert_eq!((pattern.root, pattern.tracks.len(), pattern.nodes.len()), (1, 2, 2));
+    let [first, second] = pattern.nodes[0].entries.as_slice() else { panic!("two entries") };
+    assert_eq!((first.length, first.run, first.cylinder_run), (100, 500, 5));
+    assert_eq!((second.offset, second.skew, second.head), (0.5, 0.1, 1));
+    assert_eq!((first.child, second.child), (PatternChild::Track(0), PatternChild::Track(1)));
+    assert_eq!(pattern.nodes[1].entries[0].child, PatternChild::Node(0));
+    assert_eq!(
+        pattern.slips.iter().map(|s| (s.at, s.total)).collect::<Vec<_>>(),
+        [(10, 2), (20, 3)]
+    );
+    assert_eq!(pattern.remaps[0].track_sectors, 100);
+    assert_eq!(spec.capacity_sectors(), 1500);
+    for (from, to, part) in [
+        ("TRACK, 1, 1 ]", "TRACK, 1 ]", "ends within an entry"),
+        ("TRACK, 1, 1 ]", "GROOVE, 1, 1 ]", "TRACK or IDX"),
+        ("0, 89, 100", "0, 100, 100", "sectors 0 to 100"),
+        ("IDX, 0 ]", "IDX, 1 ]", "pattern"),
+        ("TRACK, 1, 1 ]", "TRACK, 7, 1 ]", "pattern"),
+        ("10, 2, 20, 1", "20, 2, 10, 1", "ascend"),
+    ] {
+        let pattern = PATTERN.replace(from, to);
+        files.insert("tiny.model".into(), format!("{}{pattern}", &MODEL[..begin]));
+        fails(&files, &[part, "tiny.model:"]);
+    }
+}
+
+#[test]
+fn broken_files_are_errors_with_file_and_line() {
+    let model = |from, to| edited("tiny.model", from, to);
+    fails(&model("Number of cylinders = 10,", "Number of cylinders 10,"), &["tiny.model:3"]);
+    fails(&model("Number of cylinders = 10,", "Number of cylinders = ,"), &["tiny.model:3"]);
+    fails(&model("Number of cylinders = 10,", "Number of cylinders = ten,"), &["tiny.model:3"]);
+    fails(&model("Number of cylinders = 10,", ""), &["tiny.model:1", "lacks"]);
+    fails(&model("Blocks per track = 100", "Blocks per track = 0"), &["tiny.model:14"]);
+    fails(&model("First cylinder number = 5", "First cylinder number = 4"), &["tiny.model:19"]);
+    fails(&model("time = 0.25", "time = -0.25"), &["tiny.model:7"]);
+    fails(&model("= 6000", "= 6"), &["tiny.model:8", "rpm"]);
+    fails(&model("defects = [ 7, 998 ]", "defects = [ 7 ]"), &["odd number"]);
+    fails(&model("dm_layout_g1 {", "dm_layout_g9 {"), &["tiny.model:10", "dm_layout_g9"]);
+    fails(&edited("tiny.diskspecs", "tiny.model", "none"), &["tiny.diskspecs:2", "none"]);
+    fails(&edited("tiny.diskspecs", "tiny.model", "tiny.diskspecs"), &["include each other"]);
+    fails(&edited("tiny.diskspecs", "level = 2", "level = 3"), &["tiny.diskspecs:9"]);
+    fails(&edited("tiny.seek", "2, 1.5", "2; 1.5"), &["tiny.seek:3"]);
+    fails(&edited("tiny.parv", "as BUS1", "like BUS1"), &["tiny.parv:6", "`as`"]);
+    fails(&edited("tiny.parv", "disk0 .. disk2", "disk0 .. disk999999999"), &["tiny.parv:7"]);
+    fails(&edited("tiny.parv", "source tiny.diskspecs", ""), &["no disk"]);
+    let deep = "[".repeat(100_000);
+    fails(&edited("tiny.parv", "type = 1", &format!("type = {deep}")), &["in each other"]);
+}
+
+/// Whatever is changed in the files: an answer, never a panic, and never without end.
+#[test]
+fn damaged_files_are_survived() {
+    let begin = MODEL.find("dm_layout_g1 {").expect("layout");
+    let tree = format!("{}{PATTERN}", &MODEL[..begin]);
+    let words = [
+        "{",
+        "}",
+        "[",
+        "]",
+        ",",
+        "=",
+        "source",
+        "-1",
+        "0",
+        "99999999999999999999",
+        "1e308",
+        "..",
+        "as",
+        "tiny.model",
+        "\u{fffd}",
+        "4294967295",
+        "-9223372036854775808",
+        "0.0000001",
+    ];
+    let mut state = 0x9E37_79B9_7F4A_7C15_u64;
+    let mut random = |below: usize| {
+        state =
+            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) as usize % below
+    };
+    let mut good = 0;
+    for round in 0..4000 {
+        let mut files = files();
+        if round % 2 == 0 {
+            files.insert("tiny.model".into(), tree.clone());
+        }
+        let names: Vec<String> = files.keys().cloned().collect();
+        for _ in 0..1 + random(3) {
+            let text = files.get_mut(&names[random(names.len())]).expect("file");
+            let mut parts: Vec<&str> = text.split_inclusive([' ', '\n']).collect();
+            let at = random(parts.len().max(1));
+            match random(3) {
+                0 if at < parts.len() => drop(parts.remove(at)),
+                1 if at < parts.len() => parts[at] = words[random(words.len())],
+                _ => parts.insert(at.min(parts.len()), words[random(words.len())]),
+            }
+            *text = parts.join(" ");
+        }
+        good += usize::from(import(&files, "tiny.parv", None).is_ok());
+    }
+    assert!(good > 100, "only {good} survived: the test damages too much");
+}

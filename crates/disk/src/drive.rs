@@ -1,0 +1,166 @@
+//! The timing of a disk: requests for sectors go in, completions with their times come out.
+//!
+//! A drive holds no data. It is what recordings of real disks are replayed on; [`crate::Disk`] adds
+//! a medium and the semantics of a power cut. Commands in order of arrival are settled when they
+//! are submitted; with any other discipline the next one is chosen when the one before is done.
+
+mod queue;
+mod service;
+#[cfg(test)]
+mod tests;
+
+use crate::motion::{Motion, Place};
+use crate::spec::{Discipline, Spec, SpecError};
+use queue::Waiting;
+use seekless_engine::io::{Breakdown, Op};
+use seekless_engine::units::Time;
+use service::Service;
+use std::collections::VecDeque;
+
+/// A request for sectors of 512 bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// Comes back with the completion.
+    pub tag: u64,
+    /// What to do.
+    pub op: Op,
+    /// First sector.
+    pub lbn: u64,
+    /// Number of sectors.
+    pub sectors: u32,
+    /// Complete only when on the platter.
+    pub fua: bool,
+}
+
+/// What became of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Completion {
+    /// Tag of the request.
+    pub tag: u64,
+    /// When it was complete.
+    pub at: Time,
+    /// When its first sector passed the head; for a write that was reported early, when it will.
+    pub media_start: Time,
+    /// When the last of its sectors had passed the head or will have.
+    pub media_end: Time,
+    /// Where the time went. The parts add up to the time since submission.
+    pub spent: Breakdown,
+}
+
+/// The request leaves the disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("sectors {lbn}+{sectors} lie outside the disk, which has {capacity}")]
+pub struct OutOfRange {
+    /// First sector asked for.
+    pub lbn: u64,
+    /// Number of sectors asked for.
+    pub sectors: u32,
+    /// Sectors of the disk.
+    pub capacity: u64,
+}
+
+/// A disk as a state machine of time.
+#[derive(Debug)]
+pub struct Drive {
+    service: Service,
+    /// Completions to come, in order of time.
+    done: VecDeque<Completion>,
+    waiting: Waiting,
+}
+
+impl Drive {
+    /// A drive with its head over cylinder 0 at time 0.
+    ///
+    /// # Errors
+    /// A specification that fails its checks.
+    pub fn new(spec: &Spec) -> Result<Drive, SpecError> {
+        Ok(Drive {
+            service: Service::new(spec)?,
+            done: VecDeque::new(),
+            waiting: Waiting::new(spec.queue, spec.host_queue),
+        })
+    }
+
+    /// Sectors of the disk.
+    pub fn sectors(&self) -> u64 {
+        self.service.motion.geometry().sectors()
+    }
+
+    /// Layout and motion.
+    pub fn motion(&self) -> &Motion {
+        &self.service.motion
+    }
+
+    /// Where the head is when all accepted work is done, and when that is.
+    pub fn head(&self) -> (Place, Time) {
+        (self.service.place, self.service.mechanism_free.max(self.service.controller_free))
+    }
+
+    /// Accepts a request.
+    ///
+    /// # Errors
+    /// Sectors that the disk does not have. Nothing has happened then.
+    pub fn submit(&mut self, now: Time, request: Request) -> Result<(), OutOfRange> {
+        let capacity = self.sectors();
+        let Request { lbn, sectors, .. } = request;
+        if lbn.checked_add(u64::from(sectors)).is_none_or(|end| end > capacity) {
+            return Err(OutOfRange { lbn, sectors, capacity });
+        }
+        if self.waiting.in_order() {
+            let completion = self.service.serve(now, now, &request);
+            self.done.push_back(completion);
+            return Ok(());
+        }
+        self.run(now);
+        self.waiting.push(&self.service.motion, now, request);
+        self.run(now);
+        Ok(())
+    }
+
+    /// Serves what can be begun before or at `now`.
+    fn run(&mut self, now: Time) {
+        while !self.waiting.is_empty() && self.service.controller_free <= now {
+            let at = self.service.controller_free.max(self.waiting.earliest());
+            if at > now {
+                break;
+            }
+            let Some((arrived, request)) = self.waiting.next(&self.service, at) else { break };
+            let completion = self.service.serve(arrived, at, &request);
+            self.done.push_back(completion);
+        }
+    }
+
+    /// When the next completion is due.
+    pub fn next_event(&self) -> Option<Time> {
+        self.done.front().map(|completion| completion.at)
+    }
+
+    /// Appends the completions that are due at `now`.
+    pub fn advance(&mut self, now: Time, completions: &mut Vec<Completion>) {
+        loop {
+            while let Some(completion) = self.done.front().filter(|next| next.at <= now) {
+                completions.push(*completion);
+                self.done.pop_front();
+            }
+            if self.waiting.is_empty() || self.service.controller_free > now {
+                return;
+            }
+            self.run(now);
+        }
+    }
+
+    /// Completions to come of requests that are being served, in order of time.
+    pub fn scheduled(&self) -> impl Iterator<Item = &Completion> {
+        self.done.iter()
+    }
+
+    /// Requests accepted and not completed.
+    pub fn outstanding(&self) -> usize {
+        self.done.len() + self.waiting.len()
+    }
+
+    /// The discipline by which the disk chooses.
+    pub fn discipline(&self) -> Discipline {
+        self.waiting.discipline()
+    }
+}

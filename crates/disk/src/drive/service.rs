@@ -1,0 +1,464 @@
+//! What one command does: controller, cache, arm, platter and bus.
+
+use super::{Completion, Request};
+use crate::cache::{Ahead, Segments};
+use crate::motion::{Access, Motion, Place};
+use crate::spec::{Cache, FastWrite, Overheads, Prefetch, ReadAhead, Simple, Spec, SpecError, ns};
+use seekless_engine::io::{Breakdown, Op};
+use seekless_engine::units::{SECTOR_BYTES, Time};
+
+/// Overheads in nanoseconds: read or write, miss or hit, after a read or a write.
+type Table = [[[Time; 2]; 2]; 2];
+
+/// Controller and mechanism of a disk, serving one command after the other.
+#[derive(Debug)]
+pub(super) struct Service {
+    pub(super) motion: Motion,
+    pub(super) place: Place,
+    /// When the controller can take the next command.
+    pub(super) controller_free: Time,
+    /// When the mechanism is free; reading ahead does not count.
+    pub(super) mechanism_free: Time,
+    cache: Option<Segments>,
+    ahead: Option<Ahead>,
+    overhead: Time,
+    table: Table,
+    completion: [Time; 2],
+    /// Time of a sector on the bus, to the host and from it; and to win it.
+    bus: [Time; 2],
+    arbitration: Time,
+    minimum_seek: Time,
+    simple: Option<(Time, f64)>,
+    last_was_write: usize,
+    /// The last access to the platter was a write.
+    wrote: bool,
+    /// The write that is on its way to the platter after it was reported: first sector and the
+    /// one behind its last.
+    destaging: Option<(u64, u64)>,
+    partial_sectors: u32,
+}
+
+fn table(o: &Overheads) -> Table {
+    let pair = |a, b| [ns(a), ns(b)];
+    [
+        [
+            pair(o.read_miss_after_read_ms, o.read_miss_after_write_ms),
+            pair(o.read_hit_after_read_ms, o.read_hit_after_write_ms),
+        ],
+        [
+            pair(o.write_miss_after_read_ms, o.write_miss_after_write_ms),
+            pair(o.write_hit_after_read_ms, o.write_hit_after_write_ms),
+        ],
+    ]
+}
+
+/// The cache that behaves like the plain track buffer of a disk without one.
+fn plain(spec: &Spec) -> Option<Cache> {
+    let fence = spec.buffer.fence_sectors;
+    let sectors = spec.zones.iter().map(|zone| zone.sectors).max().unwrap_or(1);
+    let rules = Cache { segment_sectors: sectors + fence, ..Cache::default() };
+    match spec.buffer.read_ahead {
+        ReadAhead::None => None,
+        ReadAhead::Forward => {
+            Some(Cache { read_ahead: Prefetch::Track, max_read_ahead: fence.max(1), ..rules })
+        }
+        ReadAhead::WholeTrack => {
+            Some(Cache { read_ahead: Prefetch::Track, reads_free_sectors: true, ..rules })
+        }
+    }
+}
+
+impl Service {
+    pub(super) fn new(spec: &Spec) -> Result<Service, SpecError> {
+        let bus = spec.bus.unwrap_or_default();
+        if spec.cache.is_some_and(|cache| cache.write_back.is_some()) {
+            let problem = "a write-back cache is not simulated; leave it out, or use `fast_write`";
+            return Err(SpecError::field("cache.write_back", problem));
+        }
+        let buffered = spec.bus_ns(1);
+        Ok(Service {
+            motion: Motion::new(spec)?,
+            place: Place::default(),
+            controller_free: 0,
+            mechanism_free: 0,
+            cache: spec.cache.or_else(|| plain(spec)).map(Segments::new),
+            ahead: None,
+            overhead: spec.overhead_ns(),
+            table: table(&spec.overheads),
+            completion: [
+                ns(spec.overheads.read_completion_ms),
+                ns(spec.overheads.write_completion_ms),
+            ],
+            bus: match spec.bus {
+                Some(_) => [ns(bus.read_sector_ms), ns(bus.write_sector_ms)],
+                None => [buffered, 0],
+            },
+            arbitration: ns(bus.arbitration_ms),
+            minimum_seek: ns(spec.overheads.minimum_seek_delay_ms),
+            simple: spec.simple.map(|Simple { positioning_ms, mb_per_s }| {
+                (ns(positioning_ms), SECTOR_BYTES as f64 * 1e3 / mb_per_s)
+            }),
+            last_was_write: 0,
+            wrote: false,
+            destaging: None,
+            partial_sectors: spec.sector_size.physical / 512,
+        })
+    }
+
+    /// From where and when the arm could set out at `at` for a read or a write.
+    pub(super) fn ready(&self, at: Time, write: bool) -> (Place, Time) {
+        let place = self.ahead.as_ref().map_or(self.place, Ahead::place);
+        let overhead = self.table[usize::from(write)][0][self.last_was_write] + self.overhead;
+        (place, (at + overhead).max(self.mechanism_free))
+    }
+
+    /// Serves a command that arrived at `arrived`, from `now` on or when the controller is free.
+    pub(super) fn serve(&mut self, arrived: Time, now: Time, request: &Request) -> Completion {
+        let start = now.max(self.controller_free);
+        let mut spent = Breakdown { queue_ns: start - arrived, ..Breakdown::default() };
+        let (end, media) = match request.op {
+            Op::Flush => {
+                let end = start.max(self.mechanism_free);
+                spent.queue_ns += end - start;
+                (end, (end, end))
+            }
+            Op::Trim => {
+                spent.overhead_ns = self.overhead;
+                let end = start + self.overhead;
+                (end, (end, end))
+            }
+            _ if self.simple.is_some() => self.formula(start, request, &mut spent),
+            Op::Read => self.read(start, request.lbn, request.sectors, &mut spent),
+            Op::Write => self.write(start, request, &mut spent),
+        };
+        // What the mechanics do not explain is the bus.
+        spent.transfer_ns = 0;
+        spent.transfer_ns = (end - arrived) - spent.total_ns();
+        self.controller_free = end;
+        Completion { tag: request.tag, at: end, media_start: media.0, media_end: media.1, spent }
+    }
+
+    /// The three-parameter model.
+    fn formula(
+        &mut self,
+        start: Time,
+        request: &Request,
+        spent: &mut Breakdown,
+    ) -> (Time, (Time, Time)) {
+        let (positioning, sector) = self.simple.unwrap_or((0, 0.0));
+        spent.overhead_ns = self.overhead;
+        spent.seek_ns = positioning;
+        let from = start + self.overhead + positioning;
+        let end = from + (f64::from(request.sectors) * sector).round() as Time;
+        self.mechanism_free = end;
+        (end, (from, end))
+    }
+
+    /// What the controller needs before the arm moves or data flows.
+    fn command_overhead(&mut self, start: Time, write: bool, hit: bool) -> Time {
+        let mut after = std::mem::replace(&mut self.last_was_write, usize::from(write));
+        if start > self.controller_free && (write || !hit) {
+            after = usize::from(!write);
+        }
+        self.overhead + self.table[usize::from(write)][usize::from(hit)][after]
+    }
+
+    /// Stops reading ahead at `at` and returns when and from where the arm can set out.
+    fn stop_ahead(&mut self, at: Time) -> Time {
+        let Some(mut ahead) = self.ahead.take() else { return at.max(self.mechanism_free) };
+        let Some(cache) = &mut self.cache else { return at };
+        ahead.advance(&self.motion, at);
+        let pointer = ahead.pointer(&self.motion, at);
+        cache.extend(ahead.segment, pointer);
+        self.place = ahead.place();
+        let free = at.max(self.mechanism_free);
+        if cache.rules.stops_at_sector && pointer < ahead.limit {
+            let end = ahead.reach(&self.motion, pointer + 1);
+            // Between two tracks there is no sector to wait for.
+            let sector = self.motion.rev_ns() / 16;
+            return if end < free + sector { free.max(end) } else { free };
+        }
+        free
+    }
+
+    fn read(
+        &mut self,
+        start: Time,
+        lbn: u64,
+        sectors: u32,
+        spent: &mut Breakdown,
+    ) -> (Time, (Time, Time)) {
+        let end = lbn + u64::from(sectors);
+        if let (Some(ahead), Some(cache)) = (&mut self.ahead, &mut self.cache) {
+            ahead.advance(&self.motion, start);
+            cache.extend(ahead.segment, ahead.pointer(&self.motion, start));
+        }
+        let hit = self.cache.as_ref().and_then(|cache| {
+            cache.find(lbn).or_else(|| {
+                // About to be read: the head is on its way there.
+                let ahead = self.ahead.as_ref()?;
+                let segment = cache.get(ahead.segment);
+                (segment.end == lbn && lbn < ahead.limit).then_some(ahead.segment)
+            })
+        });
+        let overhead = self.command_overhead(start, false, hit.is_some());
+        spent.overhead_ns = overhead;
+        let at = start + overhead;
+        let bus = self.bus[0];
+        let all = bus * u64::from(sectors) + self.arbitration;
+        let media = match hit {
+            Some(segment) => self.read_hit(segment, at, lbn, end, spent),
+            None => self.read_miss(at, lbn, end, spent),
+        };
+        let done = match media {
+            None => at + all,
+            Some((first, last)) => (first.max(at) + all).max(last + bus),
+        };
+        let (first, last) = media.unwrap_or((at, at));
+        (done + self.completion[0], (first, last))
+    }
+
+    /// A read whose first sector is in a segment. Returns when the first sector that is still
+    /// missing has come, and the last, if any is.
+    fn read_hit(
+        &mut self,
+        segment: usize,
+        at: Time,
+        lbn: u64,
+        end: u64,
+        spent: &mut Breakdown,
+    ) -> Option<(Time, Time)> {
+        let cache = self.cache.as_mut()?;
+        cache.touch(segment);
+        let have = cache.get(segment).end;
+        let begin = cache.get(segment).start;
+        let active = self.ahead.as_mut().filter(|ahead| ahead.segment == segment);
+        if let Some(ahead) = active {
+            let running = ahead.pointer(&self.motion, at) < ahead.limit;
+            if running || end <= ahead.limit {
+                // The head reads on; the request only moves the limit.
+                if running {
+                    let limit = cache.limit(&self.motion, begin, lbn, end);
+                    ahead.limit = ahead.limit.max(limit);
+                }
+                if end <= have {
+                    if !running {
+                        self.resume(segment, at, lbn, end);
+                    }
+                    return None;
+                }
+                let ready = ahead.reach(&self.motion, end);
+                let whole = at + self.bus[0] * (end - lbn);
+                if ready <= at {
+                    return None;
+                }
+                spent.rotation_ns = ready.saturating_sub(whole);
+                return Some((at, ready));
+            }
+        }
+        if end <= have {
+            self.resume(segment, at, lbn, end);
+            return None;
+        }
+        // The rest comes from the platter.
+        let access = self.fetch(at, have.max(lbn), end, spent);
+        let cache = self.cache.as_mut()?;
+        cache.extend(segment, end);
+        let limit = cache.limit(&self.motion, begin, lbn, end);
+        self.go_on(segment, end, limit, &access);
+        Some((at, access.end))
+    }
+
+    /// A hit on data that is complete: some disks take up reading ahead again.
+    fn resume(&mut self, segment: usize, at: Time, lbn: u64, end: u64) {
+        let Some(cache) = &self.cache else { return };
+        if !cache.rules.read_ahead_on_idle_hit || self.mechanism_free > at {
+            return;
+        }
+        let idle = self.ahead.as_ref().is_none_or(|ahead| {
+            ahead.segment == segment && ahead.pointer(&self.motion, at) >= ahead.limit
+        });
+        let held = *cache.get(segment);
+        if !idle || held.written {
+            return;
+        }
+        let limit = cache.limit(&self.motion, held.start, lbn, end);
+        if limit > held.end {
+            let place = self.ahead.as_ref().map_or(self.place, Ahead::place);
+            let begun = Ahead::begin(&self.motion, segment, held.end, limit, place, at);
+            self.ahead = Some(begun);
+        }
+    }
+
+    fn read_miss(
+        &mut self,
+        at: Time,
+        lbn: u64,
+        end: u64,
+        spent: &mut Breakdown,
+    ) -> Option<(Time, Time)> {
+        let access = self.fetch(at, lbn, end, spent);
+        if let Some(cache) = &mut self.cache {
+            let mut begin = lbn;
+            if cache.rules.reads_free_sectors {
+                // Sectors of the track that passed while the head waited.
+                let run = self.motion.geometry().run(lbn);
+                let before = (access.start - access.arrived.min(access.start))
+                    * u64::from(run.track_sectors)
+                    / self.motion.rev_ns();
+                let same = |begin: u64| {
+                    let other = self.motion.geometry().run(begin);
+                    (other.cylinder, other.head) == (run.cylinder, run.head)
+                };
+                let sector = u64::from(self.motion.geometry().physical(lbn).sector);
+                let whole = lbn - before.min(sector).min(lbn);
+                let (mut low, mut high) = (lbn.saturating_sub(before), lbn);
+                if same(whole) {
+                    (low, high) = (whole, whole);
+                }
+                // The first sector of this track, if the head waited for longer.
+                while low < high {
+                    let middle = low + (high - low) / 2;
+                    if same(middle) { high = middle } else { low = middle + 1 }
+                }
+                begin = low;
+            }
+            let segment = cache.take(false);
+            cache.set(segment, begin, end, false);
+            let limit = cache.limit(&self.motion, begin, lbn, end);
+            self.go_on(segment, end, limit, &access);
+        }
+        Some((access.first, access.end))
+    }
+
+    /// The time to change elements if the head stays where it is.
+    fn jog(&mut self, lbn: u64, write: bool) -> Time {
+        if std::mem::replace(&mut self.wrote, write) == write || self.motion.jog_ns() == 0 {
+            return 0;
+        }
+        let run = self.motion.geometry().run(lbn);
+        match self.place.cylinder == run.cylinder {
+            true => self.motion.jog_ns(),
+            false => 0,
+        }
+    }
+
+    /// Positions the head over sectors and reads them.
+    fn fetch(&mut self, at: Time, lbn: u64, end: u64, spent: &mut Breakdown) -> Access {
+        let mut free = self.stop_ahead(at);
+        spent.queue_ns += free - at;
+        let jog = self.jog(lbn, false);
+        spent.seek_ns += jog;
+        free += jog;
+        let zero = self.cache.as_ref().is_some_and(|cache| cache.rules.zero_latency_reads);
+        let count = (end - lbn) as u32;
+        let access = self.motion.access_from(lbn, count, false, self.place, free, 0, zero);
+        spent.seek_ns += access.parts.seek;
+        spent.head_switch_ns += access.parts.switch;
+        spent.rotation_ns += access.parts.wait;
+        self.place = access.place;
+        self.mechanism_free = access.end;
+        self.destaging = None;
+        access
+    }
+
+    /// Reads ahead after an access.
+    fn go_on(&mut self, segment: usize, end: u64, limit: u64, access: &Access) {
+        self.ahead = None;
+        if limit > end {
+            let place = access.place;
+            let ahead = Ahead::begin(&self.motion, segment, end, limit, place, access.end);
+            self.ahead = Some(ahead);
+        }
+    }
+
+    fn write(
+        &mut self,
+        start: Time,
+        request: &Request,
+        spent: &mut Breakdown,
+    ) -> (Time, (Time, Time)) {
+        let (lbn, count) = (request.lbn, request.sectors);
+        let end = lbn + u64::from(count);
+        let continued = self.cache.as_ref().and_then(|cache| cache.continued(lbn));
+        let overhead = self.command_overhead(start, true, continued.is_some());
+        spent.overhead_ns = overhead;
+        let mut at = start + overhead;
+        let all = self.bus[1] * u64::from(count) + self.arbitration;
+        let fast = match self.cache.as_ref().map(|cache| cache.rules.fast_write) {
+            None | Some(FastWrite::None) => false,
+            Some(FastWrite::Sequential | FastWrite::Any) => !request.fua,
+        };
+        let joins = self.destaging.is_some_and(|(_, last)| last == lbn);
+        if fast && self.mechanism_free > at && !joins {
+            // The one before is still on its way: its segment must be free first.
+            let behind = self.destaging.is_some();
+            if behind {
+                spent.queue_ns += self.mechanism_free - at;
+                at = self.mechanism_free;
+            }
+        }
+        let data = at + all;
+        let (access, free) = self.put(at, data, lbn, count, continued);
+        if fast {
+            self.destaging = match self.destaging {
+                Some((first, last)) if last == lbn => Some((first, end)),
+                _ => Some((lbn, end)),
+            };
+            return (data + self.completion[1], (access.start, access.end));
+        }
+        self.destaging = None;
+        spent.queue_ns += free - at;
+        spent.seek_ns += access.parts.seek;
+        spent.head_switch_ns += access.parts.switch;
+        spent.rotation_ns += access.parts.wait;
+        let done = access.end.max(data) + self.completion[1];
+        (done, (access.start, access.end))
+    }
+
+    /// Brings data that has all come at `data` to the platter. Returns when the arm was free, too.
+    fn put(
+        &mut self,
+        at: Time,
+        data: Time,
+        lbn: u64,
+        count: u32,
+        continued: Option<usize>,
+    ) -> (Access, Time) {
+        let end = lbn + u64::from(count);
+        let mut zero = false;
+        let free = self.stop_ahead(at + self.minimum_seek);
+        let jog = self.jog(lbn, true);
+        if let Some(cache) = &mut self.cache {
+            zero = cache.rules.zero_latency_writes;
+            let segment = continued.unwrap_or_else(|| cache.take(true));
+            let begin = continued.map_or(lbn, |segment| cache.get(segment).start);
+            cache.drop_range(lbn, end, Some(segment));
+            cache.set(segment, begin, end, true);
+        }
+        // The head must not run out of data: a bus slower than the platter has a lead.
+        let run = self.motion.geometry().run(lbn);
+        let bus = self.bus[1];
+        let pass = self.motion.pass_ns(&run, count.min(run.count));
+        let ahead = (pass / u64::from(count.max(1))) * u64::from(count.saturating_sub(1));
+        let earliest = (at + bus).max(data.saturating_sub(ahead));
+        let mut access =
+            self.motion.access_from(lbn, count, true, self.place, free + jog, earliest, zero);
+        if !self.whole(lbn, count) {
+            // A physical sector that is written in part is read first and written a turn later.
+            access.end += self.motion.rev_ns();
+            access.start += self.motion.rev_ns();
+            access.parts.wait += self.motion.rev_ns();
+        }
+        self.place = access.place;
+        self.mechanism_free = access.end;
+        access.parts.seek += jog;
+        (access, free)
+    }
+
+    /// True if a write covers physical sectors whole.
+    fn whole(&self, lbn: u64, count: u32) -> bool {
+        let sectors = u64::from(self.partial_sectors);
+        lbn.is_multiple_of(sectors) && u64::from(count).is_multiple_of(sectors)
+    }
+}

@@ -1,0 +1,80 @@
+//! The rotation: completions of one sector are whole turns apart.
+
+use super::FitError;
+use super::bench::{Bench, Measured, Stop};
+
+/// Turns from 25 ms to 3 ms are looked for (2,400 to 20,000 rpm).
+const SLOWEST: f64 = 40.0;
+const FASTEST: f64 = 334.0;
+
+/// Finds the revolution and locks the bench to it.
+pub(super) fn acquire(bench: &mut Bench<'_>) -> Measured<()> {
+    let reference = bench.aligned(bench.sectors() / 3);
+    bench.reference = reference;
+    let mut times = Vec::new();
+    for _ in 0..40 {
+        bench.dither(12e6);
+        bench.forget(reference)?;
+        bench.touch(reference)?;
+        times.push(bench.now());
+    }
+    let Some(period) = period_of(&times) else {
+        return Err(Stop::Failed(FitError::NotMechanical(
+            "completion times show no rotation; this is no mechanical disk, or its cache or \
+             something between holds what is read"
+                .into(),
+        )));
+    };
+    bench.lock(period, &times);
+    // A longer and longer baseline; the turn is known well enough never to miscount.
+    for step in 0..14 {
+        let pause = (0.1 * f64::from(1 << (step / 2))).min(3.0);
+        bench.pause(pause * 1e9);
+        bench.dither(30e6);
+        bench.mark()?;
+    }
+    if bench.sigma() > bench.period() / 12.0 {
+        let cause = format!(
+            "completion times scatter by {:.2} ms about the rotation; measure on an idle machine \
+             and an idle drive",
+            bench.sigma() / 1e6
+        );
+        return Err(Stop::Failed(FitError::NotMechanical(cause)));
+    }
+    Ok(())
+}
+
+/// How well times agree with a frequency: 1 if all are whole periods apart.
+fn agreement(times: &[f64], hertz: f64) -> f64 {
+    let (mut c, mut s) = (0.0, 0.0);
+    for &time in times {
+        let (sin, cos) = (time / 1e9 * hertz * std::f64::consts::TAU).sin_cos();
+        c += cos;
+        s += sin;
+    }
+    f64::hypot(c, s) / times.len() as f64
+}
+
+/// The longest period, in nanoseconds, with which times agree.
+pub(super) fn period_of(times: &[f64]) -> Option<f64> {
+    let (first, last) = (*times.first()?, *times.last()?);
+    let times: Vec<f64> = times.iter().map(|time| time - first).collect();
+    let span = (last - first) / 1e9;
+    if span <= 0.0 {
+        return None;
+    }
+    let step = 0.05 / span;
+    let count = ((FASTEST - SLOWEST) / step) as usize;
+    let hertz = |index: usize| SLOWEST + step * index as f64;
+    let scores: Vec<f64> = (0..count).map(|index| agreement(&times, hertz(index))).collect();
+    let best = scores.iter().copied().fold(0.0, f64::max);
+    if best < 0.75 {
+        return None;
+    }
+    // Multiples of the frequency agree as well: the lowest one that is about as good.
+    let mut peak = scores.iter().position(|&score| score >= best - 0.1)?;
+    while scores.get(peak + 1).is_some_and(|&next| next > scores[peak]) {
+        peak += 1;
+    }
+    Some(1e9 / hertz(peak))
+}

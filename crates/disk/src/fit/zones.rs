@@ -1,0 +1,252 @@
+//! Zones: how far a layout goes on, and what comes after it.
+//!
+//! The phase of a sector far away follows from the layout, if the zone goes on so far; the distance
+//! is doubled while it does, which also makes the skews exact, and then halved.
+
+use super::bench::{Bench, Measured, Stop};
+use super::layout::{self, Track, Zone};
+use super::{Estimate, FitError};
+
+/// No disk has more zones; slipped defects may look like some.
+const MOST_ZONES: usize = 256;
+
+/// A zone as it is told.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ZoneFit {
+    /// First sector.
+    pub first: u64,
+    /// Sector behind the last.
+    pub end: u64,
+    /// Sectors on a track that hold data.
+    pub track_sectors: u64,
+    /// Sectors in a whole turn.
+    pub turn_sectors: u64,
+    /// Cylinders.
+    pub cylinders: u64,
+    /// Sectors of a cylinder that hold no data.
+    pub spares: u64,
+    /// Skew from track to track in sectors; none with one head.
+    pub track_skew: Option<Estimate>,
+    /// Skew from cylinder to cylinder in sectors.
+    pub cylinder_skew: Estimate,
+    /// Rotational position of the first sector against that of sector 0, in sectors.
+    pub offset: f64,
+    /// Bandwidth of sequential reading in 10⁶ bytes per second.
+    pub mb_per_s: Estimate,
+}
+
+/// All zones of the disk. If time runs out, the last one goes on to the end of the disk.
+///
+/// # Errors
+/// If the drive fails.
+pub(super) fn all(
+    bench: &mut Bench<'_>,
+    first: Zone,
+    missing: &mut Vec<String>,
+) -> Result<Vec<Zone>, FitError> {
+    let heads = first.heads;
+    let mut zones = vec![first];
+    loop {
+        let last = zones.len() - 1;
+        let next = match follow(bench, &mut zones[last], heads) {
+            Ok(next) => next,
+            Err(stop) => {
+                let from = zones[last].first;
+                bench.note(stop, &format!("the zones behind sector {from}"), missing)?;
+                break;
+            }
+        };
+        let Some(next) = next else { break };
+        if zones.len() == MOST_ZONES {
+            missing.push(format!("zones behind the first {MOST_ZONES}"));
+            break;
+        }
+        zones.push(next);
+    }
+    Ok(merged(zones))
+}
+
+/// Neighbours that differ in nothing but the phase: a defect that was slipped lies between.
+fn merged(zones: Vec<Zone>) -> Vec<Zone> {
+    let mut out: Vec<Zone> = Vec::new();
+    for zone in zones {
+        match out.last_mut() {
+            Some(before) if before.track == zone.track && before.cylinder == zone.cylinder => {
+                before.end = zone.end;
+            }
+            _ => out.push(zone),
+        }
+    }
+    out
+}
+
+/// Finds the end of a zone and returns the next one, if the disk goes on.
+fn follow(bench: &mut Bench<'_>, zone: &mut Zone, heads: u64) -> Measured<Option<Zone>> {
+    let most = (bench.sectors() - zone.first) / zone.cylinder;
+    let mut inside = zone.followed.min(most).saturating_sub(1);
+    let mut step = zone.followed.max(2);
+    let mut outside = None;
+    while inside + 1 < most {
+        let at = (inside + step).min(most - 1);
+        if belongs(bench, zone, at)? {
+            inside = at;
+            step *= 2;
+        } else {
+            outside = Some(at);
+            break;
+        }
+    }
+    let mut outside = outside.unwrap_or(most);
+    while outside - inside > 1 {
+        let middle = inside + (outside - inside) / 2;
+        if belongs(bench, zone, middle)? {
+            inside = middle;
+        } else {
+            outside = middle;
+        }
+    }
+    refine(bench, zone, inside)?;
+    let Some(first) = begin_of_next(bench, zone, inside)? else { return Ok(None) };
+    zone.end = first;
+    match layout::zone_at(bench, first, Some(heads)) {
+        Ok(next) => Ok(Some(next)),
+        // What is left is less than a track.
+        Err(Stop::Failed(FitError::NotMechanical(_))) => Ok(None),
+        Err(stop) => Err(stop),
+    }
+}
+
+/// True if a cylinder is where the zone would have it. Improves what is known of the skews.
+fn belongs(bench: &mut Bench<'_>, zone: &mut Zone, cylinder: u64) -> Measured<bool> {
+    // Noise alone must not end a zone.
+    Ok(fits(bench, zone, cylinder, 1)? || fits(bench, zone, cylinder, 2)?)
+}
+
+fn fits(bench: &mut Bench<'_>, zone: &mut Zone, cylinder: u64, times: u32) -> Measured<bool> {
+    let start = zone.start_of(cylinder, 0);
+    let repeats = bench.repeats(0.6 * zone.sector_ns) * times;
+    let error = (bench.sigma() / f64::from(repeats).sqrt()).max(1.0);
+    let mut offs = Vec::new();
+    for share in [0, 2, 5, 7] {
+        let lbn = bench.aligned(start + zone.track * share / 8);
+        let phase = bench.phase(lbn, repeats)?;
+        offs.push(bench.centred(phase - zone.phase_of(lbn)));
+    }
+    // Along the track all are off by the same, and by not more than skews may have added up to.
+    let off = |index: usize| bench.centred(offs[index] - offs[0]);
+    let mean = offs[0] + (0..4).map(off).sum::<f64>() / 4.0;
+    let straight = (5.0 * error + bench.period() / 50_000.0).max(0.45 * zone.sector_ns);
+    let drift = 5.0 * zone.advance_error * cylinder as f64;
+    let limit = drift + straight.max(1.6 * zone.sector_ns);
+    if (0..4).any(|index| off(index).abs() > straight) || mean.abs() > limit {
+        return Ok(false);
+    }
+    if cylinder > zone.followed {
+        zone.cylinder_skew += mean / cylinder as f64;
+        zone.followed = cylinder;
+        // The phase of the zone's first sector has its own error.
+        let whole = error.hypot(bench.sigma() / 2.0);
+        zone.advance_error = zone.advance_error.min(whole / cylinder as f64);
+    }
+    Ok(true)
+}
+
+/// Measures the track skew in some cylinders. What a cylinder advances is known well by now, and
+/// the cylinder skew is the rest of it.
+fn refine(bench: &mut Bench<'_>, zone: &mut Zone, last: u64) -> Measured<()> {
+    if zone.heads < 2 || last < 2 {
+        zone.skew_error = zone.skew_error.min(zone.advance_error.max(1.0));
+        return Ok(());
+    }
+    let last_head = zone.heads - 1;
+    let repeats = bench.repeats(0.3 * zone.sector_ns);
+    let mut offs = Vec::new();
+    for _ in 0..8 {
+        let cylinder = bench.rng.below(last + 1);
+        let from = bench.aligned(zone.start_of(cylinder, 0));
+        let to = bench.aligned(zone.start_of(cylinder, last_head));
+        let expected = zone.phase_of(to) - zone.phase_of(from);
+        let passed = bench.phase(to, repeats)? - bench.phase(from, repeats)?;
+        offs.push(bench.centred(passed - expected));
+    }
+    offs.sort_by(f64::total_cmp);
+    // The middle ones: a slipped sector may lie in one of the cylinders.
+    let off = offs[2..6].iter().sum::<f64>() / 4.0;
+    let each = off / last_head as f64;
+    zone.track_skew += each;
+    zone.cylinder_skew -= off;
+    let error = bench.sigma() * (2.0 / (4.0 * f64::from(repeats))).sqrt();
+    // What is left in the cylinder skew is the error of all track skews together.
+    zone.skew_error = zone.skew_error.min(error.max(1.0));
+    Ok(())
+}
+
+/// Walks on from a cylinder of the zone to the first track that is none of its own.
+fn begin_of_next(bench: &mut Bench<'_>, zone: &Zone, cylinder: u64) -> Measured<Option<u64>> {
+    let mut first = zone.start_of(cylinder, 0);
+    let length = |head: u64| zone.length_of(head);
+    let mut odd: Option<Track> = None;
+    for number in 0..4 * zone.heads + 4 {
+        if first + zone.track / 2 >= bench.sectors() {
+            return Ok(None);
+        }
+        let expected = length(number % zone.heads);
+        let sector_ns = zone.sector_ns;
+        let like = Track { first, end: first + expected, phase: 0.0, sector_ns };
+        let track = match odd {
+            // After a track unlike the others it must be followed.
+            Some(_) => layout::follow(bench, first)?,
+            None => layout::next(bench, first, &like)?,
+        };
+        if track.end >= bench.sectors() {
+            // The last track of the disk, or of a disk that ends within it.
+            return Ok(odd
+                .filter(|odd| odd.end - odd.first != track.end - track.first)
+                .map(|odd| odd.end));
+        }
+        let found = track.end - track.first;
+        match odd {
+            Some(odd) if odd.end - odd.first == found => return Ok(Some(odd.first)),
+            _ if found != expected => odd = Some(track),
+            // Only a slipped or defective sector lay there.
+            _ => odd = None,
+        }
+        first = track.end;
+    }
+    Ok(Some(first))
+}
+
+/// The zones as they are told; skews that are whole sectors within their error become so.
+pub(super) fn told(zones: &[Zone], period: f64) -> Vec<ZoneFit> {
+    let origin = zones.first().map_or(0.0, |zone| zone.phase - zone.sector_ns);
+    zones
+        .iter()
+        .map(|zone| {
+            let turn = zone.turn_sectors(period);
+            let sector = period / turn as f64;
+            let heads = zone.heads as f64;
+            let skew = |ns: f64| whole(ns.rem_euclid(period) / sector, zone.skew_error / sector);
+            let offset = (zone.phase - zone.sector_ns - origin).rem_euclid(period) / sector;
+            let data = zone.cylinder as f64 * 512.0 * 1e3;
+            let turns = heads * period + zone.advance().rem_euclid(heads * period);
+            let error = heads * zone.skew_error / turns;
+            ZoneFit {
+                first: zone.first,
+                end: zone.end,
+                track_sectors: zone.track,
+                turn_sectors: turn,
+                cylinders: zone.cylinders(),
+                spares: zone.heads * turn - zone.cylinder,
+                track_skew: (zone.heads > 1).then(|| skew(zone.track_skew)),
+                cylinder_skew: skew(zone.cylinder_skew),
+                offset: whole(offset, zone.skew_error / sector).value % turn as f64,
+                mb_per_s: Estimate::new(data / turns, data / turns * error),
+            }
+        })
+        .collect()
+}
+
+fn whole(value: f64, error: f64) -> Estimate {
+    let near = (value - value.round()).abs() <= (4.0 * error).clamp(0.02, 0.3);
+    Estimate::new(if near { value.round() } else { value }, error)
+}

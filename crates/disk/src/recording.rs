@@ -1,0 +1,209 @@
+//! Recordings of real drives: what was asked, when, and how long the drive took.
+//!
+//! [`Recording`] reads one request after the other from bytes that are handed in, in any of three
+//! formats ([`Format`]); [`Replay`] asks a model the
+//! same questions, and [`Statistics`] says how far it is off.
+
+mod csv;
+mod lines;
+pub mod plot;
+mod replay;
+mod srt;
+mod statistics;
+mod subject;
+
+#[cfg(test)]
+mod tests;
+
+use seekless_engine::units::Time;
+use std::io::BufRead;
+
+pub use replay::{Gap, Outcome, Refused, Replay, ReplayError, Subject};
+pub use statistics::{Figures, Report, Statistics};
+
+/// What a request does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Op {
+    /// Data come from the drive.
+    Read,
+    /// Data go to the drive.
+    Write,
+}
+
+/// When a request was sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pace {
+    /// So long before or after the request nothing was asked, in nanoseconds; [`Gap`] says which.
+    Gap(Time),
+    /// At this time, in nanoseconds; the recording decides where zero is.
+    At(Time),
+}
+
+/// One request of a recording.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Recorded {
+    /// Where it is written: the number of the line, or the offset of the byte in a binary file.
+    pub place: Place,
+    /// Read or write.
+    pub op: Op,
+    /// First logical block, in sectors of 512 bytes.
+    pub lbn: u64,
+    /// Length in sectors of 512 bytes, at least one.
+    pub sectors: u32,
+    /// How long the drive took, in nanoseconds.
+    pub response_ns: Time,
+    /// When it was sent.
+    pub pace: Pace,
+    /// Which drive it went to; zero where the format knows one drive only.
+    pub device: u32,
+}
+
+/// A place in a recording.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// A line, from one.
+    Line(u64),
+    /// A byte of a binary file, from zero.
+    Byte(u64),
+}
+
+impl std::fmt::Display for Place {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Place::Line(line) => write!(f, "line {line}"),
+            Place::Byte(byte) => write!(f, "byte {byte}"),
+        }
+    }
+}
+
+/// Why a recording cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum RecordingError {
+    /// The text or the record makes no sense.
+    #[error("{place}: {problem}; {remedy}")]
+    Malformed {
+        /// Where.
+        place: Place,
+        /// What is wrong.
+        problem: String,
+        /// What to do about it.
+        remedy: String,
+    },
+    /// There is not one request in it.
+    #[error("the recording holds no request; give a file with one request a line, or an SRT file")]
+    Empty,
+    /// The bytes could not be had.
+    #[error("cannot read the recording: {0}")]
+    Io(#[from] std::io::Error),
+}
+
+impl RecordingError {
+    fn new(place: Place, problem: impl Into<String>, remedy: impl Into<String>) -> RecordingError {
+        RecordingError::Malformed { place, problem: problem.into(), remedy: remedy.into() }
+    }
+}
+
+/// How a recording is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// Six columns: `R` or `W`, a label, first sector, sectors, response and gap in microseconds.
+    Columns,
+    /// Comma-separated values under a header that names them.
+    Csv,
+    /// HP Labs' binary records, with a text header or without.
+    Srt,
+}
+
+impl Format {
+    /// The format that the first bytes of a recording suggest.
+    pub fn of(begin: &[u8]) -> Format {
+        if srt::looks_like(begin) {
+            return Format::Srt;
+        }
+        let line = begin.split(|&byte| byte == b'\n').find(|line| csv::is_content(line));
+        if line.is_some_and(|line| line.contains(&b',')) { Format::Csv } else { Format::Columns }
+    }
+}
+
+/// A recording, read request by request: memory does not grow with its length.
+#[derive(Debug)]
+pub struct Recording<R> {
+    reader: Reader<R>,
+    format: Format,
+    /// Nothing comes after an error or the end.
+    ended: bool,
+    count: u64,
+}
+
+#[derive(Debug)]
+enum Reader<R> {
+    Columns(lines::Columns<R>),
+    Csv(csv::Csv<R>),
+    Srt(srt::Srt<R>),
+}
+
+impl<R: BufRead> Recording<R> {
+    /// Opens a recording whose format its first bytes tell.
+    ///
+    /// # Errors
+    /// If the bytes cannot be had or the header is wrong.
+    pub fn open(mut bytes: R) -> Result<Recording<R>, RecordingError> {
+        let format = Format::of(bytes.fill_buf()?);
+        Recording::with_format(bytes, format)
+    }
+
+    /// Opens a recording of a known format.
+    ///
+    /// # Errors
+    /// If the bytes cannot be had or the header is wrong.
+    pub fn with_format(bytes: R, format: Format) -> Result<Recording<R>, RecordingError> {
+        let reader = match format {
+            Format::Columns => Reader::Columns(lines::Columns::new(bytes)),
+            Format::Csv => Reader::Csv(csv::Csv::new(bytes)?),
+            Format::Srt => Reader::Srt(srt::Srt::new(bytes)?),
+        };
+        Ok(Recording { reader, format, ended: false, count: 0 })
+    }
+
+    /// The format that is read.
+    pub fn format(&self) -> Format {
+        self.format
+    }
+
+    /// Records so far that are no requests: what an SRT file calls suspect.
+    pub fn passed_over(&self) -> u64 {
+        match &self.reader {
+            Reader::Srt(reader) => reader.suspect,
+            Reader::Columns(_) | Reader::Csv(_) => 0,
+        }
+    }
+}
+
+impl<R: BufRead> Iterator for Recording<R> {
+    type Item = Result<Recorded, RecordingError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.ended {
+            return None;
+        }
+        let found = match &mut self.reader {
+            Reader::Columns(reader) => reader.read(),
+            Reader::Csv(reader) => reader.read(),
+            Reader::Srt(reader) => reader.read(),
+        };
+        match found {
+            Ok(Some(request)) => {
+                self.count += 1;
+                Some(Ok(request))
+            }
+            Ok(None) => {
+                self.ended = true;
+                (self.count == 0).then_some(Err(RecordingError::Empty))
+            }
+            Err(error) => {
+                self.ended = true;
+                Some(Err(error))
+            }
+        }
+    }
+}

@@ -1,0 +1,167 @@
+//! Asking a model what a drive was asked, one request at a time.
+
+use super::{Op, Pace, Place, Recorded, RecordingError};
+use seekless_engine::units::Time;
+
+/// Whether the pause that stands beside a request came before or after it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Gap {
+    /// From the completion of the request before to this one.
+    Before,
+    /// From the completion of this request to the next.
+    After,
+}
+
+/// What is validated: it serves one request after the other.
+pub trait Subject {
+    /// Its size in sectors of 512 bytes.
+    fn sectors(&self) -> u64;
+
+    /// Serves a request that is sent at time `at` and says when it is complete. Requests come one
+    /// after the other: `at` is never before the last completion.
+    ///
+    /// # Errors
+    /// If it refuses the request.
+    fn serve(&mut self, at: Time, op: Op, lbn: u64, sectors: u32) -> Result<Time, Refused>;
+}
+
+/// Why a subject does not serve a request.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct Refused(pub String);
+
+/// What came of one request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Outcome {
+    /// The request, with what the drive took.
+    pub request: Recorded,
+    /// When the model got it, in nanoseconds from the begin of the replay.
+    pub issued: Time,
+    /// How long the model took, in nanoseconds.
+    pub simulated_ns: Time,
+}
+
+/// Why a replay ends before the recording does.
+#[derive(Debug, thiserror::Error)]
+pub enum ReplayError {
+    /// The recording cannot be read.
+    #[error(transparent)]
+    Recording(#[from] RecordingError),
+    /// A request lies beyond the end of the disk.
+    #[error(
+        "{place}: the request for {sectors} sectors from {lbn} ends beyond the {capacity} sectors \
+         of the disk; is this a recording of that drive?"
+    )]
+    OutOfRange {
+        /// Where the request is written.
+        place: Place,
+        /// Its first sector.
+        lbn: u64,
+        /// Its length.
+        sectors: u32,
+        /// Sectors of the disk.
+        capacity: u64,
+    },
+    /// The model refuses a request.
+    #[error("{place}: {refused}")]
+    Refused {
+        /// Where the request is written.
+        place: Place,
+        /// What it says.
+        refused: Refused,
+    },
+    /// A recording of very many drives.
+    #[error("{place}: more than {MOST_DEVICES} drives in one recording; is the column right?")]
+    Devices {
+        /// Where the last one appears.
+        place: Place,
+    },
+}
+
+/// No recording has more drives than this.
+const MOST_DEVICES: usize = 256;
+
+/// A replay at depth one. Drives that share a recording have a model each; where the recording
+/// tells pauses, they count from the completion before on the same drive.
+#[derive(Debug)]
+pub struct Replay<S, F> {
+    gap: Gap,
+    make: F,
+    drives: Vec<Drive<S>>,
+    /// The time of the first request, where the recording tells times.
+    origin: Option<Time>,
+}
+
+#[derive(Debug)]
+struct Drive<S> {
+    device: u32,
+    subject: S,
+    /// When the last request was complete, or zero.
+    idle: Time,
+    /// When the next request may be sent at the earliest.
+    next: Time,
+}
+
+impl<S: Subject, F: FnMut() -> S> Replay<S, F> {
+    /// A replay that reads gaps as `gap` says; `make` gives a model in the state of a drive that
+    /// has been idle.
+    pub fn new(gap: Gap, make: F) -> Replay<S, F> {
+        Replay { gap, make, drives: Vec::new(), origin: None }
+    }
+
+    /// Sends the next request.
+    ///
+    /// # Errors
+    /// If it lies beyond the end of the disk or the model refuses it.
+    pub fn step(&mut self, request: Recorded) -> Result<Outcome, ReplayError> {
+        let origin = match request.pace {
+            Pace::At(at) => *self.origin.get_or_insert(at),
+            Pace::Gap(_) => 0,
+        };
+        let gap = self.gap;
+        let drive = self.drive(&request)?;
+        let place = request.place;
+        let capacity = drive.subject.sectors();
+        let (lbn, sectors) = (request.lbn, request.sectors);
+        if lbn.checked_add(u64::from(sectors)).is_none_or(|end| end > capacity) {
+            return Err(ReplayError::OutOfRange { place, lbn, sectors, capacity });
+        }
+        let issued = match (request.pace, gap) {
+            (Pace::Gap(pause), Gap::Before) => drive.idle.saturating_add(pause),
+            (Pace::Gap(_), Gap::After) => drive.next,
+            // The requests of the host queue up while the drive is busy.
+            (Pace::At(at), _) => at.saturating_sub(origin).max(drive.idle),
+        };
+        let done = drive
+            .subject
+            .serve(issued, request.op, lbn, sectors)
+            .map_err(|refused| ReplayError::Refused { place, refused })?;
+        drive.idle = done.max(issued);
+        drive.next = match request.pace {
+            Pace::Gap(pause) => drive.idle.saturating_add(pause),
+            Pace::At(_) => drive.idle,
+        };
+        Ok(Outcome { request, issued, simulated_ns: drive.idle - issued })
+    }
+
+    fn drive(&mut self, request: &Recorded) -> Result<&mut Drive<S>, ReplayError> {
+        let known = self.drives.iter().position(|drive| drive.device == request.device);
+        let index = match known {
+            Some(index) => index,
+            None if self.drives.len() == MOST_DEVICES => {
+                return Err(ReplayError::Devices { place: request.place });
+            }
+            None => {
+                let subject = (self.make)();
+                self.drives.push(Drive { device: request.device, subject, idle: 0, next: 0 });
+                self.drives.len() - 1
+            }
+        };
+        Ok(&mut self.drives[index])
+    }
+
+    /// Drives that have appeared so far.
+    pub fn drives(&self) -> usize {
+        self.drives.len()
+    }
+}

@@ -1,0 +1,234 @@
+//! Figures that follow in closed form from hand-made recordings, and recordings that are wrong.
+
+use super::plot::{Ink, distributions};
+use super::*;
+use seekless_engine::units::{MICROS, MILLIS};
+
+fn read(text: &[u8]) -> Result<Vec<Recorded>, RecordingError> {
+    Recording::open(text)?.collect()
+}
+
+fn fails(text: &[u8], parts: &[&str]) {
+    let said = read(text).expect_err("must fail").to_string();
+    assert!(parts.iter().all(|part| said.contains(part)), "{said}");
+    // Cause and remedy are told apart by the caller.
+    assert!(said.contains("; ") || said.contains("line ") || said.contains("byte "), "{said}");
+}
+
+#[test]
+fn columns_are_read() {
+    let text = b"# a comment\nR Hit 7 4 663.00000 45422.5\r\n\nW Miss 9 1 0.125 0\n";
+    let found = read(text).expect("reads");
+    assert_eq!(found.len(), 2);
+    assert_eq!(found[0].place, Place::Line(2));
+    assert_eq!((found[0].op, found[0].lbn, found[0].sectors), (Op::Read, 7, 4));
+    assert_eq!(found[0].response_ns, 663 * MICROS);
+    assert_eq!(found[0].pace, Pace::Gap(45_422_500));
+    assert_eq!((found[1].op, found[1].response_ns), (Op::Write, 125));
+    assert_eq!(found[1].place, Place::Line(4));
+}
+
+#[test]
+fn comma_separated_values_are_read_by_name() {
+    let text = b"lbn,op,sectors,gap_us,response_us\n8,W,16,2.5,1000\n";
+    let found = read(text).expect("reads");
+    assert_eq!((found[0].lbn, found[0].sectors, found[0].op), (8, 16, Op::Write));
+    assert_eq!((found[0].response_ns, found[0].pace), (MILLIS, Pace::Gap(2500)));
+    let text = b"op,lbn,sectors,response_us,time_us,device\nr,1,2,3,4,5\n";
+    let found = read(text).expect("reads");
+    assert_eq!((found[0].pace, found[0].device), (Pace::At(4000), 5));
+}
+
+/// A record of the given version and type.
+fn record(version: u32, kind: u32, fields: [u32; 11]) -> Vec<u8> {
+    let mut words = vec![0, version << 16 | kind];
+    words.extend(fields);
+    words.extend(vec![0; usize::from(version == 4) + usize::from(kind == 4)]);
+    words[0] = words.len() as u32 * 4;
+    words.iter().flat_map(|word| word.to_be_bytes()).collect()
+}
+
+#[test]
+fn binary_records_are_read_with_a_header_and_without() {
+    // seconds, micros, start, stop, bytes, sector, device, driver, cylinder, flags, origin
+    let one = record(4, 1, [2, 5, 100, 1100, 1024, 77, 3 << 8, 0, 0, 1, 0]);
+    let suspect = record(4, 4, [2, 5, 100, 1100, 1024, 78, 0, 0, 0, 1, 0]);
+    let old = record(2, 1, [3, 0, 0, 10, 512, 79, 0, 0, 0, 0x100, 0]);
+    let records = [one, suspect, old].concat();
+    let header = b"machine = \"x\";\ntracedate\t= \"Mon May 11 1992\";\n\x0c".to_vec();
+    for bytes in [records.clone(), [header.clone(), records.clone()].concat()] {
+        // One byte at a time, as a pipe may hand it out.
+        let slow = std::io::BufReader::with_capacity(97, bytes.as_slice());
+        let mut recording = Recording::open(slow).expect("opens");
+        assert_eq!(recording.format(), Format::Srt);
+        let found: Vec<Recorded> = recording.by_ref().map(|one| one.expect("reads")).collect();
+        assert_eq!(recording.passed_over(), 1);
+        assert_eq!(found.len(), 2);
+        assert_eq!((found[0].op, found[0].lbn, found[0].sectors), (Op::Read, 77, 2));
+        assert_eq!(found[0].response_ns, 1000 * MICROS);
+        assert_eq!((found[0].pace, found[0].device), (Pace::At(2_000_105_000), 3));
+        assert_eq!((found[1].op, found[1].lbn), (Op::Write, 79));
+    }
+    for cut in 1..records.len() {
+        let all: Result<Vec<_>, _> = read(&records[..cut]);
+        if cut % 56 != 0 && cut != 56 + 60 {
+            assert!(all.expect_err("cut off").to_string().contains("cut off"), "{cut}");
+        }
+    }
+    fails(&record(4, 9, [0; 11]), &["byte 0", "type 9"]);
+    fails(&record(4, 1, [2, 5, 7, 6, 512, 0, 0, 0, 0, 0, 0]), &["byte 0", "damaged"]);
+    fails(&record(4, 1, [2, 5, 0, 6, 500, 0, 0, 0, 0, 0, 0]), &["500 bytes", "512"]);
+    fails(b"tracedate = \"x\";\nno form feed", &["byte", "0x0c"]);
+}
+
+#[test]
+fn wrong_recordings_are_errors_that_name_their_line() {
+    fails(b"", &["no request"]);
+    fails(b"# only a comment\n", &["no request"]);
+    fails(b"R Hit 1 2 3 4\nR Hit 1 2 3\n", &["line 2", "fewer than six", "microseconds"]);
+    fails(b"R Hit 1 2 3 4 5\n", &["line 1", "more than six"]);
+    fails(b"X Hit 1 2 3 4\n", &["line 1", "`X`", "write R"]);
+    fails(b"R Hit -1 2 3 4\n", &["line 1", "`-1`"]);
+    fails(b"R Hit 1 0 3 4\n", &["line 1", "0 sectors"]);
+    fails(b"R Hit 1 2 nan 4\n", &["line 1", "`nan`"]);
+    fails(b"R Hit 1 2 3 -4\n", &["line 1", "`-4`"]);
+    fails(b"R Hit 1 2 3 1e300\n", &["line 1", "1e300"]);
+    fails(b"R Hit 18446744073709551615 2 3 4\n", &["line 1", "beyond any disk"]);
+    fails(&[b'x'; 10_000], &["line 1", "longer"]);
+    fails(&[b"R Hit 1 2 3 4\n".as_slice(), &[0xff, 0xfe, b'\n']].concat(), &["line 2", "text"]);
+    fails(b"op,lbn\n", &["line 1", "sectors"]);
+    fails(b"op,lbn,sectors,response_us\n", &["gap_us", "time_us"]);
+    fails(b"op,lbn,sectors,response_us,gap_us,colour\n", &["colour"]);
+    fails(b"op,op,lbn,sectors,response_us,gap_us\n", &["twice"]);
+    fails(b"op,lbn,sectors,response_us,gap_us\nR,1,2,3\n", &["line 2", "4 values"]);
+    fails(b"op,lbn,sectors,response_us,gap_us\nR,1,2,3,4,5\n", &["line 2", "6 values"]);
+}
+
+/// Takes a fixed time and remembers when it was asked.
+struct Fixed {
+    ns: Time,
+    asked: std::rc::Rc<std::cell::RefCell<Vec<Time>>>,
+}
+
+impl Subject for Fixed {
+    fn sectors(&self) -> u64 {
+        1000
+    }
+
+    fn serve(&mut self, at: Time, _: Op, lbn: u64, _: u32) -> Result<Time, Refused> {
+        if lbn == 13 {
+            return Err(Refused("the sector is cursed; take another".into()));
+        }
+        self.asked.borrow_mut().push(at);
+        Ok(at + self.ns)
+    }
+}
+
+fn asked(gap: Gap, text: &str) -> Vec<Time> {
+    let asked = std::rc::Rc::default();
+    let mut replay =
+        Replay::new(gap, || Fixed { ns: 10 * MICROS, asked: std::rc::Rc::clone(&asked) });
+    for request in Recording::open(text.as_bytes()).expect("opens") {
+        replay.step(request.expect("reads")).expect("is served");
+    }
+    asked.take().iter().map(|at| at / MICROS).collect()
+}
+
+#[test]
+fn gaps_count_before_or_after() {
+    let text = "R a 0 1 5 100\nR a 1 1 5 200\nR a 2 1 5 300\n";
+    assert_eq!(asked(Gap::After, text), [0, 110, 320]);
+    assert_eq!(asked(Gap::Before, text), [100, 310, 620]);
+    // Times are kept, but no request is sent while the one before is served.
+    let text = "op,lbn,sectors,response_us,time_us\nR,0,1,5,1000\nR,0,1,5,1005\nR,0,1,5,1100\n";
+    assert_eq!(asked(Gap::After, text), [0, 10, 100]);
+    // Another drive does not wait for the first one.
+    let text = "op,lbn,sectors,response_us,time_us,device\nR,0,1,5,1000,0\nR,0,1,5,1005,1\n";
+    assert_eq!(asked(Gap::After, text), [0, 5]);
+}
+
+#[test]
+fn requests_that_cannot_be_served_are_named() {
+    let asked = std::rc::Rc::default();
+    let mut replay = Replay::new(Gap::After, || Fixed { ns: 1, asked: std::rc::Rc::clone(&asked) });
+    let text = b"R a 999 1 5 0\nR a 999 2 5 0\nR a 13 1 5 0\n";
+    let requests = read(text).expect("reads");
+    assert!(replay.step(requests[0]).is_ok());
+    let said = replay.step(requests[1]).expect_err("beyond the end").to_string();
+    assert!(said.contains("line 2") && said.contains("1000 sectors"), "{said}");
+    let said = replay.step(requests[2]).expect_err("refused").to_string();
+    assert_eq!(said, "line 3: the sector is cursed; take another");
+}
+
+fn report(pairs: &[(Op, f64, f64)]) -> Report {
+    let mut statistics = Statistics::new();
+    for &(op, measured, simulated) in pairs {
+        let request = Recorded {
+            place: Place::Line(1),
+            op,
+            lbn: 0,
+            sectors: 1,
+            response_ns: (measured * 1e6) as Time,
+            pace: Pace::Gap(0),
+            device: 0,
+        };
+        let simulated_ns = (simulated * 1e6) as Time;
+        statistics.add(&Outcome { request, issued: 0, simulated_ns });
+    }
+    statistics.report()
+}
+
+fn near(found: Option<f64>, expected: f64) {
+    assert!(found.is_some_and(|found| (found - expected).abs() < 1e-9), "{found:?} {expected}");
+}
+
+#[test]
+fn figures_follow_in_closed_form() {
+    // The simulated times are the measured ones in another order, so the distributions are the
+    // same; request by request they differ by 2, 2 and 0.
+    let same = report(&[(Op::Read, 1.0, 3.0), (Op::Read, 3.0, 1.0), (Op::Read, 2.0, 2.0)]);
+    near(same.all.rms_ms, 0.0);
+    near(same.all.mean_error_ms, 0.0);
+    near(same.all.mae_ms, 4.0 / 3.0);
+    near(same.all.rmse_ms, (8.0f64 / 3.0).sqrt());
+    near(same.all.correlation, -1.0);
+    near(same.all.within_1_ms, 1.0 / 3.0);
+    assert_eq!(same.writes, Figures::default());
+    // A shift by half a millisecond for reads, twice the time for writes.
+    let shifted = report(&[
+        (Op::Read, 1.0, 1.5),
+        (Op::Read, 4.0, 4.5),
+        (Op::Write, 1.0, 2.0),
+        (Op::Write, 3.0, 6.0),
+    ]);
+    near(shifted.reads.rms_ms, 0.5);
+    near(shifted.reads.mean_error_ms, 0.5);
+    near(shifted.reads.correlation, 1.0);
+    near(shifted.reads.within_1_ms, 1.0);
+    near(shifted.writes.rms_ms, 5.0f64.sqrt());
+    near(shifted.writes.mae_ms, 2.0);
+    near(shifted.writes.correlation, 1.0);
+    near(shifted.writes.within_1_ms, 0.0);
+    near(shifted.all.measured_mean_ms, 2.25);
+    near(shifted.all.simulated_mean_ms, 3.5);
+    // Sorted: 1 1 3 4 against 1.5 2 4.5 6.
+    near(shifted.all.rms_ms, ((0.25 + 1.0 + 2.25 + 4.0) / 4.0f64).sqrt());
+    // A constant has no correlation.
+    let constant = report(&[(Op::Read, 1.0, 2.0), (Op::Read, 1.0, 3.0)]);
+    assert_eq!(constant.all.correlation, None);
+}
+
+#[test]
+fn plots_have_the_size_asked_for() {
+    let times: Vec<Time> = (1..=1000).map(|i| i * MILLIS / 50).collect();
+    for ink in [Ink::Ascii, Ink::Unicode] {
+        let text = distributions(&times, &times, 60, 16, ink);
+        assert_eq!(text.lines().count(), 19, "{text}");
+        assert!(text.lines().all(|line| line.chars().count() <= 70), "{text}");
+        assert!(text.contains("19.9 ms"), "{text}");
+        assert_eq!(text.is_ascii(), ink == Ink::Ascii);
+        assert!(distributions(&[], &[], 60, 16, ink).is_empty());
+        distributions(&times, &[], 60, 16, ink);
+        distributions(&[0], &[0], 1, 1, ink);
+    }
+}

@@ -1,0 +1,329 @@
+//! Checks of a specification: every error names the field and what to do.
+
+use super::{Mapping, Pattern, Seek, Sparing, Spec, SpecError};
+use crate::spec::geometry::PatternChild;
+
+type Checked = Result<(), SpecError>;
+
+fn wrong(field: &str, problem: String) -> Checked {
+    Err(SpecError::field(field, problem))
+}
+
+/// Everything.
+pub(super) fn all(spec: &Spec) -> Checked {
+    if !(60.0..=100_000.0).contains(&spec.rpm) {
+        return wrong("rpm", format!("{} lies outside 60 to 100000", spec.rpm));
+    }
+    if spec.heads == 0 || spec.heads > 64 {
+        return wrong("heads", format!("{} lies outside 1 to 64", spec.heads));
+    }
+    if spec.cylinders == 0 || spec.cylinders > 1 << 22 {
+        return wrong("cylinders", format!("{} lies outside 1 to 4194304", spec.cylinders));
+    }
+    for (field, value) in [
+        ("head_switch_ms", spec.head_switch_ms),
+        ("overhead_ms", spec.overhead_ms),
+        ("read_settle_ms", spec.read_settle_ms),
+    ] {
+        time(field, value)?;
+    }
+    if !(-1000.0..=1000.0).contains(&spec.write_settle_ms) {
+        let problem = format!("{} lies outside -1000 to 1000 ms", spec.write_settle_ms);
+        return wrong("write_settle_ms", problem);
+    }
+    sector_size(spec)?;
+    match &spec.pattern {
+        Some(pattern) => {
+            if !spec.zones.is_empty() {
+                return wrong("pattern", "excludes `zones`; keep one of them".into());
+            }
+            tree(spec, pattern)?;
+        }
+        None => zones(spec)?,
+    }
+    seek("seek", &spec.seek)?;
+    if let Some(curve) = &spec.write_seek {
+        seek("write_seek", curve)?;
+    }
+    electronics(spec)?;
+    rules(spec)?;
+    let (offered, held) = (spec.capacity_sectors.unwrap_or(0), spec.capacity_sectors());
+    if offered > held {
+        let problem = format!("{offered} sectors, but the zones hold {held}");
+        return wrong("capacity_sectors", problem);
+    }
+    if held < 8 {
+        return wrong("zones", format!("{held} sectors are left for data: not one 4 KiB block"));
+    }
+    Ok(())
+}
+
+fn time(field: &str, ms: f64) -> Checked {
+    match (0.0..=1000.0).contains(&ms) {
+        true => Ok(()),
+        false => wrong(field, format!("{ms} lies outside 0 to 1000 ms")),
+    }
+}
+
+fn sector_size(spec: &Spec) -> Checked {
+    let size = spec.sector_size;
+    for (field, bytes) in
+        [("sector_size.logical", size.logical), ("sector_size.physical", size.physical)]
+    {
+        if bytes != 512 && bytes != 4096 {
+            return wrong(field, format!("{bytes} is neither 512 nor 4096"));
+        }
+    }
+    if size.logical > size.physical {
+        return wrong("sector_size", "a logical sector is larger than a physical one".into());
+    }
+    Ok(())
+}
+
+fn zones(spec: &Spec) -> Checked {
+    if spec.zones.is_empty() || spec.zones.len() > 4096 {
+        return wrong("zones", format!("{} zones: 1 to 4096 are possible", spec.zones.len()));
+    }
+    match (spec.mapping, spec.sparing) {
+        (Mapping::Serpentine { band: 0 }, _) => {
+            return wrong("mapping.serpentine.band", "must be at least 1".into());
+        }
+        (_, Sparing::Range { cylinders: 0 }) => {
+            return wrong("sparing.range.cylinders", "must be at least 1".into());
+        }
+        _ => {}
+    }
+    let mut next = 0;
+    for index in 0..spec.zones.len() {
+        let (first, last) = spec.zone_cylinders(index);
+        let number = index + 1;
+        if first < next {
+            let problem = format!(
+                "zone {number} begins at cylinder {first}, but the zone before it ends at {}; \
+                 zones must not overlap",
+                i64::from(next) - 1
+            );
+            return wrong("zones.first_cylinder", problem);
+        }
+        if last < first || last >= spec.cylinders {
+            let problem = format!(
+                "zone {number} ends at cylinder {last}: it begins at {first}, and the disk has {}",
+                spec.cylinders
+            );
+            return wrong("zones.last_cylinder", problem);
+        }
+        next = last + 1;
+        zone(spec, index)?;
+    }
+    Ok(())
+}
+
+fn zone(spec: &Spec, index: usize) -> Checked {
+    let (zone, number) = (&spec.zones[index], index + 1);
+    if zone.sectors == 0 || zone.sectors > 1 << 16 {
+        let problem = format!("{} of zone {number} lies outside 1 to 65536", zone.sectors);
+        return wrong("zones.sectors", problem);
+    }
+    for (field, skew) in [
+        ("zones.track_skew", zone.track_skew),
+        ("zones.cylinder_skew", zone.cylinder_skew),
+        ("zones.offset", zone.offset),
+    ] {
+        if !(0.0..f64::from(zone.sectors)).contains(&skew) {
+            let problem = format!(
+                "{skew} of zone {number} is not between 0 and the {} sectors of a track",
+                zone.sectors
+            );
+            return wrong(field, problem);
+        }
+    }
+    if spec.zone_sectors(index) == 0 {
+        let problem = format!("spares and empty space take all of zone {number}; reduce them");
+        return wrong("zones.spares", problem);
+    }
+    if spec.sparing == Sparing::Track && zone.spares >= zone.sectors {
+        let problem = format!("{} spares leave nothing of a track of zone {number}", zone.spares);
+        return wrong("zones.spares", problem);
+    }
+    let (first, last) = spec.zone_cylinders(index);
+    let tracks = u64::from(last - first + 1) * u64::from(spec.heads);
+    let limit = match spec.sparing {
+        Sparing::Tracks => tracks,
+        _ => tracks * u64::from(zone.sectors),
+    };
+    if zone.slips.windows(2).any(|pair| pair[0] >= pair[1]) {
+        return wrong("zones.slips", format!("those of zone {number} must ascend"));
+    }
+    let beyond = zone.slips.last().is_some_and(|&slip| slip >= limit)
+        || zone.defects.iter().any(|defect| defect.at.max(defect.spare) >= limit);
+    if beyond {
+        let problem = format!("a defect of zone {number} lies beyond its {limit} sectors");
+        return wrong("zones.slips", problem);
+    }
+    Ok(())
+}
+
+fn tree(spec: &Spec, pattern: &Pattern) -> Checked {
+    let (tracks, nodes) = (pattern.tracks.len(), pattern.nodes.len());
+    if pattern.root as usize >= nodes {
+        return wrong("pattern.root", format!("node {} does not exist", pattern.root));
+    }
+    for (number, track) in pattern.tracks.iter().enumerate() {
+        let fits = track.first <= track.last && track.last < track.sectors;
+        if !fits || track.sectors > 1 << 16 {
+            return wrong("pattern.tracks", format!("track {number} does not fit in one turn"));
+        }
+    }
+    for (number, node) in pattern.nodes.iter().enumerate() {
+        if node.entries.is_empty() {
+            return wrong("pattern.nodes", format!("node {number} has no entries"));
+        }
+        let mut next = 0;
+        for entry in &node.entries {
+            let child = match entry.child {
+                PatternChild::Track(track) => (track as usize) < tracks,
+                // Children come first, so that no tree contains itself.
+                PatternChild::Node(child) => (child as usize) < nodes && child as usize != number,
+            };
+            let sound = child
+                && entry.lbn >= next
+                && entry.length > 0
+                && entry.run >= entry.length.min(1)
+                && entry.run < 1 << 48
+                && entry.cylinder_length != 0
+                && entry.offset.is_finite()
+                && entry.skew.is_finite()
+                && entry.head < spec.heads;
+            if !sound {
+                return wrong("pattern.nodes", format!("an entry of node {number} is unsound"));
+            }
+            next = entry.lbn + entry.run;
+        }
+    }
+    depth(pattern, pattern.root, 0, &mut vec![0; nodes])
+}
+
+/// No path of a tree is longer than 16 nodes, hence none is endless. `seen` holds how many nodes
+/// were above each at most: what was found sound there need not be looked at again.
+fn depth(pattern: &Pattern, node: u32, above: u32, seen: &mut [u32]) -> Checked {
+    if above >= 16 {
+        return wrong(
+            "pattern.nodes",
+            "the tree is deeper than 16 nodes or contains itself".into(),
+        );
+    }
+    let most = &mut seen[node as usize];
+    if *most > above {
+        return Ok(());
+    }
+    *most = above + 1;
+    for entry in &pattern.nodes[node as usize].entries {
+        if let PatternChild::Node(child) = entry.child {
+            depth(pattern, child, above + 1, seen)?;
+        }
+    }
+    Ok(())
+}
+
+fn seek(field: &str, seek: &Seek) -> Checked {
+    let wrong = |problem: &str| Err(SpecError::field(field, problem));
+    let good = |ms: f64| ms.is_finite() && ms >= 0.0;
+    let sound = match seek {
+        Seek::Pieces(pieces) if pieces.is_empty() => return wrong("no pieces"),
+        Seek::Listed { pieces, .. } if pieces.is_empty() => return wrong("no pieces"),
+        Seek::Points(points) if points.is_empty() => return wrong("no points"),
+        Seek::Points(points) if points.windows(2).any(|pair| pair[0].0 >= pair[1].0) => {
+            return wrong("distances must increase");
+        }
+        Seek::Pieces(pieces) => pieces.iter().all(|piece| good(piece.constant_ms)),
+        Seek::Listed { first_ms, pieces } => {
+            first_ms.iter().all(|&ms| good(ms)) && pieces.iter().all(|p| good(p.constant_ms))
+        }
+        Seek::Points(points) => points.iter().all(|&(_, ms)| good(ms)),
+        Seek::Stroke { constant_ms, root_ms } => good(*constant_ms) && good(*root_ms),
+        Seek::Constant { ms } => good(*ms),
+        Seek::ThreePoints { single_ms, average_ms, full_ms, .. } => {
+            good(*single_ms) && good(*average_ms) && good(*full_ms)
+        }
+    };
+    if sound { Ok(()) } else { wrong("times must be zero or above") }
+}
+
+fn electronics(spec: &Spec) -> Checked {
+    if spec.buffer.bus_mb_per_s.partial_cmp(&0.0) != Some(std::cmp::Ordering::Greater) {
+        return wrong("buffer.bus_mb_per_s", "must be above zero".into());
+    }
+    let o = &spec.overheads;
+    for (field, ms) in [
+        ("overheads.read_hit_after_read_ms", o.read_hit_after_read_ms),
+        ("overheads.read_hit_after_write_ms", o.read_hit_after_write_ms),
+        ("overheads.read_miss_after_read_ms", o.read_miss_after_read_ms),
+        ("overheads.read_miss_after_write_ms", o.read_miss_after_write_ms),
+        ("overheads.write_hit_after_read_ms", o.write_hit_after_read_ms),
+        ("overheads.write_hit_after_write_ms", o.write_hit_after_write_ms),
+        ("overheads.write_miss_after_read_ms", o.write_miss_after_read_ms),
+        ("overheads.write_miss_after_write_ms", o.write_miss_after_write_ms),
+        ("overheads.read_completion_ms", o.read_completion_ms),
+        ("overheads.write_completion_ms", o.write_completion_ms),
+        ("overheads.data_preparation_ms", o.data_preparation_ms),
+        ("overheads.first_reselect_ms", o.first_reselect_ms),
+        ("overheads.other_reselect_ms", o.other_reselect_ms),
+        ("overheads.read_disconnect_after_read_ms", o.read_disconnect_after_read_ms),
+        ("overheads.read_disconnect_after_write_ms", o.read_disconnect_after_write_ms),
+        ("overheads.write_disconnect_ms", o.write_disconnect_ms),
+        ("overheads.minimum_seek_delay_ms", o.minimum_seek_delay_ms),
+    ] {
+        time(field, ms)?;
+    }
+    if let Some(bus) = &spec.bus {
+        time("bus.read_sector_ms", bus.read_sector_ms)?;
+        time("bus.write_sector_ms", bus.write_sector_ms)?;
+        time("bus.arbitration_ms", bus.arbitration_ms)?;
+    }
+    let Some(cache) = &spec.cache else { return Ok(()) };
+    if cache.segments == 0 || cache.segments > 1 << 16 {
+        return wrong("cache.segments", format!("{} lies outside 1 to 65536", cache.segments));
+    }
+    if cache.segment_sectors == 0 || cache.segment_sectors > 1 << 24 {
+        let problem = format!("{} lies outside 1 to 16777216", cache.segment_sectors);
+        return wrong("cache.segment_sectors", problem);
+    }
+    if cache.write_segments > cache.segments {
+        let problem = format!("{} of {} segments", cache.write_segments, cache.segments);
+        return wrong("cache.write_segments", problem);
+    }
+    if let Some(back) = &cache.write_back {
+        time("cache.write_back.idle_ms", back.idle_ms)?;
+        if back.sectors == 0 || back.writes == 0 {
+            return wrong("cache.write_back", "holds nothing; leave it out".into());
+        }
+    }
+    Ok(())
+}
+
+fn rules(spec: &Spec) -> Checked {
+    for (field, queue) in [("queue", spec.queue), ("host_queue", spec.host_queue)] {
+        if !(0.0..=1e6).contains(&queue.age_weight) {
+            return wrong(field, format!("age_weight {} is below zero", queue.age_weight));
+        }
+    }
+    if let Some(simple) = &spec.simple {
+        time("simple.positioning_ms", simple.positioning_ms)?;
+        if !(1e-6..=1e6).contains(&simple.mb_per_s) {
+            return wrong("simple.mb_per_s", "must be above zero".into());
+        }
+    }
+    let Some(zoned) = &spec.zoned else { return Ok(()) };
+    if zoned.zone_sectors == 0 || !zoned.zone_sectors.is_multiple_of(8) {
+        return wrong("zoned.zone_sectors", "must be a multiple of 8 above zero".into());
+    }
+    if zoned.max_open == 0 {
+        return wrong("zoned.max_open", "must be at least 1".into());
+    }
+    let zones = spec.capacity_sectors().div_ceil(zoned.zone_sectors);
+    if u64::from(zoned.conventional_zones) > zones || zones > 1 << 20 {
+        let problem = format!("{} of {zones} zones", zoned.conventional_zones);
+        return wrong("zoned.conventional_zones", problem);
+    }
+    Ok(())
+}

@@ -1,0 +1,256 @@
+//! What controller, bus and cache do.
+
+use super::is_default;
+use serde::{Deserialize, Serialize};
+
+/// How a disk without [`Cache`] reads ahead into its track buffer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ReadAhead {
+    /// Not at all.
+    #[default]
+    None,
+    /// From the end of a read on, up to the fence or the end of the track. What lies before the
+    /// current request is dropped.
+    Forward,
+    /// The whole track from the first sector under the head; kept until another track is needed.
+    WholeTrack,
+}
+
+/// Track buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Buffer {
+    /// Policy.
+    pub read_ahead: ReadAhead,
+    /// How far ahead it reads, in sectors.
+    pub fence_sectors: u32,
+    /// Rate at which buffered data reaches the host, in 10⁶ bytes per second.
+    pub bus_mb_per_s: f64,
+}
+
+impl Default for Buffer {
+    fn default() -> Buffer {
+        Buffer { read_ahead: ReadAhead::None, fence_sectors: 0, bus_mb_per_s: 10.0 }
+    }
+}
+
+/// The way to the host.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Bus {
+    /// Time for a sector of 512 bytes to the host.
+    pub read_sector_ms: f64,
+    /// Time for a sector of 512 bytes from the host.
+    pub write_sector_ms: f64,
+    /// Time to win the bus, once for each transfer.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub arbitration_ms: f64,
+    /// A read holds the bus while its sectors come from the platter: each goes to the host as it
+    /// passes. Else data moves in bursts that end when the last sector has come.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub hold_reads: bool,
+    /// A write holds the bus while its sectors go to the platter.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub hold_writes: bool,
+    /// The disk never gives the bus back during a command, so nothing is paid to win it again.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub never_disconnect: bool,
+}
+
+/// What commands cost in the controller, by what the cache holds and by the command before.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Overheads {
+    /// A read that finds its first sector in the cache, after a read.
+    #[serde(skip_serializing_if = "is_default")]
+    pub read_hit_after_read_ms: f64,
+    /// The same after a write.
+    #[serde(skip_serializing_if = "is_default")]
+    pub read_hit_after_write_ms: f64,
+    /// A read that goes to the platter, after a read.
+    #[serde(skip_serializing_if = "is_default")]
+    pub read_miss_after_read_ms: f64,
+    /// The same after a write.
+    #[serde(skip_serializing_if = "is_default")]
+    pub read_miss_after_write_ms: f64,
+    /// A write that continues what the cache holds, after a read.
+    #[serde(skip_serializing_if = "is_default")]
+    pub write_hit_after_read_ms: f64,
+    /// The same after a write.
+    #[serde(skip_serializing_if = "is_default")]
+    pub write_hit_after_write_ms: f64,
+    /// Any other write, after a read.
+    #[serde(skip_serializing_if = "is_default")]
+    pub write_miss_after_read_ms: f64,
+    /// The same after a write.
+    #[serde(skip_serializing_if = "is_default")]
+    pub write_miss_after_write_ms: f64,
+    /// At the end of a read.
+    #[serde(skip_serializing_if = "is_default")]
+    pub read_completion_ms: f64,
+    /// At the end of a write.
+    #[serde(skip_serializing_if = "is_default")]
+    pub write_completion_ms: f64,
+    /// Before data moves over the bus.
+    #[serde(skip_serializing_if = "is_default")]
+    pub data_preparation_ms: f64,
+    /// Winning the bus for data the first time in a command, where it was given back.
+    #[serde(skip_serializing_if = "is_default")]
+    pub first_reselect_ms: f64,
+    /// The same later in a command.
+    #[serde(skip_serializing_if = "is_default")]
+    pub other_reselect_ms: f64,
+    /// Giving the bus back in a read, after a read.
+    #[serde(skip_serializing_if = "is_default")]
+    pub read_disconnect_after_read_ms: f64,
+    /// The same after a write.
+    #[serde(skip_serializing_if = "is_default")]
+    pub read_disconnect_after_write_ms: f64,
+    /// Giving the bus back in a write.
+    #[serde(skip_serializing_if = "is_default")]
+    pub write_disconnect_ms: f64,
+    /// The arm starts to move no earlier than this after the command came.
+    #[serde(skip_serializing_if = "is_default")]
+    pub minimum_seek_delay_ms: f64,
+}
+
+/// How far a disk reads ahead by itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Prefetch {
+    /// Not at all.
+    #[default]
+    None,
+    /// To the end of the track.
+    Track,
+    /// To the end of the cylinder.
+    Cylinder,
+    /// As far as the segment has room.
+    Segment,
+    /// To the end of the track; where the read came in sequence, to the end of the next track.
+    SequentialTrack,
+}
+
+/// When a write is reported complete.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FastWrite {
+    /// When its last sector is on the platter.
+    #[default]
+    None,
+    /// Writes that continue the one before are reported when the cache has them.
+    Sequential,
+    /// Every write is reported when the cache has it, one write going to the platter at a time.
+    Any,
+}
+
+/// Segmented cache.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Cache {
+    /// Segments.
+    pub segments: u32,
+    /// Sectors in each.
+    pub segment_sectors: u32,
+    /// Segments that may hold written data.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub write_segments: u32,
+    /// Written data has a segment of its own, that reads never use.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub separate_write_segment: bool,
+    /// A segment serves reads only until the next command; data is not kept beyond.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub forgets: bool,
+    /// Read-ahead.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub read_ahead: Prefetch,
+    /// Sectors read ahead before a waiting command is looked at.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub min_read_ahead: u32,
+    /// Sectors read ahead at most; 0 is without limit but that of the segment.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub max_read_ahead: u32,
+    /// What is read ahead may take the place of what the host has had already.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub read_ahead_over_requested: bool,
+    /// A hit on a segment whose read-ahead has ended starts it again.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub read_ahead_on_idle_hit: bool,
+    /// A command that comes stops the read-ahead at the next sector rather than at once.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub stops_at_sector: bool,
+    /// Reads may be served from written data.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub read_hits_on_writes: bool,
+    /// A write that hits stops the read-ahead.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub write_hit_stops_read_ahead: bool,
+    /// While the head waits for the first sector of a read it takes those before it into the
+    /// segment.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub reads_free_sectors: bool,
+    /// Zero-latency reads: begins with any sector of the request that passes first.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub zero_latency_reads: bool,
+    /// Zero-latency writes.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub zero_latency_writes: bool,
+    /// When writes are reported.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub fast_write: FastWrite,
+    /// Writes that continue what the cache holds join it and reach the platter in one go.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub combine_writes: bool,
+    /// A write-back cache, which FLUSH empties and a power cut loses.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub write_back: Option<WriteBack>,
+}
+
+impl Default for Cache {
+    fn default() -> Cache {
+        Cache {
+            segments: 1,
+            segment_sectors: 64,
+            write_segments: 1,
+            separate_write_segment: false,
+            forgets: false,
+            read_ahead: Prefetch::None,
+            min_read_ahead: 0,
+            max_read_ahead: 0,
+            read_ahead_over_requested: false,
+            read_ahead_on_idle_hit: false,
+            stops_at_sector: false,
+            read_hits_on_writes: false,
+            write_hit_stops_read_ahead: false,
+            reads_free_sectors: false,
+            zero_latency_reads: false,
+            zero_latency_writes: false,
+            fast_write: FastWrite::None,
+            combine_writes: false,
+            write_back: None,
+        }
+    }
+}
+
+fn one() -> u32 {
+    1
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]
+fn is_one(value: &u32) -> bool {
+    *value == 1
+}
+
+/// A volatile write-back cache.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WriteBack {
+    /// Sectors of 512 bytes that may wait.
+    pub sectors: u32,
+    /// Writes that may wait; beyond that the next is reported when one has reached the platter.
+    pub writes: u32,
+    /// After this long without a command the disk starts to write out.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub idle_ms: f64,
+}
