@@ -22,6 +22,7 @@ mod crc;
 mod format;
 mod freemap;
 mod map;
+mod patch;
 mod place;
 mod read;
 mod recover;
@@ -212,7 +213,7 @@ impl Vlog {
             dirty_limit: (slack / 8).clamp(4, 4096) as usize,
             atomic_blocks: (slack / 4).clamp(1, ATOMIC_BLOCKS),
             free: FreeMap::new(superblock.device_blocks, options.arm),
-            placer: Placer::new(options.tuning.fill_percent),
+            placer: Placer::new(options.tuning.fill_percent, options.arm),
             plan: None,
             pieces: Slab::new(),
             sequential_at: 0,

@@ -18,13 +18,17 @@ pub const CYLINDER_BLOCKS: u64 = (SLOTS * HEADS) as u64;
 #[derive(Debug)]
 pub struct ToyArm {
     tracks: Track,
+    /// Time to the next track.
+    journey: Time,
 }
 
 impl ToyArm {
-    /// The arm of a device of `blocks` blocks, whole cylinders of them.
-    pub fn new(blocks: u64) -> ToyArm {
+    /// The arm of a device of `blocks` blocks, whole cylinders of them. A journey to the next track
+    /// takes as long as two slots, or if it is `far` as twenty.
+    pub fn new(blocks: u64, far: bool) -> ToyArm {
         assert!(blocks.is_multiple_of(CYLINDER_BLOCKS), "{blocks} blocks are no whole cylinders");
-        ToyArm { tracks: (blocks / u64::from(SLOTS)) as Track }
+        let journey = if far { 20 } else { 2 } * SLOT;
+        ToyArm { tracks: (blocks / u64::from(SLOTS)) as Track, journey }
     }
 }
 
@@ -52,8 +56,8 @@ impl Arm for ToyArm {
     fn travel_ns(&self, from: Track, to: Track) -> Time {
         match (from / HEADS).abs_diff(to / HEADS) {
             0 if from == to => 0,
-            0 => 2 * SLOT,
-            distance => (2 + Time::from(distance)) * SLOT,
+            0 => self.journey,
+            distance => self.journey + Time::from(distance) * SLOT,
         }
     }
 

@@ -159,7 +159,7 @@ impl World {
     }
 
     fn power_on(mut medium: Cells, make: Make, rng: &mut Rng) -> (Node, Watched) {
-        let arm = make.headed.then(|| ToyArm::new(medium.blocks()));
+        let arm = make.headed.then(|| ToyArm::new(medium.blocks(), rng.chance(0.5)));
         let Make { volatile, .. } = make;
         let compaction = Compaction::ALL[rng.below(Compaction::ALL.len() as u64) as usize];
         let options = layout::MountOptions {

@@ -4,11 +4,13 @@
 //! of it is left, then go on to the nearest empty track in sweep direction. Greedy mode: where no
 //! track is empty, take the free block that passes first, in this cylinder or in the next ones in
 //! sweep direction; the arm never moves backwards but for the wrap at the last cylinder (section
-//! 4.2 of the paper, claims V7 and V8). On a device without a head the track is a nominal run of
+//! 4.2 of the paper, claims V7 and V8). On disks with long tracks one is left earlier,
+//! see [`Patch`]. On a device without a head the track is a nominal run of
 //! blocks, the head is where the last write ended, and writing goes on from there.
 
 use super::columns::{Candidate, Columns, Wanted};
 use super::freemap::FreeMap;
+use super::patch::Patch;
 use crate::arm::{Arm, Track};
 use crate::units::Time;
 
@@ -39,6 +41,8 @@ pub struct Placer {
     fill: Option<Track>,
     /// A track is left when no more than this share of it is free, in percent (claim V7).
     leave_percent: u32,
+    /// Where blocks are taken from while no track is empty.
+    patch: Option<Patch>,
     /// Next block on a device without a head, and the track that holes are filled on.
     cursor: u32,
     hole: Track,
@@ -46,9 +50,9 @@ pub struct Placer {
 
 impl Placer {
     /// Fills a track up to `fill_percent` percent before it goes on to the next empty one.
-    pub fn new(fill_percent: u32) -> Placer {
+    pub fn new(fill_percent: u32, arm: Option<&dyn Arm>) -> Placer {
         let leave_percent = 100 - fill_percent.clamp(1, 100);
-        Placer { fill: None, leave_percent, cursor: 0, hole: 0 }
+        Placer { fill: None, leave_percent, patch: arm.and_then(Patch::new), cursor: 0, hole: 0 }
     }
 
     /// Takes the best free block for the next of `want` blocks to be written, on a device with a
@@ -68,6 +72,9 @@ impl Placer {
             Some(next) => next,
             None => self.best(free, arm, plan, want)?,
         };
+        if let Some(patch) = &mut self.patch {
+            patch.spent(next.start - plan.at);
+        }
         Some(take(free, arm, plan, next))
     }
 
@@ -129,8 +136,11 @@ impl Placer {
         if self.fill.is_none() {
             self.fill = free.next_empty_track(plan.track);
         }
+        let patch = self.patch.as_mut().filter(|_| self.fill.is_none());
+        let patch = patch.and_then(|patch| patch.track(free, arm, plan.track));
+        let only = self.fill.or(patch);
         let at = plan.at + arm.overhead_ns();
-        let single = self.find(free, arm, plan.track, at, 1, Time::MAX)?;
+        let single = self.find(free, arm, plan.track, at, 1, Time::MAX, only)?;
         if want < 2 || free.slot_is_free(single.track, single.slot + 1) {
             return Some(single);
         }
@@ -139,17 +149,17 @@ impl Placer {
         let run = want.min(LONGEST_RUN);
         if want > 2 {
             let limit = single.start + u64::from(run - 1) * arm.overhead_ns();
-            return self.find(free, arm, plan.track, at, run, limit).or(Some(single));
+            return self.find(free, arm, plan.track, at, run, limit, only).or(Some(single));
         }
         let transfer = slot_ns(free, arm, single.track);
         let after = single.start + transfer + arm.overhead_ns();
-        let second = self.find(free, arm, single.track, after, 1, Time::MAX);
+        let second = self.find(free, arm, single.track, after, 1, Time::MAX, only);
         // A turn later the first one passes again.
         let second = second.filter(|s| (s.track, s.slot) != (single.track, single.slot));
         let limit = second.map_or(Time::MAX, |second| second.start.saturating_sub(transfer));
         // Nothing passes before the single one does.
         if limit > single.start
-            && let Some(pair) = self.find(free, arm, plan.track, at, run, limit)
+            && let Some(pair) = self.find(free, arm, plan.track, at, run, limit, only)
         {
             return Some(pair);
         }
@@ -157,7 +167,8 @@ impl Placer {
         Some(single)
     }
 
-    /// The first run of free slots that starts before `limit`.
+    /// The first run of free slots that starts before `limit`, on track `only` if it has one.
+    #[expect(clippy::too_many_arguments, reason = "a search has that many sides")]
     fn find(
         &self,
         free: &FreeMap,
@@ -166,8 +177,9 @@ impl Placer {
         at: Time,
         run: u32,
         limit: Time,
+        only: Option<Track>,
     ) -> Option<Candidate> {
-        let Some(track) = self.fill else {
+        let Some(track) = only else {
             return self.first(free, arm, from, at, run, limit, None);
         };
         let found = match free.columns().filter(|_| run <= 2) {
@@ -369,7 +381,7 @@ mod tests {
         for block in 2..1023 {
             free.release(block);
         }
-        let mut placer = Placer::new(75);
+        let mut placer = Placer::new(75, None);
         let first: Vec<u32> =
             (0..512).filter_map(|_| placer.choose_nominal(&mut free, false)).collect();
         assert_eq!(first, (256..768).collect::<Vec<_>>());
