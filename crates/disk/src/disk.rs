@@ -99,7 +99,13 @@ impl Disk {
             let sectors = self.sectors_passed(&io, media_start, now);
             let whole = (sectors / BLOCK_SECTORS) as u32;
             // The medium of a cut disk cannot fail: the range was checked on acceptance.
-            let _ = self.medium.write(io.at, &io.data.slice(0, whole));
+            let passed = io.data.slice(0, whole);
+            let _ = match &io.labels {
+                None => self.medium.write(io.at, &passed),
+                Some(labels) => {
+                    self.medium.write_labelled(io.at, &passed, &labels[..whole as usize])
+                }
+            };
             let rest = (sectors % BLOCK_SECTORS) as usize * SECTOR_BYTES;
             if rest > 0 {
                 let at = io.at + u64::from(whole);

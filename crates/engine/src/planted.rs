@@ -18,17 +18,35 @@ pub enum PlantedBug {
     StaleTailAccepted,
     /// Checksums of data are neither verified by recovery nor on read.
     ChecksumNotVerified,
+    /// Of several versions of a block a recovery takes not the youngest.
+    StaleStampWins,
+    /// A recovery takes what is there of a transaction that is not there as a whole.
+    PartialTransaction,
+    /// What was forgotten leaves no tombstone.
+    TombstoneLost,
 }
 
 impl PlantedBug {
-    /// All of them.
-    pub const ALL: [PlantedBug; 6] = [
+    /// Those that can be planted in the virtual log.
+    pub const VLOG: [PlantedBug; 6] = [
         PlantedBug::AckBeforeDurable,
         PlantedBug::FreeBeforeCommit,
         PlantedBug::MapBeforeData,
         PlantedBug::MissingFlush,
         PlantedBug::StaleTailAccepted,
         PlantedBug::ChecksumNotVerified,
+    ];
+
+    /// Those that can be planted in Loge.
+    pub const LOGE: [PlantedBug; 8] = [
+        PlantedBug::AckBeforeDurable,
+        PlantedBug::FreeBeforeCommit,
+        PlantedBug::MissingFlush,
+        PlantedBug::StaleTailAccepted,
+        PlantedBug::ChecksumNotVerified,
+        PlantedBug::StaleStampWins,
+        PlantedBug::PartialTransaction,
+        PlantedBug::TombstoneLost,
     ];
 }
 

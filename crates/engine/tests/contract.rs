@@ -48,7 +48,7 @@ impl Shared {
 
     fn format(kind: Kind, blocks: u64) -> Shared {
         let medium = Shared::new(Cells::new(kind.device_blocks(blocks)));
-        let options = FormatOptions { kind, blocks, id: 5 };
+        let options = FormatOptions::new(kind, blocks, 5);
         layout::format(&mut MediumDisk(&mut medium.clone()), &options).unwrap();
         medium
     }

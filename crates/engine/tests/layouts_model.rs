@@ -27,7 +27,7 @@ struct World {
 impl World {
     fn new(kind: Kind, blocks: u64, device: u64, volatile: bool) -> World {
         let mut medium = Shared::new(Cells::new(device));
-        let options = FormatOptions { kind, blocks, id: 77 };
+        let options = FormatOptions::new(kind, blocks, 77);
         layout::format(&mut MediumDisk(&mut medium), &options).unwrap();
         let (node, path) = World::mount(&mut medium, volatile);
         World { medium, volatile, node, now: 0, tag: 0, model: vec![(0, 0); blocks as usize], path }

@@ -339,7 +339,7 @@ fn used(kind: Kind, blocks: u64) -> Volume {
         device += 1;
     }
     let medium = Shared::new(Cells::new(device));
-    let options = FormatOptions { kind, blocks, id: 0x0123_4567_89ab_cdef_0011_2233_4455_6677 };
+    let options = FormatOptions::new(kind, blocks, 0x0123_4567_89ab_cdef_0011_2233_4455_6677);
     layout::format(&mut MediumDisk(&mut medium.clone()), &options).unwrap();
     let mut volume = Volume::mount(&medium, true, BTreeMap::new());
     for version in 1..=6 {

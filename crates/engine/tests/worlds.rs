@@ -36,7 +36,7 @@ struct World {
 impl World {
     fn new(kind: Kind, plan: Plan, seed: u64) -> World {
         let mut medium = Cells::new(kind.device_blocks(BLOCKS));
-        let options = FormatOptions { kind, blocks: BLOCKS, id: 5 };
+        let options = FormatOptions::new(kind, BLOCKS, 5);
         layout::format(&mut MediumDisk(&mut medium), &options).unwrap();
         let options = MountOptions { volatile: true, ..MountOptions::default() };
         let (layer, _, _) = layout::mount(&mut MediumDisk(&mut medium), &options).unwrap();

@@ -15,13 +15,13 @@
 //! or a pause asks for them: [`write`] and [`commit`] have the two ways.
 
 mod check;
-mod columns;
+pub(super) mod columns;
 mod commit;
 mod crc;
 mod format;
-mod freemap;
+pub(super) mod freemap;
 mod map;
-mod place;
+pub(super) mod place;
 mod read;
 mod recover;
 mod tree;

@@ -56,7 +56,7 @@ fn base(kind: Kind, large: bool, orderly: bool) -> Cells {
     let blocks = if large { 1000 } else { 32 };
     let device = kind.device_blocks(blocks);
     let image = Shared::new(Cells::new(device));
-    let options = FormatOptions { kind, blocks, id: 0x5eed };
+    let options = FormatOptions::new(kind, blocks, 0x5eed);
     layout::format(&mut MediumDisk(&mut image.clone()), &options).expect("the sizes fit");
     let mut volume = Volume::new(image.clone()).expect("the volume is fresh");
     for version in 1..=VERSIONS {

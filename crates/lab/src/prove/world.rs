@@ -108,7 +108,11 @@ impl World {
         let largest = kind.largest_volume(device);
         let blocks = if rng.chance(0.5) { largest } else { largest / 2 };
         let mut medium = Cells::new(device);
-        let options = FormatOptions { kind, blocks, id: u128::from(rng.next()) };
+        // Loge keeps its labels in sector headers where there are some.
+        if kind == Kind::Loge && rng.chance(0.4) {
+            medium = medium.with_labels();
+        }
+        let options = FormatOptions::new(kind, blocks, u128::from(rng.next()));
         layout::format(&mut MediumDisk(&mut medium), &options).expect("the size was asked for");
         let history = History::new(kind, blocks, !volatile);
         let (node, (ram, moments)) = World::power_on(medium, volatile, &mut rng);
@@ -163,7 +167,7 @@ impl World {
                 return self.tell(report, options);
             }
         }
-        if self.kind == Kind::Vlog {
+        if self.kind != Kind::Inplace {
             self.rot(report);
         }
         self.tell(report, options);

@@ -90,7 +90,7 @@ pub(super) fn build(
 ) -> Result<Node, LayoutError> {
     let mut cells = Cells::new(target.blocks());
     let id = u128::from(seed) << 64 | u128::from(blocks);
-    layout::format(&mut MediumDisk(&mut cells), &FormatOptions { kind, blocks, id })?;
+    layout::format(&mut MediumDisk(&mut cells), &FormatOptions::new(kind, blocks, id))?;
     // Mounting needs the mechanics and the medium at once; the device that lends its mechanics
     // here has next to nothing on it.
     let lender = target.device(Box::new(Cells::new(1)));

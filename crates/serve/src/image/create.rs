@@ -172,7 +172,7 @@ fn erase(image: &Image, kind: Kind) -> Result<(), ImageError> {
 fn format(image: &mut Image, kind: Kind, blocks: u64) -> Result<(), ImageError> {
     let id =
         fresh_id().map_err(|errno| ImageError::os("draw an identity for", &image.path, errno))?;
-    layout::format(image, &FormatOptions { kind, blocks, id }).map_err(|error| image.blame(error))
+    layout::format(image, &FormatOptions::new(kind, blocks, id)).map_err(|error| image.blame(error))
 }
 
 /// A volume identity that no other volume has.
