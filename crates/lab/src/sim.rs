@@ -18,6 +18,7 @@ use crate::driver::{Completion, DriveError, Driver};
 use crate::histogram::Latencies;
 use crate::workload::{Generator, MAX_REQUESTS, Workload, WorkloadError};
 use seekless_engine::io::Op;
+use seekless_engine::layout::loge::Heuristic;
 use seekless_engine::layout::{Kind, LayoutError};
 use seekless_engine::units::BLOCK_BYTES;
 
@@ -57,6 +58,10 @@ pub struct SimOptions {
     pub age: f64,
     /// Compare everything that is read with what was written.
     pub verify: bool,
+    /// How [`Kind::Loge`] chooses places.
+    pub heuristic: Heuristic,
+    /// Disks let layouts use their sector headers.
+    pub headers: bool,
 }
 
 impl SimOptions {
@@ -70,6 +75,8 @@ impl SimOptions {
             fill: true,
             age: 2.0,
             verify: true,
+            heuristic: Heuristic::default(),
+            headers: true,
         }
     }
 }
@@ -190,7 +197,7 @@ pub fn simulate_world(
     clock: Clock,
 ) -> Result<(SimReport, Driver), SimError> {
     let live = live_blocks(target, options)?;
-    let node = world::build(target, options.kind, live, options.seed)?;
+    let node = world::build(target, options, live)?;
     let mut driver = Driver::new(node, options.verify);
     if options.fill {
         driver.fill(LARGE_BLOCKS)?;

@@ -8,6 +8,7 @@ use crate::spec;
 use crate::term::Progress;
 use clap::ValueEnum;
 use seekless_engine::layout::Kind;
+use seekless_engine::layout::loge::Heuristic;
 use seekless_lab::sim::{SimError, SimOptions, compare, simulate};
 use seekless_lab::workload::{self, Bursts, Workload};
 use std::io::Write;
@@ -20,6 +21,7 @@ Examples:
   seekless sim --layout inplace,vlog --disk hp97560,st19101     # side by side
   seekless sim --layout vlog --disk desktop7200 --empty --size 64k --pattern sequential
   seekless sim --layout vlog --disk st19101 --burst 256 --idle 500ms --json
+  seekless sim --layout loge --disk hp97560 --heuristic pl+sg --read-share 0.5
 
 The default workload is 4 KiB random writes, each durable before the next one is sent, on a volume
 that has been filled and aged. Everything that is read is compared with what was written. The same
@@ -77,6 +79,12 @@ pub struct Args {
     /// Start with an empty volume: for disks too large to be filled in memory.
     #[arg(long)]
     empty: bool,
+    /// How `loge` chooses places: soonest, ls, cr, fr, r or pl, each with or without `+sg`.
+    #[arg(long, value_name = "NAME", default_value_t = Heuristic::default())]
+    heuristic: Heuristic,
+    /// Disks without sector headers for layouts: `loge` then keeps its labels in blocks.
+    #[arg(long)]
+    no_headers: bool,
     /// Print one JSON object.
     #[arg(long)]
     json: bool,
@@ -139,6 +147,8 @@ fn options(args: &Args) -> Result<SimOptions, Failure> {
         fill: !args.empty,
         age: args.age,
         verify: true,
+        heuristic: args.heuristic,
+        headers: !args.no_headers,
     })
 }
 

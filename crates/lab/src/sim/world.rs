@@ -1,5 +1,6 @@
 //! Builds what is simulated: a device over a medium with a freshly made volume on it.
 
+use super::SimOptions;
 use seekless_disk::{Disk, ReadAhead, Spec, SpecError};
 use seekless_engine::device::Device;
 use seekless_engine::device::medium::{Cells, Medium};
@@ -15,6 +16,8 @@ type Make = Box<dyn Fn(Box<dyn Medium>) -> Box<dyn Device>>;
 pub struct Target {
     name: String,
     blocks: u64,
+    /// Its sectors have headers that layouts may use.
+    headers: bool,
     make: Make,
 }
 
@@ -32,7 +35,7 @@ impl Target {
         blocks: u64,
         make: impl Fn(Box<dyn Medium>) -> Box<dyn Device> + 'static,
     ) -> Target {
-        Target { name: name.to_owned(), blocks, make: Box::new(make) }
+        Target { name: name.to_owned(), blocks, headers: false, make: Box::new(make) }
     }
 
     /// A mechanical disk, with its own read-ahead policy or another one.
@@ -52,9 +55,10 @@ impl Target {
         // Tried once here, so that building it can only fail for a medium that is too large.
         Disk::new(&spec, Box::new(Cells::new(1)))?;
         let name = spec.name.clone();
-        Ok(Target::new(&name, blocks, move |medium| {
+        let target = Target::new(&name, blocks, move |medium| {
             Box::new(Disk::new(&spec, medium).expect("specification and size have been checked"))
-        }))
+        });
+        Ok(Target { headers: true, ..target })
     }
 
     /// Memory that answers at once: shows what the software alone costs.
@@ -84,13 +88,17 @@ impl Target {
 /// Sizes that do not fit.
 pub(super) fn build(
     target: &Target,
-    kind: Kind,
+    options: &SimOptions,
     blocks: u64,
-    seed: u64,
 ) -> Result<Node, LayoutError> {
+    let &SimOptions { kind, seed, heuristic, headers, .. } = options;
     let mut cells = Cells::new(target.blocks());
+    if target.headers && headers && kind == Kind::Loge {
+        cells = cells.with_labels();
+    }
     let id = u128::from(seed) << 64 | u128::from(blocks);
-    layout::format(&mut MediumDisk(&mut cells), &FormatOptions::new(kind, blocks, id))?;
+    let options = FormatOptions { heuristic, ..FormatOptions::new(kind, blocks, id) };
+    layout::format(&mut MediumDisk(&mut cells), &options)?;
     // Mounting needs the mechanics and the medium at once; the device that lends its mechanics
     // here has next to nothing on it.
     let lender = target.device(Box::new(Cells::new(1)));
