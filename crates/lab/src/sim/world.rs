@@ -38,6 +38,11 @@ impl Target {
         Target { name: name.to_owned(), blocks, headers: false, make: Box::new(make) }
     }
 
+    /// The same target with sector headers that layouts may use, as disks have them.
+    pub fn with_headers(self) -> Target {
+        Target { headers: true, ..self }
+    }
+
     /// A mechanical disk, with its own read-ahead policy or another one.
     ///
     /// # Errors
@@ -58,7 +63,7 @@ impl Target {
         let target = Target::new(&name, blocks, move |medium| {
             Box::new(Disk::new(&spec, medium).expect("specification and size have been checked"))
         });
-        Ok(Target { headers: true, ..target })
+        Ok(target.with_headers())
     }
 
     /// Memory that answers at once: shows what the software alone costs.
