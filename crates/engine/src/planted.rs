@@ -24,6 +24,8 @@ pub enum PlantedBug {
     PartialTransaction,
     /// What was forgotten leaves no tombstone.
     TombstoneLost,
+    /// Tombstones are overwritten before they are durable.
+    TombstoneOverrun,
 }
 
 impl PlantedBug {
@@ -38,7 +40,7 @@ impl PlantedBug {
     ];
 
     /// Those that can be planted in Loge.
-    pub const LOGE: [PlantedBug; 8] = [
+    pub const LOGE: [PlantedBug; 9] = [
         PlantedBug::AckBeforeDurable,
         PlantedBug::FreeBeforeCommit,
         PlantedBug::MissingFlush,
@@ -47,6 +49,7 @@ impl PlantedBug {
         PlantedBug::StaleStampWins,
         PlantedBug::PartialTransaction,
         PlantedBug::TombstoneLost,
+        PlantedBug::TombstoneOverrun,
     ];
 }
 

@@ -360,7 +360,10 @@ impl Layer for Loge {
     }
 
     fn deadline(&self) -> Option<Time> {
+        // What waits for a flush goes on when that is answered.
+        let flushing = self.flush.is_some() && !self.may_commit();
         let waiting = self.latched.is_none() && self.commit.is_none() && self.volatile;
+        let waiting = waiting && !flushing;
         self.changed_since.filter(|_| waiting).map(|since| since + COMMIT_DELAY)
     }
 

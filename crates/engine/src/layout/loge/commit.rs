@@ -40,6 +40,8 @@ pub(super) struct History {
     /// All commits up to this one are durable, and with them all transactions up to the stamp.
     durable: u64,
     durable_stamp: u64,
+    /// The last commit that wrote tombstones.
+    last_with_trims: u64,
     /// For commits that are not yet durable: up to which stamp they cover all transactions.
     covers: VecDeque<(u64, u64)>,
     /// Superseded places by the commit that supersedes them.
@@ -86,6 +88,15 @@ impl History {
 }
 
 impl Loge {
+    /// True if a commit may begin. A sector of the trim map keeps two tombstones of each block: the
+    /// last one and the one before. Were it written again before the last one is durable, that
+    /// could become durable in the meantime and be lost with the third one.
+    pub(super) fn may_commit(&self) -> bool {
+        !self.trims.is_dirty()
+            || self.history.last_with_trims <= self.history.durable
+            || planted(PlantedBug::TombstoneOverrun)
+    }
+
     /// Writes all labels and tombstones that changed, behind the data in `commands`.
     pub(super) fn begin_commit(
         &mut self,
@@ -97,15 +108,19 @@ impl Loge {
         self.counters.commits += 1;
         self.committed_at = self.counters.data_blocks;
         let labels = self.labels.as_mut().map_or_else(Vec::new, |area| area.take_dirty());
-        let trims = self.trims.take_dirty();
+        let buried = self.trims.take_dirty();
+        let trims = buried.len() as u64;
+        self.counters.trim_blocks += trims;
         self.counters.label_blocks += labels.len() as u64;
-        self.counters.trim_blocks += trims.len() as u64;
-        let trims = trims.into_iter().map(|(block, sectors)| (TRIMS_START + block, sectors));
-        for (at, sectors) in labels.into_iter().chain(trims) {
+        let buried = buried.into_iter().map(|(block, sectors)| (TRIMS_START + block, sectors));
+        for (at, sectors) in labels.into_iter().chain(buried) {
             commands.push(at as u32, Piece::block(Body::Sectors(sectors)), Label::default());
         }
         commit.number = self.history.open();
         self.history.last = commit.number;
+        if trims > 0 {
+            self.history.last_with_trims = commit.number;
+        }
         let first_in_flight = self.in_flight.first().copied();
         let covers = first_in_flight.unwrap_or(self.next_stamp) - 1;
         self.history.covers.push_back((commit.number, covers));
@@ -175,7 +190,6 @@ impl Loge {
             self.history.durable_stamp = self.history.durable_stamp.max(stamp);
             self.history.covers.pop_front();
         }
-        self.trims.durable_up_to(self.history.durable);
         self.verified_at = self.counters.data_blocks;
         let mut index = 0;
         while index < self.waiters.len() {
@@ -207,10 +221,12 @@ impl Loge {
             return;
         }
         if self.volatile {
-            if self.commit.is_none() && self.changed_since.is_some() && self.wants_commit(cx) {
+            let wanted =
+                self.commit.is_none() && self.changed_since.is_some() && self.wants_commit(cx);
+            if wanted && self.may_commit() {
                 self.begin_commit(Commit::default(), Commands::default(), cx);
             }
-            if self.flush.is_none() && self.wants_flush() {
+            if self.flush.is_none() && (self.wants_flush() || wanted && !self.may_commit()) {
                 self.flush = Some(self.history.committed);
                 cx.send(0, Io::flush(FLUSH));
             }
@@ -317,7 +333,7 @@ impl Loge {
         }
         if self.latched.is_some() || self.read_only {
             self.stop = Stop::Done;
-        } else if self.changed_since.is_some() {
+        } else if self.changed_since.is_some() && self.may_commit() {
             self.begin_commit(Commit::default(), Commands::default(), cx);
             // A commit without commands is complete at once.
             self.advance_stop(cx);

@@ -319,7 +319,8 @@ impl Scan<'_> {
         for (block, tomb) in self.tombs()? {
             let Tomb { stamp, before, index, last } = tomb;
             self.greatest = self.greatest.max(stamp);
-            if stamp <= self.durable {
+            // An earlier recovery leaves both stamps alike, and no index: it knew that it holds.
+            if stamp <= self.durable || stamp == before {
                 self.version(block, stamp, Entry::UNMAPPED);
             } else {
                 self.version(block, before, Entry::UNMAPPED);

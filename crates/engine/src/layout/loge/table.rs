@@ -8,7 +8,7 @@ use crate::checksum::mix;
 use crate::data::{BlockSectors, SectorBytes};
 use crate::io::Label as LabelBytes;
 use crate::units::{BLOCK_SECTORS, BlockNr, SECTOR_BYTES};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
@@ -152,8 +152,8 @@ pub struct TrimMap {
     id: u128,
     sectors: Vec<Option<Arc<SectorBytes>>>,
     dirty: BTreeSet<u32>,
-    /// Transactions with tombstones that are not known to be durable, with their commits.
-    fresh: BTreeMap<u64, u64>,
+    /// Transactions that changed tombstones since these were last sent to the device.
+    fresh: BTreeSet<u64>,
 }
 
 impl fmt::Debug for TrimMap {
@@ -166,7 +166,7 @@ impl TrimMap {
     /// Nothing was ever forgotten.
     pub fn new(id: u128, areas: &Areas) -> TrimMap {
         let sectors = vec![None; areas.trim_blocks() as usize * SECTORS];
-        TrimMap { id, sectors, dirty: BTreeSet::new(), fresh: BTreeMap::new() }
+        TrimMap { id, sectors, dirty: BTreeSet::new(), fresh: BTreeSet::new() }
     }
 
     /// The tombstone of a block.
@@ -185,19 +185,19 @@ impl TrimMap {
         self.dirty.insert((block / TRIM_SLICE) as u32);
     }
 
-    /// Forgets block `block` with block `index` of transaction `stamp`, which belongs to `commit`. A
-    /// tombstone that is durable must not be lost should the new one not come to hold.
-    pub fn bury(&mut self, block: BlockNr, stamp: u64, commit: u64, index: u16, last: u16) {
+    /// Forgets block `block` with block `index` of transaction `stamp`. The tombstone that is on the
+    /// device must not be lost should the new one not come to hold, so it is kept beside; whoever
+    /// sends the map to the device makes sure that what it was sent before is durable.
+    pub fn bury(&mut self, block: BlockNr, stamp: u64, index: u16, last: u16) {
         let old = self.get(block);
-        let before = if self.fresh.contains_key(&old.stamp) { old.before } else { old.stamp };
+        let before = if self.fresh.contains(&old.stamp) { old.before } else { old.stamp };
         self.set(block, Tomb { stamp, before, index, last });
-        self.fresh.insert(stamp, commit);
+        self.fresh.insert(stamp);
     }
 
-    /// Commits up to this one are durable, and so are the tombstones in them.
-    pub fn durable_up_to(&mut self, commit: u64) {
-        // Stamps and commits grow together only nearly: transactions overtake one another.
-        self.fresh.retain(|_, of| *of > commit);
+    /// True if there are tombstones that are not on the device.
+    pub fn is_dirty(&self) -> bool {
+        !self.dirty.is_empty()
     }
 
     /// Sectors that were ever written, by number.
@@ -213,6 +213,7 @@ impl TrimMap {
     /// The blocks of the map that differ from what is on the device, now on their way to it, by
     /// their number.
     pub fn take_dirty(&mut self) -> Vec<(u64, Arc<BlockSectors>)> {
+        self.fresh.clear();
         let dirty = std::mem::take(&mut self.dirty);
         let zeros = Arc::new([0; SECTOR_BYTES]);
         let mut out = Vec::with_capacity(dirty.len());
@@ -248,11 +249,11 @@ mod tests {
     fn a_durable_tombstone_outlives_one_that_is_not() {
         let areas = Areas { blocks: 600, device_blocks: 900, headers: false };
         let mut trims = TrimMap::new(5, &areas);
-        trims.bury(201, 30, 1, 0, 0);
-        trims.durable_up_to(1);
-        trims.bury(201, 50, 2, 1, 2);
+        trims.bury(201, 30, 0, 0);
+        assert_eq!(trims.take_dirty()[0].0, 1);
+        trims.bury(201, 50, 1, 2);
         assert_eq!(trims.get(201), Tomb { stamp: 50, before: 30, index: 1, last: 2 });
-        trims.bury(201, 60, 2, 0, 0);
+        trims.bury(201, 60, 0, 0);
         assert_eq!(trims.get(201), Tomb { stamp: 60, before: 30, index: 0, last: 0 });
         assert_eq!(trims.get(200), Tomb::default());
         assert_eq!(trims.take_dirty()[0].0, 1);

@@ -222,7 +222,6 @@ impl Loge {
         undo: &mut dyn FnMut(BlockNr, Entry),
     ) {
         let Transaction { at, stamp, ref entries, ref labels } = *transaction;
-        let open = self.history.open();
         let count = entries.len() as u32;
         // Zeros over zeros change nothing, and need no tombstones.
         if !entries.iter().any(|entry| entry.is_mapped()) && self.is_hole(at, count) {
@@ -237,7 +236,7 @@ impl Loge {
             }
             if !entry.is_mapped() {
                 if !planted(PlantedBug::TombstoneLost) {
-                    self.trims.bury(block, stamp, open, index, (count - 1) as u16);
+                    self.trims.bury(block, stamp, index, (count - 1) as u16);
                 }
             } else if let Some(area) = &mut self.labels {
                 area.set(u64::from(entry.place()), &labels[usize::from(index)]);
