@@ -69,7 +69,7 @@ pub(super) fn format(disk: &mut dyn Disk, options: &FormatOptions) -> Result<(),
         id: options.id,
         blocks: options.blocks,
         device_blocks: device,
-        options: u32::from(headers) * HEADERS | options.heuristic.encode() << 8,
+        options: if headers { HEADERS } else { 0 } | (options.heuristic.encode() << 8),
     };
     superblock.write(disk)?;
     disk.flush()?;
