@@ -114,9 +114,10 @@ impl From<LayoutError> for Failure {
 
 fn layout_exit(error: &LayoutError) -> Exit {
     match error {
-        LayoutError::UnknownLayout(_) | LayoutError::TooSmall { .. } | LayoutError::BadSize(_) => {
-            Exit::Usage
-        }
+        LayoutError::UnknownLayout(_)
+        | LayoutError::UnknownHeuristic(_)
+        | LayoutError::TooSmall { .. }
+        | LayoutError::BadSize(_) => Exit::Usage,
         LayoutError::Superblock(_) | LayoutError::Damaged(_) => Exit::Image,
         LayoutError::Io(_) => Exit::Backing,
     }

@@ -36,9 +36,10 @@ pub fn target(text: &str) -> Result<Target, Failure> {
     let blocks = spec.capacity_blocks();
     // What is wrong with it must come to light here: afterwards there is nobody to tell.
     Disk::new(&spec, Box::new(Cells::new(blocks))).map_err(|error| blame(text, &error))?;
-    Ok(Target::new(&spec.name.clone(), blocks, move |medium| {
+    let target = Target::new(&spec.name.clone(), blocks, move |medium| {
         Box::new(Disk::new(&spec, medium).expect("the specification was tried above"))
-    }))
+    });
+    Ok(target.with_headers())
 }
 
 fn blame(text: &str, error: &SpecError) -> Failure {

@@ -2,7 +2,7 @@
 
 use crate::drive::{Completion, Drive, Request};
 use crate::mechanics::Mechanics;
-use crate::plain::PlainDisk;
+use crate::plain::{PlainDisk, write_passed};
 use crate::spec::{FastWrite, ReadAhead, Spec, SpecError};
 use crate::zoned::Zones;
 use seekless_engine::arm::{Arm, Head};
@@ -230,7 +230,7 @@ impl AnyDisk {
         let share = u128::from(total) * u128::from(now - start) / u128::from((end - start).max(1));
         let sectors = (share as u64).min(total);
         let whole = (sectors / BLOCK_SECTORS) as u32;
-        let _ = self.medium.write(io.at, &io.data.slice(0, whole));
+        write_passed(self.medium.as_mut(), io, whole);
         let rest = (sectors % BLOCK_SECTORS) as usize * SECTOR_BYTES;
         let at = io.at + u64::from(whole);
         if rest > 0

@@ -43,6 +43,16 @@ pub(crate) struct PlainDisk {
     free_at: Time,
 }
 
+/// Puts the first `whole` blocks of a write on the medium, with their labels: they have passed the
+/// head. The medium of a cut disk cannot fail, since the range was checked on acceptance.
+pub(crate) fn write_passed(medium: &mut dyn Medium, io: &Io, whole: u32) {
+    let passed = io.data.slice(0, whole);
+    let _ = match &io.labels {
+        None => medium.write(io.at, &passed),
+        Some(labels) => medium.write_labelled(io.at, &passed, &labels[..whole as usize]),
+    };
+}
+
 /// How long an access to the platter takes.
 #[derive(Clone, Copy, Debug)]
 struct Access {
@@ -90,8 +100,7 @@ impl PlainDisk {
         {
             let sectors = self.sectors_passed(&io, media_start, now);
             let whole = (sectors / BLOCK_SECTORS) as u32;
-            // The medium of a cut disk cannot fail: the range was checked on acceptance.
-            let _ = self.medium.write(io.at, &io.data.slice(0, whole));
+            write_passed(self.medium.as_mut(), &io, whole);
             let rest = (sectors % BLOCK_SECTORS) as usize * SECTOR_BYTES;
             if rest > 0 {
                 let at = io.at + u64::from(whole);

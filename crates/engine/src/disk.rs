@@ -1,7 +1,7 @@
 //! Plain blocking access, for the code that runs alone: format, mount, check, dump.
 
 use crate::data::Data;
-use crate::io::IoError;
+use crate::io::{IoError, Label};
 use crate::units::BlockNr;
 
 /// A device in blocking style.
@@ -20,6 +20,32 @@ pub trait Disk {
     /// # Errors
     /// As for [`Disk::read`].
     fn write(&mut self, at: BlockNr, data: Data) -> Result<(), IoError>;
+
+    /// True if each block has room for a label beside it; see [`crate::device::medium::Medium`].
+    fn has_labels(&self) -> bool {
+        false
+    }
+
+    /// Writes blocks and their labels; a device without labels drops them.
+    ///
+    /// # Errors
+    /// As for [`Disk::read`].
+    fn write_labelled(
+        &mut self,
+        at: BlockNr,
+        data: Data,
+        _labels: &[Label],
+    ) -> Result<(), IoError> {
+        self.write(at, data)
+    }
+
+    /// The labels of `count` blocks.
+    ///
+    /// # Errors
+    /// As for [`Disk::read`].
+    fn labels(&mut self, _at: BlockNr, count: u32) -> Result<Vec<Label>, IoError> {
+        Ok(vec![Label::default(); count as usize])
+    }
 
     /// Makes all earlier writes durable.
     ///
@@ -51,6 +77,20 @@ impl Disk for MediumDisk<'_> {
     fn write(&mut self, at: BlockNr, data: Data) -> Result<(), IoError> {
         crate::layout::check_range(self.0.blocks(), at, data.blocks())?;
         self.0.write(at, &data)
+    }
+
+    fn has_labels(&self) -> bool {
+        self.0.has_labels()
+    }
+
+    fn write_labelled(&mut self, at: BlockNr, data: Data, labels: &[Label]) -> Result<(), IoError> {
+        crate::layout::check_range(self.0.blocks(), at, data.blocks())?;
+        self.0.write_labelled(at, &data, labels)
+    }
+
+    fn labels(&mut self, at: BlockNr, count: u32) -> Result<Vec<Label>, IoError> {
+        crate::layout::check_range(self.0.blocks(), at, count)?;
+        self.0.labels(at, count)
     }
 
     fn flush(&mut self) -> Result<(), IoError> {

@@ -2,6 +2,8 @@
 
 use crate::data::Data;
 use crate::units::{BlockNr, Time};
+use smallvec::SmallVec;
+use std::sync::Arc;
 
 /// Names a request towards whoever submitted it; unique among that submitter's requests in flight.
 pub type Tag = u64;
@@ -28,6 +30,13 @@ pub enum Class {
     Background,
 }
 
+/// What a device with sector headers keeps beside a block, for the layout's own use: it lands with
+/// the block and costs no time. All zeros where there is none.
+pub type Label = [u8; 32];
+
+/// The labels of the blocks of a write, in order.
+pub type Labels = Arc<SmallVec<[Label; 1]>>;
+
 /// One request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Io {
@@ -45,6 +54,8 @@ pub struct Io {
     pub count: u32,
     /// Payload of a write, empty otherwise.
     pub data: Data,
+    /// For writes to devices with sector headers: a label for each block.
+    pub labels: Option<Labels>,
 }
 
 impl Io {
@@ -58,13 +69,23 @@ impl Io {
             at,
             count,
             data: Data::none(),
+            labels: None,
         }
     }
 
     /// A foreground write; its length is that of `data`.
     pub fn write(tag: Tag, at: BlockNr, data: Data) -> Io {
         let count = data.blocks();
-        Io { tag, op: Op::Write, fua: false, class: Class::Foreground, at, count, data }
+        Io {
+            tag,
+            op: Op::Write,
+            fua: false,
+            class: Class::Foreground,
+            at,
+            count,
+            data,
+            labels: None,
+        }
     }
 
     /// A foreground flush.
@@ -77,6 +98,7 @@ impl Io {
             at: 0,
             count: 0,
             data: Data::none(),
+            labels: None,
         }
     }
 
@@ -90,12 +112,20 @@ impl Io {
             at,
             count,
             data: Data::none(),
+            labels: None,
         }
     }
 
     /// The same request with forced unit access.
     pub fn with_fua(mut self) -> Io {
         self.fua = true;
+        self
+    }
+
+    /// The same write with labels for its blocks.
+    pub fn with_labels(mut self, labels: Labels) -> Io {
+        debug_assert_eq!(labels.len() as u32, self.count);
+        self.labels = Some(labels);
         self
     }
 

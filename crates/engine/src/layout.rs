@@ -4,6 +4,7 @@
 //! layout it names, so that callers need not know which layouts exist.
 
 pub mod inplace;
+pub mod loge;
 mod tuning;
 pub mod vlog;
 
@@ -25,17 +26,20 @@ pub enum Kind {
     Inplace,
     /// The virtual log: every write goes to a free block near the head.
     Vlog,
+    /// Loge: eager writing with a label beside each block instead of a log.
+    Loge,
 }
 
 impl Kind {
     /// All layouts, in the order in which they are listed to people.
-    pub const ALL: [Kind; 2] = [Kind::Inplace, Kind::Vlog];
+    pub const ALL: [Kind; 3] = [Kind::Inplace, Kind::Vlog, Kind::Loge];
 
     /// The name used on the command line and in reports.
     pub fn name(self) -> &'static str {
         match self {
             Kind::Inplace => "inplace",
             Kind::Vlog => "vlog",
+            Kind::Loge => "loge",
         }
     }
 
@@ -46,6 +50,7 @@ impl Kind {
             Kind::Vlog => {
                 "virtual log disk: eager writing to free blocks near the head, map kept as a log"
             }
+            Kind::Loge => "Loge: eager writing, a label beside each block says what it holds",
         }
     }
 
@@ -55,6 +60,7 @@ impl Kind {
         match self {
             Kind::Inplace => inplace::device_blocks(logical),
             Kind::Vlog => vlog::device_blocks(logical),
+            Kind::Loge => loge::device_blocks(logical),
         }
     }
 
@@ -63,6 +69,7 @@ impl Kind {
         match self {
             Kind::Inplace => inplace::largest_volume(device),
             Kind::Vlog => vlog::largest_volume(device),
+            Kind::Loge => loge::largest_volume(device),
         }
     }
 }
@@ -86,8 +93,13 @@ impl FromStr for Kind {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LayoutError {
     /// No layout has this name.
-    #[error("unknown layout `{0}`: known are inplace, vlog")]
+    #[error("unknown layout `{0}`: known are inplace, vlog, loge")]
     UnknownLayout(String),
+    /// No heuristic has this name.
+    #[error(
+        "unknown heuristic `{0}`: known are soonest, ls, cr, fr, r and pl, each with or without +sg"
+    )]
+    UnknownHeuristic(String),
     /// The device is too small for the volume.
     #[error("the device has {device} blocks of 4 KiB, the volume needs {needed}")]
     TooSmall {
@@ -120,6 +132,15 @@ pub struct FormatOptions {
     /// Tells volumes apart: blocks left over from an earlier volume on the same device carry
     /// another id and are never mistaken for this one's.
     pub id: u128,
+    /// How [`Kind::Loge`] is to choose places.
+    pub heuristic: loge::Heuristic,
+}
+
+impl FormatOptions {
+    /// A volume with everything else as it is by default.
+    pub fn new(kind: Kind, blocks: u64, id: u128) -> FormatOptions {
+        FormatOptions { kind, blocks, id, heuristic: loge::Heuristic::default() }
+    }
 }
 
 /// How to mount a volume.
@@ -207,6 +228,7 @@ pub fn format(disk: &mut dyn Disk, options: &FormatOptions) -> Result<(), Layout
     match options.kind {
         Kind::Inplace => inplace::Inplace::format(disk, options),
         Kind::Vlog => vlog::Vlog::format(disk, options),
+        Kind::Loge => loge::Loge::format(disk, options),
     }
 }
 
@@ -226,6 +248,10 @@ pub fn mount(
         }
         Kind::Vlog => {
             let (layer, report) = vlog::Vlog::mount(disk, &superblock, options)?;
+            Ok((Box::new(layer), superblock, report))
+        }
+        Kind::Loge => {
+            let (layer, report) = loge::Loge::mount(disk, &superblock, options)?;
             Ok((Box::new(layer), superblock, report))
         }
     }
@@ -249,6 +275,11 @@ pub fn check(disk: &mut dyn Disk) -> Result<(Superblock, MountReport, CheckRepor
             let found = layout.check(disk)?;
             Ok((superblock, report, found))
         }
+        Kind::Loge => {
+            let (layout, report) = loge::Loge::mount(disk, &superblock, &options)?;
+            let found = layout.check(disk)?;
+            Ok((superblock, report, found))
+        }
     }
 }
 
@@ -263,6 +294,7 @@ pub fn dump(disk: &mut dyn Disk, out: &mut dyn fmt::Write) -> Result<(), LayoutE
     match superblock.kind {
         Kind::Inplace => inplace::Inplace::mount(disk, &superblock, &options)?.0.dump(disk, out),
         Kind::Vlog => vlog::Vlog::mount(disk, &superblock, &options)?.0.dump(disk, out),
+        Kind::Loge => loge::Loge::mount(disk, &superblock, &options)?.0.dump(disk, out),
     }
 }
 

@@ -20,11 +20,19 @@ pub enum PlantedBug {
     ChecksumNotVerified,
     /// The compactor frees the old place of a block at once, and uses it for the next one.
     CompactorFreesEarly,
+    /// Of several versions of a block a recovery takes not the youngest.
+    StaleStampWins,
+    /// A recovery takes what is there of a transaction that is not there as a whole.
+    PartialTransaction,
+    /// What was forgotten leaves no tombstone.
+    TombstoneLost,
+    /// Tombstones are overwritten before they are durable.
+    TombstoneOverrun,
 }
 
 impl PlantedBug {
-    /// All of them.
-    pub const ALL: [PlantedBug; 7] = [
+    /// Those that can be planted in the virtual log.
+    pub const VLOG: [PlantedBug; 7] = [
         PlantedBug::AckBeforeDurable,
         PlantedBug::FreeBeforeCommit,
         PlantedBug::MapBeforeData,
@@ -32,6 +40,19 @@ impl PlantedBug {
         PlantedBug::StaleTailAccepted,
         PlantedBug::ChecksumNotVerified,
         PlantedBug::CompactorFreesEarly,
+    ];
+
+    /// Those that can be planted in Loge.
+    pub const LOGE: [PlantedBug; 9] = [
+        PlantedBug::AckBeforeDurable,
+        PlantedBug::FreeBeforeCommit,
+        PlantedBug::MissingFlush,
+        PlantedBug::StaleTailAccepted,
+        PlantedBug::ChecksumNotVerified,
+        PlantedBug::StaleStampWins,
+        PlantedBug::PartialTransaction,
+        PlantedBug::TombstoneLost,
+        PlantedBug::TombstoneOverrun,
     ];
 }
 

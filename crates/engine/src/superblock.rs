@@ -27,6 +27,8 @@ pub struct Superblock {
     pub blocks: u64,
     /// Size of the device when the volume was made, in blocks.
     pub device_blocks: u64,
+    /// How the layout was told to work; only that layout knows what the bits mean.
+    pub options: u32,
 }
 
 /// Why there is no usable superblock.
@@ -62,6 +64,7 @@ impl Superblock {
         match kind {
             Kind::Inplace => 1,
             Kind::Vlog => 2,
+            Kind::Loge => 3,
         }
     }
 
@@ -74,6 +77,7 @@ impl Superblock {
         out[16..32].copy_from_slice(&self.id.to_le_bytes());
         out[32..40].copy_from_slice(&self.blocks.to_le_bytes());
         out[40..48].copy_from_slice(&self.device_blocks.to_le_bytes());
+        out[48..52].copy_from_slice(&self.options.to_le_bytes());
         let sum = crc32c(&out[..CHECKED]);
         out[CHECKED..].copy_from_slice(&sum.to_le_bytes());
         Bytes::from(out)
@@ -105,6 +109,7 @@ impl Superblock {
             id: u128::from_le_bytes(id),
             blocks: le64(block, 32),
             device_blocks: le64(block, 40),
+            options: le32(block, 48),
         };
         // A whole checksum over senseless sizes can only come from a forged image.
         let fits = kind.largest_volume(superblock.device_blocks);
@@ -176,7 +181,7 @@ pub(crate) fn le64(bytes: &[u8], at: usize) -> u64 {
 
 impl fmt::Display for Superblock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Superblock { kind, id, blocks, device_blocks } = self;
+        let Superblock { kind, id, blocks, device_blocks, .. } = self;
         write!(
             f,
             "superblock: layout {kind}, format {FORMAT_VERSION}, id {id:032x}, \
@@ -190,7 +195,7 @@ mod tests {
     use super::*;
 
     fn sample() -> Superblock {
-        Superblock { kind: Kind::Inplace, id: 42, blocks: 100, device_blocks: 1000 }
+        Superblock { kind: Kind::Inplace, id: 42, blocks: 100, device_blocks: 1000, options: 7 }
     }
 
     #[test]

@@ -25,9 +25,9 @@ struct World {
 }
 
 impl World {
-    fn new(kind: Kind, blocks: u64, device: u64, volatile: bool) -> World {
-        let mut medium = Shared::new(Cells::new(device));
-        let options = FormatOptions { kind, blocks, id: 77 };
+    fn new(kind: Kind, blocks: u64, cells: Cells, volatile: bool) -> World {
+        let mut medium = Shared::new(cells);
+        let options = FormatOptions::new(kind, blocks, 77);
         layout::format(&mut MediumDisk(&mut medium), &options).unwrap();
         let (node, path) = World::mount(&mut medium, volatile);
         World { medium, volatile, node, now: 0, tag: 0, model: vec![(0, 0); blocks as usize], path }
@@ -87,8 +87,8 @@ impl World {
     }
 }
 
-fn exercise(kind: Kind, volatile: bool, seed: u64, blocks: u64, device: u64) {
-    let mut world = World::new(kind, blocks, device, volatile);
+fn exercise(kind: Kind, volatile: bool, seed: u64, blocks: u64, cells: Cells) {
+    let mut world = World::new(kind, blocks, cells, volatile);
     let mut rng = Rng::stream(seed, "model");
     for round in 0..30 {
         for step in 0..60 {
@@ -152,17 +152,34 @@ fn all_layouts_hold_what_was_written() {
     for kind in Kind::ALL {
         for volatile in [false, true] {
             for seed in 0..4 {
-                exercise(kind, volatile, seed, 1000, 1300);
-                let device = 700;
-                exercise(kind, volatile, seed, kind.largest_volume(device), device);
+                exercise(kind, volatile, seed, 1000, Cells::new(1300));
+                exercise(kind, volatile, seed, kind.largest_volume(700), Cells::new(700));
             }
         }
     }
 }
 
 #[test]
+fn loge_in_sector_headers_holds_what_was_written() {
+    for volatile in [false, true] {
+        for seed in 0..8 {
+            let cells = Cells::new(1300).with_labels();
+            exercise(Kind::Loge, volatile, seed, 1000, cells);
+            let cells = Cells::new(700).with_labels();
+            exercise(Kind::Loge, volatile, seed, Kind::Loge.largest_volume(700), cells);
+        }
+    }
+}
+
+#[test]
 fn images_kept_on_the_volume_itself_do_no_harm() {
-    let mut world = World::new(Kind::Vlog, 1000, 2500, true);
+    for kind in [Kind::Vlog, Kind::Loge] {
+        a_copy_of_itself_does_no_harm(kind);
+    }
+}
+
+fn a_copy_of_itself_does_no_harm(kind: Kind) {
+    let mut world = World::new(kind, 1000, Cells::new(2500), true);
     let io = world.write(0, 100, 1);
     world.one(io);
     world.stop();

@@ -263,7 +263,8 @@ fn is_whole(medium: &Shared, name: &str) {
 #[test]
 fn every_layout_has_old_images() {
     let names: Vec<String> = fixtures().into_iter().map(|(name, _)| name).collect();
-    for expected in ["inplace-1", "inplace-1-large", "vlog-1", "vlog-1-cut"] {
+    for expected in ["inplace-1", "inplace-1-large", "vlog-1", "vlog-1-cut", "loge-1", "loge-1-cut"]
+    {
         let expected = format!("{expected}.img.txt");
         assert!(names.contains(&expected), "{expected} is missing in {names:?}");
     }
@@ -339,7 +340,7 @@ fn used(kind: Kind, blocks: u64) -> Volume {
         device += 1;
     }
     let medium = Shared::new(Cells::new(device));
-    let options = FormatOptions { kind, blocks, id: 0x0123_4567_89ab_cdef_0011_2233_4455_6677 };
+    let options = FormatOptions::new(kind, blocks, 0x0123_4567_89ab_cdef_0011_2233_4455_6677);
     layout::format(&mut MediumDisk(&mut medium.clone()), &options).unwrap();
     let mut volume = Volume::mount(&medium, true, BTreeMap::new());
     for version in 1..=6 {
@@ -402,6 +403,8 @@ fn fresh() -> Vec<(String, Fixture)> {
         ("inplace-#-large", stopped(used(Kind::Inplace, 20_000))),
         ("vlog-#", stopped(used(Kind::Vlog, 500))),
         ("vlog-#-cut", cut(used(Kind::Vlog, 500))),
+        ("loge-#", stopped(used(Kind::Loge, 200))),
+        ("loge-#-cut", cut(used(Kind::Loge, 200))),
     ];
     let name = |(name, fixture): (&str, Fixture)| {
         let superblock = fixture.cells.clone().read(0, 1).unwrap().to_bytes();

@@ -18,6 +18,7 @@ use crate::driver::{Completion, DriveError, Driver};
 use crate::histogram::Latencies;
 use crate::workload::{Generator, MAX_REQUESTS, Workload, WorkloadError};
 use seekless_engine::io::Op;
+use seekless_engine::layout::loge::Heuristic;
 use seekless_engine::layout::{Kind, LayoutError, Tuning};
 use seekless_engine::units::{BLOCK_BYTES, Time};
 
@@ -62,6 +63,10 @@ pub struct SimOptions {
     pub verify: bool,
     /// How the layout is to work.
     pub tuning: Tuning,
+    /// How [`Kind::Loge`] chooses places.
+    pub heuristic: Heuristic,
+    /// Disks let layouts use their sector headers.
+    pub headers: bool,
 }
 
 impl SimOptions {
@@ -77,6 +82,8 @@ impl SimOptions {
             rest_ns: 0,
             verify: true,
             tuning: Tuning::default(),
+            heuristic: Heuristic::default(),
+            headers: true,
         }
     }
 }

@@ -192,7 +192,7 @@ fn memory(options: &ServeOptions, kind: Kind, blocks: u64) -> Result<Mounted, Se
     };
     let mut medium: Box<dyn Medium> = Box::new(Flat::new(device_blocks));
     let id = image::fresh_id().map_err(io::Error::from)?;
-    layout::format(&mut MediumDisk(medium.as_mut()), &FormatOptions { kind, blocks, id })?;
+    layout::format(&mut MediumDisk(medium.as_mut()), &FormatOptions::new(kind, blocks, id))?;
     let Some(spec) = &options.disk else {
         let mount = MountOptions { volatile: true, ..mount_options(options) };
         let (layer, superblock, _) = layout::mount(&mut MediumDisk(medium.as_mut()), &mount)?;

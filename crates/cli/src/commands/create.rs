@@ -4,6 +4,7 @@ use crate::failure::Outcome;
 use crate::size::Size;
 use seekless_engine::disk::Disk as _;
 use seekless_engine::layout::Kind;
+use seekless_engine::layout::loge::Heuristic;
 use seekless_engine::superblock::Superblock;
 use seekless_serve::image::{self, CreateOptions};
 use std::io::Write;
@@ -28,6 +29,10 @@ pub struct Args {
     /// for a block device.
     #[arg(long, short, value_name = "SIZE")]
     size: Option<Size>,
+    /// How `loge` chooses places on a disk with a head: soonest, ls, cr, fr, r or pl, each with or
+    /// without `+sg`.
+    #[arg(long, value_name = "NAME", default_value_t = Heuristic::default())]
+    heuristic: Heuristic,
     /// Replace what is there.
     #[arg(long)]
     force: bool,
@@ -39,7 +44,8 @@ pub struct Args {
 /// If there is something already, the size does not fit, or the file cannot be written.
 pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     let blocks = args.size.map(Size::blocks);
-    let options = CreateOptions { kind: args.layout, blocks, force: args.force };
+    let options =
+        CreateOptions { kind: args.layout, blocks, force: args.force, heuristic: args.heuristic };
     let mut image = image::create(&args.image, &options)?;
     let superblock = Superblock::read(&mut image).map_err(|error| image.blame(error))?;
     writeln!(

@@ -34,7 +34,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     let mut image = image::open(&args.image, true)?;
     let superblock = Superblock::read(&mut image).map_err(|error| image.blame(error))?;
     let stored_bytes = std::fs::metadata(&args.image).map_or(0, |found| found.blocks() * 512);
-    let Superblock { kind, id, blocks, device_blocks } = superblock;
+    let Superblock { kind, id, blocks, device_blocks, .. } = superblock;
     if args.json {
         let facts = json!({
             "image": args.image,

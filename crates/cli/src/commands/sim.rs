@@ -7,6 +7,7 @@ use crate::span::Span;
 use crate::spec;
 use crate::term::Progress;
 use clap::ValueEnum;
+use seekless_engine::layout::loge::Heuristic;
 use seekless_engine::layout::{Compaction, Kind, Tuning};
 use seekless_lab::sim::{SimError, SimOptions, compare, simulate};
 use seekless_lab::workload::{self, Bursts, Workload};
@@ -21,6 +22,7 @@ Examples:
   seekless sim --layout vlog --disk desktop7200 --empty --size 64k --pattern sequential
   seekless sim --layout vlog --disk st19101 --burst 256 --idle 500ms --json
   seekless sim --layout vlog --disk st19101 --rest 60s --requests 300   # right after compaction
+  seekless sim --layout loge --disk hp97560 --heuristic pl+sg --read-share 0.5
 
 The default workload is 4 KiB random writes, each durable before the next one is sent, on a volume
 that has been filled and aged. Everything that is read is compared with what was written. The same
@@ -90,6 +92,12 @@ pub struct Args {
     #[arg(long, value_name = "PERCENT", default_value_t = 75,
           value_parser = clap::value_parser!(u32).range(1..=100))]
     fill_percent: u32,
+    /// How `loge` chooses places: soonest, ls, cr, fr, r or pl, each with or without `+sg`.
+    #[arg(long, value_name = "NAME", default_value_t = Heuristic::default())]
+    heuristic: Heuristic,
+    /// Disks without sector headers for layouts: `loge` then keeps its labels in blocks.
+    #[arg(long)]
+    no_headers: bool,
     /// Print one JSON object.
     #[arg(long)]
     json: bool,
@@ -154,6 +162,8 @@ fn options(args: &Args) -> Result<SimOptions, Failure> {
         rest_ns: args.rest.map_or(0, |rest| rest.ns),
         verify: true,
         tuning: Tuning { compaction: Some(args.compaction), fill_percent: args.fill_percent },
+        heuristic: args.heuristic,
+        headers: !args.no_headers,
     })
 }
 

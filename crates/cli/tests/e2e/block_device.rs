@@ -364,6 +364,11 @@ fn what_is_cut_off_reads_as_an_error_on_vlog() {
 }
 
 #[test]
+fn what_is_cut_off_reads_as_an_error_on_loge() {
+    what_is_cut_off_reads_as_an_error("loge");
+}
+
+#[test]
 fn what_is_cut_off_reads_as_an_error_on_inplace() {
     what_is_cut_off_reads_as_an_error("inplace");
 }

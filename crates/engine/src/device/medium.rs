@@ -1,7 +1,7 @@
 //! Media: passive stores of blocks, without time.
 
 use crate::data::{Body, Data, Piece};
-use crate::io::IoError;
+use crate::io::{IoError, Label};
 use crate::units::{BLOCK_BYTES, BlockNr};
 use bytes::Bytes;
 use std::fmt::Debug;
@@ -23,6 +23,34 @@ pub trait Medium: Debug + Send {
     /// # Errors
     /// What the store reports.
     fn write(&mut self, at: BlockNr, data: &Data) -> Result<(), IoError>;
+
+    /// True if each block has room for a label beside it, as the sectors of a disk have headers.
+    fn has_labels(&self) -> bool {
+        false
+    }
+
+    /// Writes blocks and their labels. A medium without labels drops them; a plain write to one
+    /// that has them leaves the blocks without.
+    ///
+    /// # Errors
+    /// What the store reports.
+    fn write_labelled(
+        &mut self,
+        at: BlockNr,
+        data: &Data,
+        labels: &[Label],
+    ) -> Result<(), IoError> {
+        debug_assert_eq!(labels.len() as u32, data.blocks());
+        self.write(at, data)
+    }
+
+    /// The labels of `count` blocks.
+    ///
+    /// # Errors
+    /// What the store reports.
+    fn labels(&mut self, _at: BlockNr, count: u32) -> Result<Vec<Label>, IoError> {
+        Ok(vec![Label::default(); count as usize])
+    }
 
     /// Forgets blocks; they read as zeros.
     ///
@@ -52,13 +80,39 @@ const CHUNK: usize = 64;
 pub struct Cells {
     blocks: u64,
     chunks: Vec<Option<Arc<[Body; CHUNK]>>>,
+    /// In the same chunks; empty for a store without them.
+    labels: Vec<Option<Arc<[Label; CHUNK]>>>,
 }
 
 impl Cells {
     /// An empty store of `blocks` blocks.
     pub fn new(blocks: u64) -> Cells {
         let chunks = usize::try_from(blocks.div_ceil(CHUNK as u64)).expect("chunks fit memory");
-        Cells { blocks, chunks: vec![None; chunks] }
+        Cells { blocks, chunks: vec![None; chunks], labels: Vec::new() }
+    }
+
+    /// The same store with room for a label beside each block.
+    pub fn with_labels(mut self) -> Cells {
+        self.labels = vec![None; self.chunks.len()];
+        self
+    }
+
+    /// The label of a block; zeros if it has none.
+    pub fn label(&self, at: BlockNr) -> Label {
+        match self.labels.get(at as usize / CHUNK) {
+            Some(Some(chunk)) => chunk[at as usize % CHUNK],
+            _ => Label::default(),
+        }
+    }
+
+    /// Replaces the label of a block; without effect on a store that has none.
+    pub fn set_label(&mut self, at: BlockNr, label: Label) {
+        let Some(chunk) = self.labels.get_mut(at as usize / CHUNK) else { return };
+        if chunk.is_none() && label == Label::default() {
+            return;
+        }
+        let chunk = chunk.get_or_insert_with(|| Arc::new([Label::default(); CHUNK]));
+        Arc::make_mut(chunk)[at as usize % CHUNK] = label;
     }
 
     /// One block.
@@ -111,12 +165,37 @@ impl Medium for Cells {
                 block += 1;
             }
         }
+        if !self.labels.is_empty() {
+            (at..block).for_each(|block| self.set_label(block, Label::default()));
+        }
         Ok(())
+    }
+
+    fn has_labels(&self) -> bool {
+        !self.labels.is_empty()
+    }
+
+    fn write_labelled(
+        &mut self,
+        at: BlockNr,
+        data: &Data,
+        labels: &[Label],
+    ) -> Result<(), IoError> {
+        self.write(at, data)?;
+        for (block, &label) in (at..).zip(labels) {
+            self.set_label(block, label);
+        }
+        Ok(())
+    }
+
+    fn labels(&mut self, at: BlockNr, count: u32) -> Result<Vec<Label>, IoError> {
+        Ok((at..at + u64::from(count)).map(|block| self.label(block)).collect())
     }
 
     fn trim(&mut self, at: BlockNr, count: u32) -> Result<(), IoError> {
         for block in at..at + u64::from(count) {
             self.set(block, Body::Zeros);
+            self.set_label(block, Label::default());
         }
         Ok(())
     }

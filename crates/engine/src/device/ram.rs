@@ -40,7 +40,11 @@ pub fn carry_out(medium: &mut dyn Medium, io: &Io) -> Result<Data, IoError> {
     }
     match io.op {
         Op::Read => medium.read(io.at, io.count),
-        Op::Write => medium.write(io.at, &io.data).map(|()| Data::none()),
+        Op::Write => match &io.labels {
+            None => medium.write(io.at, &io.data),
+            Some(labels) => medium.write_labelled(io.at, &io.data, labels),
+        }
+        .map(|()| Data::none()),
         Op::Trim => medium.trim(io.at, io.count).map(|()| Data::none()),
         Op::Flush => medium.sync().map(|()| Data::none()),
     }

@@ -4,7 +4,7 @@
 use super::Device;
 use super::medium::{Cells, Medium};
 use crate::data::{Body, Data, Piece};
-use crate::io::{Done, Io, IoError, Op};
+use crate::io::{Done, Io, IoError, Labels, Op};
 use crate::rng::Rng;
 use crate::units::{BLOCK_BYTES, BLOCK_SECTORS, BlockNr, MICROS, MILLIS, SECTOR_BYTES, Time};
 
@@ -15,9 +15,20 @@ pub struct Pending {
     pub at: BlockNr,
     /// What was to be written.
     pub data: Data,
+    /// And the labels, if it has some.
+    pub labels: Option<Labels>,
     /// It has been acknowledged; only a flush was missing.
     pub completed: bool,
     number: u64,
+}
+
+impl Pending {
+    fn write_to(&self, medium: &mut Cells) -> Result<(), IoError> {
+        match &self.labels {
+            None => medium.write(self.at, &self.data),
+            Some(labels) => medium.write_labelled(self.at, &self.data, labels),
+        }
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -114,21 +125,21 @@ impl VolatileRam {
         let Running { number, io, covers, .. } = one;
         let outcome = match io.op {
             Op::Read => self.current.read(io.at, io.count),
-            Op::Write | Op::Trim => self.finish_write(number, &io),
+            Op::Write | Op::Trim => self.finish_write(number),
             Op::Flush => self.finish_flush(&covers),
         };
         Done::new(io.tag, outcome)
     }
 
-    fn finish_write(&mut self, number: u64, io: &Io) -> Result<Data, IoError> {
+    fn finish_write(&mut self, number: u64) -> Result<Data, IoError> {
         let at = self.pending.iter().position(|one| one.number == number);
         let at = at.expect("a write is pending until it is durable");
         let one = self.pending.remove(at);
-        self.current.write(io.at, &one.data)?;
+        one.write_to(&mut self.current)?;
         if self.volatile {
             self.pending.push(Pending { completed: true, ..one });
         } else {
-            self.durable.write(one.at, &one.data)?;
+            one.write_to(&mut self.durable)?;
         }
         Ok(Data::none())
     }
@@ -139,7 +150,7 @@ impl VolatileRam {
             .partition(|one| covers.contains(&one.number));
         self.pending = left;
         for one in done {
-            self.durable.write(one.at, &one.data)?;
+            one.write_to(&mut self.durable)?;
         }
         Ok(Data::none())
     }
@@ -157,7 +168,8 @@ impl Device for VolatileRam {
         self.next_number += 1;
         if matches!(io.op, Op::Write | Op::Trim) {
             let data = if io.op == Op::Trim { Data::zeros(io.count) } else { io.data.clone() };
-            self.pending.push(Pending { at: io.at, data, completed: false, number });
+            let labels = io.labels.clone();
+            self.pending.push(Pending { at: io.at, data, labels, completed: false, number });
         }
         let covers = match io.op {
             Op::Flush => self.pending.iter().filter(|p| p.completed).map(|p| p.number).collect(),
@@ -202,13 +214,21 @@ pub fn apply(medium: &mut Cells, write: &Pending, fate: &Fate) {
     match fate {
         Fate::Lost => {}
         Fate::Whole => {
-            medium.write(write.at, &write.data).expect("memory does not fail");
+            write.write_to(medium).expect("memory does not fail");
         }
         Fate::Torn(sectors) => {
             for index in 0..write.data.blocks() {
                 let from = index as usize * BLOCK_SECTORS as usize;
                 let marks = &sectors[from..from + BLOCK_SECTORS as usize];
-                apply_block(medium, write.at + u64::from(index), &write.data.block(index), marks);
+                let at = write.at + u64::from(index);
+                apply_block(medium, at, &write.data.block(index), marks);
+                // The label is there if the beginning of its block is: harsher than a disk, which
+                // would notice that the headers of the sectors differ.
+                if let Some(labels) = &write.labels
+                    && marks[0]
+                {
+                    medium.set_label(at, labels[index as usize]);
+                }
             }
         }
     }
@@ -303,7 +323,8 @@ mod tests {
     fn torn_writes_mix_at_sectors() {
         let mut medium = Cells::new(4);
         medium.set(1, Body::Stamp { key: 1, version: 1 });
-        let write = Pending { at: 1, data: Data::stamp(1, 1, 2), completed: false, number: 0 };
+        let data = Data::stamp(1, 1, 2);
+        let write = Pending { at: 1, data, labels: None, completed: false, number: 0 };
         let marks = vec![true, false, false, false, false, false, false, true];
         apply(&mut medium, &write, &Fate::Torn(marks));
         let old = Data::stamp(1, 1, 1).to_bytes();

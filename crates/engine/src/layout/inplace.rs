@@ -189,6 +189,7 @@ impl Layout for Inplace {
             id: options.id,
             blocks: options.blocks,
             device_blocks: device,
+            options: 0,
         };
         superblock.write(disk)?;
         disk.flush()?;

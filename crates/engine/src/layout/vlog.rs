@@ -15,15 +15,15 @@
 //! or a pause asks for them: [`write`] and [`commit`] have the two ways.
 
 mod check;
-mod columns;
+pub(super) mod columns;
 mod commit;
 mod compact;
 mod crc;
 mod format;
-mod freemap;
+pub(super) mod freemap;
 mod map;
 mod patch;
-mod place;
+pub(super) mod place;
 mod read;
 mod recover;
 mod tree;

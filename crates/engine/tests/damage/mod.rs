@@ -21,7 +21,7 @@ use support::Shared;
 /// Largest raw image, in blocks: 256 KiB.
 const RAW_BLOCKS: usize = 64;
 /// What blocks of the layouts begin with.
-const MAGICS: [&[u8]; 3] = [b"SEEKLESS", b"SKLSTAIL", b"SKLSMAP1"];
+const MAGICS: [&[u8]; 4] = [b"SEEKLESS", b"SKLSTAIL", b"SKLSMAP1", b"SKLSLOGE"];
 /// Where a map block keeps the checksum of its entries, and that of its header.
 const ENTRIES_SUM: usize = 84;
 const HEADER_SUM: usize = 508;
@@ -56,7 +56,7 @@ fn base(kind: Kind, large: bool, orderly: bool) -> Cells {
     let blocks = if large { 1000 } else { 32 };
     let device = kind.device_blocks(blocks);
     let image = Shared::new(Cells::new(device));
-    let options = FormatOptions { kind, blocks, id: 0x5eed };
+    let options = FormatOptions::new(kind, blocks, 0x5eed);
     layout::format(&mut MediumDisk(&mut image.clone()), &options).expect("the sizes fit");
     let mut volume = Volume::new(image.clone()).expect("the volume is fresh");
     for version in 1..=VERSIONS {
@@ -126,7 +126,7 @@ fn block(cells: &Cells, at: BlockNr) -> Vec<u8> {
 /// Makes the checksums of a block right again, wherever it has some: damage becomes forgery, and
 /// gets past the first defence.
 fn seal(bytes: &mut [u8]) {
-    let [superblock, tail, map] = MAGICS.map(|magic| bytes.starts_with(magic));
+    let [superblock, tail, map, record] = MAGICS.map(|magic| bytes.starts_with(magic));
     let mut sum = |at: usize, from: usize, to: usize| {
         let sum = crc32c(&bytes[from..to]);
         bytes[at..at + 4].copy_from_slice(&sum.to_le_bytes());
@@ -134,7 +134,7 @@ fn seal(bytes: &mut [u8]) {
     if map {
         sum(ENTRIES_SUM, 512, BLOCK_BYTES);
         sum(HEADER_SUM, 0, HEADER_SUM);
-    } else if superblock || tail {
+    } else if superblock || tail || record {
         sum(BLOCK_BYTES - 4, 0, BLOCK_BYTES - 4);
     }
 }
@@ -248,5 +248,5 @@ pub fn exercise(input: &[u8]) {
     let mut cells = image.clone();
     let forged = damage(&mut cells, targets, rest);
     // Update in place keeps no checksums of data.
-    use_image(&cells, !forged && *kind == Kind::Vlog);
+    use_image(&cells, !forged && *kind != Kind::Inplace);
 }

@@ -2,7 +2,7 @@
 
 use seekless_engine::data::Data;
 use seekless_engine::device::medium::{Cells, Medium};
-use seekless_engine::io::IoError;
+use seekless_engine::io::{IoError, Label};
 use seekless_engine::units::BlockNr;
 use std::sync::{Arc, Mutex};
 
@@ -31,6 +31,20 @@ impl Medium for Shared {
     }
     fn write(&mut self, at: BlockNr, data: &Data) -> Result<(), IoError> {
         self.with(|cells| cells.write(at, data))
+    }
+    fn has_labels(&self) -> bool {
+        self.with(|cells| cells.has_labels())
+    }
+    fn write_labelled(
+        &mut self,
+        at: BlockNr,
+        data: &Data,
+        labels: &[Label],
+    ) -> Result<(), IoError> {
+        self.with(|cells| cells.write_labelled(at, data, labels))
+    }
+    fn labels(&mut self, at: BlockNr, count: u32) -> Result<Vec<Label>, IoError> {
+        self.with(|cells| cells.labels(at, count))
     }
     fn trim(&mut self, at: BlockNr, count: u32) -> Result<(), IoError> {
         self.with(|cells| cells.trim(at, count))

@@ -90,7 +90,7 @@ impl Medium for Liar {
 
 fn inplace(medium: impl FnOnce(Cells) -> Box<dyn Medium>) -> Driver {
     let mut cells = Cells::new(1002);
-    let options = FormatOptions { kind: Kind::Inplace, blocks: 1000, id: 1 };
+    let options = FormatOptions::new(Kind::Inplace, 1000, 1);
     layout::format(&mut MediumDisk(&mut cells), &options).unwrap();
     let (layer, _, _) =
         layout::mount(&mut MediumDisk(&mut cells), &MountOptions::default()).unwrap();

@@ -7,7 +7,7 @@ use seekless_engine::data::{Data, Piece};
 use seekless_engine::device::medium::{Cells, Medium};
 use seekless_engine::device::ram::Ram;
 use seekless_engine::disk::{Disk, MediumDisk};
-use seekless_engine::io::{Io, IoError};
+use seekless_engine::io::{Io, IoError, Label};
 use seekless_engine::layer::Layer;
 use seekless_engine::layout::{self, LayoutError, MountOptions};
 use seekless_engine::node::Node;
@@ -20,7 +20,7 @@ struct CutDisk<'m> {
     flushed: Cells,
     writes_left: u64,
     rng: &'m mut Rng,
-    pending: Vec<(BlockNr, Data)>,
+    pending: Vec<(BlockNr, Data, Vec<Label>)>,
     cut: bool,
 }
 
@@ -28,9 +28,9 @@ impl CutDisk<'_> {
     fn power_off(&mut self) {
         self.cut = true;
         let mut medium = self.flushed.clone();
-        for (at, data) in self.pending.drain(..) {
+        for (at, data, labels) in self.pending.drain(..) {
             if self.rng.chance(0.5) {
-                medium.write(at, &data).expect("memory does not fail");
+                medium.write_labelled(at, &data, &labels).expect("memory does not fail");
             }
         }
         *self.medium = medium;
@@ -47,11 +47,24 @@ impl Disk for CutDisk<'_> {
     }
 
     fn write(&mut self, at: BlockNr, data: Data) -> Result<(), IoError> {
+        let labels = vec![Label::default(); data.blocks() as usize];
+        self.write_labelled(at, data, &labels)
+    }
+
+    fn has_labels(&self) -> bool {
+        self.medium.has_labels()
+    }
+
+    fn labels(&mut self, at: BlockNr, count: u32) -> Result<Vec<Label>, IoError> {
+        self.medium.labels(at, count)
+    }
+
+    fn write_labelled(&mut self, at: BlockNr, data: Data, labels: &[Label]) -> Result<(), IoError> {
         if self.cut {
             return Err(IoError::PowerOff);
         }
-        self.medium.write(at, &data)?;
-        self.pending.push((at, data));
+        self.medium.write_labelled(at, &data, labels)?;
+        self.pending.push((at, data, labels.to_vec()));
         if self.writes_left == 0 {
             self.power_off();
             return Err(IoError::PowerOff);

@@ -14,7 +14,7 @@ use seekless_engine::device::medium::Medium as _;
 use seekless_engine::device::ram::Ram;
 use seekless_engine::device::volatile::{Fate, Latency, Pending, VolatileRam};
 use seekless_engine::disk::MediumDisk;
-use seekless_engine::io::{Done, Io, Tag};
+use seekless_engine::io::{Done, Io, Label, Tag};
 use seekless_engine::layout::{self, Compaction, FormatOptions, Kind, Tuning};
 use seekless_engine::node::Node;
 use seekless_engine::rng::Rng;
@@ -136,7 +136,11 @@ impl World {
         let largest = kind.largest_volume(device);
         let blocks = if rng.chance(0.5) { largest } else { largest / 2 };
         let mut medium = Cells::new(device);
-        let options = FormatOptions { kind, blocks, id: u128::from(rng.next()) };
+        // Loge keeps its labels in sector headers where there are some.
+        if kind == Kind::Loge && rng.chance(0.4) {
+            medium = medium.with_labels();
+        }
+        let options = FormatOptions::new(kind, blocks, u128::from(rng.next()));
         layout::format(&mut MediumDisk(&mut medium), &options).expect("the size was asked for");
         let history = History::new(kind, blocks, !volatile);
         let (node, (ram, moments)) = World::power_on(medium, make, &mut rng);
@@ -199,7 +203,7 @@ impl World {
                 return self.tell(report, options);
             }
         }
-        if self.kind == Kind::Vlog {
+        if self.kind != Kind::Inplace {
             self.rot(report);
         }
         self.tell(report, options);
@@ -472,20 +476,40 @@ impl World {
             let byte = self.rng.below(BLOCK_BYTES as u64) as usize;
             bytes[byte] ^= 1 << self.rng.below(8);
             rotten.set(at, Body::Bytes(Bytes::from(bytes)));
-            report.faults.rotten += 1;
-            report.states += 1;
-            let mut copy = rotten.clone();
-            let Ok(layer) = mount(&mut copy, self.make.volatile, report) else { continue };
-            let mut node = Node::new(layer, vec![Box::new(Ram::new(Box::new(copy)))], 0);
-            for (block, expected) in content.iter().enumerate() {
-                let found = one(&mut node, Io::read(0, block as u64, 1));
-                if let Ok(data) = found
-                    && data.block(0).body != *expected
-                {
-                    let story =
-                        format!("device block {at} is rotten and block {block} reads wrong bytes");
-                    return self.wrong.push((self.event, vec![story]));
-                }
+            self.never_wrong(rotten, at, &content, report);
+            let mut label = medium.label(at);
+            if label != Label::default() && self.wrong.is_empty() {
+                label[self.rng.below(label.len() as u64) as usize] ^= 1 << self.rng.below(8);
+                let mut rotten = medium.clone();
+                rotten.set_label(at, label);
+                self.never_wrong(rotten, at, &content, report);
+            }
+            if !self.wrong.is_empty() {
+                return;
+            }
+        }
+    }
+
+    /// What a medium with a rotten block holds is right or an error.
+    fn never_wrong(
+        &mut self,
+        mut rotten: Cells,
+        at: u64,
+        content: &[Body],
+        report: &mut ProveReport,
+    ) {
+        report.faults.rotten += 1;
+        report.states += 1;
+        let Ok(layer) = mount(&mut rotten, self.make.volatile, report) else { return };
+        let mut node = Node::new(layer, vec![Box::new(Ram::new(Box::new(rotten)))], 0);
+        for (block, expected) in content.iter().enumerate() {
+            let found = one(&mut node, Io::read(0, block as u64, 1));
+            if let Ok(data) = found
+                && data.block(0).body != *expected
+            {
+                let story =
+                    format!("device block {at} is rotten and block {block} reads wrong bytes");
+                return self.wrong.push((self.event, vec![story]));
             }
         }
     }

@@ -6,7 +6,7 @@ use seekless_engine::device::Device;
 use seekless_engine::device::medium::{Cells, Medium};
 use seekless_engine::device::ram::Ram;
 use seekless_engine::disk::MediumDisk;
-use seekless_engine::layout::{self, FormatOptions, LayoutError, MountOptions};
+use seekless_engine::layout::{self, FormatOptions, Kind, LayoutError, MountOptions};
 use seekless_engine::node::Node;
 use std::fmt;
 
@@ -16,6 +16,8 @@ type Make = Box<dyn Fn(Box<dyn Medium>) -> Box<dyn Device>>;
 pub struct Target {
     name: String,
     blocks: u64,
+    /// Its sectors have headers that layouts may use.
+    headers: bool,
     make: Make,
 }
 
@@ -33,7 +35,12 @@ impl Target {
         blocks: u64,
         make: impl Fn(Box<dyn Medium>) -> Box<dyn Device> + 'static,
     ) -> Target {
-        Target { name: name.to_owned(), blocks, make: Box::new(make) }
+        Target { name: name.to_owned(), blocks, headers: false, make: Box::new(make) }
+    }
+
+    /// The same target with sector headers that layouts may use, as disks have them.
+    pub fn with_headers(self) -> Target {
+        Target { headers: true, ..self }
     }
 
     /// A mechanical disk, with its own read-ahead policy or another one.
@@ -52,10 +59,12 @@ impl Target {
         let blocks = spec.capacity_blocks();
         // Tried once here, so that building it can only fail for a medium that is too large.
         Disk::new(&spec, Box::new(Cells::new(1)))?;
-        let name = spec.name.clone();
-        Ok(Target::new(&name, blocks, move |medium| {
+        let (name, plain) = (spec.name.clone(), spec.is_plain());
+        let target = Target::new(&name, blocks, move |medium| {
             Box::new(Disk::new(&spec, medium).expect("specification and size have been checked"))
-        }))
+        });
+        // A cache that reports writes early does not keep the headers that they replace.
+        Ok(if plain { target.with_headers() } else { target })
     }
 
     /// Memory that answers at once: shows what the software alone costs.
@@ -88,10 +97,14 @@ pub(super) fn build(
     options: &SimOptions,
     blocks: u64,
 ) -> Result<Node, LayoutError> {
-    let SimOptions { kind, seed, tuning, .. } = *options;
+    let SimOptions { kind, seed, tuning, heuristic, headers, .. } = *options;
     let mut cells = Cells::new(target.blocks());
+    if target.headers && headers && kind == Kind::Loge {
+        cells = cells.with_labels();
+    }
     let id = u128::from(seed) << 64 | u128::from(blocks);
-    layout::format(&mut MediumDisk(&mut cells), &FormatOptions { kind, blocks, id })?;
+    let options = FormatOptions { heuristic, ..FormatOptions::new(kind, blocks, id) };
+    layout::format(&mut MediumDisk(&mut cells), &options)?;
     // Mounting needs the mechanics and the medium at once; the device that lends its mechanics
     // here has next to nothing on it.
     let lender = target.device(Box::new(Cells::new(1)));

@@ -3,6 +3,7 @@
 use super::{Image, ImageError, open};
 use crate::device::raw::{self, ZeroWay};
 use rustix::io::Errno;
+use seekless_engine::layout::loge::Heuristic;
 use seekless_engine::layout::{self, FormatOptions, Kind, LayoutError};
 use seekless_engine::superblock::{Superblock, SuperblockError};
 use seekless_engine::units::BLOCK_BYTES;
@@ -27,6 +28,8 @@ pub struct CreateOptions {
     pub blocks: Option<u64>,
     /// Overwrite what is there.
     pub force: bool,
+    /// How [`Kind::Loge`] chooses places.
+    pub heuristic: Heuristic,
 }
 
 /// Makes a volume in a new sparse file or on a block device, and returns it open and locked.
@@ -89,7 +92,7 @@ fn fill_file(mut image: Image, options: &CreateOptions, blocks: u64) -> Result<I
         .and_then(|()| image.file.set_len(bytes))
         .map_err(|error| ImageError::os("set the size of", &image.path, error))?;
     image.blocks = device_blocks;
-    format(&mut image, options.kind, blocks)?;
+    format(&mut image, options, blocks)?;
     image.file.sync_all().map_err(|error| ImageError::os("write to", &image.path, error))?;
     Ok(image)
 }
@@ -122,7 +125,7 @@ fn on_device(path: &Path, options: &CreateOptions) -> Result<Image, ImageError> 
         return Err(ImageError::BadSize { path: path.to_owned(), reason });
     }
     erase(&image, options.kind)?;
-    format(&mut image, options.kind, blocks)?;
+    format(&mut image, options, blocks)?;
     Ok(image)
 }
 
@@ -169,10 +172,12 @@ fn erase(image: &Image, kind: Kind) -> Result<(), ImageError> {
 }
 
 /// Writes the empty volume under a fresh identity.
-fn format(image: &mut Image, kind: Kind, blocks: u64) -> Result<(), ImageError> {
+fn format(image: &mut Image, options: &CreateOptions, blocks: u64) -> Result<(), ImageError> {
     let id =
         fresh_id().map_err(|errno| ImageError::os("draw an identity for", &image.path, errno))?;
-    layout::format(image, &FormatOptions { kind, blocks, id }).map_err(|error| image.blame(error))
+    let &CreateOptions { kind, heuristic, .. } = options;
+    let options = FormatOptions { heuristic, ..FormatOptions::new(kind, blocks, id) };
+    layout::format(image, &options).map_err(|error| image.blame(error))
 }
 
 /// A volume identity that no other volume has.

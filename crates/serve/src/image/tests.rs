@@ -3,7 +3,12 @@ use seekless_engine::layout::{self, Kind, MountOptions};
 use std::fs;
 
 fn options(blocks: u64) -> CreateOptions {
-    CreateOptions { kind: Kind::Inplace, blocks: Some(blocks), force: false }
+    CreateOptions {
+        kind: Kind::Inplace,
+        blocks: Some(blocks),
+        force: false,
+        heuristic: Default::default(),
+    }
 }
 
 #[test]

@@ -292,6 +292,28 @@ impl Columns {
         self.result(&search)
     }
 
+    /// The best slot whichever way the arm has to move.
+    pub fn around(&self, free: &FreeMap, wanted: &Wanted) -> Option<Candidate> {
+        let mut search = self.begin(wanted);
+        self.track(&mut search, free, wanted.from, 0);
+        let here = wanted.from / self.heads;
+        let others = !(1 << (wanted.from % self.heads));
+        for (distance, &travel) in (0..self.cylinders).zip(&self.travel_ns) {
+            if wanted.at + travel >= search.limit {
+                break;
+            }
+            let surfaces = if distance == 0 { others } else { u32::MAX };
+            if let Some(below) = here.checked_sub(distance) {
+                self.cylinder(&mut search, below, travel, surfaces);
+            }
+            let above = here + distance;
+            if distance > 0 && above < self.cylinders {
+                self.cylinder(&mut search, above, travel, surfaces);
+            }
+        }
+        self.result(&search)
+    }
+
     /// Looks at one track, which its own bitmap shows slot by slot.
     fn track(&self, search: &mut Search, free: &FreeMap, track: Track, travel: Time) {
         let may = search.holes_beside.is_none_or(|victim| free.is_hole(track, victim));

@@ -40,6 +40,7 @@ pub(super) fn format(disk: &mut dyn Disk, options: &FormatOptions) -> Result<(),
         id: options.id,
         blocks: options.blocks,
         device_blocks: device,
+        options: 0,
     };
     let root = Pointer { place: 0, sequence: 0 };
     let tail = Tail { root, next_sequence: 1, commit: 0, digest: 0, live: 0 };

@@ -17,7 +17,12 @@ struct Rig {
 
 fn rig(blocks: u64, mode: IoMode, direct: bool) -> Rig {
     let dir = tempfile::tempdir().expect("a directory");
-    let options = CreateOptions { kind: Kind::Inplace, blocks: Some(blocks - 2), force: false };
+    let options = CreateOptions {
+        kind: Kind::Inplace,
+        blocks: Some(blocks - 2),
+        force: false,
+        heuristic: Default::default(),
+    };
     let image = create(&dir.path().join("image"), &options).expect("creates");
     let device = FileDevice::new(image, mode, direct).expect("a device");
     let wait = device.wait_fd().expect("a descriptor");

@@ -1,0 +1,341 @@
+//! Eager placement: which free block the head can write next (sections 5 and 6 of the paper).
+//!
+//! The search looks for the first rotational position at which a free segment within reach of the
+//! arm passes the head. Of all free segments that pass during that position the heuristic takes
+//! one: LS the lowest cylinder, CR the nearest, FR the farthest, R any, PL the one nearest to the
+//! preferred address of the block. SG prefers segments that begin a run of free ones, and combines
+//! with each of them. `soonest` takes whatever passes first.
+
+use crate::arm::{Arm, Track};
+use crate::layout::LayoutError;
+use crate::layout::vlog::columns::{Candidate, Wanted};
+use crate::layout::vlog::freemap::FreeMap;
+use crate::layout::vlog::place::Placer as Nominal;
+use crate::rng::Rng;
+use crate::units::Time;
+use std::fmt;
+use std::str::FromStr;
+
+/// Longest run of free segments that SG tells from shorter ones.
+const LONGEST_RUN: u32 = 4;
+
+/// Which of several segments that pass at the same position is taken.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Order {
+    /// The first to pass.
+    #[default]
+    Soonest,
+    /// LS: that on the lowest cylinder.
+    Lowest,
+    /// CR: that on the nearest cylinder.
+    Closest,
+    /// FR: that on the farthest cylinder in reach.
+    Farthest,
+    /// R: any.
+    Random,
+    /// PL: that nearest to where the block would lie if each block had a fixed place.
+    Preferred,
+}
+
+impl Order {
+    const ALL: [Order; 6] = [
+        Order::Soonest,
+        Order::Lowest,
+        Order::Closest,
+        Order::Farthest,
+        Order::Random,
+        Order::Preferred,
+    ];
+
+    fn name(self) -> &'static str {
+        match self {
+            Order::Soonest => "soonest",
+            Order::Lowest => "ls",
+            Order::Closest => "cr",
+            Order::Farthest => "fr",
+            Order::Random => "r",
+            Order::Preferred => "pl",
+        }
+    }
+}
+
+/// How places are chosen on a device with a head.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Heuristic {
+    /// Which segment is taken.
+    pub order: Order,
+    /// SG: long runs of free segments first.
+    pub grouping: bool,
+}
+
+impl Heuristic {
+    /// As it is kept in the superblock.
+    pub fn encode(self) -> u32 {
+        let order = Order::ALL.iter().position(|&order| order == self.order);
+        order.unwrap_or(0) as u32 | u32::from(self.grouping) << 7
+    }
+
+    /// From the superblock; what is unknown there is the default: any choice of places is sound.
+    pub fn decode(bits: u32) -> Heuristic {
+        let order = Order::ALL.get(bits as usize & 0x7f).copied().unwrap_or_default();
+        Heuristic { order, grouping: bits & 0x80 != 0 }
+    }
+}
+
+impl fmt::Display for Heuristic {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{}", self.order.name(), if self.grouping { "+sg" } else { "" })
+    }
+}
+
+impl FromStr for Heuristic {
+    type Err = LayoutError;
+
+    fn from_str(text: &str) -> Result<Heuristic, LayoutError> {
+        let unknown = || LayoutError::UnknownHeuristic(text.to_owned());
+        let mut heuristic = Heuristic::default();
+        let mut named = false;
+        for word in text.split('+') {
+            if word == "sg" && !heuristic.grouping {
+                heuristic.grouping = true;
+            } else if !named {
+                let order = Order::ALL.into_iter().find(|order| order.name() == word);
+                heuristic.order = order.ok_or_else(unknown)?;
+                named = true;
+            } else {
+                return Err(unknown());
+            }
+        }
+        Ok(heuristic)
+    }
+}
+
+/// Where the head is going to be: the state of a plan for the commands of one batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Plan {
+    track: Track,
+    /// Slot after the last one planned on `track`, if the plan has begun.
+    follow: Option<u32>,
+    at: Time,
+}
+
+impl Plan {
+    /// A plan that starts with the head over `track`, ready for a command at `at`.
+    pub fn new(track: Track, at: Time) -> Plan {
+        Plan { track, follow: None, at }
+    }
+}
+
+/// Chooses blocks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Placer {
+    heuristic: Heuristic,
+    nominal: Nominal,
+    rng: Rng,
+}
+
+impl Placer {
+    /// A placer of its own stream of randomness, which only R draws from.
+    pub fn new(heuristic: Heuristic) -> Placer {
+        Placer { heuristic, nominal: Nominal::new(75, None), rng: Rng::stream(0, "loge places") }
+    }
+
+    /// How it chooses.
+    pub fn heuristic(&self) -> Heuristic {
+        self.heuristic
+    }
+
+    /// Takes the next free block on a device without a head. `None` if nothing is free.
+    pub fn choose_nominal(&mut self, free: &mut FreeMap, scattered: bool) -> Option<u32> {
+        self.nominal.choose_nominal(free, scattered)
+    }
+
+    /// Takes the best free block for the next of `want` blocks to be written, on a device with a
+    /// head. `preferred` is the track where it would lie at a fixed place. `None` if nothing is
+    /// free.
+    pub fn choose(
+        &mut self,
+        free: &mut FreeMap,
+        arm: &dyn Arm,
+        plan: &mut Plan,
+        want: u32,
+        preferred: Track,
+    ) -> Option<u32> {
+        if free.free() == 0 {
+            return None;
+        }
+        let follow = plan.follow.filter(|&slot| free.slot_is_free(plan.track, slot));
+        let Candidate { track, slot, start } = match follow {
+            // The slot behind the last one costs no new command.
+            Some(slot) => Candidate { track: plan.track, slot, start: plan.at },
+            None => self.search(free, arm, plan, want, preferred)?,
+        };
+        *plan = Plan { track, follow: Some(slot + 1), at: start + arm.transfer_ns(track, 1) };
+        free.take_slot(track, slot);
+        Some(free.block(track, slot))
+    }
+
+    fn search(
+        &mut self,
+        free: &FreeMap,
+        arm: &dyn Arm,
+        plan: &Plan,
+        want: u32,
+        preferred: Track,
+    ) -> Option<Candidate> {
+        let Heuristic { order, grouping } = self.heuristic;
+        let grouping = grouping || want > 1;
+        let reach = Reach { free, arm, from: plan.track, at: plan.at + arm.overhead_ns() };
+        let soonest = reach.soonest()?;
+        if order == Order::Soonest && !grouping {
+            return Some(soonest);
+        }
+        let end = soonest.start + arm.transfer_ns(soonest.track, 1);
+        let heads = arm.tracks_per_cylinder();
+        let (here, home) = (plan.track / heads, preferred / heads);
+        let mut best = (rank(order, here, home, heads, &soonest, &mut self.rng), soonest);
+        if grouping {
+            best.0.0 = LONGEST_RUN - reach.run(&soonest);
+        }
+        reach.each(end, &mut |found| {
+            let mut key = rank(order, here, home, heads, &found, &mut self.rng);
+            if grouping {
+                key.0 = LONGEST_RUN - reach.run(&found);
+            }
+            if key < best.0 {
+                best = (key, found);
+            }
+        });
+        Some(best.1)
+    }
+}
+
+/// The smaller the better: run length first, then the heuristic, then time.
+fn rank(
+    order: Order,
+    here: u32,
+    home: u32,
+    heads: u32,
+    found: &Candidate,
+    rng: &mut Rng,
+) -> (u32, u64, Time) {
+    let cylinder = found.track / heads;
+    let key = match order {
+        Order::Soonest => 0,
+        Order::Lowest => u64::from(cylinder),
+        Order::Closest => u64::from(cylinder.abs_diff(here)),
+        Order::Farthest => u64::from(u32::MAX - cylinder.abs_diff(here)),
+        Order::Random => rng.next(),
+        Order::Preferred => u64::from(cylinder.abs_diff(home)),
+    };
+    (0, key, found.start)
+}
+
+/// What a head that is free to leave track `from` at `at` can reach, and when.
+struct Reach<'r> {
+    free: &'r FreeMap,
+    arm: &'r dyn Arm,
+    from: Track,
+    at: Time,
+}
+
+impl Reach<'_> {
+    /// The free slot that passes first, wherever it is.
+    fn soonest(&self) -> Option<Candidate> {
+        if let Some(columns) = self.free.columns() {
+            let Reach { from, at, .. } = *self;
+            let wanted = Wanted { from, at, pairs: false, limit: Time::MAX, holes_beside: None };
+            return columns.around(self.free, &wanted);
+        }
+        let mut best: Option<Candidate> = None;
+        let heads = self.arm.tracks_per_cylinder();
+        let limit = |best: &Option<Candidate>| best.map_or(Time::MAX, |best| best.start);
+        for distance in 0..self.arm.tracks() / heads {
+            for track in self.at_distance(distance) {
+                if let Some(found) = self.on(track)
+                    && found.start < limit(&best)
+                {
+                    best = Some(found);
+                }
+            }
+            if self.at + self.travel(distance + 1) >= limit(&best) {
+                break;
+            }
+        }
+        best
+    }
+
+    /// The first free slot to pass of each track that has one before `end`.
+    fn each(&self, end: Time, hear: &mut dyn FnMut(Candidate)) {
+        let heads = self.arm.tracks_per_cylinder();
+        for distance in 0..self.arm.tracks() / heads {
+            if distance > 0 && self.at + self.travel(distance) >= end {
+                break;
+            }
+            for track in self.at_distance(distance) {
+                if let Some(found) = self.on(track).filter(|found| found.start < end) {
+                    hear(found);
+                }
+            }
+        }
+    }
+
+    /// Tracks of the cylinders at a distance, on both sides.
+    fn at_distance(&self, distance: u32) -> impl Iterator<Item = Track> {
+        let heads = self.arm.tracks_per_cylinder();
+        let here = self.from / heads;
+        let below = here.checked_sub(distance);
+        let above = (distance > 0).then_some(here + distance);
+        let above = above.filter(|&cylinder| cylinder < self.arm.tracks() / heads);
+        let tracks = move |cylinder: u32| cylinder * heads..(cylinder + 1) * heads;
+        below.into_iter().chain(above).flat_map(tracks)
+    }
+
+    /// Time to move so many cylinders.
+    fn travel(&self, distance: u32) -> Time {
+        let heads = self.arm.tracks_per_cylinder();
+        let cylinders = self.arm.tracks() / heads;
+        // How long it takes does not depend on where it begins.
+        self.arm.travel_ns(0, distance.min(cylinders - 1) * heads)
+    }
+
+    /// The first free slot of a track to pass.
+    fn on(&self, track: Track) -> Option<Candidate> {
+        if self.free.free_on(track) == 0 {
+            return None;
+        }
+        let travel = if track == self.from { 0 } else { self.arm.travel_ns(self.from, track) };
+        let at = self.at + travel;
+        let angle = self.arm.angle_ns(at);
+        let slot = self.free.next_free(track, self.arm.next_slot(track, angle))?;
+        let start = at + self.arm.wait_ns(track, self.arm.position(track, slot), angle);
+        Some(Candidate { track, slot, start })
+    }
+
+    /// How many free slots begin there: 1, 2 or 4.
+    fn run(&self, found: &Candidate) -> u32 {
+        let is_free = |step: u32| self.free.slot_is_free(found.track, found.slot + step);
+        let run = (1..LONGEST_RUN).take_while(|&step| is_free(step)).count() as u32 + 1;
+        if run == 3 { 2 } else { run }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn heuristics_come_back() {
+        for order in Order::ALL {
+            for grouping in [false, true] {
+                let heuristic = Heuristic { order, grouping };
+                assert_eq!(heuristic.to_string().parse(), Ok(heuristic));
+                assert_eq!(Heuristic::decode(heuristic.encode()), heuristic);
+            }
+        }
+        assert_eq!("sg".parse(), Ok(Heuristic { order: Order::Soonest, grouping: true }));
+        for wrong in ["", "pl+", "pl+cr", "sg+sg", "best"] {
+            assert!(wrong.parse::<Heuristic>().is_err(), "{wrong}");
+        }
+    }
+}
