@@ -1,5 +1,5 @@
-//! Development tasks: `cargo xtask ci|fuzz|tidy|bench|docs|man`. One command is the whole of continuous
-//! integration, so that what runs on a server can be run at a desk.
+//! Development tasks: `cargo xtask ci|fuzz|tidy|bench|docs|man`. One command is the whole of
+//! continuous integration, so that what runs on a server can be run at a desk.
 
 mod bench;
 mod ci;
