@@ -2,8 +2,8 @@
 //!
 //! [`spec`] says what a disk is, [`geometry`] where sectors are, [`motion`] how long it takes to
 //! get there, [`cache`] what is held and read ahead, [`drive`] puts the times together, [`disk`]
-//! adds data and power cuts. [`mechanics`] and [`buffer`] are the tables of plain disks that layouts
-//! plan on.
+//! adds data and power cuts. [`mechanics`] and [`buffer`] are the tables of plain disks that
+//! layouts plan on.
 #![forbid(unsafe_code)]
 
 pub mod buffer;
