@@ -1,5 +1,8 @@
 //! Disks that report writes before they are on the platter, under power cuts at every event.
-#![allow(clippy::disallowed_types, reason = "a medium can be sent, so what looks into it is locked")]
+#![allow(
+    clippy::disallowed_types,
+    reason = "a medium can be sent, so what looks into it is locked"
+)]
 
 use proptest::prelude::*;
 use seekless_disk::{Disk, Spec};
@@ -34,7 +37,7 @@ const DISKS: [&str; 8] = [
     "[cache]\nsegments=2\nsegment_sectors=64\nwrite_back={sectors=128,writes=8,idle_ms=1}\n\
      [queue]\ndepth=4\ndiscipline='sptf'",
     "[cache]\nsegments=4\nsegment_sectors=64\nfast_write='any'\nread_hits_on_writes=true",
-    "[cache]\nsegments=4\nsegment_sectors=64\nfast_write='sequential'\ncombine_writes=true",
+    "[cache]\nsegments=4\nsegment_sectors=64\nfast_write='any'\ncombine_writes=true",
     "[cache]\nsegments=4\nsegment_sectors=64\nfast_write='any'\n[queue]\ndepth=3\n\
      discipline='look'",
     "[cache]\nsegments=4\nsegment_sectors=64",
@@ -79,7 +82,16 @@ impl World {
         let rng = Rng::stream(seed, "power cuts");
         let (sent, answered) = (Vec::new(), Vec::new());
         let current = BTreeMap::new();
-        World { disk, rng, now: 0, sent, answered, current, next: 0, flushes: !seed.is_multiple_of(3) }
+        World {
+            disk,
+            rng,
+            now: 0,
+            sent,
+            answered,
+            current,
+            next: 0,
+            flushes: !seed.is_multiple_of(3),
+        }
     }
 
     fn submit(&mut self) {

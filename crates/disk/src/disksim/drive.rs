@@ -190,12 +190,14 @@ fn cache(f: &mut Fields<'_>, m: &mut Mapping<'_>) -> Result<Option<Cache>, Impor
         ],
         m,
     )?;
-    cache.fast_write = choice(
-        f,
-        "Fast write level",
-        &[FastWrite::None, FastWrite::Sequential, FastWrite::Any],
-        m,
-    )?;
+    cache.fast_write =
+        choice(f, "Fast write level", &[FastWrite::None, FastWrite::Any, FastWrite::Any], m)?;
+    if f.int("Fast write level", m)? == Some(1) {
+        m.warn(
+            f.place("Fast write level"),
+            "`Fast write level` = 1 (sequential writes) is taken for 2: every write is reported early",
+        );
+    }
     cache.min_read_ahead = f.count("Minimum read-ahead (blks)", m)?.unwrap_or(0);
     let most = f.count("Maximum read-ahead (blks)", m)?.unwrap_or(0).max(cache.min_read_ahead);
     cache.max_read_ahead = most;

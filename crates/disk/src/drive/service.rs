@@ -413,17 +413,16 @@ impl Service {
             dirty.remove(lbn, end);
         }
         let continued = self.cache.as_ref().and_then(|cache| cache.continued(lbn));
-        let joins = self.destaging.is_some_and(|(_, last)| last == lbn);
         let overhead = self.command_overhead(start, true, continued.is_some());
         spent.overhead_ns = overhead;
         let mut at = start + overhead;
         let all = self.bus[1] * u64::from(count) + self.arbitration;
         let fast = match self.cache.as_ref().map(|cache| cache.rules.fast_write) {
             None | Some(FastWrite::None) => false,
-            Some(FastWrite::Sequential) => !request.fua && (joins || continued.is_some()),
             Some(FastWrite::Any) => !request.fua,
         };
-        let joins = joins && self.cache.as_ref().is_some_and(|cache| cache.rules.combine_writes);
+        let joins = self.cache.as_ref().is_some_and(|cache| cache.rules.combine_writes)
+            && self.destaging.is_some_and(|(_, last)| last == lbn);
         if fast && self.mechanism_free > at && !joins {
             // The one before is still on its way: its segment must be free first.
             let behind = self.destaging.is_some();

@@ -111,8 +111,6 @@ pub enum FastWrite {
     /// When its last sector is on the platter.
     #[default]
     None,
-    /// Writes that continue one that the cache holds are reported when the cache has them.
-    Sequential,
     /// Every write is reported when the cache has it, one write going to the platter at a time.
     Any,
 }
