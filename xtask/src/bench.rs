@@ -1,6 +1,7 @@
 //! Comparisons with peers on this machine. Absolute figures drift from hour to hour, so ours and
 //! the peer's alternate inside one run and medians are compared.
 
+mod disk;
 mod emulated;
 mod fio;
 mod mount;
@@ -34,9 +35,10 @@ impl Setup {
 
 type Section = fn(&Setup) -> Result<()>;
 
-const SECTIONS: [(&str, Section); 5] = [
+const SECTIONS: [(&str, Section); 6] = [
     ("simulation", simulation::speed),
     ("factors", simulation::factors),
+    ("disk", disk::disk),
     ("servers", servers::servers),
     ("emulated", emulated::emulated),
     ("mount", mount::mount),

@@ -1,5 +1,6 @@
 //! Continuous integration, in stages that also run alone.
 
+use crate::docs::docs;
 use crate::fuzz;
 use crate::run::{capture, cargo, root, run, seekless};
 use crate::tidy::tidy;
@@ -22,6 +23,7 @@ pub fn all() -> Result<()> {
     smoke()?;
     sweep()?;
     targets(Some(FUZZ_SECONDS_BRIEF))?;
+    docs(&["--check"])?;
     test()
 }
 

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 /// Names of the targets, as in `fuzz/Cargo.toml`.
-const TARGETS: [&str; 2] = ["nbd", "mount"];
+const TARGETS: [&str; 5] = ["nbd", "mount", "disksim", "recording", "spec"];
 /// Longest input in bytes: one more than the longest message of NBD that is exercised, and room
 /// for an image of 16 blocks.
 const INPUT_BYTES: u64 = (64 << 10) + 64;
@@ -93,6 +93,10 @@ fn fuzz_one(programs: &Path, target: &str, seconds: u64, seed: u64) -> Result<()
     fuzzer.arg(format!("-rss_limit_mb={MEMORY_MIB}"));
     fuzzer.arg(format!("-artifact_prefix={}/", artifacts.display()));
     fuzzer.args(["-print_final_stats=1", "-verbosity=1"]);
+    let words = fuzz.join("dictionaries").join(target);
+    if words.is_file() {
+        fuzzer.arg(format!("-dict={}", words.display()));
+    }
     fuzzer.arg(&corpus).arg(fuzz.join("seeds").join(target));
     eprintln!("fuzzing `{target}` for {seconds} s");
     let Output { status, stderr, .. } = output(&mut fuzzer)?;

@@ -1,8 +1,9 @@
-//! Development tasks: `cargo xtask ci|fuzz|tidy|bench|man`. One command is the whole of continuous
-//! integration, so that what runs on a server can be run at a desk.
+//! Development tasks: `cargo xtask ci|fuzz|tidy|bench|docs|man`. One command is the whole of
+//! continuous integration, so that what runs on a server can be run at a desk.
 
 mod bench;
 mod ci;
+mod docs;
 mod fuzz;
 mod run;
 mod tidy;
@@ -18,11 +19,13 @@ usage: cargo xtask TASK
                      sweep    power-cut sweeps of every layout, seeded with the commit
                      figures  the reproduced claims, measured now
                      fuzz     property tests with many cases, then the fuzz targets
-                     without a name: smoke, sweep, the fuzz targets briefly, test
+                     without a name: smoke, sweep, the fuzz targets briefly, docs, test
   fuzz [SECONDS]     the fuzz targets alone, each for so long (default: 60)
   tidy               house rules that the compiler does not know
-  bench [--quick] [simulation|servers|factors|emulated|mount]...
+  bench [--quick] [simulation|servers|factors|disk|emulated|mount]...
                      comparisons with peers on this machine
+  docs [--check] [--recordings DIR]
+                     write the measured part of docs/, or fail if it is out of date
   man [DIR]          write manual pages and shell completions (default: target/man)";
 
 fn main() -> ExitCode {
@@ -38,6 +41,7 @@ fn main() -> ExitCode {
         ["fuzz", rest @ ..] if rest.len() <= 1 => ci::targets(rest.first().copied()),
         ["tidy"] => tidy::tidy(),
         ["bench", rest @ ..] => bench::bench(rest),
+        ["docs", rest @ ..] => docs::docs(rest),
         ["man", rest @ ..] if rest.len() <= 1 => ci::man(rest.first().copied()),
         _ => {
             eprintln!("{USAGE}");

@@ -29,6 +29,8 @@ pub struct Ahead {
     run: Run,
     /// When the run's first sector begins to pass.
     since: Time,
+    /// The first sector that was read ahead.
+    pub begun: u64,
     /// The sector behind the last one that will be read.
     pub limit: u64,
 }
@@ -44,7 +46,7 @@ impl Ahead {
         at: Time,
     ) -> Ahead {
         let (run, since) = next(motion, lbn, place, at);
-        Ahead { segment, lbn, run, since, limit }
+        Ahead { segment, lbn, run, since, begun: lbn, limit }
     }
 
     /// Goes on to the run over which the head is at `now`.
@@ -147,8 +149,11 @@ impl Segments {
     }
 
     /// Takes the segment that was not used for longest; reads and writes have their own if the
-    /// rules say so.
+    /// rules say so. A cache that forgets empties the others for a read.
     pub fn take(&mut self, written: bool) -> usize {
+        if self.rules.forgets && !written {
+            self.segments.fill(Segment::default());
+        }
         let apart = self.rules.separate_write_segment && self.segments.len() > 1;
         let range = match (apart, written) {
             (false, _) => 0..self.segments.len(),

@@ -1,17 +1,20 @@
 //! A disk as a device: timing from a drive, data on a medium, and what a power cut leaves.
 
-use crate::drive::{Completion, Drive, Request};
+mod held;
+
+use crate::drive::{Completion, Destage, Drive, Request, UNDECIDED};
 use crate::mechanics::Mechanics;
-use crate::plain::{PlainDisk, write_passed};
-use crate::spec::{FastWrite, ReadAhead, Spec, SpecError};
+use crate::plain::PlainDisk;
+use crate::spec::{Cache, FastWrite, ReadAhead, Spec, SpecError};
 use crate::zoned::Zones;
+use held::Held;
 use seekless_engine::arm::{Arm, Head};
 use seekless_engine::data::Data;
 use seekless_engine::device::Device;
-use seekless_engine::device::medium::Medium;
+use seekless_engine::device::medium::{Cells, Medium};
 use seekless_engine::device::ram::carry_out;
 use seekless_engine::io::{Done, Io, IoError, Op};
-use seekless_engine::units::{BLOCK_SECTORS, SECTOR_BYTES, Time};
+use seekless_engine::units::{BLOCK_SECTORS, BlockNr, SECTOR_BYTES, Time};
 use std::collections::VecDeque;
 
 /// A simulated disk.
@@ -123,45 +126,46 @@ impl Device for Disk {
     }
 }
 
-/// A write that was reported and is not yet on the platter.
-#[derive(Debug)]
-struct Unsettled {
-    io: Io,
-    /// What the medium held before.
-    old: Data,
-    media_start: Time,
-    media_end: Time,
-}
-
 /// A disk of any layout, with caches and queues.
 #[derive(Debug)]
 struct AnyDisk {
     drive: Drive,
+    /// What is on the platter.
     medium: Box<dyn Medium>,
+    /// What was reported and is not.
+    held: Held,
     volatile: bool,
     zones: Option<Zones>,
+    /// Sectors of 512 bytes in a physical one, which is written whole or not at all.
+    physical: u64,
     /// Requests in the drive by their tag there.
     slots: Vec<Option<Io>>,
     free: Vec<usize>,
     /// Requests that were refused, with the time of their answer.
     refused: VecDeque<(Time, Done)>,
-    unsettled: VecDeque<Unsettled>,
     completions: Vec<Completion>,
+    /// A write that was reported and that the medium then refused: the next flush tells.
+    lost: Option<IoError>,
 }
 
 impl AnyDisk {
     fn new(spec: &Spec, medium: Box<dyn Medium>) -> Result<AnyDisk, SpecError> {
-        let fast = spec.cache.is_some_and(|cache| cache.fast_write != FastWrite::None);
+        let early =
+            |cache: Cache| cache.fast_write != FastWrite::None || cache.write_back.is_some();
+        let mut drive = Drive::new(spec)?;
+        drive.log_destages();
         Ok(AnyDisk {
-            drive: Drive::new(spec)?,
+            drive,
             medium,
-            volatile: fast,
+            held: Held::default(),
+            volatile: spec.cache.is_some_and(early),
             zones: spec.zoned.map(|rules| Zones::new(rules, spec.capacity_sectors())),
+            physical: u64::from(spec.sector_size.physical) / SECTOR_BYTES as u64,
             slots: Vec::new(),
             free: Vec::new(),
             refused: VecDeque::new(),
-            unsettled: VecDeque::new(),
             completions: Vec::new(),
+            lost: None,
         })
     }
 
@@ -174,15 +178,26 @@ impl AnyDisk {
         let verdict = match io.op {
             Op::Write => zones.write(lbn, sectors),
             Op::Read => zones.read(lbn, sectors),
-            Op::Trim | Op::Flush => Ok(()),
+            Op::Trim => zones.reset(lbn, sectors),
+            Op::Flush => Ok(()),
         };
-        // Operating systems report the standard's sense codes as input/output errors.
-        verdict.map_err(|_| IoError::Os { errno: 5 })
+        verdict.map_err(|rule| IoError::Zone { block: io.at, rule })
     }
 
-    fn settle(&mut self, now: Time) {
-        while self.unsettled.front().is_some_and(|write| write.media_end <= now) {
-            self.unsettled.pop_front();
+    /// Follows what the disk writes out by itself until `now`.
+    fn follow(&mut self, now: Time) {
+        while let Some(Destage { lbn, sectors, media_start, media_end, .. }) =
+            self.drive.destaged(now)
+        {
+            let count = sectors / BLOCK_SECTORS as u32;
+            self.held.leave(lbn / BLOCK_SECTORS, count, media_start, media_end);
+        }
+        self.arrive(now);
+    }
+
+    fn arrive(&mut self, now: Time) {
+        if let Err(error) = self.held.arrive(now, self.medium.as_mut()) {
+            self.lost = self.lost.or(Some(error));
         }
     }
 
@@ -190,57 +205,76 @@ impl AnyDisk {
         let slot = completion.tag as usize;
         let Some(io) = self.slots[slot].take() else { return };
         self.free.push(slot);
-        let early = io.op == Op::Write && completion.media_end > completion.at;
-        if early && let Ok(old) = self.medium.read(io.at, io.count) {
-            let (media_start, media_end) = (completion.media_start, completion.media_end);
-            self.unsettled.push_back(Unsettled { io: io.clone(), old, media_start, media_end });
-        }
-        let outcome = carry_out(self.medium.as_mut(), &io);
+        let outcome = self.outcome(completion, &io);
         done.push(Done { tag: io.tag, outcome, spent: completion.spent });
+    }
+
+    fn outcome(&mut self, completion: &Completion, io: &Io) -> Result<Data, IoError> {
+        match io.op {
+            Op::Read => return self.held.read(io.at, io.count, self.medium.as_mut()),
+            Op::Write if completion.media_end > completion.at => {
+                self.held.keep(io.at, &io.data);
+                let Completion { media_start, media_end, .. } = *completion;
+                if media_end != UNDECIDED {
+                    self.held.leave(io.at, io.count, media_start, media_end);
+                }
+                return Ok(Data::none());
+            }
+            Op::Write | Op::Trim => self.held.forget(io.at, io.count),
+            Op::Flush => {
+                if let Some(error) = self.lost.take() {
+                    return Err(error);
+                }
+            }
+        }
+        carry_out(self.medium.as_mut(), io)
     }
 
     fn power_cut(mut self: Box<Self>, now: Time) -> Box<dyn Medium> {
         let mut ignored = Vec::new();
         self.reap(now, &mut ignored);
-        let unsettled = std::mem::take(&mut self.unsettled);
-        for write in unsettled.iter().rev() {
-            // The medium of a cut disk cannot fail: the range was written before.
-            let _ = self.medium.write(write.io.at, &write.old);
-        }
-        for write in unsettled {
-            self.tear(&write.io, write.media_start, write.media_end, now);
+        for one in std::mem::take(&mut self.held).into_leaving() {
+            self.tear(one.at, &one.data, one.media_start, now);
         }
         let running: Vec<Completion> = self.drive.scheduled().copied().collect();
         for completion in running {
             if let Some(io) = self.slots[completion.tag as usize].take()
                 && io.op == Op::Write
             {
-                self.tear(&io, completion.media_start, completion.media_end, now);
+                self.tear(io.at, &io.data, completion.media_start, now);
             }
         }
-        self.medium
+        std::mem::replace(&mut self.medium, Box::new(Cells::new(0)))
     }
 
     /// Writes the sectors that had passed the head at `now`.
-    fn tear(&mut self, io: &Io, start: Time, end: Time, now: Time) {
+    fn tear(&mut self, at: BlockNr, data: &Data, start: Time, now: Time) {
         if start >= now {
             return;
         }
-        let total = u64::from(io.count) * BLOCK_SECTORS;
-        let share = u128::from(total) * u128::from(now - start) / u128::from((end - start).max(1));
-        let sectors = (share as u64).min(total);
+        let count = data.blocks() * BLOCK_SECTORS as u32;
+        let passed = self.drive.motion().written(at * BLOCK_SECTORS, count, start, now);
+        let sectors = u64::from(passed) / self.physical * self.physical;
         let whole = (sectors / BLOCK_SECTORS) as u32;
-        write_passed(self.medium.as_mut(), io, whole);
+        // The medium of a cut disk cannot fail: the range was checked on acceptance.
+        let _ = self.medium.write(at, &data.slice(0, whole));
         let rest = (sectors % BLOCK_SECTORS) as usize * SECTOR_BYTES;
-        let at = io.at + u64::from(whole);
+        let at = at + u64::from(whole);
         if rest > 0
             && let Ok(old) = self.medium.read(at, 1)
         {
             let mut torn = old.to_bytes().to_vec();
-            let new = io.data.slice(whole, 1).to_bytes();
+            let new = data.slice(whole, 1).to_bytes();
             torn[..rest].copy_from_slice(&new[..rest]);
             let _ = self.medium.write(at, &Data::bytes(torn.into()));
         }
+    }
+}
+
+impl Drop for AnyDisk {
+    /// A disk that is switched off in good order writes out what it holds.
+    fn drop(&mut self) {
+        let _ = self.held.empty(self.medium.as_mut());
     }
 }
 
@@ -283,11 +317,13 @@ impl Device for AnyDisk {
         let mut completions = std::mem::take(&mut self.completions);
         self.drive.advance(now, &mut completions);
         for completion in &completions {
+            // What was chosen before does not have what is reported now.
+            self.follow(completion.at);
             self.finish(completion, done);
         }
         completions.clear();
         self.completions = completions;
-        self.settle(now);
+        self.follow(now);
     }
 
     fn next_event(&self) -> Option<Time> {

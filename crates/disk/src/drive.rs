@@ -4,10 +4,12 @@
 //! a medium and the semantics of a power cut. Commands in order of arrival are settled when they
 //! are submitted; with any other discipline the next one is chosen when the one before is done.
 
+mod destage;
 mod queue;
 mod service;
 #[cfg(test)]
 mod tests;
+mod writeback;
 
 use crate::motion::{Motion, Place};
 use crate::spec::{Discipline, Spec, SpecError};
@@ -40,11 +42,30 @@ pub struct Completion {
     /// When it was complete.
     pub at: Time,
     /// When its first sector passed the head; for a write that was reported early, when it will.
+    /// [`UNDECIDED`] for a write that the write-back cache has taken.
     pub media_start: Time,
-    /// When the last of its sectors had passed the head or will have.
+    /// When the last of its sectors had passed the head or will have; [`UNDECIDED`] as above.
     pub media_end: Time,
     /// Where the time went. The parts add up to the time since submission.
     pub spent: Breakdown,
+}
+
+/// The time of something of which it is not decided yet when it will be.
+pub const UNDECIDED: Time = Time::MAX;
+
+/// Sectors that went from the write-back cache to the platter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Destage {
+    /// When they were chosen: what is written to them later goes out later.
+    pub at: Time,
+    /// First sector.
+    pub lbn: u64,
+    /// Number of sectors.
+    pub sectors: u32,
+    /// When the first of them began to pass the head.
+    pub media_start: Time,
+    /// When the last of them had passed.
+    pub media_end: Time,
 }
 
 /// The request leaves the disk.
@@ -124,6 +145,7 @@ impl Drive {
             if at > now {
                 break;
             }
+            self.service.catch_up(at);
             let Some((arrived, request)) = self.waiting.next(&self.service, at) else { break };
             let completion = self.service.serve(arrived, at, &request);
             self.done.push_back(completion);
@@ -147,6 +169,20 @@ impl Drive {
             }
             self.run(now);
         }
+    }
+
+    /// From now on the disk takes note of what its write-back cache writes out, for
+    /// [`Drive::destaged`]: whoever asks for this must fetch it.
+    pub fn log_destages(&mut self) {
+        self.service.log.get_or_insert_default();
+    }
+
+    /// The next move from the write-back cache to the platter that was begun before `now`, in
+    /// order of time.
+    pub fn destaged(&mut self, now: Time) -> Option<Destage> {
+        self.service.catch_up(now);
+        let log = self.service.log.as_mut()?;
+        log.pop_front_if(|next| next.at < now)
     }
 
     /// Completions to come of requests that are being served, in order of time.

@@ -1,8 +1,9 @@
 //! The mechanical disk: geometry, seek, rotation, head switch, transfer, track buffer.
 //!
-//! [`spec`] says what a disk is, [`geometry`] where sectors are, [`motion`] how long it takes to get
-//! there, [`cache`] what is held and read ahead, [`drive`] puts the times together, [`disk`] adds data
-//! and power cuts. [`mechanics`] and [`buffer`] are the tables of plain disks that layouts plan on.
+//! [`spec`] says what a disk is, [`geometry`] where sectors are, [`motion`] how long it takes to
+//! get there, [`cache`] what is held and read ahead, [`drive`] puts the times together, [`disk`]
+//! adds data and power cuts. [`mechanics`] and [`buffer`] are the tables of plain disks that
+//! layouts plan on.
 #![forbid(unsafe_code)]
 
 pub mod buffer;

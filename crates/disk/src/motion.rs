@@ -164,12 +164,34 @@ impl Motion {
 
     /// Sectors that pass completely in a time, at most `run.count`.
     pub fn passed(&self, run: &Run, time: Time) -> u32 {
-        let guess = (time * u64::from(run.track_sectors) / self.rev_ns + 1).min(run.count.into());
+        let guess = (time.min(self.rev_ns) * u64::from(run.track_sectors) / self.rev_ns + 1)
+            .min(run.count.into());
         let mut count = guess as u32;
         while count > 0 && self.pass_ns(run, count) > time {
             count -= 1;
         }
         count
+    }
+
+    /// How many of the sectors that are written from `start` on have passed completely at `now`.
+    /// With zero latency they pass in another order; then it is as many as would have in this one.
+    pub fn written(&self, lbn: u64, count: u32, start: Time, now: Time) -> u32 {
+        let (mut done, mut at) = (0, start);
+        while done < count && at < now {
+            let run = self.geometry.run(lbn + u64::from(done));
+            let here = run.count.min(count - done);
+            let passed = self.passed(&run, now - at).min(here);
+            done += passed;
+            if passed < here || done == count {
+                break;
+            }
+            at += self.pass_ns(&run, here);
+            let next = self.geometry.run(lbn + u64::from(done));
+            let (seek, switch) = self.travel(Place::from(&run), &next, true);
+            at += seek + switch;
+            at += self.wait_ns(&next, at);
+        }
+        done
     }
 
     /// Moves the head from `from` at `at` to sectors and over them. Sectors cannot pass before

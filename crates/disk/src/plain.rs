@@ -45,7 +45,7 @@ pub(crate) struct PlainDisk {
 
 /// Puts the first `whole` blocks of a write on the medium, with their labels: they have passed the
 /// head. The medium of a cut disk cannot fail, since the range was checked on acceptance.
-pub(crate) fn write_passed(medium: &mut dyn Medium, io: &Io, whole: u32) {
+fn write_passed(medium: &mut dyn Medium, io: &Io, whole: u32) {
     let passed = io.data.slice(0, whole);
     let _ = match &io.labels {
         None => medium.write(io.at, &passed),

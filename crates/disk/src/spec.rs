@@ -65,8 +65,9 @@ pub struct Spec {
     /// Added to every seek and head switch before a read.
     #[serde(default, skip_serializing_if = "is_default")]
     pub read_settle_ms: f64,
-    /// Added to every seek and head switch before a write. Negative where the seek times were
-    /// measured with writes' settling in them and writes turned out to settle faster.
+    /// Added to every seek and head switch before a write. Drives' descriptions have negative values
+    /// where the seek times were measured with writes' settling in them; these count as zero, since
+    /// recordings show no write that settles faster than a read.
     #[serde(default, skip_serializing_if = "is_default")]
     pub write_settle_ms: f64,
     /// Reading and writing elements lie apart, as in all magnetoresistive heads: a change from one

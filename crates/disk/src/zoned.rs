@@ -1,53 +1,11 @@
 //! What a host-managed shingled disk allows: the state of its zones.
 //!
 //! The rules are those of ZBC and ZAC: a sequential zone is written at its write pointer only, at
-//! most so many zones are open, conventional zones are free. Violations have the standard's names.
+//! most so many zones are open, conventional zones are free, and a zone becomes empty as a whole.
 
 use crate::spec::Zoned;
-use std::collections::BTreeMap;
-
-/// A violation, as the standard calls it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ZoneError {
-    /// A write that does not begin at the write pointer.
-    #[error(
-        "zone {zone}: UNALIGNED WRITE COMMAND: sector {lbn} is not the write pointer {pointer}"
-    )]
-    UnalignedWrite {
-        /// The zone.
-        zone: u64,
-        /// First sector of the write.
-        lbn: u64,
-        /// Where a write must begin.
-        pointer: u64,
-    },
-    /// A write that reaches beyond its zone.
-    #[error("zone {zone}: WRITE BOUNDARY VIOLATION")]
-    WriteBoundary {
-        /// The zone.
-        zone: u64,
-    },
-    /// A read beyond the write pointer.
-    #[error("zone {zone}: ATTEMPT TO READ INVALID DATA")]
-    ReadInvalid {
-        /// The zone.
-        zone: u64,
-    },
-    /// A read that leaves a sequential zone.
-    #[error("zone {zone}: READ BOUNDARY VIOLATION")]
-    ReadBoundary {
-        /// The zone.
-        zone: u64,
-    },
-    /// Too many zones are open.
-    #[error("zone {zone}: INSUFFICIENT ZONE RESOURCES: {open} zones are open")]
-    TooManyOpen {
-        /// The zone.
-        zone: u64,
-        /// Zones open.
-        open: u32,
-    },
-}
+use seekless_engine::io::ZoneRule;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The zones of a disk. Only zones that were written take memory.
 #[derive(Clone, Debug)]
@@ -56,14 +14,13 @@ pub struct Zones {
     sectors: u64,
     /// Sectors written in each zone that is neither empty nor full.
     open: BTreeMap<u64, u64>,
-    /// Zones that are full: ranges would be shorter, but a set is enough.
-    full: std::collections::BTreeSet<u64>,
+    full: BTreeSet<u64>,
 }
 
 impl Zones {
     /// Empty zones on a disk of so many sectors.
     pub fn new(rules: Zoned, sectors: u64) -> Zones {
-        Zones { rules, sectors, open: BTreeMap::new(), full: std::collections::BTreeSet::new() }
+        Zones { rules, sectors, open: BTreeMap::new(), full: BTreeSet::new() }
     }
 
     fn zone(&self, lbn: u64) -> Option<u64> {
@@ -93,25 +50,24 @@ impl Zones {
     ///
     /// # Errors
     /// A violation; nothing has changed then.
-    pub fn write(&mut self, lbn: u64, sectors: u64) -> Result<(), ZoneError> {
+    pub fn write(&mut self, lbn: u64, sectors: u64) -> Result<(), ZoneRule> {
         let first = lbn / self.rules.zone_sectors;
         let last = (lbn + sectors.max(1) - 1) / self.rules.zone_sectors;
         let Some(zone) = self.zone(lbn) else {
             // A write over the end of the last conventional zone is one over a boundary.
             return match self.zone(lbn + sectors.max(1) - 1) {
-                Some(zone) => Err(ZoneError::WriteBoundary { zone }),
+                Some(_) => Err(ZoneRule::WriteBoundary),
                 None => Ok(()),
             };
         };
         if first != last {
-            return Err(ZoneError::WriteBoundary { zone });
+            return Err(ZoneRule::WriteBoundary);
         }
-        let pointer = self.pointer(zone);
-        if lbn != pointer {
-            return Err(ZoneError::UnalignedWrite { zone, lbn, pointer });
+        if lbn != self.pointer(zone) {
+            return Err(ZoneRule::UnalignedWrite);
         }
         if !self.open.contains_key(&zone) && self.open() >= self.rules.max_open {
-            return Err(ZoneError::TooManyOpen { zone, open: self.open() });
+            return Err(ZoneRule::TooManyOpen);
         }
         let written = lbn + sectors - zone * self.rules.zone_sectors;
         if written == self.size(zone) {
@@ -128,31 +84,44 @@ impl Zones {
     /// # Errors
     /// Sectors that were not written, unless the rules allow them; sectors of two zones of which
     /// one is sequential.
-    pub fn read(&self, lbn: u64, sectors: u64) -> Result<(), ZoneError> {
+    pub fn read(&self, lbn: u64, sectors: u64) -> Result<(), ZoneRule> {
         let end = lbn + sectors;
         let Some(zone) = self.zone(end.max(1) - 1) else { return Ok(()) };
         if self.rules.read_unwritten {
             return Ok(());
         }
         if lbn / self.rules.zone_sectors != zone {
-            return Err(ZoneError::ReadBoundary { zone });
+            return Err(ZoneRule::ReadBoundary);
         }
         if end > self.pointer(zone) {
-            return Err(ZoneError::ReadInvalid { zone });
+            return Err(ZoneRule::ReadInvalid);
         }
         Ok(())
     }
 
-    /// RESET WRITE POINTER: the zone is empty again.
-    pub fn reset(&mut self, zone: u64) {
-        self.open.remove(&zone);
-        self.full.remove(&zone);
-    }
-
-    /// FINISH ZONE: nothing more can be written.
-    pub fn finish(&mut self, zone: u64) {
-        self.open.remove(&zone);
-        self.full.insert(zone);
+    /// RESET WRITE POINTER for all sequential zones of a range: they are empty again. Conventional
+    /// zones have no pointer; of them any part may be trimmed.
+    ///
+    /// # Errors
+    /// A sequential zone of which the range has a part only; nothing has changed then.
+    pub fn reset(&mut self, lbn: u64, sectors: u64) -> Result<(), ZoneRule> {
+        let size = self.rules.zone_sectors;
+        let end = lbn + sectors;
+        let first = (lbn / size).max(u64::from(self.rules.conventional_zones));
+        let zones = first..end.div_ceil(size).max(first);
+        let whole = |zone: u64| lbn <= zone * size && zone * size + self.size(zone) <= end;
+        // Those between the first and the last are whole anyway.
+        let ends = [zones.start, zones.end.saturating_sub(1)];
+        if !zones.is_empty() && !ends.into_iter().all(whole) {
+            return Err(ZoneRule::PartialReset);
+        }
+        let open: Vec<u64> = self.open.range(zones.clone()).map(|(&zone, _)| zone).collect();
+        let full: Vec<u64> = self.full.range(zones).copied().collect();
+        for zone in open.into_iter().chain(full) {
+            self.open.remove(&zone);
+            self.full.remove(&zone);
+        }
+        Ok(())
     }
 }
 
@@ -166,19 +135,23 @@ mod tests {
             Zoned { zone_sectors: 64, conventional_zones: 1, max_open: 2, read_unwritten: false };
         let mut zones = Zones::new(rules, 64 * 5);
         assert_eq!(zones.write(8, 8), Ok(()));
-        assert_eq!(zones.write(60, 8), Err(ZoneError::WriteBoundary { zone: 1 }));
-        let unaligned = ZoneError::UnalignedWrite { zone: 1, lbn: 72, pointer: 64 };
-        assert_eq!(zones.write(72, 8), Err(unaligned));
+        assert_eq!(zones.write(60, 8), Err(ZoneRule::WriteBoundary));
+        assert_eq!(zones.write(72, 8), Err(ZoneRule::UnalignedWrite));
         assert_eq!(zones.write(64, 8), Ok(()));
         assert_eq!(zones.read(64, 8), Ok(()));
-        assert_eq!(zones.read(64, 9), Err(ZoneError::ReadInvalid { zone: 1 }));
+        assert_eq!(zones.read(64, 9), Err(ZoneRule::ReadInvalid));
         assert_eq!(zones.write(128, 8), Ok(()));
-        assert_eq!(zones.write(192, 8), Err(ZoneError::TooManyOpen { zone: 3, open: 2 }));
+        assert_eq!(zones.write(192, 8), Err(ZoneRule::TooManyOpen));
         assert_eq!(zones.write(72, 56), Ok(()));
         assert_eq!((zones.open(), zones.pointer(1)), (1, 128));
         assert_eq!(zones.write(192, 8), Ok(()));
         assert!(zones.write(64, 8).is_err());
-        zones.reset(1);
-        assert_eq!(zones.pointer(1), 64);
+        assert_eq!(zones.reset(64, 32), Err(ZoneRule::PartialReset));
+        assert_eq!(zones.reset(0, 65), Err(ZoneRule::PartialReset));
+        assert_eq!(zones.pointer(1), 128);
+        assert_eq!(zones.reset(32, 96), Ok(()), "of a conventional zone any part");
+        assert_eq!((zones.pointer(1), zones.pointer(2)), (64, 136));
+        assert_eq!(zones.reset(0, 64 * 5), Ok(()));
+        assert_eq!(zones.open(), 0);
     }
 }

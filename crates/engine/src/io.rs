@@ -253,9 +253,42 @@ pub enum IoError {
         /// The value of `errno`.
         errno: i32,
     },
+    /// A host-managed shingled disk refuses what breaks the rules of its zones. Nothing has
+    /// happened; the same request succeeds where and when the rules allow it.
+    #[error("block {block}: {rule}")]
+    Zone {
+        /// First block of the request.
+        block: BlockNr,
+        /// The rule.
+        rule: ZoneRule,
+    },
     /// The power is off: the request vanished.
     #[error("the device lost power")]
     PowerOff,
+}
+
+/// A rule of zones that are written in order, by the name that the standards ZBC and ZAC give to
+/// its violation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ZoneRule {
+    /// A write begins at the write pointer of its zone.
+    #[error("UNALIGNED WRITE COMMAND: a write must begin at the write pointer of its zone")]
+    UnalignedWrite,
+    /// A write stays in its zone.
+    #[error("WRITE BOUNDARY VIOLATION: a write must end in the zone it begins in")]
+    WriteBoundary,
+    /// A read ends at the write pointer.
+    #[error("ATTEMPT TO READ INVALID DATA: nothing was written behind the write pointer")]
+    ReadInvalid,
+    /// A read stays in its zone.
+    #[error("READ BOUNDARY VIOLATION: a read must end in the zone it begins in")]
+    ReadBoundary,
+    /// So many zones may be open and no more.
+    #[error("INSUFFICIENT ZONE RESOURCES: too many zones are open; fill or reset one")]
+    TooManyOpen,
+    /// What is trimmed of zones that are written in order is whole zones: that resets them.
+    #[error("INVALID FIELD IN CDB: only whole zones can be reset")]
+    PartialReset,
 }
 
 /// What a request came to: the payload for a read, empty otherwise.

@@ -9,6 +9,7 @@ use crate::driver::{Driver, Parts, Served};
 use crate::image::{self, ImageError};
 use crate::nbd::Export;
 use seekless_disk::{Disk as SimulatedDisk, Spec, SpecError};
+use seekless_engine::device::Device;
 use seekless_engine::device::medium::{Flat, Medium};
 use seekless_engine::device::ram::Ram;
 use seekless_engine::disk::{Disk, MediumDisk};
@@ -210,9 +211,11 @@ fn simulated(
     mut medium: Box<dyn Medium>,
     file: Option<File>,
 ) -> Result<Mounted, ServeError> {
-    // The mechanics alone: the disk itself will own the medium that the mount reads.
-    let mechanics = seekless_disk::mechanics::Mechanics::new(spec)?;
-    let mount = MountOptions { arm: Some(&mechanics), ..mount_options(options) };
+    // Mounting needs the mechanics and the medium at once; the disk that lends its mechanics here
+    // has next to nothing on it.
+    let lender = SimulatedDisk::new(spec, Box::new(Flat::new(1)))?;
+    let (arm, volatile) = (lender.arm(), lender.volatile());
+    let mount = MountOptions { arm, volatile, ..mount_options(options) };
     let started = Instant::now();
     let (layer, superblock, report) = layout::mount(&mut MediumDisk(medium.as_mut()), &mount)?;
     log_mount(&report, started.elapsed());

@@ -171,12 +171,12 @@ fn recordings_that_make_no_sense_are_errors_with_their_line() {
 fn real_drives_are_predicted() {
     let Some(shared) = recordings() else { return };
     let dir = temp_dir();
-    // Distance of the distributions and mean absolute error that are never exceeded, in ms.
+    // What DiskSim reaches, in ms: distance of the distributions and mean absolute error.
     for (drive, gap, rms, mae) in [
-        ("atlas10k", "before", 0.268, 0.97),
-        ("barracuda", "before", 0.40, 1.40),
-        ("hp_c2490a", "after", 0.30, 1.20),
-        ("dec_rz26", "after", 0.45, 1.63),
+        ("atlas10k", "before", 0.268, 1.03),
+        ("barracuda", "before", 0.349, 1.44),
+        ("hp_c2490a", "after", 0.254, 1.12),
+        ("dec_rz26", "after", 0.340, 1.63),
     ] {
         let spec = dir.path().join(format!("{drive}.toml"));
         let from = shared.join(format!("{drive}.parv"));

@@ -9,6 +9,7 @@ mod clients;
 mod command_line;
 mod crashes;
 mod disk_models;
+mod disk_speed;
 mod filesystems;
 mod full;
 mod harness;

@@ -134,12 +134,6 @@ fn overheads(
         write_miss_after_write_ms: ms("Write miss over. after write")?,
         read_completion_ms: ms("Read completion overhead")?,
         write_completion_ms: ms("Write completion overhead")?,
-        data_preparation_ms: ms("Data preparation overhead")?,
-        first_reselect_ms: ms("First reselect overhead")?,
-        other_reselect_ms: ms("Other reselect overhead")?,
-        read_disconnect_after_read_ms: ms("Read disconnect afterread")?,
-        read_disconnect_after_write_ms: ms("Read disconnect afterwrite")?,
-        write_disconnect_ms: ms("Write disconnect overhead")?,
         minimum_seek_delay_ms: ms("Minimum seek delay")?,
     })
 }
@@ -159,9 +153,6 @@ fn way(f: &mut Fields<'_>, bus: BusTimes, m: &mut Mapping<'_>) -> Result<Bus, Im
         read_sector_ms: own.max(bus.read_ms),
         write_sector_ms: own.max(bus.write_ms),
         arbitration_ms: bus.arbitration_ms,
-        hold_reads: f.flag("Hold bus entire read xfer", m)?.unwrap_or(false),
-        hold_writes: f.flag("Hold bus entire write xfer", m)?.unwrap_or(false),
-        never_disconnect: f.flag("Never disconnect", m)?.unwrap_or(false),
     })
 }
 
@@ -179,7 +170,6 @@ fn cache(f: &mut Fields<'_>, m: &mut Mapping<'_>) -> Result<Option<Cache>, Impor
         read_ahead_on_idle_hit: flag("Read-ahead on idle hit")?,
         stops_at_sector: !flag("Stop prefetch in sector")?,
         read_hits_on_writes: flag("Allow read hits on write data")?,
-        write_hit_stops_read_ahead: flag("Write hit stop prefetch")?,
         reads_free_sectors: flag("Read any free blocks")?,
         zero_latency_reads: flag("Immediate buffer read")?,
         zero_latency_writes: flag("Immediate buffer write")?,
@@ -200,12 +190,14 @@ fn cache(f: &mut Fields<'_>, m: &mut Mapping<'_>) -> Result<Option<Cache>, Impor
         ],
         m,
     )?;
-    cache.fast_write = choice(
-        f,
-        "Fast write level",
-        &[FastWrite::None, FastWrite::Sequential, FastWrite::Any],
-        m,
-    )?;
+    cache.fast_write =
+        choice(f, "Fast write level", &[FastWrite::None, FastWrite::Any, FastWrite::Any], m)?;
+    if f.int("Fast write level", m)? == Some(1) {
+        m.warn(
+            f.place("Fast write level"),
+            "`Fast write level` = 1 (sequential writes) is taken for 2: every write is reported early",
+        );
+    }
     cache.min_read_ahead = f.count("Minimum read-ahead (blks)", m)?.unwrap_or(0);
     let most = f.count("Maximum read-ahead (blks)", m)?.unwrap_or(0).max(cache.min_read_ahead);
     cache.max_read_ahead = most;
@@ -307,7 +299,19 @@ fn unmodelled(f: &mut Fields<'_>, m: &mut Mapping<'_>) {
     let alone = "commands are served one at a time";
     let water = "data moves when it is there";
     let extra = "a write gives the bus back once at most";
+    let bus = "what it costs to leave the bus and to win it back is part of the other overheads";
+    let held = "data moves in one burst that ends when the last sector has come";
     for (key, value, why) in [
+        ("Data preparation overhead", 0.0, bus),
+        ("First reselect overhead", 0.0, bus),
+        ("Other reselect overhead", 0.0, bus),
+        ("Read disconnect afterread", 0.0, bus),
+        ("Read disconnect afterwrite", 0.0, bus),
+        ("Write disconnect overhead", 0.0, bus),
+        ("Hold bus entire read xfer", 0.0, held),
+        ("Hold bus entire write xfer", 0.0, held),
+        ("Never disconnect", 0.0, "what it saves is not charged"),
+        ("Write hit stop prefetch", 1.0, "a write takes the arm at once"),
         ("Allow almost read hits", 0.0, "a sector on its way is no hit"),
         ("Allow sneaky full read hits", 0.0, alone),
         ("Allow sneaky partial read hits", 0.0, alone),
@@ -339,7 +343,7 @@ fn unmodelled(f: &mut Fields<'_>, m: &mut Mapping<'_>) {
 }
 
 /// Which parameter a value comes from.
-const SOURCES: [(&str, &str); 38] = [
+const SOURCES: [(&str, &str); 28] = [
     ("overheads.read_hit_after_read_ms", "Read hit over. after read"),
     ("overheads.read_hit_after_write_ms", "Read hit over. after write"),
     ("overheads.read_miss_after_read_ms", "Read miss over. after read"),
@@ -350,12 +354,6 @@ const SOURCES: [(&str, &str); 38] = [
     ("overheads.write_miss_after_write_ms", "Write miss over. after write"),
     ("overheads.read_completion_ms", "Read completion overhead"),
     ("overheads.write_completion_ms", "Write completion overhead"),
-    ("overheads.data_preparation_ms", "Data preparation overhead"),
-    ("overheads.first_reselect_ms", "First reselect overhead"),
-    ("overheads.other_reselect_ms", "Other reselect overhead"),
-    ("overheads.read_disconnect_after_read_ms", "Read disconnect afterread"),
-    ("overheads.read_disconnect_after_write_ms", "Read disconnect afterwrite"),
-    ("overheads.write_disconnect_ms", "Write disconnect overhead"),
     ("overheads.minimum_seek_delay_ms", "Minimum seek delay"),
     ("cache.segments", "Number of buffer segments"),
     ("cache.segment_sectors", "Segment size (in blks)"),
@@ -369,13 +367,9 @@ const SOURCES: [(&str, &str); 38] = [
     ("cache.read_ahead_on_idle_hit", "Read-ahead on idle hit"),
     ("cache.stops_at_sector", "Stop prefetch in sector"),
     ("cache.read_hits_on_writes", "Allow read hits on write data"),
-    ("cache.write_hit_stops_read_ahead", "Write hit stop prefetch"),
     ("cache.reads_free_sectors", "Read any free blocks"),
     ("cache.zero_latency_reads", "Immediate buffer read"),
     ("cache.zero_latency_writes", "Immediate buffer write"),
     ("cache.fast_write", "Fast write level"),
     ("cache.combine_writes", "Combine seq writes"),
-    ("bus.hold_reads", "Hold bus entire read xfer"),
-    ("bus.hold_writes", "Hold bus entire write xfer"),
-    ("bus.never_disconnect", "Never disconnect"),
 ];

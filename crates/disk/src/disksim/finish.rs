@@ -10,6 +10,7 @@ const COLUMNS: usize = 96;
 
 /// Checks the specification and writes it down.
 pub(super) fn finish(mut spec: Spec, m: Mapping<'_>, main: &str) -> Result<Imported, ImportError> {
+    let main = printable(main);
     spec.summary = format!("from DiskSim's parameters in {main}");
     spec.validate().map_err(|error| blame(error, &m))?;
     let plain = spec.to_toml().map_err(|error| ImportError::Spec { error })?;
@@ -33,7 +34,7 @@ pub(super) fn finish(mut spec: Spec, m: Mapping<'_>, main: &str) -> Result<Impor
             key = Some(if table.is_empty() { name.to_owned() } else { format!("{table}.{name}") });
         }
         let source = m.sources.iter().rev().find(|(of, _)| Some(of) == key.as_ref());
-        write_line(&mut toml, line, source.map(|&(_, place)| m.files.show(place)));
+        write_line(&mut toml, line, source.map(|&(_, place)| printable(&m.files.show(place))));
     }
     Ok(Imported { spec, toml, warnings: m.warnings })
 }
@@ -63,9 +64,15 @@ fn source_of(field: &str, problem: &str, m: &Mapping<'_>) -> Option<Place> {
     find(field).or_else(|| find(field.split('.').next()?))
 }
 
+/// The text without what no comment may hold, and no name either: ends of lines, bells.
+fn printable(text: &str) -> String {
+    text.replace(char::is_control, "\u{fffd}")
+}
+
 fn write_line(toml: &mut String, line: &str, source: Option<String>) {
     // Writing to a string cannot fail.
-    if line.len() > COLUMNS && line.contains(" = [") {
+    let is_list = line.split_once(" = ").is_some_and(|(_, value)| value.starts_with('['));
+    if line.len() > COLUMNS && is_list {
         if let Some(source) = source {
             let _ = writeln!(toml, "# {source}");
         }
@@ -120,7 +127,7 @@ fn wrap_list(toml: &mut String, line: &str) {
 
 fn wrap_comment(toml: &mut String, text: &str) {
     let mut row = String::from("#");
-    for word in text.split_whitespace() {
+    for word in text.split_whitespace().map(printable) {
         if row.len() + word.len() + 1 > COLUMNS {
             let _ = writeln!(toml, "{row}");
             row = String::from("#  ");

@@ -30,6 +30,15 @@ pub(super) fn map(
     let key = "Add. write settling delay";
     spec.write_settle_ms = f.number(key, m)?.unwrap_or(0.0);
     m.source("write_settle_ms", f.place(key));
+    if spec.write_settle_ms < 0.0 {
+        m.warn(
+            f.place(key),
+            format!(
+                "`{key}` = {} is treated as 0: a write's move takes no less than a read's",
+                spec.write_settle_ms
+            ),
+        );
+    }
     f.only("Percent error in rpms", 0.0, "the platter turns at a constant speed", m);
     access(&mut f, spec, m)?;
     spec.seek = seek(&mut f, spec.cylinders, m, fetch)?;

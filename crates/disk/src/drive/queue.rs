@@ -160,6 +160,10 @@ fn smallest(entries: &[Entry], key: impl Fn(&Entry) -> u64) -> Option<usize> {
 fn nearest(service: &Service, at: Time, entries: &[Entry], weight: f64) -> Option<usize> {
     let mut best: Option<(i64, usize)> = None;
     for (index, entry) in entries.iter().enumerate() {
+        // What goes into the cache takes no arm.
+        if service.takes_at_once(&entry.request, at) {
+            return Some(index);
+        }
         let write = entry.request.op == Op::Write;
         let (from, start) = service.ready(at, write);
         let motion = &service.motion;

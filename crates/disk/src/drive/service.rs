@@ -1,11 +1,13 @@
 //! What one command does: controller, cache, arm, platter and bus.
 
-use super::{Completion, Request};
+use super::writeback::Dirty;
+use super::{Completion, Destage, Request};
 use crate::cache::{Ahead, Segments};
 use crate::motion::{Access, Motion, Place};
 use crate::spec::{Cache, FastWrite, Overheads, Prefetch, ReadAhead, Simple, Spec, SpecError, ns};
 use seekless_engine::io::{Breakdown, Op};
 use seekless_engine::units::{SECTOR_BYTES, Time};
+use std::collections::VecDeque;
 
 /// Overheads in nanoseconds: read or write, miss or hit, after a read or a write.
 type Table = [[[Time; 2]; 2]; 2];
@@ -19,14 +21,14 @@ pub(super) struct Service {
     pub(super) controller_free: Time,
     /// When the mechanism is free; reading ahead does not count.
     pub(super) mechanism_free: Time,
-    cache: Option<Segments>,
-    ahead: Option<Ahead>,
+    pub(super) cache: Option<Segments>,
+    pub(super) ahead: Option<Ahead>,
     overhead: Time,
     table: Table,
-    completion: [Time; 2],
+    pub(super) completion: [Time; 2],
     /// Time of a sector on the bus, to the host and from it; and to win it.
-    bus: [Time; 2],
-    arbitration: Time,
+    pub(super) bus: [Time; 2],
+    pub(super) arbitration: Time,
     minimum_seek: Time,
     simple: Option<(Time, f64)>,
     last_was_write: usize,
@@ -36,6 +38,10 @@ pub(super) struct Service {
     /// one behind its last.
     destaging: Option<(u64, u64)>,
     partial_sectors: u32,
+    /// The write-back cache.
+    pub(super) dirty: Option<Dirty>,
+    /// What left the write-back cache for the platter, if somebody wants to know.
+    pub(super) log: Option<VecDeque<Destage>>,
 }
 
 fn table(o: &Overheads) -> Table {
@@ -71,10 +77,6 @@ fn plain(spec: &Spec) -> Option<Cache> {
 impl Service {
     pub(super) fn new(spec: &Spec) -> Result<Service, SpecError> {
         let bus = spec.bus.unwrap_or_default();
-        if spec.cache.is_some_and(|cache| cache.write_back.is_some()) {
-            let problem = "a write-back cache is not simulated; leave it out, or use `fast_write`";
-            return Err(SpecError::field("cache.write_back", problem));
-        }
         let buffered = spec.bus_ns(1);
         Ok(Service {
             motion: Motion::new(spec)?,
@@ -102,6 +104,10 @@ impl Service {
             wrote: false,
             destaging: None,
             partial_sectors: spec.sector_size.physical / 512,
+            dirty: spec.cache.and_then(|cache| {
+                cache.write_back.map(|rules| Dirty::new(rules, cache.combine_writes))
+            }),
+            log: None,
         })
     }
 
@@ -115,14 +121,19 @@ impl Service {
     /// Serves a command that arrived at `arrived`, from `now` on or when the controller is free.
     pub(super) fn serve(&mut self, arrived: Time, now: Time, request: &Request) -> Completion {
         let start = now.max(self.controller_free);
+        self.catch_up(start);
         let mut spent = Breakdown { queue_ns: start - arrived, ..Breakdown::default() };
         let (end, media) = match request.op {
             Op::Flush => {
+                self.write_out(start);
                 let end = start.max(self.mechanism_free);
                 spent.queue_ns += end - start;
                 (end, (end, end))
             }
             Op::Trim => {
+                if let Some(dirty) = &mut self.dirty {
+                    dirty.remove(request.lbn, request.lbn + u64::from(request.sectors));
+                }
                 spent.overhead_ns = self.overhead;
                 let end = start + self.overhead;
                 (end, (end, end))
@@ -155,7 +166,7 @@ impl Service {
     }
 
     /// What the controller needs before the arm moves or data flows.
-    fn command_overhead(&mut self, start: Time, write: bool, hit: bool) -> Time {
+    pub(super) fn command_overhead(&mut self, start: Time, write: bool, hit: bool) -> Time {
         let mut after = std::mem::replace(&mut self.last_was_write, usize::from(write));
         if start > self.controller_free && (write || !hit) {
             after = usize::from(!write);
@@ -164,7 +175,7 @@ impl Service {
     }
 
     /// Stops reading ahead at `at` and returns when and from where the arm can set out.
-    fn stop_ahead(&mut self, at: Time) -> Time {
+    pub(super) fn stop_ahead(&mut self, at: Time) -> Time {
         let Some(mut ahead) = self.ahead.take() else { return at.max(self.mechanism_free) };
         let Some(cache) = &mut self.cache else { return at };
         ahead.advance(&self.motion, at);
@@ -172,6 +183,17 @@ impl Service {
         cache.extend(ahead.segment, pointer);
         self.place = ahead.place();
         let free = at.max(self.mechanism_free);
+        if cache.rules.min_read_ahead > 0 {
+            // The head does not turn away before so many sectors.
+            let least = (ahead.begun + u64::from(cache.rules.min_read_ahead)).min(ahead.limit);
+            if pointer < least {
+                let free = free.max(ahead.reach(&self.motion, least));
+                ahead.advance(&self.motion, free);
+                cache.extend(ahead.segment, least);
+                self.place = ahead.place();
+                return free;
+            }
+        }
         if cache.rules.stops_at_sector && pointer < ahead.limit {
             let end = ahead.reach(&self.motion, pointer + 1);
             // Between two tracks there is no sector to wait for.
@@ -201,12 +223,16 @@ impl Service {
                 (segment.end == lbn && lbn < ahead.limit).then_some(ahead.segment)
             })
         });
-        let overhead = self.command_overhead(start, false, hit.is_some());
+        let written =
+            hit.is_none() && self.dirty.as_ref().is_some_and(|dirty| dirty.covers(lbn, end, start));
+        let overhead = self.command_overhead(start, false, hit.is_some() || written);
         spent.overhead_ns = overhead;
         let at = start + overhead;
         let bus = self.bus[0];
         let all = bus * u64::from(sectors) + self.arbitration;
         let media = match hit {
+            // What waits for the platter is in memory.
+            _ if written => None,
             Some(segment) => self.read_hit(segment, at, lbn, end, spent),
             None => self.read_miss(at, lbn, end, spent),
         };
@@ -332,7 +358,7 @@ impl Service {
     }
 
     /// The time to change elements if the head stays where it is.
-    fn jog(&mut self, lbn: u64, write: bool) -> Time {
+    pub(super) fn jog(&mut self, lbn: u64, write: bool) -> Time {
         if std::mem::replace(&mut self.wrote, write) == write || self.motion.jog_ns() == 0 {
             return 0;
         }
@@ -380,6 +406,12 @@ impl Service {
     ) -> (Time, (Time, Time)) {
         let (lbn, count) = (request.lbn, request.sectors);
         let end = lbn + u64::from(count);
+        if self.absorbs(request) {
+            return self.keep(start, lbn, end, spent);
+        }
+        if let Some(dirty) = &mut self.dirty {
+            dirty.remove(lbn, end);
+        }
         let continued = self.cache.as_ref().and_then(|cache| cache.continued(lbn));
         let overhead = self.command_overhead(start, true, continued.is_some());
         spent.overhead_ns = overhead;
@@ -387,9 +419,10 @@ impl Service {
         let all = self.bus[1] * u64::from(count) + self.arbitration;
         let fast = match self.cache.as_ref().map(|cache| cache.rules.fast_write) {
             None | Some(FastWrite::None) => false,
-            Some(FastWrite::Sequential | FastWrite::Any) => !request.fua,
+            Some(FastWrite::Any) => !request.fua,
         };
-        let joins = self.destaging.is_some_and(|(_, last)| last == lbn);
+        let joins = self.cache.as_ref().is_some_and(|cache| cache.rules.combine_writes)
+            && self.destaging.is_some_and(|(_, last)| last == lbn);
         if fast && self.mechanism_free > at && !joins {
             // The one before is still on its way: its segment must be free first.
             let behind = self.destaging.is_some();
@@ -442,8 +475,21 @@ impl Service {
         let pass = self.motion.pass_ns(&run, count.min(run.count));
         let ahead = (pass / u64::from(count.max(1))) * u64::from(count.saturating_sub(1));
         let earliest = (at + bus).max(data.saturating_sub(ahead));
-        let mut access =
-            self.motion.access_from(lbn, count, true, self.place, free + jog, earliest, zero);
+        let mut access = self.over(lbn, count, free + jog, earliest, zero);
+        access.parts.seek += jog;
+        (access, free)
+    }
+
+    /// Moves the head over sectors that are written, from `at` on and not before `earliest`.
+    pub(super) fn over(
+        &mut self,
+        lbn: u64,
+        count: u32,
+        at: Time,
+        earliest: Time,
+        zero: bool,
+    ) -> Access {
+        let mut access = self.motion.access_from(lbn, count, true, self.place, at, earliest, zero);
         if !self.whole(lbn, count) {
             // A physical sector that is written in part is read first and written a turn later.
             access.end += self.motion.rev_ns();
@@ -452,8 +498,7 @@ impl Service {
         }
         self.place = access.place;
         self.mechanism_free = access.end;
-        access.parts.seek += jog;
-        (access, free)
+        access
     }
 
     /// True if a write covers physical sectors whole.

@@ -1,6 +1,6 @@
 //! Checks of a specification: every error names the field and what to do.
 
-use super::{Mapping, Pattern, Seek, Sparing, Spec, SpecError};
+use super::{FastWrite, Mapping, Pattern, Seek, Sparing, Spec, SpecError};
 use crate::spec::geometry::PatternChild;
 
 type Checked = Result<(), SpecError>;
@@ -265,12 +265,6 @@ fn electronics(spec: &Spec) -> Checked {
         ("overheads.write_miss_after_write_ms", o.write_miss_after_write_ms),
         ("overheads.read_completion_ms", o.read_completion_ms),
         ("overheads.write_completion_ms", o.write_completion_ms),
-        ("overheads.data_preparation_ms", o.data_preparation_ms),
-        ("overheads.first_reselect_ms", o.first_reselect_ms),
-        ("overheads.other_reselect_ms", o.other_reselect_ms),
-        ("overheads.read_disconnect_after_read_ms", o.read_disconnect_after_read_ms),
-        ("overheads.read_disconnect_after_write_ms", o.read_disconnect_after_write_ms),
-        ("overheads.write_disconnect_ms", o.write_disconnect_ms),
         ("overheads.minimum_seek_delay_ms", o.minimum_seek_delay_ms),
     ] {
         time(field, ms)?;
@@ -296,6 +290,13 @@ fn electronics(spec: &Spec) -> Checked {
         time("cache.write_back.idle_ms", back.idle_ms)?;
         if back.sectors == 0 || back.writes == 0 {
             return wrong("cache.write_back", "holds nothing; leave it out".into());
+        }
+        if cache.fast_write != FastWrite::None {
+            let problem = "excludes `cache.fast_write`; keep one of them";
+            return wrong("cache.write_back", problem.into());
+        }
+        if spec.simple.is_some() {
+            return wrong("cache.write_back", "the three-parameter model has no cache".into());
         }
     }
     Ok(())

@@ -46,16 +46,6 @@ pub struct Bus {
     /// Time to win the bus, once for each transfer.
     #[serde(default, skip_serializing_if = "is_default")]
     pub arbitration_ms: f64,
-    /// A read holds the bus while its sectors come from the platter: each goes to the host as it
-    /// passes. Else data moves in bursts that end when the last sector has come.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub hold_reads: bool,
-    /// A write holds the bus while its sectors go to the platter.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub hold_writes: bool,
-    /// The disk never gives the bus back during a command, so nothing is paid to win it again.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub never_disconnect: bool,
 }
 
 /// What commands cost in the controller, by what the cache holds and by the command before.
@@ -92,24 +82,6 @@ pub struct Overheads {
     /// At the end of a write.
     #[serde(skip_serializing_if = "is_default")]
     pub write_completion_ms: f64,
-    /// Before data moves over the bus.
-    #[serde(skip_serializing_if = "is_default")]
-    pub data_preparation_ms: f64,
-    /// Winning the bus for data the first time in a command, where it was given back.
-    #[serde(skip_serializing_if = "is_default")]
-    pub first_reselect_ms: f64,
-    /// The same later in a command.
-    #[serde(skip_serializing_if = "is_default")]
-    pub other_reselect_ms: f64,
-    /// Giving the bus back in a read, after a read.
-    #[serde(skip_serializing_if = "is_default")]
-    pub read_disconnect_after_read_ms: f64,
-    /// The same after a write.
-    #[serde(skip_serializing_if = "is_default")]
-    pub read_disconnect_after_write_ms: f64,
-    /// Giving the bus back in a write.
-    #[serde(skip_serializing_if = "is_default")]
-    pub write_disconnect_ms: f64,
     /// The arm starts to move no earlier than this after the command came.
     #[serde(skip_serializing_if = "is_default")]
     pub minimum_seek_delay_ms: f64,
@@ -139,8 +111,6 @@ pub enum FastWrite {
     /// When its last sector is on the platter.
     #[default]
     None,
-    /// Writes that continue the one before are reported when the cache has them.
-    Sequential,
     /// Every write is reported when the cache has it, one write going to the platter at a time.
     Any,
 }
@@ -159,13 +129,14 @@ pub struct Cache {
     /// Written data has a segment of its own, that reads never use.
     #[serde(default, skip_serializing_if = "is_default")]
     pub separate_write_segment: bool,
-    /// A segment serves reads only until the next command; data is not kept beyond.
+    /// A read that finds nothing empties all segments: only what continues the read before is
+    /// found.
     #[serde(default, skip_serializing_if = "is_default")]
     pub forgets: bool,
     /// Read-ahead.
     #[serde(default, skip_serializing_if = "is_default")]
     pub read_ahead: Prefetch,
-    /// Sectors read ahead before a waiting command is looked at.
+    /// Sectors read ahead in any case: a command that needs the arm waits for them.
     #[serde(default, skip_serializing_if = "is_default")]
     pub min_read_ahead: u32,
     /// Sectors read ahead at most; 0 is without limit but that of the segment.
@@ -183,9 +154,6 @@ pub struct Cache {
     /// Reads may be served from written data.
     #[serde(default, skip_serializing_if = "is_default")]
     pub read_hits_on_writes: bool,
-    /// A write that hits stops the read-ahead.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub write_hit_stops_read_ahead: bool,
     /// While the head waits for the first sector of a read it takes those before it into the
     /// segment.
     #[serde(default, skip_serializing_if = "is_default")]
@@ -199,7 +167,8 @@ pub struct Cache {
     /// When writes are reported.
     #[serde(default, skip_serializing_if = "is_default")]
     pub fast_write: FastWrite,
-    /// Writes that continue what the cache holds join it and reach the platter in one go.
+    /// Writes that continue what the cache holds join it and reach the platter in one go; else each
+    /// goes there on its own.
     #[serde(default, skip_serializing_if = "is_default")]
     pub combine_writes: bool,
     /// A write-back cache, which FLUSH empties and a power cut loses.
@@ -222,7 +191,6 @@ impl Default for Cache {
             read_ahead_on_idle_hit: false,
             stops_at_sector: false,
             read_hits_on_writes: false,
-            write_hit_stops_read_ahead: false,
             reads_free_sectors: false,
             zero_latency_reads: false,
             zero_latency_writes: false,
@@ -242,13 +210,16 @@ fn is_one(value: &u32) -> bool {
     *value == 1
 }
 
-/// A volatile write-back cache.
+/// A volatile write-back cache: writes are reported when it has them, and go to the platter while
+/// nobody waits, in sweeps over the disk. Once more than half of it is taken it no longer waits for
+/// idleness. FLUSH empties it; a write with FUA goes past it; a power cut loses what is in it.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WriteBack {
     /// Sectors of 512 bytes that may wait.
     pub sectors: u32,
-    /// Writes that may wait; beyond that the next is reported when one has reached the platter.
+    /// Pieces of consecutive sectors that may wait; beyond that the next write waits until one
+    /// has reached the platter.
     pub writes: u32,
     /// After this long without a command the disk starts to write out.
     #[serde(default, skip_serializing_if = "is_default")]

@@ -47,7 +47,11 @@ fn fault(error: IoError) -> Fault {
         IoError::ReadOnly => Fault::ReadOnly,
         IoError::OutOfRange { .. } => Fault::Invalid,
         IoError::PowerOff => Fault::ShuttingDown,
-        IoError::Media { .. } | IoError::Checksum { .. } | IoError::Os { .. } => Fault::Io,
+        // The protocol has no code for zones; Linux reports these as input/output errors, too.
+        IoError::Media { .. }
+        | IoError::Checksum { .. }
+        | IoError::Zone { .. }
+        | IoError::Os { .. } => Fault::Io,
     }
 }
 

@@ -1,0 +1,144 @@
+//! The part of the documentation that is measured: how far the disk models are from recordings of
+//! real drives. It stands between two marks and is written by one command.
+
+mod table;
+
+use crate::run::{capture, root, seekless};
+use anyhow::{Context as _, Result, bail};
+use serde_json::Value;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The page, and the marks in it.
+const PAGE: &str = "docs/disk-models.md";
+const BEGIN: &str = "<!-- `cargo xtask docs` writes what follows -->\n";
+const END: &str = "<!-- end of what it writes -->";
+
+/// A recorded drive: name of its files, what it is, where the gap of a line lies.
+struct Drive {
+    file: &'static str,
+    title: &'static str,
+    gap: &'static str,
+}
+
+const DRIVES: [Drive; 4] = [
+    Drive { file: "atlas10k", title: "Quantum Atlas 10K (1999)", gap: "before" },
+    Drive { file: "barracuda", title: "Seagate Barracuda ST32171W (1997)", gap: "before" },
+    Drive { file: "hp_c2490a", title: "HP C2490A (1993)", gap: "after" },
+    Drive { file: "dec_rz26", title: "DEC RZ26 (1991)", gap: "after" },
+];
+
+/// What a replay came to.
+struct Replayed {
+    figures: Value,
+    plot: String,
+}
+
+/// Measures and writes the page, or with `--check` says whether it is out of date. Where there are
+/// no recordings, says so and does nothing.
+///
+/// # Errors
+/// If the page is out of date, a replay fails or the command line is wrong.
+pub fn docs(args: &[&str]) -> Result<()> {
+    let (mut check, mut dir) = (false, None);
+    let mut args = args.iter();
+    while let Some(arg) = args.next() {
+        match *arg {
+            "--check" => check = true,
+            "--recordings" => {
+                dir = Some(PathBuf::from(args.next().context("--recordings wants a directory")?));
+            }
+            other => bail!("`{other}` is unknown: --check and --recordings DIR are known"),
+        }
+    }
+    let dir = dir.unwrap_or_else(recordings);
+    if !DRIVES.iter().all(|drive| dir.join(drive.file).with_extension("parv").is_file()) {
+        println!("docs skipped: no recordings of drives; SEEKLESS_RECORDINGS can name their place");
+        return Ok(());
+    }
+    let program = seekless()?;
+    let replayed: Vec<Replayed> =
+        DRIVES.iter().map(|drive| replay(&program, &dir, drive)).collect::<Result<_>>()?;
+    let page = root().join(PAGE);
+    let text = fs::read_to_string(&page).with_context(|| format!("cannot read {PAGE}"))?;
+    let written = put(&text, &part(&replayed)?)?;
+    if written == text {
+        println!("docs: {PAGE} is up to date");
+    } else if check {
+        bail!("{PAGE} is out of date; write it with `cargo xtask docs`");
+    } else {
+        fs::write(&page, written).with_context(|| format!("cannot write {PAGE}"))?;
+        println!("docs: {PAGE} is written");
+    }
+    Ok(())
+}
+
+/// Where recordings are unless told otherwise: they are no part of the repository.
+fn recordings() -> PathBuf {
+    std::env::var_os("SEEKLESS_RECORDINGS")
+        .map_or_else(|| root().join("../shared/data/drive-recordings"), PathBuf::from)
+}
+
+fn replay(program: &Path, dir: &Path, drive: &Drive) -> Result<Replayed> {
+    let scratch = crate::bench::Scratch::new("docs")?;
+    let spec = scratch.0.join(drive.file).with_extension("toml");
+    let from = dir.join(drive.file);
+    let mut import = Command::new(program);
+    import.args(["disk", "import"]).arg(from.with_extension("parv"));
+    capture(import.arg("--output").arg(&spec))?;
+    let validate = || {
+        let mut validate = Command::new(program);
+        validate.args(["disk", "validate", "--gap", drive.gap, "--disk"]).arg(&spec);
+        validate.arg("--recording").arg(from.with_extension("trace"));
+        validate
+    };
+    let figures = serde_json::from_str(&capture(validate().arg("--json"))?)?;
+    let text = capture(&mut validate())?;
+    let plot = text.split_once("took at most so long:\n\n").context("validate drew no plot")?.1;
+    Ok(Replayed { figures, plot: plot.trim_end().to_owned() })
+}
+
+/// What stands between the marks.
+fn part(replayed: &[Replayed]) -> Result<String> {
+    let figures: Vec<&Value> = replayed.iter().map(|replayed| &replayed.figures).collect();
+    let mut out = table::tables(&figures)?;
+    for (drive, replayed) in DRIVES.iter().zip(replayed) {
+        let Drive { file, title, gap } = drive;
+        out += &format!(
+            "\n### {title}\n\n`{file}`, gap {gap}: share of requests that took at most so long.\n\n\
+             ```\n{}\n```\n",
+            replayed.plot
+        );
+    }
+    Ok(out)
+}
+
+/// The page with another part between the marks.
+fn put(page: &str, part: &str) -> Result<String> {
+    let begin = page.find(BEGIN).with_context(|| format!("{PAGE} lacks `{}`", BEGIN.trim()))?;
+    let begin = begin + BEGIN.len();
+    let length = page[begin..].find(END).with_context(|| format!("{PAGE} lacks `{END}`"))?;
+    Ok(format!("{}\n{}\n{}", &page[..begin], part.trim(), &page[begin + length..]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_is_between_the_marks_changes() {
+        let page = format!("# A\n\n{BEGIN}old\n{END}\nB\n");
+        let new = put(&page, "new\n").expect("both marks are there");
+        assert_eq!(new, format!("# A\n\n{BEGIN}\nnew\n{END}\nB\n"));
+        assert_eq!(put(&new, "new").expect("still there"), new);
+        assert!(put(&page.replace(END, ""), "new").is_err());
+        assert!(put(&page.replace(BEGIN, ""), "new").is_err());
+    }
+
+    #[test]
+    fn the_page_has_its_marks() {
+        let page = fs::read_to_string(root().join(PAGE)).expect("the page is there");
+        assert!(put(&page, "x").is_ok());
+    }
+}
