@@ -24,8 +24,6 @@ pub enum PlantedBug {
     PartialTransaction,
     /// What was forgotten leaves no tombstone.
     TombstoneLost,
-    /// Tombstones are overwritten before they are durable.
-    TombstoneOverrun,
 }
 
 impl PlantedBug {
@@ -40,7 +38,7 @@ impl PlantedBug {
     ];
 
     /// Those that can be planted in Loge.
-    pub const LOGE: [PlantedBug; 9] = [
+    pub const LOGE: [PlantedBug; 8] = [
         PlantedBug::AckBeforeDurable,
         PlantedBug::FreeBeforeCommit,
         PlantedBug::MissingFlush,
@@ -49,7 +47,6 @@ impl PlantedBug {
         PlantedBug::StaleStampWins,
         PlantedBug::PartialTransaction,
         PlantedBug::TombstoneLost,
-        PlantedBug::TombstoneOverrun,
     ];
 }
 
