@@ -26,8 +26,6 @@ pub enum PlantedBug {
     PartialTransaction,
     /// What was forgotten leaves no tombstone.
     TombstoneLost,
-    /// Tombstones are overwritten before they are durable.
-    TombstoneOverrun,
 }
 
 impl PlantedBug {
@@ -43,7 +41,7 @@ impl PlantedBug {
     ];
 
     /// Those that can be planted in Loge.
-    pub const LOGE: [PlantedBug; 9] = [
+    pub const LOGE: [PlantedBug; 8] = [
         PlantedBug::AckBeforeDurable,
         PlantedBug::FreeBeforeCommit,
         PlantedBug::MissingFlush,
@@ -52,7 +50,6 @@ impl PlantedBug {
         PlantedBug::StaleStampWins,
         PlantedBug::PartialTransaction,
         PlantedBug::TombstoneLost,
-        PlantedBug::TombstoneOverrun,
     ];
 }
 

@@ -1,6 +1,7 @@
 //! Whole worlds with every fault of the model, run twice: what is asked of the device and answered
 //! by it, what the client hears, the state that is left and the next random number are the same.
-//! And what a fault may do to the client: an error or a refusal, where there are checksums never wrong bytes.
+//! And what a fault may do to the client: an error or a refusal, where there are checksums never
+//! wrong bytes.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 use seekless_engine::data::Data;

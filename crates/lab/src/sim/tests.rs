@@ -296,3 +296,35 @@ proptest! {
         prop_assert!((parts - report.latency_ms.mean).abs() < 1e-9);
     }
 }
+
+#[test]
+fn every_heuristic_of_loge_keeps_a_nearly_full_disk() {
+    let spec = specs::find("st19101").expect("built in");
+    let target = Target::disk(&spec, None).expect("it can be simulated");
+    let workload = Workload { requests: 1000, read_share: 0.3, ..Workload::default() };
+    let base =
+        SimOptions { utilisation: Some(0.97), workload, age: 0.5, ..SimOptions::new(Kind::Loge) };
+    // Everything is read back and compared; the free space left is what the volume does not hold.
+    for name in ["soonest", "ls", "cr", "fr", "r", "pl", "sg", "ls+sg", "pl+sg"] {
+        for headers in [false, true] {
+            let heuristic = name.parse().expect("a heuristic");
+            let options = SimOptions { heuristic, headers, ..base.clone() };
+            let (report, _) = simulate_world(&target, &options, stopped_clock).expect(name);
+            let per_write = report.write_amplification.expect("there are writes");
+            assert_eq!(per_write == 1.0, headers, "{name}: {per_write} blocks for each written");
+        }
+    }
+}
+
+#[test]
+fn sector_headers_make_a_durable_write_one_command() {
+    let spec = specs::find("hp97560").expect("built in");
+    let target = Target::disk(&spec, None).expect("it can be simulated");
+    let workload = Workload { requests: 3000, ..Workload::default() };
+    let mean = |kind| {
+        let options = SimOptions { workload: workload.clone(), ..SimOptions::new(kind) };
+        simulate(&target, &options, stopped_clock).expect("it runs").latency_ms.mean
+    };
+    let [inplace, vlog, loge] = Kind::ALL.map(mean);
+    assert!(2.0 * loge < inplace && 1.5 * loge < vlog, "{inplace} {vlog} {loge}");
+}

@@ -89,12 +89,10 @@ impl History {
 
 impl Loge {
     /// True if a commit may begin. A sector of the trim map keeps two tombstones of each block: the
-    /// last one and the one before. Were it written again before the last one is durable, that
-    /// could become durable in the meantime and be lost with the third one.
+    /// last one and the one before, which a recovery believes. Were it written again before the
+    /// last one is durable, a recovery would believe a transaction that may not hold.
     pub(super) fn may_commit(&self) -> bool {
-        !self.trims.is_dirty()
-            || self.history.last_with_trims <= self.history.durable
-            || planted(PlantedBug::TombstoneOverrun)
+        !self.trims.is_dirty() || self.history.last_with_trims <= self.history.durable
     }
 
     /// Writes all labels and tombstones that changed, behind the data in `commands`.
