@@ -210,8 +210,31 @@ pub(super) fn zone_at(bench: &mut Bench<'_>, lbn: u64, heads: Option<u64>) -> Me
             break;
         }
     }
+    if let Some(heads) = heads {
+        let from = first_of_cylinder(bench, &skews, heads as usize).min(tracks.len() - 2);
+        tracks.drain(..from);
+        skews.drain(..from);
+    }
     let found = heads.map(|heads| heads as usize).or_else(|| pattern(bench, &tracks, &skews));
     Ok(zone_of(bench, &tracks, &skews, found))
+}
+
+/// Tracks before the first one that begins a cylinder, told by the skew that is unlike the others;
+/// zero if none is.
+fn first_of_cylinder(bench: &Bench<'_>, skews: &[f64], heads: usize) -> usize {
+    if heads < 3 || skews.len() < 2 * heads {
+        return 0;
+    }
+    let mut sorted = skews[..2 * heads].to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let common = sorted[heads];
+    // The lesser of two is large only where both are: a slip is found once.
+    let off = |at: usize| {
+        let one = bench.centred(skews[at] - common).abs();
+        one.min(bench.centred(skews[at + heads] - common).abs())
+    };
+    let odd = (0..heads).max_by(|&a, &b| off(a).total_cmp(&off(b))).unwrap_or(heads - 1);
+    if off(odd) > 6.0 * bench.sigma() { (odd + 1) % heads } else { 0 }
 }
 
 /// Tracks in a cylinder: the place of the first skew, or length, unlike the first one. A slipped

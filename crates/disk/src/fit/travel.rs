@@ -7,7 +7,7 @@
 
 use super::bench::{Bench, Measured};
 use super::layout::Zone;
-use super::{Estimate, Fit, FitError, Options};
+use super::{Estimate, Fit, Options};
 
 /// Pairs of reads for one number, at most.
 const ROUNDS: usize = 18;
@@ -262,11 +262,4 @@ fn head_switch(bench: &mut Bench<'_>, zones: &[Zone]) -> Measured<Option<Estimat
         let from = bench.aligned(zone.start_of(cylinder, from) + sector);
         Some(Pair { from, zone, cylinder, head, first_sector: false })
     })
-}
-
-impl FitError {
-    /// True if the drive itself failed.
-    pub fn is_of_drive(&self) -> bool {
-        matches!(self, FitError::Probe(_))
-    }
 }

@@ -161,7 +161,10 @@ fn leap(bench: &mut Bench<'_>, zone: &mut Zone, heads: u64) -> Measured<Option<Z
     }
     zone.end = outside;
     match layout::zone_at(bench, outside, Some(heads)) {
-        Ok(next) => Ok(Some(next)),
+        Ok(next) => {
+            zone.end = next.first;
+            Ok(Some(next))
+        }
         Err(Stop::Failed(FitError::NotMechanical(_))) => Ok(None),
         Err(stop) => Err(stop),
     }
@@ -197,7 +200,10 @@ fn follow(bench: &mut Bench<'_>, zone: &mut Zone, heads: u64) -> Measured<Option
     let Some(first) = begin_of_next(bench, zone, inside)? else { return Ok(None) };
     zone.end = first;
     match layout::zone_at(bench, first, Some(heads)) {
-        Ok(next) => Ok(Some(next)),
+        Ok(next) => {
+            zone.end = next.first;
+            Ok(Some(next))
+        }
         // What is left is less than a track.
         Err(Stop::Failed(FitError::NotMechanical(_))) => Ok(None),
         Err(stop) => Err(stop),
