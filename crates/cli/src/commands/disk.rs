@@ -1,5 +1,6 @@
 //! `seekless disk`: models of drives, where they come from and how good they are.
 
+mod fit;
 mod import;
 mod validate;
 
@@ -15,6 +16,7 @@ use std::io::Write;
 Examples:
   seekless disk import drive.parv --output drive.toml
   seekless disk validate --disk drive.toml --recording drive.trace --gap before
+  seekless disk fit --device /dev/sdb --output mine.toml
 
 A specification is a TOML file; every option named --disk takes a built-in name or a path."
 )]
@@ -29,6 +31,8 @@ enum Command {
     Import(import::Args),
     /// Replay the recording of a real drive on a model and say how far it is off.
     Validate(validate::Args),
+    /// Estimate the parameters of a drive from measurements or a recording.
+    Fit(fit::Args),
 }
 
 /// Carries the subcommand out.
@@ -39,5 +43,6 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     match &args.command {
         Command::Import(args) => import::run(args, out),
         Command::Validate(args) => validate::run(args, out),
+        Command::Fit(args) => fit::run(args, out),
     }
 }

@@ -8,6 +8,7 @@ mod block_device;
 mod clients;
 mod command_line;
 mod crashes;
+mod disk_fit;
 mod disk_models;
 mod disk_speed;
 mod filesystems;

@@ -55,6 +55,8 @@ pub(super) struct Bench<'a> {
     pub(super) segments: usize,
     /// Sectors behind a read, and before it, that the cache may hold afterwards.
     pub(super) reach: (u64, u64),
+    /// Reads up to this long may be hits, in nanoseconds.
+    pub(super) hit_limit: f64,
     /// Completions of the reference sector: number of the turn and time.
     marks: VecDeque<(f64, f64)>,
     pub(super) reference: u64,
@@ -82,6 +84,7 @@ impl<'a> Bench<'a> {
             history: VecDeque::new(),
             segments: 1,
             reach: (64, 64),
+            hit_limit: 0.0,
             marks: VecDeque::new(),
             reference: 0,
             period: 0.0,
@@ -299,7 +302,9 @@ impl<'a> Bench<'a> {
         };
         let span = (last.1 - first.1) / 4.0;
         if self.now() - last.1 > span.min(5e9) {
-            self.mark()?;
+            for _ in 0..3 {
+                self.mark()?;
+            }
         }
         Ok(())
     }

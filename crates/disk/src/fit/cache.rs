@@ -1,8 +1,8 @@
 //! The cache: whether it keeps what was read, how many places at once, how far it reads ahead.
 
-use super::Estimate;
-use super::bench::{Bench, Measured};
+use super::bench::{Bench, Measured, Stop};
 use super::layout::Zone;
+use super::{Estimate, FitError};
 
 /// More segments are not counted.
 const MOST_SEGMENTS: usize = 128;
@@ -71,6 +71,7 @@ pub(super) fn hits(bench: &mut Bench<'_>) -> Measured<CacheFit> {
     let mut cache = CacheFit::default();
     let granule = bench.granule();
     let (mut again, mut behind, mut ahead_of) = (Vec::new(), Vec::new(), Vec::new());
+    let mut elsewhere = Vec::new();
     for _ in 0..12 {
         let at = bench.anywhere().max(granule).min(bench.sectors() - 2 * granule);
         let at = bench.aligned(at);
@@ -80,6 +81,7 @@ pub(super) fn hits(bench: &mut Bench<'_>) -> Measured<CacheFit> {
         behind.push(after(bench, at + granule, &mut |bench| bench.touch(at).map(drop))?);
         let at = bench.anywhere().max(granule).min(bench.sectors() - 2 * granule);
         let at = bench.aligned(at);
+        elsewhere.push(bench.touch(at)?);
         ahead_of.push(after(bench, at - granule, &mut |bench| bench.touch(at).map(drop))?);
     }
     cache.keeps = steady(&again);
@@ -92,6 +94,14 @@ pub(super) fn hits(bench: &mut Bench<'_>) -> Measured<CacheFit> {
     let hit = middle(hits);
     cache.hit = Some(hit);
     let limit = limit_of(hits);
+    bench.hit_limit = limit;
+    if elsewhere.iter().filter(|&&took| took <= limit).count() > elsewhere.len() / 2 {
+        return Err(Stop::Failed(FitError::NotMechanical(
+            "all reads take the same time; this is no mechanical disk, or something between holds \
+             what is read"
+                .into(),
+        )));
+    }
     cache.keeps_before = ahead_of.iter().filter(|&&took| took <= limit).count() >= 4;
     if cache.keeps {
         let segments = segments(bench, limit)?;
@@ -190,7 +200,9 @@ fn reach(bench: &mut Bench<'_>, limit: f64) -> Measured<u64> {
 
 /// Extent of read-ahead and segments, the bus, and zero-latency reads.
 pub(super) fn shape(bench: &mut Bench<'_>, zones: &[Zone], cache: &mut CacheFit) -> Measured<()> {
-    let Some(zone) = zones.iter().max_by_key(|zone| zone.end - zone.first) else { return Ok(()) };
+    let Some(zone) = zones.iter().max_by_key(|zone| zone.cylinders().min(zone.regular)) else {
+        return Ok(());
+    };
     cache.zero_latency = zero_latency(bench, zone)?;
     let Some(hit) = cache.hit else {
         cache.ahead = Some(Reach::None);
@@ -210,7 +222,7 @@ pub(super) fn shape(bench: &mut Bench<'_>, zones: &[Zone], cache: &mut CacheFit)
 
 /// First sector of a track of a random cylinder.
 fn some_track(bench: &mut Bench<'_>, zone: &Zone) -> u64 {
-    let cylinders = zone.cylinders().saturating_sub(2).max(1);
+    let cylinders = zone.cylinders().min(zone.regular).saturating_sub(2).max(1);
     let cylinder = bench.rng.below(cylinders);
     bench.aligned(zone.start_of(cylinder, 0))
 }

@@ -48,28 +48,39 @@ pub(super) fn tell(
     Ok((zone, Some(heads as u32)))
 }
 
-/// The longest step with which travel to track 1, 2, 3, … is flat within each step and not over
-/// all.
+/// The longest step within which travel to track 1, 2, 3, … is as flat as the noise allows, if it
+/// is not flat over all.
 pub(super) fn stairs(travel: &[Estimate], period: f64) -> Option<usize> {
-    let mut errors: Vec<f64> = travel.iter().map(|one| one.error).collect();
-    errors.sort_by(f64::total_cmp);
-    let limit = 3.0 * errors.get(errors.len() / 2)? + period / 10_000.0;
-    let flat = |from: usize, to: usize| {
-        let values = travel[from..to].iter().map(|one| one.value);
-        let (low, high) =
-            values.fold((f64::MAX, f64::MIN), |(l, h), value| (l.min(value), h.max(value)));
-        high - low <= limit
-    };
-    // Track 0 is no part of the list, so that the first step is shorter by one.
-    let fits = |step: usize| {
-        (0..=travel.len() / step).all(|number| {
-            let from = (number * step).max(1) - 1;
-            let to = ((number + 1) * step - 1).min(travel.len());
-            from >= to || flat(from, to)
-        })
-    };
-    if travel.len() < 3 || flat(0, travel.len()) {
+    if travel.len() < 3 {
         return None;
     }
-    (1..=travel.len() / 2).rev().find(|&step| fits(step))
+    let mut errors: Vec<f64> = travel.iter().map(|one| one.error).collect();
+    errors.sort_by(f64::total_cmp);
+    let error = errors[errors.len() / 2];
+    // Track 0 is no part of the list, so that the first step is shorter by one.
+    let scatter = |step: usize| {
+        let (mut squares, mut free) = (0.0, 0.0);
+        for number in 0..=travel.len() / step {
+            let from = (number * step).max(1) - 1;
+            let to = ((number + 1) * step - 1).min(travel.len());
+            if to <= from + 1 {
+                continue;
+            }
+            let values = &travel[from..to];
+            let n = values.len() as f64;
+            let mean = values.iter().map(|one| one.value).sum::<f64>() / n;
+            squares += values.iter().map(|one| (one.value - mean).powi(2)).sum::<f64>();
+            free += n - 1.0;
+        }
+        f64::sqrt(squares / f64::max(free, 1.0))
+    };
+    let least = (2..=travel.len() / 2).map(scatter).fold(f64::MAX, f64::min);
+    let limit = 1.5 * least.max(error / 2.0) + period / 1e6;
+    if scatter(travel.len() + 1) <= limit {
+        return None;
+    }
+    if least > 2.5 * error + period / 20_000.0 {
+        return Some(1);
+    }
+    (1..=travel.len() / 2).rev().find(|&step| scatter(step) <= limit)
 }

@@ -37,6 +37,11 @@ pub(super) struct Zone {
     pub(super) advance_error: f64,
     /// Cylinders over which skews have been followed.
     pub(super) followed: u64,
+    /// Cylinders from the first on that follow the layout to the sector. Beyond them slipped
+    /// defects or spares have moved what comes.
+    pub(super) regular: u64,
+    /// Cylinders that are known to do so.
+    pub(super) sound: u64,
 }
 
 impl Zone {
@@ -65,7 +70,7 @@ impl Zone {
     /// Sectors on a track by its position in the cylinder.
     pub(super) fn length_of(&self, head: u64) -> u64 {
         match head + 1 == self.heads {
-            true => self.cylinder - head * self.track,
+            true => self.cylinder.saturating_sub(head * self.track).max(1),
             false => self.track,
         }
     }
@@ -205,21 +210,51 @@ pub(super) fn zone_at(bench: &mut Bench<'_>, lbn: u64, heads: Option<u64>) -> Me
             break;
         }
     }
+    if let Some(heads) = heads {
+        let from = first_of_cylinder(bench, &skews, heads as usize).min(tracks.len() - 2);
+        tracks.drain(..from);
+        skews.drain(..from);
+    }
     let found = heads.map(|heads| heads as usize).or_else(|| pattern(bench, &tracks, &skews));
     Ok(zone_of(bench, &tracks, &skews, found))
 }
 
-/// Tracks in a cylinder: the place of the first skew, or length, unlike the first one.
-fn pattern(bench: &Bench<'_>, tracks: &[Track], skews: &[f64]) -> Option<usize> {
-    let limit = (6.0 * bench.sigma()).max(0.6 * tracks[0].sector_ns);
-    let unlike = |index: usize| {
-        bench.centred(skews[index] - skews[0]).abs() > limit
-            || (index > 0
-                && index + 1 < tracks.len()
-                && tracks[index].end - tracks[index].first != tracks[0].end - tracks[0].first)
+/// Tracks before the first one that begins a cylinder, told by the skew that is unlike the others;
+/// zero if none is.
+fn first_of_cylinder(bench: &Bench<'_>, skews: &[f64], heads: usize) -> usize {
+    if heads < 3 || skews.len() < 2 * heads {
+        return 0;
+    }
+    let mut sorted = skews[..2 * heads].to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let common = sorted[heads];
+    // The lesser of two is large only where both are: a slip is found once.
+    let off = |at: usize| {
+        let one = bench.centred(skews[at] - common).abs();
+        one.min(bench.centred(skews[at + heads] - common).abs())
     };
-    let again = |index: usize| 2 * index + 1 >= skews.len() || unlike(2 * index + 1);
-    (1..skews.len()).find(|&index| unlike(index) && again(index)).map(|index| index + 1)
+    let odd = (0..heads).max_by(|&a, &b| off(a).total_cmp(&off(b))).unwrap_or(heads - 1);
+    if off(odd) > 6.0 * bench.sigma() { (odd + 1) % heads } else { 0 }
+}
+
+/// Tracks in a cylinder: the place of the first skew, or length, unlike the first one. A slipped
+/// sector changes a skew by one and a length as well, so that clear differences count first.
+fn pattern(bench: &Bench<'_>, tracks: &[Track], skews: &[f64]) -> Option<usize> {
+    let sector = tracks[0].sector_ns;
+    let turned = |index: usize, sectors: f64| {
+        let limit = (6.0 * bench.sigma()).max(sectors * sector);
+        bench.centred(skews[index] - skews[0]).abs() > limit
+    };
+    let length = |index: usize| tracks[index].end - tracks[index].first;
+    let shorter = |index: usize| index > 0 && length(index) != length(0);
+    let first = |unlike: &dyn Fn(usize) -> bool| {
+        let again = |index: usize| 2 * index + 1 >= skews.len() || unlike(2 * index + 1);
+        let found = (1..skews.len()).find(|&index| unlike(index) && again(index));
+        found.map(|index| index + 1).filter(|&heads| heads <= MOST_HEADS)
+    };
+    first(&|index| turned(index, 2.5))
+        .or_else(|| first(&|index| turned(index, 0.6)))
+        .or_else(|| first(&shorter))
 }
 
 fn mean(values: impl Iterator<Item = f64>) -> (f64, f64, f64) {
@@ -230,11 +265,17 @@ fn mean(values: impl Iterator<Item = f64>) -> (f64, f64, f64) {
     (mean, (squares / (n - 1.0).max(1.0)).sqrt() / n.max(1.0).sqrt(), n)
 }
 
+fn common_length(tracks: &[Track]) -> u64 {
+    let length = |track: &Track| track.end - track.first;
+    let count = |one: u64| tracks.iter().filter(|track| length(track) == one).count();
+    tracks.iter().map(length).max_by_key(|&one| (count(one), one)).unwrap_or(1)
+}
+
 fn zone_of(bench: &Bench<'_>, tracks: &[Track], skews: &[f64], heads: Option<usize>) -> Zone {
     let uniform = heads.is_none();
     let heads = heads.unwrap_or(1).max(1);
-    let length = |track: &Track| track.end - track.first;
-    let common = tracks.get(1).map_or(length(&tracks[0]), length);
+    // Slips make a track shorter: the length that most have.
+    let common = common_length(tracks);
     let sector_error = 1.2 * bench.sigma() / (common as f64 * (tracks.len() as f64).sqrt());
     let (mut sector_ns, _, _) = mean(tracks.iter().map(|track| track.sector_ns));
     let turn = bench.period() / sector_ns;
@@ -249,16 +290,14 @@ fn zone_of(bench: &Bench<'_>, tracks: &[Track], skews: &[f64], heads: Option<usi
     };
     let (cylinder_skew, error, count) = on(true);
     let (track_skew, other, _) = if heads > 1 { on(false) } else { (0.0, 0.0, 0.0) };
-    let whole = tracks.len() >= heads;
-    let cylinder = match whole {
-        true => tracks[heads - 1].end - tracks[0].first,
-        false => common * heads as u64,
-    };
+    // The longest of the cylinders that were followed: the others have slips.
+    let cylinders = tracks.chunks_exact(heads).map(|part| part[heads - 1].end - part[0].first);
+    let cylinder = cylinders.max().unwrap_or(common * heads as u64);
     let reads = bench.sigma() / (2.0 * count.max(1.0)).sqrt();
     Zone {
         first: tracks[0].first,
         end: bench.sectors(),
-        track: if heads > 1 { length(&tracks[0]) } else { common },
+        track: common,
         cylinder,
         sector_ns,
         sector_error,
@@ -270,5 +309,7 @@ fn zone_of(bench: &Bench<'_>, tracks: &[Track], skews: &[f64], heads: Option<usi
         skew_error: error.max(other).max(reads),
         advance_error: heads as f64 * error.max(other).max(reads),
         followed: (tracks.len() / heads) as u64,
+        regular: u64::MAX,
+        sound: 1,
     }
 }

@@ -34,22 +34,39 @@ impl Fit {
         spec.name = name.into();
         spec.summary = summary.into();
         spec.rpm = (self.rpm().value * 1e4).round() / 1e4;
-        spec.heads = self.heads.unwrap_or(1);
-        spec.cylinders = self.cylinders() as u32;
+        let group = self.group();
+        spec.heads = self.heads.unwrap_or(1) * group as u32;
+        let cylinders = self.zones.iter().map(|zone| zone.cylinders.div_ceil(group));
+        spec.cylinders = cylinders.sum::<u64>() as u32;
         spec.head_switch_ms = self.head_switch.map_or(0.0, |one| ms(one.value.max(0.0)));
         self.zones_of(&mut spec);
         spec.capacity_sectors = Some(self.sectors.min(spec.capacity_sectors()));
         self.electronics_of(&mut spec);
         if !self.seek.is_empty() {
-            let point = |one: &super::SeekPoint| (one.distance as u32, ms(one.ns.value));
-            spec.seek = Seek::Points(self.seek.iter().map(point).collect());
+            let mut points: Vec<(u32, f64)> = Vec::new();
+            for one in &self.seek {
+                let distance = one.distance.div_ceil(group) as u32;
+                if points.last().is_none_or(|last| last.0 < distance) {
+                    points.push((distance, ms(one.ns.value)));
+                }
+            }
+            if group > 1 {
+                spec.head_switch_ms = points[0].1;
+            }
+            spec.seek = Seek::Points(points);
         }
         spec.validate().map_err(broken)?;
         Ok(spec)
     }
 
+    /// Cylinders that are told as one: where tracks count as cylinders, a large drive has more than
+    /// a specification may.
+    fn group(&self) -> u64 {
+        self.cylinders().div_ceil(1 << 21).max(1)
+    }
+
     fn zones_of(&self, spec: &mut Spec) {
-        let heads = u64::from(spec.heads);
+        let (heads, group) = (u64::from(spec.heads), self.group());
         let on_tracks = self.zones.iter().any(|zone| zone.turn_sectors > zone.track_sectors);
         let on_cylinders = self.zones.iter().any(|zone| zone.spares > 0);
         spec.sparing = match (on_tracks, on_cylinders) {
@@ -61,7 +78,8 @@ impl Fit {
         spec.zones.clear();
         for zone in &self.zones {
             let turn = zone.turn_sectors as f64;
-            let room = zone.cylinders * heads * zone.turn_sectors;
+            let cylinders = zone.cylinders.div_ceil(group);
+            let room = cylinders * heads * zone.turn_sectors;
             let spares = match spec.sparing {
                 Sparing::Track => zone.turn_sectors - zone.track_sectors,
                 Sparing::Cylinder => zone.spares,
@@ -72,15 +90,19 @@ impl Fit {
             let within = |value: f64| thousandth(value).rem_euclid(turn);
             spec.zones.push(Zone {
                 first_cylinder: Some(first),
-                last_cylinder: Some(first + zone.cylinders as u32 - 1),
+                last_cylinder: Some(first + cylinders as u32 - 1),
                 sectors: zone.turn_sectors as u32,
-                track_skew: zone.track_skew.map_or(0.0, |skew| within(skew.value)),
+                track_skew: match zone.track_skew {
+                    Some(skew) => within(skew.value),
+                    None if group > 1 => within(zone.cylinder_skew.value),
+                    None => 0.0,
+                },
                 cylinder_skew: within(zone.cylinder_skew.value),
                 offset: within(zone.offset),
                 spares: spares as u32,
                 ..Zone::default()
             });
-            first += zone.cylinders as u32;
+            first += cylinders as u32;
         }
     }
 

@@ -207,6 +207,33 @@ fn zero_latency_and_what_passes_before_a_read_are_recognized() {
 }
 
 #[test]
+fn slipped_defects_break_no_zone() {
+    let mut spec = zoned();
+    let mut rng = Rng::stream(9, "slips");
+    for zone in &mut spec.zones {
+        let mut slips: Vec<u64> = (0..12).map(|_| 5000 + rng.below(600_000)).collect();
+        slips.sort_unstable();
+        zone.slips = slips;
+        zone.spares = 400;
+    }
+    spec.sparing = crate::spec::Sparing::Zone;
+    let fit = fit(&spec, 0);
+    assert_eq!((fit.heads, fit.zones.len()), (Some(6), 4), "{:#?}", fit.zones);
+    let mut first = 0;
+    for (index, zone) in fit.zones.iter().enumerate() {
+        assert_eq!(zone.track_sectors, u64::from(spec.zones[index].sectors));
+        // To a cylinder.
+        near("zone", zone.first as f64, first as f64, 2004.0);
+        first += spec.zone_sectors(index);
+    }
+    assert!(fit.missing.iter().any(|line| line.contains("slipped")), "{:?}", fit.missing);
+    for point in &fit.seek {
+        let truth = spec.seek.ns(point.distance as u32, spec.cylinders) as f64;
+        near("seek", point.ns.value, truth, 0.05 * truth);
+    }
+}
+
+#[test]
 fn a_disk_without_a_cache_has_none() {
     let fit = fit(&builtin("desktop7200"), JITTER);
     assert!(fit.cache.hit.is_none() && !fit.cache.keeps && !fit.cache.reads_ahead);

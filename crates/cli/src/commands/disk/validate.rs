@@ -56,7 +56,7 @@ pub struct Args {
 
 /// Where the gap of a line lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Gap {
+pub(super) enum Gap {
     /// From the completion before to this request.
     Before,
     /// From this completion to the next request.

@@ -1,0 +1,310 @@
+//! `seekless disk fit`: the parameters of a drive from measurements or a recording.
+
+mod probe;
+
+use super::validate::Gap;
+use crate::failure::{Exit, Failure, Outcome};
+use crate::span::Span;
+use crate::spec;
+use crate::term::{Progress, Style};
+use seekless_disk::Drive;
+use seekless_disk::fit::recorded::{RecordedFit, recorded};
+use seekless_disk::fit::{
+    Estimate, Fit, FitError, Options, Probe, Reach, SeekPoint, Step, ZoneFit, measure,
+};
+use seekless_disk::recording::{Recording, RecordingError};
+use seekless_engine::units::SECONDS;
+use serde_json::{Value, json};
+use std::fs::{self, File};
+use std::io::{BufReader, Write};
+use std::path::{Path, PathBuf};
+
+/// Measuring a real drive ends after so long, unless told otherwise.
+const BUDGET: Span = Span { ns: 900 * SECONDS };
+
+/// Arguments of `seekless disk fit`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  seekless disk fit --device /dev/sdb --output mine.toml       # reads only; a drive that is idle
+  seekless disk fit --device /dev/sdb --budget 2m --json
+  seekless disk fit --recording drive.trace --gap before --output rough.toml
+  seekless disk fit --disk st19101                             # a model as a black box
+
+A device is only ever read, past the page cache (O_DIRECT). Its parameters are found from when
+reads complete: rotation, zones, skews, seeks, head switch, overhead and cache. Other load on the
+drive or the machine makes the estimates worse; they come with their standard errors.
+
+A recording tells much less: hits, the bus, rough seek times, sometimes the rotation. What cannot
+be estimated is named.")]
+pub struct Args {
+    #[command(flatten)]
+    source: Source,
+    /// Whether the gap of a line is the pause before its request or after it.
+    #[arg(long, value_enum, default_value_t = Gap::After, requires = "recording")]
+    gap: Gap,
+    /// End measuring after so long; what is known by then is told [default for devices: 15m].
+    #[arg(long, value_name = "TIME", conflicts_with = "recording")]
+    budget: Option<Span>,
+    /// Distances that make up the seek curve, at most.
+    #[arg(long, value_name = "N", default_value_t = 48, conflicts_with = "recording",
+          value_parser = clap::value_parser!(u16).range(2..=1000))]
+    seeks: u16,
+    /// Decides which sectors are read.
+    #[arg(long, default_value_t = 1, conflicts_with = "recording")]
+    seed: u64,
+    /// Where the specification goes; a file there is replaced.
+    #[arg(long, short, value_name = "SPEC.toml")]
+    output: Option<PathBuf>,
+    /// Name in the specification.
+    #[arg(long, default_value = "fitted")]
+    name: String,
+    /// Print one JSON object.
+    #[arg(long)]
+    json: bool,
+}
+
+/// What is looked at.
+#[derive(Debug, clap::Args)]
+#[group(required = true, multiple = false)]
+struct Source {
+    /// The recording of a drive.
+    #[arg(long, short, value_name = "FILE")]
+    recording: Option<PathBuf>,
+    /// A block device; it is read, never written.
+    #[arg(long, value_name = "PATH")]
+    device: Option<PathBuf>,
+    /// A built-in disk or the path of a TOML file, measured as if nothing were known of it.
+    #[arg(long, short, value_name = "SPEC")]
+    disk: Option<String>,
+}
+
+/// Estimates, prints and writes.
+///
+/// # Errors
+/// If the source cannot be read or tells nothing, or the specification cannot be written.
+pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
+    if let Some(path) = &args.source.recording {
+        let fit = from_recording(path, args.gap == Gap::Before)?;
+        let summary = format!("estimated from {}", path.display());
+        write_spec(args, &fit.to_toml(&args.name, &summary).map_err(failure)?)?;
+        return tell_recorded(args, &fit, out);
+    }
+    let (fit, origin) = measured(args)?;
+    let toml = fit.to_toml(&args.name, &format!("measured on {origin}")).map_err(failure)?;
+    write_spec(args, &toml)?;
+    tell(args, &fit, &origin, out)
+}
+
+fn failure(error: FitError) -> Failure {
+    let exit = match &error {
+        FitError::Probe(_) => Exit::Backing,
+        FitError::TimeUp(_) => Exit::Usage,
+        FitError::NotMechanical(_) | FitError::Specification(_) => Exit::Failed,
+    };
+    Failure::from_message(exit, &error.to_string())
+}
+
+fn write_spec(args: &Args, toml: &str) -> Outcome {
+    let Some(path) = &args.output else { return Ok(()) };
+    fs::write(path, toml)
+        .map_err(|error| Failure::failed(format!("cannot write {}: {error}", path.display())))
+}
+
+fn from_recording(path: &Path, before: bool) -> Result<RecordedFit, Failure> {
+    let file = File::open(path)
+        .map_err(|error| Failure::usage(format!("cannot read {}: {error}", path.display())))?;
+    let blame = |error: &RecordingError| {
+        Failure::from_message(Exit::Usage, &format!("{}: {error}", path.display()))
+    };
+    let requests = Recording::open(BufReader::new(file)).map_err(|error| blame(&error))?;
+    let mut wrong = None;
+    let sound = requests.map_while(|request| request.map_err(|error| wrong = Some(error)).ok());
+    let fit = recorded(sound, before);
+    match wrong {
+        Some(error) => Err(blame(&error)),
+        None => fit.map_err(failure),
+    }
+}
+
+fn measured(args: &Args) -> Result<(Fit, String), Failure> {
+    let seek_points = usize::from(args.seeks);
+    let mut options = Options { seek_points, seed: args.seed, budget: None };
+    let budget = args.budget.map(|span| span.ns);
+    let mut progress = Progress::new();
+    let mut show = |step: Step| {
+        let seconds = step.took / SECONDS;
+        progress.show(|| format!("{} ({} reads, {seconds} s)", step.what, step.reads));
+    };
+    let (mut probe, origin): (Box<dyn Probe>, String) = match &args.source {
+        Source { disk: Some(name), .. } => {
+            options.budget = budget;
+            let spec = spec::find(name)?;
+            let drive = Drive::new(&spec)
+                .map_err(|error| Failure::from_message(Exit::Usage, &format!("{name}: {error}")))?;
+            (Box::new(probe::Simulated::new(drive)), format!("the model {name}"))
+        }
+        Source { device: Some(path), .. } => {
+            options.budget = Some(budget.unwrap_or(BUDGET.ns));
+            (Box::new(probe::Device::open(path)?), path.display().to_string())
+        }
+        _ => return Err(Failure::usage("nothing to look at").hint("give --device or --disk")),
+    };
+    if probe.sectors() < 4096 {
+        let cause = format!("{origin} has {} sectors", probe.sectors());
+        return Err(Failure::usage(cause).hint("at least 4096 are needed to tell anything"));
+    }
+    let fit = measure(probe.as_mut(), &options, &mut show).map_err(failure)?;
+    Ok((fit, origin))
+}
+
+fn estimate(one: Estimate, unit: f64) -> Value {
+    json!({ "value": one.value * unit, "error": one.error * unit })
+}
+
+fn perhaps(one: Option<Estimate>, unit: f64) -> Value {
+    one.map_or(Value::Null, |one| estimate(one, unit))
+}
+
+/// Nanoseconds as milliseconds.
+const MS: f64 = 1e-6;
+
+fn zone_json(zone: &ZoneFit) -> Value {
+    json!({
+        "first_sector": zone.first,
+        "end_sector": zone.end,
+        "cylinders": zone.cylinders,
+        "track_sectors": zone.track_sectors,
+        "turn_sectors": zone.turn_sectors,
+        "track_skew": perhaps(zone.track_skew, 1.0),
+        "cylinder_skew": estimate(zone.cylinder_skew, 1.0),
+        "offset": zone.offset,
+        "mb_per_s": estimate(zone.mb_per_s, 1.0),
+    })
+}
+
+fn cache_json(fit: &Fit) -> Value {
+    let cache = &fit.cache;
+    let (ahead, sectors) = match cache.ahead {
+        None => (Value::Null, None),
+        Some(Reach::None) => ("none".into(), None),
+        Some(Reach::Track) => ("track".into(), None),
+        Some(Reach::Cylinder) => ("cylinder".into(), None),
+        Some(Reach::Sectors(sectors)) => ("sectors".into(), Some(sectors)),
+    };
+    json!({
+        "keeps": cache.keeps,
+        "segments": cache.segments,
+        "segments_or_more": cache.segments_or_more(),
+        "segment_sectors": cache.segment_sectors,
+        "read_ahead": ahead,
+        "read_ahead_sectors": sectors,
+        "keeps_before": cache.keeps_before,
+        "zero_latency_reads": cache.zero_latency,
+        "hit_ms": perhaps(cache.hit, MS),
+        "bus_mb_per_s": cache.bus_sector.map(|bus| 512e3 / bus.value),
+    })
+}
+
+fn tell(args: &Args, fit: &Fit, origin: &str, out: &mut dyn Write) -> Outcome {
+    if args.json {
+        let seek =
+            |point: &SeekPoint| json!({ "distance": point.distance, "ms": estimate(point.ns, MS) });
+        let json = json!({
+            "source": origin,
+            "sectors": fit.sectors,
+            "rpm": estimate(fit.rpm(), 1.0),
+            "heads": fit.heads,
+            "cylinders": fit.cylinders(),
+            "zones": fit.zones.iter().map(zone_json).collect::<Vec<_>>(),
+            "overhead_ms": perhaps(fit.overhead, MS),
+            "head_switch_ms": perhaps(fit.head_switch, MS),
+            "seek": fit.seek.iter().map(seek).collect::<Vec<_>>(),
+            "cache": cache_json(fit),
+            "noise_ms": fit.noise * MS,
+            "reads": fit.reads,
+            "took_s": fit.took as f64 / SECONDS as f64,
+            "not_estimated": fit.missing,
+        });
+        writeln!(out, "{json}")?;
+        return Ok(());
+    }
+    let style = Style::of_stdout();
+    let seconds = fit.took / SECONDS;
+    let head = format!("{origin}: {} reads in {seconds} s", fit.reads);
+    writeln!(out, "{}", style.bold(&head))?;
+    for line in fit.lines() {
+        writeln!(out, "  {line}")?;
+    }
+    let head = format!(
+        "\n{:>4} {:>12} {:>10} {:>8} {:>16} {:>16} {:>10}",
+        "zone", "sector", "cylinders", "sectors", "track skew", "cylinder skew", "MB/s"
+    );
+    writeln!(out, "{}", style.bold(&head))?;
+    let skew = |one: Estimate| format!("{:.2} ± {:.2}", one.value, one.error);
+    for (number, zone) in fit.zones.iter().enumerate() {
+        writeln!(
+            out,
+            "{:>4} {:>12} {:>10} {:>8} {:>16} {:>16} {:>10.2}",
+            number + 1,
+            zone.first,
+            zone.cylinders,
+            zone.turn_sectors,
+            zone.track_skew.map_or("-".into(), skew),
+            skew(zone.cylinder_skew),
+            zone.mb_per_s.value
+        )?;
+    }
+    if !fit.seek.is_empty() {
+        writeln!(out, "\n{}", style.bold("seek (cylinders, ms)"))?;
+    }
+    for point in &fit.seek {
+        let ms = point.ns.scaled(MS);
+        writeln!(out, "{:>8} {:>9.3} ± {:.3}", point.distance, ms.value, ms.error)?;
+    }
+    ending(args, &fit.missing, out)
+}
+
+fn tell_recorded(args: &Args, fit: &RecordedFit, out: &mut dyn Write) -> Outcome {
+    if args.json {
+        let rpm = fit.revolution.map(|turn| {
+            let rpm = 60e9 / turn.value;
+            Estimate { value: rpm, error: rpm * turn.error / turn.value }
+        });
+        let seek = fit.seek.iter().map(|point| {
+            let ms = estimate(point.ns, MS);
+            json!({ "sectors": point.sectors, "ms": ms, "reads": point.reads })
+        });
+        let json = json!({
+            "requests": fit.requests,
+            "sectors": fit.sectors,
+            "rpm": perhaps(rpm, 1.0),
+            "hit_share": fit.hit_share,
+            "hit_ms": perhaps(fit.hit, MS),
+            "bus_mb_per_s": fit.bus_sector.map(|bus| 512e3 / bus.value),
+            "early_writes": fit.early_writes,
+            "positioning": seek.collect::<Vec<_>>(),
+            "not_estimated": fit.missing,
+        });
+        writeln!(out, "{json}")?;
+        return Ok(());
+    }
+    for line in fit.lines() {
+        writeln!(out, "{line}")?;
+    }
+    ending(args, &fit.missing, out)
+}
+
+fn ending(args: &Args, missing: &[String], out: &mut dyn Write) -> Outcome {
+    if !missing.is_empty() {
+        writeln!(out, "\n{}", Style::of_stdout().bold("not estimated"))?;
+    }
+    for line in missing {
+        writeln!(out, "  {line}")?;
+    }
+    match &args.output {
+        Some(path) => writeln!(out, "\nThe specification is in {}.", path.display())?,
+        None => writeln!(out, "\n--output FILE writes the specification.")?,
+    }
+    Ok(())
+}
