@@ -1,13 +1,13 @@
 //! The parameters of a drive, estimated from outside: by asking it or from a recording.
 //!
-//! [`measure`] asks a [`Probe`], which may be a real drive or a simulated one, and finds rotation,
-//! layout, seek curve, head switch, overhead and cache. It follows the interrogation of Worthington,
-//! Ganger, Patt and Wilkes ("On-line extraction of SCSI disk drive parameters", 1995), with two
-//! differences. Nothing is asked that only SCSI can answer: where a sector lies on its track is read
-//! off the *phase* of its completion, the time modulo a turn, which no seek can change. And the least
-//! time between two completions (their MTBRC) is not searched for by trying sectors: each pair of
-//! reads bounds the positioning time from both sides, a turn apart, and the next pair is sent so
-//! that it halves what is left.
+//! [`measure`] asks a [`Probe`], which may be a real drive or a simulated one, and finds
+//! rotation, layout, seek curve, head switch, overhead and cache. It follows the interrogation
+//! of Worthington, Ganger, Patt and Wilkes ("On-line extraction of SCSI disk drive parameters",
+//! 1995), with two differences. Nothing is asked that only SCSI can answer: where a sector lies
+//! on its track is read off the *phase* of its completion, the time modulo a turn, which no
+//! seek can change. And the least time between two completions (their MTBRC) is not searched
+//! for by trying sectors: each pair of reads bounds the positioning time from both sides, a
+//! turn apart, and the next pair is sent so that it halves what is left.
 //!
 //! [`recorded`] estimates what it can from a recording, which is much less.
 //!

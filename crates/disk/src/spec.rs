@@ -1,9 +1,9 @@
 //! Disk specifications: what a data file says.
 //!
-//! A specification is a TOML file. What is left out has the value that changes nothing: no zones but
-//! one, no skew, no cache, commands in order of arrival. [`geometry`] says where sectors are,
-//! [`seek`] how the arm moves, [`electronics`] what controller, bus and cache do, [`queue`] in which
-//! order commands are served, [`zoned`] what a shingled disk allows.
+//! A specification is a TOML file. What is left out has the value that changes nothing: no
+//! zones but one, no skew, no cache, commands in order of arrival. [`geometry`] says where
+//! sectors are, [`seek`] how the arm moves, [`electronics`] what controller, bus and cache do,
+//! [`queue`] in which order commands are served, [`zoned`] what a shingled disk allows.
 
 mod check;
 pub mod electronics;
@@ -65,9 +65,9 @@ pub struct Spec {
     /// Added to every seek and head switch before a read.
     #[serde(default, skip_serializing_if = "is_default")]
     pub read_settle_ms: f64,
-    /// Added to every seek and head switch before a write. Drives' descriptions have negative values
-    /// where the seek times were measured with writes' settling in them; these count as zero, since
-    /// recordings show no write that settles faster than a read.
+    /// Added to every seek and head switch before a write. Drives' descriptions have negative
+    /// values where the seek times were measured with writes' settling in them; these count as
+    /// zero, since recordings show no write that settles faster than a read.
     #[serde(default, skip_serializing_if = "is_default")]
     pub write_settle_ms: f64,
     /// Reading and writing elements lie apart, as in all magnetoresistive heads: a change from one

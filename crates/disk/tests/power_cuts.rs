@@ -23,7 +23,8 @@ fn spec(more: &str) -> Spec {
         "name='t'\nsummary=''\nrpm=6000\nheads=4\ncylinders=20\nhead_switch_ms=1\n\
          overhead_ms=0.1\nseek={{stroke={{constant_ms=1,root_ms=9}}}}\n\
          bus={{read_sector_ms=0.01,write_sector_ms=0.01}}\n\
-         zones=[{{sectors=20,track_skew=5,cylinder_skew=5,last_cylinder=9}},{{sectors=12,track_skew=3,cylinder_skew=3}}]\n{more}"
+         zones=[{{sectors=20,track_skew=5,cylinder_skew=5,last_cylinder=9}},\
+         {{sectors=12,track_skew=3,cylinder_skew=3}}]\n{more}"
     );
     Spec::parse(&text).expect("a sound specification")
 }

@@ -195,7 +195,7 @@ fn cache(f: &mut Fields<'_>, m: &mut Mapping<'_>) -> Result<Option<Cache>, Impor
     if f.int("Fast write level", m)? == Some(1) {
         m.warn(
             f.place("Fast write level"),
-            "`Fast write level` = 1 (sequential writes) is taken for 2: every write is reported early",
+            "`Fast write level` = 1 (sequential writes) is taken for 2: all are reported early",
         );
     }
     cache.min_read_ahead = f.count("Minimum read-ahead (blks)", m)?.unwrap_or(0);

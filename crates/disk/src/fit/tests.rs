@@ -62,12 +62,16 @@ head_switch_ms = 0.8
 overhead_ms = 0.3
 zones = [
   { first_cylinder = 0, last_cylinder = 411, sectors = 334, track_skew = 50, cylinder_skew = 80 },
-  { first_cylinder = 412, last_cylinder = 990, sectors = 324, track_skew = 49, cylinder_skew = 77, spares = 130 },
-  { first_cylinder = 991, last_cylinder = 1502, sectors = 306, track_skew = 46, cylinder_skew = 73, offset = 17 },
-  { first_cylinder = 1503, last_cylinder = 1999, sectors = 280, track_skew = 42, cylinder_skew = 67 },
+  { first_cylinder = 412, last_cylinder = 990, sectors = 324, track_skew = 49,
+    cylinder_skew = 77, spares = 130 },
+  { first_cylinder = 991, last_cylinder = 1502, sectors = 306, track_skew = 46,
+    cylinder_skew = 73, offset = 17 },
+  { first_cylinder = 1503, last_cylinder = 1999, sectors = 280, track_skew = 42,
+    cylinder_skew = 67 },
 ]
 [seek]
-pieces = [{ below = 600, constant_ms = 0.9, root_ms = 0.15 }, { constant_ms = 3.0, linear_ms = 0.0026 }]
+pieces = [{ below = 600, constant_ms = 0.9, root_ms = 0.15 },
+  { constant_ms = 3.0, linear_ms = 0.0026 }]
 [bus]
 read_sector_ms = 0.0064
 write_sector_ms = 0.0064
