@@ -59,32 +59,6 @@ fn least_slack(blocks: u64) -> u64 {
     64 + blocks / 256
 }
 
-/// See [`super::Kind::device_blocks`]: an eighth more than the volume, and what labels and the
-/// trim map take.
-pub fn device_blocks(logical: u64) -> u64 {
-    let used = logical + (logical / 8).max(1024) + logical.div_ceil(TRIM_SLICE) + FIXED_BLOCKS;
-    used + used / (GROUP - 1) + 2
-}
-
-/// See [`super::Kind::largest_volume`].
-pub fn largest_volume(device: u64) -> u64 {
-    let device_blocks = device.min(MAX_DEVICE_BLOCKS);
-    if device_blocks <= FIXED_BLOCKS {
-        return 0;
-    }
-    let fits = |blocks: u64| {
-        let areas = Areas { blocks, device_blocks, headers: false };
-        areas.pool() >= blocks + least_slack(blocks)
-    };
-    // The largest of a monotone condition.
-    let (mut low, mut high) = (0, device_blocks);
-    while low < high {
-        let middle = low + (high - low).div_ceil(2);
-        if fits(middle) { low = middle } else { high = middle - 1 }
-    }
-    low
-}
-
 /// Kinds of commands below, in the upper half of a tag.
 const DATA: Tag = 1 << 32;
 const META: Tag = 2 << 32;
@@ -405,6 +379,26 @@ impl Layer for Loge {
 }
 
 impl Layout for Loge {
+    const MOST_DEVICE_BLOCKS: u64 = MAX_DEVICE_BLOCKS;
+
+    /// An eighth more than the volume, and what labels and the trim map take.
+    fn device_blocks(logical: u64) -> u64 {
+        let used = logical + (logical / 8).max(1024) + logical.div_ceil(TRIM_SLICE) + FIXED_BLOCKS;
+        used + used / (GROUP - 1) + 2
+    }
+
+    fn largest_volume(device: u64) -> u64 {
+        let device_blocks = device.min(MAX_DEVICE_BLOCKS);
+        if device_blocks <= FIXED_BLOCKS {
+            return 0;
+        }
+        let fits = |blocks: u64| {
+            let areas = Areas { blocks, device_blocks, headers: false };
+            areas.pool() >= blocks + least_slack(blocks)
+        };
+        super::largest(device_blocks, fits)
+    }
+
     fn format(disk: &mut dyn Disk, options: &FormatOptions) -> Result<(), LayoutError> {
         recover::format(disk, options)
     }

@@ -72,25 +72,6 @@ fn least_slack(blocks: u64) -> u64 {
     64 + blocks / 64
 }
 
-/// See [`super::Kind::device_blocks`]: an eighth more than the volume, so that a track is never
-/// crowded, and the map.
-pub fn device_blocks(logical: u64) -> u64 {
-    logical + slices(logical) + (logical / 8).max(1024) + FIXED_BLOCKS
-}
-
-/// See [`super::Kind::largest_volume`].
-pub fn largest_volume(device: u64) -> u64 {
-    let device = device.min(MAX_DEVICE_BLOCKS);
-    let fits = |blocks: u64| blocks + slices(blocks) + least_slack(blocks) + FIXED_BLOCKS <= device;
-    // The largest of a monotone condition.
-    let (mut low, mut high) = (0, device);
-    while low < high {
-        let middle = low + (high - low).div_ceil(2);
-        if fits(middle) { low = middle } else { high = middle - 1 }
-    }
-    low
-}
-
 /// Kinds of commands below, in the upper half of a tag.
 const DATA: Tag = 1 << 32;
 const MAP: Tag = 2 << 32;
@@ -435,6 +416,20 @@ impl Layer for Vlog {
 }
 
 impl Layout for Vlog {
+    const MOST_DEVICE_BLOCKS: u64 = MAX_DEVICE_BLOCKS;
+
+    /// An eighth more than the volume, so that a track is never crowded, and the map.
+    fn device_blocks(logical: u64) -> u64 {
+        logical + slices(logical) + (logical / 8).max(1024) + FIXED_BLOCKS
+    }
+
+    fn largest_volume(device: u64) -> u64 {
+        let device = device.min(MAX_DEVICE_BLOCKS);
+        let fits =
+            |blocks: u64| blocks + slices(blocks) + least_slack(blocks) + FIXED_BLOCKS <= device;
+        super::largest(device, fits)
+    }
+
     fn format(disk: &mut dyn Disk, options: &FormatOptions) -> Result<(), LayoutError> {
         recover::format(disk, options)
     }

@@ -68,8 +68,8 @@ impl History {
             changes: Vec::new(),
             blocks: content.iter().map(version).collect(),
             write_through,
-            atomic: kind != Kind::Inplace,
-            ordered: kind == Kind::Vlog,
+            atomic: kind.promises().atomic,
+            ordered: kind.promises().ordered,
         }
     }
 

@@ -203,7 +203,7 @@ impl World {
                 return self.tell(report, options);
             }
         }
-        if self.kind != Kind::Inplace {
+        if self.kind.promises().checked {
             self.rot(report);
         }
         self.tell(report, options);
