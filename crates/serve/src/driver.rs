@@ -464,6 +464,6 @@ impl Driver {
     fn is_over(&self) -> bool {
         let Phase::Stopping(since) = self.phase else { return false };
         let alone = self.clients.is_empty() || self.now() >= since + FAREWELL_NS;
-        self.parts.node.layer.stopped() && alone
+        self.parts.node.stopped() && alone
     }
 }
