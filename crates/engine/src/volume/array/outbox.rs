@@ -22,6 +22,8 @@ struct Outgoing {
     data: Data,
     class: Class,
     call: Call,
+    /// Joined with others it has failed.
+    alone: bool,
 }
 
 /// A request that is under way, and whom its parts belong to.
@@ -56,7 +58,7 @@ impl Outbox {
     /// Takes a request on; the tag of `io` is ignored.
     pub fn push(&mut self, member: usize, io: Io, call: Call) {
         let Io { op, at, count, data, class, .. } = io;
-        self.waiting.push(Outgoing { member, op, at, count, data, class, call });
+        self.waiting.push(Outgoing { member, op, at, count, data, class, call, alone: false });
     }
 
     /// Sends everything, joined.
@@ -77,6 +79,7 @@ impl Outbox {
                 next.member == first.member
                     && next.op == first.op
                     && first.op != Op::Flush
+                    && !(first.alone || next.alone)
                     && next.at == first.at + u64::from(first.count)
                     && next.class == first.class
                     && first.count + next.count <= MOST_BLOCKS
@@ -111,7 +114,9 @@ impl Outbox {
             let block = at + u64::from(from);
             if op == Op::Read && parts > 1 && done.outcome.is_err() {
                 let data = Data::none();
-                self.waiting.push(Outgoing { member, op, at: block, count, data, class, call });
+                let alone = true;
+                self.waiting
+                    .push(Outgoing { member, op, at: block, count, data, class, call, alone });
             } else {
                 let part = |data: &Data| match op {
                     Op::Read => data.slice(from, count),
