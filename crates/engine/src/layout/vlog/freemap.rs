@@ -39,7 +39,9 @@ impl FreeMap {
             Some(arm) => (0..arm.tracks()).map(|track| arm.track_blocks(track).0 as u32).collect(),
             None => (0..device_blocks as u32).step_by(NOMINAL_TRACK as usize).collect(),
         };
-        bounds.push(device_blocks as u32);
+        // A device may use the outer tracks of a disk only.
+        let last = bounds.last().copied().unwrap_or(0);
+        bounds.push(last.max(device_blocks as u32));
         let longest = bounds.windows(2).map(|pair| pair[1] - pair[0]).max().unwrap_or(1);
         let words_per_track = longest.div_ceil(64) as usize;
         let tracks = bounds.len() - 1;
