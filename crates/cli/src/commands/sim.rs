@@ -84,10 +84,10 @@ pub struct Args {
     /// Start with an empty volume: for disks too large to be filled in memory.
     #[arg(long)]
     empty: bool,
-    /// Which tracks the virtual log empties while no client waits: off, random, least-used or
-    /// nearest.
-    #[arg(long, value_name = "CHOICE", default_value_t = Compaction::LeastUsed)]
-    compaction: Compaction,
+    /// Which tracks the virtual log empties while no client waits: off, random, least-used (the
+    /// default on a disk with an arm) or nearest.
+    #[arg(long, value_name = "CHOICE")]
+    compaction: Option<Compaction>,
     /// How full a track is, in percent, when the virtual log leaves it for the next empty one.
     #[arg(long, value_name = "PERCENT", default_value_t = 75,
           value_parser = clap::value_parser!(u32).range(1..=100))]
@@ -161,7 +161,7 @@ fn options(args: &Args) -> Result<SimOptions, Failure> {
         age: args.age,
         rest_ns: args.rest.map_or(0, |rest| rest.ns),
         verify: true,
-        tuning: Tuning { compaction: Some(args.compaction), fill_percent: args.fill_percent },
+        tuning: Tuning { compaction: args.compaction, fill_percent: args.fill_percent },
         heuristic: args.heuristic,
         headers: !args.no_headers,
     })
