@@ -4,6 +4,8 @@
 //! layout it names, so that callers need not know which layouts exist.
 
 mod desk;
+mod eager;
+mod ending;
 pub mod inplace;
 pub mod loge;
 mod tuning;
