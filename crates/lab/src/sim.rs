@@ -244,8 +244,7 @@ fn age(driver: &mut Driver, live: u64, options: &SimOptions) -> Result<(), Drive
         return Ok(());
     }
     // What is popular in the workload was popular before.
-    let workload =
-        Workload { distribution: options.workload.distribution, ..Workload::default() };
+    let workload = Workload { distribution: options.workload.distribution, ..Workload::default() };
     let mut generator = Generator::new(&workload, live, options.seed, "ageing");
     driver.run(&workload, &mut generator, overwrites, |_| {})
 }
