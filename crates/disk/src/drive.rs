@@ -18,6 +18,7 @@ use seekless_engine::io::{Breakdown, Op};
 use seekless_engine::units::Time;
 use service::Service;
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 /// A request for sectors of 512 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -108,13 +109,22 @@ impl Drive {
     }
 
     /// Layout and motion.
-    pub fn motion(&self) -> &Motion {
+    pub fn motion(&self) -> &Arc<Motion> {
         &self.service.motion
     }
 
     /// Where the head is when all accepted work is done, and when that is.
     pub fn head(&self) -> (Place, Time) {
         (self.service.place, self.service.mechanism_free.max(self.service.controller_free))
+    }
+
+    /// Where the head is when all accepted work is done, and when it can take up a write that
+    /// comes at `now`. What such a write costs more than at other moments is in that time: the
+    /// controller needs longer after a read, and the other element has to be brought over the
+    /// track.
+    pub fn writer(&self, now: Time) -> (Place, Time) {
+        let (place, at) = self.head();
+        (place, at.max(now) + self.service.before_write(now))
     }
 
     /// Accepts a request.

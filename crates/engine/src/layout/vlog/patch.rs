@@ -7,8 +7,8 @@
 //! on average, journeys included. The rule is used where a journey takes as long as many slots; on
 //! old disks with their short tracks the other surfaces are the next best place at any moment.
 
-use super::freemap::FreeMap;
 use crate::arm::{Arm, Track};
+use crate::layout::eager::freemap::FreeMap;
 use crate::units::Time;
 
 /// Tracks ahead that are compared before the head moves on.

@@ -39,7 +39,9 @@ impl FreeMap {
             Some(arm) => (0..arm.tracks()).map(|track| arm.track_blocks(track).0 as u32).collect(),
             None => (0..device_blocks as u32).step_by(NOMINAL_TRACK as usize).collect(),
         };
-        bounds.push(device_blocks as u32);
+        // A device may use the outer tracks of a disk only.
+        let last = bounds.last().copied().unwrap_or(0);
+        bounds.push(last.max(device_blocks as u32));
         let longest = bounds.windows(2).map(|pair| pair[1] - pair[0]).max().unwrap_or(1);
         let words_per_track = longest.div_ceil(64) as usize;
         let tracks = bounds.len() - 1;
@@ -115,17 +117,8 @@ impl FreeMap {
         let track = if let Some(slots) = self.alike {
             (block / slots).min(self.tracks() - 1)
         } else {
-            // Tracks have nearly equal lengths: guess, then step.
-            let guess = u64::from(block) * u64::from(self.tracks())
-                / u64::from(self.bounds[self.tracks() as usize]);
-            let mut track = guess as usize;
-            while self.bounds[track] > block {
-                track -= 1;
-            }
-            while self.bounds[track + 1] <= block {
-                track += 1;
-            }
-            track as Track
+            let behind = self.bounds.partition_point(|&first| first <= block);
+            (behind - 1).min(self.tracks() as usize - 1) as Track
         };
         (track, block - self.bounds[track as usize])
     }
