@@ -12,6 +12,8 @@ pub mod driver;
 pub mod histogram;
 pub mod model;
 pub mod oracle;
+pub mod pool;
 pub mod prove;
 pub mod sim;
+pub mod trace;
 pub mod workload;

@@ -9,6 +9,7 @@ use crate::term::Progress;
 use clap::ValueEnum;
 use seekless_engine::layout::loge::Heuristic;
 use seekless_engine::layout::{Compaction, Kind, Tuning};
+use seekless_lab::distribution::Distribution;
 use seekless_lab::sim::{SimError, SimOptions, compare, simulate};
 use seekless_lab::workload::{self, Bursts, Workload};
 use std::io::Write;
@@ -56,6 +57,11 @@ pub struct Args {
     /// Where requests go.
     #[arg(long, value_enum, default_value_t = Pattern::Random)]
     pattern: Pattern,
+    /// How often which of the random places is asked for: uniform, hotcold:90,10 (percent of the
+    /// requests, percent of the places), knuth:80,20 or hill:105,.528,.546. Popular places are
+    /// scattered.
+    #[arg(long, value_name = "NAME", default_value_t = Distribution::Uniform)]
+    distribution: Distribution,
     /// Pause after each burst of requests, for work in the background.
     #[arg(long, value_name = "SPAN")]
     idle: Option<Span>,
@@ -145,6 +151,7 @@ fn options(args: &Args) -> Result<SimOptions, Failure> {
                 Pattern::Random => workload::Pattern::Random,
                 Pattern::Sequential => workload::Pattern::Sequential,
             },
+            distribution: args.distribution,
             read_share: args.read_share,
             request_blocks,
             depth: args.depth,
