@@ -12,6 +12,7 @@ pub mod layouts;
 pub mod man;
 pub mod model;
 pub mod prove;
+pub mod replace;
 pub mod serve;
 pub mod sim;
 
@@ -32,6 +33,7 @@ pub fn run(command: Command) -> Outcome {
         Command::Info(args) => info::run(&args, out),
         Command::Check(args) => check::run(&args, out),
         Command::Dump(args) => dump::run(&args, out),
+        Command::Replace(args) => replace::run(&args, out),
         Command::Sim(args) => sim::run(&args, out),
         Command::Model(args) => model::run(&args, out),
         Command::Prove(args) => prove::run(&args, out),

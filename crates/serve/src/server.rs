@@ -1,12 +1,13 @@
 //! A server: opens what is to be served, listens, runs the driver, ends in good order.
 
+mod array;
 mod listen;
 
 use crate::device::file::{DeviceError, FileDevice, IoMode};
 use crate::device::medium::FileMedium;
 use crate::device::raw;
 use crate::driver::{Driver, Parts, Served};
-use crate::image::{self, ImageError};
+use crate::image::{self, Image, ImageError};
 use crate::nbd::Export;
 use seekless_disk::{Disk as SimulatedDisk, Spec, SpecError};
 use seekless_engine::device::Device;
@@ -31,6 +32,13 @@ use std::time::{Duration, Instant};
 pub enum Source {
     /// A volume in a file or on a block device.
     Image(PathBuf),
+    /// A volume on an array: its members, in any order.
+    Array {
+        /// Their images.
+        members: Vec<PathBuf>,
+        /// Go on without members that should be there.
+        degraded: bool,
+    },
     /// A fresh volume in memory, gone when the server ends.
     Memory {
         /// Its layout.
@@ -136,8 +144,8 @@ struct Mounted {
     superblock: Superblock,
     device_fd: Option<OwnedFd>,
     rotational: bool,
-    /// The image, if there is one: a handle that keeps its lock.
-    file: Option<File>,
+    /// The images, if there are some: handles that keep their locks.
+    files: Vec<File>,
 }
 
 /// Serves until SIGINT or SIGTERM. `ready` hears the URI for clients once connections are accepted.
@@ -145,7 +153,7 @@ struct Mounted {
 /// # Errors
 /// See [`ServeError`].
 pub fn serve(options: &ServeOptions, ready: &mut dyn FnMut(&str)) -> Result<Served, ServeError> {
-    let Mounted { node, superblock, device_fd, rotational, file } = mount(options)?;
+    let Mounted { node, superblock, device_fd, rotational, files } = mount(options)?;
     // Only now: however long the mount takes, a signal ends it. The device starts its threads when
     // it first needs them, so they leave signals alone, too.
     let stop_fd = crate::signals::block_and_watch()?;
@@ -178,7 +186,7 @@ pub fn serve(options: &ServeOptions, ready: &mut dyn FnMut(&str)) -> Result<Serv
     if let Some(reason) = served.latched {
         return Err(ServeError::Failed(reason));
     }
-    if let Some(file) = file.filter(|_| !options.read_only) {
+    for file in files.into_iter().filter(|_| !options.read_only) {
         // Nobody was promised this, but an orderly end leaves nothing to chance.
         raw::sync(&file).map_err(|errno| ServeError::Failed(raw::io_error(errno, 0)))?;
     }
@@ -189,6 +197,7 @@ fn mount(options: &ServeOptions) -> Result<Mounted, ServeError> {
     match &options.source {
         Source::Memory { kind, blocks } => memory(options, *kind, *blocks),
         Source::Image(path) => from_image(options, path),
+        Source::Array { members, degraded } => array::mount(options, members, *degraded),
     }
 }
 
@@ -208,9 +217,9 @@ fn memory(options: &ServeOptions, kind: Kind, blocks: u64) -> Result<Mounted, Se
         let mount = MountOptions { volatile: true, ..mount_options(options) };
         let (layer, superblock, _) = layout::mount(&mut MediumDisk(medium.as_mut()), &mount)?;
         let node = Node::new(layer, vec![Box::new(Ram::volatile(medium))], 1);
-        return Ok(Mounted { node, superblock, device_fd: None, rotational: false, file: None });
+        return Ok(Mounted { node, superblock, device_fd: None, rotational: false, files: Vec::new() });
     };
-    simulated(options, spec, medium, None)
+    simulated(options, spec, medium, Vec::new())
 }
 
 /// A volume on a simulated disk whose bytes are in `medium`. What its flushes wait for is the
@@ -219,7 +228,7 @@ fn simulated(
     options: &ServeOptions,
     spec: &Spec,
     mut medium: Box<dyn Medium>,
-    file: Option<File>,
+    files: Vec<File>,
 ) -> Result<Mounted, ServeError> {
     // Mounting needs the mechanics and the medium at once; the disk that lends its mechanics here
     // has next to nothing on it.
@@ -231,7 +240,7 @@ fn simulated(
     log_mount(&report, started.elapsed());
     let disk = SimulatedDisk::new(spec, medium)?;
     let node = Node::new(layer, vec![Box::new(disk)], 1);
-    Ok(Mounted { node, superblock, device_fd: None, rotational: true, file })
+    Ok(Mounted { node, superblock, device_fd: None, rotational: true, files })
 }
 
 fn mount_options(options: &ServeOptions) -> MountOptions<'static> {
@@ -246,14 +255,10 @@ fn from_image(options: &ServeOptions, path: &Path) -> Result<Mounted, ServeError
         return Err(ServeError::NoHeaders(path.to_owned()));
     }
     if let Some(spec) = &options.disk {
-        let (blocks, capacity) = (image.blocks(), spec.capacity_blocks());
-        if blocks > capacity {
-            let (path, disk) = (path.to_owned(), spec.name.clone());
-            return Err(ServeError::DiskTooSmall { path, blocks, disk, capacity });
-        }
+        let blocks = fits(&image, spec)?;
         let medium = FileMedium::new(image.handle()?, blocks).with_headers(image.headers());
         let medium = Box::new(medium);
-        return simulated(options, spec, medium, Some(file));
+        return simulated(options, spec, medium, vec![file]);
     }
     let mount = MountOptions { volatile: true, ..mount_options(options) };
     let started = Instant::now();
@@ -263,7 +268,17 @@ fn from_image(options: &ServeOptions, path: &Path) -> Result<Mounted, ServeError
     let device = FileDevice::new(image, options.io, options.direct)?;
     let device_fd = Some(device.wait_fd()?);
     let node = Node::new(layer, vec![Box::new(device)], 1);
-    Ok(Mounted { node, superblock, device_fd, rotational: false, file: Some(file) })
+    Ok(Mounted { node, superblock, device_fd, rotational: false, files: vec![file] })
+}
+
+/// The size of an image that is to be served at the pace of a disk.
+fn fits(image: &Image, spec: &Spec) -> Result<u64, ServeError> {
+    let (blocks, capacity) = (image.blocks(), spec.capacity_blocks());
+    if blocks > capacity {
+        let (path, disk) = (image.path().to_owned(), spec.name.clone());
+        return Err(ServeError::DiskTooSmall { path, blocks, disk, capacity });
+    }
+    Ok(blocks)
 }
 
 fn log_mount(report: &MountReport, took: Duration) {

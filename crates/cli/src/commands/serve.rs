@@ -6,6 +6,7 @@ use crate::spec;
 use clap::ArgGroup;
 use seekless_engine::layout::{Compaction, Kind, Tuning};
 use seekless_serve::device::file::IoMode;
+use seekless_serve::image::array::is_member;
 use seekless_serve::server::{Listen, ServeError, ServeOptions, Source, serve};
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -18,6 +19,7 @@ use std::path::PathBuf;
 Examples:
   seekless serve disk.img --socket /tmp/disk.sock
   seekless serve disk.img --listen 127.0.0.1:10809 --read-only
+  seekless serve a.img b.img c.img --socket /tmp/disk.sock     # an array
   seekless serve --memory 4G --layout vlog --socket /tmp/disk.sock
   seekless serve disk.img --socket /tmp/disk.sock --disk desktop7200   # at a disk's pace
 
@@ -25,8 +27,12 @@ One line with the URI for clients is printed as soon as connections are accepted
 SIGINT end the server in good order. The protocol is neither encrypted nor authenticated: serve TCP
 to trusted networks only.")]
 pub struct Args {
-    /// The image.
-    image: Option<PathBuf>,
+    /// The image; of an array all members, in any order.
+    #[arg(value_name = "IMAGE")]
+    image: Vec<PathBuf>,
+    /// Serve an array though members are missing, as far as its level can do without them.
+    #[arg(long, conflicts_with = "memory")]
+    degraded: bool,
     /// Serve memory in place of an image: a volume of this size, gone when the server ends.
     #[arg(long, value_name = "SIZE", requires = "layout")]
     memory: Option<Size>,
@@ -90,9 +96,12 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
 }
 
 fn options(args: &Args) -> Result<ServeOptions, Failure> {
-    let source = match (&args.image, args.memory, args.layout) {
-        (Some(path), None, None) => Source::Image(path.clone()),
-        (None, Some(size), Some(kind)) => {
+    let source = match (args.image.as_slice(), args.memory, args.layout) {
+        ([path], None, None) if !args.degraded && !is_member(path)? => Source::Image(path.clone()),
+        ([_, ..], None, None) => {
+            Source::Array { members: args.image.clone(), degraded: args.degraded }
+        }
+        ([], Some(size), Some(kind)) => {
             if size.bytes() > MOST_MEMORY_BYTES {
                 return Err(Failure::usage(format!("--memory: {size} is too much")).hint(
                     "the largest volume in memory is 1T; `seekless create` makes larger ones",
