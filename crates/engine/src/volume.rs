@@ -15,7 +15,7 @@ pub mod member;
 pub mod scrub;
 
 pub use array::Array;
-pub use assemble::{Assembled, AssembleOptions, CreateArray, assemble, create, replace};
+pub use assemble::{AssembleOptions, Assembled, CreateArray, assemble, create, replace};
 pub use blocking::ArrayDisk;
 
 use crate::io::IoError;

@@ -31,7 +31,8 @@ struct World {
 }
 
 fn media(level: Level, members: usize, chunk: u32, stripes: u64) -> Vec<Shared> {
-    let log = if level == Level::Raid5 { 2 * (1 + members as u64 * u64::from(chunk)) + 2 } else { 0 };
+    let log =
+        if level == Level::Raid5 { 2 * (1 + members as u64 * u64::from(chunk)) + 2 } else { 0 };
     let device = 4 + log + stripes * u64::from(chunk);
     let media: Vec<Shared> = (0..members).map(|_| Shared::new(Cells::new(device))).collect();
     let mut handles = media.clone();
@@ -99,8 +100,7 @@ impl World {
 
     fn scrub_finds(&self) -> usize {
         let mut media = self.media.clone();
-        let superblock =
-            MemberSuperblock::read(&mut MediumDisk(&mut media[0])).expect("a member");
+        let superblock = MemberSuperblock::read(&mut MediumDisk(&mut media[0])).expect("a member");
         let mut plain: Vec<_> = media.iter_mut().map(|medium| MediumDisk(medium)).collect();
         let mut disks: Vec<_> = plain.iter_mut().map(|disk| disk as &mut dyn Disk).collect();
         scrub(&mut disks, &superblock, false, &mut |_| {}).expect("scrubs").mismatched.len()
@@ -238,7 +238,9 @@ fn members_that_do_not_fit_are_named() {
 
 #[test]
 fn too_many_failures_end_writing() {
-    for (level, members, spare) in [(Level::Raid0, 2, 0), (Level::Raid1, 3, 2), (Level::Raid5, 3, 1)] {
+    for (level, members, spare) in
+        [(Level::Raid0, 2, 0), (Level::Raid1, 3, 2), (Level::Raid5, 3, 1)]
+    {
         let mut world = World::fresh(level, members, 2, 20);
         let blocks = world.node.layer.blocks() as u32;
         for victim in 0..=spare {
@@ -291,7 +293,9 @@ fn writes_cost_what_the_formulas_say() {
         let formula = members as f64 / (members as f64 - 1.0);
         let asked = (data + parity + bits) as f64 / data as f64;
         // 200 stripes are 200 regions; on large arrays a region has many stripes.
-        println!("{members} members: {asked:.3} writes per chunk, formula {formula:.3}, {bits} marks");
+        println!(
+            "{members} members: {asked:.3} writes per chunk, formula {formula:.3}, {bits} marks"
+        );
         assert!(((data + parity) as f64 / data as f64 / formula - 1.0).abs() < 0.05);
     }
 }

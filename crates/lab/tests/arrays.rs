@@ -88,9 +88,14 @@ fn small_writes_cost_four_requests_and_large_ones_the_parity() {
     let rate = |level, request_blocks, pattern| {
         let target = Target::disk(&disk(4096), None).expect("works");
         let target = target.array(level, 4, 16).expect("four members make an array");
-        let workload = Workload { pattern, request_blocks, depth: 16, requests: 600, ..Workload::default() };
-        let options =
-            SimOptions { utilisation: Some(0.5), age: 0.0, workload, ..SimOptions::new(Kind::Inplace) };
+        let workload =
+            Workload { pattern, request_blocks, depth: 16, requests: 600, ..Workload::default() };
+        let options = SimOptions {
+            utilisation: Some(0.5),
+            age: 0.0,
+            workload,
+            ..SimOptions::new(Kind::Inplace)
+        };
         let report = simulate(&target, &options, || 0).expect("simulates");
         600.0 / (report.virtual_seconds)
     };

@@ -217,7 +217,13 @@ fn memory(options: &ServeOptions, kind: Kind, blocks: u64) -> Result<Mounted, Se
         let mount = MountOptions { volatile: true, ..mount_options(options) };
         let (layer, superblock, _) = layout::mount(&mut MediumDisk(medium.as_mut()), &mount)?;
         let node = Node::new(layer, vec![Box::new(Ram::volatile(medium))], 1);
-        return Ok(Mounted { node, superblock, device_fd: None, rotational: false, files: Vec::new() });
+        return Ok(Mounted {
+            node,
+            superblock,
+            device_fd: None,
+            rotational: false,
+            files: Vec::new(),
+        });
     };
     simulated(options, spec, medium, Vec::new())
 }

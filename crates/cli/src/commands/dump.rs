@@ -38,7 +38,11 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
         let mut text = String::new();
         volume.with(|disk| layout::dump(disk, &mut text))?;
         let lines: Vec<_> = text.lines().collect();
-        writeln!(out, "{}", json!({ "image": crate::volume::json_names(&args.image), "lines": lines }))?;
+        writeln!(
+            out,
+            "{}",
+            json!({ "image": crate::volume::json_names(&args.image), "lines": lines })
+        )?;
         return Ok(());
     }
     let mut stream = Stream { out, error: None };

@@ -1,6 +1,8 @@
 //! Volumes on arrays of several images: members pulled out, replaced, rebuilt.
 
-use crate::harness::{Server, command, eventually, installed, pattern, run, seekless, skip, succeed, temp_dir};
+use crate::harness::{
+    Server, command, eventually, installed, pattern, run, seekless, skip, succeed, temp_dir,
+};
 use crate::load::fio;
 use crate::{each_layout, require};
 use std::fs::{self, File};
@@ -65,7 +67,8 @@ fn a_missing_member_is_replaced_and_rebuilt(layout: &str) {
         let members = files(dir.path(), &["a", "b", "c"]);
         create_array(level, layout, "24M", &members, &["--stripe", "64k"]);
         // In any order.
-        let server = serve(dir.path(), &[members[2].clone(), members[0].clone(), members[1].clone()], &[]);
+        let server =
+            serve(dir.path(), &[members[2].clone(), members[0].clone(), members[1].clone()], &[]);
         copy_in(&source, &server);
         holds(&server, dir.path(), &source);
         assert_eq!(server.stop().code(), 0);

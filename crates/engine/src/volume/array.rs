@@ -14,11 +14,11 @@ mod request;
 mod spread;
 mod write;
 
+use super::Level;
 use super::bitmap::Bitmap;
 use super::geometry::Geometry;
 use super::log::{Log, Run};
 use super::member::{MemberSuperblock, Standing};
-use super::Level;
 use crate::data::{Data, Piece};
 use crate::io::{Breakdown, Done, Io, IoError, Op};
 use crate::layer::{Cx, Extent, Layer, Port};

@@ -193,9 +193,7 @@ pub struct Assembled {
 ///
 /// # Errors
 /// Members of different arrays, or two that claim the same place.
-pub fn arrange(
-    found: &[Option<MemberSuperblock>],
-) -> Result<Vec<Option<usize>>, VolumeError> {
+pub fn arrange(found: &[Option<MemberSuperblock>]) -> Result<Vec<Option<usize>>, VolumeError> {
     let first = found.iter().flatten().next().ok_or(VolumeError::NoMember)?;
     let mut places = vec![None; first.geometry.members];
     for (device, superblock) in found.iter().enumerate() {
@@ -222,7 +220,8 @@ fn judge(
     found: &[Option<MemberSuperblock>],
     degraded: bool,
 ) -> Result<(MemberSuperblock, Vec<bool>), VolumeError> {
-    let newest = found.iter().flatten().max_by_key(|one| one.events).ok_or(VolumeError::NoMember)?;
+    let newest =
+        found.iter().flatten().max_by_key(|one| one.events).ok_or(VolumeError::NoMember)?;
     // Changes reach the members one by one, so a crash leaves some of them one behind, no more.
     let recent = |one: &MemberSuperblock| {
         one.events + 1 >= newest.events || planted(PlantedBug::StaleMember)
@@ -333,16 +332,16 @@ impl Recovery<'_, '_> {
                 logs.push(Log::new(id, member, log_blocks, contents.last, contents.head));
             }
         }
+        let standings = &self.superblock.standings;
+        let short = self.usable.contains(&false) || standings.contains(&Standing::Rebuilding);
+        if let Some(&member) = damaged.first().filter(|_| short) {
+            return Err(VolumeError::LogDamaged { member });
+        }
         overlay.retain(|run| self.usable.get(run.member) == Some(&true));
         if !read_only {
             self.replay(std::mem::take(&mut overlay))?;
         }
         let marked = if clean { Vec::new() } else { self.marked(!damaged.is_empty())? };
-        if let Some(&member) = damaged.first()
-            && self.usable.contains(&false)
-        {
-            return Err(VolumeError::LogDamaged { member });
-        }
         let distrusted = read_only && !marked.is_empty();
         let mut resynced = 0;
         if !read_only && !planted(PlantedBug::NoResync) {

@@ -102,7 +102,8 @@ impl Disk for ArrayDisk<'_, '_> {
         // The first stripe of which some member holds something.
         let stripe = geometry.place(at).stripe;
         let first = geometry.block(stripe, 0);
-        let next = self.disks.iter_mut().flatten().filter_map(|disk| disk.next_data(first)).min()?;
+        let next =
+            self.disks.iter_mut().flatten().filter_map(|disk| disk.next_data(first)).min()?;
         let next = geometry.stripe_of(next.max(first)).0;
         let from = at.max(next * geometry.stripe_blocks());
         (from < geometry.blocks()).then_some(from)

@@ -134,11 +134,11 @@ mod tests {
     /// The table that Linux's md documentation and the RAID literature print for five members.
     #[test]
     fn the_arrangement_is_left_symmetric() {
-        let geometry =
-            Geometry { level: Level::Raid5, members: 5, chunk: 1, first: 0, stripes: 5 };
+        let geometry = Geometry { level: Level::Raid5, members: 5, chunk: 1, first: 0, stripes: 5 };
         let mut rows = Vec::new();
         for stripe in 0..5 {
-            let mut row = ["P".to_owned(), String::new(), String::new(), String::new(), String::new()];
+            let mut row =
+                ["P".to_owned(), String::new(), String::new(), String::new(), String::new()];
             row.swap(0, geometry.parity(stripe).expect("has one"));
             for index in 0..4 {
                 row[geometry.member(stripe, index)] = (stripe * 4 + index as u64).to_string();

@@ -137,7 +137,8 @@ impl Log {
         let live = |entry: &&Entry| entry.open > 0 || entry.ended > flushed;
         let tail = self.entries.iter().find(live).map_or(self.next_seq, |entry| entry.seq);
         let count = self.batch_records();
-        let payload = |record: &Record| record.runs.iter().map(|run| run.data.blocks()).sum::<u32>();
+        let payload =
+            |record: &Record| record.runs.iter().map(|run| run.data.blocks()).sum::<u32>();
         let need = 1 + self.queue.iter().take(count).map(payload).sum::<u32>();
         let used: u32 = self.entries.iter().map(|entry| entry.span).sum();
         let skip = if self.head + need > self.blocks { self.blocks - self.head } else { 0 };
@@ -166,15 +167,10 @@ impl Log {
         count
     }
 
-    fn batch(
-        &mut self,
-        records: Vec<Record>,
-        tail: u64,
-        skip: u32,
-        need: u32,
-    ) -> (BlockNr, Data) {
+    fn batch(&mut self, records: Vec<Record>, tail: u64, skip: u32, need: u32) -> (BlockNr, Data) {
         let start = if skip > 0 { 0 } else { self.head };
-        let (seq, ops) = (self.next_seq, records.iter().map(|record| record.op).collect::<Vec<_>>());
+        let (seq, ops) =
+            (self.next_seq, records.iter().map(|record| record.op).collect::<Vec<_>>());
         self.next_seq += 1;
         self.head = (start + need) % self.blocks;
         let stripes = records.iter().map(|record| record.stripe).collect();

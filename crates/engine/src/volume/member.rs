@@ -169,7 +169,13 @@ impl MemberSuperblock {
             Err(_) => Err(VolumeError::Damaged),
         };
         let superblock = match (copy(0), copy(1)) {
-            (Ok(a), Ok(b)) => if a.events > b.events { a } else { b },
+            (Ok(a), Ok(b)) => {
+                if a.events > b.events {
+                    a
+                } else {
+                    b
+                }
+            }
             (Ok(one), Err(_)) | (Err(_), Ok(one)) => one,
             (Err(VolumeError::NoMember), Err(second)) => return Err(second),
             (Err(first), Err(_)) => return Err(first),

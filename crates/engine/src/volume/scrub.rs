@@ -105,11 +105,7 @@ fn step(
 }
 
 /// Members whose chunk is not what it should be, and what it should be.
-fn right_parity(
-    chunks: &[Option<Data>],
-    geometry: &Geometry,
-    stripe: u64,
-) -> Vec<(usize, Data)> {
+fn right_parity(chunks: &[Option<Data>], geometry: &Geometry, stripe: u64) -> Vec<(usize, Data)> {
     let missing: Vec<usize> =
         (0..chunks.len()).filter(|&member| chunks[member].is_none()).collect();
     let Some(sum) = chunks.iter().flatten().cloned().reduce(|sum, data| sum.xor(&data)) else {

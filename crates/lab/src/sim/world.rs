@@ -9,9 +9,7 @@ use seekless_engine::device::ram::Ram;
 use seekless_engine::disk::{self as engine, MediumDisk};
 use seekless_engine::layout::{self, FormatOptions, Kind, LayoutError, MountOptions};
 use seekless_engine::node::Node;
-use seekless_engine::volume::{
-    self, ArrayDisk, AssembleOptions, CreateArray, Level, VolumeError,
-};
+use seekless_engine::volume::{self, ArrayDisk, AssembleOptions, CreateArray, Level, VolumeError};
 use std::fmt;
 
 type Make = Box<dyn Fn(Box<dyn Medium>) -> Box<dyn Device>>;

@@ -74,9 +74,7 @@ pub fn create_array(
     for path in paths {
         images.push(blank_member(path, each, force)?);
     }
-    let id = || {
-        fresh_id().map_err(|errno| ImageError::os("draw an identity for", first, errno))
-    };
+    let id = || fresh_id().map_err(|errno| ImageError::os("draw an identity for", first, errno));
     let array = CreateArray { level, chunk, id: id()?, blank: true };
     let mut disks: Vec<_> = images.iter_mut().map(|image| image as &mut dyn Disk).collect();
     let newest = volume::create(&mut disks, &array).map_err(|error| blame(first, error))?;
@@ -196,11 +194,7 @@ impl Members {
 ///
 /// # Errors
 /// All members there, a level without redundancy, and what the system says.
-pub fn replace_member(
-    members: &mut Members,
-    new: &Path,
-    force: bool,
-) -> Result<usize, ImageError> {
+pub fn replace_member(members: &mut Members, new: &Path, force: bool) -> Result<usize, ImageError> {
     use seekless_engine::volume::member::Standing;
     let newest = members.newest.clone();
     let missing = (0..newest.geometry.members).find(|&member| {

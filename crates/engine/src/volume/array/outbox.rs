@@ -115,8 +115,16 @@ impl Outbox {
             if op == Op::Read && parts > 1 && done.outcome.is_err() {
                 let data = Data::none();
                 let alone = true;
-                self.waiting
-                    .push(Outgoing { member, op, at: block, count, data, class, call, alone });
+                self.waiting.push(Outgoing {
+                    member,
+                    op,
+                    at: block,
+                    count,
+                    data,
+                    class,
+                    call,
+                    alone,
+                });
             } else {
                 let part = |data: &Data| match op {
                     Op::Read => data.slice(from, count),
