@@ -33,6 +33,8 @@ pub enum Command {
     Model(commands::model::Args),
     /// Cut the power at every step and check what recovery finds.
     Prove(commands::prove::Args),
+    /// Record what an NBD export is asked, to replay its crashes later.
+    Record(commands::record::Args),
     /// Import models of drives, and compare them with recordings.
     Disk(commands::disk::Args),
     /// List the built-in disks, or describe one.

@@ -12,6 +12,7 @@ pub mod layouts;
 pub mod man;
 pub mod model;
 pub mod prove;
+pub mod record;
 pub mod serve;
 pub mod sim;
 
@@ -35,6 +36,7 @@ pub fn run(command: Command) -> Outcome {
         Command::Sim(args) => sim::run(&args, out),
         Command::Model(args) => model::run(&args, out),
         Command::Prove(args) => prove::run(&args, out),
+        Command::Record(args) => record::run(&args, out),
         Command::Disk(args) => disk::run(&args, out),
         Command::Disks(args) => disks::run(&args, out),
         Command::Layouts(args) => layouts::run(&args, out),

@@ -11,5 +11,6 @@ pub mod histogram;
 pub mod model;
 pub mod oracle;
 pub mod prove;
+pub mod replay;
 pub mod sim;
 pub mod workload;

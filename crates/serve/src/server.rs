@@ -1,6 +1,6 @@
 //! A server: opens what is to be served, listens, runs the driver, ends in good order.
 
-mod listen;
+pub(crate) mod listen;
 
 use crate::device::file::{DeviceError, FileDevice, IoMode};
 use crate::device::medium::FileMedium;
