@@ -35,6 +35,8 @@ pub enum Command {
     Prove(commands::prove::Args),
     /// Record what an NBD export is asked, to replay its crashes later.
     Record(commands::record::Args),
+    /// Check every state that a power cut could have left of a recorded disk.
+    ReplayCrashes(commands::replay_crashes::Args),
     /// Import models of drives, and compare them with recordings.
     Disk(commands::disk::Args),
     /// List the built-in disks, or describe one.

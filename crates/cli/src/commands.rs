@@ -13,6 +13,7 @@ pub mod man;
 pub mod model;
 pub mod prove;
 pub mod record;
+pub mod replay_crashes;
 pub mod serve;
 pub mod sim;
 
@@ -37,6 +38,7 @@ pub fn run(command: Command) -> Outcome {
         Command::Model(args) => model::run(&args, out),
         Command::Prove(args) => prove::run(&args, out),
         Command::Record(args) => record::run(&args, out),
+        Command::ReplayCrashes(args) => replay_crashes::run(&args, out),
         Command::Disk(args) => disk::run(&args, out),
         Command::Disks(args) => disks::run(&args, out),
         Command::Layouts(args) => layouts::run(&args, out),

@@ -5,6 +5,7 @@
 //! [`edge`] (byte requests become block requests), [`driver`] (the loop) and [`server`] (all
 //! together).
 
+pub mod crash;
 pub mod device;
 pub mod driver;
 pub mod edge;

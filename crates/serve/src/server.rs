@@ -2,6 +2,7 @@
 
 pub(crate) mod listen;
 
+use crate::crash::raw::Raw;
 use crate::device::file::{DeviceError, FileDevice, IoMode};
 use crate::device::medium::FileMedium;
 use crate::device::raw;
@@ -144,15 +145,9 @@ pub fn serve(options: &ServeOptions, ready: &mut dyn FnMut(&str)) -> Result<Serv
     let stop_fd = crate::signals::block_and_watch()?;
     let (listener, socket, uri) = listen::listen(&options.listen)?;
     let export = Export {
-        name: String::new(),
         description: format!("Seekless volume, layout {}", superblock.kind),
         size_bytes: superblock.blocks * BLOCK_BYTES as u64,
-        read_only: options.read_only,
-        rotational,
-        multi_conn: true,
-        minimum_block: 1,
-        preferred_block: BLOCK_BYTES as u32,
-        maximum_payload: 32 << 20,
+        ..export(options.read_only, rotational)
     };
     let parts = Parts {
         node,
@@ -176,6 +171,54 @@ pub fn serve(options: &ServeOptions, ready: &mut dyn FnMut(&str)) -> Result<Serv
         raw::sync(&file).map_err(|errno| ServeError::Failed(raw::io_error(errno, 0)))?;
     }
     Ok(served)
+}
+
+/// Serves a medium of `size_bytes` bytes as it is until SIGINT or SIGTERM; see [`serve`].
+///
+/// # Errors
+/// See [`ServeError`].
+pub fn serve_state(
+    medium: Box<dyn Medium>,
+    size_bytes: u64,
+    at: &Listen,
+    ready: &mut dyn FnMut(&str),
+) -> Result<Served, ServeError> {
+    let stop_fd = crate::signals::block_and_watch()?;
+    let (listener, socket, uri) = listen::listen(at)?;
+    let layer = Box::new(Raw::new(medium.blocks()));
+    let parts = Parts {
+        node: Node::new(layer, vec![Box::new(Ram::volatile(medium))], 1),
+        export: Export {
+            description: "a crash state".to_owned(),
+            size_bytes,
+            ..export(false, false)
+        },
+        listener,
+        simulated: false,
+        device_fd: None,
+        stop_fd,
+        most_connections: 64,
+    };
+    let driver = Driver::new(parts)?;
+    ready(&uri);
+    let served = driver.run();
+    drop(socket);
+    Ok(served?)
+}
+
+/// What exports have in common.
+fn export(read_only: bool, rotational: bool) -> Export {
+    Export {
+        name: String::new(),
+        description: String::new(),
+        size_bytes: 0,
+        read_only,
+        rotational,
+        multi_conn: true,
+        minimum_block: 1,
+        preferred_block: BLOCK_BYTES as u32,
+        maximum_payload: 32 << 20,
+    }
 }
 
 fn mount(options: &ServeOptions) -> Result<Mounted, ServeError> {

@@ -133,7 +133,7 @@ impl Chosen {
     fn sample(&mut self, rng: &mut Rng, wanted: usize) {
         // Small epochs have fewer outcomes than are wanted: vain tries end it.
         let mut vain = 0;
-        while self.states.len() < wanted && vain < 16 {
+        while self.states.len() < wanted && vain < 64 {
             let before = self.states.len();
             let fates = self.random(rng);
             self.add(fates);
@@ -143,7 +143,7 @@ impl Chosen {
 
     fn random(&self, rng: &mut Rng) -> Vec<Fate> {
         let keep = [0.1, 0.5, 0.9][rng.below(3) as usize];
-        let tear = if rng.below(2) == 0 { 0.0 } else { 0.2 };
+        let tear = [0.0, 0.2, 0.6][rng.below(3) as usize];
         let mut fates = Vec::with_capacity(self.count());
         for sectors in &self.sectors {
             fates.push(match sectors {

@@ -16,7 +16,8 @@ pub fn minimise(
     let kept = tries.towards(&state.fates, &Fate::Kept);
     let lost = tries.towards(&state.fates, &Fate::Lost);
     let differing = |fates: &[Fate], usual: &Fate| fates.iter().filter(|f| *f != usual).count();
-    let fates = match differing(&lost, &Fate::Lost) < differing(&kept, &Fate::Kept) {
+    // That everything else is lost is one change more.
+    let fates = match differing(&lost, &Fate::Lost) + 1 < differing(&kept, &Fate::Kept) {
         true => lost,
         false => kept,
     };

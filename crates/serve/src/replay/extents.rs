@@ -14,14 +14,6 @@ struct Extent {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Extents(BTreeMap<u64, Extent>);
 
-/// What a source has `by` bytes further on.
-fn moved(source: Payload, by: u64) -> Payload {
-    match source {
-        Payload::Zeros => Payload::Zeros,
-        Payload::At(at) => Payload::At(at + by),
-    }
-}
-
 impl Extents {
     /// Puts the bytes `start..end` on top of what is there.
     pub fn insert(&mut self, start: u64, end: u64, source: Payload) {
@@ -34,14 +26,14 @@ impl Extents {
         {
             self.0.insert(first, Extent { end: start, source: extent.source });
             if extent.end > end {
-                let source = moved(extent.source, end - first);
+                let source = extent.source.skip(end - first);
                 self.0.insert(end, Extent { end: extent.end, source });
             }
         }
         while let Some((&first, &extent)) = self.0.range(start..end).next() {
             self.0.remove(&first);
             if extent.end > end {
-                let source = moved(extent.source, end - first);
+                let source = extent.source.skip(end - first);
                 self.0.insert(end, Extent { end: extent.end, source });
             }
         }
@@ -54,7 +46,7 @@ impl Extents {
         before.into_iter().chain(self.0.range(start..end.max(start))).map(
             move |(&first, extent)| {
                 let from = first.max(start);
-                (from, extent.end.min(end), moved(extent.source, from - first))
+                (from, extent.end.min(end), extent.source.skip(from - first))
             },
         )
     }
@@ -91,14 +83,13 @@ mod tests {
                 };
                 extents.insert(start, end, source);
                 for at in start..end {
-                    model[at as usize] = Some(moved(source, at - start));
+                    model[at as usize] = Some(source.skip(at - start));
                 }
                 let (from, to) = (rng.below(SPACE as u64), rng.below(SPACE as u64 + 1));
                 let mut found = [None; SPACE];
                 for (start, end, source) in extents.pieces(from, to) {
                     assert!(from <= start && start < end && end <= to, "{start}..{end}");
-                    (start..end)
-                        .for_each(|at| found[at as usize] = Some(moved(source, at - start)));
+                    (start..end).for_each(|at| found[at as usize] = Some(source.skip(at - start)));
                 }
                 for at in from..to {
                     assert_eq!(found[at as usize], model[at as usize], "seed {seed}, byte {at}");

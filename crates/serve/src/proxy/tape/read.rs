@@ -54,6 +54,16 @@ pub enum Payload {
     At(u64),
 }
 
+impl Payload {
+    /// What it has so many bytes further on.
+    pub fn skip(self, bytes: u64) -> Payload {
+        match self {
+            Payload::Zeros => Payload::Zeros,
+            Payload::At(at) => Payload::At(at + bytes),
+        }
+    }
+}
+
 /// What happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum What {

@@ -1,0 +1,3 @@
+//! The disk that crashes.
+
+pub mod raw;
