@@ -2,6 +2,7 @@
 
 pub mod check;
 pub mod completions;
+pub mod control;
 pub mod create;
 pub mod demo;
 pub mod disk;
@@ -43,6 +44,7 @@ pub fn run(command: Command) -> Outcome {
         Command::Disks(args) => disks::run(&args, out),
         Command::Layouts(args) => layouts::run(&args, out),
         Command::Demo(args) => demo::run(&args, out),
+        Command::Control(args) => control::run(&args, out),
         Command::Completions(args) => completions::run(&args, out),
         Command::Man(args) => man::run(&args, out),
     };

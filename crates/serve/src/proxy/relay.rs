@@ -31,6 +31,9 @@ pub enum RelayError {
     /// The server's side.
     #[error("the server: {0}")]
     Server(io::Error),
+    /// One side has closed the connection in the middle.
+    #[error("there was no goodbye")]
+    NoGoodbye,
     /// The recording.
     #[error("the recording: {0}")]
     Tape(io::Error),
@@ -167,7 +170,10 @@ pub fn relay(shared: &Shared, client: Socket, number: u32) -> Result<(), RelayEr
             // The client's goodbye is the usual end; the server hangs up then.
             (Ok(()), _) => Ok(()),
             // The side that failed first has hung up on the other.
-            (Err(RelayError::Client(error)), Err(other)) if is_end(&error) => Err(other),
+            (Err(RelayError::Client(error)), Err(other)) if is_end(&error) => match other {
+                RelayError::Server(second) if is_end(&second) => Err(RelayError::NoGoodbye),
+                other => Err(other),
+            },
             (Err(error), _) => Err(error),
         }
     })
