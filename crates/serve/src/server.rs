@@ -181,6 +181,9 @@ pub fn serve(options: &ServeOptions, ready: &mut dyn FnMut(&str)) -> Result<Serv
     // Only now: however long the mount takes, a signal ends it. The device starts its threads when
     // it first needs them, so they leave signals alone, too.
     let stop_fd = crate::signals::block_and_watch()?;
+    if let Some(control) = power.as_ref().and_then(|power| power.control.as_ref()) {
+        control.start()?;
+    }
     let (listener, socket, uri) = listen::listen(&options.listen)?;
     let export = Export {
         description,

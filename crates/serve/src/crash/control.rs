@@ -174,14 +174,16 @@ impl Asker {
 /// nobody who writes half a line keeps the disk waiting.
 #[derive(Debug)]
 pub struct Control {
+    listener: UnixListener,
     incoming: mpsc::Receiver<(Command, Asker)>,
+    sender: mpsc::Sender<(Command, Asker)>,
     wake: OwnedFd,
     /// Removes the socket in the end.
     _socket: Option<SocketFile>,
 }
 
 impl Control {
-    /// Listens.
+    /// Listens; nobody is answered before [`Control::start`].
     ///
     /// # Errors
     /// If the socket cannot be made.
@@ -194,11 +196,21 @@ impl Control {
         let wake =
             eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).map_err(io::Error::from)?;
         let (sender, incoming) = mpsc::channel();
-        let waker = wake.try_clone()?;
+        Ok(Control { listener, incoming, sender, wake, _socket: socket })
+    }
+
+    /// Starts to take commands in. The caller has blocked the signals that it waits for: a thread
+    /// that had not would take them with their default action.
+    ///
+    /// # Errors
+    /// When the process has no descriptor or thread left.
+    pub fn start(&self) -> io::Result<()> {
+        let (listener, wake) = (self.listener.try_clone()?, self.wake.try_clone()?);
+        let sender = self.sender.clone();
         std::thread::Builder::new()
             .name("control".into())
-            .spawn(move || accept_all(&listener, &sender, &waker))?;
-        Ok(Control { incoming, wake, _socket: socket })
+            .spawn(move || accept_all(&listener, &sender, &wake))?;
+        Ok(())
     }
 
     /// Becomes readable when [`Control::take`] has something.

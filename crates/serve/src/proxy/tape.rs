@@ -3,9 +3,11 @@
 //! `SPEC.md` has every byte. A recording is written from the front to the back and never changed,
 //! so whatever was cut off it by a crash, the front is whole and usable.
 
+mod exercise;
 mod read;
 mod write;
 
+pub use exercise::exercise;
 pub use read::{Ending, Event, Payload, Recording, TapeError, What};
 pub use write::{Request, Writer};
 
@@ -103,8 +105,13 @@ impl Fields {
 
     /// Bytes of payload that follow.
     fn payload_bytes(&self) -> u32 {
-        if self.kind == WRITE && self.flags & EMPTY == 0 { self.length } else { 0 }
+        payload_bytes(self.kind, self.flags, self.length)
     }
+}
+
+/// Bytes of payload that follow a record.
+fn payload_bytes(kind: u8, flags: u8, length: u32) -> u32 {
+    if kind == WRITE && flags & EMPTY == 0 { length } else { 0 }
 }
 
 fn le32(bytes: &[u8], at: usize) -> u32 {

@@ -42,7 +42,8 @@ impl Extents {
 
     /// The ranges in `start..end` and their sources, in order.
     pub fn pieces(&self, start: u64, end: u64) -> impl Iterator<Item = (u64, u64, Payload)> + '_ {
-        let before = self.0.range(..start).next_back().filter(|(_, extent)| extent.end > start);
+        let before = self.0.range(..start).next_back();
+        let before = before.filter(|(_, extent)| start < end && extent.end > start);
         before.into_iter().chain(self.0.range(start..end.max(start))).map(
             move |(&first, extent)| {
                 let from = first.max(start);
