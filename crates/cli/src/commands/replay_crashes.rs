@@ -140,7 +140,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     outcome(args, &session, &result)
 }
 
-fn outcome(args: &Args, session: &Session, result: &sweep::Result) -> Outcome {
+fn outcome(args: &Args, session: &Session, result: &sweep::Swept) -> Outcome {
     if result.bad > 0 {
         return Err(Failure::said(Exit::Failed));
     }

@@ -6,6 +6,7 @@ use crate::record::{memory, recorder};
 use crate::require;
 use crate::stacked::Stack;
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use tempfile::TempDir;
@@ -149,15 +150,27 @@ fn the_toy_database_is_found_out_and_its_correction_passes() {
     assert!(correct.contains("0 bad") && correct.contains("exit code 0"), "{told}");
 }
 
-/// A recorded file system on a volume of 32 MiB: an image of what it was before, and the tape.
-fn filesystem(act: impl FnOnce(&Stack)) -> Option<TempDir> {
+/// A recorded ext4 on a volume of so many mebibytes: an image of what it was before `act`, that is
+/// after `prepare`, and the tape.
+fn filesystem(
+    mebibytes: u64,
+    prepare: impl FnOnce(&Path),
+    act: impl FnOnce(&Stack),
+) -> Option<TempDir> {
     if !Stack::possible() {
         return None;
     }
     let dir = temp_dir();
+    // The database has a user of its own.
+    fs::set_permissions(dir.path(), PermissionsExt::from_mode(0o755)).expect("permissions");
     let base = dir.path().join("base.raw");
-    fs::File::create(&base).and_then(|file| file.set_len(32 << 20)).expect("an empty disk");
+    fs::File::create(&base).and_then(|file| file.set_len(mebibytes << 20)).expect("an empty disk");
     succeed(command("mkfs.ext4").args(["-q", "-F", "-b", "4096"]).arg(&base));
+    let before = dir.path().join("before");
+    fs::create_dir(&before).expect("directory");
+    succeed(command("mount").args(["-o", "loop"]).arg(&base).arg(&before));
+    prepare(&before);
+    succeed(command("umount").arg(&before));
     let disk = dir.path().join("disk.raw");
     fs::copy(&base, &disk).expect("copied");
     let socket = dir.path().join("disk.sock");
@@ -178,17 +191,21 @@ fn filesystem(act: impl FnOnce(&Stack)) -> Option<TempDir> {
 #[test]
 fn ext4_recovers_from_every_crash_that_was_tried() {
     require!("mkfs.ext4", "e2fsck", "tune2fs");
-    let recorded = filesystem(|stack| {
-        for n in 0..12 {
-            let dir = stack.root().join(format!("d{n}"));
-            fs::create_dir(&dir).expect("directory");
-            fs::write(dir.join("f"), crate::harness::pattern(n, 20_000)).expect("file");
-            succeed(command("sync").arg("-f").arg(stack.root()));
-            if n % 3 == 2 {
-                fs::remove_dir_all(&dir).expect("removed");
+    let recorded = filesystem(
+        32,
+        |_| {},
+        |stack| {
+            for n in 0..12 {
+                let dir = stack.root().join(format!("d{n}"));
+                fs::create_dir(&dir).expect("directory");
+                fs::write(dir.join("f"), crate::harness::pattern(n, 20_000)).expect("file");
+                succeed(command("sync").arg("-f").arg(stack.root()));
+                if n % 3 == 2 {
+                    fs::remove_dir_all(&dir).expect("removed");
+                }
             }
-        }
-    });
+        },
+    );
     let Some(dir) = recorded else { return };
     // The journal must be enough: after it is replayed there is nothing left to repair. Torn at 512
     // bytes it is not: the superblock is two sectors under one checksum.
@@ -206,15 +223,19 @@ fn ext4_recovers_from_every_crash_that_was_tried() {
 fn sqlite_keeps_what_it_committed_through_every_crash_that_was_tried() {
     require!("mkfs.ext4", "sqlite3", "mount", "umount");
     const ROWS: usize = 4;
-    let recorded = filesystem(|stack| {
-        let database = stack.root().join("t.db");
-        let sqlite = |sql: &str| succeed(command("sqlite3").arg(&database).arg(sql));
-        sqlite("PRAGMA journal_mode=WAL; CREATE TABLE t (n INTEGER PRIMARY KEY, v TEXT);");
-        for n in 0..ROWS {
-            let way = "PRAGMA synchronous=FULL";
-            sqlite(&format!("{way}; INSERT INTO t VALUES ({n}, hex(randomblob(3000)));"));
-        }
-    });
+    let recorded = filesystem(
+        32,
+        |_| {},
+        |stack| {
+            let database = stack.root().join("t.db");
+            let sqlite = |sql: &str| succeed(command("sqlite3").arg(&database).arg(sql));
+            sqlite("PRAGMA journal_mode=WAL; CREATE TABLE t (n INTEGER PRIMARY KEY, v TEXT);");
+            for n in 0..ROWS {
+                let way = "PRAGMA synchronous=FULL";
+                sqlite(&format!("{way}; INSERT INTO t VALUES ({n}, hex(randomblob(3000)));"));
+            }
+        },
+    );
     let Some(dir) = recorded else { return };
     let script = dir.path().join("check.sh");
     // Rows are committed in order, so what is there must be a beginning of what was inserted.
@@ -231,6 +252,67 @@ fn sqlite_keeps_what_it_committed_through_every_crash_that_was_tried() {
     let mut sweep = replay(dir.path(), &check);
     sweep.arg("--base").arg(dir.path().join("base.raw"));
     let ended = run(sweep.args(["--samples", "3", "--exhaustive", "1", "--no-tearing", "--json"]));
+    let report = json(&ended);
+    assert_eq!(ended.code(), 0, "{report:#}");
+    assert!(report["states"].as_u64().expect("a number") > 20, "{report:#}");
+}
+
+/// Where the programs of PostgreSQL are, newest first.
+fn postgres() -> Option<PathBuf> {
+    let mut found: Vec<PathBuf> = fs::read_dir("/usr/lib/postgresql")
+        .into_iter()
+        .flatten()
+        .filter_map(|entry| Some(entry.ok()?.path().join("bin")))
+        .filter(|dir| dir.join("initdb").is_file())
+        .collect();
+    found.sort();
+    found.pop()
+}
+
+#[test]
+fn postgresql_recovers_from_every_crash_that_was_tried() {
+    require!("mkfs.ext4", "mount", "umount", "runuser");
+    let known = run(command("id").arg("postgres")).status.success();
+    let Some(programs) = postgres().filter(|_| known) else {
+        return skip("PostgreSQL or its user is not installed");
+    };
+    let single = format!("runuser -u postgres -- {}/postgres --single", programs.display());
+    let prepare = |root: &Path| {
+        let initdb = format!("{}/initdb", programs.display());
+        let owner = format!("mkdir {0}/db && chown postgres {0}/db", root.display());
+        succeed(command("sh").args(["-c", &owner]));
+        let mut make = command("runuser");
+        make.args(["-u", "postgres", "--", &initdb, "-N", "-D"]).arg(root.join("db"));
+        succeed(&mut make);
+    };
+    let recorded = filesystem(128, prepare, |stack| {
+        let rows: String = (1..=3).map(|n| format!("insert into t values ({n});\n")).collect();
+        let line = format!(
+            "printf 'create table t (n int);\n{}' | {single} -D {}/db postgres",
+            rows.replace('\n', "\\n"),
+            stack.root().display()
+        );
+        succeed(command("sh").args(["-c", &line]));
+    });
+    let Some(dir) = recorded else { return };
+    let script = dir.path().join("check.sh");
+    // Rows are committed in order: as many must be there as the greatest number says.
+    let lines = format!(
+        "set -u\nm=$(mktemp -d) && mount -o loop \"$1\" \"$m\" || exit 126\n\
+         found=$(echo 'select count(*), coalesce(max(n), 0) from t;' | \
+         {single} -D \"$m/db\" postgres 2>&1)\n\
+         umount \"$m\"; rmdir \"$m\"\n\
+         case \"$found\" in *'relation \"t\" does not exist'*) exit 0;; esac\n\
+         numbers=$(echo \"$found\" | \
+         sed -n 's/.*\\(count\\|coalesce\\) = \"\\([0-9]*\\)\".*/\\2/p' | sort -u | wc -l)\n\
+         [ \"$numbers\" = 1 ] && exit 0\n\
+         echo \"$found\"; exit 1\n"
+    );
+    fs::write(&script, lines).expect("script");
+    let check = format!("sh {} {{device}}", script.display());
+    let mut sweep = replay(dir.path(), &check);
+    sweep.arg("--base").arg(dir.path().join("base.raw"));
+    let ended = run(sweep.args(["--samples", "2", "--exhaustive", "0", "--no-tearing", "--json"]));
     let report = json(&ended);
     assert_eq!(ended.code(), 0, "{report:#}");
     assert!(report["states"].as_u64().expect("a number") > 20, "{report:#}");

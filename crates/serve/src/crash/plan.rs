@@ -147,7 +147,7 @@ impl FromStr for Fault {
                 let form = "milliseconds, up to 3600000";
                 let millis = value.parse().ok().filter(|millis| *millis <= 3_600_000.0);
                 let millis: f64 = millis.ok_or_else(|| bad("this is no such number", form))?;
-                if !(millis >= 0.0) {
+                if millis < 0.0 {
                     return Err(bad("time does not run backwards", form));
                 }
                 Fault::Slow((millis * MILLIS as f64) as Time)

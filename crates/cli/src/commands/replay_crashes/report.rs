@@ -2,7 +2,7 @@
 
 use super::Args;
 use super::session::Session;
-use super::sweep::{Finding, Result};
+use super::sweep::{Finding, Swept};
 use seekless_lab::replay::story::story;
 use seekless_serve::replay::check::Verdict;
 use serde_json::{Value, json};
@@ -20,7 +20,7 @@ pub struct Report<'r> {
     /// The recording.
     pub session: &'r Session,
     /// What was found.
-    pub result: &'r Result,
+    pub result: &'r Swept,
     /// How states became files.
     pub way: &'r str,
 }
@@ -31,7 +31,7 @@ impl Report<'_> {
     /// # Errors
     /// If that fails.
     pub fn print(&self, out: &mut dyn Write) -> io::Result<()> {
-        let Result { states, epochs, bad, failed, hung, took, .. } = *self.result;
+        let Swept { states, epochs, bad, failed, hung, took, .. } = *self.result;
         let writes = self.session.history().writes().len();
         writeln!(
             out,
@@ -120,7 +120,7 @@ impl Report<'_> {
 
     /// The report as one object.
     pub fn to_json(&self) -> Value {
-        let Result { states, epochs, bad, failed, hung, took, minimised_in, .. } = *self.result;
+        let Swept { states, epochs, bad, failed, hung, took, minimised_in, .. } = *self.result;
         json!({
             "recording": self.args.recording.display().to_string(),
             "events": self.session.history().events(),

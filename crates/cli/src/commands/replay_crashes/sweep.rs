@@ -48,7 +48,7 @@ pub struct Finding {
 
 /// What a sweep came to.
 #[derive(Clone, Debug, Default)]
-pub struct Result {
+pub struct Swept {
     /// States checked.
     pub states: u64,
     /// Epochs they belong to.
@@ -108,7 +108,7 @@ impl Sweep<'_> {
     ///
     /// # Errors
     /// If states cannot be made files or the check cannot be started.
-    pub fn run(&self, tried: &mut dyn FnMut(u64)) -> std::result::Result<Result, Failure> {
+    pub fn run(&self, tried: &mut dyn FnMut(u64)) -> Result<Swept, Failure> {
         let begin = Instant::now();
         let mut states = States {
             session: self.session,
@@ -120,7 +120,7 @@ impl Sweep<'_> {
             given: 0,
             epochs_given: 0,
         };
-        let mut result = Result::default();
+        let mut result = Swept::default();
         let running = std::cell::RefCell::new(BTreeMap::new());
         let mut next = || {
             let (number, epoch, state) = states.next()?;
@@ -149,13 +149,13 @@ impl Sweep<'_> {
     ///
     /// # Errors
     /// If the recording has none, or the check cannot be started.
-    pub fn only(&self, name: &Name) -> std::result::Result<Result, Failure> {
+    pub fn only(&self, name: &Name) -> Result<Swept, Failure> {
         let begin = Instant::now();
         let (epoch, state) = self.session.resolve(name)?;
         let durable = Arc::new(self.session.durable(epoch.cut));
         let job = self.job(1, durable, &epoch, &state);
         let checked = workers::one(&self.place, &self.check, job).map_err(cannot)?;
-        let mut result = Result { epochs: 1, ..Result::default() };
+        let mut result = Swept { epochs: 1, ..Swept::default() };
         result.note(Finding { epoch: Arc::new(epoch), state, checked, number: 1 });
         result.took = begin.elapsed();
         Ok(result)
@@ -165,7 +165,7 @@ impl Sweep<'_> {
     ///
     /// # Errors
     /// If the check cannot be started.
-    pub fn minimise(&self, result: &mut Result, budget: usize) -> std::result::Result<(), Failure> {
+    pub fn minimise(&self, result: &mut Swept, budget: usize) -> Result<(), Failure> {
         let Some(finding) = &mut result.finding else { return Ok(()) };
         let epoch = Arc::clone(&finding.epoch);
         let durable = Arc::new(self.session.durable(epoch.cut));
@@ -216,7 +216,7 @@ fn cannot(error: io::Error) -> Failure {
     Failure::failed(format!("cannot check a state: {error}"))
 }
 
-impl Result {
+impl Swept {
     /// Counts a checked state; true if it is not good.
     fn note(&mut self, found: Finding) -> bool {
         self.states += 1;
