@@ -11,7 +11,8 @@ use std::collections::BTreeSet;
 
 fn hub(faults: &str) -> Hub {
     let hub = Hub::new(Box::new(Cells::new(64)));
-    let faults: Vec<Fault> = faults.split_whitespace().map(|one| one.parse().unwrap()).collect();
+    let faults: Vec<Fault> =
+        faults.split_whitespace().map(|one| one.parse().expect("it works")).collect();
     hub.arm(&faults);
     hub
 }
@@ -38,7 +39,7 @@ fn write(hub: &Hub, at: u64, version: u64) -> Outcome {
 fn versions(hub: &Hub, blocks: u64) -> Vec<u64> {
     let mut disk = hub.clone();
     let found = |at: u64| {
-        let found = disk.read(at, 1).unwrap().to_bytes();
+        let found = disk.read(at, 1).expect("it works").to_bytes();
         (0..20)
             .find(|&version| match version {
                 0 => found == Data::zeros(1).to_bytes(),
@@ -53,11 +54,11 @@ fn versions(hub: &Hub, blocks: u64) -> Vec<u64> {
 fn what_was_flushed_survives_and_the_rest_is_as_told() {
     for (how, expected) in [("lose", vec![1, 1, 0]), ("keep", vec![2, 1, 2])] {
         let hub = hub(&format!("unflushed={how}"));
-        write(&hub, 0, 1).unwrap();
-        write(&hub, 1, 1).unwrap();
-        one(&hub, Io::flush(2)).unwrap();
-        write(&hub, 0, 2).unwrap();
-        write(&hub, 2, 2).unwrap();
+        write(&hub, 0, 1).expect("it works");
+        write(&hub, 1, 1).expect("it works");
+        one(&hub, Io::flush(2)).expect("it works");
+        write(&hub, 0, 2).expect("it works");
+        write(&hub, 2, 2).expect("it works");
         assert_eq!(versions(&hub, 3), [2, 1, 2], "the cache is seen");
         hub.cut("test");
         assert!(hub.notice_cut() && !hub.notice_cut());
@@ -92,12 +93,12 @@ fn cuts_in_order_keep_a_prefix_and_tears_mix_sectors() {
         let kept = versions(&disk, 4);
         assert!(kept.is_sorted_by(|a, b| a >= b), "{kept:?} is no prefix");
         let disk = hub(&format!("seed={seed}"));
-        write(&disk, 0, 1).unwrap();
-        one(&disk, Io::flush(1)).unwrap();
-        write(&disk, 0, 2).unwrap();
+        write(&disk, 0, 1).expect("it works");
+        one(&disk, Io::flush(1)).expect("it works");
+        write(&disk, 0, 2).expect("it works");
         disk.cut("test");
-        let cut = disk.last_cut().unwrap();
-        let found = disk.clone().read(0, 1).unwrap().to_bytes();
+        let cut = disk.last_cut().expect("it works");
+        let found = disk.clone().read(0, 1).expect("it works").to_bytes();
         let (old, new) = (Data::stamp(1, 0, 1).to_bytes(), Data::stamp(1, 0, 2).to_bytes());
         let Fate::Torn(marks) = &cut.outcomes[0].fate else { continue };
         torn += 1;
@@ -113,15 +114,15 @@ fn cuts_in_order_keep_a_prefix_and_tears_mix_sectors() {
 #[test]
 fn forced_writes_survive_unless_the_drive_lies() {
     let disk = hub("unflushed=lose");
-    write(&disk, 0, 1).unwrap();
-    one(&disk, Io::write(1, 0, Data::stamp(1, 0, 2)).with_fua()).unwrap();
-    write(&disk, 1, 1).unwrap();
+    write(&disk, 0, 1).expect("it works");
+    one(&disk, Io::write(1, 0, Data::stamp(1, 0, 2)).with_fua()).expect("it works");
+    write(&disk, 1, 1).expect("it works");
     disk.cut("test");
     assert_eq!(versions(&disk, 2), [2, 0]);
     let disk = hub("unflushed=lose lying-flush");
-    one(&disk, Io::write(1, 0, Data::stamp(1, 0, 2)).with_fua()).unwrap();
-    write(&disk, 1, 1).unwrap();
-    one(&disk, Io::flush(1)).unwrap();
+    one(&disk, Io::write(1, 0, Data::stamp(1, 0, 2)).with_fua()).expect("it works");
+    write(&disk, 1, 1).expect("it works");
+    one(&disk, Io::flush(1)).expect("it works");
     disk.cut("test");
     assert_eq!(versions(&disk, 2), [0, 0]);
     assert_eq!(disk.counts().lies, 2);
@@ -130,16 +131,16 @@ fn forced_writes_survive_unless_the_drive_lies() {
 #[test]
 fn the_power_goes_when_its_point_has_come() {
     let disk = hub("cut-at-write=3 unflushed=keep");
-    write(&disk, 0, 1).unwrap();
-    write(&disk, 1, 1).unwrap();
+    write(&disk, 0, 1).expect("it works");
+    write(&disk, 1, 1).expect("it works");
     assert_eq!(write(&disk, 2, 1), Err(IoError::PowerOff));
     assert_eq!(versions(&disk, 4), [1, 1, 1, 0], "it was under way");
-    assert_eq!(disk.last_cut().unwrap().cause, "cut-at-write=3");
-    assert_eq!(disk.armed(), ["unflushed=keep".parse().unwrap()]);
+    assert_eq!(disk.last_cut().expect("it works").cause, "cut-at-write=3");
+    assert_eq!(disk.armed(), ["unflushed=keep".parse().expect("it works")]);
     disk.power_on();
     // Counted from now, and for flushes.
     disk.arm(&[Fault::CutOnFlush(2)]);
-    one(&disk, Io::flush(1)).unwrap();
+    one(&disk, Io::flush(1)).expect("it works");
     assert_eq!(one(&disk, Io::flush(1)), Err(IoError::PowerOff));
     disk.power_on();
     disk.arm(&[Fault::CutAtRandom(5)]);
@@ -152,20 +153,20 @@ fn the_power_goes_when_its_point_has_come() {
 fn ranges_fail_rot_and_fill_up() {
     let disk = hub("eio-read=8k+4k eio-write=12k+4k rot=16k+4k");
     for at in [0, 2, 4] {
-        write(&disk, at, 1).unwrap();
+        write(&disk, at, 1).expect("it works");
     }
     assert_eq!(write(&disk, 3, 1), Err(IoError::Media { block: 3 }));
     assert_eq!(one(&disk, Io::read(1, 0, 4)), Err(IoError::Media { block: 2 }));
     assert_eq!(versions(&disk, 2), [1, 0]);
-    let rotten = one(&disk, Io::read(1, 3, 2)).unwrap().to_bytes();
+    let rotten = one(&disk, Io::read(1, 3, 2)).expect("it works").to_bytes();
     let good = Data::stamp(1, 4, 1).to_bytes();
     let flipped: u32 = rotten[4096..].iter().zip(&good).map(|(a, b)| (a ^ b).count_ones()).sum();
     assert_eq!(flipped, 1);
-    disk.arm(&["enospc=2".parse().unwrap()]);
-    write(&disk, 0, 2).unwrap();
+    disk.arm(&["enospc=2".parse().expect("it works")]);
+    write(&disk, 0, 2).expect("it works");
     assert_eq!(write(&disk, 1, 2), Err(IoError::NoSpace));
     disk.clear();
-    write(&disk, 3, 2).unwrap();
+    write(&disk, 3, 2).expect("it works");
     assert_eq!(versions(&disk, 5), [2, 0, 1, 2, 1]);
 }
 
@@ -184,7 +185,7 @@ fn slow_requests_come_later_and_stuck_ones_when_they_are_let_go() {
     disk.clear();
     device.reap(1000 * MILLIS, &mut done);
     assert_eq!((done.len(), done[1].tag), (2, 2));
-    disk.arm(&["stuck".parse().unwrap()]);
+    disk.arm(&["stuck".parse().expect("it works")]);
     assert_eq!(try_one(&disk, 0, Io::flush(3)), None);
     disk.cut("test");
     device.reap(0, &mut done);
@@ -195,16 +196,16 @@ fn slow_requests_come_later_and_stuck_ones_when_they_are_let_go() {
 fn a_full_cache_writes_its_oldest_out() {
     let disk = hub("cache=8k unflushed=lose");
     (0..5).for_each(|at| assert!(write(&disk, at, 1).is_ok()));
-    write(&disk, 4, 2).unwrap();
+    write(&disk, 4, 2).expect("it works");
     assert_eq!(disk.unflushed(), 2);
     assert_eq!(versions(&disk, 5), [1, 1, 1, 1, 2]);
     disk.cut("test");
     assert_eq!(versions(&disk, 5), [1, 1, 1, 1, 0]);
     // A trim can be lost, too.
     let disk = hub("unflushed=lose");
-    write(&disk, 0, 1).unwrap();
-    one(&disk, Io::flush(1)).unwrap();
-    one(&disk, Io::trim(1, 0, 2)).unwrap();
+    write(&disk, 0, 1).expect("it works");
+    one(&disk, Io::flush(1)).expect("it works");
+    one(&disk, Io::trim(1, 0, 2)).expect("it works");
     assert_eq!(versions(&disk, 1), [0]);
     disk.cut("test");
     assert_eq!(versions(&disk, 1), [1]);
@@ -228,7 +229,7 @@ fn faults_are_read_and_written_and_nonsense_is_named() {
         "cache=4096",
         "seed=9",
     ] {
-        let fault: Fault = text.parse().unwrap();
+        let fault: Fault = text.parse().expect("it works");
         assert_eq!(fault.to_string(), text);
     }
     assert_eq!("rot=1M+64k".parse(), Ok(Fault::Rot(Blocks { from: 256, to: 272 })));
@@ -246,10 +247,10 @@ fn faults_are_read_and_written_and_nonsense_is_named() {
         ("cache=1", "a cache holds a block at least"),
         ("lying-flush=1", "it takes no value"),
     ] {
-        let error = text.parse::<Fault>().unwrap_err().to_string();
+        let error = text.parse::<Fault>().expect_err("it is refused").to_string();
         assert!(error.contains(why) && error.contains("; write "), "{error}");
     }
-    let error = "melt".parse::<Fault>().unwrap_err();
+    let error = "melt".parse::<Fault>().expect_err("it is refused");
     assert_eq!(error, BadFault::Unknown("melt".into()));
     assert!(error.to_string().contains("known are cut-at-write=N"), "{error}");
 }
@@ -267,7 +268,7 @@ fn commands_are_read_and_nonsense_is_named() {
         (r#"{"command":"arm","faults":["melt"]}"#, "unknown fault"),
         (r#"{"command":"cut","when":1}"#, "unknown field"),
     ] {
-        let error = parse(line).unwrap_err();
+        let error = parse(line).expect_err("it is refused");
         assert!(error.contains(why), "{error}");
     }
 }

@@ -217,7 +217,7 @@ mod tests {
 
     #[test]
     fn uris_are_read_and_written() {
-        let unix: Uri = "nbd+unix:///a%20b?socket=/tmp/x%26y.sock".parse().unwrap();
+        let unix: Uri = "nbd+unix:///a%20b?socket=/tmp/x%26y.sock".parse().expect("it works");
         assert_eq!(unix.export, "a b");
         assert_eq!(unix.place, Place::Unix("/tmp/x&y.sock".into()));
         assert_eq!(unix.to_string(), "nbd+unix:///a%20b?socket=/tmp/x%26y.sock");
@@ -227,7 +227,7 @@ mod tests {
             ("nbd://[::1]/d", "[::1]:10809", "d"),
             ("nbd://[::1]:7", "[::1]:7", ""),
         ] {
-            let uri: Uri = text.parse().unwrap();
+            let uri: Uri = text.parse().expect("it works");
             assert_eq!((uri.place, &*uri.export), (Place::Tcp(host.into()), export), "{text}");
         }
     }
@@ -242,7 +242,7 @@ mod tests {
             ("nbd:///x", "no host"),
             ("nbd+unix:///%zz?socket=a", "% sign"),
         ] {
-            let error = text.parse::<Uri>().unwrap_err().to_string();
+            let error = text.parse::<Uri>().expect_err("it is refused").to_string();
             assert!(error.contains(why) && error.contains("; write nbd+unix"), "{error}");
         }
     }

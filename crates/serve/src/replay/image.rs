@@ -279,21 +279,21 @@ mod tests {
             let image = image((base != 0).then_some(&held));
             let mut model = expected(base);
             let mut out = vec![1; 10_000];
-            image.read(0, &mut out).unwrap();
+            image.read(0, &mut out).expect("it works");
             assert!(out == model);
             assert!(!image.is_changed());
             for (offset, length) in [(100, 5), (4090, 20), (8000, 2000), (0, 4096)] {
-                image.write(offset as u64, &vec![0x55; length]).unwrap();
+                image.write(offset as u64, &vec![0x55; length]).expect("it works");
                 model[offset..offset + length].fill(0x55);
             }
             for (from, to) in [(0, 10_000), (4000, 4600), (4500, 4600), (4100, 4200), (99, 106)] {
                 let mut part = vec![1; to - from];
-                image.read(from as u64, &mut part).unwrap();
+                image.read(from as u64, &mut part).expect("it works");
                 assert!(part == model[from..to], "{from}..{to}");
             }
             assert!(image.is_changed());
             let mut behind = [1; 10];
-            image.read(9_995, &mut behind).unwrap();
+            image.read(9_995, &mut behind).expect("it works");
             assert_eq!(behind, [0x55, 0x55, 0x55, 0x55, 0x55, 0, 0, 0, 0, 0]);
         }
     }
@@ -305,8 +305,8 @@ mod tests {
             let held = [base; 10_000];
             let image = image((base != 0).then_some(&held));
             let path = dir.path().join(base.to_string());
-            image.save(&path).unwrap();
-            assert!(std::fs::read(&path).unwrap() == expected(base));
+            image.save(&path).expect("it works");
+            assert!(std::fs::read(&path).expect("it works") == expected(base));
             assert!(image.save(&path).is_err(), "nothing is overwritten");
         }
     }

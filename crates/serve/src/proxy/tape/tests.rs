@@ -4,7 +4,7 @@ const HEADER: Header = Header { size_bytes: 1 << 20, multi_conn: true };
 
 /// A recording with one of each kind, and where its records begin.
 fn sample() -> (Vec<u8>, Vec<usize>) {
-    let mut writer = Writer::new(Vec::new(), HEADER).unwrap();
+    let mut writer = Writer::new(Vec::new(), HEADER).expect("it works");
     let mut starts = Vec::new();
     let requests = [
         Request::Write { offset: 4096, data: &[7; 1000], fua: true },
@@ -15,27 +15,29 @@ fn sample() -> (Vec<u8>, Vec<usize>) {
     ];
     for (index, request) in requests.into_iter().enumerate() {
         starts.push(writer.bytes() as usize);
-        let number = writer.request(1 + index as u32 % 2, request).unwrap();
+        let number = writer.request(1 + index as u32 % 2, request).expect("it works");
         starts.push(writer.bytes() as usize);
-        writer.answer(1 + index as u32 % 2, number, if index == 3 { 5 } else { 0 }).unwrap();
+        writer
+            .answer(1 + index as u32 % 2, number, if index == 3 { 5 } else { 0 })
+            .expect("it works");
     }
     starts.push(writer.bytes() as usize);
-    (writer.finish().unwrap(), starts)
+    (writer.finish().expect("it works"), starts)
 }
 
 fn read(bytes: &[u8]) -> (Vec<Event>, Ending) {
-    let mut recording = Recording::open(bytes).unwrap();
+    let mut recording = Recording::open(bytes).expect("it works");
     let mut events = Vec::new();
-    while let Some(event) = recording.next_event().unwrap() {
+    while let Some(event) = recording.next_event().expect("it works") {
         events.push(event);
     }
-    (events, recording.ending().unwrap())
+    (events, recording.ending().expect("it works"))
 }
 
 #[test]
 fn what_was_written_is_read() {
     let (bytes, starts) = sample();
-    assert_eq!(Recording::open(bytes.as_slice()).unwrap().header(), HEADER);
+    assert_eq!(Recording::open(bytes.as_slice()).expect("it works").header(), HEADER);
     let (events, ending) = read(&bytes);
     assert_eq!(ending, Ending::Orderly);
     assert_eq!(events.len(), 10);
@@ -65,7 +67,7 @@ fn a_recording_cut_anywhere_is_usable_up_to_the_last_whole_record() {
         assert_eq!(ending, Ending::Cut { at: starts[whole] as u64 });
     }
     for length in 0..HEADER_BYTES {
-        let error = Recording::open(&bytes[..length]).unwrap_err();
+        let error = Recording::open(&bytes[..length]).expect_err("it is refused");
         assert!(matches!(error, TapeError::Foreign | TapeError::Header), "{error:?}");
     }
 }
