@@ -118,6 +118,13 @@ pub enum ServeError {
         /// Its blocks.
         capacity: u64,
     },
+    /// The image has labels in the headers of its sectors, the device has no headers.
+    #[error(
+        "{} keeps labels in sector headers, which only a simulated disk without cache has; \
+         serve it with --disk hp97560, st19101, desktop7200 or the like",
+        .0.display()
+    )]
+    NoHeaders(PathBuf),
     /// A server answers at that socket.
     #[error("a server listens on {} already; choose another path or end that one", .0.display())]
     SocketInUse(PathBuf),
@@ -284,7 +291,10 @@ fn memory(options: &ServeOptions, kind: Kind, blocks: u64) -> Result<Mounted, Se
         Some(spec) => spec.capacity_blocks(),
         None => kind.device_blocks(blocks),
     };
-    let mut medium: Box<dyn Medium> = Box::new(Flat::new(device_blocks));
+    let flat = Flat::new(device_blocks);
+    // A cache that reports writes early does not keep the headers that they replace.
+    let headers = kind == Kind::Loge && options.disk.as_ref().is_some_and(Spec::is_plain);
+    let mut medium: Box<dyn Medium> = Box::new(if headers { flat.with_labels() } else { flat });
     let id = image::fresh_id().map_err(io::Error::from)?;
     layout::format(&mut MediumDisk(medium.as_mut()), &FormatOptions::new(kind, blocks, id))?;
     let Some(spec) = &options.disk else {
@@ -325,13 +335,17 @@ fn mount_options(options: &ServeOptions) -> MountOptions<'static> {
 fn from_image(options: &ServeOptions, path: &Path) -> Result<Mounted, ServeError> {
     let mut image = image::open(path, options.read_only)?;
     let file = image.handle()?;
+    if image.headers().is_some() && !options.disk.as_ref().is_some_and(Spec::is_plain) {
+        return Err(ServeError::NoHeaders(path.to_owned()));
+    }
     if let Some(spec) = &options.disk {
         let (blocks, capacity) = (image.blocks(), spec.capacity_blocks());
         if blocks > capacity {
             let (path, disk) = (path.to_owned(), spec.name.clone());
             return Err(ServeError::DiskTooSmall { path, blocks, disk, capacity });
         }
-        let medium = Box::new(FileMedium::new(image.handle()?, blocks));
+        let medium = FileMedium::new(image.handle()?, blocks).with_headers(image.headers());
+        let medium = Box::new(medium);
         return simulated(options, spec, medium, Some(file));
     }
     let mount = MountOptions { volatile: true, ..mount_options(options) };
@@ -360,6 +374,9 @@ fn raw_file(options: &ServeOptions, path: &Path) -> Result<Mounted, ServeError> 
 /// Opens a file that holds no volume.
 fn open_raw(path: &Path, read_only: bool) -> Result<Image, ServeError> {
     let image = image::open(path, read_only)?;
+    if image.headers().is_some() {
+        return Err(ServeError::NoHeaders(path.to_owned()));
+    }
     let bytes = image.handle()?.seek(SeekFrom::End(0))?;
     if bytes != image.blocks() * BLOCK_BYTES as u64 {
         return Err(ServeError::NotWhole { path: path.to_owned(), bytes });

@@ -1,6 +1,6 @@
 //! `seekless create`: makes an image.
 
-use crate::failure::Outcome;
+use crate::failure::{Failure, Outcome};
 use crate::size::Size;
 use seekless_engine::disk::Disk as _;
 use seekless_engine::layout::Kind;
@@ -16,6 +16,7 @@ use std::path::PathBuf;
 Examples:
   seekless create disk.img --layout vlog --size 10G
   seekless create disk.img --layout inplace --size 512M --force
+  seekless create disk.img --layout loge --size 1G --headers   # to be served with --disk
   sudo seekless create /dev/sdb --layout vlog      # as large as the device allows
 
 The image is a sparse file: it takes space as it is written.")]
@@ -33,6 +34,10 @@ pub struct Args {
     /// without `+sg`.
     #[arg(long, value_name = "NAME", default_value_t = Heuristic::default())]
     heuristic: Heuristic,
+    /// Keep the labels of `loge` in sector headers, where they cost no time: for an image that is
+    /// always served at the pace of a disk (`serve --disk`).
+    #[arg(long)]
+    headers: bool,
     /// Replace what is there.
     #[arg(long)]
     force: bool,
@@ -44,8 +49,12 @@ pub struct Args {
 /// If there is something already, the size does not fit, or the file cannot be written.
 pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     let blocks = args.size.map(Size::blocks);
-    let options =
-        CreateOptions { kind: args.layout, blocks, force: args.force, heuristic: args.heuristic };
+    if args.headers && args.layout != Kind::Loge {
+        let problem = format!("--headers: the layout {} has no labels to keep there", args.layout);
+        return Err(Failure::usage(problem).hint("leave it out, or choose --layout loge"));
+    }
+    let &Args { force, heuristic, headers, .. } = args;
+    let options = CreateOptions { kind: args.layout, blocks, force, heuristic, headers };
     let mut image = image::create(&args.image, &options)?;
     let superblock = Superblock::read(&mut image).map_err(|error| image.blame(error))?;
     writeln!(

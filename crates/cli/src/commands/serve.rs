@@ -166,9 +166,10 @@ impl From<ServeError> for Failure {
                 io::ErrorKind::AddrInUse => Exit::Busy,
                 _ => Exit::Failed,
             },
-            ServeError::Spec(_) | ServeError::DiskTooSmall { .. } | ServeError::NotWhole { .. } => {
-                Exit::Usage
-            }
+            ServeError::Spec(_)
+            | ServeError::DiskTooSmall { .. }
+            | ServeError::NotWhole { .. }
+            | ServeError::NoHeaders(_) => Exit::Usage,
             ServeError::Device(_) | ServeError::NotSocket(_) | ServeError::Os(_) => Exit::Failed,
             ServeError::Failed(_) => Exit::Backing,
         };

@@ -1,6 +1,6 @@
 //! Making a new image.
 
-use super::{Image, ImageError, open};
+use super::{Headers, Image, ImageError, open};
 use crate::device::raw::{self, ZeroWay};
 use rustix::io::Errno;
 use seekless_engine::layout::loge::Heuristic;
@@ -30,6 +30,9 @@ pub struct CreateOptions {
     pub force: bool,
     /// How [`Kind::Loge`] chooses places.
     pub heuristic: Heuristic,
+    /// Give each block a label that costs no time, as the headers of sectors do: for images that
+    /// stand for a disk. In files only.
+    pub headers: bool,
 }
 
 /// Makes a volume in a new sparse file or on a block device, and returns it open and locked.
@@ -84,14 +87,20 @@ fn in_new_file(path: &Path, options: &CreateOptions) -> Result<Image, ImageError
 
 fn fill_file(mut image: Image, options: &CreateOptions, blocks: u64) -> Result<Image, ImageError> {
     let device_blocks = options.kind.device_blocks(blocks);
-    let bytes = device_blocks * BLOCK_BYTES as u64;
+    let headers = options.headers.then_some(Headers { blocks: device_blocks });
+    let file_blocks = headers.map_or(device_blocks, Headers::file_blocks);
+    let bytes = file_blocks * BLOCK_BYTES as u64;
     // Shortened to nothing first, so that no byte of an earlier content survives.
     image
         .file
         .set_len(0)
         .and_then(|()| image.file.set_len(bytes))
         .map_err(|error| ImageError::os("set the size of", &image.path, error))?;
-    image.blocks = device_blocks;
+    (image.blocks, image.headers) = (device_blocks, headers);
+    if let Some(headers) = headers {
+        let written = headers.write_descriptor(&image.file);
+        written.map_err(|error| image.blame(LayoutError::Io(error)))?;
+    }
     format(&mut image, options, blocks)?;
     image.file.sync_all().map_err(|error| ImageError::os("write to", &image.path, error))?;
     Ok(image)
@@ -109,6 +118,10 @@ fn sync_directory(path: &Path) -> Result<(), ImageError> {
 }
 
 fn on_device(path: &Path, options: &CreateOptions) -> Result<Image, ImageError> {
+    if options.headers {
+        let reason = "sector headers are for images in files; leave out --headers".into();
+        return Err(ImageError::BadSize { path: path.to_owned(), reason });
+    }
     let mut image = open(path, false)?;
     if !options.force
         && let Some(what) = signs(&mut image)?

@@ -63,6 +63,9 @@ fn medium(options: &ServeOptions) -> Result<(Box<dyn Medium>, Option<File>), Ser
         Source::Image(path) => image::open(path, options.read_only)?,
         Source::Raw(path) => open_raw(path, options.read_only)?,
     };
+    if image.headers().is_some() {
+        return Err(ServeError::NoHeaders(image.path().to_owned()));
+    }
     // Every handle shares the lock.
     let medium = FileMedium::new(image.handle()?, image.blocks());
     Ok((Box::new(medium), Some(image.handle()?)))
