@@ -1,12 +1,15 @@
 //! A server: opens what is to be served, listens, runs the driver, ends in good order.
 
-mod listen;
+mod crashing;
+pub(crate) mod listen;
 
+use crate::crash::plan::Fault;
+use crate::crash::raw::Raw;
 use crate::device::file::{DeviceError, FileDevice, IoMode};
 use crate::device::medium::FileMedium;
 use crate::device::raw;
-use crate::driver::{Driver, Parts, Served};
-use crate::image::{self, ImageError};
+use crate::driver::{Driver, OnCut, Parts, Power, Served};
+use crate::image::{self, Image, ImageError};
 use crate::nbd::Export;
 use seekless_disk::{Disk as SimulatedDisk, Spec, SpecError};
 use seekless_engine::device::Device;
@@ -21,7 +24,7 @@ use seekless_engine::node::Node;
 use seekless_engine::superblock::Superblock;
 use seekless_engine::units::BLOCK_BYTES;
 use std::fs::File;
-use std::io;
+use std::io::{self, Seek as _, SeekFrom};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -31,6 +34,8 @@ use std::time::{Duration, Instant};
 pub enum Source {
     /// A volume in a file or on a block device.
     Image(PathBuf),
+    /// A file or a block device as it is, without a layout.
+    Raw(PathBuf),
     /// A fresh volume in memory, gone when the server ends.
     Memory {
         /// Its layout.
@@ -68,6 +73,19 @@ pub struct ServeOptions {
     pub tuning: Tuning,
     /// Most connections at once.
     pub most_connections: usize,
+    /// A disk that crashes on demand.
+    pub crash: Option<CrashOptions>,
+}
+
+/// How a disk is to crash.
+#[derive(Clone, Debug, Default)]
+pub struct CrashOptions {
+    /// What is to go wrong from the start.
+    pub faults: Vec<Fault>,
+    /// Commands are taken on this Unix socket.
+    pub control: Option<PathBuf>,
+    /// What clients notice of a power cut.
+    pub on_cut: OnCut,
 }
 
 /// Why a server could not begin, or ended badly.
@@ -121,6 +139,17 @@ pub enum ServeError {
         /// Why.
         source: io::Error,
     },
+    /// A raw file with a remainder.
+    #[error(
+        "{} has {bytes} bytes, no whole number of 4 KiB blocks; truncate -s %4096 lengthens it",
+        .path.display()
+    )]
+    NotWhole {
+        /// The file.
+        path: PathBuf,
+        /// Its length.
+        bytes: u64,
+    },
     /// The system refuses something that every server needs.
     #[error("cannot serve: {0}")]
     Os(#[from] io::Error),
@@ -133,11 +162,20 @@ pub enum ServeError {
 #[derive(Debug)]
 struct Mounted {
     node: Node,
-    superblock: Superblock,
+    /// For clients: what the volume is.
+    description: String,
     device_fd: Option<OwnedFd>,
     rotational: bool,
     /// The image, if there is one: a handle that keeps its lock.
     file: Option<File>,
+    power: Option<Power>,
+}
+
+impl Mounted {
+    fn new(node: Node, description: String) -> Mounted {
+        let (device_fd, rotational, file, power) = (None, false, None, None);
+        Mounted { node, description, device_fd, rotational, file, power }
+    }
 }
 
 /// Serves until SIGINT or SIGTERM. `ready` hears the URI for clients once connections are accepted.
@@ -145,21 +183,19 @@ struct Mounted {
 /// # Errors
 /// See [`ServeError`].
 pub fn serve(options: &ServeOptions, ready: &mut dyn FnMut(&str)) -> Result<Served, ServeError> {
-    let Mounted { node, superblock, device_fd, rotational, file } = mount(options)?;
+    let Mounted { node, description, device_fd, rotational, file, power } = mount(options)?;
+    let hub = power.as_ref().map(|power| power.hub.clone());
     // Only now: however long the mount takes, a signal ends it. The device starts its threads when
     // it first needs them, so they leave signals alone, too.
     let stop_fd = crate::signals::block_and_watch()?;
+    if let Some(control) = power.as_ref().and_then(|power| power.control.as_ref()) {
+        control.start()?;
+    }
     let (listener, socket, uri) = listen::listen(&options.listen)?;
     let export = Export {
-        name: String::new(),
-        description: format!("Seekless volume, layout {}", superblock.kind),
-        size_bytes: superblock.blocks * BLOCK_BYTES as u64,
-        read_only: options.read_only,
-        rotational,
-        multi_conn: true,
-        minimum_block: 1,
-        preferred_block: BLOCK_BYTES as u32,
-        maximum_payload: 32 << 20,
+        description,
+        size_bytes: node.layer.blocks() * BLOCK_BYTES as u64,
+        ..export(options.read_only, rotational)
     };
     let parts = Parts {
         node,
@@ -169,12 +205,16 @@ pub fn serve(options: &ServeOptions, ready: &mut dyn FnMut(&str)) -> Result<Serv
         device_fd,
         stop_fd,
         most_connections: options.most_connections,
+        power,
     };
     let driver = Driver::new(parts)?;
     ready(&uri);
     let served = driver.run();
     drop(socket);
     let served = served?;
+    if let Some(hub) = hub {
+        hub.write_out().map_err(ServeError::Failed)?;
+    }
     if let Some(reason) = served.latched {
         return Err(ServeError::Failed(reason));
     }
@@ -185,10 +225,63 @@ pub fn serve(options: &ServeOptions, ready: &mut dyn FnMut(&str)) -> Result<Serv
     Ok(served)
 }
 
+/// Serves a medium of `size_bytes` bytes as it is until SIGINT or SIGTERM; see [`serve`].
+///
+/// # Errors
+/// See [`ServeError`].
+pub fn serve_state(
+    medium: Box<dyn Medium>,
+    size_bytes: u64,
+    at: &Listen,
+    ready: &mut dyn FnMut(&str),
+) -> Result<Served, ServeError> {
+    let stop_fd = crate::signals::block_and_watch()?;
+    let (listener, socket, uri) = listen::listen(at)?;
+    let layer = Box::new(Raw::new(medium.blocks()));
+    let parts = Parts {
+        node: Node::new(layer, vec![Box::new(Ram::volatile(medium))], 1),
+        export: Export {
+            description: "a crash state".to_owned(),
+            size_bytes,
+            ..export(false, false)
+        },
+        listener,
+        simulated: false,
+        device_fd: None,
+        stop_fd,
+        most_connections: 64,
+        power: None,
+    };
+    let driver = Driver::new(parts)?;
+    ready(&uri);
+    let served = driver.run();
+    drop(socket);
+    Ok(served?)
+}
+
+/// What exports have in common.
+fn export(read_only: bool, rotational: bool) -> Export {
+    Export {
+        name: String::new(),
+        description: String::new(),
+        size_bytes: 0,
+        read_only,
+        rotational,
+        multi_conn: true,
+        minimum_block: 1,
+        preferred_block: BLOCK_BYTES as u32,
+        maximum_payload: 32 << 20,
+    }
+}
+
 fn mount(options: &ServeOptions) -> Result<Mounted, ServeError> {
+    if let Some(crash) = &options.crash {
+        return crashing::mount(options, crash);
+    }
     match &options.source {
         Source::Memory { kind, blocks } => memory(options, *kind, *blocks),
         Source::Image(path) => from_image(options, path),
+        Source::Raw(path) => raw_file(options, path),
     }
 }
 
@@ -209,7 +302,7 @@ fn memory(options: &ServeOptions, kind: Kind, blocks: u64) -> Result<Mounted, Se
         let mount = MountOptions { volatile: true, ..mount_options(options) };
         let (layer, superblock, _) = layout::mount(&mut MediumDisk(medium.as_mut()), &mount)?;
         let node = Node::new(layer, vec![Box::new(Ram::volatile(medium))], 1);
-        return Ok(Mounted { node, superblock, device_fd: None, rotational: false, file: None });
+        return Ok(Mounted::new(node, describe(&superblock)));
     };
     simulated(options, spec, medium, None)
 }
@@ -236,7 +329,7 @@ fn simulated(
     log_mount(&report, started.elapsed());
     let disk = SimulatedDisk::new(&spec, medium)?;
     let node = Node::new(layer, vec![Box::new(disk)], 1);
-    Ok(Mounted { node, superblock, device_fd: None, rotational: true, file })
+    Ok(Mounted { rotational: true, file, ..Mounted::new(node, describe(&superblock)) })
 }
 
 /// True if the volume is on a disk whose sector headers layouts may use.
@@ -273,7 +366,38 @@ fn from_image(options: &ServeOptions, path: &Path) -> Result<Mounted, ServeError
     let device = FileDevice::new(image, options.io, options.direct)?;
     let device_fd = Some(device.wait_fd()?);
     let node = Node::new(layer, vec![Box::new(device)], 1);
-    Ok(Mounted { node, superblock, device_fd, rotational: false, file: Some(file) })
+    Ok(Mounted { device_fd, file: Some(file), ..Mounted::new(node, describe(&superblock)) })
+}
+
+/// A file as it is.
+fn raw_file(options: &ServeOptions, path: &Path) -> Result<Mounted, ServeError> {
+    let image = open_raw(path, options.read_only)?;
+    let file = image.handle()?;
+    let layer = Box::new(Raw::new(image.blocks()));
+    let device = FileDevice::new(image, options.io, options.direct)?;
+    let device_fd = Some(device.wait_fd()?);
+    let node = Node::new(layer, vec![Box::new(device)], 1);
+    let description = RAW.to_owned();
+    Ok(Mounted { device_fd, file: Some(file), ..Mounted::new(node, description) })
+}
+
+/// Opens a file that holds no volume.
+fn open_raw(path: &Path, read_only: bool) -> Result<Image, ServeError> {
+    let image = image::open(path, read_only)?;
+    if image.headers().is_some() {
+        return Err(ServeError::NoHeaders(path.to_owned()));
+    }
+    let bytes = image.handle()?.seek(SeekFrom::End(0))?;
+    if bytes != image.blocks() * BLOCK_BYTES as u64 {
+        return Err(ServeError::NotWhole { path: path.to_owned(), bytes });
+    }
+    Ok(image)
+}
+
+const RAW: &str = "a raw disk";
+
+fn describe(superblock: &Superblock) -> String {
+    format!("Seekless volume, layout {}", superblock.kind)
 }
 
 fn log_mount(report: &MountReport, took: Duration) {
