@@ -35,6 +35,12 @@ pub enum Command {
     Model(commands::model::Args),
     /// Cut the power at every step and check what recovery finds.
     Prove(commands::prove::Args),
+    /// Command a served disk that crashes on demand.
+    Control(commands::control::Args),
+    /// Record what an NBD export is asked, to replay its crashes later.
+    Record(commands::record::Args),
+    /// Check every state that a power cut could have left of a recorded disk.
+    ReplayCrashes(commands::replay_crashes::Args),
     /// Import models of drives, and compare them with recordings.
     Disk(commands::disk::Args),
     /// List the built-in disks, or describe one.

@@ -19,6 +19,8 @@ pub enum Exit {
     Busy = 4,
     /// The backing store failed while the volume was being served.
     Backing = 5,
+    /// A check command failed for its own reasons.
+    Check = 6,
 }
 
 /// The table for `--help`.
@@ -29,7 +31,8 @@ Exit codes:
   2  the command line is wrong
   3  the image is missing, foreign, damaged, truncated or from a newer version
   4  the image, socket or address is in use
-  5  the backing store failed while the volume was served";
+  5  the backing store failed while the volume was served
+  6  a check command failed for its own reasons";
 
 /// Why a command did not succeed.
 #[derive(Debug)]

@@ -8,6 +8,11 @@ pub fn crc32c(bytes: &[u8]) -> u32 {
     crc32c::crc32c(bytes)
 }
 
+/// CRC-32C of some bytes followed by `bytes`, where `sum` is that of the former; 0 for none.
+pub fn crc32c_append(sum: u32, bytes: &[u8]) -> u32 {
+    crc32c::crc32c_append(sum, bytes)
+}
+
 /// A number each of whose bits depends on each bit of `x`, differently for every `x`: the finalizer
 /// of SplitMix64 (Steele, Lea and Flood, OOPSLA 2014).
 pub fn mix(x: u64) -> u64 {

@@ -12,6 +12,7 @@ mod crashes;
 mod disk_fit;
 mod disk_models;
 mod disk_speed;
+mod faults;
 mod filesystems;
 mod full;
 mod harness;
@@ -20,5 +21,7 @@ mod load;
 mod models;
 #[path = "../../src/nbd.rs"]
 mod nbd;
+mod record;
+mod replay;
 mod stacked;
 mod tree;

@@ -337,7 +337,7 @@ mod tests {
         vec![run(0, 100 + stripe), run(1, 200 + stripe)]
     }
 
-    fn put(ring: &mut Vec<Data>, batch: (BlockNr, Data)) {
+    fn put(ring: &mut [Data], batch: (BlockNr, Data)) {
         for index in 0..batch.1.blocks() {
             let at = (batch.0 - LOG_BLOCK) as usize + index as usize;
             ring[at] = batch.1.slice(index, 1);

@@ -64,7 +64,8 @@ pub(super) fn mount(
     let node = Node::new(layer, vec![Box::new(Nested::new(array))], 1);
     let rotational = options.disk.is_some();
     let device_fd = if rotational { None } else { Some(any_of(&fds)?) };
-    Ok(Mounted { node, superblock, device_fd, rotational, files })
+    let description = super::describe(&superblock);
+    Ok(Mounted { device_fd, rotational, files, ..Mounted::new(node, description) })
 }
 
 /// A descriptor that is readable when any of these is.

@@ -108,7 +108,7 @@ impl Array {
             return false;
         }
         for stripe in first..first + count {
-            self.locks.entry(stripe).or_insert_with(Lock::default).busy = true;
+            self.locks.entry(stripe).or_default().busy = true;
         }
         let mut sources: Vec<usize> = (0..self.geometry.members)
             .filter(|&one| self.superblock.standings[one] == Standing::Active)
