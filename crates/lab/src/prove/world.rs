@@ -255,7 +255,9 @@ impl World {
 
     /// Leaves the volume alone for a while, if nothing is in flight: it may put things in order.
     fn rest(&mut self, report: &mut ProveReport) {
-        for _ in 0..self.rng.below(60) {
+        // Now and then until there is nothing left to be done.
+        let most = if self.rng.chance(0.2) { 600 } else { 60 };
+        for _ in 0..self.rng.below(most) {
             let Some(due) = self.node.next_event().filter(|_| self.waiting.is_empty()) else {
                 return;
             };
