@@ -128,8 +128,9 @@ pub struct World {
 impl World {
     /// A fresh volume of a size that the case decides.
     pub fn new(kind: Kind, case: u64, mut rng: Rng) -> World {
-        let volatile = rng.chance(0.75);
-        let headed = rng.chance(if volatile { 0.2 } else { 0.6 });
+        let volatile = rng.chance(0.65);
+        // What goes on while nobody waits needs a head, and writes that last.
+        let headed = rng.chance(if volatile { 0.2 } else { 0.9 });
         let device = 200 + rng.below(600);
         let device = if headed { device.next_multiple_of(CYLINDER_BLOCKS) } else { device };
         let make = Make { volatile, headed };
