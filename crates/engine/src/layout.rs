@@ -18,9 +18,29 @@ use crate::disk::Disk;
 use crate::io::IoError;
 use crate::layer::Layer;
 use crate::superblock::{Superblock, SuperblockError};
-use crate::units::BlockNr;
+use crate::units::{BLOCK_BYTES, BlockNr};
 use std::fmt;
 use std::str::FromStr;
+
+/// Carries out an expression for the type that implements a kind of layout.
+macro_rules! of_kind {
+    ($kind:expr, $layout:ident => $body:expr) => {
+        match $kind {
+            Kind::Inplace => {
+                type $layout = inplace::Inplace;
+                $body
+            }
+            Kind::Vlog => {
+                type $layout = vlog::Vlog;
+                $body
+            }
+            Kind::Loge => {
+                type $layout = loge::Loge;
+                $body
+            }
+        }
+    };
+}
 
 /// The layouts there are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -57,24 +77,46 @@ impl Kind {
         }
     }
 
+    /// The number of the layout in the superblock.
+    pub fn number(self) -> u32 {
+        match self {
+            Kind::Inplace => 1,
+            Kind::Vlog => 2,
+            Kind::Loge => 3,
+        }
+    }
+
+    /// What it promises beyond what every layout does.
+    pub fn promises(self) -> Promises {
+        let all = Promises { atomic: true, ordered: true, checked: true };
+        match self {
+            Kind::Inplace => Promises { atomic: false, ordered: false, checked: false },
+            Kind::Vlog => all,
+            Kind::Loge => Promises { ordered: false, ..all },
+        }
+    }
+
     /// Device blocks that a volume of `logical` blocks needs. Sized so that the volume can be
     /// written full and still work well.
     pub fn device_blocks(self, logical: u64) -> u64 {
-        match self {
-            Kind::Inplace => inplace::device_blocks(logical),
-            Kind::Vlog => vlog::device_blocks(logical),
-            Kind::Loge => loge::device_blocks(logical),
-        }
+        of_kind!(self, L => L::device_blocks(logical))
     }
 
     /// The largest volume that fits on a device of `device` blocks, in blocks; 0 if none does.
     pub fn largest_volume(self, device: u64) -> u64 {
-        match self {
-            Kind::Inplace => inplace::largest_volume(device),
-            Kind::Vlog => vlog::largest_volume(device),
-            Kind::Loge => loge::largest_volume(device),
-        }
+        of_kind!(self, L => L::largest_volume(device))
     }
+}
+
+/// What a layout promises beyond the common contract (`CONTRACT.md`). The prover holds it to this.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Promises {
+    /// A request takes hold as a whole or not at all.
+    pub atomic: bool,
+    /// What survives a crash is a prefix of what was written.
+    pub ordered: bool,
+    /// What is stored is checksummed: damage is an error, never wrong bytes.
+    pub checked: bool,
 }
 
 impl fmt::Display for Kind {
@@ -92,11 +134,16 @@ impl FromStr for Kind {
     }
 }
 
+/// The names of all layouts, for messages.
+fn known_layouts() -> String {
+    Kind::ALL.map(Kind::name).join(", ")
+}
+
 /// Why a volume cannot be made, mounted or checked.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LayoutError {
     /// No layout has this name.
-    #[error("unknown layout `{0}`: known are inplace, vlog, loge")]
+    #[error("unknown layout `{0}`: known are {known}", known = known_layouts())]
     UnknownLayout(String),
     /// No heuristic has this name.
     #[error(
@@ -193,11 +240,20 @@ pub struct CheckReport {
 }
 
 /// A layout: a layer that can be made, mounted and checked. These run alone, in blocking style.
-pub trait Layout: Layer + Sized {
-    /// Writes an empty volume.
+pub trait Layout: Layer + Sized + 'static {
+    /// The largest device that it can be made on, in blocks.
+    const MOST_DEVICE_BLOCKS: u64;
+
+    /// See [`Kind::device_blocks`].
+    fn device_blocks(logical: u64) -> u64;
+
+    /// See [`Kind::largest_volume`].
+    fn largest_volume(device: u64) -> u64;
+
+    /// Writes an empty volume. [`format`] has checked that its size fits.
     ///
     /// # Errors
-    /// Sizes that do not fit, and what the medium reports.
+    /// What the medium reports.
     fn format(disk: &mut dyn Disk, options: &FormatOptions) -> Result<(), LayoutError>;
 
     /// Recovers the state of a volume.
@@ -228,11 +284,26 @@ pub trait Layout: Layer + Sized {
 /// # Errors
 /// Sizes that do not fit, and what the medium reports.
 pub fn format(disk: &mut dyn Disk, options: &FormatOptions) -> Result<(), LayoutError> {
-    match options.kind {
-        Kind::Inplace => inplace::Inplace::format(disk, options),
-        Kind::Vlog => vlog::Vlog::format(disk, options),
-        Kind::Loge => loge::Loge::format(disk, options),
+    of_kind!(options.kind, L => {
+        check_size::<L>(options.kind, disk.blocks(), options.blocks)?;
+        L::format(disk, options)
+    })
+}
+
+/// Refuses sizes that the layout cannot have.
+fn check_size<L: Layout>(kind: Kind, device: u64, blocks: u64) -> Result<(), LayoutError> {
+    if blocks == 0 {
+        return Err(LayoutError::BadSize("a volume needs at least one block of 4 KiB".into()));
     }
+    if device > L::MOST_DEVICE_BLOCKS {
+        let tebibytes = L::MOST_DEVICE_BLOCKS >> (40 - BLOCK_BYTES.trailing_zeros());
+        let reason = format!("layout {kind} is limited to devices of {tebibytes} TiB");
+        return Err(LayoutError::BadSize(reason));
+    }
+    if L::largest_volume(device) < blocks {
+        return Err(LayoutError::TooSmall { device, needed: L::device_blocks(blocks) });
+    }
+    Ok(())
 }
 
 /// Mounts whatever volume the device holds.
@@ -244,20 +315,10 @@ pub fn mount(
     options: &MountOptions<'_>,
 ) -> Result<(Box<dyn Layer>, Superblock, MountReport), LayoutError> {
     let superblock = Superblock::read(disk)?;
-    match superblock.kind {
-        Kind::Inplace => {
-            let (layer, report) = inplace::Inplace::mount(disk, &superblock, options)?;
-            Ok((Box::new(layer), superblock, report))
-        }
-        Kind::Vlog => {
-            let (layer, report) = vlog::Vlog::mount(disk, &superblock, options)?;
-            Ok((Box::new(layer), superblock, report))
-        }
-        Kind::Loge => {
-            let (layer, report) = loge::Loge::mount(disk, &superblock, options)?;
-            Ok((Box::new(layer), superblock, report))
-        }
-    }
+    of_kind!(superblock.kind, L => {
+        let (layer, report) = L::mount(disk, &superblock, options)?;
+        Ok((Box::new(layer), superblock, report))
+    })
 }
 
 /// Mounts without writing, then checks everything the volume holds.
@@ -267,23 +328,11 @@ pub fn mount(
 pub fn check(disk: &mut dyn Disk) -> Result<(Superblock, MountReport, CheckReport), LayoutError> {
     let superblock = Superblock::read(disk)?;
     let options = MountOptions { read_only: true, ..MountOptions::default() };
-    match superblock.kind {
-        Kind::Inplace => {
-            let (layout, report) = inplace::Inplace::mount(disk, &superblock, &options)?;
-            let found = layout.check(disk)?;
-            Ok((superblock, report, found))
-        }
-        Kind::Vlog => {
-            let (layout, report) = vlog::Vlog::mount(disk, &superblock, &options)?;
-            let found = layout.check(disk)?;
-            Ok((superblock, report, found))
-        }
-        Kind::Loge => {
-            let (layout, report) = loge::Loge::mount(disk, &superblock, &options)?;
-            let found = layout.check(disk)?;
-            Ok((superblock, report, found))
-        }
-    }
+    of_kind!(superblock.kind, L => {
+        let (layout, report) = L::mount(disk, &superblock, &options)?;
+        let found = layout.check(disk)?;
+        Ok((superblock, report, found))
+    })
 }
 
 /// Writes the on-disk structures as text.
@@ -294,11 +343,7 @@ pub fn dump(disk: &mut dyn Disk, out: &mut dyn fmt::Write) -> Result<(), LayoutE
     let superblock = Superblock::read(disk)?;
     let options = MountOptions { read_only: true, ..MountOptions::default() };
     writeln!(out, "{superblock}").map_err(|_| LayoutError::Damaged("cannot print".into()))?;
-    match superblock.kind {
-        Kind::Inplace => inplace::Inplace::mount(disk, &superblock, &options)?.0.dump(disk, out),
-        Kind::Vlog => vlog::Vlog::mount(disk, &superblock, &options)?.0.dump(disk, out),
-        Kind::Loge => loge::Loge::mount(disk, &superblock, &options)?.0.dump(disk, out),
-    }
+    of_kind!(superblock.kind, L => L::mount(disk, &superblock, &options)?.0.dump(disk, out))
 }
 
 /// The first block of a range that lies outside `0..blocks`, as an error.
@@ -307,4 +352,14 @@ pub(crate) fn check_range(blocks: u64, at: BlockNr, count: u32) -> Result<(), Io
         return Err(IoError::OutOfRange { at, count });
     }
     Ok(())
+}
+
+/// The largest number up to `limit` that fits, where whatever is smaller than what fits does too.
+fn largest(limit: u64, fits: impl Fn(u64) -> bool) -> u64 {
+    let (mut low, mut high) = (0, limit);
+    while low < high {
+        let middle = low + (high - low).div_ceil(2);
+        if fits(middle) { low = middle } else { high = middle - 1 }
+    }
+    low
 }

@@ -60,20 +60,12 @@ pub enum SuperblockError {
 }
 
 impl Superblock {
-    fn kind_number(kind: Kind) -> u32 {
-        match kind {
-            Kind::Inplace => 1,
-            Kind::Vlog => 2,
-            Kind::Loge => 3,
-        }
-    }
-
     /// The block as it lies on disk.
     pub fn encode(&self) -> Bytes {
         let mut out = vec![0; BLOCK_BYTES];
         out[0..8].copy_from_slice(&MAGIC);
         out[8..12].copy_from_slice(&FORMAT_VERSION.to_le_bytes());
-        out[12..16].copy_from_slice(&Superblock::kind_number(self.kind).to_le_bytes());
+        out[12..16].copy_from_slice(&self.kind.number().to_le_bytes());
         out[16..32].copy_from_slice(&self.id.to_le_bytes());
         out[32..40].copy_from_slice(&self.blocks.to_le_bytes());
         out[40..48].copy_from_slice(&self.device_blocks.to_le_bytes());
@@ -100,7 +92,7 @@ impl Superblock {
             return Err(SuperblockError::Newer(version));
         }
         let number = le32(block, 12);
-        let kind = Kind::ALL.into_iter().find(|&kind| Superblock::kind_number(kind) == number);
+        let kind = Kind::ALL.into_iter().find(|&kind| kind.number() == number);
         let kind = kind.ok_or(SuperblockError::UnknownLayout(number))?;
         let mut id = [0; 16];
         id.copy_from_slice(&block[16..32]);

@@ -243,7 +243,8 @@ fn age(driver: &mut Driver, live: u64, options: &SimOptions) -> Result<(), Drive
     if overwrites == 0 {
         return Ok(());
     }
-    let workload = Workload::default();
+    // What is popular in the workload was popular before.
+    let workload = Workload { distribution: options.workload.distribution, ..Workload::default() };
     let mut generator = Generator::new(&workload, live, options.seed, "ageing");
     driver.run(&workload, &mut generator, overwrites, |_| {})
 }

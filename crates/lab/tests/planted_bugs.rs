@@ -21,12 +21,8 @@ fn every_planted_bug_is_found() {
             PlantedBug::ReorganiserWritesStale => 3,
             _ => 1,
         };
-        let options = ProveOptions {
-            states: 500_000,
-            seed,
-            stop_at_first: true,
-            ..ProveOptions::new(kind)
-        };
+        let options =
+            ProveOptions { states: 500_000, seed, stop_at_first: true, ..ProveOptions::new(kind) };
         let report = with_bug(Some(bug), || prove(&options, no_clock, &mut |_| {}));
         println!(
             "{kind}, {bug:?}: found after {} states in {} worlds",

@@ -9,6 +9,7 @@ use crate::term::Progress;
 use clap::ValueEnum;
 use seekless_engine::layout::loge::Heuristic;
 use seekless_engine::layout::{Compaction, Kind, Tuning};
+use seekless_lab::distribution::Distribution;
 use seekless_lab::sim::{SimError, SimOptions, compare, simulate};
 use seekless_lab::workload::{self, Bursts, Workload};
 use std::io::Write;
@@ -56,6 +57,11 @@ pub struct Args {
     /// Where requests go.
     #[arg(long, value_enum, default_value_t = Pattern::Random)]
     pattern: Pattern,
+    /// How often which of the random places is asked for: uniform, hotcold:90,10 (percent of the
+    /// requests, percent of the places), knuth:80,20 or hill:105,.528,.546. Popular places are
+    /// scattered.
+    #[arg(long, value_name = "NAME", default_value_t = Distribution::Uniform)]
+    distribution: Distribution,
     /// Pause after each burst of requests, for work in the background.
     #[arg(long, value_name = "SPAN")]
     idle: Option<Span>,
@@ -84,10 +90,10 @@ pub struct Args {
     /// Start with an empty volume: for disks too large to be filled in memory.
     #[arg(long)]
     empty: bool,
-    /// Which tracks the virtual log empties while no client waits: off, random, least-used or
-    /// nearest.
-    #[arg(long, value_name = "CHOICE", default_value_t = Compaction::LeastUsed)]
-    compaction: Compaction,
+    /// Which tracks the virtual log empties while no client waits: off, random, least-used (the
+    /// default on a disk with an arm) or nearest.
+    #[arg(long, value_name = "CHOICE")]
+    compaction: Option<Compaction>,
     /// How full a track is, in percent, when the virtual log leaves it for the next empty one.
     #[arg(long, value_name = "PERCENT", default_value_t = 75,
           value_parser = clap::value_parser!(u32).range(1..=100))]
@@ -149,6 +155,7 @@ fn options(args: &Args) -> Result<SimOptions, Failure> {
                 Pattern::Random => workload::Pattern::Random,
                 Pattern::Sequential => workload::Pattern::Sequential,
             },
+            distribution: args.distribution,
             read_share: args.read_share,
             request_blocks,
             depth: args.depth,
@@ -166,7 +173,7 @@ fn options(args: &Args) -> Result<SimOptions, Failure> {
         rest_ns: args.rest.map_or(0, |rest| rest.ns),
         verify: true,
         tuning: Tuning {
-            compaction: Some(args.compaction),
+            compaction: args.compaction,
             fill_percent: args.fill_percent,
             reorganise: !args.no_reorganise,
         },

@@ -40,14 +40,3 @@ pub trait Mapped: Copy {
         false
     }
 }
-
-/// The largest size for which `fits` is true, of those up to `most`: it is false for all sizes
-/// beyond the largest one, and true for 0.
-pub fn largest(most: u64, fits: impl Fn(u64) -> bool) -> u64 {
-    let (mut low, mut high) = (0, most);
-    while low < high {
-        let middle = low + (high - low).div_ceil(2);
-        if fits(middle) { low = middle } else { high = middle - 1 }
-    }
-    low
-}

@@ -19,17 +19,6 @@ pub fn header_blocks(device_blocks: u64) -> u64 {
     if device_blocks >= 64 * 256 { 256 } else { 1 }
 }
 
-/// See [`super::Kind::device_blocks`].
-pub fn device_blocks(logical: u64) -> u64 {
-    let small = logical + 2;
-    if header_blocks(small) == 1 { small } else { logical + 257 }
-}
-
-/// See [`super::Kind::largest_volume`].
-pub fn largest_volume(device: u64) -> u64 {
-    device.saturating_sub(header_blocks(device) + 1)
-}
-
 /// A request in flight below on behalf of one from above.
 #[derive(Clone, Copy, Debug)]
 enum Slot {
@@ -176,14 +165,19 @@ impl Layer for Inplace {
 }
 
 impl Layout for Inplace {
+    const MOST_DEVICE_BLOCKS: u64 = 1 << 52;
+
+    fn device_blocks(logical: u64) -> u64 {
+        let small = logical + 2;
+        if header_blocks(small) == 1 { small } else { logical + 257 }
+    }
+
+    fn largest_volume(device: u64) -> u64 {
+        device.saturating_sub(header_blocks(device) + 1)
+    }
+
     fn format(disk: &mut dyn Disk, options: &FormatOptions) -> Result<(), LayoutError> {
         let device = disk.blocks();
-        if options.blocks == 0 {
-            return Err(LayoutError::BadSize("a volume needs at least one block of 4 KiB".into()));
-        }
-        if largest_volume(device) < options.blocks {
-            return Err(LayoutError::TooSmall { device, needed: device_blocks(options.blocks) });
-        }
         let superblock = Superblock {
             kind: options.kind,
             id: options.id,

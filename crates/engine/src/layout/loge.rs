@@ -26,12 +26,12 @@ mod write;
 pub use place::{Heuristic, Order};
 
 use super::desk::{Desk, Limits, Work};
+use super::eager::ATOMIC_BLOCKS;
 use super::eager::commit::Commits;
 use super::eager::freemap::FreeMap;
 use super::eager::place::Plan;
 use super::eager::read::Reads;
 use super::eager::write::Writes;
-use super::eager::{ATOMIC_BLOCKS, largest};
 use super::ending::Ending;
 use super::{CheckReport, FormatOptions, Layout, LayoutError, MountOptions, MountReport};
 use crate::disk::Disk;
@@ -51,26 +51,6 @@ const TRIM_BLOCKS: u64 = MAX_MEMBERS;
 /// Free blocks that must remain when every block of the volume is stored.
 fn least_slack(blocks: u64) -> u64 {
     64 + blocks / 256
-}
-
-/// See [`super::Kind::device_blocks`]: an eighth more than the volume, and what labels and the
-/// trim map take.
-pub fn device_blocks(logical: u64) -> u64 {
-    let used = logical + (logical / 8).max(1024) + logical.div_ceil(TRIM_SLICE) + FIXED_BLOCKS;
-    used + used / (GROUP - 1) + 2
-}
-
-/// See [`super::Kind::largest_volume`].
-pub fn largest_volume(device: u64) -> u64 {
-    let device_blocks = device.min(MAX_DEVICE_BLOCKS);
-    if device_blocks <= FIXED_BLOCKS {
-        return 0;
-    }
-    let fits = |blocks: u64| {
-        let areas = Areas { blocks, device_blocks, headers: false };
-        areas.pool() >= blocks + least_slack(blocks)
-    };
-    largest(device_blocks, fits)
 }
 
 /// Kinds of commands below, in the upper half of a tag.
@@ -251,6 +231,26 @@ impl Layer for Loge {
 }
 
 impl Layout for Loge {
+    const MOST_DEVICE_BLOCKS: u64 = MAX_DEVICE_BLOCKS;
+
+    /// An eighth more than the volume, and what labels and the trim map take.
+    fn device_blocks(logical: u64) -> u64 {
+        let used = logical + (logical / 8).max(1024) + logical.div_ceil(TRIM_SLICE) + FIXED_BLOCKS;
+        used + used / (GROUP - 1) + 2
+    }
+
+    fn largest_volume(device: u64) -> u64 {
+        let device_blocks = device.min(MAX_DEVICE_BLOCKS);
+        if device_blocks <= FIXED_BLOCKS {
+            return 0;
+        }
+        let fits = |blocks: u64| {
+            let areas = Areas { blocks, device_blocks, headers: false };
+            areas.pool() >= blocks + least_slack(blocks)
+        };
+        super::largest(device_blocks, fits)
+    }
+
     fn format(disk: &mut dyn Disk, options: &FormatOptions) -> Result<(), LayoutError> {
         recover::format(disk, options)
     }

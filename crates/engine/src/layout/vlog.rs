@@ -28,12 +28,12 @@ mod tree;
 mod write;
 
 use super::desk::{Desk, Limits, Work};
+use super::eager::ATOMIC_BLOCKS;
 use super::eager::commit::Commits;
 use super::eager::freemap::FreeMap;
 use super::eager::place::Plan;
 use super::eager::read::Reads;
 use super::eager::write::Writes;
-use super::eager::{ATOMIC_BLOCKS, largest};
 use super::ending::Ending;
 use super::{
     CheckReport, Compaction, FormatOptions, Layout, LayoutError, MountOptions, MountReport,
@@ -63,19 +63,6 @@ fn slices(blocks: u64) -> u64 {
 /// Free blocks that must remain when every block of the volume is stored.
 fn least_slack(blocks: u64) -> u64 {
     64 + blocks / 64
-}
-
-/// See [`super::Kind::device_blocks`]: an eighth more than the volume, so that a track is never
-/// crowded, and the map.
-pub fn device_blocks(logical: u64) -> u64 {
-    logical + slices(logical) + (logical / 8).max(1024) + FIXED_BLOCKS
-}
-
-/// See [`super::Kind::largest_volume`].
-pub fn largest_volume(device: u64) -> u64 {
-    let device = device.min(MAX_DEVICE_BLOCKS);
-    let fits = |blocks: u64| blocks + slices(blocks) + least_slack(blocks) + FIXED_BLOCKS <= device;
-    largest(device, fits)
 }
 
 /// Kinds of commands below, in the upper half of a tag.
@@ -282,6 +269,20 @@ impl Layer for Vlog {
 }
 
 impl Layout for Vlog {
+    const MOST_DEVICE_BLOCKS: u64 = MAX_DEVICE_BLOCKS;
+
+    /// An eighth more than the volume, so that a track is never crowded, and the map.
+    fn device_blocks(logical: u64) -> u64 {
+        logical + slices(logical) + (logical / 8).max(1024) + FIXED_BLOCKS
+    }
+
+    fn largest_volume(device: u64) -> u64 {
+        let device = device.min(MAX_DEVICE_BLOCKS);
+        let fits =
+            |blocks: u64| blocks + slices(blocks) + least_slack(blocks) + FIXED_BLOCKS <= device;
+        super::largest(device, fits)
+    }
+
     fn format(disk: &mut dyn Disk, options: &FormatOptions) -> Result<(), LayoutError> {
         recover::format(disk, options)
     }

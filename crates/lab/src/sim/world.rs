@@ -59,12 +59,12 @@ impl Target {
         let blocks = spec.capacity_blocks();
         // Tried once here, so that building it can only fail for a medium that is too large.
         Disk::new(&spec, Box::new(Cells::new(1)))?;
-        let (name, plain) = (spec.name.clone(), spec.is_plain());
+        let (name, early) = (spec.name.clone(), spec.reports_early());
         let target = Target::new(&name, blocks, move |medium| {
             Box::new(Disk::new(&spec, medium).expect("specification and size have been checked"))
         });
         // A cache that reports writes early does not keep the headers that they replace.
-        Ok(if plain { target.with_headers() } else { target })
+        Ok(if early { target } else { target.with_headers() })
     }
 
     /// Memory that answers at once: shows what the software alone costs.

@@ -123,17 +123,8 @@ impl FreeMap {
         let track = if let Some(slots) = self.alike {
             (block / slots).min(self.tracks - 1)
         } else {
-            // Tracks have nearly equal lengths: guess, then step.
-            let guess = u64::from(block) * u64::from(self.tracks)
-                / u64::from(self.bounds[self.tracks as usize]);
-            let mut track = guess as usize;
-            while self.bounds[track] > block {
-                track -= 1;
-            }
-            while self.bounds[track + 1] <= block {
-                track += 1;
-            }
-            track as Track
+            let behind = self.bounds.partition_point(|&first| first <= block);
+            (behind - 1).min(self.tracks as usize - 1) as Track
         };
         (track, block - self.bounds[track as usize])
     }

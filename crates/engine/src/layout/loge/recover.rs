@@ -1,12 +1,12 @@
 //! Making and mounting a volume: every label is read, and of several versions of a block the
 //! youngest one that holds counts.
 
+use super::Loge;
 use super::format::{
-    Areas, Label, MAX_DEVICE_BLOCKS, RECORDS, Record, Rot, SECTOR_LABELS, SECTOR_TOMBS,
-    STAMP_LIMIT, TRIMS_START, Tomb, trims_are_whole,
+    Areas, Label, RECORDS, Record, Rot, SECTOR_LABELS, SECTOR_TOMBS, STAMP_LIMIT, TRIMS_START,
+    Tomb, trims_are_whole,
 };
 use super::table::Entry;
-use super::{Loge, device_blocks, largest_volume};
 use crate::checksum;
 use crate::data::{Body, Data};
 use crate::disk::Disk;
@@ -33,16 +33,6 @@ fn damaged<T>(what: impl Into<String>) -> Result<T, LayoutError> {
 /// be told from damage.
 pub(super) fn format(disk: &mut dyn Disk, options: &FormatOptions) -> Result<(), LayoutError> {
     let device = disk.blocks();
-    if options.blocks == 0 {
-        return Err(LayoutError::BadSize("a volume needs at least one block of 4 KiB".into()));
-    }
-    if device > MAX_DEVICE_BLOCKS {
-        let limit = "the Loge layout is limited to devices of 8 TiB";
-        return Err(LayoutError::BadSize(limit.into()));
-    }
-    if largest_volume(device) < options.blocks {
-        return Err(LayoutError::TooSmall { device, needed: device_blocks(options.blocks) });
-    }
     let headers = disk.has_labels();
     let areas = Areas { blocks: options.blocks, device_blocks: device, headers };
     for at in TRIMS_START..areas.start() {

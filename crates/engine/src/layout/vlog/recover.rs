@@ -2,11 +2,11 @@
 
 use super::commit::marker;
 use super::format::{
-    Entry, FIXED_BLOCKS, Header, MAX_DEVICE_BLOCKS, POOL_START, Pointer, SLICE_ENTRIES, TAIL_BLOCK,
-    Tail, decode_header, entries, entries_sum, entry_bytes, live_mark,
+    Entry, FIXED_BLOCKS, Header, POOL_START, Pointer, SLICE_ENTRIES, TAIL_BLOCK, Tail,
+    decode_header, entries, entries_sum, entry_bytes, live_mark,
 };
 use super::tree::SliceNr;
-use super::{Vlog, device_blocks, largest_volume, slices};
+use super::{Vlog, slices};
 use crate::checksum;
 use crate::data::{Body, Data};
 use crate::disk::Disk;
@@ -26,16 +26,6 @@ const SCAN_BLOCKS: u64 = 256;
 /// Writes an empty volume.
 pub(super) fn format(disk: &mut dyn Disk, options: &FormatOptions) -> Result<(), LayoutError> {
     let device = disk.blocks();
-    if options.blocks == 0 {
-        return Err(LayoutError::BadSize("a volume needs at least one block of 4 KiB".into()));
-    }
-    if device > MAX_DEVICE_BLOCKS {
-        let limit = "the virtual log layout is limited to devices of 8 TiB";
-        return Err(LayoutError::BadSize(limit.into()));
-    }
-    if largest_volume(device) < options.blocks {
-        return Err(LayoutError::TooSmall { device, needed: device_blocks(options.blocks) });
-    }
     let superblock = Superblock {
         kind: options.kind,
         id: options.id,
