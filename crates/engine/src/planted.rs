@@ -20,6 +20,8 @@ pub enum PlantedBug {
     ChecksumNotVerified,
     /// The compactor frees the old place of a block at once, and uses it for the next one.
     CompactorFreesEarly,
+    /// The reorganiser writes a block that a client has overwritten since it was read.
+    ReorganiserWritesStale,
     /// Of several versions of a block a recovery takes not the youngest.
     StaleStampWins,
     /// A recovery takes what is there of a transaction that is not there as a whole.
@@ -38,7 +40,7 @@ pub enum PlantedBug {
 
 impl PlantedBug {
     /// Those that can be planted in the virtual log.
-    pub const VLOG: [PlantedBug; 7] = [
+    pub const VLOG: [PlantedBug; 8] = [
         PlantedBug::AckBeforeDurable,
         PlantedBug::FreeBeforeCommit,
         PlantedBug::MapBeforeData,
@@ -46,6 +48,7 @@ impl PlantedBug {
         PlantedBug::StaleTailAccepted,
         PlantedBug::ChecksumNotVerified,
         PlantedBug::CompactorFreesEarly,
+        PlantedBug::ReorganiserWritesStale,
     ];
 
     /// Those that can be planted in arrays.

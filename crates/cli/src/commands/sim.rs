@@ -108,6 +108,10 @@ pub struct Args {
     #[arg(long, value_name = "PERCENT", default_value_t = 75,
           value_parser = clap::value_parser!(u32).range(1..=100))]
     fill_percent: u32,
+    /// Leave blocks where the virtual log has written them, however scattered, while no client
+    /// waits.
+    #[arg(long)]
+    no_reorganise: bool,
     /// How `loge` chooses places: soonest, ls, cr, fr, r or pl, each with or without `+sg`.
     #[arg(long, value_name = "NAME", default_value_t = Heuristic::default())]
     heuristic: Heuristic,
@@ -187,7 +191,11 @@ fn options(args: &Args) -> Result<SimOptions, Failure> {
         age: args.age,
         rest_ns: args.rest.map_or(0, |rest| rest.ns),
         verify: true,
-        tuning: Tuning { compaction: args.compaction, fill_percent: args.fill_percent },
+        tuning: Tuning {
+            compaction: args.compaction,
+            fill_percent: args.fill_percent,
+            reorganise: !args.no_reorganise,
+        },
         heuristic: args.heuristic,
         headers: !args.no_headers,
     })

@@ -61,8 +61,9 @@ pub struct World {
 impl World {
     /// A fresh volume of a size that the case decides.
     pub fn new(subject: Subject, case: u64, mut rng: Rng) -> World {
-        let volatile = rng.chance(0.75);
-        let headed = rng.chance(if volatile { 0.2 } else { 0.6 }) && subject.wants_heads();
+        let volatile = rng.chance(0.65);
+        // What goes on while nobody waits needs a head, and writes that last.
+        let headed = rng.chance(if volatile { 0.2 } else { 0.9 }) && subject.wants_heads();
         let make = Make { volatile, headed };
         let (media, blocks) = subject.create(headed, &mut rng);
         let history = History::new(subject.promises(), blocks, !volatile);
@@ -188,7 +189,9 @@ impl World {
 
     /// Leaves the volume alone for a while, if nothing is in flight: it may put things in order.
     fn rest(&mut self, report: &mut ProveReport) {
-        for _ in 0..self.rng.below(60) {
+        // Now and then until there is nothing left to be done.
+        let most = if self.rng.chance(0.2) { 600 } else { 60 };
+        for _ in 0..self.rng.below(most) {
             let Some(due) = self.node.next_event().filter(|_| self.waiting.is_empty()) else {
                 return;
             };
