@@ -38,12 +38,16 @@ fn the_same_seed_gives_the_same_sweep() {
 
 #[test]
 fn every_array_keeps_its_contract() {
-    let shapes = [(Level::Raid0, 3), (Level::Raid1, 2), (Level::Raid1, 3), (Level::Raid5, 3)];
-    let inplace = shapes.map(|(level, members)| (level, members, Kind::Inplace));
-    let eager = [(Level::Raid5, 4, Kind::Vlog), (Level::Raid1, 2, Kind::Loge)];
-    for (level, members, kind) in inplace.into_iter().chain(eager) {
+    let arrays = [
+        (Level::Raid0, 3, Kind::Inplace),
+        (Level::Raid1, 2, Kind::Inplace),
+        (Level::Raid1, 3, Kind::Inplace),
+        (Level::Raid5, 3, Kind::Inplace),
+        (Level::Raid5, 4, Kind::Vlog),
+    ];
+    for (level, members, kind) in arrays {
         let subject = Subject::Array { level, members, kind };
-        let options = ProveOptions { states: 8_000, ..ProveOptions::new(subject) };
+        let options = ProveOptions { states: 40_000, ..ProveOptions::new(subject) };
         let report = prove(&options, no_clock, &mut |_| {});
         assert!(report.violations.is_empty(), "{}", report.to_text());
         let faults = report.faults;

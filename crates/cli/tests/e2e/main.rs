@@ -3,6 +3,7 @@
 //! A test whose client is missing, or that needs root rights, FUSE or loop devices where there are
 //! none, says `skipped …` and passes.
 
+mod arrays;
 mod bad_input;
 mod block_device;
 mod clients;

@@ -206,11 +206,18 @@ fn create_array(level: Level, members: usize, kind: Kind, rng: &mut Rng) -> (Vec
     (media, blocks)
 }
 
-/// What the youngest superblock says of the members.
+/// What the superblocks say of the members. The change of a record may have reached some of them
+/// only: a member counts as active where all say so that may have the last word.
 fn standings(media: &[Cells]) -> Vec<Standing> {
     let read = |medium: &Cells| MemberSuperblock::read(&mut MediumDisk(&mut medium.clone()));
-    let found = media.iter().filter_map(|medium| read(medium).ok());
-    found.max_by_key(|one| one.events).map(|one| one.standings).unwrap_or_default()
+    let found: Vec<MemberSuperblock> = media.iter().filter_map(|one| read(one).ok()).collect();
+    let events = found.iter().map(|one| one.events).max().unwrap_or(0);
+    let recent: Vec<_> = found.iter().filter(|one| one.events + 1 >= events).collect();
+    let standing = |member: usize| {
+        let said = recent.iter().map(|one| one.standings[member]);
+        said.into_iter().find(|&one| one != Standing::Active).unwrap_or(Standing::Active)
+    };
+    (0..media.len()).map(standing).collect()
 }
 
 /// Puts an empty device in the place of a member.
