@@ -30,7 +30,7 @@ whose fate a power cut decides by the seed; then `seekless control PATH restart`
 Faults: cut-at-write=N, cut-at-random=N (a write up to N), cut-on-flush[=N]; unflushed=lose, keep,
 order (a prefix), reorder (any) or tear (any, torn at 512 bytes: the default); lying-flush;
 eio, eio-read, eio-write or rot=FROM+LENGTH (bytes of the disk below the layout); enospc[=N];
-slow=MILLISECONDS; stuck=N (a request that is never answered); cache=SIZE (32M); seed=N. docs/
+slow=MILLISECONDS; stuck=N (a request that is never answered); cache=SIZE (8M); seed=N. docs/
 crash-testing.md tells more.
 
 One line with the URI for clients is printed as soon as connections are accepted. SIGTERM and

@@ -6,6 +6,7 @@
 
 use super::cut::{Cut, Outcome as Fated, Pending, apply, draw};
 use super::plan::{Blocks, Fault, Unflushed};
+use super::slots::Slots;
 use seekless_engine::data::{Data, Piece};
 use seekless_engine::device::Device;
 use seekless_engine::device::medium::Medium;
@@ -18,8 +19,9 @@ use std::cell::RefCell;
 use std::collections::{HashMap, VecDeque};
 use std::rc::Rc;
 
-/// Blocks that the cache holds unless told otherwise: 32 MiB.
-const CACHE_BLOCKS: u64 = 8192;
+/// Blocks that the cache holds unless told otherwise: 8 MiB, little enough to stay in the caches
+/// of the processor.
+const CACHE_BLOCKS: u64 = 2048;
 /// A longer trim is carried out at once. A cache that held it block by block would be larger than
 /// what it is a cache for.
 const LONGEST_TRIM: u32 = 1024;
@@ -79,6 +81,7 @@ struct State {
     /// Which write in the cache has the newest content of a block.
     newest: HashMap<BlockNr, u64>,
     held: u64,
+    slots: Slots,
     counts: Counts,
     requests: u64,
     ready: Vec<Done>,
@@ -111,6 +114,7 @@ impl Hub {
             first: 0,
             newest: HashMap::new(),
             held: 0,
+            slots: Slots::default(),
             counts: Counts::default(),
             requests: 0,
             ready: Vec::new(),
@@ -341,7 +345,8 @@ impl State {
         }
         self.counts.lies += u64::from(io.fua && self.armed.lying);
         let forced = io.fua && !self.armed.lying && due.is_none();
-        self.hold(Pending { at, count, data: (!trim).then_some(io.data), forced });
+        let data = (!trim).then(|| self.slots.keep(io.data));
+        self.hold(Pending { at, count, data, forced });
         if let Some((_, fault)) = due {
             self.armed.cut_at_write = None;
             self.disarm(fault);
@@ -372,7 +377,11 @@ impl State {
         }
         self.first += 1;
         self.held -= u64::from(one.count);
-        one.write_to(self.medium.as_mut())
+        one.write_to(self.medium.as_mut())?;
+        if let Some(data) = one.data {
+            self.slots.give_back(data);
+        }
+        Ok(())
     }
 
     fn write_out(&mut self) -> Result<(), IoError> {
