@@ -120,8 +120,8 @@ pub enum ServeError {
     },
     /// The image has labels in the headers of its sectors, the device has no headers.
     #[error(
-        "{} keeps labels in sector headers, which only a simulated disk without cache has; \
-         serve it with --disk hp97560, st19101, desktop7200 or the like",
+        "{} keeps labels in sector headers, which only simulated disks have, and of those only such \
+         as report no write early; serve it with --disk hp97560, st19101, desktop7200 or the like",
         .0.display()
     )]
     NoHeaders(PathBuf),
@@ -288,12 +288,13 @@ fn mount(options: &ServeOptions) -> Result<Mounted, ServeError> {
 /// A volume in memory, on a plain device or on a simulated disk.
 fn memory(options: &ServeOptions, kind: Kind, blocks: u64) -> Result<Mounted, ServeError> {
     let device_blocks = match &options.disk {
-        Some(spec) => spec.capacity_blocks(),
+        Some(spec) if spec.is_plain() => spec.capacity_blocks(),
+        // Of a large disk its outer tracks are enough.
+        Some(spec) => kind.device_blocks(blocks).min(spec.capacity_blocks()),
         None => kind.device_blocks(blocks),
     };
     let flat = Flat::new(device_blocks);
-    // A cache that reports writes early does not keep the headers that they replace.
-    let headers = kind == Kind::Loge && options.disk.as_ref().is_some_and(Spec::is_plain);
+    let headers = kind == Kind::Loge && has_headers(options);
     let mut medium: Box<dyn Medium> = Box::new(if headers { flat.with_labels() } else { flat });
     let id = image::fresh_id().map_err(io::Error::from)?;
     layout::format(&mut MediumDisk(medium.as_mut()), &FormatOptions::new(kind, blocks, id))?;
@@ -316,15 +317,24 @@ fn simulated(
 ) -> Result<Mounted, ServeError> {
     // Mounting needs the mechanics and the medium at once; the disk that lends its mechanics here
     // has next to nothing on it.
-    let lender = SimulatedDisk::new(spec, Box::new(Flat::new(1)))?;
+    let spec = match spec.is_plain() {
+        true => spec.clone(),
+        false => spec.outer(medium.blocks()),
+    };
+    let lender = SimulatedDisk::new(&spec, Box::new(Flat::new(1)))?;
     let (arm, volatile) = (lender.arm(), lender.volatile());
     let mount = MountOptions { arm, volatile, ..mount_options(options) };
     let started = Instant::now();
     let (layer, superblock, report) = layout::mount(&mut MediumDisk(medium.as_mut()), &mount)?;
     log_mount(&report, started.elapsed());
-    let disk = SimulatedDisk::new(spec, medium)?;
+    let disk = SimulatedDisk::new(&spec, medium)?;
     let node = Node::new(layer, vec![Box::new(disk)], 1);
     Ok(Mounted { rotational: true, file, ..Mounted::new(node, describe(&superblock)) })
+}
+
+/// True if the volume is on a disk whose sector headers layouts may use.
+fn has_headers(options: &ServeOptions) -> bool {
+    options.disk.as_ref().is_some_and(|spec| !spec.reports_early())
 }
 
 fn mount_options(options: &ServeOptions) -> MountOptions<'static> {
@@ -335,7 +345,7 @@ fn mount_options(options: &ServeOptions) -> MountOptions<'static> {
 fn from_image(options: &ServeOptions, path: &Path) -> Result<Mounted, ServeError> {
     let mut image = image::open(path, options.read_only)?;
     let file = image.handle()?;
-    if image.headers().is_some() && !options.disk.as_ref().is_some_and(Spec::is_plain) {
+    if image.headers().is_some() && !has_headers(options) {
         return Err(ServeError::NoHeaders(path.to_owned()));
     }
     if let Some(spec) = &options.disk {

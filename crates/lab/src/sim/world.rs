@@ -58,8 +58,8 @@ impl Target {
         }
         let blocks = spec.capacity_blocks();
         // Tried once here, so that building it can only fail for a medium that is too large.
-        let early = Disk::new(&spec, Box::new(Cells::new(1)))?.volatile();
-        let name = spec.name.clone();
+        Disk::new(&spec, Box::new(Cells::new(1)))?;
+        let (name, early) = (spec.name.clone(), spec.reports_early());
         let target = Target::new(&name, blocks, move |medium| {
             Box::new(Disk::new(&spec, medium).expect("specification and size have been checked"))
         });
