@@ -7,6 +7,7 @@
 use super::cut::{Cut, Outcome as Fated, Pending, apply, draw};
 use super::plan::{Blocks, Fault, Unflushed};
 use super::slots::Slots;
+use seekless_engine::checksum::mix;
 use seekless_engine::data::{Data, Piece};
 use seekless_engine::device::Device;
 use seekless_engine::device::medium::Medium;
@@ -17,6 +18,7 @@ use seekless_engine::rng::Rng;
 use seekless_engine::units::{BlockNr, Time};
 use std::cell::RefCell;
 use std::collections::{HashMap, VecDeque};
+use std::hash::{BuildHasherDefault, Hasher};
 use std::rc::Rc;
 
 /// Blocks that the cache holds unless told otherwise: 8 MiB, little enough to stay in the caches
@@ -79,7 +81,7 @@ struct State {
     /// Number of the first one in the cache.
     first: u64,
     /// Which write in the cache has the newest content of a block.
-    newest: HashMap<BlockNr, u64>,
+    newest: HashMap<BlockNr, u64, BuildHasherDefault<BlockHasher>>,
     held: u64,
     slots: Slots,
     counts: Counts,
@@ -91,6 +93,24 @@ struct State {
     cuts: Vec<Cut>,
     /// Cuts that have been noticed by whoever serves the device.
     noticed: usize,
+}
+
+/// Block numbers need no protection against whoever chooses them badly: the cache is small.
+#[derive(Debug, Default)]
+struct BlockHasher(u64);
+
+impl Hasher for BlockHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|&byte| self.write_u64(byte.into()));
+    }
+
+    fn write_u64(&mut self, value: u64) {
+        self.0 = mix(self.0 ^ value);
+    }
 }
 
 /// The device, as whoever commands it sees it.
@@ -112,7 +132,7 @@ impl Hub {
             power: true,
             pending: VecDeque::new(),
             first: 0,
-            newest: HashMap::new(),
+            newest: HashMap::default(),
             held: 0,
             slots: Slots::default(),
             counts: Counts::default(),
