@@ -27,6 +27,8 @@ pub enum Command {
     Check(commands::check::Args),
     /// Print the on-disk structures of an image.
     Dump(commands::dump::Args),
+    /// Give an array a new member in the place of one that is gone.
+    Replace(commands::replace::Args),
     /// Run a workload over a simulated disk, in virtual time.
     Sim(commands::sim::Args),
     /// Say what the analytic models expect of a disk.

@@ -14,6 +14,7 @@ pub mod man;
 pub mod model;
 pub mod prove;
 pub mod record;
+pub mod replace;
 pub mod replay_crashes;
 pub mod serve;
 pub mod sim;
@@ -35,6 +36,7 @@ pub fn run(command: Command) -> Outcome {
         Command::Info(args) => info::run(&args, out),
         Command::Check(args) => check::run(&args, out),
         Command::Dump(args) => dump::run(&args, out),
+        Command::Replace(args) => replace::run(&args, out),
         Command::Sim(args) => sim::run(&args, out),
         Command::Model(args) => model::run(&args, out),
         Command::Prove(args) => prove::run(&args, out),

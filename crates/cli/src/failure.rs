@@ -1,6 +1,7 @@
 //! How a command ends: a stable exit code, the cause, and what to do about it.
 
 use seekless_engine::layout::LayoutError;
+use seekless_engine::volume::VolumeError;
 use seekless_serve::image::ImageError;
 use std::io;
 use std::process::ExitCode;
@@ -122,7 +123,9 @@ fn layout_exit(error: &LayoutError) -> Exit {
         | LayoutError::TooSmall { .. }
         | LayoutError::BadSize(_) => Exit::Usage,
         LayoutError::Superblock(_) | LayoutError::Damaged(_) => Exit::Image,
-        LayoutError::Io(_) => Exit::Backing,
+        LayoutError::Volume(VolumeError::BadShape(_) | VolumeError::UnknownLevel(_)) => Exit::Usage,
+        LayoutError::Volume(VolumeError::Io { .. }) | LayoutError::Io(_) => Exit::Backing,
+        LayoutError::Volume(_) => Exit::Image,
     }
 }
 

@@ -487,6 +487,6 @@ impl Driver {
         let Phase::Stopping(since) = self.phase else { return false };
         let alone = self.clients.is_empty() || self.now() >= since + FAREWELL_NS;
         // Without power a volume cannot come to rest.
-        (self.parts.node.layer.stopped() || self.is_dark()) && alone
+        (self.parts.node.stopped() || self.is_dark()) && alone
     }
 }

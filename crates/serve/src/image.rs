@@ -1,5 +1,6 @@
 //! Images: a volume in a regular file or on a block device.
 
+pub mod array;
 mod create;
 mod headers;
 mod lock;

@@ -1,5 +1,6 @@
 //! A server: opens what is to be served, listens, runs the driver, ends in good order.
 
+mod array;
 mod crashing;
 pub(crate) mod listen;
 
@@ -36,6 +37,13 @@ pub enum Source {
     Image(PathBuf),
     /// A file or a block device as it is, without a layout.
     Raw(PathBuf),
+    /// A volume on an array: its members, in any order.
+    Array {
+        /// Their images.
+        members: Vec<PathBuf>,
+        /// Go on without members that should be there.
+        degraded: bool,
+    },
     /// A fresh volume in memory, gone when the server ends.
     Memory {
         /// Its layout.
@@ -139,6 +147,9 @@ pub enum ServeError {
         /// Why.
         source: io::Error,
     },
+    /// Faults are injected below one disk.
+    #[error("faults and power cuts are for a volume on one disk, not for an array")]
+    ManyDisks,
     /// A raw file with a remainder.
     #[error(
         "{} has {bytes} bytes, no whole number of 4 KiB blocks; truncate -s %4096 lengthens it",
@@ -166,15 +177,15 @@ struct Mounted {
     description: String,
     device_fd: Option<OwnedFd>,
     rotational: bool,
-    /// The image, if there is one: a handle that keeps its lock.
-    file: Option<File>,
+    /// The images, if there are some: handles that keep their locks.
+    files: Vec<File>,
     power: Option<Power>,
 }
 
 impl Mounted {
     fn new(node: Node, description: String) -> Mounted {
-        let (device_fd, rotational, file, power) = (None, false, None, None);
-        Mounted { node, description, device_fd, rotational, file, power }
+        let (device_fd, rotational, files, power) = (None, false, Vec::new(), None);
+        Mounted { node, description, device_fd, rotational, files, power }
     }
 }
 
@@ -183,7 +194,7 @@ impl Mounted {
 /// # Errors
 /// See [`ServeError`].
 pub fn serve(options: &ServeOptions, ready: &mut dyn FnMut(&str)) -> Result<Served, ServeError> {
-    let Mounted { node, description, device_fd, rotational, file, power } = mount(options)?;
+    let Mounted { node, description, device_fd, rotational, files, power } = mount(options)?;
     let hub = power.as_ref().map(|power| power.hub.clone());
     // Only now: however long the mount takes, a signal ends it. The device starts its threads when
     // it first needs them, so they leave signals alone, too.
@@ -218,7 +229,7 @@ pub fn serve(options: &ServeOptions, ready: &mut dyn FnMut(&str)) -> Result<Serv
     if let Some(reason) = served.latched {
         return Err(ServeError::Failed(reason));
     }
-    if let Some(file) = file.filter(|_| !options.read_only) {
+    for file in files.into_iter().filter(|_| !options.read_only) {
         // Nobody was promised this, but an orderly end leaves nothing to chance.
         raw::sync(&file).map_err(|errno| ServeError::Failed(raw::io_error(errno, 0)))?;
     }
@@ -282,6 +293,7 @@ fn mount(options: &ServeOptions) -> Result<Mounted, ServeError> {
         Source::Memory { kind, blocks } => memory(options, *kind, *blocks),
         Source::Image(path) => from_image(options, path),
         Source::Raw(path) => raw_file(options, path),
+        Source::Array { members, degraded } => array::mount(options, members, *degraded),
     }
 }
 
@@ -304,7 +316,7 @@ fn memory(options: &ServeOptions, kind: Kind, blocks: u64) -> Result<Mounted, Se
         let node = Node::new(layer, vec![Box::new(Ram::volatile(medium))], 1);
         return Ok(Mounted::new(node, describe(&superblock)));
     };
-    simulated(options, spec, medium, None)
+    simulated(options, spec, medium, Vec::new())
 }
 
 /// A volume on a simulated disk whose bytes are in `medium`. What its flushes wait for is the
@@ -313,7 +325,7 @@ fn simulated(
     options: &ServeOptions,
     spec: &Spec,
     mut medium: Box<dyn Medium>,
-    file: Option<File>,
+    files: Vec<File>,
 ) -> Result<Mounted, ServeError> {
     // Mounting needs the mechanics and the medium at once; the disk that lends its mechanics here
     // has next to nothing on it.
@@ -329,7 +341,7 @@ fn simulated(
     log_mount(&report, started.elapsed());
     let disk = SimulatedDisk::new(&spec, medium)?;
     let node = Node::new(layer, vec![Box::new(disk)], 1);
-    Ok(Mounted { rotational: true, file, ..Mounted::new(node, describe(&superblock)) })
+    Ok(Mounted { rotational: true, files, ..Mounted::new(node, describe(&superblock)) })
 }
 
 /// True if the volume is on a disk whose sector headers layouts may use.
@@ -349,14 +361,10 @@ fn from_image(options: &ServeOptions, path: &Path) -> Result<Mounted, ServeError
         return Err(ServeError::NoHeaders(path.to_owned()));
     }
     if let Some(spec) = &options.disk {
-        let (blocks, capacity) = (image.blocks(), spec.capacity_blocks());
-        if blocks > capacity {
-            let (path, disk) = (path.to_owned(), spec.name.clone());
-            return Err(ServeError::DiskTooSmall { path, blocks, disk, capacity });
-        }
+        let blocks = fits(&image, spec)?;
         let medium = FileMedium::new(image.handle()?, blocks).with_headers(image.headers());
         let medium = Box::new(medium);
-        return simulated(options, spec, medium, Some(file));
+        return simulated(options, spec, medium, vec![file]);
     }
     let mount = MountOptions { volatile: true, ..mount_options(options) };
     let started = Instant::now();
@@ -366,7 +374,7 @@ fn from_image(options: &ServeOptions, path: &Path) -> Result<Mounted, ServeError
     let device = FileDevice::new(image, options.io, options.direct)?;
     let device_fd = Some(device.wait_fd()?);
     let node = Node::new(layer, vec![Box::new(device)], 1);
-    Ok(Mounted { device_fd, file: Some(file), ..Mounted::new(node, describe(&superblock)) })
+    Ok(Mounted { device_fd, files: vec![file], ..Mounted::new(node, describe(&superblock)) })
 }
 
 /// A file as it is.
@@ -378,7 +386,7 @@ fn raw_file(options: &ServeOptions, path: &Path) -> Result<Mounted, ServeError> 
     let device_fd = Some(device.wait_fd()?);
     let node = Node::new(layer, vec![Box::new(device)], 1);
     let description = RAW.to_owned();
-    Ok(Mounted { device_fd, file: Some(file), ..Mounted::new(node, description) })
+    Ok(Mounted { device_fd, files: vec![file], ..Mounted::new(node, description) })
 }
 
 /// Opens a file that holds no volume.
@@ -398,6 +406,16 @@ const RAW: &str = "a raw disk";
 
 fn describe(superblock: &Superblock) -> String {
     format!("Seekless volume, layout {}", superblock.kind)
+}
+
+/// The size of an image that is to be served at the pace of a disk.
+fn fits(image: &Image, spec: &Spec) -> Result<u64, ServeError> {
+    let (blocks, capacity) = (image.blocks(), spec.capacity_blocks());
+    if blocks > capacity {
+        let (path, disk) = (image.path().to_owned(), spec.name.clone());
+        return Err(ServeError::DiskTooSmall { path, blocks, disk, capacity });
+    }
+    Ok(blocks)
 }
 
 fn log_mount(report: &MountReport, took: Duration) {

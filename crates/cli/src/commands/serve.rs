@@ -8,6 +8,7 @@ use seekless_engine::layout::{Compaction, Kind, Tuning};
 use seekless_serve::crash::plan::Fault;
 use seekless_serve::device::file::IoMode;
 use seekless_serve::driver::OnCut;
+use seekless_serve::image::array::is_member;
 use seekless_serve::server::{CrashOptions, Listen, ServeError, ServeOptions, Source, serve};
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -20,6 +21,7 @@ use std::path::PathBuf;
 Examples:
   seekless serve disk.img --socket /tmp/disk.sock
   seekless serve disk.img --listen 127.0.0.1:10809 --read-only
+  seekless serve a.img b.img c.img --socket /tmp/disk.sock     # an array
   seekless serve --memory 4G --layout vlog --socket /tmp/disk.sock
   seekless serve disk.img --socket /tmp/disk.sock --disk desktop7200   # at a disk's pace
   seekless serve --raw disk.raw --socket /tmp/disk.sock --control /tmp/disk.ctl
@@ -37,8 +39,12 @@ One line with the URI for clients is printed as soon as connections are accepted
 SIGINT end the server in good order. The protocol is neither encrypted nor authenticated: serve TCP
 to trusted networks only.")]
 pub struct Args {
-    /// The image.
-    image: Option<PathBuf>,
+    /// The image; of an array all members, in any order.
+    #[arg(value_name = "IMAGE")]
+    image: Vec<PathBuf>,
+    /// Serve an array though members are missing, as far as its level can do without them.
+    #[arg(long, conflicts_with = "memory")]
+    degraded: bool,
     /// Serve memory in place of an image: a volume of this size, gone when the server ends.
     #[arg(long, value_name = "SIZE", requires = "layout")]
     memory: Option<Size>,
@@ -114,20 +120,28 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     Ok(())
 }
 
-fn options(args: &Args) -> Result<ServeOptions, Failure> {
-    let source = match (args.image.as_ref().or(args.raw.as_ref()), args.memory, args.layout) {
-        (Some(path), None, None) if args.raw.is_some() => Source::Raw(path.clone()),
-        (Some(path), None, None) => Source::Image(path.clone()),
-        (None, Some(size), Some(kind)) => {
-            if size.bytes() > MOST_MEMORY_BYTES {
-                return Err(Failure::usage(format!("--memory: {size} is too much")).hint(
-                    "the largest volume in memory is 1T; `seekless create` makes larger ones",
-                ));
-            }
-            Source::Memory { kind, blocks: size.blocks() }
+fn source(args: &Args) -> Result<Source, Failure> {
+    if let Some(path) = &args.raw {
+        return Ok(Source::Raw(path.clone()));
+    }
+    match (args.image.as_slice(), args.memory, args.layout) {
+        ([path], None, None) if !args.degraded && !is_member(path)? => {
+            Ok(Source::Image(path.clone()))
         }
-        _ => return Err(Failure::usage("give either an image, or --memory and --layout")),
-    };
+        ([_, ..], None, None) => {
+            Ok(Source::Array { members: args.image.clone(), degraded: args.degraded })
+        }
+        ([], Some(size), Some(_)) if size.bytes() > MOST_MEMORY_BYTES => {
+            Err(Failure::usage(format!("--memory: {size} is too much"))
+                .hint("the largest volume in memory is 1T; `seekless create` makes larger ones"))
+        }
+        ([], Some(size), Some(kind)) => Ok(Source::Memory { kind, blocks: size.blocks() }),
+        _ => Err(Failure::usage("give either an image, or --memory and --layout")),
+    }
+}
+
+fn options(args: &Args) -> Result<ServeOptions, Failure> {
+    let source = source(args)?;
     let listen = match (&args.socket, &args.listen) {
         (Some(path), None) => Listen::Unix(path.clone()),
         (None, Some(address)) => Listen::Tcp(address.clone()),
@@ -169,6 +183,7 @@ impl From<ServeError> for Failure {
             ServeError::Spec(_)
             | ServeError::DiskTooSmall { .. }
             | ServeError::NotWhole { .. }
+            | ServeError::ManyDisks
             | ServeError::NoHeaders(_) => Exit::Usage,
             ServeError::Device(_) | ServeError::NotSocket(_) | ServeError::Os(_) => Exit::Failed,
             ServeError::Failed(_) => Exit::Backing,

@@ -106,6 +106,45 @@ fn fill_file(mut image: Image, options: &CreateOptions, blocks: u64) -> Result<I
     Ok(image)
 }
 
+/// An image of zeros that is going to be the member of an array; `blocks` may be left out for a
+/// block device.
+pub(super) fn blank_member(
+    path: &Path,
+    blocks: Option<u64>,
+    force: bool,
+) -> Result<Image, ImageError> {
+    let bad = |reason: &str| ImageError::BadSize { path: path.to_owned(), reason: reason.into() };
+    let found = std::fs::metadata(path);
+    let image = match &found {
+        Ok(found) if found.file_type().is_block_device() => {
+            let mut image = open(path, false)?;
+            if !force && let Some(what) = signs(&mut image)? {
+                return Err(ImageError::Occupied { path: path.to_owned(), what });
+            }
+            if blocks.is_some_and(|blocks| blocks > image.blocks) {
+                return Err(bad("the device is too small for its part of the array"));
+            }
+            // Parity and copies are in step if everything is zero.
+            erase(&image, Kind::Inplace)?;
+            return Ok(image);
+        }
+        Ok(found) if !found.is_file() => return Err(ImageError::NotBlocks(path.to_owned())),
+        Ok(_) if !force => return Err(ImageError::Exists(path.to_owned())),
+        Ok(_) => open(path, false)?,
+        Err(_) => {
+            let file = OpenOptions::new().read(true).write(true).create_new(true).open(path);
+            let file = file.map_err(|error| ImageError::os("create", path, error))?;
+            Image::adopt(file, path, false, false)?
+        }
+    };
+    let blocks = blocks.ok_or_else(|| bad("a volume in a file needs a size"))?;
+    let set = image.file.set_len(0);
+    set.and_then(|()| image.file.set_len(blocks * BLOCK_BYTES as u64))
+        .map_err(|error| ImageError::os("set the size of", path, error))?;
+    sync_directory(path)?;
+    Ok(Image { blocks, ..image })
+}
+
 /// A new file is durable only when the directory that names it is.
 fn sync_directory(path: &Path) -> Result<(), ImageError> {
     let parent = match path.parent() {

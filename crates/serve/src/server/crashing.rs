@@ -21,7 +21,7 @@ use std::time::Instant;
 
 /// Mounts what is served over a disk that can crash.
 pub(super) fn mount(options: &ServeOptions, crash: &CrashOptions) -> Result<Mounted, ServeError> {
-    let (medium, file) = medium(options)?;
+    let (medium, files) = medium(options)?;
     let mut hub = Hub::new(medium);
     hub.arm(&crash.faults);
     let is_raw = matches!(options.source, Source::Raw(_));
@@ -32,7 +32,7 @@ pub(super) fn mount(options: &ServeOptions, crash: &CrashOptions) -> Result<Moun
     let control = crash.control.as_deref().map(Control::listen).transpose()?;
     let remount = Box::new(move |hub: &mut Hub| again(hub).map(|mounted| mounted.0));
     let power = Some(Power { hub, control, remount, on_cut: crash.on_cut });
-    Ok(Mounted { file, power, ..Mounted::new(node, description) })
+    Ok(Mounted { files, power, ..Mounted::new(node, description) })
 }
 
 /// Mounts what the disk holds.
@@ -50,23 +50,24 @@ fn again(
     Ok((layer, describe(&superblock)))
 }
 
-/// Where the bytes are, and the handle that keeps a file locked.
-fn medium(options: &ServeOptions) -> Result<(Box<dyn Medium>, Option<File>), ServeError> {
+/// Where the bytes are, and the handles that keep files locked.
+fn medium(options: &ServeOptions) -> Result<(Box<dyn Medium>, Vec<File>), ServeError> {
     let image = match &options.source {
         Source::Memory { kind, blocks } => {
             let mut medium = Flat::new(kind.device_blocks(*blocks));
             let id = image::fresh_id().map_err(io::Error::from)?;
             let format = FormatOptions::new(*kind, *blocks, id);
             layout::format(&mut MediumDisk(&mut medium), &format)?;
-            return Ok((Box::new(medium), None));
+            return Ok((Box::new(medium), Vec::new()));
         }
         Source::Image(path) => image::open(path, options.read_only)?,
         Source::Raw(path) => open_raw(path, options.read_only)?,
+        Source::Array { .. } => return Err(ServeError::ManyDisks),
     };
     if image.headers().is_some() {
         return Err(ServeError::NoHeaders(image.path().to_owned()));
     }
     // Every handle shares the lock.
     let medium = FileMedium::new(image.handle()?, image.blocks());
-    Ok((Box::new(medium), Some(image.handle()?)))
+    Ok((Box::new(medium), vec![image.handle()?]))
 }
