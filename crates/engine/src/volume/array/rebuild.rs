@@ -1,7 +1,7 @@
 //! Filling a member that replaces another one: in order, a bounded chunk at a time, giving way to
 //! clients.
 
-use super::{Array, Call, Lock, cast::Then};
+use super::{Array, Call, cast::Then};
 use crate::data::Data;
 use crate::io::{Io, IoError};
 use crate::layer::Cx;
