@@ -27,6 +27,11 @@ pub struct Pending {
 }
 
 impl Pending {
+    /// A write for [`apply`] alone, no write of a device.
+    pub fn new(at: BlockNr, data: Data, labels: Option<Labels>) -> Pending {
+        Pending { at, data, labels, completed: false, number: 0, stuck: false }
+    }
+
     fn write_to(&self, medium: &mut Cells) -> Result<(), IoError> {
         match &self.labels {
             None => medium.write(self.at, &self.data),

@@ -1,5 +1,6 @@
 //! What is proved: how a volume is put on its devices, and how it is mounted again.
 
+use super::manner::Size;
 use super::toy::CYLINDER_BLOCKS;
 use seekless_engine::device::Device;
 use seekless_engine::device::medium::Cells;
@@ -77,10 +78,14 @@ impl Subject {
     }
 
     /// An empty volume on new media, of sizes that the case decides; also its size in blocks.
-    pub fn create(self, headed: bool, rng: &mut Rng) -> (Vec<Cells>, u64) {
+    pub fn create(self, size: Size, headed: bool, rng: &mut Rng) -> (Vec<Cells>, u64) {
         match self {
             Subject::Layout(kind) => {
-                let device = 200 + rng.below(600);
+                let device = match size {
+                    Size::Tiny => kind.device_blocks(24 + rng.below(40)) + rng.below(20),
+                    Size::Small => 120 + rng.below(180),
+                    Size::Middle => 300 + rng.below(500),
+                };
                 let device = if headed { device.next_multiple_of(CYLINDER_BLOCKS) } else { device };
                 let mut medium = Cells::new(device);
                 // Loge keeps its labels in sector headers where there are some.
