@@ -273,6 +273,9 @@ impl VolatileRam {
                 }
             }
         }
+        // It is another write than the one that was seen in flight.
+        one.number = self.next_number;
+        self.next_number += 1;
         one.data = data;
         one.labels = labels.map(Labels::new);
     }

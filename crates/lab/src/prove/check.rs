@@ -24,6 +24,8 @@ const WORKED_ON: u64 = 8;
 const CUT_AGAIN: u64 = 24;
 /// And one in so many is damaged before it is recovered.
 const DAMAGED: u64 = 24;
+/// So many times as often in a thorough search.
+const THOROUGH: u64 = 6;
 /// Writes of a recovery after which the power is cut.
 const MOST_CUTS: u64 = 24;
 
@@ -69,7 +71,7 @@ impl Checker {
             volatile,
             damaged: false,
             thorough: false,
-            names: Names::default(),
+            names: Names::new(subject.promises().checked),
             recovered: BTreeMap::new(),
             contents: Vec::new(),
             by_hash: BTreeMap::new(),
@@ -111,7 +113,10 @@ impl Checker {
         report: &mut ProveReport,
     ) -> Option<Wrong> {
         for fates in choose(&moment.pending, self.thorough, rng) {
-            if let Some(wrong) = self.state(moment, &fates, history, rng, report) {
+            // What is drawn for a state depends on the state alone, not on those before it.
+            let print = moment.print_of(&fates);
+            let mut rng = Rng::stream(print as u64 ^ moment.pending.len() as u64, "state");
+            if let Some(wrong) = self.state(moment, &fates, print, history, &mut rng, report) {
                 return Some(self.blame(moment, fates, wrong, history, report));
             }
         }
@@ -122,6 +127,7 @@ impl Checker {
         &mut self,
         moment: &Moment,
         fates: &[Fate],
+        print: u128,
         history: &History,
         rng: &mut Rng,
         report: &mut ProveReport,
@@ -131,7 +137,6 @@ impl Checker {
             let lost = rng.below(moment.durable.len() as u64) as usize;
             return self.without(lost, moment.build(fates), fates, history, rng, report);
         }
-        let print = moment.print_of(fates);
         if let Some(&index) = self.recovered.get(&print) {
             if self.contents[index].good_at != history.revision() {
                 report.states += 1;
@@ -145,12 +150,13 @@ impl Checker {
         report.states += 1;
         report.recovered += 1;
         count(fates, &mut report.faults);
-        if rng.below(CUT_AGAIN) == 0
+        let often = if self.thorough { THOROUGH } else { 1 };
+        if rng.below(CUT_AGAIN) < often
             && let Some(wrong) = self.cut_again(&media, history, rng, report)
         {
             return Some(wrong);
         }
-        if rng.below(DAMAGED) == 0
+        if rng.below(DAMAGED) < often
             && let Some(wrong) = self.damage(media.clone(), history, rng, report)
         {
             return Some(wrong);
@@ -278,8 +284,8 @@ impl Checker {
         rng: &mut Rng,
         report: &mut ProveReport,
     ) -> Option<Wrong> {
-        let places = places(&media, 1, rng);
-        let strike = Strike::draw(self.subject.promises(), *places.first()?, &media, rng);
+        let place = *places(&media, 1, rng).first()?;
+        let strike = Strike::draw(self.subject.promises(), place, &media, rng);
         strike.hit(&mut media, &mut report.faults);
         report.states += 1;
         report.recovered += 1;

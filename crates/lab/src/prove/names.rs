@@ -1,6 +1,6 @@
 //! Short names for what blocks hold, so that contents are compared by numbers.
 
-use seekless_engine::checksum::mix;
+use seekless_engine::checksum::{crc32c, mix};
 use seekless_engine::data::{Body, Data};
 use seekless_engine::units::{BLOCK_BYTES, BLOCK_SECTORS, SECTOR_BYTES};
 use std::collections::BTreeMap;
@@ -21,11 +21,20 @@ const SECTORS: usize = BLOCK_SECTORS as usize;
 /// The names of a world.
 #[derive(Clone, Debug, Default)]
 pub struct Names {
+    /// Blocks of foreign bytes are what their checksum is, as layouts with checksums see them:
+    /// two copies of metadata may differ in a part that carries its own CRC-32C and have the same
+    /// one as a whole. A layout cannot tell them apart; see `docs/proof.md`.
+    checked: bool,
     /// Of blocks whose sectors do not all have the name of the block.
     sectors: BTreeMap<Name, [Name; SECTORS]>,
 }
 
 impl Names {
+    /// For a layout that compares checksums, or one that does not.
+    pub fn new(checked: bool) -> Names {
+        Names { checked, ..Names::default() }
+    }
+
     /// The names of consecutive blocks, the first of which is block `at` of the volume.
     pub fn of(&mut self, at: u64, data: &Data) -> Vec<Name> {
         let mut names = Vec::with_capacity(data.blocks() as usize);
@@ -55,7 +64,12 @@ impl Names {
         if sectors[0] < HASHED && sectors.iter().all(|&one| one == sectors[0]) {
             return sectors[0];
         }
-        let name = HASHED | sectors.iter().fold(block, |sum, &sector| mix(sum ^ sector));
+        let foreign = sectors.iter().any(|&sector| sector >= HASHED);
+        let name = if self.checked && foreign {
+            HASHED | u64::from(crc32c(bytes))
+        } else {
+            HASHED | sectors.iter().fold(mix(block + 1), |sum, &sector| mix(sum ^ sector))
+        };
         self.sectors.insert(name, sectors);
         name
     }

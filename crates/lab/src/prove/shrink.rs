@@ -2,7 +2,7 @@
 
 use super::act::Keep;
 use super::world::{Found, World};
-use super::{ProveOptions, ProveReport, Violation};
+use super::{ProveOptions, ProveReport, Sort, Violation};
 
 /// Worlds run and states tried to make one violation smaller.
 const MOST_RUNS: u32 = 600;
@@ -120,7 +120,12 @@ pub fn tell(options: &ProveOptions, case: u64, keep: Option<Keep>, found: Found)
         };
         story.push(format!("#{number} {act}{heard}"));
     }
-    story.push(format!("here the power is cut, after device event {}:", found.event));
+    story.push(match found.wrong.sort {
+        Sort::Content | Sort::Dead => {
+            format!("here the power is cut, after device event {}:", found.event)
+        }
+        _ => format!("here, after device event {}:", found.event),
+    });
     story.extend(found.wrong.story);
     let acts = keep.as_ref().map(|keep| format!(" --keep {keep}")).unwrap_or_default();
     let flags = options.subject.flags();

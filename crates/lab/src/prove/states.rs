@@ -169,14 +169,23 @@ const THOROUGH_SAMPLES: u32 = 24;
 pub type Fates = Vec<Fate>;
 
 /// The states to try for some pending writes: every subset while these are few; else none, all, and
-/// seeded ones, some of them torn.
+/// seeded ones, some of them torn. A thorough search tries the same ones and then more.
 pub fn choose(pending: &[Placed], thorough: bool, rng: &mut Rng) -> Vec<Fates> {
-    let (exhaustive, samples) = if thorough {
-        (THOROUGH_EXHAUSTIVE, THOROUGH_SAMPLES)
-    } else {
-        (EXHAUSTIVE, SAMPLES)
-    };
     let mut states = Vec::new();
+    add(pending, EXHAUSTIVE, SAMPLES, rng, &mut states);
+    if thorough {
+        add(pending, THOROUGH_EXHAUSTIVE, THOROUGH_SAMPLES, rng, &mut states);
+    }
+    states
+}
+
+fn add(
+    pending: &[Placed],
+    exhaustive: usize,
+    samples: u32,
+    rng: &mut Rng,
+    states: &mut Vec<Fates>,
+) {
     let all = |fate: &Fate| vec![fate.clone(); pending.len()];
     if pending.len() <= exhaustive {
         for subset in 0..1_u32 << pending.len() {
@@ -199,11 +208,10 @@ pub fn choose(pending: &[Placed], thorough: bool, rng: &mut Rng) -> Vec<Fates> {
         }
     }
     if !pending.is_empty() {
-        for _ in 0..(samples / 3) {
+        for _ in 0..samples / 3 {
             states.push(pending.iter().map(|one| random_fate(&one.write, rng)).collect());
         }
     }
-    states
 }
 
 /// Any fate.

@@ -83,8 +83,8 @@ impl Subject {
             Subject::Layout(kind) => {
                 let device = match size {
                     Size::Tiny => kind.device_blocks(24 + rng.below(40)) + rng.below(20),
-                    Size::Small => 120 + rng.below(180),
-                    Size::Middle => 300 + rng.below(500),
+                    Size::Small => kind.device_blocks(48 + rng.below(72)) + rng.below(24),
+                    Size::Middle => 250 + rng.below(350),
                 };
                 let device = if headed { device.next_multiple_of(CYLINDER_BLOCKS) } else { device };
                 let mut medium = Cells::new(device);
@@ -94,6 +94,18 @@ impl Subject {
                 }
                 let blocks = format(kind, &mut MediumDisk(&mut medium), rng);
                 (vec![medium], blocks)
+            }
+        }
+    }
+
+    /// Blocks up to which a write is promised to take hold as a whole, on devices of `device`
+    /// blocks with a volume of `blocks`: a mebibyte, or a quarter of the blocks that stay free
+    /// (`CONTRACT.md`, 2a), of which some are metadata.
+    pub fn whole_blocks(self, device: u64, blocks: u64) -> u64 {
+        match self {
+            Subject::Layout(_) => {
+                let slack = device.saturating_sub(blocks + 8 + device / 64);
+                (slack / 4).clamp(1, 256)
             }
         }
     }

@@ -69,6 +69,8 @@ pub struct World {
     script: Vec<Act>,
     base: u64,
     make: Make,
+    /// Blocks up to which a write is promised to be whole.
+    whole: u64,
     life: u64,
     node: Node,
     bench: Rc<RefCell<Bench>>,
@@ -98,6 +100,7 @@ impl World {
         let script = manner.script(subject.promises(), blocks, &mut rng);
         let history = History::new(subject.promises(), blocks, !volatile);
         let base = rng.next();
+        let device = media.iter().map(cells).sum();
         let (node, bench) = power_on(subject, media, make, base);
         World {
             subject,
@@ -105,6 +108,7 @@ impl World {
             script,
             base,
             make,
+            whole: subject.whole_blocks(device, blocks),
             life: 0,
             node,
             bench,
@@ -207,7 +211,10 @@ impl World {
 
     fn write(&mut self, at: u64, count: u32, content: Content, fua: bool) {
         let (data, distinct) = match content {
-            Content::Fresh => (Data::stamp(count, at, u64::from(self.act) + 1), true),
+            Content::Fresh => {
+                let whole = u64::from(count) <= self.whole;
+                (Data::stamp(count, at, u64::from(self.act) + 1), whole)
+            }
             Content::Zeros => (Data::zeros(count), false),
             Content::Copies(choice) => (self.copies(count, choice), false),
         };
