@@ -44,16 +44,19 @@ pub enum PlantedBug {
     DroppedNotErased,
     /// A label says of what came before it that it was durable, known or not.
     DurableOverstated,
+    /// A flush that was on its way when another one failed is called good.
+    OtherFlushTrusted,
 }
 
 impl PlantedBug {
     /// Those that can be planted in update in place.
-    pub const INPLACE: [PlantedBug; 5] = [
+    pub const INPLACE: [PlantedBug; 6] = [
         PlantedBug::AckBeforeDurable,
         PlantedBug::MissingFlush,
         PlantedBug::ErrorSwallowed,
         PlantedBug::ErrorNotLatched,
         PlantedBug::FlushRetried,
+        PlantedBug::OtherFlushTrusted,
     ];
 
     /// Those that can be planted in the virtual log.
@@ -119,6 +122,7 @@ impl PlantedBug {
             PlantedBug::DigestIgnored => "a missing map block is not noticed",
             PlantedBug::RecoveryUnrecorded => "a recovery records nothing",
             PlantedBug::DroppedNotErased => "a recovery does not erase what it dropped",
+            PlantedBug::OtherFlushTrusted => "a flush beside one that failed is called good",
             PlantedBug::DurableOverstated => "labels call durable what may not be",
         }
     }

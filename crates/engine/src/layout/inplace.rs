@@ -126,6 +126,14 @@ impl Layer for Inplace {
         {
             self.latched.get_or_insert(error);
         }
+        // A flush that was on its way when another one failed proves nothing: what the failed one
+        // was to cover may be gone, and part of it was this one's as well.
+        if let Some(error) = self.latched
+            && op != Op::Read
+            && !planted(PlantedBug::OtherFlushTrusted)
+        {
+            done.outcome = Err(error);
+        }
         if op == Op::Write && planted(PlantedBug::ErrorSwallowed) {
             done.outcome = Ok(Data::none());
         }

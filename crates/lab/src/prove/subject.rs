@@ -82,8 +82,8 @@ impl Subject {
         match self {
             Subject::Layout(kind) => {
                 let device = match size {
-                    Size::Tiny => kind.device_blocks(24 + rng.below(40)) + rng.below(20),
-                    Size::Small => kind.device_blocks(48 + rng.below(72)) + rng.below(24),
+                    Size::Tiny => least_device(kind, 12 + rng.below(30)) + rng.below(6),
+                    Size::Small => least_device(kind, 40 + rng.below(70)) + rng.below(24),
                     Size::Middle => 250 + rng.below(350),
                 };
                 let device = if headed { device.next_multiple_of(CYLINDER_BLOCKS) } else { device };
@@ -127,6 +127,12 @@ impl Subject {
             }
         }
     }
+}
+
+/// The smallest device for a volume of `blocks` blocks, at the price of slack.
+fn least_device(kind: Kind, blocks: u64) -> u64 {
+    let fits = |device: &u64| kind.largest_volume(*device) >= blocks;
+    (blocks..).find(fits).expect("a device is large enough at some size")
 }
 
 /// Makes a volume that fills the device or half of it; returns its size.
