@@ -46,6 +46,14 @@ pub enum PlantedBug {
     DurableOverstated,
     /// A flush that was on its way when another one failed is called good.
     OtherFlushTrusted,
+    /// Stripes of an array are written without a record in the log or a mark in the bitmap.
+    NoWriteLog,
+    /// Stripes are written in place before the record in the log is durable.
+    LogNotFlushed,
+    /// An array takes a member back that has missed something.
+    StaleMember,
+    /// A recovery replays the log but resyncs no marked regions.
+    NoResync,
 }
 
 impl PlantedBug {
@@ -75,6 +83,14 @@ impl PlantedBug {
         PlantedBug::StaleStampWins,
         PlantedBug::PartialTransaction,
         PlantedBug::RecoveryUnrecorded,
+    ];
+
+    /// Those that can be planted in arrays.
+    pub const ARRAY: [PlantedBug; 4] = [
+        PlantedBug::NoWriteLog,
+        PlantedBug::LogNotFlushed,
+        PlantedBug::StaleMember,
+        PlantedBug::NoResync,
     ];
 
     /// Those that can be planted in Loge.
@@ -123,6 +139,10 @@ impl PlantedBug {
             PlantedBug::RecoveryUnrecorded => "a recovery records nothing",
             PlantedBug::DroppedNotErased => "a recovery does not erase what it dropped",
             PlantedBug::OtherFlushTrusted => "a flush beside one that failed is called good",
+            PlantedBug::NoWriteLog => "stripes are written without a record in the log",
+            PlantedBug::LogNotFlushed => "stripes are written before their record is durable",
+            PlantedBug::StaleMember => "a member that missed something is taken back",
+            PlantedBug::NoResync => "marked regions are not resynced",
             PlantedBug::DurableOverstated => "labels call durable what may not be",
         }
     }

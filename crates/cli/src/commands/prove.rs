@@ -4,7 +4,8 @@ use super::host_clock;
 use crate::failure::{Exit, Failure, Outcome};
 use crate::term::Progress;
 use seekless_engine::layout::Kind;
-use seekless_lab::prove::{Keep, ProveOptions, ProveReport, Violation, prove};
+use seekless_engine::volume::Level;
+use seekless_lab::prove::{Keep, ProveOptions, ProveReport, Subject, Violation, prove};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::io::Write;
@@ -17,6 +18,7 @@ Examples:
   seekless prove --layout vlog
   seekless prove --layout vlog --states 1000000 --seed 7
   seekless prove --layout inplace --json | jq .violations
+  seekless prove --layout inplace --raid 5 --members 4     # members are lost with the power
   seekless prove --layout vlog --case 12 --keep 3,7:1,9-12
   seekless prove --replay failure.json
 
@@ -26,6 +28,13 @@ pub struct Args {
     /// The layout to prove.
     #[arg(long, short, value_name = "LAYOUT", required_unless_present = "replay")]
     layout: Option<Kind>,
+    /// Prove it on an array of this level: 0, 1 or 5.
+    #[arg(long, value_name = "LEVEL", conflicts_with = "replay")]
+    raid: Option<Level>,
+    /// Members of the array; the fewest that make sense if not given.
+    #[arg(long, value_name = "N", requires = "raid",
+          value_parser = clap::value_parser!(u16).range(2..=8))]
+    members: Option<u16>,
     /// Seed of all randomness.
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -60,6 +69,8 @@ pub struct Args {
 #[derive(Debug, Serialize, Deserialize)]
 struct Saved {
     layout: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    raid: Option<(u32, u16)>,
     seed: u64,
     case: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -76,7 +87,7 @@ impl Args {
                 seed: self.seed,
                 case: self.case,
                 keep: self.keep.clone(),
-                ..ProveOptions::new(layout)
+                ..ProveOptions::new(subject(layout, self.raid, self.members)?)
             },
             (None, None) => return Err(Failure::usage("name a layout or a file to replay")),
         };
@@ -84,6 +95,17 @@ impl Args {
         let (states, stop_at_first) = (self.states, self.stop_at_first);
         Ok(ProveOptions { states, stop_at_first, shrink, ..options })
     }
+}
+
+/// A layout on one device or on an array.
+fn subject(kind: Kind, raid: Option<Level>, members: Option<u16>) -> Result<Subject, Failure> {
+    let Some(level) = raid else { return Ok(Subject::Layout(kind)) };
+    let least = level.least_members();
+    let members = members.map_or(least, usize::from);
+    if members < least {
+        return Err(Failure::usage(format!("--members: {level} has at least {least}")));
+    }
+    Ok(Subject::Array { level, members, kind })
 }
 
 /// What a file asks to repeat.
@@ -94,19 +116,35 @@ fn replayed(file: &Path) -> Result<ProveOptions, Failure> {
     let bad = |what: String| Failure::failed(format!("{shown} describes no violation: {what}"));
     let saved: Saved = serde_json::from_str(&text).map_err(|error| bad(error.to_string()))?;
     let layout: Kind = saved.layout.parse().map_err(|error| bad(format!("{error}")))?;
+    let level = |(number, members)| {
+        let level = Level::from_number(number);
+        level.ok_or_else(|| bad(format!("level {number}"))).map(|level| (level, members))
+    };
+    let array = saved.raid.map(level).transpose()?;
+    let subject = subject(layout, array.map(|(level, _)| level), array.map(|(_, n)| n))?;
     let keep = saved.keep.map(|keep| keep.parse::<Keep>()).transpose();
     Ok(ProveOptions {
         seed: saved.seed,
         case: Some(saved.case),
         keep: keep.map_err(|error| bad(error.to_string()))?,
-        ..ProveOptions::new(layout)
+        ..ProveOptions::new(subject)
     })
 }
 
 /// Writes the first violation to a file.
-fn save(report: &ProveReport, violation: &Violation, file: &Path) -> Outcome {
+fn save(
+    subject: Subject,
+    report: &ProveReport,
+    violation: &Violation,
+    file: &Path,
+) -> Outcome {
+    let (kind, raid) = match subject {
+        Subject::Layout(kind) => (kind, None),
+        Subject::Array { level, members, kind } => (kind, Some((level.number(), members as u16))),
+    };
     let saved = Saved {
-        layout: report.layout.clone(),
+        layout: kind.name().to_owned(),
+        raid,
         seed: report.seed,
         case: violation.case,
         keep: violation.keep.clone(),
@@ -138,7 +176,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     }
     let Some(first) = report.violations.first() else { return Ok(()) };
     if let Some(file) = &args.save {
-        save(&report, first, file)?;
+        save(options.subject, &report, first, file)?;
     }
     Err(Failure::said(Exit::Failed))
 }

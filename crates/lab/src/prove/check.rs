@@ -132,9 +132,9 @@ impl Checker {
         rng: &mut Rng,
         report: &mut ProveReport,
     ) -> Option<Wrong> {
-        let lose = self.subject.spare_devices() > 0 && rng.chance(0.5);
-        if lose {
-            let lost = rng.below(moment.durable.len() as u64) as usize;
+        let dispensable = self.subject.dispensable(&moment.durable);
+        if !dispensable.is_empty() && rng.chance(0.5) {
+            let lost = dispensable[rng.below(dispensable.len() as u64) as usize];
             return self.without(lost, moment.build(fates), fates, history, rng, report);
         }
         if let Some(&index) = self.recovered.get(&print) {
@@ -157,6 +157,7 @@ impl Checker {
             return Some(wrong);
         }
         if rng.below(DAMAGED) < often
+            && self.subject.is_single()
             && let Some(wrong) = self.damage(media.clone(), history, rng, report)
         {
             return Some(wrong);

@@ -177,6 +177,11 @@ impl Manner {
         manner
     }
 
+    /// The same with devices in which nothing fails.
+    pub fn without_faults(self) -> Manner {
+        Manner { trouble: Trouble::None, ..self }
+    }
+
     /// Everything that happens in a world with a volume of `blocks` blocks.
     pub fn script(&self, promises: Promises, blocks: u64, rng: &mut Rng) -> Vec<Act> {
         let mut acts = Vec::new();

@@ -91,7 +91,10 @@ impl World {
     /// A fresh volume, and everything that is to happen to it; the case decides on both.
     pub fn new(subject: Subject, case: u64, seed: u64) -> World {
         let mut rng = Rng::stream(seed, &format!("case {case}"));
-        let manner = Manner::draw(case, &mut rng);
+        let mut manner = Manner::draw(case, &mut rng);
+        if !subject.is_single() {
+            manner = manner.without_faults();
+        }
         let volatile = manner.volatile.unwrap_or_else(|| rng.chance(0.75));
         let headed = rng.chance(if volatile { 0.2 } else { 0.6 });
         let headed = manner.headed.unwrap_or(headed) && subject.wants_heads();
@@ -165,7 +168,7 @@ impl World {
             }
         }
         self.end(true, report);
-        if self.found.is_none() && !self.checker.damaged {
+        if self.found.is_none() && !self.checker.damaged && self.subject.is_single() {
             self.strike(report);
         }
         self.close(report);
@@ -481,14 +484,14 @@ impl World {
         self.node.stop(self.now);
         self.settle(report);
         for _ in 0..PATIENCE {
-            if self.node.layer.stopped() || self.found.is_some() {
+            if self.node.stopped() || self.found.is_some() {
                 break;
             }
             let Some(due) = self.node.next_event() else { break };
             self.now = self.now.max(due);
             self.settle(report);
         }
-        if self.found.is_none() && !self.node.layer.stopped() && !self.has_failed() {
+        if self.found.is_none() && !self.node.stopped() && !self.has_failed() {
             self.blame(Sort::Hang, "an orderly end never comes".to_owned());
         }
     }
@@ -565,7 +568,8 @@ fn power_on(
         tuning: Tuning { compaction: Some(compaction), fill_percent },
         ..MountOptions::default()
     };
-    let mounted = mount(subject, &mut media, None, &options)
+    let lost = subject.tinker(&mut media, &mut rng);
+    let mounted = mount(subject, &mut media, lost, &options)
         .expect("only media that were found good are mounted here");
     let ram = |medium| {
         let latency = match rng.below(5) {
