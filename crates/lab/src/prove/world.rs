@@ -565,7 +565,7 @@ fn power_on(
     let options = MountOptions {
         arm: arms[0].as_ref().map(|arm| arm as &dyn Arm),
         volatile,
-        tuning: Tuning { compaction: Some(compaction), fill_percent },
+        tuning: Tuning { compaction: Some(compaction), fill_percent, ..Tuning::default() },
         ..MountOptions::default()
     };
     let lost = subject.tinker(&mut media, &mut rng);
