@@ -3,7 +3,6 @@
 use crate::failure::{Exit, Failure};
 use crate::size::Size;
 use seekless_disk::{Spec, SpecError, specs};
-use seekless_engine::units::BLOCK_SECTORS;
 use seekless_lab::sim::Target;
 use std::path::Path;
 
@@ -16,13 +15,12 @@ pub fn find(text: &str) -> Result<Spec, Failure> {
     if let Some((name, size)) = text.rsplit_once(':')
         && let Ok(size) = size.parse::<Size>()
     {
-        let mut spec = find(name)?;
+        let spec = find(name)?;
         if size.blocks() > spec.capacity_blocks() {
             let all = Size::from_blocks(spec.capacity_blocks());
             return Err(Failure::usage(format!("{text}: {name} has no more than {all}")));
         }
-        spec.capacity_sectors = Some(size.blocks() * BLOCK_SECTORS);
-        return Ok(spec);
+        return Ok(spec.outer(size.blocks()));
     }
     if let Some(spec) = specs::find(text) {
         return Ok(spec);

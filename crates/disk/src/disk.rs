@@ -6,7 +6,7 @@ use crate::arm::TrackArm;
 use crate::drive::{Completion, Destage, Drive, Request, UNDECIDED};
 use crate::mechanics::Mechanics;
 use crate::plain::PlainDisk;
-use crate::spec::{Cache, FastWrite, ReadAhead, Spec, SpecError};
+use crate::spec::{ReadAhead, Spec, SpecError};
 use crate::zoned::Zones;
 use held::Held;
 use seekless_engine::arm::{Arm, Head};
@@ -153,8 +153,6 @@ struct AnyDisk {
 
 impl AnyDisk {
     fn new(spec: &Spec, medium: Box<dyn Medium>) -> Result<AnyDisk, SpecError> {
-        let early =
-            |cache: Cache| cache.fast_write != FastWrite::None || cache.write_back.is_some();
         let mut drive = Drive::new(spec)?;
         drive.log_destages();
         Ok(AnyDisk {
@@ -162,7 +160,7 @@ impl AnyDisk {
             drive,
             medium,
             held: Held::default(),
-            volatile: spec.cache.is_some_and(early),
+            volatile: spec.reports_early(),
             zones: spec.zoned.map(|rules| Zones::new(rules, spec.capacity_sectors())),
             physical: u64::from(spec.sector_size.physical) / SECTOR_BYTES as u64,
             slots: Vec::new(),

@@ -162,6 +162,26 @@ impl Drive {
         }
     }
 
+    /// Serves one request while there is no other, and says when it is complete.
+    ///
+    /// # Errors
+    /// Sectors that the disk does not have.
+    ///
+    /// # Panics
+    /// If other requests are in the drive.
+    pub fn serve_alone(&mut self, now: Time, request: Request) -> Result<Time, OutOfRange> {
+        assert_eq!(self.outstanding(), 0, "a request alone");
+        self.submit(now, request)?;
+        let mut done = Vec::with_capacity(1);
+        loop {
+            let next = self.next_event().expect("a request is served or waits for the controller");
+            self.advance(next, &mut done);
+            if let Some(completion) = done.first() {
+                return Ok(completion.at);
+            }
+        }
+    }
+
     /// When the next completion is due.
     pub fn next_event(&self) -> Option<Time> {
         self.done.front().map(|completion| completion.at)

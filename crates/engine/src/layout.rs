@@ -19,6 +19,7 @@ use crate::io::IoError;
 use crate::layer::Layer;
 use crate::superblock::{Superblock, SuperblockError};
 use crate::units::{BLOCK_BYTES, BlockNr};
+use crate::volume::VolumeError;
 use std::fmt;
 use std::str::FromStr;
 
@@ -167,6 +168,9 @@ pub enum LayoutError {
     /// The superblock is whole but what it describes is not.
     #[error("the volume is damaged: {0}")]
     Damaged(String),
+    /// The array below is not usable.
+    #[error(transparent)]
+    Volume(#[from] VolumeError),
     /// The medium failed.
     #[error(transparent)]
     Io(#[from] IoError),

@@ -26,6 +26,14 @@ pub enum PlantedBug {
     PartialTransaction,
     /// What was forgotten leaves no tombstone.
     TombstoneLost,
+    /// Stripes of an array are written without a record in the log or a mark in the bitmap.
+    NoWriteLog,
+    /// Stripes are written in place before the record in the log is durable.
+    LogNotFlushed,
+    /// An array takes a member back that has missed something.
+    StaleMember,
+    /// A recovery replays the log but resyncs no marked regions.
+    NoResync,
 }
 
 impl PlantedBug {
@@ -38,6 +46,14 @@ impl PlantedBug {
         PlantedBug::StaleTailAccepted,
         PlantedBug::ChecksumNotVerified,
         PlantedBug::CompactorFreesEarly,
+    ];
+
+    /// Those that can be planted in arrays.
+    pub const ARRAY: [PlantedBug; 4] = [
+        PlantedBug::NoWriteLog,
+        PlantedBug::LogNotFlushed,
+        PlantedBug::StaleMember,
+        PlantedBug::NoResync,
     ];
 
     /// Those that can be planted in Loge.

@@ -14,6 +14,7 @@ pub mod model;
 pub mod oracle;
 pub mod pool;
 pub mod prove;
+pub mod replay;
 pub mod sim;
 pub mod trace;
 pub mod workload;

@@ -294,7 +294,7 @@ fn measure<T, E>(
     clock: Clock,
     phase: impl FnOnce(&mut Driver) -> Result<T, E>,
 ) -> Result<report::Measured, E> {
-    let before = driver.node().layer.stats();
+    let before = driver.node().stats();
     let (began, began_ns) = (clock(), driver.now());
     phase(driver)?;
     let host_ns = clock().saturating_sub(began);
@@ -302,7 +302,7 @@ fn measure<T, E>(
         host_ns,
         virtual_ns: driver.now() - began_ns,
         before,
-        after: driver.node().layer.stats(),
+        after: driver.node().stats(),
     })
 }
 

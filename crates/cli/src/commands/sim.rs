@@ -9,8 +9,9 @@ use crate::term::Progress;
 use clap::ValueEnum;
 use seekless_engine::layout::loge::Heuristic;
 use seekless_engine::layout::{Compaction, Kind, Tuning};
+use seekless_engine::volume::Level;
 use seekless_lab::distribution::Distribution;
-use seekless_lab::sim::{SimError, SimOptions, compare, simulate};
+use seekless_lab::sim::{SimError, SimOptions, Target, compare, simulate};
 use seekless_lab::workload::{self, Bursts, Workload};
 use std::io::Write;
 
@@ -36,6 +37,15 @@ pub struct Args {
     /// by commas.
     #[arg(long, short, value_name = "SPEC", required = true, value_delimiter = ',')]
     disk: Vec<String>,
+    /// Simulate on an array of such disks: 0, 1 or 5.
+    #[arg(long, value_name = "LEVEL")]
+    raid: Option<Level>,
+    /// Members of the array; the fewest that make sense if not given.
+    #[arg(long, value_name = "N", requires = "raid")]
+    members: Option<u16>,
+    /// How much lies on one member of the array before the next one is used.
+    #[arg(long, value_name = "SIZE", default_value = "64k", requires = "raid")]
+    stripe: Size,
     /// Share of the disk that live data fills.
     #[arg(long, value_name = "SHARE", default_value_t = 0.8)]
     utilisation: f64,
@@ -124,7 +134,7 @@ enum Pattern {
 /// If the options make no sense, or the simulation found a defect.
 pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     let options = options(args)?;
-    let targets = args.disk.iter().map(|disk| spec::target(disk)).collect::<Result<Vec<_>, _>>()?;
+    let targets = args.disk.iter().map(|disk| target(args, disk)).collect::<Result<Vec<_>, _>>()?;
     let mut progress = Progress::new();
     progress.show(|| "filling and ageing the volume, then measuring…".to_owned());
     let text = if let ([_], [target]) = (args.layout.as_slice(), targets.as_slice()) {
@@ -137,6 +147,15 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     drop(progress);
     writeln!(out, "{}", text.trim_end())?;
     Ok(())
+}
+
+/// The disk, or an array of such disks.
+fn target(args: &Args, disk: &str) -> Result<Target, Failure> {
+    let target = spec::target(disk)?;
+    let Some(level) = args.raid else { return Ok(target) };
+    let members = args.members.map_or(level.least_members(), usize::from);
+    let chunk = u32::try_from(args.stripe.blocks()).unwrap_or(u32::MAX);
+    target.array(level, members, chunk).map_err(|error| Failure::usage(error.to_string()))
 }
 
 fn options(args: &Args) -> Result<SimOptions, Failure> {

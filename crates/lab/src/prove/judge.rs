@@ -106,8 +106,9 @@ pub fn judge(
     rng: &mut Rng,
     report: &mut ProveReport,
 ) -> Vec<String> {
-    let lose = subject.spare_devices() > 0 && rng.chance(0.5);
-    let lost = lose.then(|| rng.below(media.len() as u64) as usize);
+    let dispensable = subject.dispensable(&media);
+    let lose = !dispensable.is_empty() && rng.chance(0.5);
+    let lost = lose.then(|| dispensable[rng.below(dispensable.len() as u64) as usize]);
     report.faults.lost_devices += u64::from(lose);
     let mut wrong = compare(subject, &mut media, lost, volatile, history, rng, report);
     if let Some(lost) = lost

@@ -100,7 +100,8 @@ impl World {
             tuning: Tuning { compaction: Some(compaction), ..Tuning::default() },
             ..MountOptions::default()
         };
-        let mounted = mount_with(subject, &mut media, None, &options)
+        let lost = subject.tinker(&mut media, rng);
+        let mounted = mount_with(subject, &mut media, lost, &options)
             .expect("only media that were found good are mounted here");
         let ram = |medium| {
             let latency = match rng.below(5) {
@@ -349,7 +350,7 @@ impl World {
         self.drain(report);
         self.node.stop(self.now);
         self.settle(report);
-        while !self.node.layer.stopped() && self.wrong.is_empty() {
+        while !self.node.stopped() && self.wrong.is_empty() {
             let Some(due) = self.node.next_event() else { break };
             self.now = self.now.max(due);
             self.settle(report);

@@ -513,4 +513,23 @@ mod tests {
             assert_eq!(found.map(|found| found.start), starts.min());
         }
     }
+
+    /// A volume that leaves the last tracks of the disk alone, and part of one.
+    #[test]
+    fn blocks_that_the_volume_does_not_have_are_never_found() {
+        for blocks in [u64::from(7 * SLOTS), u64::from(7 * SLOTS + 5)] {
+            let mut map = FreeMap::new(blocks, Some(&Small));
+            assert_eq!(u64::from(map.tracks()), blocks.div_ceil(u64::from(SLOTS)));
+            (0..blocks as u32).for_each(|block| map.release(block));
+            for left in (0..blocks).rev() {
+                let wanted = Wanted::single((left % 15) as Track, left * 131);
+                let columns = map.columns().expect("suits");
+                let found = columns.best(&map, &wanted).expect("there is a free one");
+                let block = map.block(found.track, found.slot);
+                assert_eq!(map.locate(block), (found.track, found.slot));
+                map.take(block);
+                assert_eq!(map.free(), left);
+            }
+        }
+    }
 }

@@ -49,7 +49,7 @@ impl Patch {
         if self.track == Some(here) && free.free_on(here) > enough {
             return self.track;
         }
-        let tracks = arm.tracks();
+        let tracks = free.tracks();
         let ahead = (0..TRACKS_COMPARED.min(tracks)).map(|step| (here + step) % tracks);
         let yields = |&track: &Track| free.free_on(track) > 0;
         self.track = ahead.filter(yields).min_by_key(|&track| {

@@ -221,7 +221,7 @@ impl Recovery<'_> {
             let bytes = match &piece.body {
                 Body::Zeros | Body::Stamp { .. } => Bytes::new(),
                 Body::Bytes(bytes) => bytes.clone(),
-                Body::Sectors(_) => piece.to_bytes(),
+                Body::Sectors(_) | Body::Parity(_) => piece.to_bytes(),
             };
             for (block, place) in bytes.chunks_exact(BLOCK_BYTES).zip(place..) {
                 if let Some(header) = self.header(place, block) {

@@ -134,6 +134,7 @@ impl Vlog {
             Body::Zeros | Body::Stamp { .. } => false,
             Body::Bytes(bytes) => looks_like_map(self.id, bytes),
             Body::Sectors(sectors) => looks_like_map(self.id, &*sectors[0]),
+            Body::Parity(_) => looks_like_map(self.id, &block.to_bytes()),
         };
         if hides { (invert_first(&block), true) } else { (block, false) }
     }
