@@ -290,7 +290,8 @@ proptest! {
         let skewed = Distribution::knuth(80.0, 20.0);
         let distribution = if seed % 2 == 0 { skewed } else { Distribution::Uniform };
         let workload = Workload {
-            pattern, distribution, read_share, request_blocks, depth, fua, flush_every, think_ns, bursts, range,
+            pattern, distribution, read_share, request_blocks, depth, fua, flush_every, think_ns,
+            bursts, range,
             requests: 300,
             warm_up: 20,
         };
