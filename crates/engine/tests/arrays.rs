@@ -1,5 +1,5 @@
 //! Arrays against a flat model: contents with members failing, and what is asked of the members.
-#![allow(missing_docs)]
+#![allow(clippy::disallowed_types, missing_docs)]
 
 mod support;
 

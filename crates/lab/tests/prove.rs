@@ -3,7 +3,7 @@
 
 use seekless_engine::layout::Kind;
 use seekless_engine::volume::Level;
-use seekless_lab::prove::{ProveOptions, Subject, prove};
+use seekless_lab::prove::{ProveOptions, Subject, WORKLOADS, prove};
 
 fn no_clock() -> u64 {
     0
@@ -12,16 +12,15 @@ fn no_clock() -> u64 {
 #[test]
 fn every_layout_keeps_its_contract() {
     for kind in Kind::ALL {
-        let options = ProveOptions { states: 30_000, ..ProveOptions::new(kind) };
+        let options = ProveOptions { states: 150_000, ..ProveOptions::new(kind) };
         let report = prove(&options, no_clock, &mut |_| {});
         assert!(report.violations.is_empty(), "{}", report.to_text());
-        assert!(report.states >= 30_000);
-        let faults = report.faults;
-        assert!(faults.lost > 0 && faults.torn > 0 && faults.reordered > 0, "{faults:?}");
-        assert!(
-            kind == Kind::Inplace || (faults.second_cuts > 0 && faults.rotten > 0),
-            "{faults:?}"
-        );
+        assert!(report.states >= 150_000);
+        assert!(report.workloads >= 20.min(WORKLOADS), "{} kinds of workload", report.workloads);
+        let f = report.faults;
+        assert!(f.lost > 0 && f.torn > 0 && f.reordered > 0 && f.unreadable > 0, "{f:?}");
+        assert!(f.failed_writes > 0 && f.failed_flushes > 0 && f.latched > 0, "{f:?}");
+        assert!(kind == Kind::Inplace || (f.second_cuts > 0 && f.rotten > 0), "{f:?}");
     }
 }
 

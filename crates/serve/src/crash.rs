@@ -10,6 +10,7 @@ pub mod cut;
 pub mod disk;
 pub mod plan;
 pub mod raw;
+mod slots;
 
 #[cfg(test)]
 mod tests;

@@ -61,7 +61,10 @@ pub enum RecordError {
     #[error("{} exists; --force replaces it", .0.display())]
     Exists(PathBuf),
     /// The recording cannot be written.
-    #[error("cannot write the recording {}: {source}; what was written before is usable", .path.display())]
+    #[error(
+        "cannot write the recording {}: {source}; what was written before is usable",
+        .path.display()
+    )]
     Output {
         /// The recording.
         path: PathBuf,

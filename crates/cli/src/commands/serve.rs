@@ -27,13 +27,13 @@ Examples:
   seekless serve --raw disk.raw --socket /tmp/disk.sock --control /tmp/disk.ctl
   seekless serve disk.img --socket /tmp/disk.sock --faults cut-at-write=1000,seed=7
 
-With --faults or --control the disk below the layout can crash: it holds unflushed writes in a cache,
-whose fate a power cut decides by the seed; then `seekless control PATH restart` brings it back.
-Faults: cut-at-write=N, cut-at-random=N (a write up to N), cut-on-flush[=N]; unflushed=lose, keep,
-order (a prefix), reorder (any) or tear (any, torn at 512 bytes: the default); lying-flush;
-eio, eio-read, eio-write or rot=FROM+LENGTH (bytes of the disk below the layout); enospc[=N];
-slow=MILLISECONDS; stuck=N (a request that is never answered); cache=SIZE (32M); seed=N. docs/
-crash-testing.md tells more.
+With --faults or --control the disk below the layout can crash: it holds unflushed writes in a
+cache; a power cut decides their fate by the seed, and `seekless control PATH restart` brings the
+disk back. Faults: cut-at-write=N, cut-at-random=N (a write up to N), cut-on-flush[=N];
+unflushed=lose, keep, order (a prefix), reorder (any) or tear (any, torn at 512 bytes: the default);
+lying-flush; eio, eio-read, eio-write or rot=FROM+LENGTH (bytes of the disk below the layout);
+enospc[=N]; slow=MILLISECONDS; stuck[=N] (a request that is never answered); cache=SIZE (8M);
+seed=N. docs/crash-testing.md tells more.
 
 One line with the URI for clients is printed as soon as connections are accepted. SIGTERM and
 SIGINT end the server in good order. The protocol is neither encrypted nor authenticated: serve TCP
@@ -71,6 +71,10 @@ pub struct Args {
     #[arg(long, value_name = "PERCENT", requires = "disk", default_value_t = 75,
           value_parser = clap::value_parser!(u32).range(1..=100))]
     fill_percent: u32,
+    /// Leave blocks where the virtual log has written them, however scattered, while no client
+    /// waits on a simulated disk.
+    #[arg(long, requires = "disk")]
+    no_reorganise: bool,
     /// Refuse writes.
     #[arg(long)]
     read_only: bool,
@@ -81,7 +85,8 @@ pub struct Args {
     #[arg(long, conflicts_with = "memory")]
     direct: bool,
     /// What is to go wrong: NAME or NAME=VALUE, separated by commas; see below.
-    #[arg(long, value_name = "FAULTS", value_delimiter = ',', conflicts_with_all = ["disk", "direct"])]
+    #[arg(long, value_name = "FAULTS", value_delimiter = ',')]
+    #[arg(conflicts_with_all = ["disk", "direct"])]
     faults: Vec<Fault>,
     /// Take commands on this Unix socket: cut, restart, arm, …; see `seekless control`.
     #[arg(long, value_name = "PATH", conflicts_with_all = ["disk", "direct"])]
@@ -164,7 +169,11 @@ fn options(args: &Args) -> Result<ServeOptions, Failure> {
         read_only: args.read_only,
         io: args.io,
         direct: args.direct,
-        tuning: Tuning { compaction: args.compaction, fill_percent: args.fill_percent },
+        tuning: Tuning {
+            compaction: args.compaction,
+            fill_percent: args.fill_percent,
+            reorganise: !args.no_reorganise,
+        },
         most_connections: usize::from(args.connections),
         crash,
     })

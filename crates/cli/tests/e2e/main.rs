@@ -24,4 +24,5 @@ mod nbd;
 mod record;
 mod replay;
 mod stacked;
+mod traces;
 mod tree;

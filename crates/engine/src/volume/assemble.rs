@@ -486,9 +486,9 @@ impl Recovery<'_, '_> {
     /// Writes down who belongs to the array, then that nothing is left to repair.
     fn sign(&mut self, logs: &mut [Log]) -> Result<(), VolumeError> {
         // Nobody may fall two behind: the next record takes the place of the one before the last.
-        let late: Vec<usize> =
-            self.members().into_iter().filter(|&member| self.behind[member]).collect();
-        for member in late {
+        let mut behind = self.members();
+        behind.retain(|&member| self.behind[member]);
+        for member in behind {
             let superblock = self.superblock.clone();
             on(member, superblock.write(self.disk(member), member))?;
         }

@@ -6,6 +6,8 @@
 
 use super::cut::{Cut, Outcome as Fated, Pending, apply, draw};
 use super::plan::{Blocks, Fault, Unflushed};
+use super::slots::Slots;
+use seekless_engine::checksum::mix;
 use seekless_engine::data::{Data, Piece};
 use seekless_engine::device::Device;
 use seekless_engine::device::medium::Medium;
@@ -16,10 +18,12 @@ use seekless_engine::rng::Rng;
 use seekless_engine::units::{BlockNr, Time};
 use std::cell::RefCell;
 use std::collections::{HashMap, VecDeque};
+use std::hash::{BuildHasherDefault, Hasher};
 use std::rc::Rc;
 
-/// Blocks that the cache holds unless told otherwise: 32 MiB.
-const CACHE_BLOCKS: u64 = 8192;
+/// Blocks that the cache holds unless told otherwise: 8 MiB, little enough to stay in the caches
+/// of the processor.
+const CACHE_BLOCKS: u64 = 2048;
 /// A longer trim is carried out at once. A cache that held it block by block would be larger than
 /// what it is a cache for.
 const LONGEST_TRIM: u32 = 1024;
@@ -77,8 +81,9 @@ struct State {
     /// Number of the first one in the cache.
     first: u64,
     /// Which write in the cache has the newest content of a block.
-    newest: HashMap<BlockNr, u64>,
+    newest: HashMap<BlockNr, u64, BuildHasherDefault<BlockHasher>>,
     held: u64,
+    slots: Slots,
     counts: Counts,
     requests: u64,
     ready: Vec<Done>,
@@ -88,6 +93,24 @@ struct State {
     cuts: Vec<Cut>,
     /// Cuts that have been noticed by whoever serves the device.
     noticed: usize,
+}
+
+/// Block numbers need no protection against whoever chooses them badly: the cache is small.
+#[derive(Debug, Default)]
+struct BlockHasher(u64);
+
+impl Hasher for BlockHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|&byte| self.write_u64(byte.into()));
+    }
+
+    fn write_u64(&mut self, value: u64) {
+        self.0 = mix(self.0 ^ value);
+    }
 }
 
 /// The device, as whoever commands it sees it.
@@ -109,8 +132,9 @@ impl Hub {
             power: true,
             pending: VecDeque::new(),
             first: 0,
-            newest: HashMap::new(),
+            newest: HashMap::default(),
             held: 0,
+            slots: Slots::default(),
             counts: Counts::default(),
             requests: 0,
             ready: Vec::new(),
@@ -341,7 +365,8 @@ impl State {
         }
         self.counts.lies += u64::from(io.fua && self.armed.lying);
         let forced = io.fua && !self.armed.lying && due.is_none();
-        self.hold(Pending { at, count, data: (!trim).then_some(io.data), forced });
+        let data = (!trim).then(|| self.slots.keep(io.data));
+        self.hold(Pending { at, count, data, forced });
         if let Some((_, fault)) = due {
             self.armed.cut_at_write = None;
             self.disarm(fault);
@@ -372,7 +397,11 @@ impl State {
         }
         self.first += 1;
         self.held -= u64::from(one.count);
-        one.write_to(self.medium.as_mut())
+        one.write_to(self.medium.as_mut())?;
+        if let Some(data) = one.data {
+            self.slots.give_back(data);
+        }
+        Ok(())
     }
 
     fn write_out(&mut self) -> Result<(), IoError> {

@@ -25,8 +25,8 @@ pub struct Source {
 }
 
 impl Source {
-    /// States of an export of `size` bytes that began with what `base` holds, or with zeros, and was
-    /// written from `tape`.
+    /// States of an export of `size` bytes that began with what `base` holds, or with zeros, and
+    /// was written from `tape`.
     pub fn new(base: Option<File>, tape: File, size: u64) -> Source {
         Source { base, tape, size }
     }
