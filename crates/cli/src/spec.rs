@@ -38,12 +38,14 @@ pub fn find(text: &str) -> Result<Spec, Failure> {
     Spec::parse(&toml).map_err(|error| blame(text, &error))
 }
 
-/// The disk that `text` names, to simulate on.
+/// The disk that `text` names, to simulate on, after a change to its specification.
 ///
 /// # Errors
 /// As for [`find`], and if the disk cannot be simulated.
-pub fn target(text: &str) -> Result<Target, Failure> {
-    Target::disk(&find(text)?, None).map_err(|error| blame(text, &error))
+pub fn target(text: &str, change: impl FnOnce(&mut Spec)) -> Result<Target, Failure> {
+    let mut spec = find(text)?;
+    change(&mut spec);
+    Target::disk(&spec, None).map_err(|error| blame(text, &error))
 }
 
 fn blame(text: &str, error: &SpecError) -> Failure {

@@ -42,12 +42,15 @@ pub(crate) struct TrackArm {
 }
 
 impl TrackArm {
-    /// `None` for disks whose head is nobody's business: without rotational position, with a
-    /// write-back cache that chooses its own moments, with zones that are written in order, with
-    /// too many tracks for tables.
+    /// `None` for disks whose head is nobody's business: without rotational position, with a cache
+    /// that reports writes before it is their turn, with zones that are written in order, with too
+    /// many tracks for tables.
     pub fn new(spec: &Spec, motion: &Arc<Motion>) -> Option<TrackArm> {
-        let chooses = spec.cache.is_some_and(|cache| cache.write_back.is_some());
-        if chooses || spec.zoned.is_some() || spec.simple.is_some() || spec.average_rotation {
+        if spec.reports_early()
+            || spec.zoned.is_some()
+            || spec.simple.is_some()
+            || spec.average_rotation
+        {
             return None;
         }
         let tracks = tracks(motion.geometry())?;
@@ -208,6 +211,7 @@ impl Arm for TrackArm {
 mod tests {
     use super::*;
     use crate::drive::{Drive, Request};
+    use crate::spec::FastWrite;
     use crate::specs;
     use seekless_engine::io::Op;
     use seekless_engine::rng::Rng;
@@ -217,6 +221,9 @@ mod tests {
     fn predicts(name: &str, capacity: Option<u64>) {
         let mut spec = specs::find(name).expect("a built-in disk");
         spec.capacity_sectors = capacity.or(spec.capacity_sectors);
+        if let Some(cache) = &mut spec.cache {
+            cache.fast_write = FastWrite::None;
+        }
         let mut drive = Drive::new(&spec).expect("it can be simulated");
         let arm = TrackArm::new(&spec, drive.motion()).expect("it has an arm");
         let mut rng = Rng::stream(5, name);
@@ -257,7 +264,7 @@ mod tests {
 
     #[test]
     fn every_block_lies_on_one_track() {
-        for name in ["hp-c2490a", "rz26", "atlas10k"] {
+        for name in ["hp-c2490a", "rz26"] {
             let spec = specs::find(name).expect("a built-in disk");
             let drive = Drive::new(&spec).expect("it can be simulated");
             let arm = TrackArm::new(&spec, drive.motion()).expect("it has an arm");

@@ -1,5 +1,5 @@
 //! Arrays against a flat model: contents with members failing, and what is asked of the members.
-#![allow(missing_docs)]
+#![allow(clippy::disallowed_types, missing_docs)]
 
 mod support;
 
@@ -234,6 +234,29 @@ fn members_that_do_not_fit_are_named() {
     assert!(matches!(find(&mixed, &[], true), Err(VolumeError::Foreign { device: 2, .. })));
     let blank = vec![media[0].clone(), Shared::new(Cells::new(99)), media[2].clone()];
     assert!(matches!(find(&blank, &[], false), Err(VolumeError::NoMember)));
+}
+
+#[test]
+fn too_many_failures_end_writing() {
+    for (level, members, spare) in
+        [(Level::Raid0, 2, 0), (Level::Raid1, 3, 2), (Level::Raid5, 3, 1)]
+    {
+        let mut world = World::fresh(level, members, 2, 20);
+        let blocks = world.node.layer.blocks() as u32;
+        for victim in 0..=spare {
+            assert_eq!(world.node.layer.latched(), None);
+            let next = world.controls[victim].writes() + 1;
+            let plan = Plan { failing_write: Some(next), ..Plan::default() };
+            world.controls[victim].set(plan);
+            let written = world.run(Io::write(1, 0, Data::stamp(blocks, 0, 1 + victim as u64)));
+            assert_eq!(written.is_ok(), victim < spare, "{level}, failure {victim}");
+        }
+        assert!(world.node.layer.latched().is_some());
+        assert!(world.run(Io::write(1, 0, Data::stamp(1, 0, 9))).is_err());
+        assert!(world.run(Io::flush(1)).is_err());
+        world.node.finish(&mut world.now);
+        assert!(world.node.stopped(), "an array that takes no more writes can be ended");
+    }
 }
 
 /// Requests to the members, counted: what the formulas say.

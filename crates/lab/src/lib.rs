@@ -16,5 +16,6 @@ pub mod pool;
 pub mod prove;
 pub mod replay;
 pub mod sim;
+pub mod tpcc;
 pub mod trace;
 pub mod workload;

@@ -14,7 +14,8 @@
 //! Zhao and Bunt, 2004). Where the formula of a paper is off, its doc comment says by how much.
 //!
 //! Formulas are plain functions of numbers in the ranges that they document. Whoever takes numbers
-//! from outside goes through [`Params`], [`loge::Drive`], [`hylog::Disk`] and the tables, which check them.
+//! from outside goes through [`Params`], [`loge::Drive`], [`hylog::Disk`] and the tables, which
+//! check them.
 
 pub mod fill;
 pub mod hylog;

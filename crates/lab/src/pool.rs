@@ -248,7 +248,8 @@ mod tests {
                     }
                     2 => {
                         pool.clean(block);
-                        plain.0.iter_mut().filter(|one| one.0 == block).for_each(|one| one.1 = false);
+                        let found = plain.0.iter_mut().filter(|one| one.0 == block);
+                        found.for_each(|one| one.1 = false);
                     }
                     what => {
                         let change = what % 2 == 0;

@@ -6,6 +6,7 @@
 
 mod footprint;
 
+pub(crate) use footprint::push;
 pub use footprint::{Blocks, Footprint, Mapper, Mapping, NoRoom};
 
 use seekless_engine::units::{SECONDS, Time};

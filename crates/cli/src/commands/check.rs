@@ -21,8 +21,8 @@ Examples:
   seekless check disk.img --json | jq .problems
   seekless check --scrub a.img b.img c.img            # an array: copies and parity, too
 
-Nothing is written, unless --repair asks for it. The exit code is 0 if all is well, 1 if damage was found, 3 if the image cannot
-be mounted at all.")]
+Nothing is written, unless --repair asks for it. The exit code is 0 if all is well, 1 if damage was
+found, 3 if the image cannot be mounted at all.")]
 pub struct Args {
     /// The image; of an array all members, in any order.
     #[arg(required = true, value_name = "IMAGE")]

@@ -71,6 +71,10 @@ pub struct Args {
     #[arg(long, value_name = "PERCENT", requires = "disk", default_value_t = 75,
           value_parser = clap::value_parser!(u32).range(1..=100))]
     fill_percent: u32,
+    /// Leave blocks where the virtual log has written them, however scattered, while no client
+    /// waits on a simulated disk.
+    #[arg(long, requires = "disk")]
+    no_reorganise: bool,
     /// Refuse writes.
     #[arg(long)]
     read_only: bool,
@@ -165,7 +169,11 @@ fn options(args: &Args) -> Result<ServeOptions, Failure> {
         read_only: args.read_only,
         io: args.io,
         direct: args.direct,
-        tuning: Tuning { compaction: args.compaction, fill_percent: args.fill_percent },
+        tuning: Tuning {
+            compaction: args.compaction,
+            fill_percent: args.fill_percent,
+            reorganise: !args.no_reorganise,
+        },
         most_connections: usize::from(args.connections),
         crash,
     })

@@ -3,6 +3,7 @@
 //! A test whose client is missing, or that needs root rights, FUSE or loop devices where there are
 //! none, says `skipped …` and passes.
 
+mod arrays;
 mod bad_input;
 mod block_device;
 mod clients;
@@ -23,4 +24,5 @@ mod nbd;
 mod record;
 mod replay;
 mod stacked;
+mod traces;
 mod tree;

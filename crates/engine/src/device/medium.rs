@@ -7,6 +7,7 @@ use crate::io::{IoError, Label};
 use crate::units::{BLOCK_BYTES, BlockNr};
 use bytes::Bytes;
 use labels::LabelStore;
+use std::collections::BTreeSet;
 use std::fmt::Debug;
 use std::sync::Arc;
 
@@ -84,13 +85,16 @@ pub struct Cells {
     blocks: u64,
     chunks: Vec<Option<Arc<[Body; CHUNK]>>>,
     labels: LabelStore,
+    /// Blocks that cannot be read until they are written again.
+    unreadable: Option<Arc<BTreeSet<BlockNr>>>,
 }
 
 impl Cells {
     /// An empty store of `blocks` blocks.
     pub fn new(blocks: u64) -> Cells {
         let chunks = usize::try_from(blocks.div_ceil(CHUNK as u64)).expect("chunks fit memory");
-        Cells { blocks, chunks: vec![None; chunks], labels: LabelStore::default() }
+        let labels = LabelStore::default();
+        Cells { blocks, chunks: vec![None; chunks], labels, unreadable: None }
     }
 
     /// The same store with room for a label beside each block.
@@ -120,12 +124,29 @@ impl Cells {
     /// Replaces one block; `body` stands for exactly one block.
     pub fn set(&mut self, at: BlockNr, body: Body) {
         assert!(at < self.blocks, "block {at} of {}", self.blocks);
+        if let Some(unreadable) = &mut self.unreadable {
+            Arc::make_mut(unreadable).remove(&at);
+        }
         let chunk = &mut self.chunks[at as usize / CHUNK];
         if chunk.is_none() && body == Body::Zeros {
             return;
         }
         let chunk = chunk.get_or_insert_with(|| Arc::new([const { Body::Zeros }; CHUNK]));
         Arc::make_mut(chunk)[at as usize % CHUNK] = body;
+    }
+
+    /// Makes a block unreadable, label and all, until it is written again: [`IoError::Media`].
+    pub fn lose(&mut self, at: BlockNr) {
+        assert!(at < self.blocks, "block {at} of {}", self.blocks);
+        Arc::make_mut(self.unreadable.get_or_insert_default()).insert(at);
+    }
+
+    fn check_readable(&self, at: BlockNr, count: u32) -> Result<(), IoError> {
+        let Some(unreadable) = &self.unreadable else { return Ok(()) };
+        match unreadable.range(at..at + u64::from(count)).next() {
+            Some(&block) => Err(IoError::Media { block }),
+            None => Ok(()),
+        }
     }
 
     /// The first block at or after `at` whose chunk was ever written.
@@ -142,6 +163,7 @@ impl Medium for Cells {
     }
 
     fn read(&mut self, at: BlockNr, count: u32) -> Result<Data, IoError> {
+        self.check_readable(at, count)?;
         let mut data = Data::none();
         for block in at..at + u64::from(count) {
             data.push(Piece { blocks: 1, body: self.get(block) });
@@ -179,6 +201,7 @@ impl Medium for Cells {
     }
 
     fn labels(&mut self, at: BlockNr, count: u32) -> Result<Vec<Label>, IoError> {
+        self.check_readable(at, count)?;
         Ok(self.labels.range(at, count))
     }
 
@@ -318,6 +341,20 @@ impl Medium for Flat {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_unreadable_block_is_an_error_until_it_is_written() {
+        let mut cells = Cells::new(8).with_labels();
+        cells.write(0, &Data::stamp(8, 0, 1)).unwrap();
+        let whole = cells.clone();
+        cells.lose(5);
+        assert_eq!(cells.read(4, 2), Err(IoError::Media { block: 5 }));
+        assert_eq!(cells.labels(5, 1), Err(IoError::Media { block: 5 }));
+        assert_eq!(cells.read(0, 5), Ok(Data::stamp(5, 0, 1)));
+        assert_eq!(whole.clone().read(4, 2), Ok(Data::stamp(2, 4, 1)), "the original is whole");
+        cells.write(5, &Data::stamp(1, 5, 2)).unwrap();
+        assert_eq!(cells.read(5, 1), Ok(Data::stamp(1, 5, 2)));
+    }
 
     #[test]
     fn both_media_hold_what_was_written() {

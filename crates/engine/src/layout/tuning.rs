@@ -13,11 +13,14 @@ pub struct Tuning {
     /// How full a track is, in percent of its blocks, when eager writing leaves it for the next
     /// empty one: 1 to 100. The virtual log paper takes 75 (claim V7).
     pub fill_percent: u32,
+    /// While no client waits and there is nothing to compact, the virtual log puts neighbouring
+    /// blocks of the volume back beside each other. Only where there is compaction.
+    pub reorganise: bool,
 }
 
 impl Default for Tuning {
     fn default() -> Tuning {
-        Tuning { compaction: None, fill_percent: 75 }
+        Tuning { compaction: None, fill_percent: 75, reorganise: true }
     }
 }
 

@@ -275,7 +275,12 @@ pub fn assemble(
         && places.iter().enumerate().all(|(member, place)| place.is_none_or(|at| at == member));
     assert!(ordered, "members are handed in at their places");
     let (superblock, usable) = judge(&found, options.degraded)?;
-    let mut recovery = Recovery { disks, superblock, usable, options, read: 2, replayed: 0 };
+    let behind = |one: &Option<MemberSuperblock>| {
+        one.as_ref().is_some_and(|one| one.events < superblock.events)
+    };
+    let behind = found.iter().map(behind).collect();
+    let (read, replayed) = (2 * found.len() as u64, 0);
+    let mut recovery = Recovery { disks, superblock, usable, behind, options, read, replayed };
     recovery.run()
 }
 
@@ -283,6 +288,8 @@ struct Recovery<'r, 'd> {
     disks: &'r mut [Option<&'d mut dyn Disk>],
     superblock: MemberSuperblock,
     usable: Vec<bool>,
+    /// Members that have not heard the last word.
+    behind: Vec<bool>,
     options: &'r AssembleOptions,
     read: u64,
     replayed: u64,
@@ -325,16 +332,16 @@ impl Recovery<'_, '_> {
                 logs.push(Log::new(id, member, log_blocks, contents.last, contents.head));
             }
         }
+        let standings = &self.superblock.standings;
+        let short = self.usable.contains(&false) || standings.contains(&Standing::Rebuilding);
+        if let Some(&member) = damaged.first().filter(|_| short) {
+            return Err(VolumeError::LogDamaged { member });
+        }
         overlay.retain(|run| self.usable.get(run.member) == Some(&true));
         if !read_only {
             self.replay(std::mem::take(&mut overlay))?;
         }
         let marked = if clean { Vec::new() } else { self.marked(!damaged.is_empty())? };
-        if let Some(&member) = damaged.first()
-            && self.usable.contains(&false)
-        {
-            return Err(VolumeError::LogDamaged { member });
-        }
         let distrusted = read_only && !marked.is_empty();
         let mut resynced = 0;
         if !read_only && !planted(PlantedBug::NoResync) {
@@ -478,6 +485,13 @@ impl Recovery<'_, '_> {
 
     /// Writes down who belongs to the array, then that nothing is left to repair.
     fn sign(&mut self, logs: &mut [Log]) -> Result<(), VolumeError> {
+        // Nobody may fall two behind: the next record takes the place of the one before the last.
+        let mut behind = self.members();
+        behind.retain(|&member| self.behind[member]);
+        for member in behind {
+            let superblock = self.superblock.clone();
+            on(member, superblock.write(self.disk(member), member))?;
+        }
         self.flush()?;
         self.superblock.events += 1;
         self.superblock.clean = false;
@@ -529,6 +543,13 @@ pub fn replace(
     let needed = superblock.device_blocks();
     if new.blocks() < needed {
         return Err(VolumeError::Truncated { needed, found: new.blocks() });
+    }
+    for (place, disk) in disks.iter_mut().enumerate() {
+        let late = found[place].as_ref().is_some_and(|one| one.events < superblock.events);
+        if let Some(disk) = disk.as_mut().filter(|_| usable[place] && late) {
+            on(place, superblock.write(*disk, place))?;
+            on(place, disk.flush())?;
+        }
     }
     superblock.events += 1;
     superblock.rebuilt = 0;

@@ -100,8 +100,8 @@ pub fn cleaning_value(utilisations: &[f64]) -> f64 {
     (count + live) / (count - live)
 }
 
-/// The same if live pages go, one by one, to holes elsewhere: then all of the candidates are gained.
-/// For candidates that are all alike this is `plugging(u) − 1`.
+/// The same if live pages go, one by one, to holes elsewhere: then all of the candidates are
+/// gained. For candidates that are all alike this is `plugging(u) − 1`.
 pub fn plugging_value(utilisations: &[f64], eta: f64) -> f64 {
     let count = utilisations.len() as f64;
     (count + eta * utilisations.iter().sum::<f64>()) / count

@@ -1,5 +1,6 @@
 //! What is proved: how a volume is put on its devices, and how it is mounted again.
 
+use super::manner::Size;
 use super::toy::CYLINDER_BLOCKS;
 use seekless_engine::device::Device;
 use seekless_engine::device::medium::{Cells, Medium as _};
@@ -97,6 +98,15 @@ impl Subject {
         }
     }
 
+    /// True if there is one device: what becomes of an array with damaged or failing members as well
+    /// as a lost one is not tried here.
+    pub fn is_single(self) -> bool {
+        match self {
+            Subject::Layout(_) => true,
+            Subject::Array { .. } => false,
+        }
+    }
+
     /// Devices of which any one may be lost together with the power without a loss of data.
     pub fn dispensable(self, media: &[Cells]) -> Vec<usize> {
         match self {
@@ -134,10 +144,14 @@ impl Subject {
     }
 
     /// An empty volume on new media, of sizes that the case decides; also its size in blocks.
-    pub fn create(self, headed: bool, rng: &mut Rng) -> (Vec<Cells>, u64) {
+    pub fn create(self, size: Size, headed: bool, rng: &mut Rng) -> (Vec<Cells>, u64) {
         match self {
             Subject::Layout(kind) => {
-                let device = 200 + rng.below(600);
+                let device = match size {
+                    Size::Tiny => least_device(kind, 12 + rng.below(30)) + rng.below(6),
+                    Size::Small => least_device(kind, 40 + rng.below(70)) + rng.below(24),
+                    Size::Middle => 250 + rng.below(350),
+                };
                 let device = if headed { device.next_multiple_of(CYLINDER_BLOCKS) } else { device };
                 let mut medium = Cells::new(device);
                 // Loge keeps its labels in sector headers where there are some.
@@ -148,6 +162,20 @@ impl Subject {
                 (vec![medium], blocks)
             }
             Subject::Array { level, members, kind } => create_array(level, members, kind, rng),
+        }
+    }
+
+    /// Blocks up to which a write is promised to take hold as a whole, on devices of `device`
+    /// blocks with a volume of `blocks`: a mebibyte, or a quarter of the blocks that stay free
+    /// (`CONTRACT.md`, 2a), of which some are metadata.
+    pub fn whole_blocks(self, device: u64, blocks: u64) -> u64 {
+        match self {
+            Subject::Layout(_) => {
+                let slack = device.saturating_sub(blocks + 8 + device / 64);
+                (slack / 4).clamp(1, 256)
+            }
+            // A quarter of the least slack there is.
+            Subject::Array { .. } => 16,
         }
     }
 
@@ -180,6 +208,12 @@ impl Subject {
     }
 }
 
+/// The smallest device for a volume of `blocks` blocks, at the price of slack.
+fn least_device(kind: Kind, blocks: u64) -> u64 {
+    let fits = |device: &u64| kind.largest_volume(*device) >= blocks;
+    (blocks..).find(fits).expect("a device is large enough at some size")
+}
+
 /// Makes a volume that fills the device or half of it; returns its size.
 fn format(kind: Kind, disk: &mut dyn Disk, rng: &mut Rng) -> u64 {
     let largest = kind.largest_volume(disk.blocks());
@@ -206,11 +240,18 @@ fn create_array(level: Level, members: usize, kind: Kind, rng: &mut Rng) -> (Vec
     (media, blocks)
 }
 
-/// What the youngest superblock says of the members.
+/// What the superblocks say of the members. The change of a record may have reached some of them
+/// only: a member counts as active where all say so that may have the last word.
 fn standings(media: &[Cells]) -> Vec<Standing> {
     let read = |medium: &Cells| MemberSuperblock::read(&mut MediumDisk(&mut medium.clone()));
-    let found = media.iter().filter_map(|medium| read(medium).ok());
-    found.max_by_key(|one| one.events).map(|one| one.standings).unwrap_or_default()
+    let found: Vec<MemberSuperblock> = media.iter().filter_map(|one| read(one).ok()).collect();
+    let events = found.iter().map(|one| one.events).max().unwrap_or(0);
+    let recent: Vec<_> = found.iter().filter(|one| one.events + 1 >= events).collect();
+    let standing = |member: usize| {
+        let said = recent.iter().map(|one| one.standings[member]);
+        said.into_iter().find(|&one| one != Standing::Active).unwrap_or(Standing::Active)
+    };
+    (0..media.len()).map(standing).collect()
 }
 
 /// Puts an empty device in the place of a member.

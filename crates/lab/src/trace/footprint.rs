@@ -130,7 +130,7 @@ impl Mapper {
 }
 
 /// Appends a run; to the last one, if it goes on where that one ends.
-fn push(runs: &mut Vec<Blocks>, mut at: BlockNr, mut count: u64) {
+pub(crate) fn push(runs: &mut Vec<Blocks>, mut at: BlockNr, mut count: u64) {
     let most = u64::from(MAX_REQUEST_BLOCKS);
     if let Some((start, length)) = runs.last_mut()
         && *start + u64::from(*length) == at

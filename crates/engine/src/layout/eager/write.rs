@@ -134,7 +134,9 @@ impl<T> Writes<T> {
         one.commands_left -= 1;
         let last = one.commands_left == 0;
         desk.spend(one.request, &done.spent);
-        if let Err(error) = done.outcome {
+        if let Err(error) = done.outcome
+            && !planted(PlantedBug::ErrorSwallowed)
+        {
             desk.fail(one.request, error);
             desk.latch(error, cx);
         }

@@ -391,7 +391,8 @@ impl Scan<'_> {
         if planted(PlantedBug::StaleTailAccepted) {
             return Ok(());
         }
-        for found in std::mem::take(&mut self.dropped) {
+        let keep = planted(PlantedBug::DroppedNotErased);
+        for found in std::mem::take(&mut self.dropped).into_iter().filter(|_| !keep) {
             self.erase(&found)?;
             // It is still counted in the report.
             self.dropped.push(Found::default());

@@ -92,7 +92,8 @@ impl Loge {
     ) -> Transaction {
         let count = data.blocks();
         let stamp = self.new_stamp();
-        let durable = self.commits.noted();
+        let overstated = planted(PlantedBug::DurableOverstated);
+        let durable = if overstated { stamp - 1 } else { self.commits.noted() };
         let scattered = count < SHORT_RUN && at != self.sequential_at;
         self.sequential_at = at + u64::from(count);
         self.counters.client_blocks += u64::from(count);

@@ -149,7 +149,8 @@ impl Vlog {
     /// Brings an orderly end one step further: commit what changed, flush, commit once more to
     /// say that it is durable, flush, write the tail record, flush.
     pub(super) fn advance_ending(&mut self, cx: &mut Cx<'_>) {
-        let busy = !self.desk.is_idle() || self.commits.is_busy() || self.compactor.is_reading();
+        let reading = self.compactor.is_reading() || self.reorganiser.is_reading();
+        let busy = !self.desk.is_idle() || self.commits.is_busy() || reading;
         if self.ending != Ending::Asked || busy {
             return;
         }

@@ -73,9 +73,9 @@ impl Owners {
 
 /// A block on its way: which one, and where it lay when it was chosen.
 #[derive(Clone, Copy, Debug)]
-struct Move {
-    at: BlockNr,
-    entry: Entry,
+pub(super) struct Move {
+    pub at: BlockNr,
+    pub entry: Entry,
 }
 
 /// How far the present chunk has come.
@@ -144,6 +144,11 @@ impl Compactor {
         self.due
     }
 
+    /// Asks for another look at once, after something that took no time of the device.
+    pub fn look_again(&mut self, now: Time) {
+        self.due = Some(now);
+    }
+
     /// True while a command of the compactor is in flight.
     pub fn is_reading(&self) -> bool {
         matches!(self.chunk, Chunk::Reading(_))
@@ -172,6 +177,14 @@ impl Vlog {
         }
     }
 
+    /// The block of the volume that is stored at a device block, if it is one.
+    pub(super) fn data_at(&self, place: u32) -> Option<BlockNr> {
+        match self.owner(place) {
+            Some(Owner::Data(at)) => Some(at),
+            _ => None,
+        }
+    }
+
     /// What is in use at a device block.
     fn owner(&self, place: u32) -> Option<Owner> {
         let owner = self.compactor.owners.as_ref()?.get(place)?;
@@ -190,8 +203,8 @@ impl Vlog {
         if self.compactor.owners.is_none() || !may || self.ending != Ending::Running {
             return;
         }
-        let busy =
-            self.commits.is_running() || !self.reads.is_empty() || self.compactor.is_reading();
+        let reading = self.compactor.is_reading() || self.reorganiser.is_reading();
+        let busy = self.commits.is_running() || !self.reads.is_empty() || reading;
         if busy || !self.desk.is_idle() {
             return;
         }
@@ -212,6 +225,9 @@ impl Vlog {
         if self.compactor.victim.is_none() {
             self.compactor.victim = self.next_victim(cx);
             self.compactor.moved_out = false;
+            if let Some(victim) = self.compactor.victim {
+                self.reorganiser.forget(victim);
+            }
         }
         self.compactor.victim
     }
@@ -230,6 +246,7 @@ impl Vlog {
             && (1..slots).contains(&free)
             && self.placer.filling() != Some(track)
             && self.free.in_holes() >= needed + u64::from(free)
+            && !self.is_sorted(track)
     }
 
     fn next_victim(&mut self, cx: &mut Cx<'_>) -> Option<Track> {
@@ -256,9 +273,15 @@ impl Vlog {
         victim
     }
 
-    /// Begins the next chunk of the victim: reads its blocks, or moves map blocks at once.
+    /// Begins the next chunk of the victim: reads its blocks, or moves map blocks at once. Without
+    /// a victim it is the turn of the reorganiser, which is left to finish what it has begun: the
+    /// compactor would plug the track that it fills.
     fn begin_chunk(&mut self, cx: &mut Cx<'_>) {
-        let Some(victim) = self.pick_victim(cx) else { return };
+        let unfinished = self.reorganiser.is_midway() && self.may_sort();
+        let Some(victim) = (!unfinished).then(|| self.pick_victim(cx)).flatten() else {
+            self.advance_reorganiser(cx);
+            return;
+        };
         let mut moves: Vec<Move> = Vec::new();
         let mut maps = 0;
         for slot in 0..self.free.slots(victim) {
@@ -292,7 +315,7 @@ impl Vlog {
     /// Leaves a track alone that cannot be emptied, and looks for another one.
     fn give_up_victim(&mut self, cx: &Cx<'_>) {
         self.compactor.spoilt.extend(self.compactor.victim.take());
-        self.compactor.due = Some(cx.now);
+        self.compactor.look_again(cx.now);
     }
 
     /// The blocks of a chunk have been read.

@@ -211,7 +211,7 @@ pub enum MeasureError {
 fn mean_ms(spec: &Spec, sectors: u64, trials: u32) -> Result<f64, SpecError> {
     let mut drive = Drive::new(spec)?;
     let mut rng = Rng::stream(1, "cost model");
-    let places = drive.sectors() / sectors;
+    let places = drive.sectors().min(spec.capacity_sectors()) / sectors;
     let (mut now, mut sum): (Time, Time) = (0, 0);
     let mut done = Vec::new();
     for tag in 0..u64::from(trials) {

@@ -33,7 +33,8 @@ impl Measured {
         write_share: 0.42,
     };
 
-    /// Section 6.2: HyLog on the atlas10k at 98 % (claim H28); [`HOT_WRITES`] of its writes are hot.
+    /// Section 6.2: HyLog on the atlas10k at 98 % (claim H28); [`HOT_WRITES`] of its writes are
+    /// hot.
     pub const HYLOG_AT_98: Measured = Measured {
         pages: 128.0,
         page_ms: 5.8,
