@@ -98,8 +98,8 @@ impl Subject {
         }
     }
 
-    /// True if there is one device: what becomes of an array with damaged or failing members as well
-    /// as a lost one is not tried here.
+    /// True if there is one device: what becomes of an array with damaged or failing members as
+    /// well as a lost one is not tried here.
     pub fn is_single(self) -> bool {
         match self {
             Subject::Layout(_) => true,
