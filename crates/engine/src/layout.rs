@@ -3,6 +3,7 @@
 //! One file or folder per layout. The functions here read the superblock and hand over to the
 //! layout it names, so that callers need not know which layouts exist.
 
+mod desk;
 pub mod inplace;
 pub mod loge;
 mod tuning;

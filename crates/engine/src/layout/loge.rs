@@ -26,11 +26,11 @@ mod write;
 
 pub use place::{Heuristic, Order};
 
+use super::desk::{Desk, Limits, Work};
 use super::vlog::freemap::FreeMap;
 use super::{CheckReport, FormatOptions, Layout, LayoutError, MountOptions, MountReport};
-use crate::data::Data;
 use crate::disk::Disk;
-use crate::io::{Breakdown, Done, Io, IoError, Op, Tag};
+use crate::io::{Done, Io, IoError, Tag};
 use crate::layer::{Cx, Extent, Layer, Port};
 use crate::superblock::Superblock;
 use crate::units::{BlockNr, MILLIS, Time};
@@ -66,27 +66,6 @@ const FLUSH: Tag = 3 << 32;
 const READ: Tag = 4 << 32;
 const RECORD: Tag = 5 << 32;
 
-/// A request from above that has not been answered.
-#[derive(Clone, Debug)]
-struct Request {
-    tag: Tag,
-    fua: bool,
-    since: Time,
-    spent: Breakdown,
-    /// Parts still to be done, and those not yet begun.
-    left: u32,
-    failed: Option<IoError>,
-    data: Data,
-}
-
-/// Part of a request that waits to be begun.
-#[derive(Clone, Debug)]
-enum Work {
-    Read { request: usize, at: BlockNr, count: u32 },
-    Write { request: usize, at: BlockNr, data: Data },
-    Trim { request: usize, at: BlockNr, count: u32 },
-}
-
 #[derive(Clone, Copy, Debug, Default)]
 struct Counters {
     client_blocks: u64,
@@ -105,12 +84,9 @@ pub struct Loge {
     volatile: bool,
     /// The device has a head: one batch at a time, placed where the head is.
     headed: bool,
-    read_only: bool,
-    latched: Option<IoError>,
     counters: Counters,
 
-    requests: Slab<Request>,
-    queue: VecDeque<Work>,
+    desk: Desk,
 
     table: Table,
     /// On a device without sector headers.
@@ -131,7 +107,6 @@ pub struct Loge {
     commit: Option<Commit>,
     history: History,
     flush: Option<u64>,
-    waiters: Vec<(usize, u64)>,
     /// Something changed since the last commit was begun, and since when.
     changed_since: Option<Time>,
     /// Data blocks written when a commit last became durable, and when one was last begun.
@@ -156,11 +131,8 @@ impl Loge {
             areas,
             volatile: options.volatile,
             headed: options.arm.is_some(),
-            read_only: options.read_only,
-            latched: None,
             counters: Counters::default(),
-            requests: Slab::new(),
-            queue: VecDeque::new(),
+            desk: Desk::new(options.read_only),
             table: Table::new(areas.blocks),
             labels: (!areas.headers).then(|| LabelArea::new(areas)),
             trims: TrimMap::new(superblock.id, &areas),
@@ -176,7 +148,6 @@ impl Loge {
             commit: None,
             history: History::default(),
             flush: None,
-            waiters: Vec::new(),
             changed_since: None,
             verified_at: 0,
             committed_at: 0,
@@ -185,75 +156,6 @@ impl Loge {
             reads: Slab::new(),
             parts: Slab::new(),
             read_epochs: VecDeque::new(),
-        }
-    }
-
-    /// Answers a request.
-    fn answer(&mut self, request: usize, cx: &mut Cx<'_>) {
-        let request = self.requests.remove(request);
-        let outcome = match request.failed {
-            Some(error) => Err(error),
-            None => Ok(request.data),
-        };
-        let spent = request.spent.within(cx.now - request.since);
-        cx.answer(Done { tag: request.tag, outcome, spent });
-    }
-
-    /// One part of a request is done; answers it if that was the last one.
-    fn part_done(&mut self, request: usize, cx: &mut Cx<'_>) {
-        self.requests[request].left -= 1;
-        if self.requests[request].left == 0 {
-            self.answer(request, cx);
-        }
-    }
-
-    /// Refuses all further writes; everything that waits for durability fails now.
-    fn latch(&mut self, error: IoError, cx: &mut Cx<'_>) {
-        if self.latched.is_some() {
-            return;
-        }
-        self.latched = Some(error);
-        for (request, _) in std::mem::take(&mut self.waiters) {
-            self.requests[request].failed.get_or_insert(error);
-            self.answer(request, cx);
-        }
-        for work in std::mem::take(&mut self.queue) {
-            match work {
-                Work::Read { .. } => self.queue.push_back(work),
-                Work::Write { request, .. } | Work::Trim { request, .. } => {
-                    self.requests[request].failed.get_or_insert(error);
-                    self.part_done(request, cx);
-                }
-            }
-        }
-    }
-
-    fn new_request(&mut self, io: &Io, now: Time, left: u32) -> usize {
-        self.requests.insert(Request {
-            tag: io.tag,
-            fua: io.fua,
-            since: now,
-            spent: Breakdown::default(),
-            left,
-            failed: None,
-            data: Data::none(),
-        })
-    }
-
-    /// Cuts a write or a trim into parts.
-    fn enqueue_parts(&mut self, io: Io, now: Time) {
-        let limit = if io.op == Op::Trim { TRIM_BLOCKS } else { self.atomic_blocks };
-        let parts = u64::from(io.count).div_ceil(limit) as u32;
-        let request = self.new_request(&io, now, parts);
-        let mut from = 0;
-        while from < io.count {
-            let count = u64::from(io.count - from).min(limit) as u32;
-            let at = io.at + u64::from(from);
-            self.queue.push_back(match io.op {
-                Op::Write => Work::Write { request, at, data: io.data.slice(from, count) },
-                _ => Work::Trim { request, at, count },
-            });
-            from += count;
         }
     }
 
@@ -267,14 +169,14 @@ impl Loge {
         if self.is_serial() {
             // Holes are read, and forgotten anew, without the device: go on with the next.
             let mut before = usize::MAX;
-            while self.commit.is_none() && self.reads.is_empty() && self.queue.len() < before {
-                before = self.queue.len();
+            while self.commit.is_none() && self.reads.is_empty() && self.desk.queued() < before {
+                before = self.desk.queued();
                 self.begin_batch(cx);
             }
             return;
         }
         while self.next_may_begin() {
-            match self.queue.pop_front() {
+            match self.desk.pop() {
                 Some(Work::Read { request, at, count }) => self.begin_read(request, at, count, cx),
                 Some(Work::Write { request, at, data }) => self.begin_write(request, at, &data, cx),
                 Some(Work::Trim { request, at, count }) => self.trim(request, at, count, cx),
@@ -290,26 +192,9 @@ impl Layer for Loge {
     }
 
     fn submit(&mut self, io: Io, cx: &mut Cx<'_>) {
-        if io.op != Op::Read {
-            if let Some(error) = self.latched {
-                cx.fail(io.tag, if io.op == Op::Flush { error } else { IoError::ReadOnly });
-                return;
-            }
-            if self.read_only && io.op != Op::Flush {
-                cx.fail(io.tag, IoError::ReadOnly);
-                return;
-            }
-        }
-        match io.op {
-            Op::Read => {
-                let request = self.new_request(&io, cx.now, 1);
-                self.queue.push_back(Work::Read { request, at: io.at, count: io.count });
-            }
-            Op::Write | Op::Trim => self.enqueue_parts(io, cx.now),
-            Op::Flush => {
-                let request = self.new_request(&io, cx.now, 1);
-                self.wait_durable(request, cx);
-            }
+        let limits = Limits { write: self.atomic_blocks, trim: TRIM_BLOCKS };
+        if let Some(flush) = self.desk.accept(io, limits, cx) {
+            self.wait_durable(flush, cx);
         }
     }
 
@@ -336,7 +221,7 @@ impl Layer for Loge {
     fn deadline(&self) -> Option<Time> {
         // What waits for a flush goes on when that is answered.
         let flushing = self.flush.is_some() && !self.may_commit();
-        let waiting = self.latched.is_none() && self.commit.is_none() && self.volatile;
+        let waiting = self.desk.latched().is_none() && self.commit.is_none() && self.volatile;
         let waiting = waiting && !flushing;
         self.changed_since.filter(|_| waiting).map(|since| since + COMMIT_DELAY)
     }
@@ -350,7 +235,7 @@ impl Layer for Loge {
     }
 
     fn latched(&self) -> Option<IoError> {
-        self.latched
+        self.desk.latched()
     }
 
     fn extent(&self, at: BlockNr, limit: u64) -> (Extent, u64) {

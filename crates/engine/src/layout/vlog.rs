@@ -29,13 +29,13 @@ mod recover;
 mod tree;
 mod write;
 
+use super::desk::{Desk, Limits, Work};
 use super::{
     CheckReport, Compaction, FormatOptions, Layout, LayoutError, MountOptions, MountReport,
 };
 use crate::arm::Track;
-use crate::data::Data;
 use crate::disk::Disk;
-use crate::io::{Breakdown, Done, Io, IoError, Op, Tag};
+use crate::io::{Done, Io, IoError, Tag};
 use crate::layer::{Cx, Extent, Layer, Port};
 use crate::superblock::Superblock;
 use crate::units::{BlockNr, MILLIS, Time};
@@ -80,28 +80,6 @@ const READ: Tag = 4 << 32;
 const TAIL: Tag = 5 << 32;
 const COMPACT: Tag = 6 << 32;
 
-/// A request from above that has not been answered.
-#[derive(Clone, Debug)]
-struct Request {
-    tag: Tag,
-    op: Op,
-    fua: bool,
-    since: Time,
-    spent: Breakdown,
-    /// Parts still to be done, and those not yet begun.
-    left: u32,
-    failed: Option<IoError>,
-    data: Data,
-}
-
-/// Part of a request that waits to be begun.
-#[derive(Clone, Debug)]
-enum Work {
-    Read { request: usize, at: BlockNr, count: u32 },
-    Write { request: usize, at: BlockNr, data: Data },
-    Trim { request: usize, at: BlockNr, count: u32 },
-}
-
 #[derive(Clone, Copy, Debug, Default)]
 struct Counters {
     client_blocks: u64,
@@ -120,12 +98,9 @@ pub struct Vlog {
     volatile: bool,
     /// The device has a head: one batch at a time, placed where the head is.
     headed: bool,
-    read_only: bool,
-    latched: Option<IoError>,
     counters: Counters,
 
-    requests: Slab<Request>,
-    queue: VecDeque<Work>,
+    desk: Desk,
 
     map: Map,
     changed: Vec<Changed>,
@@ -150,7 +125,6 @@ pub struct Vlog {
     commit: Option<Commit>,
     history: History,
     flush: Option<u64>,
-    waiters: Vec<(usize, u64)>,
     /// Data blocks written when a commit last became durable, and when one was last begun.
     verified_at: u64,
     committed_at: u64,
@@ -181,11 +155,8 @@ impl Vlog {
             device_blocks: superblock.device_blocks,
             volatile: options.volatile,
             headed: options.arm.is_some(),
-            read_only: options.read_only,
-            latched: None,
             counters: Counters::default(),
-            requests: Slab::new(),
-            queue: VecDeque::new(),
+            desk: Desk::new(options.read_only),
             map: Map::new(slices),
             changed: vec![Changed::default(); slices as usize],
             sums: vec![EntriesSum::default(); slices as usize],
@@ -206,90 +177,12 @@ impl Vlog {
             commit: None,
             history: History::default(),
             flush: None,
-            waiters: Vec::new(),
             verified_at: 0,
             committed_at: 0,
             stop: Stop::default(),
             reads: Slab::new(),
             parts: Slab::new(),
             read_epochs: VecDeque::new(),
-        }
-    }
-
-    /// Answers a request.
-    fn answer(&mut self, request: usize, cx: &mut Cx<'_>) {
-        let request = self.requests.remove(request);
-        let outcome = match request.failed {
-            Some(error) => Err(error),
-            None => Ok(request.data),
-        };
-        let spent = request.spent.within(cx.now - request.since);
-        cx.answer(Done { tag: request.tag, outcome, spent });
-    }
-
-    /// One part of a request is done; answers it if that was the last one.
-    fn part_done(&mut self, request: usize, cx: &mut Cx<'_>) {
-        self.requests[request].left -= 1;
-        if self.requests[request].left == 0 {
-            self.answer(request, cx);
-        }
-    }
-
-    /// Refuses all further writes; everything that waits for durability fails now.
-    fn latch(&mut self, error: IoError, cx: &mut Cx<'_>) {
-        if self.latched.is_some() {
-            return;
-        }
-        self.latched = Some(error);
-        for (request, _) in std::mem::take(&mut self.waiters) {
-            self.requests[request].failed.get_or_insert(error);
-            self.answer(request, cx);
-        }
-        for work in std::mem::take(&mut self.queue) {
-            match work {
-                Work::Read { .. } => self.queue.push_back(work),
-                Work::Write { request, .. } | Work::Trim { request, .. } => {
-                    self.requests[request].failed.get_or_insert(error);
-                    self.part_done(request, cx);
-                }
-            }
-        }
-    }
-
-    fn new_request(&mut self, io: &Io, now: Time, left: u32) -> usize {
-        self.requests.insert(Request {
-            tag: io.tag,
-            op: io.op,
-            fua: io.fua,
-            since: now,
-            spent: Breakdown::default(),
-            left,
-            failed: None,
-            data: Data::none(),
-        })
-    }
-
-    /// Cuts a write or a trim into parts that are atomic each.
-    fn enqueue_parts(&mut self, io: Io, now: Time) {
-        let limit = match io.op {
-            Op::Trim => (self.dirty_limit as u64 / 2).max(1) * SLICE_ENTRIES as u64,
-            _ => self.atomic_blocks,
-        };
-        let parts = u64::from(io.count).div_ceil(limit) as u32;
-        let request = self.new_request(&io, now, parts);
-        if parts == 1 && io.op == Op::Write {
-            self.queue.push_back(Work::Write { request, at: io.at, data: io.data });
-            return;
-        }
-        let mut from = 0;
-        while from < io.count {
-            let count = u64::from(io.count - from).min(limit) as u32;
-            let at = io.at + u64::from(from);
-            self.queue.push_back(match io.op {
-                Op::Write => Work::Write { request, at, data: io.data.slice(from, count) },
-                _ => Work::Trim { request, at, count },
-            });
-            from += count;
         }
     }
 
@@ -303,14 +196,14 @@ impl Vlog {
         if self.is_serial() {
             // Holes are read, and zeros written to them, without the device: go on with the next.
             let mut before = usize::MAX;
-            while self.commit.is_none() && self.reads.is_empty() && self.queue.len() < before {
-                before = self.queue.len();
+            while self.commit.is_none() && self.reads.is_empty() && self.desk.queued() < before {
+                before = self.desk.queued();
                 self.begin_batch(cx);
             }
             return;
         }
         while self.next_has_room() {
-            match self.queue.pop_front() {
+            match self.desk.pop() {
                 Some(Work::Read { request, at, count }) => self.begin_read(request, at, count, cx),
                 Some(Work::Write { request, at, data }) => self.begin_write(request, at, &data, cx),
                 Some(Work::Trim { request, at, count }) => self.trim(request, at, count, cx),
@@ -326,26 +219,12 @@ impl Layer for Vlog {
     }
 
     fn submit(&mut self, io: Io, cx: &mut Cx<'_>) {
-        if io.op != Op::Read {
-            if let Some(error) = self.latched {
-                cx.fail(io.tag, if io.op == Op::Flush { error } else { IoError::ReadOnly });
-                return;
-            }
-            if self.read_only && io.op != Op::Flush {
-                cx.fail(io.tag, IoError::ReadOnly);
-                return;
-            }
-        }
-        match io.op {
-            Op::Read => {
-                let request = self.new_request(&io, cx.now, 1);
-                self.queue.push_back(Work::Read { request, at: io.at, count: io.count });
-            }
-            Op::Write | Op::Trim => self.enqueue_parts(io, cx.now),
-            Op::Flush => {
-                let request = self.new_request(&io, cx.now, 1);
-                self.wait_durable(request, cx);
-            }
+        let limits = Limits {
+            write: self.atomic_blocks,
+            trim: (self.dirty_limit as u64 / 2).max(1) * SLICE_ENTRIES as u64,
+        };
+        if let Some(flush) = self.desk.accept(io, limits, cx) {
+            self.wait_durable(flush, cx);
         }
     }
 
@@ -372,7 +251,7 @@ impl Layer for Vlog {
     }
 
     fn deadline(&self) -> Option<Time> {
-        let waiting = self.latched.is_none() && self.commit.is_none() && self.volatile;
+        let waiting = self.desk.latched().is_none() && self.commit.is_none() && self.volatile;
         let commit = self.dirty_since.filter(|_| waiting).map(|since| since + COMMIT_DELAY);
         commit.or(self.compactor.due())
     }
@@ -386,7 +265,7 @@ impl Layer for Vlog {
     }
 
     fn latched(&self) -> Option<IoError> {
-        self.latched
+        self.desk.latched()
     }
 
     fn extent(&self, at: BlockNr, limit: u64) -> (Extent, u64) {

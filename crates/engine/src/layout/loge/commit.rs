@@ -8,10 +8,11 @@
 use super::format::{RECORDS, Record, TRIMS_START};
 use super::table::Entry;
 use super::write::Commands;
-use super::{COMMIT_DELAY, FLUSH, Loge, META, RECORD, UNVERIFIED_LIMIT, Work};
+use super::{COMMIT_DELAY, FLUSH, Loge, META, RECORD, UNVERIFIED_LIMIT};
 use crate::data::{Body, Data, Piece};
 use crate::io::{Breakdown, Done, Io, IoError, Label};
 use crate::layer::Cx;
+use crate::layout::desk::Work;
 use crate::planted::{PlantedBug, planted};
 use crate::units::BlockNr;
 use smallvec::SmallVec;
@@ -152,9 +153,9 @@ impl Loge {
         if let Some(error) = commit.failed {
             self.undo(&commit.undo);
             for &request in &commit.requests {
-                self.requests[request].failed.get_or_insert(error);
+                self.desk.fail(request, error);
             }
-            self.latch(error, cx);
+            self.desk.latch(error, cx);
         } else {
             self.history.committed = commit.number;
             if !self.volatile || planted(PlantedBug::MissingFlush) {
@@ -163,20 +164,18 @@ impl Loge {
         }
         let share = commit.spent.share(commit.requests.len().max(1) as u64);
         for request in commit.requests {
-            self.requests[request].spent.add(&share);
-            self.part_done(request, cx);
+            self.desk.spend(request, &share);
+            self.desk.part_done(request, cx);
         }
     }
 
     /// The device has flushed.
     pub(super) fn flush_done(&mut self, done: Done, cx: &mut Cx<'_>) {
         let covered = self.flush.take().unwrap_or(self.history.durable);
-        for &(request, _) in &self.waiters {
-            self.requests[request].spent.add(&done.spent);
-        }
+        self.desk.spend_on_waiters(&done.spent);
         match done.outcome {
             Ok(_) => self.durable_up_to(covered, cx),
-            Err(error) => self.latch(error, cx),
+            Err(error) => self.desk.latch(error, cx),
         }
     }
 
@@ -189,33 +188,24 @@ impl Loge {
             self.history.covers.pop_front();
         }
         self.verified_at = self.counters.data_blocks;
-        let mut index = 0;
-        while index < self.waiters.len() {
-            let (request, needs) = self.waiters[index];
-            if needs <= self.history.durable {
-                self.waiters.remove(index);
-                self.answer(request, cx);
-            } else {
-                index += 1;
-            }
-        }
+        self.desk.durable(self.history.durable, cx);
     }
 
     /// Answers a request when everything acknowledged so far is durable.
     pub(super) fn wait_durable(&mut self, request: usize, cx: &mut Cx<'_>) {
         let changed = self.changed_since.is_some();
         let needs = if changed { self.history.open() } else { self.history.last };
-        let durable = needs <= self.history.durable || self.is_serial() || self.read_only;
+        let durable = needs <= self.history.durable || self.is_serial() || self.desk.is_read_only();
         if durable || planted(PlantedBug::AckBeforeDurable) {
-            self.answer(request, cx);
+            self.desk.part_done(request, cx);
         } else {
-            self.waiters.push((request, needs));
+            self.desk.wait(request, needs);
         }
     }
 
     /// Begins whatever commit or flush is wanted now.
     pub(super) fn advance_commits(&mut self, cx: &mut Cx<'_>) {
-        if self.latched.is_some() {
+        if self.desk.latched().is_some() {
             return;
         }
         if self.volatile {
@@ -239,10 +229,7 @@ impl Loge {
         let large = self.counters.data_blocks - self.committed_at > UNVERIFIED_LIMIT / 2;
         let due = self.changed_since.is_some_and(|since| since + COMMIT_DELAY <= cx.now);
         let crowded = self.history.waiting_open() > self.crowded_at();
-        due || large
-            || crowded
-            || self.starving
-            || self.waiters.iter().any(|&(_, needs)| needs == open)
+        due || large || crowded || self.starving || self.desk.any_waits(|needs| needs == open)
     }
 
     /// How many superseded places may pile up before a commit moves them towards reuse.
@@ -257,7 +244,7 @@ impl Loge {
             && (self.starving
                 || unverified
                 || self.history.waiting > 2 * self.crowded_at()
-                || self.waiters.iter().any(|&(_, needs)| needs <= on_device))
+                || self.desk.any_waits(|needs| needs <= on_device))
     }
 
     /// Something waits for free blocks, and no commit or flush would bring any: where nothing is
@@ -266,10 +253,10 @@ impl Loge {
         if self.history.waiting > 0 || !self.pieces.is_empty() || !self.reads.is_empty() {
             return;
         }
-        if let Some(Work::Write { request, .. }) = self.queue.front().cloned() {
-            self.queue.pop_front();
-            self.requests[request].failed.get_or_insert(IoError::NoSpace);
-            self.part_done(request, cx);
+        if let Some(Work::Write { request, .. }) = self.desk.front().cloned() {
+            self.desk.pop();
+            self.desk.fail(request, IoError::NoSpace);
+            self.desk.part_done(request, cx);
         }
     }
 
@@ -325,11 +312,11 @@ impl Loge {
     /// Brings an orderly end one step further: commit what changed, flush, write the record that
     /// says so, flush.
     pub(super) fn advance_stop(&mut self, cx: &mut Cx<'_>) {
-        let busy = !self.requests.is_empty() || self.commit.is_some() || self.flush.is_some();
+        let busy = !self.desk.is_idle() || self.commit.is_some() || self.flush.is_some();
         if self.stop != Stop::Asked || busy {
             return;
         }
-        if self.latched.is_some() || self.read_only {
+        if self.desk.latched().is_some() || self.desk.is_read_only() {
             self.stop = Stop::Done;
         } else if self.changed_since.is_some() && self.may_commit() {
             self.begin_commit(Commit::default(), Commands::default(), cx);
@@ -357,7 +344,7 @@ impl Loge {
     /// The record, or the flush behind it, has been answered.
     pub(super) fn record_done(&mut self, done: Done, cx: &mut Cx<'_>) {
         if let Err(error) = done.outcome {
-            self.latch(error, cx);
+            self.desk.latch(error, cx);
             self.stop = Stop::Done;
         } else if self.stop == Stop::Record {
             self.stop = Stop::RecordFlush;

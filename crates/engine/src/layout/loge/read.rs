@@ -75,7 +75,7 @@ impl Loge {
         let Part { reading: index, run } = self.parts.remove(part);
         let reading = &mut self.reads[index];
         let request = reading.request;
-        self.requests[request].spent.add(&done.spent);
+        self.desk.spend(request, &done.spent);
         match done.outcome {
             Ok(data) => reading.runs[run].data = data,
             Err(error) => {
@@ -84,7 +84,7 @@ impl Loge {
                     IoError::Media { .. } => IoError::Media { block },
                     other => other,
                 };
-                self.requests[request].failed.get_or_insert(error);
+                self.desk.fail(request, error);
             }
         }
         reading.left -= 1;
@@ -97,7 +97,7 @@ impl Loge {
         let mut reading = self.reads.remove(index);
         self.leave_epoch(reading.epoch);
         let request = reading.request;
-        if self.requests[request].failed.is_none() {
+        if !self.desk.has_failed(request) {
             let mut out = Data::none();
             for run in &mut reading.runs {
                 let from = run.from as usize;
@@ -105,14 +105,14 @@ impl Loge {
                 match verify(entries, std::mem::take(&mut run.data), reading.at + from as u64) {
                     Ok(data) => out.append(data),
                     Err(error) => {
-                        self.requests[request].failed = Some(error);
+                        self.desk.fail(request, error);
                         break;
                     }
                 }
             }
-            self.requests[request].data = out;
+            self.desk.found(request, out);
         }
-        self.part_done(request, cx);
+        self.desk.part_done(request, cx);
     }
 
     fn enter_epoch(&mut self, epoch: u64) {

@@ -2,11 +2,12 @@
 
 use super::commit::Commit;
 use super::table::{Entry, label};
-use super::{DATA, Loge, MAX_MEMBERS, Plan, Work};
+use super::{DATA, Loge, MAX_MEMBERS, Plan};
 use crate::checksum;
 use crate::data::{Data, Piece as DataPiece};
 use crate::io::{Done, Io, Label as LabelBytes, Tag};
 use crate::layer::Cx;
+use crate::layout::desk::Work;
 use crate::planted::{PlantedBug, planted};
 use crate::units::BlockNr;
 use smallvec::{SmallVec, smallvec};
@@ -79,7 +80,7 @@ impl Loge {
     /// True if there is something to dispatch, room for it, and nothing in flight that it must
     /// not overtake.
     pub(super) fn next_may_begin(&mut self) -> bool {
-        let (at, count) = match self.queue.front() {
+        let (at, count) = match self.desk.front() {
             None => return false,
             Some(Work::Read { .. }) => return true,
             Some(Work::Write { at, data, .. }) => (*at, data.blocks()),
@@ -95,7 +96,7 @@ impl Loge {
     }
 
     fn next_has_room(&mut self) -> bool {
-        match self.queue.front() {
+        match self.desk.front() {
             Some(Work::Write { data, .. }) if self.free.free() < u64::from(data.blocks()) => {
                 self.starving = true;
                 false
@@ -193,10 +194,10 @@ impl Loge {
         let Piece { request, commands_left, .. } = &mut self.pieces[piece];
         *commands_left -= 1;
         let (request, last) = (*request, *commands_left == 0);
-        self.requests[request].spent.add(&done.spent);
+        self.desk.spend(request, &done.spent);
         if let Err(error) = done.outcome {
-            self.requests[request].failed.get_or_insert(error);
-            self.latch(error, cx);
+            self.desk.fail(request, error);
+            self.desk.latch(error, cx);
         }
         if last {
             self.install_piece(piece, cx);
@@ -207,7 +208,7 @@ impl Loge {
     fn install_piece(&mut self, piece: usize, cx: &mut Cx<'_>) {
         let Piece { request, transaction, .. } = self.pieces.remove(piece);
         self.in_flight.remove(&transaction.stamp);
-        if self.requests[request].failed.is_none() {
+        if !self.desk.has_failed(request) {
             self.install(&transaction, cx, &mut |_, _| {});
         }
         self.write_done(request, cx);
@@ -247,15 +248,8 @@ impl Loge {
     /// A part of a write or trim is in the table. Answers the request, or lets it wait for
     /// durability if it asked for that.
     fn write_done(&mut self, request: usize, cx: &mut Cx<'_>) {
-        self.requests[request].left -= 1;
-        if self.requests[request].left > 0 {
-            return;
-        }
-        let one = &self.requests[request];
-        if one.fua && one.failed.is_none() {
+        if let Some(request) = self.desk.part_written(request, cx) {
             self.wait_durable(request, cx);
-        } else {
-            self.answer(request, cx);
         }
     }
 
@@ -295,8 +289,8 @@ impl Loge {
     /// Begins a batch on a device that keeps what it has completed: one read, or all writes that
     /// wait up to the next read, data, labels and tombstones together.
     pub(super) fn begin_batch(&mut self, cx: &mut Cx<'_>) {
-        if let Some(Work::Read { .. }) = self.queue.front()
-            && let Some(Work::Read { request, at, count }) = self.queue.pop_front()
+        if self.desk.next_is_read()
+            && let Some(Work::Read { request, at, count }) = self.desk.pop()
         {
             self.begin_read(request, at, count, cx);
             return;
@@ -304,11 +298,8 @@ impl Loge {
         let mut batch = Commit::default();
         let mut commands = Commands::default();
         let mut blocks = 0;
-        while !matches!(self.queue.front(), Some(Work::Read { .. }))
-            && blocks < BATCH_BLOCKS
-            && self.next_has_room()
-        {
-            match self.queue.pop_front() {
+        while !self.desk.next_is_read() && blocks < BATCH_BLOCKS && self.next_has_room() {
+            match self.desk.pop() {
                 Some(Work::Write { request, at, data }) => {
                     blocks += data.blocks();
                     let transaction = self.prepare(at, &data, &mut commands, cx);
@@ -328,7 +319,7 @@ impl Loge {
         if self.changed_since.is_none() {
             // Nothing changed: trims of what was not stored, zeros written to it.
             for request in batch.requests {
-                self.part_done(request, cx);
+                self.desk.part_done(request, cx);
             }
             return;
         }

@@ -4,10 +4,11 @@
 use super::format::{Changed, Entry, Header, Pointer, TAIL_BLOCK, Tail, encode_map};
 use super::tree::{Appended, SliceNr};
 use super::write::{Commands, SHORT_RUN};
-use super::{COMMIT_DELAY, FLUSH, MAP, TAIL, UNVERIFIED_LIMIT, Vlog, Work};
+use super::{COMMIT_DELAY, FLUSH, MAP, TAIL, UNVERIFIED_LIMIT, Vlog};
 use crate::data::{BlockSectors, Body, Data, Piece};
 use crate::io::{Breakdown, Done, Io, IoError};
 use crate::layer::Cx;
+use crate::layout::desk::Work;
 use crate::planted::{PlantedBug, planted};
 use crate::units::BlockNr;
 use smallvec::SmallVec;
@@ -199,9 +200,9 @@ impl Vlog {
         if let Some(error) = commit.failed {
             self.undo(&commit.undo);
             for &request in &commit.requests {
-                self.requests[request].failed.get_or_insert(error);
+                self.desk.fail(request, error);
             }
-            self.latch(error, cx);
+            self.desk.latch(error, cx);
         } else {
             self.history.committed = commit.number;
             self.history.sayings.push_back((commit.number, commit.says_durable));
@@ -211,20 +212,18 @@ impl Vlog {
         }
         let share = commit.spent.share(commit.requests.len().max(1) as u64);
         for request in commit.requests {
-            self.requests[request].spent.add(&share);
-            self.batched_done(request, cx);
+            self.desk.spend(request, &share);
+            self.desk.part_done(request, cx);
         }
     }
 
     /// The device has flushed.
     pub(super) fn flush_done(&mut self, done: Done, cx: &mut Cx<'_>) {
         let covered = self.flush.take().unwrap_or(self.history.durable);
-        for &(request, _) in &self.waiters {
-            self.requests[request].spent.add(&done.spent);
-        }
+        self.desk.spend_on_waiters(&done.spent);
         match done.outcome {
             Ok(_) => self.durable_up_to(covered, cx),
-            Err(error) => self.latch(error, cx),
+            Err(error) => self.desk.latch(error, cx),
         }
     }
 
@@ -237,32 +236,23 @@ impl Vlog {
             self.history.sayings.pop_front();
         }
         self.verified_at = self.counters.data_blocks;
-        let mut index = 0;
-        while index < self.waiters.len() {
-            let (request, needs) = self.waiters[index];
-            if needs <= self.history.durable {
-                self.waiters.remove(index);
-                self.answer(request, cx);
-            } else {
-                index += 1;
-            }
-        }
+        self.desk.durable(self.history.durable, cx);
     }
 
     /// Answers a request when everything acknowledged so far is durable.
     pub(super) fn wait_durable(&mut self, request: usize, cx: &mut Cx<'_>) {
         let needs = if self.dirty.is_empty() { self.history.last } else { self.history.next };
-        let durable = needs <= self.history.durable || self.is_serial() || self.read_only;
+        let durable = needs <= self.history.durable || self.is_serial() || self.desk.is_read_only();
         if durable || planted(PlantedBug::AckBeforeDurable) {
-            self.answer(request, cx);
+            self.desk.part_done(request, cx);
         } else {
-            self.waiters.push((request, needs));
+            self.desk.wait(request, needs);
         }
     }
 
     /// Begins whatever commit or flush is wanted now.
     pub(super) fn advance_commits(&mut self, cx: &mut Cx<'_>) {
-        if self.latched.is_some() {
+        if self.desk.latched().is_some() {
             return;
         }
         if self.volatile {
@@ -284,10 +274,7 @@ impl Vlog {
         let due = self.dirty_since.is_some_and(|since| since + COMMIT_DELAY <= cx.now);
         let crowded =
             self.dirty.len() >= self.dirty_limit || self.history.waiting_open() > self.crowded_at();
-        due || large
-            || crowded
-            || self.starving
-            || self.waiters.iter().any(|&(_, needs)| needs == open)
+        due || large || crowded || self.starving || self.desk.any_waits(|needs| needs == open)
     }
 
     /// How many superseded blocks may pile up before a commit moves them towards reuse.
@@ -302,7 +289,7 @@ impl Vlog {
             && (self.starving
                 || unverified
                 || self.history.waiting > 2 * self.crowded_at()
-                || self.waiters.iter().any(|&(_, needs)| needs <= on_device))
+                || self.desk.any_waits(|needs| needs <= on_device))
     }
 
     fn begin_flush(&mut self, cx: &mut Cx<'_>) {
@@ -325,11 +312,11 @@ impl Vlog {
             return;
         }
         if let Some(Work::Write { request, .. } | Work::Trim { request, .. }) =
-            self.queue.front().cloned()
+            self.desk.front().cloned()
         {
-            self.queue.pop_front();
-            self.requests[request].failed.get_or_insert(IoError::NoSpace);
-            self.part_done(request, cx);
+            self.desk.pop();
+            self.desk.fail(request, IoError::NoSpace);
+            self.desk.part_done(request, cx);
         }
     }
 
@@ -385,14 +372,14 @@ impl Vlog {
     /// Brings an orderly end one step further: commit what changed, flush, commit once more to
     /// say that it is durable, flush, write the tail record, flush.
     pub(super) fn advance_stop(&mut self, cx: &mut Cx<'_>) {
-        let busy = !self.requests.is_empty()
+        let busy = !self.desk.is_idle()
             || self.commit.is_some()
             || self.flush.is_some()
             || self.compactor.is_reading();
         if self.stop != Stop::Asked || busy {
             return;
         }
-        if self.latched.is_some() || self.read_only {
+        if self.desk.latched().is_some() || self.desk.is_read_only() {
             self.stop = Stop::Done;
         } else if !self.dirty.is_empty() {
             self.begin_commit(Commit::default(), Commands::default(), cx);
@@ -421,7 +408,7 @@ impl Vlog {
     /// The tail record, or the flush behind it, has been answered.
     pub(super) fn tail_done(&mut self, done: Done, cx: &mut Cx<'_>) {
         if let Err(error) = done.outcome {
-            self.latch(error, cx);
+            self.desk.latch(error, cx);
             self.stop = Stop::Done;
         } else if self.stop == Stop::Tail {
             self.stop = Stop::TailFlush;

@@ -182,12 +182,12 @@ impl Vlog {
     /// Takes one step if no client waits and there is something to gain.
     pub(super) fn advance_compaction(&mut self, cx: &mut Cx<'_>) {
         self.compactor.due = None;
-        let may = self.is_serial() && !self.read_only && self.latched.is_none();
+        let may = self.is_serial() && !self.desk.is_read_only() && self.desk.latched().is_none();
         if self.compactor.owners.is_none() || !may || self.stop != super::commit::Stop::Running {
             return;
         }
         let busy = self.commit.is_some() || !self.reads.is_empty() || self.compactor.is_reading();
-        if busy || !self.requests.is_empty() {
+        if busy || !self.desk.is_idle() {
             return;
         }
         let due = cx.idle_since.unwrap_or(cx.now) + REST;

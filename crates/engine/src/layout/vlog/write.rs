@@ -3,11 +3,12 @@
 use super::commit::Commit;
 use super::format::{Entry, SLICE_ENTRIES, looks_like_map};
 use super::tree::SliceNr;
-use super::{DATA, Plan, RESERVE, Vlog, Work};
+use super::{DATA, Plan, RESERVE, Vlog};
 use crate::checksum;
 use crate::data::{Body, Data, Piece as DataPiece};
-use crate::io::{Done, Io, Op, Tag};
+use crate::io::{Done, Io, Tag};
 use crate::layer::Cx;
+use crate::layout::desk::Work;
 use crate::units::BlockNr;
 use bytes::Bytes;
 use smallvec::SmallVec;
@@ -77,7 +78,7 @@ impl Vlog {
 
     /// True if there is something to dispatch and room for it.
     pub(super) fn next_has_room(&mut self) -> bool {
-        match self.queue.front() {
+        match self.desk.front() {
             None => false,
             Some(Work::Read { .. }) => true,
             Some(&Work::Write { at, ref data, .. }) => {
@@ -197,10 +198,10 @@ impl Vlog {
         };
         *commands_left -= 1;
         let (request, last) = (*request, *commands_left == 0);
-        self.requests[request].spent.add(&done.spent);
+        self.desk.spend(request, &done.spent);
         if let Err(error) = done.outcome {
-            self.requests[request].failed.get_or_insert(error);
-            self.latch(error, cx);
+            self.desk.fail(request, error);
+            self.desk.latch(error, cx);
         }
         if last {
             self.install_piece(piece, cx);
@@ -210,7 +211,7 @@ impl Vlog {
     /// All data of a piece is on the device: the map may name it.
     fn install_piece(&mut self, piece: usize, cx: &mut Cx<'_>) {
         let piece = self.pieces.remove(piece);
-        if self.requests[piece.request].failed.is_none() {
+        if !self.desk.has_failed(piece.request) {
             for (index, &entry) in piece.entries.iter().enumerate() {
                 self.install(piece.at + index as u64, entry, cx);
             }
@@ -243,15 +244,8 @@ impl Vlog {
     /// A part of a write or trim is in the map. Answers the request, or lets it wait for
     /// durability if it asked for that.
     fn write_done(&mut self, request: usize, cx: &mut Cx<'_>) {
-        self.requests[request].left -= 1;
-        if self.requests[request].left > 0 {
-            return;
-        }
-        let one = &self.requests[request];
-        if one.fua && one.failed.is_none() {
+        if let Some(request) = self.desk.part_written(request, cx) {
             self.wait_durable(request, cx);
-        } else {
-            self.answer(request, cx);
         }
     }
 
@@ -266,8 +260,8 @@ impl Vlog {
     /// Begins a batch on a device that keeps what it has completed: one read, or all writes that
     /// wait up to the next read, data and map together.
     pub(super) fn begin_batch(&mut self, cx: &mut Cx<'_>) {
-        if let Some(Work::Read { .. }) = self.queue.front()
-            && let Some(Work::Read { request, at, count }) = self.queue.pop_front()
+        if self.desk.next_is_read()
+            && let Some(Work::Read { request, at, count }) = self.desk.pop()
         {
             self.begin_read(request, at, count, cx);
             return;
@@ -275,11 +269,8 @@ impl Vlog {
         let mut batch = Commit::default();
         let mut commands = Commands::default();
         let mut blocks = 0;
-        while !matches!(self.queue.front(), Some(Work::Read { .. }))
-            && blocks < BATCH_BLOCKS
-            && self.next_has_room()
-        {
-            match self.queue.pop_front() {
+        while !self.desk.next_is_read() && blocks < BATCH_BLOCKS && self.next_has_room() {
+            match self.desk.pop() {
                 Some(Work::Write { request, at, data }) => {
                     blocks += data.blocks();
                     self.counters.client_blocks += u64::from(data.blocks());
@@ -306,7 +297,7 @@ impl Vlog {
         if self.dirty.is_empty() {
             // Nothing changed: trims of what was not stored, zeros written to it.
             for request in batch.requests {
-                self.part_done(request, cx);
+                self.desk.part_done(request, cx);
             }
             return;
         }
@@ -318,12 +309,6 @@ impl Vlog {
         for &(block, old) in undo.iter().rev() {
             self.map.replace(block, old);
         }
-    }
-
-    /// A part of a batched request is durable.
-    pub(super) fn batched_done(&mut self, request: usize, cx: &mut Cx<'_>) {
-        debug_assert!(matches!(self.requests[request].op, Op::Write | Op::Trim));
-        self.part_done(request, cx);
     }
 }
 
