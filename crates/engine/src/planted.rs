@@ -26,6 +26,13 @@ pub enum PlantedBug {
     PartialTransaction,
     /// What was forgotten leaves no tombstone.
     TombstoneLost,
+    /// A segment is written again though the last checkpoint lets a recovery follow the log
+    /// through it.
+    FreeBeforeCheckpoint,
+    /// The cleaner gives a segment up before what it moved is durable.
+    CleanerFreesEarly,
+    /// A checkpoint record is written before the map blocks that it names are durable.
+    CheckpointBeforeMap,
 }
 
 impl PlantedBug {
@@ -50,6 +57,20 @@ impl PlantedBug {
         PlantedBug::StaleStampWins,
         PlantedBug::PartialTransaction,
         PlantedBug::TombstoneLost,
+    ];
+
+    /// Those that can be planted in the log-structured layouts.
+    pub const LFS: [PlantedBug; 10] = [
+        PlantedBug::AckBeforeDurable,
+        PlantedBug::FreeBeforeCommit,
+        PlantedBug::MissingFlush,
+        PlantedBug::StaleTailAccepted,
+        PlantedBug::ChecksumNotVerified,
+        PlantedBug::PartialTransaction,
+        PlantedBug::TombstoneLost,
+        PlantedBug::FreeBeforeCheckpoint,
+        PlantedBug::CleanerFreesEarly,
+        PlantedBug::CheckpointBeforeMap,
     ];
 }
 

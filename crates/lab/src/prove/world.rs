@@ -142,7 +142,7 @@ impl World {
         }
         let options = FormatOptions::new(kind, blocks, u128::from(rng.next()));
         layout::format(&mut MediumDisk(&mut medium), &options).expect("the size was asked for");
-        let history = History::new(kind, blocks, !volatile);
+        let history = History::new(kind, blocks, !volatile && kind.promises().immediate);
         let (node, (ram, moments)) = World::power_on(medium, make, &mut rng);
         World {
             kind,
@@ -456,7 +456,8 @@ impl World {
                 }
                 let bodies: Vec<Body> =
                     (0..data.blocks()).map(|index| data.block(index).body).collect();
-                self.history = History::restart(self.kind, &bodies, !self.make.volatile);
+                let write_through = !self.make.volatile && self.kind.promises().immediate;
+                self.history = History::restart(self.kind, &bodies, write_through);
                 let (node, (ram, moments)) = World::power_on(medium, self.make, &mut self.rng);
                 (self.node, self.ram, self.moments) = (node, ram, moments);
             }

@@ -1,0 +1,315 @@
+//! Cleaning: segments that hold little are read, what is live in them is appended to the log, and
+//! they become free.
+//!
+//! Which segments: those with the best ratio of benefit to cost, (1 − u) · age / (1 + u), where *u*
+//! is the share of live blocks (Rosenblum and Ousterhout, "The design and implementation of a
+//! log-structured file system", 1992). When: while no client waits, if there are few free segments;
+//! beside the clients if there are very few; and before the clients if nothing else helps. In
+//! chunks of one segment, read with one command.
+
+use super::checkpoint::Phase;
+use super::format::Entry;
+use super::map::MetaBlock;
+use super::segments::{Owner, Segment, SegmentNr, State};
+use super::{CLEAN, Lfs};
+use crate::checksum;
+use crate::data::Data;
+use crate::io::{Done, Io};
+use crate::layer::Cx;
+use crate::planted::{PlantedBug, planted};
+use crate::units::{BLOCK_BYTES, BlockNr, MILLIS, Time};
+use std::collections::VecDeque;
+
+/// How long no client must have waited before cleaning begins unasked.
+const REST: Time = 10 * MILLIS;
+/// Most blocks that are read in one pass: 20 MB, as Sprite LFS did.
+const PASS_BLOCKS: u64 = 20_000_000 / BLOCK_BYTES as u64;
+/// Blocks that may be moved for each block that a client writes, while nobody waits for space.
+const EARNED: u64 = 32;
+
+/// A segment that is being read.
+#[derive(Clone, Copy, Debug)]
+struct Victim {
+    segment: SegmentNr,
+    from: u32,
+}
+
+/// State of the cleaner.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Cleaner {
+    /// What the present pass will still clean.
+    victims: VecDeque<SegmentNr>,
+    reading: Option<Victim>,
+    /// Cleaning goes on until there are enough free segments.
+    pressed: bool,
+    /// Blocks that may be moved unasked: lest an idle volume be cleaned for ever.
+    credit: u64,
+    due: Option<Time>,
+    pub segments: u64,
+    pub blocks_read: u64,
+    pub blocks_moved: u64,
+}
+
+impl Cleaner {
+    /// A client has written.
+    pub fn earn(&mut self, blocks: u32) {
+        self.credit = (self.credit + EARNED * u64::from(blocks)).min(1 << 40);
+    }
+
+    /// When to look again whether nobody waits.
+    pub fn due(&self) -> Option<Time> {
+        self.due
+    }
+
+    /// True if a segment is being read.
+    pub fn is_reading(&self) -> bool {
+        self.reading.is_some()
+    }
+}
+
+impl Lfs {
+    /// Segments that a number of blocks fills.
+    fn segments_for(&self, blocks: u64) -> u64 {
+        blocks.div_ceil(u64::from(self.geometry.segment - 1))
+    }
+
+    /// Segments that the next checkpoint may fill.
+    fn checkpoint_need(&self) -> u64 {
+        match self.map.changed() + self.checkpoint.left() {
+            0 => 0,
+            blocks => self.segments_for(blocks) + 1,
+        }
+    }
+
+    /// True if `count` blocks of a client find room, and after them whatever is needed to make
+    /// more.
+    pub(super) fn has_room(&self, count: u64) -> bool {
+        let waiting = self.segments_for(self.pool.live() + count);
+        self.segments.free() >= waiting + self.checkpoint_need() + self.spare + 1
+    }
+
+    /// Free segments below which cleaning is pressing.
+    fn low(&self) -> u64 {
+        self.checkpoint_need() + self.segments_for(self.atomic_blocks) + self.spare + 3
+    }
+
+    /// Segments of one pass.
+    fn pass(&self) -> u64 {
+        let most = self.geometry.segments() / 32;
+        (PASS_BLOCKS / u64::from(self.geometry.segment)).clamp(1, most.max(1))
+    }
+
+    /// Finds out what keeps space from being free, when somebody waits for it.
+    pub(super) fn look_for_space(&mut self) {
+        let free = self.segments.free() + self.segments.waiting();
+        let low = self.low();
+        self.cleaner.pressed = match self.cleaner.pressed {
+            true => free < low + self.pass(),
+            false => free < low,
+        };
+        self.short = super::Short::default();
+        if self.starving {
+            let waits = self.segments.waits(self.log.durable(), self.checkpoint.start());
+            self.short.commit = waits.commit > 0;
+            self.short.checkpoint = waits.checkpoint > 0;
+        } else if self.cleaner.pressed && self.segments.free() < low {
+            let waits = self.segments.waits(self.log.durable(), self.checkpoint.start());
+            self.short.checkpoint = u64::from(waits.checkpoint) > low / 2;
+        }
+    }
+
+    /// Cleans the next segment if that is wanted now.
+    pub(super) fn advance_cleaning(&mut self, cx: &mut Cx<'_>) {
+        self.cleaner.due = None;
+        let allowed = self.desk.latched().is_none() && !self.desk.is_read_only();
+        if !allowed || self.stopping() || self.cleaner.is_reading() {
+            return;
+        }
+        if self.starving {
+            if self.short == super::Short::default() {
+                self.relieve(cx);
+            }
+            return;
+        }
+        if self.cleaner.credit == 0 {
+            return;
+        }
+        if !self.cleaner.pressed {
+            let target = (self.geometry.segments() / 16).max(self.low() + self.pass());
+            let enough = self.segments.free() + self.segments.waiting() >= target;
+            let (Some(since), false) = (cx.idle_since, enough) else { return };
+            if cx.now < since + REST {
+                self.cleaner.due = Some(since + REST);
+                return;
+            }
+        }
+        if !self.clean_next(cx) {
+            self.cleaner.credit = 0;
+        }
+    }
+
+    /// Somebody waits for space and nothing is on its way that brings any: clean, or write a
+    /// checkpoint that gives up blocks of the map, or let the request fail.
+    fn relieve(&mut self, cx: &mut Cx<'_>) {
+        if self.segments.waiting() > 0 || self.clean_next(cx) || self.cleaner.is_reading() {
+            return;
+        }
+        if !self.log.is_quiet() || self.checkpoint.phase() != Phase::Idle {
+            return;
+        }
+        let drained = self.segments.iter().any(|(_, one)| one.drained);
+        if !self.pool.is_empty() {
+            self.write_out(&[], cx);
+        } else if drained {
+            self.begin_checkpoint(false, cx);
+            self.advance_checkpoint(cx);
+        } else if self.reads.is_empty() {
+            self.refuse_first(cx);
+        }
+    }
+
+    /// Begins to clean the next segment; false if there is none that is worth it.
+    fn clean_next(&mut self, cx: &mut Cx<'_>) -> bool {
+        let mut chosen = false;
+        loop {
+            let Some(victim) = self.cleaner.victims.pop_front() else {
+                if chosen {
+                    return false;
+                }
+                self.choose_victims(cx.now);
+                chosen = true;
+                continue;
+            };
+            if self.is_worth_cleaning(self.segments.get(victim)) {
+                return self.read_victim(victim, cx);
+            }
+        }
+    }
+
+    fn is_worth_cleaning(&self, one: &Segment) -> bool {
+        one.state == State::Closed
+            && one.live > 0
+            && one.live + 2 <= self.geometry.segment
+            && !one.stuck
+            && !one.drained
+            && one.busy == 0
+    }
+
+    /// Chooses the segments of a pass.
+    fn choose_victims(&mut self, now: Time) {
+        let size = f64::from(self.geometry.segment);
+        let worth = |one: &Segment| {
+            let used = f64::from(one.live) / size;
+            // A segment written just now is as old as a millisecond.
+            let age = (now - one.youngest + MILLIS) as f64;
+            (1.0 - used) * age / (1.0 + used)
+        };
+        let mut best: Vec<(f64, SegmentNr)> = self
+            .segments
+            .iter()
+            .filter(|(_, one)| self.is_worth_cleaning(one))
+            .map(|(segment, one)| (worth(one), segment))
+            .collect();
+        let order =
+            |a: &(f64, SegmentNr), b: &(f64, SegmentNr)| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1));
+        let count = (self.pass() as usize).min(best.len());
+        if count < best.len() && count > 0 {
+            best.select_nth_unstable_by(count - 1, order);
+            best.truncate(count);
+        }
+        best.sort_unstable_by(order);
+        self.cleaner.victims.extend(best.into_iter().map(|(_, segment)| segment));
+    }
+
+    /// Reads what lies between the first and the last live block of a segment.
+    fn read_victim(&mut self, segment: SegmentNr, cx: &mut Cx<'_>) -> bool {
+        let live = u64::from(self.segments.get(segment).live);
+        let needed = self.segments_for(self.pool.live() + live) + self.checkpoint_need();
+        if self.segments.free() < needed {
+            // Something must become free first; the next look says what.
+            self.cleaner.victims.push_front(segment);
+            self.starving = true;
+            let waits = self.segments.waits(self.log.durable(), self.checkpoint.start());
+            self.short.commit = waits.commit > 0;
+            self.short.checkpoint = waits.checkpoint > 0;
+            return self.short.commit || self.short.checkpoint;
+        }
+        let start = self.geometry.start_of(segment);
+        let places = start..start + self.geometry.segment;
+        let mut live = places.filter(|&place| self.live_at(place).is_some());
+        let Some(from) = live.next() else { return false };
+        let to = live.last().unwrap_or(from);
+        self.segments.enter(segment);
+        self.cleaner.reading = Some(Victim { segment, from });
+        let count = to - from + 1;
+        self.cleaner.blocks_read += u64::from(count);
+        self.cleaner.credit = self.cleaner.credit.saturating_sub(u64::from(count));
+        cx.send(0, Io::read(CLEAN, BlockNr::from(from), count).in_background());
+        true
+    }
+
+    /// What is live at a place.
+    fn live_at(&self, place: u32) -> Option<(Owner, Entry)> {
+        let owner = self.segments.owner(place)?;
+        let entry = match owner {
+            Owner::Data(block) => self.map.get(BlockNr::from(block)),
+            Owner::Slice(slice) => self.map.place_of(MetaBlock::Slice(slice)),
+            Owner::Index(index) => self.map.place_of(MetaBlock::Index(index)),
+        };
+        (entry.is_mapped() && entry.place() == place).then_some((owner, entry))
+    }
+
+    /// A victim has been read: what is live in it moves.
+    pub(super) fn victim_read(&mut self, done: Done, cx: &mut Cx<'_>) {
+        let Some(Victim { segment, from }) = self.cleaner.reading.take() else {
+            panic!("answer to a read that is not in flight");
+        };
+        self.segments.leave(segment);
+        if self.desk.latched().is_some() {
+            return;
+        }
+        match done.outcome {
+            Ok(data) => self.move_live(segment, from, &data, cx),
+            // Its blocks can still be read one by one, those that can.
+            Err(_) => self.segments.get_mut(segment).stuck = true,
+        }
+    }
+
+    fn move_live(&mut self, segment: SegmentNr, from: u32, data: &Data, cx: &mut Cx<'_>) {
+        self.cleaner.segments += 1;
+        let mut place = from;
+        for piece in data.pieces() {
+            for index in 0..piece.blocks {
+                match self.live_at(place) {
+                    Some((Owner::Data(block), entry)) => {
+                        let one = piece.slice(index, 1);
+                        let rotten = checksum::of_block(&one) != entry.checksum();
+                        if rotten && !entry.mark().unchecked {
+                            // Moved as it is it could not be told from what was written.
+                            self.segments.get_mut(segment).stuck = true;
+                        } else {
+                            self.put_moved(BlockNr::from(block), entry, one.body, cx.now);
+                            self.cleaner.blocks_moved += 1;
+                        }
+                    }
+                    Some((Owner::Slice(slice), _)) => self.drain(segment, MetaBlock::Slice(slice)),
+                    Some((Owner::Index(index), _)) => self.drain(segment, MetaBlock::Index(index)),
+                    None => {}
+                }
+                place += 1;
+            }
+        }
+        if planted(PlantedBug::CleanerFreesEarly) {
+            self.segments.get_mut(segment).emptied = 0;
+        }
+        if self.pool.live() >= self.capacity() {
+            self.write_out(&[], cx);
+        }
+    }
+
+    /// A block of the map goes with the next checkpoint.
+    fn drain(&mut self, segment: SegmentNr, meta: MetaBlock) {
+        self.map.mark(meta);
+        self.segments.get_mut(segment).drained = true;
+    }
+}
