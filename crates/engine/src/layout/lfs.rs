@@ -115,8 +115,6 @@ pub struct Lfs {
     cleaner: Cleaner,
     starving: bool,
     short: Short,
-    /// Segments that clients leave to the cleaner.
-    spare: u64,
 
     reads: Slab<Reading>,
     parts: Slab<Part>,
@@ -147,7 +145,6 @@ impl Lfs {
             cleaner: Cleaner::default(),
             starving: false,
             short: Short::default(),
-            spare: 1,
             reads: Slab::new(),
             parts: Slab::new(),
         }
@@ -229,9 +226,13 @@ impl Layer for Lfs {
 
     fn pump(&mut self, cx: &mut Cx<'_>) {
         self.segments.release(self.log.durable(), self.checkpoint.start());
-        self.dispatch(cx);
-        self.look_for_space();
-        self.advance_cleaning(cx);
+        loop {
+            self.dispatch(cx);
+            self.look_for_space();
+            if !self.advance_cleaning(cx) {
+                break;
+            }
+        }
         self.advance_checkpoint(cx);
         self.advance_log(cx);
         self.advance_stop(cx);

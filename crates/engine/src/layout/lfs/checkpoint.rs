@@ -21,10 +21,8 @@ pub(super) enum Phase {
     /// None is being written.
     #[default]
     Idle,
-    /// Map blocks are being appended.
-    Slices,
-    /// Index blocks are being appended.
-    Indices,
+    /// Map blocks and index blocks are being appended.
+    Map,
     /// All that the record relies on is becoming durable.
     Settle,
     /// The record is being written.
@@ -97,7 +95,7 @@ impl Lfs {
         // In order, so that neighbours of the map are neighbours on the device.
         self.checkpoint.todo.sort_unstable_by(|a, b| b.cmp(a));
         self.checkpoint.clean = clean;
-        self.checkpoint.phase = Phase::Slices;
+        self.checkpoint.phase = Phase::Map;
     }
 
     /// Brings the checkpoint one step further.
@@ -111,20 +109,11 @@ impl Lfs {
         let chunk = self.geometry.segment as usize - 1;
         while self.log.has_completed(self.checkpoint.commit) {
             match self.checkpoint.phase {
-                Phase::Slices if self.checkpoint.todo.is_empty() => {
-                    self.checkpoint.phase = Phase::Indices;
-                }
-                Phase::Slices => {
+                Phase::Map => {
                     let from = self.checkpoint.todo.len().saturating_sub(chunk);
                     let slices = self.checkpoint.todo.split_off(from);
-                    let slices = slices.into_iter().rev().map(MetaBlock::Slice);
-                    self.append_map(&slices.collect::<Vec<_>>(), cx);
-                }
-                Phase::Indices => {
-                    self.checkpoint.phase = Phase::Settle;
-                    let indices = self.map.take_changed_indices();
-                    let indices: Vec<_> = indices.into_iter().map(MetaBlock::Index).collect();
-                    self.append_map(&indices, cx);
+                    let slices: Vec<_> = slices.into_iter().rev().collect();
+                    self.append_map(&slices, cx);
                 }
                 Phase::Settle => return self.settle_checkpoint(cx),
                 Phase::Idle | Phase::Record | Phase::Flush => return,
@@ -135,10 +124,22 @@ impl Lfs {
         }
     }
 
-    fn append_map(&mut self, meta: &[MetaBlock], cx: &mut Cx<'_>) {
+    /// Appends map blocks, and behind the last of them the index blocks that name them.
+    fn append_map(&mut self, slices: &[u32], cx: &mut Cx<'_>) {
+        let mut meta: Vec<_> = slices.iter().map(|&slice| MetaBlock::Slice(slice)).collect();
+        let last = self.checkpoint.todo.is_empty();
+        if last {
+            let indices = self.map.take_changed_indices(slices);
+            meta.extend(indices.into_iter().map(MetaBlock::Index));
+            self.checkpoint.phase = Phase::Settle;
+        }
         if !meta.is_empty() {
-            self.write_out(meta, cx);
+            self.write_out(&meta, cx);
             self.checkpoint.commit = self.log.open() - 1;
+        }
+        if last {
+            // They have been written behind the map blocks that changed them.
+            self.map.take_changed_indices(&[]);
         }
     }
 

@@ -24,6 +24,10 @@ use std::collections::VecDeque;
 const REST: Time = 10 * MILLIS;
 /// Most blocks that are read in one pass: 20 MB, as Sprite LFS did.
 const PASS_BLOCKS: u64 = 20_000_000 / BLOCK_BYTES as u64;
+/// Free segments that clients leave to the cleaner.
+const SPARE: u64 = 2;
+/// Segments that a commit or a checkpoint must bring, beyond those it takes, to be asked for.
+const WORTH_WHILE: u64 = 2;
 /// Blocks that may be moved for each block that a client writes, while nobody waits for space.
 const EARNED: u64 = 32;
 
@@ -44,6 +48,8 @@ pub(super) struct Cleaner {
     pressed: bool,
     /// Blocks that may be moved unasked: lest an idle volume be cleaned for ever.
     credit: u64,
+    /// Blocks moved since a client could last write.
+    in_vain: u64,
     due: Option<Time>,
     pub segments: u64,
     pub blocks_read: u64,
@@ -54,6 +60,7 @@ impl Cleaner {
     /// A client has written.
     pub fn earn(&mut self, blocks: u32) {
         self.credit = (self.credit + EARNED * u64::from(blocks)).min(1 << 40);
+        self.in_vain = 0;
     }
 
     /// When to look again whether nobody waits.
@@ -68,35 +75,40 @@ impl Cleaner {
 }
 
 impl Lfs {
-    /// Segments that a number of blocks fills.
-    fn segments_for(&self, blocks: u64) -> u64 {
-        blocks.div_ceil(u64::from(self.geometry.segment - 1))
+    /// Fresh segments that commits of so many blocks in all take.
+    fn fresh_for(&self, blocks: u64, commits: u64) -> u64 {
+        let segment = u64::from(self.geometry.segment);
+        let left = |head: &super::log::Head| segment - u64::from(head.offset);
+        let left = self.log.heads.iter().map(left).min().unwrap_or(0);
+        let left = if left < 2 { 0 } else { left };
+        (blocks + commits).saturating_sub(left).div_ceil(segment - 1) + self.log.heads.len() as u64 - 1
     }
 
-    /// Segments that the next checkpoint may fill.
-    fn checkpoint_need(&self) -> u64 {
-        match self.map.changed() + self.checkpoint.left() {
-            0 => 0,
-            blocks => self.segments_for(blocks) + 1,
-        }
+    /// Blocks and commits of the next checkpoint, if `count` more blocks change before it.
+    fn checkpoint_blocks(&self, count: u64) -> (u64, u64) {
+        let all = self.geometry.slices() + self.geometry.indices();
+        let blocks = (self.map.changed() + self.checkpoint.left() + 2 * count).min(2 * all);
+        (blocks, 1 + blocks / u64::from(self.geometry.segment - 1))
     }
 
     /// True if `count` blocks of a client find room, and after them whatever is needed to make
     /// more.
     pub(super) fn has_room(&self, count: u64) -> bool {
-        let waiting = self.segments_for(self.pool.live() + count);
-        self.segments.free() >= waiting + self.checkpoint_need() + self.spare + 1
+        let (blocks, commits) = self.checkpoint_blocks(count);
+        let fresh = self.fresh_for(self.pool.live() + count + blocks, commits + 1);
+        self.segments.free() >= fresh + SPARE
     }
 
     /// Free segments below which cleaning is pressing.
     fn low(&self) -> u64 {
-        self.checkpoint_need() + self.segments_for(self.atomic_blocks) + self.spare + 3
+        let (blocks, commits) = self.checkpoint_blocks(self.atomic_blocks);
+        self.fresh_for(2 * self.atomic_blocks + blocks, commits + 1) + SPARE + 3
     }
 
     /// Segments of one pass.
     fn pass(&self) -> u64 {
-        let most = self.geometry.segments() / 32;
-        (PASS_BLOCKS / u64::from(self.geometry.segment)).clamp(1, most.max(1))
+        let most = (self.geometry.segments() / 32).max(4);
+        (PASS_BLOCKS / u64::from(self.geometry.segment)).clamp(1, most)
     }
 
     /// Finds out what keeps space from being free, when somebody waits for it.
@@ -110,30 +122,37 @@ impl Lfs {
         self.short = super::Short::default();
         if self.starving {
             let waits = self.segments.waits(self.log.durable(), self.checkpoint.start());
-            self.short.commit = waits.commit > 0;
-            self.short.checkpoint = waits.checkpoint > 0;
+            // What is written out takes segments itself: it must bring more. A few more, since what
+            // is collected for longer fills segments better.
+            let commit = self.fresh_for(self.pool.live(), 1) + WORTH_WHILE;
+            self.short.commit = u64::from(waits.commit) > commit;
+            let (blocks, commits) = self.checkpoint_blocks(0);
+            let checkpoint = self.fresh_for(blocks, commits) + WORTH_WHILE;
+            self.short.checkpoint = u64::from(waits.checkpoint) > checkpoint;
         } else if self.cleaner.pressed && self.segments.free() < low {
             let waits = self.segments.waits(self.log.durable(), self.checkpoint.start());
             self.short.checkpoint = u64::from(waits.checkpoint) > low / 2;
         }
     }
 
-    /// Cleans the next segment if that is wanted now.
-    pub(super) fn advance_cleaning(&mut self, cx: &mut Cx<'_>) {
+    /// Cleans the next segment if that is wanted now. True if a request was refused instead.
+    pub(super) fn advance_cleaning(&mut self, cx: &mut Cx<'_>) -> bool {
         self.cleaner.due = None;
         let allowed = self.desk.latched().is_none() && !self.desk.is_read_only();
         if !allowed || self.stopping() || self.cleaner.is_reading() {
-            return;
+            return false;
         }
         if self.starving {
-            if self.short == super::Short::default() {
-                self.relieve(cx);
-            }
-            return;
+            return self.short == super::Short::default() && self.relieve(cx);
         }
-        if self.cleaner.credit == 0 {
-            return;
+        if self.cleaner.credit > 0 {
+            self.clean_unasked(cx);
         }
+        false
+    }
+
+    /// Nobody waits for space, but few segments are free.
+    fn clean_unasked(&mut self, cx: &mut Cx<'_>) {
         if !self.cleaner.pressed {
             let target = (self.geometry.segments() / 16).max(self.low() + self.pass());
             let enough = self.segments.free() + self.segments.waiting() >= target;
@@ -148,42 +167,59 @@ impl Lfs {
         }
     }
 
-    /// Somebody waits for space and nothing is on its way that brings any: clean, or write a
-    /// checkpoint that gives up blocks of the map, or let the request fail.
-    fn relieve(&mut self, cx: &mut Cx<'_>) {
-        if self.segments.waiting() > 0 || self.clean_next(cx) || self.cleaner.is_reading() {
-            return;
+    /// Somebody waits for space: clean; where that is not possible make empty segments free, be it
+    /// few; and where there are none let the request fail. True if it did.
+    fn relieve(&mut self, cx: &mut Cx<'_>) -> bool {
+        // Moving everything twice brings what there is to be had.
+        let in_vain = self.cleaner.in_vain > 2 * self.geometry.device_blocks;
+        if !in_vain && self.clean_next(cx) {
+            return false;
         }
-        if !self.log.is_quiet() || self.checkpoint.phase() != Phase::Idle {
-            return;
+        let waits = self.segments.waits(self.log.durable(), self.checkpoint.start());
+        self.short.commit = waits.commit > 0;
+        self.short.checkpoint = waits.checkpoint > 0;
+        if self.segments.waiting() > 0
+            || !self.log.is_quiet()
+            || self.checkpoint.phase() != Phase::Idle
+        {
+            return false;
         }
-        let drained = self.segments.iter().any(|(_, one)| one.drained);
         if !self.pool.is_empty() {
             self.write_out(&[], cx);
-        } else if drained {
+        } else if self.segments.iter().any(|(_, one)| one.drained) {
             self.begin_checkpoint(false, cx);
-            self.advance_checkpoint(cx);
         } else if self.reads.is_empty() {
             self.refuse_first(cx);
+            return true;
         }
+        false
     }
 
     /// Begins to clean the next segment; false if there is none that is worth it.
     fn clean_next(&mut self, cx: &mut Cx<'_>) -> bool {
-        let mut chosen = false;
-        loop {
-            let Some(victim) = self.cleaner.victims.pop_front() else {
-                if chosen {
-                    return false;
-                }
+        for chosen in [false, true] {
+            if chosen {
                 self.choose_victims(cx.now);
-                chosen = true;
-                continue;
-            };
-            if self.is_worth_cleaning(self.segments.get(victim)) {
-                return self.read_victim(victim, cx);
+            }
+            while let Some(victim) = self.cleaner.victims.pop_front() {
+                if self.is_worth_cleaning(self.segments.get(victim)) && self.has_room_to_move(victim) {
+                    self.read_victim(victim, cx);
+                    return true;
+                }
             }
         }
+        false
+    }
+
+    /// True if what is live in a segment finds room, and the next checkpoint as well. Without room
+    /// for that the segment must become free without it.
+    fn has_room_to_move(&self, victim: SegmentNr) -> bool {
+        let one = self.segments.get(victim);
+        let moved = self.pool.live() + u64::from(one.live);
+        let (blocks, commits) = self.checkpoint_blocks(u64::from(one.live));
+        let fresh = self.fresh_for(moved, 1);
+        self.segments.free() > self.fresh_for(moved + blocks, commits + 1)
+            || one.written <= self.checkpoint.start() && fresh == 0
     }
 
     fn is_worth_cleaning(&self, one: &Segment) -> bool {
@@ -198,10 +234,12 @@ impl Lfs {
     /// Chooses the segments of a pass.
     fn choose_victims(&mut self, now: Time) {
         let size = f64::from(self.geometry.segment);
+        // Where somebody waits the most space for the least work counts.
+        let greedy = self.starving;
         let worth = |one: &Segment| {
             let used = f64::from(one.live) / size;
             // A segment written just now is as old as a millisecond.
-            let age = (now - one.youngest + MILLIS) as f64;
+            let age = if greedy { 1.0 } else { (now - one.youngest + MILLIS) as f64 };
             (1.0 - used) * age / (1.0 + used)
         };
         let mut best: Vec<(f64, SegmentNr)> = self
@@ -222,30 +260,19 @@ impl Lfs {
     }
 
     /// Reads what lies between the first and the last live block of a segment.
-    fn read_victim(&mut self, segment: SegmentNr, cx: &mut Cx<'_>) -> bool {
-        let live = u64::from(self.segments.get(segment).live);
-        let needed = self.segments_for(self.pool.live() + live) + self.checkpoint_need();
-        if self.segments.free() < needed {
-            // Something must become free first; the next look says what.
-            self.cleaner.victims.push_front(segment);
-            self.starving = true;
-            let waits = self.segments.waits(self.log.durable(), self.checkpoint.start());
-            self.short.commit = waits.commit > 0;
-            self.short.checkpoint = waits.checkpoint > 0;
-            return self.short.commit || self.short.checkpoint;
-        }
+    fn read_victim(&mut self, segment: SegmentNr, cx: &mut Cx<'_>) {
         let start = self.geometry.start_of(segment);
         let places = start..start + self.geometry.segment;
         let mut live = places.filter(|&place| self.live_at(place).is_some());
-        let Some(from) = live.next() else { return false };
+        let from = live.next().unwrap_or(start);
         let to = live.last().unwrap_or(from);
         self.segments.enter(segment);
         self.cleaner.reading = Some(Victim { segment, from });
         let count = to - from + 1;
         self.cleaner.blocks_read += u64::from(count);
+        self.cleaner.in_vain += u64::from(count);
         self.cleaner.credit = self.cleaner.credit.saturating_sub(u64::from(count));
         cx.send(0, Io::read(CLEAN, BlockNr::from(from), count).in_background());
-        true
     }
 
     /// What is live at a place.
@@ -290,6 +317,10 @@ impl Lfs {
                         } else {
                             self.put_moved(BlockNr::from(block), entry, one.body, cx.now);
                             self.cleaner.blocks_moved += 1;
+                            // Exactly full segments, or cleaning would gain nothing.
+                            if self.pool.live() >= self.capacity() {
+                                self.write_out(&[], cx);
+                            }
                         }
                     }
                     Some((Owner::Slice(slice), _)) => self.drain(segment, MetaBlock::Slice(slice)),
@@ -301,9 +332,6 @@ impl Lfs {
         }
         if planted(PlantedBug::CleanerFreesEarly) {
             self.segments.get_mut(segment).emptied = 0;
-        }
-        if self.pool.live() >= self.capacity() {
-            self.write_out(&[], cx);
         }
     }
 

@@ -443,7 +443,10 @@ impl Geometry {
     pub fn capacity(&self) -> u64 {
         let reserve = RESERVE + self.segments() / 256;
         let map = 2 * (self.slices() + self.indices());
-        (self.segments().saturating_sub(reserve) * u64::from(self.segment - 1)).saturating_sub(map)
+        // The smallest segments often have a second summary.
+        let summaries = if self.segment == 8 { 2 } else { 1 };
+        let full = u64::from(self.segment - summaries);
+        (self.segments().saturating_sub(reserve) * full).saturating_sub(map)
     }
 
     /// True if the volume fits its device.

@@ -114,11 +114,6 @@ impl Log {
         self.flights.is_empty() && self.flush.is_none()
     }
 
-    /// True if everything in the log is durable.
-    pub fn is_durable(&self) -> bool {
-        self.durable + 1 == self.open
-    }
-
     /// True if all parts up to a commit are on the device.
     pub fn has_completed(&self, commit: u64) -> bool {
         commit <= self.completed

@@ -143,8 +143,12 @@ impl Map {
         self.changed.take()
     }
 
-    /// Index blocks that have changed; they count as unchanged from now on.
-    pub fn take_changed_indices(&mut self) -> Vec<u32> {
+    /// Index blocks that have changed, or will when these slices are written; they count as
+    /// unchanged from now on.
+    pub fn take_changed_indices(&mut self, slices: &[u32]) -> Vec<u32> {
+        for slice in slices {
+            self.changed_indices.mark(slice / MAP_ENTRIES as u32);
+        }
         self.changed_indices.take()
     }
 
