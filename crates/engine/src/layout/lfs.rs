@@ -138,7 +138,7 @@ impl Lfs {
             pool: Pool::default(),
             order: Vec::new(),
             log: Log::default(),
-            atomic_blocks: (segment - 1 + slack / 4).min(ATOMIC_BLOCKS),
+            atomic_blocks: (2 * (segment - 1) + slack / 4).min(ATOMIC_BLOCKS),
             in_flight_limit: (4 * segment).max(ATOMIC_BLOCKS),
             checkpoint: Checkpoint::default(),
             checkpoint_interval: interval.min(geometry.device_blocks / 4),
