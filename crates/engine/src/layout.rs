@@ -37,7 +37,7 @@ macro_rules! of_kind {
                 type $layout = loge::Loge;
                 $body
             }
-            Kind::Lfs => {
+            Kind::Lfs | Kind::Wolf | Kind::Hylog => {
                 type $layout = lfs::Lfs;
                 $body
             }
@@ -56,11 +56,16 @@ pub enum Kind {
     Loge,
     /// Log-structured: writes are collected and appended to a log in segments.
     Lfs,
+    /// Log-structured with a sorted write buffer.
+    Wolf,
+    /// Log-structured for blocks that are written often, in place for the others.
+    Hylog,
 }
 
 impl Kind {
     /// All layouts, in the order in which they are listed to people.
-    pub const ALL: [Kind; 4] = [Kind::Inplace, Kind::Vlog, Kind::Loge, Kind::Lfs];
+    pub const ALL: [Kind; 6] =
+        [Kind::Inplace, Kind::Vlog, Kind::Loge, Kind::Lfs, Kind::Wolf, Kind::Hylog];
 
     /// The name used on the command line and in reports.
     pub fn name(self) -> &'static str {
@@ -69,6 +74,8 @@ impl Kind {
             Kind::Vlog => "vlog",
             Kind::Loge => "loge",
             Kind::Lfs => "lfs",
+            Kind::Wolf => "wolf",
+            Kind::Hylog => "hylog",
         }
     }
 
@@ -81,6 +88,8 @@ impl Kind {
             }
             Kind::Loge => "Loge: eager writing, a label beside each block says what it holds",
             Kind::Lfs => "log-structured: writes are appended in large segments, which are cleaned",
+            Kind::Wolf => "log-structured with a write buffer sorted by how often blocks are written",
+            Kind::Hylog => "a log for blocks that are written often, update in place for the others",
         }
     }
 
@@ -91,6 +100,8 @@ impl Kind {
             Kind::Vlog => 2,
             Kind::Loge => 3,
             Kind::Lfs => 5,
+            Kind::Wolf => 6,
+            Kind::Hylog => 7,
         }
     }
 
@@ -101,7 +112,10 @@ impl Kind {
             Kind::Inplace => Promises { atomic: false, ordered: false, checked: false, ..all },
             Kind::Vlog => all,
             Kind::Loge => Promises { ordered: false, ..all },
-            Kind::Lfs => Promises { immediate: false, ..all },
+            Kind::Lfs | Kind::Wolf => Promises { immediate: false, ..all },
+            Kind::Hylog => {
+                Promises { atomic: false, ordered: false, checked: false, immediate: false }
+            }
         }
     }
 

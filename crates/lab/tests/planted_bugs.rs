@@ -29,7 +29,7 @@ fn every_planted_bug_is_found() {
 
 #[test]
 fn without_a_bug_nothing_is_found() {
-    for kind in [Kind::Vlog, Kind::Loge, Kind::Lfs] {
+    for kind in [Kind::Vlog, Kind::Loge, Kind::Lfs, Kind::Wolf, Kind::Hylog] {
         let options = ProveOptions { states: 20_000, seed: 3, ..ProveOptions::new(kind) };
         let report = with_bug(None, || prove(&options, no_clock, &mut |_| {}));
         assert!(report.violations.is_empty(), "{}", report.to_text());

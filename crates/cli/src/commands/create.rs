@@ -33,6 +33,10 @@ pub struct Args {
     /// without `+sg`.
     #[arg(long, value_name = "NAME", default_value_t = Heuristic::default())]
     heuristic: Heuristic,
+    /// Size of the segments of `lfs`, `wolf` and `hylog`: a power of two from 32k to 16M. What
+    /// suits the size of the volume if left out.
+    #[arg(long, value_name = "SIZE")]
+    segment: Option<Size>,
     /// Replace what is there.
     #[arg(long)]
     force: bool,
@@ -44,8 +48,9 @@ pub struct Args {
 /// If there is something already, the size does not fit, or the file cannot be written.
 pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     let blocks = args.size.map(Size::blocks);
+    let segment = args.segment.map(|size| size.blocks().try_into().unwrap_or(u32::MAX));
     let options =
-        CreateOptions { kind: args.layout, blocks, force: args.force, heuristic: args.heuristic };
+        CreateOptions { kind: args.layout, blocks, force: args.force, heuristic: args.heuristic, segment };
     let mut image = image::create(&args.image, &options)?;
     let superblock = Superblock::read(&mut image).map_err(|error| image.blame(error))?;
     writeln!(

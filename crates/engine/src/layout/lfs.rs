@@ -17,12 +17,16 @@ mod check;
 mod checkpoint;
 mod clean;
 mod format;
+mod hylog;
 mod log;
 mod map;
+mod overwrite;
+mod policy;
 mod pool;
 mod read;
 mod recover;
 mod segments;
+mod wolf;
 mod write;
 
 use super::desk::{Desk, Limits, Work};
@@ -35,9 +39,13 @@ use crate::units::{BlockNr, MILLIS, Time};
 use checkpoint::{Checkpoint, Phase};
 use clean::Cleaner;
 use format::{Geometry, MAX_DEVICE_BLOCKS, default_segment};
+
+pub use format::segment_for;
 use log::Log;
 use map::Map;
-use pool::{Pool, Slot};
+use overwrite::{Command, Overwriting};
+use policy::Policy;
+use pool::Pool;
 use read::{Part, Reading};
 use segments::Segments;
 use slab::Slab;
@@ -62,6 +70,7 @@ const READ: Tag = 3 << 32;
 const RECORD: Tag = 4 << 32;
 const FLUSH_RECORD: Tag = 5 << 32;
 const CLEAN: Tag = 6 << 32;
+const OVERWRITE: Tag = 7 << 32;
 
 /// What is missing while somebody waits for space.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -78,6 +87,7 @@ struct Counters {
     data_blocks: u64,
     summaries: u64,
     map_blocks: u64,
+    overwritten: u64,
 }
 
 /// How far an orderly end has come.
@@ -99,6 +109,7 @@ pub struct Lfs {
     counters: Counters,
     desk: Desk,
     stop: Stop,
+    policy: Policy,
 
     map: Map,
     segments: Segments,
@@ -118,6 +129,11 @@ pub struct Lfs {
 
     reads: Slab<Reading>,
     parts: Slab<Part>,
+
+    overwriting: Slab<Overwriting>,
+    overwrites: Slab<Command>,
+    /// Something was overwritten since the last commit: a flush must reach the device.
+    touched: bool,
 }
 
 impl Lfs {
@@ -133,6 +149,7 @@ impl Lfs {
             counters: Counters::default(),
             desk: Desk::new(options.read_only),
             stop: Stop::Running,
+            policy: Policy::new(superblock.kind, geometry.blocks, options),
             map: Map::new(&geometry),
             segments: Segments::new(geometry),
             pool: Pool::default(),
@@ -147,23 +164,29 @@ impl Lfs {
             short: Short::default(),
             reads: Slab::new(),
             parts: Slab::new(),
+            overwriting: Slab::new(),
+            overwrites: Slab::new(),
+            touched: false,
         }
-    }
-
-    /// How many heads the log has.
-    fn heads(&self) -> usize {
-        1
     }
 
     /// Blocks that the write buffer collects before it is written out.
     fn capacity(&self) -> u64 {
-        u64::from(self.log.heads[0].room(&self.geometry))
+        let more = (self.policy.buffers() - 1) * u64::from(self.geometry.segment - 1);
+        u64::from(self.log.heads[0].room(&self.geometry)) + more
     }
 
-    /// Puts slots into the order in which they are written; returns how many of them go to the
-    /// first head.
-    fn arrange(&self, _slots: &[Slot], order: &mut [u32]) -> usize {
-        order.len()
+    /// Lets the layout HyLog measure, and choose anew which blocks are hot.
+    fn advance_policy(&mut self, now: Time) {
+        let Policy::Hylog(hylog) = &mut self.policy else { return };
+        let idle = self.log.in_flight() == 0
+            && self.parts.is_empty()
+            && self.overwrites.is_empty()
+            && !self.cleaner.is_reading();
+        hylog.note(idle, now);
+        let space = self.geometry.segments() * u64::from(self.geometry.segment);
+        let stored = self.map.stored();
+        hylog.turn(stored, stored as f64 / space as f64, now);
     }
 
     fn stopping(&self) -> bool {
@@ -220,6 +243,7 @@ impl Layer for Lfs {
             RECORD => self.record_done(done, cx),
             FLUSH_RECORD => self.record_flushed(done, cx),
             CLEAN => self.victim_read(done, cx),
+            OVERWRITE => self.overwrite_done(index, done, cx),
             _ => panic!("answer to the unknown command {:#x}", done.tag),
         }
     }
@@ -236,6 +260,7 @@ impl Layer for Lfs {
         self.advance_checkpoint(cx);
         self.advance_log(cx);
         self.advance_stop(cx);
+        self.advance_policy(cx.now);
     }
 
     fn deadline(&self) -> Option<Time> {
@@ -266,10 +291,12 @@ impl Layer for Lfs {
     }
 
     fn stats(&self) -> Vec<(&'static str, f64)> {
-        let Counters { client_blocks, data_blocks, summaries, map_blocks } = self.counters;
+        let Counters { client_blocks, data_blocks, summaries, map_blocks, overwritten } =
+            self.counters;
+        let written = data_blocks + summaries + map_blocks + overwritten;
         vec![
             ("client_blocks_written", client_blocks as f64),
-            ("device_blocks_written", (data_blocks + summaries + map_blocks) as f64),
+            ("device_blocks_written", written as f64),
             ("data_blocks_written", data_blocks as f64),
             ("summaries_written", summaries as f64),
             ("map_blocks_written", map_blocks as f64),
@@ -278,6 +305,8 @@ impl Layer for Lfs {
             ("cleaner_blocks_read", self.cleaner.blocks_read as f64),
             ("blocks_moved", self.cleaner.blocks_moved as f64),
             ("free_segments", self.segments.free() as f64),
+            ("blocks_overwritten", overwritten as f64),
+            ("hot_share", self.policy.hot_share()),
         ]
     }
 

@@ -1,6 +1,7 @@
 //! Choices that change how a layout works, never what it stores: a volume can be mounted with
 //! others at any time.
 
+use crate::units::Time;
 use std::fmt;
 use std::str::FromStr;
 
@@ -13,11 +14,17 @@ pub struct Tuning {
     /// How full a track is, in percent of its blocks, when eager writing leaves it for the next
     /// empty one: 1 to 100. The virtual log paper takes 75 (claim V7).
     pub fill_percent: u32,
+    /// After how long HyLog chooses anew which blocks are hot, in nanoseconds; 20 minutes if not
+    /// given (claim H17).
+    pub interval: Option<Time>,
+    /// Share of the blocks, in percent, that is to be hot in HyLog; if not given, the one that costs
+    /// least by the measured service times.
+    pub hot_percent: Option<u32>,
 }
 
 impl Default for Tuning {
     fn default() -> Tuning {
-        Tuning { compaction: None, fill_percent: 75 }
+        Tuning { compaction: None, fill_percent: 75, interval: None, hot_percent: None }
     }
 }
 

@@ -169,7 +169,13 @@ impl World {
         let options = layout::MountOptions {
             arm: arm.as_ref().map(|arm| arm as &dyn Arm),
             volatile,
-            tuning: Tuning { compaction: Some(compaction), ..Tuning::default() },
+            tuning: Tuning {
+                compaction: Some(compaction),
+                // So short that blocks become cold in the short life of a world.
+                interval: Some(20 * MILLIS),
+                hot_percent: Some(if rng.chance(0.5) { 10 } else { 40 }),
+                ..Tuning::default()
+            },
             ..layout::MountOptions::default()
         };
         let (layer, _, _) = layout::mount(&mut MediumDisk(&mut medium), &options)

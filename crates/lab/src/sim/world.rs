@@ -6,7 +6,7 @@ use seekless_engine::device::Device;
 use seekless_engine::device::medium::{Cells, Medium};
 use seekless_engine::device::ram::Ram;
 use seekless_engine::disk::MediumDisk;
-use seekless_engine::layout::{self, FormatOptions, Kind, LayoutError, MountOptions};
+use seekless_engine::layout::{self, lfs, FormatOptions, Kind, LayoutError, MountOptions};
 use seekless_engine::node::Node;
 use std::fmt;
 
@@ -97,17 +97,19 @@ pub(super) fn build(
     options: &SimOptions,
     blocks: u64,
 ) -> Result<Node, LayoutError> {
-    let SimOptions { kind, seed, tuning, heuristic, headers, .. } = *options;
+    let SimOptions { kind, seed, tuning, heuristic, headers, segment, .. } = *options;
     let mut cells = Cells::new(target.blocks());
     if target.headers && headers && kind == Kind::Loge {
         cells = cells.with_labels();
     }
     let id = u128::from(seed) << 64 | u128::from(blocks);
-    let options = FormatOptions { heuristic, ..FormatOptions::new(kind, blocks, id) };
-    layout::format(&mut MediumDisk(&mut cells), &options)?;
     // Mounting needs the mechanics and the medium at once; the device that lends its mechanics
     // here has next to nothing on it.
     let lender = target.device(Box::new(Cells::new(1)));
+    let suits = |arm| lfs::segment_for(arm, target.blocks());
+    let segment = segment.or_else(|| lender.arm().map(suits));
+    let options = FormatOptions { heuristic, segment, ..FormatOptions::new(kind, blocks, id) };
+    layout::format(&mut MediumDisk(&mut cells), &options)?;
     let options =
         MountOptions { arm: lender.arm(), volatile: lender.volatile(), read_only: false, tuning };
     let (layer, _, _) = layout::mount(&mut MediumDisk(&mut cells), &options)?;

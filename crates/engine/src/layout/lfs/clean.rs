@@ -10,6 +10,7 @@
 use super::checkpoint::Phase;
 use super::format::Entry;
 use super::map::MetaBlock;
+use super::overwrite::service_ns;
 use super::segments::{Owner, Segment, SegmentNr, State};
 use super::{CLEAN, Lfs};
 use crate::checksum;
@@ -66,6 +67,11 @@ impl Cleaner {
     /// When to look again whether nobody waits.
     pub fn due(&self) -> Option<Time> {
         self.due
+    }
+
+    /// True if that segment is being read.
+    pub fn is_at(&self, segment: SegmentNr) -> bool {
+        self.reading.is_some_and(|victim| victim.segment == segment)
     }
 
     /// True if a segment is being read.
@@ -294,6 +300,11 @@ impl Lfs {
         self.segments.leave(segment);
         if self.desk.latched().is_some() {
             return;
+        }
+        if let Ok(data) = &done.outcome
+            && data.blocks() * 4 >= self.geometry.segment * 3
+        {
+            self.policy.served_segment(service_ns(&done.spent), data.blocks());
         }
         match done.outcome {
             Ok(data) => self.move_live(segment, from, &data, cx),

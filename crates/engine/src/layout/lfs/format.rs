@@ -1,6 +1,7 @@
 //! Bytes of the log-structured layouts on disk: summaries of parts, map blocks, checkpoint records.
 //! `SPEC.md` has the tables.
 
+use crate::arm::Arm;
 use crate::checksum::crc32c;
 use crate::superblock::{le32, le64};
 use crate::units::{BLOCK_BYTES, BlockNr};
@@ -485,6 +486,24 @@ pub fn default_segment(device_blocks: u64) -> u32 {
     let fitting = (device_blocks / 64).max(1);
     let power = 1_u64 << fitting.ilog2();
     power.clamp(8, 256) as u32
+}
+
+/// The segment size that suits a device with a head: four times what it transfers while it
+/// positions, as a power of two (equation (6) of the HyLog paper, claims H4 and H10), but at least
+/// 64 segments.
+pub fn segment_for(arm: &dyn Arm, device_blocks: u64) -> u32 {
+    const SAMPLES: u32 = 16;
+    let track = |index: u32| arm.tracks() / SAMPLES * index + arm.tracks() / (2 * SAMPLES);
+    let pairs = (0..SAMPLES).flat_map(|from| (0..SAMPLES).map(move |to| (from, to)));
+    let travel: u64 = pairs.map(|(from, to)| arm.travel_ns(track(from), track(to))).sum();
+    let position = travel / u64::from(SAMPLES * SAMPLES) + arm.turn_ns() / 2;
+    let on_track: u64 = (0..SAMPLES).map(|index| u64::from(arm.track_blocks(track(index)).1)).sum();
+    let blocks = 4 * position * on_track / u64::from(SAMPLES) / arm.turn_ns().max(1);
+    // The nearest power of two: the mean of two is nearer to the upper one.
+    let power = 1_u64 << (blocks * 4 / 3).max(1).ilog2();
+    let most = 1_u64 << (device_blocks / 64).max(1).ilog2();
+    let (least, largest) = (u64::from(*SEGMENT_BLOCKS.start()), u64::from(*SEGMENT_BLOCKS.end()));
+    power.min(most).clamp(least, largest) as u32
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ use super::format::{
     Entry, Geometry, Item, Link, MOST_ITEMS, Mark, Position, SUMMARY_ROOM, Summary, WAYS,
 };
 use super::map::MetaBlock;
+use super::overwrite::service_ns;
 use super::pool::{self, Slot};
 use super::segments::{Owner, SegmentNr};
 use super::{COMMIT_DELAY, FLUSH, Lfs, PART, UNVERIFIED_LIMIT};
@@ -163,7 +164,9 @@ impl Lfs {
             self.map.get(BlockNr::from(slot.block)).place() == pool::place_of(index)
         };
         order.extend(slots.iter().zip(0..).filter(live).map(|(_, index)| index as u32));
-        let hot = self.arrange(&slots, &mut order);
+        let map = &self.map;
+        let is_cold = |block: u32| map.get(BlockNr::from(block)).mark().unchecked;
+        let hot = self.policy.arrange(&slots, &mut order, is_cold);
         for (position, &index) in order.iter().enumerate() {
             let Slot { block, body } = &mut slots[index as usize];
             let (head, body) = (usize::from(position >= hot), std::mem::replace(body, Body::Zeros));
@@ -176,11 +179,17 @@ impl Lfs {
         }
         if let Some(draft) = draft {
             self.send_part(draft, true, cx);
+            self.log.open += 1;
+            self.touched = false;
         } else {
-            self.log.end_empty_commit();
-            return self.completed(cx);
+            self.end_empty_commit(cx);
         }
-        self.log.open += 1;
+    }
+
+    fn end_empty_commit(&mut self, cx: &mut Cx<'_>) {
+        self.touched = false;
+        self.log.end_empty_commit();
+        self.completed(cx);
     }
 
     /// Adds a block of the volume to the part that is being put together.
@@ -338,6 +347,10 @@ impl Lfs {
         };
         let index = (number as u32).wrapping_sub(first.sequence as u32) as usize;
         self.log.flights[index].done = true;
+        let blocks = self.log.flights[index].blocks + 1;
+        if blocks * 4 >= self.geometry.segment * 3 {
+            self.policy.served_segment(service_ns(&done.spent), blocks);
+        }
         self.log.in_flight -= u64::from(self.log.flights[index].blocks) + 1;
         while let Some(flight) = self.log.flights.front()
             && flight.done
@@ -381,7 +394,8 @@ impl Lfs {
 
     /// Answers a request when everything acknowledged so far is durable.
     pub(super) fn wait_durable(&mut self, request: usize, cx: &mut Cx<'_>) {
-        let needs = if self.pool.is_empty() { self.log.open - 1 } else { self.log.open };
+        let nothing = self.pool.is_empty() && !self.touched;
+        let needs = if nothing { self.log.open - 1 } else { self.log.open };
         let durable = needs <= self.log.durable || self.desk.is_read_only();
         if durable || planted(PlantedBug::AckBeforeDurable) {
             self.desk.part_done(request, cx);
@@ -401,6 +415,9 @@ impl Lfs {
         {
             self.write_out(&[], cx);
             self.close_crowded();
+        }
+        if self.touched && self.pool.is_empty() && self.desk.any_waits(|n| n == self.log.open) {
+            self.end_empty_commit(cx);
         }
         if self.volatile && self.log.flush.is_none() && self.wants_flush() {
             self.log.flush = Some((self.log.completed, self.log.completed_part));

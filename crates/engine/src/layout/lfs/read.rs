@@ -2,6 +2,7 @@
 //! reached the device comes from memory, what is not stored is zeros.
 
 use super::format::{Entry, Mark, looks_like_ours};
+use super::overwrite::service_ns;
 use super::segments::SegmentNr;
 use super::{Lfs, READ, pool};
 use crate::checksum;
@@ -110,6 +111,9 @@ impl Lfs {
         let request = reading.request;
         let block = reading.at + u64::from(reading.runs[run].from);
         self.desk.spend(request, &done.spent);
+        if reading.runs[run].count == 1 {
+            self.policy.served_page(service_ns(&done.spent));
+        }
         let source = std::mem::replace(&mut reading.runs[run].source, Source::Here(Data::none()));
         if let Source::Device(entries, segment) = source {
             self.segments.leave(segment);

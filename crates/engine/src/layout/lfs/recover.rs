@@ -374,7 +374,7 @@ impl Recovery<'_> {
         if options.read_only {
             return Ok(());
         }
-        let heads = volume.heads();
+        let heads = volume.policy.heads();
         for pair in position.ways.chunks_exact(2).take(heads) {
             let free = self.geometry.holds(pair[1], self.geometry.segment);
             let segment = if free { self.geometry.segment_of(pair[1]) } else { 0 };

@@ -3,6 +3,7 @@
 use super::Lfs;
 use super::format::{Entry, Mark};
 use super::log::checksum_of;
+use super::overwrite::Overwrites;
 use super::pool::{self, Slot};
 use super::read::escape;
 use crate::checksum;
@@ -56,26 +57,33 @@ impl Lfs {
             self.write_out(&[], cx);
             self.close_crowded();
         }
+        let mut overwrites = Overwrites::default();
         for index in 0..count {
             let block = data.block(index);
             let at = at + u64::from(index);
+            let cold = self.policy.is_cold_write(at, cx.now);
             if checksum::is_zero(&block) {
                 self.forget(at, 1, cx.now);
                 continue;
             }
             let (piece, escaped) = escape(self.id, block);
+            let old = self.map.get(at);
+            if cold && !escaped && self.may_overwrite(old) {
+                overwrites.push(old.place(), piece);
+                continue;
+            }
             let checksum = checksum::of_block(&piece);
-            let mark = Mark { escaped, unchecked: false };
+            let mark = Mark { escaped, unchecked: cold };
             self.put(at, piece.body, mark, checksum, cx.now);
         }
         if self.pool.live() >= self.capacity() {
             self.write_out(&[], cx);
         }
-        self.written(request, cx);
+        self.overwrite(request, overwrites, cx);
     }
 
     /// Answers a request that has happened, or lets it wait for durability if it asked for that.
-    fn written(&mut self, request: usize, cx: &mut Cx<'_>) {
+    pub(super) fn written(&mut self, request: usize, cx: &mut Cx<'_>) {
         if let Some(request) = self.desk.part_written(request, cx) {
             self.wait_durable(request, cx);
         }
@@ -127,7 +135,8 @@ impl Lfs {
             true => checksum_of(&body),
             false => entry.checksum(),
         };
-        self.put(at, body, entry.mark(), checksum, now);
+        let mark = Mark { unchecked: self.policy.is_cold(at), ..entry.mark() };
+        self.put(at, body, mark, checksum, now);
     }
 
     /// What waits for space cannot get any: the first of it fails.
