@@ -172,7 +172,9 @@ impl Lfs {
 
     /// Blocks that the write buffer collects before it is written out.
     fn capacity(&self) -> u64 {
-        let more = (self.policy.buffers() - 1) * u64::from(self.geometry.segment - 1);
+        // Where space is scarce it is not spent on waiting.
+        let buffers = if self.cleaner.is_pressed() { 1 } else { self.policy.buffers() };
+        let more = (buffers - 1) * u64::from(self.geometry.segment - 1);
         u64::from(self.log.heads[0].room(&self.geometry)) + more
     }
 

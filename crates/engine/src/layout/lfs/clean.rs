@@ -69,6 +69,11 @@ impl Cleaner {
         self.due
     }
 
+    /// True if few segments are free.
+    pub fn is_pressed(&self) -> bool {
+        self.pressed
+    }
+
     /// True if that segment is being read.
     pub fn is_at(&self, segment: SegmentNr) -> bool {
         self.reading.is_some_and(|victim| victim.segment == segment)
@@ -235,6 +240,8 @@ impl Lfs {
             && !one.stuck
             && !one.drained
             && one.busy == 0
+            // What is on its way there would be read as what was there before.
+            && one.written <= self.log.completed_part()
     }
 
     /// Chooses the segments of a pass.

@@ -120,6 +120,11 @@ impl Log {
         commit <= self.completed
     }
 
+    /// The last part that is on the device with all before it.
+    pub fn completed_part(&self) -> u64 {
+        self.completed_part
+    }
+
     /// The content of a place that is on its way to the device.
     pub fn body_in_flight(&self, place: u32) -> Option<Body> {
         // The youngest one: a place is written twice at most if nobody reads it in between.
@@ -166,7 +171,11 @@ impl Lfs {
         order.extend(slots.iter().zip(0..).filter(live).map(|(_, index)| index as u32));
         let map = &self.map;
         let is_cold = |block: u32| map.get(BlockNr::from(block)).mark().unchecked;
-        let hot = self.policy.arrange(&slots, &mut order, is_cold);
+        let hot = match self.starving {
+            // One part fills segments better than two.
+            true => order.len(),
+            false => self.policy.arrange(&slots, &mut order, is_cold),
+        };
         for (position, &index) in order.iter().enumerate() {
             let Slot { block, body } = &mut slots[index as usize];
             let (head, body) = (usize::from(position >= hot), std::mem::replace(body, Body::Zeros));
