@@ -27,12 +27,20 @@ pub enum Command {
     Check(commands::check::Args),
     /// Print the on-disk structures of an image.
     Dump(commands::dump::Args),
+    /// Give an array a new member in the place of one that is gone.
+    Replace(commands::replace::Args),
     /// Run a workload over a simulated disk, in virtual time.
     Sim(commands::sim::Args),
     /// Say what the analytic models expect of a disk.
     Model(commands::model::Args),
     /// Cut the power at every step and check what recovery finds.
     Prove(commands::prove::Args),
+    /// Command a served disk that crashes on demand.
+    Control(commands::control::Args),
+    /// Record what an NBD export is asked, to replay its crashes later.
+    Record(commands::record::Args),
+    /// Check every state that a power cut could have left of a recorded disk.
+    ReplayCrashes(commands::replay_crashes::Args),
     /// Import models of drives, and compare them with recordings.
     Disk(commands::disk::Args),
     /// List the built-in disks, or describe one.

@@ -10,6 +10,7 @@ mod size;
 mod span;
 mod spec;
 mod term;
+mod volume;
 
 use clap::Parser as _;
 use std::process::ExitCode;

@@ -4,6 +4,8 @@
 //! layout it names, so that callers need not know which layouts exist.
 
 mod desk;
+mod eager;
+mod ending;
 pub mod inplace;
 pub mod lfs;
 pub mod loge;
@@ -18,6 +20,7 @@ use crate::io::IoError;
 use crate::layer::Layer;
 use crate::superblock::{Superblock, SuperblockError};
 use crate::units::{BLOCK_BYTES, BlockNr};
+use crate::volume::VolumeError;
 use std::fmt;
 use std::str::FromStr;
 
@@ -192,6 +195,9 @@ pub enum LayoutError {
     /// The superblock is whole but what it describes is not.
     #[error("the volume is damaged: {0}")]
     Damaged(String),
+    /// The array below is not usable.
+    #[error(transparent)]
+    Volume(#[from] VolumeError),
     /// The medium failed.
     #[error(transparent)]
     Io(#[from] IoError),

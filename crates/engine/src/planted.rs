@@ -33,6 +33,14 @@ pub enum PlantedBug {
     CleanerFreesEarly,
     /// A checkpoint record is written before the map blocks that it names are durable.
     CheckpointBeforeMap,
+    /// Stripes of an array are written without a record in the log or a mark in the bitmap.
+    NoWriteLog,
+    /// Stripes are written in place before the record in the log is durable.
+    LogNotFlushed,
+    /// An array takes a member back that has missed something.
+    StaleMember,
+    /// A recovery replays the log but resyncs no marked regions.
+    NoResync,
 }
 
 impl PlantedBug {
@@ -45,6 +53,14 @@ impl PlantedBug {
         PlantedBug::StaleTailAccepted,
         PlantedBug::ChecksumNotVerified,
         PlantedBug::CompactorFreesEarly,
+    ];
+
+    /// Those that can be planted in arrays.
+    pub const ARRAY: [PlantedBug; 4] = [
+        PlantedBug::NoWriteLog,
+        PlantedBug::LogNotFlushed,
+        PlantedBug::StaleMember,
+        PlantedBug::NoResync,
     ];
 
     /// Those that can be planted in Loge.

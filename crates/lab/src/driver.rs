@@ -208,7 +208,7 @@ impl Driver {
         let mut spins = 0;
         loop {
             self.node.settle(self.now, &mut self.answers);
-            if self.node.layer.stopped() {
+            if self.node.stopped() {
                 return Ok(());
             }
             self.advance(None, &mut spins)?;

@@ -223,7 +223,7 @@ pub fn simulate_world(
         driver.run(workload, &mut generator, workload.warm_up, |_| {})?;
     }
     let mut tally = Tally::default();
-    let before = driver.node().layer.stats();
+    let before = driver.node().stats();
     let (began, began_ns) = (clock(), driver.now());
     driver.run(workload, &mut generator, workload.requests, |done| tally.record(done))?;
     let host_ns = clock().saturating_sub(began);
@@ -231,7 +231,7 @@ pub fn simulate_world(
         host_ns,
         virtual_ns: driver.now() - began_ns,
         before,
-        after: driver.node().layer.stats(),
+        after: driver.node().stats(),
     };
     if options.fill {
         driver.read_back(LARGE_BLOCKS)?;
@@ -246,7 +246,8 @@ fn age(driver: &mut Driver, live: u64, options: &SimOptions) -> Result<(), Drive
     if overwrites == 0 {
         return Ok(());
     }
-    let workload = Workload::default();
+    // What is popular in the workload was popular before.
+    let workload = Workload { distribution: options.workload.distribution, ..Workload::default() };
     let mut generator = Generator::new(&workload, live, options.seed, "ageing");
     driver.run(&workload, &mut generator, overwrites, |_| {})
 }

@@ -3,7 +3,8 @@
 
 use seekless_engine::layout::Kind;
 use seekless_engine::planted::{PlantedBug, with_bug};
-use seekless_lab::prove::{ProveOptions, prove};
+use seekless_engine::volume::Level;
+use seekless_lab::prove::{ProveOptions, Subject, prove};
 
 fn no_clock() -> u64 {
     0
@@ -33,5 +34,18 @@ fn without_a_bug_nothing_is_found() {
         let options = ProveOptions { states: 20_000, seed: 3, ..ProveOptions::new(kind) };
         let report = with_bug(None, || prove(&options, no_clock, &mut |_| {}));
         assert!(report.violations.is_empty(), "{}", report.to_text());
+    }
+}
+
+#[test]
+fn every_bug_planted_in_an_array_is_found() {
+    let subject = Subject::Array { level: Level::Raid5, members: 3, kind: Kind::Inplace };
+    for bug in PlantedBug::ARRAY {
+        let options =
+            ProveOptions { states: 200_000, stop_at_first: true, ..ProveOptions::new(subject) };
+        let report = with_bug(Some(bug), || prove(&options, no_clock, &mut |_| {}));
+        let states = report.states;
+        println!("{bug:?}: found after {states} states in {} worlds", report.cases);
+        assert!(!report.violations.is_empty(), "{bug:?}: not found in {states} states");
     }
 }

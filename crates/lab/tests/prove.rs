@@ -2,7 +2,8 @@
 #![allow(missing_docs)]
 
 use seekless_engine::layout::Kind;
-use seekless_lab::prove::{ProveOptions, prove};
+use seekless_engine::volume::Level;
+use seekless_lab::prove::{ProveOptions, Subject, prove};
 
 fn no_clock() -> u64 {
     0
@@ -32,5 +33,21 @@ fn the_same_seed_gives_the_same_sweep() {
         assert_eq!(one, prove(&options, no_clock, &mut |_| {}));
         let other = ProveOptions { seed: 2, ..options };
         assert_ne!(one.faults, prove(&other, no_clock, &mut |_| {}).faults);
+    }
+}
+
+#[test]
+fn every_array_keeps_its_contract() {
+    let shapes = [(Level::Raid0, 3), (Level::Raid1, 2), (Level::Raid1, 3), (Level::Raid5, 3)];
+    let inplace = shapes.map(|(level, members)| (level, members, Kind::Inplace));
+    let eager = [(Level::Raid5, 4, Kind::Vlog), (Level::Raid1, 2, Kind::Loge)];
+    for (level, members, kind) in inplace.into_iter().chain(eager) {
+        let subject = Subject::Array { level, members, kind };
+        let options = ProveOptions { states: 8_000, ..ProveOptions::new(subject) };
+        let report = prove(&options, no_clock, &mut |_| {});
+        assert!(report.violations.is_empty(), "{}", report.to_text());
+        let faults = report.faults;
+        assert!(faults.lost > 0 && faults.torn > 0 && faults.second_cuts > 0, "{faults:?}");
+        assert_eq!(faults.lost_devices > 0, level != Level::Raid0, "{faults:?}");
     }
 }

@@ -1,11 +1,13 @@
 //! `seekless create`: makes an image.
 
-use crate::failure::Outcome;
+use crate::failure::{Failure, Outcome};
 use crate::size::Size;
 use seekless_engine::disk::Disk as _;
 use seekless_engine::layout::Kind;
 use seekless_engine::layout::loge::Heuristic;
 use seekless_engine::superblock::Superblock;
+use seekless_engine::volume::Level;
+use seekless_serve::image::array::{CreateArrayOptions, create_array};
 use seekless_serve::image::{self, CreateOptions};
 use std::io::Write;
 use std::path::PathBuf;
@@ -16,12 +18,15 @@ use std::path::PathBuf;
 Examples:
   seekless create disk.img --layout vlog --size 10G
   seekless create disk.img --layout inplace --size 512M --force
+  seekless create disk.img --layout loge --size 1G --headers   # to be served with --disk
   sudo seekless create /dev/sdb --layout vlog      # as large as the device allows
+  seekless create --raid 5 --stripe 64k --layout inplace --size 1G a.img b.img c.img
 
 The image is a sparse file: it takes space as it is written.")]
 pub struct Args {
-    /// The file to make, or an empty block device.
-    image: PathBuf,
+    /// The file to make, or an empty block device; with --raid, one for each member.
+    #[arg(required = true)]
+    images: Vec<PathBuf>,
     /// How the volume places its blocks; `seekless layouts` lists them.
     #[arg(long, short, value_name = "LAYOUT")]
     layout: Kind,
@@ -35,8 +40,19 @@ pub struct Args {
     heuristic: Heuristic,
     /// Size of the segments of `lfs`, `wolf` and `hylog`: a power of two from 32k to 16M. What
     /// suits the size of the volume if left out.
-    #[arg(long, value_name = "SIZE")]
+    #[arg(long, value_name = "SIZE", conflicts_with = "raid")]
     segment: Option<Size>,
+    /// Keep the labels of `loge` in sector headers, where they cost no time: for an image that is
+    /// always served at the pace of a disk (`serve --disk`).
+    #[arg(long)]
+    headers: bool,
+    /// Make an array of the images: 0 (striped), 1 (mirrored) or 5 (with parity).
+    #[arg(long, value_name = "LEVEL", conflicts_with = "headers")]
+    raid: Option<Level>,
+    /// How much lies on one member of an array before the next one is used, in whole 4 KiB blocks,
+    /// at most 1M.
+    #[arg(long, value_name = "SIZE", default_value = "64k", requires = "raid")]
+    stripe: Size,
     /// Replace what is there.
     #[arg(long)]
     force: bool,
@@ -48,18 +64,57 @@ pub struct Args {
 /// If there is something already, the size does not fit, or the file cannot be written.
 pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     let blocks = args.size.map(Size::blocks);
+    if args.headers && args.layout != Kind::Loge {
+        let problem = format!("--headers: the layout {} has no labels to keep there", args.layout);
+        return Err(Failure::usage(problem).hint("leave it out, or choose --layout loge"));
+    }
+    let &Args { force, heuristic, headers, .. } = args;
     let segment = args.segment.map(|size| size.blocks().try_into().unwrap_or(u32::MAX));
-    let options =
-        CreateOptions { kind: args.layout, blocks, force: args.force, heuristic: args.heuristic, segment };
-    let mut image = image::create(&args.image, &options)?;
+    let kind = args.layout;
+    let options = CreateOptions { kind, blocks, force, heuristic, headers, segment };
+    let image = match (args.raid, args.images.as_slice()) {
+        (Some(level), _) => return array(args, level, out),
+        (None, [image]) => image,
+        (None, _) => {
+            let problem = "several images make an array";
+            return Err(Failure::usage(problem).hint("say which: --raid 0, 1 or 5"));
+        }
+    };
+    let path = image;
+    let mut image = image::create(path, &options)?;
     let superblock = Superblock::read(&mut image).map_err(|error| image.blame(error))?;
     writeln!(
         out,
         "{}: {} volume of {}, image of {}",
-        args.image.display(),
+        path.display(),
         superblock.kind,
         Size::from_blocks(superblock.blocks),
         Size::from_blocks(image.blocks())
+    )?;
+    Ok(())
+}
+
+/// Makes an array and a volume on it.
+fn array(args: &Args, level: Level, out: &mut dyn Write) -> Outcome {
+    let chunk = u32::try_from(args.stripe.blocks()).unwrap_or(u32::MAX);
+    let options = CreateArrayOptions {
+        level,
+        chunk,
+        kind: args.layout,
+        blocks: args.size.map(Size::blocks),
+        force: args.force,
+        heuristic: args.heuristic,
+    };
+    let (members, superblock) = create_array(&args.images, &options)?;
+    let geometry = members.superblock().geometry;
+    writeln!(
+        out,
+        "{level} of {} members, {} to a stripe: {} volume of {}, members of {}",
+        geometry.members,
+        Size::from_blocks(u64::from(geometry.chunk)),
+        superblock.kind,
+        Size::from_blocks(superblock.blocks),
+        Size::from_blocks(members.superblock().device_blocks())
     )?;
     Ok(())
 }

@@ -1,8 +1,8 @@
 //! `seekless dump`: the on-disk structures as text.
 
 use crate::failure::{Failure, Outcome};
+use crate::volume::Volume;
 use seekless_engine::layout;
-use seekless_serve::image;
 use serde_json::json;
 use std::fmt;
 use std::io::{self, Write};
@@ -17,8 +17,12 @@ Examples:
 
 SPEC.md describes every structure to the byte.")]
 pub struct Args {
-    /// The image.
-    image: PathBuf,
+    /// The image; of an array all members, in any order.
+    #[arg(required = true, value_name = "IMAGE")]
+    image: Vec<PathBuf>,
+    /// Go on without members of an array that should be there.
+    #[arg(long)]
+    degraded: bool,
     /// Print one JSON object with the lines.
     #[arg(long)]
     json: bool,
@@ -29,20 +33,25 @@ pub struct Args {
 /// # Errors
 /// If the image is unusable or in use, or the output cannot be written.
 pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
-    let mut image = image::open(&args.image, true)?;
+    let mut volume = Volume::open(&args.image, args.degraded)?;
     if args.json {
         let mut text = String::new();
-        layout::dump(&mut image, &mut text).map_err(|error| image.blame(error))?;
+        volume.with(|disk| layout::dump(disk, &mut text))?;
         let lines: Vec<_> = text.lines().collect();
-        writeln!(out, "{}", json!({ "image": args.image, "lines": lines }))?;
+        writeln!(
+            out,
+            "{}",
+            json!({ "image": crate::volume::json_names(&args.image), "lines": lines })
+        )?;
         return Ok(());
     }
     let mut stream = Stream { out, error: None };
-    let result = layout::dump(&mut image, &mut stream);
+    volume.print_array(stream.out)?;
+    let result = volume.with(|disk| layout::dump(disk, &mut stream));
     // If the output failed, whatever the layout made of that is beside the point.
     match stream.error {
         Some(error) => Err(Failure::from(error)),
-        None => Ok(result.map_err(|error| image.blame(error))?),
+        None => Ok(result?),
     }
 }
 

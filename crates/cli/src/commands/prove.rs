@@ -4,7 +4,8 @@ use super::host_clock;
 use crate::failure::{Exit, Failure, Outcome};
 use crate::term::Progress;
 use seekless_engine::layout::Kind;
-use seekless_lab::prove::{ProveOptions, ProveReport, prove};
+use seekless_engine::volume::Level;
+use seekless_lab::prove::{ProveOptions, ProveReport, Subject, prove};
 use serde_json::{Value, json};
 use std::io::Write;
 
@@ -15,6 +16,7 @@ Examples:
   seekless prove --layout vlog
   seekless prove --layout vlog --states 1000000 --seed 7
   seekless prove --layout inplace --json | jq .violations
+  seekless prove --layout inplace --raid 5 --members 4     # members are lost with the power
 
 The same seed tries the same crash states. The exit code is 0 only if nothing was violated; each
 violation names the command that repeats it.")]
@@ -22,6 +24,13 @@ pub struct Args {
     /// The layout to prove.
     #[arg(long, short, value_name = "LAYOUT")]
     layout: Kind,
+    /// Prove it on an array of this level: 0, 1 or 5.
+    #[arg(long, value_name = "LEVEL")]
+    raid: Option<Level>,
+    /// Members of the array; the fewest that make sense if not given.
+    #[arg(long, value_name = "N", requires = "raid",
+          value_parser = clap::value_parser!(u16).range(2..=8))]
+    members: Option<u16>,
     /// Seed of all randomness.
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -44,12 +53,23 @@ pub struct Args {
 /// # Errors
 /// If a promise was broken.
 pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
+    let subject = match args.raid {
+        None => Subject::Layout(args.layout),
+        Some(level) => {
+            let members = args.members.map_or(level.least_members(), usize::from);
+            if members < level.least_members() {
+                let least = level.least_members();
+                return Err(Failure::usage(format!("--members: {level} has at least {least}")));
+            }
+            Subject::Array { level, members, kind: args.layout }
+        }
+    };
     let options = ProveOptions {
         seed: args.seed,
         states: args.states,
         case: args.case,
         stop_at_first: args.stop_at_first,
-        ..ProveOptions::new(args.layout)
+        ..ProveOptions::new(subject)
     };
     let mut progress = Progress::new();
     let mut shown = |tried: u64| {

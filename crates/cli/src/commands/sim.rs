@@ -9,7 +9,9 @@ use crate::term::Progress;
 use clap::ValueEnum;
 use seekless_engine::layout::loge::Heuristic;
 use seekless_engine::layout::{Compaction, Kind, Tuning};
-use seekless_lab::sim::{SimError, SimOptions, compare, simulate};
+use seekless_engine::volume::Level;
+use seekless_lab::distribution::Distribution;
+use seekless_lab::sim::{SimError, SimOptions, Target, compare, simulate};
 use seekless_lab::workload::{self, Bursts, Workload};
 use std::io::Write;
 
@@ -35,6 +37,15 @@ pub struct Args {
     /// by commas.
     #[arg(long, short, value_name = "SPEC", required = true, value_delimiter = ',')]
     disk: Vec<String>,
+    /// Simulate on an array of such disks: 0, 1 or 5.
+    #[arg(long, value_name = "LEVEL")]
+    raid: Option<Level>,
+    /// Members of the array; the fewest that make sense if not given.
+    #[arg(long, value_name = "N", requires = "raid")]
+    members: Option<u16>,
+    /// How much lies on one member of the array before the next one is used.
+    #[arg(long, value_name = "SIZE", default_value = "64k", requires = "raid")]
+    stripe: Size,
     /// Share of the disk that live data fills.
     #[arg(long, value_name = "SHARE", default_value_t = 0.8)]
     utilisation: f64,
@@ -56,6 +67,11 @@ pub struct Args {
     /// Where requests go.
     #[arg(long, value_enum, default_value_t = Pattern::Random)]
     pattern: Pattern,
+    /// How often which of the random places is asked for: uniform, hotcold:90,10 (percent of the
+    /// requests, percent of the places), knuth:80,20 or hill:105,.528,.546. Popular places are
+    /// scattered.
+    #[arg(long, value_name = "NAME", default_value_t = Distribution::Uniform)]
+    distribution: Distribution,
     /// Pause after each burst of requests, for work in the background.
     #[arg(long, value_name = "SPAN")]
     idle: Option<Span>,
@@ -84,10 +100,10 @@ pub struct Args {
     /// Start with an empty volume: for disks too large to be filled in memory.
     #[arg(long)]
     empty: bool,
-    /// Which tracks the virtual log empties while no client waits: off, random, least-used or
-    /// nearest.
-    #[arg(long, value_name = "CHOICE", default_value_t = Compaction::LeastUsed)]
-    compaction: Compaction,
+    /// Which tracks the virtual log empties while no client waits: off, random, least-used (the
+    /// default on a disk with an arm) or nearest.
+    #[arg(long, value_name = "CHOICE")]
+    compaction: Option<Compaction>,
     /// How full a track is, in percent, when the virtual log leaves it for the next empty one.
     #[arg(long, value_name = "PERCENT", default_value_t = 75,
           value_parser = clap::value_parser!(u32).range(1..=100))]
@@ -129,7 +145,7 @@ enum Pattern {
 /// If the options make no sense, or the simulation found a defect.
 pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     let options = options(args)?;
-    let targets = args.disk.iter().map(|disk| spec::target(disk)).collect::<Result<Vec<_>, _>>()?;
+    let targets = args.disk.iter().map(|disk| target(args, disk)).collect::<Result<Vec<_>, _>>()?;
     let mut progress = Progress::new();
     progress.show(|| "filling and ageing the volume, then measuring…".to_owned());
     let text = if let ([_], [target]) = (args.layout.as_slice(), targets.as_slice()) {
@@ -144,6 +160,15 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     Ok(())
 }
 
+/// The disk, or an array of such disks.
+fn target(args: &Args, disk: &str) -> Result<Target, Failure> {
+    let target = spec::target(disk)?;
+    let Some(level) = args.raid else { return Ok(target) };
+    let members = args.members.map_or(level.least_members(), usize::from);
+    let chunk = u32::try_from(args.stripe.blocks()).unwrap_or(u32::MAX);
+    target.array(level, members, chunk).map_err(|error| Failure::usage(error.to_string()))
+}
+
 fn options(args: &Args) -> Result<SimOptions, Failure> {
     let request_blocks = workload::request_blocks(args.size.bytes())
         .map_err(|error| Failure::usage(format!("--size: {error}")))?;
@@ -156,6 +181,7 @@ fn options(args: &Args) -> Result<SimOptions, Failure> {
                 Pattern::Random => workload::Pattern::Random,
                 Pattern::Sequential => workload::Pattern::Sequential,
             },
+            distribution: args.distribution,
             read_share: args.read_share,
             request_blocks,
             depth: args.depth,
@@ -173,7 +199,7 @@ fn options(args: &Args) -> Result<SimOptions, Failure> {
         rest_ns: args.rest.map_or(0, |rest| rest.ns),
         verify: true,
         tuning: Tuning {
-            compaction: Some(args.compaction),
+            compaction: args.compaction,
             fill_percent: args.fill_percent,
             interval: args.interval.map(|interval| interval.ns),
             hot_percent: args.hot_percent,

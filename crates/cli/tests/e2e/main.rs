@@ -11,6 +11,7 @@ mod crashes;
 mod disk_fit;
 mod disk_models;
 mod disk_speed;
+mod faults;
 mod filesystems;
 mod full;
 mod harness;
@@ -19,5 +20,7 @@ mod load;
 mod models;
 #[path = "../../src/nbd.rs"]
 mod nbd;
+mod record;
+mod replay;
 mod stacked;
 mod tree;

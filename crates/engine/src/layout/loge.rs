@@ -19,7 +19,6 @@ mod check;
 mod commit;
 mod format;
 mod place;
-mod read;
 mod recover;
 mod table;
 mod write;
@@ -27,33 +26,28 @@ mod write;
 pub use place::{Heuristic, Order};
 
 use super::desk::{Desk, Limits, Work};
-use super::vlog::freemap::FreeMap;
+use super::eager::ATOMIC_BLOCKS;
+use super::eager::commit::Commits;
+use super::eager::freemap::FreeMap;
+use super::eager::place::Plan;
+use super::eager::read::Reads;
+use super::eager::write::Writes;
+use super::ending::Ending;
 use super::{CheckReport, FormatOptions, Layout, LayoutError, MountOptions, MountReport};
 use crate::disk::Disk;
 use crate::io::{Done, Io, IoError, Tag};
 use crate::layer::{Cx, Extent, Layer, Port};
 use crate::superblock::Superblock;
-use crate::units::{BlockNr, MILLIS, Time};
-use commit::{Commit, History, Stop};
+use crate::units::{BlockNr, Time};
 use format::{Areas, FIXED_BLOCKS, GROUP, MAX_DEVICE_BLOCKS, MAX_MEMBERS, TRIM_SLICE};
-use place::{Placer, Plan};
-use read::{Part, Reading};
-use slab::Slab;
-use std::collections::{BTreeSet, VecDeque};
+use place::Placer;
+use std::collections::BTreeSet;
 use std::fmt;
-use table::{LabelArea, Table, TrimMap};
-use write::Piece;
+use table::{Entry, LabelArea, Table, TrimMap};
+use write::Transaction;
 
-/// Blocks that a request of more is split into; each part is atomic. 1 MiB.
-const ATOMIC_BLOCKS: u64 = 256;
 /// Most blocks of a part of a trim.
 const TRIM_BLOCKS: u64 = MAX_MEMBERS;
-/// How long an acknowledged write may wait for its label on a device with a volatile cache.
-const COMMIT_DELAY: Time = 200 * MILLIS;
-/// Blocks of data written since the last durable commit beyond which a flush is asked for, and half
-/// of them since the last commit beyond which one is begun: bounds what a recovery has to verify.
-const UNVERIFIED_LIMIT: u64 = 16 * 1024;
-
 /// Free blocks that must remain when every block of the volume is stored.
 fn least_slack(blocks: u64) -> u64 {
     64 + blocks / 256
@@ -69,7 +63,6 @@ const RECORD: Tag = 5 << 32;
 #[derive(Clone, Copy, Debug, Default)]
 struct Counters {
     client_blocks: u64,
-    data_blocks: u64,
     label_blocks: u64,
     trim_blocks: u64,
     commits: u64,
@@ -80,8 +73,6 @@ struct Counters {
 pub struct Loge {
     id: u128,
     areas: Areas,
-    /// The device may lose completed writes until it is flushed.
-    volatile: bool,
     /// The device has a head: one batch at a time, placed where the head is.
     headed: bool,
     counters: Counters,
@@ -95,31 +86,21 @@ pub struct Loge {
     free: FreeMap,
     placer: Placer,
     plan: Option<Plan>,
-    pieces: Slab<Piece>,
+    writes: Writes<Transaction>,
     next_stamp: u64,
     /// Transactions whose data is on its way to the device.
     in_flight: BTreeSet<u64>,
     atomic_blocks: u64,
     /// Where the next write begins if it continues the last one.
     sequential_at: BlockNr,
-    starving: bool,
 
-    commit: Option<Commit>,
-    history: History,
-    flush: Option<u64>,
-    /// Something changed since the last commit was begun, and since when.
-    changed_since: Option<Time>,
-    /// Data blocks written when a commit last became durable, and when one was last begun.
-    verified_at: u64,
-    committed_at: u64,
+    commits: Commits<Entry>,
+    /// Number of the last commit that wrote tombstones.
+    last_with_trims: u64,
     /// Number of the last record on the device.
     record: u64,
-    stop: Stop,
-
-    reads: Slab<Reading>,
-    parts: Slab<Part>,
-    /// Reads in flight by the commit that was open when they began.
-    read_epochs: VecDeque<(u64, u32)>,
+    ending: Ending,
+    reads: Reads<Entry>,
 }
 
 impl Loge {
@@ -129,7 +110,6 @@ impl Loge {
         Loge {
             id: superblock.id,
             areas,
-            volatile: options.volatile,
             headed: options.arm.is_some(),
             counters: Counters::default(),
             desk: Desk::new(options.read_only),
@@ -139,37 +119,26 @@ impl Loge {
             free: FreeMap::new(areas.device_blocks, options.arm),
             placer: Placer::new(heuristic),
             plan: None,
-            pieces: Slab::new(),
+            writes: Writes::new(DATA),
             next_stamp: 1,
             in_flight: BTreeSet::new(),
             atomic_blocks: (slack / 4).clamp(1, ATOMIC_BLOCKS),
             sequential_at: 0,
-            starving: false,
-            commit: None,
-            history: History::default(),
-            flush: None,
-            changed_since: None,
-            verified_at: 0,
-            committed_at: 0,
+            commits: Commits::new(options.volatile, FLUSH),
+            last_with_trims: 0,
             record: 0,
-            stop: Stop::default(),
-            reads: Slab::new(),
-            parts: Slab::new(),
-            read_epochs: VecDeque::new(),
+            ending: Ending::default(),
+            reads: Reads::new(READ),
         }
-    }
-
-    /// True if batches go one by one, each durable when it is answered.
-    fn is_serial(&self) -> bool {
-        !self.volatile
     }
 
     /// Dispatches what waits, in order of arrival.
     fn dispatch(&mut self, cx: &mut Cx<'_>) {
-        if self.is_serial() {
+        if self.commits.is_serial() {
             // Holes are read, and forgotten anew, without the device: go on with the next.
             let mut before = usize::MAX;
-            while self.commit.is_none() && self.reads.is_empty() && self.desk.queued() < before {
+            while !self.commits.is_running() && self.reads.is_empty() && self.desk.queued() < before
+            {
                 before = self.desk.queued();
                 self.begin_batch(cx);
             }
@@ -194,44 +163,42 @@ impl Layer for Loge {
     fn submit(&mut self, io: Io, cx: &mut Cx<'_>) {
         let limits = Limits { write: self.atomic_blocks, trim: TRIM_BLOCKS };
         if let Some(flush) = self.desk.accept(io, limits, cx) {
-            self.wait_durable(flush, cx);
+            self.commits.wait(flush, &mut self.desk, cx);
         }
     }
 
     fn complete(&mut self, _port: Port, done: Done, cx: &mut Cx<'_>) {
         let index = (done.tag & 0xffff_ffff) as usize;
         match done.tag & !0xffff_ffff {
-            READ => self.read_done(index, done, cx),
+            READ => self.reads.done(index, done, &mut self.desk, cx),
             DATA => self.data_done(index, done, cx),
             META => self.commit_part_done(done, cx),
-            FLUSH => self.flush_done(done, cx),
-            RECORD => self.record_done(done, cx),
+            FLUSH => self.commits.flush_done(done, &mut self.desk, cx),
+            RECORD => self.ending.written(RECORD, done, &mut self.desk, cx),
             _ => panic!("answer to the unknown command {:#x}", done.tag),
         }
     }
 
     fn pump(&mut self, cx: &mut Cx<'_>) {
         self.plan = None;
-        self.release_superseded();
+        self.commits.release(self.commits.durable(), &self.reads, &mut self.free);
         self.dispatch(cx);
         self.advance_commits(cx);
-        self.advance_stop(cx);
+        self.advance_ending(cx);
     }
 
     fn deadline(&self) -> Option<Time> {
         // What waits for a flush goes on when that is answered.
-        let flushing = self.flush.is_some() && !self.may_commit();
-        let waiting = self.desk.latched().is_none() && self.commit.is_none() && self.volatile;
-        let waiting = waiting && !flushing;
-        self.changed_since.filter(|_| waiting).map(|since| since + COMMIT_DELAY)
+        let flushing = self.commits.is_flushing() && !self.may_commit();
+        self.commits.due(&self.desk).filter(|_| !flushing)
     }
 
     fn stop(&mut self, _cx: &mut Cx<'_>) {
-        self.stop.ask();
+        self.ending.ask();
     }
 
     fn stopped(&self) -> bool {
-        self.stop.is_done()
+        self.ending == Ending::Done
     }
 
     fn latched(&self) -> Option<IoError> {
@@ -244,8 +211,8 @@ impl Layer for Loge {
     }
 
     fn stats(&self) -> Vec<(&'static str, f64)> {
-        let Counters { client_blocks, data_blocks, label_blocks, trim_blocks, commits } =
-            self.counters;
+        let Counters { client_blocks, label_blocks, trim_blocks, commits } = self.counters;
+        let data_blocks = self.commits.data_blocks();
         let written = data_blocks + label_blocks + trim_blocks;
         vec![
             ("client_blocks_written", client_blocks as f64),

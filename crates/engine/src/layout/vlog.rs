@@ -15,21 +15,25 @@
 //! or a pause asks for them: [`write`] and [`commit`] have the two ways.
 
 mod check;
-pub(super) mod columns;
 mod commit;
 mod compact;
 mod crc;
 mod format;
-pub(super) mod freemap;
 mod map;
 mod patch;
-pub(super) mod place;
-mod read;
+mod place;
 mod recover;
 mod tree;
 mod write;
 
 use super::desk::{Desk, Limits, Work};
+use super::eager::ATOMIC_BLOCKS;
+use super::eager::commit::Commits;
+use super::eager::freemap::FreeMap;
+use super::eager::place::Plan;
+use super::eager::read::Reads;
+use super::eager::write::Writes;
+use super::ending::Ending;
 use super::{
     CheckReport, Compaction, FormatOptions, Layout, LayoutError, MountOptions, MountReport,
 };
@@ -38,30 +42,17 @@ use crate::disk::Disk;
 use crate::io::{Done, Io, IoError, Tag};
 use crate::layer::{Cx, Extent, Layer, Port};
 use crate::superblock::Superblock;
-use crate::units::{BlockNr, MILLIS, Time};
-use commit::{Commit, History, Stop};
+use crate::units::{BlockNr, Time};
 use compact::Compactor;
-use format::{Changed, EntriesSum, FIXED_BLOCKS, MAX_DEVICE_BLOCKS, SLICE_ENTRIES};
-use freemap::FreeMap;
+use format::{Changed, EntriesSum, Entry, FIXED_BLOCKS, MAX_DEVICE_BLOCKS, SLICE_ENTRIES};
 use map::Map;
-use place::{Placer, Plan};
-use read::{Part, Reading};
-use slab::Slab;
-use std::collections::VecDeque;
+use place::Placer;
 use std::fmt;
 use tree::{SliceNr, Tree};
-use write::Piece;
+use write::Install;
 
-/// Blocks that a request of more is split into; each part is atomic. 1 MiB.
-const ATOMIC_BLOCKS: u64 = 256;
 /// Free blocks that only map blocks may take, beyond one for each slice that waits for a commit.
 const RESERVE: u64 = 16;
-/// How long an acknowledged write may wait for its map block on a device with a volatile cache.
-const COMMIT_DELAY: Time = 200 * MILLIS;
-/// Blocks of data written since the last durable commit beyond which a flush is asked for, and half
-/// of them since the last commit beyond which one is begun: bounds what a recovery has to verify.
-const UNVERIFIED_LIMIT: u64 = 16 * 1024;
-
 /// Slices of the map of a volume.
 fn slices(blocks: u64) -> u64 {
     blocks.div_ceil(SLICE_ENTRIES as u64)
@@ -83,7 +74,6 @@ const COMPACT: Tag = 6 << 32;
 #[derive(Clone, Copy, Debug, Default)]
 struct Counters {
     client_blocks: u64,
-    data_blocks: u64,
     map_blocks: u64,
     commits: u64,
 }
@@ -94,8 +84,6 @@ pub struct Vlog {
     id: u128,
     blocks: u64,
     device_blocks: u64,
-    /// The device may lose completed writes until it is flushed.
-    volatile: bool,
     /// The device has a head: one batch at a time, placed where the head is.
     headed: bool,
     counters: Counters,
@@ -106,34 +94,25 @@ pub struct Vlog {
     changed: Vec<Changed>,
     sums: Vec<EntriesSum>,
     dirty: Vec<SliceNr>,
-    dirty_since: Option<Time>,
     dirty_limit: usize,
     atomic_blocks: u64,
     free: FreeMap,
     placer: Placer,
     plan: Option<Plan>,
-    pieces: Slab<Piece>,
+    writes: Writes<Install>,
     /// Where the next write begins if it continues the last one.
     sequential_at: BlockNr,
-    starving: bool,
     compactor: Compactor,
     /// The track that is being emptied: nothing goes there, nor to empty tracks.
     avoid: Option<Track>,
 
     tree: Tree,
     next_sequence: u64,
-    commit: Option<Commit>,
-    history: History,
-    flush: Option<u64>,
-    /// Data blocks written when a commit last became durable, and when one was last begun.
-    verified_at: u64,
-    committed_at: u64,
-    stop: Stop,
-
-    reads: Slab<Reading>,
-    parts: Slab<Part>,
-    /// Reads in flight by the commit that was open when they began.
-    read_epochs: VecDeque<(u64, u32)>,
+    commits: Commits<Entry>,
+    /// Number of the last commit with changes.
+    last_with_changes: u64,
+    ending: Ending,
+    reads: Reads<Entry>,
 }
 
 impl Vlog {
@@ -153,7 +132,6 @@ impl Vlog {
             id: superblock.id,
             blocks,
             device_blocks: superblock.device_blocks,
-            volatile: options.volatile,
             headed: options.arm.is_some(),
             counters: Counters::default(),
             desk: Desk::new(options.read_only),
@@ -161,42 +139,31 @@ impl Vlog {
             changed: vec![Changed::default(); slices as usize],
             sums: vec![EntriesSum::default(); slices as usize],
             dirty: Vec::new(),
-            dirty_since: None,
             dirty_limit: (slack / 8).clamp(4, 4096) as usize,
             atomic_blocks: (slack / 4).clamp(1, ATOMIC_BLOCKS),
             free: FreeMap::new(superblock.device_blocks, options.arm),
             placer: Placer::new(options.tuning.fill_percent, options.arm),
             plan: None,
-            pieces: Slab::new(),
+            writes: Writes::new(DATA),
             sequential_at: 0,
-            starving: false,
             compactor: Compactor::new(compaction),
             avoid: None,
             tree: Tree::new(slices),
             next_sequence: 1,
-            commit: None,
-            history: History::default(),
-            flush: None,
-            verified_at: 0,
-            committed_at: 0,
-            stop: Stop::default(),
-            reads: Slab::new(),
-            parts: Slab::new(),
-            read_epochs: VecDeque::new(),
+            commits: Commits::new(options.volatile, FLUSH),
+            last_with_changes: 0,
+            ending: Ending::default(),
+            reads: Reads::new(READ),
         }
-    }
-
-    /// True if batches go one by one, each committed at once.
-    fn is_serial(&self) -> bool {
-        !self.volatile
     }
 
     /// Dispatches what waits, in order of arrival.
     fn dispatch(&mut self, cx: &mut Cx<'_>) {
-        if self.is_serial() {
+        if self.commits.is_serial() {
             // Holes are read, and zeros written to them, without the device: go on with the next.
             let mut before = usize::MAX;
-            while self.commit.is_none() && self.reads.is_empty() && self.desk.queued() < before {
+            while !self.commits.is_running() && self.reads.is_empty() && self.desk.queued() < before
+            {
                 before = self.desk.queued();
                 self.begin_batch(cx);
             }
@@ -224,18 +191,18 @@ impl Layer for Vlog {
             trim: (self.dirty_limit as u64 / 2).max(1) * SLICE_ENTRIES as u64,
         };
         if let Some(flush) = self.desk.accept(io, limits, cx) {
-            self.wait_durable(flush, cx);
+            self.commits.wait(flush, &mut self.desk, cx);
         }
     }
 
     fn complete(&mut self, _port: Port, done: Done, cx: &mut Cx<'_>) {
         let index = (done.tag & 0xffff_ffff) as usize;
         match done.tag & !0xffff_ffff {
-            READ => self.read_done(index, done, cx),
+            READ => self.reads.done(index, done, &mut self.desk, cx),
             DATA => self.data_done(index, done, cx),
             MAP => self.commit_part_done(done, cx),
-            FLUSH => self.flush_done(done, cx),
-            TAIL => self.tail_done(done, cx),
+            FLUSH => self.commits.flush_done(done, &mut self.desk, cx),
+            TAIL => self.ending.written(TAIL, done, &mut self.desk, cx),
             COMPACT => self.compaction_read(done),
             _ => panic!("answer to the unknown command {:#x}", done.tag),
         }
@@ -243,25 +210,23 @@ impl Layer for Vlog {
 
     fn pump(&mut self, cx: &mut Cx<'_>) {
         self.plan = None;
-        self.release_superseded();
+        self.commits.release(self.commits.noted(), &self.reads, &mut self.free);
         self.dispatch(cx);
         self.advance_commits(cx);
         self.advance_compaction(cx);
-        self.advance_stop(cx);
+        self.advance_ending(cx);
     }
 
     fn deadline(&self) -> Option<Time> {
-        let waiting = self.desk.latched().is_none() && self.commit.is_none() && self.volatile;
-        let commit = self.dirty_since.filter(|_| waiting).map(|since| since + COMMIT_DELAY);
-        commit.or(self.compactor.due())
+        self.commits.due(&self.desk).or(self.compactor.due())
     }
 
     fn stop(&mut self, _cx: &mut Cx<'_>) {
-        self.stop.ask();
+        self.ending.ask();
     }
 
     fn stopped(&self) -> bool {
-        self.stop.is_done()
+        self.ending == Ending::Done
     }
 
     fn latched(&self) -> Option<IoError> {
@@ -274,7 +239,8 @@ impl Layer for Vlog {
     }
 
     fn stats(&self) -> Vec<(&'static str, f64)> {
-        let Counters { client_blocks, data_blocks, map_blocks, commits } = self.counters;
+        let Counters { client_blocks, map_blocks, commits } = self.counters;
+        let data_blocks = self.commits.data_blocks();
         vec![
             ("client_blocks_written", client_blocks as f64),
             ("device_blocks_written", (data_blocks + map_blocks) as f64),

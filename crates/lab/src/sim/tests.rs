@@ -1,4 +1,5 @@
 use super::*;
+use crate::distribution::Distribution;
 use crate::workload::{Bursts, Pattern};
 use proptest::prelude::*;
 use seekless_disk::{ReadAhead, specs};
@@ -282,8 +283,10 @@ proptest! {
     ) {
         let pattern = if sequential { Pattern::Sequential } else { Pattern::Random };
         let bursts = burst.map(|requests| Bursts { requests, idle_ns: 300_000_000 });
+        let skewed = Distribution::knuth(80.0, 20.0);
+        let distribution = if seed % 2 == 0 { skewed } else { Distribution::Uniform };
         let workload = Workload {
-            pattern, read_share, request_blocks, depth, fua, flush_every, think_ns, bursts, range,
+            pattern, distribution, read_share, request_blocks, depth, fua, flush_every, think_ns, bursts, range,
             requests: 300,
             warm_up: 20,
         };

@@ -1,6 +1,7 @@
 //! Reports for people: tables of fixed width, at most 100 columns.
 
 use super::{Comparison, SimReport, mebibytes};
+use crate::distribution::Distribution;
 use crate::histogram::LatencyMs;
 use crate::workload::{Pattern, Workload};
 use seekless_engine::units::BLOCK_BYTES;
@@ -47,6 +48,9 @@ fn describe_workload(workload: &Workload) -> String {
     if let Some(bursts) = workload.bursts {
         let idle = span(bursts.idle_ns as f64 / 1e6);
         write!(out, ", bursts of {} then {idle} idle", bursts.requests).expect("strings grow");
+    }
+    if workload.distribution != Distribution::Uniform {
+        write!(out, ", {}", workload.distribution).expect("strings grow");
     }
     if workload.range < 1.0 {
         write!(out, ", on {:.1} % of the data", workload.range * 100.0).expect("strings grow");

@@ -1,8 +1,9 @@
 //! Checking and printing a mounted volume.
 
 use super::Loge;
-use super::read::verify;
 use crate::disk::Disk;
+use crate::layout::eager::Mapped;
+use crate::layout::eager::read::verify;
 use crate::layout::{CheckReport, LayoutError};
 use std::fmt;
 

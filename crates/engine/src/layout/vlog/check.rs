@@ -2,8 +2,9 @@
 
 use super::Vlog;
 use super::format::{SLICE_ENTRIES, decode_header};
-use super::read::verify;
 use crate::disk::Disk;
+use crate::layout::eager::Mapped;
+use crate::layout::eager::read::verify;
 use crate::layout::{CheckReport, LayoutError};
 use std::fmt;
 

@@ -7,17 +7,20 @@
 //! waits for at most one of the two. A moved block is committed like any other write, with its old
 //! place kept until the commit is known to be durable, so a power cut at any moment loses nothing.
 
-use super::commit::Commit;
 use super::format::{Entry, POOL_START, SLICE_ENTRIES};
-use super::place::Plan;
 use super::tree::SliceNr;
 use super::write::Commands;
-use super::{COMPACT, RESERVE, Vlog, read};
+use super::{COMPACT, RESERVE, Vlog};
 use crate::arm::Track;
 use crate::data::Data;
 use crate::io::{Done, Io};
 use crate::layer::Cx;
 use crate::layout::Compaction;
+use crate::layout::eager::Mapped;
+use crate::layout::eager::commit::Batch;
+use crate::layout::eager::place::Plan;
+use crate::layout::eager::read::verify;
+use crate::layout::ending::Ending;
 use crate::planted::{PlantedBug, planted};
 use crate::units::{BlockNr, MILLIS, Time};
 
@@ -182,11 +185,13 @@ impl Vlog {
     /// Takes one step if no client waits and there is something to gain.
     pub(super) fn advance_compaction(&mut self, cx: &mut Cx<'_>) {
         self.compactor.due = None;
-        let may = self.is_serial() && !self.desk.is_read_only() && self.desk.latched().is_none();
-        if self.compactor.owners.is_none() || !may || self.stop != super::commit::Stop::Running {
+        let may =
+            self.commits.is_serial() && !self.desk.is_read_only() && self.desk.latched().is_none();
+        if self.compactor.owners.is_none() || !may || self.ending != Ending::Running {
             return;
         }
-        let busy = self.commit.is_some() || !self.reads.is_empty() || self.compactor.is_reading();
+        let busy =
+            self.commits.is_running() || !self.reads.is_empty() || self.compactor.is_reading();
         if busy || !self.desk.is_idle() {
             return;
         }
@@ -274,7 +279,7 @@ impl Vlog {
                 // What is left is free once a commit says that those before it are durable.
                 self.compactor.moved_out = true;
                 self.compactor.tracks_emptied += 1;
-                self.begin_commit(Commit::default(), Commands::default(), cx);
+                self.begin_commit(Batch::default(), Commands::default(), cx);
             }
             return;
         };
@@ -310,7 +315,7 @@ impl Vlog {
         let Some(victim) = self.compactor.victim.filter(|&victim| self.can_empty(victim)) else {
             return;
         };
-        let mut batch = Commit::default();
+        let mut batch = Batch::default();
         let mut commands = Commands::default();
         let early = planted(PlantedBug::CompactorFreesEarly);
         self.avoid = (!early).then_some(victim);
@@ -318,16 +323,16 @@ impl Vlog {
             let block = data.slice(entry.place() - first, 1);
             let moved_since = self.map.get(at) != entry;
             // Damage stays where it is and is reported to whoever reads it.
-            if moved_since || read::verify(&[entry], block.clone(), at).is_err() {
+            if moved_since || verify(&[entry], block.clone(), at).is_err() {
                 continue;
             }
             let place = self.place(1, true, cx);
             let old = self.install(at, entry.moved(place), cx);
             batch.undo.push((at, old));
-            commands.push(place, block.block(0));
+            commands.push(place, block.block(0), ());
             self.compactor.blocks_moved += 1;
             if early {
-                self.history.forget_last();
+                self.commits.forget_last();
                 self.free.release(old.place());
             }
         }
@@ -351,10 +356,10 @@ impl Vlog {
     pub(super) fn place_in_hole(&mut self, victim: Track, cx: &Cx<'_>) -> Option<u32> {
         match (cx.arm(0), cx.head(0)) {
             (Some(arm), Some(head)) if self.headed => {
-                let plan = self.plan.get_or_insert_with(|| Plan::new(head.track, head.free_at));
+                let plan = self.plan.get_or_insert_with(|| Plan::new(head));
                 self.placer.choose_hole(&mut self.free, arm, plan, victim)
             }
-            _ => self.placer.choose_nominal_hole(&mut self.free, victim),
+            _ => self.placer.nominal.choose_hole(&mut self.free, victim),
         }
     }
 }

@@ -11,6 +11,7 @@ use crate::checksum;
 use crate::data::{Body, Data};
 use crate::disk::Disk;
 use crate::io::IoError;
+use crate::layout::eager::Mapped;
 use crate::layout::{FormatOptions, LayoutError, MountOptions, MountPath, MountReport};
 use crate::planted::{PlantedBug, planted};
 use crate::superblock::Superblock;
@@ -220,7 +221,7 @@ impl Recovery<'_> {
             let bytes = match &piece.body {
                 Body::Zeros | Body::Stamp { .. } => Bytes::new(),
                 Body::Bytes(bytes) => bytes.clone(),
-                Body::Sectors(_) => piece.to_bytes(),
+                Body::Sectors(_) | Body::Parity(_) => piece.to_bytes(),
             };
             for (block, place) in bytes.chunks_exact(BLOCK_BYTES).zip(place..) {
                 if let Some(header) = self.header(place, block) {
@@ -381,7 +382,8 @@ impl Recovery<'_> {
             volume.tree.restore_root(root.header.slice);
         }
         volume.next_sequence = found.next_sequence;
-        volume.history.restore(found.last, found.next_commit);
+        volume.commits.restore(found.last, found.next_commit, found.last);
+        volume.last_with_changes = found.last;
         Ok(())
     }
 
@@ -474,7 +476,8 @@ impl Recovery<'_> {
         let block = volume.map_block(&header);
         self.disk.write(u64::from(place), Data::block_of(Body::Sectors(block)))?;
         volume.free.release(appended[0].superseded);
-        volume.history.restore(found.next_commit, found.next_commit + 1);
+        volume.commits.restore(found.next_commit, found.next_commit + 1, found.next_commit);
+        volume.last_with_changes = found.next_commit;
         Ok(())
     }
 }

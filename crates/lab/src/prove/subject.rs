@@ -1,0 +1,223 @@
+//! What is proved: how a volume is put on its devices, and how it is mounted again.
+
+use super::toy::CYLINDER_BLOCKS;
+use seekless_engine::device::Device;
+use seekless_engine::device::medium::{Cells, Medium as _};
+use seekless_engine::device::nested::Nested;
+use seekless_engine::disk::{Disk, MediumDisk};
+use seekless_engine::layer::Layer;
+use seekless_engine::layout::{self, FormatOptions, Kind, LayoutError, MountOptions, Promises};
+use seekless_engine::node::Node;
+use seekless_engine::rng::Rng;
+use seekless_engine::volume::member::{MemberSuperblock, Standing};
+use seekless_engine::volume::{
+    self, Array, ArrayDisk, AssembleOptions, CreateArray, Level, assemble,
+};
+
+/// What is proved. Everything else in the prover is the same for all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Subject {
+    /// A layout on one device.
+    Layout(Kind),
+    /// A layout on an array.
+    Array {
+        /// Its level.
+        level: Level,
+        /// Number of members.
+        members: usize,
+        /// The layout.
+        kind: Kind,
+    },
+}
+
+impl From<Kind> for Subject {
+    fn from(kind: Kind) -> Subject {
+        Subject::Layout(kind)
+    }
+}
+
+/// A mounted volume, to be joined with the devices it was found on.
+#[derive(Debug)]
+pub struct Mounted {
+    layer: Box<dyn Layer>,
+    /// The array below it, if the devices are its members.
+    array: Option<Array>,
+    /// Blocks that the mount read.
+    pub blocks_read: u64,
+}
+
+impl Mounted {
+    /// The volume over `devices`, in the order in which they were mounted.
+    pub fn node(self, devices: Vec<Box<dyn Device>>, seed: u64) -> Node {
+        let devices = match self.array {
+            None => devices,
+            Some(array) => {
+                let array = Node::new(Box::new(array), devices, seed);
+                vec![Box::new(Nested::new(array)) as Box<dyn Device>]
+            }
+        };
+        Node::new(self.layer, devices, seed)
+    }
+}
+
+/// The devices of a mount, blocking; `None` for one that is lost.
+pub type Disks<'d> = [Option<&'d mut dyn Disk>];
+
+impl Subject {
+    /// Its name in reports.
+    pub fn name(self) -> String {
+        match self {
+            Subject::Layout(kind) => kind.name().to_owned(),
+            Subject::Array { level, members, kind } => format!("{kind} on {level} of {members}"),
+        }
+    }
+
+    /// The arguments of `seekless prove` that choose it.
+    pub fn flags(self) -> String {
+        match self {
+            Subject::Layout(kind) => format!("--layout {kind}"),
+            Subject::Array { level, members, kind } => {
+                format!("--layout {kind} --raid {} --members {members}", level.number())
+            }
+        }
+    }
+
+    /// What it promises beyond what every volume does.
+    pub fn promises(self) -> Promises {
+        match self {
+            Subject::Layout(kind) | Subject::Array { kind, .. } => kind.promises(),
+        }
+    }
+
+    /// True if some of its worlds are to have devices with heads.
+    pub fn wants_heads(self) -> bool {
+        match self {
+            Subject::Layout(_) => true,
+            Subject::Array { .. } => false,
+        }
+    }
+
+    /// Devices of which any one may be lost together with the power without a loss of data.
+    pub fn dispensable(self, media: &[Cells]) -> Vec<usize> {
+        match self {
+            Subject::Layout(_) => Vec::new(),
+            Subject::Array { level, members, .. } => {
+                let standings = standings(media);
+                let out: Vec<usize> =
+                    (0..members).filter(|&one| standings[one] != Standing::Active).collect();
+                if out.len() < level.spare(members) { (0..members).collect() } else { out }
+            }
+        }
+    }
+
+    /// What happens to the devices while the power is off: one may be pulled out for the life to
+    /// come, and one that was may be replaced. Returns the device that is pulled out.
+    pub fn tinker(self, media: &mut [Cells], rng: &mut Rng) -> Option<usize> {
+        let Subject::Array { level, members, .. } = self else { return None };
+        if level.spare(members) == 0 {
+            return None;
+        }
+        let standings = standings(media);
+        let absent = standings.iter().position(|&one| one != Standing::Active);
+        match absent {
+            None if rng.chance(0.3) => Some(rng.below(members as u64) as usize),
+            None if rng.chance(0.3) => {
+                replace(media, rng.below(members as u64) as usize);
+                None
+            }
+            Some(member) if standings[member] == Standing::Out && rng.chance(0.7) => {
+                replace(media, member);
+                None
+            }
+            _ => None,
+        }
+    }
+
+    /// An empty volume on new media, of sizes that the case decides; also its size in blocks.
+    pub fn create(self, headed: bool, rng: &mut Rng) -> (Vec<Cells>, u64) {
+        match self {
+            Subject::Layout(kind) => {
+                let device = 200 + rng.below(600);
+                let device = if headed { device.next_multiple_of(CYLINDER_BLOCKS) } else { device };
+                let mut medium = Cells::new(device);
+                // Loge keeps its labels in sector headers where there are some.
+                if kind == Kind::Loge && rng.chance(0.4) {
+                    medium = medium.with_labels();
+                }
+                let blocks = format(kind, &mut MediumDisk(&mut medium), rng);
+                (vec![medium], blocks)
+            }
+            Subject::Array { level, members, kind } => create_array(level, members, kind, rng),
+        }
+    }
+
+    /// Mounts the volume, by way of recovery where there is something to recover.
+    ///
+    /// # Errors
+    /// What is wrong with the media.
+    pub fn mount(
+        self,
+        disks: &mut Disks<'_>,
+        options: &MountOptions<'_>,
+    ) -> Result<Mounted, LayoutError> {
+        match self {
+            Subject::Layout(_) => {
+                let disk = disks[0].as_deref_mut().expect("the only device is never lost");
+                let (layer, _, report) = layout::mount(disk, options)?;
+                Ok(Mounted { layer, array: None, blocks_read: report.blocks_read })
+            }
+            Subject::Array { .. } => {
+                let degraded = disks.iter().any(Option::is_none);
+                let options_below =
+                    AssembleOptions { volatile: options.volatile, read_only: false, degraded };
+                let mut found = assemble(disks, &options_below)?;
+                let mut disk = ArrayDisk::new(&mut found.array, disks);
+                let (layer, _, report) = layout::mount(&mut disk, options)?;
+                let blocks_read = found.blocks_read + report.blocks_read;
+                Ok(Mounted { layer, array: Some(found.array), blocks_read })
+            }
+        }
+    }
+}
+
+/// Makes a volume that fills the device or half of it; returns its size.
+fn format(kind: Kind, disk: &mut dyn Disk, rng: &mut Rng) -> u64 {
+    let largest = kind.largest_volume(disk.blocks());
+    let blocks = if rng.chance(0.5) { largest } else { largest / 2 };
+    let options = FormatOptions::new(kind, blocks, u128::from(rng.next()));
+    layout::format(disk, &options).expect("the size was asked for");
+    blocks
+}
+
+/// An array of small members with small chunks, and a volume on it.
+fn create_array(level: Level, members: usize, kind: Kind, rng: &mut Rng) -> (Vec<Cells>, u64) {
+    let chunk = 1 + rng.below(4) as u32;
+    let wanted = 200 + rng.below(200);
+    let device = volume::assemble::member_blocks(level, members, chunk, wanted)
+        .expect("members and chunk are in range");
+    let mut media = vec![Cells::new(device); members];
+    let mut plain: Vec<_> = media.iter_mut().map(|medium| MediumDisk(medium)).collect();
+    let mut disks: Vec<_> = plain.iter_mut().map(|disk| disk as &mut dyn Disk).collect();
+    let options = CreateArray { level, chunk, id: u128::from(rng.next()), blank: true };
+    volume::create(&mut disks, &options).expect("the sizes fit");
+    let mut disks: Vec<_> = disks.into_iter().map(Some).collect();
+    let mut found = assemble(&mut disks, &AssembleOptions::default()).expect("it was just made");
+    let blocks = format(kind, &mut ArrayDisk::new(&mut found.array, &mut disks), rng);
+    (media, blocks)
+}
+
+/// What the youngest superblock says of the members.
+fn standings(media: &[Cells]) -> Vec<Standing> {
+    let read = |medium: &Cells| MemberSuperblock::read(&mut MediumDisk(&mut medium.clone()));
+    let found = media.iter().filter_map(|medium| read(medium).ok());
+    found.max_by_key(|one| one.events).map(|one| one.standings).unwrap_or_default()
+}
+
+/// Puts an empty device in the place of a member.
+fn replace(media: &mut [Cells], member: usize) {
+    let mut new = Cells::new(media[member].blocks());
+    let mut plain: Vec<_> = media.iter_mut().map(|medium| MediumDisk(medium)).collect();
+    let mut disks: Vec<_> = plain.iter_mut().map(|disk| Some(disk as &mut dyn Disk)).collect();
+    volume::replace(&mut disks, member, &mut MediumDisk(&mut new)).expect("the others are there");
+    media[member] = new;
+}
