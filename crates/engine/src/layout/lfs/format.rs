@@ -27,8 +27,6 @@ const ITEMS_AT: usize = 96;
 const ITEM_BYTES: usize = 9;
 /// Items that fit a summary.
 pub const MOST_ITEMS: usize = (CRC_AT - ITEMS_AT) / ITEM_BYTES;
-/// Items that are added to a summary without looking whether they fit.
-pub const SUMMARY_ROOM: usize = 2;
 const ROOTS_AT: usize = 96;
 /// Index blocks named by a block of a checkpoint record.
 pub const ROOTS: usize = (CRC_AT - ROOTS_AT) / 8;
@@ -149,20 +147,6 @@ pub enum Item {
         /// Checksum of the block.
         checksum: u32,
     },
-    /// A hole elsewhere holds this block of the volume; the place follows in [`Item::Place`].
-    Plug {
-        /// Block of the volume.
-        block: u32,
-        /// How its content is kept.
-        mark: Mark,
-        /// Checksum of the bytes as stored.
-        checksum: u32,
-    },
-    /// The place that belongs to the item before.
-    Place {
-        /// Device block.
-        place: u32,
-    },
 }
 
 impl Item {
@@ -172,8 +156,6 @@ impl Item {
             Item::Zeros { block, count } => (2, block, count),
             Item::Map { slice, checksum } => (3, slice, checksum),
             Item::Index { index, checksum } => (4, index, checksum),
-            Item::Plug { block, mark, checksum } => (5, block | mark.bits(), checksum),
-            Item::Place { place } => (6, place, 0),
         };
         let mut out = [kind; ITEM_BYTES];
         out[1..5].copy_from_slice(&first.to_le_bytes());
@@ -189,8 +171,6 @@ impl Item {
             2 => Item::Zeros { block: first, count: second },
             3 => Item::Map { slice: first, checksum },
             4 => Item::Index { index: first, checksum },
-            5 => Item::Plug { block, mark, checksum },
-            6 => Item::Place { place: first },
             _ => return None,
         })
     }
@@ -201,7 +181,7 @@ impl Item {
             Item::Data { checksum, .. }
             | Item::Map { checksum, .. }
             | Item::Index { checksum, .. } => Some(checksum),
-            Item::Zeros { .. } | Item::Plug { .. } | Item::Place { .. } => None,
+            Item::Zeros { .. } => None,
         }
     }
 }
@@ -523,8 +503,6 @@ mod tests {
             items: vec![
                 Item::Zeros { block: 3, count: 1 << 29 },
                 Item::Data { block: 5, mark, checksum: 0xdead_beef },
-                Item::Plug { block: 5, mark: Mark::default(), checksum: 1 },
-                Item::Place { place: 1234 },
                 Item::Map { slice: 1, checksum: 2 },
                 Item::Index { index: 0, checksum: 3 },
             ],

@@ -6,7 +6,7 @@
 
 use super::checkpoint::Phase;
 use super::format::{
-    Entry, Geometry, Item, Link, MOST_ITEMS, Mark, Position, SUMMARY_ROOM, Summary, WAYS,
+    Entry, Geometry, Item, Link, MOST_ITEMS, Mark, Position, Summary, WAYS,
 };
 use super::map::MetaBlock;
 use super::overwrite::service_ns;
@@ -261,7 +261,7 @@ impl Lfs {
     ) -> u32 {
         let full = draft.as_ref().is_some_and(|draft| {
             let no_room = body.is_some() && draft.room == draft.blocks;
-            draft.head != head || no_room || draft.items.len() + SUMMARY_ROOM > MOST_ITEMS
+            draft.head != head || no_room || draft.items.len() == MOST_ITEMS
         });
         if full && let Some(draft) = draft.take() {
             self.send_part(draft, false, cx);
@@ -281,7 +281,6 @@ impl Lfs {
             head.offset = 0;
             self.segments.close(full);
             head.next = self.segments.allocate().expect("room is checked before parts are made");
-            self.segments.get_mut(head.segment).cold = index == 1;
         }
         let head = &self.log.heads[index];
         Draft {

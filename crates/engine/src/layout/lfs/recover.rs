@@ -227,21 +227,12 @@ impl Recovery<'_> {
     fn is_sound(&self, place: u32, summary: &Summary) -> bool {
         let blocks = self.geometry.blocks;
         let item = |item: &Item| match *item {
-            Item::Data { block, .. } | Item::Plug { block, .. } => u64::from(block) < blocks,
+            Item::Data { block, .. } => u64::from(block) < blocks,
             Item::Zeros { block, count } => u64::from(block) + u64::from(count) <= blocks,
             Item::Map { slice, .. } => u64::from(slice) < self.geometry.slices(),
             Item::Index { index, .. } => u64::from(index) < self.geometry.indices(),
-            Item::Place { place } => self.geometry.holds(place, 1),
         };
-        let paired = |pair: &[Item]| {
-            matches!(pair[0], Item::Plug { .. }) == matches!(pair[1], Item::Place { .. })
-        };
-        let first = summary.items.first();
-        self.geometry.holds(place, 1 + summary.blocks())
-            && summary.items.iter().all(item)
-            && summary.items.windows(2).all(paired)
-            && !matches!(first, Some(Item::Place { .. }))
-            && !matches!(summary.items.last(), Some(Item::Plug { .. }))
+        self.geometry.holds(place, 1 + summary.blocks()) && summary.items.iter().all(item)
     }
 
     /// Follows the log from where the checkpoint says.
@@ -285,21 +276,11 @@ impl Recovery<'_> {
     fn is_whole(&mut self, found: &Found) -> bool {
         let blocks = u64::from(found.summary.blocks());
         let sums = found.summary.items.iter().filter_map(|item| item.in_part());
-        if blocks > 0 {
-            let Ok(data) = self.read(BlockNr::from(found.place) + 1, blocks) else { return false };
-            let differs =
-                |(index, sum)| checksum::of_block(&data.block(index)) != sum;
-            if (0..).zip(sums).any(differs) {
-                return false;
-            }
+        if blocks == 0 {
+            return true;
         }
-        found.summary.items.windows(2).all(|pair| match *pair {
-            [Item::Plug { checksum, .. }, Item::Place { place }] => {
-                let data = self.read(BlockNr::from(place), 1);
-                data.is_ok_and(|data| checksum::of_block(&data.block(0)) == checksum)
-            }
-            _ => true,
-        })
+        let Ok(data) = self.read(BlockNr::from(found.place) + 1, blocks) else { return false };
+        (0..).zip(sums).all(|(index, sum)| checksum::of_block(&data.block(index)) == sum)
     }
 
     /// A part behind the end of the log that says that more was durable shows that the end is a
@@ -405,7 +386,6 @@ fn apply(volume: &mut Lfs, followed: &Followed) {
         volume.segments.get_mut(segment).written = summary.sequence;
         volume.log.since_checkpoint += u64::from(summary.blocks());
         let mut next = *place + 1;
-        let mut plug = None;
         for item in &summary.items {
             match *item {
                 Item::Data { block, mark, checksum } => {
@@ -414,15 +394,6 @@ fn apply(volume: &mut Lfs, followed: &Followed) {
                 Item::Zeros { block, count } => {
                     for block in block..block + count {
                         volume.map.replace(BlockNr::from(block), Entry::UNMAPPED);
-                    }
-                }
-                Item::Plug { block, mark, checksum } => plug = Some((block, mark, checksum)),
-                Item::Place { place } => {
-                    if let Some((block, mark, checksum)) = plug.take() {
-                        let entry = Entry::new(place, mark, checksum);
-                        volume.map.replace(BlockNr::from(block), entry);
-                        let segment = volume.segments.of(place);
-                        volume.segments.get_mut(segment).written = summary.sequence;
                     }
                 }
                 Item::Map { .. } | Item::Index { .. } => {}

@@ -36,8 +36,6 @@ pub struct Segment {
     pub live: u32,
     /// Commands under way in it.
     pub busy: u32,
-    /// It is written in place; see the layout HyLog.
-    pub cold: bool,
     /// A block in it cannot be read: it stays as it is.
     pub stuck: bool,
     /// The cleaner has moved what it could; blocks of the map go with the next checkpoint.
