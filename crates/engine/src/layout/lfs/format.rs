@@ -424,8 +424,8 @@ impl Geometry {
     pub fn capacity(&self) -> u64 {
         let reserve = RESERVE + self.segments() / 256;
         let map = 2 * (self.slices() + self.indices());
-        // The smallest segments often have a second summary.
-        let summaries = if self.segment == 8 { 2 } else { 1 };
+        // Small segments often have a second summary.
+        let summaries = if self.segment <= 32 { 2 } else { 1 };
         let full = u64::from(self.segment - summaries);
         (self.segments().saturating_sub(reserve) * full).saturating_sub(map)
     }
@@ -458,7 +458,7 @@ impl Geometry {
 
 /// Segments that are never filled: for what is being written, for the next checkpoint and for the
 /// cleaner.
-const RESERVE: u64 = 12;
+const RESERVE: u64 = 9;
 
 /// The segment size that a volume on a device of that many blocks gets if nothing is known of the
 /// device: 1 MiB, and less on devices that would have fewer than 64 segments.
