@@ -91,8 +91,12 @@ impl Kind {
             }
             Kind::Loge => "Loge: eager writing, a label beside each block says what it holds",
             Kind::Lfs => "log-structured: writes are appended in large segments, which are cleaned",
-            Kind::Wolf => "log-structured with a write buffer sorted by how often blocks are written",
-            Kind::Hylog => "a log for blocks that are written often, update in place for the others",
+            Kind::Wolf => {
+                "log-structured with a write buffer sorted by how often blocks are written"
+            }
+            Kind::Hylog => {
+                "a log for blocks that are written often, update in place for the others"
+            }
         }
     }
 

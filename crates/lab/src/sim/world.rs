@@ -7,7 +7,7 @@ use seekless_engine::device::medium::{Cells, Medium};
 use seekless_engine::device::nested::Nested;
 use seekless_engine::device::ram::Ram;
 use seekless_engine::disk::{self as engine, MediumDisk};
-use seekless_engine::layout::{self, lfs, FormatOptions, Kind, LayoutError, MountOptions};
+use seekless_engine::layout::{self, FormatOptions, Kind, LayoutError, MountOptions, lfs};
 use seekless_engine::node::Node;
 use seekless_engine::volume::{self, ArrayDisk, AssembleOptions, CreateArray, Level, VolumeError};
 use std::fmt;

@@ -27,7 +27,9 @@ pub(super) fn check(volume: &Lfs, disk: &mut dyn Disk) -> Result<CheckReport, La
         let data = disk.read(BlockNr::from(entry.place()), 1)?;
         if checksum::of_block(&data.block(0)) != entry.checksum() {
             let place = entry.place();
-            report.problems.push(format!("the block of the map at device block {place} is damaged"));
+            report
+                .problems
+                .push(format!("the block of the map at device block {place} is damaged"));
         }
     }
     let kept = meta.filter(|entry| entry.is_mapped()).count() as u64;

@@ -26,7 +26,7 @@ const REST: Time = 10 * MILLIS;
 /// Most blocks that are read in one pass: 20 MB, as Sprite LFS did.
 const PASS_BLOCKS: u64 = 20_000_000 / BLOCK_BYTES as u64;
 /// Free segments that clients leave to the cleaner.
-const SPARE: u64 = 2;
+const SPARE: u64 = 3;
 /// Segments that a commit or a checkpoint must bring, beyond those it takes, to be asked for.
 const WORTH_WHILE: u64 = 2;
 /// Blocks that may be moved for each block that a client writes, while nobody waits for space.
@@ -92,7 +92,8 @@ impl Lfs {
         let left = |head: &super::log::Head| segment - u64::from(head.offset);
         let left = self.log.heads.iter().map(left).min().unwrap_or(0);
         let left = if left < 2 { 0 } else { left };
-        (blocks + commits).saturating_sub(left).div_ceil(segment - 1) + self.log.heads.len() as u64 - 1
+        (blocks + commits).saturating_sub(left).div_ceil(segment - 1) + self.log.heads.len() as u64
+            - 1
     }
 
     /// Blocks and commits of the next checkpoint, if `count` more blocks change before it.
@@ -213,7 +214,9 @@ impl Lfs {
                 self.choose_victims(cx.now);
             }
             while let Some(victim) = self.cleaner.victims.pop_front() {
-                if self.is_worth_cleaning(self.segments.get(victim)) && self.has_room_to_move(victim) {
+                if self.is_worth_cleaning(self.segments.get(victim))
+                    && self.has_room_to_move(victim)
+                {
                     self.read_victim(victim, cx);
                     return true;
                 }

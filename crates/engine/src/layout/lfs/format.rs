@@ -422,7 +422,9 @@ impl Geometry {
     /// with a summary, and the map twice, since a checkpoint is written before the last one is
     /// given up.
     pub fn capacity(&self) -> u64 {
-        let reserve = RESERVE + self.segments() / 256;
+        let segments = self.segments();
+        let few = if self.segment == 8 { RESERVE + 4 } else { RESERVE };
+        let reserve = few + segments / 256 + (segments / 128).min(8);
         let map = 2 * (self.slices() + self.indices());
         // Small segments often have a second summary.
         let summaries = if self.segment <= 32 { 2 } else { 1 };
@@ -458,7 +460,7 @@ impl Geometry {
 
 /// Segments that are never filled: for what is being written, for the next checkpoint and for the
 /// cleaner.
-const RESERVE: u64 = 9;
+const RESERVE: u64 = 8;
 
 /// The segment size that a volume on a device of that many blocks gets if nothing is known of the
 /// device: 1 MiB, and less on devices that would have fewer than 64 segments.

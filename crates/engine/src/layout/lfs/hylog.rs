@@ -120,7 +120,8 @@ impl Hylog {
     /// measured times, and more if the device is idle at times (section 4.2). `None` before
     /// anything was measured.
     fn efficiency(&self, now: Time) -> Option<f64> {
-        let measured = self.page_ns.get()? / self.block_of_segment_ns.get().filter(|&ns| ns > 0.0)?;
+        let measured =
+            self.page_ns.get()? / self.block_of_segment_ns.get().filter(|&ns| ns > 0.0)?;
         let span = (now - self.began).max(1) as f64;
         let idle = (self.idle_ns as f64 / span).min(0.99);
         Some(measured / (1.0 - idle))

@@ -5,9 +5,7 @@
 //! where the next one may begin, so a recovery follows the log without a scan.
 
 use super::checkpoint::Phase;
-use super::format::{
-    Entry, Geometry, Item, Link, MOST_ITEMS, Mark, Position, Summary, WAYS,
-};
+use super::format::{Entry, Geometry, Item, Link, MOST_ITEMS, Mark, Position, Summary, WAYS};
 use super::map::MetaBlock;
 use super::overwrite::service_ns;
 use super::pool::{self, Slot};
@@ -220,20 +218,13 @@ impl Lfs {
     }
 
     /// Adds a block of the map. What was there before is given up by the next checkpoint.
-    fn add_meta(
-        &mut self,
-        draft: &mut Option<Draft>,
-        meta: MetaBlock,
-        cx: &mut Cx<'_>,
-    ) {
+    fn add_meta(&mut self, draft: &mut Option<Draft>, meta: MetaBlock, cx: &mut Cx<'_>) {
         let entry = match self.map.encode(meta) {
             None => Entry::UNMAPPED,
             Some(bytes) => {
                 let checksum = crc32c(&bytes);
                 let (item, owner) = match meta {
-                    MetaBlock::Slice(slice) => {
-                        (Item::Map { slice, checksum }, Owner::Slice(slice))
-                    }
+                    MetaBlock::Slice(slice) => (Item::Map { slice, checksum }, Owner::Slice(slice)),
                     MetaBlock::Index(index) => {
                         (Item::Index { index, checksum }, Owner::Index(index))
                     }

@@ -176,9 +176,7 @@ pub(super) fn verify(entries: &[Entry], data: Data, at: BlockNr) -> Result<Data,
 /// A stored block as the client wrote it.
 fn restore(block: Piece, mark: Mark) -> Piece {
     match &block.body {
-        Body::Bytes(_) | Body::Sectors(_) | Body::Parity(_) if mark.escaped => {
-            invert_first(&block)
-        }
+        Body::Bytes(_) | Body::Sectors(_) | Body::Parity(_) if mark.escaped => invert_first(&block),
         _ => block,
     }
 }

@@ -5,6 +5,7 @@
 //! the others every block is compared with its checksum, and the first that is not whole ends the
 //! log. What holds is all commits before it.
 
+use super::Lfs;
 use super::format::{
     Entry, Geometry, Item, MAP_ENTRIES, Position, Record, SEGMENT_BLOCKS, Summary, WAYS,
     default_segment,
@@ -12,7 +13,6 @@ use super::format::{
 use super::log::Head;
 use super::map::MetaBlock;
 use super::segments::Owner;
-use super::Lfs;
 use crate::checksum;
 use crate::data::Data;
 use crate::disk::Disk;
