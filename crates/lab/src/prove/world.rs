@@ -101,7 +101,7 @@ impl World {
                 compaction: Some(compaction),
                 // So short that blocks become cold in the short life of a world.
                 interval: Some(20 * MILLIS),
-                hot_percent: Some(if rng.chance(0.5) { 10 } else { 40 }),
+                hot_percent: Some(if media[0].blocks() % 2 == 0 { 10 } else { 40 }),
                 ..Tuning::default()
             },
             ..MountOptions::default()

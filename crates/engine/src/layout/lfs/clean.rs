@@ -26,7 +26,7 @@ const REST: Time = 10 * MILLIS;
 /// Most blocks that are read in one pass: 20 MB, as Sprite LFS did.
 const PASS_BLOCKS: u64 = 20_000_000 / BLOCK_BYTES as u64;
 /// Free segments that clients leave to the cleaner.
-const SPARE: u64 = 3;
+const SPARE: u64 = 2;
 /// Segments that a commit or a checkpoint must bring, beyond those it takes, to be asked for.
 const WORTH_WHILE: u64 = 2;
 /// Blocks that may be moved for each block that a client writes, while nobody waits for space.
@@ -103,18 +103,23 @@ impl Lfs {
         (blocks, 1 + blocks / u64::from(self.geometry.segment - 1))
     }
 
+    /// Free segments that a client must find to write `count` blocks: for them, for the next
+    /// checkpoint, and for the cleaner to move what may lie in a segment.
+    fn needed_for(&self, count: u64) -> u64 {
+        let moved = u64::from(self.geometry.segment) - 1;
+        let (blocks, commits) = self.checkpoint_blocks(count + moved);
+        self.fresh_for(self.pool.live() + count + moved + blocks, commits + 2) + SPARE
+    }
+
     /// True if `count` blocks of a client find room, and after them whatever is needed to make
     /// more.
     pub(super) fn has_room(&self, count: u64) -> bool {
-        let (blocks, commits) = self.checkpoint_blocks(count);
-        let fresh = self.fresh_for(self.pool.live() + count + blocks, commits + 1);
-        self.segments.free() >= fresh + SPARE
+        self.segments.free() >= self.needed_for(count)
     }
 
     /// Free segments below which cleaning is pressing.
     fn low(&self) -> u64 {
-        let (blocks, commits) = self.checkpoint_blocks(self.atomic_blocks);
-        self.fresh_for(2 * self.atomic_blocks + blocks, commits + 1) + SPARE + 3
+        self.needed_for(self.atomic_blocks) + 3
     }
 
     /// Segments of one pass.
