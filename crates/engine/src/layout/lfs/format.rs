@@ -423,7 +423,7 @@ impl Geometry {
     /// given up.
     pub fn capacity(&self) -> u64 {
         let segments = self.segments();
-        let few = if self.segment == 8 { RESERVE + 4 } else { RESERVE };
+        let few = if self.segment == 8 { 2 * RESERVE } else { RESERVE };
         let reserve = few + segments / 256 + (segments / 128).min(8);
         let map = 2 * (self.slices() + self.indices());
         // Small segments often have a second summary.
