@@ -286,7 +286,7 @@ impl Lfs {
         let places = start..start + self.geometry.segment;
         let mut live = places.filter(|&place| self.live_at(place).is_some());
         let from = live.next().unwrap_or(start);
-        let to = live.last().unwrap_or(from);
+        let to = live.next_back().unwrap_or(from);
         self.segments.enter(segment);
         self.cleaner.reading = Some(Victim { segment, from });
         let count = to - from + 1;
