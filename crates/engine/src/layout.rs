@@ -7,6 +7,7 @@ mod desk;
 mod eager;
 mod ending;
 pub mod inplace;
+pub mod lfs;
 pub mod loge;
 mod tuning;
 pub mod vlog;
@@ -39,6 +40,10 @@ macro_rules! of_kind {
                 type $layout = loge::Loge;
                 $body
             }
+            Kind::Lfs | Kind::Wolf | Kind::Hylog => {
+                type $layout = lfs::Lfs;
+                $body
+            }
         }
     };
 }
@@ -52,11 +57,18 @@ pub enum Kind {
     Vlog,
     /// Loge: eager writing with a label beside each block instead of a log.
     Loge,
+    /// Log-structured: writes are collected and appended to a log in segments.
+    Lfs,
+    /// Log-structured with a sorted write buffer.
+    Wolf,
+    /// Log-structured for blocks that are written often, in place for the others.
+    Hylog,
 }
 
 impl Kind {
     /// All layouts, in the order in which they are listed to people.
-    pub const ALL: [Kind; 3] = [Kind::Inplace, Kind::Vlog, Kind::Loge];
+    pub const ALL: [Kind; 6] =
+        [Kind::Inplace, Kind::Vlog, Kind::Loge, Kind::Lfs, Kind::Wolf, Kind::Hylog];
 
     /// The name used on the command line and in reports.
     pub fn name(self) -> &'static str {
@@ -64,6 +76,9 @@ impl Kind {
             Kind::Inplace => "inplace",
             Kind::Vlog => "vlog",
             Kind::Loge => "loge",
+            Kind::Lfs => "lfs",
+            Kind::Wolf => "wolf",
+            Kind::Hylog => "hylog",
         }
     }
 
@@ -75,6 +90,13 @@ impl Kind {
                 "virtual log disk: eager writing to free blocks near the head, map kept as a log"
             }
             Kind::Loge => "Loge: eager writing, a label beside each block says what it holds",
+            Kind::Lfs => "log-structured: writes are appended in large segments, which are cleaned",
+            Kind::Wolf => {
+                "log-structured with a write buffer sorted by how often blocks are written"
+            }
+            Kind::Hylog => {
+                "a log for blocks that are written often, update in place for the others"
+            }
         }
     }
 
@@ -84,16 +106,23 @@ impl Kind {
             Kind::Inplace => 1,
             Kind::Vlog => 2,
             Kind::Loge => 3,
+            Kind::Lfs => 5,
+            Kind::Wolf => 6,
+            Kind::Hylog => 7,
         }
     }
 
     /// What it promises beyond what every layout does.
     pub fn promises(self) -> Promises {
-        let all = Promises { atomic: true, ordered: true, checked: true };
+        let all = Promises { atomic: true, ordered: true, checked: true, immediate: true };
         match self {
-            Kind::Inplace => Promises { atomic: false, ordered: false, checked: false },
+            Kind::Inplace => Promises { atomic: false, ordered: false, checked: false, ..all },
             Kind::Vlog => all,
             Kind::Loge => Promises { ordered: false, ..all },
+            Kind::Lfs | Kind::Wolf => Promises { immediate: false, ..all },
+            Kind::Hylog => {
+                Promises { atomic: false, ordered: false, checked: false, immediate: false }
+            }
         }
     }
 
@@ -118,6 +147,8 @@ pub struct Promises {
     pub ordered: bool,
     /// What is stored is checksummed: damage is an error, never wrong bytes.
     pub checked: bool,
+    /// On a device that keeps completed writes, an acknowledged write is durable without a flush.
+    pub immediate: bool,
 }
 
 impl fmt::Display for Kind {
@@ -188,12 +219,16 @@ pub struct FormatOptions {
     pub id: u128,
     /// How [`Kind::Loge`] is to choose places.
     pub heuristic: loge::Heuristic,
+    /// Blocks in a segment of a log-structured layout: a power of two. If not given, what suits
+    /// the size of the device.
+    pub segment: Option<u32>,
 }
 
 impl FormatOptions {
     /// A volume with everything else as it is by default.
     pub fn new(kind: Kind, blocks: u64, id: u128) -> FormatOptions {
-        FormatOptions { kind, blocks, id, heuristic: loge::Heuristic::default() }
+        let heuristic = loge::Heuristic::default();
+        FormatOptions { kind, blocks, id, heuristic, segment: None }
     }
 }
 

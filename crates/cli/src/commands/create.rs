@@ -38,6 +38,10 @@ pub struct Args {
     /// without `+sg`.
     #[arg(long, value_name = "NAME", default_value_t = Heuristic::default())]
     heuristic: Heuristic,
+    /// Size of the segments of `lfs`, `wolf` and `hylog`: a power of two from 32k to 16M. What
+    /// suits the size of the volume if left out.
+    #[arg(long, value_name = "SIZE", conflicts_with = "raid")]
+    segment: Option<Size>,
     /// Keep the labels of `loge` in sector headers, where they cost no time: for an image that is
     /// always served at the pace of a disk (`serve --disk`).
     #[arg(long)]
@@ -65,7 +69,9 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
         return Err(Failure::usage(problem).hint("leave it out, or choose --layout loge"));
     }
     let &Args { force, heuristic, headers, .. } = args;
-    let options = CreateOptions { kind: args.layout, blocks, force, heuristic, headers };
+    let segment = args.segment.map(|size| size.blocks().try_into().unwrap_or(u32::MAX));
+    let kind = args.layout;
+    let options = CreateOptions { kind, blocks, force, heuristic, headers, segment };
     let image = match (args.raid, args.images.as_slice()) {
         (Some(level), _) => return array(args, level, out),
         (None, [image]) => image,

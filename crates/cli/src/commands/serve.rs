@@ -173,6 +173,7 @@ fn options(args: &Args) -> Result<ServeOptions, Failure> {
             compaction: args.compaction,
             fill_percent: args.fill_percent,
             reorganise: !args.no_reorganise,
+            ..Tuning::default()
         },
         most_connections: usize::from(args.connections),
         crash,

@@ -1,6 +1,7 @@
 //! Choices that change how a layout works, never what it stores: a volume can be mounted with
 //! others at any time.
 
+use crate::units::Time;
 use std::fmt;
 use std::str::FromStr;
 
@@ -16,11 +17,23 @@ pub struct Tuning {
     /// While no client waits and there is nothing to compact, the virtual log puts neighbouring
     /// blocks of the volume back beside each other. Only where there is compaction.
     pub reorganise: bool,
+    /// After how long HyLog chooses anew which blocks are hot, in nanoseconds; 20 minutes if not
+    /// given (claim H17).
+    pub interval: Option<Time>,
+    /// Share of the blocks, in percent, that is to be hot in HyLog; if not given, the one that costs
+    /// least by the measured service times.
+    pub hot_percent: Option<u32>,
 }
 
 impl Default for Tuning {
     fn default() -> Tuning {
-        Tuning { compaction: None, fill_percent: 75, reorganise: true }
+        Tuning {
+            compaction: None,
+            fill_percent: 75,
+            reorganise: true,
+            interval: None,
+            hot_percent: None,
+        }
     }
 }
 

@@ -73,7 +73,7 @@ impl History {
             changes: Vec::new(),
             blocks: vec![first; blocks as usize],
             ancient: vec![Vec::new(); blocks as usize],
-            write_through,
+            write_through: write_through && promises.immediate,
             atomic: promises.atomic,
             ordered: promises.ordered,
         }

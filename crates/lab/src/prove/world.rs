@@ -565,7 +565,14 @@ fn power_on(
     let options = MountOptions {
         arm: arms[0].as_ref().map(|arm| arm as &dyn Arm),
         volatile,
-        tuning: Tuning { compaction: Some(compaction), fill_percent, ..Tuning::default() },
+        tuning: Tuning {
+            compaction: Some(compaction),
+            fill_percent,
+            // So short that blocks become cold in the short life of a world.
+            interval: Some(20 * MILLIS),
+            hot_percent: Some(if rng.chance(0.5) { 10 } else { 40 }),
+            ..Tuning::default()
+        },
         ..MountOptions::default()
     };
     let lost = subject.tinker(&mut media, &mut rng);

@@ -30,6 +30,8 @@ pub struct CreateOptions {
     pub force: bool,
     /// How [`Kind::Loge`] chooses places.
     pub heuristic: Heuristic,
+    /// Blocks in a segment of a log-structured layout.
+    pub segment: Option<u32>,
     /// Give each block a label that costs no time, as the headers of sectors do: for images that
     /// stand for a disk. In files only.
     pub headers: bool,
@@ -227,8 +229,8 @@ fn erase(image: &Image, kind: Kind) -> Result<(), ImageError> {
 fn format(image: &mut Image, options: &CreateOptions, blocks: u64) -> Result<(), ImageError> {
     let id =
         fresh_id().map_err(|errno| ImageError::os("draw an identity for", &image.path, errno))?;
-    let &CreateOptions { kind, heuristic, .. } = options;
-    let options = FormatOptions { heuristic, ..FormatOptions::new(kind, blocks, id) };
+    let &CreateOptions { kind, heuristic, segment, .. } = options;
+    let options = FormatOptions { heuristic, segment, ..FormatOptions::new(kind, blocks, id) };
     layout::format(image, &options).map_err(|error| image.blame(error))
 }
 
