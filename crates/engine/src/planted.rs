@@ -48,6 +48,8 @@ pub enum PlantedBug {
     DurableOverstated,
     /// A flush that was on its way when another one failed is called good.
     OtherFlushTrusted,
+    /// A forced write whose data arrives after an error elsewhere waits for ever.
+    WaiterForgotten,
     /// A segment is written again though the last checkpoint lets a recovery follow the log
     /// through it.
     FreeBeforeCheckpoint,
@@ -77,7 +79,7 @@ impl PlantedBug {
     ];
 
     /// Those that can be planted in the virtual log.
-    pub const VLOG: [PlantedBug; 15] = [
+    pub const VLOG: [PlantedBug; 16] = [
         PlantedBug::AckBeforeDurable,
         PlantedBug::FreeBeforeCommit,
         PlantedBug::MapBeforeData,
@@ -93,6 +95,7 @@ impl PlantedBug {
         PlantedBug::StaleStampWins,
         PlantedBug::PartialTransaction,
         PlantedBug::RecoveryUnrecorded,
+        PlantedBug::WaiterForgotten,
     ];
 
     /// Those that can be planted in arrays.
@@ -104,7 +107,7 @@ impl PlantedBug {
     ];
 
     /// Those that can be planted in Loge.
-    pub const LOGE: [PlantedBug; 12] = [
+    pub const LOGE: [PlantedBug; 13] = [
         PlantedBug::AckBeforeDurable,
         PlantedBug::FreeBeforeCommit,
         PlantedBug::MissingFlush,
@@ -117,6 +120,7 @@ impl PlantedBug {
         PlantedBug::FlushRetried,
         PlantedBug::DroppedNotErased,
         PlantedBug::DurableOverstated,
+        PlantedBug::WaiterForgotten,
     ];
 
     /// Those that can be planted in the log-structured layouts.
@@ -168,6 +172,7 @@ impl PlantedBug {
             PlantedBug::DigestIgnored => "a missing map block is not noticed",
             PlantedBug::RecoveryUnrecorded => "a recovery records nothing",
             PlantedBug::DroppedNotErased => "a recovery does not erase what it dropped",
+            PlantedBug::WaiterForgotten => "a forced write waits for ever after an error",
             PlantedBug::OtherFlushTrusted => "a flush beside one that failed is called good",
             PlantedBug::NoWriteLog => "stripes are written without a record in the log",
             PlantedBug::LogNotFlushed => "stripes are written before their record is durable",

@@ -13,8 +13,10 @@ pub enum Size {
     Tiny,
     /// Most blocks are written more than once.
     Small,
-    /// Room for several map blocks.
+    /// Room for old versions to lie around.
     Middle,
+    /// Room for more than one map block of the virtual log.
+    Large,
 }
 
 /// What is broken on purpose.
@@ -101,8 +103,12 @@ const MIXED: Manner = Manner {
     trouble: Trouble::None,
 };
 
+/// Lives that are short, since each ends with an error, and many.
+const BROKEN: Manner =
+    Manner { volatile: Some(true), lives: 8, bursts: 9, single: 80, reads: 1, ..MIXED };
+
 /// All kinds; a case has the one at its number, round and round.
-const KINDS: [Manner; 27] = [
+const KINDS: [Manner; 29] = [
     MIXED,
     Manner { name: "one block at a time", single: 100, burst: 1, patience: 100, ..MIXED },
     Manner { name: "one hot block", hot: 1, hot_share: 90, single: 95, ..MIXED },
@@ -145,9 +151,17 @@ const KINDS: [Manner; 27] = [
     },
     Manner { name: "reads", reads: 12, copies: 0, ..MIXED },
     Manner { name: "many short lives", lives: 10, bursts: 5, ..MIXED },
-    Manner { name: "failing writes", trouble: Trouble::Writes, ..MIXED },
-    Manner { name: "failing flushes", trouble: Trouble::Flushes, flushes: 3, ..MIXED },
-    Manner { name: "no room", trouble: Trouble::Full, ..MIXED },
+    Manner { name: "failing writes", trouble: Trouble::Writes, ..BROKEN },
+    Manner { name: "failing flushes", trouble: Trouble::Flushes, flushes: 3, ..BROKEN },
+    Manner { name: "no room", trouble: Trouble::Full, ..BROKEN },
+    Manner { name: "two slices", size: Size::Large, hot_share: 0, bursts: 14, ..MIXED },
+    Manner {
+        name: "failing flushes, forced writes",
+        trouble: Trouble::Flushes,
+        fua: 80,
+        burst: 6,
+        ..BROKEN
+    },
     Manner { name: "unreadable blocks", trouble: Trouble::Reads, reads: 6, ..MIXED },
     Manner { name: "rotting blocks", trouble: Trouble::Rot, reads: 6, ..MIXED },
 ];
@@ -198,7 +212,7 @@ impl Manner {
         for life in 0..self.lives {
             let damage = matches!(self.trouble, Trouble::Reads | Trouble::Rot);
             // What is damaged stays so: that is for the last life.
-            let struck = if damage { life + 1 == self.lives } else { rng.chance(0.6) };
+            let struck = if damage { life + 1 == self.lives } else { rng.chance(0.8) };
             let breaks = rng.below(self.bursts);
             let heals = breaks + 1 + rng.below(self.bursts);
             for burst in 0..self.bursts {
@@ -227,7 +241,7 @@ impl Manner {
     }
 
     fn go_wrong(&self, promises: Promises, rng: &mut Rng, acts: &mut Vec<Act>) {
-        let after = rng.below(12);
+        let after = rng.below(8);
         let times = 1 + rng.below(3);
         match self.trouble {
             Trouble::None => {}

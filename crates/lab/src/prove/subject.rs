@@ -151,6 +151,7 @@ impl Subject {
                     Size::Tiny => least_device(kind, 12 + rng.below(30)) + rng.below(6),
                     Size::Small => least_device(kind, 40 + rng.below(70)) + rng.below(24),
                     Size::Middle => 250 + rng.below(350),
+                    Size::Large => 700 + rng.below(200),
                 };
                 let device = if headed { device.next_multiple_of(CYLINDER_BLOCKS) } else { device };
                 let mut medium = Cells::new(device);

@@ -168,12 +168,32 @@ impl World {
                 return self.found.take();
             }
         }
-        self.end(true, report);
-        if self.found.is_none() && !self.checker.damaged && self.subject.is_single() {
-            self.strike(report);
-        }
+        self.finish(report);
         self.close(report);
         self.found.take()
+    }
+
+    /// The end of the world: an orderly one, then damage to what it has left.
+    fn finish(&mut self, report: &mut ProveReport) {
+        self.settle(report);
+        self.drain(report);
+        self.stop(report);
+        if self.found.is_some() || self.checker.damaged || self.has_failed() {
+            return;
+        }
+        let moment = self.bench.borrow().moment();
+        let mut rng = self.rng_of(moment.event, "end");
+        let found =
+            self.checker.content_of(moment.durable.clone(), &self.history, &mut rng, report);
+        match found {
+            Err(wrong) => self.tell(moment.event, wrong),
+            Ok(names) if self.subject.is_single() => {
+                self.history.restart(&names);
+                self.checker.begin();
+                self.strike(&moment.durable, report);
+            }
+            Ok(_) => {}
+        }
     }
 
     /// Counts what the life that ends has seen.
@@ -523,16 +543,15 @@ impl World {
 
     /// Strikes blocks of a volume that was stopped in order, one at a time. Right data or an error
     /// may come of it, never wrong data.
-    fn strike(&mut self, report: &mut ProveReport) {
+    fn strike(&mut self, media: &[Cells], report: &mut ProveReport) {
         let mut rng = self.rng_of(u64::from(self.act), "strikes");
-        let media = self.bench.borrow().moment().durable;
         let promises = self.subject.promises();
         let blocks = self.node.layer.blocks();
         let expected: Vec<Name> = (0..blocks).map(|block| self.history.newest(block)).collect();
         self.checker.damaged = true;
-        for place in places(&media, STRIKES, &mut rng) {
-            let strike = Strike::draw(promises, place, &media, &mut rng);
-            let mut struck = media.clone();
+        for place in places(media, STRIKES, &mut rng) {
+            let strike = Strike::draw(promises, place, media, &mut rng);
+            let mut struck = media.to_vec();
             strike.hit(&mut struck, &mut report.faults);
             report.states += 1;
             report.recovered += 1;

@@ -324,6 +324,11 @@ impl<E: Mapped> Commits<E> {
         let durable = needs <= history.durable || self.is_serial() || desk.is_read_only();
         if durable || planted(PlantedBug::AckBeforeDurable) {
             desk.part_done(request, cx);
+        } else if let Some(error) = desk.latched().filter(|_| !planted(PlantedBug::WaiterForgotten))
+        {
+            // Its data was still on its way when something else failed: no flush will come.
+            desk.fail(request, error);
+            desk.part_done(request, cx);
         } else {
             desk.wait(request, needs);
         }
