@@ -170,6 +170,8 @@ impl Subject {
     /// (`CONTRACT.md`, 2a), of which some are metadata.
     pub fn whole_blocks(self, device: u64, blocks: u64) -> u64 {
         match self {
+            // Two segments of the smallest size, without their summaries.
+            Subject::Layout(Kind::Lfs | Kind::Wolf) => 14,
             Subject::Layout(_) => {
                 let slack = device.saturating_sub(blocks + 8 + device / 64);
                 (slack / 4).clamp(1, 256)
