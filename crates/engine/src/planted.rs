@@ -26,6 +26,10 @@ pub enum PlantedBug {
     PartialTransaction,
     /// What was forgotten leaves no tombstone.
     TombstoneLost,
+    /// A tombstone goes out before what it makes way for is durable.
+    TombstoneEarly,
+    /// Blocks are written home from records that are not durable.
+    DestageBeforeDurable,
 }
 
 impl PlantedBug {
@@ -38,6 +42,18 @@ impl PlantedBug {
         PlantedBug::StaleTailAccepted,
         PlantedBug::ChecksumNotVerified,
         PlantedBug::CompactorFreesEarly,
+    ];
+
+    /// Those that can be planted in the disk caching disk.
+    pub const DCD: [PlantedBug; 8] = [
+        PlantedBug::AckBeforeDurable,
+        PlantedBug::FreeBeforeCommit,
+        PlantedBug::MissingFlush,
+        PlantedBug::ChecksumNotVerified,
+        PlantedBug::StaleStampWins,
+        PlantedBug::TombstoneLost,
+        PlantedBug::TombstoneEarly,
+        PlantedBug::DestageBeforeDurable,
     ];
 
     /// Those that can be planted in Loge.

@@ -1,6 +1,7 @@
 //! Choices that change how a layout works, never what it stores: a volume can be mounted with
 //! others at any time.
 
+use super::dcd::Caching;
 use std::fmt;
 use std::str::FromStr;
 
@@ -13,11 +14,13 @@ pub struct Tuning {
     /// How full a track is, in percent of its blocks, when eager writing leaves it for the next
     /// empty one: 1 to 100. The virtual log paper takes 75 (claim V7).
     pub fill_percent: u32,
+    /// How the disk caching disk works.
+    pub caching: Caching,
 }
 
 impl Default for Tuning {
     fn default() -> Tuning {
-        Tuning { compaction: None, fill_percent: 75 }
+        Tuning { compaction: None, fill_percent: 75, caching: Caching::default() }
     }
 }
 
