@@ -1,19 +1,24 @@
 //! The prover: cuts the power at every device event, tries the states a device could be in, mounts
 //! each and compares it with what the contract allows.
 //!
-//! A *case* is one seeded world: a volume on a device of memory, a client that writes, trims,
-//! flushes and pauses, orderly ends, crashes and recoveries in between. Everything in it is a
-//! function of the seed and the number of the case, so a violation is replayed by naming them.
+//! A *case* is one seeded world: a volume on one or more devices of memory, a client that writes,
+//! trims, flushes and pauses, orderly ends, crashes and recoveries in between. The devices share
+//! one power supply: a cut hits all of them at the same instant, and what each had not been asked
+//! to flush may be lost on each on its own. Everything is a function of the seed and the number of
+//! the case, so a violation is replayed by naming them.
 
+mod bench;
+mod cut;
 mod history;
 mod judge;
 mod states;
+mod subject;
 mod toy;
 mod world;
 
 pub use states::FaultCounts;
+pub use subject::Subject;
 
-use seekless_engine::layout::Kind;
 use seekless_engine::rng::Rng;
 use serde::Serialize;
 use world::World;
@@ -21,8 +26,8 @@ use world::World;
 /// What to prove, and how hard to try.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProveOptions {
-    /// The layout.
-    pub kind: Kind,
+    /// What is proved.
+    pub subject: Subject,
     /// Seed of everything.
     pub seed: u64,
     /// Crash states to try; the last case is finished, so it may be some more.
@@ -34,9 +39,10 @@ pub struct ProveOptions {
 }
 
 impl ProveOptions {
-    /// Ten thousand states of a layout.
-    pub fn new(kind: Kind) -> ProveOptions {
-        ProveOptions { kind, seed: 1, states: 10_000, case: None, stop_at_first: false }
+    /// Ten thousand states of a subject, such as a layout.
+    pub fn new(subject: impl Into<Subject>) -> ProveOptions {
+        let subject = subject.into();
+        ProveOptions { subject, seed: 1, states: 10_000, case: None, stop_at_first: false }
     }
 }
 
@@ -57,7 +63,7 @@ pub struct Violation {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ProveReport {
     /// The layout.
-    pub layout: &'static str,
+    pub layout: String,
     /// Seed of everything.
     pub seed: u64,
     /// Worlds run.
@@ -94,8 +100,8 @@ impl ProveReport {
         line(format!("  power cuts at     {:>10} device events", self.events));
         line(format!(
             "  faults            {:>10} writes lost, {} torn, {} kept out of order, \
-             {} second cuts, {} rotten blocks",
-            f.lost, f.torn, f.reordered, f.second_cuts, f.rotten
+             {} second cuts, {} rotten blocks, {} lost devices",
+            f.lost, f.torn, f.reordered, f.second_cuts, f.rotten, f.lost_devices
         ));
         line(format!("  longest recovery  {:>10} blocks read", self.most_blocks_read));
         line(format!("  speed             {:>10.0} states/s", self.states_per_second));
@@ -125,7 +131,7 @@ pub fn prove(
 ) -> ProveReport {
     let started = clock();
     let mut report = ProveReport {
-        layout: options.kind.name(),
+        layout: options.subject.name(),
         seed: options.seed,
         cases: 0,
         events: 0,
@@ -139,7 +145,7 @@ pub fn prove(
     let first = options.case.unwrap_or(0);
     for case in first.. {
         let rng = Rng::stream(options.seed, &format!("case {case}"));
-        let mut world = World::new(options.kind, case, rng);
+        let mut world = World::new(options.subject, case, rng);
         world.run(&mut report, options);
         report.cases += 1;
         progress(report.states);

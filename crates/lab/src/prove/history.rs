@@ -1,7 +1,7 @@
 //! What the client did and heard, and which contents of the volume that allows after a crash.
 
 use seekless_engine::data::{Body, Data, Piece};
-use seekless_engine::layout::Kind;
+use seekless_engine::layout::Promises;
 use seekless_engine::units::{BLOCK_BYTES, SECTOR_BYTES};
 
 /// Counts what the client does, in order.
@@ -55,21 +55,21 @@ pub struct History {
 
 impl History {
     /// A volume of zeros.
-    pub fn new(kind: Kind, blocks: u64, write_through: bool) -> History {
+    pub fn new(promises: Promises, blocks: u64, write_through: bool) -> History {
         let content = vec![Body::Zeros; blocks as usize];
-        History::restart(kind, &content, write_through)
+        History::restart(promises, &content, write_through)
     }
 
     /// A volume that has just been mounted with this content.
-    pub fn restart(kind: Kind, content: &[Body], write_through: bool) -> History {
+    pub fn restart(promises: Promises, content: &[Body], write_through: bool) -> History {
         let version = |body: &Body| vec![Version { change: None, body: canonical(body.clone()) }];
         History {
             now: 0,
             changes: Vec::new(),
             blocks: content.iter().map(version).collect(),
             write_through,
-            atomic: kind.promises().atomic,
-            ordered: kind.promises().ordered,
+            atomic: promises.atomic,
+            ordered: promises.ordered,
         }
     }
 
@@ -147,8 +147,10 @@ impl History {
         })
     }
 
-    /// Everything that is wrong with a content found after a crash, a sentence each.
-    pub fn judge(&self, found: &[Piece]) -> Vec<String> {
+    /// Everything that is wrong with a content found after a crash, a sentence each. With a device
+    /// `lost` at the same time, what was being written may be anything where the layout promises
+    /// no more than its device does.
+    pub fn judge(&self, found: &[Piece], lost: bool) -> Vec<String> {
         let mut wrong = Vec::new();
         let mut seen = Vec::with_capacity(self.blocks.len());
         let mut block = 0;
@@ -158,7 +160,9 @@ impl History {
                     if piece.blocks == 1 { piece.body.clone() } else { piece.slice(index, 1).body };
                 let body = canonical(body);
                 let version = self.version(block, &body);
-                if version.is_none() && (self.atomic || !self.is_mixture(block, &body)) {
+                let weak = !self.atomic
+                    && (self.is_mixture(block, &body) || lost && self.is_unsettled(block));
+                if version.is_none() && !weak {
                     wrong.push(self.complaint(block, &body));
                 }
                 seen.push(version);
@@ -182,6 +186,12 @@ impl History {
         let best = same.max_by_key(|&index| self.acknowledged(&versions[index]))?;
         let past = self.is_past(block, &versions[best], |change| change.durable);
         (!past).then_some(best)
+    }
+
+    /// True if some change of the block is not known to be durable.
+    fn is_unsettled(&self, block: u64) -> bool {
+        let changes = self.blocks[block as usize].iter().filter_map(|version| version.change);
+        changes.into_iter().any(|number| !self.changes[number].durable)
     }
 
     /// True if each sector is that of some allowed version.

@@ -1,121 +1,86 @@
 //! Mounts a crash state, reads everything back, and asks the history whether that is allowed.
 
 use super::ProveReport;
+use super::cut::{CutDisk, Power};
 use super::history::History;
 use super::states::FaultCounts;
+use super::subject::{Mounted, Subject};
 use seekless_engine::data::{Data, Piece};
-use seekless_engine::device::medium::{Cells, Medium};
+use seekless_engine::device::Device;
+use seekless_engine::device::medium::Cells;
 use seekless_engine::device::ram::Ram;
 use seekless_engine::disk::{Disk, MediumDisk};
-use seekless_engine::io::{Io, IoError, Label};
-use seekless_engine::layer::Layer;
-use seekless_engine::layout::{self, LayoutError, MountOptions};
+use seekless_engine::io::{Io, IoError};
+use seekless_engine::layout::{LayoutError, MountOptions};
 use seekless_engine::node::Node;
 use seekless_engine::rng::Rng;
-use seekless_engine::units::BlockNr;
+use std::cell::RefCell;
 
-/// A recovery that is cut off itself: after some writes, each is on the medium or not.
-struct CutDisk<'m> {
-    medium: &'m mut Cells,
-    flushed: Cells,
-    writes_left: u64,
-    rng: &'m mut Rng,
-    pending: Vec<(BlockNr, Data, Vec<Label>)>,
-    cut: bool,
-}
-
-impl CutDisk<'_> {
-    fn power_off(&mut self) {
-        self.cut = true;
-        let mut medium = self.flushed.clone();
-        for (at, data, labels) in self.pending.drain(..) {
-            if self.rng.chance(0.5) {
-                medium.write_labelled(at, &data, &labels).expect("memory does not fail");
-            }
-        }
-        *self.medium = medium;
-    }
-}
-
-impl Disk for CutDisk<'_> {
-    fn blocks(&self) -> u64 {
-        self.medium.blocks()
-    }
-
-    fn read(&mut self, at: BlockNr, count: u32) -> Result<Data, IoError> {
-        if self.cut { Err(IoError::PowerOff) } else { self.medium.read(at, count) }
-    }
-
-    fn write(&mut self, at: BlockNr, data: Data) -> Result<(), IoError> {
-        let labels = vec![Label::default(); data.blocks() as usize];
-        self.write_labelled(at, data, &labels)
-    }
-
-    fn has_labels(&self) -> bool {
-        self.medium.has_labels()
-    }
-
-    fn labels(&mut self, at: BlockNr, count: u32) -> Result<Vec<Label>, IoError> {
-        self.medium.labels(at, count)
-    }
-
-    fn write_labelled(&mut self, at: BlockNr, data: Data, labels: &[Label]) -> Result<(), IoError> {
-        if self.cut {
-            return Err(IoError::PowerOff);
-        }
-        self.medium.write_labelled(at, &data, labels)?;
-        self.pending.push((at, data, labels.to_vec()));
-        if self.writes_left == 0 {
-            self.power_off();
-            return Err(IoError::PowerOff);
-        }
-        self.writes_left -= 1;
-        Ok(())
-    }
-
-    fn flush(&mut self) -> Result<(), IoError> {
-        if self.cut {
-            return Err(IoError::PowerOff);
-        }
-        self.pending.clear();
-        self.flushed = self.medium.clone();
-        Ok(())
-    }
-
-    fn next_data(&mut self, at: BlockNr) -> Option<BlockNr> {
-        self.medium.next_data(at)
-    }
-}
-
-/// Mounts and cuts the power during it. The medium is then in a state that the cut may have left.
-pub fn cut_recovery(medium: &mut Cells, volatile: bool, rng: &mut Rng, faults: &mut FaultCounts) {
-    let flushed = medium.clone();
+/// Mounts and cuts the power during it. The media are then in a state that the cut may have left.
+pub fn cut_recovery(
+    subject: Subject,
+    media: &mut Vec<Cells>,
+    volatile: bool,
+    rng: &mut Rng,
+    faults: &mut FaultCounts,
+) {
     let writes_left = rng.below(4);
-    let mut stream = rng.clone();
+    let stream = rng.clone();
     rng.next();
-    let mut disk =
-        CutDisk { medium, flushed, writes_left, rng: &mut stream, pending: Vec::new(), cut: false };
+    let power = RefCell::new(Power::new(std::mem::take(media), writes_left, stream));
+    let mut cuts: Vec<_> = (0..power.borrow().devices()).map(|n| CutDisk::new(&power, n)).collect();
+    let mut disks: Vec<_> = cuts.iter_mut().map(|cut| Some(cut as &mut dyn Disk)).collect();
     let options = MountOptions { volatile, ..MountOptions::default() };
     // Whether it got through or not, the second mount must cope.
-    let _ = layout::mount(&mut disk, &options);
-    if disk.cut {
-        faults.second_cuts += 1;
-    }
+    let _ = subject.mount(&mut disks, &options);
+    let (left, cut) = power.into_inner().leave();
+    *media = left;
+    faults.second_cuts += u64::from(cut);
 }
 
-/// Mounts a medium.
+/// Mounts media; the device `lost` is gone.
 ///
 /// # Errors
-/// What the layout finds wrong with it.
+/// What the volume finds wrong with them.
 pub fn mount(
-    medium: &mut Cells,
+    subject: Subject,
+    media: &mut [Cells],
+    lost: Option<usize>,
     volatile: bool,
     report: &mut ProveReport,
-) -> Result<Box<dyn Layer>, LayoutError> {
+) -> Result<Mounted, LayoutError> {
     let options = MountOptions { volatile, ..MountOptions::default() };
-    let (layer, _, mounted) = layout::mount(&mut MediumDisk(medium), &options)?;
+    let mounted = mount_with(subject, media, lost, &options)?;
     report.most_blocks_read = report.most_blocks_read.max(mounted.blocks_read);
-    Ok(layer)
+    Ok(mounted)
+}
+
+/// As [`mount`], with other options.
+///
+/// # Errors
+/// What the volume finds wrong with them.
+pub fn mount_with(
+    subject: Subject,
+    media: &mut [Cells],
+    lost: Option<usize>,
+    options: &MountOptions<'_>,
+) -> Result<Mounted, LayoutError> {
+    let mut plain: Vec<_> = media.iter_mut().map(|medium| MediumDisk(medium)).collect();
+    let here = |(index, disk)| (lost != Some(index)).then_some(disk as &mut dyn Disk);
+    let mut disks: Vec<_> = plain.iter_mut().enumerate().map(here).collect();
+    subject.mount(&mut disks, options)
+}
+
+/// The volume over memory that answers at once. In the place of a lost device stands an empty
+/// one, so that whoever still uses it finds nothing there.
+pub fn node(mounted: Mounted, media: Vec<Cells>, lost: Option<usize>, volatile: bool) -> Node {
+    use seekless_engine::device::medium::Medium as _;
+    let ram = |(index, medium): (usize, Cells)| -> Box<dyn Device> {
+        let medium = if lost == Some(index) { Cells::new(medium.blocks()) } else { medium };
+        let medium = Box::new(medium);
+        Box::new(if volatile { Ram::volatile(medium) } else { Ram::new(medium) })
+    };
+    mounted.node(media.into_iter().enumerate().map(ram).collect(), 0)
 }
 
 /// Carries out one request alone.
@@ -134,25 +99,45 @@ pub fn read_all(node: &mut Node) -> Result<Data, String> {
 
 /// Mounts a crash state and compares it with the history. Returns what is wrong.
 pub fn judge(
-    mut medium: Cells,
+    subject: Subject,
+    mut media: Vec<Cells>,
     volatile: bool,
     history: &History,
     rng: &mut Rng,
     report: &mut ProveReport,
 ) -> Vec<String> {
-    let layer = match mount(&mut medium, volatile, report) {
-        Ok(layer) => layer,
+    let lose = subject.spare_devices() > 0 && rng.chance(0.5);
+    let lost = lose.then(|| rng.below(media.len() as u64) as usize);
+    report.faults.lost_devices += u64::from(lose);
+    let mut wrong = compare(subject, &mut media, lost, volatile, history, rng, report);
+    if let Some(lost) = lost
+        && !wrong.is_empty()
+    {
+        wrong.insert(0, format!("device {lost} is lost with the power"));
+    }
+    wrong
+}
+
+fn compare(
+    subject: Subject,
+    media: &mut Vec<Cells>,
+    lost: Option<usize>,
+    volatile: bool,
+    history: &History,
+    rng: &mut Rng,
+    report: &mut ProveReport,
+) -> Vec<String> {
+    let mounted = match mount(subject, media, lost, volatile, report) {
+        Ok(mounted) => mounted,
         Err(error) => return vec![format!("the volume cannot be mounted: {error}")],
     };
-    let device = Box::new(medium);
-    let ram = if volatile { Ram::volatile(device) } else { Ram::new(device) };
-    let mut node = Node::new(layer, vec![Box::new(ram)], 0);
+    let mut node = node(mounted, std::mem::take(media), lost, volatile);
     let data = match read_all(&mut node) {
         Ok(data) => data,
         Err(wrong) => return vec![wrong],
     };
     let pieces: Vec<Piece> = data.pieces().to_vec();
-    let mut wrong = history.judge(&pieces);
+    let mut wrong = history.judge(&pieces, lost.is_some());
     if wrong.is_empty() && rng.below(8) == 0 {
         wrong = works_on(&mut node, rng);
     }

@@ -19,6 +19,17 @@ pub struct FaultCounts {
     pub second_cuts: u64,
     /// Blocks that read back with wrong bytes.
     pub rotten: u64,
+    /// Devices lost together with the power.
+    pub lost_devices: u64,
+}
+
+/// A write that a power cut may undo, and on which device.
+#[derive(Clone, Debug)]
+pub struct Placed {
+    /// Number of the device.
+    pub device: usize,
+    /// The write.
+    pub write: Pending,
 }
 
 /// Pending writes up to which every subset is tried.
@@ -31,7 +42,7 @@ pub type Fates = Vec<Fate>;
 
 /// The states to try for some pending writes: every subset while these are few; else none, all, and
 /// seeded ones, some of them torn.
-pub fn choose(pending: &[Pending], rng: &mut Rng) -> Vec<Fates> {
+pub fn choose(pending: &[Placed], rng: &mut Rng) -> Vec<Fates> {
     let mut states = Vec::new();
     let all = |fate: &Fate| vec![fate.clone(); pending.len()];
     if pending.len() <= EXHAUSTIVE {
@@ -56,7 +67,7 @@ pub fn choose(pending: &[Pending], rng: &mut Rng) -> Vec<Fates> {
     }
     if !pending.is_empty() {
         for _ in 0..2 {
-            states.push(pending.iter().map(|write| random_fate(write, rng)).collect());
+            states.push(pending.iter().map(|one| random_fate(&one.write, rng)).collect());
         }
     }
     states
@@ -80,18 +91,18 @@ fn random_fate(write: &Pending, rng: &mut Rng) -> Fate {
     }
 }
 
-/// The medium in such a state.
+/// The media in such a state.
 pub fn build(
-    durable: &Cells,
-    pending: &[Pending],
+    durable: &[Cells],
+    pending: &[Placed],
     fates: &[Fate],
     faults: &mut FaultCounts,
-) -> Cells {
-    let mut medium = durable.clone();
+) -> Vec<Cells> {
+    let mut media = durable.to_vec();
     let mut lost_before = false;
     let mut reordered = false;
-    for (write, fate) in pending.iter().zip(fates) {
-        apply(&mut medium, write, fate);
+    for (Placed { device, write }, fate) in pending.iter().zip(fates) {
+        apply(&mut media[*device], write, fate);
         match fate {
             Fate::Lost => {
                 faults.lost += 1;
@@ -102,12 +113,12 @@ pub fn build(
         }
     }
     faults.reordered += u64::from(reordered);
-    medium
+    media
 }
 
 /// A state in words.
-pub fn describe(pending: &[Pending], fates: &[Fate]) -> Vec<String> {
-    let one = |(write, fate): (&Pending, &Fate)| {
+pub fn describe(pending: &[Placed], fates: &[Fate]) -> Vec<String> {
+    let one = |(Placed { device, write }, fate): (&Placed, &Fate)| {
         let heard = if write.completed { "completed" } else { "in flight" };
         let what = match fate {
             Fate::Lost => "lost".to_owned(),
@@ -117,7 +128,8 @@ pub fn describe(pending: &[Pending], fates: &[Fate]) -> Vec<String> {
                 format!("torn: {there} of {} sectors on the medium", sectors.len())
             }
         };
-        format!("device write {}+{} ({heard}, not flushed): {what}", write.at, write.data.blocks())
+        let (at, blocks) = (write.at, write.data.blocks());
+        format!("write {at}+{blocks} to device {device} ({heard}, not flushed): {what}")
     };
     pending.iter().zip(fates).map(one).collect()
 }

@@ -1,90 +1,27 @@
 //! One world: a volume on a forgetful device, a client, and power cuts at every event.
 
+use super::bench::{Bench, Moment};
 use super::history::{History, Tick};
-use super::judge::{cut_recovery, judge, mount, one, read_all};
+use super::judge::{cut_recovery, judge, mount, mount_with, node, one, read_all};
 use super::states::{build, choose, describe};
-use super::toy::{CYLINDER_BLOCKS, ToyArm};
+use super::subject::Subject;
+use super::toy::ToyArm;
 use super::{ProveOptions, ProveReport, Violation};
 use seekless_engine::Bytes;
-use seekless_engine::arm::{Arm, Head, Track};
+use seekless_engine::arm::Arm;
 use seekless_engine::data::{Body, Data, Piece};
-use seekless_engine::device::Device;
+use seekless_engine::device::Device as _;
 use seekless_engine::device::medium::Cells;
 use seekless_engine::device::medium::Medium as _;
-use seekless_engine::device::ram::Ram;
-use seekless_engine::device::volatile::{Fate, Latency, Pending, VolatileRam};
-use seekless_engine::disk::MediumDisk;
+use seekless_engine::device::volatile::{Fate, Latency, VolatileRam};
 use seekless_engine::io::{Done, Io, Label, Tag};
-use seekless_engine::layout::{self, Compaction, FormatOptions, Kind, Tuning};
+use seekless_engine::layout::{Compaction, MountOptions, Tuning};
 use seekless_engine::node::Node;
 use seekless_engine::rng::Rng;
 use seekless_engine::units::{BLOCK_BYTES, MICROS, MILLIS, Time};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
-
-/// What a power cut right after an event would find.
-#[derive(Clone, Debug)]
-struct Moment {
-    durable: Cells,
-    pending: Vec<Pending>,
-}
-
-/// Takes down the moment after each event of a device.
-#[derive(Debug)]
-struct Probe {
-    ram: Rc<RefCell<VolatileRam>>,
-    moments: Rc<RefCell<Vec<Moment>>>,
-    arm: Option<ToyArm>,
-    /// Where the last command ended.
-    track: Track,
-}
-
-impl Probe {
-    fn take_down(&self) {
-        let ram = self.ram.borrow();
-        let moment = Moment { durable: ram.durable().clone(), pending: ram.pending().to_vec() };
-        self.moments.borrow_mut().push(moment);
-    }
-}
-
-impl Device for Probe {
-    fn blocks(&self) -> u64 {
-        self.ram.borrow().blocks()
-    }
-
-    fn submit(&mut self, now: Time, io: Io) {
-        if let Some(arm) = self.arm.as_ref().filter(|_| io.count > 0) {
-            self.track = arm.track_of(io.at + u64::from(io.count) - 1);
-        }
-        self.ram.borrow_mut().submit(now, io);
-        self.take_down();
-    }
-
-    fn reap(&mut self, now: Time, done: &mut Vec<Done>) {
-        let before = done.len();
-        self.ram.borrow_mut().reap(now, done);
-        if done.len() > before {
-            self.take_down();
-        }
-    }
-
-    fn next_event(&self) -> Option<Time> {
-        self.ram.borrow().next_event()
-    }
-
-    fn volatile(&self) -> bool {
-        self.ram.borrow().volatile()
-    }
-
-    fn arm(&self) -> Option<&dyn Arm> {
-        self.arm.as_ref().map(|arm| arm as &dyn Arm)
-    }
-
-    fn head(&self, now: Time) -> Option<Head> {
-        self.arm.as_ref().map(|_| Head { track: self.track, free_at: now })
-    }
-}
 
 /// A client request in flight.
 #[derive(Clone, Copy, Debug)]
@@ -94,28 +31,24 @@ enum Waiting {
     Flush { sent: Tick },
 }
 
-/// A device that is watched, and what was taken down of it.
-type Watched = (Rc<RefCell<VolatileRam>>, Rc<RefCell<Vec<Moment>>>);
-
-/// What the device of a case is like.
+/// What the devices of a case are like.
 #[derive(Clone, Copy, Debug)]
 struct Make {
-    /// It forgets what has not been flushed.
+    /// They forget what has not been flushed.
     volatile: bool,
-    /// It has a head.
+    /// They have heads.
     headed: bool,
 }
 
 /// The world of one case.
 #[derive(Debug)]
 pub struct World {
-    kind: Kind,
+    subject: Subject,
     case: u64,
     rng: Rng,
     make: Make,
     node: Node,
-    ram: Rc<RefCell<VolatileRam>>,
-    moments: Rc<RefCell<Vec<Moment>>>,
+    bench: Rc<RefCell<Bench>>,
     history: History,
     waiting: BTreeMap<Tag, Waiting>,
     now: Time,
@@ -127,31 +60,20 @@ pub struct World {
 
 impl World {
     /// A fresh volume of a size that the case decides.
-    pub fn new(kind: Kind, case: u64, mut rng: Rng) -> World {
+    pub fn new(subject: Subject, case: u64, mut rng: Rng) -> World {
         let volatile = rng.chance(0.75);
-        let headed = rng.chance(if volatile { 0.2 } else { 0.6 });
-        let device = 200 + rng.below(600);
-        let device = if headed { device.next_multiple_of(CYLINDER_BLOCKS) } else { device };
+        let headed = rng.chance(if volatile { 0.2 } else { 0.6 }) && subject.wants_heads();
         let make = Make { volatile, headed };
-        let largest = kind.largest_volume(device);
-        let blocks = if rng.chance(0.5) { largest } else { largest / 2 };
-        let mut medium = Cells::new(device);
-        // Loge keeps its labels in sector headers where there are some.
-        if kind == Kind::Loge && rng.chance(0.4) {
-            medium = medium.with_labels();
-        }
-        let options = FormatOptions::new(kind, blocks, u128::from(rng.next()));
-        layout::format(&mut MediumDisk(&mut medium), &options).expect("the size was asked for");
-        let history = History::new(kind, blocks, !volatile);
-        let (node, (ram, moments)) = World::power_on(medium, make, &mut rng);
+        let (media, blocks) = subject.create(headed, &mut rng);
+        let history = History::new(subject.promises(), blocks, !volatile);
+        let (node, bench) = World::power_on(subject, media, make, &mut rng);
         World {
-            kind,
+            subject,
             case,
             rng,
             make,
             node,
-            ram,
-            moments,
+            bench,
             history,
             waiting: BTreeMap::new(),
             now: 0,
@@ -162,27 +84,35 @@ impl World {
         }
     }
 
-    fn power_on(mut medium: Cells, make: Make, rng: &mut Rng) -> (Node, Watched) {
-        let arm = make.headed.then(|| ToyArm::new(medium.blocks(), rng.chance(0.5)));
-        let Make { volatile, .. } = make;
+    fn power_on(
+        subject: Subject,
+        mut media: Vec<Cells>,
+        make: Make,
+        rng: &mut Rng,
+    ) -> (Node, Rc<RefCell<Bench>>) {
+        let Make { volatile, headed } = make;
+        let arm = |medium: &Cells| headed.then(|| ToyArm::new(medium.blocks(), rng.chance(0.5)));
+        let arms: Vec<Option<ToyArm>> = media.iter().map(arm).collect();
         let compaction = Compaction::ALL[rng.below(Compaction::ALL.len() as u64) as usize];
-        let options = layout::MountOptions {
-            arm: arm.as_ref().map(|arm| arm as &dyn Arm),
+        let options = MountOptions {
+            arm: arms[0].as_ref().map(|arm| arm as &dyn Arm),
             volatile,
             tuning: Tuning { compaction: Some(compaction), ..Tuning::default() },
-            ..layout::MountOptions::default()
+            ..MountOptions::default()
         };
-        let (layer, _, _) = layout::mount(&mut MediumDisk(&mut medium), &options)
+        let mounted = mount_with(subject, &mut media, None, &options)
             .expect("only media that were found good are mounted here");
-        let latency = match rng.below(5) {
-            0 => Latency::InOrder(100 * MICROS),
-            _ => Latency::Random,
+        let ram = |medium| {
+            let latency = match rng.below(5) {
+                0 => Latency::InOrder(100 * MICROS),
+                _ => Latency::Random,
+            };
+            let stream = Rng::stream(rng.next(), "device");
+            VolatileRam::new(medium, volatile, latency, stream)
         };
-        let stream = Rng::stream(rng.next(), "device");
-        let ram = Rc::new(RefCell::new(VolatileRam::new(medium, volatile, latency, stream)));
-        let moments = Rc::new(RefCell::new(Vec::new()));
-        let probe = Probe { ram: ram.clone(), moments: moments.clone(), arm, track: 0 };
-        (Node::new(layer, vec![Box::new(probe)], rng.next()), (ram, moments))
+        let rams = media.into_iter().map(ram).collect();
+        let (bench, probes) = Bench::new(rams, arms);
+        (mounted.node(probes, rng.next()), bench)
     }
 
     /// Runs the world: a few lives, each ended in order or by a power cut.
@@ -203,7 +133,7 @@ impl World {
                 return self.tell(report, options);
             }
         }
-        if self.kind.promises().checked {
+        if self.subject.promises().checked {
             self.rot(report);
         }
         self.tell(report, options);
@@ -216,8 +146,10 @@ impl World {
                 event,
                 story,
                 replay: format!(
-                    "seekless prove --layout {} --seed {} --case {}",
-                    self.kind, options.seed, self.case
+                    "seekless prove {} --seed {} --case {}",
+                    self.subject.flags(),
+                    options.seed,
+                    self.case
                 ),
             });
         }
@@ -311,7 +243,8 @@ impl World {
         match self.rng.below(24) {
             0 => (Data::zeros(count), false),
             1 => {
-                let ram = self.ram.borrow();
+                let bench = self.bench.borrow();
+                let ram = bench.ram(self.rng.below(bench.devices() as u64) as usize);
                 let mut copies = Data::none();
                 for _ in 0..count {
                     let from = self.rng.below(ram.blocks());
@@ -331,7 +264,7 @@ impl World {
     fn settle(&mut self, report: &mut ProveReport) {
         let mut done = Vec::new();
         self.node.settle(self.now, &mut done);
-        let moments = std::mem::take(&mut *self.moments.borrow_mut());
+        let moments = self.bench.borrow_mut().take_moments();
         let last = moments.last().cloned();
         for moment in &moments {
             self.event += 1;
@@ -350,14 +283,9 @@ impl World {
         if heard && let Some(moment) = last {
             self.try_states(&moment, report);
         } else if heard {
-            let moment = self.moment();
+            let moment = self.bench.borrow().moment();
             self.try_states(&moment, report);
         }
-    }
-
-    fn moment(&self) -> Moment {
-        let ram = self.ram.borrow();
-        Moment { durable: ram.durable().clone(), pending: ram.pending().to_vec() }
     }
 
     fn hear(&mut self, done: Done) {
@@ -386,12 +314,13 @@ impl World {
 
     fn try_states(&mut self, moment: &Moment, report: &mut ProveReport) {
         for fates in choose(&moment.pending, &mut self.rng) {
-            let mut medium = build(&moment.durable, &moment.pending, &fates, &mut report.faults);
-            if self.rng.below(6) == 0 {
-                cut_recovery(&mut medium, self.make.volatile, &mut self.rng, &mut report.faults);
+            let mut media = build(&moment.durable, &moment.pending, &fates, &mut report.faults);
+            let (subject, volatile, rng) = (self.subject, self.make.volatile, &mut self.rng);
+            if rng.below(6) == 0 {
+                cut_recovery(subject, &mut media, volatile, rng, &mut report.faults);
             }
             report.states += 1;
-            let wrong = judge(medium, self.make.volatile, &self.history, &mut self.rng, report);
+            let wrong = judge(subject, media, volatile, &self.history, rng, report);
             if !wrong.is_empty() {
                 return self.blame(moment, &fates, wrong);
             }
@@ -425,90 +354,102 @@ impl World {
             self.now = self.now.max(due);
             self.settle(report);
         }
-        let medium = self.ram.borrow().durable().clone();
-        self.restart(medium, report);
+        let media = self.bench.borrow().moment().durable;
+        self.restart(media, report);
     }
 
     /// The power goes; the world goes on with one of the states that this may have left.
     fn crash(&mut self, report: &mut ProveReport) {
-        let moment = self.moment();
+        let moment = self.bench.borrow().moment();
         let mut states = choose(&moment.pending, &mut self.rng);
         let state = self.rng.below(states.len() as u64) as usize;
         let fates = states.swap_remove(state);
-        let medium = build(&moment.durable, &moment.pending, &fates, &mut report.faults);
-        self.restart(medium, report);
+        let media = build(&moment.durable, &moment.pending, &fates, &mut report.faults);
+        self.restart(media, report);
     }
 
-    fn restart(&mut self, medium: Cells, report: &mut ProveReport) {
+    fn restart(&mut self, media: Vec<Cells>, report: &mut ProveReport) {
         self.waiting.clear();
-        let mut copy = medium.clone();
-        let content = mount(&mut copy, self.make.volatile, report)
+        let (subject, volatile) = (self.subject, self.make.volatile);
+        let mut copy = media.clone();
+        let content = mount(subject, &mut copy, None, volatile, report)
             .map_err(|e| e.to_string())
-            .and_then(|layer| {
-                read_all(&mut Node::new(layer, vec![Box::new(Ram::new(Box::new(copy)))], 0))
-            });
+            .and_then(|mounted| read_all(&mut node(mounted, copy, None, volatile)));
         match content {
             Err(error) => self.wrong.push((self.event, vec![error])),
             Ok(data) => {
-                let wrong = self.history.judge(data.pieces());
+                let wrong = self.history.judge(data.pieces(), false);
                 if !wrong.is_empty() {
                     return self.wrong.push((self.event, wrong));
                 }
                 let bodies: Vec<Body> =
                     (0..data.blocks()).map(|index| data.block(index).body).collect();
-                self.history = History::restart(self.kind, &bodies, !self.make.volatile);
-                let (node, (ram, moments)) = World::power_on(medium, self.make, &mut self.rng);
-                (self.node, self.ram, self.moments) = (node, ram, moments);
+                self.history = History::restart(subject.promises(), &bodies, !volatile);
+                (self.node, self.bench) = World::power_on(subject, media, self.make, &mut self.rng);
             }
         }
     }
 
-    /// Rot: each block in turn reads back wrong. Right data or an error may come of it, never
-    /// wrong data.
+    /// Rot: each block of each device in turn reads back wrong. Right data or an error may come of
+    /// it, never wrong data.
     fn rot(&mut self, report: &mut ProveReport) {
         self.end_in_order(report);
-        let medium = self.ram.borrow().durable().clone();
+        let media = self.bench.borrow().moment().durable;
         let content: Vec<Body> =
             (0..self.node.layer.blocks()).map(|block| self.history.newest(block).clone()).collect();
-        for at in 0..medium.blocks() {
-            let mut rotten = medium.clone();
-            let mut bytes = Piece::block(medium.get(at)).to_bytes().to_vec();
-            let byte = self.rng.below(BLOCK_BYTES as u64) as usize;
-            bytes[byte] ^= 1 << self.rng.below(8);
-            rotten.set(at, Body::Bytes(Bytes::from(bytes)));
-            self.never_wrong(rotten, at, &content, report);
-            let mut label = medium.label(at);
-            if label != Label::default() && self.wrong.is_empty() {
-                label[self.rng.below(label.len() as u64) as usize] ^= 1 << self.rng.below(8);
-                let mut rotten = medium.clone();
-                rotten.set_label(at, label);
-                self.never_wrong(rotten, at, &content, report);
-            }
-            if !self.wrong.is_empty() {
-                return;
+        for device in 0..media.len() {
+            for at in 0..media[device].blocks() {
+                self.rot_block(&media, device, at, &content, report);
+                if !self.wrong.is_empty() {
+                    return;
+                }
             }
         }
     }
 
-    /// What a medium with a rotten block holds is right or an error.
+    fn rot_block(
+        &mut self,
+        media: &[Cells],
+        device: usize,
+        at: u64,
+        content: &[Body],
+        report: &mut ProveReport,
+    ) {
+        let mut rotten = media.to_vec();
+        let mut bytes = Piece::block(media[device].get(at)).to_bytes().to_vec();
+        let byte = self.rng.below(BLOCK_BYTES as u64) as usize;
+        bytes[byte] ^= 1 << self.rng.below(8);
+        rotten[device].set(at, Body::Bytes(Bytes::from(bytes)));
+        let place = format!("block {at} of device {device}");
+        self.never_wrong(rotten, &place, content, report);
+        let mut label = media[device].label(at);
+        if label != Label::default() && self.wrong.is_empty() {
+            label[self.rng.below(label.len() as u64) as usize] ^= 1 << self.rng.below(8);
+            let mut rotten = media.to_vec();
+            rotten[device].set_label(at, label);
+            self.never_wrong(rotten, &place, content, report);
+        }
+    }
+
+    /// What media with a rotten block hold is right or an error.
     fn never_wrong(
         &mut self,
-        mut rotten: Cells,
-        at: u64,
+        mut rotten: Vec<Cells>,
+        place: &str,
         content: &[Body],
         report: &mut ProveReport,
     ) {
         report.faults.rotten += 1;
         report.states += 1;
-        let Ok(layer) = mount(&mut rotten, self.make.volatile, report) else { return };
-        let mut node = Node::new(layer, vec![Box::new(Ram::new(Box::new(rotten)))], 0);
+        let (subject, volatile) = (self.subject, self.make.volatile);
+        let Ok(mounted) = mount(subject, &mut rotten, None, volatile, report) else { return };
+        let mut node = node(mounted, rotten, None, volatile);
         for (block, expected) in content.iter().enumerate() {
             let found = one(&mut node, Io::read(0, block as u64, 1));
             if let Ok(data) = found
                 && data.block(0).body != *expected
             {
-                let story =
-                    format!("device block {at} is rotten and block {block} reads wrong bytes");
+                let story = format!("{place} is rotten and block {block} reads wrong bytes");
                 return self.wrong.push((self.event, vec![story]));
             }
         }

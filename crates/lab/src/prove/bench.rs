@@ -1,0 +1,127 @@
+//! The devices of a world, and what a power cut after each of their events would find.
+
+use super::states::Placed;
+use super::toy::ToyArm;
+use seekless_engine::arm::{Arm, Head, Track};
+use seekless_engine::device::Device;
+use seekless_engine::device::medium::Cells;
+use seekless_engine::device::volatile::VolatileRam;
+use seekless_engine::io::{Done, Io};
+use seekless_engine::layer::Port;
+use seekless_engine::units::Time;
+use std::cell::RefCell;
+use std::rc::Rc;
+
+/// What a power cut right after an event would find on all devices at once.
+#[derive(Clone, Debug)]
+pub struct Moment {
+    /// What is certain to survive, device by device.
+    pub durable: Vec<Cells>,
+    /// What may be undone, on whichever device.
+    pub pending: Vec<Placed>,
+}
+
+/// The devices of a world. They share one power supply: what is taken down after an event of one
+/// of them is the state of all.
+#[derive(Debug)]
+pub struct Bench {
+    rams: Vec<VolatileRam>,
+    moments: Vec<Moment>,
+}
+
+impl Bench {
+    /// A bench of these devices, and what a node is to be given for each.
+    pub fn new(
+        rams: Vec<VolatileRam>,
+        arms: Vec<Option<ToyArm>>,
+    ) -> (Rc<RefCell<Bench>>, Vec<Box<dyn Device>>) {
+        assert_eq!(rams.len(), arms.len(), "an arm or none for each device");
+        let bench = Rc::new(RefCell::new(Bench { rams, moments: Vec::new() }));
+        let probe = |(port, arm)| -> Box<dyn Device> {
+            Box::new(Probe { bench: Rc::clone(&bench), port, arm, track: 0 })
+        };
+        let probes = arms.into_iter().enumerate().map(probe).collect();
+        (bench, probes)
+    }
+
+    /// Number of devices.
+    pub fn devices(&self) -> usize {
+        self.rams.len()
+    }
+
+    /// One of the devices.
+    pub fn ram(&self, port: Port) -> &VolatileRam {
+        &self.rams[port]
+    }
+
+    /// What a power cut now would find.
+    pub fn moment(&self) -> Moment {
+        let durable = self.rams.iter().map(|ram| ram.durable().clone()).collect();
+        let placed = |(device, ram): (usize, &VolatileRam)| {
+            let place = move |write| Placed { device, write };
+            ram.pending().iter().cloned().map(place).collect::<Vec<_>>()
+        };
+        let pending = self.rams.iter().enumerate().flat_map(placed).collect();
+        Moment { durable, pending }
+    }
+
+    /// The moments taken down since the last call.
+    pub fn take_moments(&mut self) -> Vec<Moment> {
+        std::mem::take(&mut self.moments)
+    }
+
+    fn take_down(&mut self) {
+        let moment = self.moment();
+        self.moments.push(moment);
+    }
+}
+
+/// Stands for one device and takes down the moment after each of its events.
+#[derive(Debug)]
+struct Probe {
+    bench: Rc<RefCell<Bench>>,
+    port: Port,
+    arm: Option<ToyArm>,
+    /// Where the last command ended.
+    track: Track,
+}
+
+impl Device for Probe {
+    fn blocks(&self) -> u64 {
+        self.bench.borrow().rams[self.port].blocks()
+    }
+
+    fn submit(&mut self, now: Time, io: Io) {
+        if let Some(arm) = self.arm.as_ref().filter(|_| io.count > 0) {
+            self.track = arm.track_of(io.at + u64::from(io.count) - 1);
+        }
+        let mut bench = self.bench.borrow_mut();
+        bench.rams[self.port].submit(now, io);
+        bench.take_down();
+    }
+
+    fn reap(&mut self, now: Time, done: &mut Vec<Done>) {
+        let before = done.len();
+        let mut bench = self.bench.borrow_mut();
+        bench.rams[self.port].reap(now, done);
+        if done.len() > before {
+            bench.take_down();
+        }
+    }
+
+    fn next_event(&self) -> Option<Time> {
+        self.bench.borrow().rams[self.port].next_event()
+    }
+
+    fn volatile(&self) -> bool {
+        self.bench.borrow().rams[self.port].volatile()
+    }
+
+    fn arm(&self) -> Option<&dyn Arm> {
+        self.arm.as_ref().map(|arm| arm as &dyn Arm)
+    }
+
+    fn head(&self, now: Time) -> Option<Head> {
+        self.arm.as_ref().map(|_| Head { track: self.track, free_at: now })
+    }
+}

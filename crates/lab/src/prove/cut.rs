@@ -1,0 +1,127 @@
+//! A recovery that is cut off itself: after some writes, each is on its medium or not.
+
+use seekless_engine::data::Data;
+use seekless_engine::device::medium::{Cells, Medium};
+use seekless_engine::disk::Disk;
+use seekless_engine::io::{IoError, Label};
+use seekless_engine::rng::Rng;
+use seekless_engine::units::BlockNr;
+use std::cell::RefCell;
+
+/// A write that its device has not been asked to flush yet.
+#[derive(Debug)]
+struct Unflushed {
+    device: usize,
+    at: BlockNr,
+    data: Data,
+    labels: Vec<Label>,
+}
+
+/// The media of a recovery and the power supply they share.
+#[derive(Debug)]
+pub struct Power {
+    media: Vec<Cells>,
+    flushed: Vec<Cells>,
+    pending: Vec<Unflushed>,
+    writes_left: u64,
+    rng: Rng,
+    cut: bool,
+}
+
+impl Power {
+    /// Power for `writes_left` writes and one more.
+    pub fn new(media: Vec<Cells>, writes_left: u64, rng: Rng) -> Power {
+        let flushed = media.clone();
+        Power { media, flushed, pending: Vec::new(), writes_left, rng, cut: false }
+    }
+
+    /// Number of devices.
+    pub fn devices(&self) -> usize {
+        self.media.len()
+    }
+
+    /// What is left on the media, and whether the power was cut.
+    pub fn leave(self) -> (Vec<Cells>, bool) {
+        (self.media, self.cut)
+    }
+
+    fn off(&mut self) {
+        self.cut = true;
+        self.media = self.flushed.clone();
+        for Unflushed { device, at, data, labels } in self.pending.drain(..) {
+            if self.rng.chance(0.5) {
+                let medium = &mut self.media[device];
+                medium.write_labelled(at, &data, &labels).expect("memory does not fail");
+            }
+        }
+    }
+}
+
+/// One of the devices.
+#[derive(Debug)]
+pub struct CutDisk<'p> {
+    power: &'p RefCell<Power>,
+    device: usize,
+}
+
+impl<'p> CutDisk<'p> {
+    /// The device with that number.
+    pub fn new(power: &'p RefCell<Power>, device: usize) -> CutDisk<'p> {
+        CutDisk { power, device }
+    }
+}
+
+impl Disk for CutDisk<'_> {
+    fn blocks(&self) -> u64 {
+        self.power.borrow().media[self.device].blocks()
+    }
+
+    fn read(&mut self, at: BlockNr, count: u32) -> Result<Data, IoError> {
+        let mut power = self.power.borrow_mut();
+        if power.cut { Err(IoError::PowerOff) } else { power.media[self.device].read(at, count) }
+    }
+
+    fn write(&mut self, at: BlockNr, data: Data) -> Result<(), IoError> {
+        let labels = vec![Label::default(); data.blocks() as usize];
+        self.write_labelled(at, data, &labels)
+    }
+
+    fn has_labels(&self) -> bool {
+        self.power.borrow().media[self.device].has_labels()
+    }
+
+    fn labels(&mut self, at: BlockNr, count: u32) -> Result<Vec<Label>, IoError> {
+        self.power.borrow_mut().media[self.device].labels(at, count)
+    }
+
+    fn write_labelled(&mut self, at: BlockNr, data: Data, labels: &[Label]) -> Result<(), IoError> {
+        let mut power = self.power.borrow_mut();
+        if power.cut {
+            return Err(IoError::PowerOff);
+        }
+        power.media[self.device].write_labelled(at, &data, labels)?;
+        let labels = labels.to_vec();
+        power.pending.push(Unflushed { device: self.device, at, data, labels });
+        if power.writes_left == 0 {
+            power.off();
+            return Err(IoError::PowerOff);
+        }
+        power.writes_left -= 1;
+        Ok(())
+    }
+
+    fn flush(&mut self) -> Result<(), IoError> {
+        let mut power = self.power.borrow_mut();
+        if power.cut {
+            return Err(IoError::PowerOff);
+        }
+        let device = self.device;
+        power.pending.retain(|one| one.device != device);
+        power.flushed[device] = power.media[device].clone();
+        Ok(())
+    }
+
+    fn next_data(&mut self, at: BlockNr) -> Option<BlockNr> {
+        self.power.borrow_mut().media[self.device].next_data(at)
+    }
+}

@@ -1,0 +1,122 @@
+//! What is proved: how a volume is put on its devices, and how it is mounted again.
+
+use super::toy::CYLINDER_BLOCKS;
+use seekless_engine::device::Device;
+use seekless_engine::device::medium::Cells;
+use seekless_engine::disk::{Disk, MediumDisk};
+use seekless_engine::layer::Layer;
+use seekless_engine::layout::{self, FormatOptions, Kind, LayoutError, MountOptions, Promises};
+use seekless_engine::node::Node;
+use seekless_engine::rng::Rng;
+
+/// What is proved. Everything else in the prover is the same for all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Subject {
+    /// A layout on one device.
+    Layout(Kind),
+}
+
+impl From<Kind> for Subject {
+    fn from(kind: Kind) -> Subject {
+        Subject::Layout(kind)
+    }
+}
+
+/// A mounted volume, to be joined with the devices it was found on.
+#[derive(Debug)]
+pub struct Mounted {
+    layer: Box<dyn Layer>,
+    /// Blocks that the mount read.
+    pub blocks_read: u64,
+}
+
+impl Mounted {
+    /// The volume over `devices`, in the order in which they were mounted.
+    pub fn node(self, devices: Vec<Box<dyn Device>>, seed: u64) -> Node {
+        Node::new(self.layer, devices, seed)
+    }
+}
+
+/// The devices of a mount, blocking; `None` for one that is lost.
+pub type Disks<'d> = [Option<&'d mut dyn Disk>];
+
+impl Subject {
+    /// Its name in reports.
+    pub fn name(self) -> String {
+        match self {
+            Subject::Layout(kind) => kind.name().to_owned(),
+        }
+    }
+
+    /// The arguments of `seekless prove` that choose it.
+    pub fn flags(self) -> String {
+        match self {
+            Subject::Layout(kind) => format!("--layout {kind}"),
+        }
+    }
+
+    /// What it promises beyond what every volume does.
+    pub fn promises(self) -> Promises {
+        match self {
+            Subject::Layout(kind) => kind.promises(),
+        }
+    }
+
+    /// True if some of its worlds are to have devices with heads.
+    pub fn wants_heads(self) -> bool {
+        match self {
+            Subject::Layout(_) => true,
+        }
+    }
+
+    /// Devices that may be lost together with the power without a loss of data.
+    pub fn spare_devices(self) -> usize {
+        match self {
+            Subject::Layout(_) => 0,
+        }
+    }
+
+    /// An empty volume on new media, of sizes that the case decides; also its size in blocks.
+    pub fn create(self, headed: bool, rng: &mut Rng) -> (Vec<Cells>, u64) {
+        match self {
+            Subject::Layout(kind) => {
+                let device = 200 + rng.below(600);
+                let device = if headed { device.next_multiple_of(CYLINDER_BLOCKS) } else { device };
+                let mut medium = Cells::new(device);
+                // Loge keeps its labels in sector headers where there are some.
+                if kind == Kind::Loge && rng.chance(0.4) {
+                    medium = medium.with_labels();
+                }
+                let blocks = format(kind, &mut MediumDisk(&mut medium), rng);
+                (vec![medium], blocks)
+            }
+        }
+    }
+
+    /// Mounts the volume, by way of recovery where there is something to recover.
+    ///
+    /// # Errors
+    /// What is wrong with the media.
+    pub fn mount(
+        self,
+        disks: &mut Disks<'_>,
+        options: &MountOptions<'_>,
+    ) -> Result<Mounted, LayoutError> {
+        match self {
+            Subject::Layout(_) => {
+                let disk = disks[0].as_deref_mut().expect("the only device is never lost");
+                let (layer, _, report) = layout::mount(disk, options)?;
+                Ok(Mounted { layer, blocks_read: report.blocks_read })
+            }
+        }
+    }
+}
+
+/// Makes a volume that fills the device or half of it; returns its size.
+fn format(kind: Kind, disk: &mut dyn Disk, rng: &mut Rng) -> u64 {
+    let largest = kind.largest_volume(disk.blocks());
+    let blocks = if rng.chance(0.5) { largest } else { largest / 2 };
+    let options = FormatOptions::new(kind, blocks, u128::from(rng.next()));
+    layout::format(disk, &options).expect("the size was asked for");
+    blocks
+}
