@@ -13,7 +13,8 @@ fn no_clock() -> u64 {
 fn every_planted_bug_is_found() {
     let vlog = PlantedBug::VLOG.map(|bug| (Kind::Vlog, bug));
     let loge = PlantedBug::LOGE.map(|bug| (Kind::Loge, bug));
-    for (kind, bug) in vlog.into_iter().chain(loge) {
+    let dcd = PlantedBug::DCD.map(|bug| (Kind::Dcd, bug));
+    for (kind, bug) in vlog.into_iter().chain(loge).chain(dcd) {
         let options =
             ProveOptions { states: 200_000, stop_at_first: true, ..ProveOptions::new(kind) };
         let report = with_bug(Some(bug), || prove(&options, no_clock, &mut |_| {}));
@@ -28,7 +29,7 @@ fn every_planted_bug_is_found() {
 
 #[test]
 fn without_a_bug_nothing_is_found() {
-    for kind in [Kind::Vlog, Kind::Loge] {
+    for kind in [Kind::Vlog, Kind::Loge, Kind::Dcd] {
         let options = ProveOptions { states: 20_000, seed: 3, ..ProveOptions::new(kind) };
         let report = with_bug(None, || prove(&options, no_clock, &mut |_| {}));
         assert!(report.violations.is_empty(), "{}", report.to_text());

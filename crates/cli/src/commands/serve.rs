@@ -115,7 +115,7 @@ fn options(args: &Args) -> Result<ServeOptions, Failure> {
         read_only: args.read_only,
         io: args.io,
         direct: args.direct,
-        tuning: Tuning { compaction: args.compaction, fill_percent: args.fill_percent },
+        tuning: Tuning { compaction: args.compaction, fill_percent: args.fill_percent, ..Tuning::default() },
         most_connections: usize::from(args.connections),
     })
 }

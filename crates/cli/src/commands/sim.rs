@@ -161,7 +161,7 @@ fn options(args: &Args) -> Result<SimOptions, Failure> {
         age: args.age,
         rest_ns: args.rest.map_or(0, |rest| rest.ns),
         verify: true,
-        tuning: Tuning { compaction: Some(args.compaction), fill_percent: args.fill_percent },
+        tuning: Tuning { compaction: Some(args.compaction), fill_percent: args.fill_percent, ..Tuning::default() },
         heuristic: args.heuristic,
         headers: !args.no_headers,
     })

@@ -1,6 +1,7 @@
 //! What the client did and heard, and which contents of the volume that allows after a crash.
 
 use seekless_engine::data::{Body, Data, Piece};
+use seekless_engine::layer::Limits;
 use seekless_engine::layout::Promises;
 use seekless_engine::units::{BLOCK_BYTES, SECTOR_BYTES};
 
@@ -51,6 +52,8 @@ pub struct History {
     /// Requests take hold as a whole, and what survives is a prefix of what was sent.
     atomic: bool,
     ordered: bool,
+    /// Requests of more blocks are exempt from both.
+    whole_blocks: u32,
 }
 
 impl History {
@@ -70,7 +73,25 @@ impl History {
             write_through,
             atomic: promises.atomic,
             ordered: promises.ordered,
+            whole_blocks: u32::MAX,
         }
+    }
+
+    /// The volume promises less, because of how it was mounted.
+    pub fn limit(&mut self, limits: Limits) {
+        self.whole_blocks = limits.whole_blocks;
+        self.write_through &= !limits.reports_early;
+    }
+
+    /// True if a change takes hold as a whole and in its turn, where that is promised at all.
+    fn is_whole(&self, change: &Change) -> bool {
+        change.count <= self.whole_blocks
+    }
+
+    /// True if a block may hold some sectors of one version and some of another.
+    fn may_be_torn(&self, block: u64) -> bool {
+        let changes = self.blocks[block as usize].iter().filter_map(|version| version.change);
+        !self.atomic || changes.into_iter().any(|number| !self.is_whole(&self.changes[number]))
     }
 
     /// The client sends a write or a trim; returns its number. `distinct` says that no other
@@ -160,9 +181,11 @@ impl History {
                     if piece.blocks == 1 { piece.body.clone() } else { piece.slice(index, 1).body };
                 let body = canonical(body);
                 let version = self.version(block, &body);
-                let weak = !self.atomic
-                    && (self.is_mixture(block, &body) || lost && self.is_unsettled(block));
-                if version.is_none() && !weak {
+                let weak = || {
+                    self.may_be_torn(block)
+                        && (self.is_mixture(block, &body) || lost && self.is_unsettled(block))
+                };
+                if version.is_none() && !weak() {
                     wrong.push(self.complaint(block, &body));
                 }
                 seen.push(version);
@@ -211,7 +234,8 @@ impl History {
 
     /// No request may have taken hold of some of its blocks only.
     fn judge_requests(&self, seen: &[Option<usize>], wrong: &mut Vec<String>) {
-        for (number, change) in self.changes.iter().enumerate().filter(|(_, c)| c.distinct) {
+        let whole = |(_, change): &(usize, &Change)| change.distinct && self.is_whole(change);
+        for (number, change) in self.changes.iter().enumerate().filter(whole) {
             let (mut new, mut old) = (None, None);
             for (block, &own) in (change.at..).zip(&change.versions) {
                 let Some(index) = seen[block as usize] else { continue };
@@ -238,13 +262,16 @@ impl History {
     /// Whoever survived must not have outlived what was acknowledged before it was sent.
     fn judge_order(&self, seen: &[Option<usize>], wrong: &mut Vec<String>) {
         let survivors = seen.iter().zip(&self.blocks).filter_map(|(index, versions)| {
-            versions[(*index)?].change.filter(|&number| self.changes[number].distinct)
+            let change = versions[(*index)?].change?;
+            let one = &self.changes[change];
+            (one.distinct && self.is_whole(one)).then_some(change)
         });
         // Changes are numbered in the order in which they are sent.
         let Some(latest) = survivors.max() else { return };
         let sent = self.changes[latest].submitted;
         let before = self.changes[..latest].iter().enumerate();
-        for (number, change) in before.filter(|(_, change)| change.acknowledged < sent) {
+        let before = before.filter(|(_, change)| change.acknowledged < sent && self.is_whole(change));
+        for (number, change) in before {
             for block in change.at..change.at + u64::from(change.count) {
                 if seen[block as usize].is_some_and(|index| self.is_before(block, index, change)) {
                     wrong.push(format!(

@@ -5,6 +5,7 @@ use seekless_engine::device::Device;
 use seekless_engine::device::medium::Cells;
 use seekless_engine::disk::{Disk, MediumDisk};
 use seekless_engine::layer::Layer;
+use seekless_engine::layout::dcd::{Caching, Mode, Order, Report, Shape};
 use seekless_engine::layout::{self, FormatOptions, Kind, LayoutError, MountOptions, Promises};
 use seekless_engine::node::Node;
 use seekless_engine::rng::Rng;
@@ -69,6 +70,14 @@ impl Subject {
         }
     }
 
+    /// How a disk caching disk is to work: anything goes. Other subjects draw nothing.
+    pub fn caching(self, rng: &mut Rng) -> Caching {
+        match self {
+            Subject::Layout(Kind::Dcd) => any_caching(rng),
+            Subject::Layout(_) => Caching::default(),
+        }
+    }
+
     /// Devices that may be lost together with the power without a loss of data.
     pub fn spare_devices(self) -> usize {
         match self {
@@ -112,11 +121,32 @@ impl Subject {
     }
 }
 
+fn any_caching(rng: &mut Rng) -> Caching {
+    fn any<T: Copy>(all: &[T], rng: &mut Rng) -> T {
+        all[rng.below(all.len() as u64) as usize]
+    }
+    Caching {
+        // The others are hardly more than this with everything at once, or nothing of it.
+        mode: if rng.chance(0.7) { Mode::Back } else { any(Mode::ALL, rng) },
+        report: any(Report::ALL, rng),
+        order: any(Order::ALL, rng),
+        bypass_blocks: any(&[0, 2, 4, 8, 16], rng),
+        sequential_blocks: any(&[0, 0, 0, 6], rng),
+        buffers: 2 + rng.below(3) as u32,
+    }
+}
+
 /// Makes a volume that fills the device or half of it; returns its size.
 fn format(kind: Kind, disk: &mut dyn Disk, rng: &mut Rng) -> u64 {
     let largest = kind.largest_volume(disk.blocks());
     let blocks = if rng.chance(0.5) { largest } else { largest / 2 };
-    let options = FormatOptions::new(kind, blocks, u128::from(rng.next()));
+    let mut options = FormatOptions::new(kind, blocks, u128::from(rng.next()));
+    if kind == Kind::Dcd && blocks < largest {
+        let segment_blocks = 4 << rng.below(4);
+        let most = disk.blocks() - blocks - 2;
+        let log_blocks = (8 * u64::from(segment_blocks) + rng.below(64)).min(most);
+        options.shape = Shape { segment_blocks, log_blocks: Some(log_blocks) };
+    }
     layout::format(disk, &options).expect("the size was asked for");
     blocks
 }

@@ -65,8 +65,9 @@ impl World {
         let headed = rng.chance(if volatile { 0.2 } else { 0.6 }) && subject.wants_heads();
         let make = Make { volatile, headed };
         let (media, blocks) = subject.create(headed, &mut rng);
-        let history = History::new(subject.promises(), blocks, !volatile);
+        let mut history = History::new(subject.promises(), blocks, !volatile);
         let (node, bench) = World::power_on(subject, media, make, &mut rng);
+        history.limit(node.layer.limits());
         World {
             subject,
             case,
@@ -97,7 +98,11 @@ impl World {
         let options = MountOptions {
             arm: arms[0].as_ref().map(|arm| arm as &dyn Arm),
             volatile,
-            tuning: Tuning { compaction: Some(compaction), ..Tuning::default() },
+            tuning: Tuning {
+                compaction: Some(compaction),
+                caching: subject.caching(rng),
+                ..Tuning::default()
+            },
             ..MountOptions::default()
         };
         let mounted = mount_with(subject, &mut media, None, &options)
@@ -386,6 +391,7 @@ impl World {
                     (0..data.blocks()).map(|index| data.block(index).body).collect();
                 self.history = History::restart(subject.promises(), &bodies, !volatile);
                 (self.node, self.bench) = World::power_on(subject, media, self.make, &mut self.rng);
+                self.history.limit(self.node.layer.limits());
             }
         }
     }

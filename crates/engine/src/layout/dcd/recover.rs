@@ -245,7 +245,8 @@ pub(super) fn recover(
     }
     counting.iter().for_each(|header| replay(&mut log, header));
     (log.written, log.durable, log.life) = (last, last, scan.life + 1);
-    if !options.read_only && last > scan.durable {
+    if !options.read_only && (options.volatile || last > scan.durable) {
+        // A server may have been killed between a write and the flush for it.
         disk.flush()?;
     }
     let report = MountReport {
