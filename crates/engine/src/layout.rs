@@ -180,6 +180,9 @@ pub enum LayoutError {
     /// The superblock is missing, damaged, foreign or newer.
     #[error(transparent)]
     Superblock(#[from] SuperblockError),
+    /// A volume of two parts of which one is missing or belongs elsewhere.
+    #[error("{0}")]
+    Apart(String),
     /// The superblock is whole but what it describes is not.
     #[error("the volume is damaged: {0}")]
     Damaged(String),

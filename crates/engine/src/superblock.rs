@@ -104,7 +104,7 @@ impl Superblock {
             options: le32(block, 48),
         };
         // A whole checksum over senseless sizes can only come from a forged image.
-        let fits = match crate::layout::dcd::is_log_alone(&superblock) {
+        let fits = match crate::layout::dcd::is_half(&superblock) {
             true => kind.most_blocks(),
             false => kind.largest_volume(superblock.device_blocks),
         };

@@ -4,7 +4,7 @@ use super::host_clock;
 use crate::failure::{Exit, Failure, Outcome};
 use crate::term::Progress;
 use seekless_engine::layout::Kind;
-use seekless_lab::prove::{ProveOptions, ProveReport, prove};
+use seekless_lab::prove::{ProveOptions, ProveReport, Subject, prove};
 use serde_json::{Value, json};
 use std::io::Write;
 
@@ -14,6 +14,7 @@ use std::io::Write;
 Examples:
   seekless prove --layout vlog
   seekless prove --layout vlog --states 1000000 --seed 7
+  seekless prove --layout dcd --log        # the log on a device of its own
   seekless prove --layout inplace --json | jq .violations
 
 The same seed tries the same crash states. The exit code is 0 only if nothing was violated; each
@@ -22,6 +23,9 @@ pub struct Args {
     /// The layout to prove.
     #[arg(long, short, value_name = "LAYOUT")]
     layout: Kind,
+    /// The log of `dcd` on a device of its own.
+    #[arg(long)]
+    log: bool,
     /// Seed of all randomness.
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -44,12 +48,19 @@ pub struct Args {
 /// # Errors
 /// If a promise was broken.
 pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
+    let subject = match (args.log, args.layout) {
+        (false, kind) => Subject::Layout(kind),
+        (true, Kind::Dcd) => Subject::Attached,
+        (true, kind) => {
+            return Err(Failure::usage(format!("--log: a volume of layout {kind} has no log")));
+        }
+    };
     let options = ProveOptions {
         seed: args.seed,
         states: args.states,
         case: args.case,
         stop_at_first: args.stop_at_first,
-        ..ProveOptions::new(args.layout)
+        ..ProveOptions::new(subject)
     };
     let mut progress = Progress::new();
     let mut shown = |tried: u64| {

@@ -15,9 +15,11 @@
 //! take away the only durable version. [`log`] has appending and ring order, [`direct`] what
 //! goes straight home, [`destage`] writing home, [`recover`] mounting; `SPEC.md` the bytes.
 
+mod attach;
 mod check;
 mod destage;
 mod direct;
+mod drain;
 mod format;
 mod log;
 mod options;
@@ -26,6 +28,8 @@ mod recover;
 mod settle;
 mod table;
 
+pub use attach::{attach, check, detach, dump, mount};
+pub use drain::drain;
 pub use options::{
     BYPASS_BLOCKS, Caching, Mode, Order, Report, SEGMENT_BLOCKS, SEQUENTIAL_BLOCKS, Shape,
     UnknownName,
@@ -133,9 +137,15 @@ pub struct Dcd {
     stop: Stop,
 }
 
-/// True if a superblock is that of a log whose origin is another device.
-pub fn is_log_alone(superblock: &Superblock) -> bool {
-    superblock.kind == Kind::Dcd && superblock.options & format::PHYSICAL != 0
+/// True if a superblock is that of a log, or of an origin, whose other part is another device.
+pub fn is_half(superblock: &Superblock) -> bool {
+    let half = format::PHYSICAL | format::SEALED;
+    superblock.kind == Kind::Dcd && superblock.options & half != 0
+}
+
+/// True if a superblock seals an origin.
+pub fn is_seal(superblock: &Superblock) -> bool {
+    superblock.kind == Kind::Dcd && superblock.options & format::SEALED != 0
 }
 
 impl Dcd {

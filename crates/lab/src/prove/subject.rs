@@ -5,7 +5,7 @@ use seekless_engine::device::Device;
 use seekless_engine::device::medium::Cells;
 use seekless_engine::disk::{Disk, MediumDisk};
 use seekless_engine::layer::Layer;
-use seekless_engine::layout::dcd::{Caching, Mode, Order, Report, Shape};
+use seekless_engine::layout::dcd::{self, Caching, Mode, Order, Report, Shape};
 use seekless_engine::layout::{self, FormatOptions, Kind, LayoutError, MountOptions, Promises};
 use seekless_engine::node::Node;
 use seekless_engine::rng::Rng;
@@ -15,6 +15,8 @@ use seekless_engine::rng::Rng;
 pub enum Subject {
     /// A layout on one device.
     Layout(Kind),
+    /// A disk caching disk whose log is on a device of its own.
+    Attached,
 }
 
 impl From<Kind> for Subject {
@@ -46,6 +48,7 @@ impl Subject {
     pub fn name(self) -> String {
         match self {
             Subject::Layout(kind) => kind.name().to_owned(),
+            Subject::Attached => "dcd, log apart".to_owned(),
         }
     }
 
@@ -53,6 +56,7 @@ impl Subject {
     pub fn flags(self) -> String {
         match self {
             Subject::Layout(kind) => format!("--layout {kind}"),
+            Subject::Attached => "--layout dcd --log".to_owned(),
         }
     }
 
@@ -60,20 +64,21 @@ impl Subject {
     pub fn promises(self) -> Promises {
         match self {
             Subject::Layout(kind) => kind.promises(),
+            Subject::Attached => Kind::Dcd.promises(),
         }
     }
 
     /// True if some of its worlds are to have devices with heads.
     pub fn wants_heads(self) -> bool {
         match self {
-            Subject::Layout(_) => true,
+            Subject::Layout(_) | Subject::Attached => true,
         }
     }
 
     /// How a disk caching disk is to work: anything goes. Other subjects draw nothing.
     pub fn caching(self, rng: &mut Rng) -> Caching {
         match self {
-            Subject::Layout(Kind::Dcd) => any_caching(rng),
+            Subject::Layout(Kind::Dcd) | Subject::Attached => any_caching(rng),
             Subject::Layout(_) => Caching::default(),
         }
     }
@@ -81,7 +86,7 @@ impl Subject {
     /// Devices that may be lost together with the power without a loss of data.
     pub fn spare_devices(self) -> usize {
         match self {
-            Subject::Layout(_) => 0,
+            Subject::Layout(_) | Subject::Attached => 0,
         }
     }
 
@@ -99,6 +104,7 @@ impl Subject {
                 let blocks = format(kind, &mut MediumDisk(&mut medium), rng);
                 (vec![medium], blocks)
             }
+            Subject::Attached => attach(headed, rng),
         }
     }
 
@@ -117,8 +123,29 @@ impl Subject {
                 let (layer, _, report) = layout::mount(disk, options)?;
                 Ok(Mounted { layer, blocks_read: report.blocks_read })
             }
+            Subject::Attached => {
+                let [Some(origin), Some(log)] = disks else { panic!("neither is ever lost") };
+                let (layer, _, report) = dcd::mount(*origin, *log, options)?;
+                Ok(Mounted { layer: Box::new(layer), blocks_read: report.blocks_read })
+            }
         }
     }
+}
+
+/// An origin that holds zeros, and a log in front of it.
+fn attach(headed: bool, rng: &mut Rng) -> (Vec<Cells>, u64) {
+    let round = |blocks: u64| match headed {
+        true => blocks.next_multiple_of(CYLINDER_BLOCKS),
+        false => blocks,
+    };
+    let mut origin = Cells::new(round(60 + rng.below(400)));
+    let mut log = Cells::new(round(90 + rng.below(200)));
+    let blocks = MediumDisk(&mut origin).blocks();
+    let mut options = FormatOptions::new(Kind::Dcd, blocks, u128::from(rng.next()));
+    options.shape = Shape { segment_blocks: 4 << rng.below(3), log_blocks: None };
+    dcd::attach(&mut MediumDisk(&mut origin), &mut MediumDisk(&mut log), &options)
+        .expect("both are large enough");
+    (vec![origin, log], blocks)
 }
 
 fn any_caching(rng: &mut Rng) -> Caching {

@@ -13,19 +13,22 @@ use std::fmt;
 pub(super) fn check(volume: &Dcd, disk: &mut dyn Disk) -> Result<CheckReport, LayoutError> {
     let mut report = CheckReport::default();
     check_log(volume, disk, &mut report);
-    if !volume.areas.physical {
-        check_home(volume, disk, &mut report);
-    }
+    check_home(volume, disk, &mut report);
+    facts(volume, &mut report);
+    Ok(report)
+}
+
+/// What is worth knowing of the log.
+pub(super) fn facts(volume: &Dcd, report: &mut CheckReport) {
     let log = &volume.log;
     report.facts.push(("dirty blocks", log.dirty().to_string()));
     report.facts.push(("log segments", volume.areas.segments.to_string()));
     report.facts.push(("free segments", log.free_segments().to_string()));
     report.facts.push(("last record", log.written.to_string()));
     report.facts.push(("lives", (log.life - 1).to_string()));
-    Ok(report)
 }
 
-fn check_log(volume: &Dcd, disk: &mut dyn Disk, report: &mut CheckReport) {
+pub(super) fn check_log(volume: &Dcd, disk: &mut dyn Disk, report: &mut CheckReport) {
     let table = &volume.log.table;
     for addr in 0..volume.areas.log_blocks() as u32 {
         if !table.is(addr, DIRTY) {
@@ -45,7 +48,7 @@ fn check_log(volume: &Dcd, disk: &mut dyn Disk, report: &mut CheckReport) {
     }
 }
 
-fn check_home(volume: &Dcd, disk: &mut dyn Disk, report: &mut CheckReport) {
+pub(super) fn check_home(volume: &Dcd, disk: &mut dyn Disk, report: &mut CheckReport) {
     let first = volume.areas.origin_first;
     let end = first + volume.areas.blocks;
     let (mut at, mut read) = (first, 0);

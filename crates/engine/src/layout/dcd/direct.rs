@@ -86,9 +86,8 @@ impl Dcd {
         for &block in &listed {
             let stamp = self.settling.done()[self.home_port(block.into())] + 1;
             if let Some(addr) = self.log.table.get(block) {
-                self.log.killed.insert(block, (addr, stamp));
+                self.log.kill(block, addr, stamp);
             }
-            self.log.table.remove(block);
         }
         for (port, _, _) in homes {
             self.home_written(port);

@@ -5,7 +5,10 @@ use super::options::Shape;
 use crate::checksum::crc32c;
 use crate::data::{Body, Data, Piece};
 use crate::layout::inplace::header_blocks;
-use crate::superblock::{Superblock, le32, le64};
+use crate::disk::Disk;
+use crate::io::IoError;
+use crate::layout::LayoutError;
+use crate::superblock::{Superblock, SuperblockError, le32, le64};
 use crate::units::{BLOCK_BYTES, BlockNr};
 use bytes::Bytes;
 
@@ -33,6 +36,10 @@ pub const SEALED_BLOCKS: u64 = 32;
 
 /// Set in the options of a superblock if the log is on a device of its own.
 pub const PHYSICAL: u32 = 1 << 4;
+/// Set in the options of the superblock that seals an origin.
+pub const SEALED: u32 = 1 << 5;
+/// Where a seal has its generation, behind what every superblock has.
+const GENERATION_AT: usize = 56;
 const ESCAPED: u64 = 1 << 63;
 const GONE: u64 = 1 << 62;
 const CLEAN: u8 = 1;
@@ -164,6 +171,8 @@ pub struct Header {
     pub tail: u64,
     /// Which life, from mount to crash or end, wrote it.
     pub life: u32,
+    /// How often log and origin had been mounted together; 0 on a single device.
+    pub generation: u32,
     /// It is the last record of a life that ended in order.
     pub clean: bool,
     /// What it says, in order.
@@ -188,6 +197,7 @@ impl Header {
         out[56..60].copy_from_slice(&self.life.to_le_bytes());
         out[60..62].copy_from_slice(&(self.offset as u16).to_le_bytes());
         out[62..64].copy_from_slice(&(self.entries.len() as u16).to_le_bytes());
+        out[68..72].copy_from_slice(&self.generation.to_le_bytes());
         out[64] = if self.clean { CLEAN } else { 0 };
         let places = out[ENTRIES_AT..CHECKED].chunks_exact_mut(ENTRY_BYTES);
         for (place, entry) in places.zip(&self.entries) {
@@ -230,6 +240,7 @@ impl Header {
             durable: le64(block, 40),
             tail: le64(block, 48),
             life: le32(block, 56),
+            generation: le32(block, 68),
             offset: u32::from(u16::from_le_bytes([block[60], block[61]])),
             clean: block[64] & CLEAN != 0,
         };
@@ -251,6 +262,7 @@ impl Header {
             && self.seq < limit
             && self.segment < limit
             && self.life < u32::MAX / 2
+            && self.generation < u32::MAX / 2
     }
 
     /// The place of the segment it names.
@@ -278,11 +290,49 @@ pub fn escape(piece: &Piece) -> Piece {
     Piece::block(Body::Bytes(Bytes::from(bytes)))
 }
 
-/// A payload of one block.
-pub fn one(piece: Piece) -> Data {
-    let mut data = Data::none();
-    data.push(piece);
-    data
+/// What lies in the place of block 0 of an origin while a log is attached to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Seal {
+    /// Names the log, and the size of the origin.
+    pub superblock: Superblock,
+    /// How often log and origin have been mounted together.
+    pub generation: u32,
+}
+
+impl Seal {
+    /// A seal for the origin of the log that has this superblock.
+    pub fn new(log: &Superblock, generation: u32) -> Seal {
+        let superblock =
+            Superblock { options: SEALED, device_blocks: log.blocks, ..*log };
+        Seal { superblock, generation }
+    }
+
+    /// Reads the seal of an origin, if there is one.
+    ///
+    /// # Errors
+    /// A damaged or newer one, and what the medium reports.
+    pub fn read(disk: &mut dyn Disk) -> Result<Option<Seal>, LayoutError> {
+        let block = disk.read(0, 1)?.to_bytes();
+        match Superblock::decode(&block) {
+            Ok(superblock) if superblock.options & SEALED != 0 => {
+                Ok(Some(Seal { superblock, generation: le32(&block, GENERATION_AT) }))
+            }
+            Ok(_) | Err(SuperblockError::Foreign) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Writes it.
+    ///
+    /// # Errors
+    /// What the medium reports.
+    pub fn write(&self, disk: &mut dyn Disk) -> Result<(), IoError> {
+        let mut block = self.superblock.encode().to_vec();
+        block[GENERATION_AT..GENERATION_AT + 4].copy_from_slice(&self.generation.to_le_bytes());
+        let sum = crc32c(&block[..CHECKED]);
+        block[CHECKED..].copy_from_slice(&sum.to_le_bytes());
+        disk.write(0, Data::bytes(Bytes::from(block)))
+    }
 }
 
 #[cfg(test)]
@@ -301,6 +351,7 @@ mod tests {
             durable: 10,
             tail: 2,
             life: 4,
+            generation: 6,
             clean: true,
             entries: vec![
                 Entry::Data { block: 77, sum: 0xdead_beef, escaped: true },

@@ -94,6 +94,7 @@ pub struct Log {
     /// Tails of records that are written but not yet durable.
     tails: VecDeque<(u64, u64)>,
     pub life: u32,
+    pub generation: u32,
     most_buffers: u32,
     /// The last one is open; all before are full.
     buffers: VecDeque<Buffer>,
@@ -123,6 +124,7 @@ impl Log {
             recorded: 0,
             tails: VecDeque::new(),
             life: 1,
+            generation: 0,
             most_buffers,
             buffers: VecDeque::new(),
             writing: None,
@@ -268,6 +270,14 @@ impl Log {
         }
     }
 
+    /// A younger version of a block is at home, durable there as soon as a stamp is. A slot that is
+    /// clean may be filled anew before that, so it is not remembered.
+    pub fn kill(&mut self, block: u32, addr: Addr, stamp: u64) {
+        let kept = !self.is_logged(addr) || self.table.is(addr, DIRTY);
+        self.killed.insert(block, (if kept { addr } else { NONE }, stamp));
+        self.table.remove(block);
+    }
+
     /// Makes a slot dirty, when it is filled.
     pub fn dirty_slot(&mut self, addr: Addr, block: u32, sum: u32, flags: u8) {
         self.table.fill(addr, block, sum, flags | DIRTY);
@@ -327,6 +337,11 @@ impl Log {
         Some(self.place_of(header))
     }
 
+    /// A record that is written says from which segment on things count.
+    pub fn note_tail(&mut self, seq: u64, tail: u64) {
+        self.tails.push_back((seq, tail));
+    }
+
     /// Nothing more will be written: hands back who waits for a record.
     pub fn give_up(&mut self) -> Vec<usize> {
         let writing = self.writing.iter_mut().map(|writing| &mut writing.buffer);
@@ -357,7 +372,7 @@ impl Log {
     }
 
     /// Goes to a segment; those passed over stay empty.
-    fn advance_to(&mut self, number: u64, seq: u64) {
+    pub fn advance_to(&mut self, number: u64, seq: u64) {
         for number in self.head + 1..=number {
             // Only a defect leaves something to be unlisted here.
             if let Some(before) = number.checked_sub(u64::from(self.areas.segments)) {
@@ -425,7 +440,7 @@ impl Log {
     }
 
     /// The tail that a record on its way may state: segment and record.
-    fn tail_now(&mut self, seq: u64, own_dirty: u64) -> (u64, u64) {
+    pub fn tail_now(&mut self, seq: u64, own_dirty: u64) -> (u64, u64) {
         self.retire();
         if self.dirty == own_dirty {
             return (self.head, seq);
@@ -477,6 +492,7 @@ impl Dcd {
             durable: self.log.durable,
             tail: tail_seq,
             life: self.log.life,
+            generation: self.log.generation,
             clean: buffer.clean,
             entries,
         };
@@ -507,7 +523,7 @@ impl Dcd {
         let Some(writing) = self.log.writing.take() else { return };
         let Writing { buffer, tail, .. } = writing;
         self.log.written = buffer.seq;
-        self.log.tails.push_back((buffer.seq, tail));
+        self.log.note_tail(buffer.seq, tail);
         let exposed = cx.now - buffer.since;
         self.counters.exposed_ns = self.counters.exposed_ns.max(exposed);
         if !self.volatile || planted(PlantedBug::MissingFlush) {

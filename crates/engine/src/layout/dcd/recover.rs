@@ -5,7 +5,7 @@
 //! names as the tail, are there, from lives that do not go back, with data that has its checksums.
 //! The data of what some header calls durable is believed without a look, and verified on read.
 
-use super::format::{Areas, Entry, Header, escape};
+use super::format::{Areas, Entry, Header, SEALED, escape};
 use super::log::Log;
 use super::read::is_sum_of;
 use super::table::{Addr, ESCAPED};
@@ -16,6 +16,7 @@ use crate::layout::{FormatOptions, LayoutError, MountOptions, MountPath, MountRe
 use crate::planted::{PlantedBug, planted};
 use crate::superblock::Superblock;
 use slab::Slab;
+use bytes::Bytes;
 use std::collections::{BTreeMap, VecDeque};
 
 fn damaged<T>(what: impl Into<String>) -> Result<T, LayoutError> {
@@ -63,6 +64,7 @@ pub(super) fn write_first(
         durable: 0,
         tail: 1,
         life: 1,
+        generation: 0,
         clean: true,
         entries: Vec::new(),
     };
@@ -88,32 +90,23 @@ fn scan(disk: &mut dyn Disk, areas: &Areas, id: u128) -> Scan {
         if disk.next_data(first).is_none_or(|at| at >= first + segment) {
             continue;
         }
-        let header = read_header(disk, areas, id, place, 0, &mut scan);
-        // A full segment holds one record.
-        let full = header.as_ref().is_some_and(|header| header.data_blocks() + 1 == areas.segment);
-        scan.take(header);
-        for offset in (1..areas.segment).take_while(|_| !full) {
-            let header = read_header(disk, areas, id, place, offset, &mut scan);
-            scan.take(header);
+        scan.blocks_read += segment;
+        for (offset, block) in (0..).zip(read_segment(disk, first, areas.segment)) {
+            let header = block.and_then(|block| Header::decode(&block, id, areas));
+            let own = |header: &Header| header.place(areas) == place && header.offset == offset;
+            scan.take(header.filter(own));
         }
     }
     scan
 }
 
-/// A header, if there is one; a block that cannot be read is none. What is missed will be missed.
-fn read_header(
-    disk: &mut dyn Disk,
-    areas: &Areas,
-    id: u128,
-    place: u32,
-    offset: u32,
-    scan: &mut Scan,
-) -> Option<Header> {
-    let at = areas.log_first + u64::from(place) * u64::from(areas.segment) + u64::from(offset);
-    scan.blocks_read += 1;
-    let data = disk.read(at, 1).ok()?;
-    let header = Header::decode(&data.to_bytes(), id, areas)?;
-    (header.place(areas) == place && header.offset == offset).then_some(header)
+/// The blocks of a segment. One that cannot be read holds no header; what is missed will be missed.
+fn read_segment(disk: &mut dyn Disk, first: u64, count: u32) -> Vec<Option<Bytes>> {
+    if let Ok(data) = disk.read(first, count) {
+        return (0..count).map(|index| Some(data.block(index).to_bytes())).collect();
+    }
+    let blocks = first..first + u64::from(count);
+    blocks.map(|at| disk.read(at, 1).ok().map(|data| data.to_bytes())).collect()
 }
 
 impl Scan {
@@ -213,13 +206,23 @@ fn replay(log: &mut Log, header: &Header) {
     }
 }
 
+/// What a log was recovered to.
+pub(super) struct Recovered {
+    pub log: Log,
+    pub report: MountReport,
+    /// Generation of the last record that counts.
+    pub generation: u32,
+    /// Something was written in that generation.
+    pub touched: bool,
+}
+
 /// Recovers the log. `disk` is where it lies.
 pub(super) fn recover(
     disk: &mut dyn Disk,
     areas: Areas,
     id: u128,
     options: &MountOptions<'_>,
-) -> Result<(Log, MountReport), LayoutError> {
+) -> Result<Recovered, LayoutError> {
     let mut scan = scan(disk, &areas, id);
     let last = scan.last(disk, &areas)?;
     let mut log = Log::new(areas, options.tuning.caching.buffers);
@@ -255,7 +258,11 @@ pub(super) fn recover(
         commits_accepted: last.saturating_sub(scan.durable),
         commits_dropped: scan.records.range(last + 1..).count() as u64,
     };
-    Ok((log, report))
+    let generation = end.generation;
+    log.generation = generation;
+    let mut of_it = scan.records.values().filter(|header| header.generation == generation);
+    let touched = of_it.any(|header| header.clean || !header.entries.is_empty());
+    Ok(Recovered { log, report, generation, touched })
 }
 
 /// Mounts a volume whose log is on the same device.
@@ -264,14 +271,24 @@ pub(super) fn mount(
     superblock: &Superblock,
     options: &MountOptions<'_>,
 ) -> Result<(Dcd, MountReport), LayoutError> {
+    if superblock.options & SEALED != 0 {
+        return Err(LayoutError::Apart(format!(
+            "this disk is the origin of a disk caching disk, and what was written last is in its \
+             log {:032x}; name that with --log",
+            superblock.id
+        )));
+    }
     let Some(areas) = Areas::from_superblock(superblock) else {
         return damaged("the superblock describes a log that does not fit the device");
     };
     if areas.physical {
-        return damaged("this is the log of a disk caching disk; its origin is needed as well");
+        return Err(LayoutError::Apart(format!(
+            "this is the log {:032x} of a disk caching disk; name the origin, and this with --log",
+            superblock.id
+        )));
     }
-    let (log, report) = recover(disk, areas, superblock.id, options)?;
-    Ok((assemble(superblock.id, log, options), report))
+    let found = recover(disk, areas, superblock.id, options)?;
+    Ok((assemble(superblock.id, found.log, options), found.report))
 }
 
 /// A volume over a recovered log.
