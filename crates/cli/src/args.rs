@@ -27,6 +27,10 @@ pub enum Command {
     Check(commands::check::Args),
     /// Print the on-disk structures of an image.
     Dump(commands::dump::Args),
+    /// Write home what is in the log of a disk caching disk.
+    Drain(commands::drain::Args),
+    /// Take the log of a disk caching disk away.
+    Detach(commands::detach::Args),
     /// Run a workload over a simulated disk, in virtual time.
     Sim(commands::sim::Args),
     /// Say what the analytic models expect of a disk.

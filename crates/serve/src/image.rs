@@ -4,7 +4,7 @@ mod create;
 mod lock;
 
 pub(crate) use create::fresh_id;
-pub use create::{CreateOptions, create};
+pub use create::{AttachOptions, CreateOptions, attach, create};
 
 use crate::device::raw;
 use rustix::fs::SeekFrom;

@@ -1,5 +1,6 @@
 //! A server: opens what is to be served, listens, runs the driver, ends in good order.
 
+mod attached;
 mod listen;
 
 use crate::device::file::{DeviceError, FileDevice, IoMode};
@@ -56,8 +57,12 @@ pub struct ServeOptions {
     pub source: Source,
     /// Where clients connect.
     pub listen: Listen,
+    /// Where the log of a disk caching disk is, if it is apart from the image.
+    pub log: Option<PathBuf>,
     /// Answer at the pace of this disk.
     pub disk: Option<Spec>,
+    /// And the log at the pace of this one; as fast as it is if not given.
+    pub log_disk: Option<Spec>,
     /// Refuse writes.
     pub read_only: bool,
     /// Who carries out I/O on a file.
@@ -127,10 +132,10 @@ pub enum ServeError {
 struct Mounted {
     node: Node,
     superblock: Superblock,
-    device_fd: Option<OwnedFd>,
+    device_fds: Vec<OwnedFd>,
     rotational: bool,
-    /// The image, if there is one: a handle that keeps its lock.
-    file: Option<File>,
+    /// The images, if there are some: handles that keep their locks.
+    files: Vec<File>,
 }
 
 /// Serves until SIGINT or SIGTERM. `ready` hears the URI for clients once connections are accepted.
@@ -138,7 +143,7 @@ struct Mounted {
 /// # Errors
 /// See [`ServeError`].
 pub fn serve(options: &ServeOptions, ready: &mut dyn FnMut(&str)) -> Result<Served, ServeError> {
-    let Mounted { node, superblock, device_fd, rotational, file } = mount(options)?;
+    let Mounted { node, superblock, device_fds, rotational, files } = mount(options)?;
     // Only now: however long the mount takes, a signal ends it. The device starts its threads when
     // it first needs them, so they leave signals alone, too.
     let stop_fd = crate::signals::block_and_watch()?;
@@ -159,7 +164,7 @@ pub fn serve(options: &ServeOptions, ready: &mut dyn FnMut(&str)) -> Result<Serv
         export,
         listener,
         simulated: options.disk.is_some(),
-        device_fd,
+        device_fds,
         stop_fd,
         most_connections: options.most_connections,
     };
@@ -171,9 +176,9 @@ pub fn serve(options: &ServeOptions, ready: &mut dyn FnMut(&str)) -> Result<Serv
     if let Some(reason) = served.latched {
         return Err(ServeError::Failed(reason));
     }
-    if let Some(file) = file.filter(|_| !options.read_only) {
+    for file in files.iter().filter(|_| !options.read_only) {
         // Nobody was promised this, but an orderly end leaves nothing to chance.
-        raw::sync(&file).map_err(|errno| ServeError::Failed(raw::io_error(errno, 0)))?;
+        raw::sync(file).map_err(|errno| ServeError::Failed(raw::io_error(errno, 0)))?;
     }
     Ok(served)
 }
@@ -181,7 +186,10 @@ pub fn serve(options: &ServeOptions, ready: &mut dyn FnMut(&str)) -> Result<Serv
 fn mount(options: &ServeOptions) -> Result<Mounted, ServeError> {
     match &options.source {
         Source::Memory { kind, blocks } => memory(options, *kind, *blocks),
-        Source::Image(path) => from_image(options, path),
+        Source::Image(path) => match &options.log {
+            Some(log) => attached::mount(options, path, log),
+            None => from_image(options, path),
+        },
     }
 }
 
@@ -198,7 +206,7 @@ fn memory(options: &ServeOptions, kind: Kind, blocks: u64) -> Result<Mounted, Se
         let mount = MountOptions { volatile: true, ..mount_options(options) };
         let (layer, superblock, _) = layout::mount(&mut MediumDisk(medium.as_mut()), &mount)?;
         let node = Node::new(layer, vec![Box::new(Ram::volatile(medium))], 1);
-        return Ok(Mounted { node, superblock, device_fd: None, rotational: false, file: None });
+        return Ok(Mounted { node, superblock, device_fds: Vec::new(), rotational: false, files: Vec::new() });
     };
     simulated(options, spec, medium, None)
 }
@@ -221,7 +229,7 @@ fn simulated(
     log_mount(&report, started.elapsed());
     let disk = SimulatedDisk::new(spec, medium)?;
     let node = Node::new(layer, vec![Box::new(disk)], 1);
-    Ok(Mounted { node, superblock, device_fd: None, rotational: true, file })
+    Ok(Mounted { node, superblock, device_fds: Vec::new(), rotational: true, files: file.into_iter().collect() })
 }
 
 fn mount_options(options: &ServeOptions) -> MountOptions<'static> {
@@ -233,11 +241,8 @@ fn from_image(options: &ServeOptions, path: &Path) -> Result<Mounted, ServeError
     let mut image = image::open(path, options.read_only)?;
     let file = image.handle()?;
     if let Some(spec) = &options.disk {
-        let (blocks, capacity) = (image.blocks(), spec.capacity_blocks());
-        if blocks > capacity {
-            let (path, disk) = (path.to_owned(), spec.name.clone());
-            return Err(ServeError::DiskTooSmall { path, blocks, disk, capacity });
-        }
+        fits(spec, path, image.blocks())?;
+        let blocks = image.blocks();
         let medium = Box::new(FileMedium::new(image.handle()?, blocks));
         return simulated(options, spec, medium, Some(file));
     }
@@ -247,9 +252,19 @@ fn from_image(options: &ServeOptions, path: &Path) -> Result<Mounted, ServeError
     let (layer, superblock, report) = mounted.map_err(|error| image.blame(error))?;
     log_mount(&report, started.elapsed());
     let device = FileDevice::new(image, options.io, options.direct)?;
-    let device_fd = Some(device.wait_fd()?);
+    let device_fds = vec![device.wait_fd()?];
     let node = Node::new(layer, vec![Box::new(device)], 1);
-    Ok(Mounted { node, superblock, device_fd, rotational: false, file: Some(file) })
+    Ok(Mounted { node, superblock, device_fds, rotational: false, files: vec![file] })
+}
+
+/// Refuses an image that is larger than the disk at whose pace it is to be served.
+fn fits(spec: &Spec, path: &Path, blocks: u64) -> Result<(), ServeError> {
+    let capacity = spec.capacity_blocks();
+    if blocks > capacity {
+        let (path, disk) = (path.to_owned(), spec.name.clone());
+        return Err(ServeError::DiskTooSmall { path, blocks, disk, capacity });
+    }
+    Ok(())
 }
 
 fn log_mount(report: &MountReport, took: Duration) {

@@ -2,7 +2,7 @@
 
 use crate::failure::{Exit, Failure, Outcome};
 use crate::term::Style;
-use seekless_engine::layout::{self, CheckReport, MountPath, MountReport};
+use seekless_engine::layout::{self, dcd, CheckReport, MountPath, MountReport};
 use seekless_engine::superblock::Superblock;
 use seekless_serve::image;
 use serde_json::{Map, Value, json};
@@ -14,6 +14,7 @@ use std::path::PathBuf;
 #[command(after_help = "\
 Examples:
   seekless check disk.img
+  seekless check origin.img --log log.img
   seekless check disk.img --json | jq .problems
 
 Nothing is written. The exit code is 0 if all is well, 1 if damage was found, 3 if the image cannot
@@ -21,6 +22,9 @@ be mounted at all.")]
 pub struct Args {
     /// The image.
     image: PathBuf,
+    /// The log of a disk caching disk, if it is apart.
+    #[arg(long, value_name = "LOG")]
+    log: Option<PathBuf>,
     /// Print one JSON object.
     #[arg(long)]
     json: bool,
@@ -32,8 +36,11 @@ pub struct Args {
 /// If there is damage, or the image is unusable or in use.
 pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     let mut image = image::open(&args.image, true)?;
-    let checked = layout::check(&mut image).map_err(|error| image.blame(error))?;
-    let (superblock, mount, found) = checked;
+    let checked = match &args.log {
+        None => layout::check(&mut image),
+        Some(log) => dcd::check(&mut image, &mut image::open(log, true)?),
+    };
+    let (superblock, mount, found) = checked.map_err(|error| image.blame(error))?;
     if args.json {
         writeln!(out, "{}", as_json(args, &superblock, &mount, &found))?;
     } else {

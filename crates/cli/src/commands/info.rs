@@ -2,6 +2,7 @@
 
 use crate::failure::Outcome;
 use crate::size::Size;
+use seekless_engine::layout::dcd;
 use seekless_engine::superblock::{FORMAT_VERSION, Superblock};
 use seekless_engine::units::BLOCK_BYTES;
 use seekless_serve::image;
@@ -52,6 +53,11 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     }
     writeln!(out, "image    {}", args.image.display())?;
     writeln!(out, "layout   {kind} ({})", kind.summary())?;
+    if dcd::is_seal(&superblock) {
+        writeln!(out, "sealed   the origin of a volume whose log is {id:032x}: serve it with --log")?;
+    } else if dcd::is_half(&superblock) {
+        writeln!(out, "half     the log of a volume whose origin is another device")?;
+    }
     writeln!(out, "volume   {} ({blocks} blocks of 4 KiB)", Size::from_blocks(blocks))?;
     writeln!(out, "size     {} ({device_blocks} blocks)", Size::from_blocks(device_blocks))?;
     if !image.is_block_device() {

@@ -1,5 +1,6 @@
 //! `seekless serve`: a volume as a network block device.
 
+use crate::caching::CachingArgs;
 use crate::failure::{Exit, Failure, Outcome};
 use crate::size::Size;
 use crate::spec;
@@ -20,6 +21,7 @@ Examples:
   seekless serve disk.img --listen 127.0.0.1:10809 --read-only
   seekless serve --memory 4G --layout vlog --socket /tmp/disk.sock
   seekless serve disk.img --socket /tmp/disk.sock --disk desktop7200   # at a disk's pace
+  seekless serve origin.img --log log.img --socket /tmp/disk.sock      # a log apart
 
 One line with the URI for clients is printed as soon as connections are accepted. SIGTERM and
 SIGINT end the server in good order. The protocol is neither encrypted nor authenticated: serve TCP
@@ -50,6 +52,14 @@ pub struct Args {
     #[arg(long, value_name = "PERCENT", requires = "disk", default_value_t = 75,
           value_parser = clap::value_parser!(u32).range(1..=100))]
     fill_percent: u32,
+    /// Where the log of a disk caching disk is, if it is apart from the image.
+    #[arg(long, value_name = "LOG", requires = "image")]
+    log: Option<PathBuf>,
+    /// Answer from the log at the pace of this disk; with --disk alone it is as fast as it is.
+    #[arg(long, value_name = "SPEC", requires = "log")]
+    log_disk: Option<String>,
+    #[command(flatten)]
+    caching: CachingArgs,
     /// Refuse writes.
     #[arg(long)]
     read_only: bool,
@@ -108,14 +118,21 @@ fn options(args: &Args) -> Result<ServeOptions, Failure> {
         _ => return Err(Failure::usage("give either --socket or --listen")),
     };
     let disk = args.disk.as_deref().map(spec::find).transpose()?;
+    let log_disk = args.log_disk.as_deref().map(spec::find).transpose()?;
     Ok(ServeOptions {
         source,
         listen,
+        log: args.log.clone(),
         disk,
+        log_disk,
         read_only: args.read_only,
         io: args.io,
         direct: args.direct,
-        tuning: Tuning { compaction: args.compaction, fill_percent: args.fill_percent, ..Tuning::default() },
+        tuning: Tuning {
+            compaction: args.compaction,
+            fill_percent: args.fill_percent,
+            caching: args.caching.caching(),
+        },
         most_connections: usize::from(args.connections),
     })
 }

@@ -1,6 +1,7 @@
 //! `seekless sim`: a workload over a simulated disk, in virtual time.
 
 use super::host_clock;
+use crate::caching::CachingArgs;
 use crate::failure::{Failure, Outcome};
 use crate::size::Size;
 use crate::span::Span;
@@ -98,6 +99,8 @@ pub struct Args {
     /// Disks without sector headers for layouts: `loge` then keeps its labels in blocks.
     #[arg(long)]
     no_headers: bool,
+    #[command(flatten)]
+    caching: CachingArgs,
     /// Print one JSON object.
     #[arg(long)]
     json: bool,
@@ -161,7 +164,11 @@ fn options(args: &Args) -> Result<SimOptions, Failure> {
         age: args.age,
         rest_ns: args.rest.map_or(0, |rest| rest.ns),
         verify: true,
-        tuning: Tuning { compaction: Some(args.compaction), fill_percent: args.fill_percent, ..Tuning::default() },
+        tuning: Tuning {
+            compaction: Some(args.compaction),
+            fill_percent: args.fill_percent,
+            caching: args.caching.caching(),
+        },
         heuristic: args.heuristic,
         headers: !args.no_headers,
     })

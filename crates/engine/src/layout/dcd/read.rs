@@ -19,6 +19,8 @@ pub struct Reading {
     request: usize,
     at: BlockNr,
     runs: SmallVec<[Run; 1]>,
+    /// What was read from homes: first block and content, in any order.
+    homes: SmallVec<[(u32, Data); 1]>,
     left: u32,
 }
 
@@ -91,7 +93,13 @@ impl Dcd {
         let home: Vec<&Run> = runs.iter().filter(|run| run.source == Source::Home).collect();
         let span = home.first().zip(home.last());
         let span = span.map(|(first, last)| (first.from, last.from + last.count - first.from));
-        let reading = self.reads.insert(Reading { request, at: io.at, runs, left: 0 });
+        let reading = self.reads.insert(Reading {
+            request,
+            at: io.at,
+            runs,
+            homes: SmallVec::new(),
+            left: 0,
+        });
         if let Some((from, count)) = span {
             self.counters.reads_from_origin += 1;
             self.read_home(reading, from, count, cx);
@@ -148,7 +156,7 @@ impl Dcd {
             let from = (run - runs) as u32;
             let at = at + u64::from(from);
             done.outcome
-                .map(|data| lay_under(&mut reading.runs, from, count, &data))
+                .map(|data| reading.homes.push((from, data)))
                 .map_err(|error| named(error, at, self.homes(at, 1).next().map_or(0, |h| h.1)))
         } else {
             let Run { from, source, .. } = reading.runs[run];
@@ -194,7 +202,11 @@ impl Dcd {
     }
 
     fn finish_read(&mut self, index: usize, cx: &mut Cx<'_>) {
-        let Reading { request, runs, .. } = self.reads.remove(index);
+        let Reading { request, mut runs, mut homes, .. } = self.reads.remove(index);
+        homes.sort_unstable_by_key(|&(from, _)| from);
+        for (from, data) in homes {
+            lay_under(&mut runs, from, &data);
+        }
         if self.requests[request].failed.is_none() {
             let mut out = Data::none();
             for run in runs {
@@ -214,8 +226,9 @@ fn follows(run: &Run, source: Source) -> bool {
     }
 }
 
-/// Fills the runs that are at home from a read of blocks `from..from + count`.
-fn lay_under(runs: &mut [Run], from: u32, count: u32, data: &Data) {
+/// Fills the runs that are at home from what was read from block `from` on.
+fn lay_under(runs: &mut [Run], from: u32, data: &Data) {
+    let count = data.blocks();
     for run in runs.iter_mut().filter(|run| run.source == Source::Home) {
         let (start, end) = (run.from.max(from), (run.from + run.count).min(from + count));
         if start < end {
