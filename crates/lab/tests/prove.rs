@@ -2,7 +2,7 @@
 #![allow(missing_docs)]
 
 use seekless_engine::layout::Kind;
-use seekless_lab::prove::{ProveOptions, prove};
+use seekless_lab::prove::{ProveOptions, Subject, prove};
 
 fn no_clock() -> u64 {
     0
@@ -33,4 +33,12 @@ fn the_same_seed_gives_the_same_sweep() {
         let other = ProveOptions { seed: 2, ..options };
         assert_ne!(one.faults, prove(&other, no_clock, &mut |_| {}).faults);
     }
+}
+
+#[test]
+fn a_log_apart_keeps_the_contract() {
+    let options = ProveOptions { states: 30_000, ..ProveOptions::new(Subject::Attached) };
+    let report = prove(&options, no_clock, &mut |_| {});
+    assert!(report.violations.is_empty(), "{}", report.to_text());
+    assert!(report.faults.second_cuts > 0, "{:?}", report.faults);
 }

@@ -271,7 +271,7 @@ impl Dcd {
     /// A slot that has to go home and may.
     fn item(&self, addr: Addr) -> Option<Item> {
         let block = self.log.table.block(addr);
-        let killed = self.log.killed.get(&block).is_some_and(|&(one, _)| one == addr);
+        let killed = self.log.killed.get(&block).is_some_and(|(addrs, _)| addrs.contains(&addr));
         let may = self.log.table.is(addr, DIRTY) && !killed;
         let free = may && !self.directs.overlap(block.into(), 1);
         free.then_some(Item { block, addr, piece: None })

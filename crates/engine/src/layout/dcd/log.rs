@@ -12,7 +12,7 @@
 //! and for itself, not for buffers that come later.
 
 use super::format::{self, Entry, Header, MAX_ENTRIES};
-use super::table::{Addr, DIRTY, ESCAPED, NONE, Table};
+use super::table::{Addr, DIRTY, ESCAPED, Table};
 use super::{Areas, Dcd, LOG, Report};
 use crate::checksum;
 use crate::data::{Body, Data, Piece};
@@ -32,9 +32,12 @@ struct Slot {
     block: u32,
     /// Nothing for a tombstone.
     piece: Option<Piece>,
-    /// The slot with the version before this one, which stays dirty until this one is on its way.
-    replaces: Addr,
+    /// Slots with versions before this one, which stay dirty until this one is on its way.
+    replaces: Addrs,
 }
+
+/// A few addresses, mostly one.
+pub type Addrs = SmallVec<[Addr; 2]>;
 
 /// A segment buffer, from the first write until its record is on the device.
 #[derive(Clone, Debug)]
@@ -100,7 +103,7 @@ pub struct Log {
     buffers: VecDeque<Buffer>,
     writing: Option<Writing>,
     /// Blocks with a younger version at home that is not yet durable there, and their slots.
-    pub killed: BTreeMap<u32, (Addr, u64)>,
+    pub killed: BTreeMap<u32, (Addrs, u64)>,
     /// Blocks that want a tombstone.
     pub graves: BTreeSet<u32>,
     /// All records up to this one are on the device, and up to that one durable.
@@ -232,8 +235,8 @@ impl Log {
             return;
         }
         self.graves.remove(&block);
-        let killed = self.killed.remove(&block).map(|(addr, _)| addr);
-        let replaces = old.or(killed).unwrap_or(NONE);
+        let killed = self.killed.remove(&block).map(|(addrs, _)| addrs);
+        let replaces = old.into_iter().chain(killed.into_iter().flatten()).collect();
         let addr = base + self.buffers[index].slots.len() as u32;
         self.table.fill(addr, block, sum, flags);
         self.table.set(block, addr);
@@ -249,7 +252,7 @@ impl Log {
             if let Some(block) = self.graves.pop_first()
                 && !planted(PlantedBug::TombstoneLost)
             {
-                self.buffers[index].slots.push(Slot { block, piece: None, replaces: NONE });
+                self.buffers[index].slots.push(Slot { block, piece: None, replaces: Addrs::new() });
             }
         }
     }
@@ -272,10 +275,31 @@ impl Log {
 
     /// A younger version of a block is at home, durable there as soon as a stamp is. A slot that is
     /// clean may be filled anew before that, so it is not remembered.
+    ///
+    /// What a slot in memory replaces is dirty, too. It must not go home any more: that would undo
+    /// the younger version there.
     pub fn kill(&mut self, block: u32, addr: Addr, stamp: u64) {
-        let kept = !self.is_logged(addr) || self.table.is(addr, DIRTY);
-        self.killed.insert(block, (if kept { addr } else { NONE }, stamp));
+        let mut addrs = Addrs::new();
+        let mut todo = Addrs::from_elem(addr, 1);
+        while let Some(addr) = todo.pop() {
+            if !self.is_logged(addr)
+                && let Some(slot) = self.slot_mut(addr)
+            {
+                todo.extend(std::mem::take(&mut slot.replaces));
+            }
+            addrs.push(addr);
+        }
+        addrs.retain(|addr| !self.is_logged(*addr) || self.table.is(*addr, DIRTY));
+        self.killed.insert(block, (addrs, stamp));
         self.table.remove(block);
+    }
+
+    /// A slot in memory.
+    fn slot_mut(&mut self, addr: Addr) -> Option<&mut Slot> {
+        let ring = (addr - self.areas.log_blocks() as u32) as usize;
+        let (ring, slot) = ((ring / MAX_ENTRIES) as u64, ring % MAX_ENTRIES);
+        let at_home = |buffer: &&mut Buffer| buffer.seq % u64::from(MOST_BUFFERS) == ring;
+        self.buffers.iter_mut().find(at_home)?.slots.get_mut(slot)
     }
 
     /// Makes a slot dirty, when it is filled.
@@ -404,8 +428,8 @@ impl Log {
             entries.push(Entry::Data { block, sum, escaped });
             self.point(buffer, block, ram, addr);
         }
-        for slot in &buffer.slots {
-            self.release(slot.replaces);
+        for addr in buffer.slots.iter().flat_map(|slot| &slot.replaces) {
+            self.release(*addr);
         }
         (pieces, entries)
     }
@@ -415,14 +439,12 @@ impl Log {
         if self.table.get(block) == Some(ram) {
             return self.table.set(block, addr);
         }
-        if let Some((old, _)) = self.killed.get_mut(&block).filter(|(old, _)| *old == ram) {
-            *old = addr;
-            return;
-        }
+        let killed = self.killed.get_mut(&block).into_iter().flat_map(|(addrs, _)| addrs);
         let slots = buffer.slots.iter_mut();
         let later = self.buffers.iter_mut().flat_map(|buffer| &mut buffer.slots);
-        match slots.chain(later).find(|slot| slot.replaces == ram) {
-            Some(slot) => slot.replaces = addr,
+        let replaced = slots.chain(later).flat_map(|slot| &mut slot.replaces);
+        match killed.chain(replaced).find(|known| **known == ram) {
+            Some(known) => *known = addr,
             // A younger version is durable at home.
             None => self.release(addr),
         }
@@ -433,9 +455,7 @@ impl Log {
         let range = first..first + buffer.data;
         let later = self.buffers.iter_mut().flat_map(|buffer| &mut buffer.slots);
         for slot in buffer.slots.iter_mut().chain(later) {
-            if range.contains(&slot.replaces) {
-                slot.replaces = NONE;
-            }
+            slot.replaces.retain(|addr| !range.contains(addr));
         }
     }
 
@@ -553,29 +573,46 @@ impl Dcd {
         Some(self.under_the_head(dense, length, cx).unwrap_or(dense))
     }
 
-    /// The first place at or behind `dense`, on its track, that the head reaches in time.
+    /// The place at or behind `dense` that the head reaches first, on its track or the next one.
     fn under_the_head(&self, dense: (u64, u32), length: u32, cx: &Cx<'_>) -> Option<(u64, u32)> {
         let port = self.log_port();
         let (arm, head) = (cx.arm(port)?, cx.head(port)?);
         let log = &self.log;
         let from = log.device_block(log.place(dense.0) as u32 * self.areas.segment + dense.1);
-        let track = arm.track_of(from);
-        let (track_first, blocks) = arm.track_blocks(track);
         let start = cx.now.max(head.free_at) + arm.overhead_ns();
-        let arrival = start + arm.travel_ns(head.track, track);
-        let slot = arm.next_slot(track, arm.angle_ns(arrival));
-        let wanted = track_first + u64::from(slot);
-        // Behind the head on this track: the next turn brings it. Ahead: pass over what lies
-        // between, as long as that stays on the track.
-        let skip = wanted.checked_sub(from).filter(|_| slot + length <= blocks)?;
-        let (mut number, mut offset) = (dense.0, u64::from(dense.1) + skip);
-        number += offset / u64::from(self.areas.segment);
-        offset %= u64::from(self.areas.segment);
-        if offset as u32 + length > self.areas.segment {
-            (number, offset) = (number + 1, 0);
+        let track = arm.track_of(from);
+        let mut best: Option<(Time, (u64, u32))> = None;
+        for track in [track, track + 1].into_iter().filter(|&track| track < arm.tracks()) {
+            let (first, blocks) = arm.track_blocks(track);
+            let arrival = start + arm.travel_ns(head.track, track);
+            let angle = arm.angle_ns(arrival);
+            let slot = u64::from(arm.next_slot(track, angle));
+            let block = (first + slot).max(from);
+            let place = self.place_from(dense, block - from, length);
+            let at = log.device_block(log.place(place.0) as u32 * self.areas.segment + place.1);
+            let fits = at >= first && at + u64::from(length) <= first + u64::from(blocks);
+            let wraps = log.place(place.0) < log.place(dense.0);
+            let free = (log.head + 1..=place.0 + 1).all(|one| log.may_begin(one));
+            if !fits || wraps || !free {
+                continue;
+            }
+            let position = arm.position(track, (at - first) as u32);
+            let takes = arrival - start + arm.wait_ns(track, position, angle);
+            if best.is_none_or(|(least, _)| takes < least) {
+                best = Some((takes, place));
+            }
         }
-        let wraps = log.place(number) < log.place(dense.0);
-        let free = (log.head + 1..=number + 1).all(|one| log.may_begin(one));
-        (!wraps && free).then_some((number, offset as u32))
+        best.map(|(_, place)| place)
+    }
+
+    /// The first place for `length` blocks that lies `skip` blocks or more behind another.
+    fn place_from(&self, place: (u64, u32), skip: u64, length: u32) -> (u64, u32) {
+        let segment = u64::from(self.areas.segment);
+        let offset = u64::from(place.1) + skip;
+        let (number, offset) = (place.0 + offset / segment, (offset % segment) as u32);
+        match offset + length > self.areas.segment {
+            true => (number + 1, 0),
+            false => (number, offset),
+        }
     }
 }

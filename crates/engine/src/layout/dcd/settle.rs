@@ -171,14 +171,14 @@ impl Dcd {
     pub(super) fn settle_killed(&mut self) {
         let durable = self.settling.durable;
         let killed = std::mem::take(&mut self.log.killed);
-        for (block, (addr, stamp)) in killed {
+        for (block, (addrs, stamp)) in killed {
             // One number stands for both devices: a block has one home only.
             let port = self.home_port(u64::from(block));
             if stamp <= durable[port] || planted(PlantedBug::TombstoneEarly) {
-                self.log.release(addr);
+                addrs.into_iter().for_each(|addr| self.log.release(addr));
                 self.log.graves.insert(block);
             } else {
-                self.log.killed.insert(block, (addr, stamp));
+                self.log.killed.insert(block, (addrs, stamp));
             }
         }
     }

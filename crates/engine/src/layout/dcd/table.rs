@@ -12,9 +12,6 @@ use crate::checksum::mix;
 /// Address of a slot.
 pub type Addr = u32;
 
-/// No address.
-pub const NONE: Addr = Addr::MAX;
-
 /// The home of the block does not have this content yet, or not durably.
 pub const DIRTY: u8 = 1;
 /// The first byte is stored flipped.
