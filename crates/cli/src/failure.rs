@@ -118,9 +118,7 @@ fn layout_exit(error: &LayoutError) -> Exit {
         | LayoutError::UnknownHeuristic(_)
         | LayoutError::TooSmall { .. }
         | LayoutError::BadSize(_) => Exit::Usage,
-        LayoutError::Superblock(_) | LayoutError::Damaged(_) | LayoutError::Apart(_) => {
-            Exit::Image
-        }
+        LayoutError::Superblock(_) | LayoutError::Damaged(_) | LayoutError::Apart(_) => Exit::Image,
         LayoutError::Io(_) => Exit::Backing,
     }
 }

@@ -111,7 +111,8 @@ fn draining_writes_home_and_only_then_can_a_log_be_detached() {
     let (mut origin, mut log) = attached(1);
     let layer = mount(&mut origin, &mut log).unwrap();
     let mut media = [origin, log].map(|cells| Shared(Arc::new(Mutex::new(cells))));
-    let ram = |medium: &Shared| Box::new(Ram::volatile(Box::new(medium.clone()))) as Box<dyn Device>;
+    let ram =
+        |medium: &Shared| Box::new(Ram::volatile(Box::new(medium.clone()))) as Box<dyn Device>;
     let mut node = Node::new(Box::new(layer), media.iter().map(ram).collect(), 1);
     for at in [3, 100, 101, 300] {
         node.run(&mut 0, Io::write(0, at, Data::stamp(1, at, 2)).with_fua()).unwrap();

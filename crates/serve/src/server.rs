@@ -206,7 +206,13 @@ fn memory(options: &ServeOptions, kind: Kind, blocks: u64) -> Result<Mounted, Se
         let mount = MountOptions { volatile: true, ..mount_options(options) };
         let (layer, superblock, _) = layout::mount(&mut MediumDisk(medium.as_mut()), &mount)?;
         let node = Node::new(layer, vec![Box::new(Ram::volatile(medium))], 1);
-        return Ok(Mounted { node, superblock, device_fds: Vec::new(), rotational: false, files: Vec::new() });
+        return Ok(Mounted {
+            node,
+            superblock,
+            device_fds: Vec::new(),
+            rotational: false,
+            files: Vec::new(),
+        });
     };
     simulated(options, spec, medium, None)
 }
@@ -229,7 +235,13 @@ fn simulated(
     log_mount(&report, started.elapsed());
     let disk = SimulatedDisk::new(spec, medium)?;
     let node = Node::new(layer, vec![Box::new(disk)], 1);
-    Ok(Mounted { node, superblock, device_fds: Vec::new(), rotational: true, files: file.into_iter().collect() })
+    Ok(Mounted {
+        node,
+        superblock,
+        device_fds: Vec::new(),
+        rotational: true,
+        files: file.into_iter().collect(),
+    })
 }
 
 fn mount_options(options: &ServeOptions) -> MountOptions<'static> {

@@ -2,7 +2,7 @@
 
 use crate::failure::{Exit, Failure, Outcome};
 use crate::term::Style;
-use seekless_engine::layout::{self, dcd, CheckReport, MountPath, MountReport};
+use seekless_engine::layout::{self, CheckReport, MountPath, MountReport, dcd};
 use seekless_engine::superblock::Superblock;
 use seekless_serve::image;
 use serde_json::{Map, Value, json};

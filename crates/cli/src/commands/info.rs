@@ -54,7 +54,10 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     writeln!(out, "image    {}", args.image.display())?;
     writeln!(out, "layout   {kind} ({})", kind.summary())?;
     if dcd::is_seal(&superblock) {
-        writeln!(out, "sealed   the origin of a volume whose log is {id:032x}: serve it with --log")?;
+        writeln!(
+            out,
+            "sealed   the origin of a volume whose log is {id:032x}: serve it with --log"
+        )?;
     } else if dcd::is_half(&superblock) {
         writeln!(out, "half     the log of a volume whose origin is another device")?;
     }

@@ -270,7 +270,8 @@ impl History {
         let Some(latest) = survivors.max() else { return };
         let sent = self.changes[latest].submitted;
         let before = self.changes[..latest].iter().enumerate();
-        let before = before.filter(|(_, change)| change.acknowledged < sent && self.is_whole(change));
+        let before =
+            before.filter(|(_, change)| change.acknowledged < sent && self.is_whole(change));
         for (number, change) in before {
             for block in change.at..change.at + u64::from(change.count) {
                 if seen[block as usize].is_some_and(|index| self.is_before(block, index, change)) {

@@ -132,10 +132,14 @@ pub fn attach(origin: &Path, log: &Path, options: &AttachOptions) -> Result<(), 
         false => new_file(log, options.log_blocks.unwrap_or(default))?,
         true => open(log, false)?,
     };
-    if exists && !options.force && let Some(what) = signs(&mut log)? {
+    if exists
+        && !options.force
+        && let Some(what) = signs(&mut log)?
+    {
         return Err(ImageError::Occupied { path: log.path.clone(), what });
     }
-    let id = fresh_id().map_err(|errno| ImageError::os("draw an identity for", &log.path, errno))?;
+    let id =
+        fresh_id().map_err(|errno| ImageError::os("draw an identity for", &log.path, errno))?;
     let format = FormatOptions { shape: options.shape, ..FormatOptions::new(Kind::Dcd, 0, id) };
     dcd::attach(&mut origin, &mut log, &format).map_err(|error| origin.blame(error))?;
     sync_directory(&log.path)
@@ -220,7 +224,9 @@ fn erase(image: &Image, kind: Kind) -> Result<(), ImageError> {
         };
         match done {
             Ok(()) => {}
-            Err(errno) if !matches!(kind, Kind::Inplace | Kind::Dcd) && way.unsupported(errno) => return Ok(()),
+            Err(errno) if !matches!(kind, Kind::Inplace | Kind::Dcd) && way.unsupported(errno) => {
+                return Ok(());
+            }
             Err(errno) => return Err(ImageError::os("erase", &image.path, errno)),
         }
     }

@@ -23,7 +23,8 @@ pub(super) fn mount(
     origin: &Path,
     log: &Path,
 ) -> Result<Mounted, ServeError> {
-    let mut images = [image::open(origin, options.read_only)?, image::open(log, options.read_only)?];
+    let mut images =
+        [image::open(origin, options.read_only)?, image::open(log, options.read_only)?];
     let specs = [options.disk.as_ref(), options.log_disk.as_ref()];
     for (image, spec) in images.iter().zip(specs) {
         if let Some(spec) = spec {

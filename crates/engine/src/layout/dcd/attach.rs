@@ -12,17 +12,15 @@
 //! says the new one, then the seal. So a log that is older than its origin, or an origin that was
 //! put back from a copy, is refused.
 
+use super::Dcd;
+use super::check as checking;
 use super::format::{Areas, Header, SEALED_BLOCKS, Seal};
 use super::log::Log;
 use super::recover::{self, Recovered};
-use super::Dcd;
-use super::check as checking;
 use crate::data::Data;
 use crate::disk::Disk;
 use crate::layout::inplace::header_blocks;
-use crate::layout::{
-    CheckReport, FormatOptions, Kind, LayoutError, MountOptions, MountReport,
-};
+use crate::layout::{CheckReport, FormatOptions, Kind, LayoutError, MountOptions, MountReport};
 use crate::superblock::Superblock;
 use std::fmt;
 

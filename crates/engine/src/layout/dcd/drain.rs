@@ -58,9 +58,7 @@ fn open(disks: &mut [&mut dyn Disk]) -> Result<Dcd, LayoutError> {
     let superblock = Superblock::read(disks[0])?;
     if superblock.kind != Kind::Dcd {
         let kind = superblock.kind;
-        return Err(LayoutError::BadSize(format!(
-            "a volume of layout {kind} has no log to drain"
-        )));
+        return Err(LayoutError::BadSize(format!("a volume of layout {kind} has no log to drain")));
     }
     Ok(recover::mount(disks[0], &superblock, &options)?.0)
 }

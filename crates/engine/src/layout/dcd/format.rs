@@ -4,10 +4,10 @@
 use super::options::Shape;
 use crate::checksum::crc32c;
 use crate::data::{Body, Data, Piece};
-use crate::layout::inplace::header_blocks;
 use crate::disk::Disk;
 use crate::io::IoError;
 use crate::layout::LayoutError;
+use crate::layout::inplace::header_blocks;
 use crate::superblock::{Superblock, SuperblockError, le32, le64};
 use crate::units::{BLOCK_BYTES, BlockNr};
 use bytes::Bytes;
@@ -302,8 +302,7 @@ pub struct Seal {
 impl Seal {
     /// A seal for the origin of the log that has this superblock.
     pub fn new(log: &Superblock, generation: u32) -> Seal {
-        let superblock =
-            Superblock { options: SEALED, device_blocks: log.blocks, ..*log };
+        let superblock = Superblock { options: SEALED, device_blocks: log.blocks, ..*log };
         Seal { superblock, generation }
     }
 

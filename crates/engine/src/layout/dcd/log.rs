@@ -321,7 +321,8 @@ impl Log {
     /// count, nobody reads it, and another one is left unless the record makes room by itself.
     fn may_begin(&self, number: u64) -> bool {
         let all = u64::from(self.areas.segments);
-        let recorded = if planted(PlantedBug::FreeBeforeCommit) { self.tail } else { self.recorded };
+        let recorded =
+            if planted(PlantedBug::FreeBeforeCommit) { self.tail } else { self.recorded };
         number < recorded + all
             && self.segments[self.place(number)].users == 0
             && (number + 1 < recorded + all || self.tail > recorded)

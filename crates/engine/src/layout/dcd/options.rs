@@ -111,7 +111,13 @@ pub enum Mode {
     Around,
 }
 
-named!(Mode, "cache mode", (Back, "write-back"), (Through, "write-through"), (Around, "write-around"));
+named!(
+    Mode,
+    "cache mode",
+    (Back, "write-back"),
+    (Through, "write-through"),
+    (Around, "write-around")
+);
 
 /// When a write to the log is acknowledged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

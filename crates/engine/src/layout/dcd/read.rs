@@ -178,12 +178,7 @@ impl Dcd {
     }
 
     /// Compares slots with their checksums, and undoes what made them look like no header.
-    pub(super) fn verified(
-        &self,
-        addr: Addr,
-        at: BlockNr,
-        data: &Data,
-    ) -> Result<Data, IoError> {
+    pub(super) fn verified(&self, addr: Addr, at: BlockNr, data: &Data) -> Result<Data, IoError> {
         let mut out = Data::none();
         for index in 0..data.blocks() {
             let piece = self.verify(addr + index, data.block(index));

@@ -15,8 +15,8 @@ use crate::disk::Disk;
 use crate::layout::{FormatOptions, LayoutError, MountOptions, MountPath, MountReport};
 use crate::planted::{PlantedBug, planted};
 use crate::superblock::Superblock;
-use slab::Slab;
 use bytes::Bytes;
+use slab::Slab;
 use std::collections::{BTreeMap, VecDeque};
 
 fn damaged<T>(what: impl Into<String>) -> Result<T, LayoutError> {
@@ -52,11 +52,7 @@ pub(super) fn format(disk: &mut dyn Disk, options: &FormatOptions) -> Result<(),
 }
 
 /// Writes the first record, which says nothing: a log without any record is a damaged one.
-pub(super) fn write_first(
-    disk: &mut dyn Disk,
-    areas: &Areas,
-    id: u128,
-) -> Result<(), LayoutError> {
+pub(super) fn write_first(disk: &mut dyn Disk, areas: &Areas, id: u128) -> Result<(), LayoutError> {
     let first = Header {
         seq: 1,
         segment: 0,
@@ -122,7 +118,8 @@ impl Scan {
 
     /// The last record that counts.
     fn last(&mut self, disk: &mut dyn Disk, areas: &Areas) -> Result<u64, LayoutError> {
-        let candidates: Vec<u64> = self.records.range(self.durable..).map(|(&seq, _)| seq).collect();
+        let candidates: Vec<u64> =
+            self.records.range(self.durable..).map(|(&seq, _)| seq).collect();
         // Of each record looked at, whether its data is whole.
         let mut whole = BTreeMap::new();
         for last in candidates.into_iter().rev() {

@@ -22,6 +22,7 @@ fn rig(blocks: u64, mode: IoMode, direct: bool) -> Rig {
         blocks: Some(blocks - 2),
         force: false,
         heuristic: Default::default(),
+        shape: Default::default(),
     };
     let image = create(&dir.path().join("image"), &options).expect("creates");
     let device = FileDevice::new(image, mode, direct).expect("a device");
