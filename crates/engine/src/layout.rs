@@ -3,6 +3,7 @@
 //! One file or folder per layout. The functions here read the superblock and hand over to the
 //! layout it names, so that callers need not know which layouts exist.
 
+pub mod dcd;
 mod desk;
 mod eager;
 mod ending;
@@ -39,6 +40,10 @@ macro_rules! of_kind {
                 type $layout = loge::Loge;
                 $body
             }
+            Kind::Dcd => {
+                type $layout = dcd::Dcd;
+                $body
+            }
         }
     };
 }
@@ -52,11 +57,13 @@ pub enum Kind {
     Vlog,
     /// Loge: eager writing with a label beside each block instead of a log.
     Loge,
+    /// The disk caching disk: small writes go to a log first and home while nobody waits.
+    Dcd,
 }
 
 impl Kind {
     /// All layouts, in the order in which they are listed to people.
-    pub const ALL: [Kind; 3] = [Kind::Inplace, Kind::Vlog, Kind::Loge];
+    pub const ALL: [Kind; 4] = [Kind::Inplace, Kind::Vlog, Kind::Loge, Kind::Dcd];
 
     /// The name used on the command line and in reports.
     pub fn name(self) -> &'static str {
@@ -64,6 +71,7 @@ impl Kind {
             Kind::Inplace => "inplace",
             Kind::Vlog => "vlog",
             Kind::Loge => "loge",
+            Kind::Dcd => "dcd",
         }
     }
 
@@ -75,6 +83,9 @@ impl Kind {
                 "virtual log disk: eager writing to free blocks near the head, map kept as a log"
             }
             Kind::Loge => "Loge: eager writing, a label beside each block says what it holds",
+            Kind::Dcd => {
+                "disk caching disk: small writes go to a log in large ones, and home when idle"
+            }
         }
     }
 
@@ -84,6 +95,7 @@ impl Kind {
             Kind::Inplace => 1,
             Kind::Vlog => 2,
             Kind::Loge => 3,
+            Kind::Dcd => 4,
         }
     }
 
@@ -94,7 +106,14 @@ impl Kind {
             Kind::Inplace => Promises { atomic: false, ordered: false, checked: false },
             Kind::Vlog => all,
             Kind::Loge => Promises { ordered: false, ..all },
+            // Blocks at home have no checksums.
+            Kind::Dcd => Promises { checked: false, ..all },
         }
+    }
+
+    /// Blocks of the largest device that it can be made on.
+    pub fn most_blocks(self) -> u64 {
+        of_kind!(self, L => L::MOST_DEVICE_BLOCKS)
     }
 
     /// Device blocks that a volume of `logical` blocks needs. Sized so that the volume can be
@@ -165,6 +184,9 @@ pub enum LayoutError {
     /// The superblock is missing, damaged, foreign or newer.
     #[error(transparent)]
     Superblock(#[from] SuperblockError),
+    /// A volume of two parts of which one is missing or belongs elsewhere.
+    #[error("{0}")]
+    Apart(String),
     /// The superblock is whole but what it describes is not.
     #[error("the volume is damaged: {0}")]
     Damaged(String),
@@ -188,12 +210,15 @@ pub struct FormatOptions {
     pub id: u128,
     /// How [`Kind::Loge`] is to choose places.
     pub heuristic: loge::Heuristic,
+    /// How the log of [`Kind::Dcd`] is cut.
+    pub shape: dcd::Shape,
 }
 
 impl FormatOptions {
     /// A volume with everything else as it is by default.
     pub fn new(kind: Kind, blocks: u64, id: u128) -> FormatOptions {
-        FormatOptions { kind, blocks, id, heuristic: loge::Heuristic::default() }
+        let (heuristic, shape) = (loge::Heuristic::default(), dcd::Shape::default());
+        FormatOptions { kind, blocks, id, heuristic, shape }
     }
 }
 

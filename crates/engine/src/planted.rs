@@ -56,6 +56,10 @@ pub enum PlantedBug {
     StaleMember,
     /// A recovery replays the log but resyncs no marked regions.
     NoResync,
+    /// A tombstone goes out before what it makes way for is durable.
+    TombstoneEarly,
+    /// Blocks are written home from records that are not durable.
+    DestageBeforeDurable,
 }
 
 impl PlantedBug {
@@ -96,6 +100,18 @@ impl PlantedBug {
         PlantedBug::NoResync,
     ];
 
+    /// Those that can be planted in the disk caching disk.
+    pub const DCD: [PlantedBug; 8] = [
+        PlantedBug::AckBeforeDurable,
+        PlantedBug::FreeBeforeCommit,
+        PlantedBug::MissingFlush,
+        PlantedBug::ChecksumNotVerified,
+        PlantedBug::StaleStampWins,
+        PlantedBug::TombstoneLost,
+        PlantedBug::TombstoneEarly,
+        PlantedBug::DestageBeforeDurable,
+    ];
+
     /// Those that can be planted in Loge.
     pub const LOGE: [PlantedBug; 12] = [
         PlantedBug::AckBeforeDurable,
@@ -118,6 +134,7 @@ impl PlantedBug {
             Kind::Inplace => &PlantedBug::INPLACE,
             Kind::Vlog => &PlantedBug::VLOG,
             Kind::Loge => &PlantedBug::LOGE,
+            Kind::Dcd => &PlantedBug::DCD,
         }
     }
 
@@ -150,6 +167,8 @@ impl PlantedBug {
             PlantedBug::StaleMember => "a member that missed something is taken back",
             PlantedBug::NoResync => "marked regions are not resynced",
             PlantedBug::DurableOverstated => "labels call durable what may not be",
+            PlantedBug::TombstoneEarly => "a tombstone is logged before what is at home is durable",
+            PlantedBug::DestageBeforeDurable => "blocks go home from records that are not durable",
         }
     }
 }

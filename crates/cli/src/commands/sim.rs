@@ -3,6 +3,7 @@
 mod trace;
 
 use super::host_clock;
+use crate::caching::CachingArgs;
 use crate::failure::{Failure, Outcome};
 use crate::size::Size;
 use crate::span::Span;
@@ -131,6 +132,8 @@ pub struct Args {
     scheduler: Option<Scheduler>,
     #[command(flatten)]
     trace: trace::TraceArgs,
+    #[command(flatten)]
+    caching: CachingArgs,
     /// Print one JSON object.
     #[arg(long)]
     json: bool,
@@ -250,6 +253,7 @@ fn options(args: &Args) -> Result<SimOptions, Failure> {
             compaction: args.compaction,
             fill_percent: args.fill_percent,
             reorganise: !args.no_reorganise,
+            caching: args.caching.caching(),
         },
         heuristic: args.heuristic,
         headers: !args.no_headers,

@@ -1,6 +1,7 @@
 //! Choices that change how a layout works, never what it stores: a volume can be mounted with
 //! others at any time.
 
+use super::dcd::Caching;
 use std::fmt;
 use std::str::FromStr;
 
@@ -16,11 +17,18 @@ pub struct Tuning {
     /// While no client waits and there is nothing to compact, the virtual log puts neighbouring
     /// blocks of the volume back beside each other. Only where there is compaction.
     pub reorganise: bool,
+    /// How the disk caching disk works.
+    pub caching: Caching,
 }
 
 impl Default for Tuning {
     fn default() -> Tuning {
-        Tuning { compaction: None, fill_percent: 75, reorganise: true }
+        Tuning {
+            compaction: None,
+            fill_percent: 75,
+            reorganise: true,
+            caching: Caching::default(),
+        }
     }
 }
 

@@ -102,10 +102,11 @@ impl World {
         let make = Make { volatile, headed };
         let (media, blocks) = subject.create(manner.size, headed, &mut rng);
         let script = manner.script(subject.promises(), blocks, &mut rng);
-        let history = History::new(subject.promises(), blocks, !volatile);
+        let mut history = History::new(subject.promises(), blocks, !volatile);
         let base = rng.next();
         let device = media.iter().map(cells).sum();
         let (node, bench) = power_on(subject, media, make, base);
+        history.limit(node.layer.limits());
         World {
             subject,
             manner,
@@ -516,6 +517,7 @@ impl World {
                 self.events_before += self.bench.borrow().events();
                 let seed = self.base ^ self.life.rotate_left(40);
                 (self.node, self.bench) = power_on(self.subject, media, self.make, seed);
+                self.history.limit(self.node.layer.limits());
                 true
             }
         }
@@ -563,9 +565,15 @@ fn power_on(
     let compaction = Compaction::ALL[rng.below(Compaction::ALL.len() as u64) as usize];
     let fill_percent = if rng.chance(0.5) { 75 } else { 1 + rng.below(100) as u32 };
     let options = MountOptions {
-        arm: arms[0].as_ref().map(|arm| arm as &dyn Arm),
+        // The log's, if there is one apart.
+        arm: arms.last().and_then(|arm| arm.as_ref()).map(|arm| arm as &dyn Arm),
         volatile,
-        tuning: Tuning { compaction: Some(compaction), fill_percent, ..Tuning::default() },
+        tuning: Tuning {
+            compaction: Some(compaction),
+            fill_percent,
+            caching: subject.caching(&mut rng),
+            ..Tuning::default()
+        },
         ..MountOptions::default()
     };
     let lost = subject.tinker(&mut media, &mut rng);

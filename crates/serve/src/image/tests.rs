@@ -9,6 +9,7 @@ fn options(blocks: u64) -> CreateOptions {
         force: false,
         heuristic: Default::default(),
         headers: false,
+        shape: Default::default(),
     }
 }
 
