@@ -70,7 +70,7 @@ pub fn attach(
     };
     recover::write_first(log, &areas, options.id)?;
     let first = origin.read(0, SEALED_BLOCKS as u32)?;
-    log.write(beside(&superblock), Data::bytes(first.to_bytes()))?;
+    log.write(beside(&superblock), first)?;
     superblock.write(log)?;
     log.flush()?;
     // Block 0 goes first, and everything else that looks like something only when it is durable:
