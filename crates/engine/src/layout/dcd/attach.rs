@@ -8,9 +8,10 @@
 //! or not: it costs nothing, and there is no moment at which the order of sealing and acknowledging
 //! could go wrong. Detaching a clean log copies the blocks back.
 //!
-//! Log and origin count their common *generations*, one for each mount: first a durable record
-//! says the new one, then the seal. So a log that is older than its origin, or an origin that was
-//! put back from a copy, is refused.
+//! Log and origin count their common *generations*, one for each mount: first both copies of the
+//! log's superblock say the new one, then the seal. So a log that is older than its origin, or an
+//! origin that was put back from a copy, is refused. The ring has no part in that: a full one has
+//! no room for a record at each mount.
 
 use super::Dcd;
 use super::check as checking;
@@ -21,7 +22,7 @@ use crate::data::Data;
 use crate::disk::Disk;
 use crate::layout::inplace::header_blocks;
 use crate::layout::{CheckReport, FormatOptions, Kind, LayoutError, MountOptions, MountReport};
-use crate::superblock::Superblock;
+use crate::superblock::{Superblock, SuperblockError};
 use std::fmt;
 
 fn apart<T>(what: impl Into<String>) -> Result<T, LayoutError> {
@@ -69,14 +70,16 @@ pub fn attach(
     };
     recover::write_first(log, &areas, options.id)?;
     let first = origin.read(0, SEALED_BLOCKS as u32)?;
-    log.write(beside(&superblock), Data::bytes(first.to_bytes()))?;
+    log.write(beside(&superblock), first)?;
     superblock.write(log)?;
     log.flush()?;
-    Seal::new(&superblock, 0).write(origin)?;
+    // Block 0 goes first, and everything else that looks like something only when it is durable:
+    // until then the old block 0 could still be what counts.
+    let seal = Seal::new(&superblock, 0);
+    seal.write_at(origin, 0)?;
     origin.flush()?;
-    // What else looks like something goes only now: until then the old block 0 could still be
-    // what counts.
-    origin.write(1, Data::zeros(SEALED_BLOCKS as u32 - 1))?;
+    seal.write_at(origin, 1)?;
+    origin.write(2, Data::zeros(SEALED_BLOCKS as u32 - 2))?;
     origin.flush()?;
     Ok(())
 }
@@ -92,7 +95,16 @@ fn open(
     let Some(areas) = areas else {
         return apart("what is given as the log is a volume of its own");
     };
-    let Some(seal) = Seal::read(origin)? else {
+    let seal = match Seal::read(origin) {
+        // The power failed while the first seal was written; the log has all that was there.
+        Err(LayoutError::Superblock(SuperblockError::Damaged))
+            if Seal::of_log(log, &superblock) == 0 =>
+        {
+            Some(Seal::new(&superblock, 0))
+        }
+        found => found?,
+    };
+    let Some(seal) = seal else {
         return apart(format!(
             "the origin is not sealed: the log {:032x} is attached to another disk, was detached, \
              or was never attached completely; attach it again",
@@ -107,17 +119,17 @@ fn open(
     }
     if superblock.blocks > origin.blocks() {
         let (needed, found) = (superblock.blocks, origin.blocks());
-        return Err(crate::superblock::SuperblockError::Truncated { needed, found }.into());
+        return Err(SuperblockError::Truncated { needed, found }.into());
     }
     let found = recover::recover(log, areas, superblock.id, options)?;
-    let (known, sealed) = (found.generation, seal.generation);
+    let (known, sealed) = (Seal::of_log(log, &superblock), seal.generation);
     if known < sealed {
         return apart(format!(
             "the log is older than the origin (generation {known}, the origin has {sealed}): it \
              was put back from a copy, and what was written since is lost with the newer one"
         ));
     }
-    if known > sealed + 1 || (known == sealed + 1 && found.touched) {
+    if known > sealed + 1 {
         return apart(format!(
             "the origin is older than its log (generation {sealed}, the log has {known}): it was \
              put back from a copy; what the log holds does not fit it"
@@ -137,29 +149,25 @@ pub fn mount(
     log: &mut dyn Disk,
     options: &MountOptions<'_>,
 ) -> Result<(Dcd, Superblock, MountReport), LayoutError> {
-    let (superblock, seal, mut found) = open(origin, log, options)?;
+    let (superblock, seal, found) = open(origin, log, options)?;
     if !options.read_only {
         if options.volatile {
             origin.flush()?;
         }
-        found.generation = seal.generation + 1;
-        found.log.generation = found.generation;
-        append(log, &mut found.log, superblock.id, false)?;
-        Seal::new(&superblock, found.generation).write(origin)?;
-        origin.flush()?;
+        let generation = seal.generation + 1;
+        for at in [superblock.device_blocks - 1, 0] {
+            Seal { superblock, generation }.write_at(log, at)?;
+            log.flush()?;
+        }
+        Seal::new(&superblock, generation).write(origin)?;
     }
     let report = found.report;
     Ok((recover::assemble(superblock.id, found.log, options), superblock, report))
 }
 
-/// Appends an empty record, alone and at once.
-pub(super) fn append(
-    disk: &mut dyn Disk,
-    log: &mut Log,
-    id: u128,
-    clean: bool,
-) -> Result<(), LayoutError> {
-    let (header, addr) = log.empty_record(clean);
+/// Appends the record of an orderly end, alone and at once; nothing is dirty.
+pub(super) fn append(disk: &mut dyn Disk, log: &mut Log, id: u128) -> Result<(), LayoutError> {
+    let (header, addr) = log.last_record();
     disk.write(log.device_block(addr), Data::bytes(header.encode(id)))?;
     disk.flush()?;
     log.written = header.seq;
@@ -224,12 +232,12 @@ pub fn dump(
     checking::dump(&volume, log, out)
 }
 
-/// Where an empty record goes and what it says.
+/// Where a last record goes and what it says.
 impl Log {
-    fn empty_record(&mut self, clean: bool) -> (Header, u32) {
+    fn last_record(&mut self) -> (Header, u32) {
         let seq = self.written + 1;
         if self.offset >= self.areas.segment {
-            // Another segment is always left for a record that says what is free.
+            // A segment is always left for a record that makes room.
             self.advance_to(self.head + 1, seq);
         }
         let (tail_segment, tail) = self.tail_now(seq, 0);
@@ -240,8 +248,7 @@ impl Log {
             durable: self.durable,
             tail,
             life: self.life,
-            generation: self.generation,
-            clean,
+            clean: true,
             entries: Vec::new(),
         };
         let addr = self.place(self.head) as u32 * self.areas.segment + self.offset;

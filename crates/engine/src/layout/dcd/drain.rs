@@ -46,7 +46,7 @@ pub fn drain(
         progress(done, total);
     }
     let (id, port) = (volume.id, volume.log_port());
-    append(disks[port], &mut volume.log, id, true)?;
+    append(disks[port], &mut volume.log, id)?;
     Ok(total)
 }
 

@@ -171,8 +171,6 @@ pub struct Header {
     pub tail: u64,
     /// Which life, from mount to crash or end, wrote it.
     pub life: u32,
-    /// How often log and origin had been mounted together; 0 on a single device.
-    pub generation: u32,
     /// It is the last record of a life that ended in order.
     pub clean: bool,
     /// What it says, in order.
@@ -197,7 +195,6 @@ impl Header {
         out[56..60].copy_from_slice(&self.life.to_le_bytes());
         out[60..62].copy_from_slice(&(self.offset as u16).to_le_bytes());
         out[62..64].copy_from_slice(&(self.entries.len() as u16).to_le_bytes());
-        out[68..72].copy_from_slice(&self.generation.to_le_bytes());
         out[64] = if self.clean { CLEAN } else { 0 };
         let places = out[ENTRIES_AT..CHECKED].chunks_exact_mut(ENTRY_BYTES);
         for (place, entry) in places.zip(&self.entries) {
@@ -240,7 +237,6 @@ impl Header {
             durable: le64(block, 40),
             tail: le64(block, 48),
             life: le32(block, 56),
-            generation: le32(block, 68),
             offset: u32::from(u16::from_le_bytes([block[60], block[61]])),
             clean: block[64] & CLEAN != 0,
         };
@@ -262,7 +258,6 @@ impl Header {
             && self.seq < limit
             && self.segment < limit
             && self.life < u32::MAX / 2
-            && self.generation < u32::MAX / 2
     }
 
     /// The place of the segment it names.
@@ -307,31 +302,65 @@ impl Seal {
         Seal { superblock, generation }
     }
 
-    /// Reads the seal of an origin, if there is one.
+    /// Reads the seal of an origin, if there is one. Of its two copies, in blocks 0 and 1, the
+    /// later one counts.
     ///
     /// # Errors
-    /// A damaged or newer one, and what the medium reports.
+    /// A damaged or newer one without a whole second copy, and what the medium reports.
     pub fn read(disk: &mut dyn Disk) -> Result<Option<Seal>, LayoutError> {
-        let block = disk.read(0, 1)?.to_bytes();
-        match Superblock::decode(&block) {
-            Ok(superblock) if superblock.options & SEALED != 0 => {
-                Ok(Some(Seal { superblock, generation: le32(&block, GENERATION_AT) }))
-            }
-            Ok(_) | Err(SuperblockError::Foreign) => Ok(None),
-            Err(error) => Err(error.into()),
+        let copies = [Seal::copy(disk, 0)?, Seal::copy(disk, 1)?];
+        let whole = copies.iter().filter_map(|copy| copy.as_ref().ok());
+        match (whole.max_by_key(|seal| seal.generation), &copies[0]) {
+            (Some(seal), _) => Ok(Some(*seal)),
+            (None, Ok(_) | Err(SuperblockError::Foreign)) => Ok(None),
+            (None, Err(error)) => Err(error.clone().into()),
         }
     }
 
-    /// Writes it.
+    /// One copy, or why it is none.
+    fn copy(disk: &mut dyn Disk, at: BlockNr) -> Result<Result<Seal, SuperblockError>, IoError> {
+        let block = disk.read(at, 1)?.to_bytes();
+        Ok(match Superblock::decode(&block) {
+            Ok(superblock) if superblock.options & SEALED != 0 => {
+                Ok(Seal { superblock, generation: le32(&block, GENERATION_AT) })
+            }
+            Ok(_) => Err(SuperblockError::Foreign),
+            Err(error) => Err(error),
+        })
+    }
+
+    /// Writes both copies, one after the other: one of them is whole at any time.
     ///
     /// # Errors
     /// What the medium reports.
     pub fn write(&self, disk: &mut dyn Disk) -> Result<(), IoError> {
+        for at in [1, 0] {
+            self.write_at(disk, at)?;
+            disk.flush()?;
+        }
+        Ok(())
+    }
+
+    /// The generation of a log: the greater one of what the copies of its superblock say.
+    pub fn of_log(disk: &mut dyn Disk, superblock: &Superblock) -> u32 {
+        let copies = [0, superblock.device_blocks - 1].into_iter().filter_map(|at| {
+            let block = disk.read(at, 1).ok()?.to_bytes();
+            let whole = Superblock::decode(&block).is_ok_and(|found| found == *superblock);
+            whole.then(|| le32(&block, GENERATION_AT))
+        });
+        copies.max().unwrap_or(0)
+    }
+
+    /// Writes the superblock with the generation anywhere.
+    ///
+    /// # Errors
+    /// What the medium reports.
+    pub fn write_at(&self, disk: &mut dyn Disk, at: BlockNr) -> Result<(), IoError> {
         let mut block = self.superblock.encode().to_vec();
         block[GENERATION_AT..GENERATION_AT + 4].copy_from_slice(&self.generation.to_le_bytes());
         let sum = crc32c(&block[..CHECKED]);
         block[CHECKED..].copy_from_slice(&sum.to_le_bytes());
-        disk.write(0, Data::bytes(Bytes::from(block)))
+        disk.write(at, Data::bytes(Bytes::from(block)))
     }
 }
 
@@ -351,7 +380,6 @@ mod tests {
             durable: 10,
             tail: 2,
             life: 4,
-            generation: 6,
             clean: true,
             entries: vec![
                 Entry::Data { block: 77, sum: 0xdead_beef, escaped: true },

@@ -97,7 +97,6 @@ pub struct Log {
     /// Tails of records that are written but not yet durable.
     tails: VecDeque<(u64, u64)>,
     pub life: u32,
-    pub generation: u32,
     most_buffers: u32,
     /// The last one is open; all before are full.
     buffers: VecDeque<Buffer>,
@@ -127,7 +126,6 @@ impl Log {
             recorded: 0,
             tails: VecDeque::new(),
             life: 1,
-            generation: 0,
             most_buffers,
             buffers: VecDeque::new(),
             writing: None,
@@ -513,7 +511,6 @@ impl Dcd {
             durable: self.log.durable,
             tail: tail_seq,
             life: self.log.life,
-            generation: self.log.generation,
             clean: buffer.clean,
             entries,
         };

@@ -60,7 +60,6 @@ pub(super) fn write_first(disk: &mut dyn Disk, areas: &Areas, id: u128) -> Resul
         durable: 0,
         tail: 1,
         life: 1,
-        generation: 0,
         clean: true,
         entries: Vec::new(),
     };
@@ -207,10 +206,6 @@ fn replay(log: &mut Log, header: &Header) {
 pub(super) struct Recovered {
     pub log: Log,
     pub report: MountReport,
-    /// Generation of the last record that counts.
-    pub generation: u32,
-    /// Something was written in that generation.
-    pub touched: bool,
 }
 
 /// Recovers the log. `disk` is where it lies.
@@ -255,11 +250,7 @@ pub(super) fn recover(
         commits_accepted: last.saturating_sub(scan.durable),
         commits_dropped: scan.records.range(last + 1..).count() as u64,
     };
-    let generation = end.generation;
-    log.generation = generation;
-    let mut of_it = scan.records.values().filter(|header| header.generation == generation);
-    let touched = of_it.any(|header| header.clean || !header.entries.is_empty());
-    Ok(Recovered { log, report, generation, touched })
+    Ok(Recovered { log, report })
 }
 
 /// Mounts a volume whose log is on the same device.
