@@ -23,12 +23,7 @@ pub struct Tuning {
 
 impl Default for Tuning {
     fn default() -> Tuning {
-        Tuning {
-            compaction: None,
-            fill_percent: 75,
-            reorganise: true,
-            caching: Caching::default(),
-        }
+        Tuning { compaction: None, fill_percent: 75, reorganise: true, caching: Caching::default() }
     }
 }
 
