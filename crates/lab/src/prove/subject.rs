@@ -114,8 +114,14 @@ impl Subject {
         }
     }
 
-    /// True if there is one device: what becomes of an array with damaged or failing members as well
-    /// as a lost one is not tried here.
+    /// True if damage may end writing: what cannot be read in a log cannot go home, and the ring
+    /// cannot pass it.
+    pub fn stops_at_damage(self) -> bool {
+        matches!(self, Subject::Layout(Kind::Dcd) | Subject::Attached)
+    }
+
+    /// True if there is no array: what becomes of one with damaged or failing members as well as a
+    /// lost one is not tried here.
     pub fn is_single(self) -> bool {
         match self {
             Subject::Layout(_) | Subject::Attached => true,

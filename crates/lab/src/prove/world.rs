@@ -383,7 +383,8 @@ impl World {
                 self.hear_success(sent, "flush");
             }
             (Waiting::Change { .. } | Waiting::Flush { .. }, Err(error)) => {
-                if !self.has_failed() {
+                let stopped = self.checker.damaged && self.subject.stops_at_damage();
+                if !self.has_failed() && !stopped {
                     let story = format!("a request fails though no device did: {error}");
                     return self.blame(Sort::Refusal, story);
                 }
