@@ -337,10 +337,7 @@ fn simulated(
 ) -> Result<Mounted, ServeError> {
     // Mounting needs the mechanics and the medium at once; the disk that lends its mechanics here
     // has next to nothing on it.
-    let spec = match spec.is_plain() {
-        true => spec.clone(),
-        false => spec.outer(medium.blocks()),
-    };
+    let spec = outer(spec, medium.blocks());
     let lender = SimulatedDisk::new(&spec, Box::new(Flat::new(1)))?;
     let (arm, volatile) = (lender.arm(), lender.volatile());
     let mount = MountOptions { arm, volatile, ..mount_options(options) };
@@ -350,6 +347,11 @@ fn simulated(
     let disk = SimulatedDisk::new(&spec, medium)?;
     let node = Node::new(layer, vec![Box::new(disk)], 1);
     Ok(Mounted { rotational: true, files, ..Mounted::new(node, describe(&superblock)) })
+}
+
+/// Of a disk no more than `blocks` blocks need, so that its arm knows of no others.
+fn outer(spec: &Spec, blocks: u64) -> Spec {
+    if spec.is_plain() { spec.clone() } else { spec.outer(blocks) }
 }
 
 /// True if the volume is on a disk whose sector headers layouts may use.
