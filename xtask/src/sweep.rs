@@ -1,5 +1,5 @@
-//! Power-cut sweeps of every layout, several at a time: bounded for continuous integration, or until
-//! told to stop.
+//! Power-cut sweeps of every layout, several at a time: bounded for continuous integration, or
+//! until told to stop.
 
 use crate::run::{capture, output, root, seekless};
 use anyhow::{Context as _, Result, bail};

@@ -27,6 +27,12 @@ pub trait Device: Debug {
     /// only the operating system knows.
     fn next_event(&self) -> Option<Time>;
 
+    /// True if it may have answers before [`Device::next_event`] says so: the operating system
+    /// carries out its requests, or some of them.
+    fn is_sudden(&self) -> bool {
+        false
+    }
+
     /// True if a completed write may still be lost until the next flush completes.
     fn volatile(&self) -> bool;
 

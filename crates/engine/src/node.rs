@@ -141,7 +141,8 @@ impl Node {
     /// Hands the answers of a device to the layer.
     fn reap(&mut self, port: Port, now: Time) {
         // A device that knows when its next answer is due need not be asked before.
-        if self.devices[port].next_event().is_some_and(|at| at > now) {
+        let later = self.devices[port].next_event().is_some_and(|at| at > now);
+        if later && !self.devices[port].is_sudden() {
             return;
         }
         self.devices[port].reap(now, &mut self.reaped);

@@ -48,6 +48,13 @@ pub enum PlantedBug {
     DurableOverstated,
     /// A flush that was on its way when another one failed is called good.
     OtherFlushTrusted,
+    /// A segment is written again though the last checkpoint lets a recovery follow the log
+    /// through it.
+    FreeBeforeCheckpoint,
+    /// The cleaner gives a segment up before what it moved is durable.
+    CleanerFreesEarly,
+    /// A checkpoint record is written before the map blocks that it names are durable.
+    CheckpointBeforeMap,
     /// Stripes of an array are written without a record in the log or a mark in the bitmap.
     NoWriteLog,
     /// Stripes are written in place before the record in the log is durable.
@@ -128,6 +135,20 @@ impl PlantedBug {
         PlantedBug::DurableOverstated,
     ];
 
+    /// Those that can be planted in the log-structured layouts.
+    pub const LFS: [PlantedBug; 10] = [
+        PlantedBug::AckBeforeDurable,
+        PlantedBug::FreeBeforeCommit,
+        PlantedBug::MissingFlush,
+        PlantedBug::StaleTailAccepted,
+        PlantedBug::ChecksumNotVerified,
+        PlantedBug::PartialTransaction,
+        PlantedBug::TombstoneLost,
+        PlantedBug::FreeBeforeCheckpoint,
+        PlantedBug::CleanerFreesEarly,
+        PlantedBug::CheckpointBeforeMap,
+    ];
+
     /// Those that can be planted in a layout.
     pub fn of(kind: Kind) -> &'static [PlantedBug] {
         match kind {
@@ -135,6 +156,9 @@ impl PlantedBug {
             Kind::Vlog => &PlantedBug::VLOG,
             Kind::Loge => &PlantedBug::LOGE,
             Kind::Dcd => &PlantedBug::DCD,
+            Kind::Lfs => &PlantedBug::LFS,
+            // The engine is that of `Lfs`.
+            Kind::Wolf | Kind::Hylog => &[],
         }
     }
 
@@ -166,6 +190,9 @@ impl PlantedBug {
             PlantedBug::LogNotFlushed => "stripes are written before their record is durable",
             PlantedBug::StaleMember => "a member that missed something is taken back",
             PlantedBug::NoResync => "marked regions are not resynced",
+            PlantedBug::FreeBeforeCheckpoint => "a segment that a recovery follows is reused",
+            PlantedBug::CleanerFreesEarly => "the cleaner frees what it moves at once",
+            PlantedBug::CheckpointBeforeMap => "a checkpoint is written before its map is durable",
             PlantedBug::DurableOverstated => "labels call durable what may not be",
             PlantedBug::TombstoneEarly => "a tombstone is logged before what is at home is durable",
             PlantedBug::DestageBeforeDurable => "blocks go home from records that are not durable",

@@ -125,7 +125,11 @@ proptest! {
     /// Writes and trims of all sizes, members failing in the middle, replaced and rebuilt: what is
     /// read is always what was written.
     #[test]
-    fn an_array_holds_what_was_written(seed in any::<u64>(), shape in 0_usize..7, chunk in 1_u32..5) {
+    fn an_array_holds_what_was_written(
+        seed in any::<u64>(),
+        shape in 0_usize..7,
+        chunk in 1_u32..5,
+    ) {
         let (level, members) = all_shapes()[shape];
         let mut rng = Rng::stream(seed, "arrays");
         let mut world = World::fresh(level, members, chunk, 24);

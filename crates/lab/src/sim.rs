@@ -70,6 +70,8 @@ pub struct SimOptions {
     pub heuristic: Heuristic,
     /// Disks let layouts use their sector headers.
     pub headers: bool,
+    /// Blocks in a segment of a log-structured layout; what suits the disk if not given.
+    pub segment: Option<u32>,
 }
 
 impl SimOptions {
@@ -87,6 +89,7 @@ impl SimOptions {
             tuning: Tuning::default(),
             heuristic: Heuristic::default(),
             headers: true,
+            segment: None,
         }
     }
 }

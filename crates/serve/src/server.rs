@@ -133,8 +133,9 @@ pub enum ServeError {
     },
     /// The image has labels in the headers of its sectors, the device has no headers.
     #[error(
-        "{} keeps labels in sector headers, which only simulated disks have, and of those only such \
-         as report no write early; serve it with --disk hp97560, st19101, desktop7200 or the like",
+        "{} keeps labels in sector headers, which only simulated disks have, and of those \
+         only such as report no write early; serve it with --disk hp97560, st19101, desktop7200 \
+         or the like",
         .0.display()
     )]
     NoHeaders(PathBuf),

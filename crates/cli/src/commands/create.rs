@@ -40,6 +40,11 @@ pub struct Args {
     /// without `+sg`.
     #[arg(long, value_name = "NAME", default_value_t = Heuristic::default())]
     heuristic: Heuristic,
+    /// Size of a segment of the log of `dcd`, a power of two from 16k to 1M (128k if not given), or
+    /// of the segments of `lfs`, `wolf` and `hylog`: a power of two from 32k to 16M. What
+    /// suits the size of the volume if left out.
+    #[arg(long, value_name = "SIZE", conflicts_with = "raid")]
+    segment: Option<Size>,
     /// Keep the labels of `loge` in sector headers, where they cost no time: for an image that is
     /// always served at the pace of a disk (`serve --disk`).
     #[arg(long)]
@@ -58,9 +63,6 @@ pub struct Args {
     /// Size of the log of `dcd`. [default: a sixteenth of the device, at most 1G]
     #[arg(long, value_name = "SIZE", conflicts_with = "raid")]
     log_size: Option<Size>,
-    /// Size of a segment of the log of `dcd`, a power of two from 16k to 1M.
-    #[arg(long, value_name = "SIZE", default_value = "128k", conflicts_with = "raid")]
-    segment: Size,
     /// Replace what is there.
     #[arg(long)]
     force: bool,
@@ -77,6 +79,10 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
         return Err(Failure::usage(problem).hint("leave it out, or choose --layout loge"));
     }
     let shape = shape(args)?;
+    let &Args { force, heuristic, headers, .. } = args;
+    let segment = args.segment.map(|size| size.blocks().try_into().unwrap_or(u32::MAX));
+    let kind = args.layout;
+    let options = CreateOptions { kind, blocks, force, heuristic, headers, segment, shape };
     let path = match (args.raid, args.images.as_slice()) {
         (Some(level), _) => return array(args, level, out),
         (None, [image]) => image,
@@ -92,8 +98,6 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     if let Some(log) = &args.log {
         return attach(args, path, log, blocks, out);
     }
-    let &Args { force, heuristic, headers, .. } = args;
-    let options = CreateOptions { kind: args.layout, blocks, force, heuristic, headers, shape };
     let mut image = image::create(path, &options)?;
     let superblock = Superblock::read(&mut image).map_err(|error| image.blame(error))?;
     writeln!(
@@ -134,12 +138,16 @@ fn array(args: &Args, level: Level, out: &mut dyn Write) -> Outcome {
 
 /// How the log is cut.
 fn shape(args: &Args) -> Result<Shape, Failure> {
-    let blocks = args.segment.blocks();
+    let shape = Shape { log_blocks: args.log_size.map(Size::blocks), ..Shape::default() };
+    let Some(segment) = args.segment.filter(|_| args.layout == Kind::Dcd) else {
+        return Ok(shape);
+    };
+    let blocks = segment.blocks();
     if !blocks.is_power_of_two() || !(4..=256).contains(&blocks) {
-        return Err(Failure::usage(format!("--segment: {} is not possible", args.segment))
-            .hint("a segment has a power of two of bytes, from 16k to 1M"));
+        return Err(Failure::usage(format!("--segment: {segment} is not possible"))
+            .hint("a segment of dcd has a power of two of bytes, from 16k to 1M"));
     }
-    Ok(Shape { segment_blocks: blocks as u32, log_blocks: args.log_size.map(Size::blocks) })
+    Ok(Shape { segment_blocks: blocks as u32, ..shape })
 }
 
 /// Puts a log in front of what is there.

@@ -203,6 +203,7 @@ fn options(args: &Args) -> Result<ServeOptions, Failure> {
             fill_percent: args.fill_percent,
             reorganise: !args.no_reorganise,
             caching: args.caching.caching(),
+            ..Tuning::default()
         },
         most_connections: usize::from(args.connections),
         crash,

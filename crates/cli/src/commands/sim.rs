@@ -126,6 +126,17 @@ pub struct Args {
     /// Disks without sector headers for layouts: `loge` then keeps its labels in blocks.
     #[arg(long)]
     no_headers: bool,
+    /// Size of the segments of `lfs`, `wolf` and `hylog`: a power of two from 32k to 16M. What
+    /// suits the disk if left out.
+    #[arg(long, value_name = "SIZE")]
+    segment: Option<Size>,
+    /// After how long `hylog` chooses anew which blocks are hot; 20 minutes if left out.
+    #[arg(long, value_name = "SPAN")]
+    interval: Option<Span>,
+    /// Share of the blocks, in percent, that is to be hot in `hylog`. If left out, the one that
+    /// costs least by the measured service times.
+    #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u32).range(0..=100))]
+    hot_percent: Option<u32>,
     /// Order in which waiting requests go to the disk, one at a time; without it as the disk
     /// itself does.
     #[arg(long, value_enum, value_name = "RULE")]
@@ -254,9 +265,12 @@ fn options(args: &Args) -> Result<SimOptions, Failure> {
             fill_percent: args.fill_percent,
             reorganise: !args.no_reorganise,
             caching: args.caching.caching(),
+            interval: args.interval.map(|interval| interval.ns),
+            hot_percent: args.hot_percent,
         },
         heuristic: args.heuristic,
         headers: !args.no_headers,
+        segment: args.segment.map(|segment| segment.blocks().try_into().unwrap_or(u32::MAX)),
     })
 }
 

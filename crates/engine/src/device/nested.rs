@@ -52,6 +52,10 @@ impl Device for Nested {
         [self.stirred, self.node.next_event()].into_iter().flatten().min()
     }
 
+    fn is_sudden(&self) -> bool {
+        self.node.devices.iter().any(|device| device.is_sudden())
+    }
+
     fn volatile(&self) -> bool {
         self.node.devices.iter().any(|device| device.volatile())
     }

@@ -195,6 +195,11 @@ impl Desk {
         self.queue.pop_front()
     }
 
+    /// Takes back what was queued last: a read that is to overtake writes.
+    pub fn pop_last(&mut self) -> Option<Work> {
+        self.queue.pop_back()
+    }
+
     /// Parts that wait to be begun.
     pub fn queued(&self) -> usize {
         self.queue.len()

@@ -2,6 +2,7 @@
 //! others at any time.
 
 use super::dcd::Caching;
+use crate::units::Time;
 use std::fmt;
 use std::str::FromStr;
 
@@ -19,11 +20,24 @@ pub struct Tuning {
     pub reorganise: bool,
     /// How the disk caching disk works.
     pub caching: Caching,
+    /// After how long HyLog chooses anew which blocks are hot, in nanoseconds; 20 minutes if not
+    /// given (claim H17).
+    pub interval: Option<Time>,
+    /// Share of the blocks, in percent, that is to be hot in HyLog; if not given, the one that costs
+    /// least by the measured service times.
+    pub hot_percent: Option<u32>,
 }
 
 impl Default for Tuning {
     fn default() -> Tuning {
-        Tuning { compaction: None, fill_percent: 75, reorganise: true, caching: Caching::default() }
+        Tuning {
+            compaction: None,
+            fill_percent: 75,
+            reorganise: true,
+            interval: None,
+            hot_percent: None,
+            caching: Caching::default(),
+        }
     }
 }
 

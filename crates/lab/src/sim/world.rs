@@ -7,7 +7,7 @@ use seekless_engine::device::medium::{Cells, Medium};
 use seekless_engine::device::nested::Nested;
 use seekless_engine::device::ram::Ram;
 use seekless_engine::disk::{self as engine, MediumDisk};
-use seekless_engine::layout::{self, FormatOptions, Kind, LayoutError, MountOptions};
+use seekless_engine::layout::{self, FormatOptions, Kind, LayoutError, MountOptions, lfs};
 use seekless_engine::node::Node;
 use seekless_engine::volume::{self, ArrayDisk, AssembleOptions, CreateArray, Level, VolumeError};
 use std::fmt;
@@ -125,17 +125,19 @@ pub(super) fn build(
     if let Some(members) = target.array {
         return build_array(target, &members, options, blocks);
     }
-    let SimOptions { kind, seed, tuning, heuristic, headers, .. } = *options;
+    let SimOptions { kind, seed, tuning, heuristic, headers, segment, .. } = *options;
     let mut cells = Cells::new(target.blocks());
     if target.headers && headers && kind == Kind::Loge {
         cells = cells.with_labels();
     }
     let id = u128::from(seed) << 64 | u128::from(blocks);
-    let options = FormatOptions { heuristic, ..FormatOptions::new(kind, blocks, id) };
-    layout::format(&mut MediumDisk(&mut cells), &options)?;
     // Mounting needs the mechanics and the medium at once; the device that lends its mechanics
     // here has next to nothing on it.
     let lender = target.device(Box::new(Cells::new(1)));
+    let suits = |arm| lfs::segment_for(arm, target.blocks());
+    let segment = segment.or_else(|| lender.arm().map(suits));
+    let options = FormatOptions { heuristic, segment, ..FormatOptions::new(kind, blocks, id) };
+    layout::format(&mut MediumDisk(&mut cells), &options)?;
     let options =
         MountOptions { arm: lender.arm(), volatile: lender.volatile(), read_only: false, tuning };
     let (layer, _, _) = layout::mount(&mut MediumDisk(&mut cells), &options)?;
@@ -149,7 +151,7 @@ fn build_array(
     options: &SimOptions,
     blocks: u64,
 ) -> Result<Node, LayoutError> {
-    let SimOptions { kind, seed, tuning, heuristic, .. } = *options;
+    let SimOptions { kind, seed, tuning, heuristic, segment, .. } = *options;
     let &Members { level, count, chunk, blocks: device } = members;
     let id = u128::from(seed) << 64 | u128::from(blocks);
     let mut cells: Vec<Cells> = (0..count).map(|_| Cells::new(device)).collect();
@@ -161,7 +163,7 @@ fn build_array(
     let below = AssembleOptions { volatile, ..AssembleOptions::default() };
     let mut found = volume::assemble(&mut disks, &below)?;
     let mut disk = ArrayDisk::new(&mut found.array, &mut disks);
-    let format = FormatOptions { heuristic, ..FormatOptions::new(kind, blocks, id) };
+    let format = FormatOptions { heuristic, segment, ..FormatOptions::new(kind, blocks, id) };
     layout::format(&mut disk, &format)?;
     let mount = MountOptions { arm: None, volatile, read_only: false, tuning };
     let (layer, _, _) = layout::mount(&mut disk, &mount)?;

@@ -31,6 +31,8 @@ pub struct CreateOptions {
     pub force: bool,
     /// How [`Kind::Loge`] chooses places.
     pub heuristic: Heuristic,
+    /// Blocks in a segment of a log-structured layout.
+    pub segment: Option<u32>,
     /// Give each block a label that costs no time, as the headers of sectors do: for images that
     /// stand for a disk. In files only.
     pub headers: bool,
@@ -289,8 +291,9 @@ fn erase(image: &Image, kind: Kind) -> Result<(), ImageError> {
 fn format(image: &mut Image, options: &CreateOptions, blocks: u64) -> Result<(), ImageError> {
     let id =
         fresh_id().map_err(|errno| ImageError::os("draw an identity for", &image.path, errno))?;
-    let &CreateOptions { kind, heuristic, shape, .. } = options;
-    let options = FormatOptions { heuristic, shape, ..FormatOptions::new(kind, blocks, id) };
+    let &CreateOptions { kind, heuristic, shape, segment, .. } = options;
+    let like = FormatOptions::new(kind, blocks, id);
+    let options = FormatOptions { heuristic, shape, segment, ..like };
     layout::format(image, &options).map_err(|error| image.blame(error))
 }
 

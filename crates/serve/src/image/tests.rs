@@ -8,6 +8,7 @@ fn options(blocks: u64) -> CreateOptions {
         blocks: Some(blocks),
         force: false,
         heuristic: Default::default(),
+        segment: None,
         headers: false,
         shape: Default::default(),
     }
