@@ -1,6 +1,6 @@
 //! A disk caching disk whose log is a device of its own, from the command line.
 
-use crate::harness::{Server, command, installed, pattern, run, seekless, skip, succeed, temp_dir};
+use crate::harness::{Server, command, pattern, run, seekless, succeed, temp_dir};
 use crate::require;
 use std::fs;
 
