@@ -29,6 +29,10 @@ pub enum Command {
     Dump(commands::dump::Args),
     /// Give an array a new member in the place of one that is gone.
     Replace(commands::replace::Args),
+    /// Write home what is in the log of a disk caching disk.
+    Drain(commands::drain::Args),
+    /// Take the log of a disk caching disk away.
+    Detach(commands::detach::Args),
     /// Run a workload over a simulated disk, in virtual time.
     Sim(commands::sim::Args),
     /// Say what the analytic models expect of a disk.

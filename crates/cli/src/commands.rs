@@ -5,8 +5,10 @@ pub mod completions;
 pub mod control;
 pub mod create;
 pub mod demo;
+pub mod detach;
 pub mod disk;
 pub mod disks;
+pub mod drain;
 pub mod dump;
 pub mod info;
 pub mod layouts;
@@ -37,6 +39,8 @@ pub fn run(command: Command) -> Outcome {
         Command::Check(args) => check::run(&args, out),
         Command::Dump(args) => dump::run(&args, out),
         Command::Replace(args) => replace::run(&args, out),
+        Command::Drain(args) => drain::run(&args, out),
+        Command::Detach(args) => detach::run(&args, out),
         Command::Sim(args) => sim::run(&args, out),
         Command::Model(args) => model::run(&args, out),
         Command::Prove(args) => prove::run(&args, out),

@@ -122,7 +122,7 @@ fn layout_exit(error: &LayoutError) -> Exit {
         | LayoutError::UnknownHeuristic(_)
         | LayoutError::TooSmall { .. }
         | LayoutError::BadSize(_) => Exit::Usage,
-        LayoutError::Superblock(_) | LayoutError::Damaged(_) => Exit::Image,
+        LayoutError::Superblock(_) | LayoutError::Damaged(_) | LayoutError::Apart(_) => Exit::Image,
         LayoutError::Volume(VolumeError::BadShape(_) | VolumeError::UnknownLevel(_)) => Exit::Usage,
         LayoutError::Volume(VolumeError::Io { .. }) | LayoutError::Io(_) => Exit::Backing,
         LayoutError::Volume(_) => Exit::Image,

@@ -3,15 +3,17 @@
 use crate::failure::{Failure, Outcome};
 use crate::size::Size;
 use seekless_engine::disk::Disk;
-use seekless_engine::layout::LayoutError;
+use seekless_engine::layout::{self, CheckReport, LayoutError, MountReport, dcd};
+use seekless_engine::superblock::Superblock;
 use seekless_engine::units::BLOCK_BYTES;
 use seekless_engine::volume::member::{MemberSuperblock, Standing};
 use seekless_engine::volume::{AssembleOptions, Assembled};
 use seekless_serve::image::array::{Members, is_member, open_members};
 use seekless_serve::image::{self, Image};
 use serde_json::{Value, json};
+use std::fmt;
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// An open volume; nothing is written to it.
 #[derive(Debug)]
@@ -20,14 +22,24 @@ pub enum Volume {
     Plain(Box<Image>),
     /// On an array.
     Array(Box<Members>, Box<Assembled>),
+    /// An origin and its log.
+    Attached(Box<[Image; 2]>),
 }
 
 impl Volume {
-    /// Opens an image, or all members of an array.
+    /// Opens an image, or all members of an array, or an origin with its log.
     ///
     /// # Errors
     /// If they are unusable, in use, or do not belong together.
-    pub fn open(paths: &[PathBuf], degraded: bool) -> Result<Volume, Failure> {
+    pub fn open(paths: &[PathBuf], degraded: bool, log: Option<&Path>) -> Result<Volume, Failure> {
+        if let Some(log) = log {
+            let [origin] = paths else {
+                let problem = "--log: several images have no log apart";
+                return Err(Failure::usage(problem).hint("give the origin alone, and its log"));
+            };
+            let images = [image::open(origin, true)?, image::open(log, true)?];
+            return Ok(Volume::Attached(Box::new(images)));
+        }
         if let [path] = paths
             && !degraded
             && !is_member(path)?
@@ -40,7 +52,7 @@ impl Volume {
         Ok(Volume::Array(Box::new(members), Box::new(found)))
     }
 
-    /// Does something with the volume as one disk.
+    /// Does something with the volume as one disk; if the log is apart, with its origin.
     ///
     /// # Errors
     /// What it comes to, with the image named.
@@ -54,7 +66,33 @@ impl Volume {
                 let result = members.with_disk(found, act);
                 result.map_err(|error| members.blame(error).into())
             }
+            Volume::Attached(images) => {
+                let [origin, _] = images.as_mut();
+                act(origin).map_err(|error| origin.blame(error).into())
+            }
         }
+    }
+
+    /// Reads and verifies everything.
+    ///
+    /// # Errors
+    /// If it cannot be mounted.
+    pub fn check(&mut self) -> Result<(Superblock, MountReport, CheckReport), Failure> {
+        let Volume::Attached(images) = self else { return self.with(layout::check) };
+        let [origin, log] = images.as_mut();
+        dcd::check(origin, log).map_err(|error| origin.blame(error).into())
+    }
+
+    /// Prints the on-disk structures.
+    ///
+    /// # Errors
+    /// If they cannot be read, or nothing can be printed.
+    pub fn dump(&mut self, out: &mut dyn fmt::Write) -> Result<(), Failure> {
+        let Volume::Attached(images) = self else {
+            return self.with(|disk| layout::dump(disk, out));
+        };
+        let [origin, log] = images.as_mut();
+        dcd::dump(origin, log, out).map_err(|error| origin.blame(error).into())
     }
 
     /// Says what the array is, if it is one.
@@ -63,7 +101,7 @@ impl Volume {
     /// If nothing can be printed.
     pub fn print_array(&self, out: &mut dyn Write) -> Outcome {
         match self {
-            Volume::Plain(_) => Ok(()),
+            Volume::Plain(_) | Volume::Attached(_) => Ok(()),
             Volume::Array(members, _) => print_members(members, out),
         }
     }

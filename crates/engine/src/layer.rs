@@ -64,6 +64,22 @@ pub enum Extent {
     Hole,
 }
 
+/// What a volume promises less than its kind of layout does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Requests of more blocks take hold block by block, in any order, and may be torn.
+    pub whole_blocks: u32,
+    /// Acknowledged writes may be lost until a flush even if the devices keep what they have
+    /// completed.
+    pub reports_early: bool,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits { whole_blocks: u32::MAX, reports_early: false }
+    }
+}
+
 /// A volume: takes block requests from above, issues block requests below.
 ///
 /// The driver calls, in this order and never re-entrantly: `submit` for each arrival, `complete`
@@ -91,6 +107,11 @@ pub trait Layer: Debug {
 
     /// True when an orderly end that was asked for is complete.
     fn stopped(&self) -> bool;
+
+    /// What it promises less than its kind of layout does, because of how it was mounted.
+    fn limits(&self) -> Limits {
+        Limits::default()
+    }
 
     /// Why the volume refuses writes, if it does: the first error of its write path.
     fn latched(&self) -> Option<IoError> {

@@ -3,6 +3,7 @@
 //! One file or folder per layout. The functions here read the superblock and hand over to the
 //! layout it names, so that callers need not know which layouts exist.
 
+pub mod dcd;
 mod desk;
 mod eager;
 mod ending;
@@ -40,6 +41,10 @@ macro_rules! of_kind {
                 type $layout = loge::Loge;
                 $body
             }
+            Kind::Dcd => {
+                type $layout = dcd::Dcd;
+                $body
+            }
             Kind::Lfs | Kind::Wolf | Kind::Hylog => {
                 type $layout = lfs::Lfs;
                 $body
@@ -57,6 +62,8 @@ pub enum Kind {
     Vlog,
     /// Loge: eager writing with a label beside each block instead of a log.
     Loge,
+    /// The disk caching disk: small writes go to a log first and home while nobody waits.
+    Dcd,
     /// Log-structured: writes are collected and appended to a log in segments.
     Lfs,
     /// Log-structured with a sorted write buffer.
@@ -67,8 +74,8 @@ pub enum Kind {
 
 impl Kind {
     /// All layouts, in the order in which they are listed to people.
-    pub const ALL: [Kind; 6] =
-        [Kind::Inplace, Kind::Vlog, Kind::Loge, Kind::Lfs, Kind::Wolf, Kind::Hylog];
+    pub const ALL: [Kind; 7] =
+        [Kind::Inplace, Kind::Vlog, Kind::Loge, Kind::Dcd, Kind::Lfs, Kind::Wolf, Kind::Hylog];
 
     /// The name used on the command line and in reports.
     pub fn name(self) -> &'static str {
@@ -76,6 +83,7 @@ impl Kind {
             Kind::Inplace => "inplace",
             Kind::Vlog => "vlog",
             Kind::Loge => "loge",
+            Kind::Dcd => "dcd",
             Kind::Lfs => "lfs",
             Kind::Wolf => "wolf",
             Kind::Hylog => "hylog",
@@ -90,6 +98,9 @@ impl Kind {
                 "virtual log disk: eager writing to free blocks near the head, map kept as a log"
             }
             Kind::Loge => "Loge: eager writing, a label beside each block says what it holds",
+            Kind::Dcd => {
+                "disk caching disk: small writes go to a log in large ones, and home when idle"
+            }
             Kind::Lfs => "log-structured: writes are appended in large segments, which are cleaned",
             Kind::Wolf => {
                 "log-structured with a write buffer sorted by how often blocks are written"
@@ -106,6 +117,7 @@ impl Kind {
             Kind::Inplace => 1,
             Kind::Vlog => 2,
             Kind::Loge => 3,
+            Kind::Dcd => 4,
             Kind::Lfs => 5,
             Kind::Wolf => 6,
             Kind::Hylog => 7,
@@ -119,11 +131,18 @@ impl Kind {
             Kind::Inplace => Promises { atomic: false, ordered: false, checked: false, ..all },
             Kind::Vlog => all,
             Kind::Loge => Promises { ordered: false, ..all },
+            // Blocks at home have no checksums.
+            Kind::Dcd => Promises { checked: false, ..all },
             Kind::Lfs | Kind::Wolf => Promises { immediate: false, ..all },
             Kind::Hylog => {
                 Promises { atomic: false, ordered: false, checked: false, immediate: false }
             }
         }
+    }
+
+    /// Blocks of the largest device that it can be made on.
+    pub fn most_blocks(self) -> u64 {
+        of_kind!(self, L => L::MOST_DEVICE_BLOCKS)
     }
 
     /// Device blocks that a volume of `logical` blocks needs. Sized so that the volume can be
@@ -196,6 +215,9 @@ pub enum LayoutError {
     /// The superblock is missing, damaged, foreign or newer.
     #[error(transparent)]
     Superblock(#[from] SuperblockError),
+    /// A volume of two parts of which one is missing or belongs elsewhere.
+    #[error("{0}")]
+    Apart(String),
     /// The superblock is whole but what it describes is not.
     #[error("the volume is damaged: {0}")]
     Damaged(String),
@@ -219,6 +241,8 @@ pub struct FormatOptions {
     pub id: u128,
     /// How [`Kind::Loge`] is to choose places.
     pub heuristic: loge::Heuristic,
+    /// How the log of [`Kind::Dcd`] is cut.
+    pub shape: dcd::Shape,
     /// Blocks in a segment of a log-structured layout: a power of two. If not given, what suits
     /// the size of the device.
     pub segment: Option<u32>,
@@ -227,8 +251,8 @@ pub struct FormatOptions {
 impl FormatOptions {
     /// A volume with everything else as it is by default.
     pub fn new(kind: Kind, blocks: u64, id: u128) -> FormatOptions {
-        let heuristic = loge::Heuristic::default();
-        FormatOptions { kind, blocks, id, heuristic, segment: None }
+        let (heuristic, shape) = (loge::Heuristic::default(), dcd::Shape::default());
+        FormatOptions { kind, blocks, id, heuristic, shape, segment: None }
     }
 }
 

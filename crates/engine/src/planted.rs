@@ -65,6 +65,10 @@ pub enum PlantedBug {
     StaleMember,
     /// A recovery replays the log but resyncs no marked regions.
     NoResync,
+    /// A tombstone goes out before what it makes way for is durable.
+    TombstoneEarly,
+    /// Blocks are written home from records that are not durable.
+    DestageBeforeDurable,
 }
 
 impl PlantedBug {
@@ -106,6 +110,18 @@ impl PlantedBug {
         PlantedBug::NoResync,
     ];
 
+    /// Those that can be planted in the disk caching disk.
+    pub const DCD: [PlantedBug; 8] = [
+        PlantedBug::AckBeforeDurable,
+        PlantedBug::FreeBeforeCommit,
+        PlantedBug::MissingFlush,
+        PlantedBug::ChecksumNotVerified,
+        PlantedBug::StaleStampWins,
+        PlantedBug::TombstoneLost,
+        PlantedBug::TombstoneEarly,
+        PlantedBug::DestageBeforeDurable,
+    ];
+
     /// Those that can be planted in Loge.
     pub const LOGE: [PlantedBug; 13] = [
         PlantedBug::AckBeforeDurable,
@@ -143,6 +159,7 @@ impl PlantedBug {
             Kind::Inplace => &PlantedBug::INPLACE,
             Kind::Vlog => &PlantedBug::VLOG,
             Kind::Loge => &PlantedBug::LOGE,
+            Kind::Dcd => &PlantedBug::DCD,
             Kind::Lfs => &PlantedBug::LFS,
             // The engine is that of `Lfs`.
             Kind::Wolf | Kind::Hylog => &[],
@@ -182,6 +199,8 @@ impl PlantedBug {
             PlantedBug::CleanerFreesEarly => "the cleaner frees what it moves at once",
             PlantedBug::CheckpointBeforeMap => "a checkpoint is written before its map is durable",
             PlantedBug::DurableOverstated => "labels call durable what may not be",
+            PlantedBug::TombstoneEarly => "a tombstone is logged before what is at home is durable",
+            PlantedBug::DestageBeforeDurable => "blocks go home from records that are not durable",
         }
     }
 }

@@ -104,7 +104,10 @@ impl Superblock {
             options: le32(block, 48),
         };
         // A whole checksum over senseless sizes can only come from a forged image.
-        let fits = kind.largest_volume(superblock.device_blocks);
+        let fits = match crate::layout::dcd::is_half(&superblock) {
+            true => kind.most_blocks(),
+            false => kind.largest_volume(superblock.device_blocks),
+        };
         if superblock.blocks == 0 || superblock.blocks > fits {
             return Err(SuperblockError::Damaged);
         }

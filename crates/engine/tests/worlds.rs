@@ -111,7 +111,7 @@ impl World {
         for (index, at) in (0..io.count).zip(io.at..) {
             let allowed = &mut self.model[at as usize];
             match (io.op, &done.outcome) {
-                (Op::Read, Ok(data)) if self.kind != Kind::Inplace && !overlaps => {
+                (Op::Read, Ok(data)) if self.kind.promises().checked && !overlaps => {
                     let found = data.block(index).body;
                     let expect = |&version: &u64| match version {
                         0 => found == Data::zeros(1).block(0).body,

@@ -56,7 +56,7 @@ pub struct Parts {
     /// Where connections come from; non-blocking.
     pub listener: Listener,
     /// Becomes readable when a real device has answers.
-    pub device_fd: Option<OwnedFd>,
+    pub device_fds: Vec<OwnedFd>,
     /// The device is a simulated disk: its answers have a time at which they are due.
     pub simulated: bool,
     /// Becomes readable when somebody wants the server to end.
@@ -129,7 +129,7 @@ impl Driver {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         epoll::add(&epoll, &parts.listener, EventData::new_u64(LISTENER), EventFlags::IN)?;
         epoll::add(&epoll, &parts.stop_fd, EventData::new_u64(STOP), EventFlags::IN)?;
-        if let Some(fd) = &parts.device_fd {
+        for fd in &parts.device_fds {
             epoll::add(&epoll, fd, EventData::new_u64(DEVICE), EventFlags::IN)?;
         }
         if let Some(fd) = parts.power.as_ref().and_then(Power::control_fd) {

@@ -6,7 +6,7 @@ mod headers;
 mod lock;
 
 pub(crate) use create::fresh_id;
-pub use create::{CreateOptions, create};
+pub use create::{AttachOptions, CreateOptions, attach, create};
 pub(crate) use headers::Headers;
 
 use crate::device::raw;

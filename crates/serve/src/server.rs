@@ -1,6 +1,7 @@
 //! A server: opens what is to be served, listens, runs the driver, ends in good order.
 
 mod array;
+mod attached;
 mod crashing;
 pub(crate) mod listen;
 
@@ -69,8 +70,12 @@ pub struct ServeOptions {
     pub source: Source,
     /// Where clients connect.
     pub listen: Listen,
+    /// Where the log of a disk caching disk is, if it is apart from the image.
+    pub log: Option<PathBuf>,
     /// Answer at the pace of this disk.
     pub disk: Option<Spec>,
+    /// And the log at the pace of this one; as fast as it is if not given.
+    pub log_disk: Option<Spec>,
     /// Refuse writes.
     pub read_only: bool,
     /// Who carries out I/O on a file.
@@ -176,7 +181,7 @@ struct Mounted {
     node: Node,
     /// For clients: what the volume is.
     description: String,
-    device_fd: Option<OwnedFd>,
+    device_fds: Vec<OwnedFd>,
     rotational: bool,
     /// The images, if there are some: handles that keep their locks.
     files: Vec<File>,
@@ -185,8 +190,8 @@ struct Mounted {
 
 impl Mounted {
     fn new(node: Node, description: String) -> Mounted {
-        let (device_fd, rotational, files, power) = (None, false, Vec::new(), None);
-        Mounted { node, description, device_fd, rotational, files, power }
+        let (device_fds, rotational, files, power) = (Vec::new(), false, Vec::new(), None);
+        Mounted { node, description, device_fds, rotational, files, power }
     }
 }
 
@@ -195,7 +200,7 @@ impl Mounted {
 /// # Errors
 /// See [`ServeError`].
 pub fn serve(options: &ServeOptions, ready: &mut dyn FnMut(&str)) -> Result<Served, ServeError> {
-    let Mounted { node, description, device_fd, rotational, files, power } = mount(options)?;
+    let Mounted { node, description, device_fds, rotational, files, power } = mount(options)?;
     let hub = power.as_ref().map(|power| power.hub.clone());
     // Only now: however long the mount takes, a signal ends it. The device starts its threads when
     // it first needs them, so they leave signals alone, too.
@@ -214,7 +219,7 @@ pub fn serve(options: &ServeOptions, ready: &mut dyn FnMut(&str)) -> Result<Serv
         export,
         listener,
         simulated: options.disk.is_some(),
-        device_fd,
+        device_fds,
         stop_fd,
         most_connections: options.most_connections,
         power,
@@ -230,9 +235,9 @@ pub fn serve(options: &ServeOptions, ready: &mut dyn FnMut(&str)) -> Result<Serv
     if let Some(reason) = served.latched {
         return Err(ServeError::Failed(reason));
     }
-    for file in files.into_iter().filter(|_| !options.read_only) {
+    for file in files.iter().filter(|_| !options.read_only) {
         // Nobody was promised this, but an orderly end leaves nothing to chance.
-        raw::sync(&file).map_err(|errno| ServeError::Failed(raw::io_error(errno, 0)))?;
+        raw::sync(file).map_err(|errno| ServeError::Failed(raw::io_error(errno, 0)))?;
     }
     Ok(served)
 }
@@ -259,7 +264,7 @@ pub fn serve_state(
         },
         listener,
         simulated: false,
-        device_fd: None,
+        device_fds: Vec::new(),
         stop_fd,
         most_connections: 64,
         power: None,
@@ -292,7 +297,10 @@ fn mount(options: &ServeOptions) -> Result<Mounted, ServeError> {
     }
     match &options.source {
         Source::Memory { kind, blocks } => memory(options, *kind, *blocks),
-        Source::Image(path) => from_image(options, path),
+        Source::Image(path) => match &options.log {
+            Some(log) => attached::mount(options, path, log),
+            None => from_image(options, path),
+        },
         Source::Raw(path) => raw_file(options, path),
         Source::Array { members, degraded } => array::mount(options, members, *degraded),
     }
@@ -330,10 +338,7 @@ fn simulated(
 ) -> Result<Mounted, ServeError> {
     // Mounting needs the mechanics and the medium at once; the disk that lends its mechanics here
     // has next to nothing on it.
-    let spec = match spec.is_plain() {
-        true => spec.clone(),
-        false => spec.outer(medium.blocks()),
-    };
+    let spec = outer(spec, medium.blocks());
     let lender = SimulatedDisk::new(&spec, Box::new(Flat::new(1)))?;
     let (arm, volatile) = (lender.arm(), lender.volatile());
     let mount = MountOptions { arm, volatile, ..mount_options(options) };
@@ -343,6 +348,11 @@ fn simulated(
     let disk = SimulatedDisk::new(&spec, medium)?;
     let node = Node::new(layer, vec![Box::new(disk)], 1);
     Ok(Mounted { rotational: true, files, ..Mounted::new(node, describe(&superblock)) })
+}
+
+/// Of a disk no more than `blocks` blocks need, so that its arm knows of no others.
+fn outer(spec: &Spec, blocks: u64) -> Spec {
+    if spec.is_plain() { spec.clone() } else { spec.outer(blocks) }
 }
 
 /// True if the volume is on a disk whose sector headers layouts may use.
@@ -373,9 +383,9 @@ fn from_image(options: &ServeOptions, path: &Path) -> Result<Mounted, ServeError
     let (layer, superblock, report) = mounted.map_err(|error| image.blame(error))?;
     log_mount(&report, started.elapsed());
     let device = FileDevice::new(image, options.io, options.direct)?;
-    let device_fd = Some(device.wait_fd()?);
+    let device_fds = vec![device.wait_fd()?];
     let node = Node::new(layer, vec![Box::new(device)], 1);
-    Ok(Mounted { device_fd, files: vec![file], ..Mounted::new(node, describe(&superblock)) })
+    Ok(Mounted { device_fds, files: vec![file], ..Mounted::new(node, describe(&superblock)) })
 }
 
 /// A file as it is.
@@ -384,10 +394,10 @@ fn raw_file(options: &ServeOptions, path: &Path) -> Result<Mounted, ServeError> 
     let file = image.handle()?;
     let layer = Box::new(Raw::new(image.blocks()));
     let device = FileDevice::new(image, options.io, options.direct)?;
-    let device_fd = Some(device.wait_fd()?);
+    let device_fds = vec![device.wait_fd()?];
     let node = Node::new(layer, vec![Box::new(device)], 1);
     let description = RAW.to_owned();
-    Ok(Mounted { device_fd, files: vec![file], ..Mounted::new(node, description) })
+    Ok(Mounted { device_fds, files: vec![file], ..Mounted::new(node, description) })
 }
 
 /// Opens a file that holds no volume.

@@ -4,7 +4,7 @@ use crate::failure::{Exit, Failure, Outcome};
 use crate::term::{Progress, Style};
 use crate::volume::Volume;
 use seekless_engine::disk::Disk;
-use seekless_engine::layout::{self, CheckReport, MountPath, MountReport};
+use seekless_engine::layout::{CheckReport, MountPath, MountReport};
 use seekless_engine::superblock::Superblock;
 use seekless_engine::volume::scrub::Scrubbed;
 use seekless_engine::volume::{self, AssembleOptions};
@@ -18,6 +18,7 @@ use std::path::PathBuf;
 #[command(after_help = "\
 Examples:
   seekless check disk.img
+  seekless check origin.img --log log.img
   seekless check disk.img --json | jq .problems
   seekless check --scrub a.img b.img c.img            # an array: copies and parity, too
 
@@ -36,6 +37,9 @@ pub struct Args {
     /// Repair what --scrub finds: parity from the data, copies from the first member.
     #[arg(long, requires = "scrub")]
     repair: bool,
+    /// The log of a disk caching disk, if it is apart.
+    #[arg(long, value_name = "LOG", conflicts_with_all = ["degraded", "scrub"])]
+    log: Option<PathBuf>,
     /// Print one JSON object.
     #[arg(long)]
     json: bool,
@@ -47,8 +51,8 @@ pub struct Args {
 /// If there is damage, or the image is unusable or in use.
 pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     let scrubbed = if args.scrub { Some(scrub(args)?) } else { None };
-    let mut volume = Volume::open(&args.image, args.degraded)?;
-    let (superblock, mount, mut found) = volume.with(layout::check)?;
+    let mut volume = Volume::open(&args.image, args.degraded, args.log.as_deref())?;
+    let (superblock, mount, mut found) = volume.check()?;
     if let Some(scrubbed) = scrubbed {
         found.facts.push(("stripes compared", scrubbed.stripes.to_string()));
         found.facts.push(("repaired", scrubbed.repaired.to_string()));

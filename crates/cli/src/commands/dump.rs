@@ -2,7 +2,6 @@
 
 use crate::failure::{Failure, Outcome};
 use crate::volume::Volume;
-use seekless_engine::layout;
 use serde_json::json;
 use std::fmt;
 use std::io::{self, Write};
@@ -23,6 +22,9 @@ pub struct Args {
     /// Go on without members of an array that should be there.
     #[arg(long)]
     degraded: bool,
+    /// The log of a disk caching disk, if it is apart.
+    #[arg(long, value_name = "LOG", conflicts_with = "degraded")]
+    log: Option<PathBuf>,
     /// Print one JSON object with the lines.
     #[arg(long)]
     json: bool,
@@ -33,10 +35,10 @@ pub struct Args {
 /// # Errors
 /// If the image is unusable or in use, or the output cannot be written.
 pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
-    let mut volume = Volume::open(&args.image, args.degraded)?;
+    let mut volume = Volume::open(&args.image, args.degraded, args.log.as_deref())?;
     if args.json {
         let mut text = String::new();
-        volume.with(|disk| layout::dump(disk, &mut text))?;
+        volume.dump(&mut text)?;
         let lines: Vec<_> = text.lines().collect();
         writeln!(
             out,
@@ -47,7 +49,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     }
     let mut stream = Stream { out, error: None };
     volume.print_array(stream.out)?;
-    let result = volume.with(|disk| layout::dump(disk, &mut stream));
+    let result = volume.dump(&mut stream);
     // If the output failed, whatever the layout made of that is beside the point.
     match stream.error {
         Some(error) => Err(Failure::from(error)),

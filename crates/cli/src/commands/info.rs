@@ -3,6 +3,7 @@
 use crate::failure::Outcome;
 use crate::size::Size;
 use crate::volume::{Volume, json_members, print_members};
+use seekless_engine::layout::dcd;
 use seekless_engine::superblock::{FORMAT_VERSION, Superblock};
 use seekless_engine::units::BLOCK_BYTES;
 use seekless_serve::image;
@@ -52,7 +53,7 @@ fn of_array(args: &Args, images: &[PathBuf], out: &mut dyn Write) -> Outcome {
         let mut facts = json!({ "array": json_members(&members) });
         drop(members);
         if complete {
-            let mut volume = Volume::open(images, args.degraded)?;
+            let mut volume = Volume::open(images, args.degraded, None)?;
             let superblock = volume.with(Superblock::read)?;
             facts["layout"] = json!(superblock.kind.name());
             facts["volume_blocks"] = json!(superblock.blocks);
@@ -64,7 +65,7 @@ fn of_array(args: &Args, images: &[PathBuf], out: &mut dyn Write) -> Outcome {
     print_members(&members, out)?;
     drop(members);
     if complete {
-        let mut volume = Volume::open(images, args.degraded)?;
+        let mut volume = Volume::open(images, args.degraded, None)?;
         let Superblock { kind, blocks, id, .. } = volume.with(Superblock::read)?;
         writeln!(out, "layout   {kind} ({})", kind.summary())?;
         writeln!(out, "volume   {} ({blocks} blocks of 4 KiB)", Size::from_blocks(blocks))?;
@@ -95,6 +96,14 @@ fn of_image(args: &Args, path: &Path, out: &mut dyn Write) -> Outcome {
     }
     writeln!(out, "image    {}", path.display())?;
     writeln!(out, "layout   {kind} ({})", kind.summary())?;
+    if dcd::is_seal(&superblock) {
+        writeln!(
+            out,
+            "sealed   the origin of a volume whose log is {id:032x}: serve it with --log"
+        )?;
+    } else if dcd::is_half(&superblock) {
+        writeln!(out, "half     the log of a volume whose origin is another device")?;
+    }
     writeln!(out, "volume   {} ({blocks} blocks of 4 KiB)", Size::from_blocks(blocks))?;
     writeln!(out, "size     {} ({device_blocks} blocks)", Size::from_blocks(device_blocks))?;
     if !image.is_block_device() {

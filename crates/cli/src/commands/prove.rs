@@ -17,6 +17,7 @@ use std::path::{Path, PathBuf};
 Examples:
   seekless prove --layout vlog
   seekless prove --layout vlog --states 1000000 --seed 7
+  seekless prove --layout dcd --log        # the log on a device of its own
   seekless prove --layout inplace --json | jq .violations
   seekless prove --layout inplace --raid 5 --members 4     # members are lost with the power
   seekless prove --layout vlog --case 12 --keep 3,7:1,9-12
@@ -35,6 +36,9 @@ pub struct Args {
     #[arg(long, value_name = "N", requires = "raid",
           value_parser = clap::value_parser!(u16).range(2..=8))]
     members: Option<u16>,
+    /// The log of `dcd` on a device of its own.
+    #[arg(long, conflicts_with_all = ["raid", "replay"])]
+    log: bool,
     /// Seed of all randomness.
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -71,6 +75,8 @@ struct Saved {
     layout: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     raid: Option<(u32, u16)>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    log: bool,
     seed: u64,
     case: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -87,7 +93,7 @@ impl Args {
                 seed: self.seed,
                 case: self.case,
                 keep: self.keep.clone(),
-                ..ProveOptions::new(subject(layout, self.raid, self.members)?)
+                ..ProveOptions::new(subject(layout, self.log, self.raid, self.members)?)
             },
             (None, None) => return Err(Failure::usage("name a layout or a file to replay")),
         };
@@ -97,8 +103,21 @@ impl Args {
     }
 }
 
-/// A layout on one device or on an array.
-fn subject(kind: Kind, raid: Option<Level>, members: Option<u16>) -> Result<Subject, Failure> {
+/// A layout on one device, on an array, or with its log apart.
+fn subject(
+    kind: Kind,
+    log: bool,
+    raid: Option<Level>,
+    members: Option<u16>,
+) -> Result<Subject, Failure> {
+    match (log, kind) {
+        (false, _) => {}
+        (true, Kind::Dcd) => return Ok(Subject::Attached),
+        (true, _) => {
+            let problem = format!("--log: a volume of layout {kind} has no log");
+            return Err(Failure::usage(problem).hint("--layout dcd has one"));
+        }
+    }
     let Some(level) = raid else { return Ok(Subject::Layout(kind)) };
     let least = level.least_members();
     let members = members.map_or(least, usize::from);
@@ -121,7 +140,8 @@ fn replayed(file: &Path) -> Result<ProveOptions, Failure> {
         level.ok_or_else(|| bad(format!("level {number}"))).map(|level| (level, members))
     };
     let array = saved.raid.map(level).transpose()?;
-    let subject = subject(layout, array.map(|(level, _)| level), array.map(|(_, n)| n))?;
+    let (level, members) = array.unzip();
+    let subject = subject(layout, saved.log, level, members)?;
     let keep = saved.keep.map(|keep| keep.parse::<Keep>()).transpose();
     Ok(ProveOptions {
         seed: saved.seed,
@@ -135,11 +155,13 @@ fn replayed(file: &Path) -> Result<ProveOptions, Failure> {
 fn save(subject: Subject, report: &ProveReport, violation: &Violation, file: &Path) -> Outcome {
     let (kind, raid) = match subject {
         Subject::Layout(kind) => (kind, None),
+        Subject::Attached => (Kind::Dcd, None),
         Subject::Array { level, members, kind } => (kind, Some((level.number(), members as u16))),
     };
     let saved = Saved {
         layout: kind.name().to_owned(),
         raid,
+        log: subject == Subject::Attached,
         seed: report.seed,
         case: violation.case,
         keep: violation.keep.clone(),

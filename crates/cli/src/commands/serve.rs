@@ -1,5 +1,6 @@
 //! `seekless serve`: a volume as a network block device.
 
+use crate::caching::CachingArgs;
 use crate::failure::{Exit, Failure, Outcome};
 use crate::size::Size;
 use crate::spec;
@@ -24,6 +25,7 @@ Examples:
   seekless serve a.img b.img c.img --socket /tmp/disk.sock     # an array
   seekless serve --memory 4G --layout vlog --socket /tmp/disk.sock
   seekless serve disk.img --socket /tmp/disk.sock --disk desktop7200   # at a disk's pace
+  seekless serve origin.img --log log.img --socket /tmp/disk.sock      # a log apart
   seekless serve --raw disk.raw --socket /tmp/disk.sock --control /tmp/disk.ctl
   seekless serve disk.img --socket /tmp/disk.sock --faults cut-at-write=1000,seed=7
 
@@ -75,6 +77,14 @@ pub struct Args {
     /// waits on a simulated disk.
     #[arg(long, requires = "disk")]
     no_reorganise: bool,
+    /// Where the log of a disk caching disk is, if it is apart from the image.
+    #[arg(long, value_name = "LOG", requires = "image")]
+    log: Option<PathBuf>,
+    /// Answer from the log at the pace of this disk; with --disk alone it is as fast as it is.
+    #[arg(long, value_name = "SPEC", requires = "log")]
+    log_disk: Option<String>,
+    #[command(flatten)]
+    caching: CachingArgs,
     /// Refuse writes.
     #[arg(long)]
     read_only: bool,
@@ -145,6 +155,19 @@ fn source(args: &Args) -> Result<Source, Failure> {
     }
 }
 
+/// Refuses what a log apart does not go together with.
+fn refuse_beside_log(source: &Source, crashes: bool) -> Result<(), Failure> {
+    if !matches!(source, Source::Image(_)) {
+        return Err(Failure::usage("--log: only a volume in one image has its log apart")
+            .hint("give the origin alone as the image, and its log with --log"));
+    }
+    if crashes {
+        return Err(Failure::usage("--log does not go together with --faults and --control")
+            .hint("faults and power cuts are for a volume on one disk; leave one of them out"));
+    }
+    Ok(())
+}
+
 fn options(args: &Args) -> Result<ServeOptions, Failure> {
     let source = source(args)?;
     let listen = match (&args.socket, &args.listen) {
@@ -161,11 +184,17 @@ fn options(args: &Args) -> Result<ServeOptions, Failure> {
         control: args.control.clone(),
         on_cut: args.on_cut,
     });
+    if args.log.is_some() {
+        refuse_beside_log(&source, crash.is_some())?;
+    }
     let disk = args.disk.as_deref().map(spec::find).transpose()?;
+    let log_disk = args.log_disk.as_deref().map(spec::find).transpose()?;
     Ok(ServeOptions {
         source,
         listen,
+        log: args.log.clone(),
         disk,
+        log_disk,
         read_only: args.read_only,
         io: args.io,
         direct: args.direct,
@@ -173,6 +202,7 @@ fn options(args: &Args) -> Result<ServeOptions, Failure> {
             compaction: args.compaction,
             fill_percent: args.fill_percent,
             reorganise: !args.no_reorganise,
+            caching: args.caching.caching(),
             ..Tuning::default()
         },
         most_connections: usize::from(args.connections),

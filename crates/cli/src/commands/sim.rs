@@ -3,6 +3,7 @@
 mod trace;
 
 use super::host_clock;
+use crate::caching::CachingArgs;
 use crate::failure::{Failure, Outcome};
 use crate::size::Size;
 use crate::span::Span;
@@ -142,6 +143,8 @@ pub struct Args {
     scheduler: Option<Scheduler>,
     #[command(flatten)]
     trace: trace::TraceArgs,
+    #[command(flatten)]
+    caching: CachingArgs,
     /// Print one JSON object.
     #[arg(long)]
     json: bool,
@@ -261,6 +264,7 @@ fn options(args: &Args) -> Result<SimOptions, Failure> {
             compaction: args.compaction,
             fill_percent: args.fill_percent,
             reorganise: !args.no_reorganise,
+            caching: args.caching.caching(),
             interval: args.interval.map(|interval| interval.ns),
             hot_percent: args.hot_percent,
         },

@@ -18,6 +18,7 @@ mod full;
 mod harness;
 mod hostile;
 mod load;
+mod log_apart;
 mod models;
 #[path = "../../src/nbd.rs"]
 mod nbd;

@@ -1,6 +1,7 @@
 //! Choices that change how a layout works, never what it stores: a volume can be mounted with
 //! others at any time.
 
+use super::dcd::Caching;
 use crate::units::Time;
 use std::fmt;
 use std::str::FromStr;
@@ -17,6 +18,8 @@ pub struct Tuning {
     /// While no client waits and there is nothing to compact, the virtual log puts neighbouring
     /// blocks of the volume back beside each other. Only where there is compaction.
     pub reorganise: bool,
+    /// How the disk caching disk works.
+    pub caching: Caching,
     /// After how long HyLog chooses anew which blocks are hot, in nanoseconds; 20 minutes if not
     /// given (claim H17).
     pub interval: Option<Time>,
@@ -33,6 +36,7 @@ impl Default for Tuning {
             reorganise: true,
             interval: None,
             hot_percent: None,
+            caching: Caching::default(),
         }
     }
 }

@@ -250,5 +250,5 @@ pub fn exercise(input: &[u8]) {
     let mut cells = image.clone();
     let forged = damage(&mut cells, targets, rest);
     // Update in place keeps no checksums of data.
-    use_image(&cells, !forged && *kind != Kind::Inplace);
+    use_image(&cells, !forged && kind.promises().checked);
 }

@@ -71,7 +71,8 @@ impl Checker {
             volatile,
             damaged: false,
             thorough: false,
-            names: Names::new(subject.promises().checked),
+            // What takes hold as a whole does so because checksums are compared.
+            names: Names::new(subject.promises().atomic),
             recovered: BTreeMap::new(),
             contents: Vec::new(),
             by_hash: BTreeMap::new(),

@@ -1,6 +1,7 @@
 //! What the client did and heard, and which contents of the volume that allows after a crash.
 
 use super::names::{Name, Names, UNREADABLE, ZEROS};
+use seekless_engine::layer::Limits;
 use seekless_engine::layout::Promises;
 
 /// Counts what the client does, in order.
@@ -58,9 +59,13 @@ pub struct History {
     ancient: Vec<Vec<Name>>,
     /// Acknowledged writes are durable even without a flush.
     write_through: bool,
+    /// The devices keep what they have completed.
+    keeps: bool,
     /// Requests take hold as a whole, and what survives is a prefix of what was sent.
     atomic: bool,
     ordered: bool,
+    /// Requests of more blocks are exempt from both.
+    whole_blocks: u32,
 }
 
 impl History {
@@ -74,13 +79,17 @@ impl History {
             blocks: vec![first; blocks as usize],
             ancient: vec![Vec::new(); blocks as usize],
             write_through: write_through && promises.immediate,
+            keeps: write_through && promises.immediate,
             atomic: promises.atomic,
             ordered: promises.ordered,
+            whole_blocks: u32::MAX,
         }
     }
 
     /// The same volume, mounted with this content.
     pub fn restart(&mut self, content: &[Name]) {
+        self.write_through = self.keeps;
+        self.whole_blocks = u32::MAX;
         self.now = 0;
         self.revision += 1;
         self.changes.clear();
@@ -92,6 +101,23 @@ impl History {
             ancient.dedup();
             *versions = vec![Version { change: None, name }];
         }
+    }
+
+    /// The volume promises less, because of how it was mounted.
+    pub fn limit(&mut self, limits: Limits) {
+        self.whole_blocks = limits.whole_blocks;
+        self.write_through = self.keeps && !limits.reports_early;
+    }
+
+    /// True if a change takes hold as a whole and in its turn, where that is promised at all.
+    fn is_whole(&self, change: &Change) -> bool {
+        change.count <= self.whole_blocks
+    }
+
+    /// True if a block may hold some sectors of one version and some of another.
+    fn may_be_torn(&self, block: u64) -> bool {
+        let mut changes = self.blocks[block as usize].iter().filter_map(|version| version.change);
+        !self.atomic || changes.any(|number| !self.is_whole(&self.changes[number]))
     }
 
     /// The client sends a write or a trim; returns its number. `distinct` says that no other
@@ -211,10 +237,10 @@ impl History {
     fn excused(&self, block: u64, name: Name, names: &Names, allowance: Allowance) -> bool {
         let weak = match allowance {
             Allowance::None => false,
-            Allowance::Lost => !self.atomic && self.is_unsettled(block),
+            Allowance::Lost => self.may_be_torn(block) && self.is_unsettled(block),
             Allowance::Damaged => name == UNREADABLE || self.knows(block, name),
         };
-        weak || !self.atomic && self.is_mixture(block, name, names)
+        weak || self.may_be_mixed(block, name, names)
     }
 
     /// The version with that content which allows most: the one heard of last. `None` if all
@@ -252,12 +278,13 @@ impl History {
 
     /// True if a read may find a mixture of versions there: a write to it has failed.
     pub fn may_be_mixed(&self, block: u64, name: Name, names: &Names) -> bool {
-        !self.atomic && self.is_mixture(block, name, names)
+        self.may_be_torn(block) && self.is_mixture(block, name, names)
     }
 
     /// No request may have taken hold of some of its blocks only.
     fn judge_requests(&self, seen: &[Option<usize>], wrong: &mut Vec<String>) {
-        for change in self.changes.iter().filter(|change| change.distinct) {
+        let whole = |change: &&Change| change.distinct && self.is_whole(change);
+        for change in self.changes.iter().filter(whole) {
             let (mut new, mut old) = (None, None);
             for (block, &own) in (change.at..).zip(&change.versions) {
                 let Some(index) = seen[block as usize] else { continue };
@@ -284,12 +311,15 @@ impl History {
     /// Whoever survived must not have outlived what was acknowledged before it was sent.
     fn judge_order(&self, seen: &[Option<usize>], wrong: &mut Vec<String>) {
         let survivors = seen.iter().zip(&self.blocks).filter_map(|(index, versions)| {
-            versions[(*index)?].change.filter(|&number| self.changes[number].distinct)
+            let change = versions[(*index)?].change?;
+            let one = &self.changes[change];
+            (one.distinct && self.is_whole(one)).then_some(change)
         });
         // Changes are numbered in the order in which they are sent.
         let Some(latest) = survivors.max() else { return };
         let sent = self.changes[latest].submitted;
-        for change in self.changes[..latest].iter().filter(|change| change.acknowledged < sent) {
+        let before = |change: &&Change| change.acknowledged < sent && self.is_whole(change);
+        for change in self.changes[..latest].iter().filter(before) {
             for block in change.at..change.at + u64::from(change.count) {
                 if seen[block as usize].is_some_and(|index| self.is_before(block, index, change)) {
                     wrong.push(format!(

@@ -330,7 +330,7 @@ mod tests {
 
     #[test]
     fn scripts_stay_within_the_volume() {
-        let promises = Promises { atomic: true, ordered: true, checked: true };
+        let promises = Promises { atomic: true, ordered: true, checked: true, immediate: true };
         for case in 0..4 * WORKLOADS {
             let mut rng = Rng::stream(case, "script");
             let blocks = 1 + rng.below(200);

@@ -7,6 +7,7 @@ use seekless_engine::device::medium::{Cells, Medium as _};
 use seekless_engine::device::nested::Nested;
 use seekless_engine::disk::{Disk, MediumDisk};
 use seekless_engine::layer::Layer;
+use seekless_engine::layout::dcd::{self, Caching, Mode, Order, Report, Shape};
 use seekless_engine::layout::{self, FormatOptions, Kind, LayoutError, MountOptions, Promises};
 use seekless_engine::node::Node;
 use seekless_engine::rng::Rng;
@@ -29,6 +30,8 @@ pub enum Subject {
         /// The layout.
         kind: Kind,
     },
+    /// A disk caching disk whose log is on a device of its own.
+    Attached,
 }
 
 impl From<Kind> for Subject {
@@ -70,6 +73,7 @@ impl Subject {
         match self {
             Subject::Layout(kind) => kind.name().to_owned(),
             Subject::Array { level, members, kind } => format!("{kind} on {level} of {members}"),
+            Subject::Attached => "dcd, log apart".to_owned(),
         }
     }
 
@@ -80,6 +84,7 @@ impl Subject {
             Subject::Array { level, members, kind } => {
                 format!("--layout {kind} --raid {} --members {members}", level.number())
             }
+            Subject::Attached => "--layout dcd --log".to_owned(),
         }
     }
 
@@ -87,22 +92,39 @@ impl Subject {
     pub fn promises(self) -> Promises {
         match self {
             Subject::Layout(kind) | Subject::Array { kind, .. } => kind.promises(),
+            Subject::Attached => Kind::Dcd.promises(),
         }
     }
 
     /// True if some of its worlds are to have devices with heads.
     pub fn wants_heads(self) -> bool {
         match self {
-            Subject::Layout(_) => true,
+            Subject::Layout(_) | Subject::Attached => true,
             Subject::Array { .. } => false,
         }
     }
 
-    /// True if there is one device: what becomes of an array with damaged or failing members as
-    /// well as a lost one is not tried here.
+    /// How a disk caching disk is to work: anything goes. Other subjects draw nothing.
+    pub fn caching(self, rng: &mut Rng) -> Caching {
+        match self {
+            Subject::Layout(Kind::Dcd)
+            | Subject::Array { kind: Kind::Dcd, .. }
+            | Subject::Attached => any_caching(rng),
+            Subject::Layout(_) | Subject::Array { .. } => Caching::default(),
+        }
+    }
+
+    /// True if damage may end writing: what cannot be read in a log cannot go home, and the ring
+    /// cannot pass it.
+    pub fn stops_at_damage(self) -> bool {
+        matches!(self, Subject::Layout(Kind::Dcd) | Subject::Attached)
+    }
+
+    /// True if there is no array: what becomes of one with damaged or failing members as well as a
+    /// lost one is not tried here.
     pub fn is_single(self) -> bool {
         match self {
-            Subject::Layout(_) => true,
+            Subject::Layout(_) | Subject::Attached => true,
             Subject::Array { .. } => false,
         }
     }
@@ -110,7 +132,7 @@ impl Subject {
     /// Devices of which any one may be lost together with the power without a loss of data.
     pub fn dispensable(self, media: &[Cells]) -> Vec<usize> {
         match self {
-            Subject::Layout(_) => Vec::new(),
+            Subject::Layout(_) | Subject::Attached => Vec::new(),
             Subject::Array { level, members, .. } => {
                 let standings = standings(media);
                 let out: Vec<usize> =
@@ -163,6 +185,7 @@ impl Subject {
                 (vec![medium], blocks)
             }
             Subject::Array { level, members, kind } => create_array(level, members, kind, rng),
+            Subject::Attached => attach(size, headed, rng),
         }
     }
 
@@ -171,6 +194,10 @@ impl Subject {
     /// (`CONTRACT.md`, 2a), of which some are metadata.
     pub fn whole_blocks(self, device: u64, blocks: u64) -> u64 {
         match self {
+            // Two segments of the smallest size, without their summaries.
+            Subject::Layout(Kind::Lfs | Kind::Wolf) => 14,
+            // What holds as a whole is up to how it is mounted: `Limits`.
+            Subject::Layout(Kind::Dcd) | Subject::Attached => u64::MAX,
             Subject::Layout(_) => {
                 let slack = device.saturating_sub(blocks + 8 + device / 64);
                 (slack / 4).clamp(1, 256)
@@ -205,6 +232,11 @@ impl Subject {
                 let blocks_read = found.blocks_read + report.blocks_read;
                 Ok(Mounted { layer, array: Some(found.array), blocks_read })
             }
+            Subject::Attached => {
+                let [Some(origin), Some(log)] = disks else { panic!("neither is ever lost") };
+                let (layer, _, report) = dcd::mount(*origin, *log, options)?;
+                Ok(Mounted { layer: Box::new(layer), array: None, blocks_read: report.blocks_read })
+            }
         }
     }
 }
@@ -215,11 +247,53 @@ fn least_device(kind: Kind, blocks: u64) -> u64 {
     (blocks..).find(fits).expect("a device is large enough at some size")
 }
 
+/// An origin that holds zeros, and a log in front of it.
+fn attach(size: Size, headed: bool, rng: &mut Rng) -> (Vec<Cells>, u64) {
+    let round = |blocks: u64| match headed {
+        true => blocks.next_multiple_of(CYLINDER_BLOCKS),
+        false => blocks,
+    };
+    let (home, ring) = match size {
+        Size::Tiny => (40 + rng.below(40), 90 + rng.below(30)),
+        Size::Small => (60 + rng.below(150), 90 + rng.below(150)),
+        Size::Middle => (150 + rng.below(400), 120 + rng.below(200)),
+    };
+    let mut origin = Cells::new(round(home));
+    let mut log = Cells::new(round(ring));
+    let blocks = MediumDisk(&mut origin).blocks();
+    let mut options = FormatOptions::new(Kind::Dcd, blocks, u128::from(rng.next()));
+    options.shape = Shape { segment_blocks: 4 << rng.below(3), log_blocks: None };
+    dcd::attach(&mut MediumDisk(&mut origin), &mut MediumDisk(&mut log), &options)
+        .expect("both are large enough");
+    (vec![origin, log], blocks)
+}
+
+fn any_caching(rng: &mut Rng) -> Caching {
+    fn any<T: Copy>(all: &[T], rng: &mut Rng) -> T {
+        all[rng.below(all.len() as u64) as usize]
+    }
+    Caching {
+        // The others are hardly more than this with everything at once, or nothing of it.
+        mode: if rng.chance(0.7) { Mode::Back } else { any(Mode::ALL, rng) },
+        report: any(Report::ALL, rng),
+        order: any(Order::ALL, rng),
+        bypass_blocks: any(&[0, 2, 4, 8, 16], rng),
+        sequential_blocks: any(&[0, 0, 0, 6], rng),
+        buffers: 2 + rng.below(3) as u32,
+    }
+}
+
 /// Makes a volume that fills the device or half of it; returns its size.
 fn format(kind: Kind, disk: &mut dyn Disk, rng: &mut Rng) -> u64 {
     let largest = kind.largest_volume(disk.blocks());
     let blocks = if rng.chance(0.5) { largest } else { largest / 2 };
-    let options = FormatOptions::new(kind, blocks, u128::from(rng.next()));
+    let mut options = FormatOptions::new(kind, blocks, u128::from(rng.next()));
+    if kind == Kind::Dcd && blocks < largest {
+        let segment_blocks = 4 << rng.below(4);
+        let most = disk.blocks() - blocks - 2;
+        let log_blocks = (8 * u64::from(segment_blocks) + rng.below(64)).min(most);
+        options.shape = Shape { segment_blocks, log_blocks: Some(log_blocks) };
+    }
     layout::format(disk, &options).expect("the size was asked for");
     blocks
 }

@@ -102,10 +102,11 @@ impl World {
         let make = Make { volatile, headed };
         let (media, blocks) = subject.create(manner.size, headed, &mut rng);
         let script = manner.script(subject.promises(), blocks, &mut rng);
-        let history = History::new(subject.promises(), blocks, !volatile);
+        let mut history = History::new(subject.promises(), blocks, !volatile);
         let base = rng.next();
         let device = media.iter().map(cells).sum();
         let (node, bench) = power_on(subject, media, make, base);
+        history.limit(node.layer.limits());
         World {
             subject,
             manner,
@@ -402,7 +403,8 @@ impl World {
                 self.hear_success(sent, "flush");
             }
             (Waiting::Change { .. } | Waiting::Flush { .. }, Err(error)) => {
-                if !self.has_failed() {
+                let stopped = self.checker.damaged && self.subject.stops_at_damage();
+                if !self.has_failed() && !stopped {
                     let story = format!("a request fails though no device did: {error}");
                     return self.blame(Sort::Refusal, story);
                 }
@@ -536,6 +538,7 @@ impl World {
                 self.events_before += self.bench.borrow().events();
                 let seed = self.base ^ self.life.rotate_left(40);
                 (self.node, self.bench) = power_on(self.subject, media, self.make, seed);
+                self.history.limit(self.node.layer.limits());
                 true
             }
         }
@@ -582,11 +585,13 @@ fn power_on(
     let compaction = Compaction::ALL[rng.below(Compaction::ALL.len() as u64) as usize];
     let fill_percent = if rng.chance(0.5) { 75 } else { 1 + rng.below(100) as u32 };
     let options = MountOptions {
-        arm: arms[0].as_ref().map(|arm| arm as &dyn Arm),
+        // The log's, if there is one apart.
+        arm: arms.last().and_then(|arm| arm.as_ref()).map(|arm| arm as &dyn Arm),
         volatile,
         tuning: Tuning {
             compaction: Some(compaction),
             fill_percent,
+            caching: subject.caching(&mut rng),
             // So short that blocks become cold in the short life of a world.
             interval: Some(20 * MILLIS),
             hot_percent: Some(if rng.chance(0.5) { 10 } else { 40 }),

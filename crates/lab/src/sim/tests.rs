@@ -333,6 +333,6 @@ fn sector_headers_make_a_durable_write_one_command() {
         let options = SimOptions { workload: workload.clone(), ..SimOptions::new(kind) };
         simulate(&target, &options, stopped_clock).expect("it runs").latency_ms.mean
     };
-    let [inplace, vlog, loge] = Kind::ALL.map(mean);
+    let [inplace, vlog, loge] = [Kind::Inplace, Kind::Vlog, Kind::Loge].map(mean);
     assert!(2.0 * loge < inplace && 1.5 * loge < vlog, "{inplace} {vlog} {loge}");
 }

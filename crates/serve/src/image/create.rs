@@ -3,6 +3,7 @@
 use super::{Headers, Image, ImageError, open};
 use crate::device::raw::{self, ZeroWay};
 use rustix::io::Errno;
+use seekless_engine::layout::dcd::{self, Shape};
 use seekless_engine::layout::loge::Heuristic;
 use seekless_engine::layout::{self, FormatOptions, Kind, LayoutError};
 use seekless_engine::superblock::{Superblock, SuperblockError};
@@ -35,6 +36,8 @@ pub struct CreateOptions {
     /// Give each block a label that costs no time, as the headers of sectors do: for images that
     /// stand for a disk. In files only.
     pub headers: bool,
+    /// How the log of [`Kind::Dcd`] is cut.
+    pub shape: Shape,
 }
 
 /// Makes a volume in a new sparse file or on a block device, and returns it open and locked.
@@ -147,6 +150,63 @@ pub(super) fn blank_member(
     Ok(Image { blocks, ..image })
 }
 
+/// A log that is put in front of an origin.
+#[derive(Clone, Copy, Debug)]
+pub struct AttachOptions {
+    /// Size of a new origin in blocks; `None` takes what is there.
+    pub blocks: Option<u64>,
+    /// Size of the log's file in blocks; by default a sixteenth of the origin, at most 1 GiB. A
+    /// block device is taken whole.
+    pub log_blocks: Option<u64>,
+    /// How the log is cut.
+    pub shape: Shape,
+    /// Overwrite what is where the log is to be.
+    pub force: bool,
+}
+
+/// Puts a log in front of an origin, whose content stays.
+///
+/// # Errors
+/// As for [`create`]; an origin that is attached already or too small.
+pub fn attach(origin: &Path, log: &Path, options: &AttachOptions) -> Result<(), ImageError> {
+    let mut origin = match std::fs::metadata(origin) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound && options.blocks.is_some() => {
+            let blocks = options.blocks.unwrap_or_default();
+            new_file(origin, blocks)?
+        }
+        _ => open(origin, false)?,
+    };
+    let default = (origin.blocks / 16).clamp(512, 1 << 18);
+    let exists = std::fs::metadata(log).is_ok();
+    let mut log = match exists {
+        false => new_file(log, options.log_blocks.unwrap_or(default))?,
+        true => open(log, false)?,
+    };
+    if exists
+        && !options.force
+        && let Some(what) = signs(&mut log)?
+    {
+        return Err(ImageError::Occupied { path: log.path.clone(), what });
+    }
+    let id =
+        fresh_id().map_err(|errno| ImageError::os("draw an identity for", &log.path, errno))?;
+    let format = FormatOptions { shape: options.shape, ..FormatOptions::new(Kind::Dcd, 0, id) };
+    dcd::attach(&mut origin, &mut log, &format).map_err(|error| origin.blame(error))?;
+    sync_directory(&log.path)
+}
+
+/// A new sparse file of that size.
+fn new_file(path: &Path, blocks: u64) -> Result<Image, ImageError> {
+    let file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create_new(true)
+        .open(path)
+        .and_then(|file| file.set_len(blocks * BLOCK_BYTES as u64).map(|()| file))
+        .map_err(|error| ImageError::os("create", path, error))?;
+    Image::adopt(file, path, false, false)
+}
+
 /// A new file is durable only when the directory that names it is.
 fn sync_directory(path: &Path) -> Result<(), ImageError> {
     let parent = match path.parent() {
@@ -212,13 +272,15 @@ fn erase(image: &Image, kind: Kind) -> Result<(), ImageError> {
     for offset in (0..bytes).step_by(STEP as usize) {
         let here = STEP.min(bytes - offset);
         let done = match (kind, way.flags()) {
-            (Kind::Inplace, _) => raw::zero_full(&image.file, offset, here, &mut way),
+            (Kind::Inplace | Kind::Dcd, _) => raw::zero_full(&image.file, offset, here, &mut way),
             (_, Some(flags)) => rustix::fs::fallocate(&image.file, flags, offset, here),
             (_, None) => return Ok(()),
         };
         match done {
             Ok(()) => {}
-            Err(errno) if kind != Kind::Inplace && way.unsupported(errno) => return Ok(()),
+            Err(errno) if !matches!(kind, Kind::Inplace | Kind::Dcd) && way.unsupported(errno) => {
+                return Ok(());
+            }
             Err(errno) => return Err(ImageError::os("erase", &image.path, errno)),
         }
     }
@@ -229,8 +291,9 @@ fn erase(image: &Image, kind: Kind) -> Result<(), ImageError> {
 fn format(image: &mut Image, options: &CreateOptions, blocks: u64) -> Result<(), ImageError> {
     let id =
         fresh_id().map_err(|errno| ImageError::os("draw an identity for", &image.path, errno))?;
-    let &CreateOptions { kind, heuristic, segment, .. } = options;
-    let options = FormatOptions { heuristic, segment, ..FormatOptions::new(kind, blocks, id) };
+    let &CreateOptions { kind, heuristic, shape, segment, .. } = options;
+    let like = FormatOptions::new(kind, blocks, id);
+    let options = FormatOptions { heuristic, shape, segment, ..like };
     layout::format(image, &options).map_err(|error| image.blame(error))
 }
 

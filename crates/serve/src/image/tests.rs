@@ -10,6 +10,7 @@ fn options(blocks: u64) -> CreateOptions {
         heuristic: Default::default(),
         segment: None,
         headers: false,
+        shape: Default::default(),
     }
 }
 

@@ -4,7 +4,6 @@ use super::{Mounted, ServeError, ServeOptions, log_mount, mount_options};
 use crate::device::file::FileDevice;
 use crate::device::medium::FileMedium;
 use crate::image::array::open_members;
-use rustix::event::epoll::{self, EventData, EventFlags};
 use seekless_disk::Disk as SimulatedDisk;
 use seekless_engine::device::Device;
 use seekless_engine::device::medium::Flat;
@@ -13,8 +12,6 @@ use seekless_engine::device::ram::Ram;
 use seekless_engine::layout::{self, MountOptions};
 use seekless_engine::node::Node;
 use seekless_engine::volume::{AssembleOptions, Assembled};
-use std::io;
-use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::time::Instant;
 
@@ -41,7 +38,7 @@ pub(super) fn mount(
     let (layer, superblock, report) = mounted.map_err(|error| members.blame(error))?;
     log_mount(&report, started.elapsed());
     let mut files = Vec::new();
-    let mut fds = Vec::new();
+    let mut device_fds = Vec::new();
     let mut devices: Vec<Box<dyn Device>> = Vec::new();
     for image in members.into_images() {
         let Some(image) = image else {
@@ -57,24 +54,14 @@ pub(super) fn mount(
             continue;
         }
         let device = FileDevice::new(image, options.io, options.direct)?;
-        fds.push(device.wait_fd()?);
+        device_fds.push(device.wait_fd()?);
         devices.push(Box::new(device));
     }
     let array = Node::new(Box::new(found.array), devices, 2);
     let node = Node::new(layer, vec![Box::new(Nested::new(array))], 1);
     let rotational = options.disk.is_some();
-    let device_fd = if rotational { None } else { Some(any_of(&fds)?) };
     let description = super::describe(&superblock);
-    Ok(Mounted { device_fd, rotational, files, ..Mounted::new(node, description) })
-}
-
-/// A descriptor that is readable when any of these is.
-fn any_of(fds: &[OwnedFd]) -> io::Result<OwnedFd> {
-    let any = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-    for fd in fds {
-        epoll::add(&any, fd, EventData::new_u64(0), EventFlags::IN)?;
-    }
-    Ok(any)
+    Ok(Mounted { device_fds, rotational, files, ..Mounted::new(node, description) })
 }
 
 fn log_assembled(found: &Assembled, started: Instant) {

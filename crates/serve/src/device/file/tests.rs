@@ -24,6 +24,7 @@ fn rig(blocks: u64, mode: IoMode, direct: bool) -> Rig {
         heuristic: Default::default(),
         segment: None,
         headers: false,
+        shape: Default::default(),
     };
     let image = create(&dir.path().join("image"), &options).expect("creates");
     let device = FileDevice::new(image, mode, direct).expect("a device");

@@ -1,0 +1,36 @@
+//! `seekless detach`: takes the log of a disk caching disk away.
+
+use crate::failure::Outcome;
+use seekless_engine::layout::dcd;
+use seekless_serve::image;
+use std::io::Write;
+use std::path::PathBuf;
+
+/// Arguments of `seekless detach`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  seekless drain /dev/sdb --log /dev/nvme0n1p3
+  seekless detach /dev/sdb --log /dev/nvme0n1p3
+
+Only a log that holds nothing can be detached; that takes no time. The origin is then a plain disk
+again.")]
+pub struct Args {
+    /// The origin.
+    origin: PathBuf,
+    /// Its log.
+    #[arg(long, value_name = "LOG")]
+    log: PathBuf,
+}
+
+/// Detaches.
+///
+/// # Errors
+/// If something is in the log only, the two do not belong together, or one is in use.
+pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
+    let mut origin = image::open(&args.origin, false)?;
+    let mut log = image::open(&args.log, false)?;
+    dcd::detach(&mut origin, &mut log).map_err(|error| log.blame(error))?;
+    writeln!(out, "{}: a plain disk again", args.origin.display())?;
+    Ok(())
+}

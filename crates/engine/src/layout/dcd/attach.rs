@@ -1,0 +1,259 @@
+//! A log on a device of its own, in front of an origin that may hold data already.
+//!
+//! While a log is attached, the origin alone is not what its clients wrote: somebody who mounts it
+//! would see an old state and spoil it. So it is *sealed*: the home of its first blocks is on the
+//! log device, and in their place lies a superblock that names the log. Partition tables, boot
+//! sectors and the superblocks of file systems are there, so other software finds nothing, and
+//! Seekless says what to do. The seal stays while the log is attached, whether something is dirty
+//! or not: it costs nothing, and there is no moment at which the order of sealing and acknowledging
+//! could go wrong. Detaching a clean log copies the blocks back.
+//!
+//! Log and origin count their common *generations*, one for each mount: first both copies of the
+//! log's superblock say the new one, then the seal. So a log that is older than its origin, or an
+//! origin that was put back from a copy, is refused. The ring has no part in that: a full one has
+//! no room for a record at each mount.
+
+use super::Dcd;
+use super::check as checking;
+use super::format::{Areas, Header, SEALED_BLOCKS, Seal};
+use super::log::Log;
+use super::recover::{self, Recovered};
+use crate::data::Data;
+use crate::disk::Disk;
+use crate::layout::inplace::header_blocks;
+use crate::layout::{CheckReport, FormatOptions, Kind, LayoutError, MountOptions, MountReport};
+use crate::superblock::{Superblock, SuperblockError};
+use std::fmt;
+
+fn apart<T>(what: impl Into<String>) -> Result<T, LayoutError> {
+    Err(LayoutError::Apart(what.into()))
+}
+
+/// Home of the first blocks on the log device.
+fn beside(superblock: &Superblock) -> u64 {
+    header_blocks(superblock.device_blocks)
+}
+
+/// Puts a log in front of an origin, whose content stays. `options.blocks` is not used: the volume
+/// is as large as the origin. Nothing has happened to the origin until everything is durable on
+/// the log device; an attempt that was cut off can be repeated.
+///
+/// # Errors
+/// An origin that is attached already or too small, a log device that is too small, and what the
+/// media report.
+pub fn attach(
+    origin: &mut dyn Disk,
+    log: &mut dyn Disk,
+    options: &FormatOptions,
+) -> Result<(), LayoutError> {
+    let (blocks, device) = (origin.blocks(), log.blocks());
+    if blocks <= SEALED_BLOCKS {
+        return Err(LayoutError::TooSmall { device: blocks, needed: SEALED_BLOCKS + 1 });
+    }
+    if let Some(seal) = Seal::read(origin)? {
+        return apart(format!(
+            "the origin is attached to the log {:032x} already; detach that one first",
+            seal.superblock.id
+        ));
+    }
+    let areas = Areas::physical(&options.shape, device, blocks);
+    if !areas.fit(device) {
+        let least = 8 * u64::from(super::SEGMENT_BLOCKS) + SEALED_BLOCKS + 2;
+        return Err(LayoutError::TooSmall { device, needed: least });
+    }
+    let superblock = Superblock {
+        kind: Kind::Dcd,
+        id: options.id,
+        blocks,
+        device_blocks: device,
+        options: areas.options(),
+    };
+    recover::write_first(log, &areas, options.id)?;
+    let first = origin.read(0, SEALED_BLOCKS as u32)?;
+    log.write(beside(&superblock), first)?;
+    superblock.write(log)?;
+    log.flush()?;
+    // Block 0 goes first, and everything else that looks like something only when it is durable:
+    // until then the old block 0 could still be what counts.
+    let seal = Seal::new(&superblock, 0);
+    seal.write_at(origin, 0)?;
+    origin.flush()?;
+    seal.write_at(origin, 1)?;
+    origin.write(2, Data::zeros(SEALED_BLOCKS as u32 - 2))?;
+    origin.flush()?;
+    Ok(())
+}
+
+/// The superblock of a log and what was recovered from it, if it belongs to the origin.
+fn open(
+    origin: &mut dyn Disk,
+    log: &mut dyn Disk,
+    options: &MountOptions<'_>,
+) -> Result<(Superblock, Seal, Recovered), LayoutError> {
+    let superblock = Superblock::read(log)?;
+    let areas = Areas::from_superblock(&superblock).filter(|areas| areas.physical);
+    let Some(areas) = areas else {
+        return apart("what is given as the log is a volume of its own");
+    };
+    let seal = match Seal::read(origin) {
+        // The power failed while the first seal was written; the log has all that was there.
+        Err(LayoutError::Superblock(SuperblockError::Damaged))
+            if Seal::of_log(log, &superblock) == 0 =>
+        {
+            Some(Seal::new(&superblock, 0))
+        }
+        found => found?,
+    };
+    let Some(seal) = seal else {
+        return apart(format!(
+            "the origin is not sealed: the log {:032x} is attached to another disk, was detached, \
+             or was never attached completely; attach it again",
+            superblock.id
+        ));
+    };
+    if seal.superblock.id != superblock.id {
+        return apart(format!(
+            "the log {:032x} belongs to another volume; the origin wants the log {:032x}",
+            superblock.id, seal.superblock.id
+        ));
+    }
+    if superblock.blocks > origin.blocks() {
+        let (needed, found) = (superblock.blocks, origin.blocks());
+        return Err(SuperblockError::Truncated { needed, found }.into());
+    }
+    let found = recover::recover(log, areas, superblock.id, options)?;
+    let (known, sealed) = (Seal::of_log(log, &superblock), seal.generation);
+    if known < sealed {
+        return apart(format!(
+            "the log is older than the origin (generation {known}, the origin has {sealed}): it \
+             was put back from a copy, and what was written since is lost with the newer one"
+        ));
+    }
+    if known > sealed + 1 {
+        return apart(format!(
+            "the origin is older than its log (generation {sealed}, the log has {known}): it was \
+             put back from a copy; what the log holds does not fit it"
+        ));
+    }
+    Ok((superblock, seal, found))
+}
+
+/// Mounts an origin with its log. The layer has the origin as its first device and the log as its
+/// second; `options.arm` is that of the log.
+///
+/// # Errors
+/// A log that is wiped, belongs to another volume or is older than the origin, an origin that is
+/// older than the log, and what the media report. Nothing has been written then.
+pub fn mount(
+    origin: &mut dyn Disk,
+    log: &mut dyn Disk,
+    options: &MountOptions<'_>,
+) -> Result<(Dcd, Superblock, MountReport), LayoutError> {
+    let (superblock, seal, found) = open(origin, log, options)?;
+    if !options.read_only {
+        if options.volatile {
+            origin.flush()?;
+        }
+        let generation = seal.generation + 1;
+        for at in [superblock.device_blocks - 1, 0] {
+            Seal { superblock, generation }.write_at(log, at)?;
+            log.flush()?;
+        }
+        Seal::new(&superblock, generation).write(origin)?;
+    }
+    let report = found.report;
+    Ok((recover::assemble(superblock.id, found.log, options), superblock, report))
+}
+
+/// Appends the record of an orderly end, alone and at once; nothing is dirty.
+pub(super) fn append(disk: &mut dyn Disk, log: &mut Log, id: u128) -> Result<(), LayoutError> {
+    let (header, addr) = log.last_record();
+    disk.write(log.device_block(addr), Data::bytes(header.encode(id)))?;
+    disk.flush()?;
+    log.written = header.seq;
+    log.made_durable(header.seq);
+    Ok(())
+}
+
+/// Takes a clean log away: the origin is as if it had never been there.
+///
+/// # Errors
+/// [`LayoutError::Apart`] while something is in the log only; otherwise as for [`mount`].
+pub fn detach(origin: &mut dyn Disk, log: &mut dyn Disk) -> Result<(), LayoutError> {
+    let (superblock, _, found) = open(origin, log, &MountOptions::default())?;
+    if found.log.dirty() > 0 {
+        return apart(format!(
+            "{} blocks are in the log only; `seekless drain` writes them home first",
+            found.log.dirty()
+        ));
+    }
+    let first = log.read(beside(&superblock), SEALED_BLOCKS as u32)?;
+    origin.write(1, first.slice(1, SEALED_BLOCKS as u32 - 1))?;
+    origin.flush()?;
+    origin.write(0, first.slice(0, 1))?;
+    origin.flush()?;
+    // From now on nothing needs the log; that it says so is for people.
+    for at in [0, superblock.device_blocks - 1] {
+        log.write(at, Data::zeros(1))?;
+    }
+    log.flush()?;
+    Ok(())
+}
+
+/// Mounts without writing, then checks everything on both devices.
+///
+/// # Errors
+/// As for [`mount`].
+pub fn check(
+    origin: &mut dyn Disk,
+    log: &mut dyn Disk,
+) -> Result<(Superblock, MountReport, CheckReport), LayoutError> {
+    let options = MountOptions { read_only: true, ..MountOptions::default() };
+    let (volume, superblock, mounted) = mount(origin, log, &options)?;
+    let mut report = CheckReport::default();
+    checking::check_log(&volume, log, &mut report);
+    checking::check_home(&volume, origin, &mut report);
+    checking::facts(&volume, &mut report);
+    Ok((superblock, mounted, report))
+}
+
+/// Writes the on-disk structures as text.
+///
+/// # Errors
+/// As for [`mount`].
+pub fn dump(
+    origin: &mut dyn Disk,
+    log: &mut dyn Disk,
+    out: &mut dyn fmt::Write,
+) -> Result<(), LayoutError> {
+    let options = MountOptions { read_only: true, ..MountOptions::default() };
+    let (volume, superblock, _) = mount(origin, log, &options)?;
+    writeln!(out, "{superblock}").map_err(|_| LayoutError::Damaged("cannot print".into()))?;
+    checking::dump(&volume, log, out)
+}
+
+/// Where a last record goes and what it says.
+impl Log {
+    fn last_record(&mut self) -> (Header, u32) {
+        let seq = self.written + 1;
+        if self.offset >= self.areas.segment {
+            // A segment is always left for a record that makes room.
+            self.advance_to(self.head + 1, seq);
+        }
+        let (tail_segment, tail) = self.tail_now(seq, 0);
+        let header = Header {
+            seq,
+            segment: self.head,
+            offset: self.offset,
+            durable: self.durable,
+            tail,
+            life: self.life,
+            clean: true,
+            entries: Vec::new(),
+        };
+        let addr = self.place(self.head) as u32 * self.areas.segment + self.offset;
+        self.offset += 1;
+        self.note_tail(seq, tail_segment);
+        (header, addr)
+    }
+}

@@ -1,0 +1,306 @@
+//! Making and mounting: all headers of the log are read, and the longest prefix of the records
+//! that is whole counts.
+//!
+//! A record counts if it and all records before it that still matter, back to the one its header
+//! names as the tail, are there, from lives that do not go back, with data that has its checksums.
+//! The data of what some header calls durable is believed without a look, and verified on read.
+
+use super::format::{Areas, Entry, Header, SEALED, escape};
+use super::log::Log;
+use super::read::is_sum_of;
+use super::table::{Addr, ESCAPED};
+use super::{Dcd, Directs};
+use crate::data::Data;
+use crate::disk::Disk;
+use crate::layout::{FormatOptions, LayoutError, MountOptions, MountPath, MountReport};
+use crate::planted::{PlantedBug, planted};
+use crate::superblock::Superblock;
+use bytes::Bytes;
+use slab::Slab;
+use std::collections::{BTreeMap, VecDeque};
+
+fn damaged<T>(what: impl Into<String>) -> Result<T, LayoutError> {
+    Err(LayoutError::Damaged(what.into()))
+}
+
+/// Writes an empty volume whose log is on the same device.
+pub(super) fn format(disk: &mut dyn Disk, options: &FormatOptions) -> Result<(), LayoutError> {
+    let device = disk.blocks();
+    let areas = Areas::logical(&options.shape, device, options.blocks);
+    if let Some(asked) = options.shape.log_blocks
+        && areas.log_blocks() + u64::from(areas.segment) <= asked
+    {
+        return Err(LayoutError::BadSize(format!(
+            "a log of {asked} blocks does not fit beside {} blocks of volume on {device} blocks",
+            options.blocks
+        )));
+    }
+    if !areas.fit(device) {
+        return Err(LayoutError::TooSmall { device, needed: options.blocks + areas.log_blocks() });
+    }
+    write_first(disk, &areas, options.id)?;
+    let superblock = Superblock {
+        kind: options.kind,
+        id: options.id,
+        blocks: options.blocks,
+        device_blocks: device,
+        options: areas.options(),
+    };
+    superblock.write(disk)?;
+    disk.flush()?;
+    Ok(())
+}
+
+/// Writes the first record, which says nothing: a log without any record is a damaged one.
+pub(super) fn write_first(disk: &mut dyn Disk, areas: &Areas, id: u128) -> Result<(), LayoutError> {
+    let first = Header {
+        seq: 1,
+        segment: 0,
+        offset: 0,
+        durable: 0,
+        tail: 1,
+        life: 1,
+        clean: true,
+        entries: Vec::new(),
+    };
+    disk.write(areas.log_first, Data::bytes(first.encode(id)))?;
+    disk.flush()?;
+    Ok(())
+}
+
+/// The headers of a log, by number; of two records with one number the one of the later life.
+struct Scan {
+    records: BTreeMap<u64, Header>,
+    /// Up to which record somebody calls everything durable.
+    durable: u64,
+    life: u32,
+    blocks_read: u64,
+}
+
+fn scan(disk: &mut dyn Disk, areas: &Areas, id: u128) -> Scan {
+    let mut scan = Scan { records: BTreeMap::new(), durable: 0, life: 0, blocks_read: 0 };
+    let segment = u64::from(areas.segment);
+    for place in 0..areas.segments {
+        let first = areas.log_first + u64::from(place) * segment;
+        if disk.next_data(first).is_none_or(|at| at >= first + segment) {
+            continue;
+        }
+        scan.blocks_read += segment;
+        for (offset, block) in (0..).zip(read_segment(disk, first, areas.segment)) {
+            let header = block.and_then(|block| Header::decode(&block, id, areas));
+            let own = |header: &Header| header.place(areas) == place && header.offset == offset;
+            scan.take(header.filter(own));
+        }
+    }
+    scan
+}
+
+/// The blocks of a segment. One that cannot be read holds no header; what is missed will be missed.
+fn read_segment(disk: &mut dyn Disk, first: u64, count: u32) -> Vec<Option<Bytes>> {
+    if let Ok(data) = disk.read(first, count) {
+        return (0..count).map(|index| Some(data.block(index).to_bytes())).collect();
+    }
+    let blocks = first..first + u64::from(count);
+    blocks.map(|at| disk.read(at, 1).ok().map(|data| data.to_bytes())).collect()
+}
+
+impl Scan {
+    fn take(&mut self, header: Option<Header>) {
+        let Some(header) = header else { return };
+        self.durable = self.durable.max(header.durable);
+        self.life = self.life.max(header.life);
+        let known = self.records.get(&header.seq);
+        if known.is_none_or(|known| known.life < header.life) {
+            self.records.insert(header.seq, header);
+        }
+    }
+
+    /// The last record that counts.
+    fn last(&mut self, disk: &mut dyn Disk, areas: &Areas) -> Result<u64, LayoutError> {
+        let candidates: Vec<u64> =
+            self.records.range(self.durable..).map(|(&seq, _)| seq).collect();
+        // Of each record looked at, whether its data is whole.
+        let mut whole = BTreeMap::new();
+        for last in candidates.into_iter().rev() {
+            if self.counts(last, disk, areas, &mut whole) {
+                return Ok(last);
+            }
+        }
+        match self.records.is_empty() {
+            true => damaged("the log holds no record"),
+            false => damaged("records of the log that were durable are missing"),
+        }
+    }
+
+    /// True if a record and all before it that matter are there.
+    fn counts(
+        &mut self,
+        last: u64,
+        disk: &mut dyn Disk,
+        areas: &Areas,
+        whole: &mut BTreeMap<u64, bool>,
+    ) -> bool {
+        let mut life = u32::MAX;
+        for seq in (self.records[&last].tail..=last).rev() {
+            let Some(header) = self.records.get(&seq) else { return false };
+            if header.life > life {
+                return false;
+            }
+            life = header.life;
+            if seq > self.durable && !planted(PlantedBug::ChecksumNotVerified) {
+                let blocks_read = &mut self.blocks_read;
+                let read = || is_whole(header, disk, areas, blocks_read);
+                if !*whole.entry(seq).or_insert_with(read) {
+                    return false;
+                }
+            }
+        }
+        true
+    }
+}
+
+/// Address of the first block of data of a record.
+fn first_addr(header: &Header, areas: &Areas) -> Addr {
+    header.place(areas) * areas.segment + header.offset + 1
+}
+
+fn is_whole(header: &Header, disk: &mut dyn Disk, areas: &Areas, read: &mut u64) -> bool {
+    let count = header.data_blocks();
+    if count == 0 {
+        return true;
+    }
+    *read += u64::from(count);
+    let at = areas.log_first + u64::from(first_addr(header, areas));
+    let Ok(data) = disk.read(at, count) else { return false };
+    let sums = header.entries.iter().filter_map(|entry| match *entry {
+        Entry::Data { sum, escaped, .. } => Some((sum, escaped)),
+        Entry::Gone { .. } => None,
+    });
+    sums.zip(0..).all(|((sum, escaped), index)| {
+        let piece = data.block(index);
+        is_sum_of(sum, &if escaped { escape(&piece) } else { piece })
+    })
+}
+
+/// Does again what a record says.
+fn replay(log: &mut Log, header: &Header) {
+    let mut addr = first_addr(header, &log.areas);
+    for entry in &header.entries {
+        let (Entry::Data { block, .. } | Entry::Gone { block }) = *entry;
+        if let Some(old) = log.table.get(block) {
+            log.release(old);
+        }
+        match *entry {
+            Entry::Gone { .. } => log.table.remove(block),
+            Entry::Data { sum, escaped, .. } => {
+                log.table.remove(block);
+                log.dirty_slot(addr, block, sum, if escaped { ESCAPED } else { 0 });
+                log.table.set(block, addr);
+                addr += 1;
+            }
+        }
+    }
+}
+
+/// What a log was recovered to.
+pub(super) struct Recovered {
+    pub log: Log,
+    pub report: MountReport,
+}
+
+/// Recovers the log. `disk` is where it lies.
+pub(super) fn recover(
+    disk: &mut dyn Disk,
+    areas: Areas,
+    id: u128,
+    options: &MountOptions<'_>,
+) -> Result<Recovered, LayoutError> {
+    let mut scan = scan(disk, &areas, id);
+    let last = scan.last(disk, &areas)?;
+    let mut log = Log::new(areas, options.tuning.caching.buffers);
+    let end = scan.records[&last].clone();
+    let mut counting: Vec<&Header> =
+        scan.records.range(end.tail..=last).map(|(_, header)| header).collect();
+    log.head = end.segment;
+    log.offset = end.offset + 1 + end.data_blocks();
+    log.tail = counting.first().map_or(end.segment, |first| first.segment);
+    log.recorded = log.tail;
+    if log.head - log.tail >= u64::from(areas.segments) {
+        return damaged("the log is longer than its ring");
+    }
+    // Segments that were passed over begin with the record behind them.
+    for header in counting.iter().rev() {
+        for number in log.tail..=header.segment {
+            let place = log.place(number);
+            log.segments[place].first_seq = header.seq;
+        }
+    }
+    if planted(PlantedBug::StaleStampWins) {
+        counting.reverse();
+    }
+    counting.iter().for_each(|header| replay(&mut log, header));
+    (log.written, log.durable, log.life) = (last, last, scan.life + 1);
+    if !options.read_only && (options.volatile || last > scan.durable) {
+        // A server may have been killed between a write and the flush for it.
+        disk.flush()?;
+    }
+    let report = MountReport {
+        path: if end.clean { MountPath::Tail } else { MountPath::Scan },
+        blocks_read: scan.blocks_read + 1,
+        commits_accepted: last.saturating_sub(scan.durable),
+        commits_dropped: scan.records.range(last + 1..).count() as u64,
+    };
+    Ok(Recovered { log, report })
+}
+
+/// Mounts a volume whose log is on the same device.
+pub(super) fn mount(
+    disk: &mut dyn Disk,
+    superblock: &Superblock,
+    options: &MountOptions<'_>,
+) -> Result<(Dcd, MountReport), LayoutError> {
+    if superblock.options & SEALED != 0 {
+        return Err(LayoutError::Apart(format!(
+            "this disk is the origin of a disk caching disk, and what was written last is in its \
+             log {:032x}; name that with --log",
+            superblock.id
+        )));
+    }
+    let Some(areas) = Areas::from_superblock(superblock) else {
+        return damaged("the superblock describes a log that does not fit the device");
+    };
+    if areas.physical {
+        return Err(LayoutError::Apart(format!(
+            "this is the log {:032x} of a disk caching disk; name the origin, and this with --log",
+            superblock.id
+        )));
+    }
+    let found = recover(disk, areas, superblock.id, options)?;
+    Ok((assemble(superblock.id, found.log, options), found.report))
+}
+
+/// A volume over a recovered log.
+pub(super) fn assemble(id: u128, log: Log, options: &MountOptions<'_>) -> Dcd {
+    Dcd {
+        id,
+        areas: log.areas,
+        caching: options.tuning.caching,
+        volatile: options.volatile,
+        headed: options.arm.is_some(),
+        read_only: options.read_only,
+        latched: None,
+        counters: super::Counters::default(),
+        requests: Slab::new(),
+        queue: VecDeque::new(),
+        streams: Default::default(),
+        stream_clock: 0,
+        idle_since: Some(0),
+        log,
+        directs: Directs::default(),
+        reads: Slab::new(),
+        parts: Slab::new(),
+        destage: super::Destage::default(),
+        settling: super::Settling::default(),
+        stop: super::Stop::default(),
+    }
+}
