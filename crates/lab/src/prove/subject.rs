@@ -256,7 +256,7 @@ fn attach(size: Size, headed: bool, rng: &mut Rng) -> (Vec<Cells>, u64) {
     let (home, ring) = match size {
         Size::Tiny => (40 + rng.below(40), 90 + rng.below(30)),
         Size::Small => (60 + rng.below(150), 90 + rng.below(150)),
-        Size::Middle => (150 + rng.below(400), 120 + rng.below(200)),
+        Size::Middle | Size::Large => (150 + rng.below(400), 120 + rng.below(200)),
     };
     let mut origin = Cells::new(round(home));
     let mut log = Cells::new(round(ring));
