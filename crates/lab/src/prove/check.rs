@@ -3,7 +3,7 @@
 //! heard something else.
 
 use super::cut::Leaving;
-use super::damage::{Strike, places};
+use super::damage::{Strike, any_place};
 use super::history::{Allowance, History};
 use super::judge::{cut_recovery, mount, node, read_all, read_what_can_be, works_on};
 use super::names::{Name, Names, UNREADABLE};
@@ -286,7 +286,7 @@ impl Checker {
         rng: &mut Rng,
         report: &mut ProveReport,
     ) -> Option<Wrong> {
-        let place = *places(&media, 1, rng).first()?;
+        let place = any_place(&media, rng);
         let strike = Strike::draw(self.subject.promises(), place, &media, rng);
         strike.hit(&mut media, &mut report.faults);
         report.states += 1;

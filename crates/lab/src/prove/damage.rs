@@ -88,19 +88,34 @@ fn is_metadata(medium: &Cells, at: u64) -> bool {
         || medium.label(at) != Label::default()
 }
 
-/// Blocks to strike: the ends of each device, metadata and others, about `share` of each.
-pub fn places(media: &[Cells], share: usize, rng: &mut Rng) -> Vec<(usize, u64)> {
+/// Blocks to strike one after the other: the ends of each device, all metadata or so many blocks of
+/// it, and a few others.
+pub fn all_places(media: &[Cells], most: usize, rng: &mut Rng) -> Vec<(usize, u64)> {
     let mut places = Vec::new();
-    let device = rng.below(media.len() as u64) as usize;
-    for _ in 0..share {
-        let place = match rng.below(6) {
-            0 => [Place::First, Place::Last, Place::Tail][rng.below(3) as usize],
-            1..4 => Place::Metadata(rng.next()),
-            _ => Place::Anywhere(rng.next()),
+    for (device, medium) in media.iter().enumerate() {
+        let ends = [Place::First, Place::Tail, Place::Last];
+        places.extend(ends.map(|place| (device, find(place, medium))));
+        let metadata: Vec<u64> =
+            (0..medium.blocks()).filter(|&at| is_metadata(medium, at)).collect();
+        let (skip, every) = match metadata.len().div_ceil(most.max(1)) {
+            0 | 1 => (0, 1),
+            every => (rng.below(every as u64) as usize, every),
         };
-        places.push((device, find(place, &media[device])));
+        places.extend(metadata.iter().skip(skip).step_by(every).map(|&at| (device, at)));
+        places.extend((0..most / 8).map(|_| (device, rng.below(medium.blocks()))));
     }
     places
+}
+
+/// A block to strike: often an end of a device or metadata.
+pub fn any_place(media: &[Cells], rng: &mut Rng) -> (usize, u64) {
+    let device = rng.below(media.len() as u64) as usize;
+    let place = match rng.below(6) {
+        0 => [Place::First, Place::Last, Place::Tail][rng.below(3) as usize],
+        1..4 => Place::Metadata(rng.next()),
+        _ => Place::Anywhere(rng.next()),
+    };
+    (device, find(place, &media[device]))
 }
 
 /// The block that a place means on a medium.

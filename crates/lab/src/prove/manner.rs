@@ -107,9 +107,32 @@ const MIXED: Manner = Manner {
 const BROKEN: Manner =
     Manner { volatile: Some(true), lives: 8, bursts: 9, single: 80, reads: 1, ..MIXED };
 
-/// All kinds; a case has the one at its number, round and round.
+/// All kinds; a case has the one at its number, round and round: the rarest events come first.
 const KINDS: [Manner; 29] = [
     MIXED,
+    Manner { name: "failing writes", trouble: Trouble::Writes, ..BROKEN },
+    Manner {
+        name: "failing flushes, forced writes",
+        trouble: Trouble::Flushes,
+        fua: 80,
+        burst: 6,
+        ..BROKEN
+    },
+    Manner { name: "failing flushes", trouble: Trouble::Flushes, flushes: 3, ..BROKEN },
+    Manner { name: "two slices", size: Size::Large, hot_share: 0, bursts: 14, ..MIXED },
+    Manner {
+        name: "compaction",
+        headed: Some(true),
+        rests: 60,
+        rest: 120,
+        single: 90,
+        hot_share: 0,
+        bursts: 20,
+        size: Size::Middle,
+        ..MIXED
+    },
+    Manner { name: "unreadable blocks", trouble: Trouble::Reads, reads: 6, ..MIXED },
+    Manner { name: "no room", trouble: Trouble::Full, ..BROKEN },
     Manner { name: "one block at a time", single: 100, burst: 1, patience: 100, ..MIXED },
     Manner { name: "one hot block", hot: 1, hot_share: 90, single: 95, ..MIXED },
     Manner { name: "hot set", hot: 8, hot_share: 95, single: 70, ..MIXED },
@@ -128,17 +151,6 @@ const KINDS: [Manner; 29] = [
     Manner { name: "full volume", fill: true, lives: 2, size: Size::Tiny, trims: 0, ..MIXED },
     Manner { name: "filled and trimmed", fill: true, lives: 2, trims: 5, most: 40, ..MIXED },
     Manner {
-        name: "compaction",
-        headed: Some(true),
-        rests: 60,
-        rest: 120,
-        single: 90,
-        hot_share: 0,
-        bursts: 20,
-        size: Size::Middle,
-        ..MIXED
-    },
-    Manner {
         name: "long rests",
         headed: Some(true),
         volatile: Some(false),
@@ -151,18 +163,6 @@ const KINDS: [Manner; 29] = [
     },
     Manner { name: "reads", reads: 12, copies: 0, ..MIXED },
     Manner { name: "many short lives", lives: 10, bursts: 5, ..MIXED },
-    Manner { name: "failing writes", trouble: Trouble::Writes, ..BROKEN },
-    Manner { name: "failing flushes", trouble: Trouble::Flushes, flushes: 3, ..BROKEN },
-    Manner { name: "no room", trouble: Trouble::Full, ..BROKEN },
-    Manner { name: "two slices", size: Size::Large, hot_share: 0, bursts: 14, ..MIXED },
-    Manner {
-        name: "failing flushes, forced writes",
-        trouble: Trouble::Flushes,
-        fua: 80,
-        burst: 6,
-        ..BROKEN
-    },
-    Manner { name: "unreadable blocks", trouble: Trouble::Reads, reads: 6, ..MIXED },
     Manner { name: "rotting blocks", trouble: Trouble::Rot, reads: 6, ..MIXED },
 ];
 

@@ -3,7 +3,7 @@
 use super::act::{Act, Content, Fault, Place};
 use super::bench::Bench;
 use super::check::{Checker, Wrong};
-use super::damage::{Strike, find, places};
+use super::damage::{Strike, all_places, find};
 use super::history::{History, Tick};
 use super::judge::{mount, rotten};
 use super::manner::Manner;
@@ -56,8 +56,8 @@ pub struct Found {
     pub heard: (Vec<u32>, Vec<u32>),
 }
 
-/// Blocks struck in a volume that was stopped in order.
-const STRIKES: usize = 32;
+/// Blocks of metadata struck in a volume that was stopped in order.
+const STRIKES: usize = 64;
 /// A life whose requests are not answered within so many device events is stuck.
 const PATIENCE: u32 = 100_000;
 
@@ -552,7 +552,7 @@ impl World {
         let blocks = self.node.layer.blocks();
         let expected: Vec<Name> = (0..blocks).map(|block| self.history.newest(block)).collect();
         self.checker.damaged = true;
-        for place in places(media, STRIKES, &mut rng) {
+        for place in all_places(media, STRIKES, &mut rng) {
             let strike = Strike::draw(promises, place, media, &mut rng);
             let mut struck = media.to_vec();
             strike.hit(&mut struck, &mut report.faults);
