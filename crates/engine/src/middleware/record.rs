@@ -109,6 +109,10 @@ impl Device for Record {
         self.inner.next_event()
     }
 
+    fn untimed(&self) -> bool {
+        self.inner.untimed()
+    }
+
     fn volatile(&self) -> bool {
         self.inner.volatile()
     }

@@ -363,6 +363,10 @@ impl Device for FileDevice {
         true
     }
 
+    fn untimed(&self) -> bool {
+        true
+    }
+
     fn volatile(&self) -> bool {
         true
     }
