@@ -33,12 +33,6 @@ pub trait Device: Debug {
         false
     }
 
-    /// True if answers may come at times that [`Device::next_event`] does not tell: whoever waits
-    /// for them has to look.
-    fn untimed(&self) -> bool {
-        false
-    }
-
     /// True if a completed write may still be lost until the next flush completes.
     fn volatile(&self) -> bool;
 

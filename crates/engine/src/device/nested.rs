@@ -56,10 +56,6 @@ impl Device for Nested {
         self.node.devices.iter().any(|device| device.is_sudden())
     }
 
-    fn untimed(&self) -> bool {
-        self.node.devices.iter().any(|device| device.untimed())
-    }
-
     fn volatile(&self) -> bool {
         self.node.devices.iter().any(|device| device.volatile())
     }

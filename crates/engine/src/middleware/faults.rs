@@ -221,10 +221,6 @@ impl Device for Faults {
         }
     }
 
-    fn untimed(&self) -> bool {
-        self.inner.untimed()
-    }
-
     fn volatile(&self) -> bool {
         self.inner.volatile()
     }

@@ -109,10 +109,6 @@ impl Device for Record {
         self.inner.next_event()
     }
 
-    fn untimed(&self) -> bool {
-        self.inner.untimed()
-    }
-
     fn volatile(&self) -> bool {
         self.inner.volatile()
     }

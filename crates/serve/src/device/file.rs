@@ -363,10 +363,6 @@ impl Device for FileDevice {
         true
     }
 
-    fn untimed(&self) -> bool {
-        true
-    }
-
     fn volatile(&self) -> bool {
         true
     }
