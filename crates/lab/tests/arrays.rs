@@ -15,8 +15,8 @@ use seekless_lab::sim::{SimOptions, Target, simulate};
 use seekless_lab::workload::{Pattern, Workload};
 
 /// The outer blocks of a built-in disk.
-fn disk(blocks: u64) -> Spec {
-    let mut spec = specs::find("st19101").expect("a built-in disk");
+fn disk(name: &str, blocks: u64) -> Spec {
+    let mut spec = specs::find(name).expect("a built-in disk");
     spec.capacity_sectors = Some(blocks * BLOCK_SECTORS);
     spec
 }
@@ -48,7 +48,7 @@ fn bandwidth(spec: &Spec, blocks: u64) -> u64 {
 #[test]
 fn an_idle_rebuild_runs_at_the_speed_of_the_disks() {
     let blocks = 64 * 256;
-    let spec = disk(blocks);
+    let spec = disk("cheetah9lp", blocks);
     for (level, members) in [(Level::Raid5, 4), (Level::Raid1, 2)] {
         let mut cells = vec![Cells::new(blocks); members];
         let mut fresh = Cells::new(blocks);
@@ -86,8 +86,8 @@ fn an_idle_rebuild_runs_at_the_speed_of_the_disks() {
 #[test]
 fn small_writes_cost_four_requests_and_large_ones_the_parity() {
     let rate = |level, request_blocks, pattern| {
-        let target = Target::disk(&disk(4096), None).expect("works");
-        let target = target.array(level, 4, 16).expect("four members make an array");
+        let target = Target::disk(&disk("st19101", 5120), None).expect("works");
+        let target = target.array(level, 5, 16).expect("five members make an array");
         let workload =
             Workload { pattern, request_blocks, depth: 16, requests: 600, ..Workload::default() };
         let options = SimOptions {
@@ -101,8 +101,8 @@ fn small_writes_cost_four_requests_and_large_ones_the_parity() {
     };
     let small = rate(Level::Raid5, 1, Pattern::Random) / rate(Level::Raid0, 1, Pattern::Random);
     let large =
-        rate(Level::Raid5, 192, Pattern::Sequential) / rate(Level::Raid0, 192, Pattern::Sequential);
-    println!("RAID-5 against RAID-0, four disks: small writes {small:.2}, large ones {large:.2}");
+        rate(Level::Raid5, 256, Pattern::Sequential) / rate(Level::Raid0, 256, Pattern::Sequential);
+    println!("RAID-5 against RAID-0, five disks: small writes {small:.2}, large ones {large:.2}");
     // Four requests and a record of the log in place of one request; the log is sequential.
     assert!((0.1..0.4).contains(&small), "{small}");
     assert!((0.5..1.05).contains(&large), "{large}");

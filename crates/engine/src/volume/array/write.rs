@@ -268,6 +268,8 @@ impl Array {
         };
         let parity = self.geometry.parity(stripe).filter(|&one| self.present(one, stripe));
         let whole = write.way == Way::Whole;
+        // What a missing member holds is in the parity alone: a mark says too little about it.
+        let short = (0..self.geometry.members).any(|one| !self.present(one, stripe));
         let write = self.write_of(op);
         write.puts = puts;
         write.step = Step::Protecting;
@@ -281,7 +283,7 @@ impl Array {
         }
         match (self.geometry.level, parity) {
             (Level::Raid5, None) => self.write_in_place(op),
-            (Level::Raid5, Some(parity)) if !whole || self.logs[parity].covers(stripe) => {
+            (Level::Raid5, Some(parity)) if !whole || short || self.logs[parity].covers(stripe) => {
                 let runs = self.runs_in_place(op).into_iter().map(|(_, run)| run).collect();
                 self.ops[op].waiting = 1;
                 self.logs[parity].push(op, stripe, runs);
