@@ -26,6 +26,11 @@ struct Direct {
 pub struct Directs(Slab<Direct>);
 
 impl Directs {
+    /// True if there is none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// True if one of them touches a range.
     pub fn overlap(&self, at: BlockNr, count: u32) -> bool {
         let end = at + u64::from(count);
