@@ -1,13 +1,14 @@
 # One entry for people; the work is in `cargo xtask` and scripts/.
 CARGO ?= cargo
 
-.PHONY: help run test bench fuzz setup clean
+.PHONY: crash-story help run test bench fuzz setup clean
 
 help:
 	@echo 'make run    build, then show the whole thing in one screen (under two minutes)'
 	@echo 'make test   install missing test clients, sweep power cuts, fuzz briefly, run every test'
 	@echo 'make bench  compare with peers on this machine (make bench QUICK=1: shorter)'
 	@echo 'make fuzz   bounded fuzzing of the parsers and of the volumes'
+	@echo 'make crash-story   a database that forgets one flush, found out (docs/crash-testing.md)'
 	@echo 'make setup  only install the clients that the tests talk to'
 
 run:
@@ -22,6 +23,9 @@ test: setup
 
 bench:
 	$(CARGO) xtask bench $(if $(QUICK),--quick)
+
+crash-story:
+	@bash scripts/crash-story.sh
 
 fuzz:
 	$(CARGO) xtask ci fuzz

@@ -3,14 +3,11 @@
 use crate::docs::docs;
 use crate::fuzz;
 use crate::run::{capture, cargo, root, run, seekless};
+use crate::sweep::{self, commit_seed};
 use crate::tidy::tidy;
-use anyhow::{Context as _, Result, bail};
-use serde_json::Value;
+use anyhow::{Context as _, Result};
 use std::process::Command;
 
-/// Crash states per layout in a bounded sweep: enough to meet every kind of state, few enough to
-/// end in seconds.
-const SWEEP_STATES: &str = "20000";
 /// Seconds for each fuzz target where fuzzing is the purpose, and where it is one check of many.
 const FUZZ_SECONDS: &str = "60";
 const FUZZ_SECONDS_BRIEF: &str = "20";
@@ -73,13 +70,7 @@ pub fn man(dir: Option<&str>) -> Result<()> {
 /// # Errors
 /// If a layout breaks its contract, or a planted bug is not found.
 pub fn sweep() -> Result<()> {
-    let seed = commit_seed()?;
-    let program = seekless()?;
-    for layout in layouts(&program)? {
-        let mut prove = Command::new(&program);
-        prove.args(["prove", "--layout", &layout, "--states", SWEEP_STATES]);
-        run(prove.args(["--seed", &seed.to_string()]))?;
-    }
+    sweep::ci()?;
     let package = ["test", "--quiet", "--package", "seekless-lab"];
     run(cargo().args(package).args(["--features", "planted-bugs", "--test", "planted_bugs"]))
 }
@@ -123,26 +114,4 @@ pub fn targets(seconds: Option<&str>) -> Result<()> {
     let seconds = seconds.unwrap_or(FUZZ_SECONDS);
     let number = seconds.parse().with_context(|| format!("`{seconds}` is no number of seconds"))?;
     fuzz::fuzz(number, commit_seed()?)
-}
-
-/// The names that `seekless layouts` gives.
-fn layouts(program: &std::path::Path) -> Result<Vec<String>> {
-    let text = capture(Command::new(program).args(["layouts", "--json"]))?;
-    let parsed: Value =
-        serde_json::from_str(&text).context("`seekless layouts` printed no JSON")?;
-    let entries = parsed["layouts"].as_array().context("no list of layouts")?;
-    let names: Vec<String> =
-        entries.iter().filter_map(|entry| entry["name"].as_str().map(str::to_owned)).collect();
-    if names.is_empty() {
-        bail!("`seekless layouts` names none");
-    }
-    Ok(names)
-}
-
-/// A seed from the hash of the commit; fixed where there is no git.
-fn commit_seed() -> Result<u64> {
-    let head = capture(Command::new("git").current_dir(root()).args(["rev-parse", "HEAD"]));
-    let Ok(head) = head else { return Ok(1) };
-    let digits = head.trim().get(..12).context("a commit hash is longer")?;
-    u64::from_str_radix(digits, 16).with_context(|| format!("`{digits}` is no commit hash"))
 }

@@ -1,6 +1,7 @@
 //! The part of the documentation that is measured: how far the disk models are from recordings of
-//! real drives. It stands between two marks and is written by one command.
+//! real drives, and what the prover finds. It stands between marks and is written by one command.
 
+mod proof;
 mod table;
 
 use crate::run::{capture, root, seekless};
@@ -35,8 +36,8 @@ struct Replayed {
     plot: String,
 }
 
-/// Measures and writes the page, or with `--check` says whether it is out of date. Where there are
-/// no recordings, says so and does nothing.
+/// Measures and writes both pages, or with `--check` says whether one is out of date. Where there
+/// are no recordings, says so and leaves the page about disk models alone.
 ///
 /// # Errors
 /// If the page is out of date, a replay fails or the command line is wrong.
@@ -52,6 +53,7 @@ pub fn docs(args: &[&str]) -> Result<()> {
             other => bail!("`{other}` is unknown: --check and --recordings DIR are known"),
         }
     }
+    proof::proof(check)?;
     let dir = dir.unwrap_or_else(recordings);
     if !DRIVES.iter().all(|drive| dir.join(drive.file).with_extension("parv").is_file()) {
         println!("docs skipped: no recordings of drives; SEEKLESS_RECORDINGS can name their place");

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 /// Names of the targets, as in `fuzz/Cargo.toml`.
-const TARGETS: [&str; 5] = ["nbd", "mount", "disksim", "recording", "spec"];
+const TARGETS: [&str; 6] = ["nbd", "mount", "disksim", "recording", "spec", "tape"];
 /// Longest input in bytes: one more than the longest message of NBD that is exercised, and room
 /// for an image of 16 blocks.
 const INPUT_BYTES: u64 = (64 << 10) + 64;

@@ -1,4 +1,4 @@
-//! Development tasks: `cargo xtask ci|fuzz|tidy|bench|docs|man`. One command is the whole of
+//! Development tasks: `cargo xtask ci|sweep|fuzz|tidy|bench|docs|man`. One command is the whole of
 //! continuous integration, so that what runs on a server can be run at a desk.
 
 mod bench;
@@ -6,6 +6,7 @@ mod ci;
 mod docs;
 mod fuzz;
 mod run;
+mod sweep;
 mod tidy;
 
 use std::process::ExitCode;
@@ -20,6 +21,9 @@ usage: cargo xtask TASK
                      figures  the reproduced claims, measured now
                      fuzz     property tests with many cases, then the fuzz targets
                      without a name: smoke, sweep, the fuzz targets briefly, docs, test
+  sweep [--states N] [--seed N] [--soak DIR [--rounds N]]
+                     power-cut sweeps of every layout, two million states in all; with --soak
+                     until DIR has a file `stop`, saving failures there
   fuzz [SECONDS]     the fuzz targets alone, each for so long (default: 60)
   tidy               house rules that the compiler does not know
   bench [--quick] [simulation|servers|factors|disk|emulated|mount]...
@@ -38,6 +42,7 @@ fn main() -> ExitCode {
         ["ci", "sweep"] => ci::sweep(),
         ["ci", "figures"] => ci::figures(),
         ["ci", "fuzz"] => ci::fuzz(),
+        ["sweep", rest @ ..] => sweep::sweep(rest),
         ["fuzz", rest @ ..] if rest.len() <= 1 => ci::targets(rest.first().copied()),
         ["tidy"] => tidy::tidy(),
         ["bench", rest @ ..] => bench::bench(rest),

@@ -27,6 +27,8 @@ pub enum Command {
     Check(commands::check::Args),
     /// Print the on-disk structures of an image.
     Dump(commands::dump::Args),
+    /// Give an array a new member in the place of one that is gone.
+    Replace(commands::replace::Args),
     /// Write home what is in the log of a disk caching disk.
     Drain(commands::drain::Args),
     /// Take the log of a disk caching disk away.
@@ -37,6 +39,12 @@ pub enum Command {
     Model(commands::model::Args),
     /// Cut the power at every step and check what recovery finds.
     Prove(commands::prove::Args),
+    /// Command a served disk that crashes on demand.
+    Control(commands::control::Args),
+    /// Record what an NBD export is asked, to replay its crashes later.
+    Record(commands::record::Args),
+    /// Check every state that a power cut could have left of a recorded disk.
+    ReplayCrashes(commands::replay_crashes::Args),
     /// Import models of drives, and compare them with recordings.
     Disk(commands::disk::Args),
     /// List the built-in disks, or describe one.

@@ -2,6 +2,7 @@
 
 pub mod check;
 pub mod completions;
+pub mod control;
 pub mod create;
 pub mod demo;
 pub mod detach;
@@ -14,6 +15,9 @@ pub mod layouts;
 pub mod man;
 pub mod model;
 pub mod prove;
+pub mod record;
+pub mod replace;
+pub mod replay_crashes;
 pub mod serve;
 pub mod sim;
 
@@ -34,15 +38,19 @@ pub fn run(command: Command) -> Outcome {
         Command::Info(args) => info::run(&args, out),
         Command::Check(args) => check::run(&args, out),
         Command::Dump(args) => dump::run(&args, out),
+        Command::Replace(args) => replace::run(&args, out),
         Command::Drain(args) => drain::run(&args, out),
         Command::Detach(args) => detach::run(&args, out),
         Command::Sim(args) => sim::run(&args, out),
         Command::Model(args) => model::run(&args, out),
         Command::Prove(args) => prove::run(&args, out),
+        Command::Record(args) => record::run(&args, out),
+        Command::ReplayCrashes(args) => replay_crashes::run(&args, out),
         Command::Disk(args) => disk::run(&args, out),
         Command::Disks(args) => disks::run(&args, out),
         Command::Layouts(args) => layouts::run(&args, out),
         Command::Demo(args) => demo::run(&args, out),
+        Command::Control(args) => control::run(&args, out),
         Command::Completions(args) => completions::run(&args, out),
         Command::Man(args) => man::run(&args, out),
     };

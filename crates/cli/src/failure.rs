@@ -1,6 +1,7 @@
 //! How a command ends: a stable exit code, the cause, and what to do about it.
 
 use seekless_engine::layout::LayoutError;
+use seekless_engine::volume::VolumeError;
 use seekless_serve::image::ImageError;
 use std::io;
 use std::process::ExitCode;
@@ -18,6 +19,8 @@ pub enum Exit {
     Busy = 4,
     /// The backing store failed while the volume was being served.
     Backing = 5,
+    /// A check command failed for its own reasons.
+    Check = 6,
 }
 
 /// The table for `--help`.
@@ -28,7 +31,8 @@ Exit codes:
   2  the command line is wrong
   3  the image is missing, foreign, damaged, truncated or from a newer version
   4  the image, socket or address is in use
-  5  the backing store failed while the volume was served";
+  5  the backing store failed while the volume was served
+  6  a check command failed for its own reasons";
 
 /// Why a command did not succeed.
 #[derive(Debug)]
@@ -119,7 +123,9 @@ fn layout_exit(error: &LayoutError) -> Exit {
         | LayoutError::TooSmall { .. }
         | LayoutError::BadSize(_) => Exit::Usage,
         LayoutError::Superblock(_) | LayoutError::Damaged(_) | LayoutError::Apart(_) => Exit::Image,
-        LayoutError::Io(_) => Exit::Backing,
+        LayoutError::Volume(VolumeError::BadShape(_) | VolumeError::UnknownLevel(_)) => Exit::Usage,
+        LayoutError::Volume(VolumeError::Io { .. }) | LayoutError::Io(_) => Exit::Backing,
+        LayoutError::Volume(_) => Exit::Image,
     }
 }
 

@@ -11,6 +11,7 @@ mod size;
 mod span;
 mod spec;
 mod term;
+mod volume;
 
 use clap::Parser as _;
 use std::process::ExitCode;

@@ -1,16 +1,27 @@
 //! Disk specifications as the command line names them: a built-in name or a TOML file.
 
 use crate::failure::{Exit, Failure};
-use seekless_disk::{Disk, Spec, SpecError, specs};
-use seekless_engine::device::medium::Cells;
+use crate::size::Size;
+use seekless_disk::{Spec, SpecError, specs};
 use seekless_lab::sim::Target;
 use std::path::Path;
 
-/// The specification that `text` names.
+/// The specification that `text` names: a built-in disk or the path of a file, and after a colon
+/// how much of it is used, from its outer edge on (`cmr-20tb:16G`).
 ///
 /// # Errors
 /// If there is no such disk, or the file cannot be read or makes no sense.
 pub fn find(text: &str) -> Result<Spec, Failure> {
+    if let Some((name, size)) = text.rsplit_once(':')
+        && let Ok(size) = size.parse::<Size>()
+    {
+        let spec = find(name)?;
+        if size.blocks() > spec.capacity_blocks() {
+            let all = Size::from_blocks(spec.capacity_blocks());
+            return Err(Failure::usage(format!("{text}: {name} has no more than {all}")));
+        }
+        return Ok(spec.outer(size.blocks()));
+    }
     if let Some(spec) = specs::find(text) {
         return Ok(spec);
     }
@@ -27,19 +38,14 @@ pub fn find(text: &str) -> Result<Spec, Failure> {
     Spec::parse(&toml).map_err(|error| blame(text, &error))
 }
 
-/// The disk that `text` names, to simulate on.
+/// The disk that `text` names, to simulate on, after a change to its specification.
 ///
 /// # Errors
 /// As for [`find`], and if the disk cannot be simulated.
-pub fn target(text: &str) -> Result<Target, Failure> {
-    let spec = find(text)?;
-    let blocks = spec.capacity_blocks();
-    // What is wrong with it must come to light here: afterwards there is nobody to tell.
-    Disk::new(&spec, Box::new(Cells::new(blocks))).map_err(|error| blame(text, &error))?;
-    let target = Target::new(&spec.name.clone(), blocks, move |medium| {
-        Box::new(Disk::new(&spec, medium).expect("the specification was tried above"))
-    });
-    Ok(target.with_headers())
+pub fn target(text: &str, change: impl FnOnce(&mut Spec)) -> Result<Target, Failure> {
+    let mut spec = find(text)?;
+    change(&mut spec);
+    Target::disk(&spec, None).map_err(|error| blame(text, &error))
 }
 
 fn blame(text: &str, error: &SpecError) -> Failure {

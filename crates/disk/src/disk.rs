@@ -2,10 +2,11 @@
 
 mod held;
 
+use crate::arm::TrackArm;
 use crate::drive::{Completion, Destage, Drive, Request, UNDECIDED};
 use crate::mechanics::Mechanics;
 use crate::plain::PlainDisk;
-use crate::spec::{Cache, FastWrite, ReadAhead, Spec, SpecError};
+use crate::spec::{ReadAhead, Spec, SpecError};
 use crate::zoned::Zones;
 use held::Held;
 use seekless_engine::arm::{Arm, Head};
@@ -13,7 +14,7 @@ use seekless_engine::data::Data;
 use seekless_engine::device::Device;
 use seekless_engine::device::medium::{Cells, Medium};
 use seekless_engine::device::ram::carry_out;
-use seekless_engine::io::{Done, Io, IoError, Op};
+use seekless_engine::io::{Done, Io, IoError, Labels, Op};
 use seekless_engine::units::{BLOCK_SECTORS, BlockNr, SECTOR_BYTES, Time};
 use std::collections::VecDeque;
 
@@ -130,6 +131,8 @@ impl Device for Disk {
 #[derive(Debug)]
 struct AnyDisk {
     drive: Drive,
+    /// What layouts may plan with.
+    arm: Option<TrackArm>,
     /// What is on the platter.
     medium: Box<dyn Medium>,
     /// What was reported and is not.
@@ -150,15 +153,14 @@ struct AnyDisk {
 
 impl AnyDisk {
     fn new(spec: &Spec, medium: Box<dyn Medium>) -> Result<AnyDisk, SpecError> {
-        let early =
-            |cache: Cache| cache.fast_write != FastWrite::None || cache.write_back.is_some();
         let mut drive = Drive::new(spec)?;
         drive.log_destages();
         Ok(AnyDisk {
+            arm: TrackArm::new(spec, drive.motion()),
             drive,
             medium,
             held: Held::default(),
-            volatile: spec.cache.is_some_and(early),
+            volatile: spec.reports_early(),
             zones: spec.zoned.map(|rules| Zones::new(rules, spec.capacity_sectors())),
             physical: u64::from(spec.sector_size.physical) / SECTOR_BYTES as u64,
             slots: Vec::new(),
@@ -234,21 +236,27 @@ impl AnyDisk {
         let mut ignored = Vec::new();
         self.reap(now, &mut ignored);
         for one in std::mem::take(&mut self.held).into_leaving() {
-            self.tear(one.at, &one.data, one.media_start, now);
+            self.tear(one.at, &one.data, None, (one.media_start, now));
         }
         let running: Vec<Completion> = self.drive.scheduled().copied().collect();
         for completion in running {
             if let Some(io) = self.slots[completion.tag as usize].take()
                 && io.op == Op::Write
             {
-                self.tear(io.at, &io.data, completion.media_start, now);
+                self.tear(io.at, &io.data, io.labels.as_ref(), (completion.media_start, now));
             }
         }
         std::mem::replace(&mut self.medium, Box::new(Cells::new(0)))
     }
 
-    /// Writes the sectors that had passed the head at `now`.
-    fn tear(&mut self, at: BlockNr, data: &Data, start: Time, now: Time) {
+    /// Writes the sectors that had passed the head at the end of a span of time.
+    fn tear(
+        &mut self,
+        at: BlockNr,
+        data: &Data,
+        labels: Option<&Labels>,
+        (start, now): (Time, Time),
+    ) {
         if start >= now {
             return;
         }
@@ -257,7 +265,11 @@ impl AnyDisk {
         let sectors = u64::from(passed) / self.physical * self.physical;
         let whole = (sectors / BLOCK_SECTORS) as u32;
         // The medium of a cut disk cannot fail: the range was checked on acceptance.
-        let _ = self.medium.write(at, &data.slice(0, whole));
+        let passed = data.slice(0, whole);
+        let _ = match labels {
+            None => self.medium.write(at, &passed),
+            Some(labels) => self.medium.write_labelled(at, &passed, &labels[..whole as usize]),
+        };
         let rest = (sectors % BLOCK_SECTORS) as usize * SECTOR_BYTES;
         let at = at + u64::from(whole);
         if rest > 0
@@ -336,5 +348,15 @@ impl Device for AnyDisk {
 
     fn volatile(&self) -> bool {
         self.volatile
+    }
+
+    fn arm(&self) -> Option<&dyn Arm> {
+        self.arm.as_ref().map(|arm| arm as &dyn Arm)
+    }
+
+    fn head(&self, now: Time) -> Option<Head> {
+        let arm = self.arm.as_ref()?;
+        let (place, free_at) = self.drive.writer(now);
+        Some(Head { track: arm.under(place), free_at })
     }
 }

@@ -18,6 +18,7 @@ use seekless_engine::io::{Breakdown, Op};
 use seekless_engine::units::Time;
 use service::Service;
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 /// A request for sectors of 512 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -108,13 +109,22 @@ impl Drive {
     }
 
     /// Layout and motion.
-    pub fn motion(&self) -> &Motion {
+    pub fn motion(&self) -> &Arc<Motion> {
         &self.service.motion
     }
 
     /// Where the head is when all accepted work is done, and when that is.
     pub fn head(&self) -> (Place, Time) {
         (self.service.place, self.service.mechanism_free.max(self.service.controller_free))
+    }
+
+    /// Where the head is when all accepted work is done, and when it can take up a write that
+    /// comes at `now`. What such a write costs more than at other moments is in that time: the
+    /// controller needs longer after a read, and the other element has to be brought over the
+    /// track.
+    pub fn writer(&self, now: Time) -> (Place, Time) {
+        let (place, at) = self.head();
+        (place, at.max(now) + self.service.before_write(now))
     }
 
     /// Accepts a request.
@@ -149,6 +159,26 @@ impl Drive {
             let Some((arrived, request)) = self.waiting.next(&self.service, at) else { break };
             let completion = self.service.serve(arrived, at, &request);
             self.done.push_back(completion);
+        }
+    }
+
+    /// Serves one request while there is no other, and says when it is complete.
+    ///
+    /// # Errors
+    /// Sectors that the disk does not have.
+    ///
+    /// # Panics
+    /// If other requests are in the drive.
+    pub fn serve_alone(&mut self, now: Time, request: Request) -> Result<Time, OutOfRange> {
+        assert_eq!(self.outstanding(), 0, "a request alone");
+        self.submit(now, request)?;
+        let mut done = Vec::with_capacity(1);
+        loop {
+            let next = self.next_event().expect("a request is served or waits for the controller");
+            self.advance(next, &mut done);
+            if let Some(completion) = done.first() {
+                return Ok(completion.at);
+            }
         }
     }
 

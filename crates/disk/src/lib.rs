@@ -6,6 +6,7 @@
 //! layouts plan on.
 #![forbid(unsafe_code)]
 
+mod arm;
 pub mod buffer;
 pub mod cache;
 pub mod disk;

@@ -106,11 +106,17 @@ impl Motion {
     /// Seek and head switch to a track: at most one of them is not zero.
     #[inline]
     pub fn travel(&self, from: Place, run: &Run, write: bool) -> (Time, Time) {
-        let distance = from.cylinder.abs_diff(run.cylinder) as usize;
+        self.travel_to(from, run.cylinder, run.head, write)
+    }
+
+    /// The same to a cylinder and head.
+    #[inline]
+    pub fn travel_to(&self, from: Place, cylinder: u32, head: u32, write: bool) -> (Time, Time) {
+        let distance = from.cylinder.abs_diff(cylinder) as usize;
         let table = &self.seek_ns[usize::from(write)];
         // Cylinders beyond the last are those of a layout that claims more than the disk has.
         let seek = Time::from(table[distance.min(table.len() - 1)]);
-        let switch = if from.head == run.head { 0 } else { self.head_switch_ns };
+        let switch = if from.head == head { 0 } else { self.head_switch_ns };
         let longer = seek.max(switch);
         if longer == 0 {
             return (0, 0);

@@ -194,6 +194,24 @@ impl Spec {
         self.capacity_sectors() / BLOCK_SECTORS
     }
 
+    /// True if writes are reported before they are on the platter: what they replace is then gone
+    /// from the sector headers, too.
+    pub fn reports_early(&self) -> bool {
+        let early =
+            |cache: Cache| cache.fast_write != FastWrite::None || cache.write_back.is_some();
+        self.cache.is_some_and(early)
+    }
+
+    /// The same disk of which no more than `blocks` of 4 KiB are used, from its outer edge on.
+    #[must_use]
+    pub fn outer(&self, blocks: u64) -> Spec {
+        let mut spec = self.clone();
+        if blocks < spec.capacity_blocks() {
+            spec.capacity_sectors = Some(blocks * BLOCK_SECTORS);
+        }
+        spec
+    }
+
     /// True for a disk of one zone without cache, defects, bus or queue: [`crate::mechanics`] says
     /// everything about it, so layouts can plan on it.
     pub fn is_plain(&self) -> bool {

@@ -345,3 +345,36 @@ fn the_write_in_progress_is_torn_at_a_sector() {
         assert!(torn > 5, "{torn}");
     }
 }
+
+/// Of a write that the power interrupts, the blocks that have passed have their new labels and
+/// the others their old ones; a torn block has not the new one.
+#[test]
+fn labels_land_with_their_blocks() {
+    use seekless_engine::io::Label;
+    let mut seen = [false; 3];
+    for step in 0..40 {
+        let mut disk = disk(7, Cells::new(BLOCKS).with_labels());
+        let (old, new): (Label, Label) = ([1; 32], [2; 32]);
+        let write = |version, label: Label| {
+            let labels = Arc::new([label; 2].into_iter().collect());
+            Io::write(version, 0, Data::stamp(2, 0, version)).with_labels(labels)
+        };
+        disk.submit(0, write(1, old));
+        let first = disk.next_event().expect("a write in flight");
+        disk.reap(first, &mut Vec::new());
+        disk.submit(first, write(2, new));
+        let second = disk.next_event().expect("a write in flight");
+        let cut = first + (second - first) * step / 40;
+        let mut medium = disk.power_cut(cut);
+        let labels = medium.labels(0, 2).expect("no faults");
+        let whole = labels.iter().take_while(|&&label| label == new).count();
+        for (block, label) in (0..).zip(&labels) {
+            let found = medium.read(block, 1).expect("no faults").to_bytes().to_vec();
+            let torn = found != content(block, 1) && found != content(block, 2);
+            let expected = if found == content(block, 2) { new } else { old };
+            assert!(torn && *label != new || *label == expected, "cut at {step}, block {block}");
+        }
+        seen[whole] = true;
+    }
+    assert!(seen[0] && seen[1], "cuts before and within the write were tried");
+}

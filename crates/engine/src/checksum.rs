@@ -8,6 +8,11 @@ pub fn crc32c(bytes: &[u8]) -> u32 {
     crc32c::crc32c(bytes)
 }
 
+/// CRC-32C of some bytes followed by `bytes`, where `sum` is that of the former; 0 for none.
+pub fn crc32c_append(sum: u32, bytes: &[u8]) -> u32 {
+    crc32c::crc32c_append(sum, bytes)
+}
+
 /// A number each of whose bits depends on each bit of `x`, differently for every `x`: the finalizer
 /// of SplitMix64 (Steele, Lea and Flood, OOPSLA 2014).
 pub fn mix(x: u64) -> u64 {
@@ -33,6 +38,7 @@ pub fn of_block(piece: &Piece) -> u32 {
         Body::Stamp { key, version } => mix(key.rotate_left(32) ^ mix(*version)) as u32,
         Body::Bytes(bytes) => crc32c::crc32c(bytes),
         Body::Sectors(sectors) => of_sectors(sectors),
+        Body::Parity(parity) => parity.digest(),
     }
 }
 
@@ -47,5 +53,6 @@ pub fn is_zero(piece: &Piece) -> bool {
             bytes[..16] == [0; 16] && bytes.iter().all(|&byte| byte == 0)
         }
         Body::Sectors(sectors) => sectors.iter().all(|sector| **sector == [0; SECTOR_BYTES]),
+        Body::Parity(_) => piece.to_bytes().iter().all(|&byte| byte == 0),
     }
 }

@@ -34,6 +34,83 @@ pub enum Body {
     /// Real bytes of one block in sectors that other blocks may share: records of a log that
     /// differ little from one another cost what they differ in.
     Sectors(Arc<BlockSectors>),
+    /// One block of parity over contents that are not all real bytes: see [`Parity`].
+    Parity(Arc<Parity>),
+}
+
+/// The exclusive or of some blocks, without the bytes that stamps stand for. The bytes of a stamp
+/// are linear in its key and version, so the sum of any number of stamps is three numbers, and a
+/// simulated array needs no memory for its parity. What it stands for is exactly the bytes that
+/// the blocks would have summed to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Parity {
+    /// Sum of the keys.
+    key: u64,
+    /// Sum of the versions.
+    version: u64,
+    /// The number of stamps is odd.
+    odd: bool,
+    /// Sum of the blocks of real bytes, unless it is zero.
+    bytes: Option<Bytes>,
+}
+
+impl Parity {
+    fn of(body: &Body) -> Parity {
+        let none = Parity { key: 0, version: 0, odd: false, bytes: None };
+        match body {
+            Body::Zeros => none,
+            Body::Stamp { key, version } => {
+                Parity { key: *key, version: *version, odd: true, bytes: None }
+            }
+            Body::Bytes(bytes) => Parity { bytes: Some(bytes.clone()), ..none },
+            Body::Sectors(_) => {
+                Parity { bytes: Some(Piece::block(body.clone()).to_bytes()), ..none }
+            }
+            Body::Parity(parity) => Parity::clone(parity),
+        }
+    }
+
+    fn plus(self, other: Parity) -> Parity {
+        let bytes = match (self.bytes, other.bytes) {
+            (Some(a), Some(b)) => Some(xor_bytes(&a, &b)),
+            (a, b) => a.or(b),
+        };
+        Parity {
+            key: self.key ^ other.key,
+            version: self.version ^ other.version,
+            odd: self.odd ^ other.odd,
+            bytes: bytes.filter(|bytes| bytes.iter().any(|&byte| byte != 0)),
+        }
+    }
+
+    /// The simplest body that stands for these bytes.
+    fn into_body(self) -> Body {
+        match self {
+            Parity { key: 0, version: 0, odd: false, bytes: None } => Body::Zeros,
+            Parity { key: 0, version: 0, odd: false, bytes: Some(bytes) } => Body::Bytes(bytes),
+            Parity { key, version, odd: true, bytes: None } => Body::Stamp { key, version },
+            parity => Body::Parity(Arc::new(parity)),
+        }
+    }
+
+    fn copy_to(&self, out: &mut [u8]) {
+        fill_pattern(out, self.key, self.version, self.odd);
+        if let Some(bytes) = &self.bytes {
+            out.iter_mut().zip(bytes).for_each(|(out, byte)| *out ^= byte);
+        }
+    }
+
+    /// A number that tells contents apart as a checksum does.
+    pub(crate) fn digest(&self) -> u32 {
+        use crate::checksum::{crc32c, mix};
+        let bytes = self.bytes.as_ref().map_or(0, |bytes| crc32c(bytes));
+        let stamps = mix(self.key.rotate_left(32) ^ mix(self.version ^ u64::from(self.odd) << 63));
+        bytes ^ stamps as u32
+    }
+}
+
+fn xor_bytes(a: &[u8], b: &[u8]) -> Bytes {
+    Bytes::from_iter(a.iter().zip(b).map(|(a, b)| a ^ b))
 }
 
 impl PartialEq for Body {
@@ -45,6 +122,7 @@ impl PartialEq for Body {
             }
             (Body::Bytes(a), Body::Bytes(b)) => a == b,
             (Body::Sectors(a), Body::Sectors(b)) => a == b,
+            (Body::Parity(a), Body::Parity(b)) => a == b,
             (Body::Bytes(bytes), Body::Sectors(sectors))
             | (Body::Sectors(sectors), Body::Bytes(bytes)) => {
                 let (parts, rest) = bytes.as_chunks::<SECTOR_BYTES>();
@@ -92,6 +170,7 @@ impl Piece {
                     *out = **sector;
                 }
             }
+            Body::Parity(parity) => parity.copy_to(out),
             Body::Stamp { key, version } => {
                 for (block, key) in out.chunks_exact_mut(BLOCK_BYTES).zip(*key..) {
                     fill_stamp(block, key, *version);
@@ -118,6 +197,10 @@ impl Piece {
             Body::Sectors(sectors) => {
                 assert_eq!(count, 1, "a block in sectors is one block");
                 Body::Sectors(Arc::clone(sectors))
+            }
+            Body::Parity(parity) => {
+                assert_eq!(count, 1, "a block of parity is one block");
+                Body::Parity(Arc::clone(parity))
             }
         };
         Piece { blocks: count, body }
@@ -265,6 +348,33 @@ impl Data {
         Bytes::from(out)
     }
 
+    /// The exclusive or with a payload of the same length, as parity needs it.
+    ///
+    /// # Panics
+    /// If the lengths differ.
+    pub fn xor(&self, other: &Data) -> Data {
+        let real = |data: &Data| match data.pieces() {
+            [Piece { body: Body::Bytes(bytes), .. }] => Some(bytes.clone()),
+            _ => None,
+        };
+        assert_eq!(self.blocks(), other.blocks(), "exclusive or of different lengths");
+        if let (Some(a), Some(b)) = (real(self), real(other)) {
+            return Data::bytes(xor_bytes(&a, &b));
+        }
+        let mut out = Data::none();
+        for index in 0..self.blocks() {
+            let (a, b) = (self.block(index).body, other.block(index).body);
+            out.push(Piece::block(match (&a, &b) {
+                (Body::Zeros, _) => b,
+                (_, Body::Zeros) => a,
+                // Real bytes stay real bytes, also where they sum to zero.
+                (Body::Bytes(a), Body::Bytes(b)) => Body::Bytes(xor_bytes(a, b)),
+                _ => Parity::of(&a).plus(Parity::of(&b)).into_body(),
+            }));
+        }
+        out
+    }
+
     /// Copies the content to `out`, whose length is that of the payload.
     pub fn copy_to(&self, out: &mut [u8]) {
         assert_eq!(out.len(), self.blocks() as usize * BLOCK_BYTES);
@@ -280,8 +390,14 @@ impl Data {
 /// Writes the bytes that a stamp stands for. Every sector differs from every other one, so that a
 /// torn or misplaced sector shows.
 fn fill_stamp(block: &mut [u8], key: u64, version: u64) {
+    fill_pattern(block, key, version, true);
+}
+
+/// The sum of an odd or an even number of stamps.
+fn fill_pattern(block: &mut [u8], key: u64, version: u64, odd: bool) {
     for (index, word) in block.chunks_exact_mut(16).enumerate() {
-        word[..8].copy_from_slice(&(key ^ (index as u64) << 56).to_le_bytes());
+        let index = if odd { (index as u64) << 56 } else { 0 };
+        word[..8].copy_from_slice(&(key ^ index).to_le_bytes());
         word[8..].copy_from_slice(&version.to_le_bytes());
     }
 }
@@ -292,6 +408,7 @@ impl fmt::Debug for Body {
             Body::Zeros => f.write_str("zeros"),
             Body::Stamp { key, version } => write!(f, "stamp {key}v{version}"),
             Body::Bytes(bytes) => write!(f, "bytes {:08x}", crc32c::crc32c(bytes)),
+            Body::Parity(parity) => write!(f, "parity {:08x}", parity.digest()),
             Body::Sectors(sectors) => {
                 write!(f, "bytes {:08x}", crate::checksum::of_sectors(sectors))
             }
@@ -326,6 +443,37 @@ mod tests {
                 let part = data.slice(from, count).to_bytes();
                 let start = from as usize * BLOCK_BYTES;
                 assert_eq!(part, whole.slice(start..start + count as usize * BLOCK_BYTES));
+            }
+        }
+    }
+
+    #[test]
+    fn parity_stands_for_the_bytes_that_it_sums() {
+        let bytes = |byte| Data::bytes(Bytes::from(vec![byte; BLOCK_BYTES]));
+        let blocks = [
+            Data::stamp(1, 7, 1),
+            Data::stamp(1, 9, 4),
+            bytes(3),
+            Data::zeros(1),
+            Data::stamp(1, 7, 2),
+            bytes(3),
+            bytes(9),
+        ];
+        for choice in 0..1_u32 << blocks.len() {
+            let chosen = (0..blocks.len()).filter(|bit| choice & (1 << bit) != 0);
+            let mut sum = Data::zeros(1);
+            let mut real = vec![0; BLOCK_BYTES];
+            for index in chosen.clone() {
+                sum = sum.xor(&blocks[index]);
+                let bytes = blocks[index].to_bytes();
+                real.iter_mut().zip(&bytes).for_each(|(out, byte)| *out ^= byte);
+            }
+            assert_eq!(sum.to_bytes(), real, "{choice:b}");
+            // All but one taken away again leaves that one, in the form it had.
+            for kept in chosen.clone().filter(|&index| index != 3) {
+                let others = chosen.clone().filter(|&index| index != kept);
+                let left = others.fold(sum.clone(), |sum, index| sum.xor(&blocks[index]));
+                assert_eq!(left, blocks[kept], "{choice:b} without all but {kept}");
             }
         }
     }

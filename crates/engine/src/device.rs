@@ -1,6 +1,7 @@
 //! Devices: where blocks rest. The seam between the two worlds.
 
 pub mod medium;
+pub mod nested;
 pub mod ram;
 pub mod volatile;
 
@@ -26,8 +27,28 @@ pub trait Device: Debug {
     /// only the operating system knows.
     fn next_event(&self) -> Option<Time>;
 
+    /// True if it may have answers before [`Device::next_event`] says so: the operating system
+    /// carries out its requests, or some of them.
+    fn is_sudden(&self) -> bool {
+        false
+    }
+
     /// True if a completed write may still be lost until the next flush completes.
     fn volatile(&self) -> bool;
+
+    /// Asks for an orderly end, for devices that keep state of their own; nothing but what this
+    /// causes is under way any more.
+    fn stop(&mut self, _now: Time) {}
+
+    /// True when an orderly end that was asked for is complete.
+    fn stopped(&self) -> bool {
+        true
+    }
+
+    /// Named counters for reports, in a fixed order.
+    fn stats(&self) -> Vec<(&'static str, f64)> {
+        Vec::new()
+    }
 
     /// The mechanics, for devices that have a head.
     fn arm(&self) -> Option<&dyn Arm> {

@@ -4,7 +4,11 @@
 //! layout it names, so that callers need not know which layouts exist.
 
 pub mod dcd;
+mod desk;
+mod eager;
+mod ending;
 pub mod inplace;
+pub mod lfs;
 pub mod loge;
 mod tuning;
 pub mod vlog;
@@ -17,6 +21,7 @@ use crate::io::IoError;
 use crate::layer::Layer;
 use crate::superblock::{Superblock, SuperblockError};
 use crate::units::{BLOCK_BYTES, BlockNr};
+use crate::volume::VolumeError;
 use std::fmt;
 use std::str::FromStr;
 
@@ -40,6 +45,10 @@ macro_rules! of_kind {
                 type $layout = dcd::Dcd;
                 $body
             }
+            Kind::Lfs | Kind::Wolf | Kind::Hylog => {
+                type $layout = lfs::Lfs;
+                $body
+            }
         }
     };
 }
@@ -55,11 +64,18 @@ pub enum Kind {
     Loge,
     /// The disk caching disk: small writes go to a log first and home while nobody waits.
     Dcd,
+    /// Log-structured: writes are collected and appended to a log in segments.
+    Lfs,
+    /// Log-structured with a sorted write buffer.
+    Wolf,
+    /// Log-structured for blocks that are written often, in place for the others.
+    Hylog,
 }
 
 impl Kind {
     /// All layouts, in the order in which they are listed to people.
-    pub const ALL: [Kind; 4] = [Kind::Inplace, Kind::Vlog, Kind::Loge, Kind::Dcd];
+    pub const ALL: [Kind; 7] =
+        [Kind::Inplace, Kind::Vlog, Kind::Loge, Kind::Dcd, Kind::Lfs, Kind::Wolf, Kind::Hylog];
 
     /// The name used on the command line and in reports.
     pub fn name(self) -> &'static str {
@@ -68,6 +84,9 @@ impl Kind {
             Kind::Vlog => "vlog",
             Kind::Loge => "loge",
             Kind::Dcd => "dcd",
+            Kind::Lfs => "lfs",
+            Kind::Wolf => "wolf",
+            Kind::Hylog => "hylog",
         }
     }
 
@@ -82,6 +101,13 @@ impl Kind {
             Kind::Dcd => {
                 "disk caching disk: small writes go to a log in large ones, and home when idle"
             }
+            Kind::Lfs => "log-structured: writes are appended in large segments, which are cleaned",
+            Kind::Wolf => {
+                "log-structured with a write buffer sorted by how often blocks are written"
+            }
+            Kind::Hylog => {
+                "a log for blocks that are written often, update in place for the others"
+            }
         }
     }
 
@@ -92,18 +118,25 @@ impl Kind {
             Kind::Vlog => 2,
             Kind::Loge => 3,
             Kind::Dcd => 4,
+            Kind::Lfs => 5,
+            Kind::Wolf => 6,
+            Kind::Hylog => 7,
         }
     }
 
     /// What it promises beyond what every layout does.
     pub fn promises(self) -> Promises {
-        let all = Promises { atomic: true, ordered: true, checked: true };
+        let all = Promises { atomic: true, ordered: true, checked: true, immediate: true };
         match self {
-            Kind::Inplace => Promises { atomic: false, ordered: false, checked: false },
+            Kind::Inplace => Promises { atomic: false, ordered: false, checked: false, ..all },
             Kind::Vlog => all,
             Kind::Loge => Promises { ordered: false, ..all },
             // Blocks at home have no checksums.
             Kind::Dcd => Promises { checked: false, ..all },
+            Kind::Lfs | Kind::Wolf => Promises { immediate: false, ..all },
+            Kind::Hylog => {
+                Promises { atomic: false, ordered: false, checked: false, immediate: false }
+            }
         }
     }
 
@@ -133,6 +166,8 @@ pub struct Promises {
     pub ordered: bool,
     /// What is stored is checksummed: damage is an error, never wrong bytes.
     pub checked: bool,
+    /// On a device that keeps completed writes, an acknowledged write is durable without a flush.
+    pub immediate: bool,
 }
 
 impl fmt::Display for Kind {
@@ -186,6 +221,9 @@ pub enum LayoutError {
     /// The superblock is whole but what it describes is not.
     #[error("the volume is damaged: {0}")]
     Damaged(String),
+    /// The array below is not usable.
+    #[error(transparent)]
+    Volume(#[from] VolumeError),
     /// The medium failed.
     #[error(transparent)]
     Io(#[from] IoError),
@@ -205,13 +243,16 @@ pub struct FormatOptions {
     pub heuristic: loge::Heuristic,
     /// How the log of [`Kind::Dcd`] is cut.
     pub shape: dcd::Shape,
+    /// Blocks in a segment of a log-structured layout: a power of two. If not given, what suits
+    /// the size of the device.
+    pub segment: Option<u32>,
 }
 
 impl FormatOptions {
     /// A volume with everything else as it is by default.
     pub fn new(kind: Kind, blocks: u64, id: u128) -> FormatOptions {
         let (heuristic, shape) = (loge::Heuristic::default(), dcd::Shape::default());
-        FormatOptions { kind, blocks, id, heuristic, shape }
+        FormatOptions { kind, blocks, id, heuristic, shape, segment: None }
     }
 }
 

@@ -23,5 +23,6 @@ pub mod planted;
 pub mod rng;
 pub mod superblock;
 pub mod units;
+pub mod volume;
 
 pub use bytes::Bytes;

@@ -8,6 +8,16 @@ use crate::layer::{Cx, Layer, Port};
 use crate::rng::Rng;
 use crate::units::Time;
 
+/// How far an orderly end has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stopping {
+    No,
+    /// The layer has been asked.
+    Layer,
+    /// The layer has come to its end, and the devices have been asked.
+    Devices,
+}
+
 /// A layer over its devices.
 #[derive(Debug)]
 pub struct Node {
@@ -21,6 +31,7 @@ pub struct Node {
     /// Something has happened since the layer was pumped.
     stirred: bool,
     idle_since: Option<Time>,
+    stopping: Stopping,
     below: Vec<(Port, Io)>,
     above: Vec<Done>,
     reaped: Vec<Done>,
@@ -36,6 +47,7 @@ impl Node {
             in_flight: 0,
             stirred: true,
             idle_since: Some(0),
+            stopping: Stopping::No,
             below: Vec::new(),
             above: Vec::new(),
             reaped: Vec::new(),
@@ -65,11 +77,25 @@ impl Node {
         layer.submit(io, &mut cx);
     }
 
-    /// Asks the layer for an orderly end; see [`Layer::stop`].
+    /// Asks the layer for an orderly end, and then the devices; see [`Layer::stop`].
     pub fn stop(&mut self, now: Time) {
         self.stirred = true;
+        if self.stopping == Stopping::No {
+            self.stopping = Stopping::Layer;
+        }
         let (layer, mut cx) = self.split(now);
         layer.stop(&mut cx);
+    }
+
+    /// True when an orderly end that was asked for is complete, down to the devices.
+    pub fn stopped(&self) -> bool {
+        self.stopping == Stopping::Devices && self.devices.iter().all(|device| device.stopped())
+    }
+
+    /// Counters of the layer and of the devices below it.
+    pub fn stats(&self) -> Vec<(&'static str, f64)> {
+        let below = self.devices.iter().flat_map(|device| device.stats());
+        self.layer.stats().into_iter().chain(below).collect()
     }
 
     /// Moves requests and answers until nothing more can happen at `now`, and appends the answers
@@ -87,7 +113,7 @@ impl Node {
             for port in 0..self.devices.len() {
                 self.reap(port, now);
             }
-            if !self.stirred {
+            if !self.stirred && !self.stop_devices(now) {
                 break;
             }
         }
@@ -101,10 +127,22 @@ impl Node {
         }
     }
 
+    /// Asks the devices for an orderly end once the layer has come to its own. True if they have
+    /// just been asked.
+    fn stop_devices(&mut self, now: Time) -> bool {
+        if self.stopping != Stopping::Layer || !self.layer.stopped() {
+            return false;
+        }
+        self.stopping = Stopping::Devices;
+        self.devices.iter_mut().for_each(|device| device.stop(now));
+        true
+    }
+
     /// Hands the answers of a device to the layer.
     fn reap(&mut self, port: Port, now: Time) {
         // A device that knows when its next answer is due need not be asked before.
-        if self.devices[port].next_event().is_some_and(|at| at > now) {
+        let later = self.devices[port].next_event().is_some_and(|at| at > now);
+        if later && !self.devices[port].is_sudden() {
             return;
         }
         self.devices[port].reap(now, &mut self.reaped);
@@ -158,7 +196,7 @@ impl Node {
         self.stop(*now);
         let mut none = Vec::new();
         self.settle(*now, &mut none);
-        while !self.layer.stopped() {
+        while !self.stopped() {
             *now = self.next_event().expect("the end is under way").max(*now);
             self.settle(*now, &mut none);
         }

@@ -3,6 +3,8 @@
 //! Without the cargo feature `planted-bugs` every question here is answered `false` at compile
 //! time; the product carries none of it.
 
+use crate::layout::Kind;
+
 /// A bug that can be planted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PlantedBug {
@@ -20,12 +22,47 @@ pub enum PlantedBug {
     ChecksumNotVerified,
     /// The compactor frees the old place of a block at once, and uses it for the next one.
     CompactorFreesEarly,
+    /// The reorganiser writes a block that a client has overwritten since it was read.
+    ReorganiserWritesStale,
     /// Of several versions of a block a recovery takes not the youngest.
     StaleStampWins,
     /// A recovery takes what is there of a transaction that is not there as a whole.
     PartialTransaction,
     /// What was forgotten leaves no tombstone.
     TombstoneLost,
+    /// A write that failed is answered as done.
+    ErrorSwallowed,
+    /// After an error the volume goes on taking writes.
+    ErrorNotLatched,
+    /// A flush that failed is tried again and called good.
+    FlushRetried,
+    /// Superseded blocks are reused before a commit says that they were superseded for good.
+    ReuseUnwitnessed,
+    /// A recovery does not notice that a map block is missing.
+    DigestIgnored,
+    /// A recovery leaves no record of what it took and what not.
+    RecoveryUnrecorded,
+    /// A recovery leaves what it did not take where it is.
+    DroppedNotErased,
+    /// A label says of what came before it that it was durable, known or not.
+    DurableOverstated,
+    /// A flush that was on its way when another one failed is called good.
+    OtherFlushTrusted,
+    /// A segment is written again though the last checkpoint lets a recovery follow the log
+    /// through it.
+    FreeBeforeCheckpoint,
+    /// The cleaner gives a segment up before what it moved is durable.
+    CleanerFreesEarly,
+    /// A checkpoint record is written before the map blocks that it names are durable.
+    CheckpointBeforeMap,
+    /// Stripes of an array are written without a record in the log or a mark in the bitmap.
+    NoWriteLog,
+    /// Stripes are written in place before the record in the log is durable.
+    LogNotFlushed,
+    /// An array takes a member back that has missed something.
+    StaleMember,
+    /// A recovery replays the log but resyncs no marked regions.
+    NoResync,
     /// A tombstone goes out before what it makes way for is durable.
     TombstoneEarly,
     /// Blocks are written home from records that are not durable.
@@ -33,8 +70,18 @@ pub enum PlantedBug {
 }
 
 impl PlantedBug {
+    /// Those that can be planted in update in place.
+    pub const INPLACE: [PlantedBug; 6] = [
+        PlantedBug::AckBeforeDurable,
+        PlantedBug::MissingFlush,
+        PlantedBug::ErrorSwallowed,
+        PlantedBug::ErrorNotLatched,
+        PlantedBug::FlushRetried,
+        PlantedBug::OtherFlushTrusted,
+    ];
+
     /// Those that can be planted in the virtual log.
-    pub const VLOG: [PlantedBug; 7] = [
+    pub const VLOG: [PlantedBug; 15] = [
         PlantedBug::AckBeforeDurable,
         PlantedBug::FreeBeforeCommit,
         PlantedBug::MapBeforeData,
@@ -42,6 +89,22 @@ impl PlantedBug {
         PlantedBug::StaleTailAccepted,
         PlantedBug::ChecksumNotVerified,
         PlantedBug::CompactorFreesEarly,
+        PlantedBug::ReorganiserWritesStale,
+        PlantedBug::ErrorSwallowed,
+        PlantedBug::FlushRetried,
+        PlantedBug::ReuseUnwitnessed,
+        PlantedBug::DigestIgnored,
+        PlantedBug::StaleStampWins,
+        PlantedBug::PartialTransaction,
+        PlantedBug::RecoveryUnrecorded,
+    ];
+
+    /// Those that can be planted in arrays.
+    pub const ARRAY: [PlantedBug; 4] = [
+        PlantedBug::NoWriteLog,
+        PlantedBug::LogNotFlushed,
+        PlantedBug::StaleMember,
+        PlantedBug::NoResync,
     ];
 
     /// Those that can be planted in the disk caching disk.
@@ -57,7 +120,7 @@ impl PlantedBug {
     ];
 
     /// Those that can be planted in Loge.
-    pub const LOGE: [PlantedBug; 8] = [
+    pub const LOGE: [PlantedBug; 12] = [
         PlantedBug::AckBeforeDurable,
         PlantedBug::FreeBeforeCommit,
         PlantedBug::MissingFlush,
@@ -66,7 +129,75 @@ impl PlantedBug {
         PlantedBug::StaleStampWins,
         PlantedBug::PartialTransaction,
         PlantedBug::TombstoneLost,
+        PlantedBug::ErrorSwallowed,
+        PlantedBug::FlushRetried,
+        PlantedBug::DroppedNotErased,
+        PlantedBug::DurableOverstated,
     ];
+
+    /// Those that can be planted in the log-structured layouts.
+    pub const LFS: [PlantedBug; 10] = [
+        PlantedBug::AckBeforeDurable,
+        PlantedBug::FreeBeforeCommit,
+        PlantedBug::MissingFlush,
+        PlantedBug::StaleTailAccepted,
+        PlantedBug::ChecksumNotVerified,
+        PlantedBug::PartialTransaction,
+        PlantedBug::TombstoneLost,
+        PlantedBug::FreeBeforeCheckpoint,
+        PlantedBug::CleanerFreesEarly,
+        PlantedBug::CheckpointBeforeMap,
+    ];
+
+    /// Those that can be planted in a layout.
+    pub fn of(kind: Kind) -> &'static [PlantedBug] {
+        match kind {
+            Kind::Inplace => &PlantedBug::INPLACE,
+            Kind::Vlog => &PlantedBug::VLOG,
+            Kind::Loge => &PlantedBug::LOGE,
+            Kind::Dcd => &PlantedBug::DCD,
+            Kind::Lfs => &PlantedBug::LFS,
+            // The engine is that of `Lfs`.
+            Kind::Wolf | Kind::Hylog => &[],
+        }
+    }
+
+    /// What the bug does, for the table of bugs.
+    pub fn summary(self) -> &'static str {
+        match self {
+            PlantedBug::AckBeforeDurable => "a forced write or a flush is acknowledged too early",
+            PlantedBug::FreeBeforeCommit => "superseded blocks are reused at once",
+            PlantedBug::MapBeforeData => "the map names places before the data is there",
+            PlantedBug::MissingFlush => "the device is not flushed",
+            PlantedBug::StaleTailAccepted => "the record of an orderly end outlives the next mount",
+            PlantedBug::ChecksumNotVerified => "checksums are not compared",
+            PlantedBug::CompactorFreesEarly => "the compactor frees what it moves at once",
+            PlantedBug::ReorganiserWritesStale => {
+                "the reorganiser writes what a client has replaced"
+            }
+            PlantedBug::StaleStampWins => "a recovery takes an older version",
+            PlantedBug::PartialTransaction => "a recovery takes a part of a transaction",
+            PlantedBug::TombstoneLost => "a trim leaves no tombstone",
+            PlantedBug::ErrorSwallowed => "a failed write is answered as done",
+            PlantedBug::ErrorNotLatched => "writes go on after an error",
+            PlantedBug::FlushRetried => "a failed flush is retried and called good",
+            PlantedBug::ReuseUnwitnessed => "blocks are reused before a commit witnesses it",
+            PlantedBug::DigestIgnored => "a missing map block is not noticed",
+            PlantedBug::RecoveryUnrecorded => "a recovery records nothing",
+            PlantedBug::DroppedNotErased => "a recovery does not erase what it dropped",
+            PlantedBug::OtherFlushTrusted => "a flush beside one that failed is called good",
+            PlantedBug::NoWriteLog => "stripes are written without a record in the log",
+            PlantedBug::LogNotFlushed => "stripes are written before their record is durable",
+            PlantedBug::StaleMember => "a member that missed something is taken back",
+            PlantedBug::NoResync => "marked regions are not resynced",
+            PlantedBug::FreeBeforeCheckpoint => "a segment that a recovery follows is reused",
+            PlantedBug::CleanerFreesEarly => "the cleaner frees what it moves at once",
+            PlantedBug::CheckpointBeforeMap => "a checkpoint is written before its map is durable",
+            PlantedBug::DurableOverstated => "labels call durable what may not be",
+            PlantedBug::TombstoneEarly => "a tombstone is logged before what is at home is durable",
+            PlantedBug::DestageBeforeDurable => "blocks go home from records that are not durable",
+        }
+    }
 }
 
 #[cfg(feature = "planted-bugs")]

@@ -189,6 +189,12 @@ fn a_block_is_never_torn_on_loge() {
     never_torn(Kind::Loge);
 }
 
+#[test]
+fn a_block_is_never_torn_on_lfs() {
+    never_torn(Kind::Lfs);
+    never_torn(Kind::Wolf);
+}
+
 fn never_torn(kind: Kind) {
     let medium = Shared::format(kind, 100);
     let mut volume = Volume::mount(&medium, true);
@@ -217,16 +223,23 @@ fn never_torn(kind: Kind) {
 
 #[test]
 fn a_request_of_a_mebibyte_is_old_or_new_on_vlog() {
-    old_or_new(Kind::Vlog);
+    old_or_new(Kind::Vlog, 1000);
 }
 
 #[test]
 fn a_request_of_a_mebibyte_is_old_or_new_on_loge() {
-    old_or_new(Kind::Loge);
+    old_or_new(Kind::Loge, 1000);
 }
 
-fn old_or_new(kind: Kind) {
-    let medium = Shared::format(kind, 1000);
+#[test]
+fn a_request_of_a_mebibyte_is_old_or_new_on_lfs() {
+    // So large that no checkpoint makes the second write durable.
+    old_or_new(Kind::Lfs, 4000);
+    old_or_new(Kind::Wolf, 4000);
+}
+
+fn old_or_new(kind: Kind, blocks: u64) {
+    let medium = Shared::format(kind, blocks);
     let mut volume = Volume::mount(&medium, true);
     volume.write(100, 256, 1).unwrap();
     volume.flush().unwrap();
@@ -249,7 +262,17 @@ fn old_or_new(kind: Kind) {
 
 #[test]
 fn what_survives_is_a_prefix_on_vlog() {
-    let medium = Shared::format(Kind::Vlog, 1000);
+    survives_in_order(Kind::Vlog);
+}
+
+#[test]
+fn what_survives_is_a_prefix_on_lfs() {
+    survives_in_order(Kind::Lfs);
+    survives_in_order(Kind::Wolf);
+}
+
+fn survives_in_order(kind: Kind) {
+    let medium = Shared::format(kind, 1000);
     let mut volume = Volume::mount(&medium, true);
     for version in 1..=12 {
         // Slices apart from one another, one commit each.
@@ -274,7 +297,7 @@ fn what_survives_is_a_prefix_on_vlog() {
 
 #[test]
 fn every_acknowledged_write_lasts_on_a_device_that_keeps_them() {
-    for kind in Kind::ALL {
+    for kind in Kind::ALL.into_iter().filter(|kind| kind.promises().immediate) {
         let medium = Shared::format(kind, 1000);
         let mut volume = Volume::mount(&medium, false);
         if volume.node.layer.limits().reports_early {
@@ -305,6 +328,12 @@ fn a_damaged_block_is_an_error_that_names_it_on_vlog() {
 #[test]
 fn a_damaged_block_is_an_error_that_names_it_on_loge() {
     damage_is_named(Kind::Loge);
+}
+
+#[test]
+fn a_damaged_block_is_an_error_that_names_it_on_lfs() {
+    damage_is_named(Kind::Lfs);
+    damage_is_named(Kind::Wolf);
 }
 
 fn damage_is_named(kind: Kind) {
@@ -358,7 +387,7 @@ fn trimming_frees_space() {
     volume.run(Io::trim(0, 0, 200)).unwrap();
     volume.flush().unwrap();
     assert_eq!(medium.state().trimmed, 200);
-    for kind in [Kind::Vlog, Kind::Loge] {
+    for kind in [Kind::Vlog, Kind::Loge, Kind::Lfs, Kind::Wolf, Kind::Hylog] {
         trimmed_blocks_are_not_stored(kind);
     }
 }
@@ -554,10 +583,21 @@ fn what_was_trimmed_stays_away_on_loge() {
 
 #[test]
 fn a_full_volume_is_overwritten_and_trimmed_on_loge() {
-    let blocks = Kind::Loge.largest_volume(2000);
+    full_and_in_use(Kind::Loge);
+}
+
+#[test]
+fn a_full_volume_is_overwritten_and_trimmed_on_log_structured_layouts() {
+    for kind in [Kind::Lfs, Kind::Wolf, Kind::Hylog] {
+        full_and_in_use(kind);
+    }
+}
+
+fn full_and_in_use(kind: Kind) {
+    let blocks = kind.largest_volume(2000);
     for volatile in [false, true] {
         let medium = Shared::new(Cells::new(2000));
-        let options = FormatOptions::new(Kind::Loge, blocks, 5);
+        let options = FormatOptions::new(kind, blocks, 5);
         layout::format(&mut MediumDisk(&mut medium.clone()), &options).unwrap();
         let mut volume = Volume::mount(&medium, volatile);
         let mut rng = Rng::stream(5, "full");
@@ -571,7 +611,8 @@ fn a_full_volume_is_overwritten_and_trimmed_on_loge() {
                 volume.run(Io::trim(0, at, 8)).unwrap();
                 model[at as usize..at as usize + 8].fill(0);
             } else {
-                volume.write(at, 8, version).unwrap();
+                let outcome = volume.write(at, 8, version);
+                outcome.unwrap_or_else(|error| panic!("{kind}, version {version}: {error}"));
                 model[at as usize..at as usize + 8].fill(version);
             }
         }
@@ -581,7 +622,36 @@ fn a_full_volume_is_overwritten_and_trimmed_on_loge() {
         let mut volume = Volume::mount(&medium, volatile);
         for (at, &version) in (0..).zip(&model) {
             let expected = if version == 0 { Data::zeros(1) } else { Data::stamp(1, at, version) };
-            assert_eq!(volume.read(at), expected, "block {at}");
+            assert_eq!(volume.read(at), expected, "{kind}: block {at}");
         }
     }
+}
+
+/// Commits are followed from the last checkpoint on: a quarter of the device at most, of which only
+/// what nothing says was durable is read a second time.
+#[test]
+fn recovery_of_lfs_reads_as_much_as_is_promised() {
+    const BLOCKS: u64 = 200_000;
+    const UNVERIFIED: u64 = 32 * 1024;
+    let medium = Shared::format(Kind::Lfs, BLOCKS);
+    let mut volume = Volume::mount(&medium, true);
+    for at in (0..BLOCKS / 2).step_by(100) {
+        volume.write(at, 100, 1).unwrap();
+    }
+    volume.flush().unwrap();
+    // The superblock, four copies of the record, the map; summaries, one for each mebibyte at
+    // least; two segments behind the end of the log.
+    let map = BLOCKS.div_ceil(512) + 2 + 5;
+    let log = (BLOCKS / 2).div_ceil(100) * 4 + 4 * 256;
+    let (read, report) = mount_reads(&medium);
+    assert_eq!(report.path, MountPath::Scan);
+    assert!(read <= map + log + UNVERIFIED, "{read} blocks read");
+    assert!(report.blocks_read.abs_diff(read) <= 2, "{report:?}, but {read} were read");
+    volume.stop();
+    let (read, report) = mount_reads(&medium);
+    assert_eq!(report.path, MountPath::Tail);
+    assert!(read <= map + 4, "{read} blocks read, {map} of the map");
+    assert_eq!(Volume::mount(&medium, true).report.path, MountPath::Tail);
+    let (_, report) = mount_reads(&medium);
+    assert_eq!(report.path, MountPath::Scan, "a mount for writing uses the record up");
 }

@@ -12,7 +12,7 @@ fn bytes(rng: &mut Rng, count: u64) -> Vec<u8> {
 
 #[test]
 fn undamaged_images_are_whole() {
-    for base in 0..12 {
+    for base in 0..24 {
         damage::exercise(&[base]);
     }
 }

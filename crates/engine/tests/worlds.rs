@@ -208,7 +208,7 @@ fn unreadable_and_rotten_blocks_are_errors_and_writing_goes_on() {
         assert!(world.errors().iter().all(|(_, e)| matches!(e, IoError::Media { .. })));
     }
     let plan = Plan { rotten: (20..1500).collect(), ..Plan::default() };
-    for kind in [Kind::Vlog, Kind::Loge] {
+    for kind in [Kind::Vlog, Kind::Loge, Kind::Lfs, Kind::Wolf] {
         let (world, counts) = twice(kind, &plan, 21);
         assert!(counts.rotten > 0 && world.node.layer.latched().is_none());
         let errors = world.errors();

@@ -1,8 +1,13 @@
 //! The virtual-time driver: runs a node as fast as the host can, jumping from event to event.
 //!
 //! It differs from the wall-clock driver only in where the time comes from: the next arrival or
-//! the next event of the node, whichever is earlier. Clients are a closed loop: a fixed number of
-//! requests in flight, each answer lets the next one go.
+//! the next event of the node, whichever is earlier. The clients of a described workload are a
+//! closed loop: a fixed number of requests in flight, each answer lets the next one go. Traces have
+//! a [`Player`].
+
+mod replay;
+
+pub use replay::{MAX_USERS, Pacing, PlayCounts, Player, PoolOptions, ReplayError, ReplayOptions};
 
 use crate::oracle::{Oracle, WrongContent};
 use crate::workload::{Generator, Pattern, Request, Workload};
@@ -70,6 +75,19 @@ pub enum DriveError {
         /// When, in nanoseconds of virtual time.
         now_ns: Time,
     },
+}
+
+/// A request to the volume.
+#[derive(Clone, Copy, Debug)]
+struct Part {
+    op: Op,
+    at: BlockNr,
+    count: u32,
+    fua: bool,
+}
+
+impl Part {
+    const FLUSH: Part = Part { op: Op::Flush, at: 0, count: 0, fua: false };
 }
 
 /// A request in flight; its tag is the index.
@@ -208,7 +226,7 @@ impl Driver {
         let mut spins = 0;
         loop {
             self.node.settle(self.now, &mut self.answers);
-            if self.node.layer.stopped() {
+            if self.node.stopped() {
                 return Ok(());
             }
             self.advance(None, &mut spins)?;
@@ -268,30 +286,47 @@ impl Driver {
     }
 
     fn submit(&mut self, request: Request, workload: &Workload) {
-        let tag = self.free.pop().expect("there are as many slots as clients");
         let count = workload.request_blocks;
-        let io = match request {
-            Request::Read { at } => {
+        self.send(match request {
+            Request::Read { at } => Part { op: Op::Read, at, count, fua: false },
+            Request::Write { at } => Part { op: Op::Write, at, count, fua: workload.fua },
+            Request::Flush => Part::FLUSH,
+        });
+    }
+
+    /// Hands a request in.
+    fn send(&mut self, part: Part) -> Tag {
+        let Part { op, at, count, fua } = part;
+        let tag = self.free.pop().expect("whoever drives has made room for its requests");
+        let io = match op {
+            Op::Read => {
                 if let Some(oracle) = &self.oracle {
                     let first = tag as usize * self.stride;
-                    oracle.read_begins(at, &mut self.floors[first..first + self.stride]);
+                    oracle.read_begins(at, &mut self.floors[first..first + count as usize]);
                 }
                 Io::read(tag, at, count)
             }
-            Request::Write { at } => {
+            Op::Write => {
                 self.version += 1;
                 if let Some(oracle) = &mut self.oracle {
                     oracle.write_begins(at, count, self.version);
                 }
                 let mut io = Io::write(tag, at, Data::stamp(count, at, u64::from(self.version)));
-                io.fua = workload.fua;
+                io.fua = fua;
                 io
             }
-            Request::Flush => Io::flush(tag),
+            Op::Trim => {
+                self.version += 1;
+                if let Some(oracle) = &mut self.oracle {
+                    oracle.trim_begins(at, count, self.version);
+                }
+                Io::trim(tag, at, count)
+            }
+            Op::Flush => Io::flush(tag),
         };
-        self.slots[tag as usize] =
-            Slot { op: io.op, at: io.at, count: io.count, submitted: self.now };
+        self.slots[tag as usize] = Slot { op, at, count, submitted: self.now };
         self.node.submit(self.now, io);
+        tag
     }
 
     fn take_answers(
@@ -318,10 +353,10 @@ impl Driver {
             Err(error) => return Err(DriveError::Failed { op, at, count, error, now_ns }),
         };
         match (&mut self.oracle, op) {
-            (Some(oracle), Op::Write) => oracle.write_ends(at, count),
+            (Some(oracle), Op::Write | Op::Trim) => oracle.write_ends(at, count),
             (Some(oracle), Op::Read) => {
                 let first = done.tag as usize * self.stride;
-                let floors = &self.floors[first..first + self.stride];
+                let floors = &self.floors[first..first + count as usize];
                 oracle
                     .read_ends(at, floors, &data)
                     .map_err(|wrong| DriveError::WrongContent { wrong, now_ns })?;

@@ -1,15 +1,21 @@
 //! The laboratory: layouts in virtual time.
 //!
-//! [`driver`] runs a node from event to event, [`workload`] says what the clients ask for,
+//! [`driver`] runs a node from event to event, [`workload`] says what the clients ask for and
+//! [`distribution`] how often which page,
 //! [`oracle`] knows what every read must return, and [`sim`] puts them together over a mechanical
 //! disk and reports where the time went; [`model`] says what may be hoped for. Nothing in here
 //! knows the time of day: everything is a function of its options and seed.
 #![forbid(unsafe_code)]
 
+pub mod distribution;
 pub mod driver;
 pub mod histogram;
 pub mod model;
 pub mod oracle;
+pub mod pool;
 pub mod prove;
+pub mod replay;
 pub mod sim;
+pub mod tpcc;
+pub mod trace;
 pub mod workload;

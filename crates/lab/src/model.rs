@@ -1,21 +1,24 @@
 //! Analytic models of eager writing: what a layout may hope for, before anything is simulated.
 //!
-//! Three questions, a module each. [`locate`]: how long until a free slot passes the head, if free
+//! Four questions, a module each. [`locate`]: how long until a free slot passes the head, if free
 //! space is scattered at random (equations 1 to 6 and 11 of the virtual log paper). [`fill`]: what
 //! a write costs if a compactor keeps tracks empty and each is filled up to a threshold (equations
-//! 7 to 10, and the exact form). [`loge`]: what Loge's section 5.2 says about its disk. [`monte`]
-//! simulates each of them with dice, so that tests can hold the formulas against something, and
-//! [`report`] puts them into tables for people and programs.
+//! 7 to 10, and the exact form). [`loge`]: what Loge's section 5.2 says about its disk. [`hylog`]:
+//! what logs cost and when they pay. [`monte`] simulates each of them with dice, and [`tiny`] logs
+//! with their cleaners, so that tests can hold the formulas against something; [`report`] puts them
+//! into tables for people and programs.
 //!
 //! Claims are numbered as in the tests: `V` for the virtual log paper (Wang, Anderson and
 //! Patterson, *Virtual Log Based File Systems for a Programmable Disk*, 1999), `L` for Loge
-//! (English and Stepanov, *Loge: a self-organizing disk controller*, 1992). Where the formula of a
-//! paper is off, its doc comment says by how much.
+//! (English and Stepanov, *Loge: a self-organizing disk controller*, 1992), `H` for HyLog (Wang,
+//! Zhao and Bunt, 2004). Where the formula of a paper is off, its doc comment says by how much.
 //!
 //! Formulas are plain functions of numbers in the ranges that they document. Whoever takes numbers
-//! from outside goes through [`Params`], [`loge::Drive`] and [`report`], which check them.
+//! from outside goes through [`Params`], [`loge::Drive`], [`hylog::Disk`] and the tables, which
+//! check them.
 
 pub mod fill;
+pub mod hylog;
 pub mod locate;
 pub mod loge;
 pub mod monte;
@@ -23,6 +26,7 @@ mod params;
 mod plot;
 pub mod report;
 mod table;
+pub mod tiny;
 
 pub use params::{Overrides, Params};
 pub use table::{Column, Quantity, Table};

@@ -22,6 +22,8 @@ struct Cell {
     first: u32,
     /// Writes in flight.
     busy: u32,
+    /// Youngest version that is zeros, because it is a trim; 0 for what was never written.
+    zeros: u32,
 }
 
 /// The table. Sparse, since a simulated disk may be much larger than what is written.
@@ -116,6 +118,15 @@ impl Oracle {
         }
     }
 
+    /// Notes that a trim of `count` blocks is handed in as version `version`: a write of zeros. It
+    /// ends as a write does.
+    pub fn trim_begins(&mut self, at: BlockNr, count: u32, version: u32) {
+        self.write_begins(at, count, version);
+        for block in at..at + u64::from(count) {
+            self.cell_mut(block).zeros = version;
+        }
+    }
+
     /// Notes that a write is acknowledged. Once no other write to a block is in flight, what was
     /// there before can never come back.
     pub fn write_ends(&mut self, at: BlockNr, count: u32) {
@@ -154,7 +165,7 @@ impl Oracle {
                 let block = at + index as u64;
                 let found = identify(&piece.body, offset);
                 let version = match found {
-                    Found::Zeros => Some(0),
+                    Found::Zeros => Some(u64::from(self.cell(block).zeros)),
                     Found::Stamp { key, version } if key == block => Some(version),
                     _ => None,
                 };
@@ -179,7 +190,7 @@ fn identify(body: &Body, offset: u32) -> Found {
             return Found::Stamp { key: key + u64::from(offset), version: *version };
         }
         Body::Bytes(bytes) => &bytes[offset as usize * BLOCK_BYTES..][..BLOCK_BYTES],
-        Body::Sectors(_) => &Piece::block(body.clone()).to_bytes(),
+        Body::Sectors(_) | Body::Parity(_) => &Piece::block(body.clone()).to_bytes(),
     };
     if bytes.iter().all(|&byte| byte == 0) {
         return Found::Zeros;
@@ -254,6 +265,24 @@ mod tests {
         let floor = begin(&oracle, 7);
         assert!(allowed(&oracle, floor, 1) && allowed(&oracle, floor, 2));
         assert!(!allowed(&oracle, floor, 0));
+    }
+
+    #[test]
+    fn a_trim_is_a_version_of_zeros() {
+        let mut oracle = Oracle::new(10);
+        oracle.write_begins(7, 1, 1);
+        oracle.write_ends(7, 1);
+        let before = begin(&oracle, 7);
+        assert!(!allowed(&oracle, before, 0), "nothing was trimmed yet");
+        oracle.trim_begins(7, 1, 2);
+        assert!(allowed(&oracle, before, 0) && allowed(&oracle, before, 1), "it may have happened");
+        oracle.write_ends(7, 1);
+        let after = begin(&oracle, 7);
+        assert!(allowed(&oracle, after, 0) && !allowed(&oracle, after, 1));
+        oracle.write_begins(7, 1, 3);
+        oracle.write_ends(7, 1);
+        let last = begin(&oracle, 7);
+        assert!(!allowed(&oracle, last, 0) && allowed(&oracle, last, 3));
     }
 
     #[test]

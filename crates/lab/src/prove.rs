@@ -7,20 +7,28 @@
 //! to flush may be lost on each on its own. Everything is a function of the seed and the number of
 //! the case, so a violation is replayed by naming them.
 
+mod act;
 mod bench;
+mod check;
 mod cut;
+mod damage;
 mod history;
 mod judge;
+mod manner;
+mod names;
+mod shrink;
 mod states;
 mod subject;
 mod toy;
 mod world;
 
+pub use act::{Keep, NoKeep};
+pub use manner::WORKLOADS;
 pub use states::FaultCounts;
 pub use subject::Subject;
 
-use seekless_engine::rng::Rng;
 use serde::Serialize;
+use std::fmt;
 use world::World;
 
 /// What to prove, and how hard to try.
@@ -34,15 +42,59 @@ pub struct ProveOptions {
     pub states: u64,
     /// Run only this case.
     pub case: Option<u64>,
+    /// Run only these of its acts, and try more states at each event.
+    pub keep: Option<Keep>,
     /// Stop at the first violation.
     pub stop_at_first: bool,
+    /// Make violations as small as they can be.
+    pub shrink: bool,
 }
 
 impl ProveOptions {
     /// Ten thousand states of a subject, such as a layout.
     pub fn new(subject: impl Into<Subject>) -> ProveOptions {
-        let subject = subject.into();
-        ProveOptions { subject, seed: 1, states: 10_000, case: None, stop_at_first: false }
+        ProveOptions {
+            subject: subject.into(),
+            seed: 1,
+            states: 10_000,
+            case: None,
+            keep: None,
+            stop_at_first: false,
+            shrink: false,
+        }
+    }
+}
+
+/// Which promise was broken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub enum Sort {
+    /// What is there after a crash is not what may be there.
+    Content,
+    /// After a crash the volume cannot be mounted, read or written.
+    Dead,
+    /// A read brought wrong data, or an error without cause.
+    Read,
+    /// A request failed without cause, or the volume did not say so for good.
+    Refusal,
+    /// Something was acknowledged after an error on the write path.
+    Pretence,
+    /// Damage was read as data.
+    Damage,
+    /// Requests are not answered, or an orderly end never comes.
+    Hang,
+}
+
+impl fmt::Display for Sort {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Sort::Content => "the content after a crash is wrong",
+            Sort::Dead => "the volume is dead after a crash",
+            Sort::Read => "a read is wrong",
+            Sort::Refusal => "a request fails without cause",
+            Sort::Pretence => "success is claimed after an error",
+            Sort::Damage => "damage is taken for data",
+            Sort::Hang => "the volume hangs",
+        })
     }
 }
 
@@ -53,8 +105,12 @@ pub struct Violation {
     pub case: u64,
     /// Device event after which the power was cut.
     pub event: u64,
+    /// Which promise it was.
+    pub sort: Sort,
     /// What happened, a sentence each.
     pub story: Vec<String>,
+    /// The acts that are left, if it was made small.
+    pub keep: Option<String>,
     /// A command that does it again.
     pub replay: String,
 }
@@ -68,15 +124,20 @@ pub struct ProveReport {
     pub seed: u64,
     /// Worlds run.
     pub cases: u64,
+    /// Kinds of workload among them.
+    pub workloads: u64,
     /// Device events after which the power was cut.
     pub events: u64,
-    /// Crash states mounted and compared.
+    /// Crash states recovered and compared. One that holds the same as another, under the same
+    /// obligations, is not counted.
     pub states: u64,
+    /// Of these, those that held something else than all others of the same life.
+    pub recovered: u64,
     /// Promises broken.
     pub violations: Vec<Violation>,
     /// Crash states per second of the host.
     pub states_per_second: f64,
-    /// How often each fault was part of a state.
+    /// How often each fault happened.
     pub faults: FaultCounts,
     /// Most blocks that one mount had to read.
     pub most_blocks_read: u64,
@@ -85,29 +146,45 @@ pub struct ProveReport {
 }
 
 impl ProveReport {
+    fn new(options: &ProveOptions) -> ProveReport {
+        ProveReport {
+            layout: options.subject.name(),
+            seed: options.seed,
+            cases: 0,
+            workloads: 0,
+            events: 0,
+            states: 0,
+            recovered: 0,
+            violations: Vec::new(),
+            states_per_second: 0.0,
+            faults: FaultCounts::default(),
+            most_blocks_read: 0,
+            requests: 0,
+        }
+    }
+
     /// For people.
     pub fn to_text(&self) -> String {
         use std::fmt::Write as _;
         let mut out = String::new();
-        let f = &self.faults;
         let mut line = |text: String| {
             // Writing to a string cannot fail.
             let _ = writeln!(out, "{text}");
         };
         line(format!("layout {}, seed {}: {} crash states", self.layout, self.seed, self.states));
         line(format!("  worlds            {:>10}", self.cases));
+        line(format!("  kinds of workload {:>10} of {WORKLOADS}", self.workloads));
         line(format!("  client requests   {:>10}", self.requests));
         line(format!("  power cuts at     {:>10} device events", self.events));
-        line(format!(
-            "  faults            {:>10} writes lost, {} torn, {} kept out of order, \
-             {} second cuts, {} rotten blocks, {} lost devices",
-            f.lost, f.torn, f.reordered, f.second_cuts, f.rotten, f.lost_devices
-        ));
+        line(format!("  distinct states   {:>10}", self.recovered));
+        for (name, number) in self.faults.rows().into_iter().filter(|(_, number)| *number > 0) {
+            line(format!("  {number:>28} {name}"));
+        }
         line(format!("  longest recovery  {:>10} blocks read", self.most_blocks_read));
         line(format!("  speed             {:>10.0} states/s", self.states_per_second));
         line(format!("  violations        {:>10}", self.violations.len()));
         for violation in &self.violations {
-            line(format!("\ncase {}, after device event {}:", violation.case, violation.event));
+            line(format!("\ncase {}: {}", violation.case, violation.sort));
             for sentence in &violation.story {
                 line(format!("  {sentence}"));
             }
@@ -130,24 +207,27 @@ pub fn prove(
     progress: &mut dyn FnMut(u64),
 ) -> ProveReport {
     let started = clock();
-    let mut report = ProveReport {
-        layout: options.subject.name(),
-        seed: options.seed,
-        cases: 0,
-        events: 0,
-        states: 0,
-        violations: Vec::new(),
-        states_per_second: 0.0,
-        faults: FaultCounts::default(),
-        most_blocks_read: 0,
-        requests: 0,
-    };
+    let mut report = ProveReport::new(options);
     let first = options.case.unwrap_or(0);
     for case in first.. {
-        let rng = Rng::stream(options.seed, &format!("case {case}"));
-        let mut world = World::new(options.subject, case, rng);
-        world.run(&mut report, options);
+        let mut world = World::new(options.subject, case, options.seed);
+        let keep = match &options.keep {
+            None => Keep::acts(0..world.script().len() as u32),
+            Some(keep) => {
+                world = world.thorough();
+                keep.clone()
+            }
+        };
+        let acts = keep.of(world.script());
+        if let Some(found) = world.run(&acts, &mut report) {
+            report.violations.push(if options.shrink {
+                shrink::shrink(options, case, keep, found)
+            } else {
+                shrink::tell(options, case, options.keep.clone(), found)
+            });
+        }
         report.cases += 1;
+        report.workloads = report.cases.min(WORKLOADS);
         progress(report.states);
         let found = options.stop_at_first && !report.violations.is_empty();
         // A hundred broken promises tell as much as a million.

@@ -6,16 +6,19 @@
 //! all live data is read back and compared with what was written.
 
 mod compare;
+mod load;
 mod report;
 mod text;
 mod world;
 
-pub use compare::{Comparison, Row, compare};
+pub use compare::{Comparison, Field, Row, compare};
+pub use load::{Load, Open, PoolReport, TraceReport};
 pub use report::{Side, SimReport, Throughput};
 pub use world::Target;
 
 use crate::driver::{Completion, DriveError, Driver};
 use crate::histogram::Latencies;
+use crate::trace::{NoRoom, TraceError};
 use crate::workload::{Generator, MAX_REQUESTS, Workload, WorkloadError};
 use seekless_engine::io::Op;
 use seekless_engine::layout::loge::Heuristic;
@@ -67,6 +70,8 @@ pub struct SimOptions {
     pub heuristic: Heuristic,
     /// Disks let layouts use their sector headers.
     pub headers: bool,
+    /// Blocks in a segment of a log-structured layout; what suits the disk if not given.
+    pub segment: Option<u32>,
 }
 
 impl SimOptions {
@@ -84,6 +89,7 @@ impl SimOptions {
             tuning: Tuning::default(),
             heuristic: Heuristic::default(),
             headers: true,
+            segment: None,
         }
     }
 }
@@ -134,6 +140,23 @@ pub enum SimError {
     /// The run failed.
     #[error(transparent)]
     Drive(#[from] DriveError),
+    /// The trace cannot be read.
+    #[error(transparent)]
+    Trace(#[from] TraceError),
+    /// The trace does not fit the volume.
+    #[error(transparent)]
+    NoRoom(#[from] NoRoom),
+    /// The buffer pool holds everything.
+    #[error(
+        "a buffer pool of {pool} blocks of 4 KiB over a disk of {device}: nothing would reach the \
+         disk; make it smaller"
+    )]
+    Pool {
+        /// Blocks of the pool.
+        pool: u64,
+        /// Blocks of the disk.
+        device: u64,
+    },
     /// There is nothing to compare.
     #[error("a comparison needs at least one layout and one disk")]
     NothingToCompare,
@@ -145,6 +168,8 @@ struct Tally {
     reads: Latencies,
     writes: Latencies,
     flushes: Latencies,
+    /// Blocks that were read or written.
+    blocks: u64,
 }
 
 impl Tally {
@@ -152,8 +177,9 @@ impl Tally {
         match done.op {
             Op::Read => self.reads.record(&done.spent),
             Op::Write => self.writes.record(&done.spent),
-            Op::Flush | Op::Trim => self.flushes.record(&done.spent),
+            Op::Flush | Op::Trim => return self.flushes.record(&done.spent),
         }
+        self.blocks += u64::from(done.count);
     }
 }
 
@@ -203,6 +229,55 @@ pub fn simulate_world(
     options: &SimOptions,
     clock: Clock,
 ) -> Result<(SimReport, Driver), SimError> {
+    let (mut driver, live) = prepare(target, options)?;
+    let workload = &options.workload;
+    let range = workload.range_blocks(live);
+    let mut generator = Generator::new(workload, range, options.seed, "workload");
+    if workload.warm_up > 0 {
+        driver.run(workload, &mut generator, workload.warm_up, |_| {})?;
+    }
+    let mut tally = Tally::default();
+    let measured = measure(&mut driver, clock, |driver| {
+        let observe = |done: &Completion| tally.record(done);
+        driver.run(workload, &mut generator, workload.requests, observe)
+    })?;
+    if options.fill {
+        driver.read_back(LARGE_BLOCKS)?;
+    }
+    let report = SimReport::new(target, options, live, &tally, &measured, None);
+    Ok((report, driver))
+}
+
+/// Replays a trace in place of the described workload of `options`, of which only the distribution
+/// is used, to age the volume.
+///
+/// # Errors
+/// As for [`simulate`], and traces that cannot be read or do not fit the volume.
+pub fn simulate_trace(
+    target: &Target,
+    options: &SimOptions,
+    load: &Load<'_>,
+    clock: Clock,
+) -> Result<SimReport, SimError> {
+    load::check(load, target)?;
+    let (mut driver, live) = prepare(target, options)?;
+    let mut player = load.begin(&mut driver, live)?;
+    let mut tally = Tally::default();
+    let measured = measure(&mut driver, clock, |driver| {
+        player.play(driver, load.most(), |done| tally.record(done)).map_err(SimError::from)
+    })?;
+    let report = load.report(&mut player);
+    if report.records == 0 {
+        return Err(TraceError::Empty(load.name.clone()).into());
+    }
+    if options.fill {
+        driver.read_back(LARGE_BLOCKS)?;
+    }
+    Ok(SimReport::new(target, options, live, &tally, &measured, Some(report)))
+}
+
+/// A volume as it is when the workload begins, and its blocks.
+fn prepare(target: &Target, options: &SimOptions) -> Result<(Driver, u64), SimError> {
     let live = live_blocks(target, options)?;
     let node = world::build(target, options, live)?;
     let mut driver = Driver::new(node, options.verify);
@@ -213,28 +288,25 @@ pub fn simulate_world(
     if options.rest_ns > 0 {
         driver.idle(options.rest_ns)?;
     }
-    let workload = &options.workload;
-    let range = workload.range_blocks(live);
-    let mut generator = Generator::new(workload, range, options.seed, "workload");
-    if workload.warm_up > 0 {
-        driver.run(workload, &mut generator, workload.warm_up, |_| {})?;
-    }
-    let mut tally = Tally::default();
-    let before = driver.node().layer.stats();
+    Ok((driver, live))
+}
+
+/// What a phase took.
+fn measure<T, E>(
+    driver: &mut Driver,
+    clock: Clock,
+    phase: impl FnOnce(&mut Driver) -> Result<T, E>,
+) -> Result<report::Measured, E> {
+    let before = driver.node().stats();
     let (began, began_ns) = (clock(), driver.now());
-    driver.run(workload, &mut generator, workload.requests, |done| tally.record(done))?;
+    phase(driver)?;
     let host_ns = clock().saturating_sub(began);
-    let measured = report::Measured {
+    Ok(report::Measured {
         host_ns,
         virtual_ns: driver.now() - began_ns,
         before,
-        after: driver.node().layer.stats(),
-    };
-    if options.fill {
-        driver.read_back(LARGE_BLOCKS)?;
-    }
-    let report = SimReport::new(target, options, live, &tally, &measured);
-    Ok((report, driver))
+        after: driver.node().stats(),
+    })
 }
 
 /// Overwrites random blocks, so that free space lies where a volume in use has it.
@@ -243,7 +315,8 @@ fn age(driver: &mut Driver, live: u64, options: &SimOptions) -> Result<(), Drive
     if overwrites == 0 {
         return Ok(());
     }
-    let workload = Workload::default();
+    // What is popular in the workload was popular before.
+    let workload = Workload { distribution: options.workload.distribution, ..Workload::default() };
     let mut generator = Generator::new(&workload, live, options.seed, "ageing");
     driver.run(&workload, &mut generator, overwrites, |_| {})
 }

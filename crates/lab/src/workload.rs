@@ -1,5 +1,6 @@
 //! Described workloads: what the simulated clients ask for, as a function of the seed alone.
 
+use crate::distribution::{Distribution, Sampler};
 use seekless_engine::rng::Rng;
 use seekless_engine::units::{BLOCK_BYTES, BlockNr, Time};
 use serde::Serialize;
@@ -17,7 +18,7 @@ pub const MAX_REQUESTS: u64 = 1_000_000_000;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Pattern {
-    /// Uniformly random places, aligned to the request size.
+    /// Random places, aligned to the request size, as [`Workload::distribution`] says.
     Random,
     /// One request after the other, starting over at the end of the range.
     Sequential,
@@ -37,6 +38,8 @@ pub struct Bursts {
 pub struct Workload {
     /// Where requests go.
     pub pattern: Pattern,
+    /// How often which of the random places is asked for.
+    pub distribution: Distribution,
     /// Share of requests that read, from 0 (all write) to 1 (all read).
     pub read_share: f64,
     /// Length of a request in blocks of 4 KiB, 1 to [`MAX_REQUEST_BLOCKS`].
@@ -64,6 +67,7 @@ impl Default for Workload {
     fn default() -> Workload {
         Workload {
             pattern: Pattern::Random,
+            distribution: Distribution::Uniform,
             read_share: 0.0,
             request_blocks: 1,
             depth: 1,
@@ -199,6 +203,7 @@ pub struct Generator {
     read_share: f64,
     request_blocks: u64,
     places: u64,
+    sampler: Sampler,
     cursor: u64,
     flush_every: u64,
     writes_left: u64,
@@ -215,11 +220,14 @@ impl Generator {
         let request_blocks = u64::from(workload.request_blocks);
         assert!(range >= request_blocks, "a range of {range} blocks");
         let flush_every = workload.flush_every.unwrap_or(u64::MAX);
+        let places = range / request_blocks;
         Generator {
             pattern: workload.pattern,
             read_share: workload.read_share,
             request_blocks,
-            places: range / request_blocks,
+            places,
+            // All phases have the same popular places.
+            sampler: Sampler::new(workload.distribution, places, seed),
             cursor: 0,
             flush_every,
             writes_left: flush_every,
@@ -248,7 +256,7 @@ impl Generator {
             return Request::Flush;
         }
         let place = match self.pattern {
-            Pattern::Random => self.addresses.below(self.places),
+            Pattern::Random => self.sampler.draw(&mut self.addresses),
             Pattern::Sequential => {
                 let place = self.cursor;
                 self.cursor = if place + 1 == self.places { 0 } else { place + 1 };
@@ -335,6 +343,24 @@ mod tests {
         for bytes in [0, 1, 4097, u64::MAX - 4095, 8 << 20] {
             assert!(request_blocks(bytes).is_err(), "{bytes}");
         }
+    }
+
+    #[test]
+    fn popular_places_are_the_same_in_all_phases() {
+        let distribution = Distribution::HotCold { references: 0.95, pages: 0.01 };
+        let skewed = Workload { distribution, request_blocks: 1, read_share: 0.0, ..workload() };
+        let popular = |phase| {
+            let mut hits = vec![0_u32; 1000];
+            let mut generator = Generator::new(&skewed, 1000, 5, phase);
+            for _ in 0..5000 {
+                if let Request::Write { at } = generator.next_request() {
+                    hits[at as usize] += 1;
+                }
+            }
+            (0..1000).filter(|&place| hits[place] > 100).collect::<Vec<_>>()
+        };
+        assert_eq!(popular("one").len(), 10);
+        assert_eq!(popular("one"), popular("other"));
     }
 
     proptest! {

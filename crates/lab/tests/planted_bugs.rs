@@ -3,35 +3,95 @@
 
 use seekless_engine::layout::Kind;
 use seekless_engine::planted::{PlantedBug, with_bug};
-use seekless_lab::prove::{ProveOptions, prove};
+use seekless_engine::volume::Level;
+use seekless_lab::prove::{ProveOptions, ProveReport, Subject, prove};
+
+/// Seeds that must each lead to every bug.
+const SEEDS: [u64; 3] = [1, 2, 3];
+const MOST_STATES: u64 = 400_000;
 
 fn no_clock() -> u64 {
     0
 }
 
+/// What each bug is planted in.
+fn planted() -> Vec<(Subject, PlantedBug)> {
+    let of = |kind: Kind| PlantedBug::of(kind).iter().map(move |&bug| (kind.into(), bug));
+    let array = Subject::Array { level: Level::Raid5, members: 3, kind: Kind::Inplace };
+    Kind::ALL.into_iter().flat_map(of).chain(PlantedBug::ARRAY.map(|bug| (array, bug))).collect()
+}
+
+fn hunt(
+    subject: impl Into<Subject>,
+    bug: Option<PlantedBug>,
+    options: &ProveOptions,
+) -> ProveReport {
+    let options = ProveOptions { stop_at_first: true, subject: subject.into(), ..options.clone() };
+    with_bug(bug, || prove(&options, no_clock, &mut |_| {}))
+}
+
+/// The lines of the table in `docs/proof.md`, which `cargo xtask docs` takes from here.
 #[test]
 fn every_planted_bug_is_found() {
-    let vlog = PlantedBug::VLOG.map(|bug| (Kind::Vlog, bug));
-    let loge = PlantedBug::LOGE.map(|bug| (Kind::Loge, bug));
-    let dcd = PlantedBug::DCD.map(|bug| (Kind::Dcd, bug));
-    for (kind, bug) in vlog.into_iter().chain(loge).chain(dcd) {
-        let options =
-            ProveOptions { states: 200_000, stop_at_first: true, ..ProveOptions::new(kind) };
-        let report = with_bug(Some(bug), || prove(&options, no_clock, &mut |_| {}));
-        println!(
-            "{kind}, {bug:?}: found after {} states in {} worlds",
-            report.states, report.cases
-        );
-        let states = report.states;
-        assert!(!report.violations.is_empty(), "{kind}, {bug:?}: not found in {states} states");
+    let mut missed = Vec::new();
+    let planted = planted();
+    for &(subject, bug) in &planted {
+        let name = subject.name();
+        let mut states = Vec::new();
+        for seed in SEEDS {
+            let options = ProveOptions { seed, states: MOST_STATES, ..ProveOptions::new(subject) };
+            let report = hunt(subject, Some(bug), &options);
+            if report.violations.is_empty() {
+                missed.push(format!("{name}, {bug:?}, seed {seed}"));
+            }
+            states.push(report.states.to_string());
+        }
+        println!("| `{name}` | `{bug:?}` | {} | {} |", bug.summary(), states.join(", "));
     }
+    assert!(planted.len() >= 24, "{} bugs are too few", planted.len());
+    assert!(missed.is_empty(), "not found: {}", missed.join("; "));
 }
 
 #[test]
 fn without_a_bug_nothing_is_found() {
-    for kind in [Kind::Vlog, Kind::Loge, Kind::Dcd] {
-        let options = ProveOptions { states: 20_000, seed: 3, ..ProveOptions::new(kind) };
-        let report = with_bug(None, || prove(&options, no_clock, &mut |_| {}));
+    for kind in Kind::ALL {
+        let options = ProveOptions { states: 60_000, seed: 3, ..ProveOptions::new(kind) };
+        let report = hunt(kind, None, &options);
         assert!(report.violations.is_empty(), "{}", report.to_text());
     }
+}
+
+/// A violation is made small, and what it says to repeat breaks the same promise.
+#[test]
+fn violations_shrink_and_repeat() {
+    let bugs = [
+        (Kind::Inplace, PlantedBug::MissingFlush),
+        (Kind::Vlog, PlantedBug::AckBeforeDurable),
+        (Kind::Loge, PlantedBug::PartialTransaction),
+    ];
+    for (kind, bug) in bugs {
+        let options = ProveOptions { states: MOST_STATES, ..ProveOptions::new(kind) };
+        let whole = hunt(kind, Some(bug), &ProveOptions { shrink: true, ..options.clone() });
+        let small = &whole.violations[0];
+        let keep = small.keep.as_deref().expect("it was made small");
+        let keep = keep.parse::<seekless_lab::prove::Keep>().expect("a list of acts");
+        assert!(keep.len() <= 8, "{kind}, {bug:?}: {} acts are left", keep.len());
+        let options = ProveOptions { case: Some(small.case), keep: Some(keep), ..options };
+        let again = hunt(kind, Some(bug), &options);
+        assert_eq!(again.violations[0].sort, small.sort, "{kind}, {bug:?}");
+        assert!(hunt(kind, None, &options).violations.is_empty(), "it is the bug that breaks it");
+    }
+}
+
+/// The story in `docs/proof.md`: two forced writes wait for a flush each, one flush fails, and the
+/// other one's success was believed.
+#[test]
+fn the_story_of_two_flushes() {
+    let options =
+        ProveOptions { states: MOST_STATES, shrink: true, ..ProveOptions::new(Kind::Inplace) };
+    let report = hunt(Kind::Inplace, Some(PlantedBug::OtherFlushTrusted), &options);
+    let story = report.violations[0].story.join("\n");
+    println!("{story}");
+    assert!(story.contains("a flush fails"), "{story}");
+    assert!(story.contains("acknowledged, and durable by contract"), "{story}");
 }

@@ -2,7 +2,8 @@
 #![allow(missing_docs)]
 
 use seekless_engine::layout::Kind;
-use seekless_lab::prove::{ProveOptions, Subject, prove};
+use seekless_engine::volume::Level;
+use seekless_lab::prove::{ProveOptions, Subject, WORKLOADS, prove};
 
 fn no_clock() -> u64 {
     0
@@ -11,16 +12,15 @@ fn no_clock() -> u64 {
 #[test]
 fn every_layout_keeps_its_contract() {
     for kind in Kind::ALL {
-        let options = ProveOptions { states: 30_000, ..ProveOptions::new(kind) };
+        let options = ProveOptions { states: 150_000, ..ProveOptions::new(kind) };
         let report = prove(&options, no_clock, &mut |_| {});
         assert!(report.violations.is_empty(), "{}", report.to_text());
-        assert!(report.states >= 30_000);
-        let faults = report.faults;
-        assert!(faults.lost > 0 && faults.torn > 0 && faults.reordered > 0, "{faults:?}");
-        assert!(
-            !kind.promises().checked || (faults.second_cuts > 0 && faults.rotten > 0),
-            "{faults:?}"
-        );
+        assert!(report.states >= 150_000);
+        assert!(report.workloads >= 20.min(WORKLOADS), "{} kinds of workload", report.workloads);
+        let f = report.faults;
+        assert!(f.lost > 0 && f.torn > 0 && f.reordered > 0 && f.unreadable > 0, "{f:?}");
+        assert!(f.failed_writes > 0 && f.failed_flushes > 0 && f.latched > 0, "{f:?}");
+        assert!(!kind.promises().checked || (f.second_cuts > 0 && f.rotten > 0), "{f:?}");
     }
 }
 
@@ -32,6 +32,26 @@ fn the_same_seed_gives_the_same_sweep() {
         assert_eq!(one, prove(&options, no_clock, &mut |_| {}));
         let other = ProveOptions { seed: 2, ..options };
         assert_ne!(one.faults, prove(&other, no_clock, &mut |_| {}).faults);
+    }
+}
+
+#[test]
+fn every_array_keeps_its_contract() {
+    let arrays = [
+        (Level::Raid0, 3, Kind::Inplace),
+        (Level::Raid1, 2, Kind::Inplace),
+        (Level::Raid1, 3, Kind::Inplace),
+        (Level::Raid5, 3, Kind::Inplace),
+        (Level::Raid5, 4, Kind::Vlog),
+    ];
+    for (level, members, kind) in arrays {
+        let subject = Subject::Array { level, members, kind };
+        let options = ProveOptions { states: 40_000, ..ProveOptions::new(subject) };
+        let report = prove(&options, no_clock, &mut |_| {});
+        assert!(report.violations.is_empty(), "{}", report.to_text());
+        let faults = report.faults;
+        assert!(faults.lost > 0 && faults.torn > 0 && faults.second_cuts > 0, "{faults:?}");
+        assert_eq!(faults.lost_devices > 0, level != Level::Raid0, "{faults:?}");
     }
 }
 

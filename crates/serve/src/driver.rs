@@ -4,11 +4,13 @@
 mod client;
 mod late;
 mod listener;
+mod power;
 mod wait;
 
 pub use client::Stream;
 pub use late::Lateness;
 pub use listener::Listener;
+pub use power::{OnCut, Power};
 
 use crate::edge::{Answer, Edge};
 use crate::nbd::{Event, Export, Ticket};
@@ -29,6 +31,7 @@ use wait::Patience;
 const LISTENER: u64 = u64::MAX;
 const DEVICE: u64 = u64::MAX - 1;
 const STOP: u64 = u64::MAX - 2;
+const CONTROL: u64 = u64::MAX - 3;
 
 /// Bytes of payload in flight on all connections together beyond which nobody with requests in
 /// flight gets more of them taken on.
@@ -60,6 +63,8 @@ pub struct Parts {
     pub stop_fd: OwnedFd,
     /// Most connections at once.
     pub most_connections: usize,
+    /// For a disk that crashes on demand.
+    pub power: Option<Power>,
 }
 
 /// What a server did.
@@ -127,6 +132,9 @@ impl Driver {
         for fd in &parts.device_fds {
             epoll::add(&epoll, fd, EventData::new_u64(DEVICE), EventFlags::IN)?;
         }
+        if let Some(fd) = parts.power.as_ref().and_then(Power::control_fd) {
+            epoll::add(&epoll, fd, EventData::new_u64(CONTROL), EventFlags::IN)?;
+        }
         let blocks = parts.node.layer.blocks();
         Ok(Driver {
             export: Arc::new(parts.export.clone()),
@@ -168,6 +176,7 @@ impl Driver {
                     STOP => self.stop(),
                     // Settling collects what the device has.
                     DEVICE => {}
+                    CONTROL => self.obey(),
                     key => self.client_ready(key as usize, event.flags),
                 }
             }
@@ -179,7 +188,9 @@ impl Driver {
                 self.advance_end();
             }
         }
-        self.served.latched = self.parts.node.layer.latched();
+        if !self.is_dark() {
+            self.served.latched = self.parts.node.layer.latched();
+        }
         Ok(self.served)
     }
 
@@ -211,6 +222,9 @@ impl Driver {
                 return;
             }
         };
+        if self.turns_away() {
+            return eprintln!("seekless: {} turned away: the power is off", accepted.1);
+        }
         if self.clients.len() >= self.parts.most_connections {
             let open = self.clients.len();
             return eprintln!("seekless: {} turned away: {open} connections are open", accepted.1);
@@ -285,6 +299,10 @@ impl Driver {
                     client.begin(&ticket);
                     self.bytes_in_flight += weight(&ticket);
                     let request = client::request(request, (key, client.number, ticket));
+                    if self.is_dark() {
+                        self.answers.push((request.who, power::off()));
+                        continue;
+                    }
                     let layer = self.parts.node.layer.as_ref();
                     self.edge.request(request, layer, &mut self.ios, &mut self.answers);
                 }
@@ -359,6 +377,7 @@ impl Driver {
         }
         if let Some(reason) = self.parts.node.layer.latched()
             && self.served.latched.is_none()
+            && !self.is_dark()
         {
             eprintln!("seekless: a write failed, the volume is read-only from now on: {reason}");
             self.served.latched = Some(reason);
@@ -368,6 +387,9 @@ impl Driver {
 
     /// Hands answers to their connections and sends.
     fn deliver(&mut self) {
+        if self.parts.power.is_some() {
+            self.notice_cut();
+        }
         if !self.answers.is_empty() {
             let now = self.now();
             self.patience.answered(now);
@@ -464,6 +486,7 @@ impl Driver {
     fn is_over(&self) -> bool {
         let Phase::Stopping(since) = self.phase else { return false };
         let alone = self.clients.is_empty() || self.now() >= since + FAREWELL_NS;
-        self.parts.node.layer.stopped() && alone
+        // Without power a volume cannot come to rest.
+        (self.parts.node.stopped() || self.is_dark()) && alone
     }
 }

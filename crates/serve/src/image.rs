@@ -1,16 +1,19 @@
 //! Images: a volume in a regular file or on a block device.
 
+pub mod array;
 mod create;
+mod headers;
 mod lock;
 
 pub(crate) use create::fresh_id;
 pub use create::{AttachOptions, CreateOptions, attach, create};
+pub(crate) use headers::Headers;
 
 use crate::device::raw;
 use rustix::fs::SeekFrom;
 use seekless_engine::data::Data;
 use seekless_engine::disk::Disk;
-use seekless_engine::io::IoError;
+use seekless_engine::io::{IoError, Label};
 use seekless_engine::layout::LayoutError;
 use seekless_engine::units::{BLOCK_BYTES, BlockNr};
 use std::fs::{File, OpenOptions};
@@ -95,6 +98,8 @@ pub struct Image {
     file: File,
     path: PathBuf,
     blocks: u64,
+    /// Where labels of its blocks are, if it has any.
+    headers: Option<Headers>,
     read_only: bool,
     block_device: bool,
 }
@@ -143,8 +148,10 @@ impl Image {
         lock::take(&file, path, read_only)?;
         let bytes = rustix::fs::seek(&file, SeekFrom::End(0))
             .map_err(|errno| ImageError::os("find the size of", path, errno))?;
-        let blocks = bytes / BLOCK_BYTES as u64;
-        Ok(Image { file, path: path.to_owned(), blocks, read_only, block_device })
+        let file_blocks = bytes / BLOCK_BYTES as u64;
+        let headers = Headers::find(&file, file_blocks);
+        let blocks = headers.map_or(file_blocks, |headers| headers.blocks);
+        Ok(Image { file, path: path.to_owned(), blocks, headers, read_only, block_device })
     }
 
     /// Where it is.
@@ -160,6 +167,11 @@ impl Image {
     /// True if it is a block device, not a regular file.
     pub fn is_block_device(&self) -> bool {
         self.block_device
+    }
+
+    /// Where labels of its blocks are, if it has any.
+    pub(crate) fn headers(&self) -> Option<Headers> {
+        self.headers
     }
 
     /// Another handle to the same open file; it shares the lock.
@@ -199,7 +211,31 @@ impl Disk for Image {
         if self.read_only {
             return Err(IoError::ReadOnly);
         }
-        raw::write_blocks(&self.file, at, &data)
+        raw::write_blocks(&self.file, at, &data)?;
+        match self.headers {
+            Some(headers) => headers.clear(&self.file, at, data.blocks()),
+            None => Ok(()),
+        }
+    }
+
+    fn has_labels(&self) -> bool {
+        self.headers.is_some()
+    }
+
+    fn write_labelled(&mut self, at: BlockNr, data: Data, labels: &[Label]) -> Result<(), IoError> {
+        self.write(at, data)?;
+        match self.headers {
+            Some(headers) => headers.write(&self.file, at, labels),
+            None => Ok(()),
+        }
+    }
+
+    fn labels(&mut self, at: BlockNr, count: u32) -> Result<Vec<Label>, IoError> {
+        self.check_range(at, count)?;
+        match self.headers {
+            Some(headers) => headers.read(&self.file, at, count),
+            None => Ok(vec![Label::default(); count as usize]),
+        }
     }
 
     fn flush(&mut self) -> Result<(), IoError> {

@@ -5,10 +5,13 @@
 //! [`edge`] (byte requests become block requests), [`driver`] (the loop) and [`server`] (all
 //! together).
 
+pub mod crash;
 pub mod device;
 pub mod driver;
 pub mod edge;
 pub mod image;
 pub mod nbd;
+pub mod proxy;
+pub mod replay;
 pub mod server;
 mod signals;

@@ -5,10 +5,12 @@
 //! sends, it is checked here; where the protocol allows, a senseless request gets an error and the
 //! connection goes on, elsewhere [`Event::Failed`] says why it must be closed.
 
+pub mod client;
 pub mod exercise;
 mod negotiate;
 mod output;
 mod transmit;
+pub mod uri;
 pub mod wire;
 
 pub use output::Output;

@@ -1,13 +1,17 @@
 //! A server: opens what is to be served, listens, runs the driver, ends in good order.
 
+mod array;
 mod attached;
-mod listen;
+mod crashing;
+pub(crate) mod listen;
 
+use crate::crash::plan::Fault;
+use crate::crash::raw::Raw;
 use crate::device::file::{DeviceError, FileDevice, IoMode};
 use crate::device::medium::FileMedium;
 use crate::device::raw;
-use crate::driver::{Driver, Parts, Served};
-use crate::image::{self, ImageError};
+use crate::driver::{Driver, OnCut, Parts, Power, Served};
+use crate::image::{self, Image, ImageError};
 use crate::nbd::Export;
 use seekless_disk::{Disk as SimulatedDisk, Spec, SpecError};
 use seekless_engine::device::Device;
@@ -22,7 +26,7 @@ use seekless_engine::node::Node;
 use seekless_engine::superblock::Superblock;
 use seekless_engine::units::BLOCK_BYTES;
 use std::fs::File;
-use std::io;
+use std::io::{self, Seek as _, SeekFrom};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -32,6 +36,15 @@ use std::time::{Duration, Instant};
 pub enum Source {
     /// A volume in a file or on a block device.
     Image(PathBuf),
+    /// A file or a block device as it is, without a layout.
+    Raw(PathBuf),
+    /// A volume on an array: its members, in any order.
+    Array {
+        /// Their images.
+        members: Vec<PathBuf>,
+        /// Go on without members that should be there.
+        degraded: bool,
+    },
     /// A fresh volume in memory, gone when the server ends.
     Memory {
         /// Its layout.
@@ -73,6 +86,19 @@ pub struct ServeOptions {
     pub tuning: Tuning,
     /// Most connections at once.
     pub most_connections: usize,
+    /// A disk that crashes on demand.
+    pub crash: Option<CrashOptions>,
+}
+
+/// How a disk is to crash.
+#[derive(Clone, Debug, Default)]
+pub struct CrashOptions {
+    /// What is to go wrong from the start.
+    pub faults: Vec<Fault>,
+    /// Commands are taken on this Unix socket.
+    pub control: Option<PathBuf>,
+    /// What clients notice of a power cut.
+    pub on_cut: OnCut,
 }
 
 /// Why a server could not begin, or ended badly.
@@ -105,6 +131,14 @@ pub enum ServeError {
         /// Its blocks.
         capacity: u64,
     },
+    /// The image has labels in the headers of its sectors, the device has no headers.
+    #[error(
+        "{} keeps labels in sector headers, which only simulated disks have, and of those \
+         only such as report no write early; serve it with --disk hp97560, st19101, desktop7200 \
+         or the like",
+        .0.display()
+    )]
+    NoHeaders(PathBuf),
     /// A server answers at that socket.
     #[error("a server listens on {} already; choose another path or end that one", .0.display())]
     SocketInUse(PathBuf),
@@ -119,6 +153,20 @@ pub enum ServeError {
         /// Why.
         source: io::Error,
     },
+    /// Faults are injected below one disk.
+    #[error("faults and power cuts are for a volume on one disk, not for an array")]
+    ManyDisks,
+    /// A raw file with a remainder.
+    #[error(
+        "{} has {bytes} bytes, no whole number of 4 KiB blocks; truncate -s %4096 lengthens it",
+        .path.display()
+    )]
+    NotWhole {
+        /// The file.
+        path: PathBuf,
+        /// Its length.
+        bytes: u64,
+    },
     /// The system refuses something that every server needs.
     #[error("cannot serve: {0}")]
     Os(#[from] io::Error),
@@ -131,11 +179,20 @@ pub enum ServeError {
 #[derive(Debug)]
 struct Mounted {
     node: Node,
-    superblock: Superblock,
+    /// For clients: what the volume is.
+    description: String,
     device_fds: Vec<OwnedFd>,
     rotational: bool,
     /// The images, if there are some: handles that keep their locks.
     files: Vec<File>,
+    power: Option<Power>,
+}
+
+impl Mounted {
+    fn new(node: Node, description: String) -> Mounted {
+        let (device_fds, rotational, files, power) = (Vec::new(), false, Vec::new(), None);
+        Mounted { node, description, device_fds, rotational, files, power }
+    }
 }
 
 /// Serves until SIGINT or SIGTERM. `ready` hears the URI for clients once connections are accepted.
@@ -143,21 +200,19 @@ struct Mounted {
 /// # Errors
 /// See [`ServeError`].
 pub fn serve(options: &ServeOptions, ready: &mut dyn FnMut(&str)) -> Result<Served, ServeError> {
-    let Mounted { node, superblock, device_fds, rotational, files } = mount(options)?;
+    let Mounted { node, description, device_fds, rotational, files, power } = mount(options)?;
+    let hub = power.as_ref().map(|power| power.hub.clone());
     // Only now: however long the mount takes, a signal ends it. The device starts its threads when
     // it first needs them, so they leave signals alone, too.
     let stop_fd = crate::signals::block_and_watch()?;
+    if let Some(control) = power.as_ref().and_then(|power| power.control.as_ref()) {
+        control.start()?;
+    }
     let (listener, socket, uri) = listen::listen(&options.listen)?;
     let export = Export {
-        name: String::new(),
-        description: format!("Seekless volume, layout {}", superblock.kind),
-        size_bytes: superblock.blocks * BLOCK_BYTES as u64,
-        read_only: options.read_only,
-        rotational,
-        multi_conn: true,
-        minimum_block: 1,
-        preferred_block: BLOCK_BYTES as u32,
-        maximum_payload: 32 << 20,
+        description,
+        size_bytes: node.layer.blocks() * BLOCK_BYTES as u64,
+        ..export(options.read_only, rotational)
     };
     let parts = Parts {
         node,
@@ -167,12 +222,16 @@ pub fn serve(options: &ServeOptions, ready: &mut dyn FnMut(&str)) -> Result<Serv
         device_fds,
         stop_fd,
         most_connections: options.most_connections,
+        power,
     };
     let driver = Driver::new(parts)?;
     ready(&uri);
     let served = driver.run();
     drop(socket);
     let served = served?;
+    if let Some(hub) = hub {
+        hub.write_out().map_err(ServeError::Failed)?;
+    }
     if let Some(reason) = served.latched {
         return Err(ServeError::Failed(reason));
     }
@@ -183,38 +242,90 @@ pub fn serve(options: &ServeOptions, ready: &mut dyn FnMut(&str)) -> Result<Serv
     Ok(served)
 }
 
+/// Serves a medium of `size_bytes` bytes as it is until SIGINT or SIGTERM; see [`serve`].
+///
+/// # Errors
+/// See [`ServeError`].
+pub fn serve_state(
+    medium: Box<dyn Medium>,
+    size_bytes: u64,
+    at: &Listen,
+    ready: &mut dyn FnMut(&str),
+) -> Result<Served, ServeError> {
+    let stop_fd = crate::signals::block_and_watch()?;
+    let (listener, socket, uri) = listen::listen(at)?;
+    let layer = Box::new(Raw::new(medium.blocks()));
+    let parts = Parts {
+        node: Node::new(layer, vec![Box::new(Ram::volatile(medium))], 1),
+        export: Export {
+            description: "a crash state".to_owned(),
+            size_bytes,
+            ..export(false, false)
+        },
+        listener,
+        simulated: false,
+        device_fds: Vec::new(),
+        stop_fd,
+        most_connections: 64,
+        power: None,
+    };
+    let driver = Driver::new(parts)?;
+    ready(&uri);
+    let served = driver.run();
+    drop(socket);
+    Ok(served?)
+}
+
+/// What exports have in common.
+fn export(read_only: bool, rotational: bool) -> Export {
+    Export {
+        name: String::new(),
+        description: String::new(),
+        size_bytes: 0,
+        read_only,
+        rotational,
+        multi_conn: true,
+        minimum_block: 1,
+        preferred_block: BLOCK_BYTES as u32,
+        maximum_payload: 32 << 20,
+    }
+}
+
 fn mount(options: &ServeOptions) -> Result<Mounted, ServeError> {
+    if let Some(crash) = &options.crash {
+        return crashing::mount(options, crash);
+    }
     match &options.source {
         Source::Memory { kind, blocks } => memory(options, *kind, *blocks),
         Source::Image(path) => match &options.log {
             Some(log) => attached::mount(options, path, log),
             None => from_image(options, path),
         },
+        Source::Raw(path) => raw_file(options, path),
+        Source::Array { members, degraded } => array::mount(options, members, *degraded),
     }
 }
 
 /// A volume in memory, on a plain device or on a simulated disk.
 fn memory(options: &ServeOptions, kind: Kind, blocks: u64) -> Result<Mounted, ServeError> {
     let device_blocks = match &options.disk {
-        Some(spec) => spec.capacity_blocks(),
+        Some(spec) if spec.is_plain() => spec.capacity_blocks(),
+        // Of a large disk its outer tracks are enough.
+        Some(spec) => kind.device_blocks(blocks).min(spec.capacity_blocks()),
         None => kind.device_blocks(blocks),
     };
-    let mut medium: Box<dyn Medium> = Box::new(Flat::new(device_blocks));
+    let flat = Flat::new(device_blocks);
+    let headers = kind == Kind::Loge && has_headers(options);
+    let mut medium: Box<dyn Medium> = Box::new(if headers { flat.with_labels() } else { flat });
     let id = image::fresh_id().map_err(io::Error::from)?;
     layout::format(&mut MediumDisk(medium.as_mut()), &FormatOptions::new(kind, blocks, id))?;
     let Some(spec) = &options.disk else {
         let mount = MountOptions { volatile: true, ..mount_options(options) };
         let (layer, superblock, _) = layout::mount(&mut MediumDisk(medium.as_mut()), &mount)?;
         let node = Node::new(layer, vec![Box::new(Ram::volatile(medium))], 1);
-        return Ok(Mounted {
-            node,
-            superblock,
-            device_fds: Vec::new(),
-            rotational: false,
-            files: Vec::new(),
-        });
+        return Ok(Mounted::new(node, describe(&superblock)));
     };
-    simulated(options, spec, medium, None)
+    simulated(options, spec, medium, Vec::new())
 }
 
 /// A volume on a simulated disk whose bytes are in `medium`. What its flushes wait for is the
@@ -223,25 +334,30 @@ fn simulated(
     options: &ServeOptions,
     spec: &Spec,
     mut medium: Box<dyn Medium>,
-    file: Option<File>,
+    files: Vec<File>,
 ) -> Result<Mounted, ServeError> {
     // Mounting needs the mechanics and the medium at once; the disk that lends its mechanics here
     // has next to nothing on it.
-    let lender = SimulatedDisk::new(spec, Box::new(Flat::new(1)))?;
+    let spec = outer(spec, medium.blocks());
+    let lender = SimulatedDisk::new(&spec, Box::new(Flat::new(1)))?;
     let (arm, volatile) = (lender.arm(), lender.volatile());
     let mount = MountOptions { arm, volatile, ..mount_options(options) };
     let started = Instant::now();
     let (layer, superblock, report) = layout::mount(&mut MediumDisk(medium.as_mut()), &mount)?;
     log_mount(&report, started.elapsed());
-    let disk = SimulatedDisk::new(spec, medium)?;
+    let disk = SimulatedDisk::new(&spec, medium)?;
     let node = Node::new(layer, vec![Box::new(disk)], 1);
-    Ok(Mounted {
-        node,
-        superblock,
-        device_fds: Vec::new(),
-        rotational: true,
-        files: file.into_iter().collect(),
-    })
+    Ok(Mounted { rotational: true, files, ..Mounted::new(node, describe(&superblock)) })
+}
+
+/// Of a disk no more than `blocks` blocks need, so that its arm knows of no others.
+fn outer(spec: &Spec, blocks: u64) -> Spec {
+    if spec.is_plain() { spec.clone() } else { spec.outer(blocks) }
+}
+
+/// True if the volume is on a disk whose sector headers layouts may use.
+fn has_headers(options: &ServeOptions) -> bool {
+    options.disk.as_ref().is_some_and(|spec| !spec.reports_early())
 }
 
 fn mount_options(options: &ServeOptions) -> MountOptions<'static> {
@@ -252,11 +368,14 @@ fn mount_options(options: &ServeOptions) -> MountOptions<'static> {
 fn from_image(options: &ServeOptions, path: &Path) -> Result<Mounted, ServeError> {
     let mut image = image::open(path, options.read_only)?;
     let file = image.handle()?;
+    if image.headers().is_some() && !has_headers(options) {
+        return Err(ServeError::NoHeaders(path.to_owned()));
+    }
     if let Some(spec) = &options.disk {
-        fits(spec, path, image.blocks())?;
-        let blocks = image.blocks();
-        let medium = Box::new(FileMedium::new(image.handle()?, blocks));
-        return simulated(options, spec, medium, Some(file));
+        let blocks = fits(&image, spec)?;
+        let medium = FileMedium::new(image.handle()?, blocks).with_headers(image.headers());
+        let medium = Box::new(medium);
+        return simulated(options, spec, medium, vec![file]);
     }
     let mount = MountOptions { volatile: true, ..mount_options(options) };
     let started = Instant::now();
@@ -266,17 +385,48 @@ fn from_image(options: &ServeOptions, path: &Path) -> Result<Mounted, ServeError
     let device = FileDevice::new(image, options.io, options.direct)?;
     let device_fds = vec![device.wait_fd()?];
     let node = Node::new(layer, vec![Box::new(device)], 1);
-    Ok(Mounted { node, superblock, device_fds, rotational: false, files: vec![file] })
+    Ok(Mounted { device_fds, files: vec![file], ..Mounted::new(node, describe(&superblock)) })
 }
 
-/// Refuses an image that is larger than the disk at whose pace it is to be served.
-fn fits(spec: &Spec, path: &Path, blocks: u64) -> Result<(), ServeError> {
-    let capacity = spec.capacity_blocks();
+/// A file as it is.
+fn raw_file(options: &ServeOptions, path: &Path) -> Result<Mounted, ServeError> {
+    let image = open_raw(path, options.read_only)?;
+    let file = image.handle()?;
+    let layer = Box::new(Raw::new(image.blocks()));
+    let device = FileDevice::new(image, options.io, options.direct)?;
+    let device_fds = vec![device.wait_fd()?];
+    let node = Node::new(layer, vec![Box::new(device)], 1);
+    let description = RAW.to_owned();
+    Ok(Mounted { device_fds, files: vec![file], ..Mounted::new(node, description) })
+}
+
+/// Opens a file that holds no volume.
+fn open_raw(path: &Path, read_only: bool) -> Result<Image, ServeError> {
+    let image = image::open(path, read_only)?;
+    if image.headers().is_some() {
+        return Err(ServeError::NoHeaders(path.to_owned()));
+    }
+    let bytes = image.handle()?.seek(SeekFrom::End(0))?;
+    if bytes != image.blocks() * BLOCK_BYTES as u64 {
+        return Err(ServeError::NotWhole { path: path.to_owned(), bytes });
+    }
+    Ok(image)
+}
+
+const RAW: &str = "a raw disk";
+
+fn describe(superblock: &Superblock) -> String {
+    format!("Seekless volume, layout {}", superblock.kind)
+}
+
+/// The size of an image that is to be served at the pace of a disk.
+fn fits(image: &Image, spec: &Spec) -> Result<u64, ServeError> {
+    let (blocks, capacity) = (image.blocks(), spec.capacity_blocks());
     if blocks > capacity {
-        let (path, disk) = (path.to_owned(), spec.name.clone());
+        let (path, disk) = (image.path().to_owned(), spec.name.clone());
         return Err(ServeError::DiskTooSmall { path, blocks, disk, capacity });
     }
-    Ok(())
+    Ok(blocks)
 }
 
 fn log_mount(report: &MountReport, took: Duration) {

@@ -1,10 +1,14 @@
 //! `seekless check`: reads and verifies everything.
 
 use crate::failure::{Exit, Failure, Outcome};
-use crate::term::Style;
-use seekless_engine::layout::{self, CheckReport, MountPath, MountReport, dcd};
+use crate::term::{Progress, Style};
+use crate::volume::Volume;
+use seekless_engine::disk::Disk;
+use seekless_engine::layout::{CheckReport, MountPath, MountReport};
 use seekless_engine::superblock::Superblock;
-use seekless_serve::image;
+use seekless_engine::volume::scrub::Scrubbed;
+use seekless_engine::volume::{self, AssembleOptions};
+use seekless_serve::image::array::open_members;
 use serde_json::{Map, Value, json};
 use std::io::Write;
 use std::path::PathBuf;
@@ -16,14 +20,25 @@ Examples:
   seekless check disk.img
   seekless check origin.img --log log.img
   seekless check disk.img --json | jq .problems
+  seekless check --scrub a.img b.img c.img            # an array: copies and parity, too
 
-Nothing is written. The exit code is 0 if all is well, 1 if damage was found, 3 if the image cannot
-be mounted at all.")]
+Nothing is written, unless --repair asks for it. The exit code is 0 if all is well, 1 if damage was
+found, 3 if the image cannot be mounted at all.")]
 pub struct Args {
-    /// The image.
-    image: PathBuf,
+    /// The image; of an array all members, in any order.
+    #[arg(required = true, value_name = "IMAGE")]
+    image: Vec<PathBuf>,
+    /// Go on without members of an array that should be there.
+    #[arg(long)]
+    degraded: bool,
+    /// Compare copies and parity of an array first, on all of its members.
+    #[arg(long)]
+    scrub: bool,
+    /// Repair what --scrub finds: parity from the data, copies from the first member.
+    #[arg(long, requires = "scrub")]
+    repair: bool,
     /// The log of a disk caching disk, if it is apart.
-    #[arg(long, value_name = "LOG")]
+    #[arg(long, value_name = "LOG", conflicts_with_all = ["degraded", "scrub"])]
     log: Option<PathBuf>,
     /// Print one JSON object.
     #[arg(long)]
@@ -35,18 +50,57 @@ pub struct Args {
 /// # Errors
 /// If there is damage, or the image is unusable or in use.
 pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
-    let mut image = image::open(&args.image, true)?;
-    let checked = match &args.log {
-        None => layout::check(&mut image),
-        Some(log) => dcd::check(&mut image, &mut image::open(log, true)?),
-    };
-    let (superblock, mount, found) = checked.map_err(|error| image.blame(error))?;
+    let scrubbed = if args.scrub { Some(scrub(args)?) } else { None };
+    let mut volume = Volume::open(&args.image, args.degraded, args.log.as_deref())?;
+    let (superblock, mount, mut found) = volume.check()?;
+    if let Some(scrubbed) = scrubbed {
+        found.facts.push(("stripes compared", scrubbed.stripes.to_string()));
+        found.facts.push(("repaired", scrubbed.repaired.to_string()));
+        let unreadable = |&(member, block): &(usize, u64)| {
+            format!("member {member} cannot read its stripe at block {block}")
+        };
+        let problems = scrubbed.unreadable.iter().map(unreadable);
+        let differs = |stripe: &u64| format!("the members disagree about stripe {stripe}");
+        let problems = problems.chain(scrubbed.mismatched.iter().map(differs));
+        if args.repair {
+            found.facts.push(("mismatched stripes", scrubbed.mismatched.len().to_string()));
+        } else {
+            found.problems.splice(0..0, problems.take(MOST_NAMED));
+        }
+    }
+    if !args.json {
+        volume.print_array(out)?;
+    }
     if args.json {
         writeln!(out, "{}", as_json(args, &superblock, &mount, &found))?;
     } else {
         print(args, &superblock, &mount, &found, out)?;
     }
     if found.problems.is_empty() { Ok(()) } else { Err(Failure::said(Exit::Failed)) }
+}
+
+/// Most stripes that a report names.
+const MOST_NAMED: usize = 100;
+
+/// Compares the members of an array.
+fn scrub(args: &Args) -> Result<Scrubbed, Failure> {
+    let mut members = open_members(&args.image, !args.repair, false)?;
+    // What a crash has left is put right first: else every stripe under way would be reported.
+    let read_only = !args.repair;
+    let options = AssembleOptions { read_only, ..AssembleOptions::default() };
+    let found = members.assemble(&options)?;
+    let superblock = found.array.superblock().clone();
+    let mut progress = Progress::new();
+    let stripes = superblock.geometry.stripes;
+    let mut shown = |done: u64| progress.show(|| format!("{done} of {stripes} stripes compared"));
+    let scrubbed = members.with_disks(|disks| {
+        let mut here: Vec<&mut dyn Disk> = Vec::new();
+        for disk in disks.iter_mut() {
+            here.extend(disk.as_mut().map(|disk| &mut **disk as &mut dyn Disk));
+        }
+        volume::scrub::scrub(&mut here, &superblock, args.repair, &mut shown)
+    });
+    Ok(scrubbed.map_err(|error| members.blame(error.into()))?)
 }
 
 /// One word for how a mount found its state.
@@ -67,7 +121,7 @@ fn as_json(
     let facts: Map<String, Value> =
         found.facts.iter().map(|(name, value)| ((*name).to_owned(), json!(value))).collect();
     json!({
-        "image": args.image,
+        "image": crate::volume::json_names(&args.image),
         "layout": superblock.kind.name(),
         "ok": found.problems.is_empty(),
         "problems": found.problems,
@@ -113,6 +167,7 @@ fn print(
         1 => style.red("1 problem found"),
         count => style.red(&format!("{count} problems found")),
     };
-    writeln!(out, "{}: {verdict}", args.image.display())?;
+    let names: Vec<_> = args.image.iter().map(|image| image.display().to_string()).collect();
+    writeln!(out, "{}: {verdict}", names.join(", "))?;
     Ok(())
 }

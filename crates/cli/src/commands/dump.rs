@@ -1,8 +1,7 @@
 //! `seekless dump`: the on-disk structures as text.
 
 use crate::failure::{Failure, Outcome};
-use seekless_engine::layout::{self, dcd};
-use seekless_serve::image::{self, Image};
+use crate::volume::Volume;
 use serde_json::json;
 use std::fmt;
 use std::io::{self, Write};
@@ -17,10 +16,14 @@ Examples:
 
 SPEC.md describes every structure to the byte.")]
 pub struct Args {
-    /// The image.
-    image: PathBuf,
+    /// The image; of an array all members, in any order.
+    #[arg(required = true, value_name = "IMAGE")]
+    image: Vec<PathBuf>,
+    /// Go on without members of an array that should be there.
+    #[arg(long)]
+    degraded: bool,
     /// The log of a disk caching disk, if it is apart.
-    #[arg(long, value_name = "LOG")]
+    #[arg(long, value_name = "LOG", conflicts_with = "degraded")]
     log: Option<PathBuf>,
     /// Print one JSON object with the lines.
     #[arg(long)]
@@ -32,25 +35,25 @@ pub struct Args {
 /// # Errors
 /// If the image is unusable or in use, or the output cannot be written.
 pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
-    let mut image = image::open(&args.image, true)?;
-    let mut log = args.log.as_deref().map(|log| image::open(log, true)).transpose()?;
-    let mut dump = |image: &mut Image, out: &mut dyn fmt::Write| match &mut log {
-        None => layout::dump(image, out),
-        Some(log) => dcd::dump(image, log, out),
-    };
+    let mut volume = Volume::open(&args.image, args.degraded, args.log.as_deref())?;
     if args.json {
         let mut text = String::new();
-        dump(&mut image, &mut text).map_err(|error| image.blame(error))?;
+        volume.dump(&mut text)?;
         let lines: Vec<_> = text.lines().collect();
-        writeln!(out, "{}", json!({ "image": args.image, "lines": lines }))?;
+        writeln!(
+            out,
+            "{}",
+            json!({ "image": crate::volume::json_names(&args.image), "lines": lines })
+        )?;
         return Ok(());
     }
     let mut stream = Stream { out, error: None };
-    let result = dump(&mut image, &mut stream);
+    volume.print_array(stream.out)?;
+    let result = volume.dump(&mut stream);
     // If the output failed, whatever the layout made of that is beside the point.
     match stream.error {
         Some(error) => Err(Failure::from(error)),
-        None => Ok(result.map_err(|error| image.blame(error))?),
+        None => Ok(result?),
     }
 }
 

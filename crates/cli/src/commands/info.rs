@@ -2,14 +2,16 @@
 
 use crate::failure::Outcome;
 use crate::size::Size;
+use crate::volume::{Volume, json_members, print_members};
 use seekless_engine::layout::dcd;
 use seekless_engine::superblock::{FORMAT_VERSION, Superblock};
 use seekless_engine::units::BLOCK_BYTES;
 use seekless_serve::image;
+use seekless_serve::image::array::{is_member, open_members};
 use serde_json::json;
 use std::io::Write;
 use std::os::unix::fs::MetadataExt as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Arguments of `seekless info`.
 #[derive(Debug, clap::Args)]
@@ -17,11 +19,16 @@ use std::path::PathBuf;
 Examples:
   seekless info disk.img
   seekless info disk.img --json | jq .volume_bytes
+  seekless info a.img b.img c.img        # an array
 
 Reads the superblock only; `seekless check` reads and verifies everything.")]
 pub struct Args {
-    /// The image.
-    image: PathBuf,
+    /// The image; of an array all members, in any order.
+    #[arg(required = true, value_name = "IMAGE")]
+    images: Vec<PathBuf>,
+    /// Go on without members of an array that should be there.
+    #[arg(long)]
+    degraded: bool,
     /// Print one JSON object.
     #[arg(long)]
     json: bool,
@@ -32,13 +39,49 @@ pub struct Args {
 /// # Errors
 /// If the image is unusable or in use.
 pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
-    let mut image = image::open(&args.image, true)?;
+    match args.images.as_slice() {
+        [image] if !is_member(image)? => of_image(args, image, out),
+        // One member alone can say what it belongs to.
+        images => of_array(args, images, out),
+    }
+}
+
+fn of_array(args: &Args, images: &[PathBuf], out: &mut dyn Write) -> Outcome {
+    let members = open_members(images, true, args.degraded)?;
+    let complete = members.images().iter().all(Option::is_some) || args.degraded;
+    if args.json {
+        let mut facts = json!({ "array": json_members(&members) });
+        drop(members);
+        if complete {
+            let mut volume = Volume::open(images, args.degraded, None)?;
+            let superblock = volume.with(Superblock::read)?;
+            facts["layout"] = json!(superblock.kind.name());
+            facts["volume_blocks"] = json!(superblock.blocks);
+            facts["volume_bytes"] = json!(superblock.blocks * BLOCK_BYTES as u64);
+        }
+        writeln!(out, "{facts}")?;
+        return Ok(());
+    }
+    print_members(&members, out)?;
+    drop(members);
+    if complete {
+        let mut volume = Volume::open(images, args.degraded, None)?;
+        let Superblock { kind, blocks, id, .. } = volume.with(Superblock::read)?;
+        writeln!(out, "layout   {kind} ({})", kind.summary())?;
+        writeln!(out, "volume   {} ({blocks} blocks of 4 KiB)", Size::from_blocks(blocks))?;
+        writeln!(out, "id       {id:032x}")?;
+    }
+    Ok(())
+}
+
+fn of_image(args: &Args, path: &Path, out: &mut dyn Write) -> Outcome {
+    let mut image = image::open(path, true)?;
     let superblock = Superblock::read(&mut image).map_err(|error| image.blame(error))?;
-    let stored_bytes = std::fs::metadata(&args.image).map_or(0, |found| found.blocks() * 512);
+    let stored_bytes = std::fs::metadata(path).map_or(0, |found| found.blocks() * 512);
     let Superblock { kind, id, blocks, device_blocks, .. } = superblock;
     if args.json {
         let facts = json!({
-            "image": args.image,
+            "image": path,
             "layout": kind.name(),
             "format_version": FORMAT_VERSION,
             "id": format!("{id:032x}"),
@@ -51,7 +94,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
         writeln!(out, "{facts}")?;
         return Ok(());
     }
-    writeln!(out, "image    {}", args.image.display())?;
+    writeln!(out, "image    {}", path.display())?;
     writeln!(out, "layout   {kind} ({})", kind.summary())?;
     if dcd::is_seal(&superblock) {
         writeln!(

@@ -1,5 +1,7 @@
 //! `seekless model`: what the analytic models expect of a disk.
 
+mod hylog;
+
 use crate::failure::{Exit, Failure, Outcome};
 use crate::spec;
 use crate::term::Progress;
@@ -19,6 +21,7 @@ Examples:
   seekless model cylinder                        # figure 1 of the virtual log paper, both disks
   seekless model fill --disk st19101 --plot      # figure 2
   seekless model loge --simulate 20000           # Loge's section 5.2, formulas against dice
+  seekless model hylog --explain --disk desktop7200 --utilisation 0.95 --distribution knuth:80,20
   seekless model track --disk desktop7200 --slot-sectors 8 --utilisation 0.8 --json
 
 Models say what a layout may hope for before anything is simulated; `seekless sim` says what it
@@ -63,6 +66,9 @@ Examples:
   seekless model loge --disk hp97560 --settle-ms 3.24      # its section 7.1.1
   seekless model loge --simulate 20000 --plot")]
     Loge(Loge),
+    /// What logs cost beside writing in place, and HyLog between them: its equations (1) to (8).
+    #[command(after_help = hylog::EXAMPLES)]
+    Hylog(hylog::Args),
 }
 
 /// What all models have in common.
@@ -204,19 +210,26 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
         Model::Fill(filling) => (fill(filling)?, &filling.common),
         Model::Block(one) => (block(one)?, &one.common),
         Model::Loge(one) => (loge(one)?, &one.common),
+        Model::Hylog(one) => {
+            let text = hylog::text(one)?;
+            drop(progress);
+            out.write_all(text.as_bytes())?;
+            return Ok(());
+        }
     };
     drop(progress);
-    if common.json {
-        let tables: Vec<_> = tables.iter().map(Table::to_json).collect();
-        writeln!(out, "{:#}", json!({ "tables": tables }))?;
-        return Ok(());
-    }
-    for (index, table) in tables.iter().enumerate() {
-        let gap = if index > 0 { "\n" } else { "" };
-        let text = if common.plot { table.to_plot() } else { table.to_text() };
-        write!(out, "{gap}{text}")?;
-    }
+    out.write_all(print(&tables, common.plot, common.json).as_bytes())?;
     Ok(())
+}
+
+/// Tables, or plots of them, or JSON.
+fn print(tables: &[Table], plot: bool, as_json: bool) -> String {
+    if as_json {
+        let tables: Vec<_> = tables.iter().map(Table::to_json).collect();
+        return format!("{:#}\n", json!({ "tables": tables }));
+    }
+    let one = |table: &Table| if plot { table.to_plot() } else { table.to_text() };
+    tables.iter().map(one).collect::<Vec<_>>().join("\n")
 }
 
 fn each(

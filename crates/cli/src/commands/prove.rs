@@ -4,9 +4,12 @@ use super::host_clock;
 use crate::failure::{Exit, Failure, Outcome};
 use crate::term::Progress;
 use seekless_engine::layout::Kind;
-use seekless_lab::prove::{ProveOptions, ProveReport, Subject, prove};
+use seekless_engine::volume::Level;
+use seekless_lab::prove::{Keep, ProveOptions, ProveReport, Subject, Violation, prove};
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::io::Write;
+use std::path::{Path, PathBuf};
 
 /// Arguments of `seekless prove`.
 #[derive(Debug, clap::Args)]
@@ -16,15 +19,25 @@ Examples:
   seekless prove --layout vlog --states 1000000 --seed 7
   seekless prove --layout dcd --log        # the log on a device of its own
   seekless prove --layout inplace --json | jq .violations
+  seekless prove --layout inplace --raid 5 --members 4     # members are lost with the power
+  seekless prove --layout vlog --case 12 --keep 3,7:1,9-12
+  seekless prove --replay failure.json
 
 The same seed tries the same crash states. The exit code is 0 only if nothing was violated; each
-violation names the command that repeats it.")]
+violation is made as small as it can be, told as a story, and names the command that repeats it.")]
 pub struct Args {
     /// The layout to prove.
-    #[arg(long, short, value_name = "LAYOUT")]
-    layout: Kind,
+    #[arg(long, short, value_name = "LAYOUT", required_unless_present = "replay")]
+    layout: Option<Kind>,
+    /// Prove it on an array of this level: 0, 1 or 5.
+    #[arg(long, value_name = "LEVEL", conflicts_with = "replay")]
+    raid: Option<Level>,
+    /// Members of the array; the fewest that make sense if not given.
+    #[arg(long, value_name = "N", requires = "raid",
+          value_parser = clap::value_parser!(u16).range(2..=8))]
+    members: Option<u16>,
     /// The log of `dcd` on a device of its own.
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["raid", "replay"])]
     log: bool,
     /// Seed of all randomness.
     #[arg(long, default_value_t = 1)]
@@ -35,6 +48,19 @@ pub struct Args {
     /// Run only this world, to repeat a violation.
     #[arg(long, value_name = "N")]
     case: Option<u64>,
+    /// Of that world, only these acts, such as 3,7:1,9-12; a number behind a colon is the most
+    /// blocks of a request.
+    #[arg(long, value_name = "ACTS", requires = "case")]
+    keep: Option<Keep>,
+    /// Repeat the violation that a file describes.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["layout", "case", "keep", "seed"])]
+    replay: Option<PathBuf>,
+    /// Save the first violation as a file that --replay takes.
+    #[arg(long, value_name = "FILE")]
+    save: Option<PathBuf>,
+    /// Tell violations as they were found, without making them small.
+    #[arg(long)]
+    no_shrink: bool,
     /// Stop at the first violation.
     #[arg(long)]
     stop_at_first: bool,
@@ -43,25 +69,117 @@ pub struct Args {
     json: bool,
 }
 
+/// A violation as a file.
+#[derive(Debug, Serialize, Deserialize)]
+struct Saved {
+    layout: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    raid: Option<(u32, u16)>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    log: bool,
+    seed: u64,
+    case: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    keep: Option<String>,
+    #[serde(default)]
+    story: Vec<String>,
+}
+
+impl Args {
+    fn options(&self) -> Result<ProveOptions, Failure> {
+        let options = match (&self.replay, self.layout) {
+            (Some(file), _) => replayed(file)?,
+            (None, Some(layout)) => ProveOptions {
+                seed: self.seed,
+                case: self.case,
+                keep: self.keep.clone(),
+                ..ProveOptions::new(subject(layout, self.log, self.raid, self.members)?)
+            },
+            (None, None) => return Err(Failure::usage("name a layout or a file to replay")),
+        };
+        let shrink = !self.no_shrink && options.keep.is_none();
+        let (states, stop_at_first) = (self.states, self.stop_at_first);
+        Ok(ProveOptions { states, stop_at_first, shrink, ..options })
+    }
+}
+
+/// A layout on one device, on an array, or with its log apart.
+fn subject(
+    kind: Kind,
+    log: bool,
+    raid: Option<Level>,
+    members: Option<u16>,
+) -> Result<Subject, Failure> {
+    match (log, kind) {
+        (false, _) => {}
+        (true, Kind::Dcd) => return Ok(Subject::Attached),
+        (true, _) => {
+            let problem = format!("--log: a volume of layout {kind} has no log");
+            return Err(Failure::usage(problem).hint("--layout dcd has one"));
+        }
+    }
+    let Some(level) = raid else { return Ok(Subject::Layout(kind)) };
+    let least = level.least_members();
+    let members = members.map_or(least, usize::from);
+    if members < least {
+        return Err(Failure::usage(format!("--members: {level} has at least {least}")));
+    }
+    Ok(Subject::Array { level, members, kind })
+}
+
+/// What a file asks to repeat.
+fn replayed(file: &Path) -> Result<ProveOptions, Failure> {
+    let shown = file.display();
+    let text = std::fs::read_to_string(file)
+        .map_err(|error| Failure::failed(format!("cannot read {shown}: {error}")))?;
+    let bad = |what: String| Failure::failed(format!("{shown} describes no violation: {what}"));
+    let saved: Saved = serde_json::from_str(&text).map_err(|error| bad(error.to_string()))?;
+    let layout: Kind = saved.layout.parse().map_err(|error| bad(format!("{error}")))?;
+    let level = |(number, members)| {
+        let level = Level::from_number(number);
+        level.ok_or_else(|| bad(format!("level {number}"))).map(|level| (level, members))
+    };
+    let array = saved.raid.map(level).transpose()?;
+    let (level, members) = array.unzip();
+    let subject = subject(layout, saved.log, level, members)?;
+    let keep = saved.keep.map(|keep| keep.parse::<Keep>()).transpose();
+    Ok(ProveOptions {
+        seed: saved.seed,
+        case: Some(saved.case),
+        keep: keep.map_err(|error| bad(error.to_string()))?,
+        ..ProveOptions::new(subject)
+    })
+}
+
+/// Writes the first violation to a file.
+fn save(subject: Subject, report: &ProveReport, violation: &Violation, file: &Path) -> Outcome {
+    let (kind, raid) = match subject {
+        Subject::Layout(kind) => (kind, None),
+        Subject::Attached => (Kind::Dcd, None),
+        Subject::Array { level, members, kind } => (kind, Some((level.number(), members as u16))),
+    };
+    let saved = Saved {
+        layout: kind.name().to_owned(),
+        raid,
+        log: subject == Subject::Attached,
+        seed: report.seed,
+        case: violation.case,
+        keep: violation.keep.clone(),
+        story: violation.story.clone(),
+    };
+    let failed = |error: &dyn std::fmt::Display| {
+        Failure::failed(format!("cannot write {}: {error}", file.display()))
+    };
+    let text = serde_json::to_string_pretty(&saved).map_err(|error| failed(&error))?;
+    std::fs::write(file, text + "\n").map_err(|error| failed(&error))
+}
+
 /// Runs the sweep and prints what it found.
 ///
 /// # Errors
-/// If a promise was broken.
+/// If a promise was broken, or a file is not what it should be.
 pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
-    let subject = match (args.log, args.layout) {
-        (false, kind) => Subject::Layout(kind),
-        (true, Kind::Dcd) => Subject::Attached,
-        (true, kind) => {
-            return Err(Failure::usage(format!("--log: a volume of layout {kind} has no log")));
-        }
-    };
-    let options = ProveOptions {
-        seed: args.seed,
-        states: args.states,
-        case: args.case,
-        stop_at_first: args.stop_at_first,
-        ..ProveOptions::new(subject)
-    };
+    let options = args.options()?;
     let mut progress = Progress::new();
     let mut shown = |tried: u64| {
         progress.show(|| format!("{tried} of {} crash states", args.states));
@@ -73,7 +191,11 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     } else {
         write!(out, "{}", report.to_text())?;
     }
-    if report.violations.is_empty() { Ok(()) } else { Err(Failure::said(Exit::Failed)) }
+    let Some(first) = report.violations.first() else { return Ok(()) };
+    if let Some(file) = &args.save {
+        save(options.subject, &report, first, file)?;
+    }
+    Err(Failure::said(Exit::Failed))
 }
 
 /// The report with the number of violations where scripts look for it; the stories stand apart.

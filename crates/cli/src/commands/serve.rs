@@ -6,34 +6,55 @@ use crate::size::Size;
 use crate::spec;
 use clap::ArgGroup;
 use seekless_engine::layout::{Compaction, Kind, Tuning};
+use seekless_serve::crash::plan::Fault;
 use seekless_serve::device::file::IoMode;
-use seekless_serve::server::{Listen, ServeError, ServeOptions, Source, serve};
+use seekless_serve::driver::OnCut;
+use seekless_serve::image::array::is_member;
+use seekless_serve::server::{CrashOptions, Listen, ServeError, ServeOptions, Source, serve};
 use std::io::{self, Write};
 use std::path::PathBuf;
 
 /// Arguments of `seekless serve`.
 #[derive(Debug, clap::Args)]
 #[command(group = ArgGroup::new("where").required(true).args(["socket", "listen"]))]
-#[command(group = ArgGroup::new("what").required(true).args(["image", "memory"]))]
+#[command(group = ArgGroup::new("what").required(true).args(["image", "memory", "raw"]))]
 #[command(after_help = "\
 Examples:
   seekless serve disk.img --socket /tmp/disk.sock
   seekless serve disk.img --listen 127.0.0.1:10809 --read-only
+  seekless serve a.img b.img c.img --socket /tmp/disk.sock     # an array
   seekless serve --memory 4G --layout vlog --socket /tmp/disk.sock
   seekless serve disk.img --socket /tmp/disk.sock --disk desktop7200   # at a disk's pace
   seekless serve origin.img --log log.img --socket /tmp/disk.sock      # a log apart
+  seekless serve --raw disk.raw --socket /tmp/disk.sock --control /tmp/disk.ctl
+  seekless serve disk.img --socket /tmp/disk.sock --faults cut-at-write=1000,seed=7
+
+With --faults or --control the disk below the layout can crash: it holds unflushed writes in a
+cache; a power cut decides their fate by the seed, and `seekless control PATH restart` brings the
+disk back. Faults: cut-at-write=N, cut-at-random=N (a write up to N), cut-on-flush[=N];
+unflushed=lose, keep, order (a prefix), reorder (any) or tear (any, torn at 512 bytes: the default);
+lying-flush; eio, eio-read, eio-write or rot=FROM+LENGTH (bytes of the disk below the layout);
+enospc[=N]; slow=MILLISECONDS; stuck[=N] (a request that is never answered); cache=SIZE (8M);
+seed=N. docs/crash-testing.md tells more.
 
 One line with the URI for clients is printed as soon as connections are accepted. SIGTERM and
 SIGINT end the server in good order. The protocol is neither encrypted nor authenticated: serve TCP
 to trusted networks only.")]
 pub struct Args {
-    /// The image.
-    image: Option<PathBuf>,
+    /// The image; of an array all members, in any order.
+    #[arg(value_name = "IMAGE")]
+    image: Vec<PathBuf>,
+    /// Serve an array though members are missing, as far as its level can do without them.
+    #[arg(long, conflicts_with = "memory")]
+    degraded: bool,
     /// Serve memory in place of an image: a volume of this size, gone when the server ends.
     #[arg(long, value_name = "SIZE", requires = "layout")]
     memory: Option<Size>,
+    /// Serve a file or a block device as it is, without a layout.
+    #[arg(long, value_name = "FILE")]
+    raw: Option<PathBuf>,
     /// Layout of a volume in memory; an image has its own.
-    #[arg(long, short, value_name = "LAYOUT", conflicts_with = "image")]
+    #[arg(long, short, value_name = "LAYOUT", conflicts_with_all = ["image", "raw"])]
     layout: Option<Kind>,
     /// Listen on this Unix socket.
     #[arg(long, short, value_name = "PATH")]
@@ -52,6 +73,10 @@ pub struct Args {
     #[arg(long, value_name = "PERCENT", requires = "disk", default_value_t = 75,
           value_parser = clap::value_parser!(u32).range(1..=100))]
     fill_percent: u32,
+    /// Leave blocks where the virtual log has written them, however scattered, while no client
+    /// waits on a simulated disk.
+    #[arg(long, requires = "disk")]
+    no_reorganise: bool,
     /// Where the log of a disk caching disk is, if it is apart from the image.
     #[arg(long, value_name = "LOG", requires = "image")]
     log: Option<PathBuf>,
@@ -69,6 +94,17 @@ pub struct Args {
     /// Bypass the page cache (O_DIRECT).
     #[arg(long, conflicts_with = "memory")]
     direct: bool,
+    /// What is to go wrong: NAME or NAME=VALUE, separated by commas; see below.
+    #[arg(long, value_name = "FAULTS", value_delimiter = ',')]
+    #[arg(conflicts_with_all = ["disk", "direct"])]
+    faults: Vec<Fault>,
+    /// Take commands on this Unix socket: cut, restart, arm, …; see `seekless control`.
+    #[arg(long, value_name = "PATH", conflicts_with_all = ["disk", "direct"])]
+    control: Option<PathBuf>,
+    /// What clients notice of a power cut: disconnect (their connections end) or error (their
+    /// requests fail).
+    #[arg(long, value_name = "CHOICE", default_value = "disconnect")]
+    on_cut: OnCut,
     /// Most connections at once.
     #[arg(long, value_name = "N", default_value_t = 256)]
     #[arg(value_parser = clap::value_parser!(u16).range(1..))]
@@ -99,24 +135,58 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     Ok(())
 }
 
-fn options(args: &Args) -> Result<ServeOptions, Failure> {
-    let source = match (&args.image, args.memory, args.layout) {
-        (Some(path), None, None) => Source::Image(path.clone()),
-        (None, Some(size), Some(kind)) => {
-            if size.bytes() > MOST_MEMORY_BYTES {
-                return Err(Failure::usage(format!("--memory: {size} is too much")).hint(
-                    "the largest volume in memory is 1T; `seekless create` makes larger ones",
-                ));
-            }
-            Source::Memory { kind, blocks: size.blocks() }
+fn source(args: &Args) -> Result<Source, Failure> {
+    if let Some(path) = &args.raw {
+        return Ok(Source::Raw(path.clone()));
+    }
+    match (args.image.as_slice(), args.memory, args.layout) {
+        ([path], None, None) if !args.degraded && !is_member(path)? => {
+            Ok(Source::Image(path.clone()))
         }
-        _ => return Err(Failure::usage("give either an image, or --memory and --layout")),
-    };
+        ([_, ..], None, None) => {
+            Ok(Source::Array { members: args.image.clone(), degraded: args.degraded })
+        }
+        ([], Some(size), Some(_)) if size.bytes() > MOST_MEMORY_BYTES => {
+            Err(Failure::usage(format!("--memory: {size} is too much"))
+                .hint("the largest volume in memory is 1T; `seekless create` makes larger ones"))
+        }
+        ([], Some(size), Some(kind)) => Ok(Source::Memory { kind, blocks: size.blocks() }),
+        _ => Err(Failure::usage("give either an image, or --memory and --layout")),
+    }
+}
+
+/// Refuses what a log apart does not go together with.
+fn refuse_beside_log(source: &Source, crashes: bool) -> Result<(), Failure> {
+    if !matches!(source, Source::Image(_)) {
+        return Err(Failure::usage("--log: only a volume in one image has its log apart")
+            .hint("give the origin alone as the image, and its log with --log"));
+    }
+    if crashes {
+        return Err(Failure::usage("--log does not go together with --faults and --control")
+            .hint("faults and power cuts are for a volume on one disk; leave one of them out"));
+    }
+    Ok(())
+}
+
+fn options(args: &Args) -> Result<ServeOptions, Failure> {
+    let source = source(args)?;
     let listen = match (&args.socket, &args.listen) {
         (Some(path), None) => Listen::Unix(path.clone()),
         (None, Some(address)) => Listen::Tcp(address.clone()),
         _ => return Err(Failure::usage("give either --socket or --listen")),
     };
+    if matches!(source, Source::Raw(_)) && args.disk.is_some() {
+        return Err(Failure::usage("--raw and --disk do not go together")
+            .hint("make a volume in place: seekless create IMAGE --layout inplace"));
+    }
+    let crash = (!args.faults.is_empty() || args.control.is_some()).then(|| CrashOptions {
+        faults: args.faults.clone(),
+        control: args.control.clone(),
+        on_cut: args.on_cut,
+    });
+    if args.log.is_some() {
+        refuse_beside_log(&source, crash.is_some())?;
+    }
     let disk = args.disk.as_deref().map(spec::find).transpose()?;
     let log_disk = args.log_disk.as_deref().map(spec::find).transpose()?;
     Ok(ServeOptions {
@@ -131,9 +201,12 @@ fn options(args: &Args) -> Result<ServeOptions, Failure> {
         tuning: Tuning {
             compaction: args.compaction,
             fill_percent: args.fill_percent,
+            reorganise: !args.no_reorganise,
             caching: args.caching.caching(),
+            ..Tuning::default()
         },
         most_connections: usize::from(args.connections),
+        crash,
     })
 }
 
@@ -147,7 +220,11 @@ impl From<ServeError> for Failure {
                 io::ErrorKind::AddrInUse => Exit::Busy,
                 _ => Exit::Failed,
             },
-            ServeError::Spec(_) | ServeError::DiskTooSmall { .. } => Exit::Usage,
+            ServeError::Spec(_)
+            | ServeError::DiskTooSmall { .. }
+            | ServeError::NotWhole { .. }
+            | ServeError::ManyDisks
+            | ServeError::NoHeaders(_) => Exit::Usage,
             ServeError::Device(_) | ServeError::NotSocket(_) | ServeError::Os(_) => Exit::Failed,
             ServeError::Failed(_) => Exit::Backing,
         };

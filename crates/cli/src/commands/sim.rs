@@ -1,5 +1,7 @@
 //! `seekless sim`: a workload over a simulated disk, in virtual time.
 
+mod trace;
+
 use super::host_clock;
 use crate::caching::CachingArgs;
 use crate::failure::{Failure, Outcome};
@@ -8,9 +10,13 @@ use crate::span::Span;
 use crate::spec;
 use crate::term::Progress;
 use clap::ValueEnum;
+use seekless_disk::Spec;
+use seekless_disk::spec::{Discipline, Queue};
 use seekless_engine::layout::loge::Heuristic;
 use seekless_engine::layout::{Compaction, Kind, Tuning};
-use seekless_lab::sim::{SimError, SimOptions, compare, simulate};
+use seekless_engine::volume::Level;
+use seekless_lab::distribution::Distribution;
+use seekless_lab::sim::{Field, SimError, SimOptions, Target, compare, simulate, simulate_trace};
 use seekless_lab::workload::{self, Bursts, Workload};
 use std::io::Write;
 
@@ -24,6 +30,9 @@ Examples:
   seekless sim --layout vlog --disk st19101 --burst 256 --idle 500ms --json
   seekless sim --layout vlog --disk st19101 --rest 60s --requests 300   # right after compaction
   seekless sim --layout loge --disk hp97560 --heuristic pl+sg --read-share 0.5
+  seekless sim --layout inplace,vlog --disk atlas10k:500M --utilisation 0.8,0.9,0.95 \\
+    --trace tpcc.csv.zst --loop closed --users 20 --scheduler look
+  seekless sim --layout inplace --disk atlas10k:500M --generate tpcc --users 20 --pool 40M
 
 The default workload is 4 KiB random writes, each durable before the next one is sent, on a volume
 that has been filled and aged. Everything that is read is compared with what was written. The same
@@ -36,12 +45,21 @@ pub struct Args {
     /// by commas.
     #[arg(long, short, value_name = "SPEC", required = true, value_delimiter = ',')]
     disk: Vec<String>,
-    /// Share of the disk that live data fills.
-    #[arg(long, value_name = "SHARE", default_value_t = 0.8)]
-    utilisation: f64,
-    /// Requests to measure.
-    #[arg(long, value_name = "N", default_value_t = 20_000)]
-    requests: u64,
+    /// Simulate on an array of such disks: 0, 1 or 5.
+    #[arg(long, value_name = "LEVEL")]
+    raid: Option<Level>,
+    /// Members of the array; the fewest that make sense if not given.
+    #[arg(long, value_name = "N", requires = "raid")]
+    members: Option<u16>,
+    /// How much lies on one member of the array before the next one is used.
+    #[arg(long, value_name = "SIZE", default_value = "64k", requires = "raid")]
+    stripe: Size,
+    /// Share of the disk that live data fills; several to compare, separated by commas.
+    #[arg(long, value_name = "SHARE", default_value = "0.8", value_delimiter = ',')]
+    utilisation: Vec<f64>,
+    /// Requests to measure. [default: 20000; traces: all]
+    #[arg(long, value_name = "N")]
+    requests: Option<u64>,
     /// Share of requests that read, from 0 to 1.
     #[arg(long, value_name = "SHARE", default_value_t = 0.0)]
     read_share: f64,
@@ -57,6 +75,11 @@ pub struct Args {
     /// Where requests go.
     #[arg(long, value_enum, default_value_t = Pattern::Random)]
     pattern: Pattern,
+    /// How often which of the random places is asked for: uniform, hotcold:90,10 (percent of the
+    /// requests, percent of the places), knuth:80,20 or hill:105,.528,.546. Popular places are
+    /// scattered.
+    #[arg(long, value_name = "NAME", default_value_t = Distribution::Uniform)]
+    distribution: Distribution,
     /// Pause after each burst of requests, for work in the background.
     #[arg(long, value_name = "SPAN")]
     idle: Option<Span>,
@@ -85,25 +108,79 @@ pub struct Args {
     /// Start with an empty volume: for disks too large to be filled in memory.
     #[arg(long)]
     empty: bool,
-    /// Which tracks the virtual log empties while no client waits: off, random, least-used or
-    /// nearest.
-    #[arg(long, value_name = "CHOICE", default_value_t = Compaction::LeastUsed)]
-    compaction: Compaction,
+    /// Which tracks the virtual log empties while no client waits: off, random, least-used (the
+    /// default on a disk with an arm) or nearest.
+    #[arg(long, value_name = "CHOICE")]
+    compaction: Option<Compaction>,
     /// How full a track is, in percent, when the virtual log leaves it for the next empty one.
     #[arg(long, value_name = "PERCENT", default_value_t = 75,
           value_parser = clap::value_parser!(u32).range(1..=100))]
     fill_percent: u32,
+    /// Leave blocks where the virtual log has written them, however scattered, while no client
+    /// waits.
+    #[arg(long)]
+    no_reorganise: bool,
     /// How `loge` chooses places: soonest, ls, cr, fr, r or pl, each with or without `+sg`.
     #[arg(long, value_name = "NAME", default_value_t = Heuristic::default())]
     heuristic: Heuristic,
     /// Disks without sector headers for layouts: `loge` then keeps its labels in blocks.
     #[arg(long)]
     no_headers: bool,
+    /// Size of the segments of `lfs`, `wolf` and `hylog`: a power of two from 32k to 16M. What
+    /// suits the disk if left out.
+    #[arg(long, value_name = "SIZE")]
+    segment: Option<Size>,
+    /// After how long `hylog` chooses anew which blocks are hot; 20 minutes if left out.
+    #[arg(long, value_name = "SPAN")]
+    interval: Option<Span>,
+    /// Share of the blocks, in percent, that is to be hot in `hylog`. If left out, the one that
+    /// costs least by the measured service times.
+    #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u32).range(0..=100))]
+    hot_percent: Option<u32>,
+    /// Order in which waiting requests go to the disk, one at a time; without it as the disk
+    /// itself does.
+    #[arg(long, value_enum, value_name = "RULE")]
+    scheduler: Option<Scheduler>,
+    #[command(flatten)]
+    trace: trace::TraceArgs,
     #[command(flatten)]
     caching: CachingArgs,
     /// Print one JSON object.
     #[arg(long)]
     json: bool,
+}
+
+/// Requests that are measured if nothing else is said.
+const REQUESTS: u64 = 20_000;
+
+/// Which waiting request is next.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Scheduler {
+    /// The first that came.
+    Fcfs,
+    /// The nearest in the direction of the arm, which turns at the last one (SCAN).
+    Look,
+    /// The nearest in ascending order, then from the lowest again.
+    CLook,
+    /// The shortest seek.
+    Sstf,
+    /// The shortest seek and rotation.
+    Sptf,
+}
+
+impl Scheduler {
+    /// The host hands the disk one request at a time, chosen by this rule.
+    fn apply(self, spec: &mut Spec) {
+        let discipline = match self {
+            Scheduler::Fcfs => Discipline::Fcfs,
+            Scheduler::Look => Discipline::Look,
+            Scheduler::CLook => Discipline::CLook,
+            Scheduler::Sstf => Discipline::Sstf,
+            Scheduler::Sptf => Discipline::Sptf,
+        };
+        spec.queue = Queue { depth: 1, ..Queue::default() };
+        spec.host_queue = Queue { discipline, ..Queue::default() };
+    }
 }
 
 /// Where requests go.
@@ -121,19 +198,37 @@ enum Pattern {
 /// If the options make no sense, or the simulation found a defect.
 pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     let options = options(args)?;
-    let targets = args.disk.iter().map(|disk| spec::target(disk)).collect::<Result<Vec<_>, _>>()?;
+    let workload = &options.workload;
+    let load = args.trace.load(workload, args.requests, args.warm_up, args.seed)?;
+    let targets = args.disk.iter().map(|disk| target(args, disk)).collect::<Result<Vec<_>, _>>()?;
     let mut progress = Progress::new();
     progress.show(|| "filling and ageing the volume, then measuring…".to_owned());
-    let text = if let ([_], [target]) = (args.layout.as_slice(), targets.as_slice()) {
-        let report = simulate(target, &options, host_clock)?;
+    let single = (args.layout.len(), targets.len(), args.utilisation.len()) == (1, 1, 1);
+    let text = if single {
+        let report = match &load {
+            Some(load) => simulate_trace(&targets[0], &options, load, host_clock)?,
+            None => simulate(&targets[0], &options, host_clock)?,
+        };
         if args.json { report.to_json() } else { report.to_text() }
     } else {
-        let comparison = compare(&args.layout, &targets, &options, host_clock)?;
+        let (kinds, utilisations) = (&args.layout, &args.utilisation);
+        let field = Field { kinds, targets: &targets, utilisations };
+        let comparison = compare(&field, &options, load.as_ref(), host_clock)?;
         if args.json { comparison.to_json() } else { comparison.to_text() }
     };
     drop(progress);
     writeln!(out, "{}", text.trim_end())?;
     Ok(())
+}
+
+/// The disk, or an array of such disks.
+fn target(args: &Args, disk: &str) -> Result<Target, Failure> {
+    let change = |spec: &mut Spec| args.scheduler.iter().for_each(|rule| rule.apply(spec));
+    let target = spec::target(disk, change)?;
+    let Some(level) = args.raid else { return Ok(target) };
+    let members = args.members.map_or(level.least_members(), usize::from);
+    let chunk = u32::try_from(args.stripe.blocks()).unwrap_or(u32::MAX);
+    target.array(level, members, chunk).map_err(|error| Failure::usage(error.to_string()))
 }
 
 fn options(args: &Args) -> Result<SimOptions, Failure> {
@@ -142,21 +237,22 @@ fn options(args: &Args) -> Result<SimOptions, Failure> {
     let bursts = args.idle.map(|idle| Bursts { requests: args.burst, idle_ns: idle.ns });
     Ok(SimOptions {
         kind: args.layout[0],
-        utilisation: Some(args.utilisation),
+        utilisation: args.utilisation.first().copied(),
         workload: Workload {
             pattern: match args.pattern {
                 Pattern::Random => workload::Pattern::Random,
                 Pattern::Sequential => workload::Pattern::Sequential,
             },
+            distribution: args.distribution,
             read_share: args.read_share,
             request_blocks,
-            depth: args.depth,
+            depth: args.trace.users().unwrap_or(args.depth),
             fua: !args.no_fua,
             flush_every: args.flush_every,
             think_ns: 0,
             bursts,
             range: args.range,
-            requests: args.requests,
+            requests: args.requests.unwrap_or(REQUESTS),
             warm_up: args.warm_up,
         },
         seed: args.seed,
@@ -165,12 +261,16 @@ fn options(args: &Args) -> Result<SimOptions, Failure> {
         rest_ns: args.rest.map_or(0, |rest| rest.ns),
         verify: true,
         tuning: Tuning {
-            compaction: Some(args.compaction),
+            compaction: args.compaction,
             fill_percent: args.fill_percent,
+            reorganise: !args.no_reorganise,
             caching: args.caching.caching(),
+            interval: args.interval.map(|interval| interval.ns),
+            hot_percent: args.hot_percent,
         },
         heuristic: args.heuristic,
         headers: !args.no_headers,
+        segment: args.segment.map(|segment| segment.blocks().try_into().unwrap_or(u32::MAX)),
     })
 }
 

@@ -1,6 +1,9 @@
 //! Images served at the pace of zoned and cached disks.
 
-use crate::harness::{Server, check_is_clean, command, create, succeed, temp_dir};
+use crate::harness::{
+    Server, check_is_clean, command, create, pattern, run, seekless, succeed, temp_dir,
+};
+use crate::nbd::Client;
 use crate::require;
 use std::time::{Duration, Instant};
 
@@ -62,6 +65,16 @@ fn zoned_disks_with_early_writes_are_served() {
     served("atlas10k", "vlog", "64M");
 }
 
+/// What eager writing knows of the mechanics covers more than the image.
+#[test]
+fn images_smaller_than_the_disk_are_served() {
+    require!("nbdsh", "nbdinfo");
+    for layout in ["inplace", "vlog", "loge"] {
+        served("st19101", layout, "4M");
+        served("desktop7200", layout, "64M");
+    }
+}
+
 #[test]
 fn a_disk_of_20_terabytes_is_served_from_a_sparse_image() {
     require!("nbdsh", "nbdinfo");
@@ -78,4 +91,58 @@ fn a_volatile_cache_keeps_what_was_flushed() {
     let disk = disk.to_str().expect("text");
     served(disk, "inplace", "64M");
     served(disk, "vlog", "64M");
+}
+
+/// The labels of `loge` are in the headers of the sectors of the emulated disk, in a trailer of
+/// the image; a server that is killed leaves whole transactions only.
+#[test]
+fn an_image_with_sector_headers_is_served_at_the_pace_of_a_disk() {
+    const BLOCK: usize = 4096;
+    let dir = temp_dir();
+    let image = dir.path().join("loge.img");
+    let make = ["--layout", "loge", "--size", "16M", "--headers"];
+    succeed(seekless().arg("create").arg(&image).args(make));
+    let mut durable = vec![0; 512];
+    for round in 1..4 {
+        let server = Server::with(&image, &["--disk", "st19101"]);
+        let mut client = Client::connect(server.socket()).expect("connection");
+        for (place, version) in durable.iter_mut().enumerate().skip(round) {
+            if (place * 37 + round) % 5 != 0 {
+                continue;
+            }
+            *version = (place << 8 | round) as u64;
+            let at = (place * 8 * BLOCK) as u64;
+            client.write(at, &pattern(*version, BLOCK), true).expect("writes");
+        }
+        client.trim(0, 2 * BLOCK as u32).expect("trims");
+        durable[0] = 0;
+        server.kill();
+        check_is_clean(&image);
+    }
+    let server = Server::with(&image, &["--disk", "desktop7200", "--read-only"]);
+    let mut client = Client::connect(server.socket()).expect("connection");
+    let mut found = vec![0; BLOCK];
+    for (place, &version) in durable.iter().enumerate() {
+        client.read((place * 8 * BLOCK) as u64, &mut found).expect("reads");
+        let expected = if version == 0 { vec![0; BLOCK] } else { pattern(version, BLOCK) };
+        assert!(found == expected, "place {place} is not as it was acknowledged");
+    }
+    assert_eq!(server.stop().code(), 0);
+    // Neither without a disk nor on one whose cache would lose them.
+    for more in [&[][..], &["--disk", "atlas10k"]] {
+        let socket = dir.path().join("refused.sock");
+        let mut serve = seekless();
+        serve.arg("serve").arg(&image).arg("--socket").arg(&socket).args(more);
+        let ended = run(&mut serve);
+        assert_eq!(ended.code(), 2, "{}", ended.err);
+        assert!(ended.err.contains("sector headers") && ended.err.contains("--disk"));
+    }
+    let ended = run(seekless().arg("create").arg(dir.path().join("v.img")).args([
+        "--layout",
+        "vlog",
+        "--size",
+        "16M",
+        "--headers",
+    ]));
+    assert_eq!(ended.code(), 2, "{}", ended.err);
 }

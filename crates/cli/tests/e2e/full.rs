@@ -1,4 +1,4 @@
-//! The backing store fails while a volume is served.
+//! The backing store fails while a volume is served; the volume itself is full.
 
 use crate::each_layout;
 use crate::harness::{
@@ -7,7 +7,11 @@ use crate::harness::{
 use crate::nbd::Client;
 use std::path::{Path, PathBuf};
 
-each_layout!(a_full_file_system_is_reported, a_file_size_limit_is_reported);
+each_layout!(
+    a_full_file_system_is_reported,
+    a_file_size_limit_is_reported,
+    a_full_volume_says_so_and_is_overwritten_and_trimmed,
+);
 
 /// A small memory file system, unmounted when dropped.
 struct Small(PathBuf);
@@ -84,4 +88,46 @@ fn a_file_size_limit_is_reported(layout: &str) {
     limited.arg("serve").arg(&image).arg("--socket").arg(&socket);
     fails_clearly(Server::start(limited, socket));
     succeed(seekless().arg("check").arg(&image));
+}
+
+/// Every block of the volume is stored: what lies past its end has no room, what lies inside has.
+fn a_full_volume_says_so_and_is_overwritten_and_trimmed(layout: &str) {
+    const SIZE: u64 = 8 << 20;
+    const PART: usize = 64 << 10;
+    let dir = temp_dir();
+    let image = create(dir.path(), layout, "8M");
+    let server = Server::image(&image);
+    let mut client = Client::connect(server.socket()).expect("connection");
+    assert_eq!(client.size_bytes(), SIZE);
+    let mut content = pattern(1, SIZE as usize);
+    for (at, part) in (0..).step_by(PART).zip(content.chunks(PART)) {
+        client.write(at, part, false).expect("the volume has room for itself");
+    }
+    client.flush().expect("flushes");
+    for (at, length) in [(SIZE, 4096), (SIZE - 4096, 8192), (SIZE - 1, 2)] {
+        let error = client.write(at, &vec![1; length], false).expect_err("it ends there");
+        assert_eq!(error.raw_os_error(), Some(28), "{at}+{length}: {error:?}");
+    }
+    let places = 2 * SIZE as usize / PART - 1;
+    for round in 0..3_usize {
+        for place in 0..places {
+            // In an order that leaves no run of old places free for long.
+            let at = (place * 89 + round) % places * (PART / 2);
+            let range = at..at + PART;
+            if place % 7 == 6 {
+                client.trim(at as u64, PART as u32).expect("trims go on");
+                content[range].fill(0);
+            } else {
+                content[range.clone()].copy_from_slice(&pattern((place + round) as u64, PART));
+                client.write(at as u64, &content[range], place % 5 == 0).expect("writes go on");
+            }
+        }
+    }
+    let mut found = vec![0; PART];
+    for (at, part) in (0..).step_by(PART).zip(content.chunks(PART)) {
+        client.read(at, &mut found).expect("reads");
+        assert!(found == part, "the part at {at} differs");
+    }
+    assert_eq!(server.stop().code(), 0);
+    check_is_clean(&image);
 }

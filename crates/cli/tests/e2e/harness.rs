@@ -21,6 +21,8 @@ macro_rules! each_layout {
         mod vlog { $(#[test] fn $name() { super::$name("vlog"); })+ }
         mod loge { $(#[test] fn $name() { super::$name("loge"); })+ }
         mod dcd { $(#[test] fn $name() { super::$name("dcd"); })+ }
+        mod lfs { $(#[test] fn $name() { super::$name("lfs"); })+ }
+        mod hylog { $(#[test] fn $name() { super::$name("hylog"); })+ }
     };
 }
 

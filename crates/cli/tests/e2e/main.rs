@@ -3,6 +3,7 @@
 //! A test whose client is missing, or that needs root rights, FUSE or loop devices where there are
 //! none, says `skipped …` and passes.
 
+mod arrays;
 mod bad_input;
 mod block_device;
 mod clients;
@@ -11,13 +12,18 @@ mod crashes;
 mod disk_fit;
 mod disk_models;
 mod disk_speed;
+mod faults;
 mod filesystems;
 mod full;
 mod harness;
 mod hostile;
 mod load;
+mod log_apart;
 mod models;
 #[path = "../../src/nbd.rs"]
 mod nbd;
+mod record;
+mod replay;
 mod stacked;
+mod traces;
 mod tree;

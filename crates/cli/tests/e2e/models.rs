@@ -3,7 +3,7 @@
 use crate::harness::{run, seekless, succeed};
 use serde_json::Value;
 
-const MODELS: [&str; 5] = ["track", "cylinder", "fill", "block", "loge"];
+const MODELS: [&str; 6] = ["track", "cylinder", "fill", "block", "loge", "hylog"];
 
 fn tables(args: &[&str]) -> Vec<Value> {
     let text = succeed(seekless().arg("model").args(args).arg("--json"));
@@ -59,6 +59,32 @@ fn flags_replace_the_numbers_of_a_disk_and_dice_repeat() {
 }
 
 #[test]
+fn hylog_has_a_table_for_each_figure_and_explains_its_choice() {
+    for about in ["utilisation", "segment", "cleaning", "distribution", "hot", "examples"] {
+        let args = ["hylog", "--table", about, "--disk", "hylog-2003", "--utilisation", "0.95"];
+        let tables = tables(&args);
+        assert!(!tables.is_empty() && tables.iter().all(|table| table["model"] == "hylog"));
+    }
+    // Table H-d of the claims: the disk of 2003 is the third.
+    let costs = tables(&["hylog", "--table", "distribution", "--utilisation", "0.97"]);
+    assert!((number(&costs[4]["rows"][0]["knuth_80_20"]) - 12.27).abs() < 0.01, "{:#}", costs[4]);
+    let fixed = ["hylog", "--positioning", "5.6", "--bandwidth", "61", "--page", "8k"];
+    let eta = number(&tables(&fixed)[0]["quantities"]["eta"]["value"]);
+    assert!((eta - 32.2).abs() < 0.1, "with binary sizes: {eta}");
+    let simulated = tables(&[&fixed[..], &["--utilisation", "0.8", "--simulate", "3"]].concat());
+    let u = number(&simulated[1]["rows"][0]["fifo_u"]);
+    assert!((u - 0.6286).abs() < 0.02, "{u}");
+    let why = [&fixed[..], &["--explain", "--utilisation", "0.97"]].concat();
+    let why = [&why[..], &["--distribution", "knuth:80,20"]].concat();
+    let text = succeed(seekless().arg("model").args(&why));
+    assert!(text.contains("picks HyLog") && text.contains("knuth:80,20"), "{text}");
+    assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
+    let json = succeed(seekless().arg("model").args(&why).arg("--json"));
+    let json: Value = serde_json::from_str(&json).expect("JSON");
+    assert_eq!(json["explanations"][0]["choice"], "hylog");
+}
+
+#[test]
 fn numbers_that_make_no_sense_are_usage_errors() {
     for (args, part) in [
         (vec!["cylinder", "--utilisation", "1"], "below 1"),
@@ -74,6 +100,15 @@ fn numbers_that_make_no_sense_are_usage_errors() {
         (vec!["cylinder", "--simulate", "0"], "trials"),
         (vec!["cylinder", "--simulate", "1", "--cylinders", "4000000"], "hint:"),
         (vec!["fill", "--plot", "--json"], "--json"),
+        (vec!["hylog", "--utilisation", "1"], "below 1"),
+        (vec!["hylog", "--distribution", "zipf"], "knuth:80,20"),
+        (vec!["hylog", "--page", "8k"], "--positioning"),
+        (vec!["hylog", "--positioning", "5.6"], "--bandwidth"),
+        (vec!["hylog", "--positioning", "0", "--bandwidth", "61"], "above 0"),
+        (vec!["hylog", "--disk", "st19101", "--page", "1G"], "small part"),
+        (vec!["hylog", "--disk", "rz26", "--page", "8k", "--segment", "12k"], "whole number"),
+        (vec!["hylog", "--disk", "rz26", "--alpha", "1"], "between 0 and 1"),
+        (vec!["hylog", "--table", "segment", "--simulate", "3"], "--table"),
     ] {
         let ended = run(seekless().arg("model").args(&args));
         assert_eq!(ended.code(), 2, "{args:?}: {}", ended.err);

@@ -8,6 +8,7 @@ use crate::spec::{Cache, FastWrite, Overheads, Prefetch, ReadAhead, Simple, Spec
 use seekless_engine::io::{Breakdown, Op};
 use seekless_engine::units::{SECTOR_BYTES, Time};
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 /// Overheads in nanoseconds: read or write, miss or hit, after a read or a write.
 type Table = [[[Time; 2]; 2]; 2];
@@ -15,7 +16,7 @@ type Table = [[[Time; 2]; 2]; 2];
 /// Controller and mechanism of a disk, serving one command after the other.
 #[derive(Debug)]
 pub(super) struct Service {
-    pub(super) motion: Motion,
+    pub(super) motion: Arc<Motion>,
     pub(super) place: Place,
     /// When the controller can take the next command.
     pub(super) controller_free: Time,
@@ -79,7 +80,7 @@ impl Service {
         let bus = spec.bus.unwrap_or_default();
         let buffered = spec.bus_ns(1);
         Ok(Service {
-            motion: Motion::new(spec)?,
+            motion: Arc::new(Motion::new(spec)?),
             place: Place::default(),
             controller_free: 0,
             mechanism_free: 0,
@@ -367,6 +368,15 @@ impl Service {
             true => self.motion.jog_ns(),
             false => 0,
         }
+    }
+
+    /// What a write that comes at `now` costs before the arm moves, beyond the least it can.
+    pub(super) fn before_write(&self, now: Time) -> Time {
+        let jog = if self.wrote { 0 } else { self.motion.jog_ns() };
+        let [after_read, after_write] = self.table[1][0];
+        let rested = now > self.controller_free || self.last_was_write == 0;
+        let here = if rested { after_read } else { after_write };
+        jog + here - after_read.min(after_write)
     }
 
     /// Positions the head over sectors and reads them.

@@ -210,12 +210,13 @@ pub(super) fn zone_at(bench: &mut Bench<'_>, lbn: u64, heads: Option<u64>) -> Me
             break;
         }
     }
-    if let Some(heads) = heads {
-        let from = first_of_cylinder(bench, &skews, heads as usize).min(tracks.len() - 2);
+    let found = heads.map(|heads| heads as usize).or_else(|| pattern(bench, &tracks, &skews));
+    if let Some(heads) = found {
+        // A zone may begin in the middle of a cylinder, behind tracks that are kept for spares.
+        let from = first_of_cylinder(bench, &skews, heads).min(tracks.len() - 2);
         tracks.drain(..from);
         skews.drain(..from);
     }
-    let found = heads.map(|heads| heads as usize).or_else(|| pattern(bench, &tracks, &skews));
     Ok(zone_of(bench, &tracks, &skews, found))
 }
 
@@ -253,8 +254,24 @@ fn pattern(bench: &Bench<'_>, tracks: &[Track], skews: &[f64]) -> Option<usize> 
         found.map(|index| index + 1).filter(|&heads| heads <= MOST_HEADS)
     };
     first(&|index| turned(index, 2.5))
+        .or_else(|| interval(bench, skews, 2.5 * sector))
         .or_else(|| first(&|index| turned(index, 0.6)))
         .or_else(|| first(&shorter))
+}
+
+/// Tracks from one skew that is unlike the others to the next, if that is the same number at least
+/// twice: the first cylinder may be cut short.
+fn interval(bench: &Bench<'_>, skews: &[f64], sectors_ns: f64) -> Option<usize> {
+    let mut sorted = skews.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let common = sorted[sorted.len() / 2];
+    let limit = sectors_ns.max(6.0 * bench.sigma());
+    let odd: Vec<usize> = (0..skews.len())
+        .filter(|&index| bench.centred(skews[index] - common).abs() > limit)
+        .collect();
+    let heads = odd.get(1)? - odd[0];
+    let regular = odd.len() > 2 && odd.windows(2).all(|pair| pair[1] - pair[0] == heads);
+    (regular && (3..=MOST_HEADS).contains(&heads)).then_some(heads)
 }
 
 fn mean(values: impl Iterator<Item = f64>) -> (f64, f64, f64) {

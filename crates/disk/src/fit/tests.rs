@@ -37,9 +37,7 @@ impl Probe for Emulated {
 
     fn read(&mut self, lbn: u64, sectors: u32) -> Result<Time, String> {
         let request = Request { tag: 0, op: Op::Read, lbn, sectors, fua: false };
-        self.drive.submit(self.now, request).map_err(|error| error.to_string())?;
-        let at = self.drive.next_event().ok_or("no event")?;
-        self.drive.advance(at, &mut Vec::new());
+        let at = self.drive.serve_alone(self.now, request).map_err(|error| error.to_string())?;
         let late = if self.jitter > 0 { self.rng.below(self.jitter) } else { 0 };
         let took = at + late - self.now;
         self.now += took;
@@ -156,6 +154,37 @@ fn the_built_in_disks_are_recognized() {
         let spec = builtin(name);
         check(&spec, &fit(&spec, 0), 0);
     }
+}
+
+/// Its first cylinder is cut short by spare tracks, its skews differ from zone to zone.
+#[test]
+fn a_drive_that_begins_within_a_cylinder_is_recognized() {
+    let spec = builtin("hp-c2490a");
+    let fit = fit(&spec, 0);
+    near("rpm", fit.rpm().value, spec.rpm, spec.rpm / 1e5);
+    assert_eq!(fit.heads, Some(spec.heads));
+    assert_eq!(fit.zones.len(), spec.zones.len());
+    for (found, truth) in fit.zones.iter().zip(&spec.zones) {
+        let sectors = u64::from(truth.sectors);
+        assert_eq!(found.track_sectors, sectors);
+        let track = found.track_skew.expect("several heads").value;
+        skew("track skew", track, truth.track_skew, sectors, 0.05);
+        let cylinder = found.cylinder_skew.value;
+        skew("cylinder skew", cylinder, truth.cylinder_skew, sectors, 0.05);
+    }
+    let switch = fit.head_switch.expect("several heads").value / 1e6;
+    near("head switch", switch, spec.head_switch_ms, 0.001);
+    for point in fit.seek.iter().filter(|point| point.distance < 100) {
+        let truth = spec.seek.ns(point.distance as u32, spec.cylinders) as f64 / 1e6;
+        near("seek", point.ns.value / 1e6, truth, 0.01);
+    }
+}
+
+/// Tracks along one surface after the other: it is not told as something else in silence.
+#[test]
+fn bands_are_named() {
+    let fit = fit(&builtin("cmr-20tb"), 0);
+    assert!(fit.missing.iter().any(|one| one.contains("the number of heads")), "{fit:?}");
 }
 
 #[test]

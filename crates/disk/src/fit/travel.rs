@@ -152,7 +152,32 @@ pub(super) fn all(
             fit.seek.push(SeekPoint { distance, ns });
         }
     }
+    if fit.heads == Some(1)
+        && let Some(tracks) = plateau(&fit.seek)
+    {
+        missing.push(format!(
+            "the number of heads: travel takes the same time from {tracks} tracks on for a long \
+             way, as where tracks are filled in bands along one surface after the other; tracks \
+             are told as cylinders of one head"
+        ));
+    }
     Ok(())
+}
+
+/// The first distance from which travel takes the same time up to eight times as far, if it takes
+/// clearly less below: a head switch is then longer than the way.
+fn plateau(seek: &[SeekPoint]) -> Option<u64> {
+    let begins = |point: &&SeekPoint| {
+        let far = |other: &&SeekPoint| other.distance >= 8 * point.distance;
+        let limit = 0.02 * point.ns.value + 2.0 * point.ns.error;
+        let same = |other: &SeekPoint| (other.ns.value - point.ns.value).abs() <= limit;
+        let between =
+            |other: &&SeekPoint| (point.distance..8 * point.distance).contains(&other.distance);
+        let reaches = seek.iter().find(far).is_some_and(same);
+        let below = seek.first().is_some_and(|first| first.ns.value < 0.75 * point.ns.value);
+        below && reaches && seek.iter().filter(between).all(same)
+    };
+    seek.iter().find(begins).map(|point| point.distance)
 }
 
 /// Distances from 1 to the full stroke, each longer than the one before by the same factor.

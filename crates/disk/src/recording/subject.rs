@@ -15,15 +15,7 @@ impl Subject for Drive {
             Op::Read => io::Op::Read,
             Op::Write => io::Op::Write,
         };
-        self.submit(at, Request { tag: 0, op, lbn, sectors, fua: false })
-            .map_err(|refused| Refused(refused.to_string()))?;
-        let mut completions = Vec::with_capacity(1);
-        while let Some(next) = self.next_event() {
-            self.advance(next, &mut completions);
-            if let Some(completion) = completions.first() {
-                return Ok(completion.at);
-            }
-        }
-        Err(Refused("the drive never completes this request; this is a defect".into()))
+        self.serve_alone(at, Request { tag: 0, op, lbn, sectors, fua: false })
+            .map_err(|refused| Refused(refused.to_string()))
     }
 }

@@ -1,9 +1,13 @@
 //! Media: passive stores of blocks, without time.
 
+mod labels;
+
 use crate::data::{Body, Data, Piece};
 use crate::io::{IoError, Label};
 use crate::units::{BLOCK_BYTES, BlockNr};
 use bytes::Bytes;
+use labels::LabelStore;
+use std::collections::BTreeSet;
 use std::fmt::Debug;
 use std::sync::Arc;
 
@@ -80,39 +84,33 @@ const CHUNK: usize = 64;
 pub struct Cells {
     blocks: u64,
     chunks: Vec<Option<Arc<[Body; CHUNK]>>>,
-    /// In the same chunks; empty for a store without them.
-    labels: Vec<Option<Arc<[Label; CHUNK]>>>,
+    labels: LabelStore,
+    /// Blocks that cannot be read until they are written again.
+    unreadable: Option<Arc<BTreeSet<BlockNr>>>,
 }
 
 impl Cells {
     /// An empty store of `blocks` blocks.
     pub fn new(blocks: u64) -> Cells {
         let chunks = usize::try_from(blocks.div_ceil(CHUNK as u64)).expect("chunks fit memory");
-        Cells { blocks, chunks: vec![None; chunks], labels: Vec::new() }
+        let labels = LabelStore::default();
+        Cells { blocks, chunks: vec![None; chunks], labels, unreadable: None }
     }
 
     /// The same store with room for a label beside each block.
     pub fn with_labels(mut self) -> Cells {
-        self.labels = vec![None; self.chunks.len()];
+        self.labels = LabelStore::new(self.blocks);
         self
     }
 
     /// The label of a block; zeros if it has none.
     pub fn label(&self, at: BlockNr) -> Label {
-        match self.labels.get(at as usize / CHUNK) {
-            Some(Some(chunk)) => chunk[at as usize % CHUNK],
-            _ => Label::default(),
-        }
+        self.labels.get(at)
     }
 
     /// Replaces the label of a block; without effect on a store that has none.
     pub fn set_label(&mut self, at: BlockNr, label: Label) {
-        let Some(chunk) = self.labels.get_mut(at as usize / CHUNK) else { return };
-        if chunk.is_none() && label == Label::default() {
-            return;
-        }
-        let chunk = chunk.get_or_insert_with(|| Arc::new([Label::default(); CHUNK]));
-        Arc::make_mut(chunk)[at as usize % CHUNK] = label;
+        self.labels.set(at, label);
     }
 
     /// One block.
@@ -126,12 +124,29 @@ impl Cells {
     /// Replaces one block; `body` stands for exactly one block.
     pub fn set(&mut self, at: BlockNr, body: Body) {
         assert!(at < self.blocks, "block {at} of {}", self.blocks);
+        if let Some(unreadable) = &mut self.unreadable {
+            Arc::make_mut(unreadable).remove(&at);
+        }
         let chunk = &mut self.chunks[at as usize / CHUNK];
         if chunk.is_none() && body == Body::Zeros {
             return;
         }
         let chunk = chunk.get_or_insert_with(|| Arc::new([const { Body::Zeros }; CHUNK]));
         Arc::make_mut(chunk)[at as usize % CHUNK] = body;
+    }
+
+    /// Makes a block unreadable, label and all, until it is written again: [`IoError::Media`].
+    pub fn lose(&mut self, at: BlockNr) {
+        assert!(at < self.blocks, "block {at} of {}", self.blocks);
+        Arc::make_mut(self.unreadable.get_or_insert_default()).insert(at);
+    }
+
+    fn check_readable(&self, at: BlockNr, count: u32) -> Result<(), IoError> {
+        let Some(unreadable) = &self.unreadable else { return Ok(()) };
+        match unreadable.range(at..at + u64::from(count)).next() {
+            Some(&block) => Err(IoError::Media { block }),
+            None => Ok(()),
+        }
     }
 
     /// The first block at or after `at` whose chunk was ever written.
@@ -148,6 +163,7 @@ impl Medium for Cells {
     }
 
     fn read(&mut self, at: BlockNr, count: u32) -> Result<Data, IoError> {
+        self.check_readable(at, count)?;
         let mut data = Data::none();
         for block in at..at + u64::from(count) {
             data.push(Piece { blocks: 1, body: self.get(block) });
@@ -165,14 +181,12 @@ impl Medium for Cells {
                 block += 1;
             }
         }
-        if !self.labels.is_empty() {
-            (at..block).for_each(|block| self.set_label(block, Label::default()));
-        }
+        self.labels.clear(at, data.blocks());
         Ok(())
     }
 
     fn has_labels(&self) -> bool {
-        !self.labels.is_empty()
+        self.labels.exists()
     }
 
     fn write_labelled(
@@ -182,21 +196,20 @@ impl Medium for Cells {
         labels: &[Label],
     ) -> Result<(), IoError> {
         self.write(at, data)?;
-        for (block, &label) in (at..).zip(labels) {
-            self.set_label(block, label);
-        }
+        self.labels.set_all(at, labels);
         Ok(())
     }
 
     fn labels(&mut self, at: BlockNr, count: u32) -> Result<Vec<Label>, IoError> {
-        Ok((at..at + u64::from(count)).map(|block| self.label(block)).collect())
+        self.check_readable(at, count)?;
+        Ok(self.labels.range(at, count))
     }
 
     fn trim(&mut self, at: BlockNr, count: u32) -> Result<(), IoError> {
         for block in at..at + u64::from(count) {
             self.set(block, Body::Zeros);
-            self.set_label(block, Label::default());
         }
+        self.labels.clear(at, count);
         Ok(())
     }
 
@@ -215,13 +228,20 @@ const PAGE_BLOCKS: u64 = (PAGE_BYTES / BLOCK_BYTES) as u64;
 pub struct Flat {
     blocks: u64,
     pages: Vec<Option<Box<[u8]>>>,
+    labels: LabelStore,
 }
 
 impl Flat {
     /// An empty store of `blocks` blocks.
     pub fn new(blocks: u64) -> Flat {
         let pages = usize::try_from(blocks.div_ceil(PAGE_BLOCKS)).expect("pages fit memory");
-        Flat { blocks, pages: (0..pages).map(|_| None).collect() }
+        Flat { blocks, pages: (0..pages).map(|_| None).collect(), labels: LabelStore::default() }
+    }
+
+    /// The same store with room for a label beside each block.
+    pub fn with_labels(mut self) -> Flat {
+        self.labels = LabelStore::new(self.blocks);
+        self
     }
 
     /// Splits a block range at page boundaries: (page, offset in page, bytes).
@@ -258,7 +278,7 @@ impl Medium for Flat {
     }
 
     fn write(&mut self, at: BlockNr, data: &Data) -> Result<(), IoError> {
-        let mut at = at;
+        let (first, mut at) = (at, at);
         for piece in data.pieces() {
             let whole;
             let bytes: &[u8] = match &piece.body {
@@ -276,7 +296,27 @@ impl Medium for Flat {
             }
             at += u64::from(piece.blocks);
         }
+        self.labels.clear(first, data.blocks());
         Ok(())
+    }
+
+    fn has_labels(&self) -> bool {
+        self.labels.exists()
+    }
+
+    fn write_labelled(
+        &mut self,
+        at: BlockNr,
+        data: &Data,
+        labels: &[Label],
+    ) -> Result<(), IoError> {
+        self.write(at, data)?;
+        self.labels.set_all(at, labels);
+        Ok(())
+    }
+
+    fn labels(&mut self, at: BlockNr, count: u32) -> Result<Vec<Label>, IoError> {
+        Ok(self.labels.range(at, count))
     }
 
     fn trim(&mut self, at: BlockNr, count: u32) -> Result<(), IoError> {
@@ -287,6 +327,7 @@ impl Medium for Flat {
                 bytes[offset..offset + length].fill(0);
             }
         }
+        self.labels.clear(at, count);
         Ok(())
     }
 
@@ -302,10 +343,24 @@ mod tests {
     use super::*;
 
     #[test]
+    fn an_unreadable_block_is_an_error_until_it_is_written() {
+        let mut cells = Cells::new(8).with_labels();
+        cells.write(0, &Data::stamp(8, 0, 1)).unwrap();
+        let whole = cells.clone();
+        cells.lose(5);
+        assert_eq!(cells.read(4, 2), Err(IoError::Media { block: 5 }));
+        assert_eq!(cells.labels(5, 1), Err(IoError::Media { block: 5 }));
+        assert_eq!(cells.read(0, 5), Ok(Data::stamp(5, 0, 1)));
+        assert_eq!(whole.clone().read(4, 2), Ok(Data::stamp(2, 4, 1)), "the original is whole");
+        cells.write(5, &Data::stamp(1, 5, 2)).unwrap();
+        assert_eq!(cells.read(5, 1), Ok(Data::stamp(1, 5, 2)));
+    }
+
+    #[test]
     fn both_media_hold_what_was_written() {
         let blocks = 3 * PAGE_BLOCKS;
-        let mut cells = Cells::new(blocks);
-        let mut flat = Flat::new(blocks);
+        let mut cells = Cells::new(blocks).with_labels();
+        let mut flat = Flat::new(blocks).with_labels();
         let data = Data::stamp(300, 5, 2);
         for medium in [&mut cells as &mut dyn Medium, &mut flat] {
             medium.write(200, &data).unwrap();
@@ -317,6 +372,14 @@ mod tests {
             assert_eq!(medium.read(0, 1).unwrap().to_bytes(), Data::zeros(1).to_bytes());
             medium.trim(0, blocks as u32).unwrap();
             assert_eq!(medium.read(205, 2).unwrap().to_bytes(), Data::zeros(2).to_bytes());
+            // Labels come with a write and go with the next one that has none.
+            let (none, labels) = ([0; 32], [[1; 32], [2; 32], [3; 32], [4; 32]]);
+            medium.write_labelled(254, &Data::stamp(4, 0, 1), &labels).unwrap();
+            medium.write(255, &Data::stamp(1, 0, 2)).unwrap();
+            medium.trim(257, 9).unwrap();
+            let expected = [none, [1; 32], none, [3; 32], none, none];
+            assert_eq!(medium.labels(253, 6).unwrap(), expected);
         }
+        assert!(!Flat::new(3).has_labels() && !Cells::new(3).has_labels());
     }
 }

@@ -1,8 +1,9 @@
 //! A device that forgets: memory in virtual time with a volatile write cache, whose every legal
-//! state after a power cut can be had.
+//! state after a power cut can be had; on demand its requests fail.
 
 use super::Device;
 use super::medium::{Cells, Medium};
+use crate::checksum::mix;
 use crate::data::{Body, Data, Piece};
 use crate::io::{Done, Io, IoError, Labels, Op};
 use crate::rng::Rng;
@@ -19,10 +20,18 @@ pub struct Pending {
     pub labels: Option<Labels>,
     /// It has been acknowledged; only a flush was missing.
     pub completed: bool,
-    number: u64,
+    /// Tells the writes of a device apart.
+    pub number: u64,
+    /// A flush that was to cover it failed: no later one makes it durable.
+    stuck: bool,
 }
 
 impl Pending {
+    /// A write for [`apply`] alone, no write of a device.
+    pub fn new(at: BlockNr, data: Data, labels: Option<Labels>) -> Pending {
+        Pending { at, data, labels, completed: false, number: 0, stuck: false }
+    }
+
     fn write_to(&self, medium: &mut Cells) -> Result<(), IoError> {
         match &self.labels {
             None => medium.write(self.at, &self.data),
@@ -57,6 +66,34 @@ const RARE_SPREAD: Time = 10 * MILLIS;
 /// One request in so many takes long.
 const RARE: u64 = 16;
 
+/// Which requests are to fail, and how many have.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Trouble {
+    /// So many writes complete before one fails with [`IoError::Media`].
+    pub write_after: Option<u64>,
+    /// So many writes complete before all fail with [`IoError::NoSpace`].
+    pub full_after: Option<u64>,
+    /// So many flushes complete before one fails with [`IoError::Media`]. What it was to cover is
+    /// not covered by later ones either, as with an operating system that has dropped it.
+    pub flush_after: Option<u64>,
+    /// Writes that have failed.
+    pub failed_writes: u64,
+    /// Flushes that have failed.
+    pub failed_flushes: u64,
+}
+
+/// Counts down; true when the count is used up.
+fn is_due(after: &mut Option<u64>) -> bool {
+    match after {
+        Some(0) => true,
+        Some(left) => {
+            *left -= 1;
+            false
+        }
+        None => false,
+    }
+}
+
 /// The device.
 #[derive(Clone, Debug)]
 pub struct VolatileRam {
@@ -73,20 +110,29 @@ pub struct VolatileRam {
     pending: Vec<Pending>,
     next_number: u64,
     events: u64,
+    /// Which write put there what is durable, block by block; 0 for what was there before.
+    origins: Vec<u64>,
+    /// Sum of all origins; see [`VolatileRam::print`].
+    print: u128,
+    trouble: Trouble,
 }
 
 impl VolatileRam {
     /// A device over what `medium` holds. Without `volatile`, completed writes are durable.
     pub fn new(medium: Cells, volatile: bool, latency: Latency, rng: Rng) -> VolatileRam {
+        let origins = vec![0; usize::try_from(medium.blocks()).expect("blocks fit memory")];
         VolatileRam {
             durable: medium.clone(),
             current: medium,
+            origins,
+            print: 0,
+            trouble: Trouble::default(),
             volatile,
             latency,
             rng,
             running: Vec::new(),
             pending: Vec::new(),
-            next_number: 0,
+            next_number: 1,
             events: 0,
         }
     }
@@ -102,9 +148,58 @@ impl VolatileRam {
         &self.pending
     }
 
-    /// Requests submitted and completed so far: changes whenever the set of legal states may have.
+    /// Writes and trims submitted, and writes, trims and flushes completed so far: changes whenever
+    /// the set of legal states may have.
     pub fn events(&self) -> u64 {
         self.events
+    }
+
+    /// Tells durable contents apart: the sum of [`print_of`] over all blocks and their origins.
+    pub fn print(&self) -> u128 {
+        self.print
+    }
+
+    /// Number of the write that put there what is durable in a block; 0 for what was there before.
+    pub fn origin(&self, at: BlockNr) -> u64 {
+        self.origins[at as usize]
+    }
+
+    /// Which requests are to fail, and how many have.
+    pub fn trouble(&mut self) -> &mut Trouble {
+        &mut self.trouble
+    }
+
+    /// Makes a block unreadable until it is written again.
+    pub fn lose(&mut self, at: BlockNr) {
+        self.durable.lose(at);
+        self.current.lose(at);
+        self.set_origin(at, None);
+    }
+
+    /// Replaces what a block holds, behind everybody's back.
+    pub fn rot(&mut self, at: BlockNr, body: &Body) {
+        self.durable.set(at, body.clone());
+        self.current.set(at, body.clone());
+        self.set_origin(at, None);
+    }
+
+    /// Notes who wrote what is durable in a block; without a number somebody new.
+    fn set_origin(&mut self, at: BlockNr, number: Option<u64>) {
+        let number = number.unwrap_or_else(|| {
+            self.next_number += 1;
+            self.events += 1;
+            self.next_number - 1
+        });
+        let origin = &mut self.origins[at as usize];
+        self.print ^= print_of(at, *origin) ^ print_of(at, number);
+        *origin = number;
+    }
+
+    fn make_durable(&mut self, one: &Pending) -> Result<(), IoError> {
+        one.write_to(&mut self.durable)?;
+        let end = one.at + u64::from(one.data.blocks());
+        (one.at..end).for_each(|at| self.set_origin(at, Some(one.number)));
+        Ok(())
     }
 
     fn due(&mut self, now: Time) -> Time {
@@ -121,7 +216,7 @@ impl VolatileRam {
     }
 
     fn complete(&mut self, one: Running) -> Done {
-        self.events += 1;
+        self.events += u64::from(one.io.op != Op::Read);
         let Running { number, io, covers, .. } = one;
         let outcome = match io.op {
             Op::Read => self.current.read(io.at, io.count),
@@ -134,23 +229,72 @@ impl VolatileRam {
     fn finish_write(&mut self, number: u64) -> Result<Data, IoError> {
         let at = self.pending.iter().position(|one| one.number == number);
         let at = at.expect("a write is pending until it is durable");
-        let one = self.pending.remove(at);
+        let mut one = self.pending.remove(at);
+        let failed = self.fails();
+        if failed.is_some() {
+            self.keep_some(&mut one);
+        }
         one.write_to(&mut self.current)?;
         if self.volatile {
             self.pending.push(Pending { completed: true, ..one });
         } else {
-            one.write_to(&mut self.durable)?;
+            self.make_durable(&one)?;
         }
-        Ok(Data::none())
+        match failed {
+            Some(full) if full => Err(IoError::NoSpace),
+            Some(_) => Err(IoError::Media { block: one.at }),
+            None => Ok(Data::none()),
+        }
+    }
+
+    /// Whether the write that completes now fails, and if so whether for want of room.
+    fn fails(&mut self) -> Option<bool> {
+        let full = is_due(&mut self.trouble.full_after);
+        let failed = full || is_due(&mut self.trouble.write_after);
+        if failed && !full {
+            self.trouble.write_after = None;
+        }
+        self.trouble.failed_writes += u64::from(failed);
+        failed.then_some(full)
+    }
+
+    /// Of a write that fails some blocks may have got through.
+    fn keep_some(&mut self, one: &mut Pending) {
+        let mut data = Data::none();
+        let mut labels = one.labels.as_deref().cloned();
+        for index in 0..one.data.blocks() {
+            let at = one.at + u64::from(index);
+            if self.rng.chance(0.5) {
+                data.push(one.data.block(index));
+            } else {
+                data.push(Piece::block(self.current.get(at)));
+                if let Some(labels) = &mut labels {
+                    labels[index as usize] = self.current.label(at);
+                }
+            }
+        }
+        // It is another write than the one that was seen in flight.
+        one.number = self.next_number;
+        self.next_number += 1;
+        one.data = data;
+        one.labels = labels.map(Labels::new);
     }
 
     fn finish_flush(&mut self, covers: &[u64]) -> Result<Data, IoError> {
+        if is_due(&mut self.trouble.flush_after) {
+            self.trouble.flush_after = None;
+            self.trouble.failed_flushes += 1;
+            for one in self.pending.iter_mut().filter(|one| covers.contains(&one.number)) {
+                one.stuck = true;
+            }
+            return Err(IoError::Media { block: 0 });
+        }
         let (done, left): (Vec<Pending>, Vec<Pending>) = std::mem::take(&mut self.pending)
             .into_iter()
-            .partition(|one| covers.contains(&one.number));
+            .partition(|one| !one.stuck && covers.contains(&one.number));
         self.pending = left;
         for one in done {
-            one.write_to(&mut self.durable)?;
+            self.make_durable(&one)?;
         }
         Ok(Data::none())
     }
@@ -163,13 +307,14 @@ impl Device for VolatileRam {
 
     fn submit(&mut self, now: Time, io: Io) {
         assert!(io.at + u64::from(io.count) <= self.blocks(), "{io:?} leaves the device");
-        self.events += 1;
         let number = self.next_number;
         self.next_number += 1;
         if matches!(io.op, Op::Write | Op::Trim) {
+            self.events += 1;
             let data = if io.op == Op::Trim { Data::zeros(io.count) } else { io.data.clone() };
-            let labels = io.labels.clone();
-            self.pending.push(Pending { at: io.at, data, labels, completed: false, number });
+            let (at, labels) = (io.at, io.labels.clone());
+            let one = Pending { at, data, labels, completed: false, number, stuck: false };
+            self.pending.push(one);
         }
         let covers = match io.op {
             Op::Flush => self.pending.iter().filter(|p| p.completed).map(|p| p.number).collect(),
@@ -196,6 +341,16 @@ impl Device for VolatileRam {
     fn volatile(&self) -> bool {
         self.volatile
     }
+}
+
+/// What a block at `at` adds to a print if the write `origin` put there what it holds.
+pub fn print_of(at: BlockNr, origin: u64) -> u128 {
+    if origin == 0 {
+        return 0;
+    }
+    let low = mix(origin ^ mix(at ^ 0x9e37_79b9_7f4a_7c15));
+    let high = mix(low ^ mix(origin.rotate_left(32) ^ at));
+    u128::from(high) << 64 | u128::from(low)
 }
 
 /// Which sectors of a pending write have reached the medium.
@@ -306,6 +461,44 @@ mod tests {
     }
 
     #[test]
+    fn what_a_failed_flush_was_to_cover_is_never_covered() {
+        let mut device = device(true, Latency::InOrder(5));
+        device.trouble().flush_after = Some(0);
+        device.submit(0, Io::write(1, 2, Data::stamp(1, 2, 1)));
+        settle(&mut device);
+        for tag in 2..4 {
+            device.submit(0, Io::flush(tag));
+            settle(&mut device);
+        }
+        assert_eq!(device.trouble().failed_flushes, 1);
+        assert_eq!((device.durable().get(2), device.pending().len()), (Body::Zeros, 1));
+    }
+
+    #[test]
+    fn failing_writes_are_counted_and_leave_old_or_new_blocks() {
+        let mut device = device(false, Latency::InOrder(5));
+        device.trouble().write_after = Some(1);
+        let mut done = Vec::new();
+        for version in 1..4 {
+            device.submit(0, Io::write(version, 0, Data::stamp(8, 0, version)));
+            device.reap(1000, &mut done);
+        }
+        let failed: Vec<bool> = done.iter().map(|one| one.outcome.is_err()).collect();
+        assert_eq!(
+            (failed.as_slice(), device.trouble().failed_writes),
+            (&[false, true, false][..], 1)
+        );
+        device.trouble().full_after = Some(0);
+        device.submit(0, Io::write(9, 0, Data::stamp(8, 0, 9)));
+        device.reap(1000, &mut done);
+        assert_eq!(done[3].outcome, Err(IoError::NoSpace));
+        for at in 0..8 {
+            let Body::Stamp { key, version } = device.durable().get(at) else { panic!("zeros") };
+            assert!(key == at && (version == 3 || version == 9), "block {at}: {key} v{version}");
+        }
+    }
+
+    #[test]
     fn in_order_means_in_order() {
         let mut device = device(true, Latency::InOrder(7));
         for tag in 0..5 {
@@ -324,7 +517,8 @@ mod tests {
         let mut medium = Cells::new(4);
         medium.set(1, Body::Stamp { key: 1, version: 1 });
         let data = Data::stamp(1, 1, 2);
-        let write = Pending { at: 1, data, labels: None, completed: false, number: 0 };
+        let write =
+            Pending { at: 1, data, labels: None, completed: false, number: 1, stuck: false };
         let marks = vec![true, false, false, false, false, false, false, true];
         apply(&mut medium, &write, &Fate::Torn(marks));
         let old = Data::stamp(1, 1, 1).to_bytes();

@@ -6,9 +6,11 @@
 use super::{
     CheckReport, FormatOptions, Layout, LayoutError, MountOptions, MountPath, MountReport,
 };
+use crate::data::Data;
 use crate::disk::Disk;
 use crate::io::{Breakdown, Done, Io, IoError, Op, Tag};
 use crate::layer::{Cx, Layer, Port};
+use crate::planted::{PlantedBug, planted};
 use crate::superblock::Superblock;
 use crate::units::Time;
 use std::fmt;
@@ -101,6 +103,9 @@ impl Layer for Inplace {
         if io.op == Op::Write {
             self.blocks_written += u64::from(io.count);
         }
+        if io.op == Op::Flush && planted(PlantedBug::MissingFlush) {
+            return cx.answer(Done::new(io.tag, Ok(Data::none())));
+        }
         let slot = self.take_slot(&io, cx.now);
         io.tag = slot;
         if io.op != Op::Flush {
@@ -109,19 +114,32 @@ impl Layer for Inplace {
         cx.send(0, io);
     }
 
-    fn complete(&mut self, _port: Port, done: Done, cx: &mut Cx<'_>) {
+    fn complete(&mut self, _port: Port, mut done: Done, cx: &mut Cx<'_>) {
         let Slot::Busy { tag, op, fua, since, mut spent } = self.slots[done.tag as usize] else {
             panic!("answer to request {} which is not in flight", done.tag);
         };
         spent.add(&done.spent);
         if let Err(error) = done.outcome
             && op != Op::Read
+            && !planted(PlantedBug::ErrorNotLatched)
+            && !(op == Op::Flush && planted(PlantedBug::FlushRetried))
         {
             self.latched.get_or_insert(error);
         }
+        // A flush that was on its way when another one failed proves nothing: what the failed one
+        // was to cover may be gone, and part of it was this one's as well.
+        if let Some(error) = self.latched
+            && op != Op::Read
+            && !planted(PlantedBug::OtherFlushTrusted)
+        {
+            done.outcome = Err(error);
+        }
+        if op == Op::Write && planted(PlantedBug::ErrorSwallowed) {
+            done.outcome = Ok(Data::none());
+        }
         // A write with forced unit access on a device with a volatile cache is durable only after
         // a flush that follows it.
-        if fua && done.outcome.is_ok() {
+        if fua && done.outcome.is_ok() && !planted(PlantedBug::AckBeforeDurable) {
             self.slots[done.tag as usize] = Slot::Busy { tag, op, fua: false, since, spent };
             cx.send(0, Io::flush(done.tag));
             return;

@@ -19,41 +19,35 @@ mod check;
 mod commit;
 mod format;
 mod place;
-mod read;
 mod recover;
 mod table;
 mod write;
 
 pub use place::{Heuristic, Order};
 
-use super::vlog::freemap::FreeMap;
+use super::desk::{Desk, Limits, Work};
+use super::eager::ATOMIC_BLOCKS;
+use super::eager::commit::Commits;
+use super::eager::freemap::FreeMap;
+use super::eager::place::Plan;
+use super::eager::read::Reads;
+use super::eager::write::Writes;
+use super::ending::Ending;
 use super::{CheckReport, FormatOptions, Layout, LayoutError, MountOptions, MountReport};
-use crate::data::Data;
 use crate::disk::Disk;
-use crate::io::{Breakdown, Done, Io, IoError, Op, Tag};
+use crate::io::{Done, Io, IoError, Tag};
 use crate::layer::{Cx, Extent, Layer, Port};
 use crate::superblock::Superblock;
-use crate::units::{BlockNr, MILLIS, Time};
-use commit::{Commit, History, Stop};
+use crate::units::{BlockNr, Time};
 use format::{Areas, FIXED_BLOCKS, GROUP, MAX_DEVICE_BLOCKS, MAX_MEMBERS, TRIM_SLICE};
-use place::{Placer, Plan};
-use read::{Part, Reading};
-use slab::Slab;
-use std::collections::{BTreeSet, VecDeque};
+use place::Placer;
+use std::collections::BTreeSet;
 use std::fmt;
-use table::{LabelArea, Table, TrimMap};
-use write::Piece;
+use table::{Entry, LabelArea, Table, TrimMap};
+use write::Transaction;
 
-/// Blocks that a request of more is split into; each part is atomic. 1 MiB.
-const ATOMIC_BLOCKS: u64 = 256;
 /// Most blocks of a part of a trim.
 const TRIM_BLOCKS: u64 = MAX_MEMBERS;
-/// How long an acknowledged write may wait for its label on a device with a volatile cache.
-const COMMIT_DELAY: Time = 200 * MILLIS;
-/// Blocks of data written since the last durable commit beyond which a flush is asked for, and half
-/// of them since the last commit beyond which one is begun: bounds what a recovery has to verify.
-const UNVERIFIED_LIMIT: u64 = 16 * 1024;
-
 /// Free blocks that must remain when every block of the volume is stored.
 fn least_slack(blocks: u64) -> u64 {
     64 + blocks / 256
@@ -66,31 +60,9 @@ const FLUSH: Tag = 3 << 32;
 const READ: Tag = 4 << 32;
 const RECORD: Tag = 5 << 32;
 
-/// A request from above that has not been answered.
-#[derive(Clone, Debug)]
-struct Request {
-    tag: Tag,
-    fua: bool,
-    since: Time,
-    spent: Breakdown,
-    /// Parts still to be done, and those not yet begun.
-    left: u32,
-    failed: Option<IoError>,
-    data: Data,
-}
-
-/// Part of a request that waits to be begun.
-#[derive(Clone, Debug)]
-enum Work {
-    Read { request: usize, at: BlockNr, count: u32 },
-    Write { request: usize, at: BlockNr, data: Data },
-    Trim { request: usize, at: BlockNr, count: u32 },
-}
-
 #[derive(Clone, Copy, Debug, Default)]
 struct Counters {
     client_blocks: u64,
-    data_blocks: u64,
     label_blocks: u64,
     trim_blocks: u64,
     commits: u64,
@@ -101,16 +73,11 @@ struct Counters {
 pub struct Loge {
     id: u128,
     areas: Areas,
-    /// The device may lose completed writes until it is flushed.
-    volatile: bool,
     /// The device has a head: one batch at a time, placed where the head is.
     headed: bool,
-    read_only: bool,
-    latched: Option<IoError>,
     counters: Counters,
 
-    requests: Slab<Request>,
-    queue: VecDeque<Work>,
+    desk: Desk,
 
     table: Table,
     /// On a device without sector headers.
@@ -119,32 +86,21 @@ pub struct Loge {
     free: FreeMap,
     placer: Placer,
     plan: Option<Plan>,
-    pieces: Slab<Piece>,
+    writes: Writes<Transaction>,
     next_stamp: u64,
     /// Transactions whose data is on its way to the device.
     in_flight: BTreeSet<u64>,
     atomic_blocks: u64,
     /// Where the next write begins if it continues the last one.
     sequential_at: BlockNr,
-    starving: bool,
 
-    commit: Option<Commit>,
-    history: History,
-    flush: Option<u64>,
-    waiters: Vec<(usize, u64)>,
-    /// Something changed since the last commit was begun, and since when.
-    changed_since: Option<Time>,
-    /// Data blocks written when a commit last became durable, and when one was last begun.
-    verified_at: u64,
-    committed_at: u64,
+    commits: Commits<Entry>,
+    /// Number of the last commit that wrote tombstones.
+    last_with_trims: u64,
     /// Number of the last record on the device.
     record: u64,
-    stop: Stop,
-
-    reads: Slab<Reading>,
-    parts: Slab<Part>,
-    /// Reads in flight by the commit that was open when they began.
-    read_epochs: VecDeque<(u64, u32)>,
+    ending: Ending,
+    reads: Reads<Entry>,
 }
 
 impl Loge {
@@ -154,127 +110,42 @@ impl Loge {
         Loge {
             id: superblock.id,
             areas,
-            volatile: options.volatile,
             headed: options.arm.is_some(),
-            read_only: options.read_only,
-            latched: None,
             counters: Counters::default(),
-            requests: Slab::new(),
-            queue: VecDeque::new(),
+            desk: Desk::new(options.read_only),
             table: Table::new(areas.blocks),
             labels: (!areas.headers).then(|| LabelArea::new(areas)),
             trims: TrimMap::new(superblock.id, &areas),
             free: FreeMap::new(areas.device_blocks, options.arm),
             placer: Placer::new(heuristic),
             plan: None,
-            pieces: Slab::new(),
+            writes: Writes::new(DATA),
             next_stamp: 1,
             in_flight: BTreeSet::new(),
             atomic_blocks: (slack / 4).clamp(1, ATOMIC_BLOCKS),
             sequential_at: 0,
-            starving: false,
-            commit: None,
-            history: History::default(),
-            flush: None,
-            waiters: Vec::new(),
-            changed_since: None,
-            verified_at: 0,
-            committed_at: 0,
+            commits: Commits::new(options.volatile, FLUSH),
+            last_with_trims: 0,
             record: 0,
-            stop: Stop::default(),
-            reads: Slab::new(),
-            parts: Slab::new(),
-            read_epochs: VecDeque::new(),
+            ending: Ending::default(),
+            reads: Reads::new(READ),
         }
-    }
-
-    /// Answers a request.
-    fn answer(&mut self, request: usize, cx: &mut Cx<'_>) {
-        let request = self.requests.remove(request);
-        let outcome = match request.failed {
-            Some(error) => Err(error),
-            None => Ok(request.data),
-        };
-        let spent = request.spent.within(cx.now - request.since);
-        cx.answer(Done { tag: request.tag, outcome, spent });
-    }
-
-    /// One part of a request is done; answers it if that was the last one.
-    fn part_done(&mut self, request: usize, cx: &mut Cx<'_>) {
-        self.requests[request].left -= 1;
-        if self.requests[request].left == 0 {
-            self.answer(request, cx);
-        }
-    }
-
-    /// Refuses all further writes; everything that waits for durability fails now.
-    fn latch(&mut self, error: IoError, cx: &mut Cx<'_>) {
-        if self.latched.is_some() {
-            return;
-        }
-        self.latched = Some(error);
-        for (request, _) in std::mem::take(&mut self.waiters) {
-            self.requests[request].failed.get_or_insert(error);
-            self.answer(request, cx);
-        }
-        for work in std::mem::take(&mut self.queue) {
-            match work {
-                Work::Read { .. } => self.queue.push_back(work),
-                Work::Write { request, .. } | Work::Trim { request, .. } => {
-                    self.requests[request].failed.get_or_insert(error);
-                    self.part_done(request, cx);
-                }
-            }
-        }
-    }
-
-    fn new_request(&mut self, io: &Io, now: Time, left: u32) -> usize {
-        self.requests.insert(Request {
-            tag: io.tag,
-            fua: io.fua,
-            since: now,
-            spent: Breakdown::default(),
-            left,
-            failed: None,
-            data: Data::none(),
-        })
-    }
-
-    /// Cuts a write or a trim into parts.
-    fn enqueue_parts(&mut self, io: Io, now: Time) {
-        let limit = if io.op == Op::Trim { TRIM_BLOCKS } else { self.atomic_blocks };
-        let parts = u64::from(io.count).div_ceil(limit) as u32;
-        let request = self.new_request(&io, now, parts);
-        let mut from = 0;
-        while from < io.count {
-            let count = u64::from(io.count - from).min(limit) as u32;
-            let at = io.at + u64::from(from);
-            self.queue.push_back(match io.op {
-                Op::Write => Work::Write { request, at, data: io.data.slice(from, count) },
-                _ => Work::Trim { request, at, count },
-            });
-            from += count;
-        }
-    }
-
-    /// True if batches go one by one, each durable when it is answered.
-    fn is_serial(&self) -> bool {
-        !self.volatile
     }
 
     /// Dispatches what waits, in order of arrival.
     fn dispatch(&mut self, cx: &mut Cx<'_>) {
-        if self.is_serial() {
+        if self.commits.is_serial() {
             // Holes are read, and forgotten anew, without the device: go on with the next.
             let mut before = usize::MAX;
-            while self.commit.is_none() && self.reads.is_empty() && self.queue.len() < before {
-                before = self.queue.len();
+            while !self.commits.is_running() && self.reads.is_empty() && self.desk.queued() < before
+            {
+                before = self.desk.queued();
                 self.begin_batch(cx);
             }
             return;
         }
         while self.next_may_begin() {
-            match self.queue.pop_front() {
+            match self.desk.pop() {
                 Some(Work::Read { request, at, count }) => self.begin_read(request, at, count, cx),
                 Some(Work::Write { request, at, data }) => self.begin_write(request, at, &data, cx),
                 Some(Work::Trim { request, at, count }) => self.trim(request, at, count, cx),
@@ -290,67 +161,48 @@ impl Layer for Loge {
     }
 
     fn submit(&mut self, io: Io, cx: &mut Cx<'_>) {
-        if io.op != Op::Read {
-            if let Some(error) = self.latched {
-                cx.fail(io.tag, if io.op == Op::Flush { error } else { IoError::ReadOnly });
-                return;
-            }
-            if self.read_only && io.op != Op::Flush {
-                cx.fail(io.tag, IoError::ReadOnly);
-                return;
-            }
-        }
-        match io.op {
-            Op::Read => {
-                let request = self.new_request(&io, cx.now, 1);
-                self.queue.push_back(Work::Read { request, at: io.at, count: io.count });
-            }
-            Op::Write | Op::Trim => self.enqueue_parts(io, cx.now),
-            Op::Flush => {
-                let request = self.new_request(&io, cx.now, 1);
-                self.wait_durable(request, cx);
-            }
+        let limits = Limits { write: self.atomic_blocks, trim: TRIM_BLOCKS };
+        if let Some(flush) = self.desk.accept(io, limits, cx) {
+            self.commits.wait(flush, &mut self.desk, cx);
         }
     }
 
     fn complete(&mut self, _port: Port, done: Done, cx: &mut Cx<'_>) {
         let index = (done.tag & 0xffff_ffff) as usize;
         match done.tag & !0xffff_ffff {
-            READ => self.read_done(index, done, cx),
+            READ => self.reads.done(index, done, &mut self.desk, cx),
             DATA => self.data_done(index, done, cx),
             META => self.commit_part_done(done, cx),
-            FLUSH => self.flush_done(done, cx),
-            RECORD => self.record_done(done, cx),
+            FLUSH => self.commits.flush_done(done, &mut self.desk, cx),
+            RECORD => self.ending.written(RECORD, done, &mut self.desk, cx),
             _ => panic!("answer to the unknown command {:#x}", done.tag),
         }
     }
 
     fn pump(&mut self, cx: &mut Cx<'_>) {
         self.plan = None;
-        self.release_superseded();
+        self.commits.release(self.commits.durable(), &self.reads, &mut self.free);
         self.dispatch(cx);
         self.advance_commits(cx);
-        self.advance_stop(cx);
+        self.advance_ending(cx);
     }
 
     fn deadline(&self) -> Option<Time> {
         // What waits for a flush goes on when that is answered.
-        let flushing = self.flush.is_some() && !self.may_commit();
-        let waiting = self.latched.is_none() && self.commit.is_none() && self.volatile;
-        let waiting = waiting && !flushing;
-        self.changed_since.filter(|_| waiting).map(|since| since + COMMIT_DELAY)
+        let flushing = self.commits.is_flushing() && !self.may_commit();
+        self.commits.due(&self.desk).filter(|_| !flushing)
     }
 
     fn stop(&mut self, _cx: &mut Cx<'_>) {
-        self.stop.ask();
+        self.ending.ask();
     }
 
     fn stopped(&self) -> bool {
-        self.stop.is_done()
+        self.ending == Ending::Done
     }
 
     fn latched(&self) -> Option<IoError> {
-        self.latched
+        self.desk.latched()
     }
 
     fn extent(&self, at: BlockNr, limit: u64) -> (Extent, u64) {
@@ -359,8 +211,8 @@ impl Layer for Loge {
     }
 
     fn stats(&self) -> Vec<(&'static str, f64)> {
-        let Counters { client_blocks, data_blocks, label_blocks, trim_blocks, commits } =
-            self.counters;
+        let Counters { client_blocks, label_blocks, trim_blocks, commits } = self.counters;
+        let data_blocks = self.commits.data_blocks();
         let written = data_blocks + label_blocks + trim_blocks;
         vec![
             ("client_blocks_written", client_blocks as f64),

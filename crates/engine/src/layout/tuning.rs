@@ -2,6 +2,7 @@
 //! others at any time.
 
 use super::dcd::Caching;
+use crate::units::Time;
 use std::fmt;
 use std::str::FromStr;
 
@@ -14,13 +15,29 @@ pub struct Tuning {
     /// How full a track is, in percent of its blocks, when eager writing leaves it for the next
     /// empty one: 1 to 100. The virtual log paper takes 75 (claim V7).
     pub fill_percent: u32,
+    /// While no client waits and there is nothing to compact, the virtual log puts neighbouring
+    /// blocks of the volume back beside each other. Only where there is compaction.
+    pub reorganise: bool,
     /// How the disk caching disk works.
     pub caching: Caching,
+    /// After how long HyLog chooses anew which blocks are hot, in nanoseconds; 20 minutes if not
+    /// given (claim H17).
+    pub interval: Option<Time>,
+    /// Share of the blocks, in percent, that is to be hot in HyLog; if not given, the one that costs
+    /// least by the measured service times.
+    pub hot_percent: Option<u32>,
 }
 
 impl Default for Tuning {
     fn default() -> Tuning {
-        Tuning { compaction: None, fill_percent: 75, caching: Caching::default() }
+        Tuning {
+            compaction: None,
+            fill_percent: 75,
+            reorganise: true,
+            interval: None,
+            hot_percent: None,
+            caching: Caching::default(),
+        }
     }
 }
 

@@ -15,53 +15,47 @@
 //! or a pause asks for them: [`write`] and [`commit`] have the two ways.
 
 mod check;
-pub(super) mod columns;
 mod commit;
 mod compact;
 mod crc;
 mod format;
-pub(super) mod freemap;
 mod map;
 mod patch;
-pub(super) mod place;
-mod read;
+mod place;
 mod recover;
+mod reorganise;
 mod tree;
 mod write;
 
+use super::desk::{Desk, Limits, Work};
+use super::eager::ATOMIC_BLOCKS;
+use super::eager::commit::Commits;
+use super::eager::freemap::FreeMap;
+use super::eager::place::Plan;
+use super::eager::read::Reads;
+use super::eager::write::Writes;
+use super::ending::Ending;
 use super::{
     CheckReport, Compaction, FormatOptions, Layout, LayoutError, MountOptions, MountReport,
 };
 use crate::arm::Track;
-use crate::data::Data;
 use crate::disk::Disk;
-use crate::io::{Breakdown, Done, Io, IoError, Op, Tag};
+use crate::io::{Done, Io, IoError, Tag};
 use crate::layer::{Cx, Extent, Layer, Port};
+use crate::planted::{PlantedBug, planted};
 use crate::superblock::Superblock;
-use crate::units::{BlockNr, MILLIS, Time};
-use commit::{Commit, History, Stop};
+use crate::units::{BlockNr, Time};
 use compact::Compactor;
-use format::{Changed, EntriesSum, FIXED_BLOCKS, MAX_DEVICE_BLOCKS, SLICE_ENTRIES};
-use freemap::FreeMap;
+use format::{Changed, EntriesSum, Entry, FIXED_BLOCKS, MAX_DEVICE_BLOCKS, SLICE_ENTRIES};
 use map::Map;
-use place::{Placer, Plan};
-use read::{Part, Reading};
-use slab::Slab;
-use std::collections::VecDeque;
+use place::Placer;
+use reorganise::Reorganiser;
 use std::fmt;
 use tree::{SliceNr, Tree};
-use write::Piece;
+use write::Install;
 
-/// Blocks that a request of more is split into; each part is atomic. 1 MiB.
-const ATOMIC_BLOCKS: u64 = 256;
 /// Free blocks that only map blocks may take, beyond one for each slice that waits for a commit.
 const RESERVE: u64 = 16;
-/// How long an acknowledged write may wait for its map block on a device with a volatile cache.
-const COMMIT_DELAY: Time = 200 * MILLIS;
-/// Blocks of data written since the last durable commit beyond which a flush is asked for, and half
-/// of them since the last commit beyond which one is begun: bounds what a recovery has to verify.
-const UNVERIFIED_LIMIT: u64 = 16 * 1024;
-
 /// Slices of the map of a volume.
 fn slices(blocks: u64) -> u64 {
     blocks.div_ceil(SLICE_ENTRIES as u64)
@@ -80,32 +74,9 @@ const READ: Tag = 4 << 32;
 const TAIL: Tag = 5 << 32;
 const COMPACT: Tag = 6 << 32;
 
-/// A request from above that has not been answered.
-#[derive(Clone, Debug)]
-struct Request {
-    tag: Tag,
-    op: Op,
-    fua: bool,
-    since: Time,
-    spent: Breakdown,
-    /// Parts still to be done, and those not yet begun.
-    left: u32,
-    failed: Option<IoError>,
-    data: Data,
-}
-
-/// Part of a request that waits to be begun.
-#[derive(Clone, Debug)]
-enum Work {
-    Read { request: usize, at: BlockNr, count: u32 },
-    Write { request: usize, at: BlockNr, data: Data },
-    Trim { request: usize, at: BlockNr, count: u32 },
-}
-
 #[derive(Clone, Copy, Debug, Default)]
 struct Counters {
     client_blocks: u64,
-    data_blocks: u64,
     map_blocks: u64,
     commits: u64,
 }
@@ -116,50 +87,36 @@ pub struct Vlog {
     id: u128,
     blocks: u64,
     device_blocks: u64,
-    /// The device may lose completed writes until it is flushed.
-    volatile: bool,
     /// The device has a head: one batch at a time, placed where the head is.
     headed: bool,
-    read_only: bool,
-    latched: Option<IoError>,
     counters: Counters,
 
-    requests: Slab<Request>,
-    queue: VecDeque<Work>,
+    desk: Desk,
 
     map: Map,
     changed: Vec<Changed>,
     sums: Vec<EntriesSum>,
     dirty: Vec<SliceNr>,
-    dirty_since: Option<Time>,
     dirty_limit: usize,
     atomic_blocks: u64,
     free: FreeMap,
     placer: Placer,
     plan: Option<Plan>,
-    pieces: Slab<Piece>,
+    writes: Writes<Install>,
     /// Where the next write begins if it continues the last one.
     sequential_at: BlockNr,
-    starving: bool,
     compactor: Compactor,
+    reorganiser: Reorganiser,
     /// The track that is being emptied: nothing goes there, nor to empty tracks.
     avoid: Option<Track>,
 
     tree: Tree,
     next_sequence: u64,
-    commit: Option<Commit>,
-    history: History,
-    flush: Option<u64>,
-    waiters: Vec<(usize, u64)>,
-    /// Data blocks written when a commit last became durable, and when one was last begun.
-    verified_at: u64,
-    committed_at: u64,
-    stop: Stop,
-
-    reads: Slab<Reading>,
-    parts: Slab<Part>,
-    /// Reads in flight by the commit that was open when they began.
-    read_epochs: VecDeque<(u64, u32)>,
+    commits: Commits<Entry>,
+    /// Number of the last commit with changes.
+    last_with_changes: u64,
+    ending: Ending,
+    reads: Reads<Entry>,
 }
 
 impl Vlog {
@@ -179,138 +136,48 @@ impl Vlog {
             id: superblock.id,
             blocks,
             device_blocks: superblock.device_blocks,
-            volatile: options.volatile,
             headed: options.arm.is_some(),
-            read_only: options.read_only,
-            latched: None,
             counters: Counters::default(),
-            requests: Slab::new(),
-            queue: VecDeque::new(),
+            desk: Desk::new(options.read_only),
             map: Map::new(slices),
             changed: vec![Changed::default(); slices as usize],
             sums: vec![EntriesSum::default(); slices as usize],
             dirty: Vec::new(),
-            dirty_since: None,
             dirty_limit: (slack / 8).clamp(4, 4096) as usize,
             atomic_blocks: (slack / 4).clamp(1, ATOMIC_BLOCKS),
             free: FreeMap::new(superblock.device_blocks, options.arm),
             placer: Placer::new(options.tuning.fill_percent, options.arm),
             plan: None,
-            pieces: Slab::new(),
+            writes: Writes::new(DATA),
             sequential_at: 0,
-            starving: false,
             compactor: Compactor::new(compaction),
+            reorganiser: Reorganiser::new(
+                options.tuning.reorganise && compaction != Compaction::Off,
+            ),
             avoid: None,
             tree: Tree::new(slices),
             next_sequence: 1,
-            commit: None,
-            history: History::default(),
-            flush: None,
-            waiters: Vec::new(),
-            verified_at: 0,
-            committed_at: 0,
-            stop: Stop::default(),
-            reads: Slab::new(),
-            parts: Slab::new(),
-            read_epochs: VecDeque::new(),
+            commits: Commits::new(options.volatile, FLUSH),
+            last_with_changes: 0,
+            ending: Ending::default(),
+            reads: Reads::new(READ),
         }
-    }
-
-    /// Answers a request.
-    fn answer(&mut self, request: usize, cx: &mut Cx<'_>) {
-        let request = self.requests.remove(request);
-        let outcome = match request.failed {
-            Some(error) => Err(error),
-            None => Ok(request.data),
-        };
-        let spent = request.spent.within(cx.now - request.since);
-        cx.answer(Done { tag: request.tag, outcome, spent });
-    }
-
-    /// One part of a request is done; answers it if that was the last one.
-    fn part_done(&mut self, request: usize, cx: &mut Cx<'_>) {
-        self.requests[request].left -= 1;
-        if self.requests[request].left == 0 {
-            self.answer(request, cx);
-        }
-    }
-
-    /// Refuses all further writes; everything that waits for durability fails now.
-    fn latch(&mut self, error: IoError, cx: &mut Cx<'_>) {
-        if self.latched.is_some() {
-            return;
-        }
-        self.latched = Some(error);
-        for (request, _) in std::mem::take(&mut self.waiters) {
-            self.requests[request].failed.get_or_insert(error);
-            self.answer(request, cx);
-        }
-        for work in std::mem::take(&mut self.queue) {
-            match work {
-                Work::Read { .. } => self.queue.push_back(work),
-                Work::Write { request, .. } | Work::Trim { request, .. } => {
-                    self.requests[request].failed.get_or_insert(error);
-                    self.part_done(request, cx);
-                }
-            }
-        }
-    }
-
-    fn new_request(&mut self, io: &Io, now: Time, left: u32) -> usize {
-        self.requests.insert(Request {
-            tag: io.tag,
-            op: io.op,
-            fua: io.fua,
-            since: now,
-            spent: Breakdown::default(),
-            left,
-            failed: None,
-            data: Data::none(),
-        })
-    }
-
-    /// Cuts a write or a trim into parts that are atomic each.
-    fn enqueue_parts(&mut self, io: Io, now: Time) {
-        let limit = match io.op {
-            Op::Trim => (self.dirty_limit as u64 / 2).max(1) * SLICE_ENTRIES as u64,
-            _ => self.atomic_blocks,
-        };
-        let parts = u64::from(io.count).div_ceil(limit) as u32;
-        let request = self.new_request(&io, now, parts);
-        if parts == 1 && io.op == Op::Write {
-            self.queue.push_back(Work::Write { request, at: io.at, data: io.data });
-            return;
-        }
-        let mut from = 0;
-        while from < io.count {
-            let count = u64::from(io.count - from).min(limit) as u32;
-            let at = io.at + u64::from(from);
-            self.queue.push_back(match io.op {
-                Op::Write => Work::Write { request, at, data: io.data.slice(from, count) },
-                _ => Work::Trim { request, at, count },
-            });
-            from += count;
-        }
-    }
-
-    /// True if batches go one by one, each committed at once.
-    fn is_serial(&self) -> bool {
-        !self.volatile
     }
 
     /// Dispatches what waits, in order of arrival.
     fn dispatch(&mut self, cx: &mut Cx<'_>) {
-        if self.is_serial() {
+        if self.commits.is_serial() {
             // Holes are read, and zeros written to them, without the device: go on with the next.
             let mut before = usize::MAX;
-            while self.commit.is_none() && self.reads.is_empty() && self.queue.len() < before {
-                before = self.queue.len();
+            while !self.commits.is_running() && self.reads.is_empty() && self.desk.queued() < before
+            {
+                before = self.desk.queued();
                 self.begin_batch(cx);
             }
             return;
         }
         while self.next_has_room() {
-            match self.queue.pop_front() {
+            match self.desk.pop() {
                 Some(Work::Read { request, at, count }) => self.begin_read(request, at, count, cx),
                 Some(Work::Write { request, at, data }) => self.begin_write(request, at, &data, cx),
                 Some(Work::Trim { request, at, count }) => self.trim(request, at, count, cx),
@@ -326,67 +193,54 @@ impl Layer for Vlog {
     }
 
     fn submit(&mut self, io: Io, cx: &mut Cx<'_>) {
-        if io.op != Op::Read {
-            if let Some(error) = self.latched {
-                cx.fail(io.tag, if io.op == Op::Flush { error } else { IoError::ReadOnly });
-                return;
-            }
-            if self.read_only && io.op != Op::Flush {
-                cx.fail(io.tag, IoError::ReadOnly);
-                return;
-            }
-        }
-        match io.op {
-            Op::Read => {
-                let request = self.new_request(&io, cx.now, 1);
-                self.queue.push_back(Work::Read { request, at: io.at, count: io.count });
-            }
-            Op::Write | Op::Trim => self.enqueue_parts(io, cx.now),
-            Op::Flush => {
-                let request = self.new_request(&io, cx.now, 1);
-                self.wait_durable(request, cx);
-            }
+        let limits = Limits {
+            write: self.atomic_blocks,
+            trim: (self.dirty_limit as u64 / 2).max(1) * SLICE_ENTRIES as u64,
+        };
+        if let Some(flush) = self.desk.accept(io, limits, cx) {
+            self.commits.wait(flush, &mut self.desk, cx);
         }
     }
 
     fn complete(&mut self, _port: Port, done: Done, cx: &mut Cx<'_>) {
         let index = (done.tag & 0xffff_ffff) as usize;
         match done.tag & !0xffff_ffff {
-            READ => self.read_done(index, done, cx),
+            READ => self.reads.done(index, done, &mut self.desk, cx),
             DATA => self.data_done(index, done, cx),
             MAP => self.commit_part_done(done, cx),
-            FLUSH => self.flush_done(done, cx),
-            TAIL => self.tail_done(done, cx),
-            COMPACT => self.compaction_read(done),
+            FLUSH => self.commits.flush_done(done, &mut self.desk, cx),
+            TAIL => self.ending.written(TAIL, done, &mut self.desk, cx),
+            COMPACT if index == 0 => self.compaction_read(done),
+            COMPACT => self.reorganiser_read(done),
             _ => panic!("answer to the unknown command {:#x}", done.tag),
         }
     }
 
     fn pump(&mut self, cx: &mut Cx<'_>) {
         self.plan = None;
-        self.release_superseded();
+        let early = planted(PlantedBug::ReuseUnwitnessed);
+        let settled = if early { self.commits.durable() } else { self.commits.noted() };
+        self.commits.release(settled, &self.reads, &mut self.free);
         self.dispatch(cx);
         self.advance_commits(cx);
         self.advance_compaction(cx);
-        self.advance_stop(cx);
+        self.advance_ending(cx);
     }
 
     fn deadline(&self) -> Option<Time> {
-        let waiting = self.latched.is_none() && self.commit.is_none() && self.volatile;
-        let commit = self.dirty_since.filter(|_| waiting).map(|since| since + COMMIT_DELAY);
-        commit.or(self.compactor.due())
+        self.commits.due(&self.desk).or(self.compactor.due())
     }
 
     fn stop(&mut self, _cx: &mut Cx<'_>) {
-        self.stop.ask();
+        self.ending.ask();
     }
 
     fn stopped(&self) -> bool {
-        self.stop.is_done()
+        self.ending == Ending::Done
     }
 
     fn latched(&self) -> Option<IoError> {
-        self.latched
+        self.desk.latched()
     }
 
     fn extent(&self, at: BlockNr, limit: u64) -> (Extent, u64) {
@@ -395,7 +249,8 @@ impl Layer for Vlog {
     }
 
     fn stats(&self) -> Vec<(&'static str, f64)> {
-        let Counters { client_blocks, data_blocks, map_blocks, commits } = self.counters;
+        let Counters { client_blocks, map_blocks, commits } = self.counters;
+        let data_blocks = self.commits.data_blocks();
         vec![
             ("client_blocks_written", client_blocks as f64),
             ("device_blocks_written", (data_blocks + map_blocks) as f64),
@@ -406,6 +261,7 @@ impl Layer for Vlog {
             ("free_tracks", f64::from(self.free.empty_tracks())),
             ("live_map_blocks", f64::from(self.tree.live())),
             ("blocks_moved", self.compactor.blocks_moved as f64),
+            ("blocks_sorted", self.reorganiser.blocks_sorted as f64),
             ("tracks_emptied", self.compactor.tracks_emptied as f64),
         ]
     }

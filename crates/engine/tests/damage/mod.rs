@@ -21,7 +21,8 @@ use support::Shared;
 /// Largest raw image, in blocks: 256 KiB.
 const RAW_BLOCKS: usize = 64;
 /// What blocks of the layouts begin with.
-const MAGICS: [&[u8]; 4] = [b"SEEKLESS", b"SKLSTAIL", b"SKLSMAP1", b"SKLSLOGE"];
+const MAGICS: [&[u8]; 6] =
+    [b"SEEKLESS", b"SKLSTAIL", b"SKLSMAP1", b"SKLSLOGE", b"SKLSSEG1", b"SKLSCKPT"];
 /// Where a map block keeps the checksum of its entries, and that of its header.
 const ENTRIES_SUM: usize = 84;
 const HEADER_SUM: usize = 508;
@@ -126,7 +127,8 @@ fn block(cells: &Cells, at: BlockNr) -> Vec<u8> {
 /// Makes the checksums of a block right again, wherever it has some: damage becomes forgery, and
 /// gets past the first defence.
 fn seal(bytes: &mut [u8]) {
-    let [superblock, tail, map, record] = MAGICS.map(|magic| bytes.starts_with(magic));
+    let is = MAGICS.map(|magic| bytes.starts_with(magic));
+    let map = is[2];
     let mut sum = |at: usize, from: usize, to: usize| {
         let sum = crc32c(&bytes[from..to]);
         bytes[at..at + 4].copy_from_slice(&sum.to_le_bytes());
@@ -134,7 +136,7 @@ fn seal(bytes: &mut [u8]) {
     if map {
         sum(ENTRIES_SUM, 512, BLOCK_BYTES);
         sum(HEADER_SUM, 0, HEADER_SUM);
-    } else if superblock || tail || record {
+    } else if is.contains(&true) {
         sum(BLOCK_BYTES - 4, 0, BLOCK_BYTES - 4);
     }
 }

@@ -9,7 +9,7 @@ use seekless_engine::layout::{self, FormatOptions, Kind, MountOptions};
 use seekless_engine::units::MICROS;
 use std::collections::VecDeque;
 
-const SERVICE: Time = 100 * MICROS;
+pub(super) const SERVICE: Time = 100 * MICROS;
 
 /// A device that serves one request after the other, each in the same time.
 #[derive(Debug)]
@@ -88,7 +88,7 @@ impl Medium for Liar {
     }
 }
 
-fn inplace(medium: impl FnOnce(Cells) -> Box<dyn Medium>) -> Driver {
+pub(super) fn inplace(medium: impl FnOnce(Cells) -> Box<dyn Medium>) -> Driver {
     let mut cells = Cells::new(1002);
     let options = FormatOptions::new(Kind::Inplace, 1000, 1);
     layout::format(&mut MediumDisk(&mut cells), &options).unwrap();

@@ -46,7 +46,7 @@ fn check(dice: Option<Dice>, slots: u64) -> Result<(), ModelError> {
     Ok(())
 }
 
-fn shares(what: &'static str, values: &[f64]) -> Result<Vec<f64>, ModelError> {
+pub(super) fn shares(what: &'static str, values: &[f64]) -> Result<Vec<f64>, ModelError> {
     if values.is_empty() {
         return Err(ModelError::Nothing(what));
     }

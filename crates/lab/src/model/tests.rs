@@ -2,6 +2,7 @@
 
 mod claims;
 mod dice;
+mod hylog;
 mod layouts;
 mod tables;
 

@@ -1,25 +1,16 @@
 //! The devices of a world, and what a power cut after each of their events would find.
 
-use super::states::Placed;
+use super::states::{Moment, Placed, Slot, device_print};
 use super::toy::ToyArm;
 use seekless_engine::arm::{Arm, Head, Track};
 use seekless_engine::device::Device;
-use seekless_engine::device::medium::Cells;
 use seekless_engine::device::volatile::VolatileRam;
 use seekless_engine::io::{Done, Io};
 use seekless_engine::layer::Port;
 use seekless_engine::units::Time;
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::rc::Rc;
-
-/// What a power cut right after an event would find on all devices at once.
-#[derive(Clone, Debug)]
-pub struct Moment {
-    /// What is certain to survive, device by device.
-    pub durable: Vec<Cells>,
-    /// What may be undone, on whichever device.
-    pub pending: Vec<Placed>,
-}
 
 /// The devices of a world. They share one power supply: what is taken down after an event of one
 /// of them is the state of all.
@@ -27,6 +18,9 @@ pub struct Moment {
 pub struct Bench {
     rams: Vec<VolatileRam>,
     moments: Vec<Moment>,
+    /// Events of the devices so far, and what they had changed at the last moment.
+    events: u64,
+    changes: u64,
 }
 
 impl Bench {
@@ -36,7 +30,8 @@ impl Bench {
         arms: Vec<Option<ToyArm>>,
     ) -> (Rc<RefCell<Bench>>, Vec<Box<dyn Device>>) {
         assert_eq!(rams.len(), arms.len(), "an arm or none for each device");
-        let bench = Rc::new(RefCell::new(Bench { rams, moments: Vec::new() }));
+        let bench =
+            Rc::new(RefCell::new(Bench { rams, moments: Vec::new(), events: 0, changes: 0 }));
         let probe = |(port, arm)| -> Box<dyn Device> {
             Box::new(Probe { bench: Rc::clone(&bench), port, arm, track: 0 })
         };
@@ -54,15 +49,38 @@ impl Bench {
         &self.rams[port]
     }
 
+    /// One of the devices, to break something.
+    pub fn ram_mut(&mut self, port: Port) -> &mut VolatileRam {
+        &mut self.rams[port]
+    }
+
+    /// Events of the devices so far.
+    pub fn events(&self) -> u64 {
+        self.events
+    }
+
     /// What a power cut now would find.
     pub fn moment(&self) -> Moment {
         let durable = self.rams.iter().map(|ram| ram.durable().clone()).collect();
-        let placed = |(device, ram): (usize, &VolatileRam)| {
-            let place = move |write| Placed { device, write };
-            ram.pending().iter().cloned().map(place).collect::<Vec<_>>()
-        };
-        let pending = self.rams.iter().enumerate().flat_map(placed).collect();
-        Moment { durable, pending }
+        let mut slots = Vec::new();
+        let mut known = BTreeMap::new();
+        let mut pending = Vec::new();
+        let mut print = 0;
+        for (device, ram) in self.rams.iter().enumerate() {
+            print ^= device_print(device, ram.print());
+            for write in ram.pending() {
+                let mut slot = |at| {
+                    *known.entry((device, at)).or_insert_with(|| {
+                        slots.push(Slot { device, at, origin: ram.origin(at) });
+                        slots.len() - 1
+                    })
+                };
+                let end = write.at + u64::from(write.data.blocks());
+                let places = (write.at..end).map(&mut slot).collect();
+                pending.push(Placed { device, write: write.clone(), slots: places });
+            }
+        }
+        Moment { event: self.events, durable, pending, slots, print }
     }
 
     /// The moments taken down since the last call.
@@ -70,9 +88,15 @@ impl Bench {
         std::mem::take(&mut self.moments)
     }
 
+    /// After an event: what has not changed anything makes no new moment.
     fn take_down(&mut self) {
-        let moment = self.moment();
-        self.moments.push(moment);
+        self.events += 1;
+        let changes = self.rams.iter().map(VolatileRam::events).sum();
+        if changes != self.changes {
+            self.changes = changes;
+            let moment = self.moment();
+            self.moments.push(moment);
+        }
     }
 }
 

@@ -1,9 +1,11 @@
-//! A recovery that is cut off itself: after some writes, each is on its medium or not.
+//! A recovery that is cut off itself: after some writes, each is on its medium, torn or lost.
 
+use super::states::random_fate;
 use seekless_engine::data::Data;
 use seekless_engine::device::medium::{Cells, Medium};
+use seekless_engine::device::volatile::{Fate, Pending, apply};
 use seekless_engine::disk::Disk;
-use seekless_engine::io::{IoError, Label};
+use seekless_engine::io::{IoError, Label, Labels};
 use seekless_engine::rng::Rng;
 use seekless_engine::units::BlockNr;
 use std::cell::RefCell;
@@ -12,9 +14,18 @@ use std::cell::RefCell;
 #[derive(Debug)]
 struct Unflushed {
     device: usize,
-    at: BlockNr,
-    data: Data,
-    labels: Vec<Label>,
+    write: Pending,
+}
+
+/// What becomes of the writes that were not flushed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Leaving {
+    /// All of them are lost.
+    Nothing,
+    /// All of them are on the medium.
+    Everything,
+    /// Each is there, lost or torn, as the dice have it.
+    Something,
 }
 
 /// The media of a recovery and the power supply they share.
@@ -24,15 +35,16 @@ pub struct Power {
     flushed: Vec<Cells>,
     pending: Vec<Unflushed>,
     writes_left: u64,
+    leaving: Leaving,
     rng: Rng,
     cut: bool,
 }
 
 impl Power {
     /// Power for `writes_left` writes and one more.
-    pub fn new(media: Vec<Cells>, writes_left: u64, rng: Rng) -> Power {
+    pub fn new(media: Vec<Cells>, writes_left: u64, leaving: Leaving, rng: Rng) -> Power {
         let flushed = media.clone();
-        Power { media, flushed, pending: Vec::new(), writes_left, rng, cut: false }
+        Power { media, flushed, pending: Vec::new(), writes_left, leaving, rng, cut: false }
     }
 
     /// Number of devices.
@@ -48,11 +60,13 @@ impl Power {
     fn off(&mut self) {
         self.cut = true;
         self.media = self.flushed.clone();
-        for Unflushed { device, at, data, labels } in self.pending.drain(..) {
-            if self.rng.chance(0.5) {
-                let medium = &mut self.media[device];
-                medium.write_labelled(at, &data, &labels).expect("memory does not fail");
-            }
+        for Unflushed { device, write } in self.pending.drain(..) {
+            let fate = match self.leaving {
+                Leaving::Nothing => Fate::Lost,
+                Leaving::Everything => Fate::Whole,
+                Leaving::Something => random_fate(&write, &mut self.rng),
+            };
+            apply(&mut self.media[device], &write, &fate);
         }
     }
 }
@@ -68,6 +82,10 @@ impl<'p> CutDisk<'p> {
     /// The device with that number.
     pub fn new(power: &'p RefCell<Power>, device: usize) -> CutDisk<'p> {
         CutDisk { power, device }
+    }
+
+    fn has_labels_of(&self, power: &Power) -> bool {
+        power.media[self.device].has_labels()
     }
 }
 
@@ -91,7 +109,8 @@ impl Disk for CutDisk<'_> {
     }
 
     fn labels(&mut self, at: BlockNr, count: u32) -> Result<Vec<Label>, IoError> {
-        self.power.borrow_mut().media[self.device].labels(at, count)
+        let mut power = self.power.borrow_mut();
+        if power.cut { Err(IoError::PowerOff) } else { power.media[self.device].labels(at, count) }
     }
 
     fn write_labelled(&mut self, at: BlockNr, data: Data, labels: &[Label]) -> Result<(), IoError> {
@@ -100,8 +119,10 @@ impl Disk for CutDisk<'_> {
             return Err(IoError::PowerOff);
         }
         power.media[self.device].write_labelled(at, &data, labels)?;
-        let labels = labels.to_vec();
-        power.pending.push(Unflushed { device: self.device, at, data, labels });
+        let labels = self.has_labels_of(&power).then(|| Labels::new(labels.into()));
+        power
+            .pending
+            .push(Unflushed { device: self.device, write: Pending::new(at, data, labels) });
         if power.writes_left == 0 {
             power.off();
             return Err(IoError::PowerOff);

@@ -1,9 +1,8 @@
 //! What the client did and heard, and which contents of the volume that allows after a crash.
 
-use seekless_engine::data::{Body, Data, Piece};
+use super::names::{Name, Names, UNREADABLE, ZEROS};
 use seekless_engine::layer::Limits;
 use seekless_engine::layout::Promises;
-use seekless_engine::units::{BLOCK_BYTES, SECTOR_BYTES};
 
 /// Counts what the client does, in order.
 pub type Tick = u64;
@@ -11,6 +10,8 @@ pub type Tick = u64;
 /// A write or trim.
 #[derive(Clone, Debug)]
 struct Change {
+    /// Number of the act.
+    act: u32,
     at: u64,
     count: u32,
     submitted: Tick,
@@ -26,17 +27,22 @@ struct Change {
 /// A version of a block: which change made it, and its content.
 #[derive(Clone, Debug)]
 struct Version {
-    /// Index of the change; `None` is the content the world began with.
+    /// Index of the change; `None` is the content the life began with.
     change: Option<usize>,
-    body: Body,
+    name: Name,
 }
 
-/// Bytes that are all zero and a hole are the same content.
-fn canonical(body: Body) -> Body {
-    match body {
-        Body::Bytes(bytes) if bytes.iter().all(|&byte| byte == 0) => Body::Zeros,
-        body => body,
-    }
+/// What else has happened to a state besides the power cut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Allowance {
+    /// Nothing.
+    None,
+    /// A device is lost: what was being written may be anything where the layout promises no more
+    /// than its device does.
+    Lost,
+    /// Blocks were damaged before the volume could write down that what they hold is durable:
+    /// errors and older versions are allowed, other content is not.
+    Damaged,
 }
 
 /// All versions of all blocks. Requests may overlap in flight: a version is *past* a change if it
@@ -45,10 +51,16 @@ fn canonical(body: Body) -> Body {
 #[derive(Clone, Debug)]
 pub struct History {
     now: Tick,
+    /// Changes whenever the verdict on a content may.
+    revision: u64,
     changes: Vec<Change>,
     blocks: Vec<Vec<Version>>,
+    /// What each block held in earlier lives.
+    ancient: Vec<Vec<Name>>,
     /// Acknowledged writes are durable even without a flush.
     write_through: bool,
+    /// The devices keep what they have completed.
+    keeps: bool,
     /// Requests take hold as a whole, and what survives is a prefix of what was sent.
     atomic: bool,
     ordered: bool,
@@ -59,28 +71,42 @@ pub struct History {
 impl History {
     /// A volume of zeros.
     pub fn new(promises: Promises, blocks: u64, write_through: bool) -> History {
-        let content = vec![Body::Zeros; blocks as usize];
-        History::restart(promises, &content, write_through)
-    }
-
-    /// A volume that has just been mounted with this content.
-    pub fn restart(promises: Promises, content: &[Body], write_through: bool) -> History {
-        let version = |body: &Body| vec![Version { change: None, body: canonical(body.clone()) }];
+        let first = vec![Version { change: None, name: ZEROS }];
         History {
             now: 0,
+            revision: 1,
             changes: Vec::new(),
-            blocks: content.iter().map(version).collect(),
-            write_through,
+            blocks: vec![first; blocks as usize],
+            ancient: vec![Vec::new(); blocks as usize],
+            write_through: write_through && promises.immediate,
+            keeps: write_through && promises.immediate,
             atomic: promises.atomic,
             ordered: promises.ordered,
             whole_blocks: u32::MAX,
         }
     }
 
+    /// The same volume, mounted with this content.
+    pub fn restart(&mut self, content: &[Name]) {
+        self.write_through = self.keeps;
+        self.whole_blocks = u32::MAX;
+        self.now = 0;
+        self.revision += 1;
+        self.changes.clear();
+        for ((versions, ancient), &name) in
+            self.blocks.iter_mut().zip(&mut self.ancient).zip(content)
+        {
+            ancient.extend(versions.iter().map(|version| version.name));
+            ancient.sort_unstable();
+            ancient.dedup();
+            *versions = vec![Version { change: None, name }];
+        }
+    }
+
     /// The volume promises less, because of how it was mounted.
     pub fn limit(&mut self, limits: Limits) {
         self.whole_blocks = limits.whole_blocks;
-        self.write_through &= !limits.reports_early;
+        self.write_through = self.keeps && !limits.reports_early;
     }
 
     /// True if a change takes hold as a whole and in its turn, where that is promised at all.
@@ -90,26 +116,25 @@ impl History {
 
     /// True if a block may hold some sectors of one version and some of another.
     fn may_be_torn(&self, block: u64) -> bool {
-        let changes = self.blocks[block as usize].iter().filter_map(|version| version.change);
-        !self.atomic || changes.into_iter().any(|number| !self.is_whole(&self.changes[number]))
+        let mut changes = self.blocks[block as usize].iter().filter_map(|version| version.change);
+        !self.atomic || changes.any(|number| !self.is_whole(&self.changes[number]))
     }
 
     /// The client sends a write or a trim; returns its number. `distinct` says that no other
     /// change has the same content.
-    pub fn submit(&mut self, at: u64, data: &Data, distinct: bool) -> usize {
+    pub fn submit(&mut self, act: u32, at: u64, names: &[Name], distinct: bool) -> usize {
         self.now += 1;
+        self.revision += 1;
         let number = self.changes.len();
-        let count = data.blocks();
-        let mut indices = Vec::with_capacity(count as usize);
-        for index in 0..count {
-            let body = canonical(data.block(index).body);
-            let versions = &mut self.blocks[at as usize + index as usize];
+        let mut indices = Vec::with_capacity(names.len());
+        for (versions, &name) in self.blocks[at as usize..].iter_mut().zip(names) {
             indices.push(versions.len());
-            versions.push(Version { change: Some(number), body });
+            versions.push(Version { change: Some(number), name });
         }
         self.changes.push(Change {
+            act,
             at,
-            count,
+            count: names.len() as u32,
             submitted: self.now,
             acknowledged: Tick::MAX,
             durable: false,
@@ -122,6 +147,7 @@ impl History {
     /// The client hears that a change is done; with `forced`, that it is durable.
     pub fn acknowledge(&mut self, number: usize, forced: bool) {
         self.now += 1;
+        self.revision += 1;
         let change = &mut self.changes[number];
         change.acknowledged = self.now;
         change.durable |= forced || self.write_through;
@@ -136,23 +162,42 @@ impl History {
     /// The client hears that a flush is done: what it had heard of before it sent it is durable.
     pub fn flushed(&mut self, sent: Tick) {
         self.now += 1;
+        self.revision += 1;
         for change in &mut self.changes {
             change.durable |= change.acknowledged < sent;
         }
     }
 
+    /// Changes whenever the verdict on a content may.
+    pub fn revision(&self) -> u64 {
+        self.revision
+    }
+
+    /// Numbers of the acts whose changes are durable, and of those acknowledged only.
+    pub fn heard(&self) -> (Vec<u32>, Vec<u32>) {
+        let heard = self.changes.iter().filter(|change| change.acknowledged < Tick::MAX);
+        let (durable, rest): (Vec<&Change>, Vec<&Change>) = heard.partition(|one| one.durable);
+        let acts = |changes: Vec<&Change>| changes.iter().map(|change| change.act).collect();
+        (acts(durable), acts(rest))
+    }
+
     /// True if a read sent at `sent` and answered now may find that content.
-    pub fn may_read(&self, block: u64, body: &Body, sent: Tick) -> bool {
-        let body = &canonical(body.clone());
+    pub fn may_read(&self, block: u64, name: Name, sent: Tick) -> bool {
         let versions = self.blocks[block as usize].iter();
-        let mut same = versions.filter(|version| version.body == *body);
+        let mut same = versions.filter(|version| version.name == name);
         same.any(|version| !self.is_past(block, version, |change| change.acknowledged < sent))
     }
 
     /// The content of a block after an orderly end; none of its changes is in flight.
-    pub fn newest(&self, block: u64) -> &Body {
+    pub fn newest(&self, block: u64) -> Name {
         let versions = &self.blocks[block as usize];
-        &versions[versions.len() - 1].body
+        versions[versions.len() - 1].name
+    }
+
+    /// True if a block ever held that, or was to.
+    pub fn knows(&self, block: u64, name: Name) -> bool {
+        self.blocks[block as usize].iter().any(|version| version.name == name)
+            || self.ancient[block as usize].binary_search(&name).is_ok()
     }
 
     fn acknowledged(&self, version: &Version) -> Tick {
@@ -168,31 +213,18 @@ impl History {
         })
     }
 
-    /// Everything that is wrong with a content found after a crash, a sentence each. With a device
-    /// `lost` at the same time, what was being written may be anything where the layout promises
-    /// no more than its device does.
-    pub fn judge(&self, found: &[Piece], lost: bool) -> Vec<String> {
+    /// Everything that is wrong with a content found after a crash, a sentence each.
+    pub fn judge(&self, found: &[Name], names: &Names, allowance: Allowance) -> Vec<String> {
         let mut wrong = Vec::new();
         let mut seen = Vec::with_capacity(self.blocks.len());
-        let mut block = 0;
-        for piece in found {
-            for index in 0..piece.blocks {
-                let body =
-                    if piece.blocks == 1 { piece.body.clone() } else { piece.slice(index, 1).body };
-                let body = canonical(body);
-                let version = self.version(block, &body);
-                let weak = || {
-                    self.may_be_torn(block)
-                        && (self.is_mixture(block, &body) || lost && self.is_unsettled(block))
-                };
-                if version.is_none() && !weak() {
-                    wrong.push(self.complaint(block, &body));
-                }
-                seen.push(version);
-                block += 1;
+        for (block, &name) in (0..).zip(found) {
+            let version = self.version(block, name);
+            if version.is_none() && !self.excused(block, name, names, allowance) {
+                wrong.push(self.complaint(block, name, names));
             }
+            seen.push(version);
         }
-        if self.atomic && wrong.is_empty() {
+        if self.atomic && allowance != Allowance::Damaged && wrong.is_empty() {
             self.judge_requests(&seen, &mut wrong);
             if self.ordered {
                 self.judge_order(&seen, &mut wrong);
@@ -201,11 +233,24 @@ impl History {
         wrong
     }
 
+    /// True if a block may hold what is no allowed version of it.
+    fn excused(&self, block: u64, name: Name, names: &Names, allowance: Allowance) -> bool {
+        let weak = match allowance {
+            Allowance::None => false,
+            Allowance::Lost => self.may_be_torn(block) && self.is_unsettled(block),
+            Allowance::Damaged => name == UNREADABLE || self.knows(block, name),
+        };
+        weak || self.may_be_mixed(block, name, names)
+    }
+
     /// The version with that content which allows most: the one heard of last. `None` if all
     /// versions with it are past.
-    fn version(&self, block: u64, body: &Body) -> Option<usize> {
+    fn version(&self, block: u64, name: Name) -> Option<usize> {
         let versions = &self.blocks[block as usize];
-        let same = (0..versions.len()).filter(|&index| versions[index].body == *body);
+        if let [only] = versions.as_slice() {
+            return (only.name == name).then_some(0);
+        }
+        let same = (0..versions.len()).filter(|&index| versions[index].name == name);
         let best = same.max_by_key(|&index| self.acknowledged(&versions[index]))?;
         let past = self.is_past(block, &versions[best], |change| change.durable);
         (!past).then_some(best)
@@ -213,29 +258,33 @@ impl History {
 
     /// True if some change of the block is not known to be durable.
     fn is_unsettled(&self, block: u64) -> bool {
-        let changes = self.blocks[block as usize].iter().filter_map(|version| version.change);
-        changes.into_iter().any(|number| !self.changes[number].durable)
+        let mut changes = self.blocks[block as usize].iter().filter_map(|version| version.change);
+        changes.any(|number| !self.changes[number].durable)
+    }
+
+    /// The versions of a block that are not past what must hold.
+    fn allowed(&self, block: u64) -> impl Iterator<Item = &Version> {
+        let versions = self.blocks[block as usize].iter();
+        versions.filter(move |version| !self.is_past(block, version, |change| change.durable))
     }
 
     /// True if each sector is that of some allowed version.
-    fn is_mixture(&self, block: u64, body: &Body) -> bool {
-        let bytes = |body: &Body| Piece::block(body.clone()).to_bytes();
-        let found = bytes(body);
-        let allowed: Vec<_> = self.blocks[block as usize]
-            .iter()
-            .filter(|version| !self.is_past(block, version, |change| change.durable))
-            .map(|version| bytes(&version.body))
-            .collect();
-        (0..BLOCK_BYTES).step_by(SECTOR_BYTES).all(|at| {
-            let sector = at..at + SECTOR_BYTES;
-            allowed.iter().any(|one| one[sector.clone()] == found[sector.clone()])
-        })
+    fn is_mixture(&self, block: u64, name: Name, names: &Names) -> bool {
+        let allowed: Vec<_> =
+            self.allowed(block).map(|version| names.sectors(version.name)).collect();
+        let found = names.sectors(name);
+        found.iter().enumerate().all(|(at, sector)| allowed.iter().any(|one| one[at] == *sector))
+    }
+
+    /// True if a read may find a mixture of versions there: a write to it has failed.
+    pub fn may_be_mixed(&self, block: u64, name: Name, names: &Names) -> bool {
+        self.may_be_torn(block) && self.is_mixture(block, name, names)
     }
 
     /// No request may have taken hold of some of its blocks only.
     fn judge_requests(&self, seen: &[Option<usize>], wrong: &mut Vec<String>) {
-        let whole = |(_, change): &(usize, &Change)| change.distinct && self.is_whole(change);
-        for (number, change) in self.changes.iter().enumerate().filter(whole) {
+        let whole = |change: &&Change| change.distinct && self.is_whole(change);
+        for change in self.changes.iter().filter(whole) {
             let (mut new, mut old) = (None, None);
             for (block, &own) in (change.at..).zip(&change.versions) {
                 let Some(index) = seen[block as usize] else { continue };
@@ -248,7 +297,7 @@ impl History {
             if let (Some(new), Some(old)) = (new, old) {
                 wrong.push(format!(
                     "{} took hold of block {new} but not of block {old}",
-                    self.describe(number)
+                    describe(change)
                 ));
             }
         }
@@ -269,17 +318,15 @@ impl History {
         // Changes are numbered in the order in which they are sent.
         let Some(latest) = survivors.max() else { return };
         let sent = self.changes[latest].submitted;
-        let before = self.changes[..latest].iter().enumerate();
-        let before =
-            before.filter(|(_, change)| change.acknowledged < sent && self.is_whole(change));
-        for (number, change) in before {
+        let before = |change: &&Change| change.acknowledged < sent && self.is_whole(change);
+        for change in self.changes[..latest].iter().filter(before) {
             for block in change.at..change.at + u64::from(change.count) {
                 if seen[block as usize].is_some_and(|index| self.is_before(block, index, change)) {
                     wrong.push(format!(
                         "{} survived, but {}, acknowledged before it was sent, \
                          is lost in block {block}",
-                        self.describe(latest),
-                        self.describe(number)
+                        describe(&self.changes[latest]),
+                        describe(change)
                     ));
                     return;
                 }
@@ -287,33 +334,27 @@ impl History {
         }
     }
 
-    fn describe(&self, number: usize) -> String {
-        let Change { at, count, submitted, acknowledged, durable, distinct, .. } =
-            self.changes[number];
-        let what = if distinct { "write" } else { "trim or repeated content" };
-        let heard = match acknowledged {
-            Tick::MAX => "not acknowledged".to_owned(),
-            tick => format!("acknowledged at {tick}"),
-        };
-        let durable = if durable { ", durable" } else { "" };
-        format!("{what} {number} of blocks {at}+{count} (sent at {submitted}, {heard}{durable})")
-    }
-
-    fn complaint(&self, block: u64, body: &Body) -> String {
-        let versions = &self.blocks[block as usize];
+    fn complaint(&self, block: u64, name: Name, names: &Names) -> String {
         let by = |version: &Version| match version.change {
-            None => format!("the content before {:?}", version.body),
-            Some(number) => format!("{} {:?}", self.describe(number), version.body),
+            None => format!("what was there at the mount ({})", names.text(version.name)),
+            Some(number) => describe(&self.changes[number]),
         };
-        let found = match versions.iter().rposition(|version| version.body == *body) {
+        let versions = &self.blocks[block as usize];
+        let found = match versions.iter().rposition(|version| version.name == name) {
             Some(old) => format!("holds {}", by(&versions[old])),
-            None => format!("holds {body:?}, which nobody wrote there"),
+            None => format!("holds {}, which nobody wrote there", names.text(name)),
         };
-        let allowed: Vec<String> = versions
-            .iter()
-            .filter(|version| !self.is_past(block, version, |change| change.durable))
-            .map(by)
-            .collect();
+        let allowed: Vec<String> = self.allowed(block).map(by).collect();
         format!("block {block} {found}; allowed: {}", allowed.join(", or "))
     }
+}
+
+fn describe(change: &Change) -> String {
+    let Change { act, at, count, acknowledged, durable, .. } = *change;
+    let state = match acknowledged {
+        _ if durable => "acknowledged and durable",
+        Tick::MAX => "not acknowledged",
+        _ => "acknowledged",
+    };
+    format!("#{act} (blocks {at}+{count}, {state})")
 }

@@ -1,12 +1,13 @@
 //! Which states a device could be in after a power cut.
 
+use seekless_engine::checksum::mix;
 use seekless_engine::device::medium::Cells;
-use seekless_engine::device::volatile::{Fate, Pending, apply};
+use seekless_engine::device::volatile::{Fate, Pending, apply, print_of};
 use seekless_engine::rng::Rng;
 use seekless_engine::units::BLOCK_SECTORS;
 use serde::Serialize;
 
-/// How often each fault was part of a state.
+/// How often each fault was part of a state or of a life.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct FaultCounts {
     /// Writes of which nothing reached the medium.
@@ -17,10 +18,39 @@ pub struct FaultCounts {
     pub reordered: u64,
     /// Power cuts during the recovery from a power cut.
     pub second_cuts: u64,
-    /// Blocks that read back with wrong bytes.
+    /// Blocks or labels that read back with wrong bytes.
     pub rotten: u64,
+    /// Blocks that could not be read.
+    pub unreadable: u64,
+    /// Damaged volumes that were not mounted, with a reason.
+    pub refused_mounts: u64,
+    /// Writes of a device that failed.
+    pub failed_writes: u64,
+    /// Flushes of a device that failed.
+    pub failed_flushes: u64,
+    /// Lives in which the volume refused writes from then on, with a reason.
+    pub latched: u64,
     /// Devices lost together with the power.
     pub lost_devices: u64,
+}
+
+impl FaultCounts {
+    /// Name and number of each, in the order in which they are listed to people.
+    pub fn rows(&self) -> [(&'static str, u64); 11] {
+        [
+            ("writes lost", self.lost),
+            ("writes torn", self.torn),
+            ("states with writes out of order", self.reordered),
+            ("power cuts during recovery", self.second_cuts),
+            ("rotten blocks", self.rotten),
+            ("unreadable blocks", self.unreadable),
+            ("damaged volumes not mounted", self.refused_mounts),
+            ("failed device writes", self.failed_writes),
+            ("failed device flushes", self.failed_flushes),
+            ("lives that ended writing", self.latched),
+            ("lost devices", self.lost_devices),
+        ]
+    }
 }
 
 /// A write that a power cut may undo, and on which device.
@@ -30,22 +60,134 @@ pub struct Placed {
     pub device: usize,
     /// The write.
     pub write: Pending,
+    /// Where its blocks stand in [`Moment::slots`].
+    pub slots: Vec<usize>,
 }
 
-/// Pending writes up to which every subset is tried.
+/// A block that some pending write may change.
+#[derive(Clone, Copy, Debug)]
+pub struct Slot {
+    /// Number of its device.
+    pub device: usize,
+    /// Its number there.
+    pub at: u64,
+    /// The write that put there what is durable.
+    pub origin: u64,
+}
+
+/// What a power cut right after an event would find on all devices at once.
+#[derive(Clone, Debug)]
+pub struct Moment {
+    /// Number of the event in the life of the world.
+    pub event: u64,
+    /// What is certain to survive, device by device.
+    pub durable: Vec<Cells>,
+    /// What may be undone, on whichever device.
+    pub pending: Vec<Placed>,
+    /// The blocks that may be.
+    pub slots: Vec<Slot>,
+    /// Tells durable contents of a life apart.
+    pub print: u128,
+}
+
+/// What a block of a device adds to the print of a moment.
+pub fn device_print(device: usize, print: u128) -> u128 {
+    print.rotate_left(17 * device as u32)
+}
+
+impl Moment {
+    /// Tells the states of a life apart: two with the same print hold the same.
+    pub fn print_of(&self, fates: &[Fate]) -> u128 {
+        let mut origins: Vec<u64> = self.slots.iter().map(|slot| slot.origin).collect();
+        for (placed, fate) in self.pending.iter().zip(fates) {
+            for (index, &slot) in placed.slots.iter().enumerate() {
+                let origin = &mut origins[slot];
+                *origin = origin_after(*origin, placed.write.number, fate, index);
+            }
+        }
+        let mut print = self.print;
+        for (slot, &origin) in self.slots.iter().zip(&origins) {
+            if origin != slot.origin {
+                let change = print_of(slot.at, slot.origin) ^ print_of(slot.at, origin);
+                print ^= device_print(slot.device, change);
+            }
+        }
+        print
+    }
+
+    /// The media in such a state.
+    pub fn build(&self, fates: &[Fate]) -> Vec<Cells> {
+        let mut media = self.durable.clone();
+        for (Placed { device, write, .. }, fate) in self.pending.iter().zip(fates) {
+            apply(&mut media[*device], write, fate);
+        }
+        media
+    }
+}
+
+/// What to call the content of block `index` of a write with that fate.
+fn origin_after(before: u64, number: u64, fate: &Fate, index: usize) -> u64 {
+    let Fate::Torn(sectors) = fate else {
+        return if *fate == Fate::Whole { number } else { before };
+    };
+    let from = index * BLOCK_SECTORS as usize;
+    let marks = &sectors[from..from + BLOCK_SECTORS as usize];
+    let bits = marks.iter().fold(0, |bits, &mark| bits << 1 | u64::from(mark));
+    match bits {
+        0 => before,
+        0xff => number,
+        // Numbers of writes are small: no such origin is one.
+        _ => mix(before ^ mix(number << 8 | bits)) | 1 << 63,
+    }
+}
+
+/// Adds to the counts what the fates of a state come to.
+pub fn count(fates: &[Fate], faults: &mut FaultCounts) {
+    let mut lost_before = false;
+    let mut reordered = false;
+    for fate in fates {
+        match fate {
+            Fate::Lost => {
+                faults.lost += 1;
+                lost_before = true;
+            }
+            Fate::Torn(_) => faults.torn += 1,
+            Fate::Whole => reordered |= lost_before,
+        }
+    }
+    faults.reordered += u64::from(reordered);
+}
+
+/// Pending writes up to which every subset is tried, and seeded subsets tried beyond.
 const EXHAUSTIVE: usize = 3;
-/// Seeded subsets tried beyond.
 const SAMPLES: u32 = 6;
+/// The same for thorough searches.
+const THOROUGH_EXHAUSTIVE: usize = 5;
+const THOROUGH_SAMPLES: u32 = 24;
 
 /// Fates of all pending writes of one state.
 pub type Fates = Vec<Fate>;
 
 /// The states to try for some pending writes: every subset while these are few; else none, all, and
-/// seeded ones, some of them torn.
-pub fn choose(pending: &[Placed], rng: &mut Rng) -> Vec<Fates> {
+/// seeded ones, some of them torn. A thorough search tries the same ones and then more.
+pub fn choose(pending: &[Placed], thorough: bool, rng: &mut Rng) -> Vec<Fates> {
     let mut states = Vec::new();
+    add(pending, EXHAUSTIVE, SAMPLES, rng, &mut states);
+    if thorough {
+        add(pending, THOROUGH_EXHAUSTIVE, THOROUGH_SAMPLES, rng, &mut states);
+    }
+    states
+}
+
+fn add(
+    pending: &[Placed],
+    exhaustive: usize,
+    samples: u32,
+    rng: &mut Rng,
+    states: &mut Vec<Fates>,
+) {
     let all = |fate: &Fate| vec![fate.clone(); pending.len()];
-    if pending.len() <= EXHAUSTIVE {
+    if pending.len() <= exhaustive {
         for subset in 0..1_u32 << pending.len() {
             let fate = |bit| if subset & (1_u32 << bit) == 0 { Fate::Lost } else { Fate::Whole };
             states.push((0..pending.len()).map(fate).collect());
@@ -59,21 +201,21 @@ pub fn choose(pending: &[Placed], rng: &mut Rng) -> Vec<Fates> {
             fates[spared] = other;
             states.push(fates);
         }
-        for _ in 0..SAMPLES {
+        for _ in 0..samples {
             let share = rng.unit();
             let mut fate = |_| if rng.chance(share) { Fate::Whole } else { Fate::Lost };
             states.push((0..pending.len()).map(&mut fate).collect());
         }
     }
     if !pending.is_empty() {
-        for _ in 0..2 {
+        for _ in 0..samples / 3 {
             states.push(pending.iter().map(|one| random_fate(&one.write, rng)).collect());
         }
     }
-    states
 }
 
-fn random_fate(write: &Pending, rng: &mut Rng) -> Fate {
+/// Any fate.
+pub fn random_fate(write: &Pending, rng: &mut Rng) -> Fate {
     let sectors = u64::from(write.data.blocks()) * BLOCK_SECTORS;
     match rng.below(5) {
         0 => Fate::Lost,
@@ -91,34 +233,9 @@ fn random_fate(write: &Pending, rng: &mut Rng) -> Fate {
     }
 }
 
-/// The media in such a state.
-pub fn build(
-    durable: &[Cells],
-    pending: &[Placed],
-    fates: &[Fate],
-    faults: &mut FaultCounts,
-) -> Vec<Cells> {
-    let mut media = durable.to_vec();
-    let mut lost_before = false;
-    let mut reordered = false;
-    for (Placed { device, write }, fate) in pending.iter().zip(fates) {
-        apply(&mut media[*device], write, fate);
-        match fate {
-            Fate::Lost => {
-                faults.lost += 1;
-                lost_before = true;
-            }
-            Fate::Torn(_) => faults.torn += 1,
-            Fate::Whole => reordered |= lost_before,
-        }
-    }
-    faults.reordered += u64::from(reordered);
-    media
-}
-
 /// A state in words.
 pub fn describe(pending: &[Placed], fates: &[Fate]) -> Vec<String> {
-    let one = |(Placed { device, write }, fate): (&Placed, &Fate)| {
+    let one = |(Placed { device, write, .. }, fate): (&Placed, &Fate)| {
         let heard = if write.completed { "completed" } else { "in flight" };
         let what = match fate {
             Fate::Lost => "lost".to_owned(),

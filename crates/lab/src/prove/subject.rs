@@ -1,20 +1,35 @@
 //! What is proved: how a volume is put on its devices, and how it is mounted again.
 
+use super::manner::Size;
 use super::toy::CYLINDER_BLOCKS;
 use seekless_engine::device::Device;
-use seekless_engine::device::medium::Cells;
+use seekless_engine::device::medium::{Cells, Medium as _};
+use seekless_engine::device::nested::Nested;
 use seekless_engine::disk::{Disk, MediumDisk};
 use seekless_engine::layer::Layer;
 use seekless_engine::layout::dcd::{self, Caching, Mode, Order, Report, Shape};
 use seekless_engine::layout::{self, FormatOptions, Kind, LayoutError, MountOptions, Promises};
 use seekless_engine::node::Node;
 use seekless_engine::rng::Rng;
+use seekless_engine::volume::member::{MemberSuperblock, Standing};
+use seekless_engine::volume::{
+    self, Array, ArrayDisk, AssembleOptions, CreateArray, Level, assemble,
+};
 
 /// What is proved. Everything else in the prover is the same for all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Subject {
     /// A layout on one device.
     Layout(Kind),
+    /// A layout on an array.
+    Array {
+        /// Its level.
+        level: Level,
+        /// Number of members.
+        members: usize,
+        /// The layout.
+        kind: Kind,
+    },
     /// A disk caching disk whose log is on a device of its own.
     Attached,
 }
@@ -29,6 +44,8 @@ impl From<Kind> for Subject {
 #[derive(Debug)]
 pub struct Mounted {
     layer: Box<dyn Layer>,
+    /// The array below it, if the devices are its members.
+    array: Option<Array>,
     /// Blocks that the mount read.
     pub blocks_read: u64,
 }
@@ -36,6 +53,13 @@ pub struct Mounted {
 impl Mounted {
     /// The volume over `devices`, in the order in which they were mounted.
     pub fn node(self, devices: Vec<Box<dyn Device>>, seed: u64) -> Node {
+        let devices = match self.array {
+            None => devices,
+            Some(array) => {
+                let array = Node::new(Box::new(array), devices, seed);
+                vec![Box::new(Nested::new(array)) as Box<dyn Device>]
+            }
+        };
         Node::new(self.layer, devices, seed)
     }
 }
@@ -48,6 +72,7 @@ impl Subject {
     pub fn name(self) -> String {
         match self {
             Subject::Layout(kind) => kind.name().to_owned(),
+            Subject::Array { level, members, kind } => format!("{kind} on {level} of {members}"),
             Subject::Attached => "dcd, log apart".to_owned(),
         }
     }
@@ -56,6 +81,9 @@ impl Subject {
     pub fn flags(self) -> String {
         match self {
             Subject::Layout(kind) => format!("--layout {kind}"),
+            Subject::Array { level, members, kind } => {
+                format!("--layout {kind} --raid {} --members {members}", level.number())
+            }
             Subject::Attached => "--layout dcd --log".to_owned(),
         }
     }
@@ -63,7 +91,7 @@ impl Subject {
     /// What it promises beyond what every volume does.
     pub fn promises(self) -> Promises {
         match self {
-            Subject::Layout(kind) => kind.promises(),
+            Subject::Layout(kind) | Subject::Array { kind, .. } => kind.promises(),
             Subject::Attached => Kind::Dcd.promises(),
         }
     }
@@ -72,29 +100,80 @@ impl Subject {
     pub fn wants_heads(self) -> bool {
         match self {
             Subject::Layout(_) | Subject::Attached => true,
+            Subject::Array { .. } => false,
         }
     }
 
     /// How a disk caching disk is to work: anything goes. Other subjects draw nothing.
     pub fn caching(self, rng: &mut Rng) -> Caching {
         match self {
-            Subject::Layout(Kind::Dcd) | Subject::Attached => any_caching(rng),
-            Subject::Layout(_) => Caching::default(),
+            Subject::Layout(Kind::Dcd)
+            | Subject::Array { kind: Kind::Dcd, .. }
+            | Subject::Attached => any_caching(rng),
+            Subject::Layout(_) | Subject::Array { .. } => Caching::default(),
         }
     }
 
-    /// Devices that may be lost together with the power without a loss of data.
-    pub fn spare_devices(self) -> usize {
+    /// True if damage may end writing: what cannot be read in a log cannot go home, and the ring
+    /// cannot pass it.
+    pub fn stops_at_damage(self) -> bool {
+        matches!(self, Subject::Layout(Kind::Dcd) | Subject::Attached)
+    }
+
+    /// True if there is no array: what becomes of one with damaged or failing members as well as a
+    /// lost one is not tried here.
+    pub fn is_single(self) -> bool {
         match self {
-            Subject::Layout(_) | Subject::Attached => 0,
+            Subject::Layout(_) | Subject::Attached => true,
+            Subject::Array { .. } => false,
+        }
+    }
+
+    /// Devices of which any one may be lost together with the power without a loss of data.
+    pub fn dispensable(self, media: &[Cells]) -> Vec<usize> {
+        match self {
+            Subject::Layout(_) | Subject::Attached => Vec::new(),
+            Subject::Array { level, members, .. } => {
+                let standings = standings(media);
+                let out: Vec<usize> =
+                    (0..members).filter(|&one| standings[one] != Standing::Active).collect();
+                if out.len() < level.spare(members) { (0..members).collect() } else { out }
+            }
+        }
+    }
+
+    /// What happens to the devices while the power is off: one may be pulled out for the life to
+    /// come, and one that was may be replaced. Returns the device that is pulled out.
+    pub fn tinker(self, media: &mut [Cells], rng: &mut Rng) -> Option<usize> {
+        let Subject::Array { level, members, .. } = self else { return None };
+        if level.spare(members) == 0 {
+            return None;
+        }
+        let standings = standings(media);
+        let absent = standings.iter().position(|&one| one != Standing::Active);
+        match absent {
+            None if rng.chance(0.3) => Some(rng.below(members as u64) as usize),
+            None if rng.chance(0.3) => {
+                replace(media, rng.below(members as u64) as usize);
+                None
+            }
+            Some(member) if standings[member] == Standing::Out && rng.chance(0.7) => {
+                replace(media, member);
+                None
+            }
+            _ => None,
         }
     }
 
     /// An empty volume on new media, of sizes that the case decides; also its size in blocks.
-    pub fn create(self, headed: bool, rng: &mut Rng) -> (Vec<Cells>, u64) {
+    pub fn create(self, size: Size, headed: bool, rng: &mut Rng) -> (Vec<Cells>, u64) {
         match self {
             Subject::Layout(kind) => {
-                let device = 200 + rng.below(600);
+                let device = match size {
+                    Size::Tiny => least_device(kind, 12 + rng.below(30)) + rng.below(6),
+                    Size::Small => least_device(kind, 40 + rng.below(70)) + rng.below(24),
+                    Size::Middle => 250 + rng.below(350),
+                };
                 let device = if headed { device.next_multiple_of(CYLINDER_BLOCKS) } else { device };
                 let mut medium = Cells::new(device);
                 // Loge keeps its labels in sector headers where there are some.
@@ -104,7 +183,26 @@ impl Subject {
                 let blocks = format(kind, &mut MediumDisk(&mut medium), rng);
                 (vec![medium], blocks)
             }
-            Subject::Attached => attach(headed, rng),
+            Subject::Array { level, members, kind } => create_array(level, members, kind, rng),
+            Subject::Attached => attach(size, headed, rng),
+        }
+    }
+
+    /// Blocks up to which a write is promised to take hold as a whole, on devices of `device`
+    /// blocks with a volume of `blocks`: a mebibyte, or a quarter of the blocks that stay free
+    /// (`CONTRACT.md`, 2a), of which some are metadata.
+    pub fn whole_blocks(self, device: u64, blocks: u64) -> u64 {
+        match self {
+            // Two segments of the smallest size, without their summaries.
+            Subject::Layout(Kind::Lfs | Kind::Wolf) => 14,
+            // What holds as a whole is up to how it is mounted: `Limits`.
+            Subject::Layout(Kind::Dcd) | Subject::Attached => u64::MAX,
+            Subject::Layout(_) => {
+                let slack = device.saturating_sub(blocks + 8 + device / 64);
+                (slack / 4).clamp(1, 256)
+            }
+            // A quarter of the least slack there is.
+            Subject::Array { .. } => 16,
         }
     }
 
@@ -121,25 +219,46 @@ impl Subject {
             Subject::Layout(_) => {
                 let disk = disks[0].as_deref_mut().expect("the only device is never lost");
                 let (layer, _, report) = layout::mount(disk, options)?;
-                Ok(Mounted { layer, blocks_read: report.blocks_read })
+                Ok(Mounted { layer, array: None, blocks_read: report.blocks_read })
+            }
+            Subject::Array { .. } => {
+                let degraded = disks.iter().any(Option::is_none);
+                let options_below =
+                    AssembleOptions { volatile: options.volatile, read_only: false, degraded };
+                let mut found = assemble(disks, &options_below)?;
+                let mut disk = ArrayDisk::new(&mut found.array, disks);
+                let (layer, _, report) = layout::mount(&mut disk, options)?;
+                let blocks_read = found.blocks_read + report.blocks_read;
+                Ok(Mounted { layer, array: Some(found.array), blocks_read })
             }
             Subject::Attached => {
                 let [Some(origin), Some(log)] = disks else { panic!("neither is ever lost") };
                 let (layer, _, report) = dcd::mount(*origin, *log, options)?;
-                Ok(Mounted { layer: Box::new(layer), blocks_read: report.blocks_read })
+                Ok(Mounted { layer: Box::new(layer), array: None, blocks_read: report.blocks_read })
             }
         }
     }
 }
 
+/// The smallest device for a volume of `blocks` blocks, at the price of slack.
+fn least_device(kind: Kind, blocks: u64) -> u64 {
+    let fits = |device: &u64| kind.largest_volume(*device) >= blocks;
+    (blocks..).find(fits).expect("a device is large enough at some size")
+}
+
 /// An origin that holds zeros, and a log in front of it.
-fn attach(headed: bool, rng: &mut Rng) -> (Vec<Cells>, u64) {
+fn attach(size: Size, headed: bool, rng: &mut Rng) -> (Vec<Cells>, u64) {
     let round = |blocks: u64| match headed {
         true => blocks.next_multiple_of(CYLINDER_BLOCKS),
         false => blocks,
     };
-    let mut origin = Cells::new(round(60 + rng.below(400)));
-    let mut log = Cells::new(round(90 + rng.below(200)));
+    let (home, ring) = match size {
+        Size::Tiny => (40 + rng.below(40), 90 + rng.below(30)),
+        Size::Small => (60 + rng.below(150), 90 + rng.below(150)),
+        Size::Middle => (150 + rng.below(400), 120 + rng.below(200)),
+    };
+    let mut origin = Cells::new(round(home));
+    let mut log = Cells::new(round(ring));
     let blocks = MediumDisk(&mut origin).blocks();
     let mut options = FormatOptions::new(Kind::Dcd, blocks, u128::from(rng.next()));
     options.shape = Shape { segment_blocks: 4 << rng.below(3), log_blocks: None };
@@ -176,4 +295,44 @@ fn format(kind: Kind, disk: &mut dyn Disk, rng: &mut Rng) -> u64 {
     }
     layout::format(disk, &options).expect("the size was asked for");
     blocks
+}
+
+/// An array of small members with small chunks, and a volume on it.
+fn create_array(level: Level, members: usize, kind: Kind, rng: &mut Rng) -> (Vec<Cells>, u64) {
+    let chunk = 1 + rng.below(4) as u32;
+    let wanted = 200 + rng.below(200);
+    let device = volume::assemble::member_blocks(level, members, chunk, wanted)
+        .expect("members and chunk are in range");
+    let mut media = vec![Cells::new(device); members];
+    let mut plain: Vec<_> = media.iter_mut().map(|medium| MediumDisk(medium)).collect();
+    let mut disks: Vec<_> = plain.iter_mut().map(|disk| disk as &mut dyn Disk).collect();
+    let options = CreateArray { level, chunk, id: u128::from(rng.next()), blank: true };
+    volume::create(&mut disks, &options).expect("the sizes fit");
+    let mut disks: Vec<_> = disks.into_iter().map(Some).collect();
+    let mut found = assemble(&mut disks, &AssembleOptions::default()).expect("it was just made");
+    let blocks = format(kind, &mut ArrayDisk::new(&mut found.array, &mut disks), rng);
+    (media, blocks)
+}
+
+/// What the superblocks say of the members. The change of a record may have reached some of them
+/// only: a member counts as active where all say so that may have the last word.
+fn standings(media: &[Cells]) -> Vec<Standing> {
+    let read = |medium: &Cells| MemberSuperblock::read(&mut MediumDisk(&mut medium.clone()));
+    let found: Vec<MemberSuperblock> = media.iter().filter_map(|one| read(one).ok()).collect();
+    let events = found.iter().map(|one| one.events).max().unwrap_or(0);
+    let recent: Vec<_> = found.iter().filter(|one| one.events + 1 >= events).collect();
+    let standing = |member: usize| {
+        let said = recent.iter().map(|one| one.standings[member]);
+        said.into_iter().find(|&one| one != Standing::Active).unwrap_or(Standing::Active)
+    };
+    (0..media.len()).map(standing).collect()
+}
+
+/// Puts an empty device in the place of a member.
+fn replace(media: &mut [Cells], member: usize) {
+    let mut new = Cells::new(media[member].blocks());
+    let mut plain: Vec<_> = media.iter_mut().map(|medium| MediumDisk(medium)).collect();
+    let mut disks: Vec<_> = plain.iter_mut().map(|disk| Some(disk as &mut dyn Disk)).collect();
+    volume::replace(&mut disks, member, &mut MediumDisk(&mut new)).expect("the others are there");
+    media[member] = new;
 }

@@ -1,24 +1,27 @@
-//! One world: a volume on a forgetful device, a client, and power cuts at every event.
+//! One world: a volume on forgetful devices, a client, and power cuts at every event.
 
-use super::bench::{Bench, Moment};
+use super::act::{Act, Content, Fault, Place};
+use super::bench::Bench;
+use super::check::{Checker, Wrong};
+use super::damage::{Strike, find, places};
 use super::history::{History, Tick};
-use super::judge::{cut_recovery, judge, mount, mount_with, node, one, read_all};
-use super::states::{build, choose, describe};
+use super::judge::{mount, rotten};
+use super::manner::Manner;
+use super::names::{Name, UNREADABLE};
+use super::states::{Moment, choose};
 use super::subject::Subject;
 use super::toy::ToyArm;
-use super::{ProveOptions, ProveReport, Violation};
-use seekless_engine::Bytes;
+use super::{ProveReport, Sort};
 use seekless_engine::arm::Arm;
-use seekless_engine::data::{Body, Data, Piece};
+use seekless_engine::data::{Data, Piece};
 use seekless_engine::device::Device as _;
 use seekless_engine::device::medium::Cells;
-use seekless_engine::device::medium::Medium as _;
-use seekless_engine::device::volatile::{Fate, Latency, VolatileRam};
-use seekless_engine::io::{Done, Io, Label, Tag};
+use seekless_engine::device::volatile::{Latency, Trouble, VolatileRam};
+use seekless_engine::io::{Done, Io, Tag};
 use seekless_engine::layout::{Compaction, MountOptions, Tuning};
 use seekless_engine::node::Node;
 use seekless_engine::rng::Rng;
-use seekless_engine::units::{BLOCK_BYTES, MICROS, MILLIS, Time};
+use seekless_engine::units::{MICROS, MILLIS, Time};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -26,8 +29,8 @@ use std::rc::Rc;
 /// A client request in flight.
 #[derive(Clone, Copy, Debug)]
 enum Waiting {
-    Read { at: u64, count: u32, sent: Tick },
-    Change { number: usize, fua: bool },
+    Read { at: u64, sent: Tick },
+    Change { number: usize, fua: bool, sent: Tick },
     Flush { sent: Tick },
 }
 
@@ -40,138 +43,269 @@ struct Make {
     headed: bool,
 }
 
+/// Something that broke a promise.
+#[derive(Clone, Debug)]
+pub struct Found {
+    /// Number of the act.
+    pub act: u32,
+    /// Device event after which it showed.
+    pub event: u64,
+    /// What is wrong.
+    pub wrong: Wrong,
+    /// Acts whose changes the client knew to be durable, and of those only acknowledged.
+    pub heard: (Vec<u32>, Vec<u32>),
+}
+
+/// Blocks struck in a volume that was stopped in order.
+const STRIKES: usize = 32;
+/// A life whose requests are not answered within so many device events is stuck.
+const PATIENCE: u32 = 100_000;
+
 /// The world of one case.
 #[derive(Debug)]
 pub struct World {
     subject: Subject,
-    case: u64,
-    rng: Rng,
+    manner: Manner,
+    script: Vec<Act>,
+    base: u64,
     make: Make,
+    /// Blocks up to which a write is promised to be whole.
+    whole: u64,
+    life: u64,
     node: Node,
     bench: Rc<RefCell<Bench>>,
     history: History,
+    checker: Checker,
     waiting: BTreeMap<Tag, Waiting>,
     now: Time,
     next_tag: Tag,
-    version: u64,
-    event: u64,
-    wrong: Vec<(u64, Vec<String>)>,
+    act: u32,
+    /// Events of earlier lives.
+    events_before: u64,
+    /// When the client first heard that something cannot be written.
+    refused: Option<Tick>,
+    found: Option<Found>,
 }
 
 impl World {
-    /// A fresh volume of a size that the case decides.
-    pub fn new(subject: Subject, case: u64, mut rng: Rng) -> World {
-        let volatile = rng.chance(0.75);
-        let headed = rng.chance(if volatile { 0.2 } else { 0.6 }) && subject.wants_heads();
+    /// A fresh volume, and everything that is to happen to it; the case decides on both.
+    pub fn new(subject: Subject, case: u64, seed: u64) -> World {
+        let mut rng = Rng::stream(seed, &format!("case {case}"));
+        let mut manner = Manner::draw(case, &mut rng);
+        if !subject.is_single() {
+            manner = manner.without_faults();
+        }
+        let volatile = manner.volatile.unwrap_or_else(|| rng.chance(0.65));
+        // What goes on while nobody waits needs a head, and writes that last.
+        let headed = rng.chance(if volatile { 0.2 } else { 0.9 });
+        let headed = manner.headed.unwrap_or(headed) && subject.wants_heads();
         let make = Make { volatile, headed };
-        let (media, blocks) = subject.create(headed, &mut rng);
+        let (media, blocks) = subject.create(manner.size, headed, &mut rng);
+        let script = manner.script(subject.promises(), blocks, &mut rng);
         let mut history = History::new(subject.promises(), blocks, !volatile);
-        let (node, bench) = World::power_on(subject, media, make, &mut rng);
+        let base = rng.next();
+        let device = media.iter().map(cells).sum();
+        let (node, bench) = power_on(subject, media, make, base);
         history.limit(node.layer.limits());
         World {
             subject,
-            case,
-            rng,
+            manner,
+            script,
+            base,
             make,
+            whole: subject.whole_blocks(device, blocks),
+            life: 0,
             node,
             bench,
             history,
+            checker: Checker::new(subject, volatile),
             waiting: BTreeMap::new(),
             now: 0,
             next_tag: 0,
-            version: 0,
-            event: 0,
-            wrong: Vec::new(),
+            act: 0,
+            events_before: 0,
+            refused: None,
+            found: None,
         }
     }
 
-    fn power_on(
-        subject: Subject,
-        mut media: Vec<Cells>,
-        make: Make,
-        rng: &mut Rng,
-    ) -> (Node, Rc<RefCell<Bench>>) {
-        let Make { volatile, headed } = make;
-        let arm = |medium: &Cells| headed.then(|| ToyArm::new(medium.blocks(), rng.chance(0.5)));
-        let arms: Vec<Option<ToyArm>> = media.iter().map(arm).collect();
-        let compaction = Compaction::ALL[rng.below(Compaction::ALL.len() as u64) as usize];
-        let options = MountOptions {
-            arm: arms[0].as_ref().map(|arm| arm as &dyn Arm),
-            volatile,
-            tuning: Tuning {
-                compaction: Some(compaction),
-                caching: subject.caching(rng),
-                ..Tuning::default()
-            },
-            ..MountOptions::default()
+    /// Everything that is to happen.
+    pub fn script(&self) -> &[Act] {
+        &self.script
+    }
+
+    /// The world in a sentence.
+    pub fn describe(&self) -> String {
+        let bench = self.bench.borrow();
+        let devices: Vec<String> =
+            (0..bench.devices()).map(|port| bench.ram(port).blocks().to_string()).collect();
+        let forget = if self.make.volatile {
+            "forget what was not flushed"
+        } else {
+            "keep what they have acknowledged"
         };
-        let mounted = mount_with(subject, &mut media, None, &options)
-            .expect("only media that were found good are mounted here");
-        let ram = |medium| {
-            let latency = match rng.below(5) {
-                0 => Latency::InOrder(100 * MICROS),
-                _ => Latency::Random,
+        let head = if self.make.headed { ", with heads" } else { "" };
+        format!(
+            "workload \"{}\": a volume of {} blocks on devices of {} blocks that {forget}{head}",
+            self.manner.name,
+            self.node.layer.blocks(),
+            devices.join(" and ")
+        )
+    }
+
+    /// With more states for each moment, for scripts of which little is left.
+    pub fn thorough(mut self) -> World {
+        self.checker.thorough = true;
+        self
+    }
+
+    /// Runs these acts; says what broke first.
+    pub fn run(&mut self, acts: &[(u32, Act)], report: &mut ProveReport) -> Option<Found> {
+        for &(number, act) in acts {
+            self.act = number;
+            let goes_on = self.carry_out(act, report);
+            if self.found.is_some() || !goes_on {
+                self.close(report);
+                return self.found.take();
+            }
+        }
+        self.end(true, report);
+        if self.found.is_none() && !self.checker.damaged && self.subject.is_single() {
+            self.strike(report);
+        }
+        self.close(report);
+        self.found.take()
+    }
+
+    /// Counts what the life that ends has seen.
+    fn close(&mut self, report: &mut ProveReport) {
+        let mut bench = self.bench.borrow_mut();
+        for port in 0..bench.devices() {
+            let trouble = bench.ram_mut(port).trouble();
+            report.faults.failed_writes += std::mem::take(&mut trouble.failed_writes);
+            report.faults.failed_flushes += std::mem::take(&mut trouble.failed_flushes);
+        }
+        report.faults.latched += u64::from(self.node.layer.latched().is_some());
+    }
+
+    /// False if the world cannot go on.
+    fn carry_out(&mut self, act: Act, report: &mut ProveReport) -> bool {
+        match act {
+            Act::Write { at, count, content, fua } => self.write(at, count, content, fua),
+            Act::Trim { at, count } => {
+                let zeros = vec![0; count as usize];
+                let number = self.history.submit(self.act, at, &zeros, false);
+                self.change(Io::trim(0, at, count), number, false);
+            }
+            Act::Read { at, count } => {
+                let sent = self.history.mark();
+                self.send(Io::read(0, at, count), Waiting::Read { at, sent });
+            }
+            Act::Flush => {
+                let sent = self.history.mark();
+                self.send(Io::flush(0), Waiting::Flush { sent });
+            }
+            Act::Pass(events) => self.pass(events, report),
+            Act::Rest(events) => self.rest(events, report),
+            Act::Break(fault) => self.go_wrong(fault, report),
+            Act::Heal => self.heal(),
+            Act::End(orderly) => return self.end(orderly, report),
+        }
+        true
+    }
+
+    fn write(&mut self, at: u64, count: u32, content: Content, fua: bool) {
+        let (data, distinct) = match content {
+            Content::Fresh => {
+                let whole = u64::from(count) <= self.whole;
+                (Data::stamp(count, at, u64::from(self.act) + 1), whole)
+            }
+            Content::Zeros => (Data::zeros(count), false),
+            Content::Copies(choice) => (self.copies(count, choice), false),
+        };
+        let names = self.checker.names.of(at, &data);
+        let number = self.history.submit(self.act, at, &names, distinct);
+        let io = Io::write(0, at, data);
+        self.change(if fua { io.with_fua() } else { io }, number, fua);
+    }
+
+    fn copies(&self, count: u32, choice: u64) -> Data {
+        let bench = self.bench.borrow();
+        let mut rng = Rng::stream(choice, "copies");
+        let mut copies = Data::none();
+        for _ in 0..count {
+            let ram = bench.ram(rng.below(bench.devices() as u64) as usize);
+            let place = match rng.below(3) {
+                0 => Place::Anywhere(rng.next()),
+                _ => Place::Metadata(rng.next()),
             };
-            let stream = Rng::stream(rng.next(), "device");
-            VolatileRam::new(medium, volatile, latency, stream)
-        };
-        let rams = media.into_iter().map(ram).collect();
-        let (bench, probes) = Bench::new(rams, arms);
-        (mounted.node(probes, rng.next()), bench)
+            let body = ram.durable().get(find(place, ram.durable()));
+            copies.push(Piece { blocks: 1, body });
+        }
+        Data::bytes(copies.to_bytes())
     }
 
-    /// Runs the world: a few lives, each ended in order or by a power cut.
-    pub fn run(&mut self, report: &mut ProveReport, options: &ProveOptions) {
-        for _ in 0..4 {
-            for _ in 0..40 {
-                self.step(report);
-                if !self.wrong.is_empty() {
-                    return self.tell(report, options);
-                }
-            }
-            if self.rng.chance(0.5) {
-                self.end_in_order(report)
-            } else {
-                self.crash(report)
-            }
-            if !self.wrong.is_empty() {
-                return self.tell(report, options);
-            }
-        }
-        if self.subject.promises().checked {
-            self.rot(report);
-        }
-        self.tell(report, options);
+    fn change(&mut self, io: Io, number: usize, fua: bool) {
+        let sent = self.history.mark();
+        self.send(io, Waiting::Change { number, fua, sent });
     }
 
-    fn tell(&mut self, report: &mut ProveReport, options: &ProveOptions) {
-        for (event, story) in self.wrong.drain(..) {
-            report.violations.push(Violation {
-                case: self.case,
-                event,
-                story,
-                replay: format!(
-                    "seekless prove {} --seed {} --case {}",
-                    self.subject.flags(),
-                    options.seed,
-                    self.case
-                ),
-            });
+    fn send(&mut self, mut io: Io, waiting: Waiting) {
+        io.tag = self.next_tag;
+        self.next_tag += 1;
+        self.waiting.insert(io.tag, waiting);
+        self.node.submit(self.now, io);
+    }
+
+    fn go_wrong(&mut self, fault: Fault, report: &mut ProveReport) {
+        let mut bench = self.bench.borrow_mut();
+        let port = Rng::stream(self.base ^ u64::from(self.act), "fault")
+            .below(bench.devices() as u64) as usize;
+        let ram = bench.ram_mut(port);
+        match fault {
+            Fault::Write(after) => ram.trouble().write_after = Some(after),
+            Fault::Full(after) => ram.trouble().full_after = Some(after),
+            Fault::Flush(after) => ram.trouble().flush_after = Some(after),
+            Fault::Unreadable(place) => {
+                let at = find(place, ram.durable());
+                ram.lose(at);
+                self.checker.damaged = true;
+                report.faults.unreadable += 1;
+            }
+            Fault::Rot(place, bit) => {
+                let at = find(place, ram.durable());
+                let body = rotten(ram.durable().get(at), bit);
+                ram.rot(at, &body);
+                self.checker.damaged = true;
+                report.faults.rotten += 1;
+            }
         }
     }
 
-    /// The client does something, then time passes until the next event or a little longer.
-    fn step(&mut self, report: &mut ProveReport) {
-        for _ in 0..=self.rng.below(4) {
-            self.request();
+    fn heal(&mut self) {
+        let mut bench = self.bench.borrow_mut();
+        for port in 0..bench.devices() {
+            let trouble = bench.ram_mut(port).trouble();
+            *trouble = Trouble {
+                failed_writes: trouble.failed_writes,
+                failed_flushes: trouble.failed_flushes,
+                ..Trouble::default()
+            };
         }
+    }
+
+    /// Some request of a device has failed in this life.
+    fn has_failed(&self) -> bool {
+        let mut bench = self.bench.borrow_mut();
+        (0..bench.devices()).any(|port| {
+            let trouble = bench.ram_mut(port).trouble();
+            trouble.failed_writes + trouble.failed_flushes > 0
+        })
+    }
+
+    fn pass(&mut self, events: u32, report: &mut ProveReport) {
         self.settle(report);
-        let events = match self.rng.below(6) {
-            0 => 0,
-            1 => usize::MAX,
-            n => n as usize,
-        };
-        for _ in 0..events {
+        for passed in 0..events {
             let due = match self.node.next_event() {
                 Some(due) if self.waiting.is_empty() && due > self.now + MILLIS => break,
                 Some(due) => due,
@@ -179,87 +313,27 @@ impl World {
             };
             self.now = self.now.max(due);
             self.settle(report);
-            if !self.wrong.is_empty() {
+            if passed > PATIENCE {
+                self.stuck("and goes on and on");
+            }
+            if self.found.is_some() {
                 return;
             }
-        }
-        if self.rng.below(8) == 0 {
-            self.now += 250 * MILLIS;
-            self.settle(report);
-            self.rest(report);
         }
     }
 
     /// Leaves the volume alone for a while, if nothing is in flight: it may put things in order.
-    fn rest(&mut self, report: &mut ProveReport) {
-        for _ in 0..self.rng.below(60) {
+    fn rest(&mut self, events: u32, report: &mut ProveReport) {
+        self.now += 250 * MILLIS;
+        self.settle(report);
+        for _ in 0..events {
             let Some(due) = self.node.next_event().filter(|_| self.waiting.is_empty()) else {
                 return;
             };
             self.now = self.now.max(due);
             self.settle(report);
-            if !self.wrong.is_empty() {
+            if self.found.is_some() {
                 return;
-            }
-        }
-    }
-
-    fn request(&mut self) {
-        let blocks = self.node.layer.blocks();
-        let hot = blocks.min(24);
-        let range = if self.rng.chance(0.7) { hot } else { blocks };
-        let at = self.rng.below(range);
-        let count = (1 + self.rng.below(12)).min(blocks - at) as u32;
-        let count = if self.rng.chance(0.5) { 1 } else { count };
-        let tag = self.next_tag;
-        self.next_tag += 1;
-        match self.rng.below(12) {
-            0 => {
-                let sent = self.history.mark();
-                self.send(Io::flush(tag), Waiting::Flush { sent });
-            }
-            1 | 2 => {
-                let sent = self.history.mark();
-                self.send(Io::read(tag, at, count), Waiting::Read { at, count, sent });
-            }
-            3 => {
-                let number = self.history.submit(at, &Data::zeros(count), false);
-                self.send(Io::trim(tag, at, count), Waiting::Change { number, fua: false });
-            }
-            choice => {
-                let (data, distinct) = self.content(at, count);
-                let number = self.history.submit(at, &data, distinct);
-                let fua = choice == 4;
-                let io = Io::write(tag, at, data);
-                let io = if fua { io.with_fua() } else { io };
-                self.send(io, Waiting::Change { number, fua });
-            }
-        }
-    }
-
-    fn send(&mut self, io: Io, waiting: Waiting) {
-        self.waiting.insert(io.tag, waiting);
-        self.node.submit(self.now, io);
-    }
-
-    /// What the client writes: mostly content never seen before; now and then zeros, or a block
-    /// of the device itself, which must never be taken for what it is a copy of.
-    fn content(&mut self, at: u64, count: u32) -> (Data, bool) {
-        match self.rng.below(24) {
-            0 => (Data::zeros(count), false),
-            1 => {
-                let bench = self.bench.borrow();
-                let ram = bench.ram(self.rng.below(bench.devices() as u64) as usize);
-                let mut copies = Data::none();
-                for _ in 0..count {
-                    let from = self.rng.below(ram.blocks());
-                    copies.push(Piece { blocks: 1, body: ram.durable().get(from) });
-                }
-                (Data::bytes(copies.to_bytes()), false)
-            }
-            _ => {
-                self.version += 1;
-                (Data::stamp(count, at, self.version), true)
             }
         }
     }
@@ -268,14 +342,14 @@ impl World {
     /// client hear its answers.
     fn settle(&mut self, report: &mut ProveReport) {
         let mut done = Vec::new();
+        let before = self.bench.borrow().events();
         self.node.settle(self.now, &mut done);
+        report.events += self.bench.borrow().events() - before;
         let moments = self.bench.borrow_mut().take_moments();
         let last = moments.last().cloned();
         for moment in &moments {
-            self.event += 1;
-            report.events += 1;
             self.try_states(moment, report);
-            if !self.wrong.is_empty() {
+            if self.found.is_some() {
                 return;
             }
         }
@@ -285,179 +359,244 @@ impl World {
             self.hear(one);
         }
         // What the client has heard since may allow less.
-        if heard && let Some(moment) = last {
-            self.try_states(&moment, report);
-        } else if heard {
-            let moment = self.bench.borrow().moment();
+        if heard && self.found.is_none() {
+            let moment = last.unwrap_or_else(|| self.bench.borrow().moment());
             self.try_states(&moment, report);
         }
     }
 
     fn hear(&mut self, done: Done) {
         let waiting = self.waiting.remove(&done.tag).expect("each answer has its request");
-        let data = match done.outcome {
-            Ok(data) => data,
-            Err(error) => {
-                let story = vec![format!("{waiting:?} failed without a fault: {error}")];
-                return self.wrong.push((self.event, story));
-            }
-        };
-        match waiting {
-            Waiting::Flush { sent } => self.history.flushed(sent),
-            Waiting::Change { number, fua, .. } => self.history.acknowledge(number, fua),
-            Waiting::Read { at, count, sent } => {
-                for (block, index) in (at..).zip(0..count) {
-                    let found = data.block(index).body;
-                    if !self.history.may_read(block, &found, sent) {
-                        let story = format!("block {block} reads {found:?}, which is wrong");
-                        return self.wrong.push((self.event, vec![story]));
-                    }
+        match (waiting, done.outcome) {
+            (Waiting::Read { at, sent }, Ok(data)) => self.hear_read(at, sent, &data),
+            (Waiting::Read { at, .. }, Err(error)) => {
+                if !self.checker.damaged {
+                    self.blame(Sort::Read, format!("a read at {at} fails without cause: {error}"));
                 }
             }
+            (Waiting::Change { number, fua, sent }, Ok(_)) => {
+                self.history.acknowledge(number, fua);
+                self.hear_success(sent, "write or trim");
+            }
+            (Waiting::Flush { sent }, Ok(_)) => {
+                self.history.flushed(sent);
+                self.hear_success(sent, "flush");
+            }
+            (Waiting::Change { .. } | Waiting::Flush { .. }, Err(error)) => {
+                let stopped = self.checker.damaged && self.subject.stops_at_damage();
+                if !self.has_failed() && !stopped {
+                    let story = format!("a request fails though no device did: {error}");
+                    return self.blame(Sort::Refusal, story);
+                }
+                if self.node.layer.latched().is_none() {
+                    let story = format!("a request failed ({error}) and the volume goes on");
+                    return self.blame(Sort::Refusal, story);
+                }
+                let now = self.history.mark();
+                self.refused.get_or_insert(now);
+            }
         }
+    }
+
+    /// After an error on the write path nothing may be taken any more.
+    fn hear_success(&mut self, sent: Tick, what: &str) {
+        if self.refused.is_some_and(|refused| sent > refused) {
+            let story = format!("a {what} is acknowledged after an error on the write path");
+            self.blame(Sort::Pretence, story);
+        }
+    }
+
+    fn hear_read(&mut self, at: u64, sent: Tick, data: &Data) {
+        let names = self.checker.names.of(at, data);
+        let failed = self.has_failed();
+        for (block, name) in (at..).zip(names) {
+            let mixed = failed && self.history.may_be_mixed(block, name, &self.checker.names);
+            if !mixed && !self.history.may_read(block, name, sent) {
+                let found = self.checker.names.text(name);
+                let story = format!("block {block} reads {found}, which is wrong");
+                return self.blame(Sort::Read, story);
+            }
+        }
+    }
+
+    fn rng_of(&self, event: u64, name: &str) -> Rng {
+        Rng::stream(self.base ^ (self.events_before + event).rotate_left(20), name)
     }
 
     fn try_states(&mut self, moment: &Moment, report: &mut ProveReport) {
-        for fates in choose(&moment.pending, &mut self.rng) {
-            let mut media = build(&moment.durable, &moment.pending, &fates, &mut report.faults);
-            let (subject, volatile, rng) = (self.subject, self.make.volatile, &mut self.rng);
-            if rng.below(6) == 0 {
-                cut_recovery(subject, &mut media, volatile, rng, &mut report.faults);
-            }
-            report.states += 1;
-            let wrong = judge(subject, media, volatile, &self.history, rng, report);
-            if !wrong.is_empty() {
-                return self.blame(moment, &fates, wrong);
-            }
+        let mut rng = self.rng_of(moment.event, "states");
+        if let Some(wrong) = self.checker.moment(moment, &self.history, &mut rng, report) {
+            self.tell(moment.event, wrong);
         }
     }
 
-    fn blame(&mut self, moment: &Moment, fates: &[Fate], wrong: Vec<String>) {
-        let mut story = describe(&moment.pending, fates);
-        story.extend(wrong);
-        self.wrong.push((self.event, story));
+    fn blame(&mut self, sort: Sort, sentence: String) {
+        let event = self.bench.borrow().events();
+        self.tell(event, Wrong { sort, story: vec![sentence] });
     }
 
+    fn tell(&mut self, event: u64, wrong: Wrong) {
+        let event = self.events_before + event;
+        let heard = self.history.heard();
+        self.found.get_or_insert(Found { act: self.act, event, wrong, heard });
+    }
+
+    fn stuck(&mut self, how: &str) {
+        let story = format!("{} requests are not answered, {how}", self.waiting.len());
+        self.blame(Sort::Hang, story);
+    }
+
+    /// Waits for all answers.
     fn drain(&mut self, report: &mut ProveReport) {
-        while !self.waiting.is_empty() && self.wrong.is_empty() {
+        for _ in 0..PATIENCE {
+            if self.waiting.is_empty() || self.found.is_some() {
+                return;
+            }
             let Some(due) = self.node.next_event() else {
-                let story =
-                    format!("{} requests wait for ever: {:?}", self.waiting.len(), self.waiting);
-                return self.wrong.push((self.event, vec![story]));
+                return self.stuck("and nothing is under way");
             };
             self.now = self.now.max(due);
             self.settle(report);
         }
+        self.stuck("though devices are busy");
     }
 
-    fn end_in_order(&mut self, report: &mut ProveReport) {
-        self.drain(report);
+    /// Ends a life and begins the next; false if there can be none.
+    fn end(&mut self, orderly: bool, report: &mut ProveReport) -> bool {
+        if orderly {
+            self.settle(report);
+            self.drain(report);
+            self.stop(report);
+        }
+        if self.found.is_some() {
+            return false;
+        }
+        let moment = self.bench.borrow().moment();
+        let mut rng = self.rng_of(moment.event, "crash");
+        // A volume that came to an orderly end leaves nothing to chance unless it refused to write.
+        let mut states = choose(&moment.pending, false, &mut rng);
+        let state = rng.below(states.len() as u64) as usize;
+        self.restart(moment.build(&states.swap_remove(state)), &mut rng, report)
+    }
+
+    fn stop(&mut self, report: &mut ProveReport) {
+        if self.found.is_some() {
+            return;
+        }
         self.node.stop(self.now);
         self.settle(report);
-        while !self.node.layer.stopped() && self.wrong.is_empty() {
+        for _ in 0..PATIENCE {
+            if self.node.stopped() || self.found.is_some() {
+                break;
+            }
             let Some(due) = self.node.next_event() else { break };
             self.now = self.now.max(due);
             self.settle(report);
         }
-        let media = self.bench.borrow().moment().durable;
-        self.restart(media, report);
+        if self.found.is_none() && !self.node.stopped() && !self.has_failed() {
+            self.blame(Sort::Hang, "an orderly end never comes".to_owned());
+        }
     }
 
-    /// The power goes; the world goes on with one of the states that this may have left.
-    fn crash(&mut self, report: &mut ProveReport) {
-        let moment = self.bench.borrow().moment();
-        let mut states = choose(&moment.pending, &mut self.rng);
-        let state = self.rng.below(states.len() as u64) as usize;
-        let fates = states.swap_remove(state);
-        let media = build(&moment.durable, &moment.pending, &fates, &mut report.faults);
-        self.restart(media, report);
-    }
-
-    fn restart(&mut self, media: Vec<Cells>, report: &mut ProveReport) {
+    fn restart(&mut self, media: Vec<Cells>, rng: &mut Rng, report: &mut ProveReport) -> bool {
+        self.close(report);
         self.waiting.clear();
-        let (subject, volatile) = (self.subject, self.make.volatile);
-        let mut copy = media.clone();
-        let content = mount(subject, &mut copy, None, volatile, report)
-            .map_err(|e| e.to_string())
-            .and_then(|mounted| read_all(&mut node(mounted, copy, None, volatile)));
-        match content {
-            Err(error) => self.wrong.push((self.event, vec![error])),
-            Ok(data) => {
-                let wrong = self.history.judge(data.pieces(), false);
-                if !wrong.is_empty() {
-                    return self.wrong.push((self.event, wrong));
-                }
-                let bodies: Vec<Body> =
-                    (0..data.blocks()).map(|index| data.block(index).body).collect();
-                self.history = History::restart(subject.promises(), &bodies, !volatile);
-                (self.node, self.bench) = World::power_on(subject, media, self.make, &mut self.rng);
+        if self.checker.damaged {
+            return false;
+        }
+        match self.checker.content_of(media.clone(), &self.history, rng, report) {
+            Err(wrong) => {
+                let event = self.bench.borrow().events();
+                self.tell(event, wrong);
+                false
+            }
+            Ok(names) => {
+                self.history.restart(&names);
+                self.checker.begin();
+                self.life += 1;
+                self.refused = None;
+                self.events_before += self.bench.borrow().events();
+                let seed = self.base ^ self.life.rotate_left(40);
+                (self.node, self.bench) = power_on(self.subject, media, self.make, seed);
                 self.history.limit(self.node.layer.limits());
+                true
             }
         }
     }
 
-    /// Rot: each block of each device in turn reads back wrong. Right data or an error may come of
-    /// it, never wrong data.
-    fn rot(&mut self, report: &mut ProveReport) {
-        self.end_in_order(report);
+    /// Strikes blocks of a volume that was stopped in order, one at a time. Right data or an error
+    /// may come of it, never wrong data.
+    fn strike(&mut self, report: &mut ProveReport) {
+        let mut rng = self.rng_of(u64::from(self.act), "strikes");
         let media = self.bench.borrow().moment().durable;
-        let content: Vec<Body> =
-            (0..self.node.layer.blocks()).map(|block| self.history.newest(block).clone()).collect();
-        for device in 0..media.len() {
-            for at in 0..media[device].blocks() {
-                self.rot_block(&media, device, at, &content, report);
-                if !self.wrong.is_empty() {
-                    return;
+        let promises = self.subject.promises();
+        let blocks = self.node.layer.blocks();
+        let expected: Vec<Name> = (0..blocks).map(|block| self.history.newest(block)).collect();
+        self.checker.damaged = true;
+        for place in places(&media, STRIKES, &mut rng) {
+            let strike = Strike::draw(promises, place, &media, &mut rng);
+            let mut struck = media.clone();
+            strike.hit(&mut struck, &mut report.faults);
+            report.states += 1;
+            report.recovered += 1;
+            let found = self.checker.content_of(struck, &self.history, &mut rng, report);
+            let names = found.unwrap_or_default();
+            for (block, (&name, &right)) in names.iter().zip(&expected).enumerate() {
+                if name != right && name != UNREADABLE {
+                    let found = self.checker.names.text(name);
+                    let story = format!("{strike}, and block {block} reads {found}");
+                    return self.blame(Sort::Damage, story);
                 }
             }
         }
     }
+}
 
-    fn rot_block(
-        &mut self,
-        media: &[Cells],
-        device: usize,
-        at: u64,
-        content: &[Body],
-        report: &mut ProveReport,
-    ) {
-        let mut rotten = media.to_vec();
-        let mut bytes = Piece::block(media[device].get(at)).to_bytes().to_vec();
-        let byte = self.rng.below(BLOCK_BYTES as u64) as usize;
-        bytes[byte] ^= 1 << self.rng.below(8);
-        rotten[device].set(at, Body::Bytes(Bytes::from(bytes)));
-        let place = format!("block {at} of device {device}");
-        self.never_wrong(rotten, &place, content, report);
-        let mut label = media[device].label(at);
-        if label != Label::default() && self.wrong.is_empty() {
-            label[self.rng.below(label.len() as u64) as usize] ^= 1 << self.rng.below(8);
-            let mut rotten = media.to_vec();
-            rotten[device].set_label(at, label);
-            self.never_wrong(rotten, &place, content, report);
-        }
-    }
+/// Mounts media and gives them devices, as the seed of a life will have it.
+fn power_on(
+    subject: Subject,
+    mut media: Vec<Cells>,
+    make: Make,
+    seed: u64,
+) -> (Node, Rc<RefCell<Bench>>) {
+    let mut rng = Rng::stream(seed, "life");
+    let Make { volatile, headed } = make;
+    let arm = |medium: &Cells| headed.then(|| ToyArm::new(cells(medium), rng.chance(0.5)));
+    let arms: Vec<Option<ToyArm>> = media.iter().map(arm).collect();
+    let compaction = Compaction::ALL[rng.below(Compaction::ALL.len() as u64) as usize];
+    let fill_percent = if rng.chance(0.5) { 75 } else { 1 + rng.below(100) as u32 };
+    let options = MountOptions {
+        // The log's, if there is one apart.
+        arm: arms.last().and_then(|arm| arm.as_ref()).map(|arm| arm as &dyn Arm),
+        volatile,
+        tuning: Tuning {
+            compaction: Some(compaction),
+            fill_percent,
+            caching: subject.caching(&mut rng),
+            // So short that blocks become cold in the short life of a world.
+            interval: Some(20 * MILLIS),
+            hot_percent: Some(if rng.chance(0.5) { 10 } else { 40 }),
+            ..Tuning::default()
+        },
+        ..MountOptions::default()
+    };
+    let lost = subject.tinker(&mut media, &mut rng);
+    let mounted = mount(subject, &mut media, lost, &options)
+        .expect("only media that were found good are mounted here");
+    let ram = |medium| {
+        let latency = match rng.below(5) {
+            0 => Latency::InOrder(100 * MICROS),
+            _ => Latency::Random,
+        };
+        let stream = Rng::stream(rng.next(), "device");
+        VolatileRam::new(medium, volatile, latency, stream)
+    };
+    let rams = media.into_iter().map(ram).collect();
+    let (bench, probes) = Bench::new(rams, arms);
+    (mounted.node(probes, rng.next()), bench)
+}
 
-    /// What media with a rotten block hold is right or an error.
-    fn never_wrong(
-        &mut self,
-        mut rotten: Vec<Cells>,
-        place: &str,
-        content: &[Body],
-        report: &mut ProveReport,
-    ) {
-        report.faults.rotten += 1;
-        report.states += 1;
-        let (subject, volatile) = (self.subject, self.make.volatile);
-        let Ok(mounted) = mount(subject, &mut rotten, None, volatile, report) else { return };
-        let mut node = node(mounted, rotten, None, volatile);
-        for (block, expected) in content.iter().enumerate() {
-            let found = one(&mut node, Io::read(0, block as u64, 1));
-            if let Ok(data) = found
-                && data.block(0).body != *expected
-            {
-                let story = format!("{place} is rotten and block {block} reads wrong bytes");
-                return self.wrong.push((self.event, vec![story]));
-            }
-        }
-    }
+fn cells(medium: &Cells) -> u64 {
+    use seekless_engine::device::medium::Medium as _;
+    medium.blocks()
 }

@@ -1,6 +1,6 @@
 //! What a simulation found out.
 
-use super::{SimOptions, Tally, Target};
+use super::{SimOptions, Tally, Target, TraceReport};
 use crate::histogram::{BreakdownMs, Latencies, LatencyMs};
 use crate::workload::Workload;
 use seekless_engine::units::{BLOCK_BYTES, SECONDS, Time};
@@ -58,8 +58,10 @@ pub struct SimReport {
     pub filled: bool,
     /// Random overwrites per block before.
     pub age: f64,
-    /// What the clients did.
-    pub workload: Workload,
+    /// What the clients did, if it was described.
+    pub workload: Option<Workload>,
+    /// What became of the trace, if one was replayed.
+    pub trace: Option<TraceReport>,
     /// Reads and writes.
     pub requests: u64,
     /// How fast the host simulated them: reads and writes per second of its time.
@@ -78,7 +80,7 @@ pub struct SimReport {
     pub reads: Option<Side>,
     /// Writes alone, if there were any.
     pub writes: Option<Side>,
-    /// Flushes, if there were any. They do not count as requests.
+    /// Flushes and trims, if there were any. They do not count as requests.
     pub flushes: Option<Side>,
     /// Blocks written to the disk for each block that clients wrote, if they wrote any.
     pub write_amplification: Option<f64>,
@@ -116,13 +118,14 @@ impl SimReport {
         volume_blocks: u64,
         tally: &Tally,
         measured: &Measured,
+        trace: Option<TraceReport>,
     ) -> SimReport {
         let mut all = tally.reads.clone();
         all.add(&tally.writes);
         let requests = all.count();
-        let request_bytes = f64::from(options.workload.request_blocks) * BLOCK_BYTES as f64;
+        let bytes = tally.blocks as f64 * BLOCK_BYTES as f64;
         let requests_per_second = per_second(requests as f64, measured.virtual_ns);
-        let mebibytes_per_second = requests_per_second * request_bytes / f64::from(1 << 20);
+        let mebibytes_per_second = per_second(bytes / f64::from(1 << 20), measured.virtual_ns);
         SimReport {
             disk: target.name().to_owned(),
             layout: options.kind.name(),
@@ -132,7 +135,8 @@ impl SimReport {
             volume_blocks,
             filled: options.fill,
             age: if options.fill { options.age } else { 0.0 },
-            workload: options.workload.clone(),
+            workload: trace.is_none().then(|| options.workload.clone()),
+            trace,
             requests,
             simulated_requests_per_second: per_second(requests as f64, measured.host_ns),
             host_seconds: measured.host_ns as f64 / SECONDS as f64,

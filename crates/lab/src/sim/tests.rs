@@ -1,4 +1,5 @@
 use super::*;
+use crate::distribution::Distribution;
 use crate::workload::{Bursts, Pattern};
 use proptest::prelude::*;
 use seekless_disk::{ReadAhead, specs};
@@ -11,6 +12,10 @@ fn stopped_clock() -> u64 {
 fn ram(kind: Kind) -> (Target, SimOptions) {
     let workload = Workload { requests: 2000, ..Workload::default() };
     (Target::ram(4000), SimOptions { workload, ..SimOptions::new(kind) })
+}
+
+fn field<'a>(kinds: &'a [Kind], targets: &'a [Target]) -> Field<'a> {
+    Field { kinds, targets, utilisations: &[DEFAULT_UTILISATION] }
 }
 
 #[test]
@@ -66,7 +71,7 @@ fn senseless_options_are_errors() {
     let huge = Target::ram(1 << 30);
     let error = simulate(&huge, &base, stopped_clock).unwrap_err();
     assert!(error.to_string().contains("51 GB"), "{error}");
-    let error = compare(&[], &[target], &base, stopped_clock).unwrap_err();
+    let error = compare(&field(&[], &[target]), &base, None, stopped_clock).unwrap_err();
     assert_eq!(error, SimError::NothingToCompare);
 }
 
@@ -251,7 +256,7 @@ fn the_virtual_log_gains_and_gains_more_on_the_younger_disk() {
     let workload = Workload { requests: 5000, ..Workload::default() };
     let options = SimOptions { workload, ..SimOptions::new(Kind::Inplace) };
     let kinds = [Kind::Inplace, Kind::Vlog];
-    let comparison = compare(&kinds, &targets, &options, stopped_clock).unwrap();
+    let comparison = compare(&field(&kinds, &targets), &options, None, stopped_clock).unwrap();
     let factors: Vec<f64> = comparison.rows.iter().map(|row| row.factor).collect();
     assert_eq!((factors[0], factors[2]), (1.0, 1.0));
     assert!(factors[1] > 1.0 && factors[3] > 1.5 * factors[1], "{factors:?}");
@@ -282,8 +287,11 @@ proptest! {
     ) {
         let pattern = if sequential { Pattern::Sequential } else { Pattern::Random };
         let bursts = burst.map(|requests| Bursts { requests, idle_ns: 300_000_000 });
+        let skewed = Distribution::knuth(80.0, 20.0);
+        let distribution = if seed % 2 == 0 { skewed } else { Distribution::Uniform };
         let workload = Workload {
-            pattern, read_share, request_blocks, depth, fua, flush_every, think_ns, bursts, range,
+            pattern, distribution, read_share, request_blocks, depth, fua, flush_every, think_ns,
+            bursts, range,
             requests: 300,
             warm_up: 20,
         };

@@ -1,7 +1,9 @@
 //! Reports for people: tables of fixed width, at most 100 columns.
 
-use super::{Comparison, SimReport, mebibytes};
+use super::{Comparison, PoolReport, Row, SimReport, TraceReport, mebibytes};
+use crate::distribution::Distribution;
 use crate::histogram::LatencyMs;
+use crate::trace::{Footprint, Mapping};
 use crate::workload::{Pattern, Workload};
 use seekless_engine::units::BLOCK_BYTES;
 use std::fmt::Write as _;
@@ -17,10 +19,58 @@ macro_rules! line {
 pub(super) fn describe(report: &SimReport) -> String {
     format!(
         "{}, {:.0} % of the disk live, seed {}",
-        describe_workload(&report.workload),
+        describe_load(report),
         report.utilisation * 100.0,
         report.seed
     )
+}
+
+/// The workload alone in words.
+pub(super) fn describe_load(report: &SimReport) -> String {
+    let trace = report.trace.as_ref().map(describe_trace);
+    trace.or_else(|| report.workload.as_ref().map(describe_workload)).unwrap_or_default()
+}
+
+fn describe_trace(trace: &TraceReport) -> String {
+    let mut out = format!("{}, {} records", trace.name, trace.records);
+    match (trace.speed, trace.users) {
+        (Some(1.0), _) => out.push_str(", open loop"),
+        (Some(speed), _) => write!(out, ", open loop {speed} times as fast").expect("strings grow"),
+        (_, Some(1)) => out.push_str(", 1 user"),
+        (_, users) => write!(out, ", {} users", users.unwrap_or(0)).expect("strings grow"),
+    }
+    if let Some(pool) = trace.pool {
+        write!(out, ", pool of {:.0} MiB", mebibytes(pool.blocks)).expect("strings grow");
+    }
+    out
+}
+
+/// What a trace has beyond a workload, a line each.
+fn trace_lines(out: &mut String, trace: &TraceReport) {
+    let Footprint { blocks, unaligned, folded } = trace.footprint;
+    let size = mebibytes(blocks);
+    match trace.mapping {
+        Mapping::FirstTouch => {
+            line!(out, "footprint            {size:.1} MiB, 256 KiB at a time as touched first");
+        }
+        Mapping::Fold => {
+            line!(out, "footprint            folded onto {size:.1} MiB, {folded} requests moved");
+        }
+    }
+    line!(out, "unaligned            {unaligned} requests widened to blocks of 4 KiB");
+    if trace.speed.is_some() {
+        let (span, late) = (span(trace.span_seconds * 1e3), trace.late);
+        line!(out, "trace                {span} long, {late} requests waited outside");
+    }
+    if let Some(PoolReport { hit_ratio, counts, .. }) = trace.pool {
+        line!(
+            out,
+            "pool                 {:.1} % hits, {} evicted changed, {} cleaned ahead",
+            hit_ratio * 100.0,
+            counts.evicted,
+            counts.cleaned
+        );
+    }
 }
 
 fn describe_workload(workload: &Workload) -> String {
@@ -47,6 +97,9 @@ fn describe_workload(workload: &Workload) -> String {
     if let Some(bursts) = workload.bursts {
         let idle = span(bursts.idle_ns as f64 / 1e6);
         write!(out, ", bursts of {} then {idle} idle", bursts.requests).expect("strings grow");
+    }
+    if workload.distribution != Distribution::Uniform {
+        write!(out, ", {}", workload.distribution).expect("strings grow");
     }
     if workload.range < 1.0 {
         write!(out, ", on {:.1} % of the data", workload.range * 100.0).expect("strings grow");
@@ -126,6 +179,9 @@ pub(super) fn report(report: &SimReport) -> String {
         Some(factor) => line!(out, "write amplification  {factor:.3}"),
         None => line!(out, "write amplification  no client writes"),
     }
+    if let Some(trace) = &report.trace {
+        trace_lines(&mut out, trace);
+    }
     line!(
         out,
         "simulated            {} of disk time in {}: {} requests/s",
@@ -136,11 +192,29 @@ pub(super) fn report(report: &SimReport) -> String {
     out
 }
 
-/// Several layouts and disks side by side.
+/// Several layouts and disks side by side, the utilisations one below the other.
 pub(super) fn comparison(comparison: &Comparison) -> String {
     let mut out = String::new();
     line!(out, "{}", comparison.workload);
-    line!(out, "");
+    let many = comparison.utilisations.len() > 1;
+    for &utilisation in &comparison.utilisations {
+        line!(out, "");
+        if many {
+            line!(out, "{:.1} % of the disk live", utilisation * 100.0);
+        }
+        heading(&mut out);
+        let rows = comparison.rows.iter().filter(|row| row.utilisation == utilisation);
+        rows.for_each(|row| row_line(&mut out, row));
+    }
+    if many {
+        line!(out, "");
+        summary(&mut out, comparison);
+    }
+    comparison.left_out.iter().for_each(|why| line!(out, "left out: {why}"));
+    out
+}
+
+fn heading(out: &mut String) {
     line!(
         out,
         "{:<12}{:<9}{:>8}{:>8} |{:>9}{:>8}{:>8}{:>8}{:>9}{:>9} |{:>7}",
@@ -156,24 +230,51 @@ pub(super) fn comparison(comparison: &Comparison) -> String {
         "transfer",
         "writes"
     );
+}
+
+fn row_line(out: &mut String, row: &Row) {
+    let parts = &row.breakdown_ms;
+    let amplification = row.write_amplification.map_or("-".to_owned(), |f| format!("{f:.2}"));
+    line!(
+        out,
+        "{:<12}{:<9}{:>8.3}{:>7.2}x |{:>9.3}{:>8.3}{:>8.3}{:>8.3}{:>9.3}{:>9.3} |{:>7}",
+        row.disk,
+        row.layout,
+        row.mean_ms,
+        row.factor,
+        parts.overhead,
+        parts.queue,
+        parts.seek,
+        parts.head_switch,
+        parts.rotation,
+        parts.transfer,
+        amplification
+    );
+}
+
+/// Throughput of every layout over that of the first one, by utilisation.
+fn summary(out: &mut String, comparison: &Comparison) {
+    let mut named: Vec<(&str, &str)> = Vec::new();
     for row in &comparison.rows {
-        let parts = &row.breakdown_ms;
-        let amplification = row.write_amplification.map_or("-".to_owned(), |f| format!("{f:.2}"));
-        line!(
-            out,
-            "{:<12}{:<9}{:>8.3}{:>7.2}x |{:>9.3}{:>8.3}{:>8.3}{:>8.3}{:>9.3}{:>9.3} |{:>7}",
-            row.disk,
-            row.layout,
-            row.mean_ms,
-            row.factor,
-            parts.overhead,
-            parts.queue,
-            parts.seek,
-            parts.head_switch,
-            parts.rotation,
-            parts.transfer,
-            amplification
-        );
+        if !named.contains(&(&*row.disk, row.layout)) {
+            named.push((&row.disk, row.layout));
+        }
     }
-    out
+    let mut line = format!("{:<12}{:<9}", "throughput", "layout");
+    for utilisation in &comparison.utilisations {
+        write!(line, "{:>7.1}%", utilisation * 100.0).expect("strings grow");
+    }
+    line!(out, "{line}   over the first layout");
+    for (disk, layout) in named {
+        let mut line = format!("{disk:<12}{layout:<9}");
+        for &utilisation in &comparison.utilisations {
+            let mut rows = comparison.rows.iter();
+            let found = rows.find(|row| {
+                row.utilisation == utilisation && row.layout == layout && row.disk == disk
+            });
+            let text = found.map_or("-".to_owned(), |row| format!("{:.2}", row.throughput_factor));
+            write!(line, "{text:>8}").expect("strings grow");
+        }
+        line!(out, "{line}");
+    }
 }

@@ -4,10 +4,12 @@ use super::SimOptions;
 use seekless_disk::{Disk, ReadAhead, Spec, SpecError};
 use seekless_engine::device::Device;
 use seekless_engine::device::medium::{Cells, Medium};
+use seekless_engine::device::nested::Nested;
 use seekless_engine::device::ram::Ram;
-use seekless_engine::disk::MediumDisk;
-use seekless_engine::layout::{self, FormatOptions, Kind, LayoutError, MountOptions};
+use seekless_engine::disk::{self as engine, MediumDisk};
+use seekless_engine::layout::{self, FormatOptions, Kind, LayoutError, MountOptions, lfs};
 use seekless_engine::node::Node;
+use seekless_engine::volume::{self, ArrayDisk, AssembleOptions, CreateArray, Level, VolumeError};
 use std::fmt;
 
 type Make = Box<dyn Fn(Box<dyn Medium>) -> Box<dyn Device>>;
@@ -19,6 +21,18 @@ pub struct Target {
     /// Its sectors have headers that layouts may use.
     headers: bool,
     make: Make,
+    /// So many of them are one array.
+    array: Option<Members>,
+}
+
+/// An array of equal devices.
+#[derive(Clone, Copy, Debug)]
+struct Members {
+    level: Level,
+    count: usize,
+    chunk: u32,
+    /// Blocks of each.
+    blocks: u64,
 }
 
 impl fmt::Debug for Target {
@@ -35,7 +49,7 @@ impl Target {
         blocks: u64,
         make: impl Fn(Box<dyn Medium>) -> Box<dyn Device> + 'static,
     ) -> Target {
-        Target { name: name.to_owned(), blocks, headers: false, make: Box::new(make) }
+        Target { name: name.to_owned(), blocks, headers: false, make: Box::new(make), array: None }
     }
 
     /// The same target with sector headers that layouts may use, as disks have them.
@@ -59,12 +73,23 @@ impl Target {
         let blocks = spec.capacity_blocks();
         // Tried once here, so that building it can only fail for a medium that is too large.
         Disk::new(&spec, Box::new(Cells::new(1)))?;
-        let (name, plain) = (spec.name.clone(), spec.is_plain());
+        let (name, early) = (spec.name.clone(), spec.reports_early());
         let target = Target::new(&name, blocks, move |medium| {
             Box::new(Disk::new(&spec, medium).expect("specification and size have been checked"))
         });
         // A cache that reports writes early does not keep the headers that they replace.
-        Ok(if plain { target.with_headers() } else { target })
+        Ok(if early { target } else { target.with_headers() })
+    }
+
+    /// An array of `members` such devices, with chunks of `chunk` blocks.
+    ///
+    /// # Errors
+    /// Numbers that make no array.
+    pub fn array(self, level: Level, members: usize, chunk: u32) -> Result<Target, VolumeError> {
+        let (geometry, _) = volume::assemble::shape(level, members, chunk, self.blocks)?;
+        let name = format!("{level} of {members} {}", self.name);
+        let array = Some(Members { level, count: members, chunk, blocks: self.blocks });
+        Ok(Target { name, blocks: geometry.blocks(), headers: false, array, ..self })
     }
 
     /// Memory that answers at once: shows what the software alone costs.
@@ -97,19 +122,52 @@ pub(super) fn build(
     options: &SimOptions,
     blocks: u64,
 ) -> Result<Node, LayoutError> {
-    let SimOptions { kind, seed, tuning, heuristic, headers, .. } = *options;
+    if let Some(members) = target.array {
+        return build_array(target, &members, options, blocks);
+    }
+    let SimOptions { kind, seed, tuning, heuristic, headers, segment, .. } = *options;
     let mut cells = Cells::new(target.blocks());
     if target.headers && headers && kind == Kind::Loge {
         cells = cells.with_labels();
     }
     let id = u128::from(seed) << 64 | u128::from(blocks);
-    let options = FormatOptions { heuristic, ..FormatOptions::new(kind, blocks, id) };
-    layout::format(&mut MediumDisk(&mut cells), &options)?;
     // Mounting needs the mechanics and the medium at once; the device that lends its mechanics
     // here has next to nothing on it.
     let lender = target.device(Box::new(Cells::new(1)));
+    let suits = |arm| lfs::segment_for(arm, target.blocks());
+    let segment = segment.or_else(|| lender.arm().map(suits));
+    let options = FormatOptions { heuristic, segment, ..FormatOptions::new(kind, blocks, id) };
+    layout::format(&mut MediumDisk(&mut cells), &options)?;
     let options =
         MountOptions { arm: lender.arm(), volatile: lender.volatile(), read_only: false, tuning };
     let (layer, _, _) = layout::mount(&mut MediumDisk(&mut cells), &options)?;
     Ok(Node::new(layer, vec![target.device(Box::new(cells))], seed))
+}
+
+/// The same on an array.
+fn build_array(
+    target: &Target,
+    members: &Members,
+    options: &SimOptions,
+    blocks: u64,
+) -> Result<Node, LayoutError> {
+    let SimOptions { kind, seed, tuning, heuristic, segment, .. } = *options;
+    let &Members { level, count, chunk, blocks: device } = members;
+    let id = u128::from(seed) << 64 | u128::from(blocks);
+    let mut cells: Vec<Cells> = (0..count).map(|_| Cells::new(device)).collect();
+    let mut plain: Vec<_> = cells.iter_mut().map(|cells| MediumDisk(cells)).collect();
+    let mut disks: Vec<_> = plain.iter_mut().map(|disk| disk as &mut dyn engine::Disk).collect();
+    volume::create(&mut disks, &CreateArray { level, chunk, id, blank: true })?;
+    let volatile = target.device(Box::new(Cells::new(1))).volatile();
+    let mut disks: Vec<_> = disks.into_iter().map(Some).collect();
+    let below = AssembleOptions { volatile, ..AssembleOptions::default() };
+    let mut found = volume::assemble(&mut disks, &below)?;
+    let mut disk = ArrayDisk::new(&mut found.array, &mut disks);
+    let format = FormatOptions { heuristic, segment, ..FormatOptions::new(kind, blocks, id) };
+    layout::format(&mut disk, &format)?;
+    let mount = MountOptions { arm: None, volatile, read_only: false, tuning };
+    let (layer, _, _) = layout::mount(&mut disk, &mount)?;
+    let devices = cells.into_iter().map(|cells| target.device(Box::new(cells))).collect();
+    let array = Node::new(Box::new(found.array), devices, seed);
+    Ok(Node::new(layer, vec![Box::new(Nested::new(array))], seed))
 }

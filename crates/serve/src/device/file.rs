@@ -359,6 +359,10 @@ impl Device for FileDevice {
         (!self.ready.is_empty()).then_some(self.ready_at)
     }
 
+    fn is_sudden(&self) -> bool {
+        true
+    }
+
     fn volatile(&self) -> bool {
         true
     }

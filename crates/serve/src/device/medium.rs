@@ -1,9 +1,10 @@
 //! A medium over a file: where an emulated disk keeps its bytes.
 
 use super::raw::{self, ZeroWay};
+use crate::image::Headers;
 use seekless_engine::data::Data;
 use seekless_engine::device::medium::Medium;
-use seekless_engine::io::IoError;
+use seekless_engine::io::{IoError, Label};
 use seekless_engine::units::{BLOCK_BYTES, BlockNr};
 use std::fs::File;
 
@@ -13,13 +14,19 @@ use std::fs::File;
 pub struct FileMedium {
     file: File,
     blocks: u64,
+    headers: Option<Headers>,
     zero_way: ZeroWay,
 }
 
 impl FileMedium {
     /// A medium of `blocks` blocks in `file`, which has been opened for what will be asked of it.
     pub fn new(file: File, blocks: u64) -> FileMedium {
-        FileMedium { file, blocks, zero_way: ZeroWay::Punch }
+        FileMedium { file, blocks, headers: None, zero_way: ZeroWay::Punch }
+    }
+
+    /// The same medium with labels beside its blocks, where the file has them.
+    pub(crate) fn with_headers(self, headers: Option<Headers>) -> FileMedium {
+        FileMedium { headers, ..self }
     }
 }
 
@@ -33,7 +40,37 @@ impl Medium for FileMedium {
     }
 
     fn write(&mut self, at: BlockNr, data: &Data) -> Result<(), IoError> {
-        raw::write_blocks(&self.file, at, data)
+        raw::write_blocks(&self.file, at, data)?;
+        match self.headers {
+            Some(headers) => headers.clear(&self.file, at, data.blocks()),
+            None => Ok(()),
+        }
+    }
+
+    fn has_labels(&self) -> bool {
+        self.headers.is_some()
+    }
+
+    /// The data goes first: a server that is killed in between leaves a block without its label,
+    /// which is as if it had not been written.
+    fn write_labelled(
+        &mut self,
+        at: BlockNr,
+        data: &Data,
+        labels: &[Label],
+    ) -> Result<(), IoError> {
+        raw::write_blocks(&self.file, at, data)?;
+        match self.headers {
+            Some(headers) => headers.write(&self.file, at, labels),
+            None => Ok(()),
+        }
+    }
+
+    fn labels(&mut self, at: BlockNr, count: u32) -> Result<Vec<Label>, IoError> {
+        match self.headers {
+            Some(headers) => headers.read(&self.file, at, count),
+            None => Ok(vec![Label::default(); count as usize]),
+        }
     }
 
     fn trim(&mut self, at: BlockNr, count: u32) -> Result<(), IoError> {
@@ -42,7 +79,11 @@ impl Medium for FileMedium {
         }
         let bytes = u64::from(count) * BLOCK_BYTES as u64;
         raw::zero_full(&self.file, raw::offset_of(at), bytes, &mut self.zero_way)
-            .map_err(|errno| raw::io_error(errno, at))
+            .map_err(|errno| raw::io_error(errno, at))?;
+        match self.headers {
+            Some(headers) => headers.clear(&self.file, at, count),
+            None => Ok(()),
+        }
     }
 
     fn sync(&mut self) -> Result<(), IoError> {

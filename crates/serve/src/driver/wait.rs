@@ -131,7 +131,8 @@ impl Driver {
         };
         // Once the farewell is over only the volume is waited for.
         let farewell = farewell.filter(|&due| due > now);
-        [devices, node.layer.deadline(), strangers, farewell, self.accept_at]
+        let delayed = self.parts.power.as_ref().and_then(|power| power.hub.next_due());
+        [devices, node.layer.deadline(), strangers, farewell, self.accept_at, delayed]
             .into_iter()
             .flatten()
             .min()

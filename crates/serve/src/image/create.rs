@@ -1,6 +1,6 @@
 //! Making a new image.
 
-use super::{Image, ImageError, open};
+use super::{Headers, Image, ImageError, open};
 use crate::device::raw::{self, ZeroWay};
 use rustix::io::Errno;
 use seekless_engine::layout::dcd::{self, Shape};
@@ -31,6 +31,11 @@ pub struct CreateOptions {
     pub force: bool,
     /// How [`Kind::Loge`] chooses places.
     pub heuristic: Heuristic,
+    /// Blocks in a segment of a log-structured layout.
+    pub segment: Option<u32>,
+    /// Give each block a label that costs no time, as the headers of sectors do: for images that
+    /// stand for a disk. In files only.
+    pub headers: bool,
     /// How the log of [`Kind::Dcd`] is cut.
     pub shape: Shape,
 }
@@ -87,17 +92,62 @@ fn in_new_file(path: &Path, options: &CreateOptions) -> Result<Image, ImageError
 
 fn fill_file(mut image: Image, options: &CreateOptions, blocks: u64) -> Result<Image, ImageError> {
     let device_blocks = options.kind.device_blocks(blocks);
-    let bytes = device_blocks * BLOCK_BYTES as u64;
+    let headers = options.headers.then_some(Headers { blocks: device_blocks });
+    let file_blocks = headers.map_or(device_blocks, Headers::file_blocks);
+    let bytes = file_blocks * BLOCK_BYTES as u64;
     // Shortened to nothing first, so that no byte of an earlier content survives.
     image
         .file
         .set_len(0)
         .and_then(|()| image.file.set_len(bytes))
         .map_err(|error| ImageError::os("set the size of", &image.path, error))?;
-    image.blocks = device_blocks;
+    (image.blocks, image.headers) = (device_blocks, headers);
+    if let Some(headers) = headers {
+        let written = headers.write_descriptor(&image.file);
+        written.map_err(|error| image.blame(LayoutError::Io(error)))?;
+    }
     format(&mut image, options, blocks)?;
     image.file.sync_all().map_err(|error| ImageError::os("write to", &image.path, error))?;
     Ok(image)
+}
+
+/// An image of zeros that is going to be the member of an array; `blocks` may be left out for a
+/// block device.
+pub(super) fn blank_member(
+    path: &Path,
+    blocks: Option<u64>,
+    force: bool,
+) -> Result<Image, ImageError> {
+    let bad = |reason: &str| ImageError::BadSize { path: path.to_owned(), reason: reason.into() };
+    let found = std::fs::metadata(path);
+    let image = match &found {
+        Ok(found) if found.file_type().is_block_device() => {
+            let mut image = open(path, false)?;
+            if !force && let Some(what) = signs(&mut image)? {
+                return Err(ImageError::Occupied { path: path.to_owned(), what });
+            }
+            if blocks.is_some_and(|blocks| blocks > image.blocks) {
+                return Err(bad("the device is too small for its part of the array"));
+            }
+            // Parity and copies are in step if everything is zero.
+            erase(&image, Kind::Inplace)?;
+            return Ok(image);
+        }
+        Ok(found) if !found.is_file() => return Err(ImageError::NotBlocks(path.to_owned())),
+        Ok(_) if !force => return Err(ImageError::Exists(path.to_owned())),
+        Ok(_) => open(path, false)?,
+        Err(_) => {
+            let file = OpenOptions::new().read(true).write(true).create_new(true).open(path);
+            let file = file.map_err(|error| ImageError::os("create", path, error))?;
+            Image::adopt(file, path, false, false)?
+        }
+    };
+    let blocks = blocks.ok_or_else(|| bad("a volume in a file needs a size"))?;
+    let set = image.file.set_len(0);
+    set.and_then(|()| image.file.set_len(blocks * BLOCK_BYTES as u64))
+        .map_err(|error| ImageError::os("set the size of", path, error))?;
+    sync_directory(path)?;
+    Ok(Image { blocks, ..image })
 }
 
 /// A log that is put in front of an origin.
@@ -169,6 +219,10 @@ fn sync_directory(path: &Path) -> Result<(), ImageError> {
 }
 
 fn on_device(path: &Path, options: &CreateOptions) -> Result<Image, ImageError> {
+    if options.headers {
+        let reason = "sector headers are for images in files; leave out --headers".into();
+        return Err(ImageError::BadSize { path: path.to_owned(), reason });
+    }
     let mut image = open(path, false)?;
     if !options.force
         && let Some(what) = signs(&mut image)?
@@ -237,8 +291,9 @@ fn erase(image: &Image, kind: Kind) -> Result<(), ImageError> {
 fn format(image: &mut Image, options: &CreateOptions, blocks: u64) -> Result<(), ImageError> {
     let id =
         fresh_id().map_err(|errno| ImageError::os("draw an identity for", &image.path, errno))?;
-    let &CreateOptions { kind, heuristic, shape, .. } = options;
-    let options = FormatOptions { heuristic, shape, ..FormatOptions::new(kind, blocks, id) };
+    let &CreateOptions { kind, heuristic, shape, segment, .. } = options;
+    let like = FormatOptions::new(kind, blocks, id);
+    let options = FormatOptions { heuristic, shape, segment, ..like };
     layout::format(image, &options).map_err(|error| image.blame(error))
 }
 

@@ -8,6 +8,8 @@ fn options(blocks: u64) -> CreateOptions {
         blocks: Some(blocks),
         force: false,
         heuristic: Default::default(),
+        segment: None,
+        headers: false,
         shape: Default::default(),
     }
 }
@@ -109,4 +111,34 @@ fn a_read_only_image_refuses_writes_and_every_image_refuses_other_ranges() {
     for (at, count) in [(image.blocks(), 1), (u64::MAX, 2), (0, image.blocks() as u32 + 1)] {
         assert_eq!(image.read(at, count), Err(IoError::OutOfRange { at, count }));
     }
+}
+
+#[test]
+fn an_image_has_room_for_labels_if_asked() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("a.img");
+    let with = CreateOptions { kind: Kind::Loge, headers: true, ..options(1000) };
+    let mut image = create(&path, &with).expect("creates");
+    let blocks = Kind::Loge.device_blocks(1000);
+    assert_eq!(image.blocks(), blocks);
+    let labels: Vec<Label> = (1..=5).map(|byte| [byte; 32]).collect();
+    image.write_labelled(blocks - 6, Data::stamp(5, 0, 1), &labels).expect("writes");
+    image.write(blocks - 5, Data::stamp(1, 0, 2)).expect("writes");
+    drop(image);
+    let mut image = open(&path, true).expect("opens");
+    assert_eq!(image.blocks(), blocks);
+    let none = Label::default();
+    let expected = [none, labels[0], none, labels[2], labels[3], labels[4], none];
+    assert_eq!(image.labels(blocks - 7, 7).expect("reads"), expected);
+    assert!(image.labels(blocks - 1, 2).is_err(), "past the end");
+    layout::check(&mut image).expect_err("what was written is no label of the volume");
+    drop(image);
+    // Whatever happens to the trailer, an image without it is not served as one that never had it.
+    let file = fs::OpenOptions::new().write(true).open(&path).expect("opens");
+    file.set_len(raw::offset_of(blocks)).expect("shortens");
+    drop(file);
+    let mut image = open(&path, true).expect("opens");
+    assert!(!image.has_labels());
+    let error = layout::check(&mut image).expect_err("its labels are gone");
+    assert!(error.to_string().contains("sector headers"), "{error}");
 }

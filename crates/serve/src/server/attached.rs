@@ -1,6 +1,6 @@
 //! A disk caching disk whose log is apart: two images, each as it is or at the pace of a disk.
 
-use super::{Mounted, ServeError, ServeOptions, fits, log_mount, mount_options};
+use super::{Mounted, ServeError, ServeOptions, describe, fits, log_mount, mount_options, outer};
 use crate::device::file::FileDevice;
 use crate::device::medium::FileMedium;
 use crate::image::{self, Image};
@@ -25,18 +25,19 @@ pub(super) fn mount(
 ) -> Result<Mounted, ServeError> {
     let mut images =
         [image::open(origin, options.read_only)?, image::open(log, options.read_only)?];
-    let specs = [options.disk.as_ref(), options.log_disk.as_ref()];
-    for (image, spec) in images.iter().zip(specs) {
-        if let Some(spec) = spec {
-            fits(spec, image.path(), image.blocks())?;
-        }
-    }
+    let fitting = |image: &Image, spec: Option<&Spec>| {
+        spec.map(|spec| fits(image, spec).map(|blocks| outer(spec, blocks))).transpose()
+    };
+    let specs = [
+        fitting(&images[0], options.disk.as_ref())?,
+        fitting(&images[1], options.log_disk.as_ref())?,
+    ];
     let files = images.iter().map(Image::handle).collect::<Result<Vec<_>, _>>()?;
     // Mounting needs the mechanics before there is a device; these have next to nothing on them.
-    let lender = |spec: Option<&Spec>| {
-        spec.map(|spec| SimulatedDisk::new(spec, Box::new(Flat::new(1)))).transpose()
+    let lender = |spec: &Option<Spec>| {
+        spec.as_ref().map(|spec| SimulatedDisk::new(spec, Box::new(Flat::new(1)))).transpose()
     };
-    let lenders = [lender(specs[0])?, lender(specs[1])?];
+    let lenders = [lender(&specs[0])?, lender(&specs[1])?];
     let volatile = lenders.iter().any(|one| one.as_ref().is_none_or(|disk| disk.volatile()));
     let arm = lenders[1].as_ref().and_then(|disk| disk.arm());
     let mount = MountOptions { arm, volatile, ..mount_options(options) };
@@ -47,14 +48,15 @@ pub(super) fn mount(
     log_mount(&report, started.elapsed());
     let mut devices = Vec::new();
     let mut device_fds = Vec::new();
-    for (image, spec) in images.into_iter().zip(specs) {
-        let (device, fd) = device(options, image, spec)?;
+    for (image, spec) in images.into_iter().zip(&specs) {
+        let (device, fd) = device(options, image, spec.as_ref())?;
         devices.push(device);
         device_fds.extend(fd);
     }
     let rotational = options.disk.is_some();
     let node = Node::new(Box::new(layer), devices, 1);
-    Ok(Mounted { node, superblock, device_fds, rotational, files })
+    let mounted = Mounted::new(node, describe(&superblock));
+    Ok(Mounted { device_fds, rotational, files, ..mounted })
 }
 
 /// The device of an image, and what to wait on for it.

@@ -2,16 +2,16 @@
 
 use super::{Listen, ServeError};
 use crate::driver::Listener;
+use crate::nbd::uri::Uri;
 use std::io;
 use std::net::TcpListener;
-use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
 /// Removes the socket from the file system when dropped, unless another has taken its place.
 #[derive(Debug)]
-pub(super) struct SocketFile {
+pub(crate) struct SocketFile {
     path: PathBuf,
     identity: Identity,
 }
@@ -41,14 +41,14 @@ fn identity(path: &Path) -> io::Result<Identity> {
 }
 
 /// Listens, without accepting yet: the socket, its file if it has one, and the URI for clients.
-pub(super) fn listen(at: &Listen) -> Result<(Listener, Option<SocketFile>, String), ServeError> {
+pub(crate) fn listen(at: &Listen) -> Result<(Listener, Option<SocketFile>, String), ServeError> {
     match at {
         Listen::Unix(path) => {
             let failed = |source| ServeError::Listen { at: path.display().to_string(), source };
             let listener = bind_unix(path)?;
             let socket = SocketFile::new(path).map_err(failed)?;
             listener.set_nonblocking(true)?;
-            let uri = format!("nbd+unix:///?socket={}", percent_encoded(path));
+            let uri = Uri::unix(path).to_string();
             Ok((Listener::Unix(listener), Some(socket), uri))
         }
         Listen::Tcp(address) => {
@@ -82,15 +82,6 @@ fn bind_unix(path: &Path) -> Result<UnixListener, ServeError> {
     }
     std::fs::remove_file(path).map_err(failed)?;
     UnixListener::bind(path).map_err(failed)
-}
-
-fn percent_encoded(path: &Path) -> String {
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/-._~".contains(&byte);
-    let encode = |&byte: &u8| match plain(byte) {
-        true => char::from(byte).to_string(),
-        false => format!("%{byte:02X}"),
-    };
-    path.as_os_str().as_bytes().iter().map(encode).collect()
 }
 
 #[cfg(test)]

@@ -1,26 +1,15 @@
 //! Checking and printing a mounted volume.
 
 use super::Loge;
-use super::read::verify;
 use crate::disk::Disk;
+use crate::layout::eager::{Mapped, check};
 use crate::layout::{CheckReport, LayoutError};
 use std::fmt;
 
 /// Reads every stored block and compares it with its label.
 pub(super) fn check(volume: &Loge, disk: &mut dyn Disk) -> Result<CheckReport, LayoutError> {
     let mut report = CheckReport::default();
-    let mut stored: u64 = 0;
-    let entries = volume.table.range(0, volume.areas.blocks).zip(0..);
-    for (entry, block) in entries.filter(|(entry, _)| entry.is_mapped()) {
-        stored += 1;
-        let outcome = disk
-            .read(u64::from(entry.place()), 1)
-            .and_then(|data| verify(std::slice::from_ref(&entry), data, block));
-        if let Err(error) = outcome {
-            let place = entry.place();
-            report.problems.push(format!("block {block} (device block {place}): {error}"));
-        }
-    }
+    let stored = check::stored(volume.table.range(0, volume.areas.blocks), disk, &mut report);
     let (pool, free) = (volume.areas.pool(), volume.free.free());
     if stored + free != pool {
         report.problems.push(format!("{stored} blocks are in use and {free} free, of {pool}"));
@@ -58,14 +47,8 @@ fn print(volume: &Loge, out: &mut dyn fmt::Write) -> fmt::Result {
     while from < volume.areas.blocks {
         let first = volume.table.get(from);
         let mut count = 1;
-        let follows = |count: u64| {
-            let place = volume.table.get(from + count).place();
-            u64::from(place) == u64::from(first.place()) + count
-        };
         if first.is_mapped() {
-            while from + count < volume.areas.blocks && follows(count) {
-                count += 1;
-            }
+            count = check::run(from, volume.areas.blocks, |block| volume.table.get(block));
             writeln!(out, "blocks {from}+{count} at {}", first.place())?;
         } else if volume.trims.get(from).stamp > 0 {
             writeln!(out, "block {from} forgotten at {}", volume.trims.get(from).stamp)?;

@@ -8,9 +8,9 @@
 
 use crate::arm::{Arm, Track};
 use crate::layout::LayoutError;
-use crate::layout::vlog::columns::{Candidate, Wanted};
-use crate::layout::vlog::freemap::FreeMap;
-use crate::layout::vlog::place::Placer as Nominal;
+use crate::layout::eager::columns::{Candidate, Wanted};
+use crate::layout::eager::freemap::FreeMap;
+use crate::layout::eager::place::{Nominal, Plan, slot_ns};
 use crate::rng::Rng;
 use crate::units::Time;
 use std::fmt;
@@ -110,44 +110,24 @@ impl FromStr for Heuristic {
     }
 }
 
-/// Where the head is going to be: the state of a plan for the commands of one batch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Plan {
-    track: Track,
-    /// Slot after the last one planned on `track`, if the plan has begun.
-    follow: Option<u32>,
-    at: Time,
-}
-
-impl Plan {
-    /// A plan that starts with the head over `track`, ready for a command at `at`.
-    pub fn new(track: Track, at: Time) -> Plan {
-        Plan { track, follow: None, at }
-    }
-}
-
 /// Chooses blocks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Placer {
     heuristic: Heuristic,
-    nominal: Nominal,
+    /// Where blocks go on a device without a head.
+    pub nominal: Nominal,
     rng: Rng,
 }
 
 impl Placer {
     /// A placer of its own stream of randomness, which only R draws from.
     pub fn new(heuristic: Heuristic) -> Placer {
-        Placer { heuristic, nominal: Nominal::new(75, None), rng: Rng::stream(0, "loge places") }
+        Placer { heuristic, nominal: Nominal::default(), rng: Rng::stream(0, "loge places") }
     }
 
     /// How it chooses.
     pub fn heuristic(&self) -> Heuristic {
         self.heuristic
-    }
-
-    /// Takes the next free block on a device without a head. `None` if nothing is free.
-    pub fn choose_nominal(&mut self, free: &mut FreeMap, scattered: bool) -> Option<u32> {
-        self.nominal.choose_nominal(free, scattered)
     }
 
     /// Takes the best free block for the next of `want` blocks to be written, on a device with a
@@ -164,15 +144,11 @@ impl Placer {
         if free.free() == 0 {
             return None;
         }
-        let follow = plan.follow.filter(|&slot| free.slot_is_free(plan.track, slot));
-        let Candidate { track, slot, start } = match follow {
-            // The slot behind the last one costs no new command.
-            Some(slot) => Candidate { track: plan.track, slot, start: plan.at },
+        let next = match plan.continuation(free) {
+            Some(next) => next,
             None => self.search(free, arm, plan, want, preferred)?,
         };
-        *plan = Plan { track, follow: Some(slot + 1), at: start + arm.transfer_ns(track, 1) };
-        free.take_slot(track, slot);
-        Some(free.block(track, slot))
+        Some(plan.take(free, arm, next))
     }
 
     fn search(
@@ -190,7 +166,7 @@ impl Placer {
         if order == Order::Soonest && !grouping {
             return Some(soonest);
         }
-        let end = soonest.start + arm.transfer_ns(soonest.track, 1);
+        let end = soonest.start + slot_ns(free, arm, soonest.track);
         let heads = arm.tracks_per_cylinder();
         let (here, home) = (plan.track / heads, preferred / heads);
         let mut best = (rank(order, here, home, heads, &soonest, &mut self.rng), soonest);
@@ -243,9 +219,7 @@ impl Reach<'_> {
     /// The free slot that passes first, wherever it is.
     fn soonest(&self) -> Option<Candidate> {
         if let Some(columns) = self.free.columns() {
-            let Reach { from, at, .. } = *self;
-            let wanted = Wanted { from, at, pairs: false, limit: Time::MAX, holes_beside: None };
-            return columns.around(self.free, &wanted);
+            return columns.around(self.free, &Wanted::single(self.from, self.at));
         }
         let mut best: Option<Candidate> = None;
         let heads = self.arm.tracks_per_cylinder();

@@ -11,6 +11,7 @@ use crate::checksum;
 use crate::data::{Body, Data};
 use crate::disk::Disk;
 use crate::io::Label as LabelBytes;
+use crate::layout::eager::Mapped;
 use crate::layout::{FormatOptions, LayoutError, MountOptions, MountPath, MountReport};
 use crate::planted::{PlantedBug, planted};
 use crate::superblock::Superblock;
@@ -379,7 +380,7 @@ impl Scan<'_> {
             volume.free.take(entry.place());
         }
         volume.next_stamp = self.greatest + 1;
-        volume.history.restore(self.greatest);
+        volume.commits.restore(0, 1, self.greatest);
         Ok(())
     }
 
@@ -390,7 +391,8 @@ impl Scan<'_> {
         if planted(PlantedBug::StaleTailAccepted) {
             return Ok(());
         }
-        for found in std::mem::take(&mut self.dropped) {
+        let keep = planted(PlantedBug::DroppedNotErased);
+        for found in std::mem::take(&mut self.dropped).into_iter().filter(|_| !keep) {
             self.erase(&found)?;
             // It is still counted in the report.
             self.dropped.push(Found::default());

@@ -7,6 +7,7 @@ use super::format::{
 use crate::checksum::mix;
 use crate::data::{BlockSectors, SectorBytes};
 use crate::io::Label as LabelBytes;
+use crate::layout::eager::Mapped;
 use crate::units::{BLOCK_SECTORS, BlockNr, SECTOR_BYTES};
 use std::collections::BTreeSet;
 use std::fmt;
@@ -28,20 +29,19 @@ impl Entry {
         debug_assert!(place != 0);
         Entry(u64::from(sum) << 32 | u64::from(place))
     }
+}
 
-    /// Device block; 0 if unmapped.
-    pub fn place(self) -> u32 {
+impl Mapped for Entry {
+    fn is_mapped(self) -> bool {
+        self.place() != 0
+    }
+
+    fn place(self) -> u32 {
         self.0 as u32
     }
 
-    /// Checksum of its content.
-    pub fn sum(self) -> u32 {
+    fn checksum(self) -> u32 {
         (self.0 >> 32) as u32
-    }
-
-    /// True if the block is stored.
-    pub fn is_mapped(self) -> bool {
-        self.place() != 0
     }
 }
 

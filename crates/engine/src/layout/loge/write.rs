@@ -1,85 +1,47 @@
 //! Writing: choose places, write data with its labels, and install the new places in the table.
 
-use super::commit::Commit;
 use super::table::{Entry, label};
-use super::{DATA, Loge, MAX_MEMBERS, Plan, Work};
+use super::{Loge, MAX_MEMBERS};
 use crate::checksum;
-use crate::data::{Data, Piece as DataPiece};
-use crate::io::{Done, Io, Label as LabelBytes, Tag};
+use crate::data::Data;
+use crate::io::{Done, Io, Label as LabelBytes};
 use crate::layer::Cx;
+use crate::layout::desk::{RequestNr, Work};
+use crate::layout::eager::commit::Batch;
+use crate::layout::eager::place::Plan;
+use crate::layout::eager::read::Entries;
+use crate::layout::eager::write::Writing;
+use crate::layout::eager::{self, BATCH_BLOCKS, Mapped, SHORT_RUN};
 use crate::planted::{PlantedBug, planted};
 use crate::units::BlockNr;
 use smallvec::{SmallVec, smallvec};
 use std::sync::Arc;
-
-/// Most blocks of data in one batch on a device that keeps what it has completed.
-const BATCH_BLOCKS: u32 = 1024;
-/// Fewer blocks than this are no run of their own.
-const SHORT_RUN: u32 = 8;
 
 /// A transaction: where its blocks went, and the labels that say so.
 #[derive(Clone, Debug)]
 pub(super) struct Transaction {
     at: BlockNr,
     stamp: u64,
-    entries: SmallVec<[Entry; 1]>,
+    entries: Entries<Entry>,
     /// A label for each block; zeros where nothing is stored.
     labels: SmallVec<[LabelBytes; 1]>,
 }
 
-/// A transaction whose data is on its way to the device.
-#[derive(Clone, Debug)]
-pub(super) struct Piece {
-    request: usize,
-    transaction: Transaction,
-    commands_left: u32,
-}
+/// The labels of the blocks of a command.
+pub(super) type RunLabels = SmallVec<[LabelBytes; 1]>;
+/// Commands of this layout: labels go beside the blocks.
+pub(super) type Commands = eager::write::Commands<RunLabels>;
 
-/// A run of blocks for the device.
-#[derive(Debug)]
-struct Run {
-    place: u32,
-    data: Data,
-    labels: SmallVec<[LabelBytes; 1]>,
-}
-
-/// Commands collected for the device, neighbouring blocks joined into one.
-#[derive(Debug, Default)]
-pub(super) struct Commands(SmallVec<[Run; 2]>);
-
-impl Commands {
-    /// Adds a block. A block right behind the last one goes with it.
-    pub fn push(&mut self, place: u32, piece: DataPiece, label: LabelBytes) {
-        match self.0.last_mut() {
-            Some(run) if place == run.place + run.labels.len() as u32 => {
-                run.data.push(piece);
-                run.labels.push(label);
-            }
-            _ => {
-                let mut data = Data::none();
-                data.push(piece);
-                self.0.push(Run { place, data, labels: smallvec![label] });
-            }
-        }
-    }
-
-    /// Sends all commands with one tag, with labels if the device takes them; returns how many
-    /// there were.
-    pub fn send(self, tag: Tag, headers: bool, cx: &mut Cx<'_>) -> u32 {
-        let count = self.0.len() as u32;
-        for run in self.0 {
-            let io = Io::write(tag, BlockNr::from(run.place), run.data);
-            cx.send(0, if headers { io.with_labels(Arc::new(run.labels)) } else { io });
-        }
-        count
-    }
+/// Puts labels on a command for a device that takes them.
+pub(super) fn labelled(headers: bool) -> impl Fn(Io, RunLabels) -> Io {
+    move |io, labels| if headers { io.with_labels(Arc::new(labels)) } else { io }
 }
 
 impl Loge {
     /// True if there is something to dispatch, room for it, and nothing in flight that it must
     /// not overtake.
     pub(super) fn next_may_begin(&mut self) -> bool {
-        let (at, count) = match self.queue.front() {
+        let (at, count) = match self.desk.front() {
             None => return false,
             Some(Work::Read { .. }) => return true,
             Some(Work::Write { at, data, .. }) => (*at, data.blocks()),
@@ -87,18 +49,16 @@ impl Loge {
         };
         // Of two versions of a block the one with the later stamp is found by a recovery, so the
         // later one must be the one that is installed last.
-        let overlaps = |(_, piece): (usize, &Piece)| {
-            let Transaction { at: other, ref entries, .. } = piece.transaction;
+        let overlaps = |&Transaction { at: other, ref entries, .. }: &Transaction| {
             other < at + u64::from(count) && at < other + entries.len() as u64
         };
-        !self.pieces.iter().any(overlaps) && self.next_has_room()
+        !self.writes.iter().any(overlaps) && self.next_has_room()
     }
 
     fn next_has_room(&mut self) -> bool {
-        match self.queue.front() {
+        match self.desk.front() {
             Some(Work::Write { data, .. }) if self.free.free() < u64::from(data.blocks()) => {
-                self.starving = true;
-                false
+                self.commits.starve()
             }
             next => next.is_some(),
         }
@@ -110,13 +70,13 @@ impl Loge {
     fn place(&mut self, at: BlockNr, want: u32, scattered: bool, cx: &Cx<'_>) -> u32 {
         let chosen = match (cx.arm(0), cx.head(0)) {
             (Some(arm), Some(head)) if self.headed => {
-                let plan = self.plan.get_or_insert_with(|| Plan::new(head.track, head.free_at));
+                let plan = self.plan.get_or_insert_with(|| Plan::new(head));
                 // Where it would lie if each block had a fixed place.
                 let tracks = u64::from(self.free.tracks());
                 let preferred = (at * tracks / self.areas.blocks) as u32;
                 self.placer.choose(&mut self.free, arm, plan, want, preferred)
             }
-            _ => self.placer.choose_nominal(&mut self.free, scattered),
+            _ => self.placer.nominal.choose(&mut self.free, scattered),
         };
         chosen.expect("room is checked before blocks are placed")
     }
@@ -132,7 +92,8 @@ impl Loge {
     ) -> Transaction {
         let count = data.blocks();
         let stamp = self.new_stamp();
-        let durable = self.history.durable_stamp();
+        let overstated = planted(PlantedBug::DurableOverstated);
+        let durable = if overstated { stamp - 1 } else { self.commits.noted() };
         let scattered = count < SHORT_RUN && at != self.sequential_at;
         self.sequential_at = at + u64::from(count);
         self.counters.client_blocks += u64::from(count);
@@ -153,7 +114,7 @@ impl Loge {
             entries.push(Entry::new(place, sum));
             labels.push(label);
             commands.push(place, block, label);
-            self.counters.data_blocks += 1;
+            self.commits.data_written();
         }
         Transaction { at, stamp, entries, labels }
     }
@@ -166,13 +127,13 @@ impl Loge {
 
     /// True if nothing of a range is stored.
     fn is_hole(&self, at: BlockNr, count: u32) -> bool {
-        !self.table.range(at, u64::from(count)).any(Entry::is_mapped)
+        !self.table.range(at, u64::from(count)).any(Mapped::is_mapped)
     }
 
     /// Begins a write on a device with a volatile cache.
     pub(super) fn begin_write(
         &mut self,
-        request: usize,
+        request: RequestNr,
         at: BlockNr,
         data: &Data,
         cx: &mut Cx<'_>,
@@ -180,37 +141,26 @@ impl Loge {
         let mut commands = Commands::default();
         let transaction = self.prepare(at, data, &mut commands, cx);
         self.in_flight.insert(transaction.stamp);
-        let piece = self.pieces.insert(Piece { request, transaction, commands_left: 0 });
-        let sent = commands.send(DATA | piece as Tag, self.areas.headers, cx);
-        self.pieces[piece].commands_left = sent;
-        if sent == 0 {
-            self.install_piece(piece, cx);
+        let dress = labelled(self.areas.headers);
+        if let Some(part) = self.writes.begin(request, transaction, commands, cx, dress) {
+            self.install_part(&part, cx);
         }
     }
 
     /// A data command has been answered.
-    pub(super) fn data_done(&mut self, piece: usize, done: Done, cx: &mut Cx<'_>) {
-        let Piece { request, commands_left, .. } = &mut self.pieces[piece];
-        *commands_left -= 1;
-        let (request, last) = (*request, *commands_left == 0);
-        self.requests[request].spent.add(&done.spent);
-        if let Err(error) = done.outcome {
-            self.requests[request].failed.get_or_insert(error);
-            self.latch(error, cx);
-        }
-        if last {
-            self.install_piece(piece, cx);
+    pub(super) fn data_done(&mut self, part: usize, done: Done, cx: &mut Cx<'_>) {
+        if let Some(part) = self.writes.done(part, done, &mut self.desk, cx) {
+            self.install_part(&part, cx);
         }
     }
 
-    /// All data of a piece is on the device: the table may name it.
-    fn install_piece(&mut self, piece: usize, cx: &mut Cx<'_>) {
-        let Piece { request, transaction, .. } = self.pieces.remove(piece);
-        self.in_flight.remove(&transaction.stamp);
-        if self.requests[request].failed.is_none() {
-            self.install(&transaction, cx, &mut |_, _| {});
+    /// All data of a part is on the device: the table may name it.
+    fn install_part(&mut self, part: &Writing<Transaction>, cx: &mut Cx<'_>) {
+        self.in_flight.remove(&part.then.stamp);
+        if !self.desk.has_failed(part.request) {
+            self.install(&part.then, cx, &mut |_, _| {});
         }
-        self.write_done(request, cx);
+        self.write_done(part.request, cx);
     }
 
     /// Points the table at the new places of a transaction; the old ones wait until they may be
@@ -227,12 +177,12 @@ impl Loge {
         if !entries.iter().any(|entry| entry.is_mapped()) && self.is_hole(at, count) {
             return;
         }
-        self.changed_since.get_or_insert(cx.now);
+        self.commits.changed(cx.now);
         for ((index, &entry), block) in (0..).zip(entries).zip(at..) {
             let old = self.table.replace(block, entry);
             undo(block, old);
             if old.is_mapped() {
-                self.history.supersede(old.place());
+                self.commits.supersede(old.place());
             }
             if !entry.is_mapped() {
                 if !planted(PlantedBug::TombstoneLost) {
@@ -246,21 +196,14 @@ impl Loge {
 
     /// A part of a write or trim is in the table. Answers the request, or lets it wait for
     /// durability if it asked for that.
-    fn write_done(&mut self, request: usize, cx: &mut Cx<'_>) {
-        self.requests[request].left -= 1;
-        if self.requests[request].left > 0 {
-            return;
-        }
-        let one = &self.requests[request];
-        if one.fua && one.failed.is_none() {
-            self.wait_durable(request, cx);
-        } else {
-            self.answer(request, cx);
+    fn write_done(&mut self, request: RequestNr, cx: &mut Cx<'_>) {
+        if let Some(request) = self.desk.part_written(request, cx) {
+            self.commits.wait(request, &mut self.desk, cx);
         }
     }
 
     /// Forgets a range, on a device with a volatile cache.
-    pub(super) fn trim(&mut self, request: usize, at: BlockNr, count: u32, cx: &mut Cx<'_>) {
+    pub(super) fn trim(&mut self, request: RequestNr, at: BlockNr, count: u32, cx: &mut Cx<'_>) {
         self.forget(at, count, cx, &mut |_, _| {});
         self.write_done(request, cx);
     }
@@ -292,23 +235,32 @@ impl Loge {
         }
     }
 
+    /// Begins a read.
+    pub(super) fn begin_read(
+        &mut self,
+        request: RequestNr,
+        at: BlockNr,
+        count: u32,
+        cx: &mut Cx<'_>,
+    ) {
+        let entries = self.table.range(at, u64::from(count)).collect();
+        self.reads.begin((request, at), entries, self.commits.open(), &mut self.desk, cx);
+    }
+
     /// Begins a batch on a device that keeps what it has completed: one read, or all writes that
     /// wait up to the next read, data, labels and tombstones together.
     pub(super) fn begin_batch(&mut self, cx: &mut Cx<'_>) {
-        if let Some(Work::Read { .. }) = self.queue.front()
-            && let Some(Work::Read { request, at, count }) = self.queue.pop_front()
+        if self.desk.next_is_read()
+            && let Some(Work::Read { request, at, count }) = self.desk.pop()
         {
             self.begin_read(request, at, count, cx);
             return;
         }
-        let mut batch = Commit::default();
+        let mut batch = Batch::default();
         let mut commands = Commands::default();
         let mut blocks = 0;
-        while !matches!(self.queue.front(), Some(Work::Read { .. }))
-            && blocks < BATCH_BLOCKS
-            && self.next_has_room()
-        {
-            match self.queue.pop_front() {
+        while !self.desk.next_is_read() && blocks < BATCH_BLOCKS && self.next_has_room() {
+            match self.desk.pop() {
                 Some(Work::Write { request, at, data }) => {
                     blocks += data.blocks();
                     let transaction = self.prepare(at, &data, &mut commands, cx);
@@ -325,10 +277,10 @@ impl Loge {
         if batch.requests.is_empty() {
             return;
         }
-        if self.changed_since.is_none() {
+        if !self.commits.has_changes() {
             // Nothing changed: trims of what was not stored, zeros written to it.
             for request in batch.requests {
-                self.part_done(request, cx);
+                self.desk.part_done(request, cx);
             }
             return;
         }

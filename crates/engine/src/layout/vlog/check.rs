@@ -2,27 +2,15 @@
 
 use super::Vlog;
 use super::format::{SLICE_ENTRIES, decode_header};
-use super::read::verify;
 use crate::disk::Disk;
+use crate::layout::eager::{Mapped, check};
 use crate::layout::{CheckReport, LayoutError};
 use std::fmt;
 
 /// Reads every stored block and every live map block and compares them with the map.
 pub(super) fn check(volume: &Vlog, disk: &mut dyn Disk) -> Result<CheckReport, LayoutError> {
     let mut report = CheckReport::default();
-    let mut stored: u64 = 0;
-    let entries = volume.map.range(0, volume.blocks).zip(0..);
-    for (entry, block) in entries.filter(|(entry, _)| entry.is_mapped()) {
-        stored += 1;
-        let outcome = disk
-            .read(u64::from(entry.place()), 1)
-            .and_then(|data| verify(std::slice::from_ref(&entry), data, block));
-        if let Err(error) = outcome {
-            report
-                .problems
-                .push(format!("block {block} (device block {}): {error}", entry.place()));
-        }
-    }
+    let stored = check::stored(volume.map.range(0, volume.blocks), disk, &mut report);
     for slice in volume.tree.unreachable() {
         report
             .problems
@@ -86,17 +74,11 @@ fn dump_map(volume: &Vlog, out: &mut dyn fmt::Write) -> fmt::Result {
     let mut from = 0;
     while from < volume.blocks {
         let first = volume.map.get(from);
-        let mut count = 1;
         if !first.is_mapped() {
             from += 1;
             continue;
         }
-        let mut next = volume.map.range(from + 1, volume.blocks - from - 1);
-        while let Some(entry) = next.next()
-            && u64::from(entry.place()) == u64::from(first.place()) + count
-        {
-            count += 1;
-        }
+        let count = check::run(from, volume.blocks, |block| volume.map.get(block));
         writeln!(out, "blocks {from}+{count} at {}", first.place())?;
         from += count;
     }

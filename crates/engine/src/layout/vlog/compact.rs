@@ -7,17 +7,20 @@
 //! waits for at most one of the two. A moved block is committed like any other write, with its old
 //! place kept until the commit is known to be durable, so a power cut at any moment loses nothing.
 
-use super::commit::Commit;
 use super::format::{Entry, POOL_START, SLICE_ENTRIES};
-use super::place::Plan;
 use super::tree::SliceNr;
 use super::write::Commands;
-use super::{COMPACT, RESERVE, Vlog, read};
+use super::{COMPACT, RESERVE, Vlog};
 use crate::arm::Track;
 use crate::data::Data;
 use crate::io::{Done, Io};
 use crate::layer::Cx;
 use crate::layout::Compaction;
+use crate::layout::eager::Mapped;
+use crate::layout::eager::commit::Batch;
+use crate::layout::eager::place::Plan;
+use crate::layout::eager::read::verify;
+use crate::layout::ending::Ending;
 use crate::planted::{PlantedBug, planted};
 use crate::units::{BlockNr, MILLIS, Time};
 
@@ -70,9 +73,9 @@ impl Owners {
 
 /// A block on its way: which one, and where it lay when it was chosen.
 #[derive(Clone, Copy, Debug)]
-struct Move {
-    at: BlockNr,
-    entry: Entry,
+pub(super) struct Move {
+    pub at: BlockNr,
+    pub entry: Entry,
 }
 
 /// How far the present chunk has come.
@@ -141,6 +144,11 @@ impl Compactor {
         self.due
     }
 
+    /// Asks for another look at once, after something that took no time of the device.
+    pub fn look_again(&mut self, now: Time) {
+        self.due = Some(now);
+    }
+
     /// True while a command of the compactor is in flight.
     pub fn is_reading(&self) -> bool {
         matches!(self.chunk, Chunk::Reading(_))
@@ -169,6 +177,14 @@ impl Vlog {
         }
     }
 
+    /// The block of the volume that is stored at a device block, if it is one.
+    pub(super) fn data_at(&self, place: u32) -> Option<BlockNr> {
+        match self.owner(place) {
+            Some(Owner::Data(at)) => Some(at),
+            _ => None,
+        }
+    }
+
     /// What is in use at a device block.
     fn owner(&self, place: u32) -> Option<Owner> {
         let owner = self.compactor.owners.as_ref()?.get(place)?;
@@ -182,12 +198,14 @@ impl Vlog {
     /// Takes one step if no client waits and there is something to gain.
     pub(super) fn advance_compaction(&mut self, cx: &mut Cx<'_>) {
         self.compactor.due = None;
-        let may = self.is_serial() && !self.read_only && self.latched.is_none();
-        if self.compactor.owners.is_none() || !may || self.stop != super::commit::Stop::Running {
+        let may =
+            self.commits.is_serial() && !self.desk.is_read_only() && self.desk.latched().is_none();
+        if self.compactor.owners.is_none() || !may || self.ending != Ending::Running {
             return;
         }
-        let busy = self.commit.is_some() || !self.reads.is_empty() || self.compactor.is_reading();
-        if busy || !self.requests.is_empty() {
+        let reading = self.compactor.is_reading() || self.reorganiser.is_reading();
+        let busy = self.commits.is_running() || !self.reads.is_empty() || reading;
+        if busy || !self.desk.is_idle() {
             return;
         }
         let due = cx.idle_since.unwrap_or(cx.now) + REST;
@@ -207,6 +225,9 @@ impl Vlog {
         if self.compactor.victim.is_none() {
             self.compactor.victim = self.next_victim(cx);
             self.compactor.moved_out = false;
+            if let Some(victim) = self.compactor.victim {
+                self.reorganiser.forget(victim);
+            }
         }
         self.compactor.victim
     }
@@ -225,6 +246,7 @@ impl Vlog {
             && (1..slots).contains(&free)
             && self.placer.filling() != Some(track)
             && self.free.in_holes() >= needed + u64::from(free)
+            && !self.is_sorted(track)
     }
 
     fn next_victim(&mut self, cx: &mut Cx<'_>) -> Option<Track> {
@@ -251,9 +273,15 @@ impl Vlog {
         victim
     }
 
-    /// Begins the next chunk of the victim: reads its blocks, or moves map blocks at once.
+    /// Begins the next chunk of the victim: reads its blocks, or moves map blocks at once. Without
+    /// a victim it is the turn of the reorganiser, which is left to finish what it has begun: the
+    /// compactor would plug the track that it fills.
     fn begin_chunk(&mut self, cx: &mut Cx<'_>) {
-        let Some(victim) = self.pick_victim(cx) else { return };
+        let unfinished = self.reorganiser.is_midway() && self.may_sort();
+        let Some(victim) = (!unfinished).then(|| self.pick_victim(cx)).flatten() else {
+            self.advance_reorganiser(cx);
+            return;
+        };
         let mut moves: Vec<Move> = Vec::new();
         let mut maps = 0;
         for slot in 0..self.free.slots(victim) {
@@ -274,7 +302,7 @@ impl Vlog {
                 // What is left is free once a commit says that those before it are durable.
                 self.compactor.moved_out = true;
                 self.compactor.tracks_emptied += 1;
-                self.begin_commit(Commit::default(), Commands::default(), cx);
+                self.begin_commit(Batch::default(), Commands::default(), cx);
             }
             return;
         };
@@ -287,7 +315,7 @@ impl Vlog {
     /// Leaves a track alone that cannot be emptied, and looks for another one.
     fn give_up_victim(&mut self, cx: &Cx<'_>) {
         self.compactor.spoilt.extend(self.compactor.victim.take());
-        self.compactor.due = Some(cx.now);
+        self.compactor.look_again(cx.now);
     }
 
     /// The blocks of a chunk have been read.
@@ -310,7 +338,7 @@ impl Vlog {
         let Some(victim) = self.compactor.victim.filter(|&victim| self.can_empty(victim)) else {
             return;
         };
-        let mut batch = Commit::default();
+        let mut batch = Batch::default();
         let mut commands = Commands::default();
         let early = planted(PlantedBug::CompactorFreesEarly);
         self.avoid = (!early).then_some(victim);
@@ -318,16 +346,16 @@ impl Vlog {
             let block = data.slice(entry.place() - first, 1);
             let moved_since = self.map.get(at) != entry;
             // Damage stays where it is and is reported to whoever reads it.
-            if moved_since || read::verify(&[entry], block.clone(), at).is_err() {
+            if moved_since || verify(&[entry], block.clone(), at).is_err() {
                 continue;
             }
             let place = self.place(1, true, cx);
             let old = self.install(at, entry.moved(place), cx);
             batch.undo.push((at, old));
-            commands.push(place, block.block(0));
+            commands.push(place, block.block(0), ());
             self.compactor.blocks_moved += 1;
             if early {
-                self.history.forget_last();
+                self.commits.forget_last();
                 self.free.release(old.place());
             }
         }
@@ -351,10 +379,10 @@ impl Vlog {
     pub(super) fn place_in_hole(&mut self, victim: Track, cx: &Cx<'_>) -> Option<u32> {
         match (cx.arm(0), cx.head(0)) {
             (Some(arm), Some(head)) if self.headed => {
-                let plan = self.plan.get_or_insert_with(|| Plan::new(head.track, head.free_at));
+                let plan = self.plan.get_or_insert_with(|| Plan::new(head));
                 self.placer.choose_hole(&mut self.free, arm, plan, victim)
             }
-            _ => self.placer.choose_nominal_hole(&mut self.free, victim),
+            _ => self.placer.nominal.choose_hole(&mut self.free, victim),
         }
     }
 }

@@ -3,6 +3,7 @@
 use super::crc;
 use crate::checksum::{crc32c, mix};
 use crate::data::{BlockSectors, SectorBytes};
+use crate::layout::eager::Mapped;
 use crate::superblock::{le32, le64};
 use crate::units::{BLOCK_BYTES, BLOCK_SECTORS, SECTOR_BYTES};
 use bytes::Bytes;
@@ -72,25 +73,24 @@ impl Entry {
     pub fn decode(bytes: &[u8]) -> Entry {
         Entry(U64::new(le64(bytes, 0)))
     }
+}
 
-    /// Device block; 0 if unmapped.
-    pub fn place(self) -> u32 {
+impl Mapped for Entry {
+    fn is_mapped(self) -> bool {
+        self.place() != 0
+    }
+
+    fn place(self) -> u32 {
         self.0.get() as u32 & 0x7fff_ffff
     }
 
-    /// True if the first byte of the block is stored inverted; see [`looks_like_map`].
-    pub fn escaped(self) -> bool {
-        self.0.get() & (1 << 31) != 0
-    }
-
-    /// Checksum of the bytes as stored.
-    pub fn checksum(self) -> u32 {
+    fn checksum(self) -> u32 {
         (self.0.get() >> 32) as u32
     }
 
-    /// True if the block is stored.
-    pub fn is_mapped(self) -> bool {
-        self.place() != 0
+    /// See [`looks_like_map`].
+    fn escaped(self) -> bool {
+        self.0.get() & (1 << 31) != 0
     }
 }
 

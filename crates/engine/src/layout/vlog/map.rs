@@ -5,6 +5,7 @@
 use super::format::{Entry, SLICE_ENTRIES, SLICE_SECTORS};
 use super::tree::SliceNr;
 use crate::data::SectorBytes;
+use crate::layout::eager::Mapped;
 use crate::units::{BlockNr, SECTOR_BYTES};
 use std::sync::Arc;
 

@@ -7,8 +7,8 @@
 //! on average, journeys included. The rule is used where a journey takes as long as many slots; on
 //! old disks with their short tracks the other surfaces are the next best place at any moment.
 
-use super::freemap::FreeMap;
 use crate::arm::{Arm, Track};
+use crate::layout::eager::freemap::FreeMap;
 use crate::units::Time;
 
 /// Tracks ahead that are compared before the head moves on.
@@ -49,7 +49,7 @@ impl Patch {
         if self.track == Some(here) && free.free_on(here) > enough {
             return self.track;
         }
-        let tracks = arm.tracks();
+        let tracks = free.tracks();
         let ahead = (0..TRACKS_COMPARED.min(tracks)).map(|step| (here + step) % tracks);
         let yields = |&track: &Track| free.free_on(track) > 0;
         self.track = ahead.filter(yields).min_by_key(|&track| {

@@ -11,6 +11,7 @@ use crate::checksum;
 use crate::data::{Body, Data};
 use crate::disk::Disk;
 use crate::io::IoError;
+use crate::layout::eager::Mapped;
 use crate::layout::{FormatOptions, LayoutError, MountOptions, MountPath, MountReport};
 use crate::planted::{PlantedBug, planted};
 use crate::superblock::Superblock;
@@ -220,7 +221,7 @@ impl Recovery<'_> {
             let bytes = match &piece.body {
                 Body::Zeros | Body::Stamp { .. } => Bytes::new(),
                 Body::Bytes(bytes) => bytes.clone(),
-                Body::Sectors(_) => piece.to_bytes(),
+                Body::Sectors(_) | Body::Parity(_) => piece.to_bytes(),
             };
             for (block, place) in bytes.chunks_exact(BLOCK_BYTES).zip(place..) {
                 if let Some(header) = self.header(place, block) {
@@ -282,7 +283,7 @@ impl Recovery<'_> {
                 return false;
             }
         }
-        indices.len() as u32 == first.members
+        (indices.len() as u32 == first.members || planted(PlantedBug::PartialTransaction))
             && members
                 .iter()
                 .all(|one| planted(PlantedBug::ChecksumNotVerified) || self.data_holds(one))
@@ -333,7 +334,7 @@ impl Recovery<'_> {
             .live
             .iter()
             .fold(0, |sum, found| sum ^ live_mark(found.header.slice, found.header.sequence));
-        if digest != expected {
+        if digest != expected && !planted(PlantedBug::DigestIgnored) {
             return damaged(
                 "a map block is unreadable, so some blocks cannot be found; restore from a copy",
             );
@@ -381,7 +382,8 @@ impl Recovery<'_> {
             volume.tree.restore_root(root.header.slice);
         }
         volume.next_sequence = found.next_sequence;
-        volume.history.restore(found.last, found.next_commit);
+        volume.commits.restore(found.last, found.next_commit, found.last);
+        volume.last_with_changes = found.last;
         Ok(())
     }
 
@@ -427,7 +429,7 @@ impl Recovery<'_> {
         path: MountPath,
     ) -> Result<(), LayoutError> {
         self.disk.flush()?;
-        if path == MountPath::Scan {
+        if path == MountPath::Scan && !planted(PlantedBug::RecoveryUnrecorded) {
             if let Some(root) = volume.tree.root() {
                 self.write_marker(volume, found, root)?;
                 self.disk.flush()?;
@@ -474,7 +476,8 @@ impl Recovery<'_> {
         let block = volume.map_block(&header);
         self.disk.write(u64::from(place), Data::block_of(Body::Sectors(block)))?;
         volume.free.release(appended[0].superseded);
-        volume.history.restore(found.next_commit, found.next_commit + 1);
+        volume.commits.restore(found.next_commit, found.next_commit + 1, found.next_commit);
+        volume.last_with_changes = found.next_commit;
         Ok(())
     }
 }
@@ -484,7 +487,8 @@ fn newest<'f>(found: impl Iterator<Item = &'f Found>) -> Vec<Found> {
     let mut newest: BTreeMap<SliceNr, &Found> = BTreeMap::new();
     for one in found {
         let best = newest.entry(one.header.slice).or_insert(one);
-        if one.header.sequence > best.header.sequence {
+        let younger = one.header.sequence > best.header.sequence;
+        if younger != planted(PlantedBug::StaleStampWins) {
             *best = one;
         }
     }

@@ -1,61 +1,34 @@
 //! Writing data: choose places, write, and install the new places in the map.
 
-use super::commit::Commit;
 use super::format::{Entry, SLICE_ENTRIES, looks_like_map};
 use super::tree::SliceNr;
-use super::{DATA, Plan, RESERVE, Vlog, Work};
+use super::{RESERVE, Vlog};
 use crate::checksum;
-use crate::data::{Body, Data, Piece as DataPiece};
-use crate::io::{Done, Io, Op, Tag};
+use crate::data::{Body, Data, Piece};
+use crate::io::{Done, Io};
 use crate::layer::Cx;
+use crate::layout::desk::{RequestNr, Work};
+use crate::layout::eager::commit::Batch;
+use crate::layout::eager::place::Plan;
+use crate::layout::eager::read::{Entries, invert_first};
+use crate::layout::eager::write::Writing;
+use crate::layout::eager::{self, BATCH_BLOCKS, Mapped, SHORT_RUN};
 use crate::units::BlockNr;
-use bytes::Bytes;
 use smallvec::SmallVec;
 
-/// Most blocks of data in one batch on a device that commits each batch at once.
-const BATCH_BLOCKS: u32 = 1024;
-
-/// A part of a write whose data is on its way to the device.
+/// Where the data of a part of a write went.
 #[derive(Clone, Debug)]
-pub(super) struct Piece {
-    request: usize,
+pub(super) struct Install {
     at: BlockNr,
-    entries: SmallVec<[Entry; 1]>,
-    commands_left: u32,
+    entries: Entries<Entry>,
 }
 
-/// Fewer blocks than this are no run of their own.
-pub(super) const SHORT_RUN: u32 = 8;
+/// Commands of this layout: nothing goes beside the blocks.
+pub(super) type Commands = eager::write::Commands<()>;
 
-/// Commands collected for the device, neighbouring blocks joined into one.
-#[derive(Debug, Default)]
-pub(super) struct Commands {
-    ready: SmallVec<[(u32, Data); 2]>,
-    end: u32,
-}
-
-impl Commands {
-    /// Adds a block. A block right behind the last one goes with it.
-    pub fn push(&mut self, place: u32, piece: DataPiece) {
-        match self.ready.last_mut() {
-            Some((_, data)) if place == self.end => data.push(piece),
-            _ => {
-                let mut data = Data::none();
-                data.push(piece);
-                self.ready.push((place, data));
-            }
-        }
-        self.end = place + 1;
-    }
-
-    /// Sends all commands with one tag; returns how many there were.
-    pub fn send(self, tag: Tag, cx: &mut Cx<'_>) -> u32 {
-        let count = self.ready.len() as u32;
-        for (place, data) in self.ready {
-            cx.send(0, Io::write(tag, BlockNr::from(place), data));
-        }
-        count
-    }
+/// A command as it is.
+pub(super) fn bare(io: Io, (): ()) -> Io {
+    io
 }
 
 impl Vlog {
@@ -69,15 +42,9 @@ impl Vlog {
         self.changed[slice as usize].iter().any(|&word| word != 0)
     }
 
-    /// Asks for a commit and remembers that something waits for space.
-    fn starve(&mut self) -> bool {
-        self.starving = true;
-        false
-    }
-
     /// True if there is something to dispatch and room for it.
     pub(super) fn next_has_room(&mut self) -> bool {
-        match self.queue.front() {
+        match self.desk.front() {
             None => false,
             Some(Work::Read { .. }) => true,
             Some(&Work::Write { at, ref data, .. }) => {
@@ -93,11 +60,11 @@ impl Vlog {
     fn has_room(&mut self, at: BlockNr, count: u32) -> bool {
         let touched = Vlog::slices_of(at, count).count();
         // Writes in flight will dirty slices when they complete.
-        let waiting = self.dirty.len() + touched + 2 * self.pieces.len();
+        let waiting = self.dirty.len() + touched + 2 * self.writes.len();
         let needed = u64::from(count) + waiting as u64 + RESERVE;
         let room = waiting <= self.dirty_limit.max(touched) || self.dirty.is_empty();
         if self.free.free() < needed || !room {
-            return self.starve();
+            return self.commits.starve();
         }
         true
     }
@@ -108,7 +75,7 @@ impl Vlog {
         let waiting = self.dirty.len() + touched.count();
         let room = waiting <= self.dirty_limit || self.dirty.is_empty();
         if self.free.free() < waiting as u64 + RESERVE || !room {
-            return self.starve();
+            return self.commits.starve();
         }
         true
     }
@@ -122,10 +89,10 @@ impl Vlog {
         }
         let chosen = match (cx.arm(0), cx.head(0)) {
             (Some(arm), Some(head)) if self.headed => {
-                let plan = self.plan.get_or_insert_with(|| Plan::new(head.track, head.free_at));
+                let plan = self.plan.get_or_insert_with(|| Plan::new(head));
                 self.placer.choose(&mut self.free, arm, plan, want)
             }
-            _ => self.placer.choose_nominal(&mut self.free, scattered),
+            _ => self.placer.nominal.choose(&mut self.free, scattered),
         };
         chosen.expect("room is checked before blocks are placed")
     }
@@ -139,7 +106,7 @@ impl Vlog {
         want_after: u32,
         commands: &mut Commands,
         cx: &Cx<'_>,
-    ) -> SmallVec<[Entry; 1]> {
+    ) -> Entries<Entry> {
         let count = data.blocks();
         let scattered = count < SHORT_RUN && at != self.sequential_at;
         self.sequential_at = at + u64::from(count);
@@ -154,19 +121,20 @@ impl Vlog {
             let sum = checksum::of_block(&block);
             let place = self.place(count - index + want_after, scattered, cx);
             entries.push(Entry::new(place, escaped, sum));
-            commands.push(place, block);
-            self.counters.data_blocks += 1;
+            commands.push(place, block, ());
+            self.commits.data_written();
         }
         entries
     }
 
     /// Client data that looks like a map block of this very volume is stored inverted in its
     /// first byte.
-    fn escape(&self, block: DataPiece) -> (DataPiece, bool) {
+    fn escape(&self, block: Piece) -> (Piece, bool) {
         let hides = match &block.body {
             Body::Zeros | Body::Stamp { .. } => false,
             Body::Bytes(bytes) => looks_like_map(self.id, bytes),
             Body::Sectors(sectors) => looks_like_map(self.id, &*sectors[0]),
+            Body::Parity(_) => looks_like_map(self.id, &block.to_bytes()),
         };
         if hides { (invert_first(&block), true) } else { (block, false) }
     }
@@ -174,7 +142,7 @@ impl Vlog {
     /// Begins a write on a device with a volatile cache: data now, map later.
     pub(super) fn begin_write(
         &mut self,
-        request: usize,
+        request: RequestNr,
         at: BlockNr,
         data: &Data,
         cx: &mut Cx<'_>,
@@ -182,40 +150,28 @@ impl Vlog {
         self.counters.client_blocks += u64::from(data.blocks());
         let mut commands = Commands::default();
         let entries = self.place_data(at, data, 0, &mut commands, cx);
-        let piece = self.pieces.insert(Piece { request, at, entries, commands_left: 0 });
-        let sent = commands.send(DATA | piece as Tag, cx);
-        self.pieces[piece].commands_left = sent;
-        if sent == 0 || crate::planted::planted(crate::planted::PlantedBug::MapBeforeData) {
-            self.install_piece(piece, cx);
+        let then = Install { at, entries };
+        if let Some(part) = self.writes.begin(request, then, commands, cx, bare) {
+            self.install_part(&part, cx);
         }
     }
 
     /// A data command has been answered.
-    pub(super) fn data_done(&mut self, piece: usize, done: Done, cx: &mut Cx<'_>) {
-        let Some(Piece { request, commands_left, .. }) = self.pieces.get_mut(piece) else {
-            return; // Installed ahead of its data by a planted bug.
-        };
-        *commands_left -= 1;
-        let (request, last) = (*request, *commands_left == 0);
-        self.requests[request].spent.add(&done.spent);
-        if let Err(error) = done.outcome {
-            self.requests[request].failed.get_or_insert(error);
-            self.latch(error, cx);
-        }
-        if last {
-            self.install_piece(piece, cx);
+    pub(super) fn data_done(&mut self, part: usize, done: Done, cx: &mut Cx<'_>) {
+        if let Some(part) = self.writes.done(part, done, &mut self.desk, cx) {
+            self.install_part(&part, cx);
         }
     }
 
-    /// All data of a piece is on the device: the map may name it.
-    fn install_piece(&mut self, piece: usize, cx: &mut Cx<'_>) {
-        let piece = self.pieces.remove(piece);
-        if self.requests[piece.request].failed.is_none() {
-            for (index, &entry) in piece.entries.iter().enumerate() {
-                self.install(piece.at + index as u64, entry, cx);
+    /// All data of a part is on the device: the map may name it.
+    fn install_part(&mut self, part: &Writing<Install>, cx: &mut Cx<'_>) {
+        if !self.desk.has_failed(part.request) {
+            let Install { at, ref entries } = part.then;
+            for (block, &entry) in (at..).zip(entries) {
+                self.install(block, entry, cx);
             }
         }
-        self.write_done(piece.request, cx);
+        self.write_done(part.request, cx);
     }
 
     /// Points the map at a new place; the old one waits until it may be reused.
@@ -225,13 +181,13 @@ impl Vlog {
             self.compactor.placed_data(entry.place(), at);
         }
         if old.is_mapped() {
-            self.history.supersede(old.place());
+            self.commits.supersede(old.place());
         }
         if old != entry {
             let slice = (at / SLICE_ENTRIES as u64) as SliceNr;
             if !self.is_dirty(slice) {
                 self.dirty.push(slice);
-                self.dirty_since.get_or_insert(cx.now);
+                self.commits.changed(cx.now);
             }
             let bit = at as usize % SLICE_ENTRIES;
             self.sums[slice as usize].change(bit, old, entry);
@@ -242,44 +198,46 @@ impl Vlog {
 
     /// A part of a write or trim is in the map. Answers the request, or lets it wait for
     /// durability if it asked for that.
-    fn write_done(&mut self, request: usize, cx: &mut Cx<'_>) {
-        self.requests[request].left -= 1;
-        if self.requests[request].left > 0 {
-            return;
-        }
-        let one = &self.requests[request];
-        if one.fua && one.failed.is_none() {
-            self.wait_durable(request, cx);
-        } else {
-            self.answer(request, cx);
+    fn write_done(&mut self, request: RequestNr, cx: &mut Cx<'_>) {
+        if let Some(request) = self.desk.part_written(request, cx) {
+            self.commits.wait(request, &mut self.desk, cx);
         }
     }
 
     /// Unmaps a range, on a device with a volatile cache.
-    pub(super) fn trim(&mut self, request: usize, at: BlockNr, count: u32, cx: &mut Cx<'_>) {
+    pub(super) fn trim(&mut self, request: RequestNr, at: BlockNr, count: u32, cx: &mut Cx<'_>) {
         for block in at..at + u64::from(count) {
             self.install(block, Entry::UNMAPPED, cx);
         }
         self.write_done(request, cx);
     }
 
+    /// Begins a read.
+    pub(super) fn begin_read(
+        &mut self,
+        request: RequestNr,
+        at: BlockNr,
+        count: u32,
+        cx: &mut Cx<'_>,
+    ) {
+        let entries = self.map.range(at, u64::from(count)).collect();
+        self.reads.begin((request, at), entries, self.commits.open(), &mut self.desk, cx);
+    }
+
     /// Begins a batch on a device that keeps what it has completed: one read, or all writes that
     /// wait up to the next read, data and map together.
     pub(super) fn begin_batch(&mut self, cx: &mut Cx<'_>) {
-        if let Some(Work::Read { .. }) = self.queue.front()
-            && let Some(Work::Read { request, at, count }) = self.queue.pop_front()
+        if self.desk.next_is_read()
+            && let Some(Work::Read { request, at, count }) = self.desk.pop()
         {
             self.begin_read(request, at, count, cx);
             return;
         }
-        let mut batch = Commit::default();
+        let mut batch = Batch::default();
         let mut commands = Commands::default();
         let mut blocks = 0;
-        while !matches!(self.queue.front(), Some(Work::Read { .. }))
-            && blocks < BATCH_BLOCKS
-            && self.next_has_room()
-        {
-            match self.queue.pop_front() {
+        while !self.desk.next_is_read() && blocks < BATCH_BLOCKS && self.next_has_room() {
+            match self.desk.pop() {
                 Some(Work::Write { request, at, data }) => {
                     blocks += data.blocks();
                     self.counters.client_blocks += u64::from(data.blocks());
@@ -306,7 +264,7 @@ impl Vlog {
         if self.dirty.is_empty() {
             // Nothing changed: trims of what was not stored, zeros written to it.
             for request in batch.requests {
-                self.part_done(request, cx);
+                self.desk.part_done(request, cx);
             }
             return;
         }
@@ -319,17 +277,4 @@ impl Vlog {
             self.map.replace(block, old);
         }
     }
-
-    /// A part of a batched request is durable.
-    pub(super) fn batched_done(&mut self, request: usize, cx: &mut Cx<'_>) {
-        debug_assert!(matches!(self.requests[request].op, Op::Write | Op::Trim));
-        self.part_done(request, cx);
-    }
-}
-
-/// A copy of a block with the first byte inverted.
-pub(super) fn invert_first(block: &DataPiece) -> DataPiece {
-    let mut copy = block.to_bytes().to_vec();
-    copy[0] ^= 0xff;
-    DataPiece::block(Body::Bytes(Bytes::from(copy)))
 }

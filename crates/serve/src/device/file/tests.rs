@@ -22,6 +22,8 @@ fn rig(blocks: u64, mode: IoMode, direct: bool) -> Rig {
         blocks: Some(blocks - 2),
         force: false,
         heuristic: Default::default(),
+        segment: None,
+        headers: false,
         shape: Default::default(),
     };
     let image = create(&dir.path().join("image"), &options).expect("creates");

@@ -51,17 +51,8 @@ impl Probe for Simulated {
 
     fn read(&mut self, lbn: u64, sectors: u32) -> Result<Time, String> {
         let request = Request { tag: 0, op: Op::Read, lbn, sectors, fua: false };
-        self.drive.submit(self.now, request).map_err(|error| error.to_string())?;
-        let mut done = Vec::with_capacity(1);
-        while let Some(at) = self.drive.next_event() {
-            self.drive.advance(at, &mut done);
-            if let Some(completion) = done.first() {
-                let took = completion.at - self.now;
-                self.now = completion.at;
-                return Ok(took);
-            }
-        }
-        Err("the drive never completes a read".into())
+        let at = self.drive.serve_alone(self.now, request).map_err(|error| error.to_string())?;
+        Ok(at - std::mem::replace(&mut self.now, at))
     }
 }
 

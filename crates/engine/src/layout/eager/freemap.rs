@@ -11,8 +11,11 @@ pub const NOMINAL_TRACK: u32 = 256;
 /// block costs a few words of bitmap, never a scan of the disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FreeMap {
-    /// First block of each track, and the end of the last one.
+    /// First block of each track, and the end of the last one. A volume may leave the last tracks
+    /// of a disk alone; these have no blocks.
     bounds: Vec<u32>,
+    /// Tracks that have blocks.
+    tracks: Track,
     words_per_track: usize,
     /// Blocks of every track but perhaps the last one, where tracks are alike.
     alike: Option<u32>,
@@ -35,19 +38,24 @@ pub struct FreeMap {
 impl FreeMap {
     /// All blocks in use, on the geometry of `arm` or, without one, a nominal geometry.
     pub fn new(device_blocks: u64, arm: Option<&dyn Arm>) -> FreeMap {
+        let end = device_blocks as u32;
         let mut bounds: Vec<u32> = match arm {
-            Some(arm) => (0..arm.tracks()).map(|track| arm.track_blocks(track).0 as u32).collect(),
-            None => (0..device_blocks as u32).step_by(NOMINAL_TRACK as usize).collect(),
+            Some(arm) => (0..arm.tracks())
+                .map(|track| arm.track_blocks(track).0.min(device_blocks) as u32)
+                .collect(),
+            None => (0..end).step_by(NOMINAL_TRACK as usize).collect(),
         };
-        bounds.push(device_blocks as u32);
+        let used = bounds.iter().filter(|&&first| first < end).count() as Track;
+        bounds.push(end);
         let longest = bounds.windows(2).map(|pair| pair[1] - pair[0]).max().unwrap_or(1);
         let words_per_track = longest.div_ceil(64) as usize;
         let tracks = bounds.len() - 1;
-        let alike = (1..tracks)
-            .all(|track| bounds[track] == track as u32 * bounds[1])
-            .then_some(bounds[1].max(1));
+        let even = |track: usize| (track as u64 * u64::from(bounds[1])).min(device_blocks) as u32;
+        let alike =
+            (1..tracks).all(|track| bounds[track] == even(track)).then_some(bounds[1].max(1));
         FreeMap {
             bounds,
+            tracks: used,
             words_per_track,
             alike,
             bits: vec![0; tracks * words_per_track],
@@ -90,9 +98,9 @@ impl FreeMap {
         !empty as u32 & (u32::MAX >> (32 - count))
     }
 
-    /// Number of tracks.
+    /// Number of tracks that have blocks.
     pub fn tracks(&self) -> Track {
-        (self.bounds.len() - 1) as Track
+        self.tracks
     }
 
     /// Free blocks of a track.
@@ -113,19 +121,10 @@ impl FreeMap {
     /// Track and slot of a block.
     pub fn locate(&self, block: u32) -> (Track, u32) {
         let track = if let Some(slots) = self.alike {
-            (block / slots).min(self.tracks() - 1)
+            (block / slots).min(self.tracks - 1)
         } else {
-            // Tracks have nearly equal lengths: guess, then step.
-            let guess = u64::from(block) * u64::from(self.tracks())
-                / u64::from(self.bounds[self.tracks() as usize]);
-            let mut track = guess as usize;
-            while self.bounds[track] > block {
-                track -= 1;
-            }
-            while self.bounds[track + 1] <= block {
-                track += 1;
-            }
-            track as Track
+            let behind = self.bounds.partition_point(|&first| first <= block);
+            (behind - 1).min(self.tracks as usize - 1) as Track
         };
         (track, block - self.bounds[track as usize])
     }

@@ -93,20 +93,27 @@ struct Shape {
     words: usize,
 }
 
-/// A search: the first free slot, or with `pairs` the first of two free ones in a row, that passes
-/// a head that leaves track `from` at `at`. Only what starts before `limit` counts.
+/// A search: the first of `run` free slots in a row that pass a head that leaves track `from` at
+/// `at`. Only what starts before `limit` counts.
 #[derive(Clone, Copy, Debug)]
 pub struct Wanted {
     /// Where the head is.
     pub from: Track,
     /// When it may leave.
     pub at: Time,
-    /// Two slots in a row.
-    pub pairs: bool,
+    /// Slots in a row, at least 1; columns know runs of one and two.
+    pub run: u32,
     /// Before when the first one must start.
     pub limit: Time,
     /// Only on tracks with blocks in use, and not on this one.
     pub holes_beside: Option<Track>,
+}
+
+impl Wanted {
+    /// A single slot, wherever and whenever it passes first.
+    pub fn single(from: Track, at: Time) -> Wanted {
+        Wanted { from, at, run: 1, limit: Time::MAX, holes_beside: None }
+    }
 }
 
 /// What a search has found so far, counted in cells since the index mark before it began.
@@ -231,8 +238,9 @@ impl Columns {
             since if since >= 64 * self.turn_ns => u32::MAX,
             since => self.next_cell(since),
         };
-        let Wanted { pairs, limit, holes_beside, .. } = *wanted;
-        Search { origin, angle, pairs, holes_beside, end, limit, found: None }
+        let Wanted { run, limit, holes_beside, .. } = *wanted;
+        debug_assert!((1..=2).contains(&run));
+        Search { origin, angle, pairs: run == 2, holes_beside, end, limit, found: None }
     }
 
     /// Something begins on a track at a cell, which is counted on; `within` the turn it is that.
@@ -479,30 +487,49 @@ mod tests {
             let columns = map.columns().expect("suits");
             let from = rng.below(u64::from(HEADS * CYLINDERS)) as Track;
             let at = rng.below(100_000);
-            for pairs in [false, true] {
+            for run in [1, 2] {
                 let limit = if rng.chance(0.3) { Time::MAX } else { at + rng.below(2000) };
                 let holes_beside = rng.chance(0.3).then(|| rng.below(15) as Track);
-                let found = columns.best(&map, &Wanted { from, at, pairs, limit, holes_beside });
+                let found = columns.best(&map, &Wanted { from, at, run, limit, holes_beside });
                 let allowed: Vec<bool> = (0..HEADS * CYLINDERS)
                     .map(|track| holes_beside.is_none_or(|victim| map.is_hole(track, victim)))
                     .collect();
                 let usable: Vec<bool> = (0..free.len())
                     .map(|block| free[block] && allowed[block / SLOTS as usize])
                     .collect();
-                let expected = plainly(&usable, from, at, pairs, limit);
+                let expected = plainly(&usable, from, at, run == 2, limit);
                 assert_eq!(found.map(|found| found.start), expected, "round {round}");
                 if let Some(Candidate { track, slot, .. }) = found {
                     assert!(free[(track * SLOTS + slot) as usize]);
                     let next = || slot + 1 < SLOTS && free[(track * SLOTS + slot + 1) as usize];
-                    assert!(!pairs || next());
+                    assert!(run == 1 || next());
                 }
             }
             let track = rng.below(u64::from(HEADS * CYLINDERS)) as Track;
-            let wanted = Wanted { from, at, pairs: false, limit: Time::MAX, holes_beside: None };
+            let wanted = Wanted::single(from, at);
             let found = columns.on_track(&map, track, &wanted);
             let starts = (0..SLOTS).filter(|slot| free[(track * SLOTS + slot) as usize]);
             let starts = starts.map(|slot| starts_at(from, track, slot, at));
             assert_eq!(found.map(|found| found.start), starts.min());
+        }
+    }
+
+    /// A volume that leaves the last tracks of the disk alone, and part of one.
+    #[test]
+    fn blocks_that_the_volume_does_not_have_are_never_found() {
+        for blocks in [u64::from(7 * SLOTS), u64::from(7 * SLOTS + 5)] {
+            let mut map = FreeMap::new(blocks, Some(&Small));
+            assert_eq!(u64::from(map.tracks()), blocks.div_ceil(u64::from(SLOTS)));
+            (0..blocks as u32).for_each(|block| map.release(block));
+            for left in (0..blocks).rev() {
+                let wanted = Wanted::single((left % 15) as Track, left * 131);
+                let columns = map.columns().expect("suits");
+                let found = columns.best(&map, &wanted).expect("there is a free one");
+                let block = map.block(found.track, found.slot);
+                assert_eq!(map.locate(block), (found.track, found.slot));
+                map.take(block);
+                assert_eq!(map.free(), left);
+            }
         }
     }
 }

@@ -1,0 +1,106 @@
+//! A toy database that lives on an NBD disk, and the check of its recovery: the example of
+//! `docs/crash-testing.md`.
+//!
+//! Block 0 says how many records are committed; record *n* has block *n* + 1. A commit writes the
+//! record, flushes, writes block 0 and flushes again. With `--forget` the first flush is forgotten,
+//! which no test notices that does not cut the power.
+//!
+//! ```text
+//! toydb write SOCKET COUNT [--forget]
+//! toydb check IMAGE [--forget]
+//! ```
+
+use seekless_engine::checksum::crc32c;
+use seekless_engine::rng::Rng;
+use seekless_serve::nbd::client::Client;
+use std::error::Error;
+use std::path::Path;
+use std::process::ExitCode;
+
+const BLOCK: usize = 4096;
+const MAGIC: [u8; 8] = *b"TOYDB 01";
+
+/// The content of record `n`.
+fn record(n: u64) -> Vec<u8> {
+    let mut rng = Rng::stream(n, "toydb");
+    (0..BLOCK / 8).flat_map(|_| rng.next().to_le_bytes()).collect()
+}
+
+/// Block 0 when so many records are committed.
+fn head(count: u64) -> Vec<u8> {
+    let mut block = vec![0; BLOCK];
+    block[..8].copy_from_slice(&MAGIC);
+    block[8..16].copy_from_slice(&count.to_le_bytes());
+    let sum = crc32c(&block[..16]);
+    block[16..20].copy_from_slice(&sum.to_le_bytes());
+    block
+}
+
+fn write(socket: &str, count: u64, forget: bool) -> Result<(), Box<dyn Error>> {
+    let mut disk = Client::connect(Path::new(socket))?;
+    for n in 0..count {
+        disk.write((n + 1) * BLOCK as u64, &record(n), false)?;
+        if !forget {
+            disk.flush()?;
+        }
+        disk.write(0, &head(n + 1), false)?;
+        disk.flush()?;
+    }
+    disk.disconnect()?;
+    Ok(())
+}
+
+/// Recovers and says what is wrong.
+fn check(image: &str, forget: bool) -> Result<Option<String>, Box<dyn Error>> {
+    let bytes = std::fs::read(image)?;
+    let found = &bytes[..BLOCK];
+    let count = match found.iter().all(|&byte| byte == 0) {
+        true => 0,
+        false => found[8..16].iter().rev().fold(0, |sum, &byte| sum << 8 | u64::from(byte)),
+    };
+    if count > 0 && found[..20] != head(count)[..20] {
+        return Ok(Some("block 0 is damaged".to_owned()));
+    }
+    // The replay tells how many flushes had been answered: so many commits were promised.
+    let flushes = std::env::var("SEEKLESS_FLUSHES").ok().and_then(|text| text.parse().ok());
+    let promised = flushes.unwrap_or(0) / if forget { 1 } else { 2 };
+    if count < promised {
+        return Ok(Some(format!("{promised} commits were promised, {count} are there")));
+    }
+    for n in 0..count {
+        let at = (n as usize + 1) * BLOCK;
+        if bytes.get(at..at + BLOCK) != Some(&record(n)) {
+            return Ok(Some(format!("{count} records are committed, but record {n} is not there")));
+        }
+    }
+    Ok(None)
+}
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = args.iter().map(String::as_str).collect();
+    let forget = words.contains(&"--forget");
+    let words: Vec<&str> = words.into_iter().filter(|word| *word != "--forget").collect();
+    let outcome = match words.as_slice() {
+        ["write", socket, count] => match count.parse() {
+            Ok(count) => write(socket, count, forget).map(|()| None),
+            Err(error) => Err(error.into()),
+        },
+        ["check", image] => check(image, forget),
+        _ => {
+            Err("usage: toydb write SOCKET COUNT [--forget] | toydb check IMAGE [--forget]".into())
+        }
+    };
+    match outcome {
+        Ok(None) => ExitCode::SUCCESS,
+        Ok(Some(damage)) => {
+            println!("{damage}");
+            ExitCode::from(1)
+        }
+        // Told apart from damage, as `seekless replay-crashes` does: this says nothing about data.
+        Err(error) => {
+            eprintln!("toydb: {error}");
+            ExitCode::from(126)
+        }
+    }
+}

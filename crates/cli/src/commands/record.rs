@@ -1,0 +1,68 @@
+//! `seekless record`: a proxy that takes down what an NBD export is asked.
+
+use crate::failure::{Exit, Failure, Outcome};
+use seekless_serve::nbd::uri::Uri;
+use seekless_serve::proxy::{RecordError, RecordOptions, record};
+use std::io::Write;
+use std::path::PathBuf;
+
+/// Arguments of `seekless record`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  seekless record --upstream 'nbd+unix:///?socket=/tmp/disk.sock' \\
+      --socket /tmp/tape.sock --output run.tape
+  qemu-nbd --socket=/tmp/q.sock disk.raw &  seekless record --upstream \\
+      'nbd+unix:///?socket=/tmp/q.sock' --socket /tmp/tape.sock --output run.tape
+  seekless replay-crashes run.tape --base before.raw --check 'fsck.ext4 -fy {device}'
+
+Clients connect to the socket in place of the server and notice nothing. One line with the URI for
+them is printed as soon as connections are accepted. SIGTERM and SIGINT end the recording; one that
+was killed is usable up to its last whole record. The recording tells what was written since it
+began: copy the image before, for --base, or begin with an empty one.")]
+pub struct Args {
+    /// The server whose export is recorded: nbd+unix:///EXPORT?socket=PATH or
+    /// nbd://HOST:PORT/EXPORT.
+    #[arg(long, value_name = "NBD-URI")]
+    upstream: Uri,
+    /// Listen on this Unix socket.
+    #[arg(long, short, value_name = "PATH")]
+    socket: PathBuf,
+    /// The recording.
+    #[arg(long, short, value_name = "FILE")]
+    output: PathBuf,
+    /// Replace an existing recording.
+    #[arg(long)]
+    force: bool,
+}
+
+/// Records until a signal.
+///
+/// # Errors
+/// If the server cannot be reached or the recording cannot be written.
+pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
+    let options = RecordOptions {
+        upstream: args.upstream.clone(),
+        socket: args.socket.clone(),
+        output: args.output.clone(),
+        force: args.force,
+    };
+    let mut printed = Ok(());
+    let mut ready = |uri: &str| printed = writeln!(out, "{uri}").and_then(|()| out.flush());
+    let recorded = record(&options, &mut ready)?;
+    printed?;
+    crate::term::say(&format!(
+        "seekless: {} requests of {} connections recorded, {} bytes",
+        recorded.requests, recorded.connections, recorded.bytes
+    ));
+    Ok(())
+}
+
+impl From<RecordError> for Failure {
+    fn from(error: RecordError) -> Failure {
+        match error {
+            RecordError::Serve(error) => Failure::from(error),
+            other => Failure::from_message(Exit::Failed, &other.to_string()),
+        }
+    }
+}

@@ -1,0 +1,184 @@
+//! A recording that has been read: its history, and its states as images.
+
+use crate::failure::{Exit, Failure};
+use seekless_lab::replay::history::{Epoch, Event, History, Kind};
+use seekless_lab::replay::state::{BadState, Fate, Name, State, ranges};
+use seekless_serve::proxy::tape::{self, Ending, Payload, Recording, TapeError, What};
+use seekless_serve::replay::extents::Extents;
+use seekless_serve::replay::image::{Image, Source};
+use std::fs::File;
+use std::io::{BufReader, Seek as _, SeekFrom};
+use std::path::Path;
+use std::sync::Arc;
+
+/// What to load.
+#[derive(Clone, Copy, Debug)]
+pub struct Load<'p> {
+    /// The recording.
+    pub recording: &'p Path,
+    /// What the export held before.
+    pub base: Option<&'p Path>,
+}
+
+/// A recording ready to be replayed.
+#[derive(Debug)]
+pub struct Session {
+    history: History,
+    /// What each write of the history wrote.
+    payloads: Vec<Payload>,
+    source: Arc<Source>,
+    ending: Ending,
+}
+
+impl Load<'_> {
+    /// Reads the whole recording.
+    ///
+    /// # Errors
+    /// If it is none, or the base does not fit.
+    pub fn session(&self) -> Result<Session, Failure> {
+        let unusable = |error: &TapeError| {
+            let message = format!("{}: {error}", self.recording.display());
+            Failure::from_message(Exit::Image, &message)
+        };
+        let os = |error| unusable(&TapeError::Os(error));
+        let file = File::open(self.recording).map_err(os)?;
+        let reader = BufReader::with_capacity(1 << 20, file.try_clone().map_err(os)?);
+        let mut recording = Recording::open(reader).map_err(|error| unusable(&error))?;
+        let tape::Header { size_bytes, multi_conn } = recording.header();
+        let mut history = History::new(size_bytes, multi_conn);
+        let mut payloads = Vec::new();
+        while let Some(event) = recording.next_event().map_err(os)? {
+            let (event, payload) = as_history(&event);
+            history.push(event);
+            payloads.extend(payload);
+        }
+        // Set by the end of the loop.
+        let ending = recording.ending().unwrap_or(Ending::Orderly);
+        let base = self.base.map(|path| base(path, size_bytes)).transpose()?;
+        let source = Arc::new(Source::new(base, file, size_bytes));
+        Ok(Session { history, payloads, source, ending })
+    }
+}
+
+/// Opens the base and compares its size.
+fn base(path: &Path, size: u64) -> Result<File, Failure> {
+    let bad = |error| Failure::new(Exit::Image, format!("--base {}: {error}", path.display()));
+    let mut file = File::open(path).map_err(bad)?;
+    let found = file.seek(SeekFrom::End(0)).map_err(bad)?;
+    if found == size {
+        return Ok(file);
+    }
+    let cause = format!("--base {} has {found} bytes, the recorded export {size}", path.display());
+    Err(Failure::new(Exit::Image, cause)
+        .hint("the base is what the export itself held (as nbdcopy reads it), not what lies below"))
+}
+
+/// An event in the words of the laboratory, and what it wrote.
+fn as_history(event: &tape::Event) -> (Event, Option<Payload>) {
+    let tape::Event { connection, number, what } = *event;
+    let write = |offset, length: u32, fua, kind| Event::Write {
+        number,
+        connection,
+        offset,
+        length: u64::from(length),
+        kind,
+        fua,
+    };
+    match what {
+        What::Write { offset, length, fua, payload } => {
+            (write(offset, length, fua, Kind::Data), Some(payload))
+        }
+        What::Zeros { offset, length, fua, .. } => {
+            (write(offset, length, fua, Kind::Zeros), Some(Payload::Zeros))
+        }
+        What::Trim { offset, length, fua } => {
+            (write(offset, length, fua, Kind::Trim), Some(Payload::Zeros))
+        }
+        What::Flush => (Event::Flush { number, connection }, None),
+        What::Answer { errno } => (Event::Answer { number, failed: errno != 0 }, None),
+    }
+}
+
+impl Session {
+    /// What was asked and answered.
+    pub fn history(&self) -> &History {
+        &self.history
+    }
+
+    /// What to say about a recording that does not end in order.
+    pub fn cut_short(&self) -> Option<String> {
+        let events = self.history.events();
+        match self.ending {
+            Ending::Orderly => None,
+            Ending::Cut { at } => Some(format!(
+                "the recording was cut short: {events} events, {at} bytes of it are whole and used"
+            )),
+            Ending::Damaged { at } => Some(format!(
+                "the recording is damaged at byte {at}: the {events} events before are used"
+            )),
+        }
+    }
+
+    /// The state of that name.
+    ///
+    /// # Errors
+    /// If the recording has none.
+    pub fn resolve(&self, name: &Name) -> Result<(Epoch, State), Failure> {
+        name.resolve(&self.history).map_err(Failure::from)
+    }
+
+    /// What is durable when an epoch begins.
+    pub fn durable(&self, cut: u64) -> Extents {
+        let mut durable = Extents::default();
+        for epoch in self.history.epochs() {
+            self.settle(&mut durable, &epoch);
+            if epoch.cut == cut {
+                break;
+            }
+        }
+        durable
+    }
+
+    /// Adds what becomes durable at the beginning of an epoch to what was before.
+    pub fn settle(&self, durable: &mut Extents, epoch: &Epoch) {
+        for one in &epoch.settled {
+            self.put(durable, one.write, &Fate::Kept);
+            one.under.iter().for_each(|&newer| self.put(durable, newer, &Fate::Kept));
+        }
+    }
+
+    /// What survived of the unsettled writes.
+    pub fn survived(&self, epoch: &Epoch, state: &State) -> Extents {
+        let mut survived = Extents::default();
+        for (one, fate) in epoch.unsettled.iter().zip(&state.fates) {
+            if *fate != Fate::Lost {
+                self.put(&mut survived, one.write, fate);
+                one.under.iter().for_each(|&newer| self.put(&mut survived, newer, &Fate::Kept));
+            }
+        }
+        survived
+    }
+
+    fn put(&self, extents: &mut Extents, write: usize, fate: &Fate) {
+        let (payload, write) = (self.payloads[write], &self.history.writes()[write]);
+        for (from, to) in ranges(write, fate) {
+            extents.insert(from, to, payload.skip(from - write.offset));
+        }
+    }
+
+    /// A state as an image, given what is durable.
+    pub fn image_over(&self, durable: Arc<Extents>, epoch: &Epoch, state: &State) -> Image {
+        Image::new(Arc::clone(&self.source), durable, self.survived(epoch, state))
+    }
+
+    /// A state as an image.
+    pub fn image(&self, epoch: &Epoch, state: &State) -> Image {
+        self.image_over(Arc::new(self.durable(epoch.cut)), epoch, state)
+    }
+}
+
+impl From<BadState> for Failure {
+    fn from(error: BadState) -> Failure {
+        Failure::from_message(Exit::Usage, &error.to_string())
+    }
+}

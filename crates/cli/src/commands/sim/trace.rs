@@ -1,0 +1,272 @@
+//! What `seekless sim` replays in place of a described workload: trace files, a generated
+//! database, and described workloads behind a buffer pool.
+
+use crate::failure::Failure;
+use crate::size::Size;
+use crate::span::Span;
+use clap::ValueEnum;
+use ruzstd::decoding::StreamingDecoder;
+use seekless_engine::units::BLOCK_SECTORS;
+use seekless_lab::driver::{MAX_USERS, Pacing, PoolOptions, ReplayOptions};
+use seekless_lab::sim::Load;
+use seekless_lab::tpcc::{FEWEST_BLOCKS, Tpcc};
+use seekless_lab::trace::{Action, Lines, Mapping, Record, Records, TraceError};
+use seekless_lab::workload::{Generator, Request, Workload};
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+
+/// Flags of `seekless sim` about traces and users.
+#[derive(Debug, clap::Args)]
+pub(super) struct TraceArgs {
+    /// Replay a trace: lines of time in seconds, flags (R, WS, FWFS, D…), first sector of 512 bytes
+    /// and number of sectors, as the kernel's `block_bio_queue` has them, plain or compressed with
+    /// zstd.
+    #[arg(long, value_name = "FILE", help_heading = "Traces and users")]
+    #[arg(conflicts_with_all = ["generate", "pattern", "read_share", "size", "depth", "idle",
+                                "no_fua", "flush_every", "range"])]
+    trace: Option<PathBuf>,
+    /// Replay what a generator makes up: `tpcc` asks for pages as a database under TPC-C does,
+    /// scaled to the volume.
+    #[arg(long, value_enum, value_name = "NAME", help_heading = "Traces and users")]
+    #[arg(conflicts_with_all = ["pattern", "read_share", "size", "depth", "idle", "no_fua",
+                                "flush_every", "range"])]
+    generate: Option<Generate>,
+    /// Whether records begin at their times (open), or when a user is free (closed). [default: open
+    /// for traces with times, closed otherwise]
+    #[arg(long = "loop", value_enum, value_name = "KIND", help_heading = "Traces and users")]
+    pacing: Option<Loop>,
+    /// In an open loop, how much faster than recorded.
+    #[arg(long, value_name = "X", default_value_t = 1.0, help_heading = "Traces and users")]
+    speed: f64,
+    /// In a closed loop, users without think time; each takes the next record when its last one is
+    /// done. Described workloads: the same as --depth.
+    #[arg(long, value_name = "N", conflicts_with = "depth", help_heading = "Traces and users")]
+    users: Option<u32>,
+    /// How the device of a trace becomes the volume: in chunks of 256 KiB as it is touched first,
+    /// or block by block, folded onto a smaller volume.
+    #[arg(long, value_enum, value_name = "HOW", default_value_t = Map::Touch)]
+    #[arg(help_heading = "Traces and users")]
+    map: Map,
+    /// A buffer pool of this size between users and volume: least recently used, write-back.
+    /// Described writes are then not forced to the medium.
+    #[arg(long, value_name = "SIZE", conflicts_with = "idle", help_heading = "Traces and users")]
+    pool: Option<Size>,
+    /// Write the 64 least recently used changed blocks of the pool this often, in the background.
+    #[arg(long, value_name = "SPAN", requires = "pool", help_heading = "Traces and users")]
+    pool_clean: Option<Span>,
+}
+
+/// Generated workloads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Generate {
+    /// Page references of a database under TPC-C.
+    Tpcc,
+}
+
+/// When records begin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Loop {
+    /// At their times.
+    Open,
+    /// When a user is free.
+    Closed,
+}
+
+/// How a device becomes a volume.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Map {
+    /// In the order in which it is touched.
+    Touch,
+    /// Block by block.
+    Fold,
+}
+
+impl TraceArgs {
+    /// Users, if they were given.
+    pub(super) fn users(&self) -> Option<u32> {
+        self.users
+    }
+
+    /// What is replayed, if anything is: `described` is behind a pool only.
+    pub(super) fn load(
+        &self,
+        described: &Workload,
+        requests: Option<u64>,
+        warm_up: u64,
+        seed: u64,
+    ) -> Result<Option<Load<'static>>, Failure> {
+        let replayed = self.trace.is_some() || self.generate.is_some();
+        if !replayed && self.pool.is_none() {
+            self.refuse_what_needs_a_trace()?;
+            return Ok(None);
+        }
+        let replay = self.replay(described)?;
+        let mut load = Load {
+            name: String::new(),
+            open: Box::new(|_| Ok(Box::new(std::iter::empty()))),
+            replay,
+            requests,
+            warm_up,
+        };
+        if let Some(path) = &self.trace {
+            let path = path.clone();
+            load.name = path.file_name().map_or_else(String::new, |n| n.to_string_lossy().into());
+            // What is wrong with the file should come to light before the volume is filled.
+            if let Some(first) = open(&path)?.next() {
+                first?;
+            }
+            load.open = Box::new(move |_| open(&path));
+        } else if let Some(Generate::Tpcc) = self.generate {
+            load.name = "synthetic TPC-C".to_owned();
+            load.requests = Some(requests.unwrap_or(super::REQUESTS));
+            load.open = Box::new(move |volume| generate(volume, seed));
+        } else {
+            load.name = "described workload".to_owned();
+            load.requests = Some(described.requests);
+            load.warm_up = described.warm_up;
+            let workload = Workload { fua: false, ..described.clone() };
+            load.open = Box::new(move |volume| Ok(spelled_out(&workload, volume, seed)));
+        }
+        Ok(Some(load))
+    }
+
+    fn refuse_what_needs_a_trace(&self) -> Result<(), Failure> {
+        let flag = match (self.pacing, self.map) {
+            (Some(_), _) => "--loop",
+            (_, Map::Fold) => "--map",
+            _ if self.speed != 1.0 => "--speed",
+            _ => return Ok(()),
+        };
+        Err(Failure::usage(format!("{flag}: there is no trace")).hint("name one: --trace FILE"))
+    }
+
+    fn replay(&self, described: &Workload) -> Result<ReplayOptions, Failure> {
+        if self.users.is_some_and(|users| users == 0 || users > MAX_USERS) {
+            return Err(Failure::usage(format!("--users: must be 1 to {MAX_USERS}")));
+        }
+        if !(self.speed > 0.0 && self.speed <= 1e6) {
+            return Err(Failure::usage(format!("--speed {}: must lie above 0", self.speed)));
+        }
+        let timed = self.trace.is_some();
+        let by_default = if timed && self.users.is_none() { Loop::Open } else { Loop::Closed };
+        let pacing = match self.pacing.unwrap_or(by_default) {
+            Loop::Open if !timed => {
+                return Err(Failure::usage("--loop open: only traces have times")
+                    .hint("say how many users there are: --users"));
+            }
+            Loop::Open if self.users.is_some() => {
+                return Err(Failure::usage("--users: an open loop has none")
+                    .hint("let the users take turns: --loop closed"));
+            }
+            Loop::Closed if self.speed != 1.0 => {
+                return Err(Failure::usage("--speed: a closed loop keeps no times"));
+            }
+            Loop::Open => Pacing::Open { speed: self.speed },
+            Loop::Closed => {
+                let depth = if self.generate.is_none() && !timed { described.depth } else { 1 };
+                Pacing::Closed { users: self.users.unwrap_or(depth) }
+            }
+        };
+        let mapping =
+            if timed && self.map == Map::Touch { Mapping::FirstTouch } else { Mapping::Fold };
+        let pool = self.pool.map(|size| PoolOptions {
+            blocks: size.blocks().min(u64::from(u32::MAX - 1)),
+            clean_every: self.pool_clean.map(|span| span.ns),
+        });
+        Ok(ReplayOptions { pacing, mapping, pool })
+    }
+}
+
+impl From<TraceError> for Failure {
+    fn from(error: TraceError) -> Failure {
+        Failure::from_message(crate::failure::Exit::Usage, &error.to_string())
+    }
+}
+
+fn generate(volume: u64, seed: u64) -> Result<Records<'static>, TraceError> {
+    if volume < FEWEST_BLOCKS {
+        let problem = format!("a volume of {volume} blocks of 4 KiB holds no database");
+        return Err(TraceError::Read { name: "tpcc".to_owned(), problem });
+    }
+    Ok(Box::new(Tpcc::new(volume, seed).map(Ok)))
+}
+
+/// A described workload as a stream of records.
+fn spelled_out(workload: &Workload, volume: u64, seed: u64) -> Records<'static> {
+    let count = u64::from(workload.request_blocks);
+    let mut generator = Generator::new(workload, workload.range_blocks(volume), seed, "workload");
+    let plain = Record {
+        at_ns: 0,
+        action: Action::Flush,
+        flush_first: false,
+        fua: false,
+        sector: 0,
+        sectors: 0,
+    };
+    let next = move || {
+        let (action, at) = match generator.next_request() {
+            Request::Flush => return Some(Ok(plain)),
+            Request::Read { at } => (Action::Read, at),
+            Request::Write { at } => (Action::Write, at),
+        };
+        let (sector, sectors) = (at * BLOCK_SECTORS, count * BLOCK_SECTORS);
+        Some(Ok(Record { action, sector, sectors, ..plain }))
+    };
+    Box::new(std::iter::from_fn(next))
+}
+
+/// The first bytes of what zstd compressed.
+const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
+
+/// Opens a trace and decompresses it as it is read.
+fn open(path: &Path) -> Result<Records<'static>, TraceError> {
+    let name = path.display().to_string();
+    let failed =
+        |error: io::Error| TraceError::Read { name: name.clone(), problem: error.to_string() };
+    let mut file = BufReader::with_capacity(1 << 16, File::open(path).map_err(failed)?);
+    if file.fill_buf().map_err(failed)?.starts_with(&ZSTD_MAGIC) {
+        let text = BufReader::with_capacity(1 << 16, Frames::new(file));
+        return Ok(Box::new(Lines::new(&name, text)));
+    }
+    Ok(Box::new(Lines::new(&name, file)))
+}
+
+/// Decompresses frames of zstd, one after the other, and compares their checksums.
+struct Frames<R: BufRead> {
+    /// The source between frames.
+    between: Option<R>,
+    frame: Option<StreamingDecoder<R, ruzstd::decoding::FrameDecoder>>,
+}
+
+impl<R: BufRead> Frames<R> {
+    fn new(source: R) -> Frames<R> {
+        Frames { between: Some(source), frame: None }
+    }
+}
+
+impl<R: BufRead> Read for Frames<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        loop {
+            if let Some(mut source) = self.between.take() {
+                if source.fill_buf()?.is_empty() {
+                    self.between = Some(source);
+                    return Ok(0);
+                }
+                self.frame = Some(StreamingDecoder::new(source).map_err(io::Error::other)?);
+            }
+            // After an error there is neither: nothing more comes.
+            let Some(mut frame) = self.frame.take() else { return Ok(0) };
+            let read = frame.read(buffer)?;
+            if read > 0 || buffer.is_empty() {
+                self.frame = Some(frame);
+                return Ok(read);
+            }
+            let stored = frame.decoder.get_checksum_from_data();
+            if stored.is_some() && stored != frame.decoder.get_calculated_checksum() {
+                return Err(io::Error::other("the compressed data are damaged: wrong checksum"));
+            }
+            self.between = Some(frame.into_inner());
+        }
+    }
+}

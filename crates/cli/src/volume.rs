@@ -1,0 +1,168 @@
+//! What the commands look into: one image, or the members of an array.
+
+use crate::failure::{Failure, Outcome};
+use crate::size::Size;
+use seekless_engine::disk::Disk;
+use seekless_engine::layout::{self, CheckReport, LayoutError, MountReport, dcd};
+use seekless_engine::superblock::Superblock;
+use seekless_engine::units::BLOCK_BYTES;
+use seekless_engine::volume::member::{MemberSuperblock, Standing};
+use seekless_engine::volume::{AssembleOptions, Assembled};
+use seekless_serve::image::array::{Members, is_member, open_members};
+use seekless_serve::image::{self, Image};
+use serde_json::{Value, json};
+use std::fmt;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+/// An open volume; nothing is written to it.
+#[derive(Debug)]
+pub enum Volume {
+    /// In one image.
+    Plain(Box<Image>),
+    /// On an array.
+    Array(Box<Members>, Box<Assembled>),
+    /// An origin and its log.
+    Attached(Box<[Image; 2]>),
+}
+
+impl Volume {
+    /// Opens an image, or all members of an array, or an origin with its log.
+    ///
+    /// # Errors
+    /// If they are unusable, in use, or do not belong together.
+    pub fn open(paths: &[PathBuf], degraded: bool, log: Option<&Path>) -> Result<Volume, Failure> {
+        if let Some(log) = log {
+            let [origin] = paths else {
+                let problem = "--log: several images have no log apart";
+                return Err(Failure::usage(problem).hint("give the origin alone, and its log"));
+            };
+            let images = [image::open(origin, true)?, image::open(log, true)?];
+            return Ok(Volume::Attached(Box::new(images)));
+        }
+        if let [path] = paths
+            && !degraded
+            && !is_member(path)?
+        {
+            return Ok(Volume::Plain(Box::new(image::open(path, true)?)));
+        }
+        let mut members = open_members(paths, true, degraded)?;
+        let options = AssembleOptions { volatile: true, read_only: true, degraded };
+        let found = members.assemble(&options)?;
+        Ok(Volume::Array(Box::new(members), Box::new(found)))
+    }
+
+    /// Does something with the volume as one disk; if the log is apart, with its origin.
+    ///
+    /// # Errors
+    /// What it comes to, with the image named.
+    pub fn with<T>(
+        &mut self,
+        act: impl FnOnce(&mut dyn Disk) -> Result<T, LayoutError>,
+    ) -> Result<T, Failure> {
+        match self {
+            Volume::Plain(image) => act(image.as_mut()).map_err(|error| image.blame(error).into()),
+            Volume::Array(members, found) => {
+                let result = members.with_disk(found, act);
+                result.map_err(|error| members.blame(error).into())
+            }
+            Volume::Attached(images) => {
+                let [origin, _] = images.as_mut();
+                act(origin).map_err(|error| origin.blame(error).into())
+            }
+        }
+    }
+
+    /// Reads and verifies everything.
+    ///
+    /// # Errors
+    /// If it cannot be mounted.
+    pub fn check(&mut self) -> Result<(Superblock, MountReport, CheckReport), Failure> {
+        let Volume::Attached(images) = self else { return self.with(layout::check) };
+        let [origin, log] = images.as_mut();
+        dcd::check(origin, log).map_err(|error| origin.blame(error).into())
+    }
+
+    /// Prints the on-disk structures.
+    ///
+    /// # Errors
+    /// If they cannot be read, or nothing can be printed.
+    pub fn dump(&mut self, out: &mut dyn fmt::Write) -> Result<(), Failure> {
+        let Volume::Attached(images) = self else {
+            return self.with(|disk| layout::dump(disk, out));
+        };
+        let [origin, log] = images.as_mut();
+        dcd::dump(origin, log, out).map_err(|error| origin.blame(error).into())
+    }
+
+    /// Says what the array is, if it is one.
+    ///
+    /// # Errors
+    /// If nothing can be printed.
+    pub fn print_array(&self, out: &mut dyn Write) -> Outcome {
+        match self {
+            Volume::Plain(_) | Volume::Attached(_) => Ok(()),
+            Volume::Array(members, _) => print_members(members, out),
+        }
+    }
+}
+
+/// Says what the members know of their array.
+///
+/// # Errors
+/// If nothing can be printed.
+pub fn print_members(members: &Members, out: &mut dyn Write) -> Outcome {
+    let superblock = members.superblock();
+    let geometry = &superblock.geometry;
+    writeln!(out, "array    {} of {} members", geometry.level, geometry.members)?;
+    writeln!(out, "stripe   {}", Size::from_blocks(u64::from(geometry.chunk)))?;
+    writeln!(out, "array id {:032x}, {} events", superblock.id, superblock.events)?;
+    writeln!(out, "ended    {}", if superblock.clean { "in order" } else { "not in order" })?;
+    for (member, image) in members.images().iter().enumerate() {
+        let place = image.as_ref().map(|image| image.path().display().to_string());
+        let place = place.unwrap_or_else(|| "not given".to_owned());
+        writeln!(out, "member {member} {place}: {}", standing(superblock, member))?;
+    }
+    for (path, reason) in members.rejected() {
+        writeln!(out, "left out {}: {reason}", path.display())?;
+    }
+    Ok(())
+}
+
+fn standing(superblock: &MemberSuperblock, member: usize) -> String {
+    match superblock.standings[member] {
+        Standing::Active => "active".to_owned(),
+        Standing::Out => "out of date".to_owned(),
+        Standing::Rebuilding => {
+            let share = 100 * superblock.rebuilt / superblock.geometry.stripes;
+            format!("rebuilding, {share} % done")
+        }
+    }
+}
+
+/// The same for machines.
+pub fn json_members(members: &Members) -> Value {
+    let superblock = members.superblock();
+    let member = |(member, image): (usize, &Option<Image>)| {
+        json!({
+            "image": image.as_ref().map(|image| image.path()),
+            "standing": standing(superblock, member),
+        })
+    };
+    json!({
+        "level": superblock.geometry.level.number(),
+        "stripe_bytes": u64::from(superblock.geometry.chunk) * BLOCK_BYTES as u64,
+        "id": format!("{:032x}", superblock.id),
+        "events": superblock.events,
+        "clean": superblock.clean,
+        "members": members.images().iter().enumerate().map(member).collect::<Vec<_>>(),
+    })
+}
+
+/// The images as a value for machines: one name, or a list of them.
+pub fn json_names(paths: &[PathBuf]) -> Value {
+    match paths {
+        [path] => json!(path),
+        paths => json!(paths),
+    }
+}

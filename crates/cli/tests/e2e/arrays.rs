@@ -1,0 +1,175 @@
+//! Volumes on arrays of several images: members pulled out, replaced, rebuilt.
+
+use crate::harness::{
+    Server, command, eventually, installed, pattern, run, seekless, skip, succeed, temp_dir,
+};
+use crate::load::fio;
+use crate::{each_layout, require};
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+
+each_layout!(a_missing_member_is_replaced_and_rebuilt, a_member_is_pulled_out_under_load);
+
+fn create_array(level: &str, layout: &str, size: &str, members: &[PathBuf], more: &[&str]) {
+    let mut create = seekless();
+    create.args(["create", "--raid", level, "--layout", layout]).args(more);
+    if !size.is_empty() {
+        create.args(["--size", size]);
+    }
+    succeed(create.args(members));
+}
+
+fn serve(dir: &Path, members: &[PathBuf], more: &[&str]) -> Server {
+    let socket = dir.join("array.sock");
+    let mut command = seekless();
+    command.arg("serve").args(members).arg("--socket").arg(&socket).args(more);
+    Server::start(command, socket)
+}
+
+fn files(dir: &Path, names: &[&str]) -> Vec<PathBuf> {
+    names.iter().map(|name| dir.join(format!("{name}.img"))).collect()
+}
+
+fn copy_in(from: &Path, server: &Server) {
+    succeed(command("nbdcopy").arg("--flush").arg(from).arg(server.uri()));
+}
+
+fn holds(server: &Server, dir: &Path, expected: &Path) {
+    let back = dir.join("back");
+    succeed(command("nbdcopy").arg(server.uri()).arg(&back));
+    assert!(fs::read(expected).expect("read") == fs::read(&back).expect("read"), "content differs");
+}
+
+/// Serves until the member that was put in is part of the array, then compares all members.
+fn rebuilds(dir: &Path, members: &[PathBuf], expected: &Path) {
+    let server = serve(dir, members, &[]);
+    holds(&server, dir, expected);
+    // The progress is for who looks into the members when nobody serves them; what is certain is
+    // that an orderly end may come at any time and the rebuild goes on where it was.
+    assert_eq!(server.stop().code(), 0);
+    eventually("the rebuild comes to an end", || {
+        let server = serve(dir, members, &[]);
+        std::thread::sleep(std::time::Duration::from_millis(300));
+        assert_eq!(server.stop().code(), 0);
+        let info = succeed(seekless().arg("info").args(members));
+        !info.contains("rebuilding")
+    });
+    let scrubbed = succeed(seekless().args(["check", "--scrub"]).args(members));
+    assert!(scrubbed.contains("no damage found"), "{scrubbed}");
+}
+
+fn a_missing_member_is_replaced_and_rebuilt(layout: &str) {
+    require!("nbdcopy");
+    for level in ["1", "5"] {
+        let dir = temp_dir();
+        let source = dir.path().join("source");
+        fs::write(&source, pattern(3, 24 << 20)).expect("write");
+        let members = files(dir.path(), &["a", "b", "c"]);
+        create_array(level, layout, "24M", &members, &["--stripe", "64k"]);
+        // In any order.
+        let server =
+            serve(dir.path(), &[members[2].clone(), members[0].clone(), members[1].clone()], &[]);
+        copy_in(&source, &server);
+        holds(&server, dir.path(), &source);
+        assert_eq!(server.stop().code(), 0);
+        fs::remove_file(&members[1]).expect("remove");
+        let left = [members[0].clone(), members[2].clone()];
+        let refused = run(seekless().arg("serve").args(&left).args(["--socket", "/nonexistent/s"]));
+        assert_eq!(refused.code(), 3, "{}", refused.err);
+        assert!(refused.err.contains("member 1") && refused.err.contains("--degraded"));
+        let server = serve(dir.path(), &left, &["--degraded"]);
+        holds(&server, dir.path(), &source);
+        fs::write(&source, pattern(4, 24 << 20)).expect("write");
+        copy_in(&source, &server);
+        assert_eq!(server.stop().code(), 0);
+        let new = dir.path().join("d.img");
+        succeed(seekless().arg("replace").args(&left).arg("--with").arg(&new));
+        rebuilds(dir.path(), &[members[0].clone(), new, members[2].clone()], &source);
+    }
+}
+
+/// A loop device over a file; it can be made shorter while it is in use.
+struct Loop {
+    device: PathBuf,
+    file: PathBuf,
+}
+
+impl Loop {
+    fn new(dir: &Path, bytes: u64) -> Option<Loop> {
+        if !installed("losetup") || !rustix::process::geteuid().is_root() {
+            skip("loop devices need losetup and root rights");
+            return None;
+        }
+        let file = dir.join("loop");
+        File::create(&file).and_then(|file| file.set_len(bytes)).expect("file");
+        let attached = run(command("losetup").args(["--find", "--show"]).arg(&file));
+        if !attached.status.success() {
+            skip("no loop devices here");
+            return None;
+        }
+        Some(Loop { device: PathBuf::from(attached.out.trim()), file })
+    }
+
+    /// Whatever is behind the first blocks is gone from now on.
+    fn pull(&self) {
+        let file = File::options().write(true).open(&self.file).expect("file");
+        file.set_len(8 << 10).expect("shorter");
+        succeed(command("losetup").arg("--set-capacity").arg(&self.device));
+    }
+}
+
+impl Drop for Loop {
+    fn drop(&mut self) {
+        run(command("losetup").arg("--detach").arg(&self.device));
+    }
+}
+
+fn a_member_is_pulled_out_under_load(layout: &str) {
+    require!("fio", "nbdcopy");
+    let dir = temp_dir();
+    let Some(disk) = Loop::new(dir.path(), 40 << 20) else { return };
+    let mut members = files(dir.path(), &["a", "b"]);
+    members.insert(1, disk.device.clone());
+    create_array("5", layout, "32M", &members, &[]);
+    let server = serve(dir.path(), &members, &[]);
+    let verify = ["--verify=crc32c", "--verify_fatal=1", "--do_verify=1"];
+    let load = ["--rw=randwrite", "--bs=4k", "--iodepth=16", "--size=24m", "--fsync=64"];
+    let mut job = fio(server.uri(), dir.path(), &load);
+    let mut running = job.args(verify).args(["--loops=2"]).spawn().expect("fio");
+    std::thread::sleep(std::time::Duration::from_millis(400));
+    disk.pull();
+    let status = running.wait().expect("fio ends");
+    assert!(status.success(), "fio found something wrong: {status}");
+    let source = dir.path().join("source");
+    fs::write(&source, pattern(5, 32 << 20)).expect("write");
+    copy_in(&source, &server);
+    holds(&server, dir.path(), &source);
+    assert_eq!(server.stop().code(), 0);
+    let left = [members[0].clone(), members[2].clone()];
+    let info = succeed(seekless().arg("info").args(&left).arg("--degraded"));
+    assert!(info.contains("out of date"), "{info}");
+    let new = dir.path().join("d.img");
+    succeed(seekless().arg("replace").args(&left).arg("--with").arg(&new));
+    rebuilds(dir.path(), &[left[0].clone(), new, left[1].clone()], &source);
+}
+
+#[test]
+fn members_that_do_not_belong_together_are_named() {
+    let dir = temp_dir();
+    let (one, other) = (files(dir.path(), &["a", "b"]), files(dir.path(), &["c", "d"]));
+    create_array("0", "inplace", "8M", &one, &[]);
+    create_array("0", "inplace", "8M", &other, &[]);
+    let mixed = run(seekless().arg("check").args([&one[0], &other[1]]));
+    assert_eq!(mixed.code(), 3);
+    assert!(mixed.err.contains("another array"), "{}", mixed.err);
+    let alone = run(seekless().arg("check").arg(&one[0]));
+    assert_eq!(alone.code(), 3);
+    assert!(alone.err.contains("member 1"), "{}", alone.err);
+    let told = succeed(seekless().arg("info").arg(&one[0]));
+    assert!(told.contains("RAID-0 of 2 members"), "{told}");
+    let shape = run(seekless()
+        .args(["create", "--raid", "5", "--layout", "inplace", "--size", "8M"])
+        .arg(dir.path().join("x.img")));
+    assert_eq!(shape.code(), 2, "{}", shape.err);
+    assert!(shape.err.contains("members"), "{}", shape.err);
+}

@@ -1,0 +1,201 @@
+//! The disk that crashes on demand.
+
+use crate::each_layout;
+use crate::harness::{Ended, Server, check_is_clean, create, pattern, run, seekless, temp_dir};
+use crate::nbd::Client;
+use std::fs;
+use std::path::Path;
+
+each_layout!(flushed_writes_survive_power_cuts);
+
+fn control(dir: &Path, words: &[&str]) -> Ended {
+    run(seekless().arg("control").arg(dir.join("ctl")).args(words))
+}
+
+fn told(dir: &Path, words: &[&str]) -> serde_json::Value {
+    let ended = control(dir, words);
+    assert_eq!(ended.code(), 0, "{words:?}: {}", ended.err);
+    serde_json::from_str(&ended.out).expect("JSON")
+}
+
+/// A raw disk of a mebibyte that can crash.
+fn raw(dir: &Path, more: &[&str]) -> Server {
+    let disk = dir.join("disk.raw");
+    if !disk.exists() {
+        fs::write(&disk, vec![0; 1 << 20]).expect("an empty disk");
+    }
+    let socket = dir.join("disk.sock");
+    let mut serve = seekless();
+    serve.arg("serve").arg("--raw").arg(&disk).arg("--socket").arg(&socket);
+    serve.arg("--control").arg(dir.join("ctl")).args(more);
+    Server::start(serve, socket)
+}
+
+const BLOCK: u64 = 4096;
+
+/// Power cuts at drawn points; what was flushed must be there after each, over any layout.
+fn flushed_writes_survive_power_cuts(layout: &str) {
+    let dir = temp_dir();
+    let image = create(dir.path(), layout, "4M");
+    let ctl = dir.path().join("ctl");
+    let more = ["--faults", "seed=5", "--control", ctl.to_str().expect("a name")];
+    let server = Server::with(&image, &more);
+    let mut durable = [0_u64; 64];
+    let mut newest = durable;
+    let mut version = 0;
+    for round in 0..12 {
+        told(dir.path(), &["arm", "cut-at-random=60"]);
+        let mut client = Client::connect(server.socket()).expect("connection");
+        loop {
+            version += 1;
+            let at = version * 7 % 64;
+            // In doubt from the moment it is sent.
+            newest[at as usize] = version;
+            if client.write(at * BLOCK, &pattern(version, BLOCK as usize), false).is_err() {
+                break;
+            }
+            if version % 5 == 0 && client.flush().is_ok() {
+                durable = newest;
+            }
+        }
+        let cut = &told(dir.path(), &["log"])["cut"];
+        assert_eq!(cut["number"], round + 1, "{cut}");
+        assert!(Client::connect(server.socket()).is_err(), "the power is off");
+        told(dir.path(), &["restart"]);
+        let mut client = Client::connect(server.socket()).expect("connection");
+        let mut found = vec![0; BLOCK as usize];
+        for at in 0..64 {
+            client.read(at * BLOCK, &mut found).expect("read");
+            let (oldest, last) = (durable[at as usize], newest[at as usize]);
+            let known = (oldest..=last).filter(|version| version * 7 % 64 == at);
+            let zeros = oldest == 0 && found.iter().all(|&byte| byte == 0);
+            let version = known.rev().find(|&version| found == pattern(version, BLOCK as usize));
+            // On this layout alone may a block be torn: it promises no more than a disk does.
+            if version.is_none() && !zeros && layout == "inplace" {
+                continue;
+            }
+            assert!(version.is_some() || zeros, "round {round}: block {at} holds nothing known");
+        }
+        for at in 0..64 {
+            // The next version that is this block's.
+            version = (version + 1..).find(|version| version * 7 % 64 == at).expect("one in 64");
+            newest[at as usize] = version;
+            client.write(at * BLOCK, &pattern(version, BLOCK as usize), false).expect("write");
+        }
+        client.flush().expect("flush");
+        durable = newest;
+        client.disconnect().expect("goodbye");
+    }
+    let ended = server.stop();
+    assert_eq!(ended.code(), 0, "{}", ended.err);
+    assert!(ended.err.contains("power cut 12 (cut-at-random=60)"), "{}", ended.err);
+    check_is_clean(&image);
+}
+
+#[test]
+fn the_power_goes_on_command_and_comes_back() {
+    let dir = temp_dir();
+    let server = raw(dir.path(), &["--faults", "unflushed=lose"]);
+    let mut client = Client::connect(server.socket()).expect("connection");
+    client.write(0, &[1; 4096], false).expect("write");
+    client.flush().expect("flush");
+    client.write(0, &[2; 4096], false).expect("write");
+    let status = told(dir.path(), &["status"]);
+    assert_eq!((&status["power"], &status["unflushed"]), (&"on".into(), &1.into()), "{status}");
+    assert_eq!(status["armed"][0], "unflushed=lose");
+    let cut = &told(dir.path(), &["cut"])["cut"];
+    assert_eq!((&cut["lost"], &cut["cause"]), (&1.into(), &"on command".into()), "{cut}");
+    assert_eq!(cut["fates"][0]["fate"], "lost");
+    assert!(client.read(0, &mut [0; 512]).is_err(), "the connection has ended");
+    assert!(control(dir.path(), &["cut"]).err.contains("the power is off already"));
+    told(dir.path(), &["restart"]);
+    assert!(control(dir.path(), &["restart"]).err.contains("the power is on"));
+    let mut client = Client::connect(server.socket()).expect("connection");
+    let mut found = [0; 4096];
+    client.read(0, &mut found).expect("read");
+    assert_eq!(found, [1; 4096]);
+    client.write(4096, &[3; 4096], false).expect("write");
+    // An orderly end writes the cache out.
+    assert_eq!(server.stop().code(), 0);
+    let held = fs::read(dir.path().join("disk.raw")).expect("read");
+    assert_eq!((held[0], held[4096]), (1, 3));
+}
+
+#[test]
+fn requests_can_fail_in_place_of_connections() {
+    let dir = temp_dir();
+    let server = raw(dir.path(), &["--on-cut", "error", "--faults", "cut-on-flush,unflushed=keep"]);
+    let mut client = Client::connect(server.socket()).expect("connection");
+    client.write(0, &[1; 4096], false).expect("write");
+    const ESHUTDOWN: i32 = 108;
+    let failed = |result: std::io::Result<()>| result.expect_err("no power").raw_os_error();
+    assert_eq!(failed(client.flush()), Some(ESHUTDOWN));
+    assert_eq!(failed(client.write(0, &[2; 512], false)), Some(ESHUTDOWN));
+    told(dir.path(), &["restart"]);
+    let mut found = [0; 512];
+    client.read(0, &mut found).expect("the same connection");
+    assert_eq!(found, [1; 512]);
+    told(dir.path(), &["arm", "eio=64k+4k", "enospc=1", "slow=30"]);
+    let begin = std::time::Instant::now();
+    assert_eq!(failed(client.read(65_536, &mut found)), Some(5));
+    assert!(begin.elapsed().as_millis() >= 30, "{:?}", begin.elapsed());
+    assert_eq!(failed(client.write(0, &[2; 512], false)), Some(28));
+    let status = told(dir.path(), &["clear"]);
+    assert_eq!((&status["fired"]["eio"], &status["fired"]["enospc"]), (&1.into(), &1.into()));
+    client.write(0, &[2; 512], false).expect("healed");
+    // A stuck request is answered when it is let go.
+    told(dir.path(), &["arm", "stuck"]);
+    let waiter = std::thread::spawn(move || client.flush());
+    std::thread::sleep(std::time::Duration::from_millis(100));
+    assert!(!waiter.is_finished());
+    told(dir.path(), &["clear"]);
+    waiter.join().expect("no panic").expect("answered");
+    assert_eq!(server.stop().code(), 0);
+}
+
+#[test]
+fn a_lying_drive_loses_what_it_said_was_safe() {
+    let dir = temp_dir();
+    let server = raw(dir.path(), &["--faults", "lying-flush,unflushed=lose"]);
+    let mut client = Client::connect(server.socket()).expect("connection");
+    client.write(0, &[1; 4096], true).expect("write");
+    client.flush().expect("so it says");
+    told(dir.path(), &["cut"]);
+    told(dir.path(), &["restart"]);
+    let mut client = Client::connect(server.socket()).expect("connection");
+    let mut found = [9; 512];
+    client.read(0, &mut found).expect("read");
+    assert_eq!(found, [0; 512]);
+    assert_eq!(told(dir.path(), &["status"])["fired"]["lies"], 2);
+}
+
+#[test]
+fn senseless_faults_and_commands_are_named() {
+    let dir = temp_dir();
+    let serve = |more: &[&str]| {
+        let mut command = seekless();
+        command.args(["serve", "--memory", "1M", "--layout", "inplace", "--socket"]);
+        run(command.arg(dir.path().join("s")).args(more))
+    };
+    for (faults, why) in [
+        ("melt", "unknown fault `melt`; known are"),
+        ("cut-at-write=0", "there is no such point"),
+        ("eio=3+5", "not in whole blocks"),
+    ] {
+        let ended = serve(&["--faults", faults]);
+        assert_eq!(ended.code(), 2, "{ended:?}");
+        assert!(ended.err.contains(why), "{}", ended.err);
+    }
+    assert_eq!(serve(&["--faults", "slow=1", "--disk", "desktop7200"]).code(), 2);
+    let nobody = control(dir.path(), &["status"]);
+    assert_eq!(nobody.code(), 1);
+    assert!(nobody.err.contains("listens there while it runs"), "{}", nobody.err);
+    assert_eq!(control(dir.path(), &["arm"]).code(), 2);
+    assert_eq!(control(dir.path(), &["cut", "slow=1"]).code(), 2);
+    fs::write(dir.path().join("odd.raw"), [0; 5000]).expect("write");
+    let mut odd = seekless();
+    odd.arg("serve").arg("--raw").arg(dir.path().join("odd.raw"));
+    let odd = run(odd.arg("--socket").arg(dir.path().join("s")));
+    assert_eq!(odd.code(), 2, "{odd:?}");
+    assert!(odd.err.contains("no whole number of 4 KiB blocks"), "{}", odd.err);
+}

@@ -1,0 +1,160 @@
+//! The recording proxy between other people's servers and other people's clients.
+
+use crate::harness::{
+    Helper, Server, command, eventually, pattern, run, seekless, succeed, temp_dir,
+};
+use crate::load::fio;
+use crate::nbd::Client;
+use crate::require;
+use std::fs;
+use std::path::Path;
+use std::process::Stdio;
+
+/// Starts a recorder in front of a server.
+pub fn recorder(dir: &Path, upstream: &str) -> Server {
+    let socket = dir.join("tape.sock");
+    let mut command = seekless();
+    command.arg("record").args(["--upstream", upstream, "--force"]);
+    command.arg("--socket").arg(&socket).arg("--output").arg(dir.join("run.tape"));
+    Server::start(command, socket)
+}
+
+/// A server of somebody else's, over `disk.raw` in the directory.
+fn foreign(dir: &Path, name: &str, size: u64) -> (Helper, String) {
+    let (raw, socket) = (dir.join("disk.raw"), dir.join("upstream.sock"));
+    fs::File::create(&raw).and_then(|file| file.set_len(size)).expect("an empty disk");
+    let mut server = command(name);
+    match name {
+        "qemu-nbd" => {
+            server.args(["--format=raw", "--persistent", "--shared=16"]);
+            server.arg(format!("--socket={}", socket.display())).arg(&raw);
+        }
+        _ => {
+            server.args(["--foreground", "--unix"]).arg(&socket).arg("file").arg(&raw);
+        }
+    }
+    let child = server.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it starts");
+    let helper = Helper(child);
+    eventually(name, || std::os::unix::net::UnixStream::connect(&socket).is_ok());
+    (helper, format!("nbd+unix:///?socket={}", socket.display()))
+}
+
+/// What clients write through the proxy arrives, what they read comes back, and the recording alone
+/// is enough to make the disk once more.
+fn passes_everything_on(name: &str) {
+    require!(name, "nbdcopy", "fio");
+    const SIZE: u64 = 32 << 20;
+    let dir = temp_dir();
+    let (_server, upstream) = foreign(dir.path(), name, SIZE);
+    let proxy = recorder(dir.path(), &upstream);
+    let (there, back) = (dir.path().join("there"), dir.path().join("back"));
+    let mut content = pattern(1, SIZE as usize);
+    // Holes, so that zeros travel as such.
+    content[5 << 20..9 << 20].fill(0);
+    fs::write(&there, &content).expect("write");
+    let copy = ["--connections=4", "--flush"];
+    succeed(command("nbdcopy").args(copy).arg(&there).arg(proxy.uri()));
+    succeed(command("nbdcopy").args(copy).arg(proxy.uri()).arg(&back));
+    assert!(fs::read(&back).expect("read") == content, "content differs");
+    let load = ["--rw=randwrite", "--bssplit=512/20:4k/60:64k/20", "--iodepth=16", "--size=16m"];
+    let verify = ["--verify=crc32c", "--verify_fatal=1", "--do_verify=1", "--fsync=64"];
+    succeed(fio(proxy.uri(), dir.path(), &load).args(verify));
+    let ended = proxy.stop();
+    assert_eq!(ended.code(), 0, "{}", ended.err);
+    assert!(ended.err.contains("requests of"), "{}", ended.err);
+    let held = fs::read(dir.path().join("disk.raw")).expect("read");
+    let last = last_state(dir.path());
+    assert!(fs::read(last).expect("read") == held, "the recording is another disk");
+}
+
+/// Writes the state in which everything was kept to a file.
+fn last_state(dir: &Path) -> std::path::PathBuf {
+    let tape = dir.join("run.tape");
+    let all = ["--check", "true {device}", "--samples", "0", "--exhaustive", "0", "--json"];
+    let report = succeed(seekless().arg("replay-crashes").arg(&tape).args(all));
+    let report: serde_json::Value = serde_json::from_str(&report).expect("JSON");
+    let (path, events) = (dir.join("last.raw"), &report["events"]);
+    let mut keep = seekless();
+    keep.arg("replay-crashes").arg(&tape).args(["--state", &format!("{events}:keep")]);
+    succeed(keep.arg("--keep").arg(&path));
+    path
+}
+
+#[test]
+fn a_recording_of_qemu_nbd_is_byte_exact() {
+    passes_everything_on("qemu-nbd");
+}
+
+#[test]
+fn a_recording_of_nbdkit_is_byte_exact() {
+    passes_everything_on("nbdkit");
+}
+
+#[test]
+fn recorders_refuse_what_cannot_be_and_say_why() {
+    let dir = temp_dir();
+    let (socket, tape) = (dir.path().join("s"), dir.path().join("t"));
+    let record = |upstream: &str| {
+        let mut command = seekless();
+        command.args(["record", "--upstream", upstream, "--socket"]).arg(&socket);
+        run(command.arg("--output").arg(&tape))
+    };
+    let nobody = record("nbd+unix:///?socket=/nonexistent/sock");
+    assert_eq!(nobody.code(), 1);
+    assert!(nobody.err.contains("cannot record nbd+unix:"), "{}", nobody.err);
+    assert!(!tape.exists(), "nothing was recorded");
+    let senseless = record("/tmp/sock");
+    assert_eq!(senseless.code(), 2);
+    assert!(senseless.err.contains("is no URI"), "{}", senseless.err);
+    let server = memory(dir.path());
+    fs::write(&tape, "precious").expect("write");
+    let exists = record(server.uri());
+    assert_eq!(exists.code(), 1);
+    assert!(exists.err.contains("--force"), "{}", exists.err);
+    assert_eq!(fs::read(&tape).expect("read"), b"precious");
+}
+
+/// A server of a small volume in memory.
+pub fn memory(dir: &Path) -> Server {
+    let socket = dir.join("memory.sock");
+    let mut command = seekless();
+    command.args(["serve", "--memory", "1M", "--layout", "inplace", "--socket"]).arg(&socket);
+    Server::start(command, socket)
+}
+
+#[test]
+fn a_killed_recorder_leaves_a_usable_recording() {
+    let dir = temp_dir();
+    let server = memory(dir.path());
+    let proxy = recorder(dir.path(), server.uri());
+    let mut client = Client::connect(proxy.socket()).expect("connection");
+    for at in 0..10 {
+        client.write(at * 4096, &pattern(at, 4096), false).expect("write");
+    }
+    client.flush().expect("flush");
+    proxy.kill();
+    let tape = dir.path().join("run.tape");
+    let replay = |more: &[&str]| {
+        let mut command = seekless();
+        command.arg("replay-crashes").arg(&tape).args(["--check", "true {device}"]);
+        run(command.args(more))
+    };
+    let ended = replay(&[]);
+    assert_eq!(ended.code(), 3, "{}", ended.err);
+    assert!(ended.err.contains("cut short: 22 events"), "{}", ended.err);
+    assert_eq!(replay(&["--cut-short"]).code(), 0);
+    // In the middle of a record, and damaged.
+    let bytes = fs::read(&tape).expect("read");
+    fs::write(&tape, &bytes[..bytes.len() - 50]).expect("write");
+    assert!(replay(&[]).err.contains("cut short: 20 events"));
+    let mut bad = bytes.clone();
+    bad[5000] ^= 1;
+    fs::write(&tape, &bad).expect("write");
+    let damaged = replay(&[]);
+    assert_eq!(damaged.code(), 3);
+    assert!(damaged.err.contains("damaged at byte"), "{}", damaged.err);
+    fs::write(&tape, "no recording at all").expect("write");
+    let foreign = replay(&[]);
+    assert_eq!(foreign.code(), 3);
+    assert!(foreign.err.contains("this is no recording"), "{}", foreign.err);
+}

@@ -1,0 +1,333 @@
+//! Crashes of recorded disks: a toy database, file systems, SQLite, and checks that misbehave.
+
+use crate::harness::{Ended, Server, command, eventually, run, seekless, skip, succeed, temp_dir};
+use crate::nbd::Client;
+use crate::record::{memory, recorder};
+use crate::require;
+use crate::stacked::Stack;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use tempfile::TempDir;
+
+fn replay(dir: &Path, check: &str) -> Command {
+    let mut command = seekless();
+    command.arg("replay-crashes").arg(dir.join("run.tape")).args(["--check", check]);
+    command
+}
+
+fn json(ended: &Ended) -> serde_json::Value {
+    serde_json::from_str(&ended.out).unwrap_or_else(|error| panic!("{error}: {ended:?}"))
+}
+
+/// Records what `act` does to a small disk of zeros.
+fn recorded(act: impl FnOnce(&mut Client)) -> TempDir {
+    let dir = temp_dir();
+    let server = memory(dir.path());
+    let proxy = recorder(dir.path(), server.uri());
+    let mut client = Client::connect(proxy.socket()).expect("connection");
+    act(&mut client);
+    client.disconnect().expect("goodbye");
+    assert_eq!(proxy.stop().code(), 0);
+    dir
+}
+
+/// Two writes that are not flushed in between, then a flush: the second means the first is there.
+fn forgotten_flush() -> TempDir {
+    recorded(|client| {
+        client.write(8192, &[1; 4096], false).expect("write");
+        client.write(0, &[2; 4096], false).expect("write");
+        client.flush().expect("flush");
+    })
+}
+
+/// Fails if block 0 is there and block 2 is not.
+const IMPLIES: &str = "test \"$(head -c 1 {device} | od -An -tu1 | tr -d ' ')\" = 0 || \
+     test \"$(tail -c +8193 {device} | head -c 1 | od -An -tu1 | tr -d ' ')\" = 1";
+
+#[test]
+fn a_forgotten_flush_has_a_minimal_counterexample() {
+    let dir = forgotten_flush();
+    let ended = run(replay(dir.path(), IMPLIES).args(["--no-tearing", "--json"]));
+    assert_eq!(ended.code(), 1, "{ended:?}");
+    let report = json(&ended);
+    assert_eq!(report["bad"], 1);
+    let name = report["finding"]["state"].as_str().expect("a state");
+    assert_eq!(name, "5:keep,1=lost", "{report:#}");
+    let story = report["finding"]["story"].as_str().expect("a story");
+    assert!(story.contains("LOST  request 1: write of 4096 bytes at 8192"), "{story}");
+    // The same state again, by its name, and through copies.
+    let again = run(replay(dir.path(), IMPLIES).args(["--state", name, "--via", "copy"]));
+    assert_eq!(again.code(), 1);
+    assert!(again.out.contains("bad state 5:keep,1=lost"), "{}", again.out);
+    let other = run(replay(dir.path(), IMPLIES).args(["--state", "5:keep"]));
+    assert_eq!(other.code(), 0, "{other:?}");
+    // As a file, and as a disk.
+    let kept = dir.path().join("bad.raw");
+    let ended = run(replay(dir.path(), IMPLIES).arg("--keep").arg(&kept));
+    assert_eq!(ended.code(), 1);
+    let bytes = fs::read(&kept).expect("kept");
+    assert_eq!((bytes.len(), bytes[0]), (1 << 20, 2));
+    assert_ne!(bytes[8192..8192 + 4096], [1; 4096], "{}", ended.out);
+    let socket = dir.path().join("state.sock");
+    let mut open = seekless();
+    open.arg("replay-crashes").arg(dir.path().join("run.tape"));
+    open.args(["--open", name, "--socket"]).arg(&socket);
+    let server = Server::start(open, socket);
+    let mut client = Client::connect(server.socket()).expect("connection");
+    let mut found = [9; 3 * 4096];
+    client.read(0, &mut found).expect("read");
+    assert_eq!((found[0], found[4096], found[8192]), (2, 0, 0));
+    client.write(4096, &[5; 10], false).expect("states can be written");
+    client.read(4096, &mut found[..20]).expect("read");
+    assert_eq!(found[..11], [5, 5, 5, 5, 5, 5, 5, 5, 5, 5, 0]);
+    let ended = server.stop();
+    assert!(ended.err.contains("LOST  request 1"), "{}", ended.err);
+}
+
+#[test]
+fn checks_that_misbehave_are_no_findings() {
+    let dir = forgotten_flush();
+    for (check, why) in [
+        ("no-such-program {device}", "exit code 127: it was not found"),
+        ("kill -9 $$ # {device}", "killed by signal 9"),
+        ("sleep 100 # {device}", "took longer than 0.3 s"),
+    ] {
+        let ended = run(replay(dir.path(), check).args(["--timeout", "0.3", "--workers", "1"]));
+        assert_eq!(ended.code(), 6, "{ended:?}");
+        assert!(ended.out.contains(why), "{}", ended.out);
+        assert!(ended.out.contains("0 bad"), "{}", ended.out);
+    }
+    let unused = run(&mut replay(dir.path(), "true"));
+    assert_eq!(unused.code(), 2);
+    assert!(unused.err.contains("does not contain {device}"), "{}", unused.err);
+    for (state, why) in [
+        ("9:keep", "no flush boundary is at event 9"),
+        ("5:keep,3=lost", "request 3 is no unsettled write"),
+        ("5:keep,1=8", "touches 8 sectors"),
+        ("5", "names no state"),
+    ] {
+        let ended = run(replay(dir.path(), "true {device}").args(["--state", state]));
+        assert_eq!(ended.code(), 2, "{ended:?}");
+        assert!(ended.err.contains(why), "{}", ended.err);
+    }
+    fs::write(dir.path().join("small"), [0; 512]).expect("write");
+    let base = run(replay(dir.path(), "true {device}").arg("--base").arg(dir.path().join("small")));
+    assert_eq!(base.code(), 3, "{base:?}");
+    assert!(base.err.contains("has 512 bytes, the recorded export 1048576"), "{}", base.err);
+}
+
+#[test]
+fn checks_write_to_states_of_their_own() {
+    let dir = forgotten_flush();
+    let check = "dd if=/dev/zero of={device} bs=4096 count=1 conv=notrunc,fsync status=none && \
+         test \"$(head -c 4096 {device} | tr -d '\\0' | wc -c)\" = 0";
+    for via in ["fuse", "copy"] {
+        let ended = run(replay(dir.path(), check).args(["--via", via, "--json"]));
+        if via == "fuse" && ended.err.contains("cannot make states files") {
+            skip("no FUSE here");
+            continue;
+        }
+        assert_eq!(ended.code(), 0, "{ended:?}");
+        assert!(json(&ended)["states"].as_u64().expect("a number") > 10);
+    }
+}
+
+/// The toy database of the documentation: its story ends as it is told there.
+#[test]
+fn the_toy_database_is_found_out_and_its_correction_passes() {
+    require!("bash");
+    let program = PathBuf::from(env!("CARGO_BIN_EXE_seekless"));
+    let toydb = program.with_file_name("examples").join("toydb");
+    assert!(toydb.is_file(), "{} is missing: cargo build --examples", toydb.display());
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/crash-story.sh");
+    let told = succeed(command("bash").arg(script).env("SEEKLESS", &program).env("TOYDB", &toydb));
+    let (broken, correct) = told.split_once("== the same database").expect("two parts");
+    assert!(broken.contains("LOST  request 1: write of 4096 bytes at 4096"), "{told}");
+    assert!(broken.contains("1 records are committed, but record 0 is not there"), "{told}");
+    assert!(broken.contains("exit code 1"), "{told}");
+    assert!(correct.contains("0 bad") && correct.contains("exit code 0"), "{told}");
+}
+
+/// A recorded ext4 on a volume of so many mebibytes: an image of what it was before `act`, that is
+/// after `prepare`, and the tape.
+fn filesystem(
+    mebibytes: u64,
+    prepare: impl FnOnce(&Path),
+    act: impl FnOnce(&Stack),
+) -> Option<TempDir> {
+    if !Stack::possible() {
+        return None;
+    }
+    let dir = temp_dir();
+    // The database has a user of its own.
+    fs::set_permissions(dir.path(), PermissionsExt::from_mode(0o755)).expect("permissions");
+    let base = dir.path().join("base.raw");
+    fs::File::create(&base).and_then(|file| file.set_len(mebibytes << 20)).expect("an empty disk");
+    succeed(command("mkfs.ext4").args(["-q", "-F", "-b", "4096"]).arg(&base));
+    let before = dir.path().join("before");
+    fs::create_dir(&before).expect("directory");
+    succeed(command("mount").args(["-o", "loop"]).arg(&base).arg(&before));
+    prepare(&before);
+    succeed(command("umount").arg(&before));
+    let disk = dir.path().join("disk.raw");
+    fs::copy(&base, &disk).expect("copied");
+    let socket = dir.path().join("disk.sock");
+    let mut serve = seekless();
+    serve.arg("serve").arg("--raw").arg(&disk).arg("--socket").arg(&socket);
+    let server = Server::start(serve, socket);
+    let proxy = recorder(dir.path(), server.uri());
+    let mut stack = Stack::new(dir.path(), proxy.uri());
+    stack.mount();
+    act(&stack);
+    stack.unmount();
+    drop(stack);
+    assert_eq!(proxy.stop().code(), 0);
+    assert_eq!(server.stop().code(), 0);
+    Some(dir)
+}
+
+#[test]
+fn ext4_recovers_from_every_crash_that_was_tried() {
+    require!("mkfs.ext4", "e2fsck", "tune2fs");
+    let recorded = filesystem(
+        32,
+        |_| {},
+        |stack| {
+            for n in 0..12 {
+                let dir = stack.root().join(format!("d{n}"));
+                fs::create_dir(&dir).expect("directory");
+                fs::write(dir.join("f"), crate::harness::pattern(n, 20_000)).expect("file");
+                succeed(command("sync").arg("-f").arg(stack.root()));
+                if n % 3 == 2 {
+                    fs::remove_dir_all(&dir).expect("removed");
+                }
+            }
+        },
+    );
+    let Some(dir) = recorded else { return };
+    // The journal must be enough: after it is replayed there is nothing left to repair. Torn at 512
+    // bytes it is not: the superblock is two sectors under one checksum.
+    let check = "e2fsck -p -E journal_only {device} >/dev/null; e2fsck -f -n {device}";
+    let mut sweep = replay(dir.path(), check);
+    let ended =
+        run(sweep.arg("--base").arg(dir.path().join("base.raw")).args(["--no-tearing", "--json"]));
+    let report = json(&ended);
+    assert_eq!(ended.code(), 0, "{report:#}");
+    assert!(report["boundaries"].as_u64().expect("a number") > 12, "{report:#}");
+    assert!(report["states"].as_u64().expect("a number") > 100, "{report:#}");
+}
+
+#[test]
+fn sqlite_keeps_what_it_committed_through_every_crash_that_was_tried() {
+    require!("mkfs.ext4", "sqlite3", "mount", "umount");
+    const ROWS: usize = 4;
+    let recorded = filesystem(
+        32,
+        |_| {},
+        |stack| {
+            let database = stack.root().join("t.db");
+            let sqlite = |sql: &str| succeed(command("sqlite3").arg(&database).arg(sql));
+            sqlite("PRAGMA journal_mode=WAL; CREATE TABLE t (n INTEGER PRIMARY KEY, v TEXT);");
+            for n in 0..ROWS {
+                let way = "PRAGMA synchronous=FULL";
+                sqlite(&format!("{way}; INSERT INTO t VALUES ({n}, hex(randomblob(3000)));"));
+            }
+        },
+    );
+    let Some(dir) = recorded else { return };
+    let script = dir.path().join("check.sh");
+    // Rows are committed in order, so what is there must be a beginning of what was inserted.
+    let lines = "set -u\nm=$(mktemp -d) && mount -o loop \"$1\" \"$m\" || exit 126\n\
+         if [ -s \"$m/t.db\" ]; then\n\
+         found=$(sqlite3 \"$m/t.db\" 'PRAGMA integrity_check; \
+         SELECT count(*) = ifnull(max(n) + 1, 0) FROM t;' 2>&1)\n\
+         else found='ok 1'; fi\n\
+         umount \"$m\"; rmdir \"$m\"\n\
+         case $(echo $found) in 'ok 1'|*'no such table'*) exit 0;; esac\n\
+         echo \"$found\"; exit 1\n";
+    fs::write(&script, lines).expect("script");
+    let check = format!("sh {} {{device}}", script.display());
+    let mut sweep = replay(dir.path(), &check);
+    sweep.arg("--base").arg(dir.path().join("base.raw"));
+    let ended = run(sweep.args(["--samples", "3", "--exhaustive", "1", "--no-tearing", "--json"]));
+    let report = json(&ended);
+    assert_eq!(ended.code(), 0, "{report:#}");
+    assert!(report["states"].as_u64().expect("a number") > 20, "{report:#}");
+}
+
+/// Where the programs of PostgreSQL are, newest first.
+fn postgres() -> Option<PathBuf> {
+    let mut found: Vec<PathBuf> = fs::read_dir("/usr/lib/postgresql")
+        .into_iter()
+        .flatten()
+        .filter_map(|entry| Some(entry.ok()?.path().join("bin")))
+        .filter(|dir| dir.join("initdb").is_file())
+        .collect();
+    found.sort();
+    found.pop()
+}
+
+#[test]
+fn postgresql_recovers_from_every_crash_that_was_tried() {
+    require!("mkfs.ext4", "mount", "umount", "runuser");
+    let known = run(command("id").arg("postgres")).status.success();
+    let Some(programs) = postgres().filter(|_| known) else {
+        return skip("PostgreSQL or its user is not installed");
+    };
+    let single = format!("runuser -u postgres -- {}/postgres --single", programs.display());
+    let prepare = |root: &Path| {
+        let initdb = format!("{}/initdb", programs.display());
+        let owner = format!("mkdir {0}/db && chown postgres {0}/db", root.display());
+        succeed(command("sh").args(["-c", &owner]));
+        let mut make = command("runuser");
+        make.args(["-u", "postgres", "--", &initdb, "-N", "-D"]).arg(root.join("db"));
+        succeed(&mut make);
+    };
+    let recorded = filesystem(128, prepare, |stack| {
+        let rows: String = (1..=3).map(|n| format!("insert into t values ({n});\n")).collect();
+        let line = format!(
+            "printf 'create table t (n int);\n{}' | {single} -D {}/db postgres",
+            rows.replace('\n', "\\n"),
+            stack.root().display()
+        );
+        succeed(command("sh").args(["-c", &line]));
+    });
+    let Some(dir) = recorded else { return };
+    let script = dir.path().join("check.sh");
+    // Rows are committed in order: as many must be there as the greatest number says.
+    let lines = format!(
+        "set -u\nm=$(mktemp -d) && mount -o loop \"$1\" \"$m\" || exit 126\n\
+         found=$(echo 'select count(*), coalesce(max(n), 0) from t;' | \
+         {single} -D \"$m/db\" postgres 2>&1)\n\
+         umount \"$m\"; rmdir \"$m\"\n\
+         case \"$found\" in *'relation \"t\" does not exist'*) exit 0;; esac\n\
+         numbers=$(echo \"$found\" | \
+         sed -n 's/.*\\(count\\|coalesce\\) = \"\\([0-9]*\\)\".*/\\2/p' | sort -u | wc -l)\n\
+         [ \"$numbers\" = 1 ] && exit 0\n\
+         echo \"$found\"; exit 1\n"
+    );
+    fs::write(&script, lines).expect("script");
+    let check = format!("sh {} {{device}}", script.display());
+    let mut sweep = replay(dir.path(), &check);
+    sweep.arg("--base").arg(dir.path().join("base.raw"));
+    let ended = run(sweep.args(["--samples", "2", "--exhaustive", "0", "--no-tearing", "--json"]));
+    let report = json(&ended);
+    assert_eq!(ended.code(), 0, "{report:#}");
+    assert!(report["states"].as_u64().expect("a number") > 20, "{report:#}");
+}
+
+#[test]
+fn nothing_is_left_behind() {
+    let dir = forgotten_flush();
+    let states = dir.path().join("states");
+    fs::create_dir(&states).expect("directory");
+    for via in ["auto", "copy"] {
+        let ended = run(replay(dir.path(), IMPLIES).args(["--via", via]).arg("--dir").arg(&states));
+        assert_eq!(ended.code(), 1);
+        eventually("an empty directory", || {
+            fs::read_dir(&states).expect("directory").next().is_none()
+        });
+    }
+}

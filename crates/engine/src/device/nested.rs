@@ -1,0 +1,75 @@
+//! A node as a device: what lies below one layer may itself be a layer over devices, such as an
+//! array under a layout.
+
+use super::Device;
+use crate::io::{Done, Io, IoError};
+use crate::node::Node;
+use crate::units::Time;
+
+/// A device whose blocks are those of a volume.
+#[derive(Debug)]
+pub struct Nested {
+    node: Node,
+    ready: Vec<Done>,
+    /// When something was handed in that has not been settled.
+    stirred: Option<Time>,
+}
+
+impl Nested {
+    /// The volume as a device.
+    pub fn new(node: Node) -> Nested {
+        Nested { node, ready: Vec::new(), stirred: None }
+    }
+
+    /// What is inside.
+    pub fn node(&self) -> &Node {
+        &self.node
+    }
+}
+
+impl Device for Nested {
+    fn blocks(&self) -> u64 {
+        self.node.layer.blocks()
+    }
+
+    fn submit(&mut self, now: Time, io: Io) {
+        if io.at + u64::from(io.count) > self.blocks() {
+            let error = IoError::OutOfRange { at: io.at, count: io.count };
+            self.ready.push(Done::new(io.tag, Err(error)));
+        } else {
+            self.node.submit(now, io);
+        }
+        self.stirred = Some(now);
+    }
+
+    fn reap(&mut self, now: Time, done: &mut Vec<Done>) {
+        self.stirred = None;
+        self.node.settle(now, &mut self.ready);
+        done.append(&mut self.ready);
+    }
+
+    fn next_event(&self) -> Option<Time> {
+        [self.stirred, self.node.next_event()].into_iter().flatten().min()
+    }
+
+    fn is_sudden(&self) -> bool {
+        self.node.devices.iter().any(|device| device.is_sudden())
+    }
+
+    fn volatile(&self) -> bool {
+        self.node.devices.iter().any(|device| device.volatile())
+    }
+
+    fn stop(&mut self, now: Time) {
+        self.node.stop(now);
+        self.stirred = Some(now);
+    }
+
+    fn stopped(&self) -> bool {
+        self.node.stopped()
+    }
+
+    fn stats(&self) -> Vec<(&'static str, f64)> {
+        self.node.stats()
+    }
+}

@@ -1,0 +1,400 @@
+//! The desk of a layout: requests from above that have not been answered, what of them waits to
+//! be begun, and the answers.
+//!
+//! A layout takes every request in through [`Desk::accept`]. Reads go to a queue; writes and trims
+//! are cut into *parts* of at most [`Limits`] blocks, which go to the same queue; a flush comes
+//! back to the layout at once. The layout takes [`Work`] from the queue when it can, and says of
+//! each piece of it that it is done. A request is answered when its last part is: at once, or when
+//! the layout says that everything up to some number of its own (of a commit, a log record) is
+//! durable. The first error of the write path *latches* the desk: from then on it takes reads only.
+
+use crate::data::Data;
+use crate::io::{Breakdown, Done, Io, IoError, Op, Tag};
+use crate::layer::Cx;
+use crate::units::{BlockNr, Time};
+use slab::Slab;
+use std::collections::VecDeque;
+
+/// Names a request at its desk until it is answered.
+pub type RequestNr = usize;
+
+/// Part of a request that waits to be begun.
+#[derive(Clone, Debug)]
+pub enum Work {
+    /// A whole read.
+    Read {
+        /// Whose part it is.
+        request: RequestNr,
+        /// First block of the volume.
+        at: BlockNr,
+        /// Number of blocks.
+        count: u32,
+    },
+    /// Part of a write.
+    Write {
+        /// Whose part it is.
+        request: RequestNr,
+        /// First block of the volume.
+        at: BlockNr,
+        /// What to write there.
+        data: Data,
+    },
+    /// Part of a trim.
+    Trim {
+        /// Whose part it is.
+        request: RequestNr,
+        /// First block of the volume.
+        at: BlockNr,
+        /// Number of blocks.
+        count: u32,
+    },
+}
+
+/// Most blocks of a part: what is atomic, or bounded in what it drags along.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Of a write, at least 1.
+    pub write: u64,
+    /// Of a trim, at least 1.
+    pub trim: u64,
+}
+
+/// A request from above that has not been answered.
+#[derive(Clone, Debug)]
+struct Request {
+    tag: Tag,
+    fua: bool,
+    since: Time,
+    spent: Breakdown,
+    /// Parts that are not done.
+    left: u32,
+    failed: Option<IoError>,
+    /// What a read has found.
+    data: Data,
+}
+
+/// Requests in flight and how they are answered.
+#[derive(Clone, Debug)]
+pub struct Desk {
+    read_only: bool,
+    latched: Option<IoError>,
+    requests: Slab<Request>,
+    queue: VecDeque<Work>,
+    /// Requests that are answered when everything up to a number is durable.
+    waiters: Vec<(RequestNr, u64)>,
+}
+
+impl Desk {
+    /// Nothing in flight. A `read_only` desk refuses writes and trims.
+    pub fn new(read_only: bool) -> Desk {
+        Desk {
+            read_only,
+            latched: None,
+            requests: Slab::new(),
+            queue: VecDeque::new(),
+            waiters: Vec::new(),
+        }
+    }
+
+    /// True if writes were refused from the start.
+    pub fn is_read_only(&self) -> bool {
+        self.read_only
+    }
+
+    /// The first error of the write path, if there was one.
+    pub fn latched(&self) -> Option<IoError> {
+        self.latched
+    }
+
+    /// True if every request has been answered.
+    pub fn is_idle(&self) -> bool {
+        self.requests.is_empty()
+    }
+
+    /// Takes a request in, or refuses it. Reads, writes and trims are queued; of a flush the
+    /// number is returned, for the layout to answer it with [`Desk::part_done`] or to let it wait
+    /// with [`Desk::wait`].
+    pub fn accept(&mut self, io: Io, limits: Limits, cx: &mut Cx<'_>) -> Option<RequestNr> {
+        if io.op != Op::Read
+            && let Some(error) = self.refusal(io.op)
+        {
+            cx.fail(io.tag, error);
+            return None;
+        }
+        match io.op {
+            Op::Read => {
+                let request = self.open(&io, 1, cx.now);
+                self.queue.push_back(Work::Read { request, at: io.at, count: io.count });
+                None
+            }
+            Op::Write => {
+                self.enqueue(io, limits.write, cx.now);
+                None
+            }
+            Op::Trim => {
+                self.enqueue(io, limits.trim, cx.now);
+                None
+            }
+            Op::Flush => Some(self.open(&io, 1, cx.now)),
+        }
+    }
+
+    fn refusal(&self, op: Op) -> Option<IoError> {
+        match (self.latched, op) {
+            (Some(error), Op::Flush) => Some(error),
+            (Some(_), _) => Some(IoError::ReadOnly),
+            (None, Op::Flush) => None,
+            (None, _) => self.read_only.then_some(IoError::ReadOnly),
+        }
+    }
+
+    fn open(&mut self, io: &Io, parts: u32, now: Time) -> RequestNr {
+        self.requests.insert(Request {
+            tag: io.tag,
+            fua: io.fua,
+            since: now,
+            spent: Breakdown::default(),
+            left: parts,
+            failed: None,
+            data: Data::none(),
+        })
+    }
+
+    /// Cuts a write or a trim into parts of at most `limit` blocks.
+    fn enqueue(&mut self, io: Io, limit: u64, now: Time) {
+        let parts = u64::from(io.count).div_ceil(limit) as u32;
+        let request = self.open(&io, parts, now);
+        if parts == 1 && io.op == Op::Write {
+            self.queue.push_back(Work::Write { request, at: io.at, data: io.data });
+            return;
+        }
+        let mut from = 0;
+        while from < io.count {
+            let count = u64::from(io.count - from).min(limit) as u32;
+            let at = io.at + u64::from(from);
+            self.queue.push_back(match io.op {
+                Op::Write => Work::Write { request, at, data: io.data.slice(from, count) },
+                _ => Work::Trim { request, at, count },
+            });
+            from += count;
+        }
+    }
+
+    /// What is to be begun next, in order of arrival.
+    pub fn front(&self) -> Option<&Work> {
+        self.queue.front()
+    }
+
+    /// True if a read is to be begun next.
+    pub fn next_is_read(&self) -> bool {
+        matches!(self.queue.front(), Some(Work::Read { .. }))
+    }
+
+    /// Takes it from the queue.
+    pub fn pop(&mut self) -> Option<Work> {
+        self.queue.pop_front()
+    }
+
+    /// Takes back what was queued last: a read that is to overtake writes.
+    pub fn pop_last(&mut self) -> Option<Work> {
+        self.queue.pop_back()
+    }
+
+    /// Parts that wait to be begun.
+    pub fn queued(&self) -> usize {
+        self.queue.len()
+    }
+
+    /// Adds time that a device has spent on a request.
+    pub fn spend(&mut self, request: RequestNr, spent: &Breakdown) {
+        self.requests[request].spent.add(spent);
+    }
+
+    /// A request has failed: of several errors it is answered with the first one.
+    pub fn fail(&mut self, request: RequestNr, error: IoError) {
+        self.requests[request].failed.get_or_insert(error);
+    }
+
+    /// True if part of a request has failed.
+    pub fn has_failed(&self, request: RequestNr) -> bool {
+        self.requests[request].failed.is_some()
+    }
+
+    /// A read has found its data; [`Desk::part_done`] sends it.
+    pub fn found(&mut self, request: RequestNr, data: Data) {
+        self.requests[request].data = data;
+    }
+
+    /// One part of a request is done; answers it if that was the last one.
+    pub fn part_done(&mut self, request: RequestNr, cx: &mut Cx<'_>) {
+        self.requests[request].left -= 1;
+        if self.requests[request].left == 0 {
+            self.answer(request, cx);
+        }
+    }
+
+    /// One part of a write or trim has happened, though it may not be durable. After the last one
+    /// the request is answered; if it asked to be durable it is returned instead, to
+    /// [`Desk::wait`].
+    #[must_use = "a request that is neither answered nor waits is lost"]
+    pub fn part_written(&mut self, request: RequestNr, cx: &mut Cx<'_>) -> Option<RequestNr> {
+        let one = &mut self.requests[request];
+        one.left -= 1;
+        if one.left > 0 {
+            return None;
+        }
+        if one.fua && one.failed.is_none() {
+            one.left = 1;
+            return Some(request);
+        }
+        self.answer(request, cx);
+        None
+    }
+
+    fn answer(&mut self, request: RequestNr, cx: &mut Cx<'_>) {
+        let request = self.requests.remove(request);
+        let outcome = match request.failed {
+            Some(error) => Err(error),
+            None => Ok(request.data),
+        };
+        let spent = request.spent.within(cx.now - request.since);
+        cx.answer(Done { tag: request.tag, outcome, spent });
+    }
+
+    /// Answers a request, of which one part is left, when everything up to `number` is durable.
+    pub fn wait(&mut self, request: RequestNr, number: u64) {
+        debug_assert_eq!(self.requests[request].left, 1);
+        self.waiters.push((request, number));
+    }
+
+    /// True if a request waits for a number that `concerns` is true of.
+    pub fn any_waits(&self, concerns: impl Fn(u64) -> bool) -> bool {
+        self.waiters.iter().any(|&(_, number)| concerns(number))
+    }
+
+    /// Adds time that a device has spent on all requests that wait: that of a flush.
+    pub fn spend_on_waiters(&mut self, spent: &Breakdown) {
+        for &(request, _) in &self.waiters {
+            self.requests[request].spent.add(spent);
+        }
+    }
+
+    /// Everything up to `number` is durable: answers who waited for that, in order of arrival.
+    pub fn durable(&mut self, number: u64, cx: &mut Cx<'_>) {
+        let mut index = 0;
+        while index < self.waiters.len() {
+            let (request, needs) = self.waiters[index];
+            if needs <= number {
+                self.waiters.remove(index);
+                self.part_done(request, cx);
+            } else {
+                index += 1;
+            }
+        }
+    }
+
+    /// Refuses all further writes, after an error on the write path; what waits to be begun or to
+    /// be durable fails now. The first error is kept.
+    pub fn latch(&mut self, error: IoError, cx: &mut Cx<'_>) {
+        if self.latched.is_some() {
+            return;
+        }
+        self.latched = Some(error);
+        for (request, _) in std::mem::take(&mut self.waiters) {
+            self.fail(request, error);
+            self.part_done(request, cx);
+        }
+        for work in std::mem::take(&mut self.queue) {
+            match work {
+                Work::Read { .. } => self.queue.push_back(work),
+                Work::Write { request, .. } | Work::Trim { request, .. } => {
+                    self.fail(request, error);
+                    self.part_done(request, cx);
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rng::Rng;
+
+    const LIMITS: Limits = Limits { write: 4, trim: 10 };
+
+    /// Calls `act` with a context at a time and returns the answers, by tag and success.
+    fn at(now: Time, act: impl FnOnce(&mut Cx<'_>)) -> Vec<(u64, Result<(), IoError>)> {
+        let (mut below, mut above) = (Vec::new(), Vec::new());
+        act(&mut Cx {
+            now,
+            rng: &mut Rng::stream(1, "desk"),
+            idle_since: None,
+            below: &mut below,
+            above: &mut above,
+            devices: &[],
+        });
+        above.into_iter().map(|done| (done.tag, done.outcome.map(|_| ()))).collect()
+    }
+
+    #[test]
+    fn a_request_is_answered_after_its_last_part() {
+        let mut desk = Desk::new(false);
+        let answers = at(0, |cx| {
+            desk.accept(Io::write(7, 100, Data::stamp(9, 100, 1)).with_fua(), LIMITS, cx);
+            desk.accept(Io::trim(8, 50, 11), LIMITS, cx);
+        });
+        assert_eq!((answers, desk.queued()), (vec![], 5));
+        let mut parts = Vec::new();
+        while let Some(work) = desk.pop() {
+            parts.push(match work {
+                Work::Write { request, at, data } => (request, at, data.blocks()),
+                Work::Trim { request, at, count } | Work::Read { request, at, count } => {
+                    (request, at, count)
+                }
+            });
+        }
+        let spans: Vec<_> = parts.iter().map(|&(_, at, count)| (at, count)).collect();
+        assert_eq!(spans, [(100, 4), (104, 4), (108, 1), (50, 10), (60, 1)]);
+        let mut durable = None;
+        let answers = at(5, |cx| {
+            for &(request, ..) in &parts[..3] {
+                durable = desk.part_written(request, cx);
+            }
+            desk.part_done(parts[3].0, cx);
+        });
+        assert_eq!(answers, []);
+        desk.wait(durable.expect("it asked to be durable"), 3);
+        assert_eq!(at(6, |cx| desk.durable(2, cx)), []);
+        assert!(desk.any_waits(|number| number == 3));
+        assert_eq!(at(6, |cx| desk.durable(3, cx)), [(7, Ok(()))]);
+        assert_eq!(at(7, |cx| desk.part_done(parts[4].0, cx)), [(8, Ok(()))]);
+        assert!(desk.is_idle());
+    }
+
+    #[test]
+    fn a_latched_desk_takes_reads_only() {
+        let error = IoError::Media { block: 9 };
+        let mut desk = Desk::new(false);
+        let answers = at(0, |cx| {
+            desk.accept(Io::read(1, 0, 1), LIMITS, cx);
+            desk.accept(Io::write(2, 0, Data::stamp(1, 0, 1)), LIMITS, cx);
+            let flush = desk.accept(Io::flush(3), LIMITS, cx).expect("it is handed back");
+            desk.wait(flush, 1);
+            desk.latch(error, cx);
+            desk.latch(IoError::NoSpace, cx);
+            desk.accept(Io::flush(4), LIMITS, cx);
+            desk.accept(Io::trim(5, 0, 1), LIMITS, cx);
+        });
+        let refused = IoError::ReadOnly;
+        assert_eq!(answers, [(3, Err(error)), (2, Err(error)), (4, Err(error)), (5, Err(refused))]);
+        assert!(desk.next_is_read() && desk.queued() == 1);
+        assert_eq!(desk.latched(), Some(error));
+        let mut desk = Desk::new(true);
+        let answers = at(0, |cx| {
+            desk.accept(Io::write(1, 0, Data::stamp(1, 0, 1)), LIMITS, cx);
+            assert!(desk.accept(Io::flush(2), LIMITS, cx).is_some(), "nothing is lost by it");
+        });
+        assert_eq!(answers, [(1, Err(refused))]);
+    }
+}

@@ -1,0 +1,358 @@
+//! Log-structured layouts: what clients write is collected and appended to a log in large segments;
+//! segments that hold little are cleaned. (Rosenblum and Ousterhout, "The design and implementation
+//! of a log-structured file system", ACM TOCS 10(1), 1992; Wang, Zhao and Bunt, "HyLog: a high
+//! performance approach to managing disk layout", FAST 2004.)
+//!
+//! Writes are acknowledged from a write buffer in memory, like those of a disk with a volatile
+//! cache: a flush, forced unit access, a full segment or a pause writes them out. What is written
+//! out together is a *commit*: it takes hold after a crash if all of it is on the device with the
+//! right checksums, so its blocks and summaries need no order between them and one flush makes it
+//! durable. Commits form a chain that a recovery follows from the last checkpoint; what survives is
+//! a prefix of what was written.
+//!
+//! [`log`] writes parts of the log, [`segments`] knows which segments are free, [`clean`] makes
+//! more of them, [`checkpoint`] writes the map, [`recover`] mounts. `SPEC.md` has the bytes.
+
+mod check;
+mod checkpoint;
+mod clean;
+mod format;
+mod hylog;
+mod log;
+mod map;
+mod overwrite;
+mod policy;
+mod pool;
+mod read;
+mod recover;
+mod segments;
+mod wolf;
+mod write;
+
+use super::desk::{Desk, Limits, Work};
+use super::{CheckReport, FormatOptions, Layout, LayoutError, MountOptions, MountReport};
+use crate::disk::Disk;
+use crate::io::{Done, Io, IoError, Op, Tag};
+use crate::layer::{Cx, Extent, Layer, Port};
+use crate::superblock::Superblock;
+use crate::units::{BlockNr, MILLIS, Time};
+use checkpoint::{Checkpoint, Phase};
+use clean::Cleaner;
+use format::{Geometry, MAX_DEVICE_BLOCKS, default_segment};
+
+pub use format::segment_for;
+use log::Log;
+use map::Map;
+use overwrite::{Command, Overwriting};
+use policy::Policy;
+use pool::Pool;
+use read::{Part, Reading};
+use segments::Segments;
+use slab::Slab;
+use std::fmt;
+
+/// Blocks that a request of more is split into; each part is atomic. 1 MiB.
+const ATOMIC_BLOCKS: u64 = 256;
+/// How long an acknowledged write may wait in memory.
+const COMMIT_DELAY: Time = 200 * MILLIS;
+/// Blocks written since the log was last durable beyond which a flush is asked for: bounds what a
+/// recovery verifies.
+const UNVERIFIED_LIMIT: u64 = 16 * 1024;
+/// Blocks of data between two checkpoints, at least.
+const CHECKPOINT_BLOCKS: u64 = 16 * 1024;
+/// How many times as much data as map is written between two checkpoints, at least.
+const CHECKPOINT_RATIO: u64 = 32;
+
+/// Kinds of commands below, in the upper half of a tag.
+const PART: Tag = 1 << 32;
+const FLUSH: Tag = 2 << 32;
+const READ: Tag = 3 << 32;
+const RECORD: Tag = 4 << 32;
+const FLUSH_RECORD: Tag = 5 << 32;
+const CLEAN: Tag = 6 << 32;
+const OVERWRITE: Tag = 7 << 32;
+
+/// What is missing while somebody waits for space.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Short {
+    /// Empty segments wait for a commit to be durable.
+    commit: bool,
+    /// Empty segments wait for a checkpoint.
+    checkpoint: bool,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Counters {
+    client_blocks: u64,
+    data_blocks: u64,
+    summaries: u64,
+    map_blocks: u64,
+    overwritten: u64,
+}
+
+/// How far an orderly end has come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Stop {
+    #[default]
+    Running,
+    Asked,
+    Done,
+}
+
+/// The layout. Its fields are grouped by the file that works on them.
+#[derive(Clone, Debug)]
+pub struct Lfs {
+    id: u128,
+    geometry: Geometry,
+    /// The device may lose completed writes until it is flushed.
+    volatile: bool,
+    counters: Counters,
+    desk: Desk,
+    stop: Stop,
+    policy: Policy,
+
+    map: Map,
+    segments: Segments,
+    pool: Pool,
+    /// Slots in the order in which they are written out; kept for its room.
+    order: Vec<u32>,
+    log: Log,
+    atomic_blocks: u64,
+    in_flight_limit: u64,
+
+    checkpoint: Checkpoint,
+    checkpoint_interval: u64,
+
+    cleaner: Cleaner,
+    starving: bool,
+    short: Short,
+
+    reads: Slab<Reading>,
+    parts: Slab<Part>,
+
+    overwriting: Slab<Overwriting>,
+    overwrites: Slab<Command>,
+    /// Something was overwritten since the last commit: a flush must reach the device.
+    touched: bool,
+}
+
+impl Lfs {
+    fn empty(superblock: &Superblock, geometry: Geometry, options: &MountOptions<'_>) -> Lfs {
+        let segment = u64::from(geometry.segment);
+        let slack = geometry.capacity().saturating_sub(geometry.blocks);
+        let meta = geometry.slices() + geometry.indices();
+        let interval = CHECKPOINT_BLOCKS.max(CHECKPOINT_RATIO * meta);
+        Lfs {
+            id: superblock.id,
+            geometry,
+            volatile: options.volatile,
+            counters: Counters::default(),
+            desk: Desk::new(options.read_only),
+            stop: Stop::Running,
+            policy: Policy::new(superblock.kind, geometry.blocks, options),
+            map: Map::new(&geometry),
+            segments: Segments::new(geometry),
+            pool: Pool::default(),
+            order: Vec::new(),
+            log: Log::default(),
+            atomic_blocks: (2 * (segment - 1) + slack / 4).min(ATOMIC_BLOCKS),
+            in_flight_limit: (4 * segment).max(ATOMIC_BLOCKS),
+            checkpoint: Checkpoint::default(),
+            checkpoint_interval: interval.min(geometry.device_blocks / 4),
+            cleaner: Cleaner::default(),
+            starving: false,
+            short: Short::default(),
+            reads: Slab::new(),
+            parts: Slab::new(),
+            overwriting: Slab::new(),
+            overwrites: Slab::new(),
+            touched: false,
+        }
+    }
+
+    /// Blocks that the write buffer collects before it is written out.
+    fn capacity(&self) -> u64 {
+        // Where space is scarce it is not spent on waiting.
+        let buffers = if self.cleaner.is_pressed() { 1 } else { self.policy.buffers() };
+        let more = (buffers - 1) * u64::from(self.geometry.segment - 1);
+        u64::from(self.log.heads[0].room(&self.geometry)) + more
+    }
+
+    /// Lets the layout HyLog measure, and choose anew which blocks are hot.
+    fn advance_policy(&mut self, now: Time) {
+        let Policy::Hylog(hylog) = &mut self.policy else { return };
+        let idle = self.log.in_flight() == 0
+            && self.parts.is_empty()
+            && self.overwrites.is_empty()
+            && !self.cleaner.is_reading();
+        hylog.note(idle, now);
+        let space = self.geometry.segments() * u64::from(self.geometry.segment);
+        let stored = self.map.stored();
+        hylog.turn(stored, stored as f64 / space as f64, now);
+    }
+
+    fn stopping(&self) -> bool {
+        self.stop != Stop::Running
+    }
+
+    /// Brings an orderly end one step further.
+    fn advance_stop(&mut self, cx: &mut Cx<'_>) {
+        let busy = !self.desk.is_idle()
+            || !self.log.is_quiet()
+            || self.cleaner.is_reading()
+            || self.checkpoint.phase() != Phase::Idle;
+        if self.stop != Stop::Asked {
+            return;
+        }
+        if self.desk.latched().is_some() || self.desk.is_read_only() {
+            if self.desk.is_idle() {
+                self.stop = Stop::Done;
+            }
+        } else if busy {
+        } else if self.is_clean() {
+            self.stop = Stop::Done;
+        } else {
+            self.begin_checkpoint(true, cx);
+            self.advance_checkpoint(cx);
+            self.advance_log(cx);
+        }
+    }
+}
+
+impl Layer for Lfs {
+    fn blocks(&self) -> u64 {
+        self.geometry.blocks
+    }
+
+    fn submit(&mut self, io: Io, cx: &mut Cx<'_>) {
+        let reads = io.op == Op::Read;
+        let limits = Limits { write: self.atomic_blocks, trim: u64::from(u32::MAX) };
+        if let Some(request) = self.desk.accept(io, limits, cx) {
+            self.wait_durable(request, cx);
+        }
+        // A read does not wait behind writes that wait for space.
+        if reads && let Some(Work::Read { request, at, count }) = self.desk.pop_last() {
+            self.begin_read(request, at, count, cx);
+        }
+    }
+
+    fn complete(&mut self, _port: Port, done: Done, cx: &mut Cx<'_>) {
+        let index = (done.tag & 0xffff_ffff) as usize;
+        match done.tag & !0xffff_ffff {
+            PART => self.part_done(index, done, cx),
+            FLUSH => self.flush_done(done, cx),
+            READ => self.read_done(index, done, cx),
+            RECORD => self.record_done(done, cx),
+            FLUSH_RECORD => self.record_flushed(done, cx),
+            CLEAN => self.victim_read(done, cx),
+            OVERWRITE => self.overwrite_done(index, done, cx),
+            _ => panic!("answer to the unknown command {:#x}", done.tag),
+        }
+    }
+
+    fn pump(&mut self, cx: &mut Cx<'_>) {
+        self.segments.release(self.log.durable(), self.checkpoint.start());
+        loop {
+            self.dispatch(cx);
+            self.look_for_space();
+            if !self.advance_cleaning(cx) {
+                break;
+            }
+        }
+        self.advance_checkpoint(cx);
+        self.advance_log(cx);
+        self.advance_stop(cx);
+        self.advance_policy(cx.now);
+    }
+
+    fn deadline(&self) -> Option<Time> {
+        let write_out = self.write_out_at().filter(|_| self.desk.latched().is_none());
+        match (write_out, self.cleaner.due()) {
+            (Some(one), Some(other)) => Some(one.min(other)),
+            (one, other) => one.or(other),
+        }
+    }
+
+    fn stop(&mut self, _cx: &mut Cx<'_>) {
+        if self.stop == Stop::Running {
+            self.stop = Stop::Asked;
+        }
+    }
+
+    fn stopped(&self) -> bool {
+        self.stop == Stop::Done
+    }
+
+    fn latched(&self) -> Option<IoError> {
+        self.desk.latched()
+    }
+
+    fn extent(&self, at: BlockNr, limit: u64) -> (Extent, u64) {
+        let (mapped, length) = self.map.extent(at, limit);
+        (if mapped { Extent::Data } else { Extent::Hole }, length)
+    }
+
+    fn stats(&self) -> Vec<(&'static str, f64)> {
+        let Counters { client_blocks, data_blocks, summaries, map_blocks, overwritten } =
+            self.counters;
+        let written = data_blocks + summaries + map_blocks + overwritten;
+        vec![
+            ("client_blocks_written", client_blocks as f64),
+            ("device_blocks_written", written as f64),
+            ("data_blocks_written", data_blocks as f64),
+            ("summaries_written", summaries as f64),
+            ("map_blocks_written", map_blocks as f64),
+            ("checkpoints", self.checkpoint.written as f64),
+            ("segments_cleaned", self.cleaner.segments as f64),
+            ("cleaner_blocks_read", self.cleaner.blocks_read as f64),
+            ("blocks_moved", self.cleaner.blocks_moved as f64),
+            ("free_segments", self.segments.free() as f64),
+            ("blocks_overwritten", overwritten as f64),
+            ("hot_share", self.policy.hot_share()),
+        ]
+    }
+
+    fn fork(&self) -> Box<dyn Layer> {
+        Box::new(self.clone())
+    }
+}
+
+impl Layout for Lfs {
+    const MOST_DEVICE_BLOCKS: u64 = MAX_DEVICE_BLOCKS;
+
+    /// An eighth more than the volume, so that cleaning costs little.
+    fn device_blocks(logical: u64) -> u64 {
+        let mut device = logical + (logical / 8).max(1024) + logical / 64;
+        while Lfs::largest_volume(device) < logical && device < 2 * logical + 4096 {
+            device += device / 64;
+        }
+        device
+    }
+
+    fn largest_volume(device: u64) -> u64 {
+        let device_blocks = device.min(MAX_DEVICE_BLOCKS);
+        let segment = default_segment(device_blocks);
+        let fits = |blocks| Geometry { blocks, device_blocks, segment }.fits();
+        super::largest(device_blocks, fits)
+    }
+
+    fn format(disk: &mut dyn Disk, options: &FormatOptions) -> Result<(), LayoutError> {
+        recover::format(disk, options)
+    }
+
+    fn mount(
+        disk: &mut dyn Disk,
+        superblock: &Superblock,
+        options: &MountOptions<'_>,
+    ) -> Result<(Lfs, MountReport), LayoutError> {
+        recover::mount(disk, superblock, options)
+    }
+
+    fn check(&self, disk: &mut dyn Disk) -> Result<CheckReport, LayoutError> {
+        check::check(self, disk)
+    }
+
+    fn dump(&self, disk: &mut dyn Disk, out: &mut dyn fmt::Write) -> Result<(), LayoutError> {
+        check::dump(self, disk, out)
+    }
+}

@@ -1,0 +1,369 @@
+//! Cleaning: segments that hold little are read, what is live in them is appended to the log, and
+//! they become free.
+//!
+//! Which segments: those with the best ratio of benefit to cost, (1 − u) · age / (1 + u), where *u*
+//! is the share of live blocks (Rosenblum and Ousterhout, "The design and implementation of a
+//! log-structured file system", 1992). When: while no client waits, if there are few free segments;
+//! beside the clients if there are very few; and before the clients if nothing else helps. In
+//! chunks of one segment, read with one command.
+
+use super::checkpoint::Phase;
+use super::format::Entry;
+use super::map::MetaBlock;
+use super::overwrite::service_ns;
+use super::segments::{Owner, Segment, SegmentNr, State};
+use super::{CLEAN, Lfs};
+use crate::checksum;
+use crate::data::Data;
+use crate::io::{Done, Io};
+use crate::layer::Cx;
+use crate::planted::{PlantedBug, planted};
+use crate::units::{BLOCK_BYTES, BlockNr, MILLIS, Time};
+use std::collections::VecDeque;
+
+/// How long no client must have waited before cleaning begins unasked.
+const REST: Time = 10 * MILLIS;
+/// Most blocks that are read in one pass: 20 MB, as Sprite LFS did.
+const PASS_BLOCKS: u64 = 20_000_000 / BLOCK_BYTES as u64;
+/// Free segments that clients leave to the cleaner.
+const SPARE: u64 = 2;
+/// Segments that a commit or a checkpoint must bring, beyond those it takes, to be asked for.
+const WORTH_WHILE: u64 = 2;
+/// Blocks that may be moved for each block that a client writes, while nobody waits for space.
+const EARNED: u64 = 32;
+
+/// A segment that is being read.
+#[derive(Clone, Copy, Debug)]
+struct Victim {
+    segment: SegmentNr,
+    from: u32,
+}
+
+/// State of the cleaner.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Cleaner {
+    /// What the present pass will still clean.
+    victims: VecDeque<SegmentNr>,
+    reading: Option<Victim>,
+    /// Cleaning goes on until there are enough free segments.
+    pressed: bool,
+    /// Blocks that may be moved unasked: lest an idle volume be cleaned for ever.
+    credit: u64,
+    /// Blocks moved since a client could last write.
+    in_vain: u64,
+    due: Option<Time>,
+    pub segments: u64,
+    pub blocks_read: u64,
+    pub blocks_moved: u64,
+}
+
+impl Cleaner {
+    /// A client has written.
+    pub fn earn(&mut self, blocks: u32) {
+        self.credit = (self.credit + EARNED * u64::from(blocks)).min(1 << 40);
+        self.in_vain = 0;
+    }
+
+    /// When to look again whether nobody waits.
+    pub fn due(&self) -> Option<Time> {
+        self.due
+    }
+
+    /// True if few segments are free.
+    pub fn is_pressed(&self) -> bool {
+        self.pressed
+    }
+
+    /// True if that segment is being read.
+    pub fn is_at(&self, segment: SegmentNr) -> bool {
+        self.reading.is_some_and(|victim| victim.segment == segment)
+    }
+
+    /// True if a segment is being read.
+    pub fn is_reading(&self) -> bool {
+        self.reading.is_some()
+    }
+}
+
+impl Lfs {
+    /// Fresh segments that commits of so many blocks in all take.
+    fn fresh_for(&self, blocks: u64, commits: u64) -> u64 {
+        let segment = u64::from(self.geometry.segment);
+        let left = |head: &super::log::Head| segment - u64::from(head.offset);
+        let left = self.log.heads.iter().map(left).min().unwrap_or(0);
+        let left = if left < 2 { 0 } else { left };
+        (blocks + commits).saturating_sub(left).div_ceil(segment - 1) + self.log.heads.len() as u64
+            - 1
+    }
+
+    /// Blocks and commits of the next checkpoint, if `count` more blocks change before it.
+    fn checkpoint_blocks(&self, count: u64) -> (u64, u64) {
+        let all = self.geometry.slices() + self.geometry.indices();
+        let blocks = (self.map.changed() + self.checkpoint.left() + 2 * count).min(2 * all);
+        (blocks, 1 + blocks / u64::from(self.geometry.segment - 1))
+    }
+
+    /// Free segments that a client must find to write `count` blocks: for them, for the next
+    /// checkpoint, and for the cleaner to move what may lie in a segment.
+    fn needed_for(&self, count: u64) -> u64 {
+        let moved = u64::from(self.geometry.segment) - 1;
+        let (blocks, commits) = self.checkpoint_blocks(count + moved);
+        self.fresh_for(self.pool.live() + count + moved + blocks, commits + 2) + SPARE
+    }
+
+    /// True if `count` blocks of a client find room, and after them whatever is needed to make
+    /// more.
+    pub(super) fn has_room(&self, count: u64) -> bool {
+        self.segments.free() >= self.needed_for(count)
+    }
+
+    /// Free segments below which cleaning is pressing.
+    fn low(&self) -> u64 {
+        self.needed_for(self.atomic_blocks) + 3
+    }
+
+    /// Segments of one pass.
+    fn pass(&self) -> u64 {
+        let most = (self.geometry.segments() / 32).max(4);
+        (PASS_BLOCKS / u64::from(self.geometry.segment)).clamp(1, most)
+    }
+
+    /// Finds out what keeps space from being free, when somebody waits for it.
+    pub(super) fn look_for_space(&mut self) {
+        let free = self.segments.free() + self.segments.waiting();
+        let low = self.low();
+        self.cleaner.pressed = match self.cleaner.pressed {
+            true => free < low + self.pass(),
+            false => free < low,
+        };
+        self.short = super::Short::default();
+        if self.starving {
+            let waits = self.segments.waits(self.log.durable(), self.checkpoint.start());
+            // What is written out takes segments itself: it must bring more. A few more, since what
+            // is collected for longer fills segments better.
+            let commit = self.fresh_for(self.pool.live(), 1) + WORTH_WHILE;
+            self.short.commit = u64::from(waits.commit) > commit;
+            let (blocks, commits) = self.checkpoint_blocks(0);
+            let checkpoint = self.fresh_for(blocks, commits) + WORTH_WHILE;
+            self.short.checkpoint = u64::from(waits.checkpoint) > checkpoint;
+        } else if self.cleaner.pressed && self.segments.free() < low {
+            let waits = self.segments.waits(self.log.durable(), self.checkpoint.start());
+            self.short.checkpoint = u64::from(waits.checkpoint) > low / 2;
+        }
+    }
+
+    /// Cleans the next segment if that is wanted now. True if a request was refused instead.
+    pub(super) fn advance_cleaning(&mut self, cx: &mut Cx<'_>) -> bool {
+        self.cleaner.due = None;
+        let allowed = self.desk.latched().is_none() && !self.desk.is_read_only();
+        if !allowed || self.stopping() || self.cleaner.is_reading() {
+            return false;
+        }
+        if self.starving {
+            return self.short == super::Short::default() && self.relieve(cx);
+        }
+        if self.cleaner.credit > 0 {
+            self.clean_unasked(cx);
+        }
+        false
+    }
+
+    /// Nobody waits for space, but few segments are free.
+    fn clean_unasked(&mut self, cx: &mut Cx<'_>) {
+        if !self.cleaner.pressed {
+            let target = (self.geometry.segments() / 16).max(self.low() + self.pass());
+            let enough = self.segments.free() + self.segments.waiting() >= target;
+            let (Some(since), false) = (cx.idle_since, enough) else { return };
+            if cx.now < since + REST {
+                self.cleaner.due = Some(since + REST);
+                return;
+            }
+        }
+        if !self.clean_next(cx) {
+            self.cleaner.credit = 0;
+        }
+    }
+
+    /// Somebody waits for space: clean; where that is not possible make empty segments free, be it
+    /// few; and where there are none let the request fail. True if it did.
+    fn relieve(&mut self, cx: &mut Cx<'_>) -> bool {
+        // Moving everything twice brings what there is to be had.
+        let in_vain = self.cleaner.in_vain > 2 * self.geometry.device_blocks;
+        if !in_vain && self.clean_next(cx) {
+            return false;
+        }
+        let waits = self.segments.waits(self.log.durable(), self.checkpoint.start());
+        self.short.commit = waits.commit > 0;
+        self.short.checkpoint = waits.checkpoint > 0;
+        if self.segments.waiting() > 0
+            || !self.log.is_quiet()
+            || self.checkpoint.phase() != Phase::Idle
+        {
+            return false;
+        }
+        if !self.pool.is_empty() {
+            self.write_out(&[], cx);
+        } else if self.segments.iter().any(|(_, one)| one.drained) {
+            self.begin_checkpoint(false, cx);
+        } else if self.reads.is_empty() {
+            self.refuse_first(cx);
+            return true;
+        }
+        false
+    }
+
+    /// Begins to clean the next segment; false if there is none that is worth it.
+    fn clean_next(&mut self, cx: &mut Cx<'_>) -> bool {
+        for chosen in [false, true] {
+            if chosen {
+                self.choose_victims(cx.now);
+            }
+            while let Some(victim) = self.cleaner.victims.pop_front() {
+                if self.is_worth_cleaning(self.segments.get(victim))
+                    && self.has_room_to_move(victim)
+                {
+                    self.read_victim(victim, cx);
+                    return true;
+                }
+            }
+        }
+        false
+    }
+
+    /// True if what is live in a segment finds room, and the next checkpoint as well. Without room
+    /// for that the segment must become free without it.
+    fn has_room_to_move(&self, victim: SegmentNr) -> bool {
+        let one = self.segments.get(victim);
+        let moved = self.pool.live() + u64::from(one.live);
+        let (blocks, commits) = self.checkpoint_blocks(u64::from(one.live));
+        let fresh = self.fresh_for(moved, 1);
+        self.segments.free() > self.fresh_for(moved + blocks, commits + 1)
+            || one.written <= self.checkpoint.start() && fresh == 0
+    }
+
+    fn is_worth_cleaning(&self, one: &Segment) -> bool {
+        one.state == State::Closed
+            && one.live > 0
+            && one.live + 2 <= self.geometry.segment
+            && !one.stuck
+            && !one.drained
+            && one.busy == 0
+            // What is on its way there would be read as what was there before.
+            && one.written <= self.log.completed_part()
+    }
+
+    /// Chooses the segments of a pass.
+    fn choose_victims(&mut self, now: Time) {
+        let size = f64::from(self.geometry.segment);
+        // Where somebody waits the most space for the least work counts.
+        let greedy = self.starving;
+        let worth = |one: &Segment| {
+            let used = f64::from(one.live) / size;
+            // A segment written just now is as old as a millisecond.
+            let age = if greedy { 1.0 } else { (now - one.youngest + MILLIS) as f64 };
+            (1.0 - used) * age / (1.0 + used)
+        };
+        let mut best: Vec<(f64, SegmentNr)> = self
+            .segments
+            .iter()
+            .filter(|(_, one)| self.is_worth_cleaning(one))
+            .map(|(segment, one)| (worth(one), segment))
+            .collect();
+        let order =
+            |a: &(f64, SegmentNr), b: &(f64, SegmentNr)| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1));
+        let count = (self.pass() as usize).min(best.len());
+        if count < best.len() && count > 0 {
+            best.select_nth_unstable_by(count - 1, order);
+            best.truncate(count);
+        }
+        best.sort_unstable_by(order);
+        self.cleaner.victims.extend(best.into_iter().map(|(_, segment)| segment));
+    }
+
+    /// Reads what lies between the first and the last live block of a segment.
+    fn read_victim(&mut self, segment: SegmentNr, cx: &mut Cx<'_>) {
+        let start = self.geometry.start_of(segment);
+        let places = start..start + self.geometry.segment;
+        let mut live = places.filter(|&place| self.live_at(place).is_some());
+        let from = live.next().unwrap_or(start);
+        let to = live.next_back().unwrap_or(from);
+        self.segments.enter(segment);
+        self.cleaner.reading = Some(Victim { segment, from });
+        let count = to - from + 1;
+        self.cleaner.blocks_read += u64::from(count);
+        self.cleaner.in_vain += u64::from(count);
+        self.cleaner.credit = self.cleaner.credit.saturating_sub(u64::from(count));
+        cx.send(0, Io::read(CLEAN, BlockNr::from(from), count).in_background());
+    }
+
+    /// What is live at a place.
+    fn live_at(&self, place: u32) -> Option<(Owner, Entry)> {
+        let owner = self.segments.owner(place)?;
+        let entry = match owner {
+            Owner::Data(block) => self.map.get(BlockNr::from(block)),
+            Owner::Slice(slice) => self.map.place_of(MetaBlock::Slice(slice)),
+            Owner::Index(index) => self.map.place_of(MetaBlock::Index(index)),
+        };
+        (entry.is_mapped() && entry.place() == place).then_some((owner, entry))
+    }
+
+    /// A victim has been read: what is live in it moves.
+    pub(super) fn victim_read(&mut self, done: Done, cx: &mut Cx<'_>) {
+        let Some(Victim { segment, from }) = self.cleaner.reading.take() else {
+            panic!("answer to a read that is not in flight");
+        };
+        self.segments.leave(segment);
+        if self.desk.latched().is_some() {
+            return;
+        }
+        if let Ok(data) = &done.outcome
+            && data.blocks() * 4 >= self.geometry.segment * 3
+        {
+            self.policy.served_segment(service_ns(&done.spent), data.blocks());
+        }
+        match done.outcome {
+            Ok(data) => self.move_live(segment, from, &data, cx),
+            // Its blocks can still be read one by one, those that can.
+            Err(_) => self.segments.get_mut(segment).stuck = true,
+        }
+    }
+
+    fn move_live(&mut self, segment: SegmentNr, from: u32, data: &Data, cx: &mut Cx<'_>) {
+        self.cleaner.segments += 1;
+        let mut place = from;
+        for piece in data.pieces() {
+            for index in 0..piece.blocks {
+                match self.live_at(place) {
+                    Some((Owner::Data(block), entry)) => {
+                        let one = piece.slice(index, 1);
+                        let rotten = checksum::of_block(&one) != entry.checksum();
+                        if rotten && !entry.mark().unchecked {
+                            // Moved as it is it could not be told from what was written.
+                            self.segments.get_mut(segment).stuck = true;
+                        } else {
+                            self.put_moved(BlockNr::from(block), entry, one.body, cx.now);
+                            self.cleaner.blocks_moved += 1;
+                            // Exactly full segments, or cleaning would gain nothing.
+                            if self.pool.live() >= self.capacity() {
+                                self.write_out(&[], cx);
+                            }
+                        }
+                    }
+                    Some((Owner::Slice(slice), _)) => self.drain(segment, MetaBlock::Slice(slice)),
+                    Some((Owner::Index(index), _)) => self.drain(segment, MetaBlock::Index(index)),
+                    None => {}
+                }
+                place += 1;
+            }
+        }
+        if planted(PlantedBug::CleanerFreesEarly) {
+            self.segments.get_mut(segment).emptied = 0;
+        }
+    }
+
+    /// A block of the map goes with the next checkpoint.
+    fn drain(&mut self, segment: SegmentNr, meta: MetaBlock) {
+        self.map.mark(meta);
+        self.segments.get_mut(segment).drained = true;
+    }
+}

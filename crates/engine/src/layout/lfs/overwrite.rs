@@ -1,0 +1,119 @@
+//! Overwriting in place: what the layout HyLog does with blocks that are seldom written.
+//!
+//! A cold block goes to the log once more, to a segment of cold blocks, with the mark that its
+//! checksum is not to be trusted. From the next checkpoint on, when no recovery checks that segment
+//! any more, it is overwritten where it lies, without a word in the log. What is overwritten in
+//! place has the promises of the layout `inplace`: the device may tear it, and damage is not noticed.
+
+use super::format::Entry;
+use super::segments::{SegmentNr, State};
+use super::{Lfs, OVERWRITE, pool};
+use crate::data::{Data, Piece};
+use crate::io::{Breakdown, Done, Io, Tag};
+use crate::layer::Cx;
+use crate::units::{BlockNr, Time};
+use smallvec::SmallVec;
+
+/// Part of a request that overwrites blocks in place.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Overwriting {
+    request: usize,
+    left: u32,
+}
+
+/// A command of it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Command {
+    overwriting: usize,
+    place: u32,
+    blocks: u32,
+}
+
+/// Commands that are being collected: neighbours are joined.
+#[derive(Debug, Default)]
+pub(super) struct Overwrites {
+    runs: SmallVec<[(u32, Data); 2]>,
+    end: u32,
+}
+
+impl Overwrites {
+    /// Adds a block.
+    pub fn push(&mut self, place: u32, piece: Piece) {
+        match self.runs.last_mut() {
+            Some((_, data)) if place == self.end => data.push(piece),
+            _ => {
+                let mut data = Data::none();
+                data.push(piece);
+                self.runs.push((place, data));
+            }
+        }
+        self.end = place + 1;
+    }
+}
+
+/// How long the device was busy with a command.
+pub(super) fn service_ns(spent: &Breakdown) -> Time {
+    spent.total_ns() - spent.queue_ns
+}
+
+impl Lfs {
+    /// True if a block that lies there may be overwritten there.
+    pub(super) fn may_overwrite(&self, entry: Entry) -> bool {
+        let mark = entry.mark();
+        if !mark.unchecked || mark.escaped || pool::is_buffered(entry.place()) {
+            return false;
+        }
+        let segment = self.segments.of(entry.place());
+        let one = self.segments.get(segment);
+        one.state == State::Closed
+            && one.written <= self.checkpoint.start()
+            && !self.cleaner.is_at(segment)
+    }
+
+    /// Sends what was collected; the part of the request is done when all is answered.
+    pub(super) fn overwrite(&mut self, request: usize, writes: Overwrites, cx: &mut Cx<'_>) {
+        if writes.runs.is_empty() {
+            return self.written(request, cx);
+        }
+        let left = writes.runs.len() as u32;
+        let overwriting = self.overwriting.insert(Overwriting { request, left });
+        for (place, data) in writes.runs {
+            let blocks = data.blocks();
+            for segment in self.segments_of(place, blocks) {
+                self.segments.enter(segment);
+            }
+            self.counters.overwritten += u64::from(blocks);
+            let command = self.overwrites.insert(Command { overwriting, place, blocks });
+            cx.send(0, Io::write(OVERWRITE | command as Tag, BlockNr::from(place), data));
+        }
+    }
+
+    /// The segments of a run: it may go on in the next one.
+    fn segments_of(&self, place: u32, blocks: u32) -> std::ops::RangeInclusive<SegmentNr> {
+        self.segments.of(place)..=self.segments.of(place + blocks - 1)
+    }
+
+    /// A command has been answered.
+    pub(super) fn overwrite_done(&mut self, command: usize, done: Done, cx: &mut Cx<'_>) {
+        let Command { overwriting, place, blocks } = self.overwrites.remove(command);
+        for segment in self.segments_of(place, blocks) {
+            self.segments.leave(segment);
+        }
+        let one = &mut self.overwriting[overwriting];
+        one.left -= 1;
+        let Overwriting { request, left } = *one;
+        self.desk.spend(request, &done.spent);
+        if blocks == 1 {
+            self.policy.served_page(service_ns(&done.spent));
+        }
+        self.touched |= self.volatile;
+        if let Err(error) = done.outcome {
+            self.desk.fail(request, error);
+            self.latch(error, cx);
+        }
+        if left == 0 {
+            self.overwriting.remove(overwriting);
+            self.written(request, cx);
+        }
+    }
+}

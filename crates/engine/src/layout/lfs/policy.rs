@@ -1,0 +1,105 @@
+//! What tells the log-structured layouts from one another.
+
+use super::hylog::Hylog;
+use super::pool::Slot;
+use super::wolf::{self, Wolf};
+use crate::layout::{Kind, MountOptions};
+use crate::units::Time;
+
+/// Where blocks go.
+#[derive(Clone, Debug)]
+pub(super) enum Policy {
+    /// To the log, in the order in which they were written.
+    Lfs,
+    /// To the log, sorted.
+    Wolf(Wolf),
+    /// To the log or to where they lie.
+    Hylog(Hylog),
+}
+
+impl Policy {
+    /// That of a layout.
+    pub fn new(kind: Kind, blocks: u64, options: &MountOptions<'_>) -> Policy {
+        let tuning = options.tuning;
+        match kind {
+            Kind::Wolf => Policy::Wolf(Wolf::new(blocks)),
+            Kind::Hylog => {
+                let interval = tuning.interval.unwrap_or(super::hylog::INTERVAL);
+                Policy::Hylog(Hylog::new(blocks, interval, tuning.hot_percent))
+            }
+            _ => Policy::Lfs,
+        }
+    }
+
+    /// Heads that the log has: cold blocks have one of their own.
+    pub fn heads(&self) -> usize {
+        if matches!(self, Policy::Hylog(_)) { 2 } else { 1 }
+    }
+
+    /// Segments that the write buffer collects.
+    pub fn buffers(&self) -> u64 {
+        match self {
+            Policy::Lfs => 1,
+            Policy::Wolf(_) => wolf::BUFFERS,
+            Policy::Hylog(_) => 2,
+        }
+    }
+
+    /// A client writes a block; true if it is cold.
+    pub fn is_cold_write(&mut self, block: u64, now: Time) -> bool {
+        match self {
+            Policy::Lfs => false,
+            Policy::Wolf(wolf) => {
+                wolf.refer(block, now);
+                false
+            }
+            Policy::Hylog(hylog) => hylog.is_cold_write(block),
+        }
+    }
+
+    /// True if a block is cold.
+    pub fn is_cold(&self, block: u64) -> bool {
+        matches!(self, Policy::Hylog(hylog) if hylog.is_cold(block))
+    }
+
+    /// Puts slots into the order in which they are written; `is_cold` says which of them go to the
+    /// second head. Returns how many go to the first one.
+    pub fn arrange(
+        &mut self,
+        slots: &[Slot],
+        order: &mut [u32],
+        is_cold: impl Fn(u32) -> bool,
+    ) -> usize {
+        match self {
+            Policy::Lfs => order.len(),
+            Policy::Wolf(wolf) => {
+                wolf.arrange(slots, order);
+                order.len()
+            }
+            Policy::Hylog(_) => {
+                let cold = |index: &u32| is_cold(slots[*index as usize].block);
+                order.sort_by_key(cold);
+                order.iter().position(cold).unwrap_or(order.len())
+            }
+        }
+    }
+
+    /// A block was read or written alone: how long the device took, in nanoseconds.
+    pub fn served_page(&mut self, ns: Time) {
+        if let Policy::Hylog(hylog) = self {
+            hylog.served_page(ns);
+        }
+    }
+
+    /// So many blocks, most of a segment, were read or written at once.
+    pub fn served_segment(&mut self, ns: Time, blocks: u32) {
+        if let Policy::Hylog(hylog) = self {
+            hylog.served_segment(ns, blocks);
+        }
+    }
+
+    /// Share of the blocks that is hot.
+    pub fn hot_share(&self) -> f64 {
+        if let Policy::Hylog(hylog) = self { hylog.hot_share } else { 1.0 }
+    }
+}

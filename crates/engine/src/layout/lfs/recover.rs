@@ -1,0 +1,404 @@
+//! Making and mounting a volume: the last checkpoint, then the log behind it.
+//!
+//! The log is followed from part to part: each says where the next one may begin, and the next one
+//! names the part before it. Parts that a later part says were durable are taken as they are; of
+//! the others every block is compared with its checksum, and the first that is not whole ends the
+//! log. What holds is all commits before it.
+
+use super::Lfs;
+use super::format::{
+    Entry, Geometry, Item, MAP_ENTRIES, Position, Record, SEGMENT_BLOCKS, Summary, WAYS,
+    default_segment,
+};
+use super::log::Head;
+use super::map::MetaBlock;
+use super::segments::Owner;
+use crate::checksum;
+use crate::data::Data;
+use crate::disk::Disk;
+use crate::io::IoError;
+use crate::layout::{FormatOptions, LayoutError, MountOptions, MountPath, MountReport};
+use crate::planted::{PlantedBug, planted};
+use crate::superblock::Superblock;
+use crate::units::{BLOCK_BYTES, BlockNr};
+
+/// Writes an empty volume.
+pub(super) fn format(disk: &mut dyn Disk, options: &FormatOptions) -> Result<(), LayoutError> {
+    let device_blocks = disk.blocks();
+    let segment = options.segment.unwrap_or_else(|| default_segment(device_blocks));
+    if !segment.is_power_of_two() || !SEGMENT_BLOCKS.contains(&segment) {
+        let (least, most) = (SEGMENT_BLOCKS.start(), SEGMENT_BLOCKS.end());
+        return Err(LayoutError::BadSize(format!(
+            "segments of {segment} blocks of 4 KiB: must be a power of two from {least} to {most}"
+        )));
+    }
+    let geometry = Geometry { blocks: options.blocks, device_blocks, segment };
+    if !geometry.fits() {
+        let most = geometry.capacity();
+        return Err(LayoutError::BadSize(format!(
+            "with segments of {segment} blocks the device holds {most} blocks, not {}; \
+             use smaller segments or a smaller volume",
+            options.blocks
+        )));
+    }
+    let superblock = Superblock {
+        kind: options.kind,
+        id: options.id,
+        blocks: options.blocks,
+        device_blocks,
+        options: segment.ilog2(),
+    };
+    let mut ways = [0; WAYS];
+    for (pair, segment) in ways.chunks_exact_mut(2).zip(0..) {
+        pair[1] = geometry.start_of(segment);
+    }
+    let record = Record {
+        number: 0,
+        mounts: 0,
+        clean: true,
+        start: Position { sequence: 0, link: 0, ways },
+        roots: vec![Entry::UNMAPPED; geometry.indices() as usize],
+    };
+    write_record(disk, &geometry, options.id, &record)?;
+    superblock.write(disk)?;
+    disk.flush()?;
+    Ok(())
+}
+
+fn write_record(
+    disk: &mut dyn Disk,
+    geometry: &Geometry,
+    id: u128,
+    record: &Record,
+) -> Result<(), IoError> {
+    let data = Data::bytes(record.encode(id));
+    disk.write(geometry.record_at(record.number, 0), data.clone())?;
+    disk.write(geometry.record_at(record.number, 1), data)
+}
+
+fn damaged<T>(what: impl Into<String>) -> Result<T, LayoutError> {
+    Err(LayoutError::Damaged(what.into()))
+}
+
+/// A part of the log, and where its summary lies.
+#[derive(Clone, Debug)]
+struct Found {
+    place: u32,
+    summary: Summary,
+    link: u64,
+}
+
+/// What the log behind the checkpoint came to.
+#[derive(Debug, Default)]
+struct Followed {
+    /// Parts that hold, in order.
+    parts: Vec<Found>,
+    accepted: u64,
+    dropped: u64,
+}
+
+struct Recovery<'d> {
+    disk: &'d mut dyn Disk,
+    id: u128,
+    geometry: Geometry,
+    blocks_read: u64,
+}
+
+/// Recovers the state of a volume.
+pub(super) fn mount(
+    disk: &mut dyn Disk,
+    superblock: &Superblock,
+    options: &MountOptions<'_>,
+) -> Result<(Lfs, MountReport), LayoutError> {
+    let segment = 1_u32.checked_shl(superblock.options & 0xff).unwrap_or(0);
+    let (blocks, device_blocks) = (superblock.blocks, superblock.device_blocks);
+    let geometry = Geometry { blocks, device_blocks, segment: segment.max(1) };
+    if !SEGMENT_BLOCKS.contains(&segment) || !geometry.fits() {
+        return damaged("the superblock names sizes that no volume has");
+    }
+    let mut recovery = Recovery { disk, id: superblock.id, geometry, blocks_read: 1 };
+    let Some(record) = recovery.newest_record() else {
+        return damaged("no checkpoint record is readable; restore from a copy");
+    };
+    let mut volume = Lfs::empty(superblock, geometry, options);
+    recovery.load(&mut volume, &record)?;
+    let followed = recovery.follow(&record)?;
+    apply(&mut volume, &followed);
+    recovery.count(&mut volume, &record)?;
+    recovery.go_on(&mut volume, &record, &followed, options)?;
+    let report = MountReport {
+        path: if record.clean { MountPath::Tail } else { MountPath::Scan },
+        blocks_read: recovery.blocks_read,
+        commits_accepted: followed.accepted,
+        commits_dropped: followed.dropped,
+    };
+    Ok((volume, report))
+}
+
+impl Recovery<'_> {
+    fn read(&mut self, at: BlockNr, count: u64) -> Result<Data, IoError> {
+        self.blocks_read += count;
+        self.disk.read(at, count as u32)
+    }
+
+    /// The newest of the records that can be read.
+    fn newest_record(&mut self) -> Option<Record> {
+        let (blocks, roots) = (self.geometry.record_blocks(), self.geometry.indices() as usize);
+        let mut newest: Option<Record> = None;
+        for (slot, copy) in [(0, 0), (0, 1), (1, 0), (1, 1)] {
+            let Ok(data) = self.read(self.geometry.record_at(slot, copy), blocks) else { continue };
+            let record = Record::decode(self.id, &data.to_bytes(), roots);
+            let record = record.filter(|record| record.number % 2 == slot);
+            let newer = |one: &Record| newest.as_ref().is_none_or(|old| old.number < one.number);
+            newest = record.filter(newer).or(newest);
+        }
+        newest
+    }
+
+    /// The entries of a block of the map.
+    fn read_meta(&mut self, entry: Entry) -> Result<Vec<Entry>, LayoutError> {
+        if !self.geometry.holds(entry.place(), 1) {
+            return damaged("the checkpoint names a block outside the segments");
+        }
+        let lost = |_| {
+            let place = entry.place();
+            LayoutError::Damaged(format!(
+                "the block of the map at device block {place} is unreadable, so some blocks \
+                 cannot be found; restore from a copy"
+            ))
+        };
+        let block = self.read(BlockNr::from(entry.place()), 1).map_err(lost)?.block(0);
+        if checksum::of_block(&block) != entry.checksum() {
+            return Err(lost(IoError::Checksum { block: BlockNr::from(entry.place()) }));
+        }
+        Ok(block.to_bytes().chunks_exact(8).map(Entry::decode).collect())
+    }
+
+    /// Reads the map as the checkpoint has it.
+    fn load(&mut self, volume: &mut Lfs, record: &Record) -> Result<(), LayoutError> {
+        volume.map.restore_roots(&record.roots);
+        for (root, index) in record.roots.iter().zip(0..).filter(|(root, _)| root.is_mapped()) {
+            let places = self.read_meta(*root)?;
+            volume.map.restore(MetaBlock::Index(index), &places);
+        }
+        for slice in 0..self.geometry.slices() as u32 {
+            let entry = volume.map.place_of(MetaBlock::Slice(slice));
+            if !entry.is_mapped() {
+                continue;
+            }
+            let entries = self.read_meta(entry)?;
+            let at = u64::from(slice) * MAP_ENTRIES as u64;
+            for (block, entry) in (at..).zip(&entries).filter(|(_, entry)| entry.is_mapped()) {
+                if block >= self.geometry.blocks || !self.geometry.holds(entry.place(), 1) {
+                    return damaged(format!("the map has a senseless place for block {block}"));
+                }
+            }
+            volume.map.restore(MetaBlock::Slice(slice), &entries);
+        }
+        Ok(())
+    }
+
+    /// The part that follows a position.
+    fn next_part(&mut self, position: &Position, mount: u32, mounts: u32) -> Option<Found> {
+        let mut next: Option<Found> = None;
+        for place in position.ways {
+            if !self.geometry.holds(place, 1) {
+                continue;
+            }
+            let Ok(block) = self.read(BlockNr::from(place), 1) else { continue };
+            let Some((summary, link)) = Summary::decode(self.id, place, &block.to_bytes()) else {
+                continue;
+            };
+            let follows = summary.sequence == position.sequence + 1
+                && summary.link == position.link
+                && (mount..=mounts).contains(&summary.mount)
+                && self.is_sound(place, &summary);
+            // Where a crash was followed by another, what was not taken after the first one may
+            // lie beside what was written since.
+            let younger = next.as_ref().is_none_or(|one| one.summary.mount < summary.mount);
+            if follows && younger {
+                next = Some(Found { place, summary, link });
+            }
+        }
+        next
+    }
+
+    /// True if all that a summary names exists.
+    fn is_sound(&self, place: u32, summary: &Summary) -> bool {
+        let blocks = self.geometry.blocks;
+        let item = |item: &Item| match *item {
+            Item::Data { block, .. } => u64::from(block) < blocks,
+            Item::Zeros { block, count } => u64::from(block) + u64::from(count) <= blocks,
+            Item::Map { slice, .. } => u64::from(slice) < self.geometry.slices(),
+            Item::Index { index, .. } => u64::from(index) < self.geometry.indices(),
+        };
+        self.geometry.holds(place, 1 + summary.blocks()) && summary.items.iter().all(item)
+    }
+
+    /// Follows the log from where the checkpoint says.
+    fn follow(&mut self, record: &Record) -> Result<Followed, LayoutError> {
+        let mut position = record.start;
+        let mut mount = (position.link >> 32) as u32;
+        let mut parts: Vec<Found> = Vec::new();
+        let mut durable = 0;
+        while let Some(found) = self.next_part(&position, mount, record.mounts) {
+            let Found { summary, link, .. } = &found;
+            if summary.checkpoint > record.number {
+                return damaged("the last checkpoint is unreadable; restore from a copy");
+            }
+            durable = durable.max(summary.durable);
+            position = Position { sequence: summary.sequence, link: *link, ways: summary.ways };
+            mount = summary.mount;
+            parts.push(found);
+        }
+        if !record.clean {
+            self.look_beyond(&position, mount)?;
+        }
+        let mut followed = Followed::default();
+        let mut holds = 0;
+        for (index, found) in parts.iter().enumerate() {
+            let known = found.summary.sequence <= durable;
+            if !known && !planted(PlantedBug::ChecksumNotVerified) && !self.is_whole(found) {
+                break;
+            }
+            if found.summary.ends || planted(PlantedBug::PartialTransaction) {
+                holds = index + 1;
+                followed.accepted += u64::from(!known);
+            }
+        }
+        followed.dropped = u64::from(holds < parts.len());
+        parts.truncate(holds);
+        followed.parts = parts;
+        Ok(followed)
+    }
+
+    /// True if every block that a part names has its checksum.
+    fn is_whole(&mut self, found: &Found) -> bool {
+        let blocks = u64::from(found.summary.blocks());
+        let sums = found.summary.items.iter().filter_map(|item| item.in_part());
+        if blocks == 0 {
+            return true;
+        }
+        let Ok(data) = self.read(BlockNr::from(found.place) + 1, blocks) else { return false };
+        (0..).zip(sums).all(|(index, sum)| checksum::of_block(&data.block(index)) == sum)
+    }
+
+    /// A part behind the end of the log that says that more was durable shows that the end is a
+    /// damaged summary: what follows it must not be lost silently.
+    fn look_beyond(&mut self, position: &Position, mount: u32) -> Result<(), LayoutError> {
+        for way in position.ways {
+            if !self.geometry.holds(way, 1) {
+                continue;
+            }
+            let segment = self.geometry.segment_of(way);
+            let end = self.geometry.start_of(segment) + self.geometry.segment;
+            let data = self.read(BlockNr::from(way), u64::from(end - way));
+            let Ok(data) = data else { continue };
+            for (place, block) in (way..).zip(data.to_bytes().chunks_exact(BLOCK_BYTES)) {
+                let Some((summary, _)) = Summary::decode(self.id, place, block) else { continue };
+                if summary.mount >= mount && summary.durable > position.sequence {
+                    return damaged(format!(
+                        "part {} of the log is unreadable, though part {} says that it was \
+                         durable; restore from a copy",
+                        position.sequence + 1,
+                        summary.sequence
+                    ));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Fills the usage table.
+    fn count(&mut self, volume: &mut Lfs, record: &Record) -> Result<(), LayoutError> {
+        let blocks = volume.map.range(0, self.geometry.blocks).iter().zip(0..);
+        for (entry, block) in blocks.filter(|(entry, _)| entry.is_mapped()) {
+            volume.segments.occupy(entry.place(), Owner::Data(block));
+        }
+        for (entry, slice) in volume.map.slices().iter().zip(0..) {
+            if entry.is_mapped() {
+                volume.segments.occupy(entry.place(), Owner::Slice(slice));
+            }
+        }
+        for (entry, index) in volume.map.roots().iter().zip(0..) {
+            if entry.is_mapped() {
+                volume.segments.occupy(entry.place(), Owner::Index(index));
+            }
+        }
+        volume.segments.restore(record.start.sequence);
+        let size = self.geometry.segment;
+        if volume.segments.iter().any(|(_, one)| one.live > size) {
+            return damaged("the map has one place for several blocks");
+        }
+        Ok(())
+    }
+
+    /// Makes the volume ready to be written: the log goes on in a fresh segment, and a record says
+    /// that from now on another mount writes it.
+    fn go_on(
+        &mut self,
+        volume: &mut Lfs,
+        record: &Record,
+        followed: &Followed,
+        options: &MountOptions<'_>,
+    ) -> Result<(), LayoutError> {
+        let position = match followed.parts.last() {
+            None => record.start,
+            Some(Found { summary, link, .. }) => {
+                Position { sequence: summary.sequence, link: *link, ways: summary.ways }
+            }
+        };
+        let number = record.number + u64::from(!options.read_only);
+        let mounts = record.mounts + u32::from(!options.read_only);
+        volume.log.restore(position, mounts);
+        volume.checkpoint.restore(number, record.start.sequence);
+        if options.read_only {
+            return Ok(());
+        }
+        let heads = volume.policy.heads();
+        for pair in position.ways.chunks_exact(2).take(heads) {
+            let free = self.geometry.holds(pair[1], self.geometry.segment);
+            let segment = if free { self.geometry.segment_of(pair[1]) } else { 0 };
+            if !free || !volume.segments.take(segment) {
+                return damaged("the log goes on in a segment that is in use");
+            }
+            volume.log.heads.push(Head { segment, offset: 0, next: segment });
+        }
+        for index in 0..heads {
+            let Some(next) = volume.segments.allocate() else {
+                return damaged("there is no free segment");
+            };
+            volume.log.heads[index].next = next;
+        }
+        if !planted(PlantedBug::StaleTailAccepted) {
+            let record = Record { number, mounts, clean: false, ..record.clone() };
+            write_record(self.disk, &self.geometry, self.id, &record)?;
+        }
+        self.disk.flush()?;
+        Ok(())
+    }
+}
+
+/// Applies what the log says to the map.
+fn apply(volume: &mut Lfs, followed: &Followed) {
+    for Found { place, summary, .. } in &followed.parts {
+        let segment = volume.segments.of(*place);
+        volume.segments.get_mut(segment).written = summary.sequence;
+        volume.log.since_checkpoint += u64::from(summary.blocks());
+        let mut next = *place + 1;
+        for item in &summary.items {
+            match *item {
+                Item::Data { block, mark, checksum } => {
+                    volume.map.replace(BlockNr::from(block), Entry::new(next, mark, checksum));
+                }
+                Item::Zeros { block, count } => {
+                    for block in block..block + count {
+                        volume.map.replace(BlockNr::from(block), Entry::UNMAPPED);
+                    }
+                }
+                Item::Map { .. } | Item::Index { .. } => {}
+            }
+            next += u32::from(item.in_part().is_some());
+        }
+    }
+}

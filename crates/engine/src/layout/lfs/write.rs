@@ -1,0 +1,149 @@
+//! Writing: blocks go to the write buffer, and from there to the log.
+
+use super::Lfs;
+use super::format::{Entry, Mark};
+use super::log::checksum_of;
+use super::overwrite::Overwrites;
+use super::pool::{self, Slot};
+use super::read::escape;
+use crate::checksum;
+use crate::data::{Body, Data};
+use crate::io::IoError;
+use crate::layer::Cx;
+use crate::layout::desk::Work;
+use crate::units::{BlockNr, Time};
+
+impl Lfs {
+    /// Begins what waits, in order of arrival.
+    pub(super) fn dispatch(&mut self, cx: &mut Cx<'_>) {
+        self.starving = false;
+        while self.next_has_room(cx) {
+            match self.desk.pop() {
+                Some(Work::Read { request, at, count }) => self.begin_read(request, at, count, cx),
+                Some(Work::Write { request, at, data }) => self.write(request, at, &data, cx),
+                Some(Work::Trim { request, at, count }) => self.trim(request, at, count, cx),
+                None => {}
+            }
+        }
+    }
+
+    /// True if there is something to begin and room for it.
+    fn next_has_room(&mut self, cx: &mut Cx<'_>) -> bool {
+        let count = match self.desk.front() {
+            None => return false,
+            Some(Work::Read { .. }) => return true,
+            Some(Work::Write { data, .. }) => data.blocks(),
+            Some(Work::Trim { .. }) => 1,
+        };
+        if self.log.in_flight() > self.in_flight_limit {
+            return false;
+        }
+        if !self.has_room(u64::from(count)) {
+            self.starving = true;
+            return false;
+        }
+        if self.pool.is_long() {
+            self.write_out(&[], cx);
+        }
+        true
+    }
+
+    fn write(&mut self, request: usize, at: BlockNr, data: &Data, cx: &mut Cx<'_>) {
+        let count = data.blocks();
+        self.counters.client_blocks += u64::from(count);
+        self.cleaner.earn(count);
+        let capacity = self.capacity();
+        if !self.pool.is_empty() && self.pool.live() + u64::from(count) > capacity {
+            self.write_out(&[], cx);
+            self.close_crowded();
+        }
+        let mut overwrites = Overwrites::default();
+        for index in 0..count {
+            let block = data.block(index);
+            let at = at + u64::from(index);
+            let cold = self.policy.is_cold_write(at, cx.now);
+            if checksum::is_zero(&block) {
+                self.forget(at, 1, cx.now);
+                continue;
+            }
+            let (piece, escaped) = escape(self.id, block);
+            let old = self.map.get(at);
+            if cold && !escaped && self.may_overwrite(old) {
+                overwrites.push(old.place(), piece);
+                continue;
+            }
+            let checksum = checksum::of_block(&piece);
+            let mark = Mark { escaped, unchecked: cold };
+            self.put(at, piece.body, mark, checksum, cx.now);
+        }
+        if self.pool.live() >= self.capacity() {
+            self.write_out(&[], cx);
+        }
+        self.overwrite(request, overwrites, cx);
+    }
+
+    /// Answers a request that has happened, or lets it wait for durability if it asked for that.
+    pub(super) fn written(&mut self, request: usize, cx: &mut Cx<'_>) {
+        if let Some(request) = self.desk.part_written(request, cx) {
+            self.wait_durable(request, cx);
+        }
+    }
+
+    fn trim(&mut self, request: usize, at: BlockNr, count: u32, cx: &mut Cx<'_>) {
+        self.forget(at, count, cx.now);
+        self.written(request, cx);
+    }
+
+    /// Puts a block into the buffer; what was there before is superseded by the next commit.
+    pub(super) fn put(&mut self, at: BlockNr, body: Body, mark: Mark, checksum: u32, now: Time) {
+        let old = self.map.get(at);
+        if old.is_mapped() && pool::is_buffered(old.place()) {
+            self.pool.replace(old.place(), body);
+            self.map.replace(at, Entry::new(old.place(), mark, checksum));
+            return;
+        }
+        if old.is_mapped() {
+            self.segments.supersede(old.place(), self.log.open());
+        }
+        let place = self.pool.add(Slot { block: at as u32, body }, now);
+        self.map.replace(at, Entry::new(place, mark, checksum));
+    }
+
+    /// Blocks are not stored any more.
+    fn forget(&mut self, at: BlockNr, count: u32, now: Time) {
+        let mut any = false;
+        for block in at..at + u64::from(count) {
+            let old = self.map.get(block);
+            if !old.is_mapped() {
+                continue;
+            }
+            any = true;
+            self.map.replace(block, Entry::UNMAPPED);
+            match pool::is_buffered(old.place()) {
+                true => self.pool.forget(),
+                false => self.segments.supersede(old.place(), self.log.open()),
+            }
+        }
+        if any {
+            self.pool.add_zeros(at as u32, count, now);
+        }
+    }
+
+    /// A block that the cleaner has read moves, if it still lies where it was read.
+    pub(super) fn put_moved(&mut self, at: BlockNr, entry: Entry, body: Body, now: Time) {
+        let checksum = match entry.mark().unchecked {
+            true => checksum_of(&body),
+            false => entry.checksum(),
+        };
+        let mark = Mark { unchecked: self.policy.is_cold(at), ..entry.mark() };
+        self.put(at, body, mark, checksum, now);
+    }
+
+    /// What waits for space cannot get any: the first of it fails.
+    pub(super) fn refuse_first(&mut self, cx: &mut Cx<'_>) {
+        if let Some(Work::Write { request, .. } | Work::Trim { request, .. }) = self.desk.pop() {
+            self.desk.fail(request, IoError::NoSpace);
+            self.desk.part_done(request, cx);
+        }
+    }
+}

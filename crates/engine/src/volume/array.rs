@@ -1,0 +1,515 @@
+//! An array as a layer: requests come in, are cut at chunks, and go to the members.
+//!
+//! Reads go straight to the member that has the block. Writes queue at their stripe: while one
+//! operation holds a stripe the next ones gather, and are then carried out as one, so that small
+//! writes in order become full stripes. What an operation does is in [`write`](mod@write); what all
+//! members are told at once (flushes, superblocks, the bitmap) in [`cast`]; failing members in
+//! [`fetch`] and [`rebuild`].
+
+mod cast;
+mod fetch;
+mod outbox;
+mod rebuild;
+mod request;
+mod spread;
+mod write;
+
+use super::Level;
+use super::bitmap::Bitmap;
+use super::geometry::Geometry;
+use super::log::{Log, Run};
+use super::member::{MemberSuperblock, Standing};
+use crate::data::{Data, Piece};
+use crate::io::{Breakdown, Done, Io, IoError, Op};
+use crate::layer::{Cx, Extent, Layer, Port};
+use crate::planted::{PlantedBug, planted};
+use crate::units::{BlockNr, Time};
+use cast::{Cast, Casting, Sweep};
+use fetch::Fetch;
+use outbox::{Answer, Outbox};
+use rebuild::Rebuild;
+use request::{Part, Request};
+use slab::Slab;
+use std::collections::{BTreeMap, VecDeque};
+use write::Write;
+
+/// Writes that one stripe operation takes on at most; bounds what its log record has to name.
+const MOST_PARTS: usize = 64;
+
+/// What a part of a request to a member is for.
+#[derive(Clone, Copy, Debug)]
+enum Call {
+    /// Part `slot` of the answer to a client's read.
+    Read { request: usize, slot: usize },
+    /// A write or trim of RAID-0.
+    Plain { request: usize },
+    /// Something an operation on a stripe needs; `slot` says what.
+    Op { op: usize, slot: usize },
+    /// A batch of the member's log.
+    Log,
+    /// The flush that follows it.
+    LogFlush,
+    /// A block that all members get.
+    Cast(Cast),
+    /// A flush of all members.
+    Sweep { sweep: usize },
+    /// A step of the rebuild.
+    Rebuild { step: u64 },
+}
+
+/// What waits for a stripe.
+#[derive(Clone, Debug)]
+enum Job {
+    Write(Part),
+    Fetch(Fetch),
+}
+
+/// A stripe that somebody uses or waits for.
+#[derive(Clone, Debug, Default)]
+struct Lock {
+    busy: bool,
+    queue: VecDeque<Job>,
+}
+
+/// An operation that holds a stripe.
+#[derive(Clone, Debug)]
+struct StripeOp {
+    stripe: u64,
+    /// Answers to come before the next step.
+    waiting: u32,
+    spent: Breakdown,
+    work: Work,
+}
+
+#[derive(Clone, Debug)]
+enum Work {
+    Write(Box<Write>),
+    Fetch(Fetch),
+}
+
+/// Counters for reports: requests to members and blocks in them, by purpose.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Blocks that clients wrote.
+    pub client_blocks_written: u64,
+    /// Reads of old data and parity before writes.
+    pub prereads: u64,
+    /// Writes of data, and its blocks.
+    pub data_writes: u64,
+    /// Blocks of data written.
+    pub data_blocks: u64,
+    /// Writes of parity.
+    pub parity_writes: u64,
+    /// Blocks of parity written.
+    pub parity_blocks: u64,
+    /// Batches written to logs.
+    pub log_writes: u64,
+    /// Blocks in them.
+    pub log_blocks: u64,
+    /// Times that the intent bitmap was written.
+    pub bitmap_writes: u64,
+    /// Stripe operations that wrote whole stripes.
+    pub full_stripes: u64,
+    /// Stripe operations that wrote parts of stripes.
+    pub partial_stripes: u64,
+    /// Blocks computed from the other members because one could not be read.
+    pub reconstructed: u64,
+    /// Members put out of the array since it was assembled.
+    pub kicked: u64,
+}
+
+/// The array.
+#[derive(Clone, Debug)]
+pub struct Array {
+    superblock: MemberSuperblock,
+    geometry: Geometry,
+    volatile: bool,
+    read_only: bool,
+    /// Blocks that a read-only array would have replayed from its logs.
+    overlay: BTreeMap<(usize, BlockNr), Piece>,
+    /// Parity or copies may disagree: nothing may be computed from them.
+    distrusted: bool,
+    outbox: Outbox,
+    requests: Slab<Request>,
+    ops: Slab<StripeOp>,
+    locks: BTreeMap<u64, Lock>,
+    /// Stripes at which something waits and that may be free.
+    ready: Vec<u64>,
+    /// For spreading reads: requests under way and the end of the last one, member by member.
+    heads: Vec<(u32, BlockNr)>,
+    bitmap: Bitmap,
+    logs: Vec<Log>,
+    /// Operations that wait for their region to be marked.
+    unmarked: Vec<usize>,
+    casts: [Option<Casting>; 2],
+    /// The superblocks have to be written once more.
+    stale: bool,
+    /// Requests that are answered when the superblocks are up to date.
+    held: Vec<usize>,
+    sweeps: Slab<Sweep>,
+    /// Operations ended so far, and how many of them are durable for certain.
+    clock: u64,
+    flushed: u64,
+    /// The same count when a member failed last.
+    failed_clock: u64,
+    /// When to look for regions whose marks can be cleared, and what may be cleared then.
+    clear_at: Option<Time>,
+    clear: Option<(Vec<usize>, Time)>,
+    rebuild: Rebuild,
+    stopping: Option<cast::Stopping>,
+    latched: Option<IoError>,
+    counters: Counters,
+}
+
+/// What [`assemble`](super::assemble) hands over.
+#[derive(Debug)]
+pub(super) struct Parts {
+    pub superblock: MemberSuperblock,
+    pub volatile: bool,
+    pub read_only: bool,
+    pub distrusted: bool,
+    pub overlay: Vec<Run>,
+    pub logs: Vec<Log>,
+}
+
+impl Array {
+    pub(super) fn new(parts: Parts) -> Array {
+        let Parts { superblock, volatile, read_only, distrusted, overlay, logs } = parts;
+        let geometry = superblock.geometry;
+        let mut laid = BTreeMap::new();
+        for run in overlay {
+            for index in 0..run.data.blocks() {
+                let at = run.at + u64::from(index);
+                laid.insert((run.member, at), run.data.block(index));
+            }
+        }
+        Array {
+            rebuild: Rebuild::new(&superblock),
+            geometry,
+            volatile,
+            read_only,
+            overlay: laid,
+            distrusted,
+            outbox: Outbox::default(),
+            requests: Slab::new(),
+            ops: Slab::new(),
+            locks: BTreeMap::new(),
+            ready: Vec::new(),
+            heads: vec![(0, 0); geometry.members],
+            bitmap: Bitmap::new(&geometry),
+            logs,
+            unmarked: Vec::new(),
+            casts: [None, None],
+            stale: false,
+            held: Vec::new(),
+            sweeps: Slab::new(),
+            // What ended before the first operation is durable.
+            clock: 1,
+            flushed: 0,
+            failed_clock: 0,
+            clear_at: None,
+            clear: None,
+            stopping: None,
+            latched: None,
+            counters: Counters::default(),
+            superblock,
+        }
+    }
+
+    /// What its members know of it.
+    pub fn superblock(&self) -> &MemberSuperblock {
+        &self.superblock
+    }
+
+    /// Counts of what it has asked of its members.
+    pub fn counters(&self) -> Counters {
+        self.counters
+    }
+
+    /// Stripes rebuilt so far, and of how many, while a rebuild is under way.
+    pub fn rebuilding(&self) -> Option<(u64, u64)> {
+        let standings = &self.superblock.standings;
+        let under_way = standings.contains(&Standing::Rebuilding);
+        under_way.then_some((self.rebuild.done(), self.geometry.stripes))
+    }
+
+    /// True if a member has what it should have of a stripe.
+    fn present(&self, member: usize, stripe: u64) -> bool {
+        match self.superblock.standings[member] {
+            Standing::Active => true,
+            Standing::Out => false,
+            Standing::Rebuilding => stripe < self.rebuild.done(),
+        }
+    }
+
+    /// The members that are told of changes.
+    fn informed(&self) -> Vec<usize> {
+        let standings = &self.superblock.standings;
+        (0..standings.len()).filter(|&member| standings[member] != Standing::Out).collect()
+    }
+
+    /// Operations that ended up to this one need no protection any more: they are durable, and all
+    /// members know who has missed them.
+    fn durable_clock(&self) -> u64 {
+        let flushed = if self.volatile { self.flushed } else { u64::MAX };
+        if self.is_settled() { flushed } else { flushed.min(self.failed_clock) }
+    }
+
+    /// A member has failed a request that changes something. It is put out of the array, unless the
+    /// array cannot do without it; then nothing can be written any more.
+    fn member_failed(&mut self, member: usize, error: IoError) {
+        let standings = &self.superblock.standings;
+        if standings[member] == Standing::Out || self.latched.is_some() {
+            return;
+        }
+        let missing = standings.iter().filter(|&&one| one != Standing::Active).count();
+        let spare = self.geometry.level.spare(self.geometry.members);
+        let dispensable = standings[member] == Standing::Rebuilding || missing < spare;
+        if error == IoError::PowerOff || !dispensable {
+            self.latched = Some(error);
+            return;
+        }
+        self.superblock.standings[member] = Standing::Out;
+        self.counters.kicked += 1;
+        if self.is_settled() {
+            self.failed_clock = self.clock;
+        }
+        self.stale = true;
+        if let Some(log) = self.logs.get_mut(member) {
+            for op in log.abandon() {
+                // Without the parity there is nothing to protect.
+                self.ops[op].waiting = 0;
+                self.write_in_place(op);
+            }
+        }
+    }
+
+    /// Queues a job at a stripe.
+    fn enqueue(&mut self, stripe: u64, job: Job) {
+        let lock = self.locks.entry(stripe).or_default();
+        lock.queue.push_back(job);
+        if !lock.busy {
+            self.ready.push(stripe);
+        }
+    }
+
+    /// Gives stripes that are free to those who wait for them.
+    fn start_ready(&mut self, now: Time) {
+        while let Some(stripe) = self.ready.pop() {
+            let Some(lock) = self.locks.get_mut(&stripe).filter(|lock| !lock.busy) else {
+                continue;
+            };
+            let Some(first) = lock.queue.pop_front() else {
+                self.locks.remove(&stripe);
+                continue;
+            };
+            lock.busy = true;
+            match first {
+                Job::Fetch(fetch) => self.start_fetch(stripe, fetch),
+                Job::Write(part) => {
+                    let mut parts = vec![part];
+                    while parts.len() < MOST_PARTS
+                        && let Some(Job::Write(_)) = lock.queue.front()
+                        && let Some(Job::Write(part)) = lock.queue.pop_front()
+                    {
+                        parts.push(part);
+                    }
+                    self.start_write(stripe, parts, now);
+                }
+            }
+        }
+    }
+
+    fn release(&mut self, stripe: u64) {
+        let lock = self.locks.get_mut(&stripe).expect("an operation holds its stripe");
+        lock.busy = false;
+        self.ready.push(stripe);
+    }
+
+    /// Everything that can begin now.
+    fn advance(&mut self, cx: &mut Cx<'_>) {
+        loop {
+            self.start_ready(cx.now);
+            self.write_logs();
+            self.advance_casts(cx);
+            self.advance_rebuild(cx);
+            self.advance_stop(cx);
+            if self.ready.is_empty() {
+                break;
+            }
+        }
+        self.outbox.send(cx);
+    }
+
+    /// Sends the batches of all logs that have one.
+    fn write_logs(&mut self) {
+        let flushed = self.durable_clock();
+        for member in 0..self.logs.len() {
+            let Some((at, data)) = self.logs[member].next_batch(flushed) else { continue };
+            self.counters.log_writes += 1;
+            self.counters.log_blocks += u64::from(data.blocks());
+            self.outbox.push(member, Io::write(0, at, data), Call::Log);
+        }
+        let starved = self.logs.iter().any(Log::is_starved);
+        let sweeping = self.sweeps.iter().any(|(_, sweep)| sweep.is_for_room());
+        if starved && !sweeping && self.volatile && self.flushed < self.clock {
+            self.sweep(cast::Then::Room);
+        }
+    }
+
+    /// A batch of a member's log is written, or durable.
+    fn log_answered(&mut self, member: usize, call: Call, outcome: Result<Data, IoError>) {
+        if let Err(error) = outcome {
+            self.member_failed(member, error);
+            if self.latched.is_none() {
+                return;
+            }
+        }
+        if !self.logs[member].is_writing() {
+            return;
+        }
+        let flush = self.volatile && self.latched.is_none() && !planted(PlantedBug::LogNotFlushed);
+        if matches!(call, Call::Log) && flush {
+            self.outbox.push(member, Io::flush(0), Call::LogFlush);
+            return;
+        }
+        let (seq, ops) = self.logs[member].written();
+        for op in ops {
+            self.ops[op].waiting -= 1;
+            self.logged(op, member, seq);
+        }
+    }
+
+    fn handle(&mut self, answer: Answer, cx: &mut Cx<'_>) {
+        let Answer { call, done: Done { outcome, spent, .. }, member } = answer;
+        match call {
+            Call::Read { request, slot } => {
+                self.requests[request].spent.add(&spent);
+                self.read_answered(request, slot, member, outcome);
+            }
+            Call::Plain { request } => {
+                self.requests[request].spent.add(&spent);
+                self.plain_answered(request, member, outcome);
+            }
+            Call::Op { op, slot } => {
+                self.ops[op].spent.add(&spent);
+                self.op_answered(op, slot, member, outcome, cx);
+            }
+            Call::Log | Call::LogFlush => self.log_answered(member, call, outcome),
+            Call::Cast(cast) => self.cast_answered(cast, member, outcome),
+            Call::Sweep { sweep } => self.sweep_answered(sweep, member, outcome),
+            Call::Rebuild { step } => self.rebuild_answered(step, member, outcome, cx.now),
+        }
+        self.answer_finished(cx);
+    }
+
+    fn op_answered(
+        &mut self,
+        op: usize,
+        slot: usize,
+        member: usize,
+        outcome: Result<Data, IoError>,
+        cx: &Cx<'_>,
+    ) {
+        self.ops[op].waiting -= 1;
+        match self.ops[op].work {
+            Work::Write(_) => self.write_answered(op, slot, member, outcome, cx.now),
+            Work::Fetch(_) => self.fetch_answered(op, slot, member, outcome),
+        }
+    }
+
+    /// Lays what a read-only array has not replayed over what was read.
+    fn overlaid(&self, member: usize, at: BlockNr, data: Data) -> Data {
+        if self.overlay.is_empty() {
+            return data;
+        }
+        let mut out = Data::none();
+        for index in 0..data.blocks() {
+            let laid = self.overlay.get(&(member, at + u64::from(index)));
+            out.push(laid.cloned().unwrap_or_else(|| data.block(index)));
+        }
+        out
+    }
+}
+
+impl Layer for Array {
+    fn blocks(&self) -> u64 {
+        self.geometry.blocks()
+    }
+
+    fn submit(&mut self, io: Io, cx: &mut Cx<'_>) {
+        if io.op != Op::Read
+            && let Some(error) = self.latched
+        {
+            return cx.fail(io.tag, if io.op == Op::Flush { error } else { IoError::ReadOnly });
+        }
+        if self.read_only && matches!(io.op, Op::Write | Op::Trim) {
+            return cx.fail(io.tag, IoError::ReadOnly);
+        }
+        self.take_on(io, cx.now);
+    }
+
+    fn complete(&mut self, _port: Port, done: Done, cx: &mut Cx<'_>) {
+        for answer in self.outbox.answered(done) {
+            self.handle(answer, cx);
+        }
+    }
+
+    fn pump(&mut self, cx: &mut Cx<'_>) {
+        self.advance(cx);
+        self.answer_finished(cx);
+    }
+
+    fn deadline(&self) -> Option<Time> {
+        [self.clear_at, self.rebuild.deadline()].into_iter().flatten().min()
+    }
+
+    fn stop(&mut self, _cx: &mut Cx<'_>) {
+        self.stopping.get_or_insert(cast::Stopping::Draining);
+    }
+
+    fn stopped(&self) -> bool {
+        self.stopping == Some(cast::Stopping::Stopped)
+    }
+
+    fn latched(&self) -> Option<IoError> {
+        self.latched
+    }
+
+    fn extent(&self, _at: BlockNr, limit: u64) -> (Extent, u64) {
+        (Extent::Data, limit)
+    }
+
+    fn stats(&self) -> Vec<(&'static str, f64)> {
+        let counters = &self.counters;
+        let out = self.superblock.standings.iter().filter(|&&one| one != Standing::Active).count();
+        vec![
+            ("array_prereads", counters.prereads as f64),
+            ("array_data_writes", counters.data_writes as f64),
+            ("array_parity_writes", counters.parity_writes as f64),
+            ("array_log_writes", counters.log_writes as f64),
+            ("array_bitmap_writes", counters.bitmap_writes as f64),
+            ("array_full_stripes", counters.full_stripes as f64),
+            ("array_partial_stripes", counters.partial_stripes as f64),
+            ("array_reconstructed_blocks", counters.reconstructed as f64),
+            ("array_members_out", out as f64),
+            ("array_rebuilt_stripes", self.rebuild.done() as f64),
+        ]
+    }
+
+    fn fork(&self) -> Box<dyn Layer> {
+        Box::new(self.clone())
+    }
+}
+
+impl Array {
+    /// True if nothing is under way, below or within.
+    pub(super) fn is_at_rest(&self) -> bool {
+        self.outbox.is_idle() && self.ops.is_empty() && self.locks.is_empty()
+    }
+
+    /// True if copies or parity may be used to compute what a member does not give.
+    fn can_compute(&self) -> bool {
+        self.geometry.level != Level::Raid0 && !self.distrusted
+    }
+}

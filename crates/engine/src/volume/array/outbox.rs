@@ -1,0 +1,145 @@
+//! Requests to the members, joined where they meet: chunks of neighbouring stripes lie side by side
+//! on a member, and one large request costs less than many small ones.
+
+use super::Call;
+use crate::data::Data;
+use crate::io::{Class, Done, Io, Op, Tag};
+use crate::layer::Cx;
+use crate::units::BlockNr;
+use slab::Slab;
+use smallvec::{SmallVec, smallvec};
+
+/// Largest joined request, in blocks (1 MiB); what is larger by itself stays whole.
+const MOST_BLOCKS: u32 = 256;
+
+/// A request that is not sent yet.
+#[derive(Clone, Debug)]
+struct Outgoing {
+    member: usize,
+    op: Op,
+    at: BlockNr,
+    count: u32,
+    data: Data,
+    class: Class,
+    call: Call,
+    /// Joined with others it has failed.
+    alone: bool,
+}
+
+/// A request that is under way, and whom its parts belong to.
+#[derive(Clone, Debug)]
+struct Sent {
+    member: usize,
+    op: Op,
+    at: BlockNr,
+    class: Class,
+    calls: SmallVec<[(Call, u32); 1]>,
+}
+
+/// What came of one part of a request.
+#[derive(Debug)]
+pub struct Answer {
+    /// Whom it belongs to.
+    pub call: Call,
+    /// Its answer, with its share of the time.
+    pub done: Done,
+    /// The member that gave it.
+    pub member: usize,
+}
+
+/// Requests to all members.
+#[derive(Clone, Debug, Default)]
+pub struct Outbox {
+    waiting: Vec<Outgoing>,
+    sent: Slab<Sent>,
+}
+
+impl Outbox {
+    /// Takes a request on; the tag of `io` is ignored.
+    pub fn push(&mut self, member: usize, io: Io, call: Call) {
+        let Io { op, at, count, data, class, .. } = io;
+        self.waiting.push(Outgoing { member, op, at, count, data, class, call, alone: false });
+    }
+
+    /// Sends everything, joined.
+    pub fn send(&mut self, cx: &mut Cx<'_>) {
+        let rank = |op| match op {
+            Op::Read => 0,
+            Op::Write => 1,
+            Op::Trim => 2,
+            Op::Flush => 3,
+        };
+        // Requests under way at the same time have no order between them, so sorting loses none.
+        self.waiting.sort_by_key(|one| (one.member, rank(one.op), one.at));
+        let mut waiting = std::mem::take(&mut self.waiting);
+        let mut rest = waiting.drain(..).peekable();
+        while let Some(mut first) = rest.next() {
+            let mut calls: SmallVec<[(Call, u32); 1]> = smallvec![(first.call, first.count)];
+            let meets = |first: &Outgoing, next: &Outgoing| {
+                next.member == first.member
+                    && next.op == first.op
+                    && first.op != Op::Flush
+                    && !(first.alone || next.alone)
+                    && next.at == first.at + u64::from(first.count)
+                    && next.class == first.class
+                    && first.count + next.count <= MOST_BLOCKS
+            };
+            while let Some(next) = rest.next_if(|next| meets(&first, next)) {
+                first.count += next.count;
+                first.data.append(next.data);
+                calls.push((next.call, next.count));
+            }
+            self.submit(first, calls, cx);
+        }
+        drop(rest);
+        self.waiting = waiting;
+    }
+
+    fn submit(&mut self, one: Outgoing, calls: SmallVec<[(Call, u32); 1]>, cx: &mut Cx<'_>) {
+        let Outgoing { member, op, at, count, data, class, .. } = one;
+        let tag = self.sent.insert(Sent { member, op, at, class, calls }) as Tag;
+        let io = Io { tag, op, fua: false, class, at, count, data, labels: None };
+        cx.send(member, io);
+    }
+
+    /// Takes an answer apart. Parts of a joined read that failed are asked for one by one: the
+    /// others may be readable.
+    pub fn answered(&mut self, done: Done) -> SmallVec<[Answer; 1]> {
+        let Sent { member, op, at, class, calls } = self.sent.remove(done.tag as usize);
+        let parts = calls.len();
+        let spent = done.spent.share(parts as u64);
+        let mut answers = SmallVec::new();
+        let mut from = 0;
+        for (call, count) in calls {
+            let block = at + u64::from(from);
+            if op == Op::Read && parts > 1 && done.outcome.is_err() {
+                let data = Data::none();
+                let alone = true;
+                self.waiting.push(Outgoing {
+                    member,
+                    op,
+                    at: block,
+                    count,
+                    data,
+                    class,
+                    call,
+                    alone,
+                });
+            } else {
+                let part = |data: &Data| match op {
+                    Op::Read => data.slice(from, count),
+                    _ => Data::none(),
+                };
+                let outcome = done.outcome.as_ref().map(part).map_err(|error| *error);
+                answers.push(Answer { call, done: Done { tag: 0, outcome, spent }, member });
+            }
+            from += count;
+        }
+        answers
+    }
+
+    /// True if nothing is under way or waits to be sent.
+    pub fn is_idle(&self) -> bool {
+        self.waiting.is_empty() && self.sent.is_empty()
+    }
+}

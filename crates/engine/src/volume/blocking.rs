@@ -1,0 +1,111 @@
+//! An array in blocking style, for the code that runs alone: format, mount, check, dump.
+
+use super::Array;
+use crate::data::Data;
+use crate::disk::Disk;
+use crate::io::{Io, IoError, Op, Outcome};
+use crate::layer::{Cx, Layer};
+use crate::rng::Rng;
+use crate::units::BlockNr;
+use std::fmt;
+
+/// The same state machine as ever, over members that answer at once; `None` for one that is
+/// missing.
+pub struct ArrayDisk<'a, 'd> {
+    array: &'a mut Array,
+    disks: &'a mut [Option<&'d mut dyn Disk>],
+    rng: Rng,
+}
+
+impl fmt::Debug for ArrayDisk<'_, '_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "array of {} members", self.disks.len())
+    }
+}
+
+impl<'a, 'd> ArrayDisk<'a, 'd> {
+    /// An array that [`assemble`](super::assemble) found on these members.
+    pub fn new(array: &'a mut Array, disks: &'a mut [Option<&'d mut dyn Disk>]) -> Self {
+        ArrayDisk { array, disks, rng: Rng::stream(0, "array") }
+    }
+
+    fn run(&mut self, io: Io) -> Outcome {
+        let (mut below, mut above) = (Vec::new(), Vec::new());
+        let mut submitted = Some(io);
+        loop {
+            let mut cx = Cx {
+                now: 0,
+                rng: &mut self.rng,
+                idle_since: None,
+                below: &mut below,
+                above: &mut above,
+                devices: &[],
+            };
+            if let Some(io) = submitted.take() {
+                self.array.submit(io, &mut cx);
+            }
+            self.array.pump(&mut cx);
+            for (member, io) in std::mem::take(&mut below) {
+                let done = crate::io::Done::new(io.tag, carry_out(&mut self.disks[member], &io));
+                let mut cx = Cx {
+                    now: 0,
+                    rng: &mut self.rng,
+                    idle_since: None,
+                    below: &mut below,
+                    above: &mut above,
+                    devices: &[],
+                };
+                self.array.complete(member, done, &mut cx);
+            }
+            // What goes on after the answer (a block written back) is carried out, too.
+            if let (Some(done), true) = (above.last(), self.array.is_at_rest()) {
+                return done.outcome.clone();
+            }
+        }
+    }
+}
+
+fn carry_out(disk: &mut Option<&mut dyn Disk>, io: &Io) -> Outcome {
+    let disk = disk.as_deref_mut().ok_or(IoError::Media { block: io.at })?;
+    match io.op {
+        Op::Read => disk.read(io.at, io.count),
+        Op::Write => disk.write(io.at, io.data.clone()).map(|()| Data::none()),
+        Op::Trim => disk.write(io.at, Data::zeros(io.count)).map(|()| Data::none()),
+        Op::Flush => disk.flush().map(|()| Data::none()),
+    }
+}
+
+impl Disk for ArrayDisk<'_, '_> {
+    fn blocks(&self) -> u64 {
+        self.array.blocks()
+    }
+
+    fn read(&mut self, at: BlockNr, count: u32) -> Result<Data, IoError> {
+        crate::layout::check_range(self.array.blocks(), at, count)?;
+        self.run(Io::read(0, at, count))
+    }
+
+    fn write(&mut self, at: BlockNr, data: Data) -> Result<(), IoError> {
+        crate::layout::check_range(self.array.blocks(), at, data.blocks())?;
+        self.run(Io::write(0, at, data)).map(|_| ())
+    }
+
+    fn flush(&mut self) -> Result<(), IoError> {
+        self.run(Io::flush(0)).map(|_| ())
+    }
+
+    fn next_data(&mut self, at: BlockNr) -> Option<BlockNr> {
+        let geometry = self.array.superblock().geometry;
+        if at >= geometry.blocks() {
+            return None;
+        }
+        // The first stripe of which some member holds something.
+        let stripe = geometry.place(at).stripe;
+        let first = geometry.block(stripe, 0);
+        let next =
+            self.disks.iter_mut().flatten().filter_map(|disk| disk.next_data(first)).min()?;
+        let next = geometry.stripe_of(next.max(first)).0;
+        let from = at.max(next * geometry.stripe_blocks());
+        (from < geometry.blocks()).then_some(from)
+    }
+}

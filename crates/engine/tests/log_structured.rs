@@ -1,0 +1,101 @@
+//! Log-structured layouts on volumes that are as full as they may be: cleaning goes on and on, and
+//! what was written is there.
+#![allow(clippy::unwrap_used, clippy::disallowed_types, missing_docs)]
+
+mod support;
+
+use seekless_engine::data::Data;
+use seekless_engine::device::medium::Cells;
+use seekless_engine::device::ram::Ram;
+use seekless_engine::disk::MediumDisk;
+use seekless_engine::io::{Io, IoError};
+use seekless_engine::layout::{self, FormatOptions, Kind, MountOptions, Tuning};
+use seekless_engine::node::Node;
+use seekless_engine::rng::Rng;
+use seekless_engine::units::MILLIS;
+use support::Shared;
+
+const DEVICE: u64 = 100_000;
+const WRITES: u64 = 30_000;
+
+struct World {
+    medium: Shared,
+    node: Node,
+    now: u64,
+    model: Vec<u64>,
+}
+
+impl World {
+    fn new(kind: Kind, blocks: u64) -> World {
+        let mut medium = Shared::new(Cells::new(DEVICE));
+        let options = FormatOptions::new(kind, blocks, 9);
+        layout::format(&mut MediumDisk(&mut medium), &options).unwrap();
+        let node = World::mount(&mut medium);
+        World { medium, node, now: 0, model: vec![0; blocks as usize] }
+    }
+
+    fn mount(medium: &mut Shared) -> Node {
+        // Blocks become cold within the test.
+        let tuning =
+            Tuning { interval: Some(150 * MILLIS), hot_percent: Some(2), ..Tuning::default() };
+        let options = MountOptions { volatile: true, tuning, ..MountOptions::default() };
+        let (layer, ..) = layout::mount(&mut MediumDisk(medium), &options).unwrap();
+        let device = Ram::volatile(Box::new(medium.clone()));
+        Node::new(layer, vec![Box::new(device)], 1)
+    }
+
+    fn run(&mut self, io: Io) -> Result<Data, IoError> {
+        self.node.run(&mut self.now, io)
+    }
+
+    fn write(&mut self, at: u64, version: u64) {
+        self.run(Io::write(0, at, Data::stamp(1, at, version))).unwrap();
+        self.model[at as usize] = version;
+    }
+
+    fn verify(&mut self, kind: Kind) {
+        for at in 0..self.model.len() as u64 {
+            let expected = Data::stamp(1, at, self.model[at as usize]);
+            assert_eq!(self.run(Io::read(0, at, 1)), Ok(expected), "{kind}: block {at}");
+        }
+    }
+
+    fn stat(&self, name: &str) -> f64 {
+        let stats = self.node.layer.stats();
+        stats.iter().find(|(one, _)| *one == name).unwrap().1
+    }
+}
+
+#[test]
+fn nearly_full_volumes_stay_whole() {
+    for kind in [Kind::Lfs, Kind::Wolf, Kind::Hylog] {
+        let blocks = kind.largest_volume(DEVICE) * 99 / 100;
+        assert!(blocks as f64 > 0.94 * DEVICE as f64, "{blocks} of {DEVICE}");
+        let mut world = World::new(kind, blocks);
+        for at in 0..blocks {
+            world.write(at, 1);
+        }
+        let mut rng = Rng::stream(1, "updates");
+        for version in 2..WRITES {
+            // Most writes go to few blocks.
+            let range = if rng.chance(0.8) { blocks / 10 } else { blocks };
+            let at = rng.below(range);
+            world.write(at, version);
+            if version % 50 == 0 {
+                world.now += MILLIS;
+            }
+            if version % 1000 == 0 {
+                world.run(Io::flush(0)).unwrap();
+            }
+        }
+        assert!(world.stat("segments_cleaned") > 100.0, "{kind}");
+        let overwritten = world.stat("blocks_overwritten");
+        assert_eq!(overwritten > 100.0, kind == Kind::Hylog, "{kind}: {overwritten}");
+        world.verify(kind);
+        world.node.finish(&mut world.now);
+        let (_, _, found) = layout::check(&mut MediumDisk(&mut world.medium)).unwrap();
+        assert_eq!(found.problems, Vec::<String>::new(), "{kind}");
+        world.node = World::mount(&mut world.medium);
+        world.verify(kind);
+    }
+}

@@ -1,0 +1,285 @@
+//! What happens in a world, as data: requests of the client, the passing of time, faults, ends.
+//! A violation shrinks by leaving some of it out.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// What a write carries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Content {
+    /// Something never seen before: stamps with the number of the act as version.
+    Fresh,
+    /// Zeros.
+    Zeros,
+    /// Copies of blocks of the device, metadata included, which must never be taken for what they
+    /// are copies of. The number chooses which.
+    Copies(u64),
+}
+
+/// Where a fault strikes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// Any block.
+    Anywhere(u64),
+    /// A block that holds something other than zeros and client data, or has a label.
+    Metadata(u64),
+    /// The first block: the superblock.
+    First,
+    /// The last one: its copy.
+    Last,
+    /// The block behind the superblock, where an orderly end leaves its record.
+    Tail,
+}
+
+/// What goes wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// After so many more writes of a device one fails.
+    Write(u64),
+    /// After so many more writes of a device it is full.
+    Full(u64),
+    /// After so many more flushes of a device one fails.
+    Flush(u64),
+    /// A block cannot be read.
+    Unreadable(Place),
+    /// A bit of a block is wrong; the number chooses which.
+    Rot(Place, u64),
+}
+
+/// Something that happens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Act {
+    /// The client writes.
+    Write {
+        /// First block.
+        at: u64,
+        /// Blocks.
+        count: u32,
+        /// What.
+        content: Content,
+        /// With forced unit access.
+        fua: bool,
+    },
+    /// The client trims.
+    Trim {
+        /// First block.
+        at: u64,
+        /// Blocks.
+        count: u32,
+    },
+    /// The client reads.
+    Read {
+        /// First block.
+        at: u64,
+        /// Blocks.
+        count: u32,
+    },
+    /// The client flushes.
+    Flush,
+    /// So many device events pass.
+    Pass(u32),
+    /// A quarter of a second passes, then so many events of background work.
+    Rest(u32),
+    /// Something breaks.
+    Break(Fault),
+    /// What was to fail fails no more.
+    Heal,
+    /// The volume is stopped (`true`) or its power cut, and it is mounted again.
+    End(bool),
+}
+
+/// Which acts of a case happen, with the most blocks each may have. Acts are numbered from 0.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Keep(Vec<(u32, Option<u32>)>);
+
+impl Keep {
+    /// These acts as they are.
+    pub fn acts(numbers: impl IntoIterator<Item = u32>) -> Keep {
+        Keep(numbers.into_iter().map(|number| (number, None)).collect())
+    }
+
+    /// Number of acts.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// True if none is kept.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The same without those at `range` of the list.
+    pub(super) fn without(&self, range: std::ops::Range<usize>) -> Keep {
+        let mut left = self.0.clone();
+        left.drain(range);
+        Keep(left)
+    }
+
+    /// The same with the act at `index` of the list limited to so many blocks.
+    pub(super) fn limited(&self, index: usize, most: u32) -> Keep {
+        let mut limited = self.clone();
+        limited.0[index].1 = Some(most);
+        limited
+    }
+
+    /// The numbers of the acts.
+    pub(super) fn numbers(&self) -> Vec<u32> {
+        self.0.iter().map(|(number, _)| *number).collect()
+    }
+
+    /// The number of the act at `index` of the list.
+    pub(super) fn number(&self, index: usize) -> u32 {
+        self.0[index].0
+    }
+
+    /// The acts that are kept of a script, with their numbers.
+    pub(super) fn of(&self, script: &[Act]) -> Vec<(u32, Act)> {
+        let known = self.0.iter().filter(|(number, _)| (*number as usize) < script.len());
+        known.map(|&(number, most)| (number, script[number as usize].limited(most))).collect()
+    }
+}
+
+impl Act {
+    /// Blocks of a request, if it has some.
+    pub fn blocks(&self) -> Option<u32> {
+        match self {
+            Act::Write { count, .. } | Act::Trim { count, .. } | Act::Read { count, .. } => {
+                Some(*count)
+            }
+            _ => None,
+        }
+    }
+
+    fn limited(mut self, most: Option<u32>) -> Act {
+        if let (
+            Some(most),
+            Act::Write { count, .. } | Act::Trim { count, .. } | Act::Read { count, .. },
+        ) = (most, &mut self)
+        {
+            *count = most.clamp(1, *count);
+        }
+        self
+    }
+}
+
+impl fmt::Display for Act {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Act::Write { at, count, content, fua } => {
+                let what = match content {
+                    Content::Fresh => "",
+                    Content::Zeros => "zeros to ",
+                    Content::Copies(_) => "copies of device blocks to ",
+                };
+                let forced = if fua { ", FUA" } else { "" };
+                write!(f, "write {what}{at}+{count}{forced}")
+            }
+            Act::Trim { at, count } => write!(f, "trim {at}+{count}"),
+            Act::Read { at, count } => write!(f, "read {at}+{count}"),
+            Act::Flush => f.write_str("flush"),
+            Act::Pass(u32::MAX) => f.write_str("wait for all answers"),
+            Act::Pass(events) => write!(f, "wait for {events} device events"),
+            Act::Rest(_) => f.write_str("leave the volume alone for a while"),
+            Act::Break(Fault::Write(after)) => write!(f, "a write fails, after {after} more"),
+            Act::Break(Fault::Full(after)) => write!(f, "the device is full after {after} writes"),
+            Act::Break(Fault::Flush(after)) => write!(f, "a flush fails, after {after} more"),
+            Act::Break(Fault::Unreadable(place)) => write!(f, "unreadable: {place}"),
+            Act::Break(Fault::Rot(place, _)) => write!(f, "rotten: {place}"),
+            Act::Heal => f.write_str("nothing is to fail any more"),
+            Act::End(true) => f.write_str("stop and mount again"),
+            Act::End(false) => f.write_str("cut the power and mount again"),
+        }
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Place::Anywhere(_) => "any block",
+            Place::Metadata(_) => "a block of metadata",
+            Place::First => "the superblock",
+            Place::Last => "the last block",
+            Place::Tail => "the tail record",
+        })
+    }
+}
+
+/// Not a list of acts.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "`{0}` is no list of acts: numbers and ranges in ascending order are wanted, each with a \
+     colon and the most blocks of a request if need be, such as 3,7:1,9-12"
+)]
+pub struct NoKeep(String);
+
+impl FromStr for Keep {
+    type Err = NoKeep;
+
+    fn from_str(text: &str) -> Result<Keep, NoKeep> {
+        let mut kept: Vec<(u32, Option<u32>)> = Vec::new();
+        for part in text.split(',').map(str::trim) {
+            let bad = || NoKeep(part.to_owned());
+            let number = |word: &str| word.parse::<u32>().map_err(|_| bad());
+            let (range, most) = match part.split_once(':') {
+                Some((range, most)) => (range, Some(number(most)?)),
+                None => (part, None),
+            };
+            let (first, last) = range.split_once('-').unwrap_or((range, range));
+            let (first, last) = (number(first)?, number(last)?);
+            let ascending = kept.last().is_none_or(|&(before, _)| before < first);
+            if !ascending || first > last || last - first > MOST_ACTS || most == Some(0) {
+                return Err(bad());
+            }
+            kept.extend((first..=last).map(|number| (number, most)));
+        }
+        Ok(Keep(kept))
+    }
+}
+
+/// More acts than any case has.
+const MOST_ACTS: u32 = 100_000;
+
+impl fmt::Display for Keep {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut index = 0;
+        while index < self.0.len() {
+            let (first, most) = self.0[index];
+            let follows = |(ahead, one): &(usize, &(u32, Option<u32>))| {
+                one.0 == first + *ahead as u32 && one.1 == most
+            };
+            let run = self.0[index..].iter().enumerate().take_while(follows).count();
+            let comma = if index == 0 { "" } else { "," };
+            match run {
+                1 => write!(f, "{comma}{first}")?,
+                _ => write!(f, "{comma}{first}-{}", first + run as u32 - 1)?,
+            }
+            if let Some(most) = most {
+                write!(f, ":{most}")?;
+            }
+            index += run;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_of_acts_are_read_as_they_are_written() {
+        for text in ["0", "3,7:1,9-12", "0-99", "1:2,2:3", "4-6:1,8"] {
+            assert_eq!(text.parse::<Keep>().expect("a list").to_string(), text);
+        }
+        for text in ["", "3,3", "5-4", "x", "1:", "1:0", "7,2", "0-4000000000"] {
+            assert!(text.parse::<Keep>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn requests_are_cut_short_and_unknown_acts_ignored() {
+        let script = [Act::Flush, Act::Trim { at: 3, count: 9 }];
+        let keep: Keep = "1:2,7".parse().expect("a list");
+        assert_eq!(keep.of(&script), [(1, Act::Trim { at: 3, count: 2 })]);
+    }
+}

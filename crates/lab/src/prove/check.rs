@@ -1,0 +1,403 @@
+//! Recovers the states of a moment and compares each with the history. States that hold the same
+//! are recovered once, and contents that are the same are judged once until the client has done or
+//! heard something else.
+
+use super::cut::Leaving;
+use super::damage::{Strike, places};
+use super::history::{Allowance, History};
+use super::judge::{cut_recovery, mount, node, read_all, read_what_can_be, works_on};
+use super::names::{Name, Names, UNREADABLE};
+use super::states::{Moment, choose, count, describe};
+use super::subject::Subject;
+use super::{ProveReport, Sort};
+use seekless_engine::checksum::mix;
+use seekless_engine::device::medium::Cells;
+use seekless_engine::device::volatile::Fate;
+use seekless_engine::layout::MountOptions;
+use seekless_engine::rng::Rng;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+/// One in so many recovered states is worked on.
+const WORKED_ON: u64 = 8;
+/// One in so many has its recovery cut off after each of its writes.
+const CUT_AGAIN: u64 = 24;
+/// And one in so many is damaged before it is recovered.
+const DAMAGED: u64 = 24;
+/// So many times as often in a thorough search.
+const THOROUGH: u64 = 6;
+/// Writes of a recovery after which the power is cut.
+const MOST_CUTS: u64 = 24;
+
+/// What is wrong with a state.
+#[derive(Clone, Debug)]
+pub struct Wrong {
+    /// Which promise it is about.
+    pub sort: Sort,
+    /// Sentences.
+    pub story: Vec<String>,
+}
+
+/// A content that some state was recovered to.
+#[derive(Debug)]
+struct Content {
+    names: Rc<[Name]>,
+    /// The revision of the history for which it was found good.
+    good_at: u64,
+}
+
+/// What is known about the states of a life.
+#[derive(Debug)]
+pub struct Checker {
+    subject: Subject,
+    /// The devices forget what was not flushed.
+    pub volatile: bool,
+    /// Blocks have been damaged in this life: errors are no surprise.
+    pub damaged: bool,
+    /// Tries more states than usual.
+    pub thorough: bool,
+    /// Names of contents.
+    pub names: Names,
+    recovered: BTreeMap<u128, usize>,
+    contents: Vec<Content>,
+    by_hash: BTreeMap<u64, usize>,
+}
+
+impl Checker {
+    /// Knows nothing yet.
+    pub fn new(subject: Subject, volatile: bool) -> Checker {
+        Checker {
+            subject,
+            volatile,
+            damaged: false,
+            thorough: false,
+            // What takes hold as a whole does so because checksums are compared.
+            names: Names::new(subject.promises().atomic),
+            recovered: BTreeMap::new(),
+            contents: Vec::new(),
+            by_hash: BTreeMap::new(),
+        }
+    }
+
+    /// A new life: the prints of states mean something else.
+    pub fn begin(&mut self) {
+        self.recovered.clear();
+        self.contents.clear();
+        self.by_hash.clear();
+        self.damaged = false;
+    }
+
+    /// What media hold after a mount, if the history allows it.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn content_of(
+        &mut self,
+        media: Vec<Cells>,
+        history: &History,
+        rng: &mut Rng,
+        report: &mut ProveReport,
+    ) -> Result<Rc<[Name]>, Wrong> {
+        let index = self.recover(media, rng, report)?;
+        match self.judge(index, history) {
+            None => Ok(Rc::clone(&self.contents[index].names)),
+            Some(wrong) => Err(wrong),
+        }
+    }
+
+    /// Tries states of a moment; says what is wrong with the first bad one.
+    pub fn moment(
+        &mut self,
+        moment: &Moment,
+        history: &History,
+        rng: &mut Rng,
+        report: &mut ProveReport,
+    ) -> Option<Wrong> {
+        for fates in choose(&moment.pending, self.thorough, rng) {
+            // What is drawn for a state depends on the state alone, not on those before it.
+            let print = moment.print_of(&fates);
+            let mut rng = Rng::stream(print as u64 ^ moment.pending.len() as u64, "state");
+            if let Some(wrong) = self.state(moment, &fates, print, history, &mut rng, report) {
+                return Some(self.blame(moment, fates, wrong, history, report));
+            }
+        }
+        None
+    }
+
+    fn state(
+        &mut self,
+        moment: &Moment,
+        fates: &[Fate],
+        print: u128,
+        history: &History,
+        rng: &mut Rng,
+        report: &mut ProveReport,
+    ) -> Option<Wrong> {
+        let dispensable = self.subject.dispensable(&moment.durable);
+        if !dispensable.is_empty() && rng.chance(0.5) {
+            let lost = dispensable[rng.below(dispensable.len() as u64) as usize];
+            return self.without(lost, moment.build(fates), fates, history, rng, report);
+        }
+        if let Some(&index) = self.recovered.get(&print) {
+            if self.contents[index].good_at != history.revision() {
+                report.states += 1;
+                count(fates, &mut report.faults);
+                return self.judge(index, history);
+            }
+            // The same state once more, and nobody knows more than before.
+            return None;
+        }
+        let media = moment.build(fates);
+        report.states += 1;
+        report.recovered += 1;
+        count(fates, &mut report.faults);
+        let often = if self.thorough { THOROUGH } else { 1 };
+        if rng.below(CUT_AGAIN) < often
+            && let Some(wrong) = self.cut_again(&media, history, rng, report)
+        {
+            return Some(wrong);
+        }
+        if rng.below(DAMAGED) < often
+            && self.subject.is_single()
+            && let Some(wrong) = self.damage(media.clone(), history, rng, report)
+        {
+            return Some(wrong);
+        }
+        let index = match self.recover(media, rng, report) {
+            Ok(index) => index,
+            Err(wrong) => return Some(wrong),
+        };
+        self.recovered.insert(print, index);
+        self.judge(index, history)
+    }
+
+    /// Compares a recovered content with the history.
+    fn judge(&mut self, index: usize, history: &History) -> Option<Wrong> {
+        let content = &mut self.contents[index];
+        if content.good_at == history.revision() {
+            return None;
+        }
+        let allowance = if self.damaged { Allowance::Damaged } else { Allowance::None };
+        let story = history.judge(&content.names, &self.names, allowance);
+        if story.is_empty() {
+            content.good_at = history.revision();
+            return None;
+        }
+        Some(Wrong { sort: Sort::Content, story })
+    }
+
+    /// Mounts media and reads everything back.
+    fn recover(
+        &mut self,
+        mut media: Vec<Cells>,
+        rng: &mut Rng,
+        report: &mut ProveReport,
+    ) -> Result<usize, Wrong> {
+        let options = MountOptions { volatile: self.volatile, ..MountOptions::default() };
+        let mounted = match mount(self.subject, &mut media, None, &options) {
+            Ok(mounted) => mounted,
+            Err(_) if self.damaged => {
+                report.faults.refused_mounts += 1;
+                return Ok(self.content(Vec::new()));
+            }
+            Err(error) => return Err(unmountable(&error.to_string())),
+        };
+        report.most_blocks_read = report.most_blocks_read.max(mounted.blocks_read);
+        let mut node = node(mounted, media, None, self.volatile);
+        let names = match read_all(&mut node) {
+            Ok(data) => self.names.of(0, &data),
+            Err(_) if self.damaged => self.read_damaged(&mut node),
+            Err(error) => return Err(unreadable(&error.to_string())),
+        };
+        if rng.below(WORKED_ON) == 0 && !self.damaged {
+            let story = works_on(&mut node, rng);
+            if !story.is_empty() {
+                return Err(Wrong { sort: Sort::Dead, story });
+            }
+        }
+        Ok(self.content(names))
+    }
+
+    fn read_damaged(&mut self, node: &mut seekless_engine::node::Node) -> Vec<Name> {
+        let mut names = Vec::new();
+        for (count, data) in read_what_can_be(node) {
+            match data {
+                Some(data) => names.extend(self.names.of(names.len() as u64, &data)),
+                None => names.extend((0..count).map(|_| UNREADABLE)),
+            }
+        }
+        names
+    }
+
+    /// The number of a content; each is kept once.
+    fn content(&mut self, names: Vec<Name>) -> usize {
+        let hash = names.iter().fold(1, |sum, &name| mix(sum ^ name));
+        let next = self.contents.len();
+        let index = *self.by_hash.entry(hash).or_insert(next);
+        if index < next && *self.contents[index].names == *names {
+            return index;
+        }
+        self.contents.push(Content { names: names.into(), good_at: 0 });
+        next
+    }
+
+    /// Cuts the recovery of a state off after each of its writes.
+    fn cut_again(
+        &mut self,
+        media: &[Cells],
+        history: &History,
+        rng: &mut Rng,
+        report: &mut ProveReport,
+    ) -> Option<Wrong> {
+        for writes in 0..MOST_CUTS {
+            for leaving in [Leaving::Nothing, Leaving::Everything, Leaving::Something] {
+                let mut left = media.to_vec();
+                let stream = Rng::stream(rng.next(), "second cut");
+                if !cut_recovery(self.subject, &mut left, self.volatile, writes, leaving, stream) {
+                    return None;
+                }
+                report.states += 1;
+                report.recovered += 1;
+                report.faults.second_cuts += 1;
+                let judged =
+                    self.recover(left, rng, report).map(|index| self.judge(index, history));
+                if let Some(mut wrong) = judged.unwrap_or_else(Some) {
+                    let write = writes + 1;
+                    let what = format!("{leaving:?}").to_lowercase();
+                    wrong.story.insert(
+                        0,
+                        format!(
+                            "the recovery from that is cut off after its write {write}; \
+                             {what} of what it had not flushed is on the medium"
+                        ),
+                    );
+                    return Some(wrong);
+                }
+            }
+        }
+        None
+    }
+
+    /// Damages a state and recovers it: every block is an error or something it once held.
+    fn damage(
+        &mut self,
+        mut media: Vec<Cells>,
+        history: &History,
+        rng: &mut Rng,
+        report: &mut ProveReport,
+    ) -> Option<Wrong> {
+        let place = *places(&media, 1, rng).first()?;
+        let strike = Strike::draw(self.subject.promises(), place, &media, rng);
+        strike.hit(&mut media, &mut report.faults);
+        report.states += 1;
+        report.recovered += 1;
+        let before = std::mem::replace(&mut self.damaged, true);
+        let result = self.recover(media, rng, report).map(|index| {
+            let names = Rc::clone(&self.contents[index].names);
+            history.judge(&names, &self.names, Allowance::Damaged)
+        });
+        self.damaged = before;
+        let story = result.unwrap_or_else(|wrong| wrong.story);
+        if story.is_empty() {
+            return None;
+        }
+        let mut whole = vec![format!("then {strike}")];
+        whole.extend(story);
+        Some(Wrong { sort: Sort::Damage, story: whole })
+    }
+
+    /// Recovers a state without one of its devices.
+    fn without(
+        &mut self,
+        lost: usize,
+        mut media: Vec<Cells>,
+        fates: &[Fate],
+        history: &History,
+        rng: &mut Rng,
+        report: &mut ProveReport,
+    ) -> Option<Wrong> {
+        report.states += 1;
+        report.recovered += 1;
+        count(fates, &mut report.faults);
+        report.faults.lost_devices += 1;
+        let told = |mut wrong: Wrong| {
+            wrong.story.insert(0, format!("device {lost} is lost with the power"));
+            Some(wrong)
+        };
+        let options = MountOptions { volatile: self.volatile, ..MountOptions::default() };
+        let mounted = match mount(self.subject, &mut media, Some(lost), &options) {
+            Ok(mounted) => mounted,
+            Err(_) if self.damaged => return None,
+            Err(error) => return told(unmountable(&error.to_string())),
+        };
+        report.most_blocks_read = report.most_blocks_read.max(mounted.blocks_read);
+        let mut node = node(mounted, media, Some(lost), self.volatile);
+        let data = match read_all(&mut node) {
+            Ok(data) => data,
+            Err(_) if self.damaged => return None,
+            Err(error) => return told(unreadable(&error.to_string())),
+        };
+        let names = self.names.of(0, &data);
+        let allowance = if self.damaged { Allowance::Damaged } else { Allowance::Lost };
+        let mut story = history.judge(&names, &self.names, allowance);
+        if story.is_empty() && rng.below(WORKED_ON) == 0 && !self.damaged {
+            story = works_on(&mut node, rng);
+        }
+        if story.is_empty() { None } else { told(Wrong { sort: Sort::Content, story }) }
+    }
+
+    /// Tells a bad state with as few of its writes lost or torn as it takes.
+    fn blame(
+        &mut self,
+        moment: &Moment,
+        mut fates: Vec<Fate>,
+        mut wrong: Wrong,
+        history: &History,
+        report: &ProveReport,
+    ) -> Wrong {
+        let mut scratch = report.clone();
+        for index in 0..fates.len() {
+            for simpler in [Fate::Whole, Fate::Lost] {
+                if fates[index] == Fate::Whole || fates[index] == simpler {
+                    continue;
+                }
+                let mut tried = fates.clone();
+                tried[index] = simpler;
+                let mut rng = Rng::stream(0, "blame");
+                if let Some(found) =
+                    self.plain_state(moment, &tried, history, &mut rng, &mut scratch)
+                    && found.sort == wrong.sort
+                {
+                    (fates, wrong) = (tried, found);
+                }
+            }
+        }
+        let mut story = describe(&moment.pending, &fates);
+        story.append(&mut wrong.story);
+        Wrong { story, ..wrong }
+    }
+
+    /// A state without further faults.
+    fn plain_state(
+        &mut self,
+        moment: &Moment,
+        fates: &[Fate],
+        history: &History,
+        rng: &mut Rng,
+        report: &mut ProveReport,
+    ) -> Option<Wrong> {
+        match self.recover(moment.build(fates), rng, report) {
+            Ok(index) => self.judge(index, history),
+            Err(wrong) => Some(wrong),
+        }
+    }
+}
+
+fn unmountable(error: &str) -> Wrong {
+    Wrong { sort: Sort::Dead, story: vec![format!("the volume cannot be mounted: {error}")] }
+}
+
+fn unreadable(error: &str) -> Wrong {
+    let story = vec![format!("the volume cannot be read after the crash: {error}")];
+    Wrong { sort: Sort::Dead, story }
+}

@@ -1,0 +1,119 @@
+//! Damage: blocks that cannot be read or read back wrong, at random and where it hurts most.
+
+use super::act::Place;
+use super::judge::rotten;
+use super::states::FaultCounts;
+use seekless_engine::data::Body;
+use seekless_engine::device::medium::Cells;
+use seekless_engine::device::medium::Medium as _;
+use seekless_engine::io::Label;
+use seekless_engine::layout::Promises;
+use seekless_engine::rng::Rng;
+use std::fmt;
+
+/// How a block is struck.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum How {
+    Unreadable,
+    Rotten(u64),
+    /// A bit of its label is wrong.
+    Mislabelled(u64),
+}
+
+/// A block and how it is struck.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Strike {
+    device: usize,
+    at: u64,
+    how: How,
+}
+
+impl Strike {
+    /// Strikes a block in some way that the layout has an answer to.
+    pub fn draw(
+        promises: Promises,
+        (device, at): (usize, u64),
+        media: &[Cells],
+        rng: &mut Rng,
+    ) -> Strike {
+        let labelled = media[device].label(at) != Label::default();
+        let how = match rng.below(3) {
+            // Whoever keeps no checksums promises nothing about rot.
+            _ if !promises.checked => How::Unreadable,
+            0 => How::Unreadable,
+            1 if labelled => How::Mislabelled(rng.next()),
+            _ => How::Rotten(rng.next()),
+        };
+        Strike { device, at, how }
+    }
+
+    /// Carries it out.
+    pub fn hit(&self, media: &mut [Cells], faults: &mut FaultCounts) {
+        let medium = &mut media[self.device];
+        match self.how {
+            How::Unreadable => {
+                medium.lose(self.at);
+                faults.unreadable += 1;
+            }
+            How::Rotten(bit) => {
+                medium.set(self.at, rotten(medium.get(self.at), bit));
+                faults.rotten += 1;
+            }
+            How::Mislabelled(bit) => {
+                let mut label = medium.label(self.at);
+                let bit = bit % (8 * label.len() as u64);
+                label[(bit / 8) as usize] ^= 1 << (bit % 8);
+                medium.set_label(self.at, label);
+                faults.rotten += 1;
+            }
+        }
+    }
+}
+
+impl fmt::Display for Strike {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Strike { device, at, how } = self;
+        let what = match how {
+            How::Unreadable => "cannot be read",
+            How::Rotten(_) => "reads back with a wrong bit",
+            How::Mislabelled(_) => "has a label with a wrong bit",
+        };
+        write!(f, "block {at} of device {device} {what}")
+    }
+}
+
+/// True if a block holds what a layout wrote for itself.
+fn is_metadata(medium: &Cells, at: u64) -> bool {
+    matches!(medium.get(at), Body::Bytes(_) | Body::Sectors(_))
+        || medium.label(at) != Label::default()
+}
+
+/// Blocks to strike: the ends of each device, metadata and others, about `share` of each.
+pub fn places(media: &[Cells], share: usize, rng: &mut Rng) -> Vec<(usize, u64)> {
+    let mut places = Vec::new();
+    let device = rng.below(media.len() as u64) as usize;
+    for _ in 0..share {
+        let place = match rng.below(6) {
+            0 => [Place::First, Place::Last, Place::Tail][rng.below(3) as usize],
+            1..4 => Place::Metadata(rng.next()),
+            _ => Place::Anywhere(rng.next()),
+        };
+        places.push((device, find(place, &media[device])));
+    }
+    places
+}
+
+/// The block that a place means on a medium.
+pub fn find(place: Place, medium: &Cells) -> u64 {
+    let blocks = medium.blocks();
+    match place {
+        Place::First => 0,
+        Place::Tail => 1.min(blocks - 1),
+        Place::Last => blocks - 1,
+        Place::Anywhere(choice) => choice % blocks,
+        Place::Metadata(choice) => {
+            let all: Vec<u64> = (0..blocks).filter(|&at| is_metadata(medium, at)).collect();
+            if all.is_empty() { choice % blocks } else { all[(choice % all.len() as u64) as usize] }
+        }
+    }
+}

@@ -1,0 +1,15 @@
+//! The crashes that a recorded device could have had: which states of its medium are legal, which
+//! of them are tried, and how a bad one is made small and told.
+//!
+//! Nothing in here knows bytes: a recording is what was asked when and answered when. Start with
+//! [`history`] (what a power cut may take), then [`state`] (one outcome), [`choose`] (which are
+//! tried), [`minimise`] and [`story`].
+
+pub mod choose;
+pub mod history;
+pub mod minimise;
+pub mod state;
+pub mod story;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,224 @@
+//! Recorded block requests: what they ask for, and how their lines are read.
+//!
+//! A trace is a stream of [`Record`]s, from a file or from a generator, and never in memory as a
+//! whole. [`Lines`] reads the kernel's block trace as comma-separated values, from whatever reader
+//! it is handed; [`Mapper`] says which blocks of a volume a record means.
+
+mod footprint;
+
+pub(crate) use footprint::push;
+pub use footprint::{Blocks, Footprint, Mapper, Mapping, NoRoom};
+
+use seekless_engine::units::{SECONDS, Time};
+use std::io::BufRead;
+
+/// Longest line of a trace, in bytes. The four fields never come near it.
+const LONGEST_LINE: u64 = 1024;
+
+/// Longest request of a trace, in sectors (1 GiB): what is longer is no request but a mistake.
+const LONGEST_REQUEST: u64 = 1 << 21;
+
+/// Latest time of a trace, in seconds: thirty years.
+const LATEST_SECONDS: f64 = 1e9;
+
+/// What a record asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Read sectors.
+    Read,
+    /// Write sectors.
+    Write,
+    /// Forget sectors.
+    Trim,
+    /// Make durable what was acknowledged.
+    Flush,
+}
+
+/// A request of a trace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Record {
+    /// When it arrived, in nanoseconds of the trace's own clock.
+    pub at_ns: Time,
+    /// What it asks for.
+    pub action: Action,
+    /// A flush comes first (the kernel's `PREFLUSH`).
+    pub flush_first: bool,
+    /// Acknowledge only when durable.
+    pub fua: bool,
+    /// First sector of 512 bytes.
+    pub sector: u64,
+    /// Number of sectors; 0 for a flush.
+    pub sectors: u64,
+}
+
+/// Why a trace cannot be read on. Messages name the file and the line.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TraceError {
+    /// A line does not say what it should.
+    #[error(
+        "{name}:{line}: {problem}; a line has four fields: time in seconds, flags such as R, WS \
+         or FWFS, first sector, number of sectors"
+    )]
+    Line {
+        /// The file.
+        name: String,
+        /// The line, from 1 on.
+        line: u64,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// The file cannot be read.
+    #[error("{name}: {problem}")]
+    Read {
+        /// The file.
+        name: String,
+        /// What the reader said.
+        problem: String,
+    },
+    /// The trace has no requests.
+    #[error("{0}: the trace has no requests")]
+    Empty(String),
+}
+
+/// A stream of records.
+pub type Records<'a> = Box<dyn Iterator<Item = Result<Record, TraceError>> + 'a>;
+
+/// Reads lines of `time,flags,sector,sectors`, as the kernel's tracepoint `block_bio_queue` has
+/// them. Empty lines and lines that begin with `#` are skipped. After an error it ends.
+#[derive(Debug)]
+pub struct Lines<R> {
+    name: String,
+    reader: R,
+    line: u64,
+    text: Vec<u8>,
+    ended: bool,
+}
+
+impl<R: BufRead> Lines<R> {
+    /// The lines of `reader`, which errors call `name`.
+    pub fn new(name: &str, reader: R) -> Lines<R> {
+        Lines { name: name.to_owned(), reader, line: 0, text: Vec::new(), ended: false }
+    }
+
+    /// The next line into the buffer; false at the end.
+    fn fetch(&mut self) -> Result<bool, TraceError> {
+        self.text.clear();
+        self.line += 1;
+        let mut part = std::io::Read::take(&mut self.reader, LONGEST_LINE);
+        let read = part.read_until(b'\n', &mut self.text).map_err(|error| TraceError::Read {
+            name: self.name.clone(),
+            problem: error.to_string(),
+        })?;
+        if read as u64 == LONGEST_LINE && self.text.last() != Some(&b'\n') {
+            return Err(self.problem(format!("longer than {LONGEST_LINE} bytes")));
+        }
+        Ok(read > 0)
+    }
+
+    fn problem(&self, problem: String) -> TraceError {
+        TraceError::Line { name: self.name.clone(), line: self.line, problem }
+    }
+
+    fn record(&mut self) -> Result<Option<Record>, TraceError> {
+        while self.fetch()? {
+            let Ok(text) = std::str::from_utf8(&self.text) else {
+                return Err(self.problem("bytes that are no text".to_owned()));
+            };
+            let text = text.trim();
+            if !text.is_empty() && !text.starts_with('#') {
+                return parse(text).map(Some).map_err(|problem| self.problem(problem));
+            }
+        }
+        Ok(None)
+    }
+}
+
+impl<R: BufRead> Iterator for Lines<R> {
+    type Item = Result<Record, TraceError>;
+
+    fn next(&mut self) -> Option<Result<Record, TraceError>> {
+        if self.ended {
+            return None;
+        }
+        let record = self.record().transpose();
+        self.ended = !matches!(record, Some(Ok(_)));
+        record
+    }
+}
+
+/// A line, or what is wrong with it.
+fn parse(text: &str) -> Result<Record, String> {
+    let mut fields = text.split(',').map(str::trim);
+    let mut field = |what: &str| fields.next().ok_or_else(|| format!("there is no {what}"));
+    let (time, flags) = (field("time")?, field("flags")?);
+    let (sector, sectors) = (field("first sector")?, field("number of sectors")?);
+    if fields.next().is_some() {
+        return Err("there are more than four fields".to_owned());
+    }
+    let seconds: f64 = time.parse().map_err(|_| format!("`{time}` is no time"))?;
+    if !(0.0..=LATEST_SECONDS).contains(&seconds) {
+        return Err(format!("{seconds} s is no time of a trace"));
+    }
+    let number =
+        |text: &str| text.parse::<u64>().map_err(|_| format!("`{text}` is no number of sectors"));
+    let (sector, sectors) = (number(sector)?, number(sectors)?);
+    if sectors > LONGEST_REQUEST || sector.checked_add(sectors).is_none() {
+        return Err(format!("no request has sectors {sector}+{sectors}"));
+    }
+    let (action, flush_first, fua) = flagged(flags)?;
+    let record = Record {
+        at_ns: (seconds * SECONDS as f64).round() as Time,
+        action,
+        flush_first,
+        fua,
+        sector,
+        sectors,
+    };
+    match (action, sectors, flush_first) {
+        (Action::Flush, ..) => Ok(Record { sector: 0, sectors: 0, flush_first: false, ..record }),
+        // The kernel passes a bare flush on as a write of nothing that begins with a flush.
+        (_, 0, true) => Ok(Record {
+            action: Action::Flush,
+            sector: 0,
+            flush_first: false,
+            fua: false,
+            ..record
+        }),
+        (_, 0, false) => Err(format!("`{flags}` of no sectors")),
+        _ => Ok(record),
+    }
+}
+
+/// Reads flags as `blk_fill_rwbs` of the kernel writes them: `F` for a flush first, the operation,
+/// `F` for forced unit access, and letters that say nothing to a disk (`A` read ahead, `S`
+/// synchronous, `M` metadata).
+fn flagged(flags: &str) -> Result<(Action, bool, bool), String> {
+    let unknown = || format!("`{flags}` are no flags of a request");
+    let (flush_first, rest) = match flags.strip_prefix('F') {
+        Some(rest) if !rest.is_empty() => (true, rest),
+        _ => (false, flags),
+    };
+    let mut letters = rest.chars();
+    let action = match letters.next() {
+        Some('R') => Action::Read,
+        Some('W') => Action::Write,
+        Some('D') => Action::Trim,
+        Some('F') => Action::Flush,
+        // An operation that the letters have no name for: only its flush is known.
+        Some('N') if flush_first => Action::Flush,
+        _ => return Err(unknown()),
+    };
+    let mut fua = false;
+    for letter in letters {
+        match letter {
+            'F' => fua = true,
+            'A' | 'S' | 'M' => {}
+            'E' if action == Action::Trim => {}
+            _ => return Err(unknown()),
+        }
+    }
+    Ok((action, flush_first, fua))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,109 @@
+//! Arrays of mechanical disks in virtual time: what a rebuild and small writes cost.
+#![allow(missing_docs)]
+
+use seekless_disk::{Disk as Mechanical, Spec, specs};
+use seekless_engine::data::Data;
+use seekless_engine::device::Device;
+use seekless_engine::device::medium::Cells;
+use seekless_engine::disk::{Disk, MediumDisk};
+use seekless_engine::io::Io;
+use seekless_engine::layout::Kind;
+use seekless_engine::node::Node;
+use seekless_engine::units::{BLOCK_SECTORS, MILLIS, SECONDS};
+use seekless_engine::volume::{self, AssembleOptions, CreateArray, Level};
+use seekless_lab::sim::{SimOptions, Target, simulate};
+use seekless_lab::workload::{Pattern, Workload};
+
+/// The outer blocks of a built-in disk.
+fn disk(blocks: u64) -> Spec {
+    let mut spec = specs::find("st19101").expect("a built-in disk");
+    spec.capacity_sectors = Some(blocks * BLOCK_SECTORS);
+    spec
+}
+
+fn mechanical(spec: &Spec, cells: Cells) -> Box<dyn Device> {
+    Box::new(Mechanical::new(spec, Box::new(cells)).expect("a specification that works"))
+}
+
+/// Nanoseconds that writing a disk from one end to the other takes, four requests of 1 MiB at a
+/// time.
+fn bandwidth(spec: &Spec, blocks: u64) -> u64 {
+    let mut device = mechanical(spec, Cells::new(blocks));
+    let (mut now, mut next, mut left) = (0, 0, blocks / 256);
+    let mut done = Vec::new();
+    let mut in_flight = 0;
+    while left > 0 {
+        while in_flight < 4 && next < blocks / 256 {
+            device.submit(now, Io::write(next, next * 256, Data::stamp(256, next * 256, 1)));
+            (next, in_flight) = (next + 1, in_flight + 1);
+        }
+        now = device.next_event().expect("requests are in flight").max(now);
+        device.reap(now, &mut done);
+        (left, in_flight) = (left - done.len() as u64, in_flight - done.len());
+        done.clear();
+    }
+    now
+}
+
+#[test]
+fn an_idle_rebuild_runs_at_the_speed_of_the_disks() {
+    let blocks = 64 * 256;
+    let spec = disk(blocks);
+    for (level, members) in [(Level::Raid5, 4), (Level::Raid1, 2)] {
+        let mut cells = vec![Cells::new(blocks); members];
+        let mut fresh = Cells::new(blocks);
+        let mut plain: Vec<_> = cells.iter_mut().map(|cells| MediumDisk(cells)).collect();
+        let mut disks: Vec<_> = plain.iter_mut().map(|disk| disk as &mut dyn Disk).collect();
+        let array = CreateArray { level, chunk: 16, id: 1, blank: true };
+        let superblock = volume::create(&mut disks, &array).expect("fits");
+        let mut disks: Vec<_> = disks.into_iter().map(Some).collect();
+        volume::replace(&mut disks, 1, &mut MediumDisk(&mut fresh)).expect("replaces");
+        let mut new = MediumDisk(&mut fresh);
+        disks[1] = Some(&mut new);
+        let found = volume::assemble(&mut disks, &AssembleOptions::default()).expect("all there");
+        cells[1] = fresh;
+        let devices = cells.into_iter().map(|cells| mechanical(&spec, cells)).collect();
+        let mut node = Node::new(Box::new(found.array), devices, 1);
+        let mut now = 0;
+        let stripes = superblock.geometry.stripes as f64;
+        let done = |node: &Node| {
+            let stats = node.stats();
+            let find = |name: &str| stats.iter().find(|one| one.0 == name).expect("a counter").1;
+            find("array_rebuilt_stripes") >= stripes && find("array_members_out") == 0.0
+        };
+        while !done(&node) {
+            node.idle(&mut now, 10 * MILLIS);
+            assert!(now < 1000 * SECONDS, "the rebuild comes to an end");
+        }
+        let chunks = superblock.geometry.stripes * 16;
+        let ideal = bandwidth(&spec, blocks) as f64 * chunks as f64 / blocks as f64;
+        let share = ideal / now as f64;
+        println!("{level} of {members}: rebuilt at {:.1} % of the disk's bandwidth", share * 100.0);
+        assert!(share >= 0.9, "{level}: {share}");
+    }
+}
+
+#[test]
+fn small_writes_cost_four_requests_and_large_ones_the_parity() {
+    let rate = |level, request_blocks, pattern| {
+        let target = Target::disk(&disk(4096), None).expect("works");
+        let target = target.array(level, 4, 16).expect("four members make an array");
+        let workload =
+            Workload { pattern, request_blocks, depth: 16, requests: 600, ..Workload::default() };
+        let options = SimOptions {
+            utilisation: Some(0.5),
+            age: 0.0,
+            workload,
+            ..SimOptions::new(Kind::Inplace)
+        };
+        let report = simulate(&target, &options, || 0).expect("simulates");
+        600.0 / (report.virtual_seconds)
+    };
+    let small = rate(Level::Raid5, 1, Pattern::Random) / rate(Level::Raid0, 1, Pattern::Random);
+    let large =
+        rate(Level::Raid5, 192, Pattern::Sequential) / rate(Level::Raid0, 192, Pattern::Sequential);
+    println!("RAID-5 against RAID-0, four disks: small writes {small:.2}, large ones {large:.2}");
+    // Four requests and a record of the log in place of one request; the log is sequential.
+    assert!((0.1..0.4).contains(&small), "{small}");
+    assert!((0.5..1.05).contains(&large), "{large}");
+}

@@ -1,0 +1,16 @@
+//! The disk that crashes: a device in memory or over a file with a volatile cache, whose power can
+//! be cut, which loses, reorders and tears what was not flushed, and which fails in other ways on
+//! demand.
+//!
+//! Start with [`plan`] (what is to go wrong), then [`disk`] (the device), [`cut`] (what a power cut
+//! leaves behind) and [`control`] (who commands it while it is served).
+
+pub mod control;
+pub mod cut;
+pub mod disk;
+pub mod plan;
+pub mod raw;
+mod slots;
+
+#[cfg(test)]
+mod tests;

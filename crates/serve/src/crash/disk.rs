@@ -1,0 +1,535 @@
+//! The device, and the handle by which it is commanded.
+//!
+//! Writes rest in a volatile cache until a flush writes them out to the medium, or until the cache
+//! is full and the oldest are. A power cut decides about what is in the cache; from then on every
+//! request fails until the power is back. Everything is a function of the requests and the seed.
+
+use super::cut::{Cut, Outcome as Fated, Pending, apply, draw};
+use super::plan::{Blocks, Fault, Unflushed};
+use super::slots::Slots;
+use seekless_engine::checksum::mix;
+use seekless_engine::data::{Data, Piece};
+use seekless_engine::device::Device;
+use seekless_engine::device::medium::Medium;
+use seekless_engine::disk::Disk;
+use seekless_engine::io::{Done, Io, IoError, Op, Outcome, Tag};
+use seekless_engine::middleware::faults::rot;
+use seekless_engine::rng::Rng;
+use seekless_engine::units::{BlockNr, Time};
+use std::cell::RefCell;
+use std::collections::{HashMap, VecDeque};
+use std::hash::{BuildHasherDefault, Hasher};
+use std::rc::Rc;
+
+/// Blocks that the cache holds unless told otherwise: 8 MiB, little enough to stay in the caches
+/// of the processor.
+const CACHE_BLOCKS: u64 = 2048;
+/// A longer trim is carried out at once. A cache that held it block by block would be larger than
+/// what it is a cache for.
+const LONGEST_TRIM: u32 = 1024;
+
+/// How often each fault has happened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Reads seen.
+    pub reads: u64,
+    /// Writes and trims seen.
+    pub writes: u64,
+    /// Flushes seen.
+    pub flushes: u64,
+    /// Requests failed with EIO.
+    pub eio: u64,
+    /// Writes failed with ENOSPC.
+    pub enospc: u64,
+    /// Flushes and forced writes that meant nothing.
+    pub lies: u64,
+    /// Reads that brought wrong bits.
+    pub rotten: u64,
+    /// Requests that were delayed.
+    pub slow: u64,
+    /// Requests that were never answered.
+    pub stuck: u64,
+    /// Power cuts.
+    pub cuts: u64,
+}
+
+/// What is armed. Points are absolute here.
+#[derive(Clone, Debug, Default)]
+struct Armed {
+    cut_at_write: Option<(u64, Fault)>,
+    cut_at_flush: Option<(u64, Fault)>,
+    unflushed: Unflushed,
+    lying: bool,
+    eio_read: Vec<Blocks>,
+    eio_write: Vec<Blocks>,
+    enospc_from: Option<u64>,
+    slow: Time,
+    stuck_at: Option<u64>,
+    rot: Vec<Blocks>,
+    /// As they were given.
+    faults: Vec<Fault>,
+}
+
+#[derive(Debug)]
+struct State {
+    medium: Box<dyn Medium>,
+    armed: Armed,
+    seed: u64,
+    cache_blocks: u64,
+    power: bool,
+    pending: VecDeque<Pending>,
+    /// Number of the first one in the cache.
+    first: u64,
+    /// Which write in the cache has the newest content of a block.
+    newest: HashMap<BlockNr, u64, BuildHasherDefault<BlockHasher>>,
+    held: u64,
+    slots: Slots,
+    counts: Counts,
+    requests: u64,
+    ready: Vec<Done>,
+    ready_at: Time,
+    delayed: Vec<(Time, Done)>,
+    stuck: Vec<Done>,
+    cuts: Vec<Cut>,
+    /// Cuts that have been noticed by whoever serves the device.
+    noticed: usize,
+}
+
+/// Block numbers need no protection against whoever chooses them badly: the cache is small.
+#[derive(Debug, Default)]
+struct BlockHasher(u64);
+
+impl Hasher for BlockHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|&byte| self.write_u64(byte.into()));
+    }
+
+    fn write_u64(&mut self, value: u64) {
+        self.0 = mix(self.0 ^ value);
+    }
+}
+
+/// The device, as whoever commands it sees it.
+#[derive(Clone, Debug)]
+pub struct Hub(Rc<RefCell<State>>);
+
+/// The device, as the layer above sees it.
+#[derive(Debug)]
+struct CrashDisk(Hub);
+
+impl Hub {
+    /// A device over a medium, with the power on and nothing armed.
+    pub fn new(medium: Box<dyn Medium>) -> Hub {
+        Hub(Rc::new(RefCell::new(State {
+            medium,
+            armed: Armed::default(),
+            seed: 1,
+            cache_blocks: CACHE_BLOCKS,
+            power: true,
+            pending: VecDeque::new(),
+            first: 0,
+            newest: HashMap::default(),
+            held: 0,
+            slots: Slots::default(),
+            counts: Counts::default(),
+            requests: 0,
+            ready: Vec::new(),
+            ready_at: 0,
+            delayed: Vec::new(),
+            stuck: Vec::new(),
+            cuts: Vec::new(),
+            noticed: 0,
+        })))
+    }
+
+    /// The device for a node.
+    pub fn device(&self) -> Box<dyn Device> {
+        Box::new(CrashDisk(self.clone()))
+    }
+
+    /// Arms faults, in order; points count from now.
+    pub fn arm(&self, faults: &[Fault]) {
+        let mut state = self.0.borrow_mut();
+        for fault in faults {
+            state.arm(*fault);
+        }
+    }
+
+    /// Disarms everything; what was stuck is answered. Seed and size of the cache stay.
+    pub fn clear(&self) {
+        let mut state = self.0.borrow_mut();
+        state.armed = Armed::default();
+        let stuck = std::mem::take(&mut state.stuck);
+        state.ready.extend(stuck);
+    }
+
+    /// The faults that are armed, as they were given.
+    pub fn armed(&self) -> Vec<Fault> {
+        self.0.borrow().armed.faults.clone()
+    }
+
+    /// Cuts the power; without effect if it is off.
+    pub fn cut(&self, cause: &str) {
+        self.0.borrow_mut().cut(cause);
+    }
+
+    /// Puts the power back on: the device is as the cut has left it.
+    pub fn power_on(&self) {
+        let mut state = self.0.borrow_mut();
+        state.power = true;
+        state.ready.clear();
+    }
+
+    /// True unless the power has been cut.
+    pub fn has_power(&self) -> bool {
+        self.0.borrow().power
+    }
+
+    /// True once after each cut.
+    pub fn notice_cut(&self) -> bool {
+        let mut state = self.0.borrow_mut();
+        let news = state.noticed < state.cuts.len();
+        state.noticed = state.cuts.len();
+        news
+    }
+
+    /// What happened so far.
+    pub fn counts(&self) -> Counts {
+        self.0.borrow().counts
+    }
+
+    /// Writes in the cache.
+    pub fn unflushed(&self) -> usize {
+        self.0.borrow().pending.len()
+    }
+
+    /// The last power cut.
+    pub fn last_cut(&self) -> Option<Cut> {
+        self.0.borrow().cuts.last().cloned()
+    }
+
+    /// When the next delayed answer is due.
+    pub fn next_due(&self) -> Option<Time> {
+        self.0.borrow().delayed.iter().map(|(due, _)| *due).min()
+    }
+
+    /// Writes everything out that is in the cache, for an orderly end.
+    ///
+    /// # Errors
+    /// What the medium reports.
+    pub fn write_out(&self) -> Result<(), IoError> {
+        let mut state = self.0.borrow_mut();
+        state.write_out()?;
+        state.medium.sync()
+    }
+}
+
+impl State {
+    fn arm(&mut self, fault: Fault) {
+        let Counts { writes, flushes, .. } = self.counts;
+        let armed = &mut self.armed;
+        armed.faults.push(fault);
+        match fault {
+            Fault::CutAtWrite(n) => armed.cut_at_write = Some((writes + n, fault)),
+            Fault::CutAtRandom(n) => {
+                let at = 1 + Rng::stream(self.seed ^ writes, "cut").below(n);
+                armed.cut_at_write = Some((writes + at, fault));
+            }
+            Fault::CutOnFlush(n) => armed.cut_at_flush = Some((flushes + n, fault)),
+            Fault::Unflushed(how) => armed.unflushed = how,
+            Fault::LyingFlush => armed.lying = true,
+            Fault::EioRead(blocks) => armed.eio_read.push(blocks),
+            Fault::EioWrite(blocks) => armed.eio_write.push(blocks),
+            Fault::Eio(blocks) => {
+                armed.eio_read.push(blocks);
+                armed.eio_write.push(blocks);
+            }
+            Fault::Enospc(n) => armed.enospc_from = Some(writes + n),
+            Fault::Slow(span) => armed.slow = span,
+            Fault::Stuck(n) => armed.stuck_at = Some(self.requests + n),
+            Fault::Rot(blocks) => armed.rot.push(blocks),
+            Fault::Cache(blocks) => self.cache_blocks = blocks,
+            Fault::Seed(seed) => self.seed = seed,
+        }
+    }
+
+    fn disarm(&mut self, fault: Fault) {
+        self.armed.faults.retain(|one| *one != fault);
+    }
+
+    fn submit(&mut self, now: Time, io: Io) {
+        self.ready_at = now;
+        self.requests += 1;
+        if !self.power {
+            self.ready.push(Done::new(io.tag, Err(IoError::PowerOff)));
+            return;
+        }
+        let tag = io.tag;
+        let outcome = match io.op {
+            Op::Read => self.read_request(io.at, io.count),
+            Op::Write | Op::Trim => self.write_request(io),
+            Op::Flush => self.flush_request(),
+        };
+        // The power may have gone while the request was under way.
+        let outcome = if self.power { outcome } else { Err(IoError::PowerOff) };
+        self.answer(now, tag, outcome);
+    }
+
+    fn answer(&mut self, now: Time, tag: Tag, outcome: Outcome) {
+        let done = Done::new(tag, outcome);
+        if !self.power {
+            self.ready.push(done);
+        } else if self.armed.stuck_at == Some(self.requests) {
+            self.counts.stuck += 1;
+            self.stuck.push(done);
+        } else if self.armed.slow > 0 {
+            self.counts.slow += 1;
+            self.delayed.push((now + self.armed.slow, done));
+        } else {
+            self.ready.push(done);
+        }
+    }
+
+    fn read_request(&mut self, at: BlockNr, count: u32) -> Outcome {
+        self.counts.reads += 1;
+        self.read(at, count)
+    }
+
+    /// What a read brings, spoilt where that is armed.
+    fn read(&mut self, at: BlockNr, count: u32) -> Outcome {
+        if !self.armed.eio_read.is_empty()
+            && let Some(block) = self.armed.eio_read.iter().find_map(|b| b.first_in(at, count))
+        {
+            self.counts.eio += 1;
+            return Err(IoError::Media { block });
+        }
+        let data = self.cached(at, count)?;
+        let rotten = |block| self.armed.rot.iter().any(|blocks| blocks.contains(block));
+        if self.armed.rot.is_empty() || !(at..at + u64::from(count)).any(rotten) {
+            return Ok(data);
+        }
+        self.counts.rotten += 1;
+        let mut spoilt = Data::none();
+        for (index, block) in (0..count).zip(at..) {
+            let piece = data.block(index);
+            spoilt.push(if rotten(block) { rot(&piece, self.seed, block) } else { piece });
+        }
+        Ok(spoilt)
+    }
+
+    /// Blocks as the cache has them, else as the medium has them.
+    fn cached(&mut self, at: BlockNr, count: u32) -> Outcome {
+        let end = at + u64::from(count);
+        if self.newest.is_empty() || !(at..end).any(|block| self.newest.contains_key(&block)) {
+            return self.medium.read(at, count);
+        }
+        let mut data = Data::none();
+        let mut next = at;
+        for block in at..end {
+            let Some(number) = self.newest.get(&block) else { continue };
+            if next < block {
+                data.append(self.medium.read(next, (block - next) as u32)?);
+            }
+            let pending = &self.pending[(number - self.first) as usize];
+            data.push(Piece { blocks: 1, body: pending.block(block).body });
+            next = block + 1;
+        }
+        if next < end {
+            data.append(self.medium.read(next, (end - next) as u32)?);
+        }
+        Ok(data)
+    }
+
+    fn write_request(&mut self, io: Io) -> Outcome {
+        self.counts.writes += 1;
+        let Io { at, count, .. } = io;
+        if !self.armed.eio_write.is_empty()
+            && let Some(block) = self.armed.eio_write.iter().find_map(|b| b.first_in(at, count))
+        {
+            self.counts.eio += 1;
+            return Err(IoError::Media { block });
+        }
+        if self.armed.enospc_from.is_some_and(|from| self.counts.writes >= from) {
+            self.counts.enospc += 1;
+            return Err(IoError::NoSpace);
+        }
+        let due = self.armed.cut_at_write.filter(|(number, _)| *number == self.counts.writes);
+        let trim = io.op == Op::Trim;
+        if trim && count > LONGEST_TRIM && due.is_none() {
+            self.write_out()?;
+            return self.medium.trim(at, count).map(|()| Data::none());
+        }
+        self.counts.lies += u64::from(io.fua && self.armed.lying);
+        let forced = io.fua && !self.armed.lying && due.is_none();
+        let data = (!trim).then(|| self.slots.keep(io.data));
+        self.hold(Pending { at, count, data, forced });
+        if let Some((_, fault)) = due {
+            self.armed.cut_at_write = None;
+            self.disarm(fault);
+            self.cut(&fault.to_string());
+            return Err(IoError::PowerOff);
+        }
+        while self.held > self.cache_blocks {
+            self.write_out_oldest()?;
+        }
+        Ok(Data::none())
+    }
+
+    fn hold(&mut self, one: Pending) {
+        let number = self.first + self.pending.len() as u64;
+        self.held += u64::from(one.count);
+        for block in one.at..one.at + u64::from(one.count) {
+            self.newest.insert(block, number);
+        }
+        self.pending.push_back(one);
+    }
+
+    fn write_out_oldest(&mut self) -> Result<(), IoError> {
+        let Some(one) = self.pending.pop_front() else { return Ok(()) };
+        for block in one.at..one.at + u64::from(one.count) {
+            if self.newest.get(&block) == Some(&self.first) {
+                self.newest.remove(&block);
+            }
+        }
+        self.first += 1;
+        self.held -= u64::from(one.count);
+        one.write_to(self.medium.as_mut())?;
+        if let Some(data) = one.data {
+            self.slots.give_back(data);
+        }
+        Ok(())
+    }
+
+    fn write_out(&mut self) -> Result<(), IoError> {
+        while !self.pending.is_empty() {
+            self.write_out_oldest()?;
+        }
+        Ok(())
+    }
+
+    fn flush_request(&mut self) -> Outcome {
+        self.counts.flushes += 1;
+        if let Some((number, fault)) = self.armed.cut_at_flush
+            && number == self.counts.flushes
+        {
+            self.armed.cut_at_flush = None;
+            self.disarm(fault);
+            self.cut(&fault.to_string());
+            return Err(IoError::PowerOff);
+        }
+        if self.armed.lying {
+            self.counts.lies += 1;
+            return Ok(Data::none());
+        }
+        self.write_out().map(|()| Data::none())
+    }
+
+    fn cut(&mut self, cause: &str) {
+        if !self.power {
+            return;
+        }
+        self.power = false;
+        self.counts.cuts += 1;
+        let number = self.counts.cuts;
+        let mut rng = Rng::stream(self.seed ^ number.rotate_left(32), "power cut");
+        let pending: Vec<Pending> = self.pending.drain(..).collect();
+        let fates = draw(&pending, self.armed.unflushed, &mut rng);
+        self.first += pending.len() as u64;
+        self.newest.clear();
+        self.held = 0;
+        let mut outcomes = Vec::with_capacity(pending.len());
+        for (one, fate) in pending.iter().zip(fates) {
+            if let Err(error) = apply(self.medium.as_mut(), one, &fate) {
+                eprintln!("seekless: block {}: what survived cannot be stored: {error}", one.at);
+            }
+            outcomes.push(Fated { at: one.at, count: one.count, fate });
+        }
+        let Counts { writes, flushes, .. } = self.counts;
+        let (cause, seed) = (cause.to_owned(), self.seed);
+        let cut = Cut { number, cause, writes, flushes, seed, outcomes };
+        let (kept, lost, torn) = cut.tally();
+        eprintln!(
+            "seekless: power cut {number} ({}) at write {writes}, flush {flushes}: of {} unflushed \
+             writes {kept} kept, {lost} lost, {torn} torn (seed {seed})",
+            cut.cause,
+            cut.outcomes.len()
+        );
+        self.cuts.push(cut);
+        // Nobody hears of what was under way any more.
+        let late = std::mem::take(&mut self.delayed).into_iter().map(|(_, done)| done);
+        let late: Vec<Done> = late.chain(std::mem::take(&mut self.stuck)).collect();
+        self.ready.extend(late.into_iter().map(|done| Done::new(done.tag, Err(IoError::PowerOff))));
+    }
+}
+
+fn check_range(blocks: u64, at: BlockNr, count: u32) -> Result<(), IoError> {
+    let inside = at.checked_add(u64::from(count)).is_some_and(|end| end <= blocks);
+    if inside { Ok(()) } else { Err(IoError::OutOfRange { at, count }) }
+}
+
+impl Device for CrashDisk {
+    fn blocks(&self) -> u64 {
+        self.0.0.borrow().medium.blocks()
+    }
+
+    fn submit(&mut self, now: Time, io: Io) {
+        let mut state = self.0.0.borrow_mut();
+        match check_range(state.medium.blocks(), io.at, io.count) {
+            Ok(()) => state.submit(now, io),
+            Err(error) => state.answer(now, io.tag, Err(error)),
+        }
+    }
+
+    fn reap(&mut self, now: Time, done: &mut Vec<Done>) {
+        let mut state = self.0.0.borrow_mut();
+        done.append(&mut state.ready);
+        if !state.delayed.is_empty() {
+            let mut due: Vec<(Time, Done)> =
+                state.delayed.extract_if(.., |(due, _)| *due <= now).collect();
+            due.sort_by_key(|(due, _)| *due);
+            done.extend(due.into_iter().map(|(_, one)| one));
+        }
+    }
+
+    /// Delayed answers are not told of: who waits for them asks [`Hub::next_due`], so that others
+    /// are not kept waiting.
+    fn next_event(&self) -> Option<Time> {
+        let state = self.0.0.borrow();
+        (!state.ready.is_empty()).then_some(state.ready_at)
+    }
+
+    fn volatile(&self) -> bool {
+        true
+    }
+}
+
+/// Blocking access for the code that runs alone: a mount sees the same failing blocks.
+impl Disk for Hub {
+    fn blocks(&self) -> u64 {
+        self.0.borrow().medium.blocks()
+    }
+
+    fn read(&mut self, at: BlockNr, count: u32) -> Result<Data, IoError> {
+        let mut state = self.0.borrow_mut();
+        check_range(state.medium.blocks(), at, count)?;
+        state.read(at, count)
+    }
+
+    fn write(&mut self, at: BlockNr, data: Data) -> Result<(), IoError> {
+        let mut state = self.0.borrow_mut();
+        check_range(state.medium.blocks(), at, data.blocks())?;
+        state.medium.write(at, &data)
+    }
+
+    fn flush(&mut self) -> Result<(), IoError> {
+        Ok(())
+    }
+
+    fn next_data(&mut self, at: BlockNr) -> Option<BlockNr> {
+        self.0.borrow_mut().medium.next_data(at)
+    }
+}

@@ -1,0 +1,274 @@
+use super::control::{Command, parse};
+use super::cut::Fate;
+use super::disk::Hub;
+use super::plan::{BadFault, Blocks, Fault, Unflushed};
+use seekless_engine::data::Data;
+use seekless_engine::device::medium::Cells;
+use seekless_engine::disk::Disk as _;
+use seekless_engine::io::{Io, IoError, Outcome};
+use seekless_engine::units::MILLIS;
+use std::collections::BTreeSet;
+
+fn hub(faults: &str) -> Hub {
+    let hub = Hub::new(Box::new(Cells::new(64)));
+    let faults: Vec<Fault> =
+        faults.split_whitespace().map(|one| one.parse().expect("it works")).collect();
+    hub.arm(&faults);
+    hub
+}
+
+/// What a request comes to, at once.
+fn one(hub: &Hub, io: Io) -> Outcome {
+    try_one(hub, 0, io).expect("answered at once")
+}
+
+fn try_one(hub: &Hub, now: u64, io: Io) -> Option<Outcome> {
+    let mut device = hub.device();
+    let mut done = Vec::new();
+    device.submit(now, io);
+    device.reap(now, &mut done);
+    assert!(done.len() <= 1);
+    done.pop().map(|one| one.outcome)
+}
+
+fn write(hub: &Hub, at: u64, version: u64) -> Outcome {
+    one(hub, Io::write(1, at, Data::stamp(1, at, version)))
+}
+
+/// The version that each of the first blocks has; 0 for zeros, 99 for a mixture.
+fn versions(hub: &Hub, blocks: u64) -> Vec<u64> {
+    let mut disk = hub.clone();
+    let found = |at: u64| {
+        let found = disk.read(at, 1).expect("it works").to_bytes();
+        (0..20)
+            .find(|&version| match version {
+                0 => found == Data::zeros(1).to_bytes(),
+                _ => found == Data::stamp(1, at, version).to_bytes(),
+            })
+            .unwrap_or(99)
+    };
+    (0..blocks).map(found).collect()
+}
+
+#[test]
+fn what_was_flushed_survives_and_the_rest_is_as_told() {
+    for (how, expected) in [("lose", vec![1, 1, 0]), ("keep", vec![2, 1, 2])] {
+        let hub = hub(&format!("unflushed={how}"));
+        write(&hub, 0, 1).expect("it works");
+        write(&hub, 1, 1).expect("it works");
+        one(&hub, Io::flush(2)).expect("it works");
+        write(&hub, 0, 2).expect("it works");
+        write(&hub, 2, 2).expect("it works");
+        assert_eq!(versions(&hub, 3), [2, 1, 2], "the cache is seen");
+        hub.cut("test");
+        assert!(hub.notice_cut() && !hub.notice_cut());
+        assert_eq!(write(&hub, 0, 3), Err(IoError::PowerOff));
+        assert_eq!(one(&hub, Io::read(1, 0, 1)), Err(IoError::PowerOff));
+        hub.power_on();
+        assert_eq!(versions(&hub, 3), expected, "{how}");
+    }
+}
+
+#[test]
+fn seeds_reach_every_combination_and_repeat() {
+    let after = |seed: u64| {
+        let hub = hub(&format!("seed={seed} unflushed=reorder"));
+        (0..3).for_each(|at| assert!(write(&hub, at, 1).is_ok()));
+        hub.cut("test");
+        hub.power_on();
+        versions(&hub, 3)
+    };
+    let all: BTreeSet<Vec<u64>> = (0..200).map(after).collect();
+    assert_eq!(all.len(), 8, "{all:?}");
+    assert_eq!(after(7), after(7));
+}
+
+#[test]
+fn cuts_in_order_keep_a_prefix_and_tears_mix_sectors() {
+    let mut torn = 0;
+    for seed in 0..60 {
+        let disk = hub(&format!("seed={seed} unflushed=order"));
+        (0..4).for_each(|at| assert!(write(&disk, at, 1).is_ok()));
+        disk.cut("test");
+        let kept = versions(&disk, 4);
+        assert!(kept.is_sorted_by(|a, b| a >= b), "{kept:?} is no prefix");
+        let disk = hub(&format!("seed={seed}"));
+        write(&disk, 0, 1).expect("it works");
+        one(&disk, Io::flush(1)).expect("it works");
+        write(&disk, 0, 2).expect("it works");
+        disk.cut("test");
+        let cut = disk.last_cut().expect("it works");
+        let found = disk.clone().read(0, 1).expect("it works").to_bytes();
+        let (old, new) = (Data::stamp(1, 0, 1).to_bytes(), Data::stamp(1, 0, 2).to_bytes());
+        let Fate::Torn(marks) = &cut.outcomes[0].fate else { continue };
+        torn += 1;
+        for (sector, &mark) in marks.iter().enumerate() {
+            let range = sector * 512..(sector + 1) * 512;
+            let expected = if mark { &new[range.clone()] } else { &old[range.clone()] };
+            assert_eq!(&found[range], expected);
+        }
+    }
+    assert!(torn > 5, "only {torn} of 60 torn");
+}
+
+#[test]
+fn forced_writes_survive_unless_the_drive_lies() {
+    let disk = hub("unflushed=lose");
+    write(&disk, 0, 1).expect("it works");
+    one(&disk, Io::write(1, 0, Data::stamp(1, 0, 2)).with_fua()).expect("it works");
+    write(&disk, 1, 1).expect("it works");
+    disk.cut("test");
+    assert_eq!(versions(&disk, 2), [2, 0]);
+    let disk = hub("unflushed=lose lying-flush");
+    one(&disk, Io::write(1, 0, Data::stamp(1, 0, 2)).with_fua()).expect("it works");
+    write(&disk, 1, 1).expect("it works");
+    one(&disk, Io::flush(1)).expect("it works");
+    disk.cut("test");
+    assert_eq!(versions(&disk, 2), [0, 0]);
+    assert_eq!(disk.counts().lies, 2);
+}
+
+#[test]
+fn the_power_goes_when_its_point_has_come() {
+    let disk = hub("cut-at-write=3 unflushed=keep");
+    write(&disk, 0, 1).expect("it works");
+    write(&disk, 1, 1).expect("it works");
+    assert_eq!(write(&disk, 2, 1), Err(IoError::PowerOff));
+    assert_eq!(versions(&disk, 4), [1, 1, 1, 0], "it was under way");
+    assert_eq!(disk.last_cut().expect("it works").cause, "cut-at-write=3");
+    assert_eq!(disk.armed(), ["unflushed=keep".parse().expect("it works")]);
+    disk.power_on();
+    // Counted from now, and for flushes.
+    disk.arm(&[Fault::CutOnFlush(2)]);
+    one(&disk, Io::flush(1)).expect("it works");
+    assert_eq!(one(&disk, Io::flush(1)), Err(IoError::PowerOff));
+    disk.power_on();
+    disk.arm(&[Fault::CutAtRandom(5)]);
+    let lived = (0..5).take_while(|&at| write(&disk, at, 2).is_ok()).count();
+    assert!(lived < 5);
+    assert_eq!(disk.counts().cuts, 3);
+}
+
+#[test]
+fn ranges_fail_rot_and_fill_up() {
+    let disk = hub("eio-read=8k+4k eio-write=12k+4k rot=16k+4k");
+    for at in [0, 2, 4] {
+        write(&disk, at, 1).expect("it works");
+    }
+    assert_eq!(write(&disk, 3, 1), Err(IoError::Media { block: 3 }));
+    assert_eq!(one(&disk, Io::read(1, 0, 4)), Err(IoError::Media { block: 2 }));
+    assert_eq!(versions(&disk, 2), [1, 0]);
+    let rotten = one(&disk, Io::read(1, 3, 2)).expect("it works").to_bytes();
+    let good = Data::stamp(1, 4, 1).to_bytes();
+    let flipped: u32 = rotten[4096..].iter().zip(&good).map(|(a, b)| (a ^ b).count_ones()).sum();
+    assert_eq!(flipped, 1);
+    disk.arm(&["enospc=2".parse().expect("it works")]);
+    write(&disk, 0, 2).expect("it works");
+    assert_eq!(write(&disk, 1, 2), Err(IoError::NoSpace));
+    disk.clear();
+    write(&disk, 3, 2).expect("it works");
+    assert_eq!(versions(&disk, 5), [2, 0, 1, 2, 1]);
+}
+
+#[test]
+fn slow_requests_come_later_and_stuck_ones_when_they_are_let_go() {
+    let disk = hub("slow=5 stuck=2");
+    assert_eq!(try_one(&disk, 0, Io::flush(1)), None);
+    assert_eq!(disk.next_due(), Some(5 * MILLIS));
+    let mut device = disk.device();
+    let mut done = Vec::new();
+    device.reap(5 * MILLIS, &mut done);
+    assert_eq!(done.len(), 1);
+    assert_eq!(try_one(&disk, 9 * MILLIS, Io::flush(2)), None);
+    device.reap(1000 * MILLIS, &mut done);
+    assert_eq!((done.len(), disk.next_due()), (1, None), "the second is stuck");
+    disk.clear();
+    device.reap(1000 * MILLIS, &mut done);
+    assert_eq!((done.len(), done[1].tag), (2, 2));
+    disk.arm(&["stuck".parse().expect("it works")]);
+    assert_eq!(try_one(&disk, 0, Io::flush(3)), None);
+    disk.cut("test");
+    device.reap(0, &mut done);
+    assert_eq!(done[2].outcome, Err(IoError::PowerOff));
+}
+
+#[test]
+fn a_full_cache_writes_its_oldest_out() {
+    let disk = hub("cache=8k unflushed=lose");
+    (0..5).for_each(|at| assert!(write(&disk, at, 1).is_ok()));
+    write(&disk, 4, 2).expect("it works");
+    assert_eq!(disk.unflushed(), 2);
+    assert_eq!(versions(&disk, 5), [1, 1, 1, 1, 2]);
+    disk.cut("test");
+    assert_eq!(versions(&disk, 5), [1, 1, 1, 1, 0]);
+    // A trim can be lost, too.
+    let disk = hub("unflushed=lose");
+    write(&disk, 0, 1).expect("it works");
+    one(&disk, Io::flush(1)).expect("it works");
+    one(&disk, Io::trim(1, 0, 2)).expect("it works");
+    assert_eq!(versions(&disk, 1), [0]);
+    disk.cut("test");
+    assert_eq!(versions(&disk, 1), [1]);
+}
+
+#[test]
+fn faults_are_read_and_written_and_nonsense_is_named() {
+    for text in [
+        "cut-at-write=100",
+        "cut-at-random=7",
+        "cut-on-flush=1",
+        "unflushed=reorder",
+        "lying-flush",
+        "eio=4096+8192",
+        "eio-read=0+4096",
+        "eio-write=0+4096",
+        "enospc=3",
+        "slow=2.5",
+        "stuck=1",
+        "rot=1048576+65536",
+        "cache=4096",
+        "seed=9",
+    ] {
+        let fault: Fault = text.parse().expect("it works");
+        assert_eq!(fault.to_string(), text);
+    }
+    assert_eq!("rot=1M+64k".parse(), Ok(Fault::Rot(Blocks { from: 256, to: 272 })));
+    assert_eq!("unflushed=tear".parse(), Ok(Fault::Unflushed(Unflushed::Tear)));
+    for (text, why) in [
+        ("cut-at-write=0", "there is no such point"),
+        ("cut-at-write=x", "this is no number"),
+        ("cut-at-write", "this is no number"),
+        ("unflushed=some", "there is no such choice"),
+        ("eio=1+4096", "not in whole blocks"),
+        ("eio=0+0", "not in whole blocks"),
+        ("eio=99999999999G+4k", "this is no range"),
+        ("slow=-1", "time does not run backwards"),
+        ("slow=NaN", "this is no such number"),
+        ("cache=1", "a cache holds a block at least"),
+        ("lying-flush=1", "it takes no value"),
+    ] {
+        let error = text.parse::<Fault>().expect_err("it is refused").to_string();
+        assert!(error.contains(why) && error.contains("; write "), "{error}");
+    }
+    let error = "melt".parse::<Fault>().expect_err("it is refused");
+    assert_eq!(error, BadFault::Unknown("melt".into()));
+    assert!(error.to_string().contains("known are cut-at-write=N"), "{error}");
+}
+
+#[test]
+fn commands_are_read_and_nonsense_is_named() {
+    assert_eq!(parse(r#"{"command":"cut"}"#), Ok(Command::Cut));
+    let arm = parse(r#"{"command":"arm","faults":["slow=1"]}"#);
+    assert_eq!(arm, Ok(Command::Arm(vec![Fault::Slow(MILLIS)])));
+    for (line, why) in [
+        ("cut", "no command"),
+        (r#"{"command":"explode"}"#, "unknown command `explode`"),
+        (r#"{"command":"arm"}"#, "needs faults"),
+        (r#"{"command":"cut","faults":["slow=1"]}"#, "only arm"),
+        (r#"{"command":"arm","faults":["melt"]}"#, "unknown fault"),
+        (r#"{"command":"cut","when":1}"#, "unknown field"),
+    ] {
+        let error = parse(line).expect_err("it is refused");
+        assert!(error.contains(why), "{error}");
+    }
+}

@@ -1,0 +1,162 @@
+//! Power cuts while serving: what clients notice, and the way back.
+
+use super::{Driver, Parts};
+use crate::crash::control::{Command, Control, Reply};
+use crate::crash::disk::Hub;
+use crate::edge::{Answer, Edge, Fault};
+use seekless_engine::layer::Layer;
+use seekless_engine::layout::LayoutError;
+use seekless_engine::node::Node;
+use serde_json::json;
+use std::fmt;
+use std::os::fd::BorrowedFd;
+use std::str::FromStr;
+
+/// What clients notice of a power cut.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnCut {
+    /// Their connections end, as those of a machine that has lost its power.
+    #[default]
+    Disconnect,
+    /// Their requests fail, as those to a drive that is gone.
+    Error,
+}
+
+impl FromStr for OnCut {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<OnCut, String> {
+        match name {
+            "disconnect" => Ok(OnCut::Disconnect),
+            "error" => Ok(OnCut::Error),
+            _ => Err(format!("unknown choice `{name}`: known are disconnect, error")),
+        }
+    }
+}
+
+/// Mounts what a disk holds.
+type Remount = Box<dyn FnMut(&mut Hub) -> Result<Box<dyn Layer>, LayoutError>>;
+
+/// The power of a served disk.
+pub struct Power {
+    /// The disk.
+    pub hub: Hub,
+    /// Who commands it.
+    pub control: Option<Control>,
+    /// How it is mounted again.
+    pub remount: Remount,
+    /// What clients notice.
+    pub on_cut: OnCut,
+}
+
+impl fmt::Debug for Power {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Power").field("on_cut", &self.on_cut).finish_non_exhaustive()
+    }
+}
+
+impl Power {
+    /// Becomes readable when there are commands.
+    pub(super) fn control_fd(&self) -> Option<BorrowedFd<'_>> {
+        self.control.as_ref().map(Control::fd)
+    }
+}
+
+/// The answer to a request while the power is off.
+pub(super) fn off() -> Answer {
+    Answer::Error(Fault::ShuttingDown, "the power is off".to_owned())
+}
+
+impl Driver {
+    /// True while the power is off.
+    pub(super) fn is_dark(&self) -> bool {
+        self.parts.power.as_ref().is_some_and(|power| !power.hub.has_power())
+    }
+
+    /// True if nobody is let in now.
+    pub(super) fn turns_away(&self) -> bool {
+        let disconnects = |power: &Power| power.on_cut == OnCut::Disconnect;
+        self.is_dark() && self.parts.power.as_ref().is_some_and(disconnects)
+    }
+
+    /// After a power cut nobody hears an answer any more that has not been sent.
+    pub(super) fn notice_cut(&mut self) {
+        let Some(power) = &self.parts.power else { return };
+        if !power.hub.notice_cut() || power.on_cut != OnCut::Disconnect {
+            return;
+        }
+        let keys: Vec<usize> = self.clients.iter().map(|(key, _)| key).collect();
+        for key in keys {
+            self.drop_client(key, Some("the power is off".to_owned()));
+        }
+    }
+
+    /// Carries out the commands that have come.
+    pub(super) fn obey(&mut self) {
+        while let Some((command, reply)) =
+            self.parts.power.as_ref().and_then(|power| power.control.as_ref()?.take())
+        {
+            reply.send(self.command(command));
+        }
+    }
+
+    fn command(&mut self, command: Command) -> Reply {
+        let Some(power) = &self.parts.power else { return Reply::error("no disk crashes here") };
+        let hub = power.hub.clone();
+        match command {
+            Command::Status => Reply::status(&hub),
+            Command::Log => Reply::last_cut(&hub),
+            Command::Clear => {
+                hub.clear();
+                Reply::status(&hub)
+            }
+            Command::Arm(faults) => {
+                hub.arm(&faults);
+                Reply::status(&hub)
+            }
+            Command::Cut if !hub.has_power() => {
+                Reply::error("the power is off already; restart puts it on")
+            }
+            Command::Cut => {
+                hub.cut("on command");
+                self.turn();
+                Reply::last_cut(&hub)
+            }
+            Command::Restart if hub.has_power() => {
+                Reply::error("the power is on; cut takes it away first")
+            }
+            Command::Restart => self.restart(hub),
+        }
+    }
+
+    /// Puts the power on and mounts what the cut has left.
+    fn restart(&mut self, mut hub: Hub) -> Reply {
+        // What is left of the time before gets its answers while the power is still off.
+        self.turn();
+        let Parts { power, node, export, .. } = &mut self.parts;
+        let Some(power) = power else { return Reply::error("no disk crashes here") };
+        let layer = match (power.remount)(&mut hub) {
+            Ok(layer) => layer,
+            Err(error) => {
+                return Reply::error(&format!(
+                    "what the power cut left cannot be mounted: {error}"
+                ));
+            }
+        };
+        hub.power_on();
+        self.edge = Edge::new(layer.blocks(), export.read_only);
+        *node = Node::new(layer, vec![hub.device()], 1 + hub.counts().cuts);
+        self.ios.clear();
+        self.dones.clear();
+        self.served.latched = None;
+        // Whoever still waits for an answer from before will not get one.
+        let waiting = self.clients.iter().filter(|(_, client)| client.in_flight > 0);
+        let keys: Vec<usize> = waiting.map(|(key, _)| key).collect();
+        for key in keys {
+            self.drop_client(key, Some("its requests were lost with the power".to_owned()));
+        }
+        self.bytes_in_flight = 0;
+        eprintln!("seekless: the power is on again");
+        Reply::ok(json!({ "power": "on" }))
+    }
+}

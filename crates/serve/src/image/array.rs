@@ -1,0 +1,212 @@
+//! Images that are the members of an array.
+
+use super::create::{blank_member, fresh_id};
+use super::{Image, ImageError, open};
+use seekless_engine::disk::Disk;
+use seekless_engine::layout::loge::Heuristic;
+use seekless_engine::layout::{self, FormatOptions, Kind, LayoutError};
+use seekless_engine::superblock::Superblock;
+use seekless_engine::volume::member::MemberSuperblock;
+use seekless_engine::volume::{
+    self, ArrayDisk, AssembleOptions, Assembled, CreateArray, Level, VolumeError, assemble,
+};
+use std::path::{Path, PathBuf};
+
+/// What to make.
+#[derive(Clone, Copy, Debug)]
+pub struct CreateArrayOptions {
+    /// Level of the array.
+    pub level: Level,
+    /// Blocks in a chunk.
+    pub chunk: u32,
+    /// Layout of the volume on it.
+    pub kind: Kind,
+    /// Size of the volume in blocks of 4 KiB; `None` means the largest that fits on the block
+    /// devices.
+    pub blocks: Option<u64>,
+    /// Overwrite what is there.
+    pub force: bool,
+    /// How [`Kind::Loge`] chooses places.
+    pub heuristic: Heuristic,
+}
+
+/// Open images in their places in an array.
+#[derive(Debug)]
+pub struct Members {
+    images: Vec<Option<Image>>,
+    /// Images that were given and are not part of it: what is wrong with them.
+    rejected: Vec<(PathBuf, VolumeError)>,
+    newest: MemberSuperblock,
+}
+
+fn blame(path: &Path, source: VolumeError) -> ImageError {
+    ImageError::Layout { path: path.to_owned(), source: LayoutError::Volume(source) }
+}
+
+/// True if the image says that it is the member of an array.
+///
+/// # Errors
+/// As for [`open`].
+pub fn is_member(path: &Path) -> Result<bool, ImageError> {
+    let mut image = open(path, true)?;
+    Ok(!matches!(MemberSuperblock::read(&mut image), Err(VolumeError::NoMember)))
+}
+
+/// Makes an array in new files or on block devices, and a volume on it.
+///
+/// # Errors
+/// As for [`super::create`]; numbers that make no array.
+pub fn create_array(
+    paths: &[PathBuf],
+    options: &CreateArrayOptions,
+) -> Result<(Members, Superblock), ImageError> {
+    let &CreateArrayOptions { level, chunk, kind, blocks, force, heuristic } = options;
+    let first = paths.first().ok_or_else(|| ImageError::NotFound(PathBuf::new()))?;
+    let wanted = blocks.map(|blocks| kind.device_blocks(blocks));
+    let each = match wanted {
+        None => None,
+        Some(wanted) => {
+            let each = volume::assemble::member_blocks(level, paths.len(), chunk, wanted);
+            Some(each.map_err(|error| blame(first, error))?)
+        }
+    };
+    let mut images = Vec::with_capacity(paths.len());
+    for path in paths {
+        images.push(blank_member(path, each, force)?);
+    }
+    let id = || fresh_id().map_err(|errno| ImageError::os("draw an identity for", first, errno));
+    let array = CreateArray { level, chunk, id: id()?, blank: true };
+    let mut disks: Vec<_> = images.iter_mut().map(|image| image as &mut dyn Disk).collect();
+    let newest = volume::create(&mut disks, &array).map_err(|error| blame(first, error))?;
+    let images = images.into_iter().map(Some).collect();
+    let mut members = Members { images, rejected: Vec::new(), newest };
+    let mut found = members.assemble(&AssembleOptions::default())?;
+    let id = id()?;
+    let superblock = members.with_disk(&mut found, |disk| {
+        let blocks = blocks.unwrap_or_else(|| kind.largest_volume(disk.blocks()));
+        let options = FormatOptions { heuristic, ..FormatOptions::new(kind, blocks, id) };
+        layout::format(disk, &options)?;
+        Superblock::read(disk)
+    });
+    let superblock = superblock.map_err(|error| members.blame(error))?;
+    Ok((members, superblock))
+}
+
+/// Opens the members of an array, in any order. With `degraded`, images that are not what they
+/// should be are left out.
+///
+/// # Errors
+/// As for [`open`]; images that are no members of one array.
+pub fn open_members(
+    paths: &[PathBuf],
+    read_only: bool,
+    degraded: bool,
+) -> Result<Members, ImageError> {
+    let (mut images, mut found, mut rejected) = (Vec::new(), Vec::new(), Vec::new());
+    for path in paths {
+        let mut image = match open(path, read_only) {
+            Err(ImageError::NotFound(_)) if degraded => {
+                rejected.push((path.clone(), VolumeError::NoMember));
+                continue;
+            }
+            other => other?,
+        };
+        match MemberSuperblock::read(&mut image) {
+            Ok(superblock) => {
+                images.push(image);
+                found.push(Some(superblock));
+            }
+            Err(error) if degraded => rejected.push((path.clone(), error)),
+            Err(error) => return Err(blame(path, error)),
+        }
+    }
+    let places = volume::assemble::arrange(&found).map_err(|error| blame(&paths[0], error))?;
+    let newest = found.into_iter().flatten().max_by_key(|one| one.events);
+    let newest = newest.ok_or_else(|| blame(&paths[0], VolumeError::NoMember))?;
+    let mut given: Vec<Option<Image>> = images.into_iter().map(Some).collect();
+    let images = places.iter().map(|place| place.and_then(|at| given[at].take())).collect();
+    Ok(Members { images, rejected, newest })
+}
+
+impl Members {
+    /// What the youngest superblock says.
+    pub fn superblock(&self) -> &MemberSuperblock {
+        &self.newest
+    }
+
+    /// The images in their places.
+    pub fn images(&self) -> &[Option<Image>] {
+        &self.images
+    }
+
+    /// Images that were given and are left out, and why.
+    pub fn rejected(&self) -> &[(PathBuf, VolumeError)] {
+        &self.rejected
+    }
+
+    /// The images, for who serves them.
+    pub fn into_images(self) -> Vec<Option<Image>> {
+        self.images
+    }
+
+    /// Names the array in an error.
+    pub fn blame(&self, source: LayoutError) -> ImageError {
+        let named = match &source {
+            LayoutError::Volume(VolumeError::Io { member, .. }) => self.images[*member].as_ref(),
+            _ => None,
+        };
+        let image = named.or_else(|| self.images.iter().flatten().next());
+        let path = image.map(|image| image.path().to_owned()).unwrap_or_default();
+        ImageError::Layout { path, source }
+    }
+
+    /// The members as disks.
+    pub fn with_disks<T>(&mut self, act: impl FnOnce(&mut [Option<&mut dyn Disk>]) -> T) -> T {
+        let mut disks: Vec<Option<&mut dyn Disk>> = self
+            .images
+            .iter_mut()
+            .map(|image| image.as_mut().map(|image| image as &mut dyn Disk))
+            .collect();
+        act(&mut disks)
+    }
+
+    /// Assembles the array.
+    ///
+    /// # Errors
+    /// See [`assemble`].
+    pub fn assemble(&mut self, options: &AssembleOptions) -> Result<Assembled, ImageError> {
+        let found = self.with_disks(|disks| assemble(disks, options));
+        found.map_err(|error| self.blame(LayoutError::Volume(error)))
+    }
+
+    /// The array as one disk.
+    pub fn with_disk<T>(
+        &mut self,
+        found: &mut Assembled,
+        act: impl FnOnce(&mut dyn Disk) -> T,
+    ) -> T {
+        self.with_disks(|disks| act(&mut ArrayDisk::new(&mut found.array, disks)))
+    }
+}
+
+/// Puts a new image in the place of the first member that is missing or out of date; a file that
+/// does not exist is made. Returns the place.
+///
+/// # Errors
+/// All members there, a level without redundancy, and what the system says.
+pub fn replace_member(members: &mut Members, new: &Path, force: bool) -> Result<usize, ImageError> {
+    use seekless_engine::volume::member::Standing;
+    let newest = members.newest.clone();
+    let missing = (0..newest.geometry.members).find(|&member| {
+        newest.standings[member] != Standing::Active || members.images[member].is_none()
+    });
+    let Some(member) = missing else {
+        let reason = "all members are there; leave out the one to be replaced".to_owned();
+        return Err(blame(new, VolumeError::BadShape(reason)));
+    };
+    let mut image = blank_member(new, Some(newest.device_blocks()), force)?;
+    let replaced = members.with_disks(|disks| volume::replace(disks, member, &mut image));
+    members.newest = replaced.map_err(|error| blame(new, error))?;
+    members.images[member] = Some(image);
+    Ok(member)
+}

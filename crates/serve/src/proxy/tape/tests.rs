@@ -1,0 +1,113 @@
+use super::*;
+
+const HEADER: Header = Header { size_bytes: 1 << 20, multi_conn: true };
+
+/// A recording with one of each kind, and where its records begin.
+fn sample() -> (Vec<u8>, Vec<usize>) {
+    let mut writer = Writer::new(Vec::new(), HEADER).expect("it works");
+    let mut starts = Vec::new();
+    let requests = [
+        Request::Write { offset: 4096, data: &[7; 1000], fua: true },
+        Request::Write { offset: 0, data: &[0; 4096], fua: false },
+        Request::Zeros { offset: 8192, length: 512, fua: false, no_hole: true },
+        Request::Trim { offset: 0, length: 1 << 20, fua: true },
+        Request::Flush,
+    ];
+    for (index, request) in requests.into_iter().enumerate() {
+        starts.push(writer.bytes() as usize);
+        let number = writer.request(1 + index as u32 % 2, request).expect("it works");
+        starts.push(writer.bytes() as usize);
+        writer
+            .answer(1 + index as u32 % 2, number, if index == 3 { 5 } else { 0 })
+            .expect("it works");
+    }
+    starts.push(writer.bytes() as usize);
+    (writer.finish().expect("it works"), starts)
+}
+
+fn read(bytes: &[u8]) -> (Vec<Event>, Ending) {
+    let mut recording = Recording::open(bytes).expect("it works");
+    let mut events = Vec::new();
+    while let Some(event) = recording.next_event().expect("it works") {
+        events.push(event);
+    }
+    (events, recording.ending().expect("it works"))
+}
+
+#[test]
+fn what_was_written_is_read() {
+    let (bytes, starts) = sample();
+    assert_eq!(Recording::open(bytes.as_slice()).expect("it works").header(), HEADER);
+    let (events, ending) = read(&bytes);
+    assert_eq!(ending, Ending::Orderly);
+    assert_eq!(events.len(), 10);
+    let at = (starts[0] + RECORD_BYTES) as u64;
+    let payload = Payload::At(at);
+    assert_eq!(events[0].what, What::Write { offset: 4096, length: 1000, fua: true, payload });
+    assert_eq!(bytes[at as usize..at as usize + 1000], [7; 1000]);
+    let zeros = Payload::Zeros;
+    assert_eq!(events[2].what, What::Write { offset: 0, length: 4096, fua: false, payload: zeros });
+    assert_eq!(starts[3] - starts[2], RECORD_BYTES, "zeros take no room");
+    assert_eq!(
+        events[4].what,
+        What::Zeros { offset: 8192, length: 512, fua: false, no_hole: true }
+    );
+    assert_eq!(events[6].what, What::Trim { offset: 0, length: 1 << 20, fua: true });
+    assert_eq!(events[7], Event { connection: 2, number: 4, what: What::Answer { errno: 5 } });
+    assert_eq!(events[8].what, What::Flush);
+}
+
+#[test]
+fn a_recording_cut_anywhere_is_usable_up_to_the_last_whole_record() {
+    let (bytes, starts) = sample();
+    for length in HEADER_BYTES..bytes.len() {
+        let (events, ending) = read(&bytes[..length]);
+        let whole = starts.iter().filter(|&&start| start <= length).count() - 1;
+        assert_eq!(events.len(), whole, "{length} bytes");
+        assert_eq!(ending, Ending::Cut { at: starts[whole] as u64 });
+    }
+    for length in 0..HEADER_BYTES {
+        let error = Recording::open(&bytes[..length]).expect_err("it is refused");
+        assert!(matches!(error, TapeError::Foreign | TapeError::Header), "{error:?}");
+    }
+}
+
+#[test]
+fn every_flipped_byte_is_noticed() {
+    let (bytes, starts) = sample();
+    for at in 0..bytes.len() {
+        let mut bad = bytes.clone();
+        bad[at] ^= 0x10;
+        if at < HEADER_BYTES {
+            assert!(Recording::open(bad.as_slice()).is_err(), "byte {at} of the header");
+            continue;
+        }
+        let (events, ending) = read(&bad);
+        let whole = starts.iter().filter(|&&start| start <= at).count() - 1;
+        assert_eq!(events.len(), whole, "byte {at}");
+        assert_eq!(ending, Ending::Damaged { at: starts[whole] as u64 });
+    }
+}
+
+#[test]
+fn senseless_records_are_damage() {
+    let flush = Fields { kind: FLUSH, connection: 1, number: 1, ..Fields::default() };
+    for bad in [
+        Fields { number: 2, ..flush },
+        Fields { kind: ANSWER, ..flush },
+        Fields { kind: 9, ..flush },
+        Fields { kind: TRIM, offset: 1 << 20, length: 1, ..flush },
+        Fields { kind: TRIM, offset: u64::MAX, length: 1, ..flush },
+        Fields { kind: FLUSH, flags: FUA, ..flush },
+        Fields { kind: END, ..flush },
+    ] {
+        let mut bytes = HEADER.to_bytes().to_vec();
+        bytes.extend(bad.to_bytes());
+        assert_eq!(read(&bytes), (vec![], Ending::Damaged { at: 64 }), "{bad:?}");
+    }
+    let mut newer = HEADER.to_bytes();
+    newer[8] = 2;
+    let sum = crc32c(&newer[..60]);
+    newer[60..].copy_from_slice(&sum.to_le_bytes());
+    assert!(matches!(Recording::open(newer.as_slice()), Err(TapeError::Newer(2))));
+}

@@ -1,0 +1,145 @@
+//! Writing a recording.
+
+use super::{
+    ANSWER, EMPTY, END, FLUSH, FUA, Fields, HEADER_BYTES, Header, NO_HOLE, RECORD_BYTES, TRIM,
+    WRITE, ZEROS,
+};
+use seekless_engine::checksum::crc32c;
+use std::io::{self, Write};
+
+/// A request as it goes on the tape.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Request<'d> {
+    /// Write bytes.
+    Write {
+        /// First byte.
+        offset: u64,
+        /// What to write; its length is that of the range, below 2³² bytes.
+        data: &'d [u8],
+        /// Acknowledge only when durable.
+        fua: bool,
+    },
+    /// Make bytes read as zeros.
+    Zeros {
+        /// First byte.
+        offset: u64,
+        /// Number of bytes.
+        length: u32,
+        /// Acknowledge only when durable.
+        fua: bool,
+        /// Keep the space.
+        no_hole: bool,
+    },
+    /// Forget bytes.
+    Trim {
+        /// First byte.
+        offset: u64,
+        /// Number of bytes.
+        length: u32,
+        /// Acknowledge only when durable.
+        fua: bool,
+    },
+    /// Make acknowledged writes durable.
+    Flush,
+}
+
+/// Appends records. Each one goes to the file in whole before the call returns, so that the order
+/// on the tape is the order of the calls and a killed recorder loses at most what it was writing.
+#[derive(Debug)]
+pub struct Writer<W> {
+    file: W,
+    requests: u64,
+    bytes: u64,
+}
+
+impl<W: Write> Writer<W> {
+    /// Begins a recording.
+    ///
+    /// # Errors
+    /// What the file reports.
+    pub fn new(mut file: W, header: Header) -> io::Result<Writer<W>> {
+        file.write_all(&header.to_bytes())?;
+        Ok(Writer { file, requests: 0, bytes: HEADER_BYTES as u64 })
+    }
+
+    /// Takes down a request of a connection and gives the number that its answer refers to.
+    ///
+    /// # Errors
+    /// What the file reports.
+    pub fn request(&mut self, connection: u32, request: Request<'_>) -> io::Result<u64> {
+        let number = self.requests + 1;
+        let mut fields = Fields { connection, number, ..Fields::default() };
+        let fua_bit = |fua: bool| if fua { FUA } else { 0 };
+        let mut payload: &[u8] = &[];
+        match request {
+            Request::Write { offset, data, fua } => {
+                fields.kind = WRITE;
+                fields.offset = offset;
+                fields.length =
+                    u32::try_from(data.len()).map_err(|_| io::ErrorKind::InvalidInput)?;
+                fields.flags = fua_bit(fua);
+                if is_zero(data) {
+                    fields.flags |= EMPTY;
+                } else {
+                    payload = data;
+                    fields.payload_crc = crc32c(data);
+                }
+            }
+            Request::Zeros { offset, length, fua, no_hole } => {
+                let keep = if no_hole { NO_HOLE } else { 0 };
+                fields =
+                    Fields { kind: ZEROS, flags: fua_bit(fua) | keep, offset, length, ..fields };
+            }
+            Request::Trim { offset, length, fua } => {
+                fields = Fields { kind: TRIM, flags: fua_bit(fua), offset, length, ..fields };
+            }
+            Request::Flush => fields.kind = FLUSH,
+        }
+        self.put(fields, payload)?;
+        self.requests = number;
+        Ok(number)
+    }
+
+    /// Takes down the answer to a request; `errno` is 0 for success.
+    ///
+    /// # Errors
+    /// What the file reports.
+    pub fn answer(&mut self, connection: u32, number: u64, errno: u32) -> io::Result<()> {
+        self.put(Fields { kind: ANSWER, connection, number, errno, ..Fields::default() }, &[])
+    }
+
+    /// Marks the orderly end and gives the file back.
+    ///
+    /// # Errors
+    /// What the file reports.
+    pub fn finish(mut self) -> io::Result<W> {
+        let number = self.requests;
+        self.put(Fields { kind: END, number, ..Fields::default() }, &[])?;
+        self.file.flush()?;
+        Ok(self.file)
+    }
+
+    /// Requests so far.
+    pub fn requests(&self) -> u64 {
+        self.requests
+    }
+
+    /// Bytes so far.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    fn put(&mut self, fields: Fields, payload: &[u8]) -> io::Result<()> {
+        self.file.write_all(&fields.to_bytes())?;
+        self.file.write_all(payload)?;
+        self.bytes += (RECORD_BYTES + payload.len()) as u64;
+        Ok(())
+    }
+}
+
+/// True if all bytes are zero. In strides, so that the compiler can look at many at once.
+fn is_zero(bytes: &[u8]) -> bool {
+    let (strides, rest) = bytes.as_chunks::<64>();
+    strides.iter().all(|stride| stride.iter().fold(0, |sum, byte| sum | byte) == 0)
+        && rest.iter().all(|&byte| byte == 0)
+}

@@ -1,0 +1,14 @@
+//! Replaying a recording: images of crash states that cost next to nothing, and somebody's check
+//! run on them.
+//!
+//! Start with [`extents`] and [`image`] (a state as differences from a base image), then [`mount`]
+//! (states as files) and [`check`] (the command). Which states there are is the business of the
+//! laboratory.
+
+pub mod check;
+pub mod copy;
+pub mod extents;
+mod fuse;
+pub mod image;
+pub mod mount;
+pub mod workers;

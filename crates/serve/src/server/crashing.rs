@@ -1,0 +1,73 @@
+//! A disk that crashes on demand, under whatever is served.
+
+use super::{
+    CrashOptions, Mounted, RAW, ServeError, ServeOptions, Source, describe, log_mount,
+    mount_options, open_raw,
+};
+use crate::crash::control::Control;
+use crate::crash::disk::Hub;
+use crate::crash::raw::Raw;
+use crate::device::medium::FileMedium;
+use crate::driver::Power;
+use crate::image;
+use seekless_engine::device::medium::{Flat, Medium};
+use seekless_engine::disk::{Disk as _, MediumDisk};
+use seekless_engine::layer::Layer;
+use seekless_engine::layout::{self, FormatOptions, LayoutError, MountOptions};
+use seekless_engine::node::Node;
+use std::fs::File;
+use std::io;
+use std::time::Instant;
+
+/// Mounts what is served over a disk that can crash.
+pub(super) fn mount(options: &ServeOptions, crash: &CrashOptions) -> Result<Mounted, ServeError> {
+    let (medium, files) = medium(options)?;
+    let mut hub = Hub::new(medium);
+    hub.arm(&crash.faults);
+    let is_raw = matches!(options.source, Source::Raw(_));
+    let mount = MountOptions { volatile: true, ..mount_options(options) };
+    let again = move |hub: &mut Hub| again(hub, is_raw, &mount);
+    let (layer, description) = again(&mut hub)?;
+    let node = Node::new(layer, vec![hub.device()], 1);
+    let control = crash.control.as_deref().map(Control::listen).transpose()?;
+    let remount = Box::new(move |hub: &mut Hub| again(hub).map(|mounted| mounted.0));
+    let power = Some(Power { hub, control, remount, on_cut: crash.on_cut });
+    Ok(Mounted { files, power, ..Mounted::new(node, description) })
+}
+
+/// Mounts what the disk holds.
+fn again(
+    hub: &mut Hub,
+    is_raw: bool,
+    options: &MountOptions<'_>,
+) -> Result<(Box<dyn Layer>, String), LayoutError> {
+    if is_raw {
+        return Ok((Box::new(Raw::new(hub.blocks())), RAW.to_owned()));
+    }
+    let started = Instant::now();
+    let (layer, superblock, report) = layout::mount(hub, options)?;
+    log_mount(&report, started.elapsed());
+    Ok((layer, describe(&superblock)))
+}
+
+/// Where the bytes are, and the handles that keep files locked.
+fn medium(options: &ServeOptions) -> Result<(Box<dyn Medium>, Vec<File>), ServeError> {
+    let image = match &options.source {
+        Source::Memory { kind, blocks } => {
+            let mut medium = Flat::new(kind.device_blocks(*blocks));
+            let id = image::fresh_id().map_err(io::Error::from)?;
+            let format = FormatOptions::new(*kind, *blocks, id);
+            layout::format(&mut MediumDisk(&mut medium), &format)?;
+            return Ok((Box::new(medium), Vec::new()));
+        }
+        Source::Image(path) => image::open(path, options.read_only)?,
+        Source::Raw(path) => open_raw(path, options.read_only)?,
+        Source::Array { .. } => return Err(ServeError::ManyDisks),
+    };
+    if image.headers().is_some() {
+        return Err(ServeError::NoHeaders(image.path().to_owned()));
+    }
+    // Every handle shares the lock.
+    let medium = FileMedium::new(image.handle()?, image.blocks());
+    Ok((Box::new(medium), vec![image.handle()?]))
+}

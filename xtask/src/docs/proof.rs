@@ -1,0 +1,119 @@
+//! The measured part of `docs/proof.md`: which planted bugs are found after how many states, and
+//! how often faults happen in a sweep.
+
+use crate::run::{capture, cargo, root, seekless};
+use crate::sweep::layouts;
+use anyhow::{Context as _, Result, bail};
+use serde_json::Value;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+const PAGE: &str = "docs/proof.md";
+const BUGS: [&str; 2] =
+    ["<!-- `cargo xtask docs` writes the bugs -->\n", "<!-- end of the bugs -->"];
+const FAULTS: [&str; 2] =
+    ["<!-- `cargo xtask docs` writes the faults -->\n", "<!-- end of the faults -->"];
+/// Crash states for each layout, of which the faults are counted.
+const STATES: &str = "200000";
+/// Where the bugs of each layout are listed.
+const LIST: &str = "crates/engine/src/planted.rs";
+
+/// Writes the page, or with `check` says whether its table names another number of bugs than
+/// there are: the figures themselves change with every layout and are compared by nobody.
+///
+/// # Errors
+/// If the page is out of date, or a sweep or the test of the bugs fails.
+pub fn proof(check: bool) -> Result<()> {
+    let page = root().join(PAGE);
+    let text = fs::read_to_string(&page).with_context(|| format!("cannot read {PAGE}"))?;
+    if check {
+        let rows = between(&text, BUGS)?.lines().filter(|line| line.starts_with("| `")).count();
+        let list = fs::read_to_string(root().join(LIST))?;
+        let known = planted(&list)?;
+        if rows != known {
+            bail!("{PAGE} lists {rows} planted bugs of {known}; write it with `cargo xtask docs`");
+        }
+        println!("docs: {PAGE} lists all planted bugs");
+        return Ok(());
+    }
+    let text = put(&text, BUGS, &bugs()?)?;
+    let text = put(&text, FAULTS, &faults(&seekless()?)?)?;
+    fs::write(&page, text).with_context(|| format!("cannot write {PAGE}"))?;
+    println!("docs: {PAGE} is written");
+    Ok(())
+}
+
+/// How many bugs the lists of all layouts have: their lengths stand in their types.
+fn planted(list: &str) -> Result<usize> {
+    let lengths = list.split(": [PlantedBug; ").skip(1).map(|rest| {
+        let digits = rest.split(']').next().unwrap_or_default();
+        digits.parse::<usize>().with_context(|| format!("`{digits}` is no length"))
+    });
+    lengths.sum()
+}
+
+/// The table of bugs, which their test prints.
+fn bugs() -> Result<String> {
+    let mut test = cargo();
+    test.args(["test", "--quiet", "--package", "seekless-lab", "--features", "planted-bugs"]);
+    test.args(["--test", "planted_bugs", "every_planted_bug_is_found", "--", "--nocapture"]);
+    let printed = capture(&mut test)?;
+    let rows: Vec<&str> = printed.lines().filter(|line| line.starts_with("| `")).collect();
+    let head = "| layout | bug | what it does | states until caught, seeds 1, 2, 3 |\n\
+                |---|---|---|---|\n";
+    Ok(format!("{head}{}\n", rows.join("\n")))
+}
+
+/// The table of faults, a column for each layout.
+fn faults(program: &Path) -> Result<String> {
+    let layouts = layouts(program)?;
+    let mut reports = Vec::new();
+    for layout in &layouts {
+        let mut prove = Command::new(program);
+        prove.args(["prove", "--json", "--layout", layout, "--states", STATES]);
+        reports.push(serde_json::from_str::<Value>(&capture(&mut prove)?)?);
+    }
+    let row = |name: &str, value: &dyn Fn(&Value) -> u64| {
+        let cells: Vec<String> = reports.iter().map(|one| format!(" {} |", value(one))).collect();
+        format!("| {name} |{}\n", cells.concat())
+    };
+    let names: Vec<String> = layouts.iter().map(|layout| format!(" `{layout}` |")).collect();
+    let mut out = format!("| |{}\n|---|{}\n", names.concat(), "---:|".repeat(layouts.len()));
+    for field in ["cases", "workloads", "requests", "events", "states", "recovered"] {
+        out += &row(field, &|report| report[field].as_u64().unwrap_or(0));
+    }
+    let known = reports.first().and_then(|one| one["faults"].as_object());
+    for name in known.context("a report without faults")?.keys() {
+        out += &row(&name.replace('_', " "), &|one| one["faults"][name].as_u64().unwrap_or(0));
+    }
+    Ok(out)
+}
+
+fn between<'t>(text: &'t str, [begin, end]: [&str; 2]) -> Result<&'t str> {
+    let lacks = |mark: &str| format!("{PAGE} lacks `{}`", mark.trim());
+    let from = text.find(begin).with_context(|| lacks(begin))? + begin.len();
+    let length = text[from..].find(end).with_context(|| lacks(end))?;
+    Ok(&text[from..from + length])
+}
+
+fn put(text: &str, marks: [&str; 2], part: &str) -> Result<String> {
+    let old = between(text, marks)?;
+    let [begin, end] = marks;
+    Ok(text.replace(&format!("{begin}{old}{end}"), &format!("{begin}\n{part}\n{end}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_page_has_its_marks_and_the_list_its_lengths() {
+        let page = fs::read_to_string(root().join(PAGE)).expect("the page is there");
+        let new = put(&page, BUGS, "x").expect("marks");
+        assert_eq!(between(&new, BUGS).expect("still there").trim(), "x");
+        assert!(between(&page, FAULTS).is_ok());
+        assert_eq!(planted("a: [PlantedBug; 5] = b: [PlantedBug; 12] = ").expect("lengths"), 17);
+        assert!(planted("a: [PlantedBug; x]").is_err());
+    }
+}
