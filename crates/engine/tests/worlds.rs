@@ -202,7 +202,10 @@ fn the_first_failed_write_or_flush_ends_writing() {
 #[test]
 fn unreadable_and_rotten_blocks_are_errors_and_writing_goes_on() {
     for kind in Kind::ALL {
-        let blocks = (20..1500).collect();
+        // What cannot be read back from the log of a disk caching disk cannot go home: once the ring
+        // comes to it, writing ends. Its homes begin behind the log.
+        let first = if kind == Kind::Dcd { 200 } else { 20 };
+        let blocks = (first..1500).collect();
         let (world, counts) = twice(kind, &Plan { unreadable: blocks, ..Plan::default() }, 20);
         assert!(counts.unreadable > 0 && world.node.layer.latched().is_none(), "{kind}");
         assert!(world.errors().iter().all(|(_, e)| matches!(e, IoError::Media { .. })));

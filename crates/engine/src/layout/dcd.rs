@@ -344,7 +344,7 @@ impl Layer for Dcd {
             READ => self.read_done(index, done, cx),
             LOG => self.log_done(done, cx),
             DIRECT => self.direct_done(index, done, cx),
-            DESTAGE_READ => self.destage_read_done(index, done, cx),
+            DESTAGE_READ => self.destage_read_done(index, done),
             DESTAGE_WRITE => self.destage_write_done(index, done, cx),
             FLUSH => self.flush_done(port, done, cx),
             _ => panic!("answer to the unknown command {:#x}", done.tag),
@@ -358,13 +358,14 @@ impl Layer for Dcd {
             self.begin_log_write(cx);
             // A buffer that is on its way makes room for another.
             self.dispatch(cx);
-            // What has come home makes room, and somebody may have waited for it.
-            if !self.advance_destage(cx) {
+            // What has come home makes room, and somebody may have waited for it; the last record
+            // wants room as well.
+            let home = self.advance_destage(cx);
+            if !self.advance_stop(cx) && !home {
                 break;
             }
         }
         self.advance_flushes(cx);
-        self.advance_stop(cx);
     }
 
     fn deadline(&self) -> Option<Time> {

@@ -10,7 +10,7 @@
 //! crash that takes older writes, and a home write torn by the crash would have no whole copy.
 
 use super::settle::{Stamps, Stop, within};
-use super::table::{Addr, DIRTY};
+use super::table::{Addr, BAD, DIRTY};
 use super::{DESTAGE_READ, DESTAGE_WRITE, Dcd, Order};
 use crate::checksum;
 use crate::data::{Data, Piece};
@@ -68,6 +68,8 @@ pub struct Destage {
     sweep: Vec<(u32, Addr)>,
     /// A request waits for the batch.
     pushed: bool,
+    /// Why a slot of the log cannot go home, if there is such a one.
+    bad: Option<IoError>,
     /// There is nothing durable to destage yet.
     starved: bool,
     due: Option<Time>,
@@ -136,6 +138,11 @@ impl Dcd {
             return false;
         }
         if self.destage.batch.is_none() && !self.begin_batch(pressed) {
+            let stuck = self.log.blocked() && !self.destage.starved && self.log.killed.is_empty();
+            if let Some(error) = self.destage.bad.filter(|_| stuck && self.directs.is_empty()) {
+                // The ring cannot pass what cannot go home.
+                self.latch(error, cx);
+            }
             return false;
         }
         loop {
@@ -272,7 +279,8 @@ impl Dcd {
     fn item(&self, addr: Addr) -> Option<Item> {
         let block = self.log.table.block(addr);
         let killed = self.log.killed.get(&block).is_some_and(|(addrs, _)| addrs.contains(&addr));
-        let may = self.log.table.is(addr, DIRTY) && !killed;
+        let table = &self.log.table;
+        let may = table.is(addr, DIRTY) && !table.is(addr, BAD) && !killed;
         let free = may && !self.directs.overlap(block.into(), 1);
         free.then_some(Item { block, addr, piece: None })
     }
@@ -305,25 +313,41 @@ impl Dcd {
         over
     }
 
-    pub(super) fn destage_read_done(&mut self, run: usize, done: Done, cx: &mut Cx<'_>) {
+    pub(super) fn destage_read_done(&mut self, run: usize, done: Done) {
         let Some(mut batch) = self.destage.batch.take() else { return };
         batch.in_flight -= 1;
         let (first, count) = batch.runs[run];
-        let mut failed = done.outcome.as_ref().err().copied();
-        if let Ok(data) = done.outcome {
-            let end = first + count;
-            for item in batch.items.iter_mut().filter(|i| (first..end).contains(&i.addr)) {
-                item.piece = self.verify(item.addr, data.block(item.addr - first));
-                if item.piece.is_none() {
-                    failed = Some(IoError::Checksum { block: item.block.into() });
+        let inside = |item: &Item| (first..first + count).contains(&item.addr);
+        match done.outcome {
+            Ok(data) => {
+                for item in batch.items.iter_mut().filter(|item| inside(item)) {
+                    item.piece = self.verify(item.addr, data.block(item.addr - first));
+                    if item.piece.is_none() {
+                        self.log.table.mark(item.addr, BAD);
+                        self.destage.bad = Some(IoError::Checksum { block: item.block.into() });
+                    }
                 }
+            }
+            // Each block on its own: most of them may be readable.
+            Err(_) if count > 1 => {
+                let addrs: Vec<Addr> =
+                    batch.items.iter().filter(|item| inside(item)).map(|item| item.addr).collect();
+                for addr in addrs {
+                    self.use_log(addr, 1, true);
+                    batch.runs.push((addr, 1));
+                }
+            }
+            Err(error) => {
+                self.log.table.mark(first, BAD);
+                self.destage.bad = Some(match error {
+                    IoError::Media { .. } => {
+                        IoError::Media { block: self.log.table.block(first).into() }
+                    }
+                    other => other,
+                });
             }
         }
         self.destage.batch = Some(batch);
-        if let Some(error) = failed {
-            // What cannot be read cannot go home, and the ring cannot pass it.
-            self.latch(error, cx);
-        }
     }
 
     /// Sends writes, neighbours in one command; true if the phase is over.
@@ -331,7 +355,8 @@ impl Dcd {
         let Some(mut batch) = self.destage.batch.take() else { return false };
         while batch.begun < batch.items.len() && batch.in_flight < Dcd::width(cx, 0) {
             // A younger version may be on its way in a record meanwhile.
-            if !self.log.table.is(batch.items[batch.begun].addr, DIRTY) {
+            let item = &batch.items[batch.begun];
+            if !self.log.table.is(item.addr, DIRTY) || item.piece.is_none() {
                 batch.begun += 1;
                 continue;
             }
@@ -393,7 +418,7 @@ impl Dcd {
             return false;
         }
         let Some(batch) = self.destage.batch.take() else { return false };
-        for item in &batch.items {
+        for item in batch.items.iter().filter(|item| item.piece.is_some()) {
             self.log.release(item.addr);
         }
         for &(first, count) in &batch.runs {

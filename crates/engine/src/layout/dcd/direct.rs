@@ -26,6 +26,11 @@ struct Direct {
 pub struct Directs(Slab<Direct>);
 
 impl Directs {
+    /// True if there is none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// True if one of them touches a range.
     pub fn overlap(&self, at: BlockNr, count: u32) -> bool {
         let end = at + u64::from(count);
@@ -81,7 +86,12 @@ impl Dcd {
         let Direct { at, count, .. } = self.directs.0.remove(index);
         let failed = self.requests[request].failed.is_some() || self.latched.is_some();
         let listed = if failed { Vec::new() } else { self.log.table.listed(at, count.into()) };
-        let lasting = !listed.is_empty() && self.caching.report == Report::Logged;
+        // What the log has of these blocks may already have been cancelled by a tombstone that is
+        // not durable yet: then this write is not durable either.
+        let buried = self.log.killed.is_empty()
+            && self.log.graves.is_empty()
+            && self.log.last_seq() <= self.log.durable;
+        let lasting = self.caching.report == Report::Logged && !(listed.is_empty() && buried);
         let homes: SmallVec<[_; 2]> = self.homes(at, count).collect();
         for &block in &listed {
             let stamp = self.settling.done()[self.home_port(block.into())] + 1;

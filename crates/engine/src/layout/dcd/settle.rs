@@ -242,18 +242,20 @@ impl Dcd {
         self.settle(cx);
     }
 
-    /// Brings an orderly end about: everything durable, then a record that says so.
-    pub(super) fn advance_stop(&mut self, cx: &mut Cx<'_>) {
+    /// Brings an orderly end about: everything durable, then a record that says so. True if that
+    /// record has been appended.
+    pub(super) fn advance_stop(&mut self, cx: &mut Cx<'_>) -> bool {
         match self.stop {
             Stop::Asked if self.requests.is_empty() && self.destage.rests() => {
                 if self.latched.is_some() || self.read_only {
                     self.stop = Stop::Done;
-                } else if self.log.killed.is_empty() && self.log.graves.is_empty() {
+                    return false;
+                }
+                // Until then a flush brings tombstones about, and room in a buffer the rest.
+                let settled = self.log.killed.is_empty() && self.log.graves.is_empty();
+                if settled && self.log.has_room(0) {
                     self.stop = Stop::Ending(self.log.end(cx.now));
-                    self.begin_log_write(cx);
-                } else {
-                    // A flush brings the tombstones about, room in a buffer the rest.
-                    self.begin_log_write(cx);
+                    return true;
                 }
             }
             Stop::Ending(seq)
@@ -263,5 +265,6 @@ impl Dcd {
             }
             _ => {}
         }
+        false
     }
 }

@@ -16,6 +16,8 @@ pub type Addr = u32;
 pub const DIRTY: u8 = 1;
 /// The first byte is stored flipped.
 pub const ESCAPED: u8 = 2;
+/// It cannot be read, so it cannot go home; only a younger version gets rid of it.
+pub const BAD: u8 = 4;
 
 /// The table.
 #[derive(Clone, Debug)]
@@ -58,6 +60,11 @@ impl Table {
     /// True if it has the flag.
     pub fn is(&self, addr: Addr, flag: u8) -> bool {
         self.flags[addr as usize] & flag != 0
+    }
+
+    /// Sets a flag.
+    pub fn mark(&mut self, addr: Addr, flag: u8) {
+        self.flags[addr as usize] |= flag;
     }
 
     /// Clears a flag; true if it was set.
