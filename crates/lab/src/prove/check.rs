@@ -72,7 +72,7 @@ impl Checker {
             damaged: false,
             thorough: false,
             // What takes hold as a whole does so because checksums are compared.
-            names: Names::new(subject.promises().atomic),
+            names: Names::new(subject.promises().checked),
             recovered: BTreeMap::new(),
             contents: Vec::new(),
             by_hash: BTreeMap::new(),
