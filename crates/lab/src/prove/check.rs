@@ -159,6 +159,7 @@ impl Checker {
         }
         if rng.below(DAMAGED) < often
             && self.subject.is_single()
+            && self.subject.promises().checked
             && let Some(wrong) = self.damage(media.clone(), history, rng, report)
         {
             return Some(wrong);

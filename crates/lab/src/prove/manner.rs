@@ -119,7 +119,7 @@ const KINDS: [Manner; 29] = [
         ..BROKEN
     },
     Manner { name: "failing flushes", trouble: Trouble::Flushes, flushes: 3, ..BROKEN },
-    Manner { name: "two slices", size: Size::Large, hot_share: 0, bursts: 14, ..MIXED },
+    Manner { name: "two slices", size: Size::Large, hot_share: 0, bursts: 14, flushes: 3, ..MIXED },
     Manner {
         name: "compaction",
         headed: Some(true),

@@ -181,7 +181,8 @@ impl Subject {
                 if kind == Kind::Loge && rng.chance(0.4) {
                     medium = medium.with_labels();
                 }
-                let blocks = format(kind, &mut MediumDisk(&mut medium), rng);
+                let full = size == Size::Large || rng.chance(0.5);
+                let blocks = format(kind, &mut MediumDisk(&mut medium), full, rng);
                 (vec![medium], blocks)
             }
             Subject::Array { level, members, kind } => create_array(level, members, kind, rng),
@@ -284,9 +285,9 @@ fn any_caching(rng: &mut Rng) -> Caching {
 }
 
 /// Makes a volume that fills the device or half of it; returns its size.
-fn format(kind: Kind, disk: &mut dyn Disk, rng: &mut Rng) -> u64 {
+fn format(kind: Kind, disk: &mut dyn Disk, full: bool, rng: &mut Rng) -> u64 {
     let largest = kind.largest_volume(disk.blocks());
-    let blocks = if rng.chance(0.5) { largest } else { largest / 2 };
+    let blocks = if full { largest } else { largest / 2 };
     let mut options = FormatOptions::new(kind, blocks, u128::from(rng.next()));
     if kind == Kind::Dcd && blocks < largest {
         let segment_blocks = 4 << rng.below(4);
@@ -311,7 +312,9 @@ fn create_array(level: Level, members: usize, kind: Kind, rng: &mut Rng) -> (Vec
     volume::create(&mut disks, &options).expect("the sizes fit");
     let mut disks: Vec<_> = disks.into_iter().map(Some).collect();
     let mut found = assemble(&mut disks, &AssembleOptions::default()).expect("it was just made");
-    let blocks = format(kind, &mut ArrayDisk::new(&mut found.array, &mut disks), rng);
+    let full = rng.chance(0.5);
+    let mut disk = ArrayDisk::new(&mut found.array, &mut disks);
+    let blocks = format(kind, &mut disk, full, rng);
     (media, blocks)
 }
 
