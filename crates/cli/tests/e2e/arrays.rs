@@ -7,6 +7,7 @@ use crate::load::fio;
 use crate::{each_layout, require};
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
+use std::process::Stdio;
 
 each_layout!(a_missing_member_is_replaced_and_rebuilt, a_member_is_pulled_out_under_load);
 
@@ -135,7 +136,8 @@ fn a_member_is_pulled_out_under_load(layout: &str) {
     let verify = ["--verify=crc32c", "--verify_fatal=1", "--do_verify=1"];
     let load = ["--rw=randwrite", "--bs=4k", "--iodepth=16", "--size=24m", "--fsync=64"];
     let mut job = fio(server.uri(), dir.path(), &load);
-    let mut running = job.args(verify).args(["--loops=2"]).spawn().expect("fio");
+    let job = job.args(verify).args(["--loops=2"]).stdout(Stdio::null());
+    let mut running = job.spawn().expect("fio");
     std::thread::sleep(std::time::Duration::from_millis(400));
     disk.pull();
     let status = running.wait().expect("fio ends");
