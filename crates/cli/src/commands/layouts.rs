@@ -25,13 +25,20 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     if args.json {
         let layouts: Vec<_> = Kind::ALL
             .into_iter()
-            .map(|kind| json!({ "name": kind.name(), "summary": kind.summary() }))
+            .map(|kind| {
+                json!({
+                    "name": kind.name(),
+                    "summary": kind.summary(),
+                    "experimental": kind.is_experimental(),
+                })
+            })
             .collect();
         writeln!(out, "{}", json!({ "layouts": layouts }))?;
         return Ok(());
     }
     for kind in Kind::ALL {
-        writeln!(out, "{:<9} {}", kind.name(), kind.summary())?;
+        let experimental = if kind.is_experimental() { " (experimental)" } else { "" };
+        writeln!(out, "{:<9} {}{experimental}", kind.name(), kind.summary())?;
     }
     Ok(())
 }
