@@ -16,6 +16,8 @@ use std::path::PathBuf;
 
 /// Arguments of `seekless serve`.
 #[derive(Debug, clap::Args)]
+#[command(override_usage = "\
+    seekless serve [OPTIONS] <IMAGE...|--memory SIZE|--raw FILE> <--socket PATH|--listen ADDR>")]
 #[command(group = ArgGroup::new("where").required(true).args(["socket", "listen"]))]
 #[command(group = ArgGroup::new("what").required(true).args(["image", "memory", "raw"]))]
 #[command(after_help = "\

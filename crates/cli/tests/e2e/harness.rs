@@ -20,9 +20,7 @@ macro_rules! each_layout {
         mod inplace { $(#[test] fn $name() { super::$name("inplace"); })+ }
         mod vlog { $(#[test] fn $name() { super::$name("vlog"); })+ }
         mod loge { $(#[test] fn $name() { super::$name("loge"); })+ }
-        mod dcd { $(#[test] fn $name() { super::$name("dcd"); })+ }
         mod lfs { $(#[test] fn $name() { super::$name("lfs"); })+ }
-        mod hylog { $(#[test] fn $name() { super::$name("hylog"); })+ }
     };
 }
 
