@@ -54,11 +54,3 @@ fn every_array_keeps_its_contract() {
         assert_eq!(faults.lost_devices > 0, level != Level::Raid0, "{faults:?}");
     }
 }
-
-#[test]
-fn a_log_apart_keeps_the_contract() {
-    let options = ProveOptions { states: 30_000, ..ProveOptions::new(Subject::Attached) };
-    let report = prove(&options, no_clock, &mut |_| {});
-    assert!(report.violations.is_empty(), "{}", report.to_text());
-    assert!(report.faults.second_cuts > 0, "{:?}", report.faults);
-}
