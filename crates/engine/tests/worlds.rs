@@ -202,8 +202,8 @@ fn the_first_failed_write_or_flush_ends_writing() {
 #[test]
 fn unreadable_and_rotten_blocks_are_errors_and_writing_goes_on() {
     for kind in Kind::ALL {
-        // What cannot be read back from the log of a disk caching disk cannot go home: once the ring
-        // comes to it, writing ends. Its homes begin behind the log.
+        // What cannot be read back from the log of a disk caching disk cannot go home: once the
+        // ring comes to it, writing ends. Its homes begin behind the log.
         let first = if kind == Kind::Dcd { 200 } else { 20 };
         let blocks = (first..1500).collect();
         let (world, counts) = twice(kind, &Plan { unreadable: blocks, ..Plan::default() }, 20);

@@ -56,8 +56,8 @@ pub struct Args {
     /// at most 1M.
     #[arg(long, value_name = "SIZE", default_value = "64k", requires = "raid")]
     stripe: Size,
-    /// Put the log of `dcd` here, a file or an empty block device, and leave the content of IMAGE as
-    /// it is.
+    /// Put the log of `dcd` here, a file or an empty block device, and leave the content of IMAGE
+    /// as it is.
     #[arg(long, value_name = "LOG", conflicts_with_all = ["raid", "headers"])]
     log: Option<PathBuf>,
     /// Size of the log of `dcd`. [default: a sixteenth of the device, at most 1G]

@@ -23,8 +23,8 @@ pub struct Tuning {
     /// After how long HyLog chooses anew which blocks are hot, in nanoseconds; 20 minutes if not
     /// given (claim H17).
     pub interval: Option<Time>,
-    /// Share of the blocks, in percent, that is to be hot in HyLog; if not given, the one that costs
-    /// least by the measured service times.
+    /// Share of the blocks, in percent, that is to be hot in HyLog; if not given, the one that
+    /// costs least by the measured service times.
     pub hot_percent: Option<u32>,
 }
 

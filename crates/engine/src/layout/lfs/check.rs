@@ -58,7 +58,8 @@ fn print(volume: &Lfs, out: &mut dyn fmt::Write) -> fmt::Result {
     let geometry = &volume.geometry;
     writeln!(
         out,
-        "log: {} segments of {} blocks from block {}, last part {}, checkpoint {} (log from part {})",
+        "log: {} segments of {} blocks from block {}, last part {}, checkpoint {} (log from part \
+         {})",
         geometry.segments(),
         geometry.segment,
         geometry.first(),

@@ -3,7 +3,7 @@
 //! A cold block goes to the log once more, to a segment of cold blocks, with the mark that its
 //! checksum is not to be trusted. From the next checkpoint on, when no recovery checks that segment
 //! any more, it is overwritten where it lies, without a word in the log. What is overwritten in
-//! place has the promises of the layout `inplace`: the device may tear it, and damage is not noticed.
+//! place has the promises of the layout `inplace`: the device may tear it, and damage goes unseen.
 
 use super::format::Entry;
 use super::segments::{SegmentNr, State};
