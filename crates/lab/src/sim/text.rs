@@ -34,7 +34,7 @@ pub(super) fn describe_load(report: &SimReport) -> String {
 fn describe_trace(trace: &TraceReport) -> String {
     let mut out = format!("{}, {} records", trace.name, trace.records);
     match (trace.speed, trace.users) {
-        (Some(speed), _) if speed == 1.0 => out.push_str(", open loop"),
+        (Some(1.0), _) => out.push_str(", open loop"),
         (Some(speed), _) => write!(out, ", open loop {speed} times as fast").expect("strings grow"),
         (_, Some(1)) => out.push_str(", 1 user"),
         (_, users) => write!(out, ", {} users", users.unwrap_or(0)).expect("strings grow"),
