@@ -271,9 +271,11 @@ impl History {
     /// True if each sector is that of some allowed version.
     fn is_mixture(&self, block: u64, name: Name, names: &Names) -> bool {
         let allowed: Vec<_> =
-            self.allowed(block).map(|version| names.sectors(version.name)).collect();
-        let found = names.sectors(name);
-        found.iter().enumerate().all(|(at, sector)| allowed.iter().any(|one| one[at] == *sector))
+            self.allowed(block).flat_map(|version| names.sectors(version.name)).collect();
+        names.sectors(name).iter().any(|found| {
+            let is_known = |(at, sector)| allowed.iter().any(|one| one[at] == sector);
+            found.iter().copied().enumerate().all(is_known)
+        })
     }
 
     /// True if a read may find a mixture of versions there: a write to it has failed.
