@@ -174,7 +174,7 @@ impl Piece {
                 sectors.iter().for_each(|sector| out.extend_from_slice(&**sector));
                 return Bytes::from(out);
             }
-            Body::Zeros | Body::Stamp { .. } | Body::Parity(_) => {}
+            Body::Zeros | Body::Stamp { .. } | Body::Lazy(_) | Body::Parity(_) => {}
         }
         let mut out = vec![0; self.blocks as usize * BLOCK_BYTES];
         self.copy_to(&mut out);
