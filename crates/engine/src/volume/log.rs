@@ -260,7 +260,7 @@ fn checksum(data: &Data, of: fn(&Piece) -> u32) -> u32 {
 fn of_turned_block(piece: &Piece) -> u32 {
     match piece.body {
         Body::Zeros | Body::Stamp { .. } => of_block(piece),
-        Body::Bytes(_) | Body::Sectors(_) | Body::Parity(_) => {
+        Body::Bytes(_) | Body::Sectors(_) | Body::Lazy(_) | Body::Parity(_) => {
             let bytes = piece.to_bytes();
             let (head, tail) = bytes.split_at(BLOCK_BYTES - 8);
             crc32c_append(crc32c(tail), head)

@@ -118,7 +118,7 @@ impl fmt::Display for Strike {
 
 /// True if a block holds what a layout wrote for itself.
 fn is_metadata(medium: &Cells, at: u64) -> bool {
-    matches!(medium.get(at), Body::Bytes(_) | Body::Sectors(_))
+    matches!(medium.get(at), Body::Bytes(_) | Body::Sectors(_) | Body::Lazy(_))
         || medium.label(at) != Label::default()
 }
 

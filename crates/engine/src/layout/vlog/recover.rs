@@ -3,7 +3,7 @@
 use super::commit::marker;
 use super::format::{
     Entry, FIXED_BLOCKS, Header, POOL_START, Pointer, SLICE_ENTRIES, TAIL_BLOCK, Tail,
-    decode_header, entries, entries_sum, entry_bytes, live_mark,
+    decode_header, entries, live_mark,
 };
 use super::tree::SliceNr;
 use super::{Vlog, slices};
@@ -221,7 +221,7 @@ impl Recovery<'_> {
             let bytes = match &piece.body {
                 Body::Zeros | Body::Stamp { .. } => Bytes::new(),
                 Body::Bytes(bytes) => bytes.clone(),
-                Body::Sectors(_) | Body::Parity(_) => piece.to_bytes(),
+                Body::Sectors(_) | Body::Lazy(_) | Body::Parity(_) => piece.to_bytes(),
             };
             for (block, place) in bytes.chunks_exact(BLOCK_BYTES).zip(place..) {
                 if let Some(header) = self.header(place, block) {
@@ -396,8 +396,7 @@ impl Recovery<'_> {
         let first = one.header.slice as usize * SLICE_ENTRIES;
         let blocks = self.superblock.blocks as usize;
         let bytes = data.to_bytes();
-        volume.sums[one.header.slice as usize] = entries_sum(&bytes);
-        volume.map.load(one.header.slice, entry_bytes(&bytes));
+        volume.map.load(one.header.slice, entries(&bytes));
         for (index, entry) in entries(&bytes).enumerate() {
             if !entry.is_mapped() {
                 continue;
@@ -476,8 +475,8 @@ impl Recovery<'_> {
             volume.tree.digest(),
             volume.tree.pointers(root),
         );
-        let block = volume.map_block(&header);
-        self.disk.write(u64::from(place), Data::block_of(Body::Sectors(block)))?;
+        let block = volume.map.block(volume.id, place, header);
+        self.disk.write(u64::from(place), Data::block_of(Body::Lazy(block)))?;
         volume.free.release(appended[0].superseded);
         volume.commits.restore(found.next_commit, found.next_commit + 1, found.next_commit);
         volume.last_with_changes = found.next_commit;
