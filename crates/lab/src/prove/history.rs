@@ -273,7 +273,8 @@ impl History {
         let allowed: Vec<_> =
             self.allowed(block).flat_map(|version| names.sectors(version.name)).collect();
         names.sectors(name).iter().any(|found| {
-            let is_known = |(at, sector)| allowed.iter().any(|one| one[at] == sector);
+            let is_known =
+                |(at, sector): (usize, Name)| allowed.iter().any(|one| one[at] == sector);
             found.iter().copied().enumerate().all(is_known)
         })
     }
