@@ -190,7 +190,7 @@ fn number(report: &Value, field: &str) -> u64 {
     report[field].as_f64().map_or(0, |number| number as u64)
 }
 
-/// The names that `seekless layouts` gives, but for those of layouts that it calls experimental.
+/// The names that `seekless layouts` gives.
 ///
 /// # Errors
 /// If it gives none.
@@ -199,11 +199,8 @@ pub fn layouts(program: &Path) -> Result<Vec<String>> {
     let parsed: Value =
         serde_json::from_str(&text).context("`seekless layouts` printed no JSON")?;
     let entries = parsed["layouts"].as_array().context("no list of layouts")?;
-    let names: Vec<String> = entries
-        .iter()
-        .filter(|entry| entry["experimental"] != true)
-        .filter_map(|entry| entry["name"].as_str().map(str::to_owned))
-        .collect();
+    let names: Vec<String> =
+        entries.iter().filter_map(|entry| entry["name"].as_str().map(str::to_owned)).collect();
     if names.is_empty() {
         bail!("`seekless layouts` names none");
     }

@@ -289,6 +289,7 @@ fn any_caching(rng: &mut Rng) -> Caching {
         bypass_blocks: any(&[0, 2, 4, 8, 16], rng),
         sequential_blocks: any(&[0, 0, 0, 6], rng),
         buffers: 2 + rng.below(3) as u32,
+        past_unreadable: false,
     }
 }
 
