@@ -36,10 +36,10 @@ fn options(kind: Kind) -> SimOptions {
 }
 
 /// Requests of the sizes that the driver of the paper saw when four users removed trees (claim
-/// D25): half of them 8 KiB, 15 % 2 KiB and 35 % 1 KiB, each durable. A user goes through a tree of
+/// D25): half of them 8 KiB, 15 % 2 KiB and 35 % 1 KiB; `fua` makes each durable. A user goes through a tree of
 /// 31 directories and 508 files (claim D15), whose metadata lies in cylinder groups all over the
 /// disk; 7 % are reads of something else.
-fn removals(users: u64, volume: u64) -> Vec<Record> {
+fn removals(users: u64, volume: u64, fua: bool) -> Vec<Record> {
     const GROUPS: u64 = 64;
     let mut rng = Rng::stream(users, "removals");
     let group = volume / GROUPS;
@@ -58,7 +58,7 @@ fn removals(users: u64, volume: u64) -> Vec<Record> {
                     _ => (Action::Write, home + 64 + directory, 2),
                 };
                 let sector = block * 8;
-                let fua = action == Action::Write;
+                let fua = fua && action == Action::Write;
                 let flush_first = false;
                 records.push(Record { at_ns: 0, action, flush_first, fua, sector, sectors });
             }
@@ -67,10 +67,12 @@ fn removals(users: u64, volume: u64) -> Vec<Record> {
     records
 }
 
-fn replay(target: &Target, kind: Kind, users: u64) -> SimReport {
+fn replay(target: &Target, kind: Kind, users: u64, fua: bool) -> SimReport {
     let load = Load {
         name: format!("{users} users remove trees"),
-        open: Box::new(move |volume| Ok(Box::new(removals(users, volume).into_iter().map(Ok)))),
+        open: Box::new(move |volume| {
+            Ok(Box::new(removals(users, volume, fua).into_iter().map(Ok)))
+        }),
         replay: ReplayOptions {
             pacing: Pacing::Closed { users: users as u32 },
             mapping: Mapping::Fold,
@@ -82,20 +84,35 @@ fn replay(target: &Target, kind: Kind, users: u64) -> SimReport {
     simulate_trace(target, &options(kind), &load, no_clock).expect("nothing is lost")
 }
 
+/// How many times sooner the users are done than in place: with the log on the same disk, and on a
+/// second one.
+fn gains(users: u64, fua: bool) -> [f64; 2] {
+    let (alone, apart) = (disk(), disk().with_log(disk()).expect("two single disks"));
+    let inplace = replay(&alone, Kind::Inplace, users, fua).virtual_seconds;
+    [&alone, &apart].map(|target| inplace / replay(target, Kind::Dcd, users, fua).virtual_seconds)
+}
+
 /// D18: metadata-heavy work of one, four and eight users takes a half to a seventh of the time,
-/// with the log on the same disk and on a second one. Beside it the bounds of D22 and D23.
+/// with the log on the same disk as in the paper, and less with it on a second one. (D24: four users
+/// 6.2 times.) The paper acknowledges from memory; below, each write is durable first.
 #[test]
 fn d18_metadata_takes_a_fraction_of_the_time() {
-    let (alone, apart) = (disk(), disk().with_log(disk()).expect("two single disks"));
     for users in [1, 4, 8] {
-        let inplace = replay(&alone, Kind::Inplace, users).virtual_seconds;
-        let same = inplace / replay(&alone, Kind::Dcd, users).virtual_seconds;
-        let second = inplace / replay(&apart, Kind::Dcd, users).virtual_seconds;
-        println!(
-            "{users} users: {same:.2} times on one disk, {second:.2} on two, of {inplace:.1} s"
-        );
+        let [same, second] = gains(users, false);
+        println!("{users} users: {same:.2} times on one disk, {second:.2} on two");
         assert!((2.0..=7.0).contains(&same), "{users} users, one disk: {same}");
         assert!(second > same, "{users} users: {second} on two disks, {same} on one");
+    }
+}
+
+/// The same with every write durable before it is answered: beyond the paper, whose bounds (D22 and
+/// D23) are beside the next figures.
+#[test]
+fn durable_metadata_is_faster_as_well() {
+    for users in [1, 4, 8] {
+        let [same, second] = gains(users, true);
+        println!("{users} users, durable: {same:.2} times on one disk, {second:.2} on two");
+        assert!(same > 1.3 && second > same, "{users} users: {same}, {second}");
     }
 }
 
@@ -145,36 +162,40 @@ fn d20_one_constant_explains_the_bandwidth_of_random_writes() {
 }
 
 /// D27: when four users copy, writes come in bursts that queue up. On the plain disk most wait 25
-/// to 150 ms; the disk caching disk answers 95 % within a millisecond, and on average at least eight
-/// times as soon. D13: none is in memory only for more than several hundred milliseconds.
+/// to 150 ms; the disk caching disk answers nearly all that fit its buffers at once, and on average
+/// at least eight times as soon. D13: none is in memory only for more than several hundred milliseconds.
 #[test]
 fn d27_write_response_is_eight_times_better() {
-    let copy = |target: &Target, kind| {
-        let bursts = Some(Bursts { requests: 40, idle_ns: 1000 * MILLIS });
+    let copy = |target: &Target, kind, requests| {
+        let bursts = Some(Bursts { requests, idle_ns: 1000 * MILLIS });
         let workload = Workload {
             request_blocks: 2,
             depth: 12,
             bursts,
-            requests: 40 * 50,
+            requests: requests * 50,
             ..Workload::default()
         };
         simulate(target, &SimOptions { workload, ..options(kind) }, no_clock)
             .expect("nothing is lost")
     };
     let (alone, apart) = (disk(), disk().with_log(disk()).expect("two single disks"));
-    let inplace = copy(&alone, Kind::Inplace).latency_ms;
-    assert!((25.0..=150.0).contains(&inplace.mean), "{inplace:?}");
-    for target in [&alone, &apart] {
-        let report = copy(target, Kind::Dcd);
-        let (dcd, exposed) = (report.latency_ms, report.layout_stats["longest_exposure_ms"]);
-        let ratio = inplace.mean / dcd.mean;
-        println!(
-            "{}: {:.2} ms in place, {:.3} ms, {ratio:.0} times; in memory at most {exposed:.0} ms",
-            report.disk, inplace.mean, dcd.mean
-        );
-        assert!(ratio >= 8.0, "{ratio}");
-        assert!(dcd.p90 < 1.0, "{dcd:?}");
-        assert!(exposed < 500.0, "{exposed}");
+    // What fits the segment buffers, and twice as much.
+    for requests in [60, 128] {
+        let inplace = copy(&alone, Kind::Inplace, requests).latency_ms;
+        assert!((25.0..=150.0).contains(&inplace.mean), "{inplace:?}");
+        for target in [&alone, &apart] {
+            let report = copy(target, Kind::Dcd, requests);
+            let (dcd, exposed) = (report.latency_ms, report.layout_stats["longest_exposure_ms"]);
+            let ratio = inplace.mean / dcd.mean;
+            println!(
+                "{}, {requests} at once: {:.1} ms in place, {:.2} ms, {ratio:.1} times; in memory \
+                 at most {exposed:.0} ms",
+                report.disk, inplace.mean, dcd.mean
+            );
+            assert!(ratio >= 8.0, "{ratio}");
+            assert!(dcd.p90 < 1.0 || requests > 60, "{dcd:?}");
+            assert!(exposed < 500.0, "{exposed}");
+        }
     }
 }
 
