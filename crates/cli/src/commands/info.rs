@@ -1,6 +1,6 @@
 //! `seekless info`: what an image is, from its superblock alone.
 
-use crate::failure::Outcome;
+use crate::failure::{Exit, Failure, Outcome};
 use crate::size::Size;
 use crate::volume::{Volume, json_members, print_members};
 use seekless_engine::layout::dcd;
@@ -20,6 +20,7 @@ Examples:
   seekless info disk.img
   seekless info disk.img --json | jq .volume_bytes
   seekless info a.img b.img c.img        # an array
+  seekless info origin.img --log log.img
 
 Reads the superblock only; `seekless check` reads and verifies everything.")]
 pub struct Args {
@@ -29,6 +30,9 @@ pub struct Args {
     /// Go on without members of an array that should be there.
     #[arg(long)]
     degraded: bool,
+    /// The log of a disk caching disk, if it is apart.
+    #[arg(long, value_name = "LOG", conflicts_with = "degraded")]
+    log: Option<PathBuf>,
     /// Print one JSON object.
     #[arg(long)]
     json: bool,
@@ -39,6 +43,13 @@ pub struct Args {
 /// # Errors
 /// If the image is unusable or in use.
 pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
+    if let Some(log) = &args.log {
+        let [origin] = args.images.as_slice() else {
+            let problem = "--log: several images have no log apart";
+            return Err(Failure::usage(problem).hint("give the origin alone, and its log"));
+        };
+        return of_pair(args, origin, log, out);
+    }
     match args.images.as_slice() {
         [image] if !is_member(image)? => of_image(args, image, out),
         // One member alone can say what it belongs to.
@@ -71,6 +82,40 @@ fn of_array(args: &Args, images: &[PathBuf], out: &mut dyn Write) -> Outcome {
         writeln!(out, "volume   {} ({blocks} blocks of 4 KiB)", Size::from_blocks(blocks))?;
         writeln!(out, "id       {id:032x}")?;
     }
+    Ok(())
+}
+
+/// An origin and its log.
+fn of_pair(args: &Args, origin: &Path, log: &Path, out: &mut dyn Write) -> Outcome {
+    let mut images = [image::open(origin, true)?, image::open(log, true)?];
+    let read =
+        |image: &mut image::Image| Superblock::read(image).map_err(|error| image.blame(error));
+    let [first, second] = &mut images;
+    let (seal, Superblock { id, blocks, device_blocks, .. }) = (read(first)?, read(second)?);
+    if !dcd::is_seal(&seal) || seal.id != id {
+        let (origin, log) = (origin.display(), log.display());
+        let cause = format!("{log} is not the log of {origin}");
+        return Err(Failure::new(Exit::Image, cause)
+            .hint("`seekless info` of each alone says what they are"));
+    }
+    if args.json {
+        let facts = json!({
+            "image": origin,
+            "log": log,
+            "layout": seal.kind.name(),
+            "id": format!("{id:032x}"),
+            "volume_blocks": blocks,
+            "volume_bytes": blocks * BLOCK_BYTES as u64,
+            "log_bytes": device_blocks * BLOCK_BYTES as u64,
+        });
+        writeln!(out, "{facts}")?;
+        return Ok(());
+    }
+    writeln!(out, "origin   {}", origin.display())?;
+    writeln!(out, "log      {} ({})", log.display(), Size::from_blocks(device_blocks))?;
+    writeln!(out, "layout   {} ({})", seal.kind, seal.kind.summary())?;
+    writeln!(out, "volume   {} ({blocks} blocks of 4 KiB)", Size::from_blocks(blocks))?;
+    writeln!(out, "id       {id:032x}")?;
     Ok(())
 }
 
