@@ -65,13 +65,3 @@ pub fn host_clock() -> u64 {
     let elapsed = START.get_or_init(std::time::Instant::now).elapsed();
     u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX)
 }
-
-/// Says so where a layout is not ready to be relied on.
-fn warn_if_experimental(kind: seekless_engine::layout::Kind) {
-    if kind.is_experimental() {
-        crate::term::say(&format!(
-            "seekless: warning: layout {kind} is experimental: power cuts are known after which it \
-             breaks its promises (CONTRACT.md)"
-        ));
-    }
-}

@@ -119,9 +119,10 @@ impl PlantedBug {
     ];
 
     /// Those that can be planted in the disk caching disk.
-    pub const DCD: [PlantedBug; 8] = [
+    pub const DCD: [PlantedBug; 9] = [
         PlantedBug::AckBeforeDurable,
         PlantedBug::FreeBeforeCommit,
+        PlantedBug::MapBeforeData,
         PlantedBug::MissingFlush,
         PlantedBug::ChecksumNotVerified,
         PlantedBug::StaleStampWins,

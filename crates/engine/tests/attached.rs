@@ -9,6 +9,7 @@ use seekless_engine::disk::{Disk, MediumDisk};
 use seekless_engine::io::{Io, IoError};
 use seekless_engine::layout::{FormatOptions, Kind, LayoutError, MountOptions, dcd};
 use seekless_engine::node::Node;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 
 fn attached(id: u128) -> (Cells, Cells) {
@@ -87,33 +88,132 @@ fn half_a_volume_is_refused() {
     assert!(reason(twice).contains("attached"));
 }
 
-/// A medium that outlives its device.
+/// A medium that outlives its device, and can be pulled out.
 #[derive(Clone, Debug)]
-struct Shared(Arc<Mutex<Cells>>);
+struct Shared(Arc<Mutex<Cells>>, Arc<AtomicBool>);
+
+impl Shared {
+    fn new(cells: Cells) -> Shared {
+        Shared(Arc::new(Mutex::new(cells)), Arc::default())
+    }
+
+    fn check(&self) -> Result<(), IoError> {
+        if self.1.load(Relaxed) { Err(IoError::Os { errno: 19 }) } else { Ok(()) }
+    }
+}
 
 impl Medium for Shared {
     fn blocks(&self) -> u64 {
         self.0.lock().unwrap().blocks()
     }
     fn read(&mut self, at: u64, count: u32) -> Result<Data, IoError> {
+        self.check()?;
         self.0.lock().unwrap().read(at, count)
     }
     fn write(&mut self, at: u64, data: &Data) -> Result<(), IoError> {
+        self.check()?;
         self.0.lock().unwrap().write(at, data)
     }
     fn trim(&mut self, at: u64, count: u32) -> Result<(), IoError> {
+        self.check()?;
         self.0.lock().unwrap().trim(at, count)
     }
+    fn sync(&mut self) -> Result<(), IoError> {
+        self.check()
+    }
+}
+
+fn serve(layer: dcd::Dcd, media: &[Shared; 2]) -> Node {
+    let ram =
+        |medium: &Shared| Box::new(Ram::volatile(Box::new(medium.clone()))) as Box<dyn Device>;
+    Node::new(Box::new(layer), media.iter().map(ram).collect(), 1)
+}
+
+/// What media hold after the server is gone.
+fn left(media: [Shared; 2]) -> [Cells; 2] {
+    media.map(|medium| medium.0.lock().unwrap().clone())
+}
+
+#[test]
+fn a_log_that_vanishes_ends_writing_and_comes_back_with_all_that_was_durable() {
+    let (mut origin, mut log) = attached(1);
+    let layer = mount(&mut origin, &mut log).unwrap();
+    let media = [origin, log].map(Shared::new);
+    let mut node = serve(layer, &media);
+    node.run(&mut 0, Io::write(0, 100, Data::stamp(3, 100, 2)).with_fua()).unwrap();
+    media[1].1.store(true, Relaxed);
+    node.run(&mut 0, Io::write(0, 200, Data::stamp(1, 200, 2)).with_fua()).unwrap_err();
+    let refused = node.run(&mut 0, Io::write(0, 300, Data::stamp(1, 300, 2)));
+    assert_eq!(refused, Err(IoError::ReadOnly));
+    assert!(node.layer.latched().is_some());
+    // What is at home can be read, and what did not get to the log; the log itself cannot.
+    assert_eq!(node.run(&mut 0, Io::read(0, 300, 1)), Ok(Data::stamp(1, 300, 1)));
+    assert_eq!(node.run(&mut 0, Io::read(0, 200, 1)), Ok(Data::stamp(1, 200, 2)));
+    node.run(&mut 0, Io::read(0, 100, 1)).unwrap_err();
+    drop(node);
+    let [origin, log] = left(media);
+    for at in 100..103 {
+        assert_eq!(read(&origin, &log, at), Data::stamp(1, at, 2));
+    }
+    // Wiped instead, it is refused, and with it the origin.
+    let wiped = reason(mount(&mut origin.clone(), &mut Cells::new(300)));
+    assert!(wiped.contains("no Seekless volume"), "{wiped}");
+}
+
+/// Where the log lies on its device.
+fn first_of_log(origin: &Cells, log: &Cells) -> u64 {
+    let mut out = String::new();
+    let (mut origin, mut log) = (origin.clone(), log.clone());
+    dcd::dump(&mut MediumDisk(&mut origin), &mut MediumDisk(&mut log), &mut out).unwrap();
+    let place = out.split("from device block ").nth(1).unwrap();
+    place.split(',').next().unwrap().parse().unwrap()
+}
+
+#[test]
+fn a_log_whose_youngest_record_may_be_unreadable_is_refused_unless_told_otherwise() {
+    let (mut origin, mut log) = attached(1);
+    let layer = mount(&mut origin, &mut log).unwrap();
+    let media = [origin, log].map(Shared::new);
+    let mut node = serve(layer, &media);
+    for version in 2..4 {
+        let data = Data::stamp(1, 100, version);
+        node.run(&mut 0, Io::write(0, 100, data).with_fua()).unwrap();
+    }
+    drop(node);
+    let [origin, whole] = left(media);
+    let first = first_of_log(&origin, &whole);
+    // Record 1 is empty, 2 and 3 have a block each. Nobody needs the first two any more.
+    for (at, newest) in [(0, 3), (1, 3), (2, 3)] {
+        let mut log = whole.clone();
+        log.lose(first + at);
+        assert_eq!(read(&origin, &log, 100), Data::stamp(1, 100, newest), "block {at} is lost");
+    }
+    for (at, newest) in [(3, 2), (5, 3)] {
+        let (mut origin, mut log) = (origin.clone(), whole.clone());
+        log.lose(first + at);
+        let refused = reason(mount(&mut origin, &mut log));
+        let named = format!("block {} of the log cannot be read", first + at);
+        assert!(refused.contains(&named) && refused.contains("--past-unreadable"), "{refused}");
+        let mut options = MountOptions { volatile: true, ..MountOptions::default() };
+        options.tuning.caching.past_unreadable = true;
+        dcd::mount(&mut MediumDisk(&mut origin), &mut MediumDisk(&mut log), &options).unwrap();
+        // From then on nobody need be told.
+        assert_eq!(read(&origin, &log, 100), Data::stamp(1, 100, newest));
+    }
+    let mut log = whole.clone();
+    for at in 0..8 {
+        log.write(first + at, &Data::zeros(1)).unwrap();
+    }
+    let wiped = reason(mount(&mut origin.clone(), &mut log));
+    assert!(wiped.contains("holds no record"), "{wiped}");
 }
 
 #[test]
 fn draining_writes_home_and_only_then_can_a_log_be_detached() {
     let (mut origin, mut log) = attached(1);
     let layer = mount(&mut origin, &mut log).unwrap();
-    let mut media = [origin, log].map(|cells| Shared(Arc::new(Mutex::new(cells))));
-    let ram =
-        |medium: &Shared| Box::new(Ram::volatile(Box::new(medium.clone()))) as Box<dyn Device>;
-    let mut node = Node::new(Box::new(layer), media.iter().map(ram).collect(), 1);
+    let mut media = [origin, log].map(Shared::new);
+    let mut node = serve(layer, &media);
     for at in [3, 100, 101, 300] {
         node.run(&mut 0, Io::write(0, at, Data::stamp(1, at, 2)).with_fua()).unwrap();
     }

@@ -21,6 +21,7 @@ use crate::histogram::Latencies;
 use crate::trace::{NoRoom, TraceError};
 use crate::workload::{Generator, MAX_REQUESTS, Workload, WorkloadError};
 use seekless_engine::io::Op;
+use seekless_engine::layout::dcd::Shape;
 use seekless_engine::layout::loge::Heuristic;
 use seekless_engine::layout::{Kind, LayoutError, Tuning};
 use seekless_engine::units::{BLOCK_BYTES, Time};
@@ -75,6 +76,8 @@ pub struct SimOptions {
     pub headers: bool,
     /// Blocks in a segment of a log-structured layout; what suits the disk if not given.
     pub segment: Option<u32>,
+    /// How the log of [`Kind::Dcd`] is cut.
+    pub shape: Shape,
 }
 
 impl SimOptions {
@@ -93,6 +96,7 @@ impl SimOptions {
             heuristic: Heuristic::default(),
             headers: true,
             segment: None,
+            shape: Shape::default(),
         }
     }
 }
@@ -194,7 +198,7 @@ fn live_blocks(target: &Target, options: &SimOptions) -> Result<u64, SimError> {
     }
     let device = target.blocks();
     let live = ((device as f64 * asked).round() as u64).max(1);
-    let largest = options.kind.largest_volume(device);
+    let largest = target.largest_volume(options.kind);
     if live > largest {
         let (kind, disk) = (options.kind, target.name().to_owned());
         return Err(SimError::TooFull { asked, kind, disk, device, largest });

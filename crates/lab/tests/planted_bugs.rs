@@ -18,8 +18,7 @@ fn no_clock() -> u64 {
 fn planted() -> Vec<(Subject, PlantedBug)> {
     let of = |kind: Kind| PlantedBug::of(kind).iter().map(move |&bug| (kind.into(), bug));
     let array = Subject::Array { level: Level::Raid5, members: 3, kind: Kind::Inplace };
-    let kinds = Kind::ALL.into_iter().filter(|kind| !kind.is_experimental());
-    kinds.flat_map(of).chain(PlantedBug::ARRAY.map(|bug| (array, bug))).collect()
+    Kind::ALL.into_iter().flat_map(of).chain(PlantedBug::ARRAY.map(|bug| (array, bug))).collect()
 }
 
 fn hunt(
@@ -71,7 +70,7 @@ fn every_planted_bug_is_found() {
 
 #[test]
 fn without_a_bug_nothing_is_found() {
-    for kind in Kind::ALL.into_iter().filter(|kind| !kind.is_experimental()) {
+    for kind in Kind::ALL {
         let options = ProveOptions { states: 60_000, seed: 3, ..ProveOptions::new(kind) };
         let report = hunt(kind, None, &options);
         assert!(report.violations.is_empty(), "{}", report.to_text());

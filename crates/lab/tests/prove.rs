@@ -11,7 +11,7 @@ fn no_clock() -> u64 {
 
 #[test]
 fn every_layout_keeps_its_contract() {
-    for kind in Kind::ALL.into_iter().filter(|kind| !kind.is_experimental()) {
+    for kind in Kind::ALL {
         let options = ProveOptions { states: 150_000, ..ProveOptions::new(kind) };
         let report = prove(&options, no_clock, &mut |_| {});
         assert!(report.violations.is_empty(), "{}", report.to_text());
@@ -26,7 +26,7 @@ fn every_layout_keeps_its_contract() {
 
 #[test]
 fn the_same_seed_gives_the_same_sweep() {
-    for kind in Kind::ALL.into_iter().filter(|kind| !kind.is_experimental()) {
+    for kind in Kind::ALL {
         let options = ProveOptions { states: 3_000, ..ProveOptions::new(kind) };
         let one = prove(&options, no_clock, &mut |_| {});
         assert_eq!(one, prove(&options, no_clock, &mut |_| {}));
@@ -51,4 +51,12 @@ fn every_array_keeps_its_contract() {
         arrays += 1;
     }
     assert!(failed > 0 && unreadable > 0 && arrays > 4, "{failed}, {unreadable}, {arrays}");
+}
+
+#[test]
+fn a_log_apart_keeps_the_contract() {
+    let options = ProveOptions { states: 30_000, ..ProveOptions::new(Subject::Attached) };
+    let report = prove(&options, no_clock, &mut |_| {});
+    assert!(report.violations.is_empty(), "{}", report.to_text());
+    assert!(report.faults.second_cuts > 0, "{:?}", report.faults);
 }

@@ -84,7 +84,6 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
         let problem = format!("--headers: the layout {} has no labels to keep there", args.layout);
         return Err(Failure::usage(problem).hint("leave it out, or choose --layout loge"));
     }
-    super::warn_if_experimental(args.layout);
     let shape = shape(args)?;
     let &Args { force, heuristic, headers, .. } = args;
     let segment = args.segment.map(|size| size.blocks().try_into().unwrap_or(u32::MAX));

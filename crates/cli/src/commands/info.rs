@@ -1,7 +1,7 @@
 //! `seekless info`: what an image is, from its superblock, and how much of a Loge volume is used.
 
 use super::host_clock;
-use crate::failure::{Failure, Outcome};
+use crate::failure::{Exit, Failure, Outcome};
 use crate::size::Size;
 use crate::volume::{Volume, json_members, print_members};
 use seekless_engine::layout::{self, Kind, MountOptions, dcd};
@@ -21,6 +21,7 @@ Examples:
   seekless info disk.img
   seekless info disk.img --json | jq .volume_bytes
   seekless info a.img b.img c.img        # an array
+  seekless info origin.img --log log.img
 
 Reads the superblock, and of a volume of layout `loge` its labels, which say how much is stored;
 `seekless check` reads and verifies everything.")]
@@ -31,6 +32,9 @@ pub struct Args {
     /// Go on without members of an array that should be there.
     #[arg(long)]
     degraded: bool,
+    /// The log of a disk caching disk, if it is apart.
+    #[arg(long, value_name = "LOG", conflicts_with = "degraded")]
+    log: Option<PathBuf>,
     /// Print one JSON object.
     #[arg(long)]
     json: bool,
@@ -41,6 +45,13 @@ pub struct Args {
 /// # Errors
 /// If the image is unusable or in use.
 pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
+    if let Some(log) = &args.log {
+        let [origin] = args.images.as_slice() else {
+            let problem = "--log: several images have no log apart";
+            return Err(Failure::usage(problem).hint("give the origin alone, and its log"));
+        };
+        return of_pair(args, origin, log, out);
+    }
     match args.images.as_slice() {
         [image] if !is_member(image)? => of_image(args, image, out),
         // One member alone can say what it belongs to.
@@ -101,6 +112,40 @@ fn usage(image: &mut image::Image) -> Result<Usage, Failure> {
         read: report.blocks_read,
         ms,
     })
+}
+
+/// An origin and its log.
+fn of_pair(args: &Args, origin: &Path, log: &Path, out: &mut dyn Write) -> Outcome {
+    let mut images = [image::open(origin, true)?, image::open(log, true)?];
+    let read =
+        |image: &mut image::Image| Superblock::read(image).map_err(|error| image.blame(error));
+    let [first, second] = &mut images;
+    let (seal, Superblock { id, blocks, device_blocks, .. }) = (read(first)?, read(second)?);
+    if !dcd::is_seal(&seal) || seal.id != id {
+        let (origin, log) = (origin.display(), log.display());
+        let cause = format!("{log} is not the log of {origin}");
+        return Err(Failure::new(Exit::Image, cause)
+            .hint("`seekless info` of each alone says what they are"));
+    }
+    if args.json {
+        let facts = json!({
+            "image": origin,
+            "log": log,
+            "layout": seal.kind.name(),
+            "id": format!("{id:032x}"),
+            "volume_blocks": blocks,
+            "volume_bytes": blocks * BLOCK_BYTES as u64,
+            "log_bytes": device_blocks * BLOCK_BYTES as u64,
+        });
+        writeln!(out, "{facts}")?;
+        return Ok(());
+    }
+    writeln!(out, "origin   {}", origin.display())?;
+    writeln!(out, "log      {} ({})", log.display(), Size::from_blocks(device_blocks))?;
+    writeln!(out, "layout   {} ({})", seal.kind, seal.kind.summary())?;
+    writeln!(out, "volume   {} ({blocks} blocks of 4 KiB)", Size::from_blocks(blocks))?;
+    writeln!(out, "id       {id:032x}")?;
+    Ok(())
 }
 
 fn of_image(args: &Args, path: &Path, out: &mut dyn Write) -> Outcome {

@@ -25,20 +25,13 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     if args.json {
         let layouts: Vec<_> = Kind::ALL
             .into_iter()
-            .map(|kind| {
-                json!({
-                    "name": kind.name(),
-                    "summary": kind.summary(),
-                    "experimental": kind.is_experimental(),
-                })
-            })
+            .map(|kind| json!({ "name": kind.name(), "summary": kind.summary() }))
             .collect();
         writeln!(out, "{}", json!({ "layouts": layouts }))?;
         return Ok(());
     }
     for kind in Kind::ALL {
-        let experimental = if kind.is_experimental() { " (experimental)" } else { "" };
-        writeln!(out, "{:<9} {}{experimental}", kind.name(), kind.summary())?;
+        writeln!(out, "{:<9} {}", kind.name(), kind.summary())?;
     }
     Ok(())
 }

@@ -160,10 +160,7 @@ fn source(args: &Args) -> Result<Source, Failure> {
             Err(Failure::usage(format!("--memory: {size} is too much"))
                 .hint("the largest volume in memory is 1T; `seekless create` makes larger ones"))
         }
-        ([], Some(size), Some(kind)) => {
-            super::warn_if_experimental(kind);
-            Ok(Source::Memory { kind, blocks: size.blocks() })
-        }
+        ([], Some(size), Some(kind)) => Ok(Source::Memory { kind, blocks: size.blocks() }),
         _ => Err(Failure::usage("give either an image, or --memory and --layout")),
     }
 }

@@ -13,6 +13,7 @@ use crate::term::Progress;
 use clap::ValueEnum;
 use seekless_disk::Spec;
 use seekless_disk::spec::{Discipline, Queue};
+use seekless_engine::layout::dcd::Shape;
 use seekless_engine::layout::loge::Heuristic;
 use seekless_engine::layout::{Compaction, Kind, Tuning};
 use seekless_engine::volume::Level;
@@ -33,6 +34,7 @@ Examples:
   seekless sim --layout loge --disk hp97560 --heuristic pl+sg --read-share 0.5
   seekless sim --layout inplace,vlog --disk atlas10k:500M --utilisation 0.8,0.9,0.95 \\
     --trace tpcc.csv.zst --loop closed --users 20 --scheduler look
+  seekless sim --layout inplace,dcd --disk barracuda --log barracuda     # the log on a second one
   seekless sim --layout inplace --disk atlas10k:500M --generate tpcc --users 20 --pool 40M
 
 The default workload is 4 KiB random writes, each durable before the next one is sent, on a volume
@@ -46,6 +48,13 @@ pub struct Args {
     /// by commas.
     #[arg(long, short, value_name = "SPEC", required = true, value_delimiter = ',')]
     disk: Vec<String>,
+    /// Put the log of `dcd` on a disk of its own, named like --disk. Other layouts do not use it.
+    #[arg(long, value_name = "SPEC", conflicts_with = "raid")]
+    log: Option<String>,
+    /// Size of the log of `dcd`. [default: a sixteenth of the disk, at most 1G; the whole of a
+    /// disk of its own]
+    #[arg(long, value_name = "SIZE")]
+    log_size: Option<Size>,
     /// Simulate on an array of such disks: 0, 1 or 5.
     #[arg(long, value_name = "LEVEL")]
     raid: Option<Level>,
@@ -228,6 +237,10 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
 fn target(args: &Args, disk: &str) -> Result<Target, Failure> {
     let change = |spec: &mut Spec| args.scheduler.iter().for_each(|rule| rule.apply(spec));
     let target = spec::target(disk, change)?;
+    if let Some(log) = &args.log {
+        let log = spec::target(log, change)?;
+        return target.with_log(log).map_err(|error| Failure::usage(error.to_string()));
+    }
     let Some(level) = args.raid else { return Ok(target) };
     let members = args.members.map_or(level.least_members(), usize::from);
     let chunk = u32::try_from(args.stripe.blocks()).unwrap_or(u32::MAX);
@@ -275,6 +288,7 @@ fn options(args: &Args) -> Result<SimOptions, Failure> {
         heuristic: args.heuristic,
         headers: !args.no_headers,
         segment: args.segment.map(|segment| segment.blocks().try_into().unwrap_or(u32::MAX)),
+        shape: Shape { log_blocks: args.log_size.map(Size::blocks), ..Shape::default() },
     })
 }
 

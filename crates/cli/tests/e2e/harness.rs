@@ -19,6 +19,7 @@ macro_rules! each_layout {
     ($($name:ident),+ $(,)?) => {
         mod inplace { $(#[test] fn $name() { super::$name("inplace"); })+ }
         mod vlog { $(#[test] fn $name() { super::$name("vlog"); })+ }
+        mod dcd { $(#[test] fn $name() { super::$name("dcd"); })+ }
         mod loge { $(#[test] fn $name() { super::$name("loge"); })+ }
         mod lfs { $(#[test] fn $name() { super::$name("lfs"); })+ }
         mod wolf { $(#[test] fn $name() { super::$name("wolf"); })+ }

@@ -23,6 +23,10 @@ fn a_log_is_put_in_front_of_a_disk_and_taken_away() {
     server.kill();
     let both = |verb: &str| succeed(seekless().arg(verb).arg(&origin).args(["--log", log_name]));
     assert!(both("check").contains("no damage found"));
+    assert!(both("info").contains("log.img"));
+    // The two must not be mixed up.
+    let mixed = run(seekless().arg("info").arg(&log).arg("--log").arg(&origin));
+    assert_eq!(mixed.code(), 3, "{}", mixed.err);
     assert!(!both("dump").is_empty());
     both("drain");
     both("detach");

@@ -12,11 +12,13 @@
 //!
 //! Requests that are large, or go on with a long stream, go straight home. What the log had of
 //! their blocks gets a tombstone, but not before the new content is durable: before that it would
-//! take away the only durable version. [`log`] has appending and ring order, [`direct`] what
-//! goes straight home, [`destage`] writing home, [`recover`] mounting; `SPEC.md` the bytes.
+//! take away the only durable version. [`append`] has writing the log, [`log`] the ring, [`direct`]
+//! what goes straight home, [`destage`] writing home, [`recover`] mounting; `SPEC.md` the bytes.
 
+mod append;
 mod attach;
 mod check;
+mod choose;
 mod destage;
 mod direct;
 mod drain;
@@ -43,6 +45,7 @@ use crate::io::{Breakdown, Done, Io, IoError, Op, Tag};
 use crate::layer::{Cx, Layer, Limits, Port};
 use crate::superblock::Superblock;
 use crate::units::{BlockNr, Time};
+use append::Aim;
 use destage::Destage;
 use direct::Directs;
 use format::{Areas, MAX_DEVICE_BLOCKS};
@@ -129,6 +132,7 @@ pub struct Dcd {
     idle_since: Option<Time>,
 
     log: Log,
+    aim: Aim,
     directs: Directs,
     reads: Slab<Reading>,
     parts: Slab<Part>,
@@ -227,14 +231,15 @@ impl Dcd {
         }
         self.latched = Some(error);
         let mut failed = self.settling.give_up();
-        failed.extend(self.log.give_up());
-        for work in std::mem::take(&mut self.queue) {
-            let (Work::Log { request, .. } | Work::Direct { request, .. }) = work;
+        // A request may wait with several parts, in buffers and in the queue.
+        let queued = std::mem::take(&mut self.queue).into_iter().map(|work| match work {
+            Work::Log { request, .. } | Work::Direct { request, .. } => request,
+        });
+        for request in self.log.give_up().into_iter().chain(queued) {
             self.requests[request].left -= 1;
+            self.requests[request].failed.get_or_insert(error);
             if self.requests[request].left == 0 {
                 failed.push(request);
-            } else {
-                self.requests[request].failed = Some(error);
             }
         }
         for request in failed {
@@ -342,6 +347,8 @@ impl Layer for Dcd {
         let index = (done.tag & 0xffff_ffff) as usize;
         match done.tag & !0xffff_ffff {
             READ => self.read_done(index, done, cx),
+            // Only with a bug planted is there more than the record itself.
+            LOG if index > 0 => {}
             LOG => self.log_done(done, cx),
             DIRECT => self.direct_done(index, done, cx),
             DESTAGE_READ => self.destage_read_done(index, done),

@@ -131,7 +131,7 @@ impl SimReport {
         let requests_per_second = per_second(requests as f64, measured.virtual_ns);
         let mebibytes_per_second = per_second(bytes / f64::from(1 << 20), measured.virtual_ns);
         SimReport {
-            disk: target.name().to_owned(),
+            disk: target.name_for(options.kind),
             layout: options.kind.name(),
             seed: options.seed,
             utilisation: volume_blocks as f64 / target.blocks() as f64,

@@ -7,7 +7,7 @@ use seekless_engine::device::medium::{Cells, Medium};
 use seekless_engine::device::nested::Nested;
 use seekless_engine::device::ram::Ram;
 use seekless_engine::disk::{self as engine, MediumDisk};
-use seekless_engine::layout::{self, FormatOptions, Kind, LayoutError, MountOptions, lfs};
+use seekless_engine::layout::{self, FormatOptions, Kind, LayoutError, MountOptions, dcd, lfs};
 use seekless_engine::node::Node;
 use seekless_engine::volume::{self, ArrayDisk, AssembleOptions, CreateArray, Level, VolumeError};
 use std::fmt;
@@ -23,6 +23,8 @@ pub struct Target {
     make: Make,
     /// So many of them are one array.
     array: Option<Members>,
+    /// The disk that has the log of [`Kind::Dcd`].
+    log: Option<Box<Target>>,
 }
 
 /// An array of equal devices.
@@ -49,7 +51,8 @@ impl Target {
         blocks: u64,
         make: impl Fn(Box<dyn Medium>) -> Box<dyn Device> + 'static,
     ) -> Target {
-        Target { name: name.to_owned(), blocks, headers: false, make: Box::new(make), array: None }
+        let (name, make) = (name.to_owned(), Box::new(make));
+        Target { name, blocks, headers: false, make, array: None, log: None }
     }
 
     /// The same target with sector headers that layouts may use, as disks have them.
@@ -92,6 +95,37 @@ impl Target {
         Ok(Target { name, blocks: geometry.blocks(), headers: false, array, ..self })
     }
 
+    /// The same target with the log of [`Kind::Dcd`] on a device of its own. Other layouts do not
+    /// use it.
+    ///
+    /// # Errors
+    /// If one of the two is an array.
+    pub fn with_log(self, log: Target) -> Result<Target, LayoutError> {
+        if self.array.is_some() || log.array.is_some() {
+            let reason = "neither a disk with its log apart nor the log can be an array";
+            return Err(LayoutError::BadSize(reason.to_owned()));
+        }
+        Ok(Target { log: Some(Box::new(log)), ..self })
+    }
+
+    /// The device of the log, if a layout has one of its own here.
+    fn log(&self, kind: Kind) -> Option<&Target> {
+        self.log.as_deref().filter(|_| kind == Kind::Dcd)
+    }
+
+    /// What reports call it under a layout.
+    pub(super) fn name_for(&self, kind: Kind) -> String {
+        match self.log(kind) {
+            None => self.name.clone(),
+            Some(log) => format!("{}, log on {}", self.name, log.name),
+        }
+    }
+
+    /// The largest volume of a layout, in blocks.
+    pub(super) fn largest_volume(&self, kind: Kind) -> u64 {
+        if self.log(kind).is_some() { self.blocks } else { kind.largest_volume(self.blocks) }
+    }
+
     /// Memory that answers at once: shows what the software alone costs.
     pub fn ram(blocks: u64) -> Target {
         Target::new("ram", blocks, |medium| Box::new(Ram::new(medium)))
@@ -125,7 +159,10 @@ pub(super) fn build(
     if let Some(members) = target.array {
         return build_array(target, &members, options, blocks);
     }
-    let SimOptions { kind, seed, tuning, heuristic, headers, segment, .. } = *options;
+    if let Some(log) = target.log(options.kind) {
+        return build_attached(target, log, options, blocks);
+    }
+    let SimOptions { kind, seed, tuning, heuristic, headers, segment, shape, .. } = *options;
     let mut cells = Cells::new(target.blocks());
     if target.headers && headers && kind == Kind::Loge {
         cells = cells.with_labels();
@@ -136,12 +173,34 @@ pub(super) fn build(
     let lender = target.device(Box::new(Cells::new(1)));
     let suits = |arm| lfs::segment_for(arm, target.blocks());
     let segment = segment.or_else(|| lender.arm().map(suits));
-    let options = FormatOptions { heuristic, segment, ..FormatOptions::new(kind, blocks, id) };
+    let options =
+        FormatOptions { heuristic, segment, shape, ..FormatOptions::new(kind, blocks, id) };
     layout::format(&mut MediumDisk(&mut cells), &options)?;
     let options =
         MountOptions { arm: lender.arm(), volatile: lender.volatile(), read_only: false, tuning };
     let (layer, _, _) = layout::mount(&mut MediumDisk(&mut cells), &options)?;
     Ok(Node::new(layer, vec![target.device(Box::new(cells))], seed))
+}
+
+/// The same with the log of a disk caching disk on a device of its own. The origin is as large as
+/// the volume.
+fn build_attached(
+    target: &Target,
+    log: &Target,
+    options: &SimOptions,
+    blocks: u64,
+) -> Result<Node, LayoutError> {
+    let SimOptions { kind, seed, tuning, shape, .. } = *options;
+    let id = u128::from(seed) << 64 | u128::from(blocks);
+    let (mut home, mut ring) = (Cells::new(blocks), Cells::new(log.blocks()));
+    let format = FormatOptions { shape, ..FormatOptions::new(kind, blocks, id) };
+    dcd::attach(&mut MediumDisk(&mut home), &mut MediumDisk(&mut ring), &format)?;
+    let lenders = [target, log].map(|one| one.device(Box::new(Cells::new(1))));
+    let volatile = lenders.iter().any(|one| one.volatile());
+    let mount = MountOptions { arm: lenders[1].arm(), volatile, read_only: false, tuning };
+    let (layer, _, _) = dcd::mount(&mut MediumDisk(&mut home), &mut MediumDisk(&mut ring), &mount)?;
+    let devices = vec![target.device(Box::new(home)), log.device(Box::new(ring))];
+    Ok(Node::new(Box::new(layer), devices, seed))
 }
 
 /// The same on an array.

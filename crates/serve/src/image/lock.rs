@@ -6,20 +6,42 @@ use rustix::io::Errno;
 use std::fs::File;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+use std::time::Duration;
 
-/// Locks `file` for writing alone or for reading among readers, without waiting.
+/// How long the lock of a process that seems to be gone is waited for, in steps. What a killed
+/// server had in flight holds its image until the kernel is done with it.
+const STEP: Duration = Duration::from_millis(10);
+const STEPS: u32 = 100;
+
+/// Locks `file` for writing alone or for reading among readers. Somebody who is alive is not waited
+/// for.
 pub(super) fn take(file: &File, path: &Path, shared: bool) -> Result<(), ImageError> {
     let operation = match shared {
         true => FlockOperation::NonBlockingLockShared,
         false => FlockOperation::NonBlockingLockExclusive,
     };
-    match rustix::fs::flock(file, operation) {
-        Ok(()) => Ok(()),
-        Err(Errno::WOULDBLOCK) => {
-            Err(ImageError::InUse { path: path.to_owned(), pid: holder(file) })
+    for step in 0.. {
+        match rustix::fs::flock(file, operation) {
+            Ok(()) => break,
+            Err(Errno::WOULDBLOCK) => {
+                let pid = holder(file);
+                if step == STEPS || pid.is_some_and(is_alive) {
+                    return Err(ImageError::InUse { path: path.to_owned(), pid });
+                }
+                std::thread::sleep(STEP);
+            }
+            Err(errno) => return Err(ImageError::os("lock", path, errno)),
         }
-        Err(errno) => Err(ImageError::os("lock", path, errno)),
     }
+    Ok(())
+}
+
+/// True if a process runs, as far as `/proc` tells.
+fn is_alive(pid: u32) -> bool {
+    let Ok(stat) = std::fs::read_to_string(format!("/proc/{pid}/stat")) else { return false };
+    // The state follows the name, which is in parentheses and may hold anything.
+    let state = stat.rsplit_once(") ").map_or("", |(_, rest)| rest);
+    !state.starts_with(['Z', 'X'])
 }
 
 /// The process that holds the lock, from the kernel's list. Within containers the list may be
@@ -44,6 +66,12 @@ fn find_holder(locks: &str, inode: &str) -> Option<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn who_runs_is_alive() {
+        assert!(is_alive(std::process::id()));
+        assert!(!is_alive(u32::MAX));
+    }
 
     #[test]
     fn finds_the_holder_and_skips_waiters() {

@@ -154,6 +154,7 @@ pub fn mount(
         if options.volatile {
             origin.flush()?;
         }
+        found.settle(log, options)?;
         let generation = seal.generation + 1;
         for at in [superblock.device_blocks - 1, 0] {
             Seal { superblock, generation }.write_at(log, at)?;

@@ -16,15 +16,22 @@ use crate::checksum;
 use crate::data::{Data, Piece};
 use crate::io::{Done, Io, IoError, Op, Tag};
 use crate::layer::Cx;
-use crate::planted::{PlantedBug, planted};
 use crate::units::{BlockNr, MICROS, Time};
+use std::collections::VecDeque;
 
-/// Most blocks of a batch: 1 MiB.
-const BATCH_BLOCKS: usize = 256;
 /// Most blocks read needlessly between two that are wanted: cheaper than another command.
 const GAP: u32 = 8;
+/// The same on a disk with a head: less than half a turn of most disks.
+const HEADED_GAP: u32 = 32;
 /// Commands in flight on a device that has no head to be kept in order.
 const WIDTH: u32 = 8;
+/// Among so many runs that come next along the origin the head takes the one it reaches first.
+const WINDOW: usize = 64;
+/// Commands of the log, or of writing home, after which it is the turn of the other, where both
+/// want the same head and neither may wait.
+const TURN: u32 = 16;
+/// How long the log keeps its turn though nobody writes: clients take a while to go on.
+const LINGER: Time = 500 * MICROS;
 
 /// Pause before destaging by sixteenths of the log in use, in microseconds: 10^(−3f) seconds.
 const PAUSE_US: [u64; 17] = [
@@ -34,10 +41,26 @@ const PAUSE_US: [u64; 17] = [
 
 /// A block on its way home.
 #[derive(Clone, Debug)]
-struct Item {
-    block: u32,
-    addr: Addr,
-    piece: Option<Piece>,
+pub struct Item {
+    /// Block of the volume.
+    pub block: u32,
+    /// The slot that holds it.
+    pub addr: Addr,
+    /// Its content, once read and found whole.
+    pub piece: Option<Piece>,
+}
+
+/// Who has the head, where the log and the homes share one and the log is filling up. Going from
+/// one to the other costs two seeks, so each has several commands in a row.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Turn {
+    /// Whoever comes.
+    #[default]
+    Free,
+    /// The log, for so many records, or until nobody has written for a while.
+    Log { left: u32, until: Time },
+    /// The batch, for so many commands.
+    Home { left: u32 },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,8 +78,10 @@ struct Batch {
     items: Vec<Item>,
     /// Runs of slots that are read with one command.
     runs: Vec<(Addr, u32)>,
-    /// Runs or items that have been begun.
+    /// Runs of slots that have been begun.
     begun: usize,
+    /// Runs of items, neighbours at home, that are still to be written: first and end.
+    todo: VecDeque<(usize, usize)>,
     in_flight: u32,
 }
 
@@ -65,7 +90,7 @@ struct Batch {
 pub struct Destage {
     batch: Option<Batch>,
     /// What a sweep by location has not come to, from its end.
-    sweep: Vec<(u32, Addr)>,
+    pub sweep: Vec<(u32, Addr)>,
     /// A request waits for the batch.
     pushed: bool,
     /// Why a slot of the log cannot go home, if there is such a one.
@@ -73,6 +98,9 @@ pub struct Destage {
     /// There is nothing durable to destage yet.
     starved: bool,
     due: Option<Time>,
+    turn: Turn,
+    /// It is the turn of the batch, and it uses it.
+    holds: bool,
 }
 
 impl Destage {
@@ -94,6 +122,33 @@ impl Destage {
         }
     }
 
+    /// True if the log must wait for its turn.
+    pub fn has_the_arm(&self) -> bool {
+        self.holds
+    }
+
+    /// A record has been written.
+    pub fn record_written(&mut self, now: Time) {
+        if let Turn::Log { left, until } = &mut self.turn {
+            *left = left.saturating_sub(1);
+            *until = now + LINGER;
+        }
+    }
+
+    fn in_flight(&self) -> u32 {
+        self.batch.as_ref().map_or(0, |batch| batch.in_flight)
+    }
+
+    /// A command of the batch has been answered.
+    fn answered(&mut self) {
+        if let Some(batch) = &mut self.batch {
+            batch.in_flight -= 1;
+        }
+        if let Turn::Home { left } = &mut self.turn {
+            *left = left.saturating_sub(1);
+        }
+    }
+
     /// True if the batch touches a range; it then goes on until it is done.
     pub fn holds_up(&mut self, at: BlockNr, count: u32) -> bool {
         let range = at..at + u64::from(count);
@@ -107,7 +162,9 @@ impl Destage {
 impl Dcd {
     /// True if segments must become free though clients are waiting.
     pub(super) fn is_pressed(&self) -> bool {
-        let least = (u64::from(self.areas.segments) / 8).max(2);
+        // A head needs many blocks to choose from, and time for them.
+        let share = if self.headed { 2 } else { 8 };
+        let least = (u64::from(self.areas.segments) / share).max(2);
         self.log.free_segments() < least || self.log.blocked()
     }
 
@@ -120,21 +177,63 @@ impl Dcd {
         self.destage.due
     }
 
-    /// Goes on with destaging if it may; true if a batch was finished.
+    /// Goes on with destaging if it may; true if a batch was finished, or the log may go on.
     pub(super) fn advance_destage(&mut self, cx: &mut Cx<'_>) -> bool {
+        let held = self.destage.holds;
+        let finished = self.try_destage(cx);
+        let turn = matches!(self.destage.turn, Turn::Home { .. });
+        self.destage.holds = turn && self.destage.in_flight() > 0;
+        finished || (held && !self.destage.holds)
+    }
+
+    /// True if the batch may use the head.
+    fn has_turn(&mut self, cx: &Cx<'_>) -> bool {
+        // The log must not run out: packed densely, each record costs a turn of the disk.
+        let low = self.log.free_segments() <= (u64::from(self.areas.segments) / 16).max(1);
+        let next = match self.destage.turn {
+            _ if self.areas.physical || cx.arm(0).is_none() => Turn::Free,
+            Turn::Free => Turn::Home { left: TURN },
+            Turn::Home { left: 0 } if self.destage.in_flight() == 0 && low => {
+                Turn::Home { left: TURN }
+            }
+            Turn::Home { left: 0 } if self.destage.in_flight() == 0 => {
+                Turn::Log { left: TURN, until: cx.now + LINGER }
+            }
+            Turn::Log { left, until } => {
+                let waits = left > 0 && cx.now < until && !self.log.blocked() && !low;
+                let writes = self.log.writing.is_some();
+                if waits && !writes {
+                    self.destage.due = Some(until);
+                }
+                if waits || writes { self.destage.turn } else { Turn::Home { left: TURN } }
+            }
+            home => home,
+        };
+        self.destage.turn = next;
+        !matches!(next, Turn::Log { .. } | Turn::Home { left: 0 })
+    }
+
+    /// As [`Dcd::advance_destage`], but for whose turn it is.
+    fn try_destage(&mut self, cx: &mut Cx<'_>) -> bool {
         self.destage.due = None;
         self.destage.starved = false;
         if self.latched.is_some() || self.read_only {
             return false;
         }
         let end = self.idle_since.map(|since| since + self.pause());
-        let pressed = self.is_pressed() || self.destage.pushed || self.settling.wants_home();
+        let wanted = self.destage.pushed || self.settling.wants_home();
+        let full = self.is_pressed();
+        let pressed = full || wanted;
         let idle = end.is_some_and(|end| end <= cx.now) && self.stop == Stop::No;
         let work = self.destage.batch.is_some() || self.log.dirty() > 0;
         if !idle && work && self.stop == Stop::No {
             self.destage.due = end.filter(|&end| end > cx.now);
         }
-        if !(idle || pressed) || !work {
+        let shares = full && !wanted && !idle && work && self.stop == Stop::No;
+        if !shares {
+            self.destage.turn = Turn::Free;
+        }
+        if !(idle || pressed) || !work || (shares && !self.has_turn(cx)) {
             return false;
         }
         if self.destage.batch.is_none() && !self.begin_batch(pressed) {
@@ -158,28 +257,11 @@ impl Dcd {
         }
     }
 
-    /// True if all records of a segment are durable.
-    fn is_durable(&self, number: u64) -> bool {
-        if planted(PlantedBug::DestageBeforeDurable) {
-            return true;
-        }
-        let last = match number == self.log.head {
-            true => self.log.next_seq() - 1,
-            false => self.log.segments[self.log.place(number + 1)].first_seq - 1,
-        };
-        // Records in buffers have no segment yet.
-        last.min(self.log.written) <= self.log.durable && !self.is_being_written(number)
-    }
-
-    fn is_being_written(&self, number: u64) -> bool {
-        self.log.writing_place() == Some(self.log.place(number))
-    }
-
     /// Chooses what goes home next; false if there is nothing that may.
     fn begin_batch(&mut self, pressed: bool) -> bool {
         let mut items = match (pressed, self.caching.order) {
             (true, _) => self.oldest(),
-            (_, Order::LastFirst) => self.by_segment((self.log.tail..=self.log.head).rev()),
+            (_, Order::LastFirst) => self.last_first(),
             (_, Order::LeastValid) => self.least_valid(),
             (_, Order::Location) => self.by_location(),
         };
@@ -188,10 +270,11 @@ impl Dcd {
             return false;
         }
         items.sort_unstable_by_key(|item| item.addr);
+        let gap = if self.headed { HEADED_GAP } else { GAP };
         let mut runs: Vec<(Addr, u32)> = Vec::new();
         for item in &items {
             match runs.last_mut() {
-                Some((first, count)) if item.addr <= *first + *count + GAP => {
+                Some((first, count)) if item.addr <= *first + *count + gap => {
                     *count = item.addr - *first + 1;
                 }
                 _ => runs.push((item.addr, 1)),
@@ -200,89 +283,10 @@ impl Dcd {
         for &(first, count) in &runs {
             self.use_log(first, count, true);
         }
-        let batch = Batch { phase: Phase::Reading, items, runs, begun: 0, in_flight: 0 };
+        let (phase, todo) = (Phase::Reading, VecDeque::new());
+        let batch = Batch { phase, items, runs, begun: 0, todo, in_flight: 0 };
         self.destage.batch = Some(batch);
         true
-    }
-
-    fn oldest(&self) -> Vec<Item> {
-        self.by_segment(self.log.tail..=self.log.head)
-    }
-
-    fn least_valid(&self) -> Vec<Item> {
-        let mut numbers: Vec<u64> = (self.log.tail..=self.log.head).collect();
-        numbers.sort_by_key(|&number| self.log.segments[self.log.place(number)].dirty);
-        self.by_segment(numbers.into_iter())
-    }
-
-    /// Dirty blocks of durable segments in the order of the numbers, as many as make a batch.
-    fn by_segment(&self, numbers: impl Iterator<Item = u64>) -> Vec<Item> {
-        let mut items = Vec::new();
-        for number in numbers {
-            let dirty = self.log.segments[self.log.place(number)].dirty;
-            if dirty == 0 || !self.is_durable(number) {
-                continue;
-            }
-            let first = self.log.place(number) as u32 * self.areas.segment;
-            let addrs = first..first + self.areas.segment;
-            items.extend(addrs.filter_map(|addr| self.item(addr)));
-            if items.len() >= BATCH_BLOCKS {
-                break;
-            }
-        }
-        items
-    }
-
-    /// The next blocks along the origin, from wherever they are in the log.
-    fn by_location(&mut self) -> Vec<Item> {
-        for fresh in [false, true] {
-            if fresh {
-                let mut all = Vec::new();
-                for number in self.log.tail..=self.log.head {
-                    if self.is_durable(number) {
-                        let first = self.log.place(number) as u32 * self.areas.segment;
-                        let addrs = first..first + self.areas.segment;
-                        all.extend(addrs.filter_map(|addr| self.item(addr)));
-                    }
-                }
-                let mut sweep: Vec<(u32, Addr)> =
-                    all.into_iter().map(|item| (item.block, item.addr)).collect();
-                sweep.sort_unstable_by(|a, b| b.cmp(a));
-                self.destage.sweep = sweep;
-            }
-            let mut items = Vec::new();
-            while items.len() < BATCH_BLOCKS
-                && let Some((block, addr)) = self.destage.sweep.pop()
-            {
-                items.extend(self.item(addr).filter(|item| item.block == block));
-            }
-            // A slot that was filled anew since may belong to a record that is not durable.
-            items.retain(|item| {
-                self.number_at(item.addr).is_some_and(|number| self.is_durable(number))
-            });
-            if !items.is_empty() {
-                return items;
-            }
-        }
-        Vec::new()
-    }
-
-    /// The segment in use at the place of a slot.
-    fn number_at(&self, addr: Addr) -> Option<u64> {
-        let all = u64::from(self.areas.segments);
-        let place = self.log.place_of(addr) as u64;
-        let number = self.log.tail + (place + all - self.log.tail % all) % all;
-        (number <= self.log.head).then_some(number)
-    }
-
-    /// A slot that has to go home and may.
-    fn item(&self, addr: Addr) -> Option<Item> {
-        let block = self.log.table.block(addr);
-        let killed = self.log.killed.get(&block).is_some_and(|(addrs, _)| addrs.contains(&addr));
-        let table = &self.log.table;
-        let may = table.is(addr, DIRTY) && !table.is(addr, BAD) && !killed;
-        let free = may && !self.directs.overlap(block.into(), 1);
-        free.then_some(Item { block, addr, piece: None })
     }
 
     fn width(cx: &Cx<'_>, port: usize) -> u32 {
@@ -302,8 +306,9 @@ impl Dcd {
         }
         let over = batch.begun == batch.runs.len() && batch.in_flight == 0;
         if over {
-            (batch.phase, batch.begun) = (Phase::Writing, 0);
+            batch.phase = Phase::Writing;
             batch.items.sort_unstable_by_key(|item| item.block);
+            batch.todo = neighbours(&batch.items);
         }
         for (run, first, count) in commands {
             let at = self.log.device_block(first);
@@ -314,8 +319,8 @@ impl Dcd {
     }
 
     pub(super) fn destage_read_done(&mut self, run: usize, done: Done) {
+        self.destage.answered();
         let Some(mut batch) = self.destage.batch.take() else { return };
-        batch.in_flight -= 1;
         let (first, count) = batch.runs[run];
         let inside = |item: &Item| (first..first + count).contains(&item.addr);
         match done.outcome {
@@ -353,14 +358,8 @@ impl Dcd {
     /// Sends writes, neighbours in one command; true if the phase is over.
     fn write_batch(&mut self, cx: &mut Cx<'_>) -> bool {
         let Some(mut batch) = self.destage.batch.take() else { return false };
-        while batch.begun < batch.items.len() && batch.in_flight < Dcd::width(cx, 0) {
-            // A younger version may be on its way in a record meanwhile.
-            let item = &batch.items[batch.begun];
-            if !self.log.table.is(item.addr, DIRTY) || item.piece.is_none() {
-                batch.begun += 1;
-                continue;
-            }
-            let (block, zeros, data) = self.next_run(&mut batch);
+        while batch.in_flight < Dcd::width(cx, 0) {
+            let Some((block, zeros, data)) = self.next_run(&mut batch, cx) else { break };
             let homes: Vec<_> = self.homes(block.into(), data.blocks()).collect();
             self.counters.destaged_blocks += u64::from(data.blocks());
             let mut from = 0;
@@ -375,7 +374,7 @@ impl Dcd {
                 self.send(port, io.in_background(), cx);
             }
         }
-        let over = batch.begun == batch.items.len() && batch.in_flight == 0;
+        let over = batch.todo.is_empty() && batch.in_flight == 0;
         if over {
             batch.phase = Phase::Flushing(self.settling.done());
         }
@@ -383,29 +382,54 @@ impl Dcd {
         over
     }
 
-    /// The next neighbours of a batch that are all zeros or all not.
-    fn next_run(&self, batch: &mut Batch) -> (u32, bool, Data) {
-        let first = batch.items[batch.begun].block;
-        let zeros = |item: &Item| item.piece.as_ref().is_some_and(checksum::is_zero);
-        let kind = zeros(&batch.items[batch.begun]);
-        let mut data = Data::none();
-        while let Some(item) = batch.items.get(batch.begun) {
-            let next = u64::from(item.block) == u64::from(first) + u64::from(data.blocks());
-            let dirty = self.log.table.is(item.addr, DIRTY);
-            let Some(piece) = item.piece.clone() else { break };
-            if !next || !dirty || zeros(item) != kind {
-                break;
+    /// The next neighbours of a batch that are all zeros or all not, from the run that the head
+    /// reaches first.
+    fn next_run(&self, batch: &mut Batch, cx: &Cx<'_>) -> Option<(u32, bool, Data)> {
+        loop {
+            let chosen = self.soonest(batch, cx);
+            let (mut first, end) = batch.todo.remove(chosen)?;
+            // A younger version may be on its way in a record meanwhile.
+            let goes = |item: &Item| item.piece.is_some() && self.log.table.is(item.addr, DIRTY);
+            while first < end && !goes(&batch.items[first]) {
+                first += 1;
             }
-            data.push(piece);
-            batch.begun += 1;
+            let Some(block) = batch.items[first..end].first().map(|item| item.block) else {
+                continue;
+            };
+            let zeros = |item: &Item| item.piece.as_ref().is_some_and(checksum::is_zero);
+            let kind = zeros(&batch.items[first]);
+            let mut data = Data::none();
+            let alike = |item: &&Item| goes(item) && zeros(item) == kind;
+            for item in batch.items[first..end].iter().take_while(alike) {
+                item.piece.iter().for_each(|piece| data.push(piece.clone()));
+            }
+            let next = first + data.blocks() as usize;
+            if next < end {
+                batch.todo.push_front((next, end));
+            }
+            return Some((block, kind, data));
         }
-        (first, kind, data)
+    }
+
+    /// The run that the head of the origin reaches first, of those next along the origin.
+    fn soonest(&self, batch: &Batch, cx: &Cx<'_>) -> usize {
+        let Some((arm, head)) = cx.arm(0).zip(cx.head(0)) else { return 0 };
+        let start = cx.now.max(head.free_at) + arm.overhead_ns();
+        let takes = |&(first, _): &(usize, usize)| {
+            let block = BlockNr::from(batch.items[first].block);
+            let Some((0, at, _)) = self.homes(block, 1).next() else { return 0 };
+            let track = arm.track_of(at);
+            let travel = arm.travel_ns(head.track, track);
+            let slot = at.saturating_sub(arm.track_blocks(track).0) as u32;
+            let position = arm.position(track, slot);
+            travel + arm.wait_ns(track, position, arm.angle_ns(start + travel))
+        };
+        let window = batch.todo.iter().take(WINDOW).enumerate();
+        window.min_by_key(|(_, run)| takes(run)).map_or(0, |(index, _)| index)
     }
 
     pub(super) fn destage_write_done(&mut self, port: usize, done: Done, cx: &mut Cx<'_>) {
-        if let Some(batch) = &mut self.destage.batch {
-            batch.in_flight -= 1;
-        }
+        self.destage.answered();
         match done.outcome {
             Err(error) => self.latch(error, cx),
             Ok(_) => self.home_written(port),
@@ -428,4 +452,16 @@ impl Dcd {
         self.destage.pushed = false;
         true
     }
+}
+
+/// Cuts items that are sorted by block into runs of neighbours.
+fn neighbours(items: &[Item]) -> VecDeque<(usize, usize)> {
+    let mut runs: VecDeque<(usize, usize)> = VecDeque::new();
+    for (index, item) in items.iter().enumerate() {
+        match runs.back_mut() {
+            Some((_, end)) if items[*end - 1].block + 1 == item.block => *end += 1,
+            _ => runs.push_back((index, index + 1)),
+        }
+    }
+    runs
 }

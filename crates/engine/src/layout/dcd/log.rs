@@ -1,4 +1,4 @@
-//! Appending: segment buffers in memory, records on their way to the log, the ring of segments.
+//! The log in memory: segment buffers, the record on its way, the ring of segments.
 //!
 //! Writes are collected in the open buffer. One record is on its way at a time; the next begins
 //! when it has arrived, full or not, so what is in memory only is never older than two log writes
@@ -11,13 +11,11 @@
 //! record says which older records do not count any more, and it speaks for the records before it
 //! and for itself, not for buffers that come later.
 
-use super::format::{self, Entry, Header, MAX_ENTRIES};
+use super::Areas;
+use super::format::{self, Entry, MAX_ENTRIES};
 use super::table::{Addr, DIRTY, ESCAPED, Table};
-use super::{Areas, Dcd, LOG, Report};
 use crate::checksum;
-use crate::data::{Body, Data, Piece};
-use crate::io::{Done, Io};
-use crate::layer::Cx;
+use crate::data::{Body, Piece};
 use crate::planted::{PlantedBug, planted};
 use crate::units::{BlockNr, Time};
 use smallvec::SmallVec;
@@ -28,7 +26,7 @@ pub const MOST_BUFFERS: u32 = 4;
 
 /// What is appended for a block.
 #[derive(Clone, Debug)]
-struct Slot {
+pub struct Slot {
     block: u32,
     /// Nothing for a tombstone.
     piece: Option<Piece>,
@@ -44,30 +42,34 @@ pub type Addrs = SmallVec<[Addr; 2]>;
 pub struct Buffer {
     pub seq: u64,
     slots: Vec<Slot>,
-    data: u32,
-    since: Time,
+    /// Blocks of data.
+    pub data: u32,
+    /// When it was opened.
+    pub since: Time,
     /// Requests that are answered when the record has been written.
-    waiting: SmallVec<[usize; 2]>,
+    pub waiting: SmallVec<[usize; 2]>,
     /// Ends a life in order.
     pub clean: bool,
 }
 
 impl Buffer {
-    fn is_empty(&self) -> bool {
+    /// True if there is no reason to write it.
+    pub fn is_empty(&self) -> bool {
         self.slots.is_empty() && !self.clean
     }
 }
 
 /// A record on its way.
 #[derive(Clone, Debug)]
-struct Writing {
-    buffer: Buffer,
+pub struct Writing {
+    /// What it was in memory.
+    pub buffer: Buffer,
     /// Address of its first block of data.
-    first: Addr,
+    pub first: Addr,
     /// First segment that counts once it is durable.
-    tail: u64,
+    pub tail: u64,
     /// Content in the order of its addresses, for reads.
-    pieces: Vec<Piece>,
+    pub pieces: Vec<Piece>,
 }
 
 /// A segment in its current use.
@@ -99,8 +101,9 @@ pub struct Log {
     pub life: u32,
     most_buffers: u32,
     /// The last one is open; all before are full.
-    buffers: VecDeque<Buffer>,
-    writing: Option<Writing>,
+    pub buffers: VecDeque<Buffer>,
+    /// The record on its way.
+    pub writing: Option<Writing>,
     /// Blocks with a younger version at home that is not yet durable there, and their slots.
     pub killed: BTreeMap<u32, (Addrs, u64)>,
     /// Blocks that want a tombstone.
@@ -209,7 +212,7 @@ impl Log {
     }
 
     /// The open buffer, with room for `data` blocks; [`Log::has_room`] said that there is one.
-    fn open(&mut self, data: u32, now: Time) -> usize {
+    pub fn open(&mut self, data: u32, now: Time) -> usize {
         if !self.buffers.back().is_some_and(|buffer| self.fits(buffer, data)) {
             let seq = self.next_seq();
             let (slots, waiting) = (Vec::new(), SmallVec::new());
@@ -220,7 +223,7 @@ impl Log {
     }
 
     /// Appends the content of a block to the open buffer, or puts it where that has it already.
-    fn put(&mut self, index: usize, block: u32, piece: Piece) {
+    pub fn put(&mut self, index: usize, block: u32, piece: Piece) {
         let piece = if checksum::is_zero(&piece) { Piece::block(Body::Zeros) } else { piece };
         let sum = checksum::of_block(&piece);
         let flags = if format::looks_like_header(&piece) { ESCAPED } else { 0 };
@@ -317,7 +320,7 @@ impl Log {
 
     /// True if a segment may be begun: a durable record says that what is in its place does not
     /// count, nobody reads it, and another one is left unless the record makes room by itself.
-    fn may_begin(&self, number: u64) -> bool {
+    pub fn may_begin(&self, number: u64) -> bool {
         let all = u64::from(self.areas.segments);
         let recorded =
             if planted(PlantedBug::FreeBeforeCommit) { self.tail } else { self.recorded };
@@ -329,6 +332,11 @@ impl Log {
     /// True if segments are given up but no durable record says so, and one on the device does.
     pub fn wants_flush(&self) -> bool {
         self.blocked() && self.tails.back().is_some_and(|&(_, tail)| tail > self.recorded)
+    }
+
+    /// True if a record could be written, if there is a place for it.
+    pub fn is_ready(&self) -> bool {
+        self.writing.is_none() && self.buffers.front().is_some_and(|buffer| !buffer.is_empty())
     }
 
     /// True if a record waits for a segment.
@@ -410,7 +418,7 @@ impl Log {
     }
 
     /// Gives the slots of a buffer their addresses in the log, from `first` on.
-    fn settle_slots(&mut self, buffer: &mut Buffer, first: Addr) -> (Vec<Piece>, Vec<Entry>) {
+    pub fn settle_slots(&mut self, buffer: &mut Buffer, first: Addr) -> (Vec<Piece>, Vec<Entry>) {
         self.forget_overwritten(buffer, first);
         let (mut pieces, mut entries) = (Vec::new(), Vec::new());
         for index in 0..buffer.slots.len() {
@@ -466,151 +474,5 @@ impl Log {
         }
         let first = self.segments[self.place(self.tail)].first_seq;
         (self.tail, first)
-    }
-}
-
-impl Dcd {
-    /// Appends a part of a write to the open buffer and acknowledges it, if that is the way.
-    pub(super) fn append(&mut self, request: usize, at: BlockNr, data: &Data, cx: &mut Cx<'_>) {
-        let index = self.log.open(data.blocks(), cx.now);
-        for offset in 0..data.blocks() {
-            let block = (at + u64::from(offset)) as u32;
-            self.log.put(index, block, data.block(offset));
-        }
-        let early = self.caching.report == Report::Immediate || self.requests[request].fua;
-        if early {
-            self.part_done(request, false, cx);
-        } else {
-            self.log.buffers[index].waiting.push(request);
-        }
-    }
-
-    /// Writes the oldest buffer, if none is on its way and there is a place for it.
-    pub(super) fn begin_log_write(&mut self, cx: &mut Cx<'_>) {
-        let ready = self.log.buffers.front().is_some_and(|buffer| !buffer.is_empty());
-        if !ready || self.log.writing.is_some() || self.latched.is_some() {
-            return;
-        }
-        self.log.retire();
-        let length = 1 + self.log.buffers[0].data;
-        let Some((number, offset)) = self.choose_place(length, cx) else { return };
-        let Some(mut buffer) = self.log.buffers.pop_front() else { return };
-        self.log.advance_to(number, buffer.seq);
-        let header_at = self.log.place(number) as u32 * self.areas.segment + offset;
-        let first = header_at + 1;
-        let dirty_before = self.log.dirty;
-        let (pieces, entries) = self.log.settle_slots(&mut buffer, first);
-        let own = (first..first + buffer.data).filter(|&addr| self.log.table.is(addr, DIRTY));
-        let own = own.count() as u64;
-        debug_assert!(self.log.dirty <= dirty_before + own);
-        let (tail, tail_seq) = self.log.tail_now(buffer.seq, own);
-        let header = Header {
-            seq: buffer.seq,
-            segment: number,
-            offset,
-            durable: self.log.durable,
-            tail: tail_seq,
-            life: self.log.life,
-            clean: buffer.clean,
-            entries,
-        };
-        self.log.offset = offset + length;
-        let mut data = Data::bytes(header.encode(self.id));
-        for (piece, addr) in pieces.iter().zip(first..) {
-            let escaped = self.log.table.is(addr, ESCAPED);
-            data.push(if escaped { format::escape(piece) } else { piece.clone() });
-        }
-        self.counters.records += 1;
-        self.counters.header_blocks += 1;
-        self.counters.log_blocks += u64::from(buffer.data);
-        self.log.writing = Some(Writing { buffer, first, tail, pieces });
-        let at = self.log.device_block(header_at);
-        self.send(self.log_port(), Io::write(LOG, at, data), cx);
-    }
-
-    /// The record has been answered.
-    pub(super) fn log_done(&mut self, done: Done, cx: &mut Cx<'_>) {
-        if let Err(error) = done.outcome {
-            // It stays in memory, where reads find it.
-            self.latch(error, cx);
-            return;
-        }
-        if self.latched.is_some() {
-            return;
-        }
-        let Some(writing) = self.log.writing.take() else { return };
-        let Writing { buffer, tail, .. } = writing;
-        self.log.written = buffer.seq;
-        self.log.note_tail(buffer.seq, tail);
-        let exposed = cx.now - buffer.since;
-        self.counters.exposed_ns = self.counters.exposed_ns.max(exposed);
-        if !self.volatile || planted(PlantedBug::MissingFlush) {
-            self.log.made_durable(buffer.seq);
-        }
-        for request in buffer.waiting {
-            self.requests[request].spent.add(&done.spent);
-            self.part_done(request, false, cx);
-        }
-        self.settling.charge(buffer.seq, &done.spent, &mut self.requests);
-    }
-
-    /// Where a record of `length` blocks goes: segment and block in it. Right behind the last one,
-    /// or where the head of the disk will be, if blocks may be passed over for that.
-    fn choose_place(&self, length: u32, cx: &Cx<'_>) -> Option<(u64, u32)> {
-        let log = &self.log;
-        let here = (log.head, log.offset);
-        let next = (log.offset + length > self.areas.segment).then_some((log.head + 1, 0));
-        let dense = next.unwrap_or(here);
-        if dense.0 > log.head && !log.may_begin(dense.0) {
-            return None;
-        }
-        // Speed costs space: with less than a quarter free, space is worth more.
-        if !self.headed || log.free_segments() * 4 < u64::from(self.areas.segments) {
-            return Some(dense);
-        }
-        Some(self.under_the_head(dense, length, cx).unwrap_or(dense))
-    }
-
-    /// The place at or behind `dense` that the head reaches first, on its track or the next one.
-    fn under_the_head(&self, dense: (u64, u32), length: u32, cx: &Cx<'_>) -> Option<(u64, u32)> {
-        let port = self.log_port();
-        let (arm, head) = (cx.arm(port)?, cx.head(port)?);
-        let log = &self.log;
-        let from = log.device_block(log.place(dense.0) as u32 * self.areas.segment + dense.1);
-        let start = cx.now.max(head.free_at) + arm.overhead_ns();
-        let track = arm.track_of(from);
-        let mut best: Option<(Time, (u64, u32))> = None;
-        for track in [track, track + 1].into_iter().filter(|&track| track < arm.tracks()) {
-            let (first, blocks) = arm.track_blocks(track);
-            let arrival = start + arm.travel_ns(head.track, track);
-            let angle = arm.angle_ns(arrival);
-            let slot = u64::from(arm.next_slot(track, angle));
-            let block = (first + slot).max(from);
-            let place = self.place_from(dense, block - from, length);
-            let at = log.device_block(log.place(place.0) as u32 * self.areas.segment + place.1);
-            let fits = at >= first && at + u64::from(length) <= first + u64::from(blocks);
-            let wraps = log.place(place.0) < log.place(dense.0);
-            let free = (log.head + 1..=place.0 + 1).all(|one| log.may_begin(one));
-            if !fits || wraps || !free {
-                continue;
-            }
-            let position = arm.position(track, (at - first) as u32);
-            let takes = arrival - start + arm.wait_ns(track, position, angle);
-            if best.is_none_or(|(least, _)| takes < least) {
-                best = Some((takes, place));
-            }
-        }
-        best.map(|(_, place)| place)
-    }
-
-    /// The first place for `length` blocks that lies `skip` blocks or more behind another.
-    fn place_from(&self, place: (u64, u32), skip: u64, length: u32) -> (u64, u32) {
-        let segment = u64::from(self.areas.segment);
-        let offset = u64::from(place.1) + skip;
-        let (number, offset) = (place.0 + offset / segment, (offset % segment) as u32);
-        match offset + length > self.areas.segment {
-            true => (number + 1, 0),
-            false => (number, offset),
-        }
     }
 }

@@ -4,6 +4,12 @@
 //! A record counts if it and all records before it that still matter, back to the one its header
 //! names as the tail, are there, from lives that do not go back, with data that has its checksums.
 //! The data of what some header calls durable is believed without a look, and verified on read.
+//!
+//! What does not count must never count later: its missing blocks could be made up for by records
+//! to come that happen to bring the same content, and the client has been told that it is gone. So
+//! a mount erases the headers of what it dropped before anybody can read. And a block that cannot
+//! be read in the part of the ring that comes next may have held the youngest record: such a log is
+//! refused, not guessed at, unless the owner says that what can be read is all there is.
 
 use super::format::{Areas, Entry, Header, SEALED, escape};
 use super::log::Log;
@@ -75,10 +81,18 @@ struct Scan {
     durable: u64,
     life: u32,
     blocks_read: u64,
+    /// Blocks of the log that cannot be read.
+    unreadable: Vec<Addr>,
 }
 
 fn scan(disk: &mut dyn Disk, areas: &Areas, id: u128) -> Scan {
-    let mut scan = Scan { records: BTreeMap::new(), durable: 0, life: 0, blocks_read: 0 };
+    let mut scan = Scan {
+        records: BTreeMap::new(),
+        durable: 0,
+        life: 0,
+        blocks_read: 0,
+        unreadable: Vec::new(),
+    };
     let segment = u64::from(areas.segment);
     for place in 0..areas.segments {
         let first = areas.log_first + u64::from(place) * segment;
@@ -87,6 +101,9 @@ fn scan(disk: &mut dyn Disk, areas: &Areas, id: u128) -> Scan {
         }
         scan.blocks_read += segment;
         for (offset, block) in (0..).zip(read_segment(disk, first, areas.segment)) {
+            if block.is_none() {
+                scan.unreadable.push(place * areas.segment + offset);
+            }
             let header = block.and_then(|block| Header::decode(&block, id, areas));
             let own = |header: &Header| header.place(areas) == place && header.offset == offset;
             scan.take(header.filter(own));
@@ -95,7 +112,7 @@ fn scan(disk: &mut dyn Disk, areas: &Areas, id: u128) -> Scan {
     scan
 }
 
-/// The blocks of a segment. One that cannot be read holds no header; what is missed will be missed.
+/// The blocks of a segment; nothing for one that cannot be read.
 fn read_segment(disk: &mut dyn Disk, first: u64, count: u32) -> Vec<Option<Bytes>> {
     if let Ok(data) = disk.read(first, count) {
         return (0..count).map(|index| Some(data.block(index).to_bytes())).collect();
@@ -206,6 +223,47 @@ fn replay(log: &mut Log, header: &Header) {
 pub(super) struct Recovered {
     pub log: Log,
     pub report: MountReport,
+    /// Blocks of the log to be erased before anybody sees the volume.
+    dropped: Vec<Addr>,
+    /// Some record that counts is not known to be durable.
+    unsettled: bool,
+}
+
+impl Recovered {
+    /// Makes what was recovered last: flushes what counts, and erases what does not.
+    ///
+    /// # Errors
+    /// What the medium reports.
+    pub fn settle(
+        &self,
+        disk: &mut dyn Disk,
+        options: &MountOptions<'_>,
+    ) -> Result<(), LayoutError> {
+        if options.read_only {
+            return Ok(());
+        }
+        if options.volatile || self.unsettled {
+            // A server may have been killed between a write and the flush for it.
+            disk.flush()?;
+        }
+        for &addr in &self.dropped {
+            disk.write(self.log.device_block(addr), Data::zeros(1))?;
+        }
+        if !self.dropped.is_empty() {
+            disk.flush()?;
+        }
+        Ok(())
+    }
+}
+
+/// Blocks that cannot be read where a record younger than the last one that counts would lie:
+/// everywhere but from the tail to its end.
+fn suspects(scan: &Scan, log: &Log) -> Vec<Addr> {
+    let tail = log.place(log.tail) as u64 * u64::from(log.areas.segment);
+    let used = (log.head - log.tail) * u64::from(log.areas.segment) + u64::from(log.offset);
+    let blocks = log.areas.log_blocks();
+    let behind = |addr: &Addr| (u64::from(*addr) + blocks - tail) % blocks >= used;
+    scan.unreadable.iter().copied().filter(behind).collect()
 }
 
 /// Recovers the log. `disk` is where it lies.
@@ -225,12 +283,17 @@ pub(super) fn recover(
     log.offset = end.offset + 1 + end.data_blocks();
     log.tail = counting.first().map_or(end.segment, |first| first.segment);
     log.recorded = log.tail;
-    if log.head - log.tail >= u64::from(areas.segments) {
+    if log.tail > log.head || log.head - log.tail >= u64::from(areas.segments) {
         return damaged("the log is longer than its ring");
+    }
+    // Only a forged image has records in another order, or one over the other.
+    let end_of = |header: &Header| (header.segment, header.offset + 1 + header.data_blocks());
+    if counting.windows(2).any(|two| end_of(two[0]) > (two[1].segment, two[1].offset)) {
+        return damaged("records of the log overlap");
     }
     // Segments that were passed over begin with the record behind them.
     for header in counting.iter().rev() {
-        for number in log.tail..=header.segment {
+        for number in log.tail..=header.segment.min(log.head) {
             let place = log.place(number);
             log.segments[place].first_seq = header.seq;
         }
@@ -240,17 +303,26 @@ pub(super) fn recover(
     }
     counting.iter().for_each(|header| replay(&mut log, header));
     (log.written, log.durable, log.life) = (last, last, scan.life + 1);
-    if !options.read_only && (options.volatile || last > scan.durable) {
-        // A server may have been killed between a write and the flush for it.
-        disk.flush()?;
+    let suspects = suspects(&scan, &log);
+    if let Some(&addr) = suspects.first()
+        && !options.tuning.caching.past_unreadable
+    {
+        return damaged(format!(
+            "block {} of the log cannot be read, and the youngest writes may have been in it; \
+             --past-unreadable takes what can be read for all there is",
+            log.device_block(addr)
+        ));
     }
+    let dropped: Vec<&Header> = scan.records.range(last + 1..).map(|(_, header)| header).collect();
     let report = MountReport {
         path: if end.clean { MountPath::Tail } else { MountPath::Scan },
         blocks_read: scan.blocks_read + 1,
         commits_accepted: last.saturating_sub(scan.durable),
-        commits_dropped: scan.records.range(last + 1..).count() as u64,
+        commits_dropped: dropped.len() as u64,
     };
-    Ok(Recovered { log, report })
+    let headers = dropped.into_iter().map(|header| first_addr(header, &areas) - 1);
+    let dropped = headers.chain(suspects).collect();
+    Ok(Recovered { log, report, dropped, unsettled: last > scan.durable })
 }
 
 /// Mounts a volume whose log is on the same device.
@@ -276,6 +348,7 @@ pub(super) fn mount(
         )));
     }
     let found = recover(disk, areas, superblock.id, options)?;
+    found.settle(disk, options)?;
     Ok((assemble(superblock.id, found.log, options), found.report))
 }
 
@@ -296,6 +369,7 @@ pub(super) fn assemble(id: u128, log: Log, options: &MountOptions<'_>) -> Dcd {
         stream_clock: 0,
         idle_since: Some(0),
         log,
+        aim: super::Aim::default(),
         directs: Directs::default(),
         reads: Slab::new(),
         parts: Slab::new(),
