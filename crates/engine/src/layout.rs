@@ -114,7 +114,7 @@ impl Kind {
     /// True while the power-cut sweep still finds states in which the layout breaks its promises
     /// (`CONTRACT.md`, "Experimental layouts"): bounded sweeps leave it out, and people are warned.
     pub fn is_experimental(self) -> bool {
-        matches!(self, Kind::Dcd | Kind::Hylog)
+        matches!(self, Kind::Dcd)
     }
 
     /// The number of the layout in the superblock.

@@ -173,7 +173,7 @@ fn loge_in_sector_headers_holds_what_was_written() {
 
 #[test]
 fn images_kept_on_the_volume_itself_do_no_harm() {
-    for kind in [Kind::Vlog, Kind::Loge, Kind::Lfs, Kind::Wolf] {
+    for kind in [Kind::Vlog, Kind::Loge, Kind::Lfs, Kind::Wolf, Kind::Hylog] {
         a_copy_of_itself_does_no_harm(kind);
     }
 }

@@ -13,7 +13,7 @@ use tempfile::TempDir;
 /// Time that a client or a command may take. Generous: a loaded machine must not fail a test.
 pub const PATIENCE: Duration = Duration::from_secs(180);
 
-/// Makes two tests of each function: one per layout.
+/// Makes a test of each function for each layout.
 #[macro_export]
 macro_rules! each_layout {
     ($($name:ident),+ $(,)?) => {
@@ -21,6 +21,8 @@ macro_rules! each_layout {
         mod vlog { $(#[test] fn $name() { super::$name("vlog"); })+ }
         mod loge { $(#[test] fn $name() { super::$name("loge"); })+ }
         mod lfs { $(#[test] fn $name() { super::$name("lfs"); })+ }
+        mod wolf { $(#[test] fn $name() { super::$name("wolf"); })+ }
+        mod hylog { $(#[test] fn $name() { super::$name("hylog"); })+ }
     };
 }
 

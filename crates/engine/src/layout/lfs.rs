@@ -75,7 +75,9 @@ const OVERWRITE: Tag = 7 << 32;
 /// What is missing while somebody waits for space.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Short {
-    /// Empty segments wait for a commit to be durable.
+    /// Empty segments wait for what is on the device to be durable.
+    flush: bool,
+    /// Empty segments wait for what has not been written out.
     commit: bool,
     /// Empty segments wait for a checkpoint.
     checkpoint: bool,

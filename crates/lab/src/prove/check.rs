@@ -71,8 +71,7 @@ impl Checker {
             volatile,
             damaged: false,
             thorough: false,
-            // What takes hold as a whole does so because checksums are compared.
-            names: Names::new(subject.promises().checked),
+            names: Names::new(subject.compares_checksums()),
             recovered: BTreeMap::new(),
             contents: Vec::new(),
             by_hash: BTreeMap::new(),

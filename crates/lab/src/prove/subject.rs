@@ -96,6 +96,14 @@ impl Subject {
         }
     }
 
+    /// True if what takes hold after a crash does so because checksums are compared. HyLog does
+    /// that for all that goes to its log, and has no checksums of what it overwrites in place.
+    pub fn compares_checksums(self) -> bool {
+        let logs =
+            matches!(self, Subject::Layout(Kind::Hylog) | Subject::Array { kind: Kind::Hylog, .. });
+        logs || self.promises().checked
+    }
+
     /// True if some of its worlds are to have devices with heads.
     pub fn wants_heads(self) -> bool {
         match self {

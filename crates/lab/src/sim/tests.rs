@@ -272,7 +272,7 @@ proptest! {
     /// Whatever clients do, everything reads back as written, and the parts of the time add up.
     #[test]
     fn any_workload_keeps_its_content(
-        kind in prop::sample::select(vec![Kind::Inplace, Kind::Vlog, Kind::Loge]),
+        kind in prop::sample::select(Kind::ALL.to_vec()),
         sequential: bool,
         read_share in 0.0_f64..=1.0,
         request_blocks in 1_u32..=40,
@@ -296,7 +296,9 @@ proptest! {
             warm_up: 20,
         };
         let (target, base) = ram(kind);
-        let utilisation = Some(utilisation);
+        // Not every layout fills nine tenths of a device as small as this one.
+        let largest = kind.largest_volume(target.blocks()) as f64 / target.blocks() as f64;
+        let utilisation = Some(utilisation.min(largest));
         let options = SimOptions { utilisation, workload, seed, age: 0.5, ..base };
         let report = simulate(&target, &options, stopped_clock).expect("nothing injects faults");
         prop_assert_eq!(report.requests, 300);

@@ -139,10 +139,9 @@ impl Lfs {
         self.short = super::Short::default();
         if self.starving {
             let waits = self.segments.waits(self.log.durable(), self.checkpoint.start());
-            // What is written out takes segments itself: it must bring more. A few more, since what
-            // is collected for longer fills segments better.
-            let commit = self.fresh_for(self.pool.live(), 1) + WORTH_WHILE;
-            self.short.commit = u64::from(waits.commit) > commit;
+            // What has been moved is written out when it fills a segment, never before: half-filled
+            // segments would take the space that cleaning brings.
+            self.short.flush = u64::from(waits.commit) > WORTH_WHILE;
             let (blocks, commits) = self.checkpoint_blocks(0);
             let checkpoint = self.fresh_for(blocks, commits) + WORTH_WHILE;
             self.short.checkpoint = u64::from(waits.checkpoint) > checkpoint;
@@ -160,7 +159,7 @@ impl Lfs {
             return false;
         }
         if self.starving {
-            return self.short == super::Short::default() && self.relieve(cx);
+            return !self.short.checkpoint && self.relieve(cx);
         }
         if self.cleaner.credit > 0 {
             self.clean_unasked(cx);

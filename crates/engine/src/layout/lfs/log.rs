@@ -427,6 +427,10 @@ impl Lfs {
     /// A segment that is three quarters full when it has been written out is not continued: the
     /// rest would make a small write (Sprite LFS and the logical disk have the same threshold).
     pub(super) fn close_crowded(&mut self) {
+        // Where space is scarce a small write costs less than the rest of a segment.
+        if self.cleaner.is_pressed() {
+            return;
+        }
         let segment = self.geometry.segment;
         for head in &mut self.log.heads {
             if head.offset * 4 >= segment * 3 {
@@ -439,6 +443,7 @@ impl Lfs {
         let completed = self.log.completed;
         completed > self.log.durable
             && (self.short.commit
+                || self.short.flush
                 || self.log.unverified > UNVERIFIED_LIMIT
                 || self.checkpoint.phase() == Phase::Settle
                 || self.desk.any_waits(|number| number <= completed))

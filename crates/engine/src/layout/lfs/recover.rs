@@ -14,13 +14,13 @@ use super::log::Head;
 use super::map::MetaBlock;
 use super::segments::Owner;
 use crate::checksum;
-use crate::data::Data;
+use crate::data::{Data, Piece};
 use crate::disk::Disk;
 use crate::io::IoError;
 use crate::layout::{FormatOptions, LayoutError, MountOptions, MountPath, MountReport};
 use crate::planted::{PlantedBug, planted};
 use crate::superblock::Superblock;
-use crate::units::{BLOCK_BYTES, BlockNr};
+use crate::units::BlockNr;
 
 /// Writes an empty volume.
 pub(super) fn format(disk: &mut dyn Disk, options: &FormatOptions) -> Result<(), LayoutError> {
@@ -102,6 +102,8 @@ struct Recovery<'d> {
     id: u128,
     geometry: Geometry,
     blocks_read: u64,
+    /// Where the part that was looked for last may lie and cannot be read.
+    lost: Option<u32>,
 }
 
 /// Recovers the state of a volume.
@@ -116,10 +118,8 @@ pub(super) fn mount(
     if !SEGMENT_BLOCKS.contains(&segment) || !geometry.fits() {
         return damaged("the superblock names sizes that no volume has");
     }
-    let mut recovery = Recovery { disk, id: superblock.id, geometry, blocks_read: 1 };
-    let Some(record) = recovery.newest_record() else {
-        return damaged("no checkpoint record is readable; restore from a copy");
-    };
+    let mut recovery = Recovery { disk, id: superblock.id, geometry, blocks_read: 1, lost: None };
+    let record = recovery.newest_record()?;
     let mut volume = Lfs::empty(superblock, geometry, options);
     recovery.load(&mut volume, &record)?;
     let followed = recovery.follow(&record)?;
@@ -141,18 +141,33 @@ impl Recovery<'_> {
         self.disk.read(at, count as u32)
     }
 
-    /// The newest of the records that can be read.
-    fn newest_record(&mut self) -> Option<Record> {
+    /// The newest of the records.
+    fn newest_record(&mut self) -> Result<Record, LayoutError> {
         let (blocks, roots) = (self.geometry.record_blocks(), self.geometry.indices() as usize);
         let mut newest: Option<Record> = None;
-        for (slot, copy) in [(0, 0), (0, 1), (1, 0), (1, 1)] {
-            let Ok(data) = self.read(self.geometry.record_at(slot, copy), blocks) else { continue };
-            let record = Record::decode(self.id, &data.to_bytes(), roots);
-            let record = record.filter(|record| record.number % 2 == slot);
-            let newer = |one: &Record| newest.as_ref().is_none_or(|old| old.number < one.number);
-            newest = record.filter(newer).or(newest);
+        for slot in 0..2 {
+            let mut unreadable = 0;
+            for copy in 0..2 {
+                let Ok(data) = self.read(self.geometry.record_at(slot, copy), blocks) else {
+                    unreadable += 1;
+                    continue;
+                };
+                let record = Record::decode(self.id, &data.to_bytes(), roots);
+                let record = record.filter(|record| record.number % 2 == slot);
+                let newer =
+                    |one: &Record| newest.as_ref().is_none_or(|old| old.number < one.number);
+                newest = record.filter(newer).or(newest);
+            }
+            if unreadable == 2 {
+                return damaged(
+                    "both copies of a checkpoint record are unreadable; restore from a copy",
+                );
+            }
         }
-        newest
+        match newest {
+            Some(record) => Ok(record),
+            None => damaged("no checkpoint record is readable; restore from a copy"),
+        }
     }
 
     /// The entries of a block of the map.
@@ -201,11 +216,15 @@ impl Recovery<'_> {
     /// The part that follows a position.
     fn next_part(&mut self, position: &Position, mount: u32, mounts: u32) -> Option<Found> {
         let mut next: Option<Found> = None;
+        self.lost = None;
         for place in position.ways {
             if !self.geometry.holds(place, 1) {
                 continue;
             }
-            let Ok(block) = self.read(BlockNr::from(place), 1) else { continue };
+            let Ok(block) = self.read(BlockNr::from(place), 1) else {
+                self.lost = Some(place);
+                continue;
+            };
             let Some((summary, link)) = Summary::decode(self.id, place, &block.to_bytes()) else {
                 continue;
             };
@@ -272,30 +291,54 @@ impl Recovery<'_> {
         Ok(followed)
     }
 
-    /// True if every block that a part names has its checksum.
+    /// True if every block that a part names has its checksum. One that cannot be read says
+    /// nothing: a power cut leaves blocks torn, not unreadable, and reading it is an error later.
     fn is_whole(&mut self, found: &Found) -> bool {
-        let blocks = u64::from(found.summary.blocks());
         let sums = found.summary.items.iter().filter_map(|item| item.in_part());
-        if blocks == 0 {
-            return true;
+        let blocks = self.read_each(BlockNr::from(found.place) + 1, found.summary.blocks());
+        let has = |(block, sum): (Option<Piece>, u32)| {
+            block.is_none_or(|block| checksum::of_block(&block) == sum)
+        };
+        blocks.into_iter().zip(sums).all(has)
+    }
+
+    /// Blocks one by one, `None` for those that cannot be read.
+    fn read_each(&mut self, at: BlockNr, count: u32) -> Vec<Option<Piece>> {
+        if count == 0 {
+            return Vec::new();
         }
-        let Ok(data) = self.read(BlockNr::from(found.place) + 1, blocks) else { return false };
-        (0..).zip(sums).all(|(index, sum)| checksum::of_block(&data.block(index)) == sum)
+        match self.read(at, u64::from(count)) {
+            Ok(data) => (0..count).map(|index| Some(data.block(index))).collect(),
+            Err(_) => {
+                let one = |index| self.disk.read(at + index, 1).ok().map(|data| data.block(0));
+                (0..u64::from(count)).map(one).collect()
+            }
+        }
     }
 
     /// A part behind the end of the log that says that more was durable shows that the end is a
-    /// damaged summary: what follows it must not be lost silently.
+    /// damaged summary: what follows it must not be lost silently. Where the next part may lie
+    /// must be readable, or nobody knows whether the log ends there: taken for its end, segments
+    /// that were given up behind it, and are written again, would be read as what they held.
     fn look_beyond(&mut self, position: &Position, mount: u32) -> Result<(), LayoutError> {
+        if let Some(place) = self.lost {
+            return damaged(format!(
+                "device block {place}, where part {} of the log may lie, is unreadable; restore \
+                 from a copy",
+                position.sequence + 1
+            ));
+        }
         for way in position.ways {
             if !self.geometry.holds(way, 1) {
                 continue;
             }
             let segment = self.geometry.segment_of(way);
             let end = self.geometry.start_of(segment) + self.geometry.segment;
-            let data = self.read(BlockNr::from(way), u64::from(end - way));
-            let Ok(data) = data else { continue };
-            for (place, block) in (way..).zip(data.to_bytes().chunks_exact(BLOCK_BYTES)) {
-                let Some((summary, _)) = Summary::decode(self.id, place, block) else { continue };
+            let blocks = self.read_each(BlockNr::from(way), end - way);
+            for (place, block) in (way..).zip(blocks) {
+                let Some(block) = block else { continue };
+                let found = Summary::decode(self.id, place, &block.to_bytes());
+                let Some((summary, _)) = found else { continue };
                 if summary.mount >= mount && summary.durable > position.sequence {
                     return damaged(format!(
                         "part {} of the log is unreadable, though part {} says that it was \
