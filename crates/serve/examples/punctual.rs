@@ -3,8 +3,9 @@
 //! blocks of 4 KiB through the socket and takes the time of each, from before the request is sent
 //! until its answer is there. What the model says of the same request is taken down where the disk
 //! answers. One line for each queue depth: depth, requests, then the difference of the two in
-//! microseconds, the median, the 99th percentile and the most, separated by tabs.
-//! `cargo xtask bench emulated` prints them.
+//! microseconds, the median, the 99th percentile and the most, separated by tabs. Depth 0 is what
+//! the machine itself takes: the way there and back between two threads that sleep, without a disk
+//! or a server. `cargo xtask bench emulated` prints them.
 
 use seekless_disk::{Disk, Spec, specs};
 use seekless_engine::device::Device;
@@ -18,7 +19,7 @@ use seekless_serve::driver::{Driver, Listener, Parts};
 use seekless_serve::nbd::Export;
 use seekless_serve::nbd::client::Client;
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::Write as _;
+use std::io::{Read as _, Write as _};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::{Arc, Mutex};
@@ -144,6 +145,46 @@ fn ask(
     }
 }
 
+/// What a message of 28 bytes and its echo take between two threads on two processors that sleep
+/// before each, as they do while a disk is busy.
+fn echo() -> Result<Vec<Duration>, Failure> {
+    let (mut near, mut far) = UnixStream::pair()?;
+    let mirror = std::thread::spawn(move || -> std::io::Result<()> {
+        pin(0);
+        let mut message = [0; 28];
+        loop {
+            match far.read_exact(&mut message) {
+                Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => return Ok(()),
+                other => other?,
+            }
+            far.write_all(&message)?;
+        }
+    });
+    let mut took = Vec::new();
+    let mut message = [0; 28];
+    for _ in 0..200 {
+        std::thread::sleep(Duration::from_millis(5));
+        let sent = Instant::now();
+        near.write_all(&message)?;
+        near.read_exact(&mut message)?;
+        took.push(sent.elapsed());
+    }
+    drop(near);
+    mirror.join().map_err(|_| "the mirror has panicked")??;
+    Ok(took)
+}
+
+/// Prints a line.
+fn report(depth: usize, mut times: Vec<Duration>) {
+    times.sort_unstable();
+    let at = |share: f64| {
+        let index = ((times.len() - 1) as f64 * share).round() as usize;
+        times[index].as_secs_f64() * 1e6
+    };
+    let (median, p99, most) = (at(0.5), at(0.99), at(1.0));
+    println!("{depth}\t{}\t{median:.1}\t{p99:.1}\t{most:.1}", times.len());
+}
+
 fn main() -> Result<(), Failure> {
     let mut args = std::env::args().skip(1);
     let disk = args.next().unwrap_or_else(|| "desktop7200".to_owned());
@@ -159,6 +200,7 @@ fn main() -> Result<(), Failure> {
         std::thread::spawn(move || serve(&spec, listener, stop.into(), said))
     };
     pin(1);
+    report(0, echo()?);
     let mut client = Client::connect(&path)?;
     std::fs::remove_file(&path)?;
     let (mut asked, mut rng) = (BTreeSet::new(), Rng::stream(1, "punctual"));
@@ -172,13 +214,7 @@ fn main() -> Result<(), Failure> {
             // The client cannot see an answer before it is due.
             apart.push(seen.checked_sub(model).ok_or("an answer came before its time")?);
         }
-        apart.sort_unstable();
-        let at = |share: f64| {
-            let index = ((apart.len() - 1) as f64 * share).round() as usize;
-            apart[index].as_secs_f64() * 1e6
-        };
-        let (median, p99, most) = (at(0.5), at(0.99), at(1.0));
-        println!("{depth}\t{}\t{median:.1}\t{p99:.1}\t{most:.1}", apart.len());
+        report(depth, apart);
     }
     client.disconnect()?;
     end.write_all(&[0])?;

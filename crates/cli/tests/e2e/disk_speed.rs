@@ -106,7 +106,7 @@ fn capacity_costs_neither_time_nor_memory() {
         assert!(began.elapsed() < Duration::from_secs(5), "{size}: {:?}", began.elapsed());
         let mut client = Client::connect(server.socket()).expect("connection");
         let last = client.size_bytes() - BLOCK as u64;
-        for (number, at) in [0, last / 2 & !4095, last].into_iter().enumerate() {
+        for (number, at) in [0, (last / 2) & !4095, last].into_iter().enumerate() {
             client.write(at, &pattern(number as u64, BLOCK), true).expect("writes");
             let mut found = vec![0; BLOCK];
             client.read(at, &mut found).expect("reads");
