@@ -49,5 +49,8 @@ pub fn target(text: &str, change: impl FnOnce(&mut Spec)) -> Result<Target, Fail
 }
 
 fn blame(text: &str, error: &SpecError) -> Failure {
+    if let SpecError::At { line, error } = error {
+        return Failure::from_message(Exit::Usage, &format!("{text}:{line}: {error}"));
+    }
     Failure::from_message(Exit::Usage, &format!("{text}: {}", error.to_string().trim_end()))
 }

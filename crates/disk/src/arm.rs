@@ -57,6 +57,10 @@ impl TrackArm {
         {
             return None;
         }
+        if spec.capacity_sectors() / longest(spec) > MAX_TRACKS as u64 {
+            // Sooner than after two million of them.
+            return None;
+        }
         let tracks = tracks(motion)?;
         let cylinders = tracks.iter().map(|track| track.cylinder).max()? + 1;
         let heads = tracks.iter().map(|track| track.head).max()? + 1;
@@ -115,6 +119,14 @@ fn overhead_ns(spec: &Spec) -> Time {
         + ns(overheads.minimum_seek_delay_ms)
         + ns(bus.arbitration_ms)
         + ns(bus.write_sector_ms) * BLOCK_SECTORS
+}
+
+/// Sectors on the longest track.
+fn longest(spec: &Spec) -> u64 {
+    let zones = spec.zones.iter().map(|zone| zone.sectors);
+    let pattern = spec.pattern.iter().flat_map(|pattern| &pattern.tracks);
+    let longest = zones.chain(pattern.map(|track| track.sectors)).max();
+    u64::from(longest.unwrap_or(1).max(1))
 }
 
 /// The tracks on which blocks begin. `None` if they are too many.

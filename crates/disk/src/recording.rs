@@ -138,7 +138,7 @@ pub struct Recording<R> {
 #[derive(Debug)]
 enum Reader<R> {
     Columns(lines::Columns<R>),
-    Csv(csv::Csv<R>),
+    Csv(Box<csv::Csv<R>>),
     Srt(srt::Srt<R>),
 }
 
@@ -159,7 +159,7 @@ impl<R: BufRead> Recording<R> {
     pub fn with_format(bytes: R, format: Format) -> Result<Recording<R>, RecordingError> {
         let reader = match format {
             Format::Columns => Reader::Columns(lines::Columns::new(bytes)),
-            Format::Csv => Reader::Csv(csv::Csv::new(bytes)?),
+            Format::Csv => Reader::Csv(Box::new(csv::Csv::new(bytes)?)),
             Format::Srt => Reader::Srt(srt::Srt::new(bytes)?),
         };
         Ok(Recording { reader, format, ended: false, count: 0 })

@@ -8,6 +8,7 @@
 mod check;
 pub mod electronics;
 pub mod geometry;
+mod lines;
 pub mod queue;
 pub mod seek;
 pub mod zoned;
@@ -35,11 +36,28 @@ pub enum SpecError {
         /// What is wrong, and what to do.
         problem: String,
     },
+    /// The same, and where it stands in the text that was read.
+    #[error("line {line}: {error}")]
+    At {
+        /// Line, from one.
+        line: u32,
+        /// What is wrong there.
+        error: Box<SpecError>,
+    },
 }
 
 impl SpecError {
     pub(crate) fn field(field: impl Into<String>, problem: impl Into<String>) -> SpecError {
         SpecError::Field { field: field.into(), problem: problem.into() }
+    }
+
+    /// With the line of `text` that the field stands on, if it is there.
+    fn at_its_line(self, text: &str) -> SpecError {
+        let SpecError::Field { field, problem } = &self else { return self };
+        match lines::line_of(text, field, problem) {
+            Some(line) => SpecError::At { line, error: Box::new(self) },
+            None => self,
+        }
     }
 }
 
@@ -78,6 +96,9 @@ pub struct Spec {
     /// Sectors that the disk offers, if fewer than its zones hold.
     #[serde(default, skip_serializing_if = "is_default")]
     pub capacity_sectors: Option<u64>,
+    /// Cylinders that belong to no zone hold nothing; else they are taken for a mistake.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub unused_cylinders: bool,
     /// Order in which tracks are filled.
     #[serde(default, skip_serializing_if = "is_default")]
     pub mapping: Mapping,
@@ -160,8 +181,10 @@ impl Spec {
     pub fn parse(text: &str) -> Result<Spec, SpecError> {
         let spec: Spec =
             toml::from_str(text).map_err(|error| SpecError::Syntax(error.to_string()))?;
-        spec.validate()?;
-        Ok(spec)
+        match spec.validate() {
+            Ok(()) => Ok(spec),
+            Err(error) => Err(error.at_its_line(text)),
+        }
     }
 
     /// The specification as the text of a file.

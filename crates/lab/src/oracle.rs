@@ -6,10 +6,11 @@
 //! writes do not overlap, the range is exactly one version.
 
 use seekless_engine::data::{Body, Data, Piece};
+use seekless_engine::table::Table;
 use seekless_engine::units::{BLOCK_BYTES, BlockNr};
 use std::fmt;
 
-const PAGE: usize = 512;
+const PAGE: usize = 64;
 
 /// What is known of one block. Version 0 stands for zeros, which is what was never written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -29,7 +30,7 @@ struct Cell {
 /// The table. Sparse, since a simulated disk may be much larger than what is written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Oracle {
-    pages: Vec<Option<Box<[Cell; PAGE]>>>,
+    pages: Table<Box<[Cell; PAGE]>>,
 }
 
 /// What was found in a block.
@@ -89,20 +90,19 @@ fn versions(oldest: u32, newest: u32) -> String {
 impl Oracle {
     /// A table for a volume of `blocks` blocks, all of them zeros.
     pub fn new(blocks: u64) -> Oracle {
-        let pages = usize::try_from(blocks.div_ceil(PAGE as u64)).expect("pages fit memory");
-        Oracle { pages: vec![None; pages] }
+        Oracle { pages: Table::new(blocks.div_ceil(PAGE as u64)) }
     }
 
     fn cell(&self, block: BlockNr) -> Cell {
-        match &self.pages[block as usize / PAGE] {
+        match self.pages.get(block as usize / PAGE) {
             Some(page) => page[block as usize % PAGE],
             None => Cell::default(),
         }
     }
 
     fn cell_mut(&mut self, block: BlockNr) -> &mut Cell {
-        let page = &mut self.pages[block as usize / PAGE];
-        let page = page.get_or_insert_with(|| Box::new([Cell::default(); PAGE]));
+        let index = block as usize / PAGE;
+        let page = self.pages.entry(index, || Box::new([Cell::default(); PAGE]));
         &mut page[block as usize % PAGE]
     }
 

@@ -156,6 +156,9 @@ pub enum ServeError {
     /// Faults are injected below one disk.
     #[error("faults and power cuts are for a volume on one disk, not for an array")]
     ManyDisks,
+    /// A log apart is one disk more.
+    #[error("faults and power cuts are for a volume on one disk, not for one with its log apart")]
+    LogApart,
     /// A raw file with a remainder.
     #[error(
         "{} has {bytes} bytes, no whole number of 4 KiB blocks; truncate -s %4096 lengthens it",

@@ -2,17 +2,22 @@
 
 use super::fio::{Job, Server, fio};
 use super::{Scratch, Setup};
-use crate::run::installed;
-use anyhow::Result;
+use crate::run::{capture, cargo, installed};
+use anyhow::{Context as _, Result};
 use std::ffi::OsStr;
+use std::process::Command;
 
 const RANGE_MIB: u64 = 64;
 
-/// Prints durable writes per second for each layout and the ratio.
+/// The disks whose time a client takes: one without a cache, one with, one as they are sold today.
+const PUNCTUAL: [&str; 3] = ["desktop7200", "atlas10k", "cmr-20tb"];
+
+/// Prints how well the time is kept, durable writes per second for each layout and the ratio.
 ///
 /// # Errors
 /// If a server or fio fails.
 pub fn emulated(setup: &Setup) -> Result<()> {
+    punctual(setup)?;
     if !installed("fio") {
         println!("skipped: fio is not installed (`make setup`)");
         return Ok(());
@@ -40,11 +45,59 @@ pub fn emulated(setup: &Setup) -> Result<()> {
         println!("{layout:<10}{iops:>16.1}{:>16.3}{factor:>9.2}x", 1e3 / iops);
         server.stop()?;
     }
-    println!("\nHow well the time is kept: random 4 KiB reads of the whole disk, {seconds} s.\n");
+    println!("\nThe same as the server sees it: random 4 KiB reads of 1 GiB, {seconds} s.\n");
     for depth in [1, 32] {
         println!("depth {depth}: {}", lateness(setup, depth, seconds)?);
     }
     Ok(())
+}
+
+/// What a client's clock says beyond what the model does, request by request.
+fn punctual(setup: &Setup) -> Result<()> {
+    let build = ["build", "--quiet", "--release", "--package", "seekless-serve"];
+    crate::run::run(cargo().args(build).args(["--example", "punctual"]))?;
+    let program = setup.program.with_file_name("examples").join("punctual");
+    let seconds = setup.pick("30", "8");
+    println!("How well the time is kept: random 4 KiB reads of the whole disk, {seconds} s each.");
+    println!("What a client's own clock says of a request less what the model says of the same");
+    println!("one, in microseconds; {}.\n", load());
+    let head = ["depth", "requests", "median", "99 %", "most"];
+    println!(
+        "{:<14}{:>6}{:>10}{:>10}{:>12}{:>12}",
+        "disk", head[0], head[1], head[2], head[3], head[4]
+    );
+    for disk in PUNCTUAL {
+        for row in rows(&capture(Command::new(&program).args([disk, seconds]))?)? {
+            let [depth, requests, median, p99, most] = row;
+            let name = if depth == 0.0 { "(an echo)" } else { disk };
+            println!("{name:<14}{depth:>6}{requests:>10}{median:>10.1}{p99:>12.1}{most:>12.1}");
+        }
+    }
+    println!(
+        "\nAn echo is what the machine takes by itself, there and back between two threads that"
+    );
+    println!("sleep. The target on an idle machine: less than 100 at the median, 1000 at 99 %.\n");
+    Ok(())
+}
+
+/// How busy the machine is without us: such figures mean little on a busy one.
+fn load() -> String {
+    let text = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    match text.split_whitespace().next() {
+        Some(load) => format!("the load of the machine was {load} before"),
+        None => "the load of the machine is not known".to_owned(),
+    }
+}
+
+/// Depth, requests, median, 99th percentile and the most, line by line.
+fn rows(text: &str) -> Result<Vec<[f64; 5]>> {
+    text.lines()
+        .map(|line| {
+            let parse = |field: &str| field.parse::<f64>().with_context(|| format!("`{field}`"));
+            let fields = line.split('\t').map(parse).collect::<Result<Vec<f64>>>()?;
+            fields.try_into().ok().with_context(|| format!("`{line}` has not five fields"))
+        })
+        .collect()
 }
 
 /// What the server says of its own lateness after random reads at a queue depth.
@@ -60,4 +113,16 @@ fn lateness(setup: &Setup, depth: u32, seconds: u64) -> Result<String> {
     let said = server.stop()?;
     let line = said.lines().find(|line| line.contains("late by")).unwrap_or("nothing said");
     Ok(line.trim_start_matches("seekless: ").to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_are_read() {
+        let found = rows("1\t20\t30.5\t40\t50\n").expect("a row");
+        assert_eq!(found, [[1.0, 20.0, 30.5, 40.0, 50.0]]);
+        assert!(rows("1\t2\t3\t4\n").is_err() && rows("1\t2\tx\t4\t5\n").is_err());
+    }
 }

@@ -236,6 +236,7 @@ impl From<ServeError> for Failure {
             | ServeError::DiskTooSmall { .. }
             | ServeError::NotWhole { .. }
             | ServeError::ManyDisks
+            | ServeError::LogApart
             | ServeError::NoHeaders(_) => Exit::Usage,
             ServeError::Device(_) | ServeError::NotSocket(_) | ServeError::Os(_) => Exit::Failed,
             ServeError::Failed(_) => Exit::Backing,

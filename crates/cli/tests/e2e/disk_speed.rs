@@ -72,6 +72,7 @@ fn images_smaller_than_the_disk_are_served() {
     for layout in ["inplace", "vlog", "loge"] {
         served("st19101", layout, "4M");
         served("desktop7200", layout, "64M");
+        served("cmr-20tb", layout, "64M");
     }
 }
 
@@ -80,6 +81,41 @@ fn a_disk_of_20_terabytes_is_served_from_a_sparse_image() {
     require!("nbdsh", "nbdinfo");
     // ext4 has no files of 16 TiB or more.
     served("cmr-20tb", "inplace", "15T");
+}
+
+/// The most memory that a process has had, in bytes.
+fn most_memory(pid: u32) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("it runs");
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("a line");
+    line.trim().trim_end_matches(" kB").parse::<u64>().expect("a number") << 10
+}
+
+/// What a disk could hold costs neither time nor memory; what it holds does. The blocks that are
+/// written lie at both ends and in between.
+#[test]
+fn capacity_costs_neither_time_nor_memory() {
+    const BLOCK: usize = 4096;
+    for (size, more) in [("18T", &["--disk", "cmr-20tb"][..]), ("30T", &[])] {
+        let dir = temp_dir();
+        let socket = dir.path().join("disk.sock");
+        let mut command = seekless();
+        command.args(["serve", "--layout", "inplace", "--memory", size, "--socket"]);
+        command.arg(&socket).args(more);
+        let began = Instant::now();
+        let server = Server::start(command, socket);
+        assert!(began.elapsed() < Duration::from_secs(5), "{size}: {:?}", began.elapsed());
+        let mut client = Client::connect(server.socket()).expect("connection");
+        let last = client.size_bytes() - BLOCK as u64;
+        for (number, at) in [0, (last / 2) & !4095, last].into_iter().enumerate() {
+            client.write(at, &pattern(number as u64, BLOCK), true).expect("writes");
+            let mut found = vec![0; BLOCK];
+            client.read(at, &mut found).expect("reads");
+            assert!(found == pattern(number as u64, BLOCK), "{size}: {at}");
+        }
+        let most = most_memory(server.pid());
+        assert!(most < 64 << 20, "{size}: {most} bytes");
+        assert_eq!(server.stop().code(), 0);
+    }
 }
 
 #[test]

@@ -141,7 +141,12 @@ fn overheads(
 /// A sector moves at the pace of the slowest on its way.
 fn way(f: &mut Fields<'_>, bus: BusTimes, m: &mut Mapping<'_>) -> Result<Bus, ImportError> {
     let key = "Bulk sector transfer time";
-    let own = f.ms(key, m)?.unwrap_or(0.0);
+    let mut own = f.number(key, m)?.unwrap_or(0.0);
+    if own < 0.0 {
+        // The longest of three counts, so this says: no slower than the others.
+        m.warn(f.place(key), format!("`{key}` = {own} is treated as 0"));
+        own = 0.0;
+    }
     if !bus.known && own == 0.0 {
         m.warn(
             f.place(key),

@@ -1,7 +1,7 @@
 //! `dm_layout_g1`: zones.
 
 use super::fields::{self, Fields};
-use super::lexer::shorten;
+use super::lexer::{Place, shorten};
 use super::parser::{Block, Document, Node, Value};
 use super::{ImportError, Mapping};
 use crate::spec::{self, Defect, Sparing, Spec, Zone};
@@ -49,8 +49,32 @@ pub(super) fn map(
         reach(&zone, spec, node, m);
         spec.zones.push(zone);
     }
+    unused(f.place("Zones"), spec, m);
     f.name_the_rest(m);
     Ok(())
+}
+
+/// Zones may leave cylinders out.
+fn unused(place: Place, spec: &mut Spec, m: &mut Mapping<'_>) {
+    let mut next = 0;
+    let mut gaps = Vec::new();
+    for zone in &spec.zones {
+        if let (Some(first), Some(last)) = (zone.first_cylinder, zone.last_cylinder) {
+            if first > next {
+                gaps.push(format!("{next} to {}", first - 1));
+            }
+            next = next.max(last.saturating_add(1));
+        }
+    }
+    if next < spec.cylinders {
+        gaps.push(format!("{next} to {}", spec.cylinders - 1));
+    }
+    if !gaps.is_empty() {
+        spec.unused_cylinders = true;
+        gaps.truncate(20);
+        let gaps = gaps.join(", ");
+        m.warn(place, format!("no zone has the cylinders {gaps}: nothing lies there"));
+    }
 }
 
 /// Where spares are; returns the number of the scheme.

@@ -146,8 +146,9 @@ impl<'a, 'f> Lexer<'a, 'f> {
         }
         // There are fewer than `MOST_FILES` of them.
         let file = self.files.names.len() as u16;
-        self.files.names.push(name.to_owned());
-        self.stack.push(Text { bytes: text, at: 0, line: 1, file });
+        self.files.names.push(beside(from, name));
+        let at = if text.starts_with('\u{feff}') { '\u{feff}'.len_utf8() } else { 0 };
+        self.stack.push(Text { bytes: text, at, line: 1, file });
         Ok(())
     }
 
@@ -172,7 +173,12 @@ impl<'a, 'f> Lexer<'a, 'f> {
                 }
                 Raw::Sign(sign) => {
                     let problem = format!("`{}` has no place here", sign.escape_debug());
-                    return Err(self.files.error(place, problem, "is this a parameter file?"));
+                    // `Disk brand name: X` is how the files of version 2 look.
+                    let remedy = match sign {
+                        ':' => "is this a file of DiskSim 2? those of versions 3 and 4 are known",
+                        _ => "is this a parameter file?",
+                    };
+                    return Err(self.files.error(place, problem, remedy));
                 }
                 Raw::Word(word) if word == "source" => {
                     let name = text.skip();
@@ -186,6 +192,15 @@ impl<'a, 'f> Lexer<'a, 'f> {
                 Raw::Word(word) => return Ok((classify(word), place)),
             }
         }
+    }
+}
+
+/// The name of a file that another one asks for, so that what it asks for in turn is looked for
+/// beside it.
+fn beside(from: &str, name: &str) -> String {
+    match from.rsplit_once('/') {
+        Some((dir, _)) if from != name && !name.starts_with('/') => format!("{dir}/{name}"),
+        _ => name.to_owned(),
     }
 }
 

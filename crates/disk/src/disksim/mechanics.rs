@@ -41,7 +41,7 @@ pub(super) fn map(
     }
     f.only("Percent error in rpms", 0.0, "the platter turns at a constant speed", m);
     access(&mut f, spec, m)?;
-    spec.seek = seek(&mut f, spec.cylinders, m, fetch)?;
+    (spec.seek, spec.write_seek) = seek(&mut f, spec.cylinders, m, fetch)?;
     f.name_the_rest(m);
     Ok(())
 }
@@ -70,12 +70,14 @@ fn access(f: &mut Fields<'_>, spec: &mut Spec, m: &mut Mapping<'_>) -> Result<()
     Ok(())
 }
 
+/// The curve of reads, and that of writes where it was measured apart.
 fn seek(
     f: &mut Fields<'_>,
     cylinders: u32,
     m: &mut Mapping<'_>,
     fetch: Fetch<'_>,
-) -> Result<Seek, ImportError> {
+) -> Result<(Seek, Option<Seek>), ImportError> {
+    let mut writes = None;
     let kind = f.word("Seek type", m)?;
     let kind = f.must("Seek type", kind, m)?;
     m.source("seek", f.place("Seek type"));
@@ -112,7 +114,11 @@ fn seek(
             times.truncate(10);
             hpl(f, times, m)?
         }
-        "extracted" => extracted(f, cylinders, m, fetch)?,
+        "extracted" => {
+            let (reads, apart) = extracted(f, cylinders, m, fetch)?;
+            writes = apart;
+            reads
+        }
         other => {
             let problem = format!("`Seek type` is `{}`", shorten(other));
             let remedy = "linear, curve, constant, hpl, hplplus10 and extracted are known";
@@ -129,7 +135,7 @@ fn seek(
         "First ten seek times",
         "HPL seek equation values",
     ]);
-    Ok(result)
+    Ok((result, writes))
 }
 
 /// Six values: the distance that divides the pieces, constant and factor of the square root below
@@ -170,7 +176,7 @@ fn extracted(
     cylinders: u32,
     m: &mut Mapping<'_>,
     fetch: Fetch<'_>,
-) -> Result<Seek, ImportError> {
+) -> Result<(Seek, Option<Seek>), ImportError> {
     let key = "Full seek curve";
     let name = f.word(key, m)?;
     let name = f.must(key, name, m)?;
@@ -180,31 +186,54 @@ fn extracted(
         let problem = format!("cannot read {}: {problem}", shorten(name));
         m.error(place, problem, "the seek curve lies beside the file that names it")
     })?;
-    let mut points = parse_curve(name, &text, place, m)?;
+    let mut curve = parse_curve(name, &text, place, m)?;
     let full = cylinders.saturating_sub(1);
+    let last = curve.reads.last().map_or(0, |&(distance, _)| distance);
+    if curve.reads.len() > 1 && last < full {
+        let text =
+            format!("the seek curve ends at {last} of {full} cylinders; its end was carried on");
+        m.warn(place, text);
+    }
+    go_on(&mut curve.reads, full);
+    go_on(&mut curve.writes, full);
+    let writes = (!curve.writes.is_empty()).then_some(Seek::Points(curve.writes));
+    if writes.is_some() {
+        m.source("write_seek", place);
+    }
+    Ok((Seek::Points(curve.reads), writes))
+}
+
+/// Carries a curve on to the full stroke.
+fn go_on(points: &mut Vec<(u32, f64)>, full: u32) {
     if let [.., (d1, t1), (d2, t2)] = points[..]
         && d2 < full
     {
         let slope = (t2 - t1) / f64::from(d2 - d1);
         let ms = (t2 + slope * f64::from(full - d2)).max(0.0);
-        let text =
-            format!("the seek curve ends at {d2} of {full} cylinders; its end was carried on");
-        m.warn(place, text);
         points.push((full, (ms * 1e6).round() / 1e6));
     }
-    Ok(Seek::Points(points))
 }
 
-/// Lines of `distance, milliseconds`, an optional third number being the deviation.
+/// What a file of seek times holds.
+#[derive(Debug, Default)]
+struct Curve {
+    reads: Vec<(u32, f64)>,
+    /// Empty, or for each distance of `reads` the time before a write.
+    writes: Vec<(u32, f64)>,
+}
+
+/// Lines of `distance, milliseconds`, an optional third number being the deviation and an optional
+/// fourth the time before a write, in all lines or in none (the tables of Western Digital's branch
+/// of DiskSim).
 fn parse_curve(
     file: &str,
     text: &str,
     place: Place,
     m: &mut Mapping<'_>,
-) -> Result<Vec<(u32, f64)>, ImportError> {
-    let mut points: Vec<(u32, f64)> = Vec::new();
+) -> Result<Curve, ImportError> {
+    let mut curve = Curve::default();
     let mut deviations = false;
-    for (index, line) in text.lines().enumerate() {
+    for (index, line) in text.trim_start_matches('\u{feff}').lines().enumerate() {
         let line = line.split('#').next().unwrap_or_default().trim();
         if line.is_empty() || line.starts_with("Seek distances measured") {
             continue;
@@ -215,32 +244,51 @@ fn parse_curve(
             problem,
             remedy: remedy.to_owned(),
         };
-        let mut parts = line.split([',', ' ', '\t']).filter(|part| !part.is_empty());
-        let distance = parts.next().and_then(|part| part.parse::<u32>().ok());
-        let ms = parts.next().and_then(|part| part.parse::<f64>().ok());
-        let (Some(distance), Some(ms)) = (distance, ms.filter(|ms| (0.0..=1e4).contains(ms)))
-        else {
+        let parts: Vec<&str> =
+            line.split([',', ' ', '\t']).filter(|part| !part.is_empty()).collect();
+        let time = |column: usize| {
+            let ms = parts.get(column).and_then(|part| part.parse::<f64>().ok());
+            ms.filter(|ms| (0.0..=1e4).contains(ms))
+        };
+        let distance = parts.first().and_then(|part| part.parse::<u32>().ok());
+        let (Some(distance), Some(ms), 2..=4) = (distance, time(1), parts.len()) else {
             let problem = format!("`{}` is no point of a seek curve", shorten(line));
             return Err(wrong(problem, "each line is: cylinders, milliseconds"));
         };
-        deviations |= parts.next().is_some();
-        match points.last() {
-            Some(&(last, _)) if distance <= last => m.warn(
-                place,
-                format!("{file}:{}: distance {distance} comes after {last}: left out", index + 1),
-            ),
-            _ if distance == 0 => {}
-            _ => points.push((distance, ms)),
+        deviations |= parts.len() > 2;
+        if curve.reads.last().is_some_and(|&(last, _)| distance <= last) {
+            let text = format!("{file}:{}: distance {distance} comes too late", index + 1);
+            m.warn(place, format!("{text}: left out"));
+            continue;
         }
+        if distance == 0 {
+            continue;
+        }
+        let apart = match (time(3), parts.len() == 4) {
+            (Some(ms), _) => Some(ms),
+            (None, false) => None,
+            (None, true) => {
+                let problem = format!("`{}` is no time before a write", shorten(parts[3]));
+                return Err(wrong(problem, "the fourth column holds milliseconds"));
+            }
+        };
+        if !curve.reads.is_empty() && apart.is_some() == curve.writes.is_empty() {
+            let problem = "the fourth column, times before writes, is there in some lines only";
+            return Err(wrong(problem.to_owned(), "give it in all lines or in none"));
+        }
+        curve.reads.push((distance, ms));
+        curve.writes.extend(apart.map(|ms| (distance, ms)));
     }
     if deviations {
         m.warn(place, format!("{file}: the third column, deviations, is not in the model"));
     }
-    if points.is_empty() {
-        return Err(ImportError::File {
+    if curve.reads.is_empty() {
+        return Err(ImportError::At {
             file: file.to_owned(),
-            problem: "it holds no point of a seek curve".into(),
+            line: 1,
+            problem: "the file holds no point of a seek curve".to_owned(),
+            remedy: "each line is: cylinders, milliseconds".to_owned(),
         });
     }
-    Ok(points)
+    Ok(curve)
 }

@@ -164,7 +164,12 @@ impl Parser<'_, '_> {
             }
             _ => {
                 let (name, _) = self.word("the name of the block")?;
-                self.sign('{')?;
+                let (token, at) = self.next()?;
+                if token != Token::Sign('{') {
+                    let problem = format!("{token} where `{{` is expected");
+                    let remedy = "blocks are `type name { … }`; files of DiskSim 2 are not known";
+                    return Err(self.lexer.files.error(at, problem, remedy));
+                }
                 self.block(kind, Some(name), place)?;
             }
         }

@@ -1,5 +1,7 @@
 //! Files in the language of DiskSim, good, odd and broken.
 
+mod variants;
+
 use super::*;
 use crate::spec::geometry::PatternChild;
 use crate::spec::{Discipline, FastWrite, Mapping as Order, Prefetch, Seek, Sparing};

@@ -1,3 +1,5 @@
+mod rules;
+
 use super::*;
 use crate::spec::{Cache, FastWrite, Mapping, Prefetch, Queue, Seek, Simple};
 use proptest::prelude::*;

@@ -293,6 +293,35 @@ fn a_specification_that_was_fitted_times_like_the_disk() {
     assert!((off / sum).abs() < 0.02, "the mean is off by {}", off / sum);
 }
 
+/// The error that is stated with a value is what the value is off by, about: a standard error that
+/// is honest is exceeded three times over by few values, and eight times by none; and it is no
+/// excuse: the sum of all is small.
+#[test]
+fn stated_errors_cover_the_truth() {
+    for spec in [builtin("st19101"), builtin("hp97560"), zoned()] {
+        let fit = fit(&spec, JITTER);
+        let off = |found: super::Estimate, truth: f64| {
+            // A nanosecond and a millionth may be lost in rounding.
+            let hair = 1.0 + truth * 1e-6;
+            (found.value - truth).abs() / (found.error + hair)
+        };
+        let rpm = off(fit.rpm(), spec.rpm);
+        let switch = fit.head_switch.expect("several heads");
+        let switch = off(switch, spec.head_switch_ms * 1e6);
+        assert!(rpm < 3.0 && switch < 3.0, "{}: rpm {rpm}, switch {switch}", spec.name);
+        let truth = |distance: u64| spec.seek.ns(distance as u32, spec.cylinders) as f64;
+        let seeks: Vec<f64> =
+            fit.seek.iter().map(|point| off(point.ns, truth(point.distance))).collect();
+        let most = seeks.iter().copied().fold(0.0, f64::max);
+        let far = seeks.iter().filter(|&&off| off > 3.0).count();
+        println!("{}: {far} of {} seeks beyond three errors, most {most}", spec.name, seeks.len());
+        assert!(most < 8.0 && far * 10 <= seeks.len(), "{}: {seeks:?}", spec.name);
+        let errors: f64 = fit.seek.iter().map(|point| point.ns.error).sum();
+        let truths: f64 = fit.seek.iter().map(|point| truth(point.distance)).sum();
+        assert!(errors < 0.05 * truths, "{}: errors of {}", spec.name, errors / truths);
+    }
+}
+
 #[test]
 fn what_the_time_did_not_allow_is_named() {
     let mut probe = Emulated::new(&zoned(), 0);

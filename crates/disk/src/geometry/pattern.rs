@@ -64,7 +64,8 @@ impl PatternMap {
             room = room.min(entry.length - rest);
             let along = if entry.cylinder_run < 0 { -(turn as i64) } else { turn as i64 };
             cylinder += entry.cylinder + along * entry.cylinder_length;
-            angle += entry.offset + along as f64 * entry.skew;
+            // Each repetition begins later than the one before, wherever the arm goes.
+            angle += entry.offset + turn as f64 * entry.skew;
             at = rest;
             match entry.child {
                 PatternChild::Node(child) => node = child,

@@ -8,7 +8,7 @@ use std::io::BufRead;
 const LONGEST: usize = 4096;
 
 /// Times above this (eleven days) are no response of a drive and no pause of a host.
-const LONGEST_US: f64 = 1e12;
+pub(super) const LONGEST_NS: f64 = 1e15;
 
 /// Lines with their numbers.
 #[derive(Debug)]
@@ -108,12 +108,28 @@ pub(super) fn sectors(place: Place, text: &str) -> Result<u32, RecordingError> {
 
 /// Microseconds, with a fraction or without, as nanoseconds.
 pub(super) fn time(place: Place, name: &str, text: &str) -> Result<Time, RecordingError> {
-    let us = text.parse::<f64>().ok().filter(|us| (0.0..=LONGEST_US).contains(us));
-    us.map(|us| (us * 1000.0).round() as Time).ok_or_else(|| {
+    time_in(place, name, text, 1e3, LONGEST_NS)
+}
+
+/// A time as nanoseconds, `unit_ns` of which are in its unit, from zero to `most_ns`.
+pub(super) fn time_in(
+    place: Place,
+    name: &str,
+    text: &str,
+    unit_ns: f64,
+    most_ns: f64,
+) -> Result<Time, RecordingError> {
+    let ns = text.parse::<f64>().ok().map(|time| time * unit_ns);
+    ns.filter(|ns| (0.0..=most_ns).contains(ns)).map(|ns| ns.round() as Time).ok_or_else(|| {
+        let unit = match unit_ns {
+            1.0 => "nanoseconds",
+            1e6 => "milliseconds",
+            _ => "microseconds",
+        };
         RecordingError::new(
             place,
             format!("the {name} `{text}` is no time"),
-            "write microseconds, zero or more",
+            format!("write {unit}, zero or more"),
         )
     })
 }

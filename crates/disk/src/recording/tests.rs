@@ -39,6 +39,30 @@ fn comma_separated_values_are_read_by_name() {
     assert_eq!((found[0].pace, found[0].device), (Pace::At(4000), 5));
 }
 
+#[test]
+fn comma_separated_values_of_others_are_read() {
+    let one = |text: &str| read(text.as_bytes()).expect("reads")[0];
+    // The six columns with commas, and five of them, without a header.
+    let six = one("R, Hit, 7, 4, 663.5, 2\nW,Miss,1,1,1,1\n");
+    assert_eq!((six.op, six.lbn, six.sectors, six.place), (Op::Read, 7, 4, Place::Line(1)));
+    assert_eq!((six.response_ns, six.pace), (663_500, Pace::Gap(2000)));
+    assert_eq!(one("W,7,4,663.5,2\n"), Recorded { op: Op::Write, ..six });
+    assert_eq!(read(b"R,7,4,1,2\nW,1,1,1,1\n").expect("reads").len(), 2);
+    // Other names, other units, quotes, a mark of the order of bytes, ends of lines of two bytes.
+    let text =
+        "\u{feff}\"LBA\",\"RW\",Sectors,Latency_ms,gap_ns,label\r\n\"7\",R,4,0.6635,2000,Hit\r\n";
+    assert_eq!(one(text), Recorded { place: Place::Line(2), ..six });
+    // Times may count from 1970; responses may not.
+    let at = one("op,lbn,sectors,response_us,time_us\nR,7,4,1,1760000000000000\n");
+    assert_eq!(at.pace, Pace::At(1_760_000_000_000_000_000));
+    fails(b"R,7,4,1760000000000000,1\n", &["line 1", "no time", "microseconds"]);
+    fails(b"op,lbn,sectors,response_ms,gap_us\nR,7,4,-1,1\n", &["line 2", "milliseconds"]);
+    fails(b"op,lbn,sectors,response,gap_us\nR,7,4,1,1\n", &["line 1", "`response`"]);
+    fails(b"R,7,4,1\n", &["line 1", "unknown column `R`"]);
+    fails(b"R,7,4,1,1\nR,7,4,1\n", &["line 2", "4 values under 5"]);
+    fails(b"op,rw,lbn,sectors,response_us,gap_us\n", &["twice"]);
+}
+
 /// A record of the given version and type.
 fn record(version: u32, kind: u32, fields: [u32; 11]) -> Vec<u8> {
     let mut words = vec![0, version << 16 | kind];

@@ -105,6 +105,13 @@ fn zones(spec: &Spec) -> Checked {
             );
             return wrong("zones.first_cylinder", problem);
         }
+        if first > next && !spec.unused_cylinders {
+            let problem = format!(
+                "zone {number} begins at cylinder {first}, and no zone has cylinder {next}; \
+                 close the gap, or write `unused_cylinders = true` if nothing lies there"
+            );
+            return wrong("zones.first_cylinder", problem);
+        }
         if last < first || last >= spec.cylinders {
             let problem = format!(
                 "zone {number} ends at cylinder {last}: it begins at {first}, and the disk has {}",
@@ -114,6 +121,15 @@ fn zones(spec: &Spec) -> Checked {
         }
         next = last + 1;
         zone(spec, index)?;
+    }
+    if next < spec.cylinders && !spec.unused_cylinders {
+        let (number, end) = (spec.zones.len(), next - 1);
+        let problem = format!(
+            "zone {number} is the last one and ends at cylinder {end}, but the disk has {}; \
+             let it end there, or write `unused_cylinders = true` if nothing lies there",
+            spec.cylinders
+        );
+        return wrong("zones.last_cylinder", problem);
     }
     Ok(())
 }

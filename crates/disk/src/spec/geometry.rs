@@ -173,7 +173,7 @@ pub struct PatternEntry {
     /// Rotational position of the first sector, in turns.
     #[serde(default, skip_serializing_if = "is_default")]
     pub offset: f64,
-    /// Skew from one repetition to the next, in turns.
+    /// Skew from one repetition to the next in the order of sectors, in turns.
     #[serde(default, skip_serializing_if = "is_default")]
     pub skew: f64,
     /// Head, where the child is a track.

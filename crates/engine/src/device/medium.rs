@@ -4,6 +4,7 @@ mod labels;
 
 use crate::data::{Body, Data, Piece};
 use crate::io::{IoError, Label};
+use crate::table::Table;
 use crate::units::{BLOCK_BYTES, BlockNr};
 use bytes::Bytes;
 use labels::LabelStore;
@@ -81,11 +82,12 @@ pub trait Medium: Debug + Send {
 const CHUNK: usize = 16;
 
 /// A store for simulation: keeps bodies as they are, so stamps cost no memory, and is cheap to
-/// clone (chunks are shared until written), so that a sweep can fork it at every event.
+/// clone (chunks are shared until written), so that a sweep can fork it at every event. What was
+/// never written takes no memory: a disk of 30 TB is as cheap as what is on it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cells {
     blocks: u64,
-    chunks: Vec<Option<Arc<[Body; CHUNK]>>>,
+    chunks: Table<Arc<[Body; CHUNK]>>,
     labels: LabelStore,
     /// Blocks that cannot be read until they are written again.
     unreadable: Option<Arc<BTreeSet<BlockNr>>>,
@@ -94,9 +96,8 @@ pub struct Cells {
 impl Cells {
     /// An empty store of `blocks` blocks.
     pub fn new(blocks: u64) -> Cells {
-        let chunks = usize::try_from(blocks.div_ceil(CHUNK as u64)).expect("chunks fit memory");
-        let labels = LabelStore::default();
-        Cells { blocks, chunks: vec![None; chunks], labels, unreadable: None }
+        let chunks = Table::new(blocks.div_ceil(CHUNK as u64));
+        Cells { blocks, chunks, labels: LabelStore::default(), unreadable: None }
     }
 
     /// The same store with room for a label beside each block.
@@ -117,7 +118,8 @@ impl Cells {
 
     /// One block.
     pub fn get(&self, at: BlockNr) -> Body {
-        match &self.chunks[at as usize / CHUNK] {
+        assert!(at < self.blocks, "block {at} of {}", self.blocks);
+        match self.chunks.get(at as usize / CHUNK) {
             Some(chunk) => chunk[at as usize % CHUNK].clone(),
             None => Body::Zeros,
         }
@@ -129,11 +131,11 @@ impl Cells {
         if let Some(unreadable) = &mut self.unreadable {
             Arc::make_mut(unreadable).remove(&at);
         }
-        let chunk = &mut self.chunks[at as usize / CHUNK];
-        if chunk.is_none() && body == Body::Zeros {
+        let index = at as usize / CHUNK;
+        if body == Body::Zeros && self.chunks.get(index).is_none() {
             return;
         }
-        let chunk = chunk.get_or_insert_with(|| Arc::new([const { Body::Zeros }; CHUNK]));
+        let chunk = self.chunks.entry(index, || Arc::new([const { Body::Zeros }; CHUNK]));
         Arc::make_mut(chunk)[at as usize % CHUNK] = body;
     }
 
@@ -165,8 +167,7 @@ impl Cells {
 
     /// The first block at or after `at` whose chunk was ever written.
     pub fn next_written(&self, at: BlockNr) -> Option<BlockNr> {
-        let first = at as usize / CHUNK;
-        let chunk = (first..self.chunks.len()).find(|&index| self.chunks[index].is_some())?;
+        let chunk = self.chunks.next(at as usize / CHUNK)?;
         Some(at.max((chunk * CHUNK) as u64)).filter(|&block| block < self.blocks)
     }
 }
@@ -233,15 +234,15 @@ const PAGE_BLOCKS: u64 = (PAGE_BYTES / BLOCK_BYTES) as u64;
 #[derive(Debug)]
 pub struct Flat {
     blocks: u64,
-    pages: Vec<Option<Box<[u8]>>>,
+    pages: Table<Box<[u8]>>,
     labels: LabelStore,
 }
 
 impl Flat {
     /// An empty store of `blocks` blocks.
     pub fn new(blocks: u64) -> Flat {
-        let pages = usize::try_from(blocks.div_ceil(PAGE_BLOCKS)).expect("pages fit memory");
-        Flat { blocks, pages: (0..pages).map(|_| None).collect(), labels: LabelStore::default() }
+        let pages = Table::new(blocks.div_ceil(PAGE_BLOCKS));
+        Flat { blocks, pages, labels: LabelStore::default() }
     }
 
     /// The same store with room for a label beside each block.
@@ -275,7 +276,7 @@ impl Medium for Flat {
     fn read(&mut self, at: BlockNr, count: u32) -> Result<Data, IoError> {
         let mut out = Vec::with_capacity(count as usize * BLOCK_BYTES);
         for (page, offset, length) in Flat::spans(at, count) {
-            match &self.pages[page] {
+            match self.pages.get(page) {
                 Some(bytes) => out.extend_from_slice(&bytes[offset..offset + length]),
                 None => out.resize(out.len() + length, 0),
             }
@@ -296,7 +297,7 @@ impl Medium for Flat {
             };
             let mut from = 0;
             for (page, offset, length) in Flat::spans(at, piece.blocks) {
-                let page = self.pages[page].get_or_insert_with(|| vec![0; PAGE_BYTES].into());
+                let page = self.pages.entry(page, || vec![0; PAGE_BYTES].into());
                 page[offset..offset + length].copy_from_slice(&bytes[from..from + length]);
                 from += length;
             }
@@ -328,8 +329,8 @@ impl Medium for Flat {
     fn trim(&mut self, at: BlockNr, count: u32) -> Result<(), IoError> {
         for (page, offset, length) in Flat::spans(at, count) {
             if length == PAGE_BYTES {
-                self.pages[page] = None;
-            } else if let Some(bytes) = &mut self.pages[page] {
+                self.pages.remove(page);
+            } else if let Some(bytes) = self.pages.get_mut(page) {
                 bytes[offset..offset + length].fill(0);
             }
         }
@@ -338,8 +339,7 @@ impl Medium for Flat {
     }
 
     fn next_data(&mut self, at: BlockNr) -> Option<BlockNr> {
-        let first = (at / PAGE_BLOCKS) as usize;
-        let page = (first..self.pages.len()).find(|&page| self.pages[page].is_some())?;
+        let page = self.pages.next((at / PAGE_BLOCKS) as usize)?;
         Some(at.max(page as u64 * PAGE_BLOCKS)).filter(|&block| block < self.blocks)
     }
 }
@@ -360,6 +360,30 @@ mod tests {
         assert_eq!(whole.clone().read(4, 2), Ok(Data::stamp(2, 4, 1)), "the original is whole");
         cells.write(5, &Data::stamp(1, 5, 2)).unwrap();
         assert_eq!(cells.read(5, 1), Ok(Data::stamp(1, 5, 2)));
+    }
+
+    #[test]
+    fn what_was_never_written_takes_no_memory() {
+        // 30 TB. A table with an entry for each chunk would be 0.9 GB.
+        let blocks = 30_000_000_000_000 / BLOCK_BYTES as u64;
+        let mut cells = Cells::new(blocks).with_labels();
+        let mut flat = Flat::new(blocks).with_labels();
+        for medium in [&mut cells as &mut dyn Medium, &mut flat] {
+            assert_eq!(medium.next_data(0), None);
+            for at in [blocks - 3, blocks / 2] {
+                medium.write(at, &Data::stamp(2, at, 1)).unwrap();
+                assert_eq!(
+                    medium.read(at, 2).unwrap().to_bytes(),
+                    Data::stamp(2, at, 1).to_bytes()
+                );
+            }
+            let next = medium.next_data(blocks / 3).expect("there is some");
+            assert!(next <= blocks / 2 && next + PAGE_BLOCKS > blocks / 2);
+            assert!(medium.next_data(blocks / 2 + 2 * PAGE_BLOCKS).expect("more") <= blocks - 3);
+            medium.trim(blocks - 3, 2).unwrap();
+            assert_eq!(medium.read(blocks - 3, 2).unwrap().to_bytes(), Data::zeros(2).to_bytes());
+        }
+        assert!(cells.chunks.bytes() < 8 << 20 && flat.pages.bytes() < 8 << 20);
     }
 
     #[test]

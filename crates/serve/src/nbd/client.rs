@@ -2,7 +2,8 @@
 //! server need nobody else's.
 //!
 //! It speaks the fixed newstyle handshake with `NBD_OPT_GO` and simple replies, one request at a
-//! time. The protocol is described at <https://github.com/NetworkBlockDevice/nbd>.
+//! time, or several reads ([`Client::send_read`]). The protocol is described at
+//! <https://github.com/NetworkBlockDevice/nbd>.
 
 use super::uri::{Socket, Uri};
 use super::wire::{
@@ -133,16 +134,15 @@ impl Client {
         Ok(u64::from_be_bytes(bytes))
     }
 
-    /// Sends a request and waits for its answer, whose payload fills `answer`.
-    fn request(
+    /// Sends a request and says by which number its answer names it.
+    fn send(
         &mut self,
         command: u16,
         flags: u16,
         offset: u64,
         length: u32,
         payload: &[u8],
-        answer: &mut [u8],
-    ) -> io::Result<()> {
+    ) -> io::Result<u64> {
         let handle = self.next_handle;
         self.next_handle += 1;
         let mut message = Vec::with_capacity(28 + payload.len());
@@ -154,17 +154,58 @@ impl Client {
         message.extend(length.to_be_bytes());
         message.extend(payload);
         self.stream.write_all(&message)?;
-        if self.u32()? != SIMPLE_REPLY {
+        Ok(handle)
+    }
+
+    /// Waits for the head of an answer: the request that it is for.
+    fn answered(&mut self) -> io::Result<u64> {
+        let mut head = [0; 16];
+        self.stream.read_exact(&mut head)?;
+        let number = |bytes: &[u8]| bytes.iter().fold(0, |sum, &byte| sum << 8 | u64::from(byte));
+        if number(&head[..4]) != u64::from(SIMPLE_REPLY) {
             return Err(protocol("reply"));
         }
-        let errno = self.u32()?;
-        if self.u64()? != handle {
+        match number(&head[4..8]) {
+            0 => Ok(number(&head[8..])),
+            errno => Err(refused(errno as u32)),
+        }
+    }
+
+    /// Sends a request and waits for its answer, whose payload fills `answer`.
+    fn request(
+        &mut self,
+        command: u16,
+        flags: u16,
+        offset: u64,
+        length: u32,
+        payload: &[u8],
+        answer: &mut [u8],
+    ) -> io::Result<()> {
+        let handle = self.send(command, flags, offset, length, payload)?;
+        if self.answered()? != handle {
             return Err(protocol("reply to another request"));
         }
-        if errno != 0 {
-            return Err(refused(errno));
-        }
         self.stream.read_exact(answer)
+    }
+
+    /// Asks for `length` bytes from `offset` and does not wait. [`Client::receive_read`] takes the
+    /// answer, and until it has taken all, nothing but reads may be asked for.
+    ///
+    /// # Errors
+    /// Broken connections.
+    pub fn send_read(&mut self, offset: u64, length: u32) -> io::Result<u64> {
+        self.send(command::READ, 0, offset, length, &[])
+    }
+
+    /// Waits for the next answer to [`Client::send_read`], which fills `out`; the number it is
+    /// for. All reads under way must have asked for as many bytes.
+    ///
+    /// # Errors
+    /// What the server answers; broken connections.
+    pub fn receive_read(&mut self, out: &mut [u8]) -> io::Result<u64> {
+        let handle = self.answered()?;
+        self.stream.read_exact(out)?;
+        Ok(handle)
     }
 
     /// Fills `out` from `offset`.

@@ -21,6 +21,9 @@ use std::time::Instant;
 
 /// Mounts what is served over a disk that can crash.
 pub(super) fn mount(options: &ServeOptions, crash: &CrashOptions) -> Result<Mounted, ServeError> {
+    if options.log.is_some() {
+        return Err(ServeError::LogApart);
+    }
     let (medium, files) = medium(options)?;
     let mut hub = Hub::new(medium);
     hub.arm(&crash.faults);
@@ -70,4 +73,32 @@ fn medium(options: &ServeOptions) -> Result<(Box<dyn Medium>, Vec<File>), ServeE
     // Every handle shares the lock.
     let medium = FileMedium::new(image.handle()?, image.blocks());
     Ok((Box::new(medium), vec![image.handle()?]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::file::IoMode;
+    use crate::server::Listen;
+    use seekless_engine::layout::{Kind, Tuning};
+
+    /// Else it would be left out in silence.
+    #[test]
+    fn a_log_apart_does_not_crash_on_demand() {
+        let options = ServeOptions {
+            source: Source::Memory { kind: Kind::Inplace, blocks: 16 },
+            listen: Listen::Unix("/nonexistent/socket".into()),
+            log: Some("/nonexistent/log".into()),
+            disk: None,
+            log_disk: None,
+            read_only: false,
+            io: IoMode::default(),
+            direct: false,
+            tuning: Tuning::default(),
+            most_connections: 1,
+            crash: Some(CrashOptions::default()),
+        };
+        let refused = crate::server::serve(&options, &mut |_| {});
+        assert!(matches!(refused, Err(ServeError::LogApart)));
+    }
 }

@@ -27,8 +27,9 @@ Examples:
   seekless disk validate --disk rz26.toml --recording rz26.trace --per-request off.csv
 
 A recording has one request a line: `R label lbn sectors response gap`, or comma-separated values
-under a header that names `op`, `lbn`, `sectors`, `response_us` and one of `gap_us` and `time_us`;
-HP Labs' binary SRT files are read as well. Times are in microseconds, sectors have 512 bytes.
+under a header that names `op`, `lbn`, `sectors`, `response_us` and one of `gap_us` and `time_us`
+(or `_ms`, `_ns`); HP Labs' binary SRT files are read as well. Sectors have 512 bytes, times without
+a unit are in microseconds.
 
 Requests are replayed one at a time. RMS is the root mean square of the horizontal distance between
 the two distributions of response times (the demerit figure of Ruemmler and Wilkes); it does not

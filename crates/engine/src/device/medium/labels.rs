@@ -1,6 +1,7 @@
 //! Labels in memory, beside the blocks of a medium.
 
 use crate::io::Label;
+use crate::table::Table;
 use crate::units::BlockNr;
 use std::sync::Arc;
 
@@ -11,14 +12,14 @@ const CHUNK: usize = 64;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LabelStore {
     /// Empty for a medium without labels.
-    chunks: Vec<Option<Arc<[Label; CHUNK]>>>,
+    chunks: Table<Arc<[Label; CHUNK]>>,
+    blocks: u64,
 }
 
 impl LabelStore {
     /// Room for the labels of `blocks` blocks.
     pub fn new(blocks: u64) -> LabelStore {
-        let chunks = usize::try_from(blocks.div_ceil(CHUNK as u64)).expect("chunks fit memory");
-        LabelStore { chunks: vec![None; chunks] }
+        LabelStore { chunks: Table::new(blocks.div_ceil(CHUNK as u64)), blocks }
     }
 
     /// True if there is room for any.
@@ -29,18 +30,18 @@ impl LabelStore {
     /// The label of a block; zeros if it has none.
     pub fn get(&self, at: BlockNr) -> Label {
         match self.chunks.get(at as usize / CHUNK) {
-            Some(Some(chunk)) => chunk[at as usize % CHUNK],
-            _ => Label::default(),
+            Some(chunk) => chunk[at as usize % CHUNK],
+            None => Label::default(),
         }
     }
 
     /// Replaces the label of a block; without effect where there is no room for any.
     pub fn set(&mut self, at: BlockNr, label: Label) {
-        let Some(chunk) = self.chunks.get_mut(at as usize / CHUNK) else { return };
-        if chunk.is_none() && label == Label::default() {
+        let index = at as usize / CHUNK;
+        if at >= self.blocks || label == Label::default() && self.chunks.get(index).is_none() {
             return;
         }
-        let chunk = chunk.get_or_insert_with(|| Arc::new([Label::default(); CHUNK]));
+        let chunk = self.chunks.entry(index, || Arc::new([Label::default(); CHUNK]));
         Arc::make_mut(chunk)[at as usize % CHUNK] = label;
     }
 
