@@ -1,6 +1,6 @@
 //! What the client did and heard, and which contents of the volume that allows after a crash.
 
-use super::names::{Name, Names, UNREADABLE, ZEROS};
+use super::names::{Name, Names, SECTORS, UNREADABLE, ZEROS};
 use seekless_engine::layer::Limits;
 use seekless_engine::layout::Promises;
 
@@ -271,9 +271,12 @@ impl History {
     /// True if each sector is that of some allowed version.
     fn is_mixture(&self, block: u64, name: Name, names: &Names) -> bool {
         let allowed: Vec<_> =
-            self.allowed(block).map(|version| names.sectors(version.name)).collect();
-        let found = names.sectors(name);
-        found.iter().enumerate().all(|(at, sector)| allowed.iter().any(|one| one[at] == *sector))
+            self.allowed(block).flat_map(|version| names.sectors(version.name)).collect();
+        let whole = |found: &[Name; SECTORS]| {
+            let mut sectors = found.iter().enumerate();
+            sectors.all(|(at, sector)| allowed.iter().any(|one| one[at] == *sector))
+        };
+        names.sectors(name).iter().any(whole)
     }
 
     /// True if a read may find a mixture of versions there: a write to it has failed.

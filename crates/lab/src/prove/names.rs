@@ -16,7 +16,8 @@ pub const UNREADABLE: Name = u64::MAX;
 /// Names from here on are hashes.
 const HASHED: Name = 1 << 63;
 
-const SECTORS: usize = BLOCK_SECTORS as usize;
+/// Sectors of a block.
+pub const SECTORS: usize = BLOCK_SECTORS as usize;
 
 /// The names of a world.
 #[derive(Clone, Debug, Default)]
@@ -25,8 +26,9 @@ pub struct Names {
     /// two copies of metadata may differ in a part that carries its own CRC-32C and have the same
     /// one as a whole. A layout cannot tell them apart; see `docs/proof.md`.
     checked: bool,
-    /// Of blocks whose sectors do not all have the name of the block.
-    sectors: BTreeMap<Name, [Name; SECTORS]>,
+    /// Of blocks whose sectors do not all have the name of the block: those of all that have it,
+    /// the last one first.
+    sectors: BTreeMap<Name, Vec<[Name; SECTORS]>>,
 }
 
 impl Names {
@@ -70,13 +72,17 @@ impl Names {
         } else {
             HASHED | sectors.iter().fold(mix(block + 1), |sum, &sector| mix(sum ^ sector))
         };
-        self.sectors.insert(name, sectors);
+        let known = self.sectors.entry(name).or_default();
+        if known.first() != Some(&sectors) {
+            known.retain(|one| *one != sectors);
+            known.insert(0, sectors);
+        }
         name
     }
 
-    /// The names of the sectors of a block.
-    pub fn sectors(&self, name: Name) -> [Name; SECTORS] {
-        self.sectors.get(&name).copied().unwrap_or([name; SECTORS])
+    /// The names of the sectors of a block, for every block that has this name.
+    pub fn sectors(&self, name: Name) -> Vec<[Name; SECTORS]> {
+        self.sectors.get(&name).cloned().unwrap_or_else(|| vec![[name; SECTORS]])
     }
 
     /// A name in words.
@@ -87,7 +93,7 @@ impl Names {
             version if version < HASHED => format!("the data of #{}", version - 1),
             hash => format!("bytes {:08x}", hash as u32),
         };
-        match self.sectors.get(&name) {
+        match self.sectors.get(&name).and_then(|all| all.first()) {
             None => plain(name),
             Some(sectors) if sectors.iter().all(|&sector| sector >= HASHED) => plain(name),
             Some(sectors) => {
@@ -146,10 +152,10 @@ mod tests {
         bytes[1024..1536].copy_from_slice(&Data::stamp(1, 5, 4).to_bytes()[1024..1536]);
         bytes[3584..].fill(0);
         let name = names.of(5, &Data::bytes(Bytes::from(bytes.clone())))[0];
-        assert_eq!(names.sectors(name), [9, 9, 4, 9, 9, 9, 9, ZEROS]);
+        assert_eq!(names.sectors(name), [[9, 9, 4, 9, 9, 9, 9, ZEROS]]);
         bytes[7] ^= 1;
         let other = names.of(5, &Data::bytes(Bytes::from(bytes)))[0];
-        assert!(names.sectors(other)[0] >= HASHED && names.sectors(other)[1] == 9);
-        assert_eq!(names.sectors(7), [7; 8]);
+        assert!(names.sectors(other)[0][0] >= HASHED && names.sectors(other)[0][1] == 9);
+        assert_eq!(names.sectors(7), [[7; 8]]);
     }
 }

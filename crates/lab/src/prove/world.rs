@@ -599,6 +599,7 @@ fn power_on(
             compaction: Some(compaction),
             fill_percent,
             caching: subject.caching(&mut rng),
+            cleaning: subject.cleaning(&mut rng),
             // So short that blocks become cold in the short life of a world.
             interval: Some(20 * MILLIS),
             hot_percent: Some(if rng.chance(0.5) { 10 } else { 40 }),
