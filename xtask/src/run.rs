@@ -64,6 +64,19 @@ pub fn seekless() -> Result<PathBuf> {
     Ok(target.join("release").join("seekless"))
 }
 
+/// Builds the program in which bugs can be planted and gives its path.
+///
+/// # Errors
+/// If it does not build.
+pub fn planted() -> Result<PathBuf> {
+    // In a place of its own, so that nobody takes it for the product.
+    let target = root().join("target").join("planted");
+    let mut build = cargo();
+    build.args(["build", "--quiet", "--package", "seekless", "--features", "planted-bugs"]);
+    run(build.arg("--target-dir").arg(&target))?;
+    Ok(target.join("debug").join("seekless"))
+}
+
 /// True if a program of this name can be started.
 pub fn installed(program: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();

@@ -2,7 +2,7 @@
 
 use crate::harness::{Ended, Server, command, eventually, run, seekless, skip, succeed, temp_dir};
 use crate::nbd::Client;
-use crate::record::{memory, recorder};
+use crate::record::{last_state, memory, recorder};
 use crate::require;
 use crate::stacked::Stack;
 use std::fs;
@@ -150,6 +150,23 @@ fn the_toy_database_is_found_out_and_its_correction_passes() {
     assert!(correct.contains("0 bad") && correct.contains("exit code 0"), "{told}");
 }
 
+/// A mounted image; unmounted when dropped, in whatever state the test is.
+struct Mounted(PathBuf);
+
+impl Mounted {
+    fn new(image: &Path, at: PathBuf) -> Mounted {
+        fs::create_dir(&at).expect("directory");
+        succeed(command("mount").args(["-o", "loop"]).arg(image).arg(&at));
+        Mounted(at)
+    }
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        run(command("umount").arg(&self.0));
+    }
+}
+
 /// A recorded ext4 on a volume of so many mebibytes: an image of what it was before `act`, that is
 /// after `prepare`, and the tape.
 fn filesystem(
@@ -166,11 +183,9 @@ fn filesystem(
     let base = dir.path().join("base.raw");
     fs::File::create(&base).and_then(|file| file.set_len(mebibytes << 20)).expect("an empty disk");
     succeed(command("mkfs.ext4").args(["-q", "-F", "-b", "4096"]).arg(&base));
-    let before = dir.path().join("before");
-    fs::create_dir(&before).expect("directory");
-    succeed(command("mount").args(["-o", "loop"]).arg(&base).arg(&before));
-    prepare(&before);
-    succeed(command("umount").arg(&before));
+    let before = Mounted::new(&base, dir.path().join("before"));
+    prepare(&before.0);
+    drop(before);
     let disk = dir.path().join("disk.raw");
     fs::copy(&base, &disk).expect("copied");
     let socket = dir.path().join("disk.sock");
@@ -207,6 +222,10 @@ fn ext4_recovers_from_every_crash_that_was_tried() {
         },
     );
     let Some(dir) = recorded else { return };
+    // What came through the kernel and nbdfuse arrived and was recorded as it was.
+    let last = last_state(dir.path(), Some(&dir.path().join("base.raw")));
+    let held = fs::read(dir.path().join("disk.raw")).expect("read");
+    assert!(fs::read(last).expect("read") == held, "the recording is another disk");
     // The journal must be enough: after it is replayed there is nothing left to repair. Torn at 512
     // bytes it is not: the superblock is two sectors under one checksum.
     let check = "e2fsck -p -E journal_only {device} >/dev/null; e2fsck -f -n {device}";
@@ -276,6 +295,12 @@ fn postgresql_recovers_from_every_crash_that_was_tried() {
     let Some(programs) = postgres().filter(|_| known) else {
         return skip("PostgreSQL or its user is not installed");
     };
+    let directory = std::env::temp_dir();
+    let mut enter = command("runuser");
+    enter.args(["-u", "postgres", "--", "test", "-x"]).arg(&directory);
+    if !run(&mut enter).status.success() {
+        return skip(&format!("user postgres may not enter {}", directory.display()));
+    }
     let single = format!("runuser -u postgres -- {}/postgres --single", programs.display());
     let prepare = |root: &Path| {
         let initdb = format!("{}/initdb", programs.display());

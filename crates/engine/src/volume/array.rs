@@ -275,12 +275,17 @@ impl Array {
             self.failed_clock = self.clock;
         }
         self.stale = true;
-        if let Some(log) = self.logs.get_mut(member) {
-            for op in log.abandon() {
-                // Without the parity there is nothing to protect.
-                self.ops[op].waiting = 0;
-                self.write_in_place(op);
-            }
+        if member < self.logs.len() {
+            // Without the parity there is nothing to protect.
+            self.abandon_log(member);
+        }
+    }
+
+    /// Forgets the log of a member; who waited for it goes on.
+    fn abandon_log(&mut self, member: usize) {
+        for op in self.logs[member].abandon() {
+            self.ops[op].waiting = 0;
+            self.write_in_place(op);
         }
     }
 
@@ -343,6 +348,10 @@ impl Array {
 
     /// Sends the batches of all logs that have one.
     fn write_logs(&mut self) {
+        if self.latched.is_some() {
+            // No flush makes room any more; whoever waits for a record hears why.
+            return (0..self.logs.len()).for_each(|member| self.abandon_log(member));
+        }
         let flushed = self.durable_clock();
         for member in 0..self.logs.len() {
             let Some((at, data)) = self.logs[member].next_batch(flushed) else { continue };
@@ -361,14 +370,12 @@ impl Array {
     fn log_answered(&mut self, member: usize, call: Call, outcome: Result<Data, IoError>) {
         if let Err(error) = outcome {
             self.member_failed(member, error);
-            if self.latched.is_none() {
-                return;
-            }
-        }
-        if !self.logs[member].is_writing() {
             return;
         }
-        let flush = self.volatile && self.latched.is_none() && !planted(PlantedBug::LogNotFlushed);
+        if self.latched.is_some() || !self.logs[member].is_writing() {
+            return;
+        }
+        let flush = self.volatile && !planted(PlantedBug::LogNotFlushed);
         if matches!(call, Call::Log) && flush {
             self.outbox.push(member, Io::flush(0), Call::LogFlush);
             return;

@@ -32,8 +32,8 @@ struct Version {
     name: Name,
 }
 
-/// What else has happened to a state besides the power cut.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What else has happened to a state besides the power cut, from the least to the worst.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Allowance {
     /// Nothing.
     None,

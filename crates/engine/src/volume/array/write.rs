@@ -355,6 +355,7 @@ impl Array {
         self.clock += 1;
         if let Some((member, seq)) = write.record
             && self.present(member, stripe)
+            && self.latched.is_none()
         {
             self.logs[member].ended(seq, self.clock);
         }
