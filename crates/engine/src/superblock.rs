@@ -185,8 +185,9 @@ impl fmt::Display for Superblock {
         let Superblock { kind, id, blocks, device_blocks, .. } = self;
         write!(
             f,
-            "superblock: layout {kind}, format {FORMAT_VERSION}, id {id:032x}, \
-             {blocks} blocks of 4 KiB on a device of {device_blocks}"
+            "superblock: layout {kind}, format {}, id {id:032x}, \
+             {blocks} blocks of 4 KiB on a device of {device_blocks}",
+            self.version()
         )
     }
 }
