@@ -63,7 +63,9 @@ impl Superblock {
     /// Version of the format that the volume needs: 2 for what programs of version 1 would take
     /// for damage, 1 for all else.
     pub fn version(&self) -> u32 {
-        if crate::layout::lfs::needs_version_two(self) { 2 } else { 1 }
+        let newer = crate::layout::lfs::needs_version_two(self)
+            || crate::layout::loge::needs_version_two(self);
+        if newer { 2 } else { 1 }
     }
 
     /// The block as it lies on disk.
@@ -112,6 +114,9 @@ impl Superblock {
         // A whole checksum over senseless sizes can only come from a forged image.
         let fits = match crate::layout::dcd::is_half(&superblock) {
             true => kind.most_blocks(),
+            false if crate::layout::loge::is_sparse(&superblock) => {
+                crate::layout::loge::most_addresses(&superblock)
+            }
             false => kind.largest_volume(superblock.device_blocks),
         };
         if superblock.blocks == 0 || superblock.blocks > fits {

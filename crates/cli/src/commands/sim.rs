@@ -5,6 +5,7 @@ mod trace;
 use super::host_clock;
 use crate::caching::CachingArgs;
 use crate::failure::{Failure, Outcome};
+use crate::idling::IdlingArgs;
 use crate::size::Size;
 use crate::span::Span;
 use crate::spec;
@@ -112,8 +113,8 @@ pub struct Args {
     /// default on a disk with an arm) or nearest.
     #[arg(long, value_name = "CHOICE")]
     compaction: Option<Compaction>,
-    /// How log-structured layouts win space back: copy (live blocks to new segments), plug (to holes
-    /// in fuller ones) or adaptive (whatever is cheaper)
+    /// How log-structured layouts win space back: copy (live blocks to new segments), plug (to
+    /// holes in fuller ones) or adaptive (whatever is cheaper).
     #[arg(long, value_name = "CHOICE", default_value_t)]
     cleaning: Cleaning,
     /// How full a track is, in percent, when the virtual log leaves it for the next empty one.
@@ -147,6 +148,8 @@ pub struct Args {
     scheduler: Option<Scheduler>,
     #[command(flatten)]
     trace: trace::TraceArgs,
+    #[command(flatten)]
+    idling: IdlingArgs,
     #[command(flatten)]
     caching: CachingArgs,
     /// Print one JSON object.
@@ -264,7 +267,7 @@ fn options(args: &Args) -> Result<SimOptions, Failure> {
         age: args.age,
         rest_ns: args.rest.map_or(0, |rest| rest.ns),
         verify: true,
-        tuning: Tuning {
+        tuning: args.idling.onto(Tuning {
             compaction: args.compaction,
             cleaning: args.cleaning,
             fill_percent: args.fill_percent,
@@ -272,7 +275,8 @@ fn options(args: &Args) -> Result<SimOptions, Failure> {
             caching: args.caching.caching(),
             interval: args.interval.map(|interval| interval.ns),
             hot_percent: args.hot_percent,
-        },
+            ..Tuning::default()
+        }),
         heuristic: args.heuristic,
         headers: !args.no_headers,
         segment: args.segment.map(|segment| segment.blocks().try_into().unwrap_or(u32::MAX)),

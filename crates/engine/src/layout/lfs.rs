@@ -11,7 +11,8 @@
 //! a prefix of what was written.
 //!
 //! [`log`] writes parts of the log, [`segments`] knows which segments are free, [`clean`] makes
-//! more of them ([`choose`] says which and how, [`plug`] is one way), [`checkpoint`] writes the map, [`recover`] mounts. `SPEC.md` has the bytes.
+//! more of them ([`choose`] says which and how, [`plug`] is one way), [`checkpoint`] writes the
+//! map, [`recover`] mounts. `SPEC.md` has the bytes.
 
 mod check;
 mod checkpoint;

@@ -80,8 +80,8 @@ impl Lfs {
         // Where much was moved and still nobody could write, the most space for the least work
         // counts.
         let greedy = self.starving && self.cleaner.is_in_vain();
-        // And where somebody waits at all, segments that hardly bring anything must wait, however old
-        // they are: copying full ones takes the room that is left and brings none.
+        // And where somebody waits at all, segments that hardly bring anything must wait, however
+        // old they are: copying full ones takes the room that is left and brings none.
         let least = if self.starving { self.mean_gain(cold) / 2.0 } else { 0.0 };
         let gains = |one: &Segment| 1.0 - f64::from(one.live) / size >= least;
         let worth = |one: &Segment| {
