@@ -13,7 +13,7 @@ pub mod loge;
 mod tuning;
 pub mod vlog;
 
-pub use tuning::{Compaction, Tuning, UnknownCompaction};
+pub use tuning::{Cleaning, Compaction, Tuning, UnknownCleaning, UnknownCompaction};
 
 use crate::arm::Arm;
 use crate::disk::Disk;

@@ -63,7 +63,9 @@ impl Superblock {
     /// Version of the format that the volume needs: 2 for what programs of version 1 would take
     /// for damage, 1 for all else.
     pub fn version(&self) -> u32 {
-        if crate::layout::loge::needs_version_two(self) { 2 } else { 1 }
+        let newer = crate::layout::lfs::needs_version_two(self)
+            || crate::layout::loge::needs_version_two(self);
+        if newer { 2 } else { 1 }
     }
 
     /// The block as it lies on disk.
@@ -188,8 +190,9 @@ impl fmt::Display for Superblock {
         let Superblock { kind, id, blocks, device_blocks, .. } = self;
         write!(
             f,
-            "superblock: layout {kind}, format {FORMAT_VERSION}, id {id:032x}, \
-             {blocks} blocks of 4 KiB on a device of {device_blocks}"
+            "superblock: layout {kind}, format {}, id {id:032x}, \
+             {blocks} blocks of 4 KiB on a device of {device_blocks}",
+            self.version()
         )
     }
 }

@@ -15,7 +15,7 @@ use seekless_disk::Spec;
 use seekless_disk::spec::{Discipline, Queue};
 use seekless_engine::layout::dcd::Shape;
 use seekless_engine::layout::loge::Heuristic;
-use seekless_engine::layout::{Compaction, Kind, Tuning};
+use seekless_engine::layout::{Cleaning, Compaction, Kind, Tuning};
 use seekless_engine::volume::Level;
 use seekless_lab::distribution::Distribution;
 use seekless_lab::sim::{Field, SimError, SimOptions, Target, compare, simulate, simulate_trace};
@@ -122,6 +122,10 @@ pub struct Args {
     /// default on a disk with an arm) or nearest.
     #[arg(long, value_name = "CHOICE")]
     compaction: Option<Compaction>,
+    /// How log-structured layouts win space back: copy (live blocks to new segments), plug (to
+    /// holes in fuller ones) or adaptive (whatever is cheaper).
+    #[arg(long, value_name = "CHOICE", default_value_t)]
+    cleaning: Cleaning,
     /// How full a track is, in percent, when the virtual log leaves it for the next empty one.
     #[arg(long, value_name = "PERCENT", default_value_t = 75,
           value_parser = clap::value_parser!(u32).range(1..=100))]
@@ -278,6 +282,7 @@ fn options(args: &Args) -> Result<SimOptions, Failure> {
         verify: true,
         tuning: args.idling.onto(Tuning {
             compaction: args.compaction,
+            cleaning: args.cleaning,
             fill_percent: args.fill_percent,
             reorganise: !args.no_reorganise,
             caching: args.caching.caching(),

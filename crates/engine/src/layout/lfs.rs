@@ -11,26 +11,32 @@
 //! a prefix of what was written.
 //!
 //! [`log`] writes parts of the log, [`segments`] knows which segments are free, [`clean`] makes
-//! more of them, [`checkpoint`] writes the map, [`recover`] mounts. `SPEC.md` has the bytes.
+//! more of them ([`choose`] says which and how, [`plug`] is one way), [`checkpoint`] writes the
+//! map, [`recover`] mounts. `SPEC.md` has the bytes.
 
 mod check;
 mod checkpoint;
+mod choose;
 mod clean;
 mod format;
 mod hylog;
 mod log;
 mod map;
 mod overwrite;
+mod plug;
 mod policy;
 mod pool;
 mod read;
 mod recover;
 mod segments;
+mod service;
 mod wolf;
 mod write;
 
 use super::desk::{Desk, Limits, Work};
-use super::{CheckReport, FormatOptions, Layout, LayoutError, MountOptions, MountReport};
+use super::{
+    CheckReport, Cleaning, FormatOptions, Kind, Layout, LayoutError, MountOptions, MountReport,
+};
 use crate::disk::Disk;
 use crate::io::{Done, Io, IoError, Op, Tag};
 use crate::layer::{Cx, Extent, Layer, Port};
@@ -38,7 +44,8 @@ use crate::superblock::Superblock;
 use crate::units::{BlockNr, MILLIS, Time};
 use checkpoint::{Checkpoint, Phase};
 use clean::Cleaner;
-use format::{Geometry, MAX_DEVICE_BLOCKS, default_segment};
+use format::{Geometry, MAX_DEVICE_BLOCKS, PLUGGABLE, default_segment};
+use hylog::Efficiency;
 
 pub use format::segment_for;
 use log::Log;
@@ -48,6 +55,7 @@ use policy::Policy;
 use pool::Pool;
 use read::{Part, Reading};
 use segments::Segments;
+use service::Service;
 use slab::Slab;
 use std::fmt;
 
@@ -71,6 +79,7 @@ const RECORD: Tag = 4 << 32;
 const FLUSH_RECORD: Tag = 5 << 32;
 const CLEAN: Tag = 6 << 32;
 const OVERWRITE: Tag = 7 << 32;
+const PLUG: Tag = 8 << 32;
 
 /// What is missing while somebody waits for space.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -126,6 +135,10 @@ pub struct Lfs {
     checkpoint_interval: u64,
 
     cleaner: Cleaner,
+    /// How space is to be won back, and whether the format allows holes to be plugged.
+    cleaning: Cleaning,
+    pluggable: bool,
+    service: Service,
     starving: bool,
     short: Short,
 
@@ -136,6 +149,12 @@ pub struct Lfs {
     overwrites: Slab<Command>,
     /// Something was overwritten since the last commit: a flush must reach the device.
     touched: bool,
+}
+
+/// True for volumes whose holes may be plugged.
+pub(crate) fn needs_version_two(superblock: &Superblock) -> bool {
+    let is_log = matches!(superblock.kind, Kind::Lfs | Kind::Wolf | Kind::Hylog);
+    is_log && superblock.options & PLUGGABLE != 0
 }
 
 impl Lfs {
@@ -162,6 +181,9 @@ impl Lfs {
             checkpoint: Checkpoint::default(),
             checkpoint_interval: interval.min(geometry.device_blocks / 4),
             cleaner: Cleaner::default(),
+            cleaning: options.tuning.cleaning,
+            pluggable: superblock.options & PLUGGABLE != 0,
+            service: Service::new(options.arm),
             starving: false,
             short: Short::default(),
             reads: Slab::new(),
@@ -186,11 +208,15 @@ impl Lfs {
         let idle = self.log.in_flight() == 0
             && self.parts.is_empty()
             && self.overwrites.is_empty()
-            && !self.cleaner.is_reading();
+            && !self.cleaner.is_busy();
         hylog.note(idle, now);
-        let space = self.geometry.segments() * u64::from(self.geometry.segment);
         let stored = self.map.stored();
-        hylog.turn(stored, stored as f64 / space as f64, now);
+        // The log never holds more: some segments are always free or nearly so.
+        let space = self.geometry.capacity().max(stored + 1);
+        let plugs = self.pluggable && self.cleaning != Cleaning::Copy;
+        let hole = plugs.then(|| self.service.hole_efficiency());
+        let efficiency = self.service.efficiency().map(|page| Efficiency { page, hole });
+        hylog.turn(stored, stored as f64 / space as f64, efficiency, now);
     }
 
     fn stopping(&self) -> bool {
@@ -201,7 +227,7 @@ impl Lfs {
     fn advance_stop(&mut self, cx: &mut Cx<'_>) {
         let busy = !self.desk.is_idle()
             || !self.log.is_quiet()
-            || self.cleaner.is_reading()
+            || self.cleaner.is_busy()
             || self.checkpoint.phase() != Phase::Idle;
         if self.stop != Stop::Asked {
             return;
@@ -248,6 +274,7 @@ impl Layer for Lfs {
             FLUSH_RECORD => self.record_flushed(done, cx),
             CLEAN => self.victim_read(done, cx),
             OVERWRITE => self.overwrite_done(index, done, cx),
+            PLUG => self.plugged(index, done, cx),
             _ => panic!("answer to the unknown command {:#x}", done.tag),
         }
     }
@@ -297,7 +324,8 @@ impl Layer for Lfs {
     fn stats(&self) -> Vec<(&'static str, f64)> {
         let Counters { client_blocks, data_blocks, summaries, map_blocks, overwritten } =
             self.counters;
-        let written = data_blocks + summaries + map_blocks + overwritten;
+        let plugged = self.cleaner.plugs.blocks;
+        let written = data_blocks + summaries + map_blocks + overwritten + plugged;
         vec![
             ("client_blocks_written", client_blocks as f64),
             ("device_blocks_written", written as f64),
@@ -308,6 +336,7 @@ impl Layer for Lfs {
             ("segments_cleaned", self.cleaner.segments as f64),
             ("cleaner_blocks_read", self.cleaner.blocks_read as f64),
             ("blocks_moved", self.cleaner.blocks_moved as f64),
+            ("blocks_plugged", plugged as f64),
             ("free_segments", self.segments.free() as f64),
             ("blocks_overwritten", overwritten as f64),
             ("hot_share", self.policy.hot_share()),

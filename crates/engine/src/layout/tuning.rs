@@ -30,6 +30,8 @@ pub struct Tuning {
     /// After how long HyLog chooses anew which blocks are hot, in nanoseconds; 20 minutes if not
     /// given (claim H17).
     pub interval: Option<Time>,
+    /// How log-structured layouts win space back.
+    pub cleaning: Cleaning,
     /// Share of the blocks, in percent, that is to be hot in HyLog; if not given, the one that
     /// costs least by the measured service times.
     pub hot_percent: Option<u32>,
@@ -46,8 +48,55 @@ impl Default for Tuning {
             anticipate: false,
             interval: None,
             hot_percent: None,
+            cleaning: Cleaning::default(),
             caching: Caching::default(),
         }
+    }
+}
+
+/// How log-structured layouts win space back (claim H19).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Cleaning {
+    /// The cheaper of the other two, by measured service times.
+    #[default]
+    Adaptive,
+    /// What is live in segments that are rather empty goes to new segments.
+    Copy,
+    /// It goes to holes in fuller segments, block by block.
+    Plug,
+}
+
+impl Cleaning {
+    /// All of them, in the order in which they are listed to people.
+    pub const ALL: [Cleaning; 3] = [Cleaning::Adaptive, Cleaning::Copy, Cleaning::Plug];
+
+    /// The name used on the command line and in reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Cleaning::Adaptive => "adaptive",
+            Cleaning::Copy => "copy",
+            Cleaning::Plug => "plug",
+        }
+    }
+}
+
+impl fmt::Display for Cleaning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// Space is not won back in a way of this name.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("no way of cleaning is called `{0}`; there are adaptive, copy, plug")]
+pub struct UnknownCleaning(String);
+
+impl FromStr for Cleaning {
+    type Err = UnknownCleaning;
+
+    fn from_str(name: &str) -> Result<Cleaning, UnknownCleaning> {
+        let found = Cleaning::ALL.into_iter().find(|one| one.name() == name);
+        found.ok_or_else(|| UnknownCleaning(name.to_owned()))
     }
 }
 

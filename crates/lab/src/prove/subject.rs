@@ -8,7 +8,9 @@ use seekless_engine::device::nested::Nested;
 use seekless_engine::disk::{Disk, MediumDisk};
 use seekless_engine::layer::Layer;
 use seekless_engine::layout::dcd::{self, Caching, Mode, Order, Report, Shape};
-use seekless_engine::layout::{self, FormatOptions, Kind, LayoutError, MountOptions, Promises};
+use seekless_engine::layout::{
+    self, Cleaning, FormatOptions, Kind, LayoutError, MountOptions, Promises,
+};
 use seekless_engine::node::Node;
 use seekless_engine::rng::Rng;
 use seekless_engine::volume::member::{MemberSuperblock, Standing};
@@ -159,6 +161,17 @@ impl Subject {
             | Subject::Array { kind: Kind::Dcd, .. }
             | Subject::Attached => any_caching(rng),
             Subject::Layout(_) | Subject::Array { .. } => Caching::default(),
+        }
+    }
+
+    /// How a log-structured layout is to win space back. Other subjects draw nothing.
+    pub fn cleaning(self, rng: &mut Rng) -> Cleaning {
+        let (Subject::Layout(kind) | Subject::Array { kind, .. }) = self else {
+            return Cleaning::default();
+        };
+        match kind {
+            Kind::Lfs | Kind::Wolf | Kind::Hylog => any(&Cleaning::ALL, rng),
+            Kind::Inplace | Kind::Vlog | Kind::Loge | Kind::Dcd => Cleaning::default(),
         }
     }
 
@@ -336,10 +349,11 @@ fn attach(size: Size, headed: bool, rng: &mut Rng) -> (Vec<Cells>, u64) {
     (vec![origin, log], blocks)
 }
 
+fn any<T: Copy>(all: &[T], rng: &mut Rng) -> T {
+    all[rng.below(all.len() as u64) as usize]
+}
+
 fn any_caching(rng: &mut Rng) -> Caching {
-    fn any<T: Copy>(all: &[T], rng: &mut Rng) -> T {
-        all[rng.below(all.len() as u64) as usize]
-    }
     Caching {
         // The others are hardly more than this with everything at once, or nothing of it.
         mode: if rng.chance(0.7) { Mode::Back } else { any(Mode::ALL, rng) },

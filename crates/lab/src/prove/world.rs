@@ -576,6 +576,7 @@ fn power_on(
             compaction: Some(compaction),
             fill_percent,
             caching: subject.caching(&mut rng),
+            cleaning: subject.cleaning(&mut rng),
             sort: idling.chance(0.6),
             clusters: idling.chance(0.4),
             // So short that blocks become cold in the short life of a world.

@@ -11,10 +11,11 @@ use super::checkpoint::Phase;
 use super::format::Entry;
 use super::map::MetaBlock;
 use super::overwrite::service_ns;
+use super::plug::{Homeless, Plugs};
 use super::segments::{Owner, Segment, SegmentNr, State};
 use super::{CLEAN, Lfs};
 use crate::checksum;
-use crate::data::Data;
+use crate::data::{Data, Piece};
 use crate::io::{Done, Io};
 use crate::layer::Cx;
 use crate::planted::{PlantedBug, planted};
@@ -32,6 +33,16 @@ const WORTH_WHILE: u64 = 2;
 /// Blocks that may be moved for each block that a client writes, while nobody waits for space.
 const EARNED: u64 = 32;
 
+/// How space is won back.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Way {
+    /// What is live goes to new segments.
+    #[default]
+    Copy,
+    /// What is live goes to holes in other segments.
+    Plug,
+}
+
 /// A segment that is being read.
 #[derive(Clone, Copy, Debug)]
 struct Victim {
@@ -44,7 +55,11 @@ struct Victim {
 pub(super) struct Cleaner {
     /// What the present pass will still clean.
     victims: VecDeque<SegmentNr>,
+    way: Way,
+    /// Copying is out of the question.
+    pub must_plug: bool,
     reading: Option<Victim>,
+    pub plugs: Plugs,
     /// Cleaning goes on until there are enough free segments.
     pressed: bool,
     /// Blocks that may be moved unasked: lest an idle volume be cleaned for ever.
@@ -74,14 +89,35 @@ impl Cleaner {
         self.pressed
     }
 
-    /// True if that segment is being read.
+    /// True if that segment is being cleaned.
     pub fn is_at(&self, segment: SegmentNr) -> bool {
-        self.reading.is_some_and(|victim| victim.segment == segment)
+        self.reading.is_some_and(|victim| victim.segment == segment) || self.plugs.is_at(segment)
     }
 
-    /// True if a segment is being read.
-    pub fn is_reading(&self) -> bool {
-        self.reading.is_some()
+    /// True if a segment is being cleaned.
+    pub fn is_busy(&self) -> bool {
+        self.reading.is_some() || self.plugs.is_busy()
+    }
+
+    /// Blocks moved since a client could last write.
+    pub fn moved_in_vain(&self) -> u64 {
+        self.in_vain
+    }
+
+    /// True if two passes have not made room for a client that waits.
+    pub fn is_in_vain(&self) -> bool {
+        self.in_vain > 2 * PASS_BLOCKS
+    }
+
+    /// How the present pass cleans.
+    pub fn way(&self) -> Way {
+        self.way
+    }
+
+    /// A pass begins.
+    pub fn begin_pass(&mut self, way: Way, victims: Vec<SegmentNr>) {
+        self.way = way;
+        self.victims = victims.into();
     }
 }
 
@@ -123,7 +159,7 @@ impl Lfs {
     }
 
     /// Segments of one pass.
-    fn pass(&self) -> u64 {
+    pub(super) fn pass(&self) -> u64 {
         let most = (self.geometry.segments() / 32).max(4);
         (PASS_BLOCKS / u64::from(self.geometry.segment)).clamp(1, most)
     }
@@ -137,6 +173,8 @@ impl Lfs {
             false => free < low,
         };
         self.short = super::Short::default();
+        // The segment that was emptied is free once the log says where its blocks are.
+        self.short.commit = (self.starving || self.cleaner.pressed) && self.plugs_wait();
         if self.starving {
             let waits = self.segments.waits(self.log.durable(), self.checkpoint.start());
             // What has been moved is written out when it fills a segment, never before: half-filled
@@ -155,7 +193,8 @@ impl Lfs {
     pub(super) fn advance_cleaning(&mut self, cx: &mut Cx<'_>) -> bool {
         self.cleaner.due = None;
         let allowed = self.desk.latched().is_none() && !self.desk.is_read_only();
-        if !allowed || self.stopping() || self.cleaner.is_reading() {
+        self.keep_plugging(allowed, cx);
+        if !allowed || self.stopping() || self.cleaner.is_busy() {
             return false;
         }
         if self.starving {
@@ -165,6 +204,14 @@ impl Lfs {
             self.clean_unasked(cx);
         }
         false
+    }
+
+    /// Goes on with what has been begun.
+    fn keep_plugging(&mut self, allowed: bool, cx: &mut Cx<'_>) {
+        if !allowed {
+            self.cleaner.plugs.give_up();
+        }
+        self.advance_plugging(cx);
     }
 
     /// Nobody waits for space, but few segments are free.
@@ -188,8 +235,13 @@ impl Lfs {
     fn relieve(&mut self, cx: &mut Cx<'_>) -> bool {
         // Moving everything twice brings what there is to be had.
         let in_vain = self.cleaner.in_vain > 2 * self.geometry.device_blocks;
+        let before = self.segments.free();
         if !in_vain && self.clean_next(cx) {
             return false;
+        }
+        if self.segments.free() > before {
+            // The end of the last pass has brought some.
+            return true;
         }
         let waits = self.segments.waits(self.log.durable(), self.checkpoint.start());
         self.short.commit = waits.commit > 0;
@@ -204,11 +256,21 @@ impl Lfs {
             self.write_out(&[], cx);
         } else if self.segments.iter().any(|(_, one)| one.drained) {
             self.begin_checkpoint(false, cx);
+        } else if !in_vain && self.clean_without_room(cx) {
+            return false;
         } else if self.reads.is_empty() {
             self.refuse_first(cx);
             return true;
         }
         false
+    }
+
+    /// Where there is no room for copies there may still be holes.
+    fn clean_without_room(&mut self, cx: &mut Cx<'_>) -> bool {
+        self.cleaner.must_plug = true;
+        let cleans = self.clean_next(cx);
+        self.cleaner.must_plug = false;
+        cleans
     }
 
     /// Begins to clean the next segment; false if there is none that is worth it.
@@ -233,14 +295,26 @@ impl Lfs {
     /// for that the segment must become free without it.
     fn has_room_to_move(&self, victim: SegmentNr) -> bool {
         let one = self.segments.get(victim);
-        let moved = self.pool.live() + u64::from(one.live);
-        let (blocks, commits) = self.checkpoint_blocks(u64::from(one.live));
-        let fresh = self.fresh_for(moved, 1);
-        self.segments.free() > self.fresh_for(moved + blocks, commits + 1)
+        let live = match self.cleaner.way {
+            Way::Copy => u64::from(one.live),
+            // Its summary is all that goes to the log.
+            Way::Plug => 1,
+        };
+        let fresh = self.fresh_for(self.pool.live() + live, 1);
+        let changed = u64::from(one.live);
+        self.has_room_for_moved(live, changed)
             || one.written <= self.checkpoint.start() && fresh == 0
     }
 
-    fn is_worth_cleaning(&self, one: &Segment) -> bool {
+    /// True if so many blocks that move to the log find room, and the next checkpoint as well if
+    /// so many entries of the map change.
+    pub(super) fn has_room_for_moved(&self, live: u64, changed: u64) -> bool {
+        let (blocks, commits) = self.checkpoint_blocks(changed);
+        let all = self.pool.live() + live + blocks;
+        self.segments.free() > self.fresh_for(all, commits + 1)
+    }
+
+    pub(super) fn is_worth_cleaning(&self, one: &Segment) -> bool {
         one.state == State::Closed
             && one.live > 0
             && one.live + 2 <= self.geometry.segment
@@ -249,34 +323,6 @@ impl Lfs {
             && one.busy == 0
             // What is on its way there would be read as what was there before.
             && one.written <= self.log.completed_part()
-    }
-
-    /// Chooses the segments of a pass.
-    fn choose_victims(&mut self, now: Time) {
-        let size = f64::from(self.geometry.segment);
-        // Where somebody waits the most space for the least work counts.
-        let greedy = self.starving;
-        let worth = |one: &Segment| {
-            let used = f64::from(one.live) / size;
-            // A segment written just now is as old as a millisecond.
-            let age = if greedy { 1.0 } else { (now - one.youngest + MILLIS) as f64 };
-            (1.0 - used) * age / (1.0 + used)
-        };
-        let mut best: Vec<(f64, SegmentNr)> = self
-            .segments
-            .iter()
-            .filter(|(_, one)| self.is_worth_cleaning(one))
-            .map(|(segment, one)| (worth(one), segment))
-            .collect();
-        let order =
-            |a: &(f64, SegmentNr), b: &(f64, SegmentNr)| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1));
-        let count = (self.pass() as usize).min(best.len());
-        if count < best.len() && count > 0 {
-            best.select_nth_unstable_by(count - 1, order);
-            best.truncate(count);
-        }
-        best.sort_unstable_by(order);
-        self.cleaner.victims.extend(best.into_iter().map(|(_, segment)| segment));
     }
 
     /// Reads what lies between the first and the last live block of a segment.
@@ -296,7 +342,7 @@ impl Lfs {
     }
 
     /// What is live at a place.
-    fn live_at(&self, place: u32) -> Option<(Owner, Entry)> {
+    pub(super) fn live_at(&self, place: u32) -> Option<(Owner, Entry)> {
         let owner = self.segments.owner(place)?;
         let entry = match owner {
             Owner::Data(block) => self.map.get(BlockNr::from(block)),
@@ -318,7 +364,7 @@ impl Lfs {
         if let Ok(data) = &done.outcome
             && data.blocks() * 4 >= self.geometry.segment * 3
         {
-            self.policy.served_segment(service_ns(&done.spent), data.blocks());
+            self.service.segment(service_ns(&done.spent), data.blocks());
         }
         match done.outcome {
             Ok(data) => self.move_live(segment, from, &data, cx),
@@ -334,19 +380,7 @@ impl Lfs {
             for index in 0..piece.blocks {
                 match self.live_at(place) {
                     Some((Owner::Data(block), entry)) => {
-                        let one = piece.slice(index, 1);
-                        let rotten = checksum::of_block(&one) != entry.checksum();
-                        if rotten && !entry.mark().unchecked {
-                            // Moved as it is it could not be told from what was written.
-                            self.segments.get_mut(segment).stuck = true;
-                        } else {
-                            self.put_moved(BlockNr::from(block), entry, one.body, cx.now);
-                            self.cleaner.blocks_moved += 1;
-                            // Exactly full segments, or cleaning would gain nothing.
-                            if self.pool.live() >= self.capacity() {
-                                self.write_out(&[], cx);
-                            }
-                        }
+                        self.move_block(segment, block, entry, piece.slice(index, 1), cx);
                     }
                     Some((Owner::Slice(slice), _)) => self.drain(segment, MetaBlock::Slice(slice)),
                     Some((Owner::Index(index), _)) => self.drain(segment, MetaBlock::Index(index)),
@@ -357,6 +391,31 @@ impl Lfs {
         }
         if planted(PlantedBug::CleanerFreesEarly) {
             self.segments.get_mut(segment).emptied = 0;
+        }
+        self.advance_plugging(cx);
+    }
+
+    fn move_block(
+        &mut self,
+        segment: SegmentNr,
+        block: u32,
+        entry: Entry,
+        one: Piece,
+        cx: &mut Cx<'_>,
+    ) {
+        if checksum::of_block(&one) != entry.checksum() && !entry.mark().unchecked {
+            // Moved as it is it could not be told from what was written.
+            self.segments.get_mut(segment).stuck = true;
+            return;
+        }
+        if self.cleaner.way == Way::Plug {
+            return self.cleaner.plugs.add(segment, Homeless { block, entry, body: one.body });
+        }
+        self.put_moved(BlockNr::from(block), entry, one.body, cx.now);
+        self.cleaner.blocks_moved += 1;
+        // Exactly full segments, or cleaning would gain nothing.
+        if self.pool.live() >= self.capacity() {
+            self.write_out(&[], cx);
         }
     }
 

@@ -4,7 +4,7 @@
 use crate::arm::Arm;
 use crate::checksum::crc32c;
 use crate::superblock::{le32, le64};
-use crate::units::{BLOCK_BYTES, BlockNr};
+use crate::units::{BLOCK_BYTES, BlockNr, Time};
 use bytes::Bytes;
 use std::fmt;
 
@@ -25,8 +25,12 @@ const RECORD_MAGIC: [u8; 8] = *b"SKLSCKPT";
 const CRC_AT: usize = BLOCK_BYTES - 4;
 const ITEMS_AT: usize = 96;
 const ITEM_BYTES: usize = 9;
-/// Items that fit a summary.
-pub const MOST_ITEMS: usize = (CRC_AT - ITEMS_AT) / ITEM_BYTES;
+/// Room for items in a summary, in bytes.
+pub const ITEMS_ROOM: usize = CRC_AT - ITEMS_AT;
+/// Items that fit a summary, at most.
+pub const MOST_ITEMS: usize = ITEMS_ROOM / ITEM_BYTES;
+/// The bit of the superblock's options that says that holes may be plugged: version 2.
+pub const PLUGGABLE: u32 = 1 << 8;
 const ROOTS_AT: usize = 96;
 /// Index blocks named by a block of a checkpoint record.
 pub const ROOTS: usize = (CRC_AT - ROOTS_AT) / 8;
@@ -147,22 +151,42 @@ pub enum Item {
         /// Checksum of the block.
         checksum: u32,
     },
+    /// A block of the volume has moved to a hole in another segment.
+    Plug {
+        /// Block of the volume.
+        block: u32,
+        /// How its content is kept.
+        mark: Mark,
+        /// Checksum of the bytes as stored.
+        checksum: u32,
+        /// Device block where it lies now.
+        place: u32,
+    },
 }
 
 impl Item {
-    fn encode(self) -> [u8; ITEM_BYTES] {
+    /// Bytes that it takes in a summary.
+    pub fn bytes(self) -> usize {
+        if let Item::Plug { .. } = self { ITEM_BYTES + 4 } else { ITEM_BYTES }
+    }
+
+    fn encode(self, out: &mut [u8]) {
         let (kind, first, second) = match self {
             Item::Data { block, mark, checksum } => (1, block | mark.bits(), checksum),
             Item::Zeros { block, count } => (2, block, count),
             Item::Map { slice, checksum } => (3, slice, checksum),
             Item::Index { index, checksum } => (4, index, checksum),
+            Item::Plug { block, mark, checksum, place } => {
+                out[9..13].copy_from_slice(&place.to_le_bytes());
+                (5, block | mark.bits(), checksum)
+            }
         };
-        let mut out = [kind; ITEM_BYTES];
+        out[0] = kind;
         out[1..5].copy_from_slice(&first.to_le_bytes());
         out[5..9].copy_from_slice(&second.to_le_bytes());
-        out
     }
 
+    /// The item at the beginning of `bytes`, of which there are at least as many as any item has.
     fn decode(bytes: &[u8]) -> Option<Item> {
         let (first, second) = (le32(bytes, 1), le32(bytes, 5));
         let (block, mark, checksum) = (first & PLACE, Mark::of(first), second);
@@ -171,6 +195,7 @@ impl Item {
             2 => Item::Zeros { block: first, count: second },
             3 => Item::Map { slice: first, checksum },
             4 => Item::Index { index: first, checksum },
+            5 => Item::Plug { block, mark, checksum, place: le32(bytes, 9) },
             _ => return None,
         })
     }
@@ -181,7 +206,7 @@ impl Item {
             Item::Data { checksum, .. }
             | Item::Map { checksum, .. }
             | Item::Index { checksum, .. } => Some(checksum),
-            Item::Zeros { .. } => None,
+            Item::Zeros { .. } | Item::Plug { .. } => None,
         }
     }
 }
@@ -217,7 +242,7 @@ impl Summary {
     /// # Panics
     /// If there are more items than fit.
     pub fn encode(&self, id: u128, place: u32) -> (Bytes, Link) {
-        assert!(self.items.len() <= MOST_ITEMS);
+        assert!(self.items.iter().map(|item| item.bytes()).sum::<usize>() <= ITEMS_ROOM);
         let mut out = vec![0; BLOCK_BYTES];
         out[0..8].copy_from_slice(&SUMMARY_MAGIC);
         out[8..24].copy_from_slice(&id.to_le_bytes());
@@ -232,8 +257,10 @@ impl Summary {
         for (way, at) in self.ways.iter().zip((72..).step_by(4)) {
             out[at..at + 4].copy_from_slice(&way.to_le_bytes());
         }
-        for (item, at) in self.items.iter().zip((ITEMS_AT..).step_by(ITEM_BYTES)) {
-            out[at..at + ITEM_BYTES].copy_from_slice(&item.encode());
+        let mut at = ITEMS_AT;
+        for item in &self.items {
+            item.encode(&mut out[at..at + item.bytes()]);
+            at += item.bytes();
         }
         let sum = crc32c(&out[..CRC_AT]);
         out[CRC_AT..].copy_from_slice(&sum.to_le_bytes());
@@ -248,11 +275,7 @@ impl Summary {
         if !ours || le32(block, 60) != place || crc32c(&block[..CRC_AT]) != sum {
             return None;
         }
-        let count = le32(block, 64) as usize;
-        if count > MOST_ITEMS {
-            return None;
-        }
-        let items = block[ITEMS_AT..].chunks_exact(ITEM_BYTES).take(count);
+        let items = Summary::decode_items(le32(block, 64) as usize, block)?;
         let summary = Summary {
             sequence: le64(block, 24),
             link: le64(block, 32),
@@ -261,10 +284,31 @@ impl Summary {
             mount: le32(block, 56),
             ends: le32(block, 68) & 1 != 0,
             ways: std::array::from_fn(|way| le32(block, 72 + 4 * way)),
-            items: items.map(Item::decode).collect::<Option<_>>()?,
+            items,
         };
         let sound = summary.sequence < NUMBER_LIMIT && summary.durable < summary.sequence;
         sound.then(|| (summary.clone(), link(summary.mount, sum)))
+    }
+
+    fn decode_items(count: usize, block: &[u8]) -> Option<Vec<Item>> {
+        if count > MOST_ITEMS {
+            return None;
+        }
+        let mut items = Vec::with_capacity(count);
+        let mut at = ITEMS_AT;
+        for _ in 0..count {
+            // The last four bytes of the block are no item's, but there to be looked at.
+            if at + ITEM_BYTES > CRC_AT {
+                return None;
+            }
+            let item = Item::decode(&block[at..BLOCK_BYTES.min(at + ITEM_BYTES + 4)])?;
+            at += item.bytes();
+            if at > CRC_AT {
+                return None;
+            }
+            items.push(item);
+        }
+        Some(items)
     }
 
     /// Blocks of the part behind its summary.
@@ -474,18 +518,25 @@ pub fn default_segment(device_blocks: u64) -> u32 {
 /// positions, as a power of two (equation (6) of the HyLog paper, claims H4 and H10), but at least
 /// 64 segments.
 pub fn segment_for(arm: &dyn Arm, device_blocks: u64) -> u32 {
-    const SAMPLES: u32 = 16;
-    let track = |index: u32| arm.tracks() / SAMPLES * index + arm.tracks() / (2 * SAMPLES);
-    let pairs = (0..SAMPLES).flat_map(|from| (0..SAMPLES).map(move |to| (from, to)));
-    let travel: u64 = pairs.map(|(from, to)| arm.travel_ns(track(from), track(to))).sum();
-    let position = travel / u64::from(SAMPLES * SAMPLES) + arm.turn_ns() / 2;
-    let on_track: u64 = (0..SAMPLES).map(|index| u64::from(arm.track_blocks(track(index)).1)).sum();
-    let blocks = 4 * position * on_track / u64::from(SAMPLES) / arm.turn_ns().max(1);
+    let (travel, on_track) = journeys(arm);
+    let position = travel + arm.turn_ns() / 2;
+    let blocks = (4.0 * position as f64 * on_track / arm.turn_ns().max(1) as f64) as u64;
     // The nearest power of two: the mean of two is nearer to the upper one.
     let power = 1_u64 << (blocks * 4 / 3).max(1).ilog2();
     let most = 1_u64 << (device_blocks / 64).max(1).ilog2();
     let (least, largest) = (u64::from(*SEGMENT_BLOCKS.start()), u64::from(*SEGMENT_BLOCKS.end()));
     power.min(most).clamp(least, largest) as u32
+}
+
+/// What a journey between two tracks of a device takes on average, in nanoseconds, and how many
+/// blocks a track has.
+pub fn journeys(arm: &dyn Arm) -> (Time, f64) {
+    const SAMPLES: u32 = 16;
+    let track = |index: u32| arm.tracks() / SAMPLES * index + arm.tracks() / (2 * SAMPLES);
+    let pairs = (0..SAMPLES).flat_map(|from| (0..SAMPLES).map(move |to| (from, to)));
+    let travel: u64 = pairs.map(|(from, to)| arm.travel_ns(track(from), track(to))).sum();
+    let on_track: u64 = (0..SAMPLES).map(|index| u64::from(arm.track_blocks(track(index)).1)).sum();
+    (travel / u64::from(SAMPLES * SAMPLES), on_track as f64 / f64::from(SAMPLES))
 }
 
 #[cfg(test)]
@@ -507,6 +558,7 @@ mod tests {
                 Item::Data { block: 5, mark, checksum: 0xdead_beef },
                 Item::Map { slice: 1, checksum: 2 },
                 Item::Index { index: 0, checksum: 3 },
+                Item::Plug { block: 9, mark, checksum: 4, place: 77 },
             ],
         }
     }

@@ -13,32 +13,17 @@ use crate::units::{SECONDS, Time};
 
 /// Length of an interval.
 pub const INTERVAL: Time = 20 * 60 * SECONDS;
-/// Requests over which service times are averaged.
-const REQUESTS: f64 = 10_000.0;
 /// The counter of a block, and whether it was hot in the last interval.
 const COUNT: u8 = 0x7f;
 const WAS_HOT: u8 = 0x80;
 
-/// A mean over about the last [`REQUESTS`] values.
-#[derive(Clone, Copy, Debug, Default)]
-struct Mean {
-    sum: f64,
-    count: f64,
-}
-
-impl Mean {
-    fn add(&mut self, value: f64) {
-        if self.count >= REQUESTS {
-            self.sum -= self.sum / self.count;
-            self.count -= 1.0;
-        }
-        self.sum += value;
-        self.count += 1.0;
-    }
-
-    fn get(self) -> Option<f64> {
-        (self.count > 0.0).then_some(self.sum / self.count)
-    }
+/// How many times as long blocks take one by one as in segments.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Efficiency {
+    /// Anywhere: *η*.
+    pub page: f64,
+    /// In holes of one segment; `None` if they are not plugged.
+    pub hole: Option<f64>,
 }
 
 /// What tells hot blocks from cold ones.
@@ -53,8 +38,6 @@ pub struct Hylog {
     fixed: Option<u32>,
     /// Share of hot blocks that was last chosen.
     pub hot_share: f64,
-    page_ns: Mean,
-    block_of_segment_ns: Mean,
     idle_ns: Time,
     idle_since: Option<Time>,
     first: bool,
@@ -71,8 +54,6 @@ impl Hylog {
             threshold: 0,
             fixed,
             hot_share: 1.0,
-            page_ns: Mean::default(),
-            block_of_segment_ns: Mean::default(),
             idle_ns: 0,
             idle_since: None,
             first: true,
@@ -94,16 +75,6 @@ impl Hylog {
         !self.first && counter & WAS_HOT == 0 && counter & COUNT < self.threshold
     }
 
-    /// A block was read or written alone: how long the device took.
-    pub fn served_page(&mut self, ns: Time) {
-        self.page_ns.add(ns as f64);
-    }
-
-    /// Most of a segment was read or written at once, so many blocks: how long the device took.
-    pub fn served_segment(&mut self, ns: Time, blocks: u32) {
-        self.block_of_segment_ns.add(ns as f64 / f64::from(blocks.max(1)));
-    }
-
     /// Whether the device has anything to do from now on.
     pub fn note(&mut self, idle: bool, now: Time) {
         match (idle, self.idle_since) {
@@ -116,20 +87,23 @@ impl Hylog {
         }
     }
 
-    /// Segment I/O efficiency: how many times as long blocks take one by one, by equation (1) from
-    /// measured times, and more if the device is idle at times (section 4.2). `None` before
-    /// anything was measured.
-    fn efficiency(&self, now: Time) -> Option<f64> {
-        let measured =
-            self.page_ns.get()? / self.block_of_segment_ns.get().filter(|&ns| ns > 0.0)?;
+    /// What blocks one by one cost more if the device is idle at times (section 4.2).
+    fn busy_efficiency(&self, measured: Efficiency, now: Time) -> Efficiency {
         let span = (now - self.began).max(1) as f64;
-        let idle = (self.idle_ns as f64 / span).min(0.99);
-        Some(measured / (1.0 - idle))
+        let busy = 1.0 - (self.idle_ns as f64 / span).min(0.99);
+        Efficiency { page: measured.page / busy, hole: measured.hole.map(|hole| hole / busy) }
     }
 
     /// At the end of an interval, chooses anew which blocks are hot; `stored` blocks fill
-    /// `utilisation` of the device.
-    pub fn turn(&mut self, stored: u64, utilisation: f64, now: Time) {
+    /// `utilisation` of what the log can hold, and blocks one by one take so many times as long as
+    /// in segments, if that has been measured.
+    pub fn turn(
+        &mut self,
+        stored: u64,
+        utilisation: f64,
+        efficiency: Option<Efficiency>,
+        now: Time,
+    ) {
         if now - self.began < self.interval {
             return;
         }
@@ -139,9 +113,11 @@ impl Hylog {
         }
         // What was never stored was never written: it is not among the blocks to choose from.
         tally[0] = stored.saturating_sub(tally[1..].iter().sum());
-        let share = match (self.fixed, self.efficiency(now)) {
+        let share = match (self.fixed, efficiency) {
             (Some(percent), _) => f64::from(percent) / 100.0,
-            (None, Some(efficiency)) => best_share(&tally, utilisation, efficiency),
+            (None, Some(measured)) => {
+                best_share(&tally, utilisation, self.busy_efficiency(measured, now))
+            }
             (None, None) => 1.0,
         };
         self.hot_share = share;
@@ -172,7 +148,7 @@ fn threshold(tally: &[u64; 128], share: f64) -> u8 {
 }
 
 /// The share of hot blocks, in steps of a per cent, at which a write costs the least.
-fn best_share(tally: &[u64; 128], utilisation: f64, efficiency: f64) -> f64 {
+fn best_share(tally: &[u64; 128], utilisation: f64, efficiency: Efficiency) -> f64 {
     let blocks: u64 = tally.iter().sum();
     let writes: u64 = tally.iter().zip(0..).map(|(&blocks, count)| blocks * count).sum();
     if writes == 0 || blocks == 0 {
@@ -203,14 +179,17 @@ fn hot_writes(tally: &[u64; 128], hot: f64) -> f64 {
 
 /// Equation (8): what a write costs, in block transfers at the speed of whole segments, if a share
 /// `writes` of the writes goes to a share `hot` of the blocks.
-pub fn write_cost(writes: f64, hot: f64, utilisation: f64, efficiency: f64) -> f64 {
+pub fn write_cost(writes: f64, hot: f64, utilisation: f64, efficiency: Efficiency) -> f64 {
     if hot <= 0.0 {
-        return efficiency;
+        return efficiency.page;
     }
     // Equation (7), with the utilisation of the disk (claim H11).
     let partition = utilisation * hot / (1.0 - utilisation + utilisation * hot);
     let cleaned = cleaning_utilisation(partition);
-    (1.0 - writes) * efficiency + 2.0 * writes / (1.0 - cleaned)
+    let copying = 2.0 / (1.0 - cleaned);
+    // Equation (5), where plugging holes is the cheaper way to clean.
+    let plugging = efficiency.hole.map_or(f64::INFINITY, |hole| 2.0 + cleaned * hole);
+    (1.0 - writes) * efficiency.page + writes * copying.min(plugging)
 }
 
 /// Equation (2) solved for the utilisation of the segments that are cleaned, by bisection: how full
@@ -228,6 +207,8 @@ pub fn cleaning_utilisation(disk: f64) -> f64 {
 mod tests {
     use super::*;
 
+    const COPIES: Efficiency = Efficiency { page: 32.77, hole: None };
+
     /// H6: the printed values of equation (2).
     #[test]
     fn h6_cleaning_utilisation() {
@@ -239,18 +220,15 @@ mod tests {
     /// H12: the limits of equation (8) are the costs of overwriting and of LFS.
     #[test]
     fn h12_limits_of_the_cost() {
-        assert!((write_cost(0.0, 0.0, 0.9, 32.77) - 32.77).abs() < 1e-9);
+        assert!((write_cost(0.0, 0.0, 0.9, COPIES) - 32.77).abs() < 1e-9);
         let lfs = 2.0 / (1.0 - cleaning_utilisation(0.9));
-        assert!((write_cost(1.0, 1.0, 0.9, 32.77) - lfs).abs() < 1e-6);
+        assert!((write_cost(1.0, 1.0, 0.9, COPIES) - lfs).abs() < 1e-6);
     }
 
     #[test]
     fn a_few_blocks_that_are_written_often_are_hot() {
         let mut hylog = Hylog::new(1000, 100, None);
-        for _ in 0..200 {
-            hylog.served_page(6_000_000);
-            hylog.served_segment(22_000_000, 128);
-        }
+        let efficiency = Some(COPIES);
         for round in 0..40 {
             for block in 0..100 {
                 assert!(!hylog.is_cold_write(block), "all are hot at first");
@@ -259,12 +237,12 @@ mod tests {
                 hylog.is_cold_write(100 + (round * 10 + block) % 900);
             }
         }
-        hylog.turn(1000, 0.97, 100);
+        hylog.turn(1000, 0.97, efficiency, 100);
         assert!(hylog.hot_share > 0.05 && hylog.hot_share < 0.3, "{}", hylog.hot_share);
         assert!((0..100).all(|block| !hylog.is_cold_write(block)));
         assert!((100..1000).all(|block| hylog.is_cold(block)));
         // Where there is much space, the log is cheaper for all that is written at all.
-        hylog.turn(1000, 0.97, 150);
+        hylog.turn(1000, 0.97, efficiency, 150);
         assert!(hylog.is_cold(500), "the interval is not over");
     }
 
@@ -276,7 +254,7 @@ mod tests {
                 hylog.is_cold_write(block);
             });
         }
-        hylog.turn(100, 0.5, 10);
+        hylog.turn(100, 0.5, None, 10);
         let hot = (0..100).filter(|&block| !hylog.is_cold(block)).count();
         assert!((30..=32).contains(&hot), "{hot}");
     }

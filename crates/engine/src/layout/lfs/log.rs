@@ -5,7 +5,9 @@
 //! where the next one may begin, so a recovery follows the log without a scan.
 
 use super::checkpoint::Phase;
-use super::format::{Entry, Geometry, Item, Link, MOST_ITEMS, Mark, Position, Summary, WAYS};
+use super::format::{
+    Entry, Geometry, ITEMS_ROOM, Item, Link, MOST_ITEMS, Mark, Position, Summary, WAYS,
+};
 use super::map::MetaBlock;
 use super::overwrite::service_ns;
 use super::pool::{self, Slot};
@@ -73,6 +75,7 @@ pub(super) struct Draft {
     place: u32,
     room: u32,
     items: Vec<Item>,
+    item_bytes: usize,
     data: Data,
     blocks: u32,
 }
@@ -158,6 +161,16 @@ impl Lfs {
         for (block, count) in zeros {
             if !planted(PlantedBug::TombstoneLost) {
                 self.add_item(&mut draft, 0, Item::Zeros { block, count }, None, cx);
+                self.log.since_checkpoint += 1;
+            }
+        }
+        for (block, hole) in self.pool.take_plugs() {
+            let entry = self.map.get(BlockNr::from(block));
+            // What has changed since does not lie there any more.
+            if entry.place() == hole {
+                let (mark, checksum) = (entry.mark(), entry.checksum());
+                let item = Item::Plug { block, mark, checksum, place: hole };
+                self.add_item(&mut draft, 0, item, None, cx);
                 self.log.since_checkpoint += 1;
             }
         }
@@ -252,13 +265,14 @@ impl Lfs {
     ) -> u32 {
         let full = draft.as_ref().is_some_and(|draft| {
             let no_room = body.is_some() && draft.room == draft.blocks;
-            draft.head != head || no_room || draft.items.len() == MOST_ITEMS
+            draft.head != head || no_room || draft.item_bytes + item.bytes() > ITEMS_ROOM
         });
         if full && let Some(draft) = draft.take() {
             self.send_part(draft, false, cx);
         }
         let draft = draft.get_or_insert_with(|| self.open_part(head));
         draft.items.push(item);
+        draft.item_bytes += item.bytes();
         let Some(body) = body else { return 0 };
         draft.data.push(Piece::block(body));
         draft.blocks += 1;
@@ -272,6 +286,8 @@ impl Lfs {
             head.offset = 0;
             self.segments.close(full);
             head.next = self.segments.allocate().expect("room is checked before parts are made");
+            let segment = head.segment;
+            self.segments.get_mut(segment).cold = index == 1;
         }
         let head = &self.log.heads[index];
         Draft {
@@ -279,6 +295,7 @@ impl Lfs {
             place: self.geometry.start_of(head.segment) + head.offset,
             room: self.geometry.segment - head.offset - 1,
             items: Vec::with_capacity(head.room(&self.geometry).min(MOST_ITEMS as u32) as usize),
+            item_bytes: 0,
             data: Data::none(),
             blocks: 0,
         }
@@ -301,6 +318,12 @@ impl Lfs {
         let segment = self.log.heads[head].segment;
         self.log.heads[head].offset += 1 + blocks;
         let sequence = self.log.position.sequence + 1;
+        for item in &items {
+            if let Item::Plug { place, .. } = *item {
+                let plugged = self.segments.of(place);
+                self.segments.get_mut(plugged).written = sequence;
+            }
+        }
         let one = self.segments.get_mut(segment);
         one.written = sequence;
         one.youngest = cx.now;
@@ -348,7 +371,7 @@ impl Lfs {
         self.log.flights[index].done = true;
         let blocks = self.log.flights[index].blocks + 1;
         if blocks * 4 >= self.geometry.segment * 3 {
-            self.policy.served_segment(service_ns(&done.spent), blocks);
+            self.service.segment(service_ns(&done.spent), blocks);
         }
         self.log.in_flight -= u64::from(self.log.flights[index].blocks) + 1;
         while let Some(flight) = self.log.flights.front()

@@ -104,7 +104,7 @@ impl Lfs {
         let Overwriting { request, left } = *one;
         self.desk.spend(request, &done.spent);
         if blocks == 1 {
-            self.policy.served_page(service_ns(&done.spent));
+            self.service.page(service_ns(&done.spent));
         }
         self.touched |= self.volatile;
         if let Err(error) = done.outcome {

@@ -84,20 +84,6 @@ impl Policy {
         }
     }
 
-    /// A block was read or written alone: how long the device took, in nanoseconds.
-    pub fn served_page(&mut self, ns: Time) {
-        if let Policy::Hylog(hylog) = self {
-            hylog.served_page(ns);
-        }
-    }
-
-    /// So many blocks, most of a segment, were read or written at once.
-    pub fn served_segment(&mut self, ns: Time, blocks: u32) {
-        if let Policy::Hylog(hylog) = self {
-            hylog.served_segment(ns, blocks);
-        }
-    }
-
     /// Share of the blocks that is hot.
     pub fn hot_share(&self) -> f64 {
         if let Policy::Hylog(hylog) = self { hylog.hot_share } else { 1.0 }

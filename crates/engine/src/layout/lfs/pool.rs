@@ -24,6 +24,8 @@ pub struct Pool {
     live: u64,
     /// Ranges that are not stored any more.
     zeros: Vec<(u32, u32)>,
+    /// Blocks of the volume that have moved to holes, and the holes.
+    plugs: Vec<(u32, u32)>,
     /// Since when something waits.
     since: Option<Time>,
 }
@@ -39,12 +41,12 @@ impl Pool {
 
     /// True if nothing waits.
     pub fn is_empty(&self) -> bool {
-        self.slots.is_empty() && self.zeros.is_empty()
+        self.slots.is_empty() && self.zeros.is_empty() && self.plugs.is_empty()
     }
 
     /// True if the buffer should not grow, whatever room there is on the device.
     pub fn is_long(&self) -> bool {
-        self.slots.len() >= 1 << 16 || self.zeros.len() >= 256
+        self.slots.len() >= 1 << 16 || self.zeros.len() >= 256 || self.plugs.len() >= 1 << 12
     }
 
     /// Since when something waits.
@@ -79,12 +81,28 @@ impl Pool {
         }
     }
 
+    /// A block has moved to a hole.
+    pub fn add_plug(&mut self, block: u32, hole: u32, now: Time) {
+        self.since.get_or_insert(now);
+        self.plugs.push((block, hole));
+    }
+
+    /// True if some block has moved to a hole.
+    pub fn has_plugs(&self) -> bool {
+        !self.plugs.is_empty()
+    }
+
+    /// Takes the blocks that have moved to holes.
+    pub fn take_plugs(&mut self) -> Vec<(u32, u32)> {
+        std::mem::take(&mut self.plugs)
+    }
+
     /// What a slot holds.
     pub fn body(&self, place: u32) -> &Body {
         &self.slots[(place - FIRST) as usize].body
     }
 
-    /// Takes everything out: slots with the places that stand for them, and ranges.
+    /// Takes everything else out: slots with the places that stand for them, and ranges.
     pub fn take(&mut self) -> (Vec<Slot>, Vec<(u32, u32)>) {
         self.live = 0;
         self.since = None;

@@ -112,7 +112,7 @@ impl Lfs {
         let block = reading.at + u64::from(reading.runs[run].from);
         self.desk.spend(request, &done.spent);
         if reading.runs[run].count == 1 {
-            self.policy.served_page(service_ns(&done.spent));
+            self.service.page(service_ns(&done.spent));
         }
         let source = std::mem::replace(&mut reading.runs[run].source, Source::Here(Data::none()));
         if let Source::Device(entries, segment) = source {

@@ -7,12 +7,12 @@
 
 use super::Lfs;
 use super::format::{
-    Entry, Geometry, Item, MAP_ENTRIES, Position, Record, SEGMENT_BLOCKS, Summary, WAYS,
+    Entry, Geometry, Item, MAP_ENTRIES, PLUGGABLE, Position, Record, SEGMENT_BLOCKS, Summary, WAYS,
     default_segment,
 };
 use super::log::Head;
 use super::map::MetaBlock;
-use super::segments::Owner;
+use super::segments::{Owner, SegmentNr};
 use crate::checksum;
 use crate::data::{Data, Piece};
 use crate::disk::Disk;
@@ -46,7 +46,7 @@ pub(super) fn format(disk: &mut dyn Disk, options: &FormatOptions) -> Result<(),
         id: options.id,
         blocks: options.blocks,
         device_blocks,
-        options: segment.ilog2(),
+        options: segment.ilog2() | PLUGGABLE,
     };
     let mut ways = [0; WAYS];
     for (pair, segment) in ways.chunks_exact_mut(2).zip(0..) {
@@ -250,6 +250,9 @@ impl Recovery<'_> {
             Item::Zeros { block, count } => u64::from(block) + u64::from(count) <= blocks,
             Item::Map { slice, .. } => u64::from(slice) < self.geometry.slices(),
             Item::Index { index, .. } => u64::from(index) < self.geometry.indices(),
+            Item::Plug { block, place, .. } => {
+                u64::from(block) < blocks && self.geometry.holds(place, 1)
+            }
         };
         self.geometry.holds(place, 1 + summary.blocks()) && summary.items.iter().all(item)
     }
@@ -299,7 +302,16 @@ impl Recovery<'_> {
         let has = |(block, sum): (Option<Piece>, u32)| {
             block.is_none_or(|block| checksum::of_block(&block) == sum)
         };
-        blocks.into_iter().zip(sums).all(has)
+        blocks.into_iter().zip(sums).all(has) && self.has_plugs(&found.summary)
+    }
+
+    /// True if every hole that a part names holds what it says.
+    fn has_plugs(&mut self, summary: &Summary) -> bool {
+        summary.items.iter().all(|item| {
+            let Item::Plug { checksum, place, .. } = *item else { return true };
+            let found = self.read_each(BlockNr::from(place), 1);
+            found.iter().flatten().all(|block| checksum::of_block(block) == checksum)
+        })
     }
 
     /// Blocks one by one, `None` for those that cannot be read.
@@ -369,6 +381,9 @@ impl Recovery<'_> {
             }
         }
         volume.segments.restore(record.start.sequence);
+        for (segment, cold) in cold_segments(volume) {
+            volume.segments.get_mut(segment).cold = cold;
+        }
         let size = self.geometry.segment;
         if volume.segments.iter().any(|(_, one)| one.live > size) {
             return damaged("the map has one place for several blocks");
@@ -422,6 +437,16 @@ impl Recovery<'_> {
     }
 }
 
+/// Which segments hold cold blocks above all.
+fn cold_segments(volume: &Lfs) -> Vec<(SegmentNr, bool)> {
+    let mut cold = vec![0_u32; volume.geometry.segments() as usize];
+    for entry in volume.map.range(0, volume.geometry.blocks).iter().filter(|one| one.is_mapped()) {
+        let segment = volume.segments.of(entry.place());
+        cold[segment as usize] += u32::from(entry.mark().unchecked);
+    }
+    volume.segments.iter().map(|(nr, one)| (nr, 2 * cold[nr as usize] > one.live)).collect()
+}
+
 /// Applies what the log says to the map.
 fn apply(volume: &mut Lfs, followed: &Followed) {
     for Found { place, summary, .. } in &followed.parts {
@@ -438,6 +463,11 @@ fn apply(volume: &mut Lfs, followed: &Followed) {
                     for block in block..block + count {
                         volume.map.replace(BlockNr::from(block), Entry::UNMAPPED);
                     }
+                }
+                Item::Plug { block, mark, checksum, place } => {
+                    volume.map.replace(BlockNr::from(block), Entry::new(place, mark, checksum));
+                    let segment = volume.segments.of(place);
+                    volume.segments.get_mut(segment).written = summary.sequence;
                 }
                 Item::Map { .. } | Item::Index { .. } => {}
             }

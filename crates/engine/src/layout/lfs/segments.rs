@@ -40,6 +40,8 @@ pub struct Segment {
     pub stuck: bool,
     /// The cleaner has moved what it could; blocks of the map go with the next checkpoint.
     pub drained: bool,
+    /// It is filled with cold blocks.
+    pub cold: bool,
     /// Last part of the log whose check needs what lies here.
     pub written: u64,
     /// Last commit that superseded a block here.
