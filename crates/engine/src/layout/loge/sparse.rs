@@ -2,10 +2,10 @@
 //! 8.4.1 of the paper. Clients lay out their structures in it as they like; a trim, or zeros, frees
 //! what they need no longer, and the report of how much is stored is in the counters.
 //!
-//! The price is the trim map, which has a tombstone for each address: half a per cent of the address
-//! space, so there are at most [`MOST_SPREAD`] addresses for each block of the device. The table in
-//! memory takes no room where nothing is stored. A write that would store more than the volume can
-//! hold is refused and changes nothing; overwriting what is stored always finds room.
+//! The price is the trim map, which has a tombstone for each address: half a per cent of the
+//! address space, so there are at most [`MOST_SPREAD`] addresses for each block of the device. The
+//! table in memory takes no room where nothing is stored. A write that would store more than the
+//! volume can hold is refused and changes nothing; overwriting what is stored always finds room.
 
 use super::format::{Areas, FIXED_BLOCKS, GROUP, MAX_DEVICE_BLOCKS, TRIM_SLICE};
 use super::{Loge, least_slack, recover};
@@ -96,8 +96,8 @@ pub(super) fn capacity(superblock: &Superblock, areas: &Areas) -> u64 {
 }
 
 impl Loge {
-    /// Blocks that what waits next would store for the first time; at least that where there is room
-    /// for more.
+    /// Blocks that what waits next would store for the first time; at least that where there is
+    /// room for more.
     fn newly_stored(&self) -> u64 {
         let hole = |at: u64| !self.table.get(at).is_mapped();
         let count = match self.desk.front() {
