@@ -192,6 +192,9 @@ impl Breakdown {
     /// # Panics
     /// If `count` is zero.
     pub fn share(&self, count: u64) -> Breakdown {
+        if count == 1 {
+            return *self; // Six divisions less, for nearly every request with one client.
+        }
         Breakdown {
             overhead_ns: self.overhead_ns / count,
             queue_ns: self.queue_ns / count,

@@ -70,6 +70,8 @@ pub enum PlantedBug {
     StaleMember,
     /// A recovery replays the log but resyncs no marked regions.
     NoResync,
+    /// A member that replaces another one counts as filled before what fills it is durable.
+    RebuildNotFlushed,
     /// A tombstone goes out before what it makes way for is durable.
     TombstoneEarly,
     /// Blocks are written home from records that are not durable.
@@ -108,11 +110,12 @@ impl PlantedBug {
     ];
 
     /// Those that can be planted in arrays.
-    pub const ARRAY: [PlantedBug; 4] = [
+    pub const ARRAY: [PlantedBug; 5] = [
         PlantedBug::NoWriteLog,
         PlantedBug::LogNotFlushed,
         PlantedBug::StaleMember,
         PlantedBug::NoResync,
+        PlantedBug::RebuildNotFlushed,
     ];
 
     /// Those that can be planted in the disk caching disk.
@@ -160,6 +163,25 @@ impl PlantedBug {
         PlantedBug::CheckpointBeforeMap,
     ];
 
+    /// All of them, some more than once.
+    #[cfg(feature = "planted-bugs")]
+    pub fn all() -> Vec<PlantedBug> {
+        let of_layouts = Kind::ALL.into_iter().flat_map(|kind| PlantedBug::of(kind));
+        of_layouts.chain(&PlantedBug::ARRAY).copied().collect()
+    }
+
+    /// Those that are planted in Wolf as well, whose engine is that of `Lfs`: where its policies
+    /// decide what is written and cleaned when.
+    pub const WOLF: [PlantedBug; 4] = [
+        PlantedBug::AckBeforeDurable,
+        PlantedBug::FreeBeforeCommit,
+        PlantedBug::FreeBeforeCheckpoint,
+        PlantedBug::CleanerFreesEarly,
+    ];
+
+    /// Those that are planted in HyLog as well.
+    pub const HYLOG: [PlantedBug; 2] = [PlantedBug::AckBeforeDurable, PlantedBug::MissingFlush];
+
     /// Those that can be planted in a layout.
     pub fn of(kind: Kind) -> &'static [PlantedBug] {
         match kind {
@@ -168,8 +190,8 @@ impl PlantedBug {
             Kind::Loge => &PlantedBug::LOGE,
             Kind::Dcd => &PlantedBug::DCD,
             Kind::Lfs => &PlantedBug::LFS,
-            // The engine is that of `Lfs`.
-            Kind::Wolf | Kind::Hylog => &[],
+            Kind::Wolf => &PlantedBug::WOLF,
+            Kind::Hylog => &PlantedBug::HYLOG,
         }
     }
 
@@ -204,6 +226,7 @@ impl PlantedBug {
             PlantedBug::LogNotFlushed => "stripes are written before their record is durable",
             PlantedBug::StaleMember => "a member that missed something is taken back",
             PlantedBug::NoResync => "marked regions are not resynced",
+            PlantedBug::RebuildNotFlushed => "a replacement counts as filled before it is durable",
             PlantedBug::FreeBeforeCheckpoint => "a segment that a recovery follows is reused",
             PlantedBug::CleanerFreesEarly => "the cleaner frees what it moves at once",
             PlantedBug::CheckpointBeforeMap => "a checkpoint is written before its map is durable",

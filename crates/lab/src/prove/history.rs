@@ -32,8 +32,8 @@ struct Version {
     name: Name,
 }
 
-/// What else has happened to a state besides the power cut.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What else has happened to a state besides the power cut, from the least to the worst.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Allowance {
     /// Nothing.
     None,
@@ -283,9 +283,12 @@ impl History {
     /// True if each sector is that of some allowed version.
     fn is_mixture(&self, block: u64, name: Name, names: &Names) -> bool {
         let allowed: Vec<_> =
-            self.allowed(block).map(|version| names.sectors(version.name)).collect();
-        let found = names.sectors(name);
-        found.iter().enumerate().all(|(at, sector)| allowed.iter().any(|one| one[at] == *sector))
+            self.allowed(block).flat_map(|version| names.sectors(version.name)).collect();
+        names.sectors(name).iter().any(|found| {
+            let is_known =
+                |(at, sector): (usize, Name)| allowed.iter().any(|one| one[at] == sector);
+            found.iter().copied().enumerate().all(is_known)
+        })
     }
 
     /// True if a read may find a mixture of versions there: a write to it has failed.

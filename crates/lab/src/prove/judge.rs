@@ -24,7 +24,8 @@ pub fn cut_recovery(
     leaving: Leaving,
     rng: Rng,
 ) -> bool {
-    let power = RefCell::new(Power::new(std::mem::take(media), writes, leaving, rng));
+    let media_before = std::mem::take(media);
+    let power = RefCell::new(Power::new(media_before, volatile, writes, leaving, rng));
     let mut cuts: Vec<_> = (0..power.borrow().devices()).map(|n| CutDisk::new(&power, n)).collect();
     let mut disks: Vec<_> = cuts.iter_mut().map(|cut| Some(cut as &mut dyn Disk)).collect();
     let options = MountOptions { volatile, ..MountOptions::default() };

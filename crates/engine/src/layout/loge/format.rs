@@ -133,8 +133,12 @@ impl Label {
         out[16..24].copy_from_slice(&self.durable.to_le_bytes());
         out[24..26].copy_from_slice(&self.index.to_le_bytes());
         out[26..28].copy_from_slice(&self.last.to_le_bytes());
-        let sum = sum_at(id, place, &out[..LABEL_CRC_AT]);
-        out[LABEL_CRC_AT..].copy_from_slice(&sum.to_le_bytes());
+        // As `sum_at`, in one piece: a label is made for every block that is written.
+        let mut summed = [0; 24 + LABEL_CRC_AT];
+        summed[..16].copy_from_slice(&id.to_le_bytes());
+        summed[16..24].copy_from_slice(&place.to_le_bytes());
+        summed[24..].copy_from_slice(&out[..LABEL_CRC_AT]);
+        out[LABEL_CRC_AT..].copy_from_slice(&crc32c(&summed).to_le_bytes());
         out
     }
 

@@ -246,6 +246,9 @@ impl TrimMap {
     /// their number.
     pub fn take_dirty(&mut self) -> Vec<(u64, Arc<BlockSectors>)> {
         self.fresh.clear();
+        if self.dirty.is_empty() {
+            return Vec::new();
+        }
         let dirty = std::mem::take(&mut self.dirty);
         let zeros = Arc::new([0; SECTOR_BYTES]);
         let mut out = Vec::with_capacity(dirty.len());
