@@ -1,6 +1,8 @@
 //! The part of the documentation that is measured: how far the disk models are from recordings of
-//! real drives, and what the prover finds. It stands between marks and is written by one command.
+//! real drives, what the prover finds, and what eager writing gains. It stands between marks and is
+//! written by one command.
 
+mod eager;
 mod proof;
 mod table;
 
@@ -42,7 +44,8 @@ struct Replayed {
 /// # Errors
 /// If the page is out of date, a replay fails or the command line is wrong.
 pub fn docs(args: &[&str]) -> Result<()> {
-    let (mut check, mut dir) = (false, None);
+    let (mut check, mut dir, mut eager) = (false, None, false);
+    let mut program = None;
     let mut args = args.iter();
     while let Some(arg) = args.next() {
         match *arg {
@@ -50,10 +53,20 @@ pub fn docs(args: &[&str]) -> Result<()> {
             "--recordings" => {
                 dir = Some(PathBuf::from(args.next().context("--recordings wants a directory")?));
             }
-            other => bail!("`{other}` is unknown: --check and --recordings DIR are known"),
+            "--eager" => eager = true,
+            "--program" => {
+                program = Some(PathBuf::from(args.next().context("--program wants a path")?));
+            }
+            other => bail!(
+                "`{other}` is unknown: --check, --recordings DIR, --eager, --program PATH are known"
+            ),
         }
     }
+    if eager {
+        return eager::eager(check, program);
+    }
     proof::proof(check)?;
+    eager::eager(check, program)?;
     let dir = dir.unwrap_or_else(recordings);
     if !DRIVES.iter().all(|drive| dir.join(drive.file).with_extension("parv").is_file()) {
         println!("docs skipped: no recordings of drives; SEEKLESS_RECORDINGS can name their place");

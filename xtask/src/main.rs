@@ -29,8 +29,9 @@ usage: cargo xtask TASK
   tidy               house rules that the compiler does not know
   bench [--quick] [simulation|factors|disk|servers|faults|emulated|mount]...
                      comparisons with peers on this machine
-  docs [--check] [--recordings DIR]
-                     write the measured part of docs/, or fail if it is out of date
+  docs [--check] [--recordings DIR] [--eager] [--program PATH]
+                     write the measured part of docs/, or fail if it is out of date; with --eager
+                     only the page about eager writing, measured with the program at PATH
   man [DIR]          write manual pages and shell completions (default: target/man)";
 
 fn main() -> ExitCode {

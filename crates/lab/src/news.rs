@@ -6,10 +6,10 @@
 //! volume is cut into cylinder groups as the Fast File System does, each with blocks of inodes, of
 //! directories, and data; a newsgroup is a directory in a group of its own. An article that arrives
 //! writes its inode, its directory and its data, one to three blocks behind each other; every one
-//! makes the oldest article of the newsgroup expire, whose inode and directory are written, and whose
-//! data blocks are used again. A reader takes a newsgroup and reads some of its articles, younger ones
-//! more often: the inode, unless the cache has its block, and the data in order. Batches of
-//! articles arrive together, as news do. No time: the next request follows the answer.
+//! makes the oldest article of the newsgroup expire, whose inode and data blocks are used again. A
+//! reader takes a newsgroup and reads some of its articles, younger ones more often: the inode,
+//! unless the cache has its block, and the data in order. Batches of articles arrive together, as
+//! news do. No time: the next request follows the answer.
 
 use crate::trace::{Action, Record};
 use seekless_engine::rng::Rng;

@@ -1,5 +1,5 @@
-//! Figures of the Loge paper in simulation: its heuristics, a workload like news, the arm in transit
-//! and blocks that are sorted while nobody waits.
+//! Figures of the Loge paper in simulation: its heuristics, a workload like news, the arm in
+//! transit and blocks that are sorted while nobody waits.
 
 use seekless_disk::specs;
 use seekless_engine::layout::{Kind, Tuning};
@@ -101,8 +101,8 @@ fn l19_an_arm_in_transit_is_ready_sooner() {
     assert!(moving < 0.85 * resting, "{moving} ms against {resting} ms");
 }
 
-/// Block sorting (section 8.1.1 of the paper): what random writes have scattered is read in sequence
-/// as fast as if it had never been, at 80 % utilisation.
+/// Block sorting (section 8.1.1 of the paper): what random writes have scattered is read in
+/// sequence as fast as if it had never been, at 80 % utilisation.
 #[test]
 fn sorted_blocks_are_read_in_sequence() {
     let workload = Workload {

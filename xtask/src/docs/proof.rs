@@ -91,14 +91,14 @@ fn faults(program: &Path) -> Result<String> {
     Ok(out)
 }
 
-fn between<'t>(text: &'t str, [begin, end]: [&str; 2]) -> Result<&'t str> {
-    let lacks = |mark: &str| format!("{PAGE} lacks `{}`", mark.trim());
+pub(super) fn between<'t>(text: &'t str, [begin, end]: [&str; 2]) -> Result<&'t str> {
+    let lacks = |mark: &str| format!("the page lacks `{}`", mark.trim());
     let from = text.find(begin).with_context(|| lacks(begin))? + begin.len();
     let length = text[from..].find(end).with_context(|| lacks(end))?;
     Ok(&text[from..from + length])
 }
 
-fn put(text: &str, marks: [&str; 2], part: &str) -> Result<String> {
+pub(super) fn put(text: &str, marks: [&str; 2], part: &str) -> Result<String> {
     let old = between(text, marks)?;
     let [begin, end] = marks;
     Ok(text.replace(&format!("{begin}{old}{end}"), &format!("{begin}\n{part}\n{end}")))

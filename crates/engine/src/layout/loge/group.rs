@@ -49,8 +49,8 @@ impl Loge {
     }
 
     /// Gives a transaction its stamp, places, labels and descriptor, and collects the commands.
-    /// `None` if all it does is to forget holes. Beside other changes holes are forgotten anew: what
-    /// made them may not survive, and the transaction takes hold as a whole.
+    /// `None` if all it does is to forget holes. Beside other changes holes are forgotten anew:
+    /// what made them may not survive, and the transaction takes hold as a whole.
     pub(super) fn prepare_group(
         &mut self,
         all: &Group,

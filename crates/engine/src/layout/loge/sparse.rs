@@ -2,10 +2,10 @@
 //! 8.4.1 of the paper. Clients lay out their structures in it as they like; a trim, or zeros, frees
 //! what they need no longer, and the report of how much is stored is in the counters.
 //!
-//! The price is the trim map, which has a tombstone for each address: half a per cent of the address
-//! space, so there are at most [`MOST_SPREAD`] addresses for each block of the device. The table in
-//! memory takes no room where nothing is stored. A write that would store more than the volume can
-//! hold is refused and changes nothing; overwriting what is stored always finds room.
+//! The price is the trim map, which has a tombstone for each address: half a per cent of the
+//! address space, so there are at most [`MOST_SPREAD`] addresses for each block of the device. The
+//! table in memory takes no room where nothing is stored. A write that would store more than the
+//! volume can hold is refused and changes nothing; overwriting what is stored always finds room.
 
 use super::format::{Areas, FIXED_BLOCKS, GROUP, MAX_DEVICE_BLOCKS, TRIM_SLICE};
 use super::{Loge, least_slack, recover};
@@ -96,13 +96,19 @@ pub(super) fn capacity(superblock: &Superblock, areas: &Areas) -> u64 {
 }
 
 impl Loge {
-    /// Blocks that what waits next would store for the first time; at least that where there is room
-    /// for more.
+    /// Blocks that a recovery may find stored at most: a trim may be lost, and what was written
+    /// after it not.
+    fn perhaps_stored(&self) -> u64 {
+        self.stored + self.commits.waiting()
+    }
+
+    /// Blocks that what waits next would store for the first time; at least that where there is
+    /// room for more.
     fn newly_stored(&self) -> u64 {
         let hole = |at: u64| !self.table.get(at).is_mapped();
         let count = match self.desk.front() {
             Some(Work::Write { data, .. })
-                if self.stored + u64::from(data.blocks()) <= self.capacity =>
+                if self.perhaps_stored() + u64::from(data.blocks()) <= self.capacity =>
             {
                 data.blocks() as usize
             }
@@ -119,29 +125,44 @@ impl Loge {
         count as u64
     }
 
-    /// Refuses what waits next as long as it would store more than the volume can hold. What is on
-    /// its way is awaited first: it may overwrite the same blocks.
+    /// Refuses what waits next as long as it would store more than the volume can hold, or is part
+    /// of a request that was refused. What is on its way is awaited first: it may overwrite the
+    /// same blocks, or free some.
     pub(super) fn refuse_what_exceeds(&mut self, cx: &mut Cx<'_>) {
-        if self.capacity >= self.areas.blocks {
-            return;
-        }
-        while self.writes.is_empty() && self.stored + self.newly_stored() > self.capacity {
-            match self.desk.pop() {
-                Some(Work::Write { request, .. } | Work::Group { request, .. }) => {
-                    self.desk.fail(request, IoError::NoSpace);
-                    self.desk.part_done(request, cx);
-                }
-                _ => unreachable!("only what writes stores blocks"),
+        while let Some(&(Work::Write { request, .. } | Work::Group { request, .. })) =
+            self.desk.front()
+        {
+            let settled = self.writes.is_empty() && self.commits.waiting() == 0;
+            let full = self.is_sparse() && settled && self.next_exceeds(0);
+            if !full && !self.desk.has_failed(request) {
+                return;
             }
+            self.desk.pop();
+            self.desk.fail(request, IoError::NoSpace);
+            self.desk.part_done(request, cx);
         }
+    }
+
+    fn is_sparse(&self) -> bool {
+        self.capacity < self.areas.blocks
+    }
+
+    fn next_exceeds(&self, flying: u64) -> bool {
+        let new = self.newly_stored();
+        new > 0 && self.perhaps_stored() + flying + new > self.capacity
     }
 
     /// True if what waits next has to wait for what is on its way, which may fill the volume.
     pub(super) fn next_may_exceed(&self) -> bool {
-        self.capacity < self.areas.blocks && !self.writes.is_empty() && {
+        self.is_sparse() && !self.writes.is_empty() && {
             let flying: usize = self.writes.iter().map(|one| one.blocks()).sum();
-            self.stored + flying as u64 + self.newly_stored() > self.capacity
+            self.next_exceeds(flying as u64)
         }
+    }
+
+    /// True if what waits next has to wait until what was freed is free for good.
+    pub(super) fn next_needs_flush(&self) -> bool {
+        self.is_sparse() && self.commits.waiting() > 0 && self.next_exceeds(0)
     }
 }
 

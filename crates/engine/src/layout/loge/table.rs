@@ -216,9 +216,10 @@ impl TrimMap {
         self.dirty.insert((block / TRIM_SLICE) as u32);
     }
 
-    /// Forgets block `block` with block `index` of transaction `stamp`, up to `last`. The tombstone that is on
-    /// the device must not be lost should the new one not come to hold, so it is kept beside;
-    /// whoever sends the map to the device makes sure that what was sent before is durable.
+    /// Forgets block `block` with block `index` of transaction `stamp`, of which `last` is the
+    /// last one. The tombstone that is on the device must not be lost should the new one not come
+    /// to hold, so it is kept beside; whoever sends the map to the device makes sure that what was
+    /// sent before is durable.
     pub fn bury(&mut self, block: BlockNr, stamp: u64, (index, last): (u16, u16)) {
         let old = self.get(block);
         let before = if self.fresh.contains(&old.stamp) { old.before } else { old.stamp };

@@ -102,7 +102,8 @@ impl Loge {
             Some(Work::Group { all, .. }) => all.blocks() + 1,
             Some(Work::Read { .. } | Work::Trim { .. }) => 0,
         };
-        if self.free.free() < wanted { self.commits.starve() } else { true }
+        let starves = self.free.free() < wanted || self.next_needs_flush();
+        if starves { self.commits.starve() } else { true }
     }
 
     /// The next free block, near the head; `want` blocks are still to be placed, `at` is the first
