@@ -16,8 +16,7 @@ pub const UNREADABLE: Name = u64::MAX;
 /// Names from here on are hashes.
 const HASHED: Name = 1 << 63;
 
-/// Sectors of a block.
-pub const SECTORS: usize = BLOCK_SECTORS as usize;
+const SECTORS: usize = BLOCK_SECTORS as usize;
 
 /// The names of a world.
 #[derive(Clone, Debug, Default)]
@@ -26,8 +25,8 @@ pub struct Names {
     /// two copies of metadata may differ in a part that carries its own CRC-32C and have the same
     /// one as a whole. A layout cannot tell them apart; see `docs/proof.md`.
     checked: bool,
-    /// Of blocks whose sectors do not all have the name of the block: those of all that have it,
-    /// the last one first.
+    /// Of blocks whose sectors do not all have the name of the block; several where contents have
+    /// the same checksum.
     sectors: BTreeMap<Name, Vec<[Name; SECTORS]>>,
 }
 
@@ -73,14 +72,13 @@ impl Names {
             HASHED | sectors.iter().fold(mix(block + 1), |sum, &sector| mix(sum ^ sector))
         };
         let known = self.sectors.entry(name).or_default();
-        if known.first() != Some(&sectors) {
-            known.retain(|one| *one != sectors);
-            known.insert(0, sectors);
+        if !known.contains(&sectors) {
+            known.push(sectors);
         }
         name
     }
 
-    /// The names of the sectors of a block, for every block that has this name.
+    /// The names of the sectors of a block, of each content that has that name.
     pub fn sectors(&self, name: Name) -> Vec<[Name; SECTORS]> {
         self.sectors.get(&name).cloned().unwrap_or_else(|| vec![[name; SECTORS]])
     }
@@ -93,7 +91,7 @@ impl Names {
             version if version < HASHED => format!("the data of #{}", version - 1),
             hash => format!("bytes {:08x}", hash as u32),
         };
-        match self.sectors.get(&name).and_then(|all| all.first()) {
+        match self.sectors.get(&name).and_then(|known| known.last()) {
             None => plain(name),
             Some(sectors) if sectors.iter().all(|&sector| sector >= HASHED) => plain(name),
             Some(sectors) => {
@@ -155,7 +153,8 @@ mod tests {
         assert_eq!(names.sectors(name), [[9, 9, 4, 9, 9, 9, 9, ZEROS]]);
         bytes[7] ^= 1;
         let other = names.of(5, &Data::bytes(Bytes::from(bytes)))[0];
-        assert!(names.sectors(other)[0][0] >= HASHED && names.sectors(other)[0][1] == 9);
+        let sectors = names.sectors(other)[0];
+        assert!(sectors[0] >= HASHED && sectors[1] == 9);
         assert_eq!(names.sectors(7), [[7; 8]]);
     }
 }
