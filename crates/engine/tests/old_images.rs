@@ -265,7 +265,8 @@ fn is_whole(medium: &Shared, name: &str) {
 fn every_layout_has_old_images() {
     let names: Vec<String> = fixtures().into_iter().map(|(name, _)| name).collect();
     let old = ["inplace-1", "inplace-1-large", "vlog-1", "vlog-1-cut", "loge-1", "loge-1-cut"];
-    for expected in old.into_iter().chain(["loge-2", "loge-2-cut"]) {
+    let logs = ["loge-2", "loge-2-cut", "lfs-1", "lfs-1-cut", "wolf-1-cut", "hylog-1-cut"];
+    for expected in old.into_iter().chain(logs) {
         let expected = format!("{expected}.img.txt");
         assert!(names.contains(&expected), "{expected} is missing in {names:?}");
     }
@@ -414,6 +415,10 @@ fn fresh() -> Vec<(String, Fixture)> {
         ("vlog-#-cut", cut(used(Kind::Vlog, 500))),
         ("loge-#", stopped(used(Kind::Loge, 200))),
         ("loge-#-cut", cut(used(Kind::Loge, 200))),
+        ("lfs-#", stopped(used(Kind::Lfs, 200))),
+        ("lfs-#-cut", cut(used(Kind::Lfs, 200))),
+        ("wolf-#-cut", cut(used(Kind::Wolf, 200))),
+        ("hylog-#-cut", cut(used(Kind::Hylog, 200))),
     ];
     let name = |(name, fixture): (&str, Fixture)| {
         let superblock = fixture.cells.clone().read(0, 1).unwrap().to_bytes();
