@@ -5,7 +5,7 @@
 //! lengths and places come from the geometry once, when the disk is made; times come from the
 //! same [`Motion`] that the disk serves commands with.
 
-use crate::geometry::{Geometry, PARTS, Run};
+use crate::geometry::{PARTS, Run};
 use crate::motion::{Motion, Place};
 use crate::spec::{Spec, ns};
 use seekless_engine::arm::{Arm, Track};
@@ -24,8 +24,12 @@ struct TrackPlace {
     cylinder: u32,
     head: u32,
     sectors: u32,
+    /// Blocks from the first one on that lie evenly one behind the other.
+    even: u32,
     /// Where the first block begins behind the index mark, in parts of a sector.
     position: u64,
+    /// How long a block takes to pass, in nanoseconds, rounded up.
+    slot_ns: Time,
 }
 
 /// The tracks of a disk, and the motion over them. A rotational position is a slot.
@@ -57,7 +61,7 @@ impl TrackArm {
             // Sooner than after two million of them.
             return None;
         }
-        let tracks = tracks(motion.geometry())?;
+        let tracks = tracks(motion)?;
         let cylinders = tracks.iter().map(|track| track.cylinder).max()? + 1;
         let heads = tracks.iter().map(|track| track.head).max()? + 1;
         let mut under = vec![NONE; cylinders as usize * heads as usize];
@@ -126,7 +130,8 @@ fn longest(spec: &Spec) -> u64 {
 }
 
 /// The tracks on which blocks begin. `None` if they are too many.
-fn tracks(geometry: &Geometry) -> Option<Vec<TrackPlace>> {
+fn tracks(motion: &Motion) -> Option<Vec<TrackPlace>> {
+    let geometry = motion.geometry();
     let blocks = geometry.sectors() / BLOCK_SECTORS;
     let mut tracks = Vec::new();
     let mut block = 0;
@@ -137,7 +142,9 @@ fn tracks(geometry: &Geometry) -> Option<Vec<TrackPlace>> {
             cylinder: run.cylinder,
             head: run.head,
             sectors: run.track_sectors,
+            even: if geometry.is_even() { run.count.div_ceil(BLOCK_SECTORS as u32) } else { 0 },
             position: run.position,
+            slot_ns: pass_ns(motion.rev_ns(), run.track_sectors, 1),
         });
         if tracks.len() > MAX_TRACKS {
             return None;
@@ -145,6 +152,13 @@ fn tracks(geometry: &Geometry) -> Option<Vec<TrackPlace>> {
         block = geometry.track_end(block * BLOCK_SECTORS).div_ceil(BLOCK_SECTORS);
     }
     (!tracks.is_empty()).then_some(tracks)
+}
+
+/// Time that `count` blocks of a track take to pass, at most a turn, in nanoseconds, rounded up.
+fn pass_ns(turn_ns: Time, sectors: u32, count: u32) -> Time {
+    let sectors = u64::from(sectors);
+    let passing = (u64::from(count) * BLOCK_SECTORS).min(sectors);
+    (passing * turn_ns).div_ceil(sectors)
 }
 
 impl Arm for TrackArm {
@@ -198,24 +212,42 @@ impl Arm for TrackArm {
     fn next_slot(&self, track: Track, angle: Time) -> u32 {
         let place = self.place(track);
         let turn = u64::from(place.sectors) * PARTS;
-        // Rounded up: a sector is never said to come later than it does by less than a part.
-        let here = (u128::from(angle) * u128::from(turn)).div_ceil(u128::from(self.turn_ns()));
-        let first = place.position % turn;
-        let behind = (here as u64 % turn + turn - first) % turn;
+        // Rounded up: a sector is never said to come later than it does by less than a part. The
+        // product fits: a turn has less than 2³² parts, and hardly ever takes a second.
+        let here = match angle.checked_mul(turn) {
+            Some(product) => product.div_ceil(self.turn_ns()),
+            None => {
+                let product = u128::from(angle) * u128::from(turn);
+                product.div_ceil(u128::from(self.turn_ns())) as u64
+            }
+        };
+        // Both are at most a turn.
+        let behind = here + turn - place.position;
+        let behind = if behind >= turn { behind - turn } else { behind };
+        let behind = if behind >= turn { behind - turn } else { behind };
         let slot = behind.div_ceil(PARTS * BLOCK_SECTORS) as u32;
         // Defects move what lies behind them by less than the slot that they would miss.
         if slot < self.slots(track) { slot } else { 0 }
     }
 
     fn wait_ns(&self, track: Track, position: u32, angle: Time) -> Time {
-        let run = self.run(self.place(track).first + u64::from(position));
-        self.motion.wait_ns(&run, angle)
+        let place = self.place(track);
+        if position >= place.even {
+            let run = self.run(place.first + u64::from(position));
+            return self.motion.wait_ns(&run, angle);
+        }
+        let turn = u64::from(place.sectors) * PARTS;
+        let turned = place.position + u64::from(position) * BLOCK_SECTORS * PARTS;
+        let turned = if turned >= turn { turned - turn } else { turned };
+        self.motion.wait_for_ns(turned, place.sectors, angle)
     }
 
     fn transfer_ns(&self, track: Track, count: u32) -> Time {
-        let sectors = u64::from(self.place(track).sectors);
-        let passing = (u64::from(count) * BLOCK_SECTORS).min(sectors);
-        (passing * self.turn_ns()).div_ceil(sectors)
+        let place = self.place(track);
+        match count {
+            1 => place.slot_ns,
+            _ => pass_ns(self.turn_ns(), place.sectors, count),
+        }
     }
 }
 

@@ -160,8 +160,8 @@ impl Segments {
             (true, true) => 0..1,
             (true, false) => 1..self.segments.len(),
         };
-        let writes = self.segments.iter().filter(|segment| segment.written).count();
-        let full = written && !apart && writes >= self.rules.write_segments as usize;
+        let writes = || self.segments.iter().filter(|segment| segment.written).count();
+        let full = written && !apart && writes() >= self.rules.write_segments as usize;
         let oldest = range
             .filter(|&index| !full || self.segments[index].written)
             .min_by_key(|&index| (self.segments[index].used, index));

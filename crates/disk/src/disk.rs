@@ -81,49 +81,45 @@ impl Disk {
             Kind::Any(disk) => disk.power_cut(now),
         }
     }
+}
 
-    fn device(&self) -> &dyn Device {
-        match &self.0 {
-            Kind::Plain(disk) => disk.as_ref(),
-            Kind::Any(disk) => disk.as_ref(),
+/// Calls a method of whichever disk it is, without a second table of methods on the way.
+macro_rules! either {
+    ($disk:expr, $name:ident ( $($argument:expr),* )) => {
+        match $disk {
+            Kind::Plain(disk) => disk.$name($($argument),*),
+            Kind::Any(disk) => disk.$name($($argument),*),
         }
-    }
-
-    fn device_mut(&mut self) -> &mut dyn Device {
-        match &mut self.0 {
-            Kind::Plain(disk) => disk.as_mut(),
-            Kind::Any(disk) => disk.as_mut(),
-        }
-    }
+    };
 }
 
 impl Device for Disk {
     fn blocks(&self) -> u64 {
-        self.device().blocks()
+        either!(&self.0, blocks())
     }
 
     fn submit(&mut self, now: Time, io: Io) {
-        self.device_mut().submit(now, io);
+        either!(&mut self.0, submit(now, io));
     }
 
     fn reap(&mut self, now: Time, done: &mut Vec<Done>) {
-        self.device_mut().reap(now, done);
+        either!(&mut self.0, reap(now, done));
     }
 
     fn next_event(&self) -> Option<Time> {
-        self.device().next_event()
+        either!(&self.0, next_event())
     }
 
     fn volatile(&self) -> bool {
-        self.device().volatile()
+        either!(&self.0, volatile())
     }
 
     fn arm(&self) -> Option<&dyn Arm> {
-        self.device().arm()
+        either!(&self.0, arm())
     }
 
     fn head(&self, now: Time) -> Option<Head> {
-        self.device().head(now)
+        either!(&self.0, head(now))
     }
 }
 

@@ -94,6 +94,11 @@ impl Geometry {
         self.sectors
     }
 
+    /// True if the sectors of a run are all equally long; otherwise that may be rounded.
+    pub(crate) fn is_even(&self) -> bool {
+        matches!(self.layout, Layout::Zones { .. })
+    }
+
     /// The run that begins at a sector, not limited to what a request asks for.
     ///
     /// # Panics

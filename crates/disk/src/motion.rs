@@ -149,10 +149,17 @@ impl Motion {
     /// Time from `at` until the run's first sector begins to pass: less than a turn.
     #[inline]
     pub fn wait_ns(&self, run: &Run, at: Time) -> Time {
+        self.wait_for_ns(run.position, run.track_sectors, at)
+    }
+
+    /// Time from `at` until a position, in parts of a sector below a turn, passes on a track of so
+    /// many sectors: less than a turn.
+    #[inline]
+    pub(crate) fn wait_for_ns(&self, position: u64, track_sectors: u32, at: Time) -> Time {
         if self.average {
             return self.rev_ns / 2;
         }
-        self.until(self.target_ns(run), at)
+        self.until(self.mark(position, track_sectors), at)
     }
 
     #[inline]

@@ -38,6 +38,7 @@ pub fn of_block(piece: &Piece) -> u32 {
         Body::Stamp { key, version } => mix(key.rotate_left(32) ^ mix(*version)) as u32,
         Body::Bytes(bytes) => crc32c::crc32c(bytes),
         Body::Sectors(sectors) => of_sectors(sectors),
+        Body::Lazy(_) => crc32c::crc32c(&piece.to_bytes()),
         Body::Parity(parity) => parity.digest(),
     }
 }
@@ -53,6 +54,6 @@ pub fn is_zero(piece: &Piece) -> bool {
             bytes[..16] == [0; 16] && bytes.iter().all(|&byte| byte == 0)
         }
         Body::Sectors(sectors) => sectors.iter().all(|sector| **sector == [0; SECTOR_BYTES]),
-        Body::Parity(_) => piece.to_bytes().iter().all(|&byte| byte == 0),
+        Body::Lazy(_) | Body::Parity(_) => piece.to_bytes().iter().all(|&byte| byte == 0),
     }
 }

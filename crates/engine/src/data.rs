@@ -16,6 +16,13 @@ pub type SectorBytes = [u8; SECTOR_BYTES];
 /// The bytes of a block, sector by sector.
 pub type BlockSectors = [Arc<SectorBytes>; BLOCK_SECTORS as usize];
 
+/// The bytes of one block, put together when somebody looks at them. On a simulated disk hardly
+/// anybody does: most records of a log are overwritten unread.
+pub trait Lazy: Send + Sync {
+    /// Writes the bytes, always the same ones; `out` is one block long.
+    fn render(&self, out: &mut [u8]);
+}
+
 /// Content of one or more consecutive blocks.
 #[derive(Clone)]
 pub enum Body {
@@ -34,6 +41,8 @@ pub enum Body {
     /// Real bytes of one block in sectors that other blocks may share: records of a log that
     /// differ little from one another cost what they differ in.
     Sectors(Arc<BlockSectors>),
+    /// Real bytes of one block that nobody has looked at yet.
+    Lazy(Arc<dyn Lazy>),
     /// One block of parity over contents that are not all real bytes: see [`Parity`].
     Parity(Arc<Parity>),
 }
@@ -63,7 +72,7 @@ impl Parity {
                 Parity { key: *key, version: *version, odd: true, bytes: None }
             }
             Body::Bytes(bytes) => Parity { bytes: Some(bytes.clone()), ..none },
-            Body::Sectors(_) => {
+            Body::Sectors(_) | Body::Lazy(_) => {
                 Parity { bytes: Some(Piece::block(body.clone()).to_bytes()), ..none }
             }
             Body::Parity(parity) => Parity::clone(parity),
@@ -128,6 +137,12 @@ impl PartialEq for Body {
                 let (parts, rest) = bytes.as_chunks::<SECTOR_BYTES>();
                 rest.is_empty() && parts.iter().eq(sectors.iter().map(|sector| &**sector))
             }
+            (Body::Lazy(a), Body::Lazy(b)) if Arc::ptr_eq(a, b) => true,
+            (Body::Lazy(_), Body::Bytes(_) | Body::Sectors(_) | Body::Lazy(_))
+            | (Body::Bytes(_) | Body::Sectors(_), Body::Lazy(_)) => {
+                let bytes = |body: &Body| Piece::block(body.clone()).to_bytes();
+                bytes(self) == bytes(other)
+            }
             _ => false,
         }
     }
@@ -152,8 +167,14 @@ impl Piece {
 
     /// The real bytes of the piece, copied only if need be.
     pub fn to_bytes(&self) -> Bytes {
-        if let Body::Bytes(bytes) = &self.body {
-            return bytes.clone();
+        match &self.body {
+            Body::Bytes(bytes) => return bytes.clone(),
+            Body::Sectors(sectors) => {
+                let mut out = Vec::with_capacity(BLOCK_BYTES);
+                sectors.iter().for_each(|sector| out.extend_from_slice(&**sector));
+                return Bytes::from(out);
+            }
+            Body::Zeros | Body::Stamp { .. } | Body::Lazy(_) | Body::Parity(_) => {}
         }
         let mut out = vec![0; self.blocks as usize * BLOCK_BYTES];
         self.copy_to(&mut out);
@@ -170,6 +191,7 @@ impl Piece {
                     *out = **sector;
                 }
             }
+            Body::Lazy(lazy) => lazy.render(out),
             Body::Parity(parity) => parity.copy_to(out),
             Body::Stamp { key, version } => {
                 for (block, key) in out.chunks_exact_mut(BLOCK_BYTES).zip(*key..) {
@@ -197,6 +219,10 @@ impl Piece {
             Body::Sectors(sectors) => {
                 assert_eq!(count, 1, "a block in sectors is one block");
                 Body::Sectors(Arc::clone(sectors))
+            }
+            Body::Lazy(lazy) => {
+                assert_eq!(count, 1, "what is put together is one block");
+                Body::Lazy(Arc::clone(lazy))
             }
             Body::Parity(parity) => {
                 assert_eq!(count, 1, "a block of parity is one block");
@@ -411,6 +437,10 @@ impl fmt::Debug for Body {
             Body::Parity(parity) => write!(f, "parity {:08x}", parity.digest()),
             Body::Sectors(sectors) => {
                 write!(f, "bytes {:08x}", crate::checksum::of_sectors(sectors))
+            }
+            Body::Lazy(_) => {
+                let bytes = Piece::block(self.clone()).to_bytes();
+                write!(f, "bytes {:08x}", crc32c::crc32c(&bytes))
             }
         }
     }

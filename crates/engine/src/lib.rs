@@ -23,6 +23,7 @@ pub mod planted;
 pub mod rng;
 pub mod superblock;
 pub mod table;
+pub mod transaction;
 pub mod units;
 pub mod volume;
 

@@ -112,6 +112,8 @@ impl Distribution {
 
     /// The most popular share of the pages that gets the share `references` (0 to 1): the inverse
     /// of [`Distribution::references_to`].
+    // Not for the compiler to compute ahead where the distribution is uniform.
+    #[inline(never)]
     pub fn pages_for(&self, references: f64) -> f64 {
         match *self {
             Distribution::Uniform => references,

@@ -190,7 +190,9 @@ fn identify(body: &Body, offset: u32) -> Found {
             return Found::Stamp { key: key + u64::from(offset), version: *version };
         }
         Body::Bytes(bytes) => &bytes[offset as usize * BLOCK_BYTES..][..BLOCK_BYTES],
-        Body::Sectors(_) | Body::Parity(_) => &Piece::block(body.clone()).to_bytes(),
+        Body::Sectors(_) | Body::Lazy(_) | Body::Parity(_) => {
+            &Piece::block(body.clone()).to_bytes()
+        }
     };
     if bytes.iter().all(|&byte| byte == 0) {
         return Found::Zeros;

@@ -126,6 +126,8 @@ impl Waiting {
                 smallest(entries, |entry| entry.request.lbn.wrapping_sub(last))
             }
             Discipline::Look => self.look(entries, level),
+            // Nothing to choose from, as nearly always with one client.
+            _ if entries.len() == 1 => Some(0),
             Discipline::Sptf => nearest(service, at, entries, 0.0),
             Discipline::AgedSptf => nearest(service, at, entries, queue.age_weight),
         };

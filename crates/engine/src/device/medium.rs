@@ -77,7 +77,9 @@ pub trait Medium: Debug + Send {
     }
 }
 
-const CHUNK: usize = 64;
+/// Blocks that forks share until one of them is written. A sweep forks at every event and writes a
+/// block or two: then small chunks cost less than few of them save.
+const CHUNK: usize = 16;
 
 /// A store for simulation: keeps bodies as they are, so stamps cost no memory, and is cheap to
 /// clone (chunks are shared until written), so that a sweep can fork it at every event. What was
@@ -137,6 +139,18 @@ impl Cells {
         Arc::make_mut(chunk)[at as usize % CHUNK] = body;
     }
 
+    fn set_all(&mut self, at: BlockNr, data: &Data) {
+        let mut block = at;
+        for piece in data.pieces() {
+            for index in 0..piece.blocks {
+                let body =
+                    if piece.blocks == 1 { piece.body.clone() } else { piece.slice(index, 1).body };
+                self.set(block, body);
+                block += 1;
+            }
+        }
+    }
+
     /// Makes a block unreadable, label and all, until it is written again: [`IoError::Media`].
     pub fn lose(&mut self, at: BlockNr) {
         assert!(at < self.blocks, "block {at} of {}", self.blocks);
@@ -173,15 +187,7 @@ impl Medium for Cells {
     }
 
     fn write(&mut self, at: BlockNr, data: &Data) -> Result<(), IoError> {
-        let mut block = at;
-        for piece in data.pieces() {
-            for index in 0..piece.blocks {
-                let body =
-                    if piece.blocks == 1 { piece.body.clone() } else { piece.slice(index, 1).body };
-                self.set(block, body);
-                block += 1;
-            }
-        }
+        self.set_all(at, data);
         self.labels.clear(at, data.blocks());
         Ok(())
     }
@@ -196,7 +202,7 @@ impl Medium for Cells {
         data: &Data,
         labels: &[Label],
     ) -> Result<(), IoError> {
-        self.write(at, data)?;
+        self.set_all(at, data);
         self.labels.set_all(at, labels);
         Ok(())
     }

@@ -17,7 +17,6 @@
 mod check;
 mod commit;
 mod compact;
-mod crc;
 mod format;
 mod map;
 mod patch;
@@ -46,7 +45,7 @@ use crate::planted::{PlantedBug, planted};
 use crate::superblock::Superblock;
 use crate::units::{BlockNr, Time};
 use compact::Compactor;
-use format::{Changed, EntriesSum, Entry, FIXED_BLOCKS, MAX_DEVICE_BLOCKS, SLICE_ENTRIES};
+use format::{Entry, FIXED_BLOCKS, MAX_DEVICE_BLOCKS, SLICE_ENTRIES};
 use map::Map;
 use place::Placer;
 use reorganise::Reorganiser;
@@ -94,8 +93,6 @@ pub struct Vlog {
     desk: Desk,
 
     map: Map,
-    changed: Vec<Changed>,
-    sums: Vec<EntriesSum>,
     dirty: Vec<SliceNr>,
     dirty_limit: usize,
     atomic_blocks: u64,
@@ -140,8 +137,6 @@ impl Vlog {
             counters: Counters::default(),
             desk: Desk::new(options.read_only),
             map: Map::new(slices),
-            changed: vec![Changed::default(); slices as usize],
-            sums: vec![EntriesSum::default(); slices as usize],
             dirty: Vec::new(),
             dirty_limit: (slack / 8).clamp(4, 4096) as usize,
             atomic_blocks: (slack / 4).clamp(1, ATOMIC_BLOCKS),
@@ -181,6 +176,7 @@ impl Vlog {
                 Some(Work::Read { request, at, count }) => self.begin_read(request, at, count, cx),
                 Some(Work::Write { request, at, data }) => self.begin_write(request, at, &data, cx),
                 Some(Work::Trim { request, at, count }) => self.trim(request, at, count, cx),
+                Some(Work::Group { .. }) => unreachable!("it takes no transactions"),
                 None => {}
             }
         }
@@ -218,13 +214,20 @@ impl Layer for Vlog {
 
     fn pump(&mut self, cx: &mut Cx<'_>) {
         self.plan = None;
+        if self.commits.is_serial() && self.commits.is_running() {
+            // Nothing begins before the batch on its way is complete.
+            self.compactor.rest();
+            return;
+        }
         let early = planted(PlantedBug::ReuseUnwitnessed);
         let settled = if early { self.commits.durable() } else { self.commits.noted() };
         self.commits.release(settled, &self.reads, &mut self.free);
         self.dispatch(cx);
         self.advance_commits(cx);
         self.advance_compaction(cx);
-        self.advance_ending(cx);
+        if self.ending == Ending::Asked {
+            self.advance_ending(cx);
+        }
     }
 
     fn deadline(&self) -> Option<Time> {

@@ -45,7 +45,9 @@ pub(crate) fn flatten(data: &Data) -> SmallVec<[Bytes; 2]> {
                     left -= here;
                 }
             }
-            Body::Stamp { .. } | Body::Sectors(_) | Body::Parity(_) => out.push(piece.to_bytes()),
+            Body::Stamp { .. } | Body::Sectors(_) | Body::Lazy(_) | Body::Parity(_) => {
+                out.push(piece.to_bytes());
+            }
         }
     }
     out

@@ -107,7 +107,7 @@ impl Rope {
             match &piece.body {
                 Body::Zeros => each(take, None),
                 Body::Bytes(bytes) => each(take, Some(bytes.slice(skip..skip + take))),
-                Body::Stamp { .. } | Body::Sectors(_) | Body::Parity(_) => {
+                Body::Stamp { .. } | Body::Sectors(_) | Body::Lazy(_) | Body::Parity(_) => {
                     each(take, Some(piece.to_bytes().slice(skip..skip + take)));
                 }
             }

@@ -275,7 +275,7 @@ pub fn looks_like_header(piece: &Piece) -> bool {
         Body::Stamp { .. } => false,
         Body::Bytes(bytes) => bytes[0..8] == MAGIC,
         Body::Sectors(sectors) => sectors[0][0..8] == MAGIC,
-        Body::Parity(_) => piece.to_bytes()[0..8] == MAGIC,
+        Body::Lazy(_) | Body::Parity(_) => piece.to_bytes()[0..8] == MAGIC,
     }
 }
 

@@ -1,7 +1,8 @@
-//! Free slots by rotational position: for each cylinder and position, which surfaces have a free
-//! slot that begins there. The first one to pass is found with a few word operations per cylinder,
-//! whatever the number of tracks. What the search needs of the mechanics is kept in tables beside
-//! them: this is the innermost loop of eager writing.
+//! Free slots by rotational position: for each position, which cylinders have a free slot that
+//! begins there, and on which surfaces. The first one to pass is found by going through the
+//! positions in the order in which they pass, a few word operations each, whatever the number of
+//! tracks. What the search needs of the mechanics is kept in tables beside them: this is the
+//! innermost loop of eager writing.
 //!
 //! Positions are counted in *cells*, the coarsest unit on which the slots of all tracks begin, and
 //! on beyond the end of the turn: what has the smaller number passes the head first, so nothing is
@@ -32,24 +33,59 @@ pub struct Candidate {
 pub struct Columns {
     heads: u32,
     cylinders: u32,
-    shape: Shape,
+    /// Cells on a track.
+    cells: u32,
     /// Cells from slot to slot, slots on a track.
     per_slot: u32,
     slots: u32,
-    turn_ns: Time,
+    turn: Turn,
     /// Time for a slot to pass, rounded up.
     slot_ns: Time,
     /// When each cell begins to pass after the index mark, and the end of the turn.
     passes_ns: Vec<u32>,
     /// Cells per nanosecond, in 1/2⁶⁴.
     per_ns: u64,
-    /// Head switch, then seeks by distance in cylinders.
+    /// Head switch, then seeks by distance in cylinders; ascending.
     travel_ns: Vec<Time>,
-    /// Cell of the first slot of each track.
-    first: Vec<u32>,
+    /// Where the tracks are.
+    lanes: Vec<Lane>,
     /// Free slots, and runs of two.
     singles: Starts,
     pairs: Starts,
+}
+
+/// Where a track is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Lane {
+    cylinder: u32,
+    surface: u32,
+    /// Cell of its first slot.
+    first: u32,
+}
+
+/// A turn of the platter in nanoseconds, ready to divide by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Turn {
+    ns: Time,
+    /// 2⁶⁴ over that, rounded down.
+    inverse: u64,
+}
+
+impl Turn {
+    fn new(ns: Time) -> Turn {
+        Turn { ns, inverse: ((1_u128 << 64) / u128::from(ns.max(2))) as u64 }
+    }
+
+    /// Time since the turn began that is under way at `at`.
+    fn since(&self, at: Time) -> Time {
+        // The product is less than the quotient by less than two, since both are below 2⁶⁴.
+        let turns = ((u128::from(at) * u128::from(self.inverse)) >> 64) as u64;
+        let mut since = at - turns * self.ns;
+        while since >= self.ns {
+            since -= self.ns;
+        }
+        since
+    }
 }
 
 /// Where something begins.
@@ -57,40 +93,81 @@ pub struct Columns {
 struct Starts {
     /// Bit per surface, by cylinder and cell.
     surfaces: Vec<u32>,
-    /// Bit per cell that any surface has something at, by cylinder; beyond the end of the turn the
-    /// cells of its beginning come again, so that 64 bits from any cell on lie in two words.
-    occupied: Vec<u64>,
+    /// Bit per cylinder that any surface of has something, by cell.
+    cylinders: Vec<u64>,
+    /// Words of the latter for each cell.
+    words: usize,
 }
 
 impl Starts {
     /// Notes what begins at a cell of a cylinder, for one surface.
-    fn set(&mut self, shape: &Shape, cylinder: u32, cell: u32, surface: u32, begins: bool) {
-        let surfaces = &mut self.surfaces[(cylinder * shape.cells + cell) as usize];
-        let had = *surfaces != 0;
-        *surfaces = *surfaces & !(1 << surface) | u32::from(begins) << surface;
-        let flip = u64::from(had != (*surfaces != 0));
-        let (first, mut at) = (cylinder as usize * shape.words, cell as usize);
-        for _ in 0..shape.copies {
-            self.occupied[first + at / 64] ^= flip << (at % 64);
-            at += shape.cells as usize;
+    #[inline]
+    fn set(&mut self, cells: u32, lane: &Lane, cell: u32, begins: bool) {
+        let cylinder = lane.cylinder as usize;
+        let surfaces = &mut self.surfaces[cylinder * cells as usize + cell as usize];
+        let before = *surfaces;
+        let after = before & !(1 << lane.surface) | u32::from(begins) << lane.surface;
+        if before == after {
+            return;
+        }
+        *surfaces = after;
+        if (before == 0) != (after == 0) {
+            self.cylinders[cell as usize * self.words + cylinder / 64] ^= 1 << (cylinder % 64);
         }
     }
 
-    /// Which of the 64 cells from `cell` on are occupied.
-    fn window(&self, first_word: usize, cell: u32) -> u64 {
-        let (word, bit) = (first_word + cell as usize / 64, cell % 64);
-        self.occupied[word] >> bit | self.occupied[word + 1] << 1 << (63 - bit)
+    /// The cylinders that have something at a cell.
+    #[inline]
+    fn row(&self, cell: u32) -> &[u64] {
+        &self.cylinders[cell as usize * self.words..][..self.words]
     }
 }
 
-/// The measures of the tables.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Shape {
-    /// Cells on a track.
-    cells: u32,
-    /// How often they come in [`Starts::occupied`], and words for that, by cylinder.
-    copies: u32,
-    words: usize,
+/// The lowest number in `low..=high` whose bit is set.
+#[inline]
+fn lowest(row: &[u64], low: u32, high: u32) -> Option<u32> {
+    if let &[bits] = row {
+        // Most disks in the papers have fewer cylinders than a word has bits.
+        let bits = bits & (u64::MAX << low) & (u64::MAX >> (63 - high));
+        return (bits != 0).then(|| bits.trailing_zeros());
+    }
+    let last = high as usize / 64;
+    let mut word = low as usize / 64;
+    let mut bits = row[word] & (u64::MAX << (low % 64));
+    loop {
+        if word == last {
+            bits &= u64::MAX >> (63 - high % 64);
+        }
+        if bits != 0 {
+            return Some(word as u32 * 64 + bits.trailing_zeros());
+        }
+        if word == last {
+            return None;
+        }
+        word += 1;
+        bits = row[word];
+    }
+}
+
+/// The highest number in `low..=high` whose bit is set.
+#[inline]
+fn highest(row: &[u64], low: u32, high: u32) -> Option<u32> {
+    let last = low as usize / 64;
+    let mut word = high as usize / 64;
+    let mut bits = row[word] & (u64::MAX >> (63 - high % 64));
+    loop {
+        if word == last {
+            bits &= u64::MAX << (low % 64);
+        }
+        if bits != 0 {
+            return Some(word as u32 * 64 + 63 - bits.leading_zeros());
+        }
+        if word == last {
+            return None;
+        }
+        word -= 1;
+        bits = row[word];
+    }
 }
 
 /// A search: the first of `run` free slots in a row that pass a head that leaves track `from` at
@@ -114,6 +191,15 @@ impl Wanted {
     pub fn single(from: Track, at: Time) -> Wanted {
         Wanted { from, at, run: 1, limit: Time::MAX, holes_beside: None }
     }
+}
+
+/// Cylinders that the arm may go to, and which of several it takes.
+struct Span {
+    here: u32,
+    low: u32,
+    high: u32,
+    /// The nearest one, the one below first; otherwise the lowest one.
+    nearest: bool,
 }
 
 /// What a search has found so far, counted in cells since the index mark before it began.
@@ -158,27 +244,36 @@ impl Columns {
         if (0..=cells).any(|cell| u64::from(passes_ns[cell as usize]) != even(cell)) {
             return None;
         }
-        let copies = 1 + 64_u32.div_ceil(cells);
-        let shape = Shape { cells, copies, words: (cells * copies).div_ceil(64) as usize + 1 };
+        let words = cylinders.div_ceil(64) as usize;
         let none = Starts {
             surfaces: vec![0; (cylinders * cells) as usize],
-            occupied: vec![0; cylinders as usize * shape.words],
+            cylinders: vec![0; cells as usize * words],
+            words,
+        };
+        let mut travel_ns: Vec<Time> =
+            (0..cylinders).map(|distance| arm.travel_ns(0, (distance * heads).max(1))).collect();
+        // A head switch may take longer than a short seek; no search goes there before it.
+        for distance in 1..travel_ns.len() {
+            travel_ns[distance] = travel_ns[distance].max(travel_ns[distance - 1]);
+        }
+        let lane = |(track, position): (u32, &u32)| Lane {
+            cylinder: track / heads,
+            surface: track % heads,
+            first: position / per_cell,
         };
         Some(Columns {
             heads,
             cylinders,
-            shape,
+            cells,
             per_slot: cells / slots,
             slots,
-            turn_ns,
+            turn: Turn::new(turn_ns),
             slot_ns: arm.transfer_ns(0, 1),
             passes_ns,
             // Exact to less than a nanosecond: cells are longer.
             per_ns: ((u128::from(cells) << 64) / u128::from(turn_ns)) as u64,
-            travel_ns: (0..cylinders)
-                .map(|distance| arm.travel_ns(0, (distance * heads).max(1)))
-                .collect(),
-            first: first.iter().map(|position| position / per_cell).collect(),
+            travel_ns,
+            lanes: (0..).zip(&first).map(lane).collect(),
             singles: none.clone(),
             pairs: none,
         })
@@ -189,28 +284,31 @@ impl Columns {
         self.slot_ns
     }
 
-    fn cell(&self, track: Track, slot: u32) -> u32 {
-        let cell = self.first[track as usize] + slot * self.per_slot;
-        if cell >= self.shape.cells { cell - self.shape.cells } else { cell }
+    #[inline]
+    fn cell(&self, lane: &Lane, slot: u32) -> u32 {
+        let cell = lane.first + slot * self.per_slot;
+        if cell >= self.cells { cell - self.cells } else { cell }
     }
 
     /// Cells from the first slot of a track on to `cell`.
-    fn behind_first(&self, track: Track, cell: u32) -> u32 {
-        let first = self.first[track as usize];
-        if cell >= first { cell - first } else { cell + self.shape.cells - first }
+    fn behind_first(&self, lane: &Lane, cell: u32) -> u32 {
+        if cell >= lane.first { cell - lane.first } else { cell + self.cells - lane.first }
     }
 
     /// Notes that a slot has become free or has been taken; `before` and `behind` say whether its
     /// neighbours on the track are free.
+    #[inline]
     pub fn set(&mut self, track: Track, slot: u32, free: bool, before: bool, behind: bool) {
-        let (cylinder, surface) = (track / self.heads, track % self.heads);
-        let shape = &self.shape;
-        let cell = self.cell(track, slot);
-        self.singles.set(shape, cylinder, cell, surface, free);
-        self.pairs.set(shape, cylinder, cell, surface, free && behind);
-        // Before the first slot of a track there is the last one, where no run begins.
-        let cell = if cell >= self.per_slot { cell } else { cell + shape.cells } - self.per_slot;
-        self.pairs.set(shape, cylinder, cell, surface, free && before);
+        let lane = self.lanes[track as usize];
+        let cell = self.cell(&lane, slot);
+        self.singles.set(self.cells, &lane, cell, free);
+        if behind {
+            self.pairs.set(self.cells, &lane, cell, free);
+        }
+        if before {
+            let cell = if cell >= self.per_slot { cell } else { cell + self.cells };
+            self.pairs.set(self.cells, &lane, cell - self.per_slot, free);
+        }
     }
 
     /// The first cell that begins to pass at or after a time since an index mark, counted on
@@ -224,18 +322,18 @@ impl Columns {
     /// A cell within the turn, from one that is counted on.
     fn within(&self, cell: u32) -> u32 {
         let mut cell = cell;
-        while cell >= self.shape.cells {
-            cell -= self.shape.cells;
+        while cell >= self.cells {
+            cell -= self.cells;
         }
         cell
     }
 
     fn begin(&self, wanted: &Wanted) -> Search {
-        let angle = wanted.at % self.turn_ns;
+        let angle = self.turn.since(wanted.at);
         let origin = wanted.at - angle;
         // Nothing is further away than the longest way and a turn: a later limit is none.
         let end = match wanted.limit.saturating_sub(origin) {
-            since if since >= 64 * self.turn_ns => u32::MAX,
+            since if since >= 64 * self.turn.ns => u32::MAX,
             since => self.next_cell(since),
         };
         let Wanted { run, limit, holes_beside, .. } = *wanted;
@@ -246,27 +344,27 @@ impl Columns {
     /// Something begins on a track at a cell, which is counted on; `within` the turn it is that.
     fn offer(&self, search: &mut Search, track: Track, cell: u32, within: u32) {
         if cell < search.end {
-            let turns = Time::from((cell - within) / self.shape.cells);
+            let turns = Time::from((cell - within) / self.cells);
             search.end = cell;
             search.limit =
-                search.origin + turns * self.turn_ns + Time::from(self.passes_ns[within as usize]);
+                search.origin + turns * self.turn.ns + Time::from(self.passes_ns[within as usize]);
             search.found = Some((track, within));
         }
     }
 
     fn result(&self, search: &Search) -> Option<Candidate> {
         let (track, cell) = search.found?;
-        let slot = self.behind_first(track, cell) / self.per_slot;
+        let slot = self.behind_first(&self.lanes[track as usize], cell) / self.per_slot;
         Some(Candidate { track, slot, start: search.limit })
     }
 
     /// The best slot of one track only.
     pub fn on_track(&self, free: &FreeMap, track: Track, wanted: &Wanted) -> Option<Candidate> {
         let mut search = self.begin(wanted);
-        let (here, there) = (wanted.from / self.heads, track / self.heads);
+        let cylinder = |track: Track| self.lanes[track as usize].cylinder;
         let travel = match track {
             track if track == wanted.from => 0,
-            _ => self.travel_ns[there.abs_diff(here) as usize],
+            _ => self.travel_ns[cylinder(track).abs_diff(cylinder(wanted.from)) as usize],
         };
         self.track(&mut search, free, track, travel);
         self.result(&search)
@@ -277,25 +375,16 @@ impl Columns {
     pub fn best(&self, free: &FreeMap, wanted: &Wanted) -> Option<Candidate> {
         let mut search = self.begin(wanted);
         self.track(&mut search, free, wanted.from, 0);
-        let here = wanted.from / self.heads;
-        let mut surfaces = !(1 << (wanted.from % self.heads));
-        let mut cylinder = here;
-        loop {
-            let travel = self.travel_ns[cylinder.abs_diff(here) as usize];
-            if wanted.at + travel >= search.limit {
-                break;
-            }
-            if let Some(victim) = wanted.holes_beside {
-                surfaces &= free.mixed_tracks(cylinder * self.heads, self.heads);
-                let first = victim.wrapping_sub(cylinder * self.heads);
-                surfaces &= !1_u32.checked_shl(first).unwrap_or(0);
-            }
-            self.cylinder(&mut search, cylinder, travel, surfaces);
-            surfaces = u32::MAX;
-            cylinder = if cylinder + 1 == self.cylinders { 0 } else { cylinder + 1 };
-            if cylinder == here {
-                break;
-            }
+        let here = self.lanes[wanted.from as usize].cylinder;
+        let last = self.cylinders - 1;
+        self.sweep(&mut search, free, &Span { here, low: here, high: last, nearest: false });
+        // Behind the last cylinder comes the first one, unless the arm would not get to the last
+        // one in time.
+        let swept = wanted.at + self.travel_ns[(last - here) as usize];
+        let found = search.found.map(|(track, _)| self.lanes[track as usize].cylinder);
+        let goes_on = swept < search.limit || swept == search.limit && found == Some(last);
+        if here > 0 && goes_on && wanted.at + self.travel_ns[here as usize] < search.limit {
+            self.sweep(&mut search, free, &Span { here, low: 0, high: here - 1, nearest: false });
         }
         self.result(&search)
     }
@@ -304,21 +393,9 @@ impl Columns {
     pub fn around(&self, free: &FreeMap, wanted: &Wanted) -> Option<Candidate> {
         let mut search = self.begin(wanted);
         self.track(&mut search, free, wanted.from, 0);
-        let here = wanted.from / self.heads;
-        let others = !(1 << (wanted.from % self.heads));
-        for (distance, &travel) in (0..self.cylinders).zip(&self.travel_ns) {
-            if wanted.at + travel >= search.limit {
-                break;
-            }
-            let surfaces = if distance == 0 { others } else { u32::MAX };
-            if let Some(below) = here.checked_sub(distance) {
-                self.cylinder(&mut search, below, travel, surfaces);
-            }
-            let above = here + distance;
-            if distance > 0 && above < self.cylinders {
-                self.cylinder(&mut search, above, travel, surfaces);
-            }
-        }
+        let here = self.lanes[wanted.from as usize].cylinder;
+        let high = self.cylinders - 1;
+        self.sweep(&mut search, free, &Span { here, low: 0, high, nearest: true });
         self.result(&search)
     }
 
@@ -330,39 +407,101 @@ impl Columns {
         }
         let from = self.next_cell(search.angle + travel);
         let angle = self.within(from);
-        let next = self.behind_first(track, angle).div_ceil(self.per_slot);
+        let lane = &self.lanes[track as usize];
+        let next = self.behind_first(lane, angle).div_ceil(self.per_slot);
         let next = if next == self.slots { 0 } else { next };
         let slot =
             if search.pairs { free.next_pair(track, next) } else { free.next_free(track, next) };
         let Some(slot) = slot else { return };
-        let within = self.cell(track, slot);
-        let turned = if within < angle { self.shape.cells } else { 0 };
+        let within = self.cell(lane, slot);
+        let turned = if within < angle { self.cells } else { 0 };
         self.offer(search, track, from - angle + turned + within, within);
     }
 
-    /// Looks at `surfaces` of a cylinder, from the first cell on that passes after `travel`.
-    fn cylinder(&self, search: &mut Search, cylinder: u32, travel: Time, surfaces: u32) {
-        let mut from = self.next_cell(search.angle + travel);
-        let mut left = search.end.saturating_sub(from).min(self.shape.cells);
+    /// Looks at cylinders, cell by cell in the order of passing; at each at those that the arm has
+    /// reached by then.
+    fn sweep(&self, search: &mut Search, free: &FreeMap, span: &Span) {
+        let Span { here, low, high, .. } = *span;
+        let farthest = (here - low).max(high.saturating_sub(here));
+        let mut distance = here.saturating_sub(high);
+        let travel_ns = &self.travel_ns[..=farthest as usize];
+        let mut cell = self.next_cell(search.angle + travel_ns[distance as usize]);
+        if cell >= search.end {
+            return;
+        }
+        // A turn after the last one has been reached, everything has passed.
+        let last = self.next_cell(search.angle + travel_ns[farthest as usize]);
+        let end = search.end.min(last + self.cells);
         let starts = if search.pairs { &self.pairs } else { &self.singles };
-        while left > 0 {
-            let (angle, span) = (self.within(from), left.min(64));
-            let window = starts.window(cylinder as usize * self.shape.words, angle);
-            let mut bits = window & (u64::MAX >> (64 - span));
-            while bits != 0 {
-                let ahead = bits.trailing_zeros();
-                let within = self.within(angle + ahead);
-                let column = cylinder * self.shape.cells + within;
-                let found = starts.surfaces[column as usize] & surfaces;
-                if found != 0 {
-                    let track = cylinder * self.heads + found.trailing_zeros();
-                    self.offer(search, track, from + ahead, within);
-                    return;
-                }
-                bits &= bits - 1;
+        let mut within = self.within(cell);
+        let turns = Time::from((cell - within) / self.cells);
+        let mut turned_ns = turns * self.turn.ns;
+        while cell < end {
+            // As long as the arm is under way when the cell begins to pass.
+            let away = turned_ns + Time::from(self.passes_ns[within as usize]) - search.angle;
+            while distance < farthest && travel_ns[distance as usize + 1] <= away {
+                distance += 1;
             }
-            from += span;
-            left -= span;
+            let reach = Span {
+                low: here.saturating_sub(distance).max(low),
+                high: (here + distance).min(high),
+                ..*span
+            };
+            if let Some((cylinder, surfaces)) = self.pick(search, starts, free, within, &reach) {
+                let track = cylinder * self.heads + surfaces.trailing_zeros();
+                self.offer(search, track, cell, within);
+                return;
+            }
+            cell += 1;
+            within += 1;
+            if within == self.cells {
+                within = 0;
+                turned_ns += self.turn.ns;
+            }
+        }
+    }
+
+    /// Which cylinder of a span to go to for what begins at a cell, and the surfaces that have it.
+    #[inline]
+    fn pick(
+        &self,
+        search: &Search,
+        starts: &Starts,
+        free: &FreeMap,
+        cell: u32,
+        span: &Span,
+    ) -> Option<(u32, u32)> {
+        let &Span { here, high, nearest, .. } = span;
+        let row = starts.row(cell);
+        let surfaces = |cylinder: u32| {
+            starts.surfaces[cylinder as usize * self.cells as usize + cell as usize]
+        };
+        if nearest {
+            let below = highest(row, span.low, here);
+            let above = if here < high { lowest(row, here + 1, high) } else { None };
+            let cylinder = match (below, above) {
+                (Some(below), Some(above)) if here - below > above - here => above,
+                (Some(below), _) => below,
+                (None, above) => above?,
+            };
+            return Some((cylinder, surfaces(cylinder)));
+        }
+        let mut low = span.low;
+        loop {
+            let cylinder = lowest(row, low, high)?;
+            let mut found = surfaces(cylinder);
+            if let Some(victim) = search.holes_beside {
+                found &= free.mixed_tracks(cylinder * self.heads, self.heads);
+                let first = victim.wrapping_sub(cylinder * self.heads);
+                found &= !1_u32.checked_shl(first).unwrap_or(0);
+            }
+            if found != 0 {
+                return Some((cylinder, found));
+            }
+            if cylinder == high {
+                return None;
+            }
+            low = cylinder + 1;
         }
     }
 }

@@ -188,7 +188,10 @@ impl FreeMap {
     }
 
     fn set_columns(&mut self, track: Track, slot: u32, free: bool) {
-        let before = self.slot_is_free(track, slot.wrapping_sub(1));
+        if self.columns.is_none() {
+            return;
+        }
+        let before = slot > 0 && self.slot_is_free(track, slot - 1);
         let behind = self.slot_is_free(track, slot + 1);
         if let Some(columns) = &mut self.columns {
             columns.set(track, slot, free, before, behind);

@@ -220,9 +220,8 @@ pub fn verify<E: Mapped>(entries: &[E], data: Data, at: BlockNr) -> Result<Data,
     for (index, entry) in entries.iter().enumerate() {
         let block = data.block(index as u32);
         out.push(match &block.body {
-            Body::Bytes(_) | Body::Sectors(_) | Body::Parity(_) if entry.escaped() => {
-                invert_first(&block)
-            }
+            Body::Zeros | Body::Stamp { .. } => block,
+            _ if entry.escaped() => invert_first(&block),
             _ => block,
         });
     }

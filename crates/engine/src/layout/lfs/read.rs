@@ -176,7 +176,8 @@ pub(super) fn verify(entries: &[Entry], data: Data, at: BlockNr) -> Result<Data,
 /// A stored block as the client wrote it.
 fn restore(block: Piece, mark: Mark) -> Piece {
     match &block.body {
-        Body::Bytes(_) | Body::Sectors(_) | Body::Parity(_) if mark.escaped => invert_first(&block),
+        Body::Zeros | Body::Stamp { .. } => block,
+        _ if mark.escaped => invert_first(&block),
         _ => block,
     }
 }
@@ -188,7 +189,7 @@ pub(super) fn escape(id: u128, block: Piece) -> (Piece, bool) {
         Body::Zeros | Body::Stamp { .. } => false,
         Body::Bytes(bytes) => looks_like_ours(id, bytes),
         Body::Sectors(sectors) => looks_like_ours(id, &*sectors[0]),
-        Body::Parity(_) => looks_like_ours(id, &block.to_bytes()),
+        Body::Lazy(_) | Body::Parity(_) => looks_like_ours(id, &block.to_bytes()),
     };
     if hides { (invert_first(&block), true) } else { (block, false) }
 }

@@ -1,11 +1,11 @@
 //! Commits: writing map blocks, knowing what is durable, and when a superseded block may be used
 //! again.
 
-use super::format::{Changed, Entry, Header, Pointer, TAIL_BLOCK, Tail, encode_map};
+use super::format::{Changed, Entry, Header, Pointer, TAIL_BLOCK, Tail};
 use super::tree::{Appended, SliceNr};
 use super::write::{Commands, bare};
 use super::{MAP, TAIL, Vlog};
-use crate::data::{BlockSectors, Body, Data, Piece};
+use crate::data::{Body, Data, Piece};
 use crate::io::{Done, IoError};
 use crate::layer::Cx;
 use crate::layout::desk::Work;
@@ -13,7 +13,6 @@ use crate::layout::eager::SHORT_RUN;
 use crate::layout::eager::commit::Batch;
 use crate::layout::ending::Ending;
 use smallvec::SmallVec;
-use std::sync::Arc;
 
 impl Vlog {
     /// Writes map blocks for all slices that changed, behind the data in `commands`. Without
@@ -75,13 +74,13 @@ impl Vlog {
                 slice: one.slice,
                 index: index as u32,
                 members: appended.len() as u32,
-                changed: std::mem::take(&mut self.changed[one.slice as usize]),
+                changed: self.map.take_changed(one.slice),
                 pointers: self.tree.pointers(one.slice),
             };
-            let block = self.map_block(&header);
             let place = self.tree.node(one.slice).place;
+            let block = self.map.block(self.id, place, header);
             self.compactor.placed_map(place, one.slice);
-            commands.push(place, Piece::block(Body::Sectors(block)), ());
+            commands.push(place, Piece::block(Body::Lazy(block)), ());
             if one.superseded != 0 {
                 self.commits.supersede(one.superseded);
             }
@@ -90,13 +89,6 @@ impl Vlog {
         self.counters.commits += 1;
         let sent = commands.send(MAP, cx, bare);
         self.commits.begin(batch, says_durable, sent);
-    }
-
-    /// The map block of a slice as it is to be written, at the place the tree has for it.
-    pub(super) fn map_block(&self, header: &Header) -> Arc<BlockSectors> {
-        let place = self.tree.node(header.slice).place;
-        let sum = self.sums[header.slice as usize];
-        encode_map(self.id, place, header, self.map.slice(header.slice), sum)
     }
 
     /// A command of the commit has been answered.
@@ -126,6 +118,7 @@ impl Vlog {
 
     /// Something waits for free blocks: moves superseded ones towards reuse by a commit that says
     /// what is durable. Where nothing is left to free, the volume is too small: an error.
+    #[cold]
     fn relieve(&mut self, cx: &mut Cx<'_>) {
         // One block always waits: the one that the last such commit superseded.
         if self.commits.waiting() > 1 {
@@ -148,10 +141,11 @@ impl Vlog {
 
     /// Brings an orderly end one step further: commit what changed, flush, commit once more to
     /// say that it is durable, flush, write the tail record, flush.
+    #[cold]
     pub(super) fn advance_ending(&mut self, cx: &mut Cx<'_>) {
         let reading = self.compactor.is_reading() || self.reorganiser.is_reading();
         let busy = !self.desk.is_idle() || self.commits.is_busy() || reading;
-        if self.ending != Ending::Asked || busy {
+        if busy {
             return;
         }
         if self.desk.latched().is_some() || self.desk.is_read_only() {

@@ -144,6 +144,11 @@ impl Compactor {
         self.due
     }
 
+    /// Asks for no look: something is under way, and there will be one when that is done.
+    pub fn rest(&mut self) {
+        self.due = None;
+    }
+
     /// Asks for another look at once, after something that took no time of the device.
     pub fn look_again(&mut self, now: Time) {
         self.due = Some(now);
@@ -276,6 +281,7 @@ impl Vlog {
     /// Begins the next chunk of the victim: reads its blocks, or moves map blocks at once. Without
     /// a victim it is the turn of the reorganiser, which is left to finish what it has begun: the
     /// compactor would plug the track that it fills.
+    #[inline(never)]
     fn begin_chunk(&mut self, cx: &mut Cx<'_>) {
         let unfinished = self.reorganiser.is_midway() && self.may_sort();
         let Some(victim) = (!unfinished).then(|| self.pick_victim(cx)).flatten() else {

@@ -1,21 +1,16 @@
 //! Bytes of the virtual log on disk: map blocks and the tail record. `SPEC.md` has the tables.
 
-use super::crc;
 use crate::checksum::{crc32c, mix};
-use crate::data::{BlockSectors, SectorBytes};
 use crate::layout::eager::Mapped;
 use crate::superblock::{le32, le64};
-use crate::units::{BLOCK_BYTES, BLOCK_SECTORS, SECTOR_BYTES};
+use crate::units::{BLOCK_BYTES, SECTOR_BYTES};
 use bytes::Bytes;
 use smallvec::SmallVec;
 use std::fmt;
-use std::sync::Arc;
 use zerocopy::little_endian::U64;
 
 /// Map entries in a map block.
 pub const SLICE_ENTRIES: usize = 448;
-/// Sectors of a map block that its entries fill: all but the first one.
-pub const SLICE_SECTORS: usize = BLOCK_SECTORS as usize - 1;
 /// Log pointers that fit a map block.
 pub const MAX_POINTERS: usize = 24;
 /// First block of the pool that data and map blocks live in; the last block of the device is the
@@ -100,37 +95,6 @@ impl fmt::Debug for Entry {
     }
 }
 
-/// Checksum of the entries of a slice as they lie in a map block (padded with zeros to a whole
-/// slice). It follows each change of an entry in constant time, since a CRC is linear.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct EntriesSum(u32);
-
-impl Default for EntriesSum {
-    /// Of a slice without mapped blocks.
-    fn default() -> EntriesSum {
-        EntriesSum(EMPTY_SUM)
-    }
-}
-
-/// CRC-32C of 3584 zero bytes; a test computes it.
-const EMPTY_SUM: u32 = 0x0890_be15;
-
-impl EntriesSum {
-    /// Accounts for entry `index` changing from `old` to `new`.
-    pub fn change(&mut self, index: usize, old: Entry, new: Entry) {
-        // The difference of two checksums is the remainder of the difference, which is a
-        // polynomial of two words.
-        let difference = old.0.get() ^ new.0.get();
-        let [first, second] = [difference as u32, (difference >> 32) as u32];
-        self.0 ^= crc::multiply(first, SHIFTS[2 * index]);
-        self.0 ^= crc::multiply(second, SHIFTS[2 * index + 1]);
-    }
-}
-
-/// What a change of word `i` is multiplied with: x to the power of the number of bits from its
-/// beginning to the end.
-static SHIFTS: [u32; 2 * SLICE_ENTRIES] = crc::shifts(32);
-
 /// One bit per entry of a slice.
 pub type Changed = [u64; SLICE_ENTRIES / 64];
 
@@ -174,17 +138,12 @@ pub fn live_mark(slice: u32, sequence: u64) -> u64 {
     mix(sequence ^ (u64::from(slice) << 40) ^ 0x9e37_79b9_7f4a_7c15)
 }
 
-/// Writes a map block; `sum` is the checksum of its entries, which it shares.
-pub fn encode_map(
-    id: u128,
-    place: u32,
-    header: &Header,
-    entries: &[Arc<SectorBytes>],
-    sum: EntriesSum,
-) -> Arc<BlockSectors> {
-    assert!(header.pointers.len() <= MAX_POINTERS && entries.len() == SLICE_SECTORS);
-    let mut first = Arc::new([0; SECTOR_BYTES]);
-    let out = Arc::make_mut(&mut first);
+/// Writes everything of a map block but its entries, which are there already.
+pub fn seal_map(id: u128, place: u32, header: &Header, out: &mut [u8]) {
+    assert!(header.pointers.len() <= MAX_POINTERS && out.len() == BLOCK_BYTES);
+    let sum = crc32c(&out[ENTRIES_AT..]);
+    let out = &mut out[..ENTRIES_AT];
+    out.fill(0);
     out[0..8].copy_from_slice(&MAP_MAGIC);
     out[8..24].copy_from_slice(&id.to_le_bytes());
     out[24..32].copy_from_slice(&header.sequence.to_le_bytes());
@@ -197,6 +156,7 @@ pub fn encode_map(
     out[72..76].copy_from_slice(&header.members.to_le_bytes());
     out[76..80].copy_from_slice(&place.to_le_bytes());
     out[80..84].copy_from_slice(&(header.pointers.len() as u32).to_le_bytes());
+    out[ENTRIES_CRC_AT..ENTRIES_CRC_AT + 4].copy_from_slice(&sum.to_le_bytes());
     for (word, at) in header.changed.iter().zip((CHANGED_AT..).step_by(8)) {
         out[at..at + 8].copy_from_slice(&word.to_le_bytes());
     }
@@ -204,13 +164,8 @@ pub fn encode_map(
         out[at..at + 4].copy_from_slice(&pointer.place.to_le_bytes());
         out[at + 4..at + 12].copy_from_slice(&pointer.sequence.to_le_bytes());
     }
-    out[ENTRIES_CRC_AT..ENTRIES_CRC_AT + 4].copy_from_slice(&sum.0.to_le_bytes());
     let sum = crc32c(&out[..MAP_CRC_AT]);
     out[MAP_CRC_AT..].copy_from_slice(&sum.to_le_bytes());
-    Arc::new(std::array::from_fn(|sector| match sector {
-        0 => Arc::clone(&first),
-        _ => Arc::clone(&entries[sector - 1]),
-    }))
 }
 
 /// True if a block starts like a map block of this volume. Client data that does is stored with
@@ -263,13 +218,8 @@ pub fn entries(block: &[u8]) -> impl Iterator<Item = Entry> + '_ {
 }
 
 /// The entries of a map block as they lie in it.
-pub fn entry_bytes(block: &[u8]) -> &[u8] {
-    &block[ENTRIES_AT..]
-}
-
-/// The checksum of the entries of a whole map block.
-pub fn entries_sum(block: &[u8]) -> EntriesSum {
-    EntriesSum(le32(block, ENTRIES_CRC_AT))
+pub fn entry_bytes(block: &mut [u8]) -> &mut [u8] {
+    &mut block[ENTRIES_AT..]
 }
 
 /// What an orderly end leaves: where the log starts.
@@ -323,7 +273,6 @@ impl Tail {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::data::{Body, Piece};
 
     fn sample() -> Header {
         Header {
@@ -342,30 +291,21 @@ mod tests {
         }
     }
 
-    #[test]
-    fn the_sum_of_nothing_is_that_of_zeros() {
-        assert_eq!(EMPTY_SUM, crc32c(&[0; SLICE_ENTRIES * 8]));
-    }
-
     /// The map block of volume 5 at place 99.
-    fn block(header: &Header, entries: &[Entry], sum: EntriesSum) -> Bytes {
-        let mut bytes: Vec<u8> = entries.iter().flat_map(|entry| entry.encode()).collect();
-        bytes.resize(SLICE_ENTRIES * 8, 0);
-        let sectors: Vec<_> = bytes.as_chunks().0.iter().map(|&sector| Arc::new(sector)).collect();
-        let sectors = encode_map(5, 99, header, &sectors, sum);
-        Piece::block(Body::Sectors(sectors)).to_bytes()
+    fn block(header: &Header, entries: &[Entry]) -> Vec<u8> {
+        let mut block = vec![0; BLOCK_BYTES];
+        for (out, entry) in entry_bytes(&mut block).chunks_exact_mut(8).zip(entries) {
+            out.copy_from_slice(&entry.encode());
+        }
+        seal_map(5, 99, header, &mut block);
+        block
     }
 
     #[test]
     fn map_blocks_come_back() {
         let written: Vec<Entry> =
             (1..=SLICE_ENTRIES as u32).map(|at| Entry::new(at, at % 3 == 0, at * 77)).collect();
-        let mut sum = EntriesSum::default();
-        for (index, &entry) in written.iter().enumerate() {
-            sum.change(index, Entry::new(7, true, 8), entry);
-            sum.change(index, Entry::UNMAPPED, Entry::new(7, true, 8));
-        }
-        let block = block(&sample(), &written, sum);
+        let block = block(&sample(), &written);
         assert_eq!(decode_header(5, 99, &block), Some(sample()));
         assert_eq!(entries(&block).collect::<Vec<_>>(), written);
         assert_eq!(decode_header(6, 99, &block), None, "another volume's");
@@ -374,10 +314,7 @@ mod tests {
 
     #[test]
     fn every_flipped_byte_is_noticed() {
-        let mut sum = EntriesSum::default();
-        let entry = Entry::new(4, false, 4);
-        sum.change(0, Entry::UNMAPPED, entry);
-        let block = block(&sample(), &[entry], sum);
+        let block = block(&sample(), &[Entry::new(4, false, 4)]);
         let tail = Tail {
             root: Pointer { place: 3, sequence: 4 },
             next_sequence: 5,
@@ -388,7 +325,7 @@ mod tests {
         let record = tail.encode(5);
         assert_eq!(Tail::decode(5, &record), Some(tail));
         for at in 0..BLOCK_BYTES {
-            let mut bad = block.to_vec();
+            let mut bad = block.clone();
             bad[at] ^= 1;
             assert_eq!(decode_header(5, 99, &bad), None, "map byte {at}");
             let mut bad = record.to_vec();

@@ -3,7 +3,7 @@
 use super::commit::marker;
 use super::format::{
     Entry, FIXED_BLOCKS, Header, POOL_START, Pointer, SLICE_ENTRIES, TAIL_BLOCK, Tail,
-    decode_header, entries, entries_sum, entry_bytes, live_mark,
+    decode_header, entries, live_mark,
 };
 use super::tree::SliceNr;
 use super::{Vlog, slices};
@@ -66,8 +66,8 @@ struct Recovered {
     dropped: u64,
     /// Map blocks of commits that do not hold: to be erased, lest they be taken for valid later.
     doomed: Vec<u32>,
-    /// Blocks that another recovery, should this one be interrupted, might need.
-    keep: BTreeSet<u32>,
+    /// Blocks that another recovery, should this one be interrupted, might need; in order.
+    keep: Vec<u32>,
 }
 
 struct Recovery<'d> {
@@ -221,7 +221,7 @@ impl Recovery<'_> {
             let bytes = match &piece.body {
                 Body::Zeros | Body::Stamp { .. } => Bytes::new(),
                 Body::Bytes(bytes) => bytes.clone(),
-                Body::Sectors(_) | Body::Parity(_) => piece.to_bytes(),
+                Body::Sectors(_) | Body::Lazy(_) | Body::Parity(_) => piece.to_bytes(),
             };
             for (block, place) in bytes.chunks_exact(BLOCK_BYTES).zip(place..) {
                 if let Some(header) = self.header(place, block) {
@@ -343,16 +343,18 @@ impl Recovery<'_> {
     }
 
     /// All blocks that the given map blocks occupy and name.
-    fn needed(&mut self, found: impl Iterator<Item = Found>) -> BTreeSet<u32> {
-        let mut keep = BTreeSet::new();
+    fn needed(&mut self, found: impl Iterator<Item = Found>) -> Vec<u32> {
+        let mut keep = Vec::new();
         for one in found {
-            keep.insert(one.place);
+            keep.push(one.place);
             if let Some((_, data)) = self.read_map(one.place) {
                 keep.extend(
                     entries(&data.to_bytes()).map(Entry::place).filter(|&place| place != 0),
                 );
             }
         }
+        keep.sort_unstable();
+        keep.dedup();
         keep
     }
 
@@ -394,8 +396,7 @@ impl Recovery<'_> {
         let first = one.header.slice as usize * SLICE_ENTRIES;
         let blocks = self.superblock.blocks as usize;
         let bytes = data.to_bytes();
-        volume.sums[one.header.slice as usize] = entries_sum(&bytes);
-        volume.map.load(one.header.slice, entry_bytes(&bytes));
+        volume.map.load(one.header.slice, entries(&bytes));
         for (index, entry) in entries(&bytes).enumerate() {
             if !entry.is_mapped() {
                 continue;
@@ -454,8 +455,9 @@ impl Recovery<'_> {
     ) -> Result<(), LayoutError> {
         let end = self.superblock.device_blocks - 1;
         let mut candidates = (POOL_START..end).map(|place| place as u32);
-        let place = candidates
-            .find(|&place| volume.free.is_free(u64::from(place)) && !found.keep.contains(&place));
+        let place = candidates.find(|&place| {
+            volume.free.is_free(u64::from(place)) && found.keep.binary_search(&place).is_err()
+        });
         let Some(place) = place else {
             return damaged("no free block is left to record the recovery");
         };
@@ -473,8 +475,8 @@ impl Recovery<'_> {
             volume.tree.digest(),
             volume.tree.pointers(root),
         );
-        let block = volume.map_block(&header);
-        self.disk.write(u64::from(place), Data::block_of(Body::Sectors(block)))?;
+        let block = volume.map.block(volume.id, place, header);
+        self.disk.write(u64::from(place), Data::block_of(Body::Lazy(block)))?;
         volume.free.release(appended[0].superseded);
         volume.commits.restore(found.next_commit, found.next_commit + 1, found.next_commit);
         volume.last_with_changes = found.next_commit;

@@ -38,10 +38,6 @@ impl Vlog {
         (at / SLICE_ENTRIES as u64) as SliceNr..=(last / SLICE_ENTRIES as u64) as SliceNr
     }
 
-    fn is_dirty(&self, slice: SliceNr) -> bool {
-        self.changed[slice as usize].iter().any(|&word| word != 0)
-    }
-
     /// True if there is something to dispatch and room for it.
     pub(super) fn next_has_room(&mut self) -> bool {
         match self.desk.front() {
@@ -52,6 +48,7 @@ impl Vlog {
                 self.has_room(at, count)
             }
             Some(&Work::Trim { at, count, .. }) => self.has_room_to_trim(at, count),
+            Some(Work::Group { .. }) => unreachable!("it takes no transactions"),
         }
     }
 
@@ -87,12 +84,16 @@ impl Vlog {
         if let Some(place) = self.avoid.and_then(|victim| self.place_in_hole(victim, cx)) {
             return place;
         }
-        let chosen = match (cx.arm(0), cx.head(0)) {
-            (Some(arm), Some(head)) if self.headed => {
-                let plan = self.plan.get_or_insert_with(|| Plan::new(head));
-                self.placer.choose(&mut self.free, arm, plan, want)
-            }
-            _ => self.placer.nominal.choose(&mut self.free, scattered),
+        let chosen = match cx.arm(0).filter(|_| self.headed) {
+            Some(arm) => match self.plan.as_mut() {
+                Some(plan) => self.placer.choose(&mut self.free, arm, plan, want),
+                None => {
+                    let head = cx.head(0).expect("a device with an arm has a head");
+                    let plan = self.plan.insert(Plan::new(head));
+                    self.placer.choose(&mut self.free, arm, plan, want)
+                }
+            },
+            None => self.placer.nominal.choose(&mut self.free, scattered),
         };
         chosen.expect("room is checked before blocks are placed")
     }
@@ -134,7 +135,7 @@ impl Vlog {
             Body::Zeros | Body::Stamp { .. } => false,
             Body::Bytes(bytes) => looks_like_map(self.id, bytes),
             Body::Sectors(sectors) => looks_like_map(self.id, &*sectors[0]),
-            Body::Parity(_) => looks_like_map(self.id, &block.to_bytes()),
+            Body::Lazy(_) | Body::Parity(_) => looks_like_map(self.id, &block.to_bytes()),
         };
         if hides { (invert_first(&block), true) } else { (block, false) }
     }
@@ -176,22 +177,16 @@ impl Vlog {
 
     /// Points the map at a new place; the old one waits until it may be reused.
     pub(super) fn install(&mut self, at: BlockNr, entry: Entry, cx: &Cx<'_>) -> Entry {
-        let old = self.map.replace(at, entry);
+        let (old, first) = self.map.change(at, entry);
         if entry.is_mapped() {
             self.compactor.placed_data(entry.place(), at);
         }
         if old.is_mapped() {
             self.commits.supersede(old.place());
         }
-        if old != entry {
-            let slice = (at / SLICE_ENTRIES as u64) as SliceNr;
-            if !self.is_dirty(slice) {
-                self.dirty.push(slice);
-                self.commits.changed(cx.now);
-            }
-            let bit = at as usize % SLICE_ENTRIES;
-            self.sums[slice as usize].change(bit, old, entry);
-            self.changed[slice as usize][bit / 64] |= 1 << (bit % 64);
+        if first {
+            self.dirty.push((at / SLICE_ENTRIES as u64) as SliceNr);
+            self.commits.changed(cx.now);
         }
         old
     }
@@ -236,12 +231,17 @@ impl Vlog {
         let mut batch = Batch::default();
         let mut commands = Commands::default();
         let mut blocks = 0;
+        // Data that is to be written behind each other, and at most a map block for each part.
+        let (parts, mut ahead) = self.desk.waiting_writes(BATCH_BLOCKS as usize);
+        let map_blocks = parts.min(self.tree.slices());
         while !self.desk.next_is_read() && blocks < BATCH_BLOCKS && self.next_has_room() {
             match self.desk.pop() {
                 Some(Work::Write { request, at, data }) => {
                     blocks += data.blocks();
                     self.counters.client_blocks += u64::from(data.blocks());
-                    let entries = self.place_data(at, &data, 1, &mut commands, cx);
+                    ahead = ahead.saturating_sub(data.blocks());
+                    let after = ahead + map_blocks;
+                    let entries = self.place_data(at, &data, after, &mut commands, cx);
                     for (block, &entry) in (at..).zip(&entries) {
                         let old = self.install(block, entry, cx);
                         batch.undo.push((block, old));
@@ -274,7 +274,7 @@ impl Vlog {
     /// Takes back what a failed batch had installed, so that reads find the old blocks.
     pub(super) fn undo(&mut self, undo: &[(BlockNr, Entry)]) {
         for &(block, old) in undo.iter().rev() {
-            self.map.replace(block, old);
+            self.map.restore(block, old);
         }
     }
 }
