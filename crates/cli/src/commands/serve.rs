@@ -121,8 +121,10 @@ pub struct Args {
     connections: u16,
 }
 
-/// Largest volume in memory: its table of pages must fit, however empty it is.
+/// Largest volume in memory of layouts that keep tables of their own.
 const MOST_MEMORY_BYTES: u64 = 1 << 40;
+/// The same for updates in place, which keep no tables: blocks that nobody wrote cost nothing.
+const MOST_MEMORY_IN_PLACE_BYTES: u64 = 30 << 40;
 
 /// Serves until a signal or a failure of the backing store.
 ///
@@ -156,13 +158,19 @@ fn source(args: &Args) -> Result<Source, Failure> {
         ([_, ..], None, None) => {
             Ok(Source::Array { members: args.image.clone(), degraded: args.degraded })
         }
-        ([], Some(size), Some(_)) if size.bytes() > MOST_MEMORY_BYTES => {
-            Err(Failure::usage(format!("--memory: {size} is too much"))
-                .hint("the largest volume in memory is 1T; `seekless create` makes larger ones"))
+        ([], Some(size), Some(kind)) if size.bytes() > most_memory(kind) => {
+            let hint = "the largest volume in memory is 1T, in place 30T; \
+                        `seekless create` makes larger ones";
+            Err(Failure::usage(format!("--memory: {size} is too much")).hint(hint))
         }
         ([], Some(size), Some(kind)) => Ok(Source::Memory { kind, blocks: size.blocks() }),
         _ => Err(Failure::usage("give either an image, or --memory and --layout")),
     }
+}
+
+/// Bytes of the largest volume in memory.
+fn most_memory(kind: Kind) -> u64 {
+    if kind == Kind::Inplace { MOST_MEMORY_IN_PLACE_BYTES } else { MOST_MEMORY_BYTES }
 }
 
 /// Refuses what a log apart does not go together with.
