@@ -3,6 +3,7 @@
 
 mod disk;
 mod emulated;
+mod faults;
 mod fio;
 mod mount;
 mod servers;
@@ -35,11 +36,12 @@ impl Setup {
 
 type Section = fn(&Setup) -> Result<()>;
 
-const SECTIONS: [(&str, Section); 6] = [
+const SECTIONS: [(&str, Section); 7] = [
     ("simulation", simulation::speed),
     ("factors", simulation::factors),
     ("disk", disk::disk),
     ("servers", servers::servers),
+    ("faults", faults::faults),
     ("emulated", emulated::emulated),
     ("mount", mount::mount),
 ];

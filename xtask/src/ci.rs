@@ -19,6 +19,7 @@ const FUZZ_SECONDS_BRIEF: &str = "20";
 pub fn all() -> Result<()> {
     smoke()?;
     sweep()?;
+    sweep::soak_finds()?;
     targets(Some(FUZZ_SECONDS_BRIEF))?;
     docs(&["--check"])?;
     test()

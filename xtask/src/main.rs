@@ -14,19 +14,20 @@ use std::process::ExitCode;
 const USAGE: &str = "\
 usage: cargo xtask TASK
 
-  ci [smoke|test|sweep|figures|fuzz]
+  ci [smoke|test|sweep|soak|figures|fuzz]
                      smoke    format, lints, tidy, unit tests of the engine (under a minute)
                      test     every test, end to end with real clients
-                     sweep    power-cut sweeps of every layout, seeded with the commit
+                     sweep    power-cut sweeps of every layout and array, seeded with the commit
+                     soak     a soak with a planted bug saves cases that fail again
                      figures  the reproduced claims, measured now
                      fuzz     property tests with many cases, then the fuzz targets
                      without a name: smoke, sweep, the fuzz targets briefly, docs, test
-  sweep [--states N] [--seed N] [--soak DIR [--rounds N]]
-                     power-cut sweeps of every layout, two million states in all; with --soak
-                     until DIR has a file `stop`, saving failures there
+  sweep [--states N] [--seed N] [--soak DIR [--rounds N] [--plant BUG]]
+                     power-cut sweeps of every layout and array, two million states in all; with
+                     --soak until DIR has a file `stop`, saving failures there
   fuzz [SECONDS]     the fuzz targets alone, each for so long (default: 60)
   tidy               house rules that the compiler does not know
-  bench [--quick] [simulation|servers|factors|disk|emulated|mount]...
+  bench [--quick] [simulation|factors|disk|servers|faults|emulated|mount]...
                      comparisons with peers on this machine
   docs [--check] [--recordings DIR]
                      write the measured part of docs/, or fail if it is out of date
@@ -40,6 +41,7 @@ fn main() -> ExitCode {
         ["ci", "smoke"] => ci::smoke(),
         ["ci", "test"] => ci::test(),
         ["ci", "sweep"] => ci::sweep(),
+        ["ci", "soak"] => sweep::soak_finds(),
         ["ci", "figures"] => ci::figures(),
         ["ci", "fuzz"] => ci::fuzz(),
         ["sweep", rest @ ..] => sweep::sweep(rest),

@@ -1,7 +1,7 @@
-//! Power-cut sweeps of every layout, several at a time: bounded for continuous integration, or
-//! until told to stop.
+//! Power-cut sweeps of every layout and array, several at a time: bounded for continuous
+//! integration, or until told to stop.
 
-use crate::run::{capture, output, root, seekless};
+use crate::run::{capture, output, planted, root, seekless};
 use anyhow::{Context as _, Result, bail};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -9,21 +9,28 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
 
-/// Crash states of a bounded sweep, over all layouts.
+/// Crash states of a bounded sweep, over all subjects.
 const BOUNDED_STATES: u64 = 2_100_000;
+/// Worlds that each subject has at least, whatever is counted.
+const LEAST_WORLDS: u64 = 20;
 /// Sweeps that each layout's share is split into, so that processors have equally much to do.
 const PARTS: u64 = 2;
 /// Crash states of each sweep of a soak.
 const SOAK_STATES: u64 = 200_000;
+/// States of each sweep where a bug is planted: it is found long before.
+const PLANTED_STATES: u64 = 50_000;
 
 /// One sweep.
 #[derive(Clone, Debug)]
 struct Task {
-    layout: String,
+    /// The arguments of `seekless prove` that choose what is proved.
+    subject: String,
     seed: u64,
     states: u64,
     save: Option<PathBuf>,
+    plant: Option<String>,
 }
 
 /// What a sweep came to.
@@ -33,52 +40,73 @@ struct Outcome {
     report: Value,
 }
 
+/// Sweep after sweep until somebody says stop.
+#[derive(Debug)]
+struct Soak {
+    dir: PathBuf,
+    rounds: u64,
+    states: u64,
+    plant: Option<String>,
+}
+
 /// `cargo xtask sweep`: bounded, or with `--soak DIR` until a file `stop` appears there (or the
 /// keyboard says so).
 ///
 /// # Errors
-/// If a layout breaks its contract, or the command line is wrong.
+/// If a promise is broken, or the command line is wrong.
 pub fn sweep(args: &[&str]) -> Result<()> {
-    let (mut states, mut soaked, mut rounds) = (BOUNDED_STATES, None, u64::MAX);
+    let (mut states, mut soaked, mut rounds, mut plant) = (None, None, u64::MAX, None);
     let mut seed = commit_seed()?;
     let mut args = args.iter();
     while let Some(arg) = args.next() {
         let value = *args.next().with_context(|| format!("{arg} wants a value"))?;
         let number = || value.parse().with_context(|| format!("`{value}` is no number"));
         match *arg {
-            "--states" => states = number()?,
+            "--states" => states = Some(number()?),
             "--seed" => seed = number()?,
             "--rounds" => rounds = number()?,
             "--soak" => soaked = Some(PathBuf::from(value)),
+            "--plant" => plant = Some(value.to_owned()),
             other => bail!(
-                "`{other}` is unknown: --states N, --seed N, --soak DIR and --rounds N are known"
+                "`{other}` is unknown: --states N, --seed N, --soak DIR, --rounds N and \
+                 --plant BUG are known"
             ),
         }
     }
     match soaked {
-        None => bounded(states, seed),
-        Some(dir) => soak(&dir, seed, rounds),
+        None if plant.is_some() => bail!("--plant is for --soak DIR, which shows what it saves"),
+        None => bounded(states.unwrap_or(BOUNDED_STATES), seed),
+        Some(dir) => {
+            let program = if plant.is_some() { planted()? } else { seekless()? };
+            let states = states.unwrap_or(SOAK_STATES);
+            soak(&program, &Soak { dir, rounds, states, plant }, seed)
+        }
     }
 }
 
-/// So many states, shared out over all layouts.
+/// So many states, shared out over everything that is proved.
 ///
 /// # Errors
-/// If a layout breaks its contract.
+/// If a promise is broken.
 pub fn bounded(states: u64, seed: u64) -> Result<()> {
     let program = seekless()?;
-    let layouts = layouts(&program)?;
-    let each = states.div_ceil(layouts.len() as u64 * PARTS);
-    let task = |layout: &String, part| {
+    let subjects = subjects(&program)?;
+    let each = states.div_ceil(subjects.len() as u64 * PARTS);
+    let task = |subject: &String, part| {
         let seed = seed.wrapping_add(part);
-        Task { layout: layout.clone(), seed, states: each, save: None }
+        Task { subject: subject.clone(), seed, states: each, save: None, plant: None }
     };
-    let tasks: Vec<Task> =
-        (0..PARTS).flat_map(|part| layouts.iter().map(move |layout| task(layout, part))).collect();
+    let tasks: Vec<Task> = (0..PARTS)
+        .flat_map(|part| subjects.iter().map(move |subject| task(subject, part)))
+        .collect();
     println!("sweep: seed {seed}, {} sweeps of {each} crash states", tasks.len());
+    let begin = Instant::now();
     let outcomes = run_all(&program, tasks)?;
     let total: u64 = outcomes.iter().map(|one| number(&one.report, "states")).sum();
-    println!("sweep: {total} crash states in all; how often each fault happened:");
+    let seconds = begin.elapsed().as_secs_f64();
+    println!(
+        "sweep: {total} crash states in all, in {seconds:.0} s; how often each fault happened:"
+    );
     for (fault, times) in activation(&outcomes) {
         println!("  {times:>12} {}", fault.replace('_', " "));
     }
@@ -86,24 +114,32 @@ pub fn bounded(states: u64, seed: u64) -> Result<()> {
     if bad > 0 {
         bail!("{bad} promises were broken");
     }
+    let few = |subject: &&String| {
+        let own = outcomes.iter().filter(|one| one.task.subject == **subject);
+        own.map(|one| number(&one.report, "cases")).sum::<u64>() < LEAST_WORLDS
+    };
+    if let Some(subject) = subjects.iter().find(few).filter(|_| states >= BOUNDED_STATES) {
+        bail!("{subject}: fewer than {LEAST_WORLDS} worlds; more states are needed");
+    }
     Ok(())
 }
 
-/// Sweep after sweep with other seeds; what fails is saved in `dir` and repeated with
+/// Sweep after sweep with other seeds; what fails is saved and repeated with
 /// `seekless prove --replay`.
-fn soak(dir: &Path, seed: u64, rounds: u64) -> Result<()> {
+fn soak(program: &Path, soak: &Soak, seed: u64) -> Result<()> {
+    let Soak { dir, rounds, states, plant } = soak;
     std::fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
-    let program = seekless()?;
-    let layouts = layouts(&program)?;
+    let subjects = subjects(program)?;
     println!("soak: until {} exists", dir.join("stop").display());
     let mut failures = 0;
-    for round in 0..rounds {
+    for round in 0..*rounds {
         let seed = seed.wrapping_add(1 + round);
-        let task = |layout: &String| {
-            let save = Some(dir.join(format!("{layout}-{seed}.json")));
-            Task { layout: layout.clone(), seed, states: SOAK_STATES, save }
+        let task = |subject: &String| {
+            let name = subject.replace("--", "").replace(' ', "-");
+            let save = Some(dir.join(format!("{name}-{seed}.json")));
+            Task { subject: subject.clone(), seed, states: *states, save, plant: plant.clone() }
         };
-        let outcomes = run_all(&program, layouts.iter().map(task).collect())?;
+        let outcomes = run_all(program, subjects.iter().map(task).collect())?;
         let bad = |one: &&Outcome| number(&one.report, "violations") > 0;
         failures += outcomes.iter().filter(bad).count();
         if dir.join("stop").exists() {
@@ -115,6 +151,47 @@ fn soak(dir: &Path, seed: u64, rounds: u64) -> Result<()> {
     }
     println!("soak: nothing was found");
     Ok(())
+}
+
+/// That a soak saves what it finds, and that what it saves happens again: with a bug planted, in a
+/// program of its own.
+///
+/// # Errors
+/// If nothing is found, or a case does not fail again, or fails without the bug.
+pub fn soak_finds() -> Result<()> {
+    let program = planted()?;
+    let dir = std::env::temp_dir().join(format!("seekless-soak-{}", std::process::id()));
+    let plant = "AckBeforeDurable";
+    let options =
+        Soak { dir: dir.clone(), rounds: 1, states: PLANTED_STATES, plant: Some(plant.to_owned()) };
+    let found = soak(&program, &options, 1);
+    let checked = found.is_err().then(|| replay_all(&program, &dir, plant));
+    std::fs::remove_dir_all(&dir).with_context(|| format!("cannot remove {}", dir.display()))?;
+    let cases = checked.context("a soak with a planted bug finds nothing")??;
+    println!("soak: {cases} saved cases fail again with {plant}, and pass without");
+    Ok(())
+}
+
+/// Repeats all cases of a directory with and without a bug; how many there are.
+fn replay_all(program: &Path, dir: &Path, plant: &str) -> Result<u64> {
+    let mut cases = 0;
+    for entry in std::fs::read_dir(dir)? {
+        let file = entry?.path();
+        let replay = |plant: &[&str]| {
+            output(Command::new(program).args(["prove", "--replay"]).arg(&file).args(plant))
+        };
+        if replay(&["--plant", plant])?.status.code() != Some(1) {
+            bail!("{} does not fail again", file.display());
+        }
+        if !replay(&[])?.status.success() {
+            bail!("{} fails without the bug", file.display());
+        }
+        cases += 1;
+    }
+    if cases == 0 {
+        bail!("nothing was saved");
+    }
+    Ok(cases)
 }
 
 /// Runs all tasks, one for each processor at a time, and says what came of each.
@@ -141,24 +218,27 @@ fn run_all(program: &Path, tasks: Vec<Task>) -> Result<Vec<Outcome>> {
 
 fn run_one(program: &Path, task: Task) -> Result<Outcome> {
     let mut prove = Command::new(program);
-    prove.args(["prove", "--json", "--stop-at-first", "--layout", &task.layout]);
+    prove.args(["prove", "--json", "--stop-at-first"]).args(task.subject.split(' '));
     prove.args(["--states", &task.states.to_string(), "--seed", &task.seed.to_string()]);
     if let Some(file) = &task.save {
         prove.arg("--save").arg(file);
+    }
+    if let Some(bug) = &task.plant {
+        prove.args(["--plant", bug]);
     }
     let output = output(&mut prove)?;
     let text = String::from_utf8_lossy(&output.stdout);
     let report = serde_json::from_str(&text).with_context(|| {
         let said = String::from_utf8_lossy(&output.stderr);
-        format!("the sweep of {} with seed {} printed no report: {said}", task.layout, task.seed)
+        format!("the sweep of {} with seed {} printed no report: {said}", task.subject, task.seed)
     })?;
     Ok(Outcome { task, report })
 }
 
 fn tell(Outcome { task, report }: &Outcome) {
     println!(
-        "  {:<10} seed {:<18} {:>9} states, {:>6} per second, {} worlds: {} violations",
-        task.layout,
+        "  {:<40} seed {:<18} {:>9} states, {:>6} per second, {} worlds: {} violations",
+        task.subject,
         task.seed,
         number(report, "states"),
         number(report, "states_per_second"),
@@ -190,24 +270,17 @@ fn number(report: &Value, field: &str) -> u64 {
     report[field].as_f64().map_or(0, |number| number as u64)
 }
 
-/// The names that `seekless layouts` gives, but for those of layouts that it calls experimental.
+/// Everything that is not experimental, as arguments of `seekless prove`.
 ///
 /// # Errors
-/// If it gives none.
-pub fn layouts(program: &Path) -> Result<Vec<String>> {
-    let text = capture(Command::new(program).args(["layouts", "--json"]))?;
-    let parsed: Value =
-        serde_json::from_str(&text).context("`seekless layouts` printed no JSON")?;
-    let entries = parsed["layouts"].as_array().context("no list of layouts")?;
-    let names: Vec<String> = entries
-        .iter()
-        .filter(|entry| entry["experimental"] != true)
-        .filter_map(|entry| entry["name"].as_str().map(str::to_owned))
-        .collect();
-    if names.is_empty() {
-        bail!("`seekless layouts` names none");
+/// If there is nothing.
+pub fn subjects(program: &Path) -> Result<Vec<String>> {
+    let text = capture(Command::new(program).args(["prove", "--list"]))?;
+    let subjects: Vec<String> = text.lines().map(str::to_owned).collect();
+    if subjects.is_empty() {
+        bail!("`seekless prove --list` names nothing");
     }
-    Ok(names)
+    Ok(subjects)
 }
 
 /// A seed from the hash of the commit; fixed where there is no git.
@@ -224,7 +297,7 @@ pub fn commit_seed() -> Result<u64> {
 /// The bounded sweep as continuous integration runs it.
 ///
 /// # Errors
-/// If a layout breaks its contract.
+/// If a promise is broken.
 pub fn ci() -> Result<()> {
     bounded(BOUNDED_STATES, commit_seed()?)
 }

@@ -167,8 +167,14 @@ impl Piece {
 
     /// The real bytes of the piece, copied only if need be.
     pub fn to_bytes(&self) -> Bytes {
-        if let Body::Bytes(bytes) = &self.body {
-            return bytes.clone();
+        match &self.body {
+            Body::Bytes(bytes) => return bytes.clone(),
+            Body::Sectors(sectors) => {
+                let mut out = Vec::with_capacity(BLOCK_BYTES);
+                sectors.iter().for_each(|sector| out.extend_from_slice(&**sector));
+                return Bytes::from(out);
+            }
+            Body::Zeros | Body::Stamp { .. } | Body::Lazy(_) | Body::Parity(_) => {}
         }
         let mut out = vec![0; self.blocks as usize * BLOCK_BYTES];
         self.copy_to(&mut out);

@@ -28,6 +28,11 @@ pub enum PlantedBug {
     StaleStampWins,
     /// A recovery takes what is there of a transaction that is not there as a whole.
     PartialTransaction,
+    /// A recovery takes what is there of a transaction of several requests that is not there as a
+    /// whole.
+    PartialGroup,
+    /// The list of the blocks of a transaction is given up before nobody can need it.
+    DescriptorFreedEarly,
     /// What was forgotten leaves no tombstone.
     TombstoneLost,
     /// A write that failed is answered as done.
@@ -65,6 +70,8 @@ pub enum PlantedBug {
     StaleMember,
     /// A recovery replays the log but resyncs no marked regions.
     NoResync,
+    /// A member that replaces another one counts as filled before what fills it is durable.
+    RebuildNotFlushed,
     /// A tombstone goes out before what it makes way for is durable.
     TombstoneEarly,
     /// Blocks are written home from records that are not durable.
@@ -103,11 +110,12 @@ impl PlantedBug {
     ];
 
     /// Those that can be planted in arrays.
-    pub const ARRAY: [PlantedBug; 4] = [
+    pub const ARRAY: [PlantedBug; 5] = [
         PlantedBug::NoWriteLog,
         PlantedBug::LogNotFlushed,
         PlantedBug::StaleMember,
         PlantedBug::NoResync,
+        PlantedBug::RebuildNotFlushed,
     ];
 
     /// Those that can be planted in the disk caching disk.
@@ -123,7 +131,7 @@ impl PlantedBug {
     ];
 
     /// Those that can be planted in Loge.
-    pub const LOGE: [PlantedBug; 13] = [
+    pub const LOGE: [PlantedBug; 15] = [
         PlantedBug::AckBeforeDurable,
         PlantedBug::FreeBeforeCommit,
         PlantedBug::MissingFlush,
@@ -131,6 +139,8 @@ impl PlantedBug {
         PlantedBug::ChecksumNotVerified,
         PlantedBug::StaleStampWins,
         PlantedBug::PartialTransaction,
+        PlantedBug::PartialGroup,
+        PlantedBug::DescriptorFreedEarly,
         PlantedBug::TombstoneLost,
         PlantedBug::ErrorSwallowed,
         PlantedBug::FlushRetried,
@@ -153,6 +163,25 @@ impl PlantedBug {
         PlantedBug::CheckpointBeforeMap,
     ];
 
+    /// All of them, some more than once.
+    #[cfg(feature = "planted-bugs")]
+    pub fn all() -> Vec<PlantedBug> {
+        let of_layouts = Kind::ALL.into_iter().flat_map(|kind| PlantedBug::of(kind));
+        of_layouts.chain(&PlantedBug::ARRAY).copied().collect()
+    }
+
+    /// Those that are planted in Wolf as well, whose engine is that of `Lfs`: where its policies
+    /// decide what is written and cleaned when.
+    pub const WOLF: [PlantedBug; 4] = [
+        PlantedBug::AckBeforeDurable,
+        PlantedBug::FreeBeforeCommit,
+        PlantedBug::FreeBeforeCheckpoint,
+        PlantedBug::CleanerFreesEarly,
+    ];
+
+    /// Those that are planted in HyLog as well.
+    pub const HYLOG: [PlantedBug; 2] = [PlantedBug::AckBeforeDurable, PlantedBug::MissingFlush];
+
     /// Those that can be planted in a layout.
     pub fn of(kind: Kind) -> &'static [PlantedBug] {
         match kind {
@@ -161,8 +190,8 @@ impl PlantedBug {
             Kind::Loge => &PlantedBug::LOGE,
             Kind::Dcd => &PlantedBug::DCD,
             Kind::Lfs => &PlantedBug::LFS,
-            // The engine is that of `Lfs`.
-            Kind::Wolf | Kind::Hylog => &[],
+            Kind::Wolf => &PlantedBug::WOLF,
+            Kind::Hylog => &PlantedBug::HYLOG,
         }
     }
 
@@ -181,6 +210,8 @@ impl PlantedBug {
             }
             PlantedBug::StaleStampWins => "a recovery takes an older version",
             PlantedBug::PartialTransaction => "a recovery takes a part of a transaction",
+            PlantedBug::PartialGroup => "a recovery takes a part of a scattered transaction",
+            PlantedBug::DescriptorFreedEarly => "the list of a transaction is given up too early",
             PlantedBug::TombstoneLost => "a trim leaves no tombstone",
             PlantedBug::ErrorSwallowed => "a failed write is answered as done",
             PlantedBug::ErrorNotLatched => "writes go on after an error",
@@ -195,6 +226,7 @@ impl PlantedBug {
             PlantedBug::LogNotFlushed => "stripes are written before their record is durable",
             PlantedBug::StaleMember => "a member that missed something is taken back",
             PlantedBug::NoResync => "marked regions are not resynced",
+            PlantedBug::RebuildNotFlushed => "a replacement counts as filled before it is durable",
             PlantedBug::FreeBeforeCheckpoint => "a segment that a recovery follows is reused",
             PlantedBug::CleanerFreesEarly => "the cleaner frees what it moves at once",
             PlantedBug::CheckpointBeforeMap => "a checkpoint is written before its map is durable",

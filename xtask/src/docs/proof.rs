@@ -2,7 +2,7 @@
 //! how often faults happen in a sweep.
 
 use crate::run::{capture, cargo, root, seekless};
-use crate::sweep::layouts;
+use crate::sweep::subjects;
 use anyhow::{Context as _, Result, bail};
 use serde_json::Value;
 use std::fs;
@@ -14,8 +14,8 @@ const BUGS: [&str; 2] =
     ["<!-- `cargo xtask docs` writes the bugs -->\n", "<!-- end of the bugs -->"];
 const FAULTS: [&str; 2] =
     ["<!-- `cargo xtask docs` writes the faults -->\n", "<!-- end of the faults -->"];
-/// Crash states for each layout, of which the faults are counted.
-const STATES: &str = "200000";
+/// Crash states for each subject, of which the faults are counted.
+const STATES: &str = "60000";
 /// Where the bugs of each layout are listed.
 const LIST: &str = "crates/engine/src/planted.rs";
 
@@ -65,21 +65,22 @@ fn bugs() -> Result<String> {
     Ok(format!("{head}{}\n", rows.join("\n")))
 }
 
-/// The table of faults, a column for each layout.
+/// The table of faults, a column for each layout and each array.
 fn faults(program: &Path) -> Result<String> {
-    let layouts = layouts(program)?;
+    let subjects = subjects(program)?;
     let mut reports = Vec::new();
-    for layout in &layouts {
+    for subject in &subjects {
         let mut prove = Command::new(program);
-        prove.args(["prove", "--json", "--layout", layout, "--states", STATES]);
+        prove.args(["prove", "--json", "--states", STATES]).args(subject.split(' '));
         reports.push(serde_json::from_str::<Value>(&capture(&mut prove)?)?);
     }
     let row = |name: &str, value: &dyn Fn(&Value) -> u64| {
         let cells: Vec<String> = reports.iter().map(|one| format!(" {} |", value(one))).collect();
         format!("| {name} |{}\n", cells.concat())
     };
-    let names: Vec<String> = layouts.iter().map(|layout| format!(" `{layout}` |")).collect();
-    let mut out = format!("| |{}\n|---|{}\n", names.concat(), "---:|".repeat(layouts.len()));
+    let name = |report: &Value| format!(" {} |", report["layout"].as_str().unwrap_or_default());
+    let names: Vec<String> = reports.iter().map(name).collect();
+    let mut out = format!("| |{}\n|---|{}\n", names.concat(), "---:|".repeat(names.len()));
     for field in ["cases", "workloads", "requests", "events", "states", "recovered"] {
         out += &row(field, &|report| report[field].as_u64().unwrap_or(0));
     }

@@ -4,6 +4,8 @@ use super::host_clock;
 use crate::failure::{Exit, Failure, Outcome};
 use crate::term::Progress;
 use seekless_engine::layout::Kind;
+#[cfg(feature = "planted-bugs")]
+use seekless_engine::planted::{PlantedBug, with_bug};
 use seekless_engine::volume::Level;
 use seekless_lab::prove::{Keep, ProveOptions, ProveReport, Subject, Violation, prove};
 use serde::{Deserialize, Serialize};
@@ -22,12 +24,13 @@ Examples:
   seekless prove --layout inplace --raid 5 --members 4     # members are lost with the power
   seekless prove --layout vlog --case 12 --keep 3,7:1,9-12
   seekless prove --replay failure.json
+  seekless prove --list                    # everything that `cargo xtask sweep` proves
 
 The same seed tries the same crash states. The exit code is 0 only if nothing was violated; each
 violation is made as small as it can be, told as a story, and names the command that repeats it.")]
 pub struct Args {
     /// The layout to prove.
-    #[arg(long, short, value_name = "LAYOUT", required_unless_present = "replay")]
+    #[arg(long, short, value_name = "LAYOUT", required_unless_present_any = ["replay", "list"])]
     layout: Option<Kind>,
     /// Prove it on an array of this level: 0, 1 or 5.
     #[arg(long, value_name = "LEVEL", conflicts_with = "replay")]
@@ -67,6 +70,21 @@ pub struct Args {
     /// Print one JSON object.
     #[arg(long)]
     json: bool,
+    /// Print the arguments that choose each of the things that are not experimental, and stop.
+    #[arg(long, conflicts_with_all = ["layout", "replay"])]
+    list: bool,
+    /// Prove it with a bug planted, to see it found.
+    #[cfg(feature = "planted-bugs")]
+    #[arg(long, value_name = "BUG", value_parser = planted_bug)]
+    plant: Option<PlantedBug>,
+}
+
+/// A bug by its name.
+#[cfg(feature = "planted-bugs")]
+fn planted_bug(name: &str) -> Result<PlantedBug, String> {
+    let known = PlantedBug::all();
+    let found = known.iter().find(|bug| format!("{bug:?}") == name);
+    found.copied().ok_or_else(|| format!("known are {known:?}"))
 }
 
 /// A violation as a file.
@@ -153,13 +171,12 @@ fn replayed(file: &Path) -> Result<ProveOptions, Failure> {
 
 /// Writes the first violation to a file.
 fn save(subject: Subject, report: &ProveReport, violation: &Violation, file: &Path) -> Outcome {
-    let (kind, raid) = match subject {
-        Subject::Layout(kind) => (kind, None),
-        Subject::Attached => (Kind::Dcd, None),
-        Subject::Array { level, members, kind } => (kind, Some((level.number(), members as u16))),
+    let raid = match subject {
+        Subject::Layout(_) | Subject::Attached => None,
+        Subject::Array { level, members, .. } => Some((level.number(), members as u16)),
     };
     let saved = Saved {
-        layout: kind.name().to_owned(),
+        layout: subject.kind().name().to_owned(),
         raid,
         log: subject == Subject::Attached,
         seed: report.seed,
@@ -179,11 +196,20 @@ fn save(subject: Subject, report: &ProveReport, violation: &Violation, file: &Pa
 /// # Errors
 /// If a promise was broken, or a file is not what it should be.
 pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
+    if args.list {
+        for subject in Subject::all() {
+            writeln!(out, "{}", subject.flags())?;
+        }
+        return Ok(());
+    }
     let options = args.options()?;
     let mut progress = Progress::new();
     let mut shown = |tried: u64| {
         progress.show(|| format!("{tried} of {} crash states", args.states));
     };
+    #[cfg(feature = "planted-bugs")]
+    let report = with_bug(args.plant, || prove(&options, host_clock, &mut shown));
+    #[cfg(not(feature = "planted-bugs"))]
     let report = prove(&options, host_clock, &mut shown);
     drop(progress);
     if args.json {

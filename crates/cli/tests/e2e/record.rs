@@ -1,7 +1,8 @@
 //! The recording proxy between other people's servers and other people's clients.
 
 use crate::harness::{
-    Helper, Server, command, eventually, pattern, run, seekless, succeed, temp_dir,
+    Helper, Server, check_is_clean, command, create, eventually, layouts, pattern, run, seekless,
+    succeed, temp_dir,
 };
 use crate::load::fio;
 use crate::nbd::Client;
@@ -63,21 +64,64 @@ fn passes_everything_on(name: &str) {
     assert_eq!(ended.code(), 0, "{}", ended.err);
     assert!(ended.err.contains("requests of"), "{}", ended.err);
     let held = fs::read(dir.path().join("disk.raw")).expect("read");
-    let last = last_state(dir.path());
+    let last = last_state(dir.path(), None);
     assert!(fs::read(last).expect("read") == held, "the recording is another disk");
 }
 
 /// Writes the state in which everything was kept to a file.
-fn last_state(dir: &Path) -> std::path::PathBuf {
-    let tape = dir.join("run.tape");
+pub fn last_state(dir: &Path, base: Option<&Path>) -> std::path::PathBuf {
+    let replay = || {
+        let mut replay = seekless();
+        replay.arg("replay-crashes").arg(dir.join("run.tape"));
+        if let Some(base) = base {
+            replay.arg("--base").arg(base);
+        }
+        replay
+    };
     let all = ["--check", "true {device}", "--samples", "0", "--exhaustive", "0", "--json"];
-    let report = succeed(seekless().arg("replay-crashes").arg(&tape).args(all));
+    let report = succeed(replay().args(all));
     let report: serde_json::Value = serde_json::from_str(&report).expect("JSON");
     let (path, events) = (dir.join("last.raw"), &report["events"]);
-    let mut keep = seekless();
-    keep.arg("replay-crashes").arg(&tape).args(["--state", &format!("{events}:keep")]);
-    succeed(keep.arg("--keep").arg(&path));
+    succeed(replay().args(["--state", &format!("{events}:keep")]).arg("--keep").arg(&path));
     path
+}
+
+/// Whatever layout is recorded: the last state is what clients see, and every crash state can be
+/// made.
+#[test]
+fn recordings_of_every_layout_are_byte_exact() {
+    for layout in layouts() {
+        let dir = temp_dir();
+        let image = create(dir.path(), &layout, "4M");
+        let server = Server::image(&image);
+        let proxy = recorder(dir.path(), server.uri());
+        let mut client = Client::connect(proxy.socket()).expect("connection");
+        for n in 0..60 {
+            let at = n * 37 % 250 * 4096;
+            match n % 6 {
+                4 => client.trim(at, 3 * 4096).expect("trim"),
+                5 => client.flush().expect("flush"),
+                kind => {
+                    let length = 512 + kind as usize * 4096;
+                    client.write(at, &pattern(n, length), kind == 3).expect("write");
+                }
+            }
+        }
+        let mut held = vec![0; 4 << 20];
+        client.read(0, &mut held).expect("read");
+        client.disconnect().expect("goodbye");
+        assert_eq!(proxy.stop().code(), 0);
+        assert_eq!(server.stop().code(), 0);
+        check_is_clean(&image);
+        let last = fs::read(last_state(dir.path(), None)).expect("read");
+        assert!(last == held, "{layout}: the recording is another disk");
+        let mut states = seekless();
+        states.arg("replay-crashes").arg(dir.path().join("run.tape"));
+        let check = "test $(wc -c < {device}) = 4194304";
+        let report = succeed(states.args(["--check", check, "--samples", "4", "--json"]));
+        let report: serde_json::Value = serde_json::from_str(&report).expect("JSON");
+        assert!(report["states"].as_u64().expect("a number") > 30, "{layout}: {report:#}");
+    }
 }
 
 #[test]

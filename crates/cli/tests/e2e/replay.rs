@@ -2,7 +2,7 @@
 
 use crate::harness::{Ended, Server, command, eventually, run, seekless, skip, succeed, temp_dir};
 use crate::nbd::Client;
-use crate::record::{memory, recorder};
+use crate::record::{last_state, memory, recorder};
 use crate::require;
 use crate::stacked::Stack;
 use std::fs;
@@ -222,6 +222,10 @@ fn ext4_recovers_from_every_crash_that_was_tried() {
         },
     );
     let Some(dir) = recorded else { return };
+    // What came through the kernel and nbdfuse arrived and was recorded as it was.
+    let last = last_state(dir.path(), Some(&dir.path().join("base.raw")));
+    let held = fs::read(dir.path().join("disk.raw")).expect("read");
+    assert!(fs::read(last).expect("read") == held, "the recording is another disk");
     // The journal must be enough: after it is replayed there is nothing left to repair. Torn at 512
     // bytes it is not: the superblock is two sectors under one checksum.
     let check = "e2fsck -p -E journal_only {device} >/dev/null; e2fsck -f -n {device}";

@@ -76,7 +76,9 @@ pub trait Medium: Debug + Send {
     }
 }
 
-const CHUNK: usize = 64;
+/// Blocks that forks share until one of them is written. A sweep forks at every event and writes a
+/// block or two: then small chunks cost less than few of them save.
+const CHUNK: usize = 16;
 
 /// A store for simulation: keeps bodies as they are, so stamps cost no memory, and is cheap to
 /// clone (chunks are shared until written), so that a sweep can fork it at every event.

@@ -9,14 +9,16 @@
 //! from it. `SPEC.md`, section "Array members", has the format to the byte.
 
 use super::member::LOG_BLOCK;
-use crate::checksum::{crc32c, is_zero, of_block};
-use crate::data::{Body, Data};
+use crate::checksum::{crc32c, crc32c_append, is_zero, of_block};
+use crate::data::{Body, Data, Piece};
 use crate::superblock::{le32, le64};
 use crate::units::{BLOCK_BYTES, BlockNr};
 use bytes::Bytes;
 use std::collections::{BTreeMap, VecDeque};
 
-const MAGIC: [u8; 8] = *b"SEEKRLOG";
+const MAGIC: [u8; 8] = *b"SEEKRLG2";
+/// Of batches whose blocks are summed as [`of_block`] does: until format version 1 of arrays.
+const OLD_MAGIC: [u8; 8] = *b"SEEKRLOG";
 const RUNS_AT: usize = 64;
 const RUN_BYTES: usize = 16;
 const CHECKED: usize = BLOCK_BYTES - 4;
@@ -196,7 +198,8 @@ impl Log {
         for (slot, run) in out[RUNS_AT..CHECKED].chunks_exact_mut(RUN_BYTES).zip(runs) {
             slot[0..2].copy_from_slice(&(run.member as u16).to_le_bytes());
             slot[2..4].copy_from_slice(&(run.data.blocks() as u16).to_le_bytes());
-            slot[4..8].copy_from_slice(&checksum(&run.data).to_le_bytes());
+            let sum = checksum(&run.data, of_turned_block);
+            slot[4..8].copy_from_slice(&sum.to_le_bytes());
             slot[8..16].copy_from_slice(&run.at.to_le_bytes());
         }
         let sum = crc32c(&out[..CHECKED]);
@@ -241,14 +244,28 @@ impl Log {
 }
 
 /// A checksum of some blocks that is the same for zeros however they are kept.
-fn checksum(data: &Data) -> u32 {
+fn checksum(data: &Data, of: fn(&Piece) -> u32) -> u32 {
     let mut sums = Vec::with_capacity(4 * data.blocks() as usize);
     for index in 0..data.blocks() {
         let piece = data.block(index);
-        let sum = if is_zero(&piece) { 0 } else { of_block(&piece) };
+        let sum = if is_zero(&piece) { 0 } else { of(&piece) };
         sums.extend_from_slice(&sum.to_le_bytes());
     }
     crc32c(&sums)
+}
+
+/// CRC of the last eight bytes of a block, then the others. Blocks that end with a CRC of their own
+/// would all have the same one in the usual order, and a torn batch could pass with an older block
+/// of that kind in it.
+fn of_turned_block(piece: &Piece) -> u32 {
+    match piece.body {
+        Body::Zeros | Body::Stamp { .. } => of_block(piece),
+        Body::Bytes(_) | Body::Sectors(_) | Body::Lazy(_) | Body::Parity(_) => {
+            let bytes = piece.to_bytes();
+            let (head, tail) = bytes.split_at(BLOCK_BYTES - 8);
+            crc32c_append(crc32c(tail), head)
+        }
+    }
 }
 
 /// A batch found in a ring.
@@ -299,7 +316,9 @@ pub fn scan(ring: &Data, id: u128, member: usize) -> Contents {
 
 /// The batch whose header is `block`, if all of it is there.
 fn decode(block: &[u8], ring: &Data, at: u32, id: u128, member: usize) -> Option<Found> {
-    let ours = block[..8] == MAGIC
+    let old = block[..8] == OLD_MAGIC;
+    let of = if old { of_block } else { of_turned_block };
+    let ours = (old || block[..8] == MAGIC)
         && block[8..24] == id.to_le_bytes()
         && le32(block, 24) as usize == member
         && le32(block, 48) == at
@@ -316,7 +335,7 @@ fn decode(block: &[u8], ring: &Data, at: u32, id: u128, member: usize) -> Option
             return None;
         }
         let data = ring.slice(from, blocks);
-        if checksum(&data) != le32(slot, 4) {
+        if checksum(&data, of) != le32(slot, 4) {
             return None;
         }
         let member = usize::from(u16::from_le_bytes([slot[0], slot[1]]));
@@ -410,5 +429,36 @@ mod tests {
         let mut rotten = ring.clone();
         rotten[6] = Data::zeros(1);
         assert!(scan(&whole(&rotten), 9, 3).damaged);
+    }
+    /// Bytes that end with their CRC.
+    fn sealed(fill: u8) -> Data {
+        let mut block = vec![fill; CHECKED];
+        block.extend(crc32c(&block).to_le_bytes());
+        Data::bytes(Bytes::from(block))
+    }
+
+    #[test]
+    fn blocks_that_end_with_their_checksum_are_told_apart() {
+        let (one, other) = (sealed(1), sealed(2));
+        assert_eq!(checksum(&one, of_block), checksum(&other, of_block), "hence the other order");
+        assert_ne!(checksum(&one, of_turned_block), checksum(&other, of_turned_block));
+    }
+
+    #[test]
+    fn batches_of_the_first_version_are_read() {
+        let mut log = Log::new(9, 3, BLOCKS, 0, 0);
+        let run = Run { member: 1, at: 200, data: sealed(1) };
+        log.push(7, 0, vec![run.clone()]);
+        let (_, batch) = log.next_batch(0).expect("room");
+        let mut header = batch.slice(0, 1).to_bytes().to_vec();
+        header[..8].copy_from_slice(&OLD_MAGIC);
+        let sum = checksum(&run.data, of_block).to_le_bytes();
+        header[RUNS_AT + 4..RUNS_AT + 8].copy_from_slice(&sum);
+        let sum = crc32c(&header[..CHECKED]).to_le_bytes();
+        header[CHECKED..].copy_from_slice(&sum);
+        let mut ring = Data::bytes(Bytes::from(header));
+        ring.append(run.data.clone());
+        ring.append(Data::zeros(BLOCKS - 2));
+        assert_eq!(scan(&ring, 9, 3).runs, [run]);
     }
 }

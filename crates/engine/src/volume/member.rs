@@ -14,7 +14,8 @@ use crate::units::{BLOCK_BYTES, BlockNr, SECTOR_BYTES};
 use bytes::Bytes;
 
 const MAGIC: [u8; 8] = *b"SEEKARRY";
-const VERSION: u32 = 1;
+/// Version 1 differs in the checksums of the log alone, and is read.
+const VERSION: u32 = 2;
 const CHECKED: usize = SECTOR_BYTES - 4;
 const CLEAN: u32 = 1;
 
@@ -94,7 +95,7 @@ impl MemberSuperblock {
             return Err(VolumeError::Damaged);
         }
         let version = le32(block, 8);
-        if version != VERSION {
+        if !(1..=VERSION).contains(&version) {
             return Err(VolumeError::Newer(version));
         }
         let level = Level::from_number(le32(block, 12)).ok_or(VolumeError::Damaged)?;

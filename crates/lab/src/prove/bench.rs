@@ -3,6 +3,7 @@
 use super::states::{Moment, Placed, Slot, device_print};
 use super::toy::ToyArm;
 use seekless_engine::arm::{Arm, Head, Track};
+use seekless_engine::data::{Body, Data, Piece};
 use seekless_engine::device::Device;
 use seekless_engine::device::volatile::VolatileRam;
 use seekless_engine::io::{Done, Io};
@@ -100,6 +101,23 @@ impl Bench {
     }
 }
 
+/// Blocks in shared sectors, or still to be put together, as plain bytes: a sweep writes a block
+/// once and reads it in each of thousands of recoveries.
+fn in_one_piece(data: Data) -> Data {
+    let composed = |piece: &Piece| matches!(piece.body, Body::Sectors(_) | Body::Lazy(_));
+    if !data.pieces().iter().any(composed) {
+        return data;
+    }
+    let mut plain = Data::none();
+    for piece in data.pieces() {
+        plain.push(match &piece.body {
+            Body::Sectors(_) | Body::Lazy(_) => Piece::block(Body::Bytes(piece.to_bytes())),
+            _ => piece.clone(),
+        });
+    }
+    plain
+}
+
 /// Stands for one device and takes down the moment after each of its events.
 #[derive(Debug)]
 struct Probe {
@@ -115,7 +133,8 @@ impl Device for Probe {
         self.bench.borrow().rams[self.port].blocks()
     }
 
-    fn submit(&mut self, now: Time, io: Io) {
+    fn submit(&mut self, now: Time, mut io: Io) {
+        io.data = in_one_piece(io.data);
         if let Some(arm) = self.arm.as_ref().filter(|_| io.count > 0) {
             self.track = arm.track_of(io.at + u64::from(io.count) - 1);
         }

@@ -3,19 +3,19 @@
 //! heard something else.
 
 use super::cut::Leaving;
-use super::damage::{Strike, any_place};
+use super::damage::{Damage, Strike, any_place};
 use super::history::{Allowance, History};
 use super::judge::{cut_recovery, mount, node, read_all, read_what_can_be, works_on};
 use super::names::{Name, Names, UNREADABLE};
 use super::states::{Moment, choose, count, describe};
-use super::subject::Subject;
+use super::subject::{Mounted, Subject};
 use super::{ProveReport, Sort};
 use seekless_engine::checksum::mix;
 use seekless_engine::device::medium::Cells;
 use seekless_engine::device::volatile::Fate;
-use seekless_engine::layout::MountOptions;
+use seekless_engine::layout::{LayoutError, MountOptions};
 use seekless_engine::rng::Rng;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 /// One in so many recovered states is worked on.
@@ -52,8 +52,10 @@ pub struct Checker {
     subject: Subject,
     /// The devices forget what was not flushed.
     pub volatile: bool,
-    /// Blocks have been damaged in this life: errors are no surprise.
-    pub damaged: bool,
+    /// What has been damaged in this life.
+    pub damage: Damage,
+    /// Devices that have failed a request in this life.
+    pub failing: BTreeSet<usize>,
     /// Tries more states than usual.
     pub thorough: bool,
     /// Names of contents.
@@ -69,7 +71,8 @@ impl Checker {
         Checker {
             subject,
             volatile,
-            damaged: false,
+            damage: Damage::None,
+            failing: BTreeSet::new(),
             thorough: false,
             names: Names::new(subject.compares_checksums()),
             recovered: BTreeMap::new(),
@@ -83,7 +86,8 @@ impl Checker {
         self.recovered.clear();
         self.contents.clear();
         self.by_hash.clear();
-        self.damaged = false;
+        self.damage = Damage::None;
+        self.failing.clear();
     }
 
     /// What media hold after a mount, if the history allows it.
@@ -132,7 +136,7 @@ impl Checker {
         rng: &mut Rng,
         report: &mut ProveReport,
     ) -> Option<Wrong> {
-        let dispensable = self.subject.dispensable(&moment.durable);
+        let dispensable = self.dispensable(moment);
         if !dispensable.is_empty() && rng.chance(0.5) {
             let lost = dispensable[rng.below(dispensable.len() as u64) as usize];
             return self.without(lost, moment.build(fates), fates, history, rng, report);
@@ -157,9 +161,7 @@ impl Checker {
             return Some(wrong);
         }
         if rng.below(DAMAGED) < often
-            && self.subject.is_single()
-            && self.subject.promises().checked
-            && let Some(wrong) = self.damage(media.clone(), history, rng, report)
+            && let Some(wrong) = self.strike(moment, media.clone(), history, rng, report)
         {
             return Some(wrong);
         }
@@ -173,11 +175,11 @@ impl Checker {
 
     /// Compares a recovered content with the history.
     fn judge(&mut self, index: usize, history: &History) -> Option<Wrong> {
+        let allowance = self.allowance();
         let content = &mut self.contents[index];
         if content.good_at == history.revision() {
             return None;
         }
-        let allowance = if self.damaged { Allowance::Damaged } else { Allowance::None };
         let story = history.judge(&content.names, &self.names, allowance);
         if story.is_empty() {
             content.good_at = history.revision();
@@ -194,28 +196,63 @@ impl Checker {
         report: &mut ProveReport,
     ) -> Result<usize, Wrong> {
         let options = MountOptions { volatile: self.volatile, ..MountOptions::default() };
-        let mounted = match mount(self.subject, &mut media, None, &options) {
+        let (lost, mounted) = match self.mount(&mut media, &options) {
             Ok(mounted) => mounted,
-            Err(_) if self.damaged => {
+            Err(_) if self.damage == Damage::Open => {
                 report.faults.refused_mounts += 1;
                 return Ok(self.content(Vec::new()));
             }
             Err(error) => return Err(unmountable(&error.to_string())),
         };
+        report.faults.put_out += u64::from(lost.is_some());
         report.most_blocks_read = report.most_blocks_read.max(mounted.blocks_read);
-        let mut node = node(mounted, media, None, self.volatile);
+        let mut node = node(mounted, media, lost, self.volatile);
         let names = match read_all(&mut node) {
             Ok(data) => self.names.of(0, &data),
-            Err(_) if self.damaged => self.read_damaged(&mut node),
+            Err(_) if self.damage == Damage::Open => self.read_damaged(&mut node),
             Err(error) => return Err(unreadable(&error.to_string())),
         };
-        if rng.below(WORKED_ON) == 0 && !self.damaged {
+        if rng.below(WORKED_ON) == 0 && self.damage != Damage::Open {
             let story = works_on(&mut node, rng);
             if !story.is_empty() {
                 return Err(Wrong { sort: Sort::Dead, story });
             }
         }
         Ok(self.content(names))
+    }
+
+    /// Mounts media. Where damage on one device keeps an array from being assembled, the message
+    /// asks to do without that device, and so it is.
+    fn mount(
+        &self,
+        media: &mut Vec<Cells>,
+        options: &MountOptions<'_>,
+    ) -> Result<(Option<usize>, Mounted), LayoutError> {
+        let Damage::Covered(device) = self.damage else {
+            return mount(self.subject, media, None, options).map(|mounted| (None, mounted));
+        };
+        let before = media.clone();
+        if let Ok(mounted) = mount(self.subject, media, None, options) {
+            return Ok((None, mounted));
+        }
+        *media = before;
+        mount(self.subject, media, Some(device), options).map(|mounted| (Some(device), mounted))
+    }
+
+    /// Devices one of which may be lost together with the power.
+    fn dispensable(&self, moment: &Moment) -> Vec<usize> {
+        match self.damage {
+            Damage::Covered(device) => vec![device],
+            Damage::None | Damage::Open => self.subject.dispensable(&moment.durable, &self.failing),
+        }
+    }
+
+    /// What a content may be. A member that has just failed may be out of the array after the power
+    /// cut, which comes to losing it with the power.
+    fn allowance(&self) -> Allowance {
+        let out = self.subject.spare() > 0 && !self.failing.is_empty();
+        let least = if out { Allowance::Lost } else { Allowance::None };
+        self.damage.allowance().max(least)
     }
 
     fn read_damaged(&mut self, node: &mut seekless_engine::node::Node) -> Vec<Name> {
@@ -278,25 +315,36 @@ impl Checker {
         None
     }
 
-    /// Damages a state and recovers it: every block is an error or something it once held.
-    fn damage(
+    /// Damages a state and recovers it. Where other devices make up for the damage nothing may come
+    /// of it; else every block is an error or something it once held.
+    fn strike(
         &mut self,
+        moment: &Moment,
         mut media: Vec<Cells>,
         history: &History,
         rng: &mut Rng,
         report: &mut ProveReport,
     ) -> Option<Wrong> {
+        if self.damage != Damage::None {
+            return None;
+        }
         let place = any_place(&media, rng);
-        let strike = Strike::draw(self.subject.promises(), place, &media, rng);
+        let strike = Strike::draw(self.subject, place, &media, rng);
+        let covered = self.subject.dispensable(&moment.durable, &self.failing).contains(&place.0);
+        let damage = strike.damage(covered);
+        // Whoever keeps no checksums promises nothing about damage together with a power cut.
+        if damage == Damage::Open && !self.subject.checks(place.0) {
+            return None;
+        }
         strike.hit(&mut media, &mut report.faults);
         report.states += 1;
         report.recovered += 1;
-        let before = std::mem::replace(&mut self.damaged, true);
+        self.damage = damage;
         let result = self.recover(media, rng, report).map(|index| {
             let names = Rc::clone(&self.contents[index].names);
-            history.judge(&names, &self.names, Allowance::Damaged)
+            history.judge(&names, &self.names, damage.allowance())
         });
-        self.damaged = before;
+        self.damage = Damage::None;
         let story = result.unwrap_or_else(|wrong| wrong.story);
         if story.is_empty() {
             return None;
@@ -327,20 +375,20 @@ impl Checker {
         let options = MountOptions { volatile: self.volatile, ..MountOptions::default() };
         let mounted = match mount(self.subject, &mut media, Some(lost), &options) {
             Ok(mounted) => mounted,
-            Err(_) if self.damaged => return None,
+            Err(_) if self.damage == Damage::Open => return None,
             Err(error) => return told(unmountable(&error.to_string())),
         };
         report.most_blocks_read = report.most_blocks_read.max(mounted.blocks_read);
         let mut node = node(mounted, media, Some(lost), self.volatile);
         let data = match read_all(&mut node) {
             Ok(data) => data,
-            Err(_) if self.damaged => return None,
+            Err(_) if self.damage == Damage::Open => return None,
             Err(error) => return told(unreadable(&error.to_string())),
         };
         let names = self.names.of(0, &data);
-        let allowance = if self.damaged { Allowance::Damaged } else { Allowance::Lost };
+        let allowance = self.damage.allowance().max(Allowance::Lost);
         let mut story = history.judge(&names, &self.names, allowance);
-        if story.is_empty() && rng.below(WORKED_ON) == 0 && !self.damaged {
+        if story.is_empty() && rng.below(WORKED_ON) == 0 && self.damage != Damage::Open {
             story = works_on(&mut node, rng);
         }
         if story.is_empty() { None } else { told(Wrong { sort: Sort::Content, story }) }

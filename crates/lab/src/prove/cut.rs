@@ -34,6 +34,8 @@ pub struct Power {
     media: Vec<Cells>,
     flushed: Vec<Cells>,
     pending: Vec<Unflushed>,
+    /// What a device has completed may be lost until it is flushed.
+    volatile: bool,
     writes_left: u64,
     leaving: Leaving,
     rng: Rng,
@@ -42,9 +44,16 @@ pub struct Power {
 
 impl Power {
     /// Power for `writes_left` writes and one more.
-    pub fn new(media: Vec<Cells>, writes_left: u64, leaving: Leaving, rng: Rng) -> Power {
+    pub fn new(
+        media: Vec<Cells>,
+        volatile: bool,
+        writes_left: u64,
+        leaving: Leaving,
+        rng: Rng,
+    ) -> Power {
         let flushed = media.clone();
-        Power { media, flushed, pending: Vec::new(), writes_left, leaving, rng, cut: false }
+        let pending = Vec::new();
+        Power { media, flushed, pending, volatile, writes_left, leaving, rng, cut: false }
     }
 
     /// Number of devices.
@@ -117,6 +126,11 @@ impl Disk for CutDisk<'_> {
         let mut power = self.power.borrow_mut();
         if power.cut {
             return Err(IoError::PowerOff);
+        }
+        if !power.volatile {
+            // All writes but the one that is under way when the power goes are safe.
+            power.flushed = power.media.clone();
+            power.pending.clear();
         }
         power.media[self.device].write_labelled(at, &data, labels)?;
         let labels = self.has_labels_of(&power).then(|| Labels::new(labels.into()));

@@ -1,15 +1,40 @@
 //! Damage: blocks that cannot be read or read back wrong, at random and where it hurts most.
 
 use super::act::Place;
+use super::history::Allowance;
 use super::judge::rotten;
 use super::states::FaultCounts;
+use super::subject::Subject;
 use seekless_engine::data::Body;
 use seekless_engine::device::medium::Cells;
 use seekless_engine::device::medium::Medium as _;
 use seekless_engine::io::Label;
-use seekless_engine::layout::Promises;
 use seekless_engine::rng::Rng;
 use std::fmt;
+
+/// What was damaged, and who makes up for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Damage {
+    /// Nothing.
+    None,
+    /// Blocks of this device cannot be read, and the others have what it takes to compute them:
+    /// the client must not notice.
+    Covered(usize),
+    /// Errors are no surprise.
+    Open,
+}
+
+impl Damage {
+    /// What it allows after a power cut.
+    pub fn allowance(self) -> Allowance {
+        match self {
+            Damage::None => Allowance::None,
+            // As if the whole device were lost.
+            Damage::Covered(_) => Allowance::Lost,
+            Damage::Open => Allowance::Damaged,
+        }
+    }
+}
 
 /// How a block is struck.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,7 +56,7 @@ pub struct Strike {
 impl Strike {
     /// Strikes a block in some way that the layout has an answer to.
     pub fn draw(
-        promises: Promises,
+        subject: Subject,
         (device, at): (usize, u64),
         media: &[Cells],
         rng: &mut Rng,
@@ -39,12 +64,21 @@ impl Strike {
         let labelled = media[device].label(at) != Label::default();
         let how = match rng.below(3) {
             // Whoever keeps no checksums promises nothing about rot.
-            _ if !promises.checked => How::Unreadable,
+            _ if !subject.checks(device) => How::Unreadable,
             0 => How::Unreadable,
             1 if labelled => How::Mislabelled(rng.next()),
             _ => How::Rotten(rng.next()),
         };
         Strike { device, at, how }
+    }
+
+    /// What it comes to, if an unreadable block is `covered` by other devices. Nobody makes up for
+    /// wrong bytes: an array does not notice them.
+    pub fn damage(&self, covered: bool) -> Damage {
+        match self.how {
+            How::Unreadable if covered => Damage::Covered(self.device),
+            _ => Damage::Open,
+        }
     }
 
     /// Carries it out.

@@ -3,7 +3,7 @@
 //! ISSTA 2012: leaving features out finds more than mixing them all).
 
 use super::act::{Act, Content, Fault, Place};
-use seekless_engine::layout::Promises;
+use super::subject::Subject;
 use seekless_engine::rng::Rng;
 
 /// How large the devices are.
@@ -46,6 +46,8 @@ pub struct Manner {
     reads: u64,
     trims: u64,
     flushes: u64,
+    /// Transactions of several requests.
+    groups: u64,
     /// Shares of writes, in percent.
     fua: u64,
     zeros: u64,
@@ -84,6 +86,7 @@ const MIXED: Manner = Manner {
     reads: 2,
     trims: 1,
     flushes: 1,
+    groups: 0,
     fua: 12,
     zeros: 4,
     copies: 4,
@@ -108,7 +111,7 @@ const BROKEN: Manner =
     Manner { volatile: Some(true), lives: 8, bursts: 9, single: 80, reads: 1, ..MIXED };
 
 /// All kinds; a case has the one at its number, round and round: the rarest events come first.
-const KINDS: [Manner; 29] = [
+const KINDS: [Manner; 31] = [
     MIXED,
     Manner { name: "failing writes", trouble: Trouble::Writes, ..BROKEN },
     Manner {
@@ -164,6 +167,8 @@ const KINDS: [Manner; 29] = [
     Manner { name: "reads", reads: 12, copies: 0, ..MIXED },
     Manner { name: "many short lives", lives: 10, bursts: 5, ..MIXED },
     Manner { name: "rotting blocks", trouble: Trouble::Rot, reads: 6, ..MIXED },
+    Manner { name: "transactions", groups: 12, writes: 4, most: 9, burst: 3, ..MIXED },
+    Manner { name: "small transactions", groups: 20, most: 3, single: 0, hot: 8, ..MIXED },
 ];
 
 /// Number of kinds of workload.
@@ -197,13 +202,14 @@ impl Manner {
         manner
     }
 
-    /// The same with devices in which nothing fails.
-    pub fn without_faults(self) -> Manner {
-        Manner { trouble: Trouble::None, ..self }
+    /// The same with shorter lives, for subjects whose every request is many device events: more
+    /// worlds find more than longer ones.
+    pub fn shorter(self) -> Manner {
+        Manner { bursts: self.bursts.div_ceil(3), lives: self.lives.min(4), ..self }
     }
 
     /// Everything that happens in a world with a volume of `blocks` blocks.
-    pub fn script(&self, promises: Promises, blocks: u64, rng: &mut Rng) -> Vec<Act> {
+    pub fn script(&self, subject: Subject, blocks: u64, rng: &mut Rng) -> Vec<Act> {
         let mut acts = Vec::new();
         let mut next = 0;
         if self.fill {
@@ -217,7 +223,7 @@ impl Manner {
             let heals = breaks + 1 + rng.below(self.bursts);
             for burst in 0..self.bursts {
                 if struck && burst == breaks {
-                    self.go_wrong(promises, rng, &mut acts);
+                    self.go_wrong(subject, rng, &mut acts);
                 }
                 if struck && burst == heals {
                     acts.push(Act::Heal);
@@ -240,7 +246,7 @@ impl Manner {
         if rng.below(100) < self.patience { u32::MAX } else { rng.below(6) as u32 }
     }
 
-    fn go_wrong(&self, promises: Promises, rng: &mut Rng, acts: &mut Vec<Act>) {
+    fn go_wrong(&self, subject: Subject, rng: &mut Rng, acts: &mut Vec<Act>) {
         let after = rng.below(8);
         let times = 1 + rng.below(3);
         match self.trouble {
@@ -248,7 +254,7 @@ impl Manner {
             Trouble::Writes => acts.push(Act::Break(Fault::Write(after))),
             Trouble::Flushes => acts.push(Act::Break(Fault::Flush(after / 4))),
             Trouble::Full => acts.push(Act::Break(Fault::Full(after))),
-            Trouble::Rot if promises.checked => {
+            Trouble::Rot if subject.checks_some() => {
                 for _ in 0..times {
                     acts.push(Act::Break(Fault::Rot(place(rng), rng.next())));
                 }
@@ -269,7 +275,7 @@ impl Manner {
         let at = if rng.below(100) < self.sequential { *next % blocks } else { rng.below(range) };
         let count = count.min(blocks - at) as u32;
         *next = at + u64::from(count);
-        let kinds = [self.writes, self.reads, self.trims, self.flushes];
+        let kinds = [self.writes, self.reads, self.trims, self.flushes, self.groups];
         let mut choice = rng.below(kinds.iter().sum());
         let kind = kinds.iter().position(|&weight| {
             let here = choice < weight;
@@ -280,6 +286,12 @@ impl Manner {
             Some(1) => Act::Read { at, count },
             Some(2) => Act::Trim { at, count },
             Some(3) => Act::Flush,
+            Some(4) => {
+                let count = 2 + rng.below(self.most) as u32;
+                let step = 1 + rng.below(7.min(blocks));
+                let (trims, fua) = (rng.chance(0.3), rng.below(100) < self.fua);
+                Act::Group { at, count, step, trims, fua }
+            }
             _ => {
                 let share = rng.below(100);
                 let content = match share {
@@ -320,6 +332,7 @@ fn place(rng: &mut Rng) -> Place {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use seekless_engine::layout::Kind;
 
     #[test]
     fn there_are_twenty_kinds_and_more_each_with_a_name() {
@@ -330,12 +343,12 @@ mod tests {
 
     #[test]
     fn scripts_stay_within_the_volume() {
-        let promises = Promises { atomic: true, ordered: true, checked: true, immediate: true };
+        let subject = Subject::Layout(Kind::Vlog);
         for case in 0..4 * WORKLOADS {
             let mut rng = Rng::stream(case, "script");
             let blocks = 1 + rng.below(200);
             let manner = Manner::draw(case, &mut rng);
-            let script = manner.script(promises, blocks, &mut rng);
+            let script = manner.script(subject, blocks, &mut rng);
             assert!(script.iter().any(|act| matches!(act, Act::End(_))));
             for act in script {
                 if let Act::Write { at, count, .. }

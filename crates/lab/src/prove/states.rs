@@ -32,11 +32,13 @@ pub struct FaultCounts {
     pub latched: u64,
     /// Devices lost together with the power.
     pub lost_devices: u64,
+    /// Damaged members of arrays that were left out of the assembly.
+    pub put_out: u64,
 }
 
 impl FaultCounts {
     /// Name and number of each, in the order in which they are listed to people.
-    pub fn rows(&self) -> [(&'static str, u64); 11] {
+    pub fn rows(&self) -> [(&'static str, u64); 12] {
         [
             ("writes lost", self.lost),
             ("writes torn", self.torn),
@@ -49,6 +51,7 @@ impl FaultCounts {
             ("failed device flushes", self.failed_flushes),
             ("lives that ended writing", self.latched),
             ("lost devices", self.lost_devices),
+            ("damaged members left out", self.put_out),
         ]
     }
 }

@@ -15,6 +15,8 @@ use seekless_engine::volume::member::{MemberSuperblock, Standing};
 use seekless_engine::volume::{
     self, Array, ArrayDisk, AssembleOptions, CreateArray, Level, assemble,
 };
+use std::cmp::Ordering;
+use std::collections::BTreeSet;
 
 /// What is proved. Everything else in the prover is the same for all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,6 +41,23 @@ impl From<Kind> for Subject {
         Subject::Layout(kind)
     }
 }
+
+/// The device of a log that lies apart.
+const LOG: usize = 1;
+
+/// The arrays that each commit is held to: every level, with and without checksums on top. Loge on
+/// RAID-5 is not among them: of a whole stripe that is torn when a member is lost with the power
+/// nothing is left, and its labels may have been in it (`CONTRACT.md`, A3).
+const ARRAYS: [(Level, usize, Kind); 8] = [
+    (Level::Raid0, 3, Kind::Inplace),
+    (Level::Raid0, 2, Kind::Loge),
+    (Level::Raid1, 2, Kind::Inplace),
+    (Level::Raid1, 2, Kind::Loge),
+    (Level::Raid1, 3, Kind::Lfs),
+    (Level::Raid5, 3, Kind::Inplace),
+    (Level::Raid5, 3, Kind::Lfs),
+    (Level::Raid5, 4, Kind::Vlog),
+];
 
 /// A mounted volume, to be joined with the devices it was found on.
 #[derive(Debug)]
@@ -68,6 +87,23 @@ impl Mounted {
 pub type Disks<'d> = [Option<&'d mut dyn Disk>];
 
 impl Subject {
+    /// Everything that each commit is held to: all layouts that are not experimental, alone and on
+    /// arrays.
+    pub fn all() -> Vec<Subject> {
+        let array = |(level, members, kind)| Subject::Array { level, members, kind };
+        let alone = Kind::ALL.into_iter().map(Subject::Layout);
+        let all = alone.chain([Subject::Attached]).chain(ARRAYS.map(array));
+        all.filter(|subject| !subject.kind().is_experimental()).collect()
+    }
+
+    /// The layout.
+    pub fn kind(self) -> Kind {
+        match self {
+            Subject::Layout(kind) | Subject::Array { kind, .. } => kind,
+            Subject::Attached => Kind::Dcd,
+        }
+    }
+
     /// Its name in reports.
     pub fn name(self) -> String {
         match self {
@@ -90,18 +126,24 @@ impl Subject {
 
     /// What it promises beyond what every volume does.
     pub fn promises(self) -> Promises {
-        match self {
-            Subject::Layout(kind) | Subject::Array { kind, .. } => kind.promises(),
-            Subject::Attached => Kind::Dcd.promises(),
-        }
+        self.kind().promises()
+    }
+
+    /// True if wrong bytes on a device are noticed.
+    pub fn checks(self, device: usize) -> bool {
+        // The log of a disk caching disk has checksums, what has gone home has none.
+        self.promises().checked || (self == Subject::Attached && device == LOG)
+    }
+
+    /// True if wrong bytes are noticed on some device.
+    pub fn checks_some(self) -> bool {
+        self.checks(LOG)
     }
 
     /// True if what takes hold after a crash does so because checksums are compared. HyLog does
     /// that for all that goes to its log, and has no checksums of what it overwrites in place.
     pub fn compares_checksums(self) -> bool {
-        let logs =
-            matches!(self, Subject::Layout(Kind::Hylog) | Subject::Array { kind: Kind::Hylog, .. });
-        logs || self.promises().checked
+        self.kind() == Kind::Hylog || self.promises().checked
     }
 
     /// True if some of its worlds are to have devices with heads.
@@ -123,31 +165,46 @@ impl Subject {
     }
 
     /// True if damage may end writing: what cannot be read in a log cannot go home, and the ring
-    /// cannot pass it.
+    /// cannot pass it; a part of a stripe cannot be written where its parity cannot be computed.
     pub fn stops_at_damage(self) -> bool {
-        matches!(self, Subject::Layout(Kind::Dcd) | Subject::Attached)
-    }
-
-    /// True if there is no array: what becomes of one with damaged or failing members as well as a
-    /// lost one is not tried here.
-    pub fn is_single(self) -> bool {
         match self {
-            Subject::Layout(_) | Subject::Attached => true,
-            Subject::Array { .. } => false,
+            Subject::Layout(kind) => kind == Kind::Dcd,
+            Subject::Attached => true,
+            Subject::Array { level, kind, .. } => level == Level::Raid5 || kind == Kind::Dcd,
         }
     }
 
-    /// Devices of which any one may be lost together with the power without a loss of data.
-    pub fn dispensable(self, media: &[Cells]) -> Vec<usize> {
+    /// Devices that it can do without.
+    pub fn spare(self) -> usize {
         match self {
-            Subject::Layout(_) | Subject::Attached => Vec::new(),
-            Subject::Array { level, members, .. } => {
-                let standings = standings(media);
-                let out: Vec<usize> =
-                    (0..members).filter(|&one| standings[one] != Standing::Active).collect();
-                if out.len() < level.spare(members) { (0..members).collect() } else { out }
-            }
+            Subject::Layout(_) | Subject::Attached => 0,
+            Subject::Array { level, members, .. } => level.spare(members),
         }
+    }
+
+    /// Devices of which any one may be lost together with the power without a loss of data, if
+    /// those in `failing` have failed since the power came on.
+    pub fn dispensable(self, media: &[Cells], failing: &BTreeSet<usize>) -> Vec<usize> {
+        if self.spare() == 0 {
+            return Vec::new();
+        }
+        let mut out = self.absent(media);
+        out.extend(failing);
+        match out.len().cmp(&self.spare()) {
+            Ordering::Less => (0..media.len()).collect(),
+            // It is missed already, though not all members may have heard of it.
+            Ordering::Equal => failing.iter().copied().collect(),
+            Ordering::Greater => Vec::new(),
+        }
+    }
+
+    /// Members of an array that do not have what they should have.
+    pub fn absent(self, media: &[Cells]) -> BTreeSet<usize> {
+        if self.spare() == 0 {
+            return BTreeSet::new();
+        }
+        let standings = standings(media);
+        (0..media.len()).filter(|&one| standings[one] != Standing::Active).collect()
     }
 
     /// What happens to the devices while the power is off: one may be pulled out for the life to
@@ -190,6 +247,10 @@ impl Subject {
                     medium = medium.with_labels();
                 }
                 let full = size == Size::Large || rng.chance(0.5);
+                if kind == Kind::Loge && rng.chance(0.25) {
+                    let blocks = format_sparse(&mut MediumDisk(&mut medium), rng);
+                    return (vec![medium], blocks);
+                }
                 let blocks = format(kind, &mut MediumDisk(&mut medium), full, rng);
                 (vec![medium], blocks)
             }
@@ -305,6 +366,20 @@ fn format(kind: Kind, disk: &mut dyn Disk, full: bool, rng: &mut Rng) -> u64 {
     }
     layout::format(disk, &options).expect("the size was asked for");
     blocks
+}
+
+/// Makes a Loge volume with more addresses than it can store blocks; returns their number.
+fn format_sparse(disk: &mut dyn Disk, rng: &mut Rng) -> u64 {
+    let addresses = disk.blocks() * (1 + rng.below(2)) + rng.below(100);
+    let fits = |capacity: &u64| {
+        let needed = capacity + 72 + capacity / 64 + addresses / 200 + disk.blocks() / 64;
+        needed <= disk.blocks()
+    };
+    let capacity = (1..disk.blocks()).take_while(fits).last().unwrap_or(1).min(addresses);
+    let mut options = FormatOptions::new(Kind::Loge, capacity, u128::from(rng.next()));
+    options.addresses = Some(addresses);
+    layout::format(disk, &options).expect("the size was asked for");
+    addresses
 }
 
 /// An array of small members with small chunks, and a volume on it.

@@ -1,13 +1,15 @@
 //! One world: a volume on forgetful devices, a client, and power cuts at every event.
 
-use super::act::{Act, Content, Fault, Place};
+mod faults;
+
+use super::act::{Act, Content, Place};
 use super::bench::Bench;
 use super::check::{Checker, Wrong};
-use super::damage::{Strike, all_places, find};
+use super::damage::{Damage, find};
 use super::history::{History, Tick};
-use super::judge::{mount, rotten};
+use super::judge::mount;
 use super::manner::Manner;
-use super::names::{Name, UNREADABLE};
+use super::names::ZEROS;
 use super::states::{Moment, choose};
 use super::subject::Subject;
 use super::toy::ToyArm;
@@ -16,14 +18,15 @@ use seekless_engine::arm::Arm;
 use seekless_engine::data::{Data, Piece};
 use seekless_engine::device::Device as _;
 use seekless_engine::device::medium::Cells;
-use seekless_engine::device::volatile::{Latency, Trouble, VolatileRam};
-use seekless_engine::io::{Done, Io, Tag};
+use seekless_engine::device::volatile::{Latency, VolatileRam};
+use seekless_engine::io::{Done, Io, IoError, Tag};
 use seekless_engine::layout::{Compaction, MountOptions, Tuning};
 use seekless_engine::node::Node;
 use seekless_engine::rng::Rng;
+use seekless_engine::transaction::Transaction;
 use seekless_engine::units::{MICROS, MILLIS, Time};
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 /// A client request in flight.
@@ -74,6 +77,8 @@ pub struct World {
     life: u64,
     node: Node,
     bench: Rc<RefCell<Bench>>,
+    /// Members of an array that did not have what they should when this life began.
+    absent: BTreeSet<usize>,
     history: History,
     checker: Checker,
     waiting: BTreeMap<Tag, Waiting>,
@@ -92,8 +97,8 @@ impl World {
     pub fn new(subject: Subject, case: u64, seed: u64) -> World {
         let mut rng = Rng::stream(seed, &format!("case {case}"));
         let mut manner = Manner::draw(case, &mut rng);
-        if !subject.is_single() {
-            manner = manner.without_faults();
+        if let Subject::Array { .. } = subject {
+            manner = manner.shorter();
         }
         let volatile = manner.volatile.unwrap_or_else(|| rng.chance(0.65));
         // What goes on while nobody waits needs a head, and writes that last.
@@ -101,11 +106,11 @@ impl World {
         let headed = manner.headed.unwrap_or(headed) && subject.wants_heads();
         let make = Make { volatile, headed };
         let (media, blocks) = subject.create(manner.size, headed, &mut rng);
-        let script = manner.script(subject.promises(), blocks, &mut rng);
+        let script = manner.script(subject, blocks, &mut rng);
         let mut history = History::new(subject.promises(), blocks, !volatile);
         let base = rng.next();
         let device = media.iter().map(cells).sum();
-        let (node, bench) = power_on(subject, media, make, base);
+        let (node, bench, absent) = power_on(subject, media, make, base);
         history.limit(node.layer.limits());
         World {
             subject,
@@ -117,6 +122,7 @@ impl World {
             life: 0,
             node,
             bench,
+            absent,
             history,
             checker: Checker::new(subject, volatile),
             waiting: BTreeMap::new(),
@@ -179,7 +185,7 @@ impl World {
         self.settle(report);
         self.drain(report);
         self.stop(report);
-        if self.found.is_some() || self.checker.damaged || self.has_failed() {
+        if self.found.is_some() || self.checker.damage != Damage::None || self.is_excused() {
             return;
         }
         let moment = self.bench.borrow().moment();
@@ -188,12 +194,11 @@ impl World {
             self.checker.content_of(moment.durable.clone(), &self.history, &mut rng, report);
         match found {
             Err(wrong) => self.tell(moment.event, wrong),
-            Ok(names) if self.subject.is_single() => {
+            Ok(names) => {
                 self.history.restart(&names);
                 self.checker.begin();
                 self.strike(&moment.durable, report);
             }
-            Ok(_) => {}
         }
     }
 
@@ -217,6 +222,7 @@ impl World {
                 let number = self.history.submit(self.act, at, &zeros, false);
                 self.change(Io::trim(0, at, count), number, false);
             }
+            Act::Group { fua, .. } => self.group(act, fua),
             Act::Read { at, count } => {
                 let sent = self.history.mark();
                 self.send(Io::read(0, at, count), Waiting::Read { at, sent });
@@ -249,6 +255,42 @@ impl World {
         self.change(if fua { io.with_fua() } else { io }, number, fua);
     }
 
+    /// A transaction of several requests, or its parts one by one where there are none.
+    fn group(&mut self, act: Act, fua: bool) {
+        let members = act.members(self.node.layer.blocks());
+        let version = u64::from(self.act) + 1;
+        let data = |at: u64| Data::stamp(1, at, version);
+        if self.node.layer.transaction_blocks() < members.len() as u64 {
+            for (at, written) in members {
+                if written {
+                    self.write(at, 1, Content::Fresh, fua);
+                } else {
+                    let number = self.history.submit(self.act, at, &[ZEROS], false);
+                    self.change(Io::trim(0, at, 1), number, false);
+                }
+            }
+            return;
+        }
+        let mut all = Transaction::new();
+        let mut names = Vec::new();
+        for (at, written) in members {
+            if written {
+                all.write(at, &data(at));
+                names.extend(self.checker.names.of(at, &data(at)).into_iter().map(|one| (at, one)));
+            } else {
+                all.trim(at, 1);
+                names.push((at, ZEROS));
+            }
+        }
+        let number = self.history.submit_all(self.act, names, true);
+        let waiting = Waiting::Change { number, fua, sent: self.history.mark() };
+        let tag = self.next_tag;
+        self.next_tag += 1;
+        self.waiting.insert(tag, waiting);
+        let taken = self.node.submit_transaction(self.now, tag, all, fua);
+        taken.expect("it is no larger than the volume says, and within it");
+    }
+
     fn copies(&self, count: u32, choice: u64) -> Data {
         let bench = self.bench.borrow();
         let mut rng = Rng::stream(choice, "copies");
@@ -275,52 +317,6 @@ impl World {
         self.next_tag += 1;
         self.waiting.insert(io.tag, waiting);
         self.node.submit(self.now, io);
-    }
-
-    fn go_wrong(&mut self, fault: Fault, report: &mut ProveReport) {
-        let mut bench = self.bench.borrow_mut();
-        let port = Rng::stream(self.base ^ u64::from(self.act), "fault")
-            .below(bench.devices() as u64) as usize;
-        let ram = bench.ram_mut(port);
-        match fault {
-            Fault::Write(after) => ram.trouble().write_after = Some(after),
-            Fault::Full(after) => ram.trouble().full_after = Some(after),
-            Fault::Flush(after) => ram.trouble().flush_after = Some(after),
-            Fault::Unreadable(place) => {
-                let at = find(place, ram.durable());
-                ram.lose(at);
-                self.checker.damaged = true;
-                report.faults.unreadable += 1;
-            }
-            Fault::Rot(place, bit) => {
-                let at = find(place, ram.durable());
-                let body = rotten(ram.durable().get(at), bit);
-                ram.rot(at, &body);
-                self.checker.damaged = true;
-                report.faults.rotten += 1;
-            }
-        }
-    }
-
-    fn heal(&mut self) {
-        let mut bench = self.bench.borrow_mut();
-        for port in 0..bench.devices() {
-            let trouble = bench.ram_mut(port).trouble();
-            *trouble = Trouble {
-                failed_writes: trouble.failed_writes,
-                failed_flushes: trouble.failed_flushes,
-                ..Trouble::default()
-            };
-        }
-    }
-
-    /// Some request of a device has failed in this life.
-    fn has_failed(&self) -> bool {
-        let mut bench = self.bench.borrow_mut();
-        (0..bench.devices()).any(|port| {
-            let trouble = bench.ram_mut(port).trouble();
-            trouble.failed_writes + trouble.failed_flushes > 0
-        })
     }
 
     fn pass(&mut self, events: u32, report: &mut ProveReport) {
@@ -390,7 +386,7 @@ impl World {
         match (waiting, done.outcome) {
             (Waiting::Read { at, sent }, Ok(data)) => self.hear_read(at, sent, &data),
             (Waiting::Read { at, .. }, Err(error)) => {
-                if !self.checker.damaged {
+                if self.checker.damage != Damage::Open {
                     self.blame(Sort::Read, format!("a read at {at} fails without cause: {error}"));
                 }
             }
@@ -402,10 +398,13 @@ impl World {
                 self.history.flushed(sent);
                 self.hear_success(sent, "flush");
             }
+            (Waiting::Change { .. }, Err(IoError::NoSpace))
+                if self.node.layer.limits().may_be_full => {}
             (Waiting::Change { .. } | Waiting::Flush { .. }, Err(error)) => {
-                let stopped = self.checker.damaged && self.subject.stops_at_damage();
-                if !self.has_failed() && !stopped {
-                    let story = format!("a request fails though no device did: {error}");
+                let open = self.checker.damage == Damage::Open;
+                let stopped = open && self.subject.stops_at_damage();
+                if !self.is_excused() && !stopped {
+                    let story = format!("a request fails without need: {error}");
                     return self.blame(Sort::Refusal, story);
                 }
                 if self.node.layer.latched().is_none() {
@@ -428,7 +427,7 @@ impl World {
 
     fn hear_read(&mut self, at: u64, sent: Tick, data: &Data) {
         let names = self.checker.names.of(at, data);
-        let failed = self.has_failed();
+        let failed = self.is_excused();
         for (block, name) in (at..).zip(names) {
             let mixed = failed && self.history.may_be_mixed(block, name, &self.checker.names);
             if !mixed && !self.history.may_read(block, name, sent) {
@@ -445,6 +444,7 @@ impl World {
 
     fn try_states(&mut self, moment: &Moment, report: &mut ProveReport) {
         let mut rng = self.rng_of(moment.event, "states");
+        self.checker.failing = self.failing();
         if let Some(wrong) = self.checker.moment(moment, &self.history, &mut rng, report) {
             self.tell(moment.event, wrong);
         }
@@ -513,7 +513,7 @@ impl World {
             self.now = self.now.max(due);
             self.settle(report);
         }
-        if self.found.is_none() && !self.node.stopped() && !self.has_failed() {
+        if self.found.is_none() && !self.node.stopped() && !self.is_excused() {
             self.blame(Sort::Hang, "an orderly end never comes".to_owned());
         }
     }
@@ -521,7 +521,7 @@ impl World {
     fn restart(&mut self, mut media: Vec<Cells>, rng: &mut Rng, report: &mut ProveReport) -> bool {
         self.close(report);
         self.waiting.clear();
-        if self.checker.damaged {
+        if self.checker.damage != Damage::None {
             return false;
         }
         // What the client sees now is what the first assembly makes of it: copies that differ are
@@ -544,35 +544,10 @@ impl World {
                 self.refused = None;
                 self.events_before += self.bench.borrow().events();
                 let seed = self.base ^ self.life.rotate_left(40);
-                (self.node, self.bench) = power_on(self.subject, media, self.make, seed);
+                (self.node, self.bench, self.absent) =
+                    power_on(self.subject, media, self.make, seed);
                 self.history.limit(self.node.layer.limits());
                 true
-            }
-        }
-    }
-
-    /// Strikes blocks of a volume that was stopped in order, one at a time. Right data or an error
-    /// may come of it, never wrong data.
-    fn strike(&mut self, media: &[Cells], report: &mut ProveReport) {
-        let mut rng = self.rng_of(u64::from(self.act), "strikes");
-        let promises = self.subject.promises();
-        let blocks = self.node.layer.blocks();
-        let expected: Vec<Name> = (0..blocks).map(|block| self.history.newest(block)).collect();
-        self.checker.damaged = true;
-        for place in all_places(media, STRIKES, &mut rng) {
-            let strike = Strike::draw(promises, place, media, &mut rng);
-            let mut struck = media.to_vec();
-            strike.hit(&mut struck, &mut report.faults);
-            report.states += 1;
-            report.recovered += 1;
-            let found = self.checker.content_of(struck, &self.history, &mut rng, report);
-            let names = found.unwrap_or_default();
-            for (block, (&name, &right)) in names.iter().zip(&expected).enumerate() {
-                if name != right && name != UNREADABLE {
-                    let found = self.checker.names.text(name);
-                    let story = format!("{strike}, and block {block} reads {found}");
-                    return self.blame(Sort::Damage, story);
-                }
             }
         }
     }
@@ -584,13 +559,15 @@ fn power_on(
     mut media: Vec<Cells>,
     make: Make,
     seed: u64,
-) -> (Node, Rc<RefCell<Bench>>) {
+) -> (Node, Rc<RefCell<Bench>>, BTreeSet<usize>) {
     let mut rng = Rng::stream(seed, "life");
     let Make { volatile, headed } = make;
     let arm = |medium: &Cells| headed.then(|| ToyArm::new(cells(medium), rng.chance(0.5)));
     let arms: Vec<Option<ToyArm>> = media.iter().map(arm).collect();
     let compaction = Compaction::ALL[rng.below(Compaction::ALL.len() as u64) as usize];
     let fill_percent = if rng.chance(0.5) { 75 } else { 1 + rng.below(100) as u32 };
+    // A stream of its own: what is drawn for other layouts stays as it was.
+    let mut idling = Rng::stream(seed, "idling");
     let options = MountOptions {
         // The log's, if there is one apart.
         arm: arms.last().and_then(|arm| arm.as_ref()).map(|arm| arm as &dyn Arm),
@@ -599,6 +576,8 @@ fn power_on(
             compaction: Some(compaction),
             fill_percent,
             caching: subject.caching(&mut rng),
+            sort: idling.chance(0.6),
+            clusters: idling.chance(0.4),
             // So short that blocks become cold in the short life of a world.
             interval: Some(20 * MILLIS),
             hot_percent: Some(if rng.chance(0.5) { 10 } else { 40 }),
@@ -609,6 +588,8 @@ fn power_on(
     let lost = subject.tinker(&mut media, &mut rng);
     let mounted = mount(subject, &mut media, lost, &options)
         .expect("only media that were found good are mounted here");
+    let mut absent = subject.absent(&media);
+    absent.extend(lost);
     let ram = |medium| {
         let latency = match rng.below(5) {
             0 => Latency::InOrder(100 * MICROS),
@@ -619,7 +600,7 @@ fn power_on(
     };
     let rams = media.into_iter().map(ram).collect();
     let (bench, probes) = Bench::new(rams, arms);
-    (mounted.node(probes, rng.next()), bench)
+    (mounted.node(probes, rng.next()), bench, absent)
 }
 
 fn cells(medium: &Cells) -> u64 {

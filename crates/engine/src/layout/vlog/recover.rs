@@ -66,8 +66,8 @@ struct Recovered {
     dropped: u64,
     /// Map blocks of commits that do not hold: to be erased, lest they be taken for valid later.
     doomed: Vec<u32>,
-    /// Blocks that another recovery, should this one be interrupted, might need.
-    keep: BTreeSet<u32>,
+    /// Blocks that another recovery, should this one be interrupted, might need; in order.
+    keep: Vec<u32>,
 }
 
 struct Recovery<'d> {
@@ -343,16 +343,18 @@ impl Recovery<'_> {
     }
 
     /// All blocks that the given map blocks occupy and name.
-    fn needed(&mut self, found: impl Iterator<Item = Found>) -> BTreeSet<u32> {
-        let mut keep = BTreeSet::new();
+    fn needed(&mut self, found: impl Iterator<Item = Found>) -> Vec<u32> {
+        let mut keep = Vec::new();
         for one in found {
-            keep.insert(one.place);
+            keep.push(one.place);
             if let Some((_, data)) = self.read_map(one.place) {
                 keep.extend(
                     entries(&data.to_bytes()).map(Entry::place).filter(|&place| place != 0),
                 );
             }
         }
+        keep.sort_unstable();
+        keep.dedup();
         keep
     }
 
@@ -453,8 +455,9 @@ impl Recovery<'_> {
     ) -> Result<(), LayoutError> {
         let end = self.superblock.device_blocks - 1;
         let mut candidates = (POOL_START..end).map(|place| place as u32);
-        let place = candidates
-            .find(|&place| volume.free.is_free(u64::from(place)) && !found.keep.contains(&place));
+        let place = candidates.find(|&place| {
+            volume.free.is_free(u64::from(place)) && found.keep.binary_search(&place).is_err()
+        });
         let Some(place) = place else {
             return damaged("no free block is left to record the recovery");
         };

@@ -5,6 +5,7 @@ use super::{Array, Call, cast::Then};
 use crate::data::Data;
 use crate::io::{Io, IoError};
 use crate::layer::Cx;
+use crate::planted::{PlantedBug, planted};
 use crate::units::{MILLIS, Time};
 use crate::volume::Level;
 use crate::volume::member::{MemberSuperblock, Standing};
@@ -89,12 +90,19 @@ impl Array {
             return self.give_up_rebuild();
         }
         if self.read_only || self.distrusted || self.latched.is_some() || self.stopping.is_some() {
+            // There is nothing to be woken for.
+            self.rebuild.busy = false;
             return;
         }
         self.rebuild.busy = cx.idle_since.is_none();
         let most = if self.rebuild.busy { 1 } else { STEPS_IDLE };
         let early = self.rebuild.busy && cx.now < self.rebuild.not_before;
         while self.rebuild.steps.len() < most && !early && self.begin_step(member, cx.now) {}
+        if self.rebuild.busy && !early && self.rebuild.steps.is_empty() {
+            // Clients hold the stripes that come next, or only the note of the end is missing. A
+            // deadline that has passed would be met over and over.
+            self.rebuild.not_before = cx.now + LEAST_PAUSE;
+        }
         self.note_progress();
     }
 
@@ -207,6 +215,9 @@ impl Array {
         let noted = self.superblock.rebuilt;
         if !noting && done > noted && (done == stripes || done - noted > stripes / NOTES) {
             self.rebuild.noting = true;
+            if planted(PlantedBug::RebuildNotFlushed) {
+                return self.rebuilt_durably(done);
+            }
             // What counts as done now had ended before this flush.
             self.sweep(Then::Rebuilt(done));
         }
