@@ -224,21 +224,6 @@ impl Desk {
         self.queue.len()
     }
 
-    /// Writes and trims that wait to be begun before the next read or transaction, and the blocks
-    /// they write; of the first so many parts.
-    pub fn waiting_writes(&self, most: usize) -> (u32, u32) {
-        let (mut parts, mut blocks) = (0, 0);
-        for work in self.queue.iter().take(most) {
-            match work {
-                Work::Read { .. } | Work::Group { .. } => break,
-                Work::Write { data, .. } => blocks += data.blocks(),
-                Work::Trim { .. } => {}
-            }
-            parts += 1;
-        }
-        (parts, blocks)
-    }
-
     /// Adds time that a device has spent on a request.
     pub fn spend(&mut self, request: RequestNr, spent: &Breakdown) {
         self.requests[request].spent.add(spent);

@@ -437,7 +437,7 @@ impl Columns {
         let turns = Time::from((cell - within) / self.cells);
         let mut turned_ns = turns * self.turn.ns;
         while cell < end {
-            // As long as the arm is under way when the cell begins to pass.
+            // The time that the arm has had when the cell begins to pass.
             let away = turned_ns + Time::from(self.passes_ns[within as usize]) - search.angle;
             while distance < farthest && travel_ns[distance as usize + 1] <= away {
                 distance += 1;

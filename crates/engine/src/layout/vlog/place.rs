@@ -125,7 +125,8 @@ impl Placer {
         // command is worth computing; beyond, its fixed cost is the yardstick.
         let run = want.min(LONGEST_RUN);
         if want > 2 {
-            return Some(longest_run(free, arm, &wanted, (run, only), single));
+            let limit = single.start + u64::from(run - 1) * arm.overhead_ns();
+            return find(free, arm, &Wanted { run, limit, ..wanted }, only).or(Some(single));
         }
         let transfer = slot_ns(free, arm, single.track);
         let after = single.start + transfer + arm.overhead_ns();
@@ -142,27 +143,6 @@ impl Placer {
         plan.expect(second);
         Some(single)
     }
-}
-
-/// The longest run of free slots, of up to so many, that comes no later than `single` by more than
-/// the commands it saves would cost; `single` if there is none. Where the head keeps to one track,
-/// shorter runs than the longest one are looked for.
-fn longest_run(
-    free: &FreeMap,
-    arm: &dyn Arm,
-    wanted: &Wanted,
-    (longest, only): (u32, Option<Track>),
-    single: Candidate,
-) -> Candidate {
-    let mut run = longest;
-    while run > 1 {
-        let limit = single.start + u64::from(run - 1) * arm.overhead_ns();
-        if let Some(found) = find(free, arm, &Wanted { run, limit, ..*wanted }, only) {
-            return found;
-        }
-        run = if only.is_some() { run / 2 } else { 1 };
-    }
-    single
 }
 
 /// What is wanted, on track `only` if it has one; a single slot then wherever it is.

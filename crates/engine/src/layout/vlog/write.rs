@@ -231,17 +231,12 @@ impl Vlog {
         let mut batch = Batch::default();
         let mut commands = Commands::default();
         let mut blocks = 0;
-        // Data that is to be written behind each other, and at most a map block for each part.
-        let (parts, mut ahead) = self.desk.waiting_writes(BATCH_BLOCKS as usize);
-        let map_blocks = parts.min(self.tree.slices());
         while !self.desk.next_is_read() && blocks < BATCH_BLOCKS && self.next_has_room() {
             match self.desk.pop() {
                 Some(Work::Write { request, at, data }) => {
                     blocks += data.blocks();
                     self.counters.client_blocks += u64::from(data.blocks());
-                    ahead = ahead.saturating_sub(data.blocks());
-                    let after = ahead + map_blocks;
-                    let entries = self.place_data(at, &data, after, &mut commands, cx);
+                    let entries = self.place_data(at, &data, 1, &mut commands, cx);
                     for (block, &entry) in (at..).zip(&entries) {
                         let old = self.install(block, entry, cx);
                         batch.undo.push((block, old));
