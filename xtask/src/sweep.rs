@@ -270,22 +270,7 @@ fn number(report: &Value, field: &str) -> u64 {
     report[field].as_f64().map_or(0, |number| number as u64)
 }
 
-<<<<<<< HEAD
-/// The names that `seekless layouts` gives.
-///
-/// # Errors
-/// If it gives none.
-pub fn layouts(program: &Path) -> Result<Vec<String>> {
-    let text = capture(Command::new(program).args(["layouts", "--json"]))?;
-    let parsed: Value =
-        serde_json::from_str(&text).context("`seekless layouts` printed no JSON")?;
-    let entries = parsed["layouts"].as_array().context("no list of layouts")?;
-    let names: Vec<String> =
-        entries.iter().filter_map(|entry| entry["name"].as_str().map(str::to_owned)).collect();
-    if names.is_empty() {
-        bail!("`seekless layouts` names none");
-=======
-/// Everything that is not experimental, as arguments of `seekless prove`.
+/// Everything that is proved, as arguments of `seekless prove`.
 ///
 /// # Errors
 /// If there is nothing.
@@ -294,7 +279,6 @@ pub fn subjects(program: &Path) -> Result<Vec<String>> {
     let subjects: Vec<String> = text.lines().map(str::to_owned).collect();
     if subjects.is_empty() {
         bail!("`seekless prove --list` names nothing");
->>>>>>> main
     }
     Ok(subjects)
 }

@@ -87,13 +87,11 @@ impl Mounted {
 pub type Disks<'d> = [Option<&'d mut dyn Disk>];
 
 impl Subject {
-    /// Everything that each commit is held to: all layouts that are not experimental, alone and on
-    /// arrays.
+    /// Everything that each commit is held to: all layouts, alone and on arrays.
     pub fn all() -> Vec<Subject> {
         let array = |(level, members, kind)| Subject::Array { level, members, kind };
         let alone = Kind::ALL.into_iter().map(Subject::Layout);
-        let all = alone.chain([Subject::Attached]).chain(ARRAYS.map(array));
-        all.filter(|subject| !subject.kind().is_experimental()).collect()
+        alone.chain([Subject::Attached]).chain(ARRAYS.map(array)).collect()
     }
 
     /// The layout.
