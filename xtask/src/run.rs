@@ -59,9 +59,7 @@ pub fn output(command: &mut Command) -> Result<Output> {
 /// If it does not build.
 pub fn seekless() -> Result<PathBuf> {
     run(cargo().args(["build", "--quiet", "--release", "--package", "seekless"]))?;
-    let target = std::env::var_os("CARGO_TARGET_DIR")
-        .map_or_else(|| root().join("target"), |dir| root().join(dir));
-    Ok(target.join("release").join("seekless"))
+    Ok(target().join("release").join("seekless"))
 }
 
 /// Builds the program in which bugs can be planted and gives its path.
@@ -69,12 +67,18 @@ pub fn seekless() -> Result<PathBuf> {
 /// # Errors
 /// If it does not build.
 pub fn planted() -> Result<PathBuf> {
-    // In a place of its own, so that nobody takes it for the product.
-    let target = root().join("target").join("planted");
-    let mut build = cargo();
-    build.args(["build", "--quiet", "--package", "seekless", "--features", "planted-bugs"]);
-    run(build.arg("--target-dir").arg(&target))?;
-    Ok(target.join("debug").join("seekless"))
+    let features = ["--package", "seekless", "--features", "planted-bugs"];
+    run(cargo().args(["build", "--quiet"]).args(features))?;
+    // Under a name of its own, so that nobody takes it for the product.
+    let built = target().join("debug").join("seekless");
+    let planted = built.with_file_name("seekless-planted");
+    std::fs::copy(&built, &planted).with_context(|| format!("cannot copy {}", built.display()))?;
+    Ok(planted)
+}
+
+fn target() -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR")
+        .map_or_else(|| root().join("target"), |dir| root().join(dir))
 }
 
 /// True if a program of this name can be started.

@@ -6,6 +6,7 @@ mod args;
 mod caching;
 mod commands;
 mod failure;
+mod idling;
 mod nbd;
 mod size;
 mod span;

@@ -157,6 +157,10 @@ impl Mechanics {
 }
 
 impl Arm for Mechanics {
+    fn seeks(&self) -> bool {
+        true
+    }
+
     fn tracks(&self) -> Track {
         self.heads * self.cylinders
     }

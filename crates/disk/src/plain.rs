@@ -225,6 +225,13 @@ impl PlainDisk {
         if io.op == Op::Flush {
             return (Access { media_start: start, end: start, track: self.track }, parts);
         }
+        if io.op == Op::Read && io.count == 0 {
+            // The controller's own: no command, no transfer.
+            let track = self.mechanics.place(io.at * BLOCK_SECTORS).track;
+            (parts.seek_ns, parts.head_switch_ns) = self.mechanics.moves(self.track, track);
+            let end = start + parts.seek_ns + parts.head_switch_ns;
+            return (Access { media_start: end, end, track }, parts);
+        }
         parts.overhead_ns = self.mechanics.overhead_ns();
         let at = start + parts.overhead_ns;
         let access = match io.op {
@@ -266,6 +273,7 @@ impl Device for PlainDisk {
             if let Some(Accepted { io, spent, refused, .. }) = self.queue.pop_front() {
                 let outcome = match refused {
                     Some(error) => Err(error),
+                    None if io.op == Op::Read && io.count == 0 => Ok(Data::none()),
                     None => carry_out(self.medium.as_mut(), &io),
                 };
                 done.push(Done { tag: io.tag, outcome, spent });

@@ -59,6 +59,11 @@ pub trait Arm: Debug {
 
     /// Time that `count` consecutive slots of `track` take to pass, in nanoseconds.
     fn transfer_ns(&self, track: Track, count: u32) -> Time;
+
+    /// True if the device carries out seeks ([`crate::io::Io::seek`]).
+    fn seeks(&self) -> bool {
+        false
+    }
 }
 
 /// The state of a head.

@@ -73,6 +73,12 @@ impl Io {
         }
     }
 
+    /// Brings the head over the track of a block, without reading anything: a read of no blocks.
+    /// Only devices of which [`crate::arm::Arm::seeks`] says so carry it out.
+    pub fn seek(tag: Tag, at: BlockNr) -> Io {
+        Io::read(tag, at, 0).in_background()
+    }
+
     /// A foreground write; its length is that of `data`.
     pub fn write(tag: Tag, at: BlockNr, data: Data) -> Io {
         let count = data.blocks();

@@ -4,6 +4,7 @@ use crate::arm::{Arm, Head};
 use crate::device::Device;
 use crate::io::{Done, Io, IoError, Tag};
 use crate::rng::Rng;
+use crate::transaction::Transaction;
 use crate::units::{BlockNr, Time};
 use std::fmt::Debug;
 
@@ -69,6 +70,9 @@ pub enum Extent {
 pub struct Limits {
     /// Requests of more blocks take hold block by block, in any order, and may be torn.
     pub whole_blocks: u32,
+    /// Blocks that hold nothing may find no room: a write of one is then refused with
+    /// [`IoError::NoSpace`], and nothing else changes.
+    pub may_be_full: bool,
     /// Acknowledged writes may be lost until a flush even if the devices keep what they have
     /// completed.
     pub reports_early: bool,
@@ -76,7 +80,7 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Limits {
-        Limits { whole_blocks: u32::MAX, reports_early: false }
+        Limits { whole_blocks: u32::MAX, may_be_full: false, reports_early: false }
     }
 }
 
@@ -91,6 +95,17 @@ pub trait Layer: Debug {
 
     /// A request from above. Its range and payload length have been checked at the edge.
     fn submit(&mut self, io: Io, cx: &mut Cx<'_>);
+
+    /// Most blocks of a transaction of several requests; 0 if the volume has none.
+    fn transaction_blocks(&self) -> u64 {
+        0
+    }
+
+    /// A transaction from above, of as many blocks as [`Layer::transaction_blocks`] allows. It is
+    /// answered once, like a write; with `fua` only when it is durable.
+    fn submit_transaction(&mut self, _tag: Tag, _all: Transaction, _fua: bool, _cx: &mut Cx<'_>) {
+        unreachable!("a volume without transactions takes none");
+    }
 
     /// An answer from below.
     fn complete(&mut self, port: Port, done: Done, cx: &mut Cx<'_>);
@@ -121,6 +136,12 @@ pub trait Layer: Debug {
     /// What lies at `at` and for how many blocks it stays the same, at least 1 and at most `limit`.
     fn extent(&self, _at: BlockNr, limit: u64) -> (Extent, u64) {
         (Extent::Data, limit)
+    }
+
+    /// Share of free blocks in each of `parts` equal stretches of the device, along its arm, for
+    /// layouts that choose places; nothing for others.
+    fn free_profile(&self, _parts: usize) -> Vec<f64> {
+        Vec::new()
     }
 
     /// Named counters for reports, in a fixed order.

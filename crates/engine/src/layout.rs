@@ -239,6 +239,9 @@ pub struct FormatOptions {
     /// Tells volumes apart: blocks left over from an earlier volume on the same device carry
     /// another id and are never mistaken for this one's.
     pub id: u128,
+    /// Addresses of a [`Kind::Loge`] volume that has more of them than it can store blocks. If not
+    /// given, as many as `blocks`.
+    pub addresses: Option<u64>,
     /// How [`Kind::Loge`] is to choose places.
     pub heuristic: loge::Heuristic,
     /// How the log of [`Kind::Dcd`] is cut.
@@ -252,7 +255,7 @@ impl FormatOptions {
     /// A volume with everything else as it is by default.
     pub fn new(kind: Kind, blocks: u64, id: u128) -> FormatOptions {
         let (heuristic, shape) = (loge::Heuristic::default(), dcd::Shape::default());
-        FormatOptions { kind, blocks, id, heuristic, shape, segment: None }
+        FormatOptions { kind, blocks, id, addresses: None, heuristic, shape, segment: None }
     }
 }
 
@@ -347,6 +350,10 @@ pub trait Layout: Layer + Sized + 'static {
 /// # Errors
 /// Sizes that do not fit, and what the medium reports.
 pub fn format(disk: &mut dyn Disk, options: &FormatOptions) -> Result<(), LayoutError> {
+    if let Some(addresses) = options.addresses {
+        loge::check_sparse(options.kind, disk.blocks(), options.blocks, addresses)?;
+        return loge::Loge::format(disk, options);
+    }
     of_kind!(options.kind, L => {
         check_size::<L>(options.kind, disk.blocks(), options.blocks)?;
         L::format(disk, options)

@@ -22,6 +22,7 @@ pub mod node;
 pub mod planted;
 pub mod rng;
 pub mod superblock;
+pub mod transaction;
 pub mod units;
 pub mod volume;
 

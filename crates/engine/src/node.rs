@@ -3,9 +3,10 @@
 //! Both drivers, virtual and wall clock, own a node and differ only in where the time comes from.
 
 use crate::device::Device;
-use crate::io::{Done, Io, Op, Outcome};
+use crate::io::{Done, Io, Op, Outcome, Tag};
 use crate::layer::{Cx, Layer, Port};
 use crate::rng::Rng;
+use crate::transaction::{Transaction, TransactionError};
 use crate::units::Time;
 
 /// How far an orderly end has come.
@@ -75,6 +76,41 @@ impl Node {
         self.stirred = true;
         let (layer, mut cx) = self.split(now);
         layer.submit(io, &mut cx);
+    }
+
+    /// Hands a transaction in: all that it changes takes hold together or not at all, whatever
+    /// crash comes between. It is answered once, under `tag`, like a write; with `fua` only when
+    /// it is durable. Reads and writes beside it see all of it or nothing.
+    ///
+    /// # Errors
+    /// A volume without transactions, and a transaction that is empty, too large or leaves the
+    /// volume. Nothing has happened then, and no answer comes.
+    pub fn submit_transaction(
+        &mut self,
+        now: Time,
+        tag: Tag,
+        all: Transaction,
+        fua: bool,
+    ) -> Result<(), TransactionError> {
+        let (most, blocks) = (self.layer.transaction_blocks(), self.layer.blocks());
+        if most == 0 {
+            return Err(TransactionError::Unsupported);
+        }
+        if all.is_empty() {
+            return Err(TransactionError::Empty);
+        }
+        if all.end() > blocks {
+            return Err(TransactionError::OutOfRange { end: all.end(), blocks });
+        }
+        if all.blocks() > most {
+            return Err(TransactionError::TooLarge { blocks: all.blocks(), most });
+        }
+        self.in_flight += 1;
+        self.idle_since = None;
+        self.stirred = true;
+        let (layer, mut cx) = self.split(now);
+        layer.submit_transaction(tag, all, fua, &mut cx);
+        Ok(())
     }
 
     /// Asks the layer for an orderly end, and then the devices; see [`Layer::stop`].
@@ -165,6 +201,27 @@ impl Node {
     pub fn run(&mut self, now: &mut Time, io: Io) -> Outcome {
         assert_eq!(self.in_flight, 0, "a request alone");
         self.submit(*now, io);
+        self.wait(now)
+    }
+
+    /// The same for a transaction, which is durable afterwards.
+    ///
+    /// # Errors
+    /// As [`Node::submit_transaction`]; what became of it is in the outcome.
+    ///
+    /// # Panics
+    /// As [`Node::run`].
+    pub fn run_transaction(
+        &mut self,
+        now: &mut Time,
+        all: Transaction,
+    ) -> Result<Outcome, TransactionError> {
+        assert_eq!(self.in_flight, 0, "a transaction alone");
+        self.submit_transaction(*now, 0, all, true)?;
+        Ok(self.wait(now))
+    }
+
+    fn wait(&mut self, now: &mut Time) -> Outcome {
         let mut answers = Vec::new();
         loop {
             self.settle(*now, &mut answers);

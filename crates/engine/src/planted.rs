@@ -28,6 +28,11 @@ pub enum PlantedBug {
     StaleStampWins,
     /// A recovery takes what is there of a transaction that is not there as a whole.
     PartialTransaction,
+    /// A recovery takes what is there of a transaction of several requests that is not there as a
+    /// whole.
+    PartialGroup,
+    /// The list of the blocks of a transaction is given up before nobody can need it.
+    DescriptorFreedEarly,
     /// What was forgotten leaves no tombstone.
     TombstoneLost,
     /// A write that failed is answered as done.
@@ -127,7 +132,7 @@ impl PlantedBug {
     ];
 
     /// Those that can be planted in Loge.
-    pub const LOGE: [PlantedBug; 13] = [
+    pub const LOGE: [PlantedBug; 15] = [
         PlantedBug::AckBeforeDurable,
         PlantedBug::FreeBeforeCommit,
         PlantedBug::MissingFlush,
@@ -135,6 +140,8 @@ impl PlantedBug {
         PlantedBug::ChecksumNotVerified,
         PlantedBug::StaleStampWins,
         PlantedBug::PartialTransaction,
+        PlantedBug::PartialGroup,
+        PlantedBug::DescriptorFreedEarly,
         PlantedBug::TombstoneLost,
         PlantedBug::ErrorSwallowed,
         PlantedBug::FlushRetried,
@@ -204,6 +211,8 @@ impl PlantedBug {
             }
             PlantedBug::StaleStampWins => "a recovery takes an older version",
             PlantedBug::PartialTransaction => "a recovery takes a part of a transaction",
+            PlantedBug::PartialGroup => "a recovery takes a part of a scattered transaction",
+            PlantedBug::DescriptorFreedEarly => "the list of a transaction is given up too early",
             PlantedBug::TombstoneLost => "a trim leaves no tombstone",
             PlantedBug::ErrorSwallowed => "a failed write is answered as done",
             PlantedBug::ErrorNotLatched => "writes go on after an error",

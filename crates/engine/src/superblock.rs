@@ -12,8 +12,8 @@ use bytes::Bytes;
 use std::fmt;
 
 const MAGIC: [u8; 8] = *b"SEEKLESS";
-/// Version of the on-disk format that this build reads and writes.
-pub const FORMAT_VERSION: u32 = 1;
+/// Newest version of the on-disk format that this build reads and writes.
+pub const FORMAT_VERSION: u32 = 2;
 const CHECKED: usize = BLOCK_BYTES - 4;
 
 /// What the superblock says.
@@ -60,11 +60,17 @@ pub enum SuperblockError {
 }
 
 impl Superblock {
+    /// Version of the format that the volume needs: 2 for what programs of version 1 would take
+    /// for damage, 1 for all else.
+    pub fn version(&self) -> u32 {
+        if crate::layout::loge::needs_version_two(self) { 2 } else { 1 }
+    }
+
     /// The block as it lies on disk.
     pub fn encode(&self) -> Bytes {
         let mut out = vec![0; BLOCK_BYTES];
         out[0..8].copy_from_slice(&MAGIC);
-        out[8..12].copy_from_slice(&FORMAT_VERSION.to_le_bytes());
+        out[8..12].copy_from_slice(&self.version().to_le_bytes());
         out[12..16].copy_from_slice(&self.kind.number().to_le_bytes());
         out[16..32].copy_from_slice(&self.id.to_le_bytes());
         out[32..40].copy_from_slice(&self.blocks.to_le_bytes());
@@ -88,7 +94,7 @@ impl Superblock {
             return Err(SuperblockError::Damaged);
         }
         let version = le32(block, 8);
-        if version != FORMAT_VERSION {
+        if !(1..=FORMAT_VERSION).contains(&version) {
             return Err(SuperblockError::Newer(version));
         }
         let number = le32(block, 12);
@@ -106,6 +112,9 @@ impl Superblock {
         // A whole checksum over senseless sizes can only come from a forged image.
         let fits = match crate::layout::dcd::is_half(&superblock) {
             true => kind.most_blocks(),
+            false if crate::layout::loge::is_sparse(&superblock) => {
+                crate::layout::loge::most_addresses(&superblock)
+            }
             false => kind.largest_volume(superblock.device_blocks),
         };
         if superblock.blocks == 0 || superblock.blocks > fits {

@@ -21,6 +21,7 @@ use seekless_engine::disk::MediumDisk;
 use seekless_engine::io::{Io, IoError, Outcome};
 use seekless_engine::layout::{self, FormatOptions, Kind, MountOptions, MountPath, MountReport};
 use seekless_engine::node::Node;
+use seekless_engine::transaction::Transaction;
 use seekless_engine::units::{BLOCK_BYTES, BlockNr, SECONDS};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -263,8 +264,8 @@ fn is_whole(medium: &Shared, name: &str) {
 #[test]
 fn every_layout_has_old_images() {
     let names: Vec<String> = fixtures().into_iter().map(|(name, _)| name).collect();
-    for expected in ["inplace-1", "inplace-1-large", "vlog-1", "vlog-1-cut", "loge-1", "loge-1-cut"]
-    {
+    let old = ["inplace-1", "inplace-1-large", "vlog-1", "vlog-1-cut", "loge-1", "loge-1-cut"];
+    for expected in old.into_iter().chain(["loge-2", "loge-2-cut"]) {
         let expected = format!("{expected}.img.txt");
         assert!(names.contains(&expected), "{expected} is missing in {names:?}");
     }
@@ -352,6 +353,14 @@ fn used(kind: Kind, blocks: u64) -> Volume {
             volume.trim(version * 4, 2);
             volume.flush();
         }
+    }
+    if volume.node.layer.transaction_blocks() > 0 {
+        let mut all = Transaction::new();
+        for at in [10, 50, 90] {
+            all.write(at, &Data::bytes(content(at, 9).into()));
+            volume.holds.insert(at, 9);
+        }
+        volume.node.run_transaction(&mut volume.now, all).unwrap().unwrap();
     }
     volume.flush();
     volume

@@ -11,6 +11,7 @@ pub mod distribution;
 pub mod driver;
 pub mod histogram;
 pub mod model;
+pub mod news;
 pub mod oracle;
 pub mod pool;
 pub mod prove;

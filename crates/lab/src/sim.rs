@@ -40,6 +40,9 @@ const LARGE_BLOCKS: u32 = 256;
 /// Memory that the simulated content of a block and the table that verifies it take.
 const FILLED_BYTES: u64 = 60;
 
+/// Stretches of a disk whose free space is told apart.
+const PROFILE_PARTS: usize = 20;
+
 /// Most live blocks that a run fills.
 const MAX_FILLED_BLOCKS: u64 = 1 << 26;
 
@@ -310,6 +313,7 @@ fn measure<T, E>(
         virtual_ns: driver.now() - began_ns,
         before,
         after: driver.node().stats(),
+        free_profile: driver.node().layer.free_profile(PROFILE_PARTS),
     })
 }
 

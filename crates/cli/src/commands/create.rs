@@ -20,6 +20,7 @@ Examples:
   seekless create disk.img --layout vlog --size 10G
   seekless create disk.img --layout inplace --size 512M --force
   seekless create disk.img --layout loge --size 1G --headers   # to be served with --disk
+  seekless create disk.img --layout loge --size 1G --sparse 20G    # more addresses than room
   sudo seekless create /dev/sdb --layout vlog      # as large as the device allows
   seekless create --raid 5 --stripe 64k --layout inplace --size 1G a.img b.img c.img
   sudo seekless create /dev/sdb --layout dcd --log /dev/nvme0n1p3    # keeps what is on sdb
@@ -36,6 +37,11 @@ pub struct Args {
     /// for a block device.
     #[arg(long, short, value_name = "SIZE")]
     size: Option<Size>,
+    /// Give a `loge` volume so many addresses, as a size, though it can store no more than --size:
+    /// clients free what they need no longer with trims, and a write that finds no room is refused
+    /// with ENOSPC. At most 32 times the image.
+    #[arg(long, value_name = "SIZE", requires = "size", conflicts_with_all = ["raid", "log"])]
+    sparse: Option<Size>,
     /// How `loge` chooses places on a disk with a head: soonest, ls, cr, fr, r or pl, each with or
     /// without `+sg`.
     #[arg(long, value_name = "NAME", default_value_t = Heuristic::default())]
@@ -82,7 +88,9 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     let &Args { force, heuristic, headers, .. } = args;
     let segment = args.segment.map(|size| size.blocks().try_into().unwrap_or(u32::MAX));
     let kind = args.layout;
-    let options = CreateOptions { kind, blocks, force, heuristic, headers, segment, shape };
+    let addresses = args.sparse.map(Size::blocks);
+    let options =
+        CreateOptions { kind, blocks, addresses, force, heuristic, headers, segment, shape };
     let path = match (args.raid, args.images.as_slice()) {
         (Some(level), _) => return array(args, level, out),
         (None, [image]) => image,

@@ -1,10 +1,11 @@
-//! `seekless info`: what an image is, from its superblock alone.
+//! `seekless info`: what an image is, from its superblock, and how much of a Loge volume is used.
 
+use super::host_clock;
 use crate::failure::{Exit, Failure, Outcome};
 use crate::size::Size;
 use crate::volume::{Volume, json_members, print_members};
-use seekless_engine::layout::dcd;
-use seekless_engine::superblock::{FORMAT_VERSION, Superblock};
+use seekless_engine::layout::{self, Kind, MountOptions, dcd};
+use seekless_engine::superblock::Superblock;
 use seekless_engine::units::BLOCK_BYTES;
 use seekless_serve::image;
 use seekless_serve::image::array::{is_member, open_members};
@@ -22,7 +23,8 @@ Examples:
   seekless info a.img b.img c.img        # an array
   seekless info origin.img --log log.img
 
-Reads the superblock only; `seekless check` reads and verifies everything.")]
+Reads the superblock, and of a volume of layout `loge` its labels, which say how much is stored;
+`seekless check` reads and verifies everything.")]
 pub struct Args {
     /// The image; of an array all members, in any order.
     #[arg(required = true, value_name = "IMAGE")]
@@ -119,16 +121,44 @@ fn of_pair(args: &Args, origin: &Path, log: &Path, out: &mut dyn Write) -> Outco
     Ok(())
 }
 
+/// What a Loge volume stores and what finding that out took.
+struct Usage {
+    stored: u64,
+    capacity: u64,
+    table: u64,
+    read: u64,
+    ms: f64,
+}
+
+/// Mounts a volume of layout `loge` without writing: how much of it is in use.
+fn usage(image: &mut image::Image) -> Result<Usage, Failure> {
+    let began = host_clock();
+    let options = MountOptions { read_only: true, ..MountOptions::default() };
+    let (layer, _, report) = layout::mount(image, &options).map_err(|error| image.blame(error))?;
+    let ms = host_clock().saturating_sub(began) as f64 / 1e6;
+    let stats = layer.stats();
+    let stat =
+        |name: &str| stats.iter().find(|stat| stat.0 == name).map_or(0, |&(_, value)| value as u64);
+    Ok(Usage {
+        stored: stat("stored_blocks"),
+        capacity: stat("capacity_blocks"),
+        table: stat("table_bytes"),
+        read: report.blocks_read,
+        ms,
+    })
+}
+
 fn of_image(args: &Args, path: &Path, out: &mut dyn Write) -> Outcome {
     let mut image = image::open(path, true)?;
     let superblock = Superblock::read(&mut image).map_err(|error| image.blame(error))?;
     let stored_bytes = std::fs::metadata(path).map_or(0, |found| found.blocks() * 512);
     let Superblock { kind, id, blocks, device_blocks, .. } = superblock;
+    let used = (kind == Kind::Loge).then(|| usage(&mut image).ok());
     if args.json {
-        let facts = json!({
+        let mut facts = json!({
             "image": path,
             "layout": kind.name(),
-            "format_version": FORMAT_VERSION,
+            "format_version": superblock.version(),
             "id": format!("{id:032x}"),
             "volume_blocks": blocks,
             "volume_bytes": blocks * BLOCK_BYTES as u64,
@@ -136,6 +166,13 @@ fn of_image(args: &Args, path: &Path, out: &mut dyn Write) -> Outcome {
             "image_bytes": device_blocks * BLOCK_BYTES as u64,
             "stored_bytes": stored_bytes,
         });
+        if let Some(Some(used)) = used {
+            facts["stored_blocks"] = json!(used.stored);
+            facts["capacity_blocks"] = json!(used.capacity);
+            facts["table_bytes"] = json!(used.table);
+            facts["mount_blocks_read"] = json!(used.read);
+            facts["mount_ms"] = json!(used.ms);
+        }
         writeln!(out, "{facts}")?;
         return Ok(());
     }
@@ -155,7 +192,15 @@ fn of_image(args: &Args, path: &Path, out: &mut dyn Write) -> Outcome {
         let stored = Size::from_blocks(stored_bytes.div_ceil(BLOCK_BYTES as u64));
         writeln!(out, "stored   {stored}")?;
     }
+    if let Some(None) = used {
+        writeln!(out, "used     unknown: it cannot be mounted; `seekless check` says why")?;
+    }
+    if let Some(Some(Usage { stored, capacity, table, read, ms })) = used {
+        let (size, most) = (Size::from_blocks(stored), Size::from_blocks(capacity));
+        writeln!(out, "used     {size} of {most} ({stored} of {capacity} blocks)")?;
+        writeln!(out, "table    {table} bytes in memory, found with {read} reads in {ms:.1} ms")?;
+    }
     writeln!(out, "id       {id:032x}")?;
-    writeln!(out, "format   {FORMAT_VERSION}")?;
+    writeln!(out, "format   {}", superblock.version())?;
     Ok(())
 }

@@ -79,6 +79,14 @@ pub struct Args {
     /// waits on a simulated disk.
     #[arg(long, requires = "disk")]
     no_reorganise: bool,
+    /// Put neighbouring blocks of a `loge` volume back beside each other while no client waits, on
+    /// a simulated disk.
+    #[arg(long, requires = "disk")]
+    sort: bool,
+    /// Put blocks of a `loge` volume that were read in succession beside each other while no client
+    /// waits, on a simulated disk.
+    #[arg(long, requires = "disk")]
+    clusters: bool,
     /// Where the log of a disk caching disk is, if it is apart from the image.
     #[arg(long, value_name = "LOG", requires = "image")]
     log: Option<PathBuf>,
@@ -204,6 +212,8 @@ fn options(args: &Args) -> Result<ServeOptions, Failure> {
             compaction: args.compaction,
             fill_percent: args.fill_percent,
             reorganise: !args.no_reorganise,
+            sort: args.sort,
+            clusters: args.clusters,
             caching: args.caching.caching(),
             ..Tuning::default()
         },

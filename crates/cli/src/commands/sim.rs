@@ -5,6 +5,7 @@ mod trace;
 use super::host_clock;
 use crate::caching::CachingArgs;
 use crate::failure::{Failure, Outcome};
+use crate::idling::IdlingArgs;
 use crate::size::Size;
 use crate::span::Span;
 use crate::spec;
@@ -153,6 +154,8 @@ pub struct Args {
     #[command(flatten)]
     trace: trace::TraceArgs,
     #[command(flatten)]
+    idling: IdlingArgs,
+    #[command(flatten)]
     caching: CachingArgs,
     /// Print one JSON object.
     #[arg(long)]
@@ -273,14 +276,15 @@ fn options(args: &Args) -> Result<SimOptions, Failure> {
         age: args.age,
         rest_ns: args.rest.map_or(0, |rest| rest.ns),
         verify: true,
-        tuning: Tuning {
+        tuning: args.idling.onto(Tuning {
             compaction: args.compaction,
             fill_percent: args.fill_percent,
             reorganise: !args.no_reorganise,
             caching: args.caching.caching(),
             interval: args.interval.map(|interval| interval.ns),
             hot_percent: args.hot_percent,
-        },
+            ..Tuning::default()
+        }),
         heuristic: args.heuristic,
         headers: !args.no_headers,
         segment: args.segment.map(|segment| segment.blocks().try_into().unwrap_or(u32::MAX)),

@@ -398,6 +398,7 @@ impl Layer for Dcd {
             // A stream goes home in requests of any size.
             whole_blocks: if streams { 0 } else { self.bypass().saturating_sub(1).min(most) },
             reports_early: self.caching.report == Report::Immediate,
+            ..Limits::default()
         }
     }
 

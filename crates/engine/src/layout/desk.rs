@@ -11,6 +11,7 @@
 use crate::data::Data;
 use crate::io::{Breakdown, Done, Io, IoError, Op, Tag};
 use crate::layer::Cx;
+use crate::transaction::Transaction;
 use crate::units::{BlockNr, Time};
 use slab::Slab;
 use std::collections::VecDeque;
@@ -47,6 +48,13 @@ pub enum Work {
         at: BlockNr,
         /// Number of blocks.
         count: u32,
+    },
+    /// A whole transaction of several requests.
+    Group {
+        /// Which one it is.
+        request: RequestNr,
+        /// What it changes.
+        all: Transaction,
     },
 }
 
@@ -139,6 +147,17 @@ impl Desk {
         }
     }
 
+    /// Takes a transaction in, or refuses it. It is queued as one part.
+    pub fn accept_group(&mut self, tag: Tag, all: Transaction, fua: bool, cx: &mut Cx<'_>) {
+        if let Some(error) = self.refusal(Op::Write) {
+            cx.fail(tag, error);
+            return;
+        }
+        let io = Io { fua, ..Io::flush(tag) };
+        let request = self.open(&io, 1, cx.now);
+        self.queue.push_back(Work::Group { request, all });
+    }
+
     fn refusal(&self, op: Op) -> Option<IoError> {
         match (self.latched, op) {
             (Some(error), Op::Flush) => Some(error),
@@ -205,13 +224,13 @@ impl Desk {
         self.queue.len()
     }
 
-    /// Writes and trims that wait to be begun before the next read, and the blocks they write; of
-    /// the first so many parts.
+    /// Writes and trims that wait to be begun before the next read or transaction, and the blocks
+    /// they write; of the first so many parts.
     pub fn waiting_writes(&self, most: usize) -> (u32, u32) {
         let (mut parts, mut blocks) = (0, 0);
         for work in self.queue.iter().take(most) {
             match work {
-                Work::Read { .. } => break,
+                Work::Read { .. } | Work::Group { .. } => break,
                 Work::Write { data, .. } => blocks += data.blocks(),
                 Work::Trim { .. } => {}
             }
@@ -322,7 +341,9 @@ impl Desk {
         for work in std::mem::take(&mut self.queue) {
             match work {
                 Work::Read { .. } => self.queue.push_back(work),
-                Work::Write { request, .. } | Work::Trim { request, .. } => {
+                Work::Write { request, .. }
+                | Work::Trim { request, .. }
+                | Work::Group { request, .. } => {
                     self.fail(request, error);
                     self.part_done(request, cx);
                 }
@@ -367,6 +388,7 @@ mod tests {
                 Work::Trim { request, at, count } | Work::Read { request, at, count } => {
                     (request, at, count)
                 }
+                Work::Group { .. } => unreachable!("none was handed in"),
             });
         }
         let spans: Vec<_> = parts.iter().map(|&(_, at, count)| (at, count)).collect();

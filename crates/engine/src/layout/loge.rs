@@ -7,7 +7,8 @@
 //! blocks it is, so a recovery can tell a transaction that is there as a whole from one that is
 //! not, and drops the latter. A label counts if the block has the content of its checksum: data and
 //! labels need no order between them, and one flush makes both durable. A place is used again
-//! only when the version that superseded it is durable.
+//! only when the version that superseded it is durable. Several requests can be one transaction,
+//! see [`group`].
 //!
 //! On a device with sector headers (the simulated disk) a label lands with its block. On others,
 //! labels lie in label blocks, one for each group of 128 blocks, and wait for a flush, a limit or
@@ -17,13 +18,20 @@
 
 mod check;
 mod commit;
+mod descriptor;
 mod format;
+mod group;
+mod idle;
 mod place;
 mod recover;
+mod sort;
+mod sparse;
 mod table;
 mod write;
 
 pub use place::{Heuristic, Order};
+pub use sparse::sparse_device_blocks;
+pub(crate) use sparse::{check_sparse, is_sparse, most_addresses, needs_version_two};
 
 use super::desk::{Desk, Limits, Work};
 use super::eager::ATOMIC_BLOCKS;
@@ -36,11 +44,15 @@ use super::ending::Ending;
 use super::{CheckReport, FormatOptions, Layout, LayoutError, MountOptions, MountReport};
 use crate::disk::Disk;
 use crate::io::{Done, Io, IoError, Tag};
-use crate::layer::{Cx, Extent, Layer, Port};
+use crate::layer::{Cx, Extent, Layer, Limits as LayerLimits, Port};
 use crate::superblock::Superblock;
+use crate::transaction::Transaction as Group;
 use crate::units::{BlockNr, Time};
 use format::{Areas, FIXED_BLOCKS, GROUP, MAX_DEVICE_BLOCKS, MAX_MEMBERS, TRIM_SLICE};
+use group::Descriptors;
+use idle::Idle;
 use place::Placer;
+use sort::Sorter;
 use std::collections::BTreeSet;
 use std::fmt;
 use table::{Entry, LabelArea, Table, TrimMap};
@@ -59,6 +71,8 @@ const META: Tag = 2 << 32;
 const FLUSH: Tag = 3 << 32;
 const READ: Tag = 4 << 32;
 const RECORD: Tag = 5 << 32;
+const SORT: Tag = 6 << 32;
+const HOVER: Tag = 7 << 32;
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Counters {
@@ -90,7 +104,15 @@ pub struct Loge {
     next_stamp: u64,
     /// Transactions whose data is on its way to the device.
     in_flight: BTreeSet<u64>,
+    /// Blocks that it can store, and free blocks that are left then.
+    capacity: u64,
+    slack: u64,
+    /// Blocks that it stores.
+    stored: u64,
     atomic_blocks: u64,
+    /// Made by a program that knows transactions of several requests.
+    takes_groups: bool,
+    descriptors: Descriptors,
     /// Where the next write begins if it continues the last one.
     sequential_at: BlockNr,
 
@@ -101,11 +123,15 @@ pub struct Loge {
     record: u64,
     ending: Ending,
     reads: Reads<Entry>,
+
+    idle: Idle,
+    sorter: Sorter,
 }
 
 impl Loge {
     fn empty(superblock: &Superblock, areas: Areas, options: &MountOptions<'_>) -> Loge {
-        let slack = areas.pool().saturating_sub(areas.blocks);
+        let capacity = sparse::capacity(superblock, &areas);
+        let slack = areas.pool().saturating_sub(capacity);
         let heuristic = Heuristic::decode(superblock.options >> 8);
         Loge {
             id: superblock.id,
@@ -122,6 +148,11 @@ impl Loge {
             writes: Writes::new(DATA),
             next_stamp: 1,
             in_flight: BTreeSet::new(),
+            capacity,
+            slack,
+            stored: 0,
+            takes_groups: superblock.options & recover::GROUPS != 0,
+            descriptors: Descriptors::default(),
             atomic_blocks: (slack / 4).clamp(1, ATOMIC_BLOCKS),
             sequential_at: 0,
             commits: Commits::new(options.volatile, FLUSH),
@@ -129,6 +160,8 @@ impl Loge {
             record: 0,
             ending: Ending::default(),
             reads: Reads::new(READ),
+            idle: Idle::new(options.tuning.anticipate),
+            sorter: Sorter::new(options.tuning.sort, options.tuning.clusters),
         }
     }
 
@@ -144,11 +177,16 @@ impl Loge {
             }
             return;
         }
-        while self.next_may_begin() {
+        loop {
+            self.refuse_what_exceeds(cx);
+            if !self.next_may_begin() {
+                break;
+            }
             match self.desk.pop() {
                 Some(Work::Read { request, at, count }) => self.begin_read(request, at, count, cx),
                 Some(Work::Write { request, at, data }) => self.begin_write(request, at, &data, cx),
                 Some(Work::Trim { request, at, count }) => self.trim(request, at, count, cx),
+                Some(Work::Group { request, all }) => self.begin_group(request, &all, cx),
                 None => {}
             }
         }
@@ -167,6 +205,14 @@ impl Layer for Loge {
         }
     }
 
+    fn transaction_blocks(&self) -> u64 {
+        if self.takes_groups { self.most_of_group() } else { 0 }
+    }
+
+    fn submit_transaction(&mut self, tag: Tag, all: Group, fua: bool, cx: &mut Cx<'_>) {
+        self.desk.accept_group(tag, all, fua, cx);
+    }
+
     fn complete(&mut self, _port: Port, done: Done, cx: &mut Cx<'_>) {
         let index = (done.tag & 0xffff_ffff) as usize;
         match done.tag & !0xffff_ffff {
@@ -175,22 +221,33 @@ impl Layer for Loge {
             META => self.commit_part_done(done, cx),
             FLUSH => self.commits.flush_done(done, &mut self.desk, cx),
             RECORD => self.ending.written(RECORD, done, &mut self.desk, cx),
+            SORT => self.sorter_read(done),
+            HOVER => self.idle.moved(),
             _ => panic!("answer to the unknown command {:#x}", done.tag),
         }
     }
 
     fn pump(&mut self, cx: &mut Cx<'_>) {
         self.plan = None;
+        if !self.desk.is_idle() {
+            self.abandon_sorting();
+        }
         self.commits.release(self.commits.durable(), &self.reads, &mut self.free);
         self.dispatch(cx);
         self.advance_commits(cx);
         self.advance_ending(cx);
+        self.advance_idle(cx);
     }
 
     fn deadline(&self) -> Option<Time> {
         // What waits for a flush goes on when that is answered.
         let flushing = self.commits.is_flushing() && !self.may_commit();
-        self.commits.due(&self.desk).filter(|_| !flushing)
+        let commit = self.commits.due(&self.desk).filter(|_| !flushing);
+        commit.into_iter().chain(self.idle.due()).min()
+    }
+
+    fn limits(&self) -> LayerLimits {
+        LayerLimits { may_be_full: self.capacity < self.areas.blocks, ..LayerLimits::default() }
     }
 
     fn stop(&mut self, _cx: &mut Cx<'_>) {
@@ -210,6 +267,17 @@ impl Layer for Loge {
         (if mapped { Extent::Data } else { Extent::Hole }, length)
     }
 
+    fn free_profile(&self, parts: usize) -> Vec<f64> {
+        let tracks = self.free.tracks() as usize;
+        let mut free = vec![(0, 0); parts];
+        for track in 0..tracks {
+            let (free, slots) = &mut free[track * parts / tracks];
+            *free += self.free.free_on(track as u32);
+            *slots += self.free.slots(track as u32);
+        }
+        free.into_iter().map(|(free, slots)| f64::from(free) / f64::from(slots.max(1))).collect()
+    }
+
     fn stats(&self) -> Vec<(&'static str, f64)> {
         let Counters { client_blocks, label_blocks, trim_blocks, commits } = self.counters;
         let data_blocks = self.commits.data_blocks();
@@ -222,6 +290,13 @@ impl Layer for Loge {
             ("trim_blocks_written", trim_blocks as f64),
             ("commits", commits as f64),
             ("free_blocks", self.free.free() as f64),
+            ("table_bytes", (self.areas.blocks * size_of::<Entry>() as u64) as f64),
+            ("stored_blocks", self.stored as f64),
+            ("capacity_blocks", self.capacity as f64),
+            ("descriptors", self.descriptors.len() as f64),
+            ("blocks_sorted", self.sorter.blocks_sorted as f64),
+            ("clusters_sorted", self.sorter.clusters as f64),
+            ("seeks_ahead", self.idle.seeks as f64),
         ]
     }
 

@@ -18,6 +18,13 @@ pub struct Tuning {
     /// While no client waits and there is nothing to compact, the virtual log puts neighbouring
     /// blocks of the volume back beside each other. Only where there is compaction.
     pub reorganise: bool,
+    /// While no client waits, Loge puts neighbouring blocks of the volume back beside each other.
+    pub sort: bool,
+    /// While no client waits, Loge puts blocks that were read in succession beside each other.
+    pub clusters: bool,
+    /// While no client waits, Loge keeps the arm on its way to the next free block, on devices
+    /// that carry out seeks.
+    pub anticipate: bool,
     /// How the disk caching disk works.
     pub caching: Caching,
     /// After how long HyLog chooses anew which blocks are hot, in nanoseconds; 20 minutes if not
@@ -34,6 +41,9 @@ impl Default for Tuning {
             compaction: None,
             fill_percent: 75,
             reorganise: true,
+            sort: false,
+            clusters: false,
+            anticipate: false,
             interval: None,
             hot_percent: None,
             caching: Caching::default(),

@@ -176,6 +176,7 @@ impl Vlog {
                 Some(Work::Read { request, at, count }) => self.begin_read(request, at, count, cx),
                 Some(Work::Write { request, at, data }) => self.begin_write(request, at, &data, cx),
                 Some(Work::Trim { request, at, count }) => self.trim(request, at, count, cx),
+                Some(Work::Group { .. }) => unreachable!("it takes no transactions"),
                 None => {}
             }
         }

@@ -1,6 +1,7 @@
 //! What happens in a world, as data: requests of the client, the passing of time, faults, ends.
 //! A violation shrinks by leaving some of it out.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
@@ -66,6 +67,20 @@ pub enum Act {
         at: u64,
         /// Blocks.
         count: u32,
+    },
+    /// The client changes single blocks as one transaction: every `step`th from `at` on, modulo
+    /// the size of the volume. Where there are no transactions, each on its own.
+    Group {
+        /// First block.
+        at: u64,
+        /// Blocks.
+        count: u32,
+        /// From one block to the next.
+        step: u64,
+        /// Every third one is trimmed; all others are written.
+        trims: bool,
+        /// Answered only when durable.
+        fua: bool,
     },
     /// The client reads.
     Read {
@@ -143,17 +158,29 @@ impl Act {
     /// Blocks of a request, if it has some.
     pub fn blocks(&self) -> Option<u32> {
         match self {
-            Act::Write { count, .. } | Act::Trim { count, .. } | Act::Read { count, .. } => {
-                Some(*count)
-            }
+            Act::Write { count, .. }
+            | Act::Trim { count, .. }
+            | Act::Read { count, .. }
+            | Act::Group { count, .. } => Some(*count),
             _ => None,
         }
+    }
+
+    /// The blocks that a group changes in a volume of `blocks` blocks, in ascending order, and
+    /// whether each is written (or trimmed).
+    pub(super) fn members(self, blocks: u64) -> BTreeMap<u64, bool> {
+        let Act::Group { at, count, step, trims, .. } = self else { return BTreeMap::new() };
+        let block = |index: u32| (at + u64::from(index) * step) % blocks;
+        (0..count).map(|index| (block(index), !(trims && index % 3 == 2))).collect()
     }
 
     fn limited(mut self, most: Option<u32>) -> Act {
         if let (
             Some(most),
-            Act::Write { count, .. } | Act::Trim { count, .. } | Act::Read { count, .. },
+            Act::Write { count, .. }
+            | Act::Trim { count, .. }
+            | Act::Read { count, .. }
+            | Act::Group { count, .. },
         ) = (most, &mut self)
         {
             *count = most.clamp(1, *count);
@@ -175,6 +202,14 @@ impl fmt::Display for Act {
                 write!(f, "write {what}{at}+{count}{forced}")
             }
             Act::Trim { at, count } => write!(f, "trim {at}+{count}"),
+            Act::Group { at, count, step, trims, fua } => {
+                let trims = if trims { ", every third one trimmed" } else { "" };
+                let forced = if fua { ", FUA" } else { "" };
+                write!(
+                    f,
+                    "transaction of {count} blocks from {at} in steps of {step}{trims}{forced}"
+                )
+            }
             Act::Read { at, count } => write!(f, "read {at}+{count}"),
             Act::Flush => f.write_str("flush"),
             Act::Pass(u32::MAX) => f.write_str("wait for all answers"),

@@ -101,16 +101,17 @@ impl Bench {
     }
 }
 
-/// Blocks in shared sectors as plain bytes: a sweep writes a block once and reads it in each of
-/// thousands of recoveries.
+/// Blocks in shared sectors, or still to be put together, as plain bytes: a sweep writes a block
+/// once and reads it in each of thousands of recoveries.
 fn in_one_piece(data: Data) -> Data {
-    if !data.pieces().iter().any(|piece| matches!(piece.body, Body::Sectors(_))) {
+    let composed = |piece: &Piece| matches!(piece.body, Body::Sectors(_) | Body::Lazy(_));
+    if !data.pieces().iter().any(composed) {
         return data;
     }
     let mut plain = Data::none();
     for piece in data.pieces() {
         plain.push(match &piece.body {
-            Body::Sectors(_) => Piece::block(Body::Bytes(piece.to_bytes())),
+            Body::Sectors(_) | Body::Lazy(_) => Piece::block(Body::Bytes(piece.to_bytes())),
             _ => piece.clone(),
         });
     }

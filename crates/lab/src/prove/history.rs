@@ -12,13 +12,13 @@ pub type Tick = u64;
 struct Change {
     /// Number of the act.
     act: u32,
-    at: u64,
-    count: u32,
+    /// Its blocks, in ascending order.
+    blocks: Vec<u64>,
     submitted: Tick,
     /// When the client heard that it was done; `Tick::MAX` until then.
     acknowledged: Tick,
     durable: bool,
-    /// Its content can be told from that of all other changes.
+    /// Its content, zeros left out, can be told from that of all other changes.
     distinct: bool,
     /// Which version of each of its blocks it made.
     versions: Vec<usize>,
@@ -111,7 +111,7 @@ impl History {
 
     /// True if a change takes hold as a whole and in its turn, where that is promised at all.
     fn is_whole(&self, change: &Change) -> bool {
-        change.count <= self.whole_blocks
+        change.blocks.len() as u64 <= u64::from(self.whole_blocks)
     }
 
     /// True if a block may hold some sectors of one version and some of another.
@@ -123,18 +123,29 @@ impl History {
     /// The client sends a write or a trim; returns its number. `distinct` says that no other
     /// change has the same content.
     pub fn submit(&mut self, act: u32, at: u64, names: &[Name], distinct: bool) -> usize {
+        self.submit_all(act, (at..).zip(names.iter().copied()), distinct)
+    }
+
+    /// The same for changes of blocks anywhere, in ascending order, that are one transaction.
+    pub fn submit_all(
+        &mut self,
+        act: u32,
+        names: impl IntoIterator<Item = (u64, Name)>,
+        distinct: bool,
+    ) -> usize {
         self.now += 1;
         self.revision += 1;
         let number = self.changes.len();
-        let mut indices = Vec::with_capacity(names.len());
-        for (versions, &name) in self.blocks[at as usize..].iter_mut().zip(names) {
+        let (mut blocks, mut indices) = (Vec::new(), Vec::new());
+        for (block, name) in names {
+            let versions = &mut self.blocks[block as usize];
+            blocks.push(block);
             indices.push(versions.len());
             versions.push(Version { change: Some(number), name });
         }
         self.changes.push(Change {
             act,
-            at,
-            count: names.len() as u32,
+            blocks,
             submitted: self.now,
             acknowledged: Tick::MAX,
             durable: false,
@@ -188,10 +199,11 @@ impl History {
         same.any(|version| !self.is_past(block, version, |change| change.acknowledged < sent))
     }
 
-    /// The content of a block after an orderly end; none of its changes is in flight.
-    pub fn newest(&self, block: u64) -> Name {
-        let versions = &self.blocks[block as usize];
-        versions[versions.len() - 1].name
+    /// The content of a block after an orderly end; none of its changes is in flight. `None` if the
+    /// last one was refused for want of room, which may have left any of the last two.
+    pub fn newest(&self, block: u64) -> Option<Name> {
+        let last = self.blocks[block as usize].last()?;
+        (self.acknowledged(last) < Tick::MAX).then_some(last.name)
     }
 
     /// True if a block ever held that, or was to.
@@ -271,9 +283,12 @@ impl History {
     /// True if each sector is that of some allowed version.
     fn is_mixture(&self, block: u64, name: Name, names: &Names) -> bool {
         let allowed: Vec<_> =
-            self.allowed(block).map(|version| names.sectors(version.name)).collect();
-        let found = names.sectors(name);
-        found.iter().enumerate().all(|(at, sector)| allowed.iter().any(|one| one[at] == *sector))
+            self.allowed(block).flat_map(|version| names.sectors(version.name)).collect();
+        names.sectors(name).iter().any(|found| {
+            let is_known =
+                |(at, sector): (usize, Name)| allowed.iter().any(|one| one[at] == sector);
+            found.iter().copied().enumerate().all(is_known)
+        })
     }
 
     /// True if a read may find a mixture of versions there: a write to it has failed.
@@ -286,11 +301,13 @@ impl History {
         let whole = |change: &&Change| change.distinct && self.is_whole(change);
         for change in self.changes.iter().filter(whole) {
             let (mut new, mut old) = (None, None);
-            for (block, &own) in (change.at..).zip(&change.versions) {
+            for (&block, &own) in change.blocks.iter().zip(&change.versions) {
+                let versions = &self.blocks[block as usize];
                 let Some(index) = seen[block as usize] else { continue };
-                if index == own {
+                // Zeros may be anybody's.
+                if index == own && versions[own].name != ZEROS {
                     new = Some(block);
-                } else if self.is_before(block, index, change) {
+                } else if index != own && self.is_before(block, index, change) {
                     old = Some(block);
                 }
             }
@@ -320,7 +337,7 @@ impl History {
         let sent = self.changes[latest].submitted;
         let before = |change: &&Change| change.acknowledged < sent && self.is_whole(change);
         for change in self.changes[..latest].iter().filter(before) {
-            for block in change.at..change.at + u64::from(change.count) {
+            for &block in &change.blocks {
                 if seen[block as usize].is_some_and(|index| self.is_before(block, index, change)) {
                     wrong.push(format!(
                         "{} survived, but {}, acknowledged before it was sent, \
@@ -350,11 +367,16 @@ impl History {
 }
 
 fn describe(change: &Change) -> String {
-    let Change { act, at, count, acknowledged, durable, .. } = *change;
+    let Change { act, acknowledged, durable, ref blocks, .. } = *change;
     let state = match acknowledged {
         _ if durable => "acknowledged and durable",
         Tick::MAX => "not acknowledged",
         _ => "acknowledged",
     };
-    format!("#{act} (blocks {at}+{count}, {state})")
+    let (at, count) = (blocks.first().map_or(0, |&at| at), blocks.len());
+    let scattered = blocks.last().is_some_and(|&last| last + 1 > at + count as u64);
+    match scattered {
+        true => format!("#{act} ({count} blocks from {at} on, {state})"),
+        false => format!("#{act} (blocks {at}+{count}, {state})"),
+    }
 }

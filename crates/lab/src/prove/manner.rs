@@ -46,6 +46,8 @@ pub struct Manner {
     reads: u64,
     trims: u64,
     flushes: u64,
+    /// Transactions of several requests.
+    groups: u64,
     /// Shares of writes, in percent.
     fua: u64,
     zeros: u64,
@@ -84,6 +86,7 @@ const MIXED: Manner = Manner {
     reads: 2,
     trims: 1,
     flushes: 1,
+    groups: 0,
     fua: 12,
     zeros: 4,
     copies: 4,
@@ -108,7 +111,7 @@ const BROKEN: Manner =
     Manner { volatile: Some(true), lives: 8, bursts: 9, single: 80, reads: 1, ..MIXED };
 
 /// All kinds; a case has the one at its number, round and round: the rarest events come first.
-const KINDS: [Manner; 29] = [
+const KINDS: [Manner; 31] = [
     MIXED,
     Manner { name: "failing writes", trouble: Trouble::Writes, ..BROKEN },
     Manner {
@@ -164,6 +167,8 @@ const KINDS: [Manner; 29] = [
     Manner { name: "reads", reads: 12, copies: 0, ..MIXED },
     Manner { name: "many short lives", lives: 10, bursts: 5, ..MIXED },
     Manner { name: "rotting blocks", trouble: Trouble::Rot, reads: 6, ..MIXED },
+    Manner { name: "transactions", groups: 12, writes: 4, most: 9, burst: 3, ..MIXED },
+    Manner { name: "small transactions", groups: 20, most: 3, single: 0, hot: 8, ..MIXED },
 ];
 
 /// Number of kinds of workload.
@@ -270,7 +275,7 @@ impl Manner {
         let at = if rng.below(100) < self.sequential { *next % blocks } else { rng.below(range) };
         let count = count.min(blocks - at) as u32;
         *next = at + u64::from(count);
-        let kinds = [self.writes, self.reads, self.trims, self.flushes];
+        let kinds = [self.writes, self.reads, self.trims, self.flushes, self.groups];
         let mut choice = rng.below(kinds.iter().sum());
         let kind = kinds.iter().position(|&weight| {
             let here = choice < weight;
@@ -281,6 +286,12 @@ impl Manner {
             Some(1) => Act::Read { at, count },
             Some(2) => Act::Trim { at, count },
             Some(3) => Act::Flush,
+            Some(4) => {
+                let count = 2 + rng.below(self.most) as u32;
+                let step = 1 + rng.below(7.min(blocks));
+                let (trims, fua) = (rng.chance(0.3), rng.below(100) < self.fua);
+                Act::Group { at, count, step, trims, fua }
+            }
             _ => {
                 let share = rng.below(100);
                 let content = match share {

@@ -25,8 +25,9 @@ pub struct Names {
     /// two copies of metadata may differ in a part that carries its own CRC-32C and have the same
     /// one as a whole. A layout cannot tell them apart; see `docs/proof.md`.
     checked: bool,
-    /// Of blocks whose sectors do not all have the name of the block.
-    sectors: BTreeMap<Name, [Name; SECTORS]>,
+    /// Of blocks whose sectors do not all have the name of the block; several where contents have
+    /// the same checksum.
+    sectors: BTreeMap<Name, Vec<[Name; SECTORS]>>,
 }
 
 impl Names {
@@ -70,13 +71,16 @@ impl Names {
         } else {
             HASHED | sectors.iter().fold(mix(block + 1), |sum, &sector| mix(sum ^ sector))
         };
-        self.sectors.insert(name, sectors);
+        let known = self.sectors.entry(name).or_default();
+        if !known.contains(&sectors) {
+            known.push(sectors);
+        }
         name
     }
 
-    /// The names of the sectors of a block.
-    pub fn sectors(&self, name: Name) -> [Name; SECTORS] {
-        self.sectors.get(&name).copied().unwrap_or([name; SECTORS])
+    /// The names of the sectors of a block, of each content that has that name.
+    pub fn sectors(&self, name: Name) -> Vec<[Name; SECTORS]> {
+        self.sectors.get(&name).cloned().unwrap_or_else(|| vec![[name; SECTORS]])
     }
 
     /// A name in words.
@@ -87,7 +91,7 @@ impl Names {
             version if version < HASHED => format!("the data of #{}", version - 1),
             hash => format!("bytes {:08x}", hash as u32),
         };
-        match self.sectors.get(&name) {
+        match self.sectors.get(&name).and_then(|known| known.last()) {
             None => plain(name),
             Some(sectors) if sectors.iter().all(|&sector| sector >= HASHED) => plain(name),
             Some(sectors) => {
@@ -146,10 +150,11 @@ mod tests {
         bytes[1024..1536].copy_from_slice(&Data::stamp(1, 5, 4).to_bytes()[1024..1536]);
         bytes[3584..].fill(0);
         let name = names.of(5, &Data::bytes(Bytes::from(bytes.clone())))[0];
-        assert_eq!(names.sectors(name), [9, 9, 4, 9, 9, 9, 9, ZEROS]);
+        assert_eq!(names.sectors(name), [[9, 9, 4, 9, 9, 9, 9, ZEROS]]);
         bytes[7] ^= 1;
         let other = names.of(5, &Data::bytes(Bytes::from(bytes)))[0];
-        assert!(names.sectors(other)[0] >= HASHED && names.sectors(other)[1] == 9);
-        assert_eq!(names.sectors(7), [7; 8]);
+        let sectors = names.sectors(other)[0];
+        assert!(sectors[0] >= HASHED && sectors[1] == 9);
+        assert_eq!(names.sectors(7), [[7; 8]]);
     }
 }

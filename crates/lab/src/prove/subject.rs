@@ -245,6 +245,10 @@ impl Subject {
                     medium = medium.with_labels();
                 }
                 let full = size == Size::Large || rng.chance(0.5);
+                if kind == Kind::Loge && rng.chance(0.25) {
+                    let blocks = format_sparse(&mut MediumDisk(&mut medium), rng);
+                    return (vec![medium], blocks);
+                }
                 let blocks = format(kind, &mut MediumDisk(&mut medium), full, rng);
                 (vec![medium], blocks)
             }
@@ -361,6 +365,20 @@ fn format(kind: Kind, disk: &mut dyn Disk, full: bool, rng: &mut Rng) -> u64 {
     }
     layout::format(disk, &options).expect("the size was asked for");
     blocks
+}
+
+/// Makes a Loge volume with more addresses than it can store blocks; returns their number.
+fn format_sparse(disk: &mut dyn Disk, rng: &mut Rng) -> u64 {
+    let addresses = disk.blocks() * (1 + rng.below(2)) + rng.below(100);
+    let fits = |capacity: &u64| {
+        let needed = capacity + 72 + capacity / 64 + addresses / 200 + disk.blocks() / 64;
+        needed <= disk.blocks()
+    };
+    let capacity = (1..disk.blocks()).take_while(fits).last().unwrap_or(1).min(addresses);
+    let mut options = FormatOptions::new(Kind::Loge, capacity, u128::from(rng.next()));
+    options.addresses = Some(addresses);
+    layout::format(disk, &options).expect("the size was asked for");
+    addresses
 }
 
 /// An array of small members with small chunks, and a volume on it.

@@ -9,6 +9,7 @@ use super::damage::{Damage, find};
 use super::history::{History, Tick};
 use super::judge::mount;
 use super::manner::Manner;
+use super::names::ZEROS;
 use super::states::{Moment, choose};
 use super::subject::Subject;
 use super::toy::ToyArm;
@@ -18,10 +19,11 @@ use seekless_engine::data::{Data, Piece};
 use seekless_engine::device::Device as _;
 use seekless_engine::device::medium::Cells;
 use seekless_engine::device::volatile::{Latency, VolatileRam};
-use seekless_engine::io::{Done, Io, Tag};
+use seekless_engine::io::{Done, Io, IoError, Tag};
 use seekless_engine::layout::{Compaction, MountOptions, Tuning};
 use seekless_engine::node::Node;
 use seekless_engine::rng::Rng;
+use seekless_engine::transaction::Transaction;
 use seekless_engine::units::{MICROS, MILLIS, Time};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -220,6 +222,7 @@ impl World {
                 let number = self.history.submit(self.act, at, &zeros, false);
                 self.change(Io::trim(0, at, count), number, false);
             }
+            Act::Group { fua, .. } => self.group(act, fua),
             Act::Read { at, count } => {
                 let sent = self.history.mark();
                 self.send(Io::read(0, at, count), Waiting::Read { at, sent });
@@ -250,6 +253,42 @@ impl World {
         let number = self.history.submit(self.act, at, &names, distinct);
         let io = Io::write(0, at, data);
         self.change(if fua { io.with_fua() } else { io }, number, fua);
+    }
+
+    /// A transaction of several requests, or its parts one by one where there are none.
+    fn group(&mut self, act: Act, fua: bool) {
+        let members = act.members(self.node.layer.blocks());
+        let version = u64::from(self.act) + 1;
+        let data = |at: u64| Data::stamp(1, at, version);
+        if self.node.layer.transaction_blocks() < members.len() as u64 {
+            for (at, written) in members {
+                if written {
+                    self.write(at, 1, Content::Fresh, fua);
+                } else {
+                    let number = self.history.submit(self.act, at, &[ZEROS], false);
+                    self.change(Io::trim(0, at, 1), number, false);
+                }
+            }
+            return;
+        }
+        let mut all = Transaction::new();
+        let mut names = Vec::new();
+        for (at, written) in members {
+            if written {
+                all.write(at, &data(at));
+                names.extend(self.checker.names.of(at, &data(at)).into_iter().map(|one| (at, one)));
+            } else {
+                all.trim(at, 1);
+                names.push((at, ZEROS));
+            }
+        }
+        let number = self.history.submit_all(self.act, names, true);
+        let waiting = Waiting::Change { number, fua, sent: self.history.mark() };
+        let tag = self.next_tag;
+        self.next_tag += 1;
+        self.waiting.insert(tag, waiting);
+        let taken = self.node.submit_transaction(self.now, tag, all, fua);
+        taken.expect("it is no larger than the volume says, and within it");
     }
 
     fn copies(&self, count: u32, choice: u64) -> Data {
@@ -359,6 +398,8 @@ impl World {
                 self.history.flushed(sent);
                 self.hear_success(sent, "flush");
             }
+            (Waiting::Change { .. }, Err(IoError::NoSpace))
+                if self.node.layer.limits().may_be_full => {}
             (Waiting::Change { .. } | Waiting::Flush { .. }, Err(error)) => {
                 let open = self.checker.damage == Damage::Open;
                 let stopped = open && self.subject.stops_at_damage();
@@ -525,6 +566,8 @@ fn power_on(
     let arms: Vec<Option<ToyArm>> = media.iter().map(arm).collect();
     let compaction = Compaction::ALL[rng.below(Compaction::ALL.len() as u64) as usize];
     let fill_percent = if rng.chance(0.5) { 75 } else { 1 + rng.below(100) as u32 };
+    // A stream of its own: what is drawn for other layouts stays as it was.
+    let mut idling = Rng::stream(seed, "idling");
     let options = MountOptions {
         // The log's, if there is one apart.
         arm: arms.last().and_then(|arm| arm.as_ref()).map(|arm| arm as &dyn Arm),
@@ -533,6 +576,8 @@ fn power_on(
             compaction: Some(compaction),
             fill_percent,
             caching: subject.caching(&mut rng),
+            sort: idling.chance(0.6),
+            clusters: idling.chance(0.4),
             // So short that blocks become cold in the short life of a world.
             interval: Some(20 * MILLIS),
             hot_percent: Some(if rng.chance(0.5) { 10 } else { 40 }),

@@ -16,6 +16,7 @@ pub(super) struct Measured {
     pub virtual_ns: Time,
     pub before: Stats,
     pub after: Stats,
+    pub free_profile: Vec<f64>,
 }
 
 /// Latencies of one kind of request.
@@ -84,6 +85,9 @@ pub struct SimReport {
     pub flushes: Option<Side>,
     /// Blocks written to the disk for each block that clients wrote, if they wrote any.
     pub write_amplification: Option<f64>,
+    /// Share of free blocks in each of twenty equal stretches of the disk at the end, for layouts
+    /// that choose places.
+    pub free_profile: Vec<f64>,
     /// Counters of the layout at the end, filling and ageing included.
     pub layout_stats: BTreeMap<&'static str, f64>,
 }
@@ -148,6 +152,7 @@ impl SimReport {
             writes: side(&tally.writes),
             flushes: side(&tally.flushes),
             write_amplification: write_amplification(measured),
+            free_profile: measured.free_profile.clone(),
             layout_stats: measured.after.iter().copied().collect(),
         }
     }

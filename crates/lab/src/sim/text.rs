@@ -182,6 +182,11 @@ pub(super) fn report(report: &SimReport) -> String {
     if let Some(trace) = &report.trace {
         trace_lines(&mut out, trace);
     }
+    if !report.free_profile.is_empty() {
+        let parts: Vec<_> = report.free_profile.iter().map(|part| part * 100.0).collect();
+        let parts: Vec<_> = parts.iter().map(|part| format!("{part:.0}")).collect();
+        line!(out, "free along the arm   {} %", parts.join(" "));
+    }
     line!(
         out,
         "simulated            {} of disk time in {}: {} requests/s",

@@ -4,7 +4,7 @@ use super::{Headers, Image, ImageError, open};
 use crate::device::raw::{self, ZeroWay};
 use rustix::io::Errno;
 use seekless_engine::layout::dcd::{self, Shape};
-use seekless_engine::layout::loge::Heuristic;
+use seekless_engine::layout::loge::{Heuristic, sparse_device_blocks};
 use seekless_engine::layout::{self, FormatOptions, Kind, LayoutError};
 use seekless_engine::superblock::{Superblock, SuperblockError};
 use seekless_engine::units::BLOCK_BYTES;
@@ -27,6 +27,9 @@ pub struct CreateOptions {
     /// Size of the volume in blocks of 4 KiB as clients see it; `None` means the largest that
     /// fits on the block device.
     pub blocks: Option<u64>,
+    /// Addresses of a [`Kind::Loge`] volume that has more of them than blocks; not in a device of
+    /// which the size is to be found out.
+    pub addresses: Option<u64>,
     /// Overwrite what is there.
     pub force: bool,
     /// How [`Kind::Loge`] chooses places.
@@ -91,7 +94,10 @@ fn in_new_file(path: &Path, options: &CreateOptions) -> Result<Image, ImageError
 }
 
 fn fill_file(mut image: Image, options: &CreateOptions, blocks: u64) -> Result<Image, ImageError> {
-    let device_blocks = options.kind.device_blocks(blocks);
+    let device_blocks = match options.addresses {
+        Some(addresses) => sparse_device_blocks(blocks, addresses),
+        None => options.kind.device_blocks(blocks),
+    };
     let headers = options.headers.then_some(Headers { blocks: device_blocks });
     let file_blocks = headers.map_or(device_blocks, Headers::file_blocks);
     let bytes = file_blocks * BLOCK_BYTES as u64;
@@ -291,9 +297,9 @@ fn erase(image: &Image, kind: Kind) -> Result<(), ImageError> {
 fn format(image: &mut Image, options: &CreateOptions, blocks: u64) -> Result<(), ImageError> {
     let id =
         fresh_id().map_err(|errno| ImageError::os("draw an identity for", &image.path, errno))?;
-    let &CreateOptions { kind, heuristic, shape, segment, .. } = options;
+    let &CreateOptions { kind, heuristic, shape, segment, addresses, .. } = options;
     let like = FormatOptions::new(kind, blocks, id);
-    let options = FormatOptions { heuristic, shape, segment, ..like };
+    let options = FormatOptions { heuristic, shape, segment, addresses, ..like };
     layout::format(image, &options).map_err(|error| image.blame(error))
 }
 

@@ -7,6 +7,7 @@ fn options(blocks: u64) -> CreateOptions {
         kind: Kind::Inplace,
         blocks: Some(blocks),
         force: false,
+        addresses: None,
         heuristic: Default::default(),
         segment: None,
         headers: false,

@@ -8,6 +8,7 @@ use clap::ValueEnum;
 use ruzstd::decoding::StreamingDecoder;
 use seekless_engine::units::BLOCK_SECTORS;
 use seekless_lab::driver::{MAX_USERS, Pacing, PoolOptions, ReplayOptions};
+use seekless_lab::news::{self, News};
 use seekless_lab::sim::Load;
 use seekless_lab::tpcc::{FEWEST_BLOCKS, Tpcc};
 use seekless_lab::trace::{Action, Lines, Mapping, Record, Records, TraceError};
@@ -26,8 +27,8 @@ pub(super) struct TraceArgs {
     #[arg(conflicts_with_all = ["generate", "pattern", "read_share", "size", "depth", "idle",
                                 "no_fua", "flush_every", "range"])]
     trace: Option<PathBuf>,
-    /// Replay what a generator makes up: `tpcc` asks for pages as a database under TPC-C does,
-    /// scaled to the volume.
+    /// Replay what a generator makes up, scaled to the volume: `tpcc` asks for pages as a database
+    /// under TPC-C does, `news` for blocks as a file system with news does.
     #[arg(long, value_enum, value_name = "NAME", help_heading = "Traces and users")]
     #[arg(conflicts_with_all = ["pattern", "read_share", "size", "depth", "idle", "no_fua",
                                 "flush_every", "range"])]
@@ -62,6 +63,8 @@ pub(super) struct TraceArgs {
 enum Generate {
     /// Page references of a database under TPC-C.
     Tpcc,
+    /// What a file system with news asks its disk for.
+    News,
 }
 
 /// When records begin.
@@ -117,6 +120,10 @@ impl TraceArgs {
                 first?;
             }
             load.open = Box::new(move |_| open(&path));
+        } else if let Some(Generate::News) = self.generate {
+            load.name = "synthetic news".to_owned();
+            load.requests = Some(requests.unwrap_or(super::REQUESTS));
+            load.open = Box::new(move |volume| articles(volume, seed));
         } else if let Some(Generate::Tpcc) = self.generate {
             load.name = "synthetic TPC-C".to_owned();
             load.requests = Some(requests.unwrap_or(super::REQUESTS));
@@ -182,6 +189,14 @@ impl From<TraceError> for Failure {
     fn from(error: TraceError) -> Failure {
         Failure::from_message(crate::failure::Exit::Usage, &error.to_string())
     }
+}
+
+fn articles(volume: u64, seed: u64) -> Result<Records<'static>, TraceError> {
+    if volume < news::FEWEST_BLOCKS {
+        let problem = format!("a volume of {volume} blocks of 4 KiB holds no news");
+        return Err(TraceError::Read { name: "news".to_owned(), problem });
+    }
+    Ok(Box::new(News::new(volume, seed).map(Ok)))
 }
 
 fn generate(volume: u64, seed: u64) -> Result<Records<'static>, TraceError> {

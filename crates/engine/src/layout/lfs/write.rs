@@ -22,6 +22,7 @@ impl Lfs {
                 Some(Work::Read { request, at, count }) => self.begin_read(request, at, count, cx),
                 Some(Work::Write { request, at, data }) => self.write(request, at, &data, cx),
                 Some(Work::Trim { request, at, count }) => self.trim(request, at, count, cx),
+                Some(Work::Group { .. }) => unreachable!("it takes no transactions"),
                 None => {}
             }
         }
@@ -34,6 +35,7 @@ impl Lfs {
             Some(Work::Read { .. }) => return true,
             Some(Work::Write { data, .. }) => data.blocks(),
             Some(Work::Trim { .. }) => 1,
+            Some(Work::Group { .. }) => unreachable!("it takes no transactions"),
         };
         if self.log.in_flight() > self.in_flight_limit {
             return false;

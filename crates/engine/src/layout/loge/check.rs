@@ -16,6 +16,7 @@ pub(super) fn check(volume: &Loge, disk: &mut dyn Disk) -> Result<CheckReport, L
     }
     let labels = if volume.areas.headers { "sector headers" } else { "label blocks" };
     report.facts.push(("stored blocks", stored.to_string()));
+    report.facts.push(("capacity in blocks", volume.capacity.to_string()));
     report.facts.push(("free blocks", free.to_string()));
     report.facts.push(("labels", labels.to_owned()));
     report.facts.push(("last time stamp", (volume.next_stamp - 1).to_string()));

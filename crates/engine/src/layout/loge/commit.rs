@@ -32,6 +32,7 @@ impl Loge {
         cx: &mut Cx<'_>,
     ) {
         self.counters.commits += 1;
+        self.record_if_wanted(&mut commands);
         let labels = self.labels.as_mut().map_or_else(Vec::new, |area| area.take_dirty());
         let buried = self.trims.take_dirty();
         let trims = buried.len() as u64;
@@ -85,7 +86,13 @@ impl Loge {
         if self.commits.waiting() > 0 || !self.writes.is_empty() || !self.reads.is_empty() {
             return;
         }
-        if let Some(Work::Write { request, .. }) = self.desk.front().cloned() {
+        if self.record_would_free() {
+            self.begin_commit(Batch::default(), Commands::default(), cx);
+            return;
+        }
+        if let Some(Work::Write { request, .. } | Work::Group { request, .. }) =
+            self.desk.front().cloned()
+        {
             self.desk.pop();
             self.desk.fail(request, IoError::NoSpace);
             self.desk.part_done(request, cx);
@@ -95,7 +102,8 @@ impl Loge {
     /// Brings an orderly end one step further: commit what changed, flush, write the record that
     /// says so, flush.
     pub(super) fn advance_ending(&mut self, cx: &mut Cx<'_>) {
-        let busy = !self.desk.is_idle() || self.commits.is_busy();
+        let idling = self.sorter.is_reading() || self.idle.is_moving();
+        let busy = !self.desk.is_idle() || self.commits.is_busy() || idling;
         if self.ending != Ending::Asked || busy {
             return;
         }

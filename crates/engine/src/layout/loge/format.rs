@@ -24,6 +24,11 @@ pub const TRIM_SLICE: u64 = SECTOR_TOMBS as u64 * BLOCK_SECTORS;
 pub const MAX_DEVICE_BLOCKS: u64 = 1 << 31;
 /// Most members of a transaction.
 pub const MAX_MEMBERS: u64 = 1 << 16;
+/// Logical block in the label of a descriptor, see [`super::descriptor`].
+pub const DESCRIPTOR: u32 = u32::MAX;
+/// Index and last index of a block of a transaction that has a descriptor: its blocks do not
+/// follow one another.
+pub const SCATTERED: (u16, u16) = (u16::MAX, 0);
 /// Time stamps stay below this: no volume lives to see it, and numbers counted up from below it
 /// do not overflow. What says otherwise is forged.
 pub const STAMP_LIMIT: u64 = 1 << 62;
@@ -105,13 +110,13 @@ pub struct Label {
     /// Every transaction up to this one was durable when the label was made.
     pub durable: u64,
     /// Which of the blocks of its transaction this is, from 0, and which the last one is. The
-    /// blocks of a transaction follow one another in the volume.
+    /// blocks of a transaction follow one another in the volume, unless this is [`SCATTERED`].
     pub index: u16,
     pub last: u16,
 }
 
 /// Checksum of bytes that belong to one place of one volume.
-fn sum_at(id: u128, place: u64, bytes: &[u8]) -> u32 {
+pub(super) fn sum_at(id: u128, place: u64, bytes: &[u8]) -> u32 {
     let mut seed = [0; 24];
     seed[..16].copy_from_slice(&id.to_le_bytes());
     seed[16..].copy_from_slice(&place.to_le_bytes());
@@ -158,13 +163,21 @@ impl Label {
             last: le16(26),
         };
         let Label { block, stamp, durable, index, last, .. } = label;
-        let first = u64::from(block).checked_sub(u64::from(index)).ok_or(Rot)?;
-        let sound = (1..STAMP_LIMIT).contains(&stamp)
-            && durable < stamp
-            && index <= last
-            && first + u64::from(last) < blocks;
+        let member = is_member(u64::from(block), index, last, blocks);
+        let descriptor = block == DESCRIPTOR && (index, last) == (0, 0);
+        let sound = (1..STAMP_LIMIT).contains(&stamp) && durable < stamp;
+        let sound = sound && (member || descriptor);
         if sound { Ok(Some(label)) } else { Err(Rot) }
     }
+}
+
+/// True if `block` of a volume of `blocks` blocks can be a member of a transaction that way.
+fn is_member(block: u64, index: u16, last: u16, blocks: u64) -> bool {
+    if (index, last) == SCATTERED {
+        return block < blocks;
+    }
+    let first = block.checked_sub(u64::from(index));
+    index <= last && first.is_some_and(|first| first + u64::from(last) < blocks)
 }
 
 /// Something on disk that no crash explains.
@@ -202,11 +215,9 @@ impl Tomb {
 
     /// False for what no transaction can have left for `block`.
     pub fn is_sound(&self, block: u64, blocks: u64) -> bool {
-        let first = block.checked_sub(u64::from(self.index));
         self.before <= self.stamp
             && self.stamp < STAMP_LIMIT
-            && self.index <= self.last
-            && first.is_some_and(|first| first + u64::from(self.last) < blocks)
+            && is_member(block, self.index, self.last, blocks)
     }
 }
 
@@ -282,6 +293,11 @@ mod tests {
         assert_eq!(Label::decode(6, 99, &bytes, 20), Err(Rot), "another volume's");
         assert_eq!(Label::decode(5, 99, &bytes, 10), Err(Rot), "it leaves the volume");
         assert_eq!(Label::decode(5, 99, &LabelBytes::default(), 20), Ok(None));
+        let (index, last) = SCATTERED;
+        for (block, index, last) in [(7, index, last), (DESCRIPTOR, 0, 0)] {
+            let label = Label { block, index, last, ..label };
+            assert_eq!(Label::decode(5, 99, &label.encode(5, 99), 20), Ok(Some(label)));
+        }
         for at in 0..LABEL_BYTES {
             let mut bad = bytes;
             bad[at] ^= 1;

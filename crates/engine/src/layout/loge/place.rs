@@ -151,6 +151,18 @@ impl Placer {
         Some(plan.take(free, arm, next))
     }
 
+    /// The free block that a head over `from` can begin to write first, if it is free at `at`.
+    pub fn soonest(
+        &self,
+        free: &FreeMap,
+        arm: &dyn Arm,
+        from: Track,
+        at: Time,
+    ) -> Option<Candidate> {
+        let reach = Reach { free, arm, from, at: at + arm.overhead_ns() };
+        if free.free() == 0 { None } else { reach.soonest() }
+    }
+
     fn search(
         &mut self,
         free: &FreeMap,

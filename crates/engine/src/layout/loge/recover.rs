@@ -2,9 +2,10 @@
 //! youngest one that holds counts.
 
 use super::Loge;
+use super::descriptor::{self, Run};
 use super::format::{
-    Areas, Label, RECORDS, Record, Rot, SECTOR_LABELS, SECTOR_TOMBS, STAMP_LIMIT, TRIMS_START,
-    Tomb, trims_are_whole,
+    Areas, DESCRIPTOR, Label, RECORDS, Record, Rot, SCATTERED, SECTOR_LABELS, SECTOR_TOMBS,
+    STAMP_LIMIT, TRIMS_START, Tomb, trims_are_whole,
 };
 use super::table::Entry;
 use crate::checksum;
@@ -24,6 +25,10 @@ const SCAN_BLOCKS: u64 = 256;
 /// Set in the options of the superblock if labels are in sector headers; the heuristic follows
 /// from bit 8 on.
 const HEADERS: u32 = 1;
+/// Set if there are more addresses than blocks can be stored.
+pub(super) const SPARSE: u32 = 1 << 17;
+/// Set if there may be transactions with descriptors, which makes it a volume of version 2.
+pub(super) const GROUPS: u32 = 1 << 16;
 
 fn damaged<T>(what: impl Into<String>) -> Result<T, LayoutError> {
     Err(LayoutError::Damaged(what.into()))
@@ -34,7 +39,8 @@ fn damaged<T>(what: impl Into<String>) -> Result<T, LayoutError> {
 pub(super) fn format(disk: &mut dyn Disk, options: &FormatOptions) -> Result<(), LayoutError> {
     let device = disk.blocks();
     let headers = disk.has_labels();
-    let areas = Areas { blocks: options.blocks, device_blocks: device, headers };
+    let blocks = options.addresses.unwrap_or(options.blocks);
+    let areas = Areas { blocks, device_blocks: device, headers };
     for at in TRIMS_START..areas.start() {
         erase(disk, at)?;
     }
@@ -58,9 +64,12 @@ pub(super) fn format(disk: &mut dyn Disk, options: &FormatOptions) -> Result<(),
     let superblock = Superblock {
         kind: options.kind,
         id: options.id,
-        blocks: options.blocks,
+        blocks,
         device_blocks: device,
-        options: if headers { HEADERS } else { 0 } | (options.heuristic.encode() << 8),
+        options: if headers { HEADERS } else { 0 }
+            | (options.heuristic.encode() << 8)
+            | GROUPS
+            | if options.addresses.is_some() { SPARSE } else { 0 },
     };
     superblock.write(disk)?;
     disk.flush()?;
@@ -78,11 +87,10 @@ fn erase(disk: &mut dyn Disk, at: u64) -> Result<(), LayoutError> {
 /// A transaction of which something was found, and that is not known to be durable.
 #[derive(Debug, Default)]
 struct Found {
-    /// First block and last index, as its members say.
-    first: u64,
-    last: u16,
-    /// What was found of it, by index.
-    members: BTreeMap<u16, Member>,
+    /// Its blocks, as its members or its descriptor say; none if that is not known.
+    blocks: Vec<Run>,
+    /// What was found of it, by block.
+    members: BTreeMap<u64, Member>,
     forged: bool,
 }
 
@@ -238,7 +246,9 @@ impl Scan<'_> {
         };
         self.greatest = self.greatest.max(label.stamp);
         self.durable = self.durable.max(label.durable);
-        if label.stamp <= self.record.durable {
+        if label.stamp <= self.record.durable && label.block == DESCRIPTOR {
+            // Nobody has to verify its transaction any more.
+        } else if label.stamp <= self.record.durable {
             self.version(u64::from(label.block), label.stamp, Entry::new(place as u32, label.sum));
         } else {
             self.young.push((place, label));
@@ -300,7 +310,11 @@ impl Scan<'_> {
         let mut young: BTreeMap<u64, Found> = BTreeMap::new();
         for (place, label) in std::mem::take(&mut self.young) {
             let Label { block, sum, stamp, index, last, .. } = label;
-            if stamp <= self.durable {
+            if block == DESCRIPTOR {
+                if stamp > self.durable {
+                    self.descriptor(place, sum, stamp, &mut young);
+                }
+            } else if stamp <= self.durable {
                 self.version(u64::from(block), stamp, Entry::new(place as u32, sum));
             } else {
                 let member = Member::Stored { place, sum };
@@ -324,12 +338,12 @@ impl Scan<'_> {
                 continue;
             }
             self.accepted += 1;
-            for (&index, &member) in &found.members {
+            for (&block, &member) in &found.members {
                 let entry = match member {
                     Member::Stored { place, sum } => Entry::new(place as u32, sum),
                     Member::Buried => Entry::UNMAPPED,
                 };
-                self.version(found.first + u64::from(index), stamp, entry);
+                self.version(block, stamp, entry);
             }
         }
         let (stored, digest) = self.volume.table.digest();
@@ -340,20 +354,38 @@ impl Scan<'_> {
     }
 
     fn holds(&mut self, stamp: u64, found: &Found) -> bool {
-        if planted(PlantedBug::PartialTransaction) {
+        let scattered = found.blocks.len() != 1;
+        if planted(PlantedBug::PartialTransaction)
+            || (scattered && planted(PlantedBug::PartialGroup))
+        {
             return true;
         }
+        let mut blocks = found.blocks.iter().flat_map(|&(at, count)| at..at + u64::from(count));
         !found.forged
-            && (0..=found.last).all(|index| {
-                let block = found.first + u64::from(index);
+            && !found.blocks.is_empty()
+            && blocks.all(|block| {
                 self.newest[block as usize] > stamp
                     || self.volume.trims.get(block).before == stamp
-                    || match found.members.get(&index) {
+                    || match found.members.get(&block) {
                         Some(Member::Stored { place, sum }) => self.data_holds(*place, *sum),
                         Some(Member::Buried) => true,
                         None => false,
                     }
             })
+    }
+
+    /// Reads the descriptor of a transaction that is not known to be durable.
+    fn descriptor(&mut self, place: u64, sum: u32, stamp: u64, young: &mut BTreeMap<u64, Found>) {
+        self.blocks_read += 1;
+        let Ok(data) = self.disk.read(place, 1) else { return };
+        if checksum::of_block(&data.block(0)) != sum {
+            return;
+        }
+        let blocks = self.areas.blocks;
+        let listed = descriptor::decode(self.superblock.id, stamp, &data.to_bytes(), blocks);
+        if let Some(listed) = listed {
+            young.entry(stamp).or_default().blocks = descriptor::runs(listed);
+        }
     }
 
     fn data_holds(&mut self, place: u64, sum: u32) -> bool {
@@ -378,6 +410,10 @@ impl Scan<'_> {
         let volume = &mut self.volume;
         for entry in volume.table.range(0, blocks).filter(|entry| entry.is_mapped()) {
             volume.free.take(entry.place());
+            volume.stored += 1;
+        }
+        if volume.sorter.is_enabled() {
+            volume.table.learn_owners(self.areas.device_blocks);
         }
         volume.next_stamp = self.greatest + 1;
         volume.commits.restore(0, 1, self.greatest);
@@ -417,14 +453,13 @@ impl Scan<'_> {
     /// Takes away what is there of a transaction that does not hold.
     fn erase(&mut self, found: &Found) -> Result<(), LayoutError> {
         let none = LabelBytes::default();
-        for (&index, &member) in &found.members {
+        for (&block, &member) in &found.members {
             match (member, &mut self.volume.labels) {
                 (Member::Stored { place, .. }, Some(area)) => area.set(place, &none),
                 (Member::Stored { place, .. }, None) => {
                     self.disk.write_labelled(place, Data::zeros(1), &[none])?;
                 }
                 (Member::Buried, _) => {
-                    let block = found.first + u64::from(index);
                     let Tomb { before, .. } = self.volume.trims.get(block);
                     let tomb = Tomb { stamp: before, before, index: 0, last: 0 };
                     self.volume.trims.set(block, tomb);
@@ -437,15 +472,14 @@ impl Scan<'_> {
 
 impl Found {
     fn add(&mut self, block: u64, index: u16, last: u16, member: Member) {
-        let first = block - u64::from(index);
-        if self.members.is_empty() {
-            (self.first, self.last) = (first, last);
+        if (index, last) != SCATTERED {
+            let run = (block - u64::from(index), u32::from(last) + 1);
+            if self.blocks.is_empty() {
+                self.blocks.push(run);
+            }
+            self.forged |= self.blocks != [run];
         }
-        let same = (self.first, self.last) == (first, last);
-        self.forged |= !same;
         // The members of a forged one need not agree; it is dropped as far as they do.
-        if same {
-            self.forged |= self.members.insert(index, member).is_some();
-        }
+        self.forged |= self.members.insert(block, member).is_some();
     }
 }

@@ -47,11 +47,15 @@ impl Mapped for Entry {
 
 /// The indirection table.
 #[derive(Clone)]
-pub struct Table(Vec<u64>);
+pub struct Table {
+    entries: Vec<u64>,
+    /// For each place one more than the block that lies there, if anybody asks for it.
+    owners: Option<Vec<u32>>,
+}
 
 impl fmt::Debug for Table {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "table of {} blocks, digest {:x}", self.0.len(), self.digest().1)
+        write!(f, "table of {} blocks, digest {:x}", self.entries.len(), self.digest().1)
     }
 }
 
@@ -59,22 +63,49 @@ impl Table {
     /// Nothing is stored.
     pub fn new(blocks: u64) -> Table {
         // Zeros come from the system as they are used: a large empty volume takes no memory.
-        Table(vec![0; blocks as usize])
+        Table { entries: vec![0; blocks as usize], owners: None }
+    }
+
+    /// Keeps from now on who lies at which of `places` places.
+    pub fn learn_owners(&mut self, places: u64) {
+        let mut owners = vec![0; places as usize];
+        for (at, entry) in (0..).zip(&self.entries).map(|(at, &entry)| (at, Entry(entry))) {
+            if entry.is_mapped() {
+                owners[entry.place() as usize] = at + 1;
+            }
+        }
+        self.owners = Some(owners);
+    }
+
+    /// The block that lies at a place, if that is kept.
+    pub fn owner(&self, place: u32) -> Option<BlockNr> {
+        let owner = *self.owners.as_ref()?.get(place as usize)?;
+        u64::from(owner).checked_sub(1)
     }
 
     /// Where a block lies.
     pub fn get(&self, at: BlockNr) -> Entry {
-        Entry(self.0[at as usize])
+        Entry(self.entries[at as usize])
     }
 
     /// Puts a block elsewhere; returns where it was.
     pub fn replace(&mut self, at: BlockNr, entry: Entry) -> Entry {
-        Entry(std::mem::replace(&mut self.0[at as usize], entry.0))
+        let old = Entry(std::mem::replace(&mut self.entries[at as usize], entry.0));
+        if let Some(owners) = &mut self.owners {
+            let own = at as u32 + 1;
+            if old.is_mapped() && owners[old.place() as usize] == own {
+                owners[old.place() as usize] = 0;
+            }
+            if entry.is_mapped() {
+                owners[entry.place() as usize] = own;
+            }
+        }
+        old
     }
 
     /// Where the blocks of a range lie.
     pub fn range(&self, at: BlockNr, count: u64) -> impl Iterator<Item = Entry> + '_ {
-        self.0[at as usize..][..count as usize].iter().map(|&entry| Entry(entry))
+        self.entries[at as usize..][..count as usize].iter().map(|&entry| Entry(entry))
     }
 
     /// How many of at most `limit` blocks from `at` on are stored like the first one: all or none.
@@ -86,7 +117,7 @@ impl Table {
 
     /// How many blocks are stored, and a number that tells this table from others.
     pub fn digest(&self) -> (u64, u64) {
-        let stored = (0..).zip(&self.0).filter(|(_, entry)| **entry != 0);
+        let stored = (0..).zip(&self.entries).filter(|(_, entry)| **entry != 0);
         stored.fold((0, 0), |(count, sum), (block, entry): (u64, _)| {
             (count + 1, sum ^ mix(entry ^ mix(block + 1)))
         })
@@ -185,10 +216,10 @@ impl TrimMap {
         self.dirty.insert((block / TRIM_SLICE) as u32);
     }
 
-    /// Forgets block `block` with block `index` of transaction `stamp`. The tombstone that is on
+    /// Forgets block `block` with block `index` of transaction `stamp`, up to `last`. The tombstone that is on
     /// the device must not be lost should the new one not come to hold, so it is kept beside;
     /// whoever sends the map to the device makes sure that what was sent before is durable.
-    pub fn bury(&mut self, block: BlockNr, stamp: u64, index: u16, last: u16) {
+    pub fn bury(&mut self, block: BlockNr, stamp: u64, (index, last): (u16, u16)) {
         let old = self.get(block);
         let before = if self.fresh.contains(&old.stamp) { old.before } else { old.stamp };
         self.set(block, Tomb { stamp, before, index, last });
@@ -238,10 +269,9 @@ impl TrimMap {
     }
 }
 
-/// A label for block `index` of a transaction.
-pub fn label(block: BlockNr, sum: u32, stamp: u64, durable: u64, index: u32, count: u32) -> Label {
-    let (index, last) = (index as u16, (count - 1) as u16);
-    Label { block: block as u32, sum, stamp, durable, index, last }
+/// A label for a block that is a transaction of its own.
+pub fn label(block: BlockNr, sum: u32, stamp: u64, durable: u64) -> Label {
+    Label { block: block as u32, sum, stamp, durable, index: 0, last: 0 }
 }
 
 #[cfg(test)]
@@ -252,11 +282,11 @@ mod tests {
     fn a_durable_tombstone_outlives_one_that_is_not() {
         let areas = Areas { blocks: 600, device_blocks: 900, headers: false };
         let mut trims = TrimMap::new(5, &areas);
-        trims.bury(201, 30, 0, 0);
+        trims.bury(201, 30, (0, 0));
         assert_eq!(trims.take_dirty()[0].0, 1);
-        trims.bury(201, 50, 1, 2);
+        trims.bury(201, 50, (1, 2));
         assert_eq!(trims.get(201), Tomb { stamp: 50, before: 30, index: 1, last: 2 });
-        trims.bury(201, 60, 0, 0);
+        trims.bury(201, 60, (0, 0));
         assert_eq!(trims.get(201), Tomb { stamp: 60, before: 30, index: 0, last: 0 });
         assert_eq!(trims.get(200), Tomb::default());
         assert_eq!(trims.take_dirty()[0].0, 1);

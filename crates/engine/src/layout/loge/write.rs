@@ -1,9 +1,11 @@
 //! Writing: choose places, write data with its labels, and install the new places in the table.
 
-use super::table::{Entry, label};
+use super::descriptor::Run;
+use super::format::{Label, SCATTERED};
+use super::table::Entry;
 use super::{Loge, MAX_MEMBERS};
 use crate::checksum;
-use crate::data::Data;
+use crate::data::{Data, Piece};
 use crate::io::{Done, Io, Label as LabelBytes};
 use crate::layer::Cx;
 use crate::layout::desk::{RequestNr, Work};
@@ -13,6 +15,7 @@ use crate::layout::eager::read::Entries;
 use crate::layout::eager::write::Writing;
 use crate::layout::eager::{self, BATCH_BLOCKS, Mapped, SHORT_RUN};
 use crate::planted::{PlantedBug, planted};
+use crate::transaction::Transaction as Group;
 use crate::units::BlockNr;
 use smallvec::{SmallVec, smallvec};
 use std::sync::Arc;
@@ -20,11 +23,36 @@ use std::sync::Arc;
 /// A transaction: where its blocks went, and the labels that say so.
 #[derive(Clone, Debug)]
 pub(super) struct Transaction {
-    at: BlockNr,
-    stamp: u64,
+    /// Its blocks, in ascending order.
+    pub(super) runs: SmallVec<[Run; 1]>,
+    pub(super) stamp: u64,
     entries: Entries<Entry>,
-    /// A label for each block; zeros where nothing is stored.
+    /// A label for each block; zeros where nothing is stored. None for those that only forget.
     labels: SmallVec<[LabelBytes; 1]>,
+    /// Where its descriptor went, if it has one, and the label of that.
+    pub(super) descriptor: Option<(u32, LabelBytes)>,
+}
+
+/// Which block of its transaction a block is, and which the last one is.
+pub(super) type Member = (u16, u16);
+
+impl Transaction {
+    /// One without content so far.
+    pub(super) fn new(runs: SmallVec<[Run; 1]>, stamp: u64) -> Transaction {
+        let (entries, labels) = (SmallVec::new(), SmallVec::new());
+        Transaction { runs, stamp, entries, labels, descriptor: None }
+    }
+
+    /// Number of its blocks.
+    pub(super) fn blocks(&self) -> usize {
+        self.entries.len()
+    }
+
+    fn overlaps(&self, at: BlockNr, count: u64) -> bool {
+        self.runs
+            .iter()
+            .any(|&(own, own_count)| own < at + count && at < own + u64::from(own_count))
+    }
 }
 
 /// The labels of the blocks of a command.
@@ -41,33 +69,46 @@ impl Loge {
     /// True if there is something to dispatch, room for it, and nothing in flight that it must
     /// not overtake.
     pub(super) fn next_may_begin(&mut self) -> bool {
-        let (at, count) = match self.desk.front() {
-            None => return false,
-            Some(Work::Read { .. }) => return true,
-            Some(Work::Write { at, data, .. }) => (*at, data.blocks()),
-            Some(&Work::Trim { at, count, .. }) => (at, count),
-        };
         // Of two versions of a block the one with the later stamp is found by a recovery, so the
         // later one must be the one that is installed last.
-        let overlaps = |&Transaction { at: other, ref entries, .. }: &Transaction| {
-            other < at + u64::from(count) && at < other + entries.len() as u64
-        };
-        !self.writes.iter().any(overlaps) && self.next_has_room()
+        if self.desk.next_is_read() {
+            return true;
+        }
+        !self.next_overtakes() && !self.next_may_exceed() && self.next_has_room()
+    }
+
+    /// True if what is to be dispatched next changes blocks that are on their way.
+    fn next_overtakes(&self) -> bool {
+        let mut writes = self.writes.iter();
+        match self.desk.front() {
+            None | Some(Work::Read { .. }) => false,
+            Some(Work::Write { at, data, .. }) => {
+                writes.any(|other| other.overlaps(*at, u64::from(data.blocks())))
+            }
+            Some(&Work::Trim { at, count, .. }) => {
+                writes.any(|other| other.overlaps(at, u64::from(count)))
+            }
+            Some(Work::Group { all, .. }) => writes.any(|other| {
+                other.runs.iter().any(|&(at, count)| all.overlaps(at, u64::from(count)))
+            }),
+        }
     }
 
     fn next_has_room(&mut self) -> bool {
-        match self.desk.front() {
-            Some(Work::Write { data, .. }) if self.free.free() < u64::from(data.blocks()) => {
-                self.commits.starve()
-            }
-            next => next.is_some(),
-        }
+        let wanted = match self.desk.front() {
+            None => return false,
+            Some(Work::Write { data, .. }) => u64::from(data.blocks()),
+            // The last one is for the descriptor.
+            Some(Work::Group { all, .. }) => all.blocks() + 1,
+            Some(Work::Read { .. } | Work::Trim { .. }) => 0,
+        };
+        if self.free.free() < wanted { self.commits.starve() } else { true }
     }
 
     /// The next free block, near the head; `want` blocks are still to be placed, `at` is the first
     /// of them, and `scattered` says that they do not continue what was written before. The callers
     /// have made sure that there is one.
-    fn place(&mut self, at: BlockNr, want: u32, scattered: bool, cx: &Cx<'_>) -> u32 {
+    pub(super) fn place(&mut self, at: BlockNr, want: u32, scattered: bool, cx: &Cx<'_>) -> u32 {
         let chosen = match (cx.arm(0), cx.head(0)) {
             (Some(arm), Some(head)) if self.headed => {
                 let plan = self.plan.get_or_insert_with(|| Plan::new(head));
@@ -92,34 +133,69 @@ impl Loge {
     ) -> Transaction {
         let count = data.blocks();
         let stamp = self.new_stamp();
-        let overstated = planted(PlantedBug::DurableOverstated);
-        let durable = if overstated { stamp - 1 } else { self.commits.noted() };
         let scattered = count < SHORT_RUN && at != self.sequential_at;
         self.sequential_at = at + u64::from(count);
         self.counters.client_blocks += u64::from(count);
-        let mut entries = SmallVec::with_capacity(count as usize);
-        let mut labels = SmallVec::with_capacity(count as usize);
+        let mut transaction = Transaction::new(smallvec![(at, count)], stamp);
         for index in 0..count {
-            let block = data.block(index);
-            if checksum::is_zero(&block) {
-                entries.push(Entry::UNMAPPED);
-                labels.push(LabelBytes::default());
-                continue;
-            }
-            let sum = checksum::of_block(&block);
+            let piece = Some(data.block(index)).filter(|piece| !checksum::is_zero(piece));
+            let member = (index as u16, (count - 1) as u16);
             let at = at + u64::from(index);
-            let place = self.place(at, count - index, scattered, cx);
-            let label = label(at, sum, stamp, durable, index, count);
-            let label = label.encode(self.id, u64::from(place));
-            entries.push(Entry::new(place, sum));
-            labels.push(label);
-            commands.push(place, block, label);
-            self.commits.data_written();
+            let how = (member, count - index, scattered);
+            self.store(&mut transaction, at, piece, how, commands, cx);
         }
-        Transaction { at, stamp, entries, labels }
+        transaction
     }
 
-    fn new_stamp(&mut self) -> u64 {
+    /// Up to which stamp a label of transaction `stamp` calls everything durable.
+    pub(super) fn known_durable(&self, stamp: u64) -> u64 {
+        let overstated = planted(PlantedBug::DurableOverstated);
+        if overstated { stamp - 1 } else { self.commits.noted() }
+    }
+
+    /// Finds a place for the next block of a transaction; nothing is stored for `None`. `how` says
+    /// which block it is, how many are to come with it, and whether they lie scattered.
+    pub(super) fn store(
+        &mut self,
+        transaction: &mut Transaction,
+        at: BlockNr,
+        piece: Option<Piece>,
+        how: (Member, u32, bool),
+        commands: &mut Commands,
+        cx: &Cx<'_>,
+    ) {
+        let ((index, last), want, scattered) = how;
+        let Some(piece) = piece else {
+            transaction.entries.push(Entry::UNMAPPED);
+            transaction.labels.push(LabelBytes::default());
+            return;
+        };
+        let place = self.place(at, want, scattered, cx);
+        self.store_at(transaction, at, piece, (index, last), place, commands);
+    }
+
+    /// Stores the next block of a transaction at a place.
+    pub(super) fn store_at(
+        &mut self,
+        transaction: &mut Transaction,
+        at: BlockNr,
+        piece: Piece,
+        (index, last): Member,
+        place: u32,
+        commands: &mut Commands,
+    ) {
+        let sum = checksum::of_block(&piece);
+        let stamp = transaction.stamp;
+        let durable = self.known_durable(stamp);
+        let label = Label { block: at as u32, sum, stamp, durable, index, last };
+        let label = label.encode(self.id, u64::from(place));
+        transaction.entries.push(Entry::new(place, sum));
+        transaction.labels.push(label);
+        commands.push(place, piece, label);
+        self.commits.data_written();
+    }
+
+    pub(super) fn new_stamp(&mut self) -> u64 {
         let stamp = self.next_stamp;
         self.next_stamp += 1;
         stamp
@@ -147,6 +223,20 @@ impl Loge {
         }
     }
 
+    /// The same for a transaction of several requests.
+    pub(super) fn begin_group(&mut self, request: RequestNr, all: &Group, cx: &mut Cx<'_>) {
+        let mut commands = Commands::default();
+        let Some(transaction) = self.prepare_group(all, &mut commands, cx) else {
+            self.write_done(request, cx);
+            return;
+        };
+        self.in_flight.insert(transaction.stamp);
+        let dress = labelled(self.areas.headers);
+        if let Some(part) = self.writes.begin(request, transaction, commands, cx, dress) {
+            self.install_part(&part, cx);
+        }
+    }
+
     /// A data command has been answered.
     pub(super) fn data_done(&mut self, part: usize, done: Done, cx: &mut Cx<'_>) {
         if let Some(part) = self.writes.done(part, done, &mut self.desk, cx) {
@@ -165,28 +255,34 @@ impl Loge {
 
     /// Points the table at the new places of a transaction; the old ones wait until they may be
     /// used again. `undo` hears of each block and where it was.
-    fn install(
+    pub(super) fn install(
         &mut self,
         transaction: &Transaction,
         cx: &Cx<'_>,
         undo: &mut dyn FnMut(BlockNr, Entry),
     ) {
-        let Transaction { at, stamp, ref entries, ref labels } = *transaction;
-        let count = entries.len() as u32;
+        let Transaction { ref runs, stamp, ref entries, ref labels, descriptor } = *transaction;
         // Zeros over zeros change nothing, and need no tombstones.
-        if !entries.iter().any(|entry| entry.is_mapped()) && self.is_hole(at, count) {
+        let zeros = !entries.iter().any(|entry| entry.is_mapped());
+        if zeros && runs.iter().all(|&(at, count)| self.is_hole(at, count)) {
             return;
         }
         self.commits.changed(cx.now);
-        for ((index, &entry), block) in (0..).zip(entries).zip(at..) {
-            let old = self.table.replace(block, entry);
+        if let Some((place, label)) = descriptor {
+            self.keep_descriptor(stamp, place, &label);
+        }
+        let last = (entries.len() - 1) as u16;
+        let blocks = runs.iter().flat_map(|&(at, count)| at..at + u64::from(count));
+        for ((index, &entry), block) in (0..).zip(entries).zip(blocks) {
+            let old = self.replace(block, entry);
             undo(block, old);
             if old.is_mapped() {
                 self.commits.supersede(old.place());
             }
             if !entry.is_mapped() {
                 if !planted(PlantedBug::TombstoneLost) {
-                    self.trims.bury(block, stamp, index, (count - 1) as u16);
+                    let member = if descriptor.is_some() { SCATTERED } else { (index, last) };
+                    self.trims.bury(block, stamp, member);
                 }
             } else if let Some(area) = &mut self.labels {
                 area.set(u64::from(entry.place()), &labels[usize::from(index)]);
@@ -223,12 +319,9 @@ impl Loge {
         while from < end {
             let (mapped, length) = self.table.extent(from, end - from);
             if mapped {
-                let transaction = Transaction {
-                    at: from,
-                    stamp: self.new_stamp(),
-                    entries: smallvec![Entry::UNMAPPED; length as usize],
-                    labels: SmallVec::new(),
-                };
+                let runs = smallvec![(from, length as u32)];
+                let mut transaction = Transaction::new(runs, self.new_stamp());
+                transaction.entries = smallvec![Entry::UNMAPPED; length as usize];
                 self.install(&transaction, cx, undo);
             }
             from += length;
@@ -243,8 +336,15 @@ impl Loge {
         count: u32,
         cx: &mut Cx<'_>,
     ) {
+        self.sorter.read(at, count);
         let entries = self.table.range(at, u64::from(count)).collect();
         self.reads.begin((request, at), entries, self.commits.open(), &mut self.desk, cx);
+    }
+
+    /// True if a change is next, and there is room for it.
+    fn batch_goes_on(&mut self, cx: &mut Cx<'_>) -> bool {
+        self.refuse_what_exceeds(cx);
+        !self.desk.next_is_read() && self.next_has_room()
     }
 
     /// Begins a batch on a device that keeps what it has completed: one read, or all writes that
@@ -259,7 +359,7 @@ impl Loge {
         let mut batch = Batch::default();
         let mut commands = Commands::default();
         let mut blocks = 0;
-        while !self.desk.next_is_read() && blocks < BATCH_BLOCKS && self.next_has_room() {
+        while blocks < BATCH_BLOCKS && self.batch_goes_on(cx) {
             match self.desk.pop() {
                 Some(Work::Write { request, at, data }) => {
                     blocks += data.blocks();
@@ -269,6 +369,13 @@ impl Loge {
                 }
                 Some(Work::Trim { request, at, count }) => {
                     self.forget(at, count, cx, &mut |at, old| batch.undo.push((at, old)));
+                    batch.requests.push(request);
+                }
+                Some(Work::Group { request, all }) => {
+                    blocks += all.blocks() as u32;
+                    if let Some(transaction) = self.prepare_group(&all, &mut commands, cx) {
+                        self.install(&transaction, cx, &mut |at, old| batch.undo.push((at, old)));
+                    }
                     batch.requests.push(request);
                 }
                 _ => {}
@@ -290,7 +397,15 @@ impl Loge {
     /// Takes back what a failed batch had installed, so that reads find the old blocks.
     pub(super) fn undo(&mut self, undo: &[(BlockNr, Entry)]) {
         for &(block, old) in undo.iter().rev() {
-            self.table.replace(block, old);
+            self.replace(block, old);
         }
+    }
+
+    /// Changes the table.
+    fn replace(&mut self, block: BlockNr, entry: Entry) -> Entry {
+        let old = self.table.replace(block, entry);
+        self.stored += u64::from(entry.is_mapped());
+        self.stored -= u64::from(old.is_mapped());
+        old
     }
 }

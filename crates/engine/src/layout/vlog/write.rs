@@ -48,6 +48,7 @@ impl Vlog {
                 self.has_room(at, count)
             }
             Some(&Work::Trim { at, count, .. }) => self.has_room_to_trim(at, count),
+            Some(Work::Group { .. }) => unreachable!("it takes no transactions"),
         }
     }
 

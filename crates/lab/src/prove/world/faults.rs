@@ -106,7 +106,8 @@ impl World {
     pub(super) fn strike(&mut self, media: &[Cells], report: &mut ProveReport) {
         let mut rng = self.rng_of(u64::from(self.act), "strikes");
         let blocks = self.node.layer.blocks();
-        let expected: Vec<Name> = (0..blocks).map(|block| self.history.newest(block)).collect();
+        let expected: Vec<Option<Name>> =
+            (0..blocks).map(|block| self.history.newest(block)).collect();
         let covers = self.subject.absent(media).len() < self.subject.spare();
         for place in all_places(media, STRIKES / media.len(), &mut rng) {
             let strike = Strike::draw(self.subject, place, media, &mut rng);
@@ -126,7 +127,7 @@ impl World {
                 }
             };
             for (block, (&name, &right)) in names.iter().zip(&expected).enumerate() {
-                if name != right && !(open && name == UNREADABLE) {
+                if right.is_some_and(|right| name != right) && !(open && name == UNREADABLE) {
                     let found = self.checker.names.text(name);
                     let story = format!("{strike}, and block {block} reads {found}");
                     return self.blame(Sort::Damage, story);

@@ -21,6 +21,7 @@ fn rig(blocks: u64, mode: IoMode, direct: bool) -> Rig {
         kind: Kind::Inplace,
         blocks: Some(blocks - 2),
         force: false,
+        addresses: None,
         heuristic: Default::default(),
         segment: None,
         headers: false,
