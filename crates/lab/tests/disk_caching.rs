@@ -36,7 +36,7 @@ fn options(kind: Kind) -> SimOptions {
 }
 
 /// Requests of the sizes that the driver of the paper saw when four users removed trees (claim
-/// D25): half of them 8 KiB, 15 % 2 KiB and 35 % 1 KiB; `fua` makes each durable. A user goes through a tree of
+/// D25): half of them 8 KiB, 15 % 2 KiB and 35 % 1 KiB; `fua` makes each durable. A user works on
 /// 31 directories and 508 files (claim D15), whose metadata lies in cylinder groups all over the
 /// disk; 7 % are reads of something else.
 fn removals(users: u64, volume: u64, fua: bool) -> Vec<Record> {
@@ -93,8 +93,8 @@ fn gains(users: u64, fua: bool) -> [f64; 2] {
 }
 
 /// D18: metadata-heavy work of one, four and eight users takes a half to a seventh of the time,
-/// with the log on the same disk as in the paper, and less with it on a second one. (D24: four users
-/// 6.2 times.) The paper acknowledges from memory; below, each write is durable first.
+/// with the log on the same disk as in the paper, and less with it on a second one. (D24: four
+/// users 6.2 times.) The paper acknowledges from memory; below, each write is durable first.
 #[test]
 fn d18_metadata_takes_a_fraction_of_the_time() {
     for users in [1, 4, 8] {
@@ -163,7 +163,7 @@ fn d20_one_constant_explains_the_bandwidth_of_random_writes() {
 
 /// D27: when four users copy, writes come in bursts that queue up. On the plain disk most wait 25
 /// to 150 ms; the disk caching disk answers nearly all that fit its buffers at once, and on average
-/// at least eight times as soon. D13: none is in memory only for more than several hundred milliseconds.
+/// at least eight times as soon. D13: none is in memory only for more than half a second.
 #[test]
 fn d27_write_response_is_eight_times_better() {
     let copy = |target: &Target, kind, requests| {

@@ -70,7 +70,7 @@ pub struct Args {
     /// Print one JSON object.
     #[arg(long)]
     json: bool,
-    /// Print the arguments that choose each of the things that are not experimental, and stop.
+    /// Print the arguments that choose each of the things that are proved, and stop.
     #[arg(long, conflicts_with_all = ["layout", "replay"])]
     list: bool,
     /// Prove it with a bug planted, to see it found.

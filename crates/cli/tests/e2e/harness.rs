@@ -177,13 +177,12 @@ pub fn create(dir: &Path, layout: &str, size: &str) -> PathBuf {
     image
 }
 
-/// The layouts that are not experimental.
+/// All layouts.
 pub fn layouts() -> Vec<String> {
     let listed = succeed(seekless().args(["layouts", "--json"]));
     let listed: serde_json::Value = serde_json::from_str(&listed).expect("JSON");
     let all = listed["layouts"].as_array().expect("a list");
-    let sound = all.iter().filter(|one| one["experimental"] == false);
-    sound.map(|one| one["name"].as_str().expect("a name").to_owned()).collect()
+    all.iter().map(|one| one["name"].as_str().expect("a name").to_owned()).collect()
 }
 
 /// A server that is killed when its test is over.

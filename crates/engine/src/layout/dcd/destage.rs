@@ -31,7 +31,7 @@ const WINDOW: usize = 64;
 /// want the same head and neither may wait.
 const TURN: u32 = 16;
 /// How long the log keeps its turn though nobody writes: clients take a while to go on.
-const LINGER: Time = 500 * MICROS;
+const LINGER: Time = 2000 * MICROS;
 
 /// Pause before destaging by sixteenths of the log in use, in microseconds: 10^(−3f) seconds.
 const PAUSE_US: [u64; 17] = [
