@@ -270,7 +270,7 @@ fn number(report: &Value, field: &str) -> u64 {
     report[field].as_f64().map_or(0, |number| number as u64)
 }
 
-/// Everything that is not experimental, as arguments of `seekless prove`.
+/// Everything, as arguments of `seekless prove`.
 ///
 /// # Errors
 /// If there is nothing.
