@@ -421,6 +421,10 @@ impl Lfs {
         let durable = needs <= self.log.durable || self.desk.is_read_only();
         if durable || planted(PlantedBug::AckBeforeDurable) {
             self.desk.part_done(request, cx);
+        } else if let Some(error) = self.desk.latched() {
+            // It was overwritten in place while something else failed: no flush will come.
+            self.desk.fail(request, error);
+            self.desk.part_done(request, cx);
         } else {
             self.desk.wait(request, needs);
         }
