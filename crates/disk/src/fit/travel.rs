@@ -112,9 +112,7 @@ pub(super) fn positioning<'z>(
     }
     let (low, high) = common(&upper, period);
     let low = low.max(0.0);
-    // Completions that come late move the whole interval, which it does not show: on emulated disks
-    // with up to 60 µs of it by about half of what single completions scatter.
-    let error = ((high - low) / 2.0).hypot(bench.sigma() / 2.0);
+    let error = ((high - low) / 2.0).hypot(bench.sigma() / 4.0);
     Ok(Some(Estimate::new((low + high) / 2.0, error)))
 }
 
