@@ -36,8 +36,8 @@ fn options(kind: Kind) -> SimOptions {
 }
 
 /// Requests of the sizes that the driver of the paper saw when four users removed trees (claim
-/// D25): half of them 8 KiB, 15 % 2 KiB and 35 % 1 KiB; `fua` makes each durable. A user works on
-/// 31 directories and 508 files (claim D15), whose metadata lies in cylinder groups all over the
+/// D25): half of them 8 KiB, 15 % 2 KiB and 35 % 1 KiB; `fua` makes each durable. Each user has
+/// 31 directories with 508 files (claim D15), whose metadata lies in cylinder groups all over the
 /// disk; 7 % are reads of something else.
 fn removals(users: u64, volume: u64, fua: bool) -> Vec<Record> {
     const GROUPS: u64 = 64;
