@@ -1,8 +1,8 @@
 //! A table that takes memory only where something is in it.
 
-/// Entries in a row. With chunks of 64 blocks a row stands for 64 MiB, so a disk of 30 TB has
-/// 450,000 rows, 7 MB, and what lies scattered costs 2 KiB a place.
-const ROW: usize = 256;
+/// Entries in a row. With chunks of 16 blocks a row stands for 32 MiB, so a disk of 30 TB has
+/// 900,000 rows, 14 MB, and what lies scattered costs 4 KiB a place.
+const ROW: usize = 512;
 
 /// A list of optional values of a length that is known. Rows of which none was ever filled take
 /// eight or sixteen bytes.
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "entry 259 of 259")]
+    #[should_panic(expected = "entry 515 of 515")]
     fn there_is_no_entry_beyond_the_end() {
         Table::new(ROW as u64 + 3).entry(ROW + 3, || 0);
     }

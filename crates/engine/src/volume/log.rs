@@ -9,7 +9,7 @@
 //! from it. `SPEC.md`, section "Array members", has the format to the byte.
 
 use super::member::LOG_BLOCK;
-use crate::checksum::{crc32c, crc32c_append, is_zero, of_block};
+use crate::checksum::{crc32c, is_zero, of_block, of_turned_block};
 use crate::data::{Body, Data, Piece};
 use crate::superblock::{le32, le64};
 use crate::units::{BLOCK_BYTES, BlockNr};
@@ -252,20 +252,6 @@ fn checksum(data: &Data, of: fn(&Piece) -> u32) -> u32 {
         sums.extend_from_slice(&sum.to_le_bytes());
     }
     crc32c(&sums)
-}
-
-/// CRC of the last eight bytes of a block, then the others. Blocks that end with a CRC of their own
-/// would all have the same one in the usual order, and a torn batch could pass with an older block
-/// of that kind in it.
-fn of_turned_block(piece: &Piece) -> u32 {
-    match piece.body {
-        Body::Zeros | Body::Stamp { .. } => of_block(piece),
-        Body::Bytes(_) | Body::Sectors(_) | Body::Lazy(_) | Body::Parity(_) => {
-            let bytes = piece.to_bytes();
-            let (head, tail) = bytes.split_at(BLOCK_BYTES - 8);
-            crc32c_append(crc32c(tail), head)
-        }
-    }
 }
 
 /// A batch found in a ring.

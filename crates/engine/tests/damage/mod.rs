@@ -22,7 +22,7 @@ use support::Shared;
 const RAW_BLOCKS: usize = 64;
 /// What blocks of the layouts begin with.
 const MAGICS: [&[u8]; 7] =
-    [b"SEEKLESS", b"SKLSTAIL", b"SKLSMAP1", b"SKLSLOGE", b"SKLSSEG1", b"SKLSCKPT", b"SKLSDCDR"];
+    [b"SEEKLESS", b"SKLSTAIL", b"SKLSMAP1", b"SKLSLOGE", b"SKLSSEG1", b"SKLSCKPT", b"SKLSDCR2"];
 /// Where a map block keeps the checksum of its entries, and that of its header.
 const ENTRIES_SUM: usize = 84;
 const HEADER_SUM: usize = 508;

@@ -129,15 +129,16 @@ impl Subject {
         self.kind().promises()
     }
 
-    /// True if wrong bytes on a device are noticed.
-    pub fn checks(self, device: usize) -> bool {
+    /// True if wrong bytes are noticed in block `at` of a device that has so many blocks.
+    pub fn checks(self, device: usize, at: u64, blocks: u64) -> bool {
         // The log of a disk caching disk has checksums, what has gone home has none.
-        self.promises().checked || (self == Subject::Attached && device == LOG)
+        let in_log = device == LOG && !dcd::is_home_on_log(blocks, at);
+        self.promises().checked || (self == Subject::Attached && in_log)
     }
 
     /// True if wrong bytes are noticed on some device.
     pub fn checks_some(self) -> bool {
-        self.checks(LOG)
+        self.promises().checked || self == Subject::Attached
     }
 
     /// True if what takes hold after a crash does so because checksums are compared. HyLog does

@@ -12,7 +12,7 @@ use crate::superblock::{Superblock, SuperblockError, le32, le64};
 use crate::units::{BLOCK_BYTES, BlockNr};
 use bytes::Bytes;
 
-const MAGIC: [u8; 8] = *b"SKLSDCDR";
+const MAGIC: [u8; 8] = *b"SKLSDCR2";
 const CHECKED: usize = BLOCK_BYTES - 4;
 const ENTRIES_AT: usize = 72;
 const ENTRY_BYTES: usize = 12;

@@ -242,5 +242,5 @@ fn named(error: IoError, at: BlockNr, home: BlockNr) -> IoError {
 
 /// True if a checksum is that of a block. Zeros have the checksum 0 however they are stored.
 pub fn is_sum_of(sum: u32, piece: &Piece) -> bool {
-    checksum::of_block(piece) == sum || (sum == 0 && checksum::is_zero(piece))
+    checksum::of_turned_block(piece) == sum || (sum == 0 && checksum::is_zero(piece))
 }

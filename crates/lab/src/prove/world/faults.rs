@@ -7,7 +7,7 @@ use crate::prove::damage::{Damage, Strike, all_places, find};
 use crate::prove::judge::rotten;
 use crate::prove::names::{Name, UNREADABLE};
 use crate::prove::{ProveReport, Sort};
-use seekless_engine::device::medium::Cells;
+use seekless_engine::device::medium::{Cells, Medium as _};
 use seekless_engine::device::volatile::Trouble;
 use seekless_engine::rng::Rng;
 use std::collections::BTreeSet;
@@ -22,11 +22,6 @@ impl World {
             Fault::Write(after) => ram.trouble().write_after = Some(after),
             Fault::Full(after) => ram.trouble().full_after = Some(after),
             Fault::Flush(after) => ram.trouble().flush_after = Some(after),
-            Fault::Rot(place, _) if !self.subject.checks(port) => {
-                ram.lose(find(place, ram.durable()));
-                self.checker.damage = damage;
-                report.faults.unreadable += 1;
-            }
             Fault::Unreadable(place) => {
                 let at = find(place, ram.durable());
                 ram.lose(at);
@@ -35,6 +30,13 @@ impl World {
             }
             Fault::Rot(place, bit) => {
                 let at = find(place, ram.durable());
+                if !self.subject.checks(port, at, ram.durable().blocks()) {
+                    // Whoever keeps no checksums promises nothing about rot.
+                    ram.lose(at);
+                    self.checker.damage = damage;
+                    report.faults.unreadable += 1;
+                    return;
+                }
                 let body = rotten(ram.durable().get(at), bit);
                 ram.rot(at, &body);
                 self.checker.damage = damage;
