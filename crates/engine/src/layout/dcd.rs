@@ -147,13 +147,6 @@ pub fn is_half(superblock: &Superblock) -> bool {
     superblock.kind == Kind::Dcd && superblock.options & half != 0
 }
 
-/// True if block `at` of a log device of `device` blocks is the home of one of the first blocks of
-/// the volume. Like all homes it has no checksum.
-pub fn is_home_on_log(device: u64, at: BlockNr) -> bool {
-    let first = header_blocks(device);
-    (first..first + format::SEALED_BLOCKS).contains(&at)
-}
-
 /// True if a superblock seals an origin.
 pub fn is_seal(superblock: &Superblock) -> bool {
     superblock.kind == Kind::Dcd && superblock.options & format::SEALED != 0

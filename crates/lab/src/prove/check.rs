@@ -11,7 +11,7 @@ use super::states::{Moment, choose, count, describe};
 use super::subject::{Mounted, Subject};
 use super::{ProveReport, Sort};
 use seekless_engine::checksum::mix;
-use seekless_engine::device::medium::{Cells, Medium as _};
+use seekless_engine::device::medium::Cells;
 use seekless_engine::device::volatile::Fate;
 use seekless_engine::layout::{LayoutError, MountOptions};
 use seekless_engine::rng::Rng;
@@ -333,8 +333,7 @@ impl Checker {
         let covered = self.subject.dispensable(&moment.durable, &self.failing).contains(&place.0);
         let damage = strike.damage(covered);
         // Whoever keeps no checksums promises nothing about damage together with a power cut.
-        let blocks = media[place.0].blocks();
-        if damage == Damage::Open && !self.subject.checks(place.0, place.1, blocks) {
+        if damage == Damage::Open && !self.subject.checks() {
             return None;
         }
         strike.hit(&mut media, &mut report.faults);

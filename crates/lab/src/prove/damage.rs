@@ -64,7 +64,7 @@ impl Strike {
         let labelled = media[device].label(at) != Label::default();
         let how = match rng.below(3) {
             // Whoever keeps no checksums promises nothing about rot.
-            _ if !subject.checks(device, at, media[device].blocks()) => How::Unreadable,
+            _ if !subject.checks() => How::Unreadable,
             0 => How::Unreadable,
             1 if labelled => How::Mislabelled(rng.next()),
             _ => How::Rotten(rng.next()),

@@ -254,7 +254,7 @@ impl Manner {
             Trouble::Writes => acts.push(Act::Break(Fault::Write(after))),
             Trouble::Flushes => acts.push(Act::Break(Fault::Flush(after / 4))),
             Trouble::Full => acts.push(Act::Break(Fault::Full(after))),
-            Trouble::Rot if subject.checks_some() => {
+            Trouble::Rot if subject.checks() => {
                 for _ in 0..times {
                     acts.push(Act::Break(Fault::Rot(place(rng), rng.next())));
                 }

@@ -44,9 +44,6 @@ impl From<Kind> for Subject {
     }
 }
 
-/// The device of a log that lies apart.
-const LOG: usize = 1;
-
 /// The arrays that each commit is held to: every level, with and without checksums on top. Loge on
 /// RAID-5 is not among them: of a whole stripe that is torn when a member is lost with the power
 /// nothing is left, and its labels may have been in it (`CONTRACT.md`, A3).
@@ -129,16 +126,10 @@ impl Subject {
         self.kind().promises()
     }
 
-    /// True if wrong bytes are noticed in block `at` of a device that has so many blocks.
-    pub fn checks(self, device: usize, at: u64, blocks: u64) -> bool {
-        // The log of a disk caching disk has checksums, what has gone home has none.
-        let in_log = device == LOG && !dcd::is_home_on_log(blocks, at);
-        self.promises().checked || (self == Subject::Attached && in_log)
-    }
-
-    /// True if wrong bytes are noticed on some device.
-    pub fn checks_some(self) -> bool {
-        self.promises().checked || self == Subject::Attached
+    /// True if wrong bytes on its devices are noticed. In the log of a disk caching disk those of
+    /// data are; a header with wrong bytes counts as one that was never written.
+    pub fn checks(self) -> bool {
+        self.promises().checked
     }
 
     /// True if what takes hold after a crash does so because checksums are compared. HyLog does

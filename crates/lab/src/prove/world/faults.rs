@@ -7,7 +7,7 @@ use crate::prove::damage::{Damage, Strike, all_places, find};
 use crate::prove::judge::rotten;
 use crate::prove::names::{Name, UNREADABLE};
 use crate::prove::{ProveReport, Sort};
-use seekless_engine::device::medium::{Cells, Medium as _};
+use seekless_engine::device::medium::Cells;
 use seekless_engine::device::volatile::Trouble;
 use seekless_engine::rng::Rng;
 use std::collections::BTreeSet;
@@ -30,13 +30,6 @@ impl World {
             }
             Fault::Rot(place, bit) => {
                 let at = find(place, ram.durable());
-                if !self.subject.checks(port, at, ram.durable().blocks()) {
-                    // Whoever keeps no checksums promises nothing about rot.
-                    ram.lose(at);
-                    self.checker.damage = damage;
-                    report.faults.unreadable += 1;
-                    return;
-                }
                 let body = rotten(ram.durable().get(at), bit);
                 ram.rot(at, &body);
                 self.checker.damage = damage;
