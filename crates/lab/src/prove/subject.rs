@@ -46,13 +46,13 @@ impl From<Kind> for Subject {
 
 /// The arrays that each commit is held to: every level, with and without checksums on top. Loge on
 /// RAID-5 is not among them: of a whole stripe that is torn when a member is lost with the power
-/// nothing is left, and its labels may have been in it (`CONTRACT.md`, A3). Nor is a log-structured
-/// layout on mirrors, of which a world is known that breaks promise 2 (`CONTRACT.md`).
-const ARRAYS: [(Level, usize, Kind); 7] = [
+/// nothing is left, and its labels may have been in it (`CONTRACT.md`, A3).
+const ARRAYS: [(Level, usize, Kind); 8] = [
     (Level::Raid0, 3, Kind::Inplace),
     (Level::Raid0, 2, Kind::Loge),
     (Level::Raid1, 2, Kind::Inplace),
     (Level::Raid1, 2, Kind::Loge),
+    (Level::Raid1, 3, Kind::Lfs),
     (Level::Raid5, 3, Kind::Inplace),
     (Level::Raid5, 3, Kind::Lfs),
     (Level::Raid5, 4, Kind::Vlog),
@@ -268,7 +268,8 @@ impl Subject {
     pub fn whole_blocks(self, device: u64, blocks: u64) -> u64 {
         match self {
             // Two segments of the smallest size, without their summaries.
-            Subject::Layout(Kind::Lfs | Kind::Wolf) => 14,
+            Subject::Layout(Kind::Lfs | Kind::Wolf)
+            | Subject::Array { kind: Kind::Lfs | Kind::Wolf, .. } => 14,
             // What holds as a whole is up to how it is mounted: `Limits`.
             Subject::Layout(Kind::Dcd) | Subject::Attached => u64::MAX,
             Subject::Layout(_) => {
