@@ -258,6 +258,9 @@ fn too_many_failures_end_writing() {
         assert!(world.node.layer.latched().is_some());
         assert!(world.run(Io::write(1, 0, Data::stamp(1, 0, 9))).is_err());
         assert!(world.run(Io::flush(1)).is_err());
+        world.now += 60 * SECONDS;
+        world.node.settle(world.now, &mut Vec::new());
+        assert_eq!(world.node.next_event(), None, "whoever serves it would never sleep again");
         world.node.finish(&mut world.now);
         assert!(world.node.stopped(), "an array that takes no more writes can be ended");
     }

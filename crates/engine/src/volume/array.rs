@@ -468,6 +468,10 @@ impl Layer for Array {
     }
 
     fn deadline(&self) -> Option<Time> {
+        if self.latched.is_some() {
+            // Nothing is cleared or rebuilt any more: a deadline would be met over and over.
+            return None;
+        }
         [self.clear_at, self.rebuild.deadline()].into_iter().flatten().min()
     }
 
