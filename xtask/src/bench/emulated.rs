@@ -126,7 +126,10 @@ fn punctual(setup: &Setup) -> Result<()> {
     println!(
         "\nAn echo is what the machine takes by itself, there and back between two threads that"
     );
-    println!("sleep. The target on an idle machine: less than 100 at the median, 1000 at 99 %.\n");
+    println!(
+        "sleep; what goes beyond is the server's. The target on an idle machine: less than 100"
+    );
+    println!("at the median, 1000 at 99 %.\n");
     Ok(())
 }
 
