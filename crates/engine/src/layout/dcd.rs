@@ -23,6 +23,7 @@ mod destage;
 mod direct;
 mod drain;
 mod format;
+mod gap;
 mod log;
 mod options;
 mod read;
@@ -49,6 +50,7 @@ use append::Aim;
 use destage::Destage;
 use direct::Directs;
 use format::{Areas, MAX_DEVICE_BLOCKS};
+use gap::Gaps;
 use log::Log;
 use read::{Part, Reading};
 use settle::{Settling, Stop};
@@ -133,6 +135,7 @@ pub struct Dcd {
 
     log: Log,
     aim: Aim,
+    gaps: Gaps,
     directs: Directs,
     reads: Slab<Reading>,
     parts: Slab<Part>,

@@ -68,7 +68,8 @@ impl Dcd {
         }
         self.log.retire();
         let length = 1 + self.log.buffers[0].data;
-        let Some((number, offset)) = self.choose_place(length, cx) else { return };
+        let gap = if self.headed { 0 } else { self.gaps.begin(cx.now) };
+        let Some((number, offset)) = self.choose_place(length, gap, cx) else { return };
         let Some(mut buffer) = self.log.buffers.pop_front() else { return };
         self.log.advance_to(number, buffer.seq);
         let header_at = self.log.place(number) as u32 * self.areas.segment + offset;
@@ -131,6 +132,7 @@ impl Dcd {
         self.counters.exposed_ns = self.counters.exposed_ns.max(exposed);
         if !self.volatile || planted(PlantedBug::MissingFlush) {
             self.log.made_durable(buffer.seq);
+            self.gaps.durable(cx.now);
         }
         for request in buffer.waiting {
             self.requests[request].spent.add(&done.spent);
@@ -140,8 +142,9 @@ impl Dcd {
     }
 
     /// Where a record of `length` blocks goes: segment and block in it. Right behind the last one,
-    /// or where the head of the disk will be, if blocks may be passed over for that.
-    fn choose_place(&mut self, length: u32, cx: &Cx<'_>) -> Option<(u64, u32)> {
+    /// or where the head of the disk will be, if blocks may be passed over for that: as far as it
+    /// is known, or `gap` blocks on.
+    fn choose_place(&mut self, length: u32, gap: u32, cx: &Cx<'_>) -> Option<(u64, u32)> {
         let log = &self.log;
         let here = (log.head, log.offset);
         let next = (log.offset + length > self.areas.segment).then_some((log.head + 1, 0));
@@ -150,8 +153,16 @@ impl Dcd {
             return None;
         }
         // Speed costs space, which is worth more when it has run out.
-        if !self.headed || log.free_segments() * 32 < u64::from(self.areas.segments) {
+        let (free, all) = (log.free_segments(), u64::from(self.areas.segments));
+        if free * 32 < all {
             return Some(dense);
+        }
+        if !self.headed {
+            if free * 2 < all {
+                return Some(dense);
+            }
+            let place = self.place_from(dense, u64::from(gap), length);
+            return Some(if self.may_skip_to(dense, place) { place } else { dense });
         }
         let Some((expected, place)) = self.under_the_head(dense, length, cx) else {
             return Some(dense);
@@ -184,9 +195,7 @@ impl Dcd {
             let place = self.place_from(dense, block - from, length);
             let at = log.device_block(log.place(place.0) as u32 * self.areas.segment + place.1);
             let fits = (first..first + u64::from(blocks)).contains(&at);
-            let wraps = log.place(place.0) < log.place(dense.0);
-            let free = (log.head + 1..=place.0 + 1).all(|one| log.may_begin(one));
-            if !fits || wraps || !free {
+            if !fits || !self.may_skip_to(dense, place) {
                 continue;
             }
             let position = arm.position(track, (at - first) as u32);
@@ -196,6 +205,13 @@ impl Dcd {
             }
         }
         best.map(|(_, wait, place)| (wait, place))
+    }
+
+    /// True if all that lies between two places is free, and one segment more.
+    fn may_skip_to(&self, dense: (u64, u32), place: (u64, u32)) -> bool {
+        let log = &self.log;
+        let wraps = log.place(place.0) < log.place(dense.0);
+        !wraps && (log.head + 1..=place.0 + 1).all(|one| log.may_begin(one))
     }
 
     /// The first place for `length` blocks that lies `skip` blocks or more behind another.

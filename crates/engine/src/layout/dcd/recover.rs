@@ -370,6 +370,7 @@ pub(super) fn assemble(id: u128, log: Log, options: &MountOptions<'_>) -> Dcd {
         idle_since: Some(0),
         log,
         aim: super::Aim::default(),
+        gaps: super::Gaps::default(),
         directs: Directs::default(),
         reads: Slab::new(),
         parts: Slab::new(),

@@ -237,6 +237,9 @@ impl Dcd {
         }
         if port == self.log_port() {
             self.log.made_durable(mark.seq);
+            if self.log.writing.is_none() && mark.seq >= self.log.written {
+                self.gaps.durable(cx.now);
+            }
         }
         self.home_durable(port, mark.homes);
         self.settle(cx);
