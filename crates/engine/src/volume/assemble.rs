@@ -5,7 +5,7 @@
 //! only after that are logs and marks declared done, so that a second crash finds them again.
 
 use super::array::Parts;
-use super::bitmap::{self, Bitmap};
+use super::bitmap::{self, Bitmap, Marks};
 use super::geometry::Geometry;
 use super::log::{self, Log, Run};
 use super::member::{BITMAP_BLOCK, LOG_BLOCK, MemberSuperblock, Standing};
@@ -406,9 +406,10 @@ impl Recovery<'_, '_> {
             self.read += 1;
             // What cannot be read counts as marked.
             let block = self.disk(member).read(BITMAP_BLOCK, 1);
-            blocks.push(block.map_or_else(|_| vec![0; BLOCK_BYTES].into(), |one| one.to_bytes()));
+            let block = block.map_or_else(|_| vec![0; BLOCK_BYTES].into(), |one| one.to_bytes());
+            blocks.push(Marks::new(block));
         }
-        let marked = |region| all || blocks.iter().any(|block| bitmap::is_set(block, region));
+        let marked = |region| all || blocks.iter().any(|block| block.is_set(region));
         let regions = (0..bitmap.regions()).filter(|&region| marked(region));
         Ok(regions.map(|region| bitmap.stripes(region, &geometry)).collect())
     }

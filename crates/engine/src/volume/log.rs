@@ -246,8 +246,7 @@ impl Log {
 /// A checksum of some blocks that is the same for zeros however they are kept.
 fn checksum(data: &Data, of: fn(&Piece) -> u32) -> u32 {
     let mut sums = Vec::with_capacity(4 * data.blocks() as usize);
-    for index in 0..data.blocks() {
-        let piece = data.block(index);
+    for piece in data.each() {
         let sum = if is_zero(&piece) { 0 } else { of(&piece) };
         sums.extend_from_slice(&sum.to_le_bytes());
     }
@@ -279,9 +278,8 @@ pub struct Contents {
 
 /// Reads a ring: the whole of it, in `ring`.
 pub fn scan(ring: &Data, id: u128, member: usize) -> Contents {
-    let blocks: Vec<_> = (0..ring.blocks()).map(|index| ring.block(index)).collect();
     let mut found: Vec<Found> = Vec::new();
-    for (at, piece) in blocks.iter().enumerate() {
+    for (at, piece) in ring.each().enumerate() {
         if matches!(piece.body, Body::Zeros | Body::Stamp { .. }) {
             continue;
         }

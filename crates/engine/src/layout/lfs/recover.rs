@@ -7,14 +7,14 @@
 
 use super::Lfs;
 use super::format::{
-    Entry, Geometry, Item, MAP_ENTRIES, PLUGGABLE, Position, Record, SEGMENT_BLOCKS, Summary, WAYS,
-    default_segment,
+    Entry, Geometry, Item, Link, MAP_ENTRIES, PLUGGABLE, Position, Record, SEGMENT_BLOCKS, Summary,
+    WAYS, default_segment,
 };
 use super::log::Head;
 use super::map::MetaBlock;
 use super::segments::{Owner, SegmentNr};
 use crate::checksum;
-use crate::data::{Data, Piece};
+use crate::data::{Body, Data, Piece};
 use crate::disk::Disk;
 use crate::io::IoError;
 use crate::layout::{FormatOptions, LayoutError, MountOptions, MountPath, MountReport};
@@ -213,6 +213,15 @@ impl Recovery<'_> {
         Ok(())
     }
 
+    /// The summary in a block that lies at `place`, with its link.
+    fn summary(&self, place: u32, block: &Piece) -> Option<(Summary, Link)> {
+        match block.body {
+            // A stamp begins with the number of a block, which no summary does.
+            Body::Zeros | Body::Stamp { .. } => None,
+            _ => Summary::decode(self.id, place, &block.to_bytes()),
+        }
+    }
+
     /// The part that follows a position.
     fn next_part(&mut self, position: &Position, mount: u32, mounts: u32) -> Option<Found> {
         let mut next: Option<Found> = None;
@@ -225,9 +234,8 @@ impl Recovery<'_> {
                 self.lost = Some(place);
                 continue;
             };
-            let Some((summary, link)) = Summary::decode(self.id, place, &block.to_bytes()) else {
-                continue;
-            };
+            let found = self.summary(place, &block.block(0));
+            let Some((summary, link)) = found else { continue };
             let follows = summary.sequence == position.sequence + 1
                 && summary.link == position.link
                 && (mount..=mounts).contains(&summary.mount)
@@ -320,7 +328,7 @@ impl Recovery<'_> {
             return Vec::new();
         }
         match self.read(at, u64::from(count)) {
-            Ok(data) => (0..count).map(|index| Some(data.block(index))).collect(),
+            Ok(data) => data.each().map(Some).collect(),
             Err(_) => {
                 let one = |index| self.disk.read(at + index, 1).ok().map(|data| data.block(0));
                 (0..u64::from(count)).map(one).collect()
@@ -348,8 +356,7 @@ impl Recovery<'_> {
             let end = self.geometry.start_of(segment) + self.geometry.segment;
             let blocks = self.read_each(BlockNr::from(way), end - way);
             for (place, block) in (way..).zip(blocks) {
-                let Some(block) = block else { continue };
-                let found = Summary::decode(self.id, place, &block.to_bytes());
+                let found = block.and_then(|block| self.summary(place, &block));
                 let Some((summary, _)) = found else { continue };
                 if summary.mount >= mount && summary.durable > position.sequence {
                     return damaged(format!(
