@@ -53,10 +53,19 @@ fn every_array_keeps_its_contract() {
     assert!(failed > 0 && unreadable > 0 && arrays > 4, "{failed}, {unreadable}, {arrays}");
 }
 
-#[test]
-fn a_log_apart_keeps_the_contract() {
-    let options = ProveOptions { states: 30_000, ..ProveOptions::new(Subject::Attached) };
+fn keeps_the_contract(subject: Subject) {
+    let options = ProveOptions { states: 30_000, ..ProveOptions::new(subject) };
     let report = prove(&options, no_clock, &mut |_| {});
     assert!(report.violations.is_empty(), "{}", report.to_text());
     assert!(report.faults.second_cuts > 0, "{:?}", report.faults);
+}
+
+#[test]
+fn a_log_apart_keeps_the_contract() {
+    keeps_the_contract(Subject::Attached);
+}
+
+#[test]
+fn a_sparse_volume_keeps_the_contract() {
+    keeps_the_contract(Subject::Sparse);
 }

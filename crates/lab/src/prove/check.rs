@@ -245,7 +245,7 @@ impl Checker {
 
     /// The same for what was recovered without a device.
     fn judge_without(&mut self, index: usize, history: &History) -> Option<Wrong> {
-        let allowance = self.damage.allowance().max(Allowance::Lost);
+        let allowance = self.damage.allowance().and(Allowance::Lost);
         let content = &mut self.contents[index];
         if content.good_without_at == history.revision() {
             return None;
@@ -323,7 +323,7 @@ impl Checker {
     fn allowance(&self) -> Allowance {
         let out = self.subject.spare() > 0 && !self.failing.is_empty();
         let least = if out { Allowance::Lost } else { Allowance::None };
-        self.damage.allowance().max(least)
+        self.damage.allowance().and(least)
     }
 
     fn read_damaged(&mut self, node: &mut seekless_engine::node::Node) -> Vec<Name> {

@@ -7,8 +7,8 @@
 
 use super::Lfs;
 use super::format::{
-    Entry, Geometry, Item, Link, MAP_ENTRIES, PLUGGABLE, Position, Record, SEGMENT_BLOCKS, Summary,
-    WAYS, default_segment,
+    Claims, Entry, Geometry, Item, Link, MAP_ENTRIES, PLUGGABLE, Position, Record, SEGMENT_BLOCKS,
+    Summary, WAYS, default_segment,
 };
 use super::log::Head;
 use super::map::MetaBlock;
@@ -213,13 +213,21 @@ impl Recovery<'_> {
         Ok(())
     }
 
-    /// The summary in a block that lies at `place`, with its link.
-    fn summary(&self, place: u32, block: &Piece) -> Option<(Summary, Link)> {
-        match block.body {
+    /// The summary in a block that lies at `place`, with its link, if what it says of itself is
+    /// of any interest: most are summaries of long ago, whose checksums nobody needs to compare.
+    fn summary(
+        &self,
+        place: u32,
+        block: &Piece,
+        interests: impl Fn(&Claims) -> bool,
+    ) -> Option<(Summary, Link)> {
+        if matches!(block.body, Body::Zeros | Body::Stamp { .. }) {
             // A stamp begins with the number of a block, which no summary does.
-            Body::Zeros | Body::Stamp { .. } => None,
-            _ => Summary::decode(self.id, place, &block.to_bytes()),
+            return None;
         }
+        let bytes = block.to_bytes();
+        let interests = interests(&Summary::claims(&bytes));
+        if interests { Summary::decode(self.id, place, &bytes) } else { None }
     }
 
     /// The part that follows a position.
@@ -234,16 +242,17 @@ impl Recovery<'_> {
                 self.lost = Some(place);
                 continue;
             };
-            let found = self.summary(place, &block.block(0));
+            let follows = |claims: &Claims| {
+                claims.sequence == position.sequence + 1
+                    && claims.link == position.link
+                    && (mount..=mounts).contains(&claims.mount)
+            };
+            let found = self.summary(place, &block.block(0), follows);
             let Some((summary, link)) = found else { continue };
-            let follows = summary.sequence == position.sequence + 1
-                && summary.link == position.link
-                && (mount..=mounts).contains(&summary.mount)
-                && self.is_sound(place, &summary);
             // Where a crash was followed by another, what was not taken after the first one may
             // lie beside what was written since.
             let younger = next.as_ref().is_none_or(|one| one.summary.mount < summary.mount);
-            if follows && younger {
+            if younger && self.is_sound(place, &summary) {
                 next = Some(Found { place, summary, link });
             }
         }
@@ -356,16 +365,16 @@ impl Recovery<'_> {
             let end = self.geometry.start_of(segment) + self.geometry.segment;
             let blocks = self.read_each(BlockNr::from(way), end - way);
             for (place, block) in (way..).zip(blocks) {
-                let found = block.and_then(|block| self.summary(place, &block));
+                let knows_more =
+                    |claims: &Claims| claims.mount >= mount && claims.durable > position.sequence;
+                let found = block.and_then(|block| self.summary(place, &block, knows_more));
                 let Some((summary, _)) = found else { continue };
-                if summary.mount >= mount && summary.durable > position.sequence {
-                    return damaged(format!(
-                        "part {} of the log is unreadable, though part {} says that it was \
-                         durable; restore from a copy",
-                        position.sequence + 1,
-                        summary.sequence
-                    ));
-                }
+                return damaged(format!(
+                    "part {} of the log is unreadable, though part {} says that it was \
+                     durable; restore from a copy",
+                    position.sequence + 1,
+                    summary.sequence
+                ));
             }
         }
         Ok(())
