@@ -126,7 +126,9 @@ impl Target {
     /// A buffer that is too small to be one.
     pub fn with_nvram(self, blocks: u64) -> Result<Target, LayoutError> {
         if blocks < LEAST_NVRAM_BLOCKS {
-            return Err(LayoutError::TooSmall { device: blocks, needed: LEAST_NVRAM_BLOCKS });
+            let reason =
+                "a buffer of less than 256 KiB has no room for the segments it is cut into";
+            return Err(LayoutError::BadSize(reason.to_owned()));
         }
         Ok(Target { nvram: Some(blocks), ..self })
     }
@@ -146,7 +148,7 @@ impl Target {
         match (self.log(kind), self.nvram(kind)) {
             (Some(log), _) => format!("{}, log on {}", self.name, log.name),
             (None, Some(blocks)) => {
-                format!("{} with {} KiB of NVRAM", self.name, blocks * BLOCK_BYTES as u64 / 1024)
+                format!("{}, {} KiB NVRAM", self.name, blocks * BLOCK_BYTES as u64 / 1024)
             }
             (None, None) => self.name.clone(),
         }
