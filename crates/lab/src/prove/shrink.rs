@@ -6,8 +6,8 @@ use super::{ProveOptions, ProveReport, Sort, Violation};
 
 /// Work done to make one violation smaller, in blocks recovered: a few seconds.
 const MOST_WORK: u64 = 15_000_000;
-/// A trial ends after so many times the work in which the best one known broke the promise, and some
-/// more: what takes much longer will most likely never do it.
+/// A trial ends after so many times the work in which the best one known broke the promise, and
+/// some more: what takes much longer will most likely never do it.
 const PATIENCE: u64 = 3;
 const LEAST_TRIAL: u64 = 50_000;
 /// Work that a new world is, however short it is.
