@@ -44,7 +44,7 @@ struct Replayed {
 /// # Errors
 /// If the page is out of date, a replay fails or the command line is wrong.
 pub fn docs(args: &[&str]) -> Result<()> {
-    let (mut check, mut dir, mut eager) = (false, None, false);
+    let (mut check, mut dir, mut eager, mut prover) = (false, None, false, None);
     let mut program = None;
     let mut args = args.iter();
     while let Some(arg) = args.next() {
@@ -54,16 +54,22 @@ pub fn docs(args: &[&str]) -> Result<()> {
                 dir = Some(PathBuf::from(args.next().context("--recordings wants a directory")?));
             }
             "--eager" => eager = true,
+            "--bugs" => prover = Some(proof::Table::Bugs),
+            "--faults" => prover = Some(proof::Table::Faults),
             "--program" => {
                 program = Some(PathBuf::from(args.next().context("--program wants a path")?));
             }
             other => bail!(
-                "`{other}` is unknown: --check, --recordings DIR, --eager, --program PATH are known"
+                "`{other}` is unknown: --check, --recordings DIR, --eager, --bugs, --faults and \
+                 --program PATH are known"
             ),
         }
     }
     if eager {
         return eager::eager(check, program);
+    }
+    if let Some(table) = prover {
+        return proof::table(table, program);
     }
     proof::proof(check)?;
     eager::eager(check, program)?;

@@ -29,9 +29,10 @@ usage: cargo xtask TASK
   tidy               house rules that the compiler does not know
   bench [--quick] [simulation|factors|disk|servers|faults|emulated|mount]...
                      comparisons with peers on this machine
-  docs [--check] [--recordings DIR] [--eager] [--program PATH]
+  docs [--check] [--recordings DIR] [--eager|--bugs|--faults] [--program PATH]
                      write the measured part of docs/, or fail if it is out of date; with --eager
-                     only the page about eager writing, measured with the program at PATH
+                     only the page about eager writing, with --bugs or --faults only that table of
+                     what the prover finds, measured with the program at PATH
   man [DIR]          write manual pages and shell completions (default: target/man)";
 
 fn main() -> ExitCode {

@@ -176,6 +176,9 @@ impl Piece {
             }
             Body::Zeros | Body::Stamp { .. } | Body::Lazy(_) | Body::Parity(_) => {}
         }
+        if self.blocks == 1 && matches!(self.body, Body::Zeros) {
+            return Bytes::from_static(&[0; BLOCK_BYTES]);
+        }
         let mut out = vec![0; self.blocks as usize * BLOCK_BYTES];
         self.copy_to(&mut out);
         Bytes::from(out)
@@ -296,6 +299,28 @@ impl Data {
         &self.pieces
     }
 
+    /// The same with room for so many pieces.
+    pub fn with_room(pieces: usize) -> Data {
+        Data { pieces: SmallVec::with_capacity(pieces) }
+    }
+
+    /// All blocks in order, each as a piece of one block.
+    pub fn each(&self) -> impl Iterator<Item = Piece> + '_ {
+        let blocks = |piece: &Piece| {
+            let piece = piece.clone();
+            (0..piece.blocks).map(move |index| match piece.blocks {
+                1 => piece.clone(),
+                _ => piece.slice(index, 1),
+            })
+        };
+        self.pieces.iter().flat_map(blocks)
+    }
+
+    /// The payload to be cut into parts, one after the other.
+    pub fn cuts(&self) -> Cuts<'_> {
+        Cuts { pieces: &self.pieces, skip: 0 }
+    }
+
     /// Appends a piece, merging it with the last one where that needs no copy.
     pub fn push(&mut self, piece: Piece) {
         if let Some(last) = self.pieces.last_mut() {
@@ -413,6 +438,40 @@ impl Data {
     }
 }
 
+/// What is left of a payload from which parts are cut in order. Cutting all of it into parts costs
+/// no more than going through it once, which [`Data::slice`] for each part does not promise.
+#[derive(Clone, Copy, Debug)]
+pub struct Cuts<'d> {
+    pieces: &'d [Piece],
+    /// Blocks of the first piece that are cut off already.
+    skip: u32,
+}
+
+impl Cuts<'_> {
+    /// The next `count` blocks.
+    ///
+    /// # Panics
+    /// If fewer are left.
+    pub fn take(&mut self, count: u32) -> Data {
+        let mut out = Data::none();
+        let mut left = count;
+        while left > 0 {
+            let (piece, rest) = self.pieces.split_first().expect("so many blocks are left");
+            let here = left.min(piece.blocks - self.skip);
+            out.push(match here == piece.blocks {
+                true => piece.clone(),
+                false => piece.slice(self.skip, here),
+            });
+            left -= here;
+            self.skip += here;
+            if self.skip == piece.blocks {
+                (self.pieces, self.skip) = (rest, 0);
+            }
+        }
+        out
+    }
+}
+
 /// Writes the bytes that a stamp stands for. Every sector differs from every other one, so that a
 /// torn or misplaced sector shows.
 fn fill_stamp(block: &mut [u8], key: u64, version: u64) {
@@ -471,6 +530,9 @@ mod tests {
         for from in 0..7 {
             for count in 1..=7 - from {
                 let part = data.slice(from, count).to_bytes();
+                let mut cuts = data.cuts();
+                assert_eq!(cuts.take(from).to_bytes(), whole[..from as usize * BLOCK_BYTES]);
+                assert_eq!(cuts.take(count).to_bytes(), part);
                 let start = from as usize * BLOCK_BYTES;
                 assert_eq!(part, whole.slice(start..start + count as usize * BLOCK_BYTES));
             }

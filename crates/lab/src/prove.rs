@@ -46,7 +46,7 @@ pub struct ProveOptions {
     pub keep: Option<Keep>,
     /// Stop at the first violation.
     pub stop_at_first: bool,
-    /// Make violations as small as they can be.
+    /// Make the first few violations as small as they can be with a bounded amount of work.
     pub shrink: bool,
 }
 
@@ -199,6 +199,10 @@ impl ProveReport {
     }
 }
 
+/// Violations that are made small: others mostly come from the same bug, and naming their case
+/// makes them small as well.
+const MOST_SHRUNK: usize = 3;
+
 /// Runs cases until enough states have been tried. `clock` counts nanoseconds and only serves to
 /// report the speed; `progress` hears how many states have been tried.
 pub fn prove(
@@ -214,13 +218,14 @@ pub fn prove(
         let keep = match &options.keep {
             None => Keep::acts(0..world.script().len() as u32),
             Some(keep) => {
-                world = world.thorough();
+                world = world.thorough().watching(keep.watch());
                 keep.clone()
             }
         };
         let acts = keep.of(world.script());
         if let Some(found) = world.run(&acts, &mut report) {
-            report.violations.push(if options.shrink {
+            let shrinks = options.shrink && report.violations.len() < MOST_SHRUNK;
+            report.violations.push(if shrinks {
                 shrink::shrink(options, case, keep, found)
             } else {
                 shrink::tell(options, case, options.keep.clone(), found)

@@ -80,22 +80,29 @@ fn without_a_bug_nothing_is_found() {
 /// A violation is made small, and what it says to repeat breaks the same promise.
 #[test]
 fn violations_shrink_and_repeat() {
+    let pair = Subject::Array { level: Level::Raid1, members: 2, kind: Kind::Loge };
     let bugs = [
-        (Kind::Inplace, PlantedBug::MissingFlush),
-        (Kind::Vlog, PlantedBug::AckBeforeDurable),
-        (Kind::Loge, PlantedBug::PartialTransaction),
+        (Kind::Inplace.into(), PlantedBug::MissingFlush),
+        (Kind::Vlog.into(), PlantedBug::AckBeforeDurable),
+        (Kind::Loge.into(), PlantedBug::PartialTransaction),
+        (Subject::Sparse, PlantedBug::TombstoneLost),
+        (pair, PlantedBug::MissingFlush),
     ];
-    for (kind, bug) in bugs {
-        let options = ProveOptions { states: MOST_STATES, ..ProveOptions::new(kind) };
-        let whole = hunt(kind, Some(bug), &ProveOptions { shrink: true, ..options.clone() });
+    for (subject, bug) in bugs {
+        let kind = subject.name();
+        let options = ProveOptions { states: MOST_STATES, ..ProveOptions::new(subject) };
+        let whole = hunt(subject, Some(bug), &ProveOptions { shrink: true, ..options.clone() });
         let small = &whole.violations[0];
         let keep = small.keep.as_deref().expect("it was made small");
         let keep = keep.parse::<seekless_lab::prove::Keep>().expect("a list of acts");
         assert!(keep.len() <= 8, "{kind}, {bug:?}: {} acts are left", keep.len());
         let options = ProveOptions { case: Some(small.case), keep: Some(keep), ..options };
-        let again = hunt(kind, Some(bug), &options);
+        let again = hunt(subject, Some(bug), &options);
         assert_eq!(again.violations[0].sort, small.sort, "{kind}, {bug:?}");
-        assert!(hunt(kind, None, &options).violations.is_empty(), "it is the bug that breaks it");
+        assert!(
+            hunt(subject, None, &options).violations.is_empty(),
+            "it is the bug that breaks it"
+        );
     }
 }
 

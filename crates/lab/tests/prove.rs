@@ -3,7 +3,7 @@
 
 use seekless_engine::layout::Kind;
 use seekless_engine::volume::Level;
-use seekless_lab::prove::{ProveOptions, Subject, WORKLOADS, prove};
+use seekless_lab::prove::{Keep, ProveOptions, Subject, WORKLOADS, prove};
 
 fn no_clock() -> u64 {
     0
@@ -53,10 +53,37 @@ fn every_array_keeps_its_contract() {
     assert!(failed > 0 && unreadable > 0 && arrays > 4, "{failed}, {unreadable}, {arrays}");
 }
 
-#[test]
-fn a_log_apart_keeps_the_contract() {
-    let options = ProveOptions { states: 30_000, ..ProveOptions::new(Subject::Attached) };
+fn keeps_the_contract(subject: Subject) {
+    let options = ProveOptions { states: 30_000, ..ProveOptions::new(subject) };
     let report = prove(&options, no_clock, &mut |_| {});
     assert!(report.violations.is_empty(), "{}", report.to_text());
     assert!(report.faults.second_cuts > 0, "{:?}", report.faults);
+}
+
+#[test]
+fn a_log_apart_keeps_the_contract() {
+    keeps_the_contract(Subject::Attached);
+}
+
+#[test]
+fn a_sparse_volume_keeps_the_contract() {
+    keeps_the_contract(Subject::Sparse);
+}
+
+/// A soak found it: a member with an unreadable block beyond what others make up for, and another
+/// member lost with the power while a whole stripe was being written. Such blocks may be anything
+/// (`CONTRACT.md`, A3), but the judge forgot the loss where there was damage as well.
+#[test]
+fn a_lost_member_beside_damage_excuses_the_stripe_being_written() {
+    let subject = Subject::Array { level: Level::Raid5, members: 3, kind: Kind::Inplace };
+    let keep: Keep = "19,37,45,47:4@19".parse().expect("a list of acts");
+    let options = ProveOptions {
+        seed: 990_003,
+        case: Some(13),
+        keep: Some(keep),
+        ..ProveOptions::new(subject)
+    };
+    let report = prove(&options, no_clock, &mut |_| {});
+    assert!(report.violations.is_empty(), "{}", report.to_text());
+    assert!(report.faults.lost_devices > 0 && report.faults.unreadable > 0, "{report:?}");
 }

@@ -6,7 +6,7 @@ use crate::sweep::subjects;
 use anyhow::{Context as _, Result, bail};
 use serde_json::Value;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 const PAGE: &str = "docs/proof.md";
@@ -37,10 +37,33 @@ pub fn proof(check: bool) -> Result<()> {
         println!("docs: {PAGE} lists all planted bugs");
         return Ok(());
     }
-    let text = put(&text, BUGS, &bugs()?)?;
-    let text = put(&text, FAULTS, &faults(&seekless()?)?)?;
-    fs::write(&page, text).with_context(|| format!("cannot write {PAGE}"))?;
-    println!("docs: {PAGE} is written");
+    table(Table::Bugs, None)?;
+    table(Table::Faults, None)
+}
+
+/// What is measured for the page.
+#[derive(Clone, Copy, Debug)]
+pub enum Table {
+    /// Which planted bugs are found, and how soon.
+    Bugs,
+    /// How often faults happen in a sweep, and how fast it is.
+    Faults,
+}
+
+/// Measures one of the tables and writes it into the page. Sweeps are those of `program`, or of the
+/// release build.
+///
+/// # Errors
+/// If a sweep or the test of the bugs fails, or the page lacks its marks.
+pub fn table(which: Table, program: Option<PathBuf>) -> Result<()> {
+    let (marks, part) = match which {
+        Table::Bugs => (BUGS, bugs()?),
+        Table::Faults => (FAULTS, faults(&program.map_or_else(seekless, Ok)?)?),
+    };
+    let page = root().join(PAGE);
+    let text = fs::read_to_string(&page).with_context(|| format!("cannot read {PAGE}"))?;
+    fs::write(&page, put(&text, marks, &part)?).with_context(|| format!("cannot write {PAGE}"))?;
+    println!("docs: the table of {} in {PAGE} is written", format!("{which:?}").to_lowercase());
     Ok(())
 }
 
@@ -84,6 +107,13 @@ fn faults(program: &Path) -> Result<String> {
     for field in ["cases", "workloads", "requests", "events", "states", "recovered"] {
         out += &row(field, &|report| report[field].as_u64().unwrap_or(0));
     }
+    // Two digits are what can be repeated.
+    let speed = |report: &Value| {
+        let exact = report["states_per_second"].as_f64().unwrap_or(0.0);
+        let unit = 10_f64.powf((exact.max(1.0).log10() - 1.0).floor().max(0.0));
+        ((exact / unit).round() * unit) as u64
+    };
+    out += &row("states per second", &speed);
     let known = reports.first().and_then(|one| one["faults"].as_object());
     for name in known.context("a report without faults")?.keys() {
         out += &row(&name.replace('_', " "), &|one| one["faults"][name].as_u64().unwrap_or(0));

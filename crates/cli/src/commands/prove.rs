@@ -20,6 +20,7 @@ Examples:
   seekless prove --layout vlog
   seekless prove --layout vlog --states 1000000 --seed 7
   seekless prove --layout dcd --log        # the log on a device of its own
+  seekless prove --layout loge --sparse    # more addresses than room
   seekless prove --layout inplace --json | jq .violations
   seekless prove --layout inplace --raid 5 --members 4     # members are lost with the power
   seekless prove --layout vlog --case 12 --keep 3,7:1,9-12
@@ -27,7 +28,8 @@ Examples:
   seekless prove --list                    # everything that `cargo xtask sweep` proves
 
 The same seed tries the same crash states. The exit code is 0 only if nothing was violated; each
-violation is made as small as it can be, told as a story, and names the command that repeats it.")]
+violation is told as a story and names the command that repeats it. The first three are made as
+small as a bounded amount of work can, others when they are asked for with --case.")]
 pub struct Args {
     /// The layout to prove.
     #[arg(long, short, value_name = "LAYOUT", required_unless_present_any = ["replay", "list"])]
@@ -42,6 +44,9 @@ pub struct Args {
     /// The log of `dcd` on a device of its own.
     #[arg(long, conflicts_with_all = ["raid", "replay"])]
     log: bool,
+    /// A `loge` volume with more addresses than it can store blocks.
+    #[arg(long, conflicts_with_all = ["raid", "log", "replay"])]
+    sparse: bool,
     /// Seed of all randomness.
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -52,7 +57,7 @@ pub struct Args {
     #[arg(long, value_name = "N")]
     case: Option<u64>,
     /// Of that world, only these acts, such as 3,7:1,9-12; a number behind a colon is the most
-    /// blocks of a request.
+    /// blocks of a request, and one behind an @ the act from which on the power is cut.
     #[arg(long, value_name = "ACTS", requires = "case")]
     keep: Option<Keep>,
     /// Repeat the violation that a file describes.
@@ -95,6 +100,8 @@ struct Saved {
     raid: Option<(u32, u16)>,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     log: bool,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    sparse: bool,
     seed: u64,
     case: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -104,6 +111,10 @@ struct Saved {
 }
 
 impl Args {
+    fn apart(&self) -> Apart {
+        Apart { log: self.log, sparse: self.sparse }
+    }
+
     fn options(&self) -> Result<ProveOptions, Failure> {
         let options = match (&self.replay, self.layout) {
             (Some(file), _) => replayed(file)?,
@@ -111,7 +122,7 @@ impl Args {
                 seed: self.seed,
                 case: self.case,
                 keep: self.keep.clone(),
-                ..ProveOptions::new(subject(layout, self.log, self.raid, self.members)?)
+                ..ProveOptions::new(subject(layout, self.apart(), self.raid, self.members)?)
             },
             (None, None) => return Err(Failure::usage("name a layout or a file to replay")),
         };
@@ -121,19 +132,33 @@ impl Args {
     }
 }
 
-/// A layout on one device, on an array, or with its log apart.
+/// What else a volume on its own may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Apart {
+    /// Its log is on a device of its own.
+    log: bool,
+    /// It has more addresses than it can store blocks.
+    sparse: bool,
+}
+
+/// A layout on one device, on an array, sparse, or with its log apart.
 fn subject(
     kind: Kind,
-    log: bool,
+    apart: Apart,
     raid: Option<Level>,
     members: Option<u16>,
 ) -> Result<Subject, Failure> {
-    match (log, kind) {
-        (false, _) => {}
-        (true, Kind::Dcd) => return Ok(Subject::Attached),
-        (true, _) => {
+    match (apart, kind) {
+        (Apart { log: false, sparse: false }, _) => {}
+        (Apart { log: true, .. }, Kind::Dcd) => return Ok(Subject::Attached),
+        (Apart { log: true, .. }, _) => {
             let problem = format!("--log: a volume of layout {kind} has no log");
             return Err(Failure::usage(problem).hint("--layout dcd has one"));
+        }
+        (Apart { sparse: true, .. }, Kind::Loge) => return Ok(Subject::Sparse),
+        (Apart { sparse: true, .. }, _) => {
+            let problem = format!("--sparse: a volume of layout {kind} stores all its addresses");
+            return Err(Failure::usage(problem).hint("--layout loge can be sparse"));
         }
     }
     let Some(level) = raid else { return Ok(Subject::Layout(kind)) };
@@ -159,7 +184,8 @@ fn replayed(file: &Path) -> Result<ProveOptions, Failure> {
     };
     let array = saved.raid.map(level).transpose()?;
     let (level, members) = array.unzip();
-    let subject = subject(layout, saved.log, level, members)?;
+    let apart = Apart { log: saved.log, sparse: saved.sparse };
+    let subject = subject(layout, apart, level, members)?;
     let keep = saved.keep.map(|keep| keep.parse::<Keep>()).transpose();
     Ok(ProveOptions {
         seed: saved.seed,
@@ -172,13 +198,14 @@ fn replayed(file: &Path) -> Result<ProveOptions, Failure> {
 /// Writes the first violation to a file.
 fn save(subject: Subject, report: &ProveReport, violation: &Violation, file: &Path) -> Outcome {
     let raid = match subject {
-        Subject::Layout(_) | Subject::Attached => None,
+        Subject::Layout(_) | Subject::Attached | Subject::Sparse => None,
         Subject::Array { level, members, .. } => Some((level.number(), members as u16)),
     };
     let saved = Saved {
         layout: subject.kind().name().to_owned(),
         raid,
         log: subject == Subject::Attached,
+        sparse: subject == Subject::Sparse,
         seed: report.seed,
         case: violation.case,
         keep: violation.keep.clone(),

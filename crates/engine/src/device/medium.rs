@@ -172,6 +172,9 @@ impl Cells {
     }
 }
 
+/// Pieces for which a read makes room at once; most long reads are of few pieces.
+const MOST_ROOM: u32 = 64;
+
 impl Medium for Cells {
     fn blocks(&self) -> u64 {
         self.blocks
@@ -179,7 +182,10 @@ impl Medium for Cells {
 
     fn read(&mut self, at: BlockNr, count: u32) -> Result<Data, IoError> {
         self.check_readable(at, count)?;
-        let mut data = Data::none();
+        let mut data = match count {
+            0..=4 => Data::none(),
+            _ => Data::with_room(count.min(MOST_ROOM) as usize),
+        };
         for block in at..at + u64::from(count) {
             data.push(Piece { blocks: 1, body: self.get(block) });
         }

@@ -5,13 +5,13 @@
 //! only after that are logs and marks declared done, so that a second crash finds them again.
 
 use super::array::Parts;
-use super::bitmap::{self, Bitmap};
+use super::bitmap::{self, Bitmap, Marks};
 use super::geometry::Geometry;
 use super::log::{self, Log, Run};
 use super::member::{BITMAP_BLOCK, LOG_BLOCK, MemberSuperblock, Standing};
 use super::{Array, Level, MOST_CHUNK_BLOCKS, MOST_MEMBERS, VolumeError, least_log_blocks};
 use crate::checksum::is_zero;
-use crate::data::Data;
+use crate::data::{Cuts, Data, Piece};
 use crate::disk::Disk;
 use crate::io::IoError;
 use crate::planted::{PlantedBug, planted};
@@ -406,9 +406,10 @@ impl Recovery<'_, '_> {
             self.read += 1;
             // What cannot be read counts as marked.
             let block = self.disk(member).read(BITMAP_BLOCK, 1);
-            blocks.push(block.map_or_else(|_| vec![0; BLOCK_BYTES].into(), |one| one.to_bytes()));
+            let block = block.map_or_else(|_| vec![0; BLOCK_BYTES].into(), |one| one.to_bytes());
+            blocks.push(Marks::new(block));
         }
-        let marked = |region| all || blocks.iter().any(|block| bitmap::is_set(block, region));
+        let marked = |region| all || blocks.iter().any(|block| block.is_set(region));
         let regions = (0..bitmap.regions()).filter(|&region| marked(region));
         Ok(regions.map(|region| bitmap.stripes(region, &geometry)).collect())
     }
@@ -447,7 +448,10 @@ impl Recovery<'_, '_> {
         let Some((&source, others)) = here.split_first() else { return Ok(()) };
         let data = self.read_stripes(source, first, end)?;
         for &member in others {
-            if self.read_stripes(member, first, end)?.to_bytes() != data.to_bytes() {
+            // Copies are mostly equal as they are kept; only where they are not need bytes tell.
+            let found = self.read_stripes(member, first, end)?;
+            let same = |(a, b): (Piece, Piece)| a == b || a.to_bytes() == b.to_bytes();
+            if !found.each().zip(data.each()).all(same) {
                 let at = self.superblock.geometry.block(first, 0);
                 on(member, self.disk(member).write(at, data.clone()))?;
             }
@@ -461,16 +465,17 @@ impl Recovery<'_, '_> {
         for member in 0..geometry.members {
             contents.push(self.read_stripes(member, first, end)?);
         }
+        let mut cuts: Vec<Cuts<'_>> = contents.iter().map(Data::cuts).collect();
         for stripe in first..end {
-            let from = ((stripe - first) * u64::from(geometry.chunk)) as u32;
-            let chunks = contents.iter().map(|data| data.slice(from, geometry.chunk));
+            let chunks: Vec<Data> = cuts.iter_mut().map(|cut| cut.take(geometry.chunk)).collect();
             let parity = geometry.parity(stripe).expect("RAID-5 has parity");
-            let sum = chunks.reduce(|sum, data| sum.xor(&data)).expect("an array has members");
-            if (0..sum.blocks()).all(|index| is_zero(&sum.block(index))) {
+            let (one, others) = chunks.split_first().expect("an array has members");
+            let sum = others.iter().fold(one.clone(), |sum, data| sum.xor(data));
+            if sum.each().all(|block| is_zero(&block)) {
                 continue;
             }
             // What all of them sum to is by how much the parity is off.
-            let right = sum.xor(&contents[parity].slice(from, geometry.chunk));
+            let right = sum.xor(&chunks[parity]);
             on(parity, self.disk(parity).write(geometry.block(stripe, 0), right))?;
         }
         Ok(())

@@ -180,12 +180,33 @@ pub fn encode(marked: impl Iterator<Item = usize>) -> Bytes {
     Bytes::from(out)
 }
 
-/// True if the bit of a region is set, or if its sector is damaged: better a resync too many.
-pub fn is_set(block: &[u8], region: usize) -> bool {
-    let byte = region / 8;
-    let sector = &block[byte / SECTOR_BITS_BYTES * SECTOR_BYTES..][..SECTOR_BYTES];
-    let whole = crc32c(&sector[..SECTOR_BYTES - 4]) == le32(sector, SECTOR_BYTES - 4);
-    !whole || sector[byte % SECTOR_BITS_BYTES] & (1 << (region % 8)) != 0
+/// The marks that a block of the bitmap holds.
+#[derive(Clone, Debug)]
+pub struct Marks {
+    block: Bytes,
+    /// Which of its sectors are whole.
+    whole: Vec<bool>,
+}
+
+impl Marks {
+    /// Compares the checksums of a block of the bitmap.
+    pub fn new(block: Bytes) -> Marks {
+        let is_whole =
+            |sector: &[u8]| crc32c(&sector[..SECTOR_BYTES - 4]) == le32(sector, SECTOR_BYTES - 4);
+        let whole = block.chunks_exact(SECTOR_BYTES).map(is_whole).collect();
+        Marks { block, whole }
+    }
+
+    /// True if the bit of a region is set, or if its sector is damaged: better a resync too many.
+    pub fn is_set(&self, region: usize) -> bool {
+        let (sector, byte) = (region / 8 / SECTOR_BITS_BYTES, region / 8 % SECTOR_BITS_BYTES);
+        !self.whole[sector] || self.block[sector * SECTOR_BYTES + byte] & (1 << (region % 8)) != 0
+    }
+}
+
+#[cfg(test)]
+fn is_set(block: &[u8], region: usize) -> bool {
+    Marks::new(Bytes::copy_from_slice(block)).is_set(region)
 }
 
 #[cfg(test)]

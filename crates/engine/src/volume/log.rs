@@ -246,22 +246,55 @@ impl Log {
 /// A checksum of some blocks that is the same for zeros however they are kept.
 fn checksum(data: &Data, of: fn(&Piece) -> u32) -> u32 {
     let mut sums = Vec::with_capacity(4 * data.blocks() as usize);
-    for index in 0..data.blocks() {
-        let piece = data.block(index);
+    for piece in data.each() {
         let sum = if is_zero(&piece) { 0 } else { of(&piece) };
         sums.extend_from_slice(&sum.to_le_bytes());
     }
     crc32c(&sums)
 }
 
-/// A batch found in a ring.
+/// The header of a batch found in a ring.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Found {
     seq: u64,
     tail: u64,
-    /// Where the next one would begin.
-    end: u32,
-    runs: Vec<Run>,
+    /// Where its first run lies in the ring.
+    at: u32,
+    /// Made before checksums were turned; see [`of_turned_block`].
+    old: bool,
+    runs: Vec<Noted>,
+}
+
+/// What a header says of a run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Noted {
+    member: usize,
+    at: BlockNr,
+    blocks: u32,
+    sum: u32,
+}
+
+impl Found {
+    /// Where the next batch would begin.
+    fn end(&self) -> u32 {
+        self.at + self.runs.iter().map(|run| run.blocks).sum::<u32>()
+    }
+
+    /// The runs as they lie in the ring, if all are whole.
+    fn content(&self, ring: &Data) -> Option<Vec<Run>> {
+        let of = if self.old { of_block } else { of_turned_block };
+        let mut from = self.at;
+        let mut runs = Vec::with_capacity(self.runs.len());
+        for &Noted { member, at, blocks, sum } in &self.runs {
+            let data = ring.slice(from, blocks);
+            if checksum(&data, of) != sum {
+                return None;
+            }
+            runs.push(Run { member, at, data });
+            from += blocks;
+        }
+        Some(runs)
+    }
 }
 
 /// What a ring holds.
@@ -279,31 +312,32 @@ pub struct Contents {
 
 /// Reads a ring: the whole of it, in `ring`.
 pub fn scan(ring: &Data, id: u128, member: usize) -> Contents {
-    let blocks: Vec<_> = (0..ring.blocks()).map(|index| ring.block(index)).collect();
     let mut found: Vec<Found> = Vec::new();
-    for (at, piece) in blocks.iter().enumerate() {
+    for (at, piece) in ring.each().enumerate() {
         if matches!(piece.body, Body::Zeros | Body::Stamp { .. }) {
             continue;
         }
         let block = piece.to_bytes();
-        if let Some(one) = decode(&block, ring, at as u32, id, member) {
+        if let Some(one) = decode(&block, ring.blocks(), at as u32, id, member) {
             found.push(one);
         }
     }
     found.sort_by_key(|one| one.seq);
-    let Some(Found { seq: last, tail, end, .. }) = found.last().cloned() else {
+    // Of what lies there only the youngest batch that is whole and those up to its tail matter.
+    let Some(youngest) = found.iter().rposition(|one| one.content(ring).is_some()) else {
         return Contents::default();
     };
-    let live: Vec<Found> = found.into_iter().filter(|one| one.seq >= tail).collect();
+    let Found { seq: last, tail, .. } = found[youngest];
+    let head = found[youngest].end();
+    let needed = found[..=youngest].iter().filter(|one| one.seq >= tail);
+    let live: Vec<Vec<Run>> = needed.filter_map(|one| one.content(ring)).collect();
     let damaged = live.len() as u64 != last + 1 - tail.min(last + 1);
-    let runs = live.into_iter().flat_map(|one| one.runs).collect();
-    Contents { runs, last, head: end, damaged }
+    Contents { runs: live.into_iter().flatten().collect(), last, head, damaged }
 }
 
-/// The batch whose header is `block`, if all of it is there.
-fn decode(block: &[u8], ring: &Data, at: u32, id: u128, member: usize) -> Option<Found> {
+/// The batch whose header is `block`, which lies at `at` in a ring of `blocks` blocks.
+fn decode(block: &[u8], blocks: u32, at: u32, id: u128, member: usize) -> Option<Found> {
     let old = block[..8] == OLD_MAGIC;
-    let of = if old { of_block } else { of_turned_block };
     let ours = (old || block[..8] == MAGIC)
         && block[8..24] == id.to_le_bytes()
         && le32(block, 24) as usize == member
@@ -313,22 +347,18 @@ fn decode(block: &[u8], ring: &Data, at: u32, id: u128, member: usize) -> Option
     if !ours || count > MOST_RUNS {
         return None;
     }
-    let mut runs = Vec::with_capacity(count);
-    let mut from = at + 1;
-    for slot in block[RUNS_AT..CHECKED].chunks_exact(RUN_BYTES).take(count) {
-        let blocks = u32::from(u16::from_le_bytes([slot[2], slot[3]]));
-        if blocks == 0 || from + blocks > ring.blocks() {
-            return None;
-        }
-        let data = ring.slice(from, blocks);
-        if checksum(&data, of) != le32(slot, 4) {
-            return None;
-        }
-        let member = usize::from(u16::from_le_bytes([slot[0], slot[1]]));
-        runs.push(Run { member, at: le64(slot, 8), data });
-        from += blocks;
-    }
-    Some(Found { seq: le64(block, 32), tail: le64(block, 40), end: from, runs })
+    let noted = |slot: &[u8]| Noted {
+        member: usize::from(u16::from_le_bytes([slot[0], slot[1]])),
+        at: le64(slot, 8),
+        blocks: u32::from(u16::from_le_bytes([slot[2], slot[3]])),
+        sum: le32(slot, 4),
+    };
+    let slots = block[RUNS_AT..CHECKED].chunks_exact(RUN_BYTES).take(count);
+    let runs: Vec<Noted> = slots.map(noted).collect();
+    let (seq, tail) = (le64(block, 32), le64(block, 40));
+    let found = Found { seq, tail, at: at + 1, old, runs };
+    let fits = found.runs.iter().all(|run| run.blocks > 0) && found.end() <= blocks;
+    fits.then_some(found)
 }
 
 #[cfg(test)]

@@ -105,51 +105,62 @@ pub enum Act {
 
 /// Which acts of a case happen, with the most blocks each may have. Acts are numbered from 0.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Keep(Vec<(u32, Option<u32>)>);
+pub struct Keep {
+    acts: Vec<(u32, Option<u32>)>,
+    /// Crash states are tried from the act with this number on.
+    watch: u32,
+}
 
 impl Keep {
     /// These acts as they are.
     pub fn acts(numbers: impl IntoIterator<Item = u32>) -> Keep {
-        Keep(numbers.into_iter().map(|number| (number, None)).collect())
+        Keep { acts: numbers.into_iter().map(|number| (number, None)).collect(), watch: 0 }
+    }
+
+    /// The same, but crash states are tried only while one of the last `most` acts is under way.
+    pub(super) fn watching(&self, most: usize) -> Keep {
+        let first = self.acts.len().saturating_sub(most);
+        let watch = self.acts.get(first).map_or(0, |(number, _)| *number);
+        Keep { watch, ..self.clone() }
+    }
+
+    /// Number of the act from which on crash states are tried.
+    pub(super) fn watch(&self) -> u32 {
+        self.watch
     }
 
     /// Number of acts.
     pub fn len(&self) -> usize {
-        self.0.len()
+        self.acts.len()
     }
 
     /// True if none is kept.
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.acts.is_empty()
     }
 
     /// The same without those at `range` of the list.
     pub(super) fn without(&self, range: std::ops::Range<usize>) -> Keep {
-        let mut left = self.0.clone();
-        left.drain(range);
-        Keep(left)
+        let mut left = self.clone();
+        left.acts.drain(range);
+        left
     }
 
     /// The same with the act at `index` of the list limited to so many blocks.
     pub(super) fn limited(&self, index: usize, most: u32) -> Keep {
         let mut limited = self.clone();
-        limited.0[index].1 = Some(most);
+        limited.acts[index].1 = Some(most);
         limited
     }
 
     /// The numbers of the acts.
     pub(super) fn numbers(&self) -> Vec<u32> {
-        self.0.iter().map(|(number, _)| *number).collect()
-    }
-
-    /// The number of the act at `index` of the list.
-    pub(super) fn number(&self, index: usize) -> u32 {
-        self.0[index].0
+        self.acts.iter().map(|(number, _)| *number).collect()
     }
 
     /// The acts that are kept of a script, with their numbers.
     pub(super) fn of(&self, script: &[Act]) -> Vec<(u32, Act)> {
-        let known = self.0.iter().filter(|(number, _)| (*number as usize) < script.len());
+        let known = self.acts.iter().filter(|(number, _)| (*number as usize) < script.len());
         known.map(|&(number, most)| (number, script[number as usize].limited(most))).collect()
     }
 }
@@ -243,7 +254,8 @@ impl fmt::Display for Place {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "`{0}` is no list of acts: numbers and ranges in ascending order are wanted, each with a \
-     colon and the most blocks of a request if need be, such as 3,7:1,9-12"
+     colon and the most blocks of a request if need be, and at the end an @ and the act from \
+     which on the power is cut, such as 3,7:1,9-12 or 3,7:1,9-12@9"
 )]
 pub struct NoKeep(String);
 
@@ -252,6 +264,10 @@ impl FromStr for Keep {
 
     fn from_str(text: &str) -> Result<Keep, NoKeep> {
         let mut kept: Vec<(u32, Option<u32>)> = Vec::new();
+        let (text, watch) = match text.split_once('@') {
+            Some((acts, watch)) => (acts, watch.parse().map_err(|_| NoKeep(text.to_owned()))?),
+            None => (text, 0),
+        };
         for part in text.split(',').map(str::trim) {
             let bad = || NoKeep(part.to_owned());
             let number = |word: &str| word.parse::<u32>().map_err(|_| bad());
@@ -267,7 +283,7 @@ impl FromStr for Keep {
             }
             kept.extend((first..=last).map(|number| (number, most)));
         }
-        Ok(Keep(kept))
+        Ok(Keep { acts: kept, watch })
     }
 }
 
@@ -277,12 +293,12 @@ const MOST_ACTS: u32 = 100_000;
 impl fmt::Display for Keep {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut index = 0;
-        while index < self.0.len() {
-            let (first, most) = self.0[index];
+        while index < self.acts.len() {
+            let (first, most) = self.acts[index];
             let follows = |(ahead, one): &(usize, &(u32, Option<u32>))| {
                 one.0 == first + *ahead as u32 && one.1 == most
             };
-            let run = self.0[index..].iter().enumerate().take_while(follows).count();
+            let run = self.acts[index..].iter().enumerate().take_while(follows).count();
             let comma = if index == 0 { "" } else { "," };
             match run {
                 1 => write!(f, "{comma}{first}")?,
@@ -293,7 +309,10 @@ impl fmt::Display for Keep {
             }
             index += run;
         }
-        Ok(())
+        match self.watch {
+            0 => Ok(()),
+            watch => write!(f, "@{watch}"),
+        }
     }
 }
 
@@ -303,10 +322,11 @@ mod tests {
 
     #[test]
     fn lists_of_acts_are_read_as_they_are_written() {
-        for text in ["0", "3,7:1,9-12", "0-99", "1:2,2:3", "4-6:1,8"] {
+        for text in ["0", "3,7:1,9-12", "0-99", "1:2,2:3", "4-6:1,8", "1,5-7:2@6"] {
             assert_eq!(text.parse::<Keep>().expect("a list").to_string(), text);
         }
-        for text in ["", "3,3", "5-4", "x", "1:", "1:0", "7,2", "0-4000000000"] {
+        for text in ["", "3,3", "5-4", "x", "1:", "1:0", "7,2", "0-4000000000", "1@", "@3", "1@2@3"]
+        {
             assert!(text.parse::<Keep>().is_err(), "{text}");
         }
     }

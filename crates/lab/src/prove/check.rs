@@ -11,7 +11,7 @@ use super::states::{Moment, choose, count, describe};
 use super::subject::{Mounted, Subject};
 use super::{ProveReport, Sort};
 use seekless_engine::checksum::mix;
-use seekless_engine::device::medium::Cells;
+use seekless_engine::device::medium::{Cells, Medium};
 use seekless_engine::device::volatile::Fate;
 use seekless_engine::layout::{LayoutError, MountOptions};
 use seekless_engine::rng::Rng;
@@ -38,12 +38,26 @@ pub struct Wrong {
     pub story: Vec<String>,
 }
 
+/// One of the states of a moment.
+#[derive(Clone, Copy, Debug)]
+struct State<'m> {
+    moment: &'m Moment,
+    /// What became of each pending write.
+    fates: &'m [Fate],
+    /// What it is known by.
+    print: u128,
+    /// Devices one of which may be lost as well.
+    dispensable: &'m [usize],
+}
+
 /// A content that some state was recovered to.
 #[derive(Debug)]
 struct Content {
     names: Rc<[Name]>,
     /// The revision of the history for which it was found good.
     good_at: u64,
+    /// The same where a device was lost, which allows more.
+    good_without_at: u64,
 }
 
 /// What is known about the states of a life.
@@ -58,9 +72,13 @@ pub struct Checker {
     pub failing: BTreeSet<usize>,
     /// Tries more states than usual.
     pub thorough: bool,
+    /// Blocks of the devices of all states recovered so far: what a recovery costs grows with
+    /// them, and they are counted the same everywhere.
+    pub work: u64,
     /// Names of contents.
     pub names: Names,
-    recovered: BTreeMap<u128, usize>,
+    /// Which content a state was recovered to, all devices there or without one of them.
+    recovered: BTreeMap<(u128, Option<usize>), usize>,
     contents: Vec<Content>,
     by_hash: BTreeMap<u64, usize>,
 }
@@ -74,6 +92,7 @@ impl Checker {
             damage: Damage::None,
             failing: BTreeSet::new(),
             thorough: false,
+            work: 0,
             names: Names::new(subject.compares_checksums()),
             recovered: BTreeMap::new(),
             contents: Vec::new(),
@@ -116,11 +135,13 @@ impl Checker {
         rng: &mut Rng,
         report: &mut ProveReport,
     ) -> Option<Wrong> {
+        let dispensable = self.dispensable(moment);
         for fates in choose(&moment.pending, self.thorough, rng) {
             // What is drawn for a state depends on the state alone, not on those before it.
             let print = moment.print_of(&fates);
             let mut rng = Rng::stream(print as u64 ^ moment.pending.len() as u64, "state");
-            if let Some(wrong) = self.state(moment, &fates, print, history, &mut rng, report) {
+            let state = State { moment, fates: &fates, print, dispensable: &dispensable };
+            if let Some(wrong) = self.state(&state, history, &mut rng, report) {
                 return Some(self.blame(moment, fates, wrong, history, report));
             }
         }
@@ -129,19 +150,17 @@ impl Checker {
 
     fn state(
         &mut self,
-        moment: &Moment,
-        fates: &[Fate],
-        print: u128,
+        state: &State<'_>,
         history: &History,
         rng: &mut Rng,
         report: &mut ProveReport,
     ) -> Option<Wrong> {
-        let dispensable = self.dispensable(moment);
+        let &State { moment, fates, print, dispensable } = state;
         if !dispensable.is_empty() && rng.chance(0.5) {
             let lost = dispensable[rng.below(dispensable.len() as u64) as usize];
-            return self.without(lost, moment.build(fates), fates, history, rng, report);
+            return self.state_without(lost, state, history, rng, report);
         }
-        if let Some(&index) = self.recovered.get(&print) {
+        if let Some(&index) = self.recovered.get(&(print, None)) {
             if self.contents[index].good_at != history.revision() {
                 report.states += 1;
                 count(fates, &mut report.faults);
@@ -161,7 +180,7 @@ impl Checker {
             return Some(wrong);
         }
         if rng.below(DAMAGED) < often
-            && let Some(wrong) = self.strike(moment, media.clone(), history, rng, report)
+            && let Some(wrong) = self.strike(state, media.clone(), history, rng, report)
         {
             return Some(wrong);
         }
@@ -169,8 +188,44 @@ impl Checker {
             Ok(index) => index,
             Err(wrong) => return Some(wrong),
         };
-        self.recovered.insert(print, index);
+        self.recovered.insert((print, None), index);
         self.judge(index, history)
+    }
+
+    /// A state that one of its devices is lost with.
+    fn state_without(
+        &mut self,
+        lost: usize,
+        state: &State<'_>,
+        history: &History,
+        rng: &mut Rng,
+        report: &mut ProveReport,
+    ) -> Option<Wrong> {
+        let known = self.recovered.get(&(state.print, Some(lost))).copied();
+        if known.is_some_and(|index| self.contents[index].good_without_at == history.revision()) {
+            return None;
+        }
+        report.states += 1;
+        count(state.fates, &mut report.faults);
+        report.faults.lost_devices += 1;
+        let wrong = match known {
+            Some(index) => self.judge_without(index, history),
+            None => {
+                report.recovered += 1;
+                match self.without(lost, state.moment.build(state.fates), rng, report) {
+                    Ok(None) => None,
+                    Ok(Some(index)) => {
+                        self.recovered.insert((state.print, Some(lost)), index);
+                        self.judge_without(index, history)
+                    }
+                    Err(wrong) => Some(wrong),
+                }
+            }
+        };
+        wrong.map(|mut wrong| {
+            wrong.story.insert(0, format!("device {lost} is lost with the power"));
+            wrong
+        })
     }
 
     /// Compares a recovered content with the history.
@@ -188,6 +243,21 @@ impl Checker {
         Some(Wrong { sort: Sort::Content, story })
     }
 
+    /// The same for what was recovered without a device.
+    fn judge_without(&mut self, index: usize, history: &History) -> Option<Wrong> {
+        let allowance = self.damage.allowance().and(Allowance::Lost);
+        let content = &mut self.contents[index];
+        if content.good_without_at == history.revision() {
+            return None;
+        }
+        let story = history.judge(&content.names, &self.names, allowance);
+        if story.is_empty() {
+            content.good_without_at = history.revision();
+            return None;
+        }
+        Some(Wrong { sort: Sort::Content, story })
+    }
+
     /// Mounts media and reads everything back.
     fn recover(
         &mut self,
@@ -195,6 +265,7 @@ impl Checker {
         rng: &mut Rng,
         report: &mut ProveReport,
     ) -> Result<usize, Wrong> {
+        self.work += blocks(&media);
         let options = MountOptions { volatile: self.volatile, ..MountOptions::default() };
         let (lost, mounted) = match self.mount(&mut media, &options) {
             Ok(mounted) => mounted,
@@ -252,7 +323,7 @@ impl Checker {
     fn allowance(&self) -> Allowance {
         let out = self.subject.spare() > 0 && !self.failing.is_empty();
         let least = if out { Allowance::Lost } else { Allowance::None };
-        self.damage.allowance().max(least)
+        self.damage.allowance().and(least)
     }
 
     fn read_damaged(&mut self, node: &mut seekless_engine::node::Node) -> Vec<Name> {
@@ -274,7 +345,7 @@ impl Checker {
         if index < next && *self.contents[index].names == *names {
             return index;
         }
-        self.contents.push(Content { names: names.into(), good_at: 0 });
+        self.contents.push(Content { names: names.into(), good_at: 0, good_without_at: 0 });
         next
     }
 
@@ -319,7 +390,7 @@ impl Checker {
     /// of it; else every block is an error or something it once held.
     fn strike(
         &mut self,
-        moment: &Moment,
+        state: &State<'_>,
         mut media: Vec<Cells>,
         history: &History,
         rng: &mut Rng,
@@ -330,7 +401,7 @@ impl Checker {
         }
         let place = any_place(&media, rng);
         let strike = Strike::draw(self.subject, place, &media, rng);
-        let covered = self.subject.dispensable(&moment.durable, &self.failing).contains(&place.0);
+        let covered = state.dispensable.contains(&place.0);
         let damage = strike.damage(covered);
         // Whoever keeps no checksums promises nothing about damage together with a power cut.
         if damage == Damage::Open && !self.subject.checks() {
@@ -354,44 +425,36 @@ impl Checker {
         Some(Wrong { sort: Sort::Damage, story: whole })
     }
 
-    /// Recovers a state without one of its devices.
+    /// Recovers a state without one of its devices; no content if damage keeps it from being read.
     fn without(
         &mut self,
         lost: usize,
         mut media: Vec<Cells>,
-        fates: &[Fate],
-        history: &History,
         rng: &mut Rng,
         report: &mut ProveReport,
-    ) -> Option<Wrong> {
-        report.states += 1;
-        report.recovered += 1;
-        count(fates, &mut report.faults);
-        report.faults.lost_devices += 1;
-        let told = |mut wrong: Wrong| {
-            wrong.story.insert(0, format!("device {lost} is lost with the power"));
-            Some(wrong)
-        };
+    ) -> Result<Option<usize>, Wrong> {
+        self.work += blocks(&media);
         let options = MountOptions { volatile: self.volatile, ..MountOptions::default() };
         let mounted = match mount(self.subject, &mut media, Some(lost), &options) {
             Ok(mounted) => mounted,
-            Err(_) if self.damage == Damage::Open => return None,
-            Err(error) => return told(unmountable(&error.to_string())),
+            Err(_) if self.damage == Damage::Open => return Ok(None),
+            Err(error) => return Err(unmountable(&error.to_string())),
         };
         report.most_blocks_read = report.most_blocks_read.max(mounted.blocks_read);
         let mut node = node(mounted, media, Some(lost), self.volatile);
         let data = match read_all(&mut node) {
             Ok(data) => data,
-            Err(_) if self.damage == Damage::Open => return None,
-            Err(error) => return told(unreadable(&error.to_string())),
+            Err(_) if self.damage == Damage::Open => return Ok(None),
+            Err(error) => return Err(unreadable(&error.to_string())),
         };
         let names = self.names.of(0, &data);
-        let allowance = self.damage.allowance().max(Allowance::Lost);
-        let mut story = history.judge(&names, &self.names, allowance);
-        if story.is_empty() && rng.below(WORKED_ON) == 0 && self.damage != Damage::Open {
-            story = works_on(&mut node, rng);
+        if rng.below(WORKED_ON) == 0 && self.damage != Damage::Open {
+            let story = works_on(&mut node, rng);
+            if !story.is_empty() {
+                return Err(Wrong { sort: Sort::Dead, story });
+            }
         }
-        if story.is_empty() { None } else { told(Wrong { sort: Sort::Content, story }) }
+        Ok(Some(self.content(names)))
     }
 
     /// Tells a bad state with as few of its writes lost or torn as it takes.
@@ -439,6 +502,10 @@ impl Checker {
             Err(wrong) => Some(wrong),
         }
     }
+}
+
+fn blocks(media: &[Cells]) -> u64 {
+    media.iter().map(Medium::blocks).sum()
 }
 
 fn unmountable(error: &str) -> Wrong {

@@ -43,6 +43,23 @@ pub enum Allowance {
     /// Blocks were damaged before the volume could write down that what they hold is durable:
     /// errors and older versions are allowed, other content is not.
     Damaged,
+    /// Both: blocks are damaged and a device is lost, or others may have to make up for it in the
+    /// middle of a write.
+    LostAndDamaged,
+}
+
+impl Allowance {
+    /// What two things allow that have happened together.
+    pub fn and(self, other: Allowance) -> Allowance {
+        match (self.min(other), self.max(other)) {
+            (Allowance::Lost, Allowance::Damaged) => Allowance::LostAndDamaged,
+            (_, worse) => worse,
+        }
+    }
+
+    fn is_damaged(self) -> bool {
+        self >= Allowance::Damaged
+    }
 }
 
 /// All versions of all blocks. Requests may overlap in flight: a version is *past* a change if it
@@ -236,7 +253,7 @@ impl History {
             }
             seen.push(version);
         }
-        if self.atomic && allowance != Allowance::Damaged && wrong.is_empty() {
+        if self.atomic && !allowance.is_damaged() && wrong.is_empty() {
             self.judge_requests(&seen, &mut wrong);
             if self.ordered {
                 self.judge_order(&seen, &mut wrong);
@@ -247,12 +264,11 @@ impl History {
 
     /// True if a block may hold what is no allowed version of it.
     fn excused(&self, block: u64, name: Name, names: &Names, allowance: Allowance) -> bool {
-        let weak = match allowance {
-            Allowance::None => false,
-            Allowance::Lost => self.may_be_torn(block) && self.is_unsettled(block),
-            Allowance::Damaged => name == UNREADABLE || self.knows(block, name),
-        };
-        weak || self.may_be_mixed(block, name, names)
+        let lost = matches!(allowance, Allowance::Lost | Allowance::LostAndDamaged)
+            && self.may_be_torn(block)
+            && self.is_unsettled(block);
+        let damaged = allowance.is_damaged() && (name == UNREADABLE || self.knows(block, name));
+        lost || damaged || self.may_be_mixed(block, name, names)
     }
 
     /// The version with that content which allows most: the one heard of last. `None` if all

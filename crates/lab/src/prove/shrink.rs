@@ -4,40 +4,64 @@ use super::act::Keep;
 use super::world::{Found, World};
 use super::{ProveOptions, ProveReport, Sort, Violation};
 
-/// Worlds run and states tried to make one violation smaller.
-const MOST_RUNS: u32 = 600;
-const MOST_STATES: u64 = 3_000_000;
+/// Work done to make one violation smaller, in blocks recovered: a few seconds.
+const MOST_WORK: u64 = 15_000_000;
+/// A trial ends after so many times the work in which the best one known broke the promise, and
+/// some more: what takes much longer will most likely never do it.
+const PATIENCE: u64 = 3;
+const LEAST_TRIAL: u64 = 50_000;
+/// Work that a new world is, however short it is.
+const WORLD_WORK: u64 = 1_000;
+/// A trial tries crash states during its last acts only. What a violation needs comes before; where
+/// it shows is the end, since what comes after that is left out.
+const WATCHED: usize = 4;
 /// Acts up to which a story tells all of them, and how many it tells of a longer one.
 const WHOLE_STORY: usize = 40;
 
-/// A case that breaks a promise, and how often it has been run.
+/// A case that breaks a promise, and how much has been done to make it small.
 struct Shrinker<'o> {
     options: &'o ProveOptions,
     case: u64,
-    runs: u32,
-    states: u64,
+    work: u64,
+    /// Work that may be done in all, and by one trial.
+    most_work: u64,
+    trial: u64,
+    /// Trials try more states than a sweep.
+    thorough: bool,
     best: (Keep, Found),
 }
 
 impl Shrinker<'_> {
-    /// Runs some of the acts; they become the best known ones if they break the same promise.
-    fn try_with(&mut self, keep: Keep) -> bool {
-        if self.runs >= MOST_RUNS || self.states >= MOST_STATES {
+    fn is_spent(&self) -> bool {
+        self.work >= self.most_work
+    }
+
+    /// Runs some of the acts and tries states during the last ones; they become the best known
+    /// ones if they break the same promise.
+    fn try_with(&mut self, keep: &Keep) -> bool {
+        self.try_watching(keep.watching(WATCHED))
+    }
+
+    fn try_watching(&mut self, keep: Keep) -> bool {
+        if self.is_spent() {
             return false;
         }
-        self.runs += 1;
+        let most_work = self.trial.min(self.most_work - self.work);
         let mut scratch = ProveReport::new(self.options);
-        let mut world = World::new(self.options.subject, self.case, self.options.seed).thorough();
+        let mut world = World::new(self.options.subject, self.case, self.options.seed)
+            .watching(keep.watch())
+            .searching(self.best.1.wrong.sort, most_work);
+        if self.thorough {
+            world = world.thorough();
+        }
         let acts = keep.of(world.script());
         let found = world.run(&acts, &mut scratch);
-        self.states += scratch.states;
+        self.work += WORLD_WORK + world.work();
         match found {
             Some(found) if found.wrong.sort == self.best.1.wrong.sort => {
+                self.trial = PATIENCE * world.work() + LEAST_TRIAL;
                 // What comes after the end needs no acts.
-                let needed = (0..keep.len()).filter(|&index| keep.number(index) <= found.act);
-                let surplus = keep.len() - needed.count();
-                let keep = keep.without(keep.len() - surplus..keep.len());
-                self.best = (keep, found);
+                self.best = (upto(keep, found.act), found);
                 true
             }
             _ => false,
@@ -53,7 +77,7 @@ impl Shrinker<'_> {
             let mut gone = false;
             while at < self.best.0.len() {
                 let end = (at + chunk).min(self.best.0.len());
-                if end - at < self.best.0.len() && self.try_with(self.best.0.without(at..end)) {
+                if end - at < self.best.0.len() && self.try_with(&self.best.0.without(at..end)) {
                     gone = true;
                 } else {
                     at = end;
@@ -64,7 +88,7 @@ impl Shrinker<'_> {
                 1 => {}
                 _ => chunk /= 2,
             }
-            if self.runs >= MOST_RUNS {
+            if self.is_spent() {
                 return;
             }
         }
@@ -72,12 +96,12 @@ impl Shrinker<'_> {
 
     /// Makes the requests that are left as short as they may be.
     fn shorten(&mut self) {
+        let world = World::new(self.options.subject, self.case, self.options.seed);
         for index in 0..self.best.0.len() {
             for most in [1, 2, 4, 8] {
-                let script = World::new(self.options.subject, self.case, self.options.seed);
                 let Some(&number) = self.best.0.numbers().get(index) else { return };
-                let blocks = script.script()[number as usize].blocks().unwrap_or(0);
-                if blocks <= most || self.try_with(self.best.0.limited(index, most)) {
+                let blocks = world.script()[number as usize].blocks().unwrap_or(0);
+                if blocks <= most || self.try_with(&self.best.0.limited(index, most)) {
                     break;
                 }
             }
@@ -85,19 +109,63 @@ impl Shrinker<'_> {
     }
 }
 
-/// The violation with as little as shows it.
+/// The acts up to one.
+fn upto(keep: Keep, act: u32) -> Keep {
+    let needed = keep.numbers().iter().filter(|&&number| number <= act).count();
+    keep.without(needed..keep.len())
+}
+
+/// The violation with as little as shows it: first without acts, the largest parts first, then with
+/// shorter requests; of each state that breaks the promise as few writes as possible are lost or
+/// torn. What is left after a bounded amount of work may be more than it needs; the story says so.
 pub fn shrink(options: &ProveOptions, case: u64, keep: Keep, found: Found) -> Violation {
-    let upto = (0..keep.len()).filter(|&index| keep.number(index) <= found.act).count();
-    let keep = keep.without(upto..keep.len());
-    let mut shrinker = Shrinker { options, case, runs: 0, states: 0, best: (keep, found) };
-    // A search that is more thorough must find it again before anything can be left out.
-    if shrinker.try_with(shrinker.best.0.clone()) {
+    let keep = upto(keep, found.act);
+    let mut shrinker = Shrinker {
+        options,
+        case,
+        work: 0,
+        most_work: MOST_WORK / 2,
+        trial: MOST_WORK,
+        thorough: false,
+        best: (keep.clone(), found.clone()),
+    };
+    // A search that tries few states at the end only leaves most out at little cost.
+    let plain = shrinker.try_with(&keep);
+    if plain {
         shrinker.leave_out();
         shrinker.shorten();
-        shrinker.leave_out();
     }
+    // A more thorough search must find what is left again: so does whoever repeats it.
+    shrinker.thorough = true;
+    (shrinker.most_work, shrinker.trial) = (MOST_WORK, MOST_WORK);
+    let small = shrinker.best.0.clone();
+    let mut again = plain && shrinker.try_watching(small);
+    if !again {
+        shrinker.best = (keep.clone(), found);
+        again = shrinker.try_with(&keep) || shrinker.try_watching(keep);
+    }
+    if !again {
+        let why = match shrinker.is_spent() {
+            true => "(nothing is left out: the case is too long to be run once more)",
+            false => "(nothing is left out: it shows in the whole case only)",
+        };
+        let mut whole = tell(options, case, options.keep.clone(), shrinker.best.1);
+        whole.story.push(why.to_owned());
+        return whole;
+    }
+    shrinker.leave_out();
+    shrinker.shorten();
+    shrinker.leave_out();
+    let spent = shrinker.is_spent();
     let (keep, found) = shrinker.best;
-    tell(options, case, Some(keep), found)
+    let mut small = tell(options, case, Some(keep), found);
+    if spent {
+        let most = MOST_WORK / 1_000_000;
+        small.story.push(format!(
+            "(cut short: after {most} million blocks recovered nothing more was left out)"
+        ));
+    }
+    small
 }
 
 /// The violation as a story.

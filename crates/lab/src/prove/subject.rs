@@ -8,6 +8,7 @@ use seekless_engine::device::nested::Nested;
 use seekless_engine::disk::{Disk, MediumDisk};
 use seekless_engine::layer::Layer;
 use seekless_engine::layout::dcd::{self, Caching, Mode, Order, Report, Shape};
+use seekless_engine::layout::loge::{Heuristic, Order as PlaceOrder};
 use seekless_engine::layout::{
     self, Cleaning, FormatOptions, Kind, LayoutError, MountOptions, Promises,
 };
@@ -36,6 +37,8 @@ pub enum Subject {
     },
     /// A disk caching disk whose log is on a device of its own.
     Attached,
+    /// A Loge volume with more addresses than it can store blocks.
+    Sparse,
 }
 
 impl From<Kind> for Subject {
@@ -90,7 +93,7 @@ impl Subject {
     pub fn all() -> Vec<Subject> {
         let array = |(level, members, kind)| Subject::Array { level, members, kind };
         let alone = Kind::ALL.into_iter().map(Subject::Layout);
-        alone.chain([Subject::Attached]).chain(ARRAYS.map(array)).collect()
+        alone.chain([Subject::Attached, Subject::Sparse]).chain(ARRAYS.map(array)).collect()
     }
 
     /// The layout.
@@ -98,6 +101,7 @@ impl Subject {
         match self {
             Subject::Layout(kind) | Subject::Array { kind, .. } => kind,
             Subject::Attached => Kind::Dcd,
+            Subject::Sparse => Kind::Loge,
         }
     }
 
@@ -107,6 +111,7 @@ impl Subject {
             Subject::Layout(kind) => kind.name().to_owned(),
             Subject::Array { level, members, kind } => format!("{kind} on {level} of {members}"),
             Subject::Attached => "dcd, log apart".to_owned(),
+            Subject::Sparse => "loge, sparse".to_owned(),
         }
     }
 
@@ -118,6 +123,7 @@ impl Subject {
                 format!("--layout {kind} --raid {} --members {members}", level.number())
             }
             Subject::Attached => "--layout dcd --log".to_owned(),
+            Subject::Sparse => "--layout loge --sparse".to_owned(),
         }
     }
 
@@ -141,7 +147,7 @@ impl Subject {
     /// True if some of its worlds are to have devices with heads.
     pub fn wants_heads(self) -> bool {
         match self {
-            Subject::Layout(_) | Subject::Attached => true,
+            Subject::Layout(_) | Subject::Attached | Subject::Sparse => true,
             Subject::Array { .. } => false,
         }
     }
@@ -152,7 +158,7 @@ impl Subject {
             Subject::Layout(Kind::Dcd)
             | Subject::Array { kind: Kind::Dcd, .. }
             | Subject::Attached => any_caching(rng),
-            Subject::Layout(_) | Subject::Array { .. } => Caching::default(),
+            Subject::Layout(_) | Subject::Array { .. } | Subject::Sparse => Caching::default(),
         }
     }
 
@@ -173,6 +179,7 @@ impl Subject {
         match self {
             Subject::Layout(kind) => kind == Kind::Dcd,
             Subject::Attached => true,
+            Subject::Sparse => false,
             Subject::Array { level, kind, .. } => level == Level::Raid5 || kind == Kind::Dcd,
         }
     }
@@ -180,7 +187,7 @@ impl Subject {
     /// Devices that it can do without.
     pub fn spare(self) -> usize {
         match self {
-            Subject::Layout(_) | Subject::Attached => 0,
+            Subject::Layout(_) | Subject::Attached | Subject::Sparse => 0,
             Subject::Array { level, members, .. } => level.spare(members),
         }
     }
@@ -250,15 +257,12 @@ impl Subject {
                     medium = medium.with_labels();
                 }
                 let full = size == Size::Large || rng.chance(0.5);
-                if kind == Kind::Loge && rng.chance(0.25) {
-                    let blocks = format_sparse(&mut MediumDisk(&mut medium), rng);
-                    return (vec![medium], blocks);
-                }
                 let blocks = format(kind, &mut MediumDisk(&mut medium), full, rng);
                 (vec![medium], blocks)
             }
             Subject::Array { level, members, kind } => create_array(level, members, kind, rng),
             Subject::Attached => attach(size, headed, rng),
+            Subject::Sparse => create_sparse(size, headed, rng),
         }
     }
 
@@ -272,7 +276,7 @@ impl Subject {
             | Subject::Array { kind: Kind::Lfs | Kind::Wolf, .. } => 14,
             // What holds as a whole is up to how it is mounted: `Limits`.
             Subject::Layout(Kind::Dcd) | Subject::Attached => u64::MAX,
-            Subject::Layout(_) => {
+            Subject::Layout(_) | Subject::Sparse => {
                 let slack = device.saturating_sub(blocks + 8 + device / 64);
                 (slack / 4).clamp(1, 256)
             }
@@ -291,7 +295,7 @@ impl Subject {
         options: &MountOptions<'_>,
     ) -> Result<Mounted, LayoutError> {
         match self {
-            Subject::Layout(_) => {
+            Subject::Layout(_) | Subject::Sparse => {
                 let disk = disks[0].as_deref_mut().expect("the only device is never lost");
                 let (layer, _, report) = layout::mount(disk, options)?;
                 Ok(Mounted { layer, array: None, blocks_read: report.blocks_read })
@@ -370,8 +374,33 @@ fn format(kind: Kind, disk: &mut dyn Disk, full: bool, rng: &mut Rng) -> u64 {
         let log_blocks = (8 * u64::from(segment_blocks) + rng.below(64)).min(most);
         options.shape = Shape { segment_blocks, log_blocks: Some(log_blocks) };
     }
+    if kind == Kind::Loge {
+        options.heuristic = any_heuristic(rng);
+    }
     layout::format(disk, &options).expect("the size was asked for");
     blocks
+}
+
+/// How Loge is to choose places: anything goes.
+fn any_heuristic(rng: &mut Rng) -> Heuristic {
+    Heuristic { order: any(&PlaceOrder::ALL, rng), grouping: rng.chance(0.3) }
+}
+
+/// A Loge volume with more addresses than it can store blocks on a new medium, with or without
+/// labels in sector headers.
+fn create_sparse(size: Size, headed: bool, rng: &mut Rng) -> (Vec<Cells>, u64) {
+    let device = match size {
+        Size::Tiny => 100 + rng.below(40),
+        Size::Small => 140 + rng.below(160),
+        Size::Middle | Size::Large => 300 + rng.below(400),
+    };
+    let mut medium =
+        Cells::new(if headed { device.next_multiple_of(CYLINDER_BLOCKS) } else { device });
+    if rng.chance(0.4) {
+        medium = medium.with_labels();
+    }
+    let blocks = format_sparse(&mut MediumDisk(&mut medium), rng);
+    (vec![medium], blocks)
 }
 
 /// Makes a Loge volume with more addresses than it can store blocks; returns their number.
@@ -384,6 +413,7 @@ fn format_sparse(disk: &mut dyn Disk, rng: &mut Rng) -> u64 {
     let capacity = (1..disk.blocks()).take_while(fits).last().unwrap_or(1).min(addresses);
     let mut options = FormatOptions::new(Kind::Loge, capacity, u128::from(rng.next()));
     options.addresses = Some(addresses);
+    options.heuristic = any_heuristic(rng);
     layout::format(disk, &options).expect("the size was asked for");
     addresses
 }

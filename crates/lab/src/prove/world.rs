@@ -63,6 +63,8 @@ pub struct Found {
 const STRIKES: usize = 64;
 /// A life whose requests are not answered within so many device events is stuck.
 const PATIENCE: u32 = 100_000;
+/// What a device event costs, compared with a block recovered.
+const EVENT_WORK: u64 = 16;
 
 /// The world of one case.
 #[derive(Debug)]
@@ -90,6 +92,18 @@ pub struct World {
     /// When the client first heard that something cannot be written.
     refused: Option<Tick>,
     found: Option<Found>,
+    search: Search,
+}
+
+/// Where in the life of a world states are tried, and how much that may cost.
+#[derive(Clone, Copy, Debug)]
+struct Search {
+    /// From the act with this number on.
+    watch: u32,
+    /// The only promise that matters, if not all do.
+    sort: Option<Sort>,
+    /// Blocks recovered after which the world stops; see [`Checker::work`].
+    most_work: u64,
 }
 
 impl World {
@@ -132,6 +146,7 @@ impl World {
             events_before: 0,
             refused: None,
             found: None,
+            search: Search { watch: 0, sort: None, most_work: u64::MAX },
         }
     }
 
@@ -165,11 +180,29 @@ impl World {
         self
     }
 
+    /// Trying states only from the act `watch` on.
+    pub fn watching(mut self, watch: u32) -> World {
+        self.search.watch = watch;
+        self
+    }
+
+    /// Looking for one broken promise only, and not beyond so much work.
+    pub fn searching(mut self, sort: Sort, most_work: u64) -> World {
+        self.search.sort = Some(sort);
+        self.search.most_work = most_work;
+        self
+    }
+
+    /// Blocks of devices recovered so far, and a few for each device event.
+    pub fn work(&self) -> u64 {
+        self.checker.work + EVENT_WORK * (self.events_before + self.bench.borrow().events())
+    }
+
     /// Runs these acts; says what broke first.
     pub fn run(&mut self, acts: &[(u32, Act)], report: &mut ProveReport) -> Option<Found> {
         for &(number, act) in acts {
             self.act = number;
-            let goes_on = self.carry_out(act, report);
+            let goes_on = self.carry_out(act, report) && self.work() < self.search.most_work;
             if self.found.is_some() || !goes_on {
                 self.close(report);
                 return self.found.take();
@@ -197,7 +230,9 @@ impl World {
             Ok(names) => {
                 self.history.restart(&names);
                 self.checker.begin();
-                self.strike(&moment.durable, report);
+                if self.search.sort.is_none_or(|sort| sort == Sort::Damage) {
+                    self.strike(&moment.durable, report);
+                }
             }
         }
     }
@@ -443,6 +478,9 @@ impl World {
     }
 
     fn try_states(&mut self, moment: &Moment, report: &mut ProveReport) {
+        if self.act < self.search.watch || self.work() >= self.search.most_work {
+            return;
+        }
         let mut rng = self.rng_of(moment.event, "states");
         self.checker.failing = self.failing();
         if let Some(wrong) = self.checker.moment(moment, &self.history, &mut rng, report) {

@@ -180,8 +180,8 @@ impl Dcd {
     /// Compares slots with their checksums, and undoes what made them look like no header.
     pub(super) fn verified(&self, addr: Addr, at: BlockNr, data: &Data) -> Result<Data, IoError> {
         let mut out = Data::none();
-        for index in 0..data.blocks() {
-            let piece = self.verify(addr + index, data.block(index));
+        for (index, block) in (0..).zip(data.each()) {
+            let piece = self.verify(addr + index, block);
             let piece = piece.ok_or(IoError::Checksum { block: at + u64::from(index) })?;
             out.push(piece);
         }

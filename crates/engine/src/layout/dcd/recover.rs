@@ -11,17 +11,16 @@
 //! be read in the part of the ring that comes next may have held the youngest record: such a log is
 //! refused, not guessed at, unless the owner says that what can be read is all there is.
 
-use super::format::{Areas, Entry, Header, SEALED, escape};
+use super::format::{Areas, Entry, Header, SEALED, escape, looks_like_header};
 use super::log::Log;
 use super::read::is_sum_of;
 use super::table::{Addr, ESCAPED};
 use super::{Dcd, Directs};
-use crate::data::Data;
+use crate::data::{Data, Piece};
 use crate::disk::Disk;
 use crate::layout::{FormatOptions, LayoutError, MountOptions, MountPath, MountReport};
 use crate::planted::{PlantedBug, planted};
 use crate::superblock::Superblock;
-use bytes::Bytes;
 use slab::Slab;
 use std::collections::{BTreeMap, VecDeque};
 
@@ -104,7 +103,8 @@ fn scan(disk: &mut dyn Disk, areas: &Areas, id: u128) -> Scan {
             if block.is_none() {
                 scan.unreadable.push(place * areas.segment + offset);
             }
-            let header = block.and_then(|block| Header::decode(&block, id, areas));
+            let block = block.filter(looks_like_header);
+            let header = block.and_then(|block| Header::decode(&block.to_bytes(), id, areas));
             let own = |header: &Header| header.place(areas) == place && header.offset == offset;
             scan.take(header.filter(own));
         }
@@ -113,12 +113,12 @@ fn scan(disk: &mut dyn Disk, areas: &Areas, id: u128) -> Scan {
 }
 
 /// The blocks of a segment; nothing for one that cannot be read.
-fn read_segment(disk: &mut dyn Disk, first: u64, count: u32) -> Vec<Option<Bytes>> {
+fn read_segment(disk: &mut dyn Disk, first: u64, count: u32) -> Vec<Option<Piece>> {
     if let Ok(data) = disk.read(first, count) {
-        return (0..count).map(|index| Some(data.block(index).to_bytes())).collect();
+        return data.each().map(Some).collect();
     }
     let blocks = first..first + u64::from(count);
-    blocks.map(|at| disk.read(at, 1).ok().map(|data| data.to_bytes())).collect()
+    blocks.map(|at| disk.read(at, 1).ok().map(|data| data.block(0))).collect()
 }
 
 impl Scan {
@@ -193,8 +193,7 @@ fn is_whole(header: &Header, disk: &mut dyn Disk, areas: &Areas, read: &mut u64)
         Entry::Data { sum, escaped, .. } => Some((sum, escaped)),
         Entry::Gone { .. } => None,
     });
-    sums.zip(0..).all(|((sum, escaped), index)| {
-        let piece = data.block(index);
+    sums.zip(data.each()).all(|((sum, escaped), piece)| {
         is_sum_of(sum, &if escaped { escape(&piece) } else { piece })
     })
 }

@@ -203,11 +203,8 @@ pub fn verify<E: Mapped>(entries: &[E], data: Data, at: BlockNr) -> Result<Data,
         return Ok(data);
     }
     let mut escaped = false;
-    for (index, entry) in entries.iter().enumerate() {
-        let wrong = match data.pieces() {
-            [one] if one.blocks == 1 => checksum::of_block(one) != entry.checksum(),
-            _ => checksum::of_block(&data.block(index as u32)) != entry.checksum(),
-        };
+    for ((index, entry), block) in entries.iter().enumerate().zip(data.each()) {
+        let wrong = checksum::of_block(&block) != entry.checksum();
         if wrong && !planted(PlantedBug::ChecksumNotVerified) {
             return Err(IoError::Checksum { block: at + index as u64 });
         }
@@ -217,8 +214,7 @@ pub fn verify<E: Mapped>(entries: &[E], data: Data, at: BlockNr) -> Result<Data,
         return Ok(data);
     }
     let mut out = Data::none();
-    for (index, entry) in entries.iter().enumerate() {
-        let block = data.block(index as u32);
+    for (entry, block) in entries.iter().zip(data.each()) {
         out.push(match &block.body {
             Body::Zeros | Body::Stamp { .. } => block,
             _ if entry.escaped() => invert_first(&block),

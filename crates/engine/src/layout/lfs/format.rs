@@ -287,7 +287,18 @@ impl Summary {
             items,
         };
         let sound = summary.sequence < NUMBER_LIMIT && summary.durable < summary.sequence;
-        sound.then(|| (summary.clone(), link(summary.mount, sum)))
+        let link = link(summary.mount, sum);
+        sound.then_some((summary, link))
+    }
+
+    /// What a block says of itself if it is a summary; nobody has compared its checksum.
+    pub fn claims(block: &[u8]) -> Claims {
+        Claims {
+            sequence: le64(block, 24),
+            link: le64(block, 32),
+            durable: le64(block, 40),
+            mount: le32(block, 56),
+        }
     }
 
     fn decode_items(count: usize, block: &[u8]) -> Option<Vec<Item>> {
@@ -315,6 +326,19 @@ impl Summary {
     pub fn blocks(&self) -> u32 {
         self.items.iter().filter(|item| item.in_part().is_some()).count() as u32
     }
+}
+
+/// What a block says of itself if it is a summary.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Claims {
+    /// Number of the part in the log.
+    pub sequence: u64,
+    /// The part before this one.
+    pub link: Link,
+    /// All parts up to this one were durable.
+    pub durable: u64,
+    /// Number of the mount that wrote it.
+    pub mount: u32,
 }
 
 fn link(mount: u32, sum: u32) -> Link {

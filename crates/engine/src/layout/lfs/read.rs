@@ -151,14 +151,10 @@ impl Lfs {
 /// message.
 pub(super) fn verify(entries: &[Entry], data: Data, at: BlockNr) -> Result<Data, IoError> {
     let mut escaped = false;
-    for (index, entry) in entries.iter().enumerate() {
+    for ((index, entry), block) in entries.iter().enumerate().zip(data.each()) {
         let mark = entry.mark();
         escaped |= mark.escaped;
-        let wrong = !mark.unchecked
-            && match data.pieces() {
-                [one] if one.blocks == 1 => checksum::of_block(one) != entry.checksum(),
-                _ => checksum::of_block(&data.block(index as u32)) != entry.checksum(),
-            };
+        let wrong = !mark.unchecked && checksum::of_block(&block) != entry.checksum();
         if wrong && !planted(PlantedBug::ChecksumNotVerified) {
             return Err(IoError::Checksum { block: at + index as u64 });
         }
@@ -167,8 +163,8 @@ pub(super) fn verify(entries: &[Entry], data: Data, at: BlockNr) -> Result<Data,
         return Ok(data);
     }
     let mut out = Data::none();
-    for (index, entry) in entries.iter().enumerate() {
-        out.push(restore(data.block(index as u32), entry.mark()));
+    for (entry, block) in entries.iter().zip(data.each()) {
+        out.push(restore(block, entry.mark()));
     }
     Ok(out)
 }

@@ -7,14 +7,14 @@
 
 use super::Lfs;
 use super::format::{
-    Entry, Geometry, Item, MAP_ENTRIES, PLUGGABLE, Position, Record, SEGMENT_BLOCKS, Summary, WAYS,
-    default_segment,
+    Claims, Entry, Geometry, Item, Link, MAP_ENTRIES, PLUGGABLE, Position, Record, SEGMENT_BLOCKS,
+    Summary, WAYS, default_segment,
 };
 use super::log::Head;
 use super::map::MetaBlock;
 use super::segments::{Owner, SegmentNr};
 use crate::checksum;
-use crate::data::{Data, Piece};
+use crate::data::{Body, Data, Piece};
 use crate::disk::Disk;
 use crate::io::IoError;
 use crate::layout::{FormatOptions, LayoutError, MountOptions, MountPath, MountReport};
@@ -213,6 +213,23 @@ impl Recovery<'_> {
         Ok(())
     }
 
+    /// The summary in a block that lies at `place`, with its link, if what it says of itself is
+    /// of any interest: most are summaries of long ago, whose checksums nobody needs to compare.
+    fn summary(
+        &self,
+        place: u32,
+        block: &Piece,
+        interests: impl Fn(&Claims) -> bool,
+    ) -> Option<(Summary, Link)> {
+        if matches!(block.body, Body::Zeros | Body::Stamp { .. }) {
+            // A stamp begins with the number of a block, which no summary does.
+            return None;
+        }
+        let bytes = block.to_bytes();
+        let interests = interests(&Summary::claims(&bytes));
+        if interests { Summary::decode(self.id, place, &bytes) } else { None }
+    }
+
     /// The part that follows a position.
     fn next_part(&mut self, position: &Position, mount: u32, mounts: u32) -> Option<Found> {
         let mut next: Option<Found> = None;
@@ -225,17 +242,17 @@ impl Recovery<'_> {
                 self.lost = Some(place);
                 continue;
             };
-            let Some((summary, link)) = Summary::decode(self.id, place, &block.to_bytes()) else {
-                continue;
+            let follows = |claims: &Claims| {
+                claims.sequence == position.sequence + 1
+                    && claims.link == position.link
+                    && (mount..=mounts).contains(&claims.mount)
             };
-            let follows = summary.sequence == position.sequence + 1
-                && summary.link == position.link
-                && (mount..=mounts).contains(&summary.mount)
-                && self.is_sound(place, &summary);
+            let found = self.summary(place, &block.block(0), follows);
+            let Some((summary, link)) = found else { continue };
             // Where a crash was followed by another, what was not taken after the first one may
             // lie beside what was written since.
             let younger = next.as_ref().is_none_or(|one| one.summary.mount < summary.mount);
-            if follows && younger {
+            if younger && self.is_sound(place, &summary) {
                 next = Some(Found { place, summary, link });
             }
         }
@@ -320,7 +337,7 @@ impl Recovery<'_> {
             return Vec::new();
         }
         match self.read(at, u64::from(count)) {
-            Ok(data) => (0..count).map(|index| Some(data.block(index))).collect(),
+            Ok(data) => data.each().map(Some).collect(),
             Err(_) => {
                 let one = |index| self.disk.read(at + index, 1).ok().map(|data| data.block(0));
                 (0..u64::from(count)).map(one).collect()
@@ -348,17 +365,16 @@ impl Recovery<'_> {
             let end = self.geometry.start_of(segment) + self.geometry.segment;
             let blocks = self.read_each(BlockNr::from(way), end - way);
             for (place, block) in (way..).zip(blocks) {
-                let Some(block) = block else { continue };
-                let found = Summary::decode(self.id, place, &block.to_bytes());
+                let knows_more =
+                    |claims: &Claims| claims.mount >= mount && claims.durable > position.sequence;
+                let found = block.and_then(|block| self.summary(place, &block, knows_more));
                 let Some((summary, _)) = found else { continue };
-                if summary.mount >= mount && summary.durable > position.sequence {
-                    return damaged(format!(
-                        "part {} of the log is unreadable, though part {} says that it was \
-                         durable; restore from a copy",
-                        position.sequence + 1,
-                        summary.sequence
-                    ));
-                }
+                return damaged(format!(
+                    "part {} of the log is unreadable, though part {} says that it was \
+                     durable; restore from a copy",
+                    position.sequence + 1,
+                    summary.sequence
+                ));
             }
         }
         Ok(())

@@ -38,7 +38,8 @@ pub enum Order {
 }
 
 impl Order {
-    const ALL: [Order; 6] = [
+    /// All of them.
+    pub const ALL: [Order; 6] = [
         Order::Soonest,
         Order::Lowest,
         Order::Closest,

@@ -208,8 +208,7 @@ impl Vlog {
         let moves = std::mem::take(&mut self.reorganiser.reading);
         // What cannot be read stays where it is; a client that asks for it will be told.
         let Ok(data) = done.outcome else { return };
-        let blocks = (0..data.blocks()).map(|index| data.block(index));
-        self.reorganiser.gathered.extend(moves.into_iter().zip(blocks));
+        self.reorganiser.gathered.extend(moves.into_iter().zip(data.each()));
     }
 
     /// Writes what has been gathered and is still where it was, in order.

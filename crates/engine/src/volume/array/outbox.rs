@@ -50,7 +50,8 @@ pub struct Answer {
 /// Requests to all members.
 #[derive(Clone, Debug, Default)]
 pub struct Outbox {
-    waiting: Vec<Outgoing>,
+    /// Member by member.
+    waiting: Vec<Vec<Outgoing>>,
     sent: Slab<Sent>,
 }
 
@@ -58,7 +59,8 @@ impl Outbox {
     /// Takes a request on; the tag of `io` is ignored.
     pub fn push(&mut self, member: usize, io: Io, call: Call) {
         let Io { op, at, count, data, class, .. } = io;
-        self.waiting.push(Outgoing { member, op, at, count, data, class, call, alone: false });
+        let one = Outgoing { member, op, at, count, data, class, call, alone: false };
+        self.queue(member).push(one);
     }
 
     /// Sends everything, joined.
@@ -70,14 +72,22 @@ impl Outbox {
             Op::Flush => 3,
         };
         // Requests under way at the same time have no order between them, so sorting loses none.
-        self.waiting.sort_by_key(|one| (one.member, rank(one.op), one.at));
-        let mut waiting = std::mem::take(&mut self.waiting);
+        // Those of one member are mostly in order as they are.
+        for member in 0..self.waiting.len() {
+            let mut waiting = std::mem::take(&mut self.waiting[member]);
+            waiting.sort_by_key(|one| (rank(one.op), one.at));
+            self.send_joined(&mut waiting, cx);
+            self.waiting[member] = waiting;
+        }
+    }
+
+    /// Sends what is for one member.
+    fn send_joined(&mut self, waiting: &mut Vec<Outgoing>, cx: &mut Cx<'_>) {
         let mut rest = waiting.drain(..).peekable();
         while let Some(mut first) = rest.next() {
             let mut calls: SmallVec<[(Call, u32); 1]> = smallvec![(first.call, first.count)];
             let meets = |first: &Outgoing, next: &Outgoing| {
-                next.member == first.member
-                    && next.op == first.op
+                next.op == first.op
                     && first.op != Op::Flush
                     && !(first.alone || next.alone)
                     && next.at == first.at + u64::from(first.count)
@@ -91,8 +101,13 @@ impl Outbox {
             }
             self.submit(first, calls, cx);
         }
-        drop(rest);
-        self.waiting = waiting;
+    }
+
+    fn queue(&mut self, member: usize) -> &mut Vec<Outgoing> {
+        if member >= self.waiting.len() {
+            self.waiting.resize_with(member + 1, Vec::new);
+        }
+        &mut self.waiting[member]
     }
 
     fn submit(&mut self, one: Outgoing, calls: SmallVec<[(Call, u32); 1]>, cx: &mut Cx<'_>) {
@@ -110,12 +125,14 @@ impl Outbox {
         let spent = done.spent.share(parts as u64);
         let mut answers = SmallVec::new();
         let mut from = 0;
+        let read = done.outcome.as_ref().ok().filter(|_| op == Op::Read);
+        let mut cuts = read.map(Data::cuts);
         for (call, count) in calls {
             let block = at + u64::from(from);
             if op == Op::Read && parts > 1 && done.outcome.is_err() {
                 let data = Data::none();
                 let alone = true;
-                self.waiting.push(Outgoing {
+                self.queue(member).push(Outgoing {
                     member,
                     op,
                     at: block,
@@ -126,11 +143,8 @@ impl Outbox {
                     alone,
                 });
             } else {
-                let part = |data: &Data| match op {
-                    Op::Read => data.slice(from, count),
-                    _ => Data::none(),
-                };
-                let outcome = done.outcome.as_ref().map(part).map_err(|error| *error);
+                let part = cuts.as_mut().map_or_else(Data::none, |cuts| cuts.take(count));
+                let outcome = done.outcome.as_ref().map(|_| part).map_err(|error| *error);
                 answers.push(Answer { call, done: Done { tag: 0, outcome, spent }, member });
             }
             from += count;
@@ -140,6 +154,6 @@ impl Outbox {
 
     /// True if nothing is under way or waits to be sent.
     pub fn is_idle(&self) -> bool {
-        self.waiting.is_empty() && self.sent.is_empty()
+        self.waiting.iter().all(Vec::is_empty) && self.sent.is_empty()
     }
 }
