@@ -38,14 +38,15 @@ use super::{
     CheckReport, Cleaning, FormatOptions, Kind, Layout, LayoutError, MountOptions, MountReport,
 };
 use crate::disk::Disk;
-use crate::io::{Done, Io, IoError, Op, Tag};
+use crate::io::{Breakdown, Done, Io, IoError, Op, Tag};
 use crate::layer::{Cx, Extent, Layer, Port};
 use crate::superblock::Superblock;
 use crate::units::{BlockNr, MILLIS, Time};
 use checkpoint::{Checkpoint, Phase};
 use clean::Cleaner;
 use format::{Geometry, MAX_DEVICE_BLOCKS, PLUGGABLE, default_segment};
-use hylog::Efficiency;
+use hylog::Outlook;
+use hylog::cost::Prices;
 
 pub use format::segment_for;
 use log::Log;
@@ -204,19 +205,33 @@ impl Lfs {
 
     /// Lets the layout HyLog measure, and choose anew which blocks are hot.
     fn advance_policy(&mut self, now: Time) {
+        let stored = self.map.stored();
+        let free = self.segments.free().min(self.low() + self.pass());
         let Policy::Hylog(hylog) = &mut self.policy else { return };
         let idle = self.log.in_flight() == 0
             && self.parts.is_empty()
             && self.overwrites.is_empty()
             && !self.cleaner.is_busy();
         hylog.note(idle, now);
-        let stored = self.map.stored();
+        if !hylog.is_due(stored, now) {
+            return;
+        }
         // The log never holds more: some segments are always free or nearly so.
-        let space = self.geometry.capacity().max(stored + 1);
+        let full = self.geometry.segments().saturating_sub(free);
+        let space = full * u64::from(self.geometry.segment - 1);
         let plugs = self.pluggable && self.cleaning != Cleaning::Copy;
         let hole = plugs.then(|| self.service.hole_efficiency());
-        let efficiency = self.service.efficiency().map(|page| Efficiency { page, hole });
-        hylog.turn(stored, stored as f64 / space as f64, efficiency, now);
+        let prices = self.service.efficiency().map(|page| Prices { page, hole });
+        let (entries, block_ns) =
+            (self.map.range(0, self.geometry.blocks), self.service.block_ns());
+        hylog.turn(&Outlook { entries, stored, space, prices, block_ns }, now);
+    }
+
+    /// The device was busy with the log, or with cleaning it.
+    fn log_took(&mut self, spent: &Breakdown) {
+        if let Some(hylog) = self.policy.hylog() {
+            hylog.meter.log_ns += overwrite::service_ns(spent);
+        }
     }
 
     fn stopping(&self) -> bool {

@@ -88,6 +88,7 @@ impl Lfs {
         if !self.pool.is_empty() {
             self.write_out(&[], cx);
         }
+        self.convert();
         self.log.since_checkpoint = 0;
         self.checkpoint.position = self.log.position;
         self.checkpoint.commit = self.log.open() - 1;
@@ -144,7 +145,17 @@ impl Lfs {
     }
 
     fn wants_checkpoint(&self) -> bool {
-        self.log.since_checkpoint >= self.checkpoint_interval || self.short.checkpoint
+        self.log.since_checkpoint >= self.checkpoint_interval
+            || self.short.checkpoint
+            || self.wants_conversion()
+    }
+
+    /// True if blocks have become cold and a map that says so may be written: not more of it than
+    /// data.
+    fn wants_conversion(&self) -> bool {
+        self.policy.is_converting()
+            && self.log.since_checkpoint >= self.geometry.slices()
+            && self.has_room_for_map()
     }
 
     /// Writes the record when everything it relies on is durable.
@@ -175,6 +186,7 @@ impl Lfs {
 
     /// A copy of the record has been answered.
     pub(super) fn record_done(&mut self, done: Done, cx: &mut Cx<'_>) {
+        self.log_took(&done.spent);
         if let Err(error) = done.outcome {
             return self.latch(error, cx);
         }

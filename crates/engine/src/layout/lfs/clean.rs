@@ -135,7 +135,11 @@ impl Lfs {
     /// Blocks and commits of the next checkpoint, if `count` more blocks change before it.
     fn checkpoint_blocks(&self, count: u64) -> (u64, u64) {
         let all = self.geometry.slices() + self.geometry.indices();
-        let blocks = (self.map.changed() + self.checkpoint.left() + 2 * count).min(2 * all);
+        let changed = match self.policy.is_converting() {
+            true => all,
+            false => self.map.changed(),
+        };
+        let blocks = (changed + self.checkpoint.left() + 2 * count).min(2 * all);
         (blocks, 1 + blocks / u64::from(self.geometry.segment - 1))
     }
 
@@ -154,7 +158,7 @@ impl Lfs {
     }
 
     /// Free segments below which cleaning is pressing.
-    fn low(&self) -> u64 {
+    pub(super) fn low(&self) -> u64 {
         self.needed_for(self.atomic_blocks) + 3
     }
 
@@ -366,6 +370,7 @@ impl Lfs {
         {
             self.service.segment(service_ns(&done.spent), data.blocks());
         }
+        self.log_took(&done.spent);
         match done.outcome {
             Ok(data) => self.move_live(segment, from, &data, cx),
             // Its blocks can still be read one by one, those that can.

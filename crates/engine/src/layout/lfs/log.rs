@@ -156,6 +156,7 @@ impl Head {
 impl Lfs {
     /// Writes out everything that waits, and blocks of the map behind it, as one commit.
     pub(super) fn write_out(&mut self, meta: &[MetaBlock], cx: &mut Cx<'_>) {
+        let has_two_heads = self.fit_heads();
         let mut draft = None;
         let (mut slots, zeros) = self.pool.take();
         for (block, count) in zeros {
@@ -182,7 +183,7 @@ impl Lfs {
         order.extend(slots.iter().zip(0..).filter(live).map(|(_, index)| index as u32));
         let map = &self.map;
         let is_cold = |block: u32| map.get(BlockNr::from(block)).mark().unchecked;
-        let hot = match self.starving {
+        let hot = match self.starving || !has_two_heads {
             // One part fills segments better than two.
             true => order.len(),
             false => self.policy.arrange(&slots, &mut order, is_cold),
@@ -279,6 +280,29 @@ impl Lfs {
         draft.place + draft.blocks
     }
 
+    /// Gives cold blocks a head of their own if there are hot ones beside them and room for it, and
+    /// takes it away. True if the part that comes next may use it: where a head begins, the part
+    /// before must say.
+    fn fit_heads(&mut self) -> bool {
+        let mixed = self.policy.is_mixed();
+        let heads = self.log.heads.len();
+        if mixed && heads == 1 && self.segments.free() > self.low() + 2 {
+            let (one, next) = (self.segments.allocate(), self.segments.allocate());
+            let (Some(segment), Some(next)) = (one, next) else { return false };
+            self.segments.get_mut(segment).cold = true;
+            self.log.heads.push(Head { segment, offset: 0, next });
+            return false;
+        }
+        if !mixed && let [_, Head { segment, next, .. }] = *self.log.heads {
+            self.log.heads.truncate(1);
+            self.segments.close(segment);
+            self.segments.give_back(next);
+        }
+        let ways = &self.log.position.ways;
+        let second = self.log.heads.get(1);
+        second.is_some_and(|head| ways.contains(&self.geometry.start_of(head.next)))
+    }
+
     fn open_part(&mut self, index: usize) -> Draft {
         let head = &mut self.log.heads[index];
         if head.offset + 2 > self.geometry.segment {
@@ -360,6 +384,7 @@ impl Lfs {
     /// A part has been answered.
     pub(super) fn part_done(&mut self, number: usize, done: Done, cx: &mut Cx<'_>) {
         self.desk.spend_on_waiters(&done.spent);
+        self.log_took(&done.spent);
         if let Err(error) = done.outcome {
             // What is lost stays in memory, and can be read.
             return self.latch(error, cx);
@@ -416,6 +441,9 @@ impl Lfs {
 
     /// Answers a request when everything acknowledged so far is durable.
     pub(super) fn wait_durable(&mut self, request: usize, cx: &mut Cx<'_>) {
+        if let Some(hylog) = self.policy.hylog() {
+            hylog.meter.forced += 1;
+        }
         let nothing = self.pool.is_empty() && !self.touched;
         let needs = if nothing { self.log.open - 1 } else { self.log.open };
         let durable = needs <= self.log.durable || self.desk.is_read_only();

@@ -192,6 +192,7 @@ impl Lfs {
         let segment = self.segments.of(to.place());
         self.segments.leave(segment);
         self.service.hole(super::overwrite::service_ns(&done.spent));
+        self.log_took(&done.spent);
         if let Err(error) = done.outcome {
             self.cleaner.plugs.give_up();
             return self.latch(error, cx);

@@ -31,17 +31,27 @@ impl Policy {
         }
     }
 
-    /// Heads that the log has: cold blocks have one of their own.
-    pub fn heads(&self) -> usize {
-        if matches!(self, Policy::Hylog(_)) { 2 } else { 1 }
+    /// The policy of HyLog.
+    pub fn hylog(&mut self) -> Option<&mut Hylog> {
+        if let Policy::Hylog(hylog) = self { Some(hylog) } else { None }
+    }
+
+    /// True if there are cold blocks beside hot ones: they have a head of their own.
+    pub fn is_mixed(&self) -> bool {
+        matches!(self, Policy::Hylog(hylog) if hylog.is_mixed())
+    }
+
+    /// True if blocks have become cold and the map does not say so yet.
+    pub fn is_converting(&self) -> bool {
+        matches!(self, Policy::Hylog(hylog) if hylog.converting)
     }
 
     /// Segments that the write buffer collects.
     pub fn buffers(&self) -> u64 {
         match self {
-            Policy::Lfs => 1,
             Policy::Wolf(_) => wolf::BUFFERS,
-            Policy::Hylog(_) => 2,
+            Policy::Hylog(hylog) if hylog.is_mixed() => 2,
+            Policy::Lfs | Policy::Hylog(_) => 1,
         }
     }
 

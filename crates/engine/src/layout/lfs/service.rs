@@ -84,6 +84,11 @@ impl Service {
         self.times_as_long(self.hole_ns.get().or(self.expected_hole_ns)).unwrap_or(UNKNOWN)
     }
 
+    /// How long a block of a segment takes, in nanoseconds; 0 before that was measured.
+    pub fn block_ns(&self) -> f64 {
+        self.block_of_segment_ns.get().unwrap_or(0.0)
+    }
+
     fn times_as_long(&self, page_ns: Option<f64>) -> Option<f64> {
         let block = self.block_of_segment_ns.get().filter(|&ns| ns > 0.0)?;
         Some((page_ns? / block).max(1.0))

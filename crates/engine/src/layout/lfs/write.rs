@@ -74,6 +74,9 @@ impl Lfs {
                 overwrites.push(old.place(), piece);
                 continue;
             }
+            if let Some(hylog) = self.policy.hylog() {
+                hylog.meter.log_blocks += 1;
+            }
             let checksum = checksum::of_block(&piece);
             let mark = Mark { escaped, unchecked: cold };
             self.put(at, piece.body, mark, checksum, cx.now);

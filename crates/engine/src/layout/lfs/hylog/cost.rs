@@ -1,0 +1,108 @@
+//! What writes cost by the model of the HyLog paper, in block transfers at the speed of whole
+//! segments, corrected by what the log was found to cost.
+
+/// What the device was found to take.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Prices {
+    /// How many times as long a block takes anywhere as in a segment: *η*.
+    pub page: f64,
+    /// The same in holes of one segment; `None` if they are not plugged.
+    pub hole: Option<f64>,
+}
+
+/// How many times as much as the model says a write to the log was found to cost, with all that
+/// the model leaves out: writes that do not fill segments, summaries, checkpoints, the room that
+/// cleaning itself needs, and skew within the hot blocks, which makes it cheaper.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Found {
+    /// Where all blocks were hot.
+    all: Option<f64>,
+    /// Where some were.
+    some: Option<f64>,
+}
+
+/// What may be wrong with the model at most.
+const FACTORS: std::ops::RangeInclusive<f64> = 0.1..=100.0;
+
+impl Found {
+    /// A share `hot` of the blocks was hot, and their writes cost so many times what the model
+    /// says; half of what was known is forgotten.
+    pub fn learn(&mut self, hot: f64, factor: f64) {
+        let factor = factor.clamp(*FACTORS.start(), *FACTORS.end());
+        let known = if hot >= 1.0 { &mut self.all } else { &mut self.some };
+        *known = Some(known.map_or(factor, |old| (old + factor) / 2.0));
+    }
+
+    /// What is expected where such a share of the blocks is hot.
+    pub fn factor(&self, hot: f64) -> f64 {
+        let (first, second) =
+            if hot >= 1.0 { (self.all, self.some) } else { (self.some, self.all) };
+        first.or(second).unwrap_or(1.0)
+    }
+}
+
+/// Equation (8): what a write costs if a share `writes` of the writes goes to a share `hot` of the
+/// blocks, with what was found.
+pub fn write_cost(writes: f64, hot: f64, utilisation: f64, prices: Prices, found: &Found) -> f64 {
+    let log = writes * log_cost(hot, utilisation, prices) * found.factor(hot);
+    (1.0 - writes) * prices.page + log
+}
+
+/// What a write to the log costs if that share of the blocks is hot: the last term of equation (8).
+pub fn log_cost(hot: f64, utilisation: f64, prices: Prices) -> f64 {
+    // Equation (7), with the utilisation of the disk (claim H11).
+    let partition = utilisation * hot / (1.0 - utilisation + utilisation * hot);
+    let cleaned = cleaning_utilisation(partition);
+    let copying = 2.0 / (1.0 - cleaned);
+    // Equation (5), where plugging holes is the cheaper way to clean.
+    let plugging = prices.hole.map_or(f64::INFINITY, |hole| 2.0 + cleaned * hole);
+    copying.min(plugging)
+}
+
+/// Equation (2) solved for the utilisation of the segments that are cleaned, by bisection: how full
+/// they still are where live blocks fill a share `disk` of the space.
+pub fn cleaning_utilisation(disk: f64) -> f64 {
+    let (mut low, mut high) = (1e-9, 1.0 - 1e-9);
+    for _ in 0..60 {
+        let middle: f64 = (low + high) / 2.0;
+        if (middle - 1.0) / middle.ln() < disk { low = middle } else { high = middle }
+    }
+    (low + high) / 2.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const COPIES: Prices = Prices { page: 32.77, hole: None };
+
+    /// H6: the printed values of equation (2).
+    #[test]
+    fn h6_cleaning_utilisation() {
+        for (disk, cleaned) in [(0.6, 0.3242), (0.8, 0.6286), (0.9, 0.8069)] {
+            assert!((cleaning_utilisation(disk) - cleaned).abs() < 1e-4, "{disk}");
+        }
+    }
+
+    /// H12: the limits of equation (8) are the costs of overwriting and of LFS.
+    #[test]
+    fn h12_limits_of_the_cost() {
+        let found = Found::default();
+        assert!((write_cost(0.0, 0.0, 0.9, COPIES, &found) - 32.77).abs() < 1e-9);
+        let lfs = 2.0 / (1.0 - cleaning_utilisation(0.9));
+        assert!((write_cost(1.0, 1.0, 0.9, COPIES, &found) - lfs).abs() < 1e-6);
+    }
+
+    /// What was found where all blocks are hot holds for part of them until that was tried.
+    #[test]
+    fn what_was_found_corrects_the_model() {
+        let mut found = Found::default();
+        found.learn(1.0, 3.0);
+        assert!((found.factor(0.4) - 3.0).abs() < 1e-9);
+        found.learn(0.4, 1.0);
+        assert!((found.factor(0.5) - 1.0).abs() < 1e-9);
+        assert!((found.factor(1.0) - 3.0).abs() < 1e-9);
+        found.learn(1.0, 1.0);
+        assert!((found.factor(1.0) - 2.0).abs() < 1e-9, "half of it is forgotten");
+    }
+}
