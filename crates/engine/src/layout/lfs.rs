@@ -72,6 +72,9 @@ const CHECKPOINT_BLOCKS: u64 = 16 * 1024;
 /// How many times as much data as map is written between two checkpoints, at least.
 const CHECKPOINT_RATIO: u64 = 32;
 
+/// Segments that a head of its own for cold blocks keeps from being used.
+const SECOND_HEAD: u64 = 3;
+
 /// Kinds of commands below, in the upper half of a tag.
 const PART: Tag = 1 << 32;
 const FLUSH: Tag = 2 << 32;
@@ -206,7 +209,7 @@ impl Lfs {
     /// Lets the layout HyLog measure, and choose anew which blocks are hot.
     fn advance_policy(&mut self, now: Time) {
         let stored = self.map.stored();
-        let free = self.segments.free().min(self.low() + self.pass());
+        let reserve = self.low() + self.pass() / 2;
         let Policy::Hylog(hylog) = &mut self.policy else { return };
         let idle = self.log.in_flight() == 0
             && self.parts.is_empty()
@@ -217,14 +220,17 @@ impl Lfs {
             return;
         }
         // The log never holds more: some segments are always free or nearly so.
-        let full = self.geometry.segments().saturating_sub(free);
-        let space = full * u64::from(self.geometry.segment - 1);
+        let (all, slots) = (self.geometry.segments(), u64::from(self.geometry.segment - 1));
+        let space = all.saturating_sub(reserve) * slots;
+        let spare = all.saturating_sub(stored.div_ceil(slots));
+        let reserve = reserve + SECOND_HEAD;
+        let mixed_space = (spare > 2 * reserve).then(|| all.saturating_sub(reserve) * slots);
         let plugs = self.pluggable && self.cleaning != Cleaning::Copy;
         let hole = plugs.then(|| self.service.hole_efficiency());
         let prices = self.service.efficiency().map(|page| Prices { page, hole });
         let (entries, block_ns) =
             (self.map.range(0, self.geometry.blocks), self.service.block_ns());
-        hylog.turn(&Outlook { entries, stored, space, prices, block_ns }, now);
+        hylog.turn(&Outlook { entries, stored, space, mixed_space, prices, block_ns }, now);
     }
 
     /// The device was busy with the log, or with cleaning it.

@@ -15,7 +15,7 @@ pub mod cost;
 
 use super::format::Entry;
 use crate::units::{SECONDS, Time};
-use cost::{Found, Prices, log_cost, write_cost};
+use cost::{Found, Prices};
 
 /// Length of an interval, at most.
 pub const INTERVAL: Time = 20 * 60 * SECONDS;
@@ -27,12 +27,14 @@ const LEAST_WRITES: u64 = 1024;
 const HORIZON: f64 = 3.0;
 /// How much cheaper it must be to make part of the blocks hot, and all or none: those two are known
 /// better.
-const MARGIN: f64 = 0.9;
+const MARGIN: f64 = 0.87;
 const MARGIN_OF_EXTREMES: f64 = 0.97;
 /// Writes for each stored block after which scores are halved.
 const MEMORY: u64 = 4;
 /// Of these writes one must ask for durability for them to count as forced.
 const FORCED: u64 = 8;
+/// Writes after which it is looked at whether they are forced.
+const RECENT: u64 = 256;
 /// The score of a block, and whether it is hot.
 const SCORE: u8 = 0x7f;
 const HOT: u8 = 0x80;
@@ -43,8 +45,11 @@ pub struct Meter {
     /// How long it was busy with the log and with cleaning, and for how many blocks of clients.
     pub log_ns: u64,
     pub log_blocks: u64,
-    /// Requests that asked for durability.
-    pub forced: u64,
+    /// Parts that did not fill a segment, and how long they took beyond their transfer.
+    pub small_parts: u64,
+    pub append_ns: u64,
+    /// Blocks of segments that were left empty.
+    pub left_empty: u64,
     writes: u64,
 }
 
@@ -56,6 +61,8 @@ pub struct Outlook<'a> {
     /// Blocks that are stored, and as many as the log can hold.
     pub stored: u64,
     pub space: u64,
+    /// As many as it can hold where it has two heads; `None` if it has no room for them.
+    pub mixed_space: Option<u64>,
     /// What was measured; `None` before anything was.
     pub prices: Option<Prices>,
     /// How long a block of a segment takes, in nanoseconds.
@@ -84,8 +91,13 @@ pub struct Hylog {
     pub hot_share: f64,
     /// Times that other blocks became hot.
     pub changes: u64,
-    /// What was found where writes are forced to the medium, and where they are not.
-    found: [Found; 2],
+    /// What was found where writes are not forced to the medium, and where they are.
+    found: [Option<Found>; 2],
+    /// Whether they are now, and how many of the recent ones were.
+    forced: bool,
+    recent: (u64, u64),
+    /// They have begun to be, or ceased.
+    turned: bool,
     /// The present choice was made in the interval before: what is measured is not yet its own.
     unsettled: bool,
     /// Blocks have become cold and the map does not say so yet.
@@ -108,7 +120,10 @@ impl Hylog {
             fixed,
             hot_share: 1.0,
             changes: 0,
-            found: [Found::default(); 2],
+            found: [None; 2],
+            forced: false,
+            recent: (0, 0),
+            turned: false,
             unsettled: false,
             converting: false,
             meter: Meter::default(),
@@ -136,12 +151,24 @@ impl Hylog {
         let counter = &mut self.counters[block as usize];
         *counter = counter.saturating_add(1);
         self.meter.writes += 1;
+        self.recent.0 += 1;
+        if self.recent.0 >= RECENT {
+            let (writes, forced) = std::mem::take(&mut self.recent);
+            let forced = forced * FORCED >= writes;
+            self.turned |= forced != self.forced;
+            self.forced = forced;
+        }
         self.is_cold(block)
     }
 
     /// True if a block is cold.
     pub fn is_cold(&self, block: u64) -> bool {
         self.scores[block as usize] & HOT == 0
+    }
+
+    /// A request asks for durability.
+    pub fn force(&mut self) {
+        self.recent.1 += 1;
     }
 
     /// True if there are hot blocks and cold ones.
@@ -167,6 +194,9 @@ impl Hylog {
         if self.fixed.is_some() {
             return now - self.began >= self.interval;
         }
+        if self.turned {
+            return true;
+        }
         let many = writes >= LEAST_WRITES && writes >= stored / WRITES_SHARE;
         many || now - self.began >= self.interval && writes >= LEAST_WRITES.min(stored)
     }
@@ -182,6 +212,7 @@ impl Hylog {
     pub fn turn(&mut self, outlook: &Outlook<'_>, now: Time) {
         let prices = outlook.prices.map(|prices| self.busy_prices(prices, now));
         if let Some(prices) = prices {
+            self.expect(prices);
             self.learn(outlook, prices);
         }
         let wanted = match self.fixed {
@@ -189,6 +220,7 @@ impl Hylog {
             None => prices.and_then(|prices| self.better(outlook, prices, now)),
         };
         self.unsettled = false;
+        self.turned = false;
         self.remember(outlook.stored);
         if let Some(hot) = wanted {
             self.separate(outlook, hot);
@@ -199,31 +231,43 @@ impl Hylog {
         self.idle_since = self.idle_since.map(|_| now);
     }
 
-    fn regime(&self) -> usize {
-        usize::from(self.meter.forced * FORCED >= self.meter.writes)
+    fn utilisation(&self, outlook: &Outlook<'_>, hot: f64) -> f64 {
+        let mixed = hot > 0.0 && hot < 1.0;
+        let space = if mixed { outlook.mixed_space } else { Some(outlook.space) };
+        (outlook.stored as f64 / space.unwrap_or(outlook.space).max(1) as f64).min(0.999)
     }
 
-    fn utilisation(outlook: &Outlook<'_>) -> f64 {
-        (outlook.stored as f64 / outlook.space.max(1) as f64).min(0.999)
+    /// What the log costs where that was never measured.
+    fn expect(&mut self, prices: Prices) {
+        let unknown = match self.forced {
+            true => Found::forced(prices.hole.unwrap_or(prices.page)),
+            false => Found::UNKNOWN,
+        };
+        self.found[usize::from(self.forced)].get_or_insert(unknown);
     }
 
-    /// What the log has cost, beside what the model says.
+    /// What the log has cost.
     fn learn(&mut self, outlook: &Outlook<'_>, prices: Prices) {
-        let Meter { log_ns, log_blocks, writes, .. } = self.meter;
+        let Meter { log_ns, log_blocks, small_parts, append_ns, left_empty, writes } = self.meter;
         // What few writes cost is chance.
-        if self.unsettled || log_blocks * 20 < writes || outlook.block_ns <= 0.0 {
+        let few = log_blocks * 20 < writes || log_blocks < LEAST_WRITES / 4;
+        if self.unsettled || self.turned || few || outlook.block_ns <= 0.0 {
             return;
         }
-        let cost = log_ns as f64 / log_blocks as f64 / outlook.block_ns;
-        let model = log_cost(self.hot_share, Hylog::utilisation(outlook), prices);
-        let regime = self.regime();
-        self.found[regime].learn(self.hot_share, cost / model);
+        let utilisation = self.utilisation(outlook, self.hot_share);
+        let Some(found) = &mut self.found[usize::from(self.forced)] else { return };
+        let blocks = log_blocks as f64;
+        found.append = append_ns as f64 / blocks / outlook.block_ns;
+        found.room = 1.0 + (small_parts + left_empty) as f64 / blocks;
+        let cost = log_ns as f64 / blocks / outlook.block_ns;
+        found.learn(self.hot_share, utilisation, cost, prices);
     }
 
     /// The share of hot blocks that pays beside the present one.
     fn better(&self, outlook: &Outlook<'_>, prices: Prices, now: Time) -> Option<f64> {
-        let (utilisation, found) = (Hylog::utilisation(outlook), &self.found[self.regime()]);
-        let cost = |writes, hot| write_cost(writes, hot, utilisation, prices, found);
+        let found = self.found[usize::from(self.forced)]?;
+        let cost =
+            |writes, hot| found.write_cost(writes, hot, self.utilisation(outlook, hot), prices);
         let (kept, choices) = self.choices(outlook, cost)?;
         let elapsed = (now - self.began).max(1) as f64;
         let rate = self.meter.writes as f64 * self.interval as f64 / elapsed;
@@ -232,9 +276,12 @@ impl Hylog {
             let margin = if extreme { MARGIN_OF_EXTREMES } else { MARGIN };
             // Where both kinds lie in the same segments they are told apart by copying them.
             let moved = if extreme { 0.0 } else { (choice.hot - self.hot_share).abs() };
-            let price = moved * outlook.stored as f64 * log_cost(choice.hot, utilisation, prices);
+            let purified =
+                found.log_cost(choice.hot, self.utilisation(outlook, choice.hot), prices);
+            let price = moved * outlook.stored as f64 * purified;
             let saved = (kept - choice.cost) * rate * HORIZON;
-            choice.cost < margin * kept && saved > price
+            let has_room = extreme || outlook.mixed_space.is_some();
+            has_room && choice.cost < margin * kept && saved > price
         };
         let least = |a: &Choice, b: &Choice| a.cost.total_cmp(&b.cost);
         choices.into_iter().filter(saves).min_by(least).map(|choice| choice.hot)

@@ -397,6 +397,10 @@ impl Lfs {
         let blocks = self.log.flights[index].blocks + 1;
         if blocks * 4 >= self.geometry.segment * 3 {
             self.service.segment(service_ns(&done.spent), blocks);
+        } else if let Some(hylog) = self.policy.hylog() {
+            let transfer = (self.service.block_ns() * f64::from(blocks)) as Time;
+            hylog.meter.small_parts += 1;
+            hylog.meter.append_ns += service_ns(&done.spent).saturating_sub(transfer);
         }
         self.log.in_flight -= u64::from(self.log.flights[index].blocks) + 1;
         while let Some(flight) = self.log.flights.front()
@@ -442,7 +446,7 @@ impl Lfs {
     /// Answers a request when everything acknowledged so far is durable.
     pub(super) fn wait_durable(&mut self, request: usize, cx: &mut Cx<'_>) {
         if let Some(hylog) = self.policy.hylog() {
-            hylog.meter.forced += 1;
+            hylog.force();
         }
         let nothing = self.pool.is_empty() && !self.touched;
         let needs = if nothing { self.log.open - 1 } else { self.log.open };
@@ -487,10 +491,15 @@ impl Lfs {
             return;
         }
         let segment = self.geometry.segment;
+        let mut left_empty = 0;
         for head in &mut self.log.heads {
-            if head.offset * 4 >= segment * 3 {
+            if head.offset * 4 >= segment * 3 && head.offset < segment {
+                left_empty += u64::from(segment - head.offset);
                 head.offset = segment;
             }
+        }
+        if let Some(hylog) = self.policy.hylog() {
+            hylog.meter.left_empty += left_empty;
         }
     }
 

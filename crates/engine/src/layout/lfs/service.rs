@@ -75,13 +75,20 @@ impl Service {
     /// Equation (1), segment I/O efficiency *η*, from measured times: how many times as long blocks
     /// take one by one. `None` before anything was measured.
     pub fn efficiency(&self) -> Option<f64> {
-        self.times_as_long(self.page_ns.get().or(self.expected_page_ns))
+        self.times_as_long(self.page_ns.get().or(self.expected_page()))
     }
 
     /// The same for blocks that go to holes: those of one segment lie near each other, and several
     /// are written at once, so they take less time than pages anywhere.
     pub fn hole_efficiency(&self) -> f64 {
         self.times_as_long(self.hole_ns.get().or(self.expected_hole_ns)).unwrap_or(UNKNOWN)
+    }
+
+    /// What a page takes by the mechanics of the device, and by what a hole was found to take beyond
+    /// them: the time that a command takes by itself.
+    fn expected_page(&self) -> Option<f64> {
+        let (page, hole) = (self.expected_page_ns?, self.expected_hole_ns?);
+        Some(page + self.hole_ns.get().map_or(0.0, |found| (found - hole).max(0.0)))
     }
 
     /// How long a block of a segment takes, in nanoseconds; 0 before that was measured.

@@ -14,13 +14,20 @@ fn map(blocks: u32) -> Vec<Entry> {
 fn outlook(entries: &[Entry], utilisation: f64) -> Outlook<'_> {
     let stored = entries.len() as u64;
     let space = (stored as f64 / utilisation) as u64;
-    Outlook { entries, stored, space, prices: Some(PRICES), block_ns: 1000.0 }
+    Outlook {
+        entries,
+        stored,
+        space,
+        mixed_space: Some(space),
+        prices: Some(PRICES),
+        block_ns: 1000.0,
+    }
 }
 
-/// As often as the model says that it costs.
+/// Writes cost so many times what the model says.
 fn pay(hylog: &mut Hylog, utilisation: f64, factor: f64) {
     hylog.meter.log_blocks = hylog.meter.writes;
-    let cost = factor * log_cost(hylog.hot_share, utilisation, PRICES);
+    let cost = factor * Found::UNKNOWN.log_cost(hylog.hot_share, utilisation, PRICES);
     hylog.meter.log_ns = (hylog.meter.writes as f64 * 1000.0 * cost) as u64;
 }
 
@@ -73,11 +80,13 @@ fn a_log_that_costs_more_is_given_up() {
     let mut interval = |hylog: &mut Hylog, forced: bool, turn: u64| {
         for _ in 0..5000 {
             hylog.is_cold_write(rng.below(10_000));
+            if forced {
+                hylog.force();
+            }
         }
         if hylog.hot_share > 0.0 {
             pay(hylog, 0.8, if forced { 20.0 } else { 1.0 });
         }
-        hylog.meter.forced = if forced { 5000 } else { 3 };
         hylog.turn(&outlook(&map, 0.8), turn * SECONDS);
     };
     (1..=4).for_each(|turn| interval(&mut hylog, true, turn));
