@@ -15,6 +15,9 @@ use crate::io::{Done, Io, Tag};
 use crate::layer::Cx;
 use crate::planted::{PlantedBug, planted};
 
+/// Blocks of data in the log that are worth a checkpoint where no block is hot.
+const SETTLED_BLOCKS: u64 = 64;
+
 /// How far a checkpoint has come.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Phase {
@@ -151,11 +154,11 @@ impl Lfs {
     }
 
     /// True if blocks have become cold and a map that says so may be written: not more of it than
-    /// data.
+    /// data. Where all are cold, what went to the log is to be overwritten there soon.
     fn wants_conversion(&self) -> bool {
-        self.policy.is_converting()
-            && self.log.since_checkpoint >= self.geometry.slices()
-            && self.has_room_for_map()
+        let (data, map) = (self.log.since_checkpoint, self.geometry.slices());
+        let settles = self.policy.is_cold_all_over() && data >= 2 * map + SETTLED_BLOCKS;
+        (settles || self.policy.is_converting() && data >= map) && self.has_room_for_map()
     }
 
     /// Writes the record when everything it relies on is durable.

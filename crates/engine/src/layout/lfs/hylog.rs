@@ -31,10 +31,11 @@ const MARGIN: f64 = 0.87;
 const MARGIN_OF_EXTREMES: f64 = 0.97;
 /// Writes for each stored block after which scores are halved.
 const MEMORY: u64 = 4;
-/// Of these writes one must ask for durability for them to count as forced.
+/// Of so many writes one must ask for durability for them to count as forced; half of that keeps
+/// them so.
 const FORCED: u64 = 8;
 /// Writes after which it is looked at whether they are forced.
-const RECENT: u64 = 256;
+const RECENT: u64 = 128;
 /// The score of a block, and whether it is hot.
 const SCORE: u8 = 0x7f;
 const HOT: u8 = 0x80;
@@ -154,7 +155,8 @@ impl Hylog {
         self.recent.0 += 1;
         if self.recent.0 >= RECENT {
             let (writes, forced) = std::mem::take(&mut self.recent);
-            let forced = forced * FORCED >= writes;
+            let share = if self.forced { 2 * FORCED } else { FORCED };
+            let forced = forced * share >= writes;
             self.turned |= forced != self.forced;
             self.forced = forced;
         }
@@ -169,6 +171,11 @@ impl Hylog {
     /// A request asks for durability.
     pub fn force(&mut self) {
         self.recent.1 += 1;
+    }
+
+    /// True if no block is hot.
+    pub fn is_cold_all_over(&self) -> bool {
+        self.hot_share <= 0.0
     }
 
     /// True if there are hot blocks and cold ones.

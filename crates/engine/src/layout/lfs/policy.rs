@@ -41,6 +41,11 @@ impl Policy {
         matches!(self, Policy::Hylog(hylog) if hylog.is_mixed())
     }
 
+    /// True if no block is hot.
+    pub fn is_cold_all_over(&self) -> bool {
+        matches!(self, Policy::Hylog(hylog) if hylog.is_cold_all_over())
+    }
+
     /// True if blocks have become cold and the map does not say so yet.
     pub fn is_converting(&self) -> bool {
         matches!(self, Policy::Hylog(hylog) if hylog.converting)
