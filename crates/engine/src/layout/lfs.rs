@@ -224,13 +224,18 @@ impl Lfs {
         let space = all.saturating_sub(reserve) * slots;
         let spare = all.saturating_sub(stored.div_ceil(slots));
         let reserve = reserve + SECOND_HEAD;
-        let mixed_space = (spare > 2 * reserve).then(|| all.saturating_sub(reserve) * slots);
+        // What is expected of pages is good for trying what they take, and no more.
+        let knows_pages = self.service.knows_pages();
+        let has_room = knows_pages && spare > 2 * reserve;
+        let mixed_space = has_room.then(|| all.saturating_sub(reserve) * slots);
         let plugs = self.pluggable && self.cleaning != Cleaning::Copy;
         let hole = plugs.then(|| self.service.hole_efficiency());
         let prices = self.service.efficiency().map(|page| Prices { page, hole });
         let (entries, block_ns) =
             (self.map.range(0, self.geometry.blocks), self.service.block_ns());
-        hylog.turn(&Outlook { entries, stored, space, mixed_space, prices, block_ns }, now);
+        let outlook =
+            Outlook { entries, stored, space, mixed_space, prices, block_ns, knows_pages };
+        hylog.turn(&outlook, now);
     }
 
     /// The device was busy with the log, or with cleaning it.

@@ -73,7 +73,7 @@ pub(super) struct Cleaner {
 }
 
 impl Cleaner {
-    /// A client has written.
+    /// A client has written; so many blocks of it take room in the log.
     pub fn earn(&mut self, blocks: u32) {
         self.credit = (self.credit + EARNED * u64::from(blocks)).min(1 << 40);
         self.in_vain = 0;

@@ -36,6 +36,11 @@ const MEMORY: u64 = 4;
 const FORCED: u64 = 8;
 /// Writes after which it is looked at whether they are forced.
 const RECENT: u64 = 128;
+/// Writes that say what it takes to write out alone, where that was never measured.
+const FIRST_WRITES: u64 = 128;
+/// What part of the expected time of a page is believed where it was never measured: too much would
+/// keep it from being tried.
+const BELIEVED: f64 = 0.7;
 /// The score of a block, and whether it is hot.
 const SCORE: u8 = 0x7f;
 const HOT: u8 = 0x80;
@@ -51,6 +56,9 @@ pub struct Meter {
     pub append_ns: u64,
     /// Blocks of segments that were left empty.
     pub left_empty: u64,
+    /// How long flushes took, and how many blocks were overwritten in place.
+    pub flush_ns: u64,
+    pub page_blocks: u64,
     writes: u64,
 }
 
@@ -68,6 +76,8 @@ pub struct Outlook<'a> {
     pub prices: Option<Prices>,
     /// How long a block of a segment takes, in nanoseconds.
     pub block_ns: f64,
+    /// Blocks were written or read alone; else their price is what is expected.
+    pub knows_pages: bool,
 }
 
 /// A share of hot blocks, and what a write costs then.
@@ -92,8 +102,9 @@ pub struct Hylog {
     pub hot_share: f64,
     /// Times that other blocks became hot.
     pub changes: u64,
-    /// What was found where writes are not forced to the medium, and where they are.
-    found: [Option<Found>; 2],
+    /// What was found where writes are not forced to the medium, and where they are; whether it was
+    /// measured.
+    found: [(Found, bool); 2],
     /// Whether they are now, and how many of the recent ones were.
     forced: bool,
     recent: (u64, u64),
@@ -121,7 +132,7 @@ impl Hylog {
             fixed,
             hot_share: 1.0,
             changes: 0,
-            found: [None; 2],
+            found: [(Found::UNKNOWN, false); 2],
             forced: false,
             recent: (0, 0),
             turned: false,
@@ -204,6 +215,9 @@ impl Hylog {
         if self.turned {
             return true;
         }
+        if !self.found[usize::from(self.forced)].1 && self.hot_share > 0.0 {
+            return writes >= FIRST_WRITES;
+        }
         let many = writes >= LEAST_WRITES && writes >= stored / WRITES_SHARE;
         many || now - self.began >= self.interval && writes >= LEAST_WRITES.min(stored)
     }
@@ -217,13 +231,14 @@ impl Hylog {
 
     /// At the end of an interval, chooses anew which blocks are hot.
     pub fn turn(&mut self, outlook: &Outlook<'_>, now: Time) {
-        let prices = outlook.prices.map(|prices| self.busy_prices(prices, now));
+        let prices = outlook.prices.map(|prices| self.all_in_all(outlook, prices, now));
         if let Some(prices) = prices {
-            self.expect(prices);
             self.learn(outlook, prices);
         }
         let wanted = match self.fixed {
             Some(percent) => Some(f64::from(percent) / 100.0),
+            // Before it is tried nobody knows what it costs to write blocks out alone.
+            None if self.turned && self.hot_share > 0.0 => None,
             None => prices.and_then(|prices| self.better(outlook, prices, now)),
         };
         self.unsettled = false;
@@ -244,35 +259,51 @@ impl Hylog {
         (outlook.stored as f64 / space.unwrap_or(outlook.space).max(1) as f64).min(0.999)
     }
 
-    /// What the log costs where that was never measured.
-    fn expect(&mut self, prices: Prices) {
-        let unknown = match self.forced {
-            true => Found::forced(prices.hole.unwrap_or(prices.page)),
-            false => Found::UNKNOWN,
+    /// What a flush takes for each block that was written.
+    fn flush_cost(&self, outlook: &Outlook<'_>) -> f64 {
+        let blocks = (self.meter.log_blocks + self.meter.page_blocks).max(1);
+        let block_ns = if outlook.block_ns > 0.0 { outlook.block_ns } else { f64::INFINITY };
+        self.meter.flush_ns as f64 / blocks as f64 / block_ns
+    }
+
+    /// What the device takes, all in all.
+    fn all_in_all(&self, outlook: &Outlook<'_>, prices: Prices, now: Time) -> Prices {
+        let Prices { page, hole } = self.busy_prices(prices, now);
+        let page = match outlook.knows_pages {
+            true => page + self.flush_cost(outlook),
+            false => BELIEVED * page,
         };
-        self.found[usize::from(self.forced)].get_or_insert(unknown);
+        Prices { page, hole }
     }
 
     /// What the log has cost.
     fn learn(&mut self, outlook: &Outlook<'_>, prices: Prices) {
-        let Meter { log_ns, log_blocks, small_parts, append_ns, left_empty, writes } = self.meter;
+        let (regime, Meter { log_ns, log_blocks, .. }) = (usize::from(self.forced), self.meter);
+        if self.forced && !self.found[1].1 {
+            let append = prices.hole.unwrap_or(prices.page);
+            self.found[1].0 = Found::forced(append, self.found[0].0);
+        }
         // What few writes cost is chance.
-        let few = log_blocks * 20 < writes || log_blocks < LEAST_WRITES / 4;
-        if self.unsettled || self.turned || few || outlook.block_ns <= 0.0 {
+        let few = log_blocks * 20 < self.meter.writes || log_blocks < FIRST_WRITES / 2;
+        if self.turned || few || outlook.block_ns <= 0.0 {
             return;
         }
         let utilisation = self.utilisation(outlook, self.hot_share);
-        let Some(found) = &mut self.found[usize::from(self.forced)] else { return };
-        let blocks = log_blocks as f64;
-        found.append = append_ns as f64 / blocks / outlook.block_ns;
-        found.room = 1.0 + (small_parts + left_empty) as f64 / blocks;
-        let cost = log_ns as f64 / blocks / outlook.block_ns;
-        found.learn(self.hot_share, utilisation, cost, prices);
+        let (blocks, flush) = (log_blocks as f64, self.flush_cost(outlook));
+        let (found, known) = &mut self.found[regime];
+        found.append = self.meter.append_ns as f64 / blocks / outlook.block_ns + flush;
+        found.room = 1.0 + (self.meter.small_parts + self.meter.left_empty) as f64 / blocks;
+        *known = true;
+        // Cleaning goes by fits and starts.
+        if !self.unsettled && log_blocks >= LEAST_WRITES / 2 {
+            let cost = log_ns as f64 / blocks / outlook.block_ns + flush;
+            found.learn(self.hot_share, utilisation, cost, prices);
+        }
     }
 
     /// The share of hot blocks that pays beside the present one.
     fn better(&self, outlook: &Outlook<'_>, prices: Prices, now: Time) -> Option<f64> {
-        let found = self.found[usize::from(self.forced)]?;
+        let found = self.found[usize::from(self.forced)].0;
         let cost =
             |writes, hot| found.write_cost(writes, hot, self.utilisation(outlook, hot), prices);
         let (kept, choices) = self.choices(outlook, cost)?;

@@ -436,6 +436,9 @@ impl Lfs {
     /// The device has flushed.
     pub(super) fn flush_done(&mut self, done: Done, cx: &mut Cx<'_>) {
         let Some((commit, part)) = self.log.flush.take() else { return };
+        if let Some(hylog) = self.policy.hylog() {
+            hylog.meter.flush_ns += service_ns(&done.spent);
+        }
         self.desk.spend_on_waiters(&done.spent);
         match done.outcome {
             Ok(_) => self.durable_up_to(commit, part, cx),

@@ -138,6 +138,9 @@ impl Lfs {
         one.left -= 1;
         let Overwriting { request, left } = *one;
         self.desk.spend(request, &done.spent);
+        if let Some(hylog) = self.policy.hylog() {
+            hylog.meter.page_blocks += u64::from(blocks);
+        }
         if blocks == 1 {
             self.service.page(service_ns(&done.spent));
         }

@@ -5,6 +5,8 @@ use crate::units::Time;
 
 /// Requests over which service times are averaged (claim H17).
 const REQUESTS: f64 = 10_000.0;
+/// Times of blocks that say how long one takes.
+const KNOWN: f64 = 100.0;
 /// How many times as long a block takes in a hole than in a segment, as long as nothing is known.
 const UNKNOWN: f64 = 8.0;
 
@@ -75,7 +77,7 @@ impl Service {
     /// Equation (1), segment I/O efficiency *η*, from measured times: how many times as long blocks
     /// take one by one. `None` before anything was measured.
     pub fn efficiency(&self) -> Option<f64> {
-        self.times_as_long(self.page_ns.get().or(self.expected_page()))
+        self.times_as_long(self.page_ns.get().or(self.expected_page_ns))
     }
 
     /// The same for blocks that go to holes: those of one segment lie near each other, and several
@@ -84,11 +86,9 @@ impl Service {
         self.times_as_long(self.hole_ns.get().or(self.expected_hole_ns)).unwrap_or(UNKNOWN)
     }
 
-    /// What a page takes by the mechanics of the device, and by what a hole was found to take beyond
-    /// them: the time that a command takes by itself.
-    fn expected_page(&self) -> Option<f64> {
-        let (page, hole) = (self.expected_page_ns?, self.expected_hole_ns?);
-        Some(page + self.hole_ns.get().map_or(0.0, |found| (found - hole).max(0.0)))
+    /// True if blocks were read or written alone.
+    pub fn knows_pages(&self) -> bool {
+        self.page_ns.count >= KNOWN
     }
 
     /// How long a block of a segment takes, in nanoseconds; 0 before that was measured.

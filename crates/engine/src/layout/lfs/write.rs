@@ -40,7 +40,7 @@ impl Lfs {
         if self.log.in_flight() > self.in_flight_limit {
             return false;
         }
-        if !self.has_room(u64::from(count)) {
+        if !self.has_room(u64::from(count)) && !self.takes_no_room() {
             self.starving = true;
             return false;
         }
@@ -50,21 +50,34 @@ impl Lfs {
         true
     }
 
+    /// True if what comes next is overwritten in place, all of it.
+    fn takes_no_room(&self) -> bool {
+        let Some(Work::Write { at, data, .. }) = self.desk.front() else { return false };
+        (0..data.blocks()).zip(*at..).all(|(index, at)| {
+            let block = data.block(index);
+            self.policy.is_cold(at)
+                && self.may_overwrite(self.map.get(at))
+                && !checksum::is_zero(&block)
+                && !escape(self.id, block).1
+        })
+    }
+
     fn write(&mut self, request: usize, at: BlockNr, data: &Data, cx: &mut Cx<'_>) {
         let count = data.blocks();
         self.counters.client_blocks += u64::from(count);
-        self.cleaner.earn(count);
         let capacity = self.capacity();
         if !self.pool.is_empty() && self.pool.live() + u64::from(count) > capacity {
             self.write_out(&[], cx);
             self.close_crowded();
         }
         let mut overwrites = Overwrites::default();
+        let mut logged = 0;
         for index in 0..count {
             let block = data.block(index);
             let at = at + u64::from(index);
             let cold = self.policy.is_cold_write(at, cx.now);
             if checksum::is_zero(&block) {
+                logged += 1;
                 self.forget(at, 1, cx.now);
                 continue;
             }
@@ -74,6 +87,7 @@ impl Lfs {
                 overwrites.push(old.place(), piece);
                 continue;
             }
+            logged += 1;
             if let Some(hylog) = self.policy.hylog() {
                 hylog.meter.log_blocks += 1;
             }
@@ -81,6 +95,7 @@ impl Lfs {
             let mark = Mark { escaped, unchecked: cold };
             self.put(at, piece.body, mark, checksum, cx.now);
         }
+        self.cleaner.earn(logged);
         if self.pool.live() >= self.capacity() {
             self.write_out(&[], cx);
         }

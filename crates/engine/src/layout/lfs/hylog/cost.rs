@@ -35,10 +35,10 @@ impl Found {
     /// Nothing was found yet; blocks fill segments.
     pub const UNKNOWN: Found = Found { append: 0.0, room: 1.0, all: None, some: None };
 
-    /// Nothing was found yet; each block is written out alone, and `append` is what it takes to
-    /// position for it.
-    pub fn forced(append: f64) -> Found {
-        Found { append, room: FORCED_ROOM, ..Found::UNKNOWN }
+    /// Nothing was found yet where each block is written out alone, and `append` is what it takes to
+    /// position for it; `other` was found where they are not.
+    pub fn forced(append: f64, other: Found) -> Found {
+        Found { append, room: FORCED_ROOM, ..other }
     }
 
     /// A share `hot` of the blocks was hot, and a write to the log cost so much; half of what was

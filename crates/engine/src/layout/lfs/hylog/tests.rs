@@ -21,6 +21,7 @@ fn outlook(entries: &[Entry], utilisation: f64) -> Outlook<'_> {
         mixed_space: Some(space),
         prices: Some(PRICES),
         block_ns: 1000.0,
+        knows_pages: true,
     }
 }
 
