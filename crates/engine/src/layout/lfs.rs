@@ -233,8 +233,17 @@ impl Lfs {
         let prices = self.service.efficiency().map(|page| Prices { page, hole });
         let (entries, block_ns) =
             (self.map.range(0, self.geometry.blocks), self.service.block_ns());
-        let outlook =
-            Outlook { entries, stored, space, mixed_space, prices, block_ns, knows_pages };
+        let mechanical = self.service.is_mechanical();
+        let outlook = Outlook {
+            entries,
+            stored,
+            space,
+            mixed_space,
+            prices,
+            block_ns,
+            knows_pages,
+            mechanical,
+        };
         hylog.turn(&outlook, now);
     }
 

@@ -186,7 +186,10 @@ impl Lfs {
             self.short.flush = u64::from(waits.commit) > WORTH_WHILE;
             let (blocks, commits) = self.checkpoint_blocks(0);
             let checkpoint = self.fresh_for(blocks, commits) + WORTH_WHILE;
-            self.short.checkpoint = u64::from(waits.checkpoint) > checkpoint;
+            // Where all are cold, what has gone to the log is overwritten there afterwards.
+            let settles = self.log.since_checkpoint > 0 && self.waits_for_checkpoint();
+            self.short.checkpoint =
+                u64::from(waits.checkpoint) > checkpoint || settles && self.has_room_for_map();
         } else if self.cleaner.pressed && self.segments.free() < low {
             let waits = self.segments.waits(self.log.durable(), self.checkpoint.start());
             self.short.checkpoint = u64::from(waits.checkpoint) > low / 2;

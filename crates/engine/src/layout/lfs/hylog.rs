@@ -29,6 +29,8 @@ const HORIZON: f64 = 3.0;
 /// better.
 const MARGIN: f64 = 0.87;
 const MARGIN_OF_EXTREMES: f64 = 0.97;
+/// The same where it is not known what cleaning costs.
+const MARGIN_OF_GUESSES: f64 = 0.5;
 /// Writes for each stored block after which scores are halved.
 const MEMORY: u64 = 4;
 /// Of so many writes one must ask for durability for them to count as forced; half of that keeps
@@ -78,6 +80,18 @@ pub struct Outlook<'a> {
     pub block_ns: f64,
     /// Blocks were written or read alone; else their price is what is expected.
     pub knows_pages: bool,
+    /// By the mechanics of the device; else by what it takes to write at the end of the log.
+    pub mechanical: bool,
+}
+
+/// How well it is known what the log costs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Known {
+    Nothing,
+    /// What it takes to write out.
+    Append,
+    /// With cleaning.
+    All,
 }
 
 /// A share of hot blocks, and what a write costs then.
@@ -102,9 +116,9 @@ pub struct Hylog {
     pub hot_share: f64,
     /// Times that other blocks became hot.
     pub changes: u64,
-    /// What was found where writes are not forced to the medium, and where they are; whether it was
-    /// measured.
-    found: [(Found, bool); 2],
+    /// What was found where writes are not forced to the medium, and where they are; how well it
+    /// is known.
+    found: [(Found, Known); 2],
     /// Whether they are now, and how many of the recent ones were.
     forced: bool,
     recent: (u64, u64),
@@ -132,7 +146,7 @@ impl Hylog {
             fixed,
             hot_share: 1.0,
             changes: 0,
-            found: [(Found::UNKNOWN, false); 2],
+            found: [(Found::UNKNOWN, Known::Nothing); 2],
             forced: false,
             recent: (0, 0),
             turned: false,
@@ -215,10 +229,14 @@ impl Hylog {
         if self.turned {
             return true;
         }
-        if !self.found[usize::from(self.forced)].1 && self.hot_share > 0.0 {
-            return writes >= FIRST_WRITES;
-        }
-        let many = writes >= LEAST_WRITES && writes >= stored / WRITES_SHARE;
+        let enough = match self.found[usize::from(self.forced)].1 {
+            Known::Nothing if self.hot_share > 0.0 => return writes >= FIRST_WRITES,
+            Known::Append if self.hot_share > 0.0 => 0,
+            // A trial is short.
+            _ if self.unsettled && !self.is_mixed() => 0,
+            _ => stored / WRITES_SHARE,
+        };
+        let many = writes >= LEAST_WRITES && writes >= enough;
         many || now - self.began >= self.interval && writes >= LEAST_WRITES.min(stored)
     }
 
@@ -271,7 +289,8 @@ impl Hylog {
         let Prices { page, hole } = self.busy_prices(prices, now);
         let page = match outlook.knows_pages {
             true => page + self.flush_cost(outlook),
-            false => BELIEVED * page,
+            false if outlook.mechanical => BELIEVED * page,
+            false => BELIEVED * (page + self.flush_cost(outlook)),
         };
         Prices { page, hole }
     }
@@ -279,13 +298,13 @@ impl Hylog {
     /// What the log has cost.
     fn learn(&mut self, outlook: &Outlook<'_>, prices: Prices) {
         let (regime, Meter { log_ns, log_blocks, .. }) = (usize::from(self.forced), self.meter);
-        if self.forced && !self.found[1].1 {
+        if self.forced && self.found[1].1 == Known::Nothing {
             let append = prices.hole.unwrap_or(prices.page);
             self.found[1].0 = Found::forced(append, self.found[0].0);
         }
         // What few writes cost is chance.
         let few = log_blocks * 20 < self.meter.writes || log_blocks < FIRST_WRITES / 2;
-        if self.turned || few || outlook.block_ns <= 0.0 {
+        if self.turned || few || self.is_cold_all_over() || outlook.block_ns <= 0.0 {
             return;
         }
         let utilisation = self.utilisation(outlook, self.hot_share);
@@ -293,9 +312,12 @@ impl Hylog {
         let (found, known) = &mut self.found[regime];
         found.append = self.meter.append_ns as f64 / blocks / outlook.block_ns + flush;
         found.room = 1.0 + (self.meter.small_parts + self.meter.left_empty) as f64 / blocks;
-        *known = true;
+        if *known == Known::Nothing {
+            *known = Known::Append;
+        }
         // Cleaning goes by fits and starts.
         if !self.unsettled && log_blocks >= LEAST_WRITES / 2 {
+            *known = Known::All;
             let cost = log_ns as f64 / blocks / outlook.block_ns + flush;
             found.learn(self.hot_share, utilisation, cost, prices);
         }
@@ -303,7 +325,7 @@ impl Hylog {
 
     /// The share of hot blocks that pays beside the present one.
     fn better(&self, outlook: &Outlook<'_>, prices: Prices, now: Time) -> Option<f64> {
-        let found = self.found[usize::from(self.forced)].0;
+        let (found, known) = self.found[usize::from(self.forced)];
         let cost =
             |writes, hot| found.write_cost(writes, hot, self.utilisation(outlook, hot), prices);
         let (kept, choices) = self.choices(outlook, cost)?;
@@ -311,7 +333,11 @@ impl Hylog {
         let rate = self.meter.writes as f64 * self.interval as f64 / elapsed;
         let saves = |choice: &Choice| {
             let extreme = choice.hot <= 0.0 || choice.hot >= 1.0;
-            let margin = if extreme { MARGIN_OF_EXTREMES } else { MARGIN };
+            let margin = match known {
+                Known::Append => MARGIN_OF_GUESSES,
+                _ if extreme => MARGIN_OF_EXTREMES,
+                _ => MARGIN,
+            };
             // Where both kinds lie in the same segments they are told apart by copying them.
             let moved = if extreme { 0.0 } else { (choice.hot - self.hot_share).abs() };
             let purified =

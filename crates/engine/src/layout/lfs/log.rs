@@ -343,10 +343,13 @@ impl Lfs {
         self.log.heads[head].offset += 1 + blocks;
         let sequence = self.log.position.sequence + 1;
         for item in &items {
-            if let Item::Plug { place, .. } = *item {
-                let plugged = self.segments.of(place);
-                self.segments.get_mut(plugged).written = sequence;
-            }
+            let named = match *item {
+                Item::Plug { place, .. } => self.segments.of(place),
+                Item::Data { .. } => segment,
+                Item::Zeros { .. } | Item::Map { .. } | Item::Index { .. } => continue,
+            };
+            let named = self.segments.get_mut(named);
+            (named.written, named.checked) = (sequence, sequence);
         }
         let one = self.segments.get_mut(segment);
         one.written = sequence;
@@ -398,6 +401,7 @@ impl Lfs {
         if blocks * 4 >= self.geometry.segment * 3 {
             self.service.segment(service_ns(&done.spent), blocks);
         } else if let Some(hylog) = self.policy.hylog() {
+            self.service.small(service_ns(&done.spent));
             let transfer = (self.service.block_ns() * f64::from(blocks)) as Time;
             hylog.meter.small_parts += 1;
             hylog.meter.append_ns += service_ns(&done.spent).saturating_sub(transfer);

@@ -67,8 +67,8 @@ impl Lfs {
         }
         let segment = self.segments.of(entry.place());
         let one = self.segments.get(segment);
-        one.state == State::Closed
-            && one.written <= self.checkpoint.start()
+        matches!(one.state, State::Open | State::Closed)
+            && one.checked <= self.checkpoint.start()
             && one.settles <= self.checkpoint.number()
             && !self.cleaner.is_at(segment)
     }

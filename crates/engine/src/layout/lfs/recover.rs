@@ -453,7 +453,8 @@ pub(super) fn cold_segments(volume: &Lfs) -> Vec<(SegmentNr, bool)> {
 fn apply(volume: &mut Lfs, followed: &Followed) {
     for Found { place, summary, .. } in &followed.parts {
         let segment = volume.segments.of(*place);
-        volume.segments.get_mut(segment).written = summary.sequence;
+        let one = volume.segments.get_mut(segment);
+        (one.written, one.checked) = (summary.sequence, summary.sequence);
         volume.log.since_checkpoint += u64::from(summary.blocks());
         let mut next = *place + 1;
         for item in &summary.items {
@@ -468,8 +469,8 @@ fn apply(volume: &mut Lfs, followed: &Followed) {
                 }
                 Item::Plug { block, mark, checksum, place } => {
                     volume.map.replace(BlockNr::from(block), Entry::new(place, mark, checksum));
-                    let segment = volume.segments.of(place);
-                    volume.segments.get_mut(segment).written = summary.sequence;
+                    let one = volume.segments.get_mut(volume.segments.of(place));
+                    (one.written, one.checked) = (summary.sequence, summary.sequence);
                 }
                 Item::Map { .. } | Item::Index { .. } => {}
             }

@@ -44,6 +44,8 @@ pub struct Segment {
     pub cold: bool,
     /// Last part of the log whose check needs what lies here.
     pub written: u64,
+    /// The last of those that names data here, which a recovery may compare.
+    pub checked: u64,
     /// Last commit that superseded a block here.
     pub emptied: u64,
     /// Checkpoint that says which blocks here became cold: none is overwritten in place before.

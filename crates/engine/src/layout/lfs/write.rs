@@ -62,6 +62,17 @@ impl Lfs {
         })
     }
 
+    /// True if what comes next will be overwritten in place, all of it, after a checkpoint.
+    pub(super) fn waits_for_checkpoint(&self) -> bool {
+        let Some(Work::Write { at, data, .. }) = self.desk.front() else { return false };
+        self.policy.is_cold_all_over()
+            && self
+                .map
+                .range(*at, u64::from(data.blocks()))
+                .iter()
+                .all(|entry| entry.is_mapped() && !entry.mark().escaped)
+    }
+
     fn write(&mut self, request: usize, at: BlockNr, data: &Data, cx: &mut Cx<'_>) {
         let count = data.blocks();
         self.counters.client_blocks += u64::from(count);

@@ -23,6 +23,8 @@ pub struct Found {
     all: Option<f64>,
     /// The same where some were.
     some: Option<f64>,
+    /// They were found elsewhere.
+    borrowed: bool,
 }
 
 /// What may be wrong with the model at most.
@@ -33,18 +35,22 @@ const FORCED_ROOM: f64 = 2.0 / 0.75;
 
 impl Found {
     /// Nothing was found yet; blocks fill segments.
-    pub const UNKNOWN: Found = Found { append: 0.0, room: 1.0, all: None, some: None };
+    pub const UNKNOWN: Found =
+        Found { append: 0.0, room: 1.0, all: None, some: None, borrowed: false };
 
     /// Nothing was found yet where each block is written out alone, and `append` is what it takes to
     /// position for it; `other` was found where they are not.
     pub fn forced(append: f64, other: Found) -> Found {
-        Found { append, room: FORCED_ROOM, ..other }
+        Found { append, room: FORCED_ROOM, borrowed: true, ..other }
     }
 
     /// A share `hot` of the blocks was hot, and a write to the log cost so much; half of what was
     /// known is forgotten.
     pub fn learn(&mut self, hot: f64, utilisation: f64, cost: f64, prices: Prices) {
-        let model = self.room * room_cost(self.room, hot, utilisation, prices);
+        let model = room_cost(self.room, hot, utilisation, prices);
+        if std::mem::take(&mut self.borrowed) {
+            (self.all, self.some) = (None, None);
+        }
         let factor = (cost - self.append) / model;
         let factor = factor.clamp(*FACTORS.start(), *FACTORS.end());
         let known = if hot >= 1.0 { &mut self.all } else { &mut self.some };
@@ -61,7 +67,7 @@ impl Found {
     /// What a write to the log costs if that share of the blocks is hot: the last term of equation
     /// (8), with what was found.
     pub fn log_cost(&self, hot: f64, utilisation: f64, prices: Prices) -> f64 {
-        let room = self.room * room_cost(self.room, hot, utilisation, prices);
+        let room = room_cost(self.room, hot, utilisation, prices);
         self.append + self.factor(hot) * room
     }
 
@@ -72,35 +78,28 @@ impl Found {
     }
 }
 
-/// What a block of the log costs: writing it, and winning another one by cleaning.
+/// What the room costs that a block of a client takes: writing there, and winning as much by
+/// cleaning. Segments that clients leave half empty are cleaned before others: that is a read and a
+/// write of what they hold, and then the block lies in a full segment.
 fn room_cost(room: f64, hot: f64, utilisation: f64, prices: Prices) -> f64 {
     // Equation (7), with the utilisation of the disk (claim H11).
     let partition = utilisation * hot / (1.0 - utilisation + utilisation * hot);
-    let cleaned = cleaning_utilisation(partition, room);
+    let cleaned = cleaning_utilisation(partition);
     let copying = 2.0 / (1.0 - cleaned);
     // Equation (5), where plugging holes is the cheaper way to clean.
     let plugging = prices.hole.map_or(f64::INFINITY, |hole| 2.0 + cleaned * hole);
-    copying.min(plugging)
+    2.0 * (room - 1.0) + copying.min(plugging)
 }
 
 /// Equation (2) solved for the utilisation of the segments that are cleaned, by bisection: how full
 /// they still are where live blocks fill a share `disk` of the space.
-///
-/// The equation is for segments that are filled with live blocks. If a block of a client takes
-/// `room` blocks, segments of theirs begin with a share 1/`room`, and those that the cleaner fills
-/// with all. With *d* for what is left of a live block when its segment is cleaned, and *f* for the
-/// share of segments that clients fill, `u = d (1 − f (1 − 1/room))`, and `1 − f = u`: for each
-/// that is cleaned the cleaner fills *u*. On average `u (1 − d) / (−d ln d)` is live.
-fn cleaning_utilisation(disk: f64, room: f64) -> f64 {
-    let share = 1.0 / room.max(1.0);
-    let cleaned = |left: f64| left * share / (1.0 - left * (1.0 - share));
+fn cleaning_utilisation(disk: f64) -> f64 {
     let (mut low, mut high) = (1e-9, 1.0 - 1e-9);
     for _ in 0..60 {
         let middle: f64 = (low + high) / 2.0;
-        let live = cleaned(middle) * (middle - 1.0) / (middle * middle.ln());
-        if live < disk { low = middle } else { high = middle }
+        if (middle - 1.0) / middle.ln() < disk { low = middle } else { high = middle }
     }
-    cleaned((low + high) / 2.0)
+    (low + high) / 2.0
 }
 
 #[cfg(test)]
@@ -113,22 +112,8 @@ mod tests {
     #[test]
     fn h6_cleaning_utilisation() {
         for (disk, cleaned) in [(0.6, 0.3242), (0.8, 0.6286), (0.9, 0.8069)] {
-            assert!((cleaning_utilisation(disk, 1.0) - cleaned).abs() < 1e-4, "{disk}");
+            assert!((cleaning_utilisation(disk) - cleaned).abs() < 1e-4, "{disk}");
         }
-    }
-
-    /// Segments of clients that begin half empty, cycle by cycle: *d* of what is live is left when
-    /// a segment is cleaned, and what is copied fills segments.
-    #[test]
-    fn half_empty_segments_are_cleaned_sooner() {
-        let (share, left): (f64, f64) = (0.5, 0.7);
-        let mut copied = 0.5;
-        for _ in 0..100 {
-            copied = left * ((1.0 - copied) * share + copied);
-        }
-        let live = copied / left * (1.0 - left) / -left.ln();
-        let found = cleaning_utilisation(live, 2.0);
-        assert!((found - copied).abs() < 1e-6, "{found} {copied}");
     }
 
     /// H12: the limits of equation (8) are the costs of overwriting and of LFS.
@@ -136,7 +121,7 @@ mod tests {
     fn h12_limits_of_the_cost() {
         let found = Found::UNKNOWN;
         assert!((found.write_cost(0.0, 0.0, 0.9, COPIES) - 32.77).abs() < 1e-9);
-        let lfs = 2.0 / (1.0 - cleaning_utilisation(0.9, 1.0));
+        let lfs = 2.0 / (1.0 - cleaning_utilisation(0.9));
         assert!((found.write_cost(1.0, 1.0, 0.9, COPIES) - lfs).abs() < 1e-6);
     }
 

@@ -22,6 +22,7 @@ fn outlook(entries: &[Entry], utilisation: f64) -> Outlook<'_> {
         prices: Some(PRICES),
         block_ns: 1000.0,
         knows_pages: true,
+        mechanical: true,
     }
 }
 
