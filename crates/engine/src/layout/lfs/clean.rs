@@ -186,14 +186,21 @@ impl Lfs {
             self.short.flush = u64::from(waits.commit) > WORTH_WHILE;
             let (blocks, commits) = self.checkpoint_blocks(0);
             let checkpoint = self.fresh_for(blocks, commits) + WORTH_WHILE;
-            // Where all are cold, what has gone to the log is overwritten there afterwards.
-            let settles = self.log.since_checkpoint > 0 && self.waits_for_checkpoint();
-            self.short.checkpoint =
-                u64::from(waits.checkpoint) > checkpoint || settles && self.has_room_for_map();
+            self.short.checkpoint = u64::from(waits.checkpoint) > checkpoint || self.settles();
         } else if self.cleaner.pressed && self.segments.free() < low {
             let waits = self.segments.waits(self.log.durable(), self.checkpoint.start());
             self.short.checkpoint = u64::from(waits.checkpoint) > low / 2;
         }
+    }
+
+    /// True if a checkpoint is to come before cleaning: where all is cold, it lets what waits be
+    /// overwritten in place, which takes no room.
+    fn settles(&self) -> bool {
+        let something = self.log.since_checkpoint > 0
+            || !self.pool.is_empty()
+            || self.policy.is_converting()
+            || self.checkpoint.phase() != Phase::Idle;
+        something && self.waits_for_checkpoint() && self.has_room_for_map()
     }
 
     /// Cleans the next segment if that is wanted now. True if a request was refused instead.
@@ -207,7 +214,9 @@ impl Lfs {
         if self.starving {
             return !self.short.checkpoint && self.relieve(cx);
         }
-        if self.cleaner.credit > 0 {
+        // Where all is cold, free segments serve nobody for now.
+        let serves = !self.cleaner.pressed || !self.policy.is_cold_all_over();
+        if self.cleaner.credit > 0 && serves {
             self.clean_unasked(cx);
         }
         false

@@ -231,7 +231,7 @@ impl Hylog {
         }
         let enough = match self.found[usize::from(self.forced)].1 {
             Known::Nothing if self.hot_share > 0.0 => return writes >= FIRST_WRITES,
-            Known::Append if self.hot_share > 0.0 => 0,
+            Known::Append if self.hot_share > 0.0 => return writes >= LEAST_WRITES / 2,
             // A trial is short.
             _ if self.unsettled && !self.is_mixed() => 0,
             _ => stored / WRITES_SHARE,
@@ -302,9 +302,13 @@ impl Hylog {
             let append = prices.hole.unwrap_or(prices.page);
             self.found[1].0 = Found::forced(append, self.found[0].0);
         }
+        let cold = self.is_cold_all_over();
+        if cold && !self.turned {
+            self.found[regime].0.fade();
+        }
         // What few writes cost is chance.
         let few = log_blocks * 20 < self.meter.writes || log_blocks < FIRST_WRITES / 2;
-        if self.turned || few || self.is_cold_all_over() || outlook.block_ns <= 0.0 {
+        if self.turned || few || cold || outlook.block_ns <= 0.0 {
             return;
         }
         let utilisation = self.utilisation(outlook, self.hot_share);

@@ -441,7 +441,7 @@ impl Lfs {
     pub(super) fn flush_done(&mut self, done: Done, cx: &mut Cx<'_>) {
         let Some((commit, part)) = self.log.flush.take() else { return };
         if let Some(hylog) = self.policy.hylog() {
-            hylog.meter.flush_ns += service_ns(&done.spent);
+            hylog.meter.flush_ns += done.spent.total_ns();
         }
         self.desk.spend_on_waiters(&done.spent);
         match done.outcome {

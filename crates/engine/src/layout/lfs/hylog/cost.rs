@@ -29,6 +29,8 @@ pub struct Found {
 
 /// What may be wrong with the model at most.
 const FACTORS: std::ops::RangeInclusive<f64> = 0.1..=100.0;
+/// What an interval leaves of what was found, where the log was not used.
+const FADES: f64 = 0.98;
 /// Blocks of the log for a forced write, until that was measured: one and its summary, in
 /// three quarters of a segment.
 const FORCED_ROOM: f64 = 2.0 / 0.75;
@@ -55,6 +57,13 @@ impl Found {
         let factor = factor.clamp(*FACTORS.start(), *FACTORS.end());
         let known = if hot >= 1.0 { &mut self.all } else { &mut self.some };
         *known = Some(known.map_or(factor, |old| (old + factor) / 2.0));
+    }
+
+    /// The log was not used: what was found holds a little less, so that it is tried again.
+    pub fn fade(&mut self) {
+        for known in [&mut self.all, &mut self.some] {
+            *known = known.map(|factor| FADES * factor);
+        }
     }
 
     /// What is expected where such a share of the blocks is hot.
