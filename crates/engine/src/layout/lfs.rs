@@ -211,7 +211,8 @@ impl Lfs {
         let stored = self.map.stored();
         let reserve = self.low() + self.pass() / 2;
         let Policy::Hylog(hylog) = &mut self.policy else { return };
-        let idle = self.log.in_flight() == 0
+        let idle = self.log.is_quiet()
+            && self.checkpoint.phase() == Phase::Idle
             && self.parts.is_empty()
             && self.overwrites.is_empty()
             && !self.cleaner.is_busy();

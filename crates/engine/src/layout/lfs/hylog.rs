@@ -61,6 +61,8 @@ pub struct Meter {
     /// How long flushes took, and how many blocks were overwritten in place.
     pub flush_ns: u64,
     pub page_blocks: u64,
+    /// How long it was busy with what clients read.
+    pub read_ns: u64,
     writes: u64,
 }
 
@@ -119,6 +121,8 @@ pub struct Hylog {
     /// What was found where writes are not forced to the medium, and where they are; how well it
     /// is known.
     found: [(Found, Known); 2],
+    /// What a block took where all were overwritten in place, in nanoseconds.
+    page_ns: [Option<f64>; 2],
     /// Whether they are now, and how many of the recent ones were.
     forced: bool,
     recent: (u64, u64),
@@ -147,6 +151,7 @@ impl Hylog {
             hot_share: 1.0,
             changes: 0,
             found: [(Found::UNKNOWN, Known::Nothing); 2],
+            page_ns: [None; 2],
             forced: false,
             recent: (0, 0),
             turned: false,
@@ -249,9 +254,10 @@ impl Hylog {
 
     /// At the end of an interval, chooses anew which blocks are hot.
     pub fn turn(&mut self, outlook: &Outlook<'_>, now: Time) {
+        self.learn_pages(now);
         let prices = outlook.prices.map(|prices| self.all_in_all(outlook, prices, now));
         if let Some(prices) = prices {
-            self.learn(outlook, prices);
+            self.learn(outlook, prices, now);
         }
         let wanted = match self.fixed {
             Some(percent) => Some(f64::from(percent) / 100.0),
@@ -287,6 +293,10 @@ impl Hylog {
     /// What the device takes, all in all.
     fn all_in_all(&self, outlook: &Outlook<'_>, prices: Prices, now: Time) -> Prices {
         let Prices { page, hole } = self.busy_prices(prices, now);
+        if let Some(ns) = self.page_ns[usize::from(self.forced)].filter(|_| outlook.block_ns > 0.0)
+        {
+            return Prices { page: ns / outlook.block_ns, hole };
+        }
         let page = match outlook.knows_pages {
             true => page + self.flush_cost(outlook),
             false if outlook.mechanical => BELIEVED * page,
@@ -295,8 +305,23 @@ impl Hylog {
         Prices { page, hole }
     }
 
+    /// How long the device was busy but for reads: by the clock, for commands overlap.
+    fn busy_ns(&self, now: Time) -> f64 {
+        let idle = self.idle_ns + self.idle_since.map_or(0, |since| now - since);
+        (now - self.began).saturating_sub(idle + self.meter.read_ns) as f64
+    }
+
+    /// What pages have cost, where there was little else.
+    fn learn_pages(&mut self, now: Time) {
+        let Meter { page_blocks, writes, .. } = self.meter;
+        if !self.turned && page_blocks > 0 && page_blocks * 10 >= writes * 9 {
+            let ns = self.busy_ns(now) / page_blocks as f64;
+            self.page_ns[usize::from(self.forced)] = Some(ns);
+        }
+    }
+
     /// What the log has cost.
-    fn learn(&mut self, outlook: &Outlook<'_>, prices: Prices) {
+    fn learn(&mut self, outlook: &Outlook<'_>, prices: Prices, now: Time) {
         let (regime, Meter { log_ns, log_blocks, .. }) = (usize::from(self.forced), self.meter);
         if self.forced && self.found[1].1 == Known::Nothing {
             let append = prices.hole.unwrap_or(prices.page);
@@ -313,6 +338,7 @@ impl Hylog {
         }
         let utilisation = self.utilisation(outlook, self.hot_share);
         let (blocks, flush) = (log_blocks as f64, self.flush_cost(outlook));
+        let (busy_ns, all_hot) = (self.busy_ns(now), self.hot_share >= 1.0);
         let (found, known) = &mut self.found[regime];
         found.append = self.meter.append_ns as f64 / blocks / outlook.block_ns + flush;
         found.room = 1.0 + (self.meter.small_parts + self.meter.left_empty) as f64 / blocks;
@@ -322,7 +348,10 @@ impl Hylog {
         // Cleaning goes by fits and starts.
         if !self.unsettled && log_blocks >= LEAST_WRITES / 2 {
             *known = Known::All;
-            let cost = log_ns as f64 / blocks / outlook.block_ns + flush;
+            let cost = match all_hot {
+                true => busy_ns / blocks / outlook.block_ns,
+                false => log_ns as f64 / blocks / outlook.block_ns + flush,
+            };
             found.learn(self.hot_share, utilisation, cost, prices);
         }
     }

@@ -189,9 +189,12 @@ impl Lfs {
             false => self.policy.arrange(&slots, &mut order, is_cold),
         };
         for (position, &index) in order.iter().enumerate() {
-            let Slot { block, body } = &mut slots[index as usize];
-            let (head, body) = (usize::from(position >= hot), std::mem::replace(body, Body::Zeros));
-            self.add_block(&mut draft, head, *block, body, cx);
+            let slot = &mut slots[index as usize];
+            let head = usize::from(position >= hot);
+            let body = std::mem::replace(&mut slot.body, Body::Zeros);
+            let place = self.add_block(&mut draft, head, slot.block, body, cx);
+            let one = self.segments.get_mut(self.segments.of(place));
+            one.youngest = one.youngest.max(slot.written);
         }
         self.order = order;
         self.pool.reuse(slots);
@@ -213,7 +216,7 @@ impl Lfs {
         self.completed(cx);
     }
 
-    /// Adds a block of the volume to the part that is being put together.
+    /// Adds a block of the volume to the part that is being put together; returns where it will lie.
     fn add_block(
         &mut self,
         draft: &mut Option<Draft>,
@@ -221,7 +224,7 @@ impl Lfs {
         block: u32,
         body: Body,
         cx: &mut Cx<'_>,
-    ) {
+    ) -> u32 {
         let entry = self.map.get(BlockNr::from(block));
         let item = Item::Data { block, mark: entry.mark(), checksum: entry.checksum() };
         let place = self.add_item(draft, head, item, Some(body), cx);
@@ -229,6 +232,7 @@ impl Lfs {
         self.segments.occupy(place, Owner::Data(block));
         self.counters.data_blocks += 1;
         self.log.since_checkpoint += 1;
+        place
     }
 
     /// Adds a block of the map. What was there before is given up by the next checkpoint.
@@ -252,6 +256,10 @@ impl Lfs {
         let old = self.map.settle(meta, entry);
         if old.is_mapped() {
             self.checkpoint.give_up(old.place());
+        }
+        if entry.is_mapped() {
+            let segment = self.segments.of(entry.place());
+            self.segments.get_mut(segment).youngest = cx.now;
         }
     }
 
@@ -353,7 +361,6 @@ impl Lfs {
         }
         let one = self.segments.get_mut(segment);
         one.written = sequence;
-        one.youngest = cx.now;
         let summary = Summary {
             sequence,
             link: self.log.position.link,

@@ -111,6 +111,9 @@ impl Lfs {
         let request = reading.request;
         let block = reading.at + u64::from(reading.runs[run].from);
         self.desk.spend(request, &done.spent);
+        if let Some(hylog) = self.policy.hylog() {
+            hylog.meter.read_ns += service_ns(&done.spent);
+        }
         if reading.runs[run].count == 1 {
             self.service.page(service_ns(&done.spent));
         }

@@ -104,7 +104,7 @@ impl Lfs {
             }
             let checksum = checksum::of_block(&piece);
             let mark = Mark { escaped, unchecked: cold };
-            self.put(at, piece.body, mark, checksum, cx.now);
+            self.put(at, piece.body, mark, checksum, [cx.now; 2]);
         }
         self.cleaner.earn(logged);
         if self.pool.live() >= self.capacity() {
@@ -125,18 +125,26 @@ impl Lfs {
         self.written(request, cx);
     }
 
-    /// Puts a block into the buffer; what was there before is superseded by the next commit.
-    pub(super) fn put(&mut self, at: BlockNr, body: Body, mark: Mark, checksum: u32, now: Time) {
+    /// Puts a block into the buffer, written then, and now; what was there before is superseded by
+    /// the next commit.
+    fn put(
+        &mut self,
+        at: BlockNr,
+        body: Body,
+        mark: Mark,
+        checksum: u32,
+        [written, now]: [Time; 2],
+    ) {
         let old = self.map.get(at);
         if old.is_mapped() && pool::is_buffered(old.place()) {
-            self.pool.replace(old.place(), body);
+            self.pool.replace(old.place(), body, written);
             self.map.replace(at, Entry::new(old.place(), mark, checksum));
             return;
         }
         if old.is_mapped() {
             self.segments.supersede(old.place(), self.log.open());
         }
-        let place = self.pool.add(Slot { block: at as u32, body }, now);
+        let place = self.pool.add(Slot { block: at as u32, body, written }, now);
         self.map.replace(at, Entry::new(place, mark, checksum));
     }
 
@@ -167,7 +175,9 @@ impl Lfs {
             false => entry.checksum(),
         };
         let mark = Mark { unchecked: self.policy.is_cold(at), ..entry.mark() };
-        self.put(at, body, mark, checksum, now);
+        // It is not younger for having been moved.
+        let written = self.segments.get(self.segments.of(entry.place())).youngest;
+        self.put(at, body, mark, checksum, [written, now]);
     }
 
     /// What waits for space cannot get any: the first of it fails.

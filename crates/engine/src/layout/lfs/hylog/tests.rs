@@ -26,18 +26,24 @@ fn outlook(entries: &[Entry], utilisation: f64) -> Outlook<'_> {
     }
 }
 
-/// Writes cost so many times what the model says.
-fn pay(hylog: &mut Hylog, utilisation: f64, factor: f64) {
-    hylog.meter.log_blocks = hylog.meter.writes;
+/// Writes cost so many times what the model says, or what pages cost; returns when they are done.
+fn pay(hylog: &mut Hylog, utilisation: f64, factor: f64) -> Time {
+    let writes = hylog.meter.writes;
+    if hylog.is_cold_all_over() {
+        hylog.meter.page_blocks = writes;
+        return hylog.began + (writes as f64 * 1000.0 * PRICES.page) as Time;
+    }
+    hylog.meter.log_blocks = writes;
     let cost = factor * Found::UNKNOWN.log_cost(hylog.hot_share, utilisation, PRICES);
-    hylog.meter.log_ns = (hylog.meter.writes as f64 * 1000.0 * cost) as u64;
+    hylog.meter.log_ns = (writes as f64 * 1000.0 * cost) as u64;
+    hylog.began + hylog.meter.log_ns
 }
 
 #[test]
 fn a_few_blocks_that_are_written_often_are_hot() {
     let map = map(1000);
-    let mut hylog = Hylog::new(1000, 100, None);
-    for turn in 1..=3 {
+    let mut hylog = Hylog::new(1000, INTERVAL, None);
+    for _ in 1..=3 {
         for round in 0..40 {
             for block in 0..100 {
                 hylog.is_cold_write(block);
@@ -46,9 +52,9 @@ fn a_few_blocks_that_are_written_often_are_hot() {
                 hylog.is_cold_write(100 + (round * 10 + block) % 900);
             }
         }
-        pay(&mut hylog, 0.97, 1.0);
-        assert!(hylog.is_due(1000, 100 * turn));
-        hylog.turn(&outlook(&map, 0.97), 100 * turn);
+        let now = pay(&mut hylog, 0.97, 1.0);
+        assert!(hylog.is_due(1000, now));
+        hylog.turn(&outlook(&map, 0.97), now);
     }
     assert!(hylog.hot_share > 0.05 && hylog.hot_share < 0.3, "{}", hylog.hot_share);
     assert!((0..100).all(|block| !hylog.is_cold(block)));
@@ -62,12 +68,12 @@ fn noise_makes_no_block_hot() {
     let map = map(10_000);
     let mut hylog = Hylog::new(10_000, INTERVAL, None);
     let mut rng = crate::rng::Rng::stream(1, "noise");
-    for turn in 1..=20 {
+    for _ in 1..=20 {
         (0..5000).for_each(|_| {
             hylog.is_cold_write(rng.below(10_000));
         });
-        pay(&mut hylog, 0.9, 1.0);
-        hylog.turn(&outlook(&map, 0.9), turn * SECONDS);
+        let now = pay(&mut hylog, 0.9, 1.0);
+        hylog.turn(&outlook(&map, 0.9), now);
     }
     assert!(hylog.hot_share >= 1.0 && hylog.changes == 0, "{}", hylog.hot_share);
 }
@@ -79,21 +85,19 @@ fn a_log_that_costs_more_is_given_up() {
     let map = map(10_000);
     let mut hylog = Hylog::new(10_000, INTERVAL, None);
     let mut rng = crate::rng::Rng::stream(2, "forced");
-    let mut interval = |hylog: &mut Hylog, forced: bool, turn: u64| {
+    let mut interval = |hylog: &mut Hylog, forced: bool| {
         for _ in 0..5000 {
             hylog.is_cold_write(rng.below(10_000));
             if forced {
                 hylog.force();
             }
         }
-        if hylog.hot_share > 0.0 {
-            pay(hylog, 0.8, if forced { 20.0 } else { 1.0 });
-        }
-        hylog.turn(&outlook(&map, 0.8), turn * SECONDS);
+        let now = pay(hylog, 0.8, if forced { 20.0 } else { 1.0 });
+        hylog.turn(&outlook(&map, 0.8), now);
     };
-    (1..=4).for_each(|turn| interval(&mut hylog, true, turn));
+    (1..=4).for_each(|_| interval(&mut hylog, true));
     assert!(hylog.hot_share <= 0.0 && hylog.changes == 1, "{}", hylog.hot_share);
-    (5..=8).for_each(|turn| interval(&mut hylog, false, turn));
+    (5..=8).for_each(|_| interval(&mut hylog, false));
     assert!(hylog.hot_share >= 1.0 && hylog.changes == 2, "{}", hylog.hot_share);
 }
 
