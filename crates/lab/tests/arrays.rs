@@ -143,10 +143,7 @@ fn small_writes_cost_what_is_counted() {
         let counted = plain / (reads + writes + logs);
         let share = array.throughput.requests_per_second / counted;
         println!("{disk}, {depth} writes at a time: {:.1} % of what is counted", share * 100.0);
-        // Data and parity are written where the head has just read: on a disk with a queue that
-        // makes up for more than it costs to wait for one another.
-        let most = if disk == "desktop7200" { 1.05 } else { 1.2 };
-        assert!((0.95..most).contains(&share), "{disk}, depth {depth}: {share}");
+        assert!((0.95..1.05).contains(&share), "{disk}, depth {depth}: {share}");
     }
 }
 
@@ -155,9 +152,10 @@ fn small_writes_cost_what_is_counted() {
 fn whole_stripes_cost_their_parity() {
     for (disk, request_blocks, pattern, most) in [
         ("cheetah9lp", 256, Pattern::Sequential, 1.05),
+        // Without a cache both lose turns here and there.
+        ("desktop7200", 256, Pattern::Sequential, 1.1),
         ("desktop7200", 64, Pattern::Random, 1.05),
-        // Four chunks of the client's in one positioning of five arms, not of four.
-        ("cheetah9lp", 64, Pattern::Random, 1.15),
+        ("cheetah9lp", 64, Pattern::Random, 1.05),
     ] {
         let workload =
             Workload { pattern, request_blocks, depth: 16, requests: 800, ..Workload::default() };

@@ -5,7 +5,7 @@
 //! answers. One line for each queue depth: depth, requests, then the difference of the two in
 //! microseconds, the median, the 99th percentile and the most, separated by tabs. Depth 0 is what
 //! the machine itself takes: the way there and back between two threads that sleep, without a disk
-//! or a server. `cargo xtask bench emulated` prints them.
+//! or a server, in turns with the requests. `cargo xtask bench emulated` prints them.
 
 use seekless_disk::{Disk, Spec, specs};
 use seekless_engine::device::Device;
@@ -26,6 +26,11 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 const DEPTHS: [usize; 2] = [1, 32];
+/// The time is cut into so many rounds, each with its share of everything: a machine that others
+/// use is not the same a minute later.
+const ROUNDS: u32 = 10;
+/// Echoes in each.
+const ECHOES: usize = 20;
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
@@ -162,7 +167,7 @@ fn echo() -> Result<Vec<Duration>, Failure> {
     });
     let mut took = Vec::new();
     let mut message = [0; 28];
-    for _ in 0..200 {
+    for _ in 0..ECHOES {
         std::thread::sleep(Duration::from_millis(5));
         let sent = Instant::now();
         near.write_all(&message)?;
@@ -200,22 +205,26 @@ fn main() -> Result<(), Failure> {
         std::thread::spawn(move || serve(&spec, listener, stop.into(), said))
     };
     pin(1);
-    report(0, echo()?);
     let mut client = Client::connect(&path)?;
     std::fs::remove_file(&path)?;
     let (mut asked, mut rng) = (BTreeSet::new(), Rng::stream(1, "punctual"));
-    for depth in DEPTHS {
-        let time = Duration::from_secs(seconds);
-        let took = ask(&mut client, depth, time, &mut asked, &mut rng)?;
-        let said = said.lock().map_err(|_| "the server has panicked")?;
-        let mut apart = Vec::new();
-        for (at, seen) in &took {
-            let model = Duration::from_nanos(*said.get(at).ok_or("a read that no disk did")?);
-            // The client cannot see an answer before it is due.
-            apart.push(seen.checked_sub(model).ok_or("an answer came before its time")?);
+    let time = Duration::from_secs(seconds) / ROUNDS;
+    let mut echoes = Vec::new();
+    let mut apart = DEPTHS.map(|_| Vec::new());
+    for _ in 0..ROUNDS {
+        echoes.extend(echo()?);
+        for (depth, apart) in DEPTHS.iter().zip(&mut apart) {
+            let took = ask(&mut client, *depth, time, &mut asked, &mut rng)?;
+            let said = said.lock().map_err(|_| "the server has panicked")?;
+            for (at, seen) in &took {
+                let model = Duration::from_nanos(*said.get(at).ok_or("a read that no disk did")?);
+                // The client cannot see an answer before it is due.
+                apart.push(seen.checked_sub(model).ok_or("an answer came before its time")?);
+            }
         }
-        report(depth, apart);
     }
+    report(0, echoes);
+    DEPTHS.into_iter().zip(apart).for_each(|(depth, apart)| report(depth, apart));
     client.disconnect()?;
     end.write_all(&[0])?;
     server.join().map_err(|_| "the server has panicked")??;

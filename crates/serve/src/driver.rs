@@ -25,7 +25,7 @@ use std::num::NonZeroU64;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Instant;
-use wait::Patience;
+use wait::{Margin, Patience};
 
 /// What the poller calls things that are not connections.
 const LISTENER: u64 = u64::MAX;
@@ -108,6 +108,7 @@ pub struct Driver {
     paused: usize,
     bytes_in_flight: usize,
     patience: Patience,
+    margin: Margin,
     ios: Vec<Io>,
     answers: Vec<(Who, Answer)>,
     dones: Vec<Done>,
@@ -150,6 +151,7 @@ impl Driver {
             paused: 0,
             bytes_in_flight: 0,
             patience: Patience::new(),
+            margin: Margin::new(),
             ios: Vec::new(),
             answers: Vec::new(),
             dones: Vec::new(),

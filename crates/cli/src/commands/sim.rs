@@ -35,6 +35,7 @@ Examples:
   seekless sim --layout inplace,vlog --disk atlas10k:500M --utilisation 0.8,0.9,0.95 \\
     --trace tpcc.csv.zst --loop closed --users 20 --scheduler look
   seekless sim --layout inplace,dcd --disk barracuda --log barracuda     # the log on a second one
+  seekless sim --layout vlog,lfs --disk st19101 --nvram 6M --burst 256 --idle 1s
   seekless sim --layout inplace --disk atlas10k:500M --generate tpcc --users 20 --pool 40M
 
 The default workload is 4 KiB random writes, each durable before the next one is sent, on a volume
@@ -55,6 +56,10 @@ pub struct Args {
     /// disk of its own]
     #[arg(long, value_name = "SIZE")]
     log_size: Option<Size>,
+    /// Put a buffer of this size that keeps its content without power (NVRAM) in front of `lfs`,
+    /// `wolf` or `hylog`: durable writes are answered from it. Other layouts do not use it.
+    #[arg(long, value_name = "SIZE", conflicts_with = "log")]
+    nvram: Option<Size>,
     /// Simulate on an array of such disks: 0, 1 or 5.
     #[arg(long, value_name = "LEVEL")]
     raid: Option<Level>,
@@ -245,10 +250,18 @@ fn target(args: &Args, disk: &str) -> Result<Target, Failure> {
         let log = spec::target(log, change)?;
         return target.with_log(log).map_err(|error| Failure::usage(error.to_string()));
     }
-    let Some(level) = args.raid else { return Ok(target) };
-    let members = args.members.map_or(level.least_members(), usize::from);
-    let chunk = u32::try_from(args.stripe.blocks()).unwrap_or(u32::MAX);
-    target.array(level, members, chunk).map_err(|error| Failure::usage(error.to_string()))
+    let target = match args.raid {
+        None => target,
+        Some(level) => {
+            let members = args.members.map_or(level.least_members(), usize::from);
+            let chunk = u32::try_from(args.stripe.blocks()).unwrap_or(u32::MAX);
+            let array = target.array(level, members, chunk);
+            array.map_err(|error| Failure::usage(error.to_string()))?
+        }
+    };
+    let Some(nvram) = args.nvram else { return Ok(target) };
+    let buffered = target.with_nvram(nvram.blocks());
+    buffered.map_err(|error| Failure::usage(format!("--nvram: {error}")))
 }
 
 fn options(args: &Args) -> Result<SimOptions, Failure> {

@@ -19,6 +19,10 @@ pub const MOST_REGIONS: u64 = (BLOCK_BYTES / SECTOR_BYTES * SECTOR_BITS_BYTES * 
 /// only marked ones, enough that a resync is short.
 const USUAL_REGIONS: u64 = 1024;
 
+/// Regions that are marked ahead of a stream of writes: each mark holds the stream up, and a resync
+/// of so many more takes a hundredth of the whole.
+const AHEAD: usize = 8;
+
 /// A region of stripes.
 #[derive(Clone, Copy, Debug, Default)]
 struct Region {
@@ -112,7 +116,7 @@ impl Bitmap {
 
     /// The block to write now, if there is something to mark, or of `clear` something that is
     /// quiet still. It must reach all members; then comes [`Bitmap::written`].
-    pub fn next_block(&mut self, clear: &[usize], since: Time) -> Option<Bytes> {
+    pub fn next_block(&mut self, clear: &[usize], since: Time, now: Time) -> Option<Bytes> {
         if self.writing.is_some() {
             return None;
         }
@@ -122,13 +126,30 @@ impl Bitmap {
         if self.wanted.is_empty() && off.is_empty() {
             return None;
         }
-        let on = std::mem::take(&mut self.wanted);
+        let on = self.with_those_ahead(now);
         let marked = |region: usize| {
             (self.regions[region].marked || on.contains(&region)) && !off.contains(&region)
         };
         let block = encode((0..self.regions.len()).filter(|&region| marked(region)));
         self.writing = Some((on, off));
         Some(block)
+    }
+
+    /// What is wanted, and what comes next where it follows a marked region. Takes it as written to
+    /// now, so that it is not cleared before the stream gets there.
+    fn with_those_ahead(&mut self, now: Time) -> Vec<usize> {
+        let mut on = std::mem::take(&mut self.wanted);
+        for wanted in on.clone() {
+            let follows = wanted > 0 && self.regions[wanted - 1].marked;
+            let last = if follows { wanted + AHEAD } else { wanted };
+            for ahead in wanted + 1..=last.min(self.regions.len() - 1) {
+                if !self.regions[ahead].marked && !on.contains(&ahead) {
+                    self.regions[ahead].ended = now;
+                    on.push(ahead);
+                }
+            }
+        }
+        on
     }
 
     /// The block handed out last is durable on all members.
@@ -191,7 +212,7 @@ mod tests {
     fn a_write_waits_for_its_mark_and_a_mark_for_its_writes() {
         let mut bitmap = Bitmap::new(&geometry(8));
         assert!(!bitmap.begin(3));
-        let block = bitmap.next_block(&[], 0).expect("a mark to write");
+        let block = bitmap.next_block(&[], 0, 5).expect("a mark to write");
         assert!(is_set(&block, 3) && !is_set(&block, 2));
         assert!(!bitmap.is_marked(3), "not before it is durable");
         bitmap.written();
@@ -201,11 +222,37 @@ mod tests {
         bitmap.end(3, 15);
         assert_eq!(bitmap.quiet(14), Vec::<usize>::new());
         assert_eq!(bitmap.quiet(15), [3]);
-        let cleared = bitmap.next_block(&[3], 15).expect("a mark to clear");
+        let cleared = bitmap.next_block(&[3], 15, 20).expect("a mark to clear");
         assert!(!is_set(&cleared, 3));
         assert!(!bitmap.begin(3), "it is being cleared: to be marked again first");
         bitmap.written();
-        assert!(is_set(&bitmap.next_block(&[], 15).expect("marked again"), 3));
+        assert!(is_set(&bitmap.next_block(&[], 15, 20).expect("marked again"), 3));
+    }
+
+    #[test]
+    fn a_stream_is_marked_ahead() {
+        let mut bitmap = Bitmap::new(&geometry(1024));
+        let mut marks = 0;
+        for stripe in 0..1024 {
+            if !bitmap.begin(stripe) {
+                bitmap.next_block(&[], 0, stripe).expect("a mark to write");
+                bitmap.written();
+                marks += 1;
+            }
+            bitmap.end(stripe, stripe);
+        }
+        assert_eq!(marks, 1 + 1023_u64.div_ceil(1 + AHEAD as u64), "the first is no stream yet");
+        // Somewhere else there is no stream, and what was marked ahead is cleared like the rest.
+        let mut bitmap = Bitmap::new(&geometry(1024));
+        for stripe in [500, 501] {
+            assert!(!bitmap.begin(stripe));
+            let block = bitmap.next_block(&[], 0, 7).expect("a mark to write");
+            bitmap.written();
+            bitmap.end(stripe, 7);
+            assert_eq!(is_set(&block, stripe as usize + 1), stripe == 501);
+        }
+        assert_eq!(bitmap.quiet(6), Vec::<usize>::new());
+        assert_eq!(bitmap.quiet(7), (500..=509).collect::<Vec<_>>());
     }
 
     #[test]

@@ -100,15 +100,20 @@ fn side(latencies: &Latencies) -> Option<Side> {
     })
 }
 
-/// By how much a counter grew.
-fn growth(measured: &Measured, name: &str) -> Option<f64> {
-    let value = |stats: &Stats| stats.iter().find(|stat| stat.0 == name).map(|stat| stat.1);
-    Some(value(&measured.after)? - value(&measured.before)?)
+/// By how much the first counter of that name grew.
+fn growth<'s>(
+    mut pairs: impl Iterator<Item = (&'s (&'s str, f64), f64)>,
+    name: &str,
+) -> Option<f64> {
+    pairs.find(|(stat, _)| stat.0 == name).map(|(stat, before)| stat.1 - before)
 }
 
 fn write_amplification(measured: &Measured) -> Option<f64> {
-    let client = growth(measured, "client_blocks_written").filter(|&blocks| blocks > 0.0)?;
-    Some(growth(measured, "device_blocks_written")? / client)
+    let before = measured.before.iter().map(|stat| stat.1);
+    let pairs = measured.after.iter().zip(before);
+    // Where layers lie on each other, clients write to the highest, and the lowest to the disk.
+    let client = growth(pairs.clone(), "client_blocks_written").filter(|&blocks| blocks > 0.0)?;
+    Some(growth(pairs.rev(), "device_blocks_written")? / client)
 }
 
 fn per_second(count: f64, span_ns: u64) -> f64 {

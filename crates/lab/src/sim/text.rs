@@ -1,4 +1,4 @@
-//! Reports for people: tables of fixed width, at most 100 columns.
+//! Reports for people: tables of fixed width, of at most 100 columns if the disks have short names.
 
 use super::{Comparison, PoolReport, Row, SimReport, TraceReport, mebibytes};
 use crate::distribution::Distribution;
@@ -202,27 +202,29 @@ pub(super) fn comparison(comparison: &Comparison) -> String {
     let mut out = String::new();
     line!(out, "{}", comparison.workload);
     let many = comparison.utilisations.len() > 1;
+    let longest = comparison.rows.iter().map(|row| row.disk.chars().count()).max();
+    let wide = longest.unwrap_or(0).max(10) + 2;
     for &utilisation in &comparison.utilisations {
         line!(out, "");
         if many {
             line!(out, "{:.1} % of the disk live", utilisation * 100.0);
         }
-        heading(&mut out);
+        heading(&mut out, wide);
         let rows = comparison.rows.iter().filter(|row| row.utilisation == utilisation);
-        rows.for_each(|row| row_line(&mut out, row));
+        rows.for_each(|row| row_line(&mut out, row, wide));
     }
     if many {
         line!(out, "");
-        summary(&mut out, comparison);
+        summary(&mut out, comparison, wide);
     }
     comparison.left_out.iter().for_each(|why| line!(out, "left out: {why}"));
     out
 }
 
-fn heading(out: &mut String) {
+fn heading(out: &mut String, wide: usize) {
     line!(
         out,
-        "{:<12}{:<9}{:>8}{:>8} |{:>9}{:>8}{:>8}{:>8}{:>9}{:>9} |{:>7}",
+        "{:<wide$}{:<9}{:>8}{:>8} |{:>9}{:>8}{:>8}{:>8}{:>9}{:>9} |{:>7}",
         "mean ms",
         "layout",
         "total",
@@ -237,12 +239,12 @@ fn heading(out: &mut String) {
     );
 }
 
-fn row_line(out: &mut String, row: &Row) {
+fn row_line(out: &mut String, row: &Row, wide: usize) {
     let parts = &row.breakdown_ms;
     let amplification = row.write_amplification.map_or("-".to_owned(), |f| format!("{f:.2}"));
     line!(
         out,
-        "{:<12}{:<9}{:>8.3}{:>7.2}x |{:>9.3}{:>8.3}{:>8.3}{:>8.3}{:>9.3}{:>9.3} |{:>7}",
+        "{:<wide$}{:<9}{:>8.3}{:>7.2}x |{:>9.3}{:>8.3}{:>8.3}{:>8.3}{:>9.3}{:>9.3} |{:>7}",
         row.disk,
         row.layout,
         row.mean_ms,
@@ -258,20 +260,20 @@ fn row_line(out: &mut String, row: &Row) {
 }
 
 /// Throughput of every layout over that of the first one, by utilisation.
-fn summary(out: &mut String, comparison: &Comparison) {
+fn summary(out: &mut String, comparison: &Comparison, wide: usize) {
     let mut named: Vec<(&str, &str)> = Vec::new();
     for row in &comparison.rows {
         if !named.contains(&(&*row.disk, row.layout)) {
             named.push((&row.disk, row.layout));
         }
     }
-    let mut line = format!("{:<12}{:<9}", "throughput", "layout");
+    let mut line = format!("{:<wide$}{:<9}", "throughput", "layout");
     for utilisation in &comparison.utilisations {
         write!(line, "{:>7.1}%", utilisation * 100.0).expect("strings grow");
     }
     line!(out, "{line}   over the first layout");
     for (disk, layout) in named {
-        let mut line = format!("{disk:<12}{layout:<9}");
+        let mut line = format!("{disk:<wide$}{layout:<9}");
         for &utilisation in &comparison.utilisations {
             let mut rows = comparison.rows.iter();
             let found = rows.find(|row| {

@@ -7,10 +7,18 @@ use seekless_engine::device::medium::{Cells, Medium};
 use seekless_engine::device::nested::Nested;
 use seekless_engine::device::ram::Ram;
 use seekless_engine::disk::{self as engine, MediumDisk};
-use seekless_engine::layout::{self, FormatOptions, Kind, LayoutError, MountOptions, dcd, lfs};
+use seekless_engine::layer::Layer;
+use seekless_engine::layout::dcd::{Caching, Order, Shape};
+use seekless_engine::layout::{
+    self, FormatOptions, Kind, LayoutError, MountOptions, Tuning, dcd, lfs,
+};
 use seekless_engine::node::Node;
+use seekless_engine::units::BLOCK_BYTES;
 use seekless_engine::volume::{self, ArrayDisk, AssembleOptions, CreateArray, Level, VolumeError};
 use std::fmt;
+
+/// The smallest buffer that keeps its content without power: 256 KiB.
+const LEAST_NVRAM_BLOCKS: u64 = 64;
 
 type Make = Box<dyn Fn(Box<dyn Medium>) -> Box<dyn Device>>;
 
@@ -25,6 +33,8 @@ pub struct Target {
     array: Option<Members>,
     /// The disk that has the log of [`Kind::Dcd`].
     log: Option<Box<Target>>,
+    /// Blocks of a buffer that keeps its content without power, in front of log-structured layouts.
+    nvram: Option<u64>,
 }
 
 /// An array of equal devices.
@@ -52,7 +62,7 @@ impl Target {
         make: impl Fn(Box<dyn Medium>) -> Box<dyn Device> + 'static,
     ) -> Target {
         let (name, make) = (name.to_owned(), Box::new(make));
-        Target { name, blocks, headers: false, make, array: None, log: None }
+        Target { name, blocks, headers: false, make, array: None, log: None, nvram: None }
     }
 
     /// The same target with sector headers that layouts may use, as disks have them.
@@ -108,6 +118,26 @@ impl Target {
         Ok(Target { log: Some(Box::new(log)), ..self })
     }
 
+    /// The same target with a buffer of `blocks` blocks that keeps its content without power, in
+    /// front of log-structured layouts (section 4.4 of the virtual log paper, claim V10). Other
+    /// layouts do not use it.
+    ///
+    /// # Errors
+    /// A buffer that is too small to be one.
+    pub fn with_nvram(self, blocks: u64) -> Result<Target, LayoutError> {
+        if blocks < LEAST_NVRAM_BLOCKS {
+            let reason =
+                "a buffer of less than 256 KiB has no room for the segments it is cut into";
+            return Err(LayoutError::BadSize(reason.to_owned()));
+        }
+        Ok(Target { nvram: Some(blocks), ..self })
+    }
+
+    /// The size of the buffer, if a layout has one here.
+    fn nvram(&self, kind: Kind) -> Option<u64> {
+        self.nvram.filter(|_| matches!(kind, Kind::Lfs | Kind::Wolf | Kind::Hylog))
+    }
+
     /// The device of the log, if a layout has one of its own here.
     fn log(&self, kind: Kind) -> Option<&Target> {
         self.log.as_deref().filter(|_| kind == Kind::Dcd)
@@ -115,9 +145,12 @@ impl Target {
 
     /// What reports call it under a layout.
     pub(super) fn name_for(&self, kind: Kind) -> String {
-        match self.log(kind) {
-            None => self.name.clone(),
-            Some(log) => format!("{}, log on {}", self.name, log.name),
+        match (self.log(kind), self.nvram(kind)) {
+            (Some(log), _) => format!("{}, log on {}", self.name, log.name),
+            (None, Some(blocks)) => {
+                format!("{}, {} KiB NVRAM", self.name, blocks * BLOCK_BYTES as u64 / 1024)
+            }
+            (None, None) => self.name.clone(),
         }
     }
 
@@ -156,6 +189,15 @@ pub(super) fn build(
     options: &SimOptions,
     blocks: u64,
 ) -> Result<Node, LayoutError> {
+    let node = build_plain(target, options, blocks)?;
+    match target.nvram(options.kind) {
+        Some(buffer) => build_buffered(node, buffer, options, blocks),
+        None => Ok(node),
+    }
+}
+
+/// The same without a buffer in front.
+fn build_plain(target: &Target, options: &SimOptions, blocks: u64) -> Result<Node, LayoutError> {
     if let Some(members) = target.array {
         return build_array(target, &members, options, blocks);
     }
@@ -190,17 +232,51 @@ fn build_attached(
     options: &SimOptions,
     blocks: u64,
 ) -> Result<Node, LayoutError> {
-    let SimOptions { kind, seed, tuning, shape, .. } = *options;
-    let id = u128::from(seed) << 64 | u128::from(blocks);
     let (mut home, mut ring) = (Cells::new(blocks), Cells::new(log.blocks()));
-    let format = FormatOptions { shape, ..FormatOptions::new(kind, blocks, id) };
-    dcd::attach(&mut MediumDisk(&mut home), &mut MediumDisk(&mut ring), &format)?;
     let lenders = [target, log].map(|one| one.device(Box::new(Cells::new(1))));
     let volatile = lenders.iter().any(|one| one.volatile());
+    let tuning = options.tuning;
     let mount = MountOptions { arm: lenders[1].arm(), volatile, read_only: false, tuning };
-    let (layer, _, _) = dcd::mount(&mut MediumDisk(&mut home), &mut MediumDisk(&mut ring), &mount)?;
+    let layer = attach(&mut home, &mut ring, options, blocks, &mount)?;
     let devices = vec![target.device(Box::new(home)), log.device(Box::new(ring))];
-    Ok(Node::new(Box::new(layer), devices, seed))
+    Ok(Node::new(layer, devices, options.seed))
+}
+
+/// Puts a log in front of a blank origin and mounts the two.
+fn attach(
+    home: &mut Cells,
+    ring: &mut Cells,
+    options: &SimOptions,
+    blocks: u64,
+    mount: &MountOptions<'_>,
+) -> Result<Box<dyn Layer>, LayoutError> {
+    let SimOptions { seed, shape, .. } = *options;
+    let id = u128::from(seed) << 64 | u128::from(blocks);
+    let format = FormatOptions { shape, ..FormatOptions::new(Kind::Dcd, blocks, id) };
+    dcd::attach(&mut MediumDisk(home), &mut MediumDisk(ring), &format)?;
+    let (layer, _, _) = dcd::mount(&mut MediumDisk(home), &mut MediumDisk(ring), mount)?;
+    Ok(Box::new(layer))
+}
+
+/// A buffer that keeps its content without power in front of a new volume: the log of a disk
+/// caching disk, in memory. Large writes go by it.
+fn build_buffered(
+    volume: Node,
+    buffer: u64,
+    options: &SimOptions,
+    blocks: u64,
+) -> Result<Node, LayoutError> {
+    let shape = Shape { log_blocks: None, ..options.shape };
+    let caching = Caching { order: Order::Location, ..options.tuning.caching };
+    let tuning = Tuning { caching, ..options.tuning };
+    let options = SimOptions { kind: Kind::Dcd, shape, tuning, ..options.clone() };
+    // The seal of the origin, which only a mount reads, stays on the blank one that lends itself.
+    let (mut blank, mut ring) = (Cells::new(blocks), Cells::new(buffer));
+    let volume = Nested::new(volume);
+    let mount = MountOptions { volatile: volume.volatile(), tuning, ..MountOptions::default() };
+    let layer = attach(&mut blank, &mut ring, &options, blocks, &mount)?;
+    let devices: Vec<Box<dyn Device>> = vec![Box::new(volume), Box::new(Ram::new(Box::new(ring)))];
+    Ok(Node::new(layer, devices, options.seed))
 }
 
 /// The same on an array.

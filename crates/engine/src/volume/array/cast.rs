@@ -151,7 +151,7 @@ impl Array {
             // While a member that failed is not known to be out, its absence is what the marks say.
             let settled = self.is_settled();
             let (clear, since) = self.clear.take().filter(|_| settled).unwrap_or_default();
-            if let Some(block) = self.bitmap.next_block(&clear, since) {
+            if let Some(block) = self.bitmap.next_block(&clear, since, cx.now) {
                 self.counters.bitmap_writes += 1;
                 self.cast(Cast::Bitmap, |_, _| (BITMAP_BLOCK, Data::bytes(block.clone())));
             }
