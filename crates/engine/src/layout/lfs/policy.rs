@@ -14,7 +14,7 @@ pub(super) enum Policy {
     /// To the log, sorted.
     Wolf(Wolf),
     /// To the log or to where they lie.
-    Hylog(Hylog),
+    Hylog(Box<Hylog>),
 }
 
 impl Policy {
@@ -25,7 +25,7 @@ impl Policy {
             Kind::Wolf => Policy::Wolf(Wolf::new(blocks)),
             Kind::Hylog => {
                 let interval = tuning.interval.unwrap_or(super::hylog::INTERVAL);
-                Policy::Hylog(Hylog::new(blocks, interval, tuning.hot_percent))
+                Policy::Hylog(Box::new(Hylog::new(blocks, interval, tuning.hot_percent)))
             }
             _ => Policy::Lfs,
         }
