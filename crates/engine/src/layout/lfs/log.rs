@@ -216,7 +216,8 @@ impl Lfs {
         self.completed(cx);
     }
 
-    /// Adds a block of the volume to the part that is being put together; returns where it will lie.
+    /// Adds a block of the volume to the part that is being put together; returns where it will
+    /// lie.
     fn add_block(
         &mut self,
         draft: &mut Option<Draft>,

@@ -16,7 +16,7 @@ pub struct Found {
     /// What it takes to position for blocks that are written out before they fill a segment, in
     /// block transfers for each of them.
     pub append: f64,
-    /// Blocks of the log that a block of a client takes, with summaries and with what is left empty.
+    /// Blocks of the log that a block of a client takes, with summaries and what is left empty.
     pub room: f64,
     /// How many times as much as the rest of the model was found where all blocks were hot: it
     /// leaves out checkpoints, and skew within the hot blocks, which makes cleaning cheaper.
@@ -40,8 +40,8 @@ impl Found {
     pub const UNKNOWN: Found =
         Found { append: 0.0, room: 1.0, all: None, some: None, borrowed: false };
 
-    /// Nothing was found yet where each block is written out alone, and `append` is what it takes to
-    /// position for it; `other` was found where they are not.
+    /// Nothing was found yet where each block is written out alone, and `append` is what it takes
+    /// to position for it; `other` was found where they are not.
     pub fn forced(append: f64, other: Found) -> Found {
         Found { append, room: FORCED_ROOM, borrowed: true, ..other }
     }
