@@ -20,8 +20,12 @@ fn no_clock() -> u64 {
 }
 
 fn disk(name: &str) -> Target {
+    outer(name, BLOCKS)
+}
+
+fn outer(name: &str, blocks: u64) -> Target {
     let spec = specs::find(name).expect("a built-in disk");
-    Target::disk(&spec.outer(BLOCKS), None).expect("it can be simulated")
+    Target::disk(&spec.outer(blocks), None).expect("it can be simulated")
 }
 
 fn options(kind: Kind, utilisation: f64, cleaning: Cleaning) -> SimOptions {
@@ -85,24 +89,56 @@ fn h19_plugging_pays_on_full_disks_and_the_choice_follows() {
     }
 }
 
-/// The claim's 5 % holds up to 80 %; at 90 % the layout is a tenth short of it, for a reason not
-/// found yet.
+/// What HyLog reaches beside the better of the others, in requests per second.
+fn beside_both(target: &Target, options: impl Fn(Kind) -> SimOptions) -> (String, f64) {
+    let [overwrite, lfs, hylog] =
+        [Kind::Inplace, Kind::Lfs, Kind::Hylog].map(|kind| throughput(target, &options(kind)));
+    let told = format!("in place {overwrite:.0}, lfs {lfs:.0}, hylog {hylog:.0}");
+    (told, hylog / overwrite.max(lfs))
+}
+
+/// On all three disks; the fuller, the larger is the part of them, for what a log keeps free is a
+/// number of segments.
 #[test]
 fn h26_hylog_is_as_good_as_the_better_of_both() {
-    for (name, utilisation, share) in [
-        ("hylog-2003", 0.5, 0.95),
-        ("hylog-2003", 0.8, 0.95),
-        ("hylog-2003", 0.9, 0.85),
-        ("hylog-2008", 0.9, 0.85),
-    ] {
-        let target = disk(name);
-        let [overwrite, lfs, hylog] = [Kind::Inplace, Kind::Lfs, Kind::Hylog].map(|kind| {
-            let mut options = options(kind, utilisation, Cleaning::Adaptive);
-            options.workload.distribution = Distribution::knuth(80.0, 20.0);
-            throughput(&target, &options)
-        });
-        println!("{name} {utilisation}: in place {overwrite:.0}, lfs {lfs:.0}, hylog {hylog:.0}");
-        let least = share * overwrite.max(lfs);
-        assert!(hylog > least, "{name} {utilisation}: {overwrite} {lfs} {hylog}");
+    let knuth = Distribution::knuth(80.0, 20.0);
+    for name in ["atlas10k", "hylog-2003", "hylog-2008"] {
+        let points = [(0.5, 4), (0.8, 4), (0.9, 4), (0.95, 1)];
+        for (utilisation, part, distribution) in points
+            .map(|(utilisation, part)| (utilisation, part, knuth))
+            .into_iter()
+            .chain([(0.9, 4, Distribution::Uniform)])
+        {
+            let target = outer(name, BLOCKS / part);
+            let (told, share) = beside_both(&target, |kind| {
+                let mut options = options(kind, utilisation, Cleaning::Adaptive);
+                options.workload.distribution = distribution;
+                options.workload.warm_up = 120_000 / part;
+                options.workload.requests = 20_000;
+                options
+            });
+            println!("{name} {utilisation} {distribution}: {told}: {share:.3}");
+            assert!(share > 0.95, "{name} {utilisation} {distribution}: {told}");
+        }
+    }
+}
+
+/// A write that is forced to the medium takes two blocks of the log, which is then no better than
+/// writing in place: HyLog notices.
+#[test]
+fn h26_forced_writes_are_overwritten_in_place_where_that_is_better() {
+    for name in ["st19101", "hp97560"] {
+        let target = Target::disk(&specs::find(name).expect("a built-in disk"), None);
+        let target = target.expect("it can be simulated");
+        for utilisation in [0.5, 0.8, 0.86] {
+            let (told, share) = beside_both(&target, |kind| {
+                let workload =
+                    Workload { requests: 10_000, warm_up: 6_000, fua: true, ..Workload::default() };
+                let utilisation = Some(utilisation);
+                SimOptions { utilisation, workload, age: 1.0, ..SimOptions::new(kind) }
+            });
+            println!("{name} {utilisation}: {told}: {share:.3}");
+            assert!(share > 0.95, "{name} {utilisation}: {told}");
+        }
     }
 }

@@ -38,14 +38,15 @@ use super::{
     CheckReport, Cleaning, FormatOptions, Kind, Layout, LayoutError, MountOptions, MountReport,
 };
 use crate::disk::Disk;
-use crate::io::{Done, Io, IoError, Op, Tag};
+use crate::io::{Breakdown, Done, Io, IoError, Op, Tag};
 use crate::layer::{Cx, Extent, Layer, Port};
 use crate::superblock::Superblock;
 use crate::units::{BlockNr, MILLIS, Time};
 use checkpoint::{Checkpoint, Phase};
 use clean::Cleaner;
 use format::{Geometry, MAX_DEVICE_BLOCKS, PLUGGABLE, default_segment};
-use hylog::Efficiency;
+use hylog::Outlook;
+use hylog::cost::Prices;
 
 pub use format::segment_for;
 use log::Log;
@@ -70,6 +71,9 @@ const UNVERIFIED_LIMIT: u64 = 16 * 1024;
 const CHECKPOINT_BLOCKS: u64 = 16 * 1024;
 /// How many times as much data as map is written between two checkpoints, at least.
 const CHECKPOINT_RATIO: u64 = 32;
+
+/// Segments that a head of its own for cold blocks keeps from being used.
+const SECOND_HEAD: u64 = 3;
 
 /// Kinds of commands below, in the upper half of a tag.
 const PART: Tag = 1 << 32;
@@ -204,19 +208,51 @@ impl Lfs {
 
     /// Lets the layout HyLog measure, and choose anew which blocks are hot.
     fn advance_policy(&mut self, now: Time) {
+        let stored = self.map.stored();
+        let reserve = self.low() + self.pass() / 2;
         let Policy::Hylog(hylog) = &mut self.policy else { return };
-        let idle = self.log.in_flight() == 0
+        let idle = self.log.is_quiet()
+            && self.checkpoint.phase() == Phase::Idle
             && self.parts.is_empty()
             && self.overwrites.is_empty()
             && !self.cleaner.is_busy();
         hylog.note(idle, now);
-        let stored = self.map.stored();
+        if !hylog.is_due(stored, now) {
+            return;
+        }
         // The log never holds more: some segments are always free or nearly so.
-        let space = self.geometry.capacity().max(stored + 1);
+        let (all, slots) = (self.geometry.segments(), u64::from(self.geometry.segment - 1));
+        let space = all.saturating_sub(reserve) * slots;
+        let spare = all.saturating_sub(stored.div_ceil(slots));
+        let reserve = reserve + SECOND_HEAD;
+        // What is expected of pages is good for trying what they take, and no more.
+        let knows_pages = self.service.knows_pages();
+        let has_room = knows_pages && spare > 2 * reserve;
+        let mixed_space = has_room.then(|| all.saturating_sub(reserve) * slots);
         let plugs = self.pluggable && self.cleaning != Cleaning::Copy;
         let hole = plugs.then(|| self.service.hole_efficiency());
-        let efficiency = self.service.efficiency().map(|page| Efficiency { page, hole });
-        hylog.turn(stored, stored as f64 / space as f64, efficiency, now);
+        let prices = self.service.efficiency().map(|page| Prices { page, hole });
+        let (entries, block_ns) =
+            (self.map.range(0, self.geometry.blocks), self.service.block_ns());
+        let mechanical = self.service.is_mechanical();
+        let outlook = Outlook {
+            entries,
+            stored,
+            space,
+            mixed_space,
+            prices,
+            block_ns,
+            knows_pages,
+            mechanical,
+        };
+        hylog.turn(&outlook, now);
+    }
+
+    /// The device was busy with the log, or with cleaning it.
+    fn log_took(&mut self, spent: &Breakdown) {
+        if let Some(hylog) = self.policy.hylog() {
+            hylog.meter.log_ns += overwrite::service_ns(spent);
+        }
     }
 
     fn stopping(&self) -> bool {

@@ -15,6 +15,9 @@ use crate::io::{Done, Io, Tag};
 use crate::layer::Cx;
 use crate::planted::{PlantedBug, planted};
 
+/// Blocks of data in the log that are worth a checkpoint where no block is hot.
+const SETTLED_BLOCKS: u64 = 64;
+
 /// How far a checkpoint has come.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Phase {
@@ -88,6 +91,7 @@ impl Lfs {
         if !self.pool.is_empty() {
             self.write_out(&[], cx);
         }
+        self.convert();
         self.log.since_checkpoint = 0;
         self.checkpoint.position = self.log.position;
         self.checkpoint.commit = self.log.open() - 1;
@@ -144,7 +148,17 @@ impl Lfs {
     }
 
     fn wants_checkpoint(&self) -> bool {
-        self.log.since_checkpoint >= self.checkpoint_interval || self.short.checkpoint
+        self.log.since_checkpoint >= self.checkpoint_interval
+            || self.short.checkpoint
+            || self.wants_conversion()
+    }
+
+    /// True if blocks have become cold and a map that says so may be written: not more of it than
+    /// data. Where all are cold, what went to the log is to be overwritten there soon.
+    fn wants_conversion(&self) -> bool {
+        let (data, map) = (self.log.since_checkpoint, self.geometry.slices());
+        let settles = self.policy.is_cold_all_over() && data >= 2 * map + SETTLED_BLOCKS;
+        (settles || self.policy.is_converting() && data >= map) && self.has_room_for_map()
     }
 
     /// Writes the record when everything it relies on is durable.
@@ -175,6 +189,7 @@ impl Lfs {
 
     /// A copy of the record has been answered.
     pub(super) fn record_done(&mut self, done: Done, cx: &mut Cx<'_>) {
+        self.log_took(&done.spent);
         if let Err(error) = done.outcome {
             return self.latch(error, cx);
         }

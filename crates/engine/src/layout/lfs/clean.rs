@@ -73,7 +73,7 @@ pub(super) struct Cleaner {
 }
 
 impl Cleaner {
-    /// A client has written.
+    /// A client has written; so many blocks of it take room in the log.
     pub fn earn(&mut self, blocks: u32) {
         self.credit = (self.credit + EARNED * u64::from(blocks)).min(1 << 40);
         self.in_vain = 0;
@@ -135,7 +135,11 @@ impl Lfs {
     /// Blocks and commits of the next checkpoint, if `count` more blocks change before it.
     fn checkpoint_blocks(&self, count: u64) -> (u64, u64) {
         let all = self.geometry.slices() + self.geometry.indices();
-        let blocks = (self.map.changed() + self.checkpoint.left() + 2 * count).min(2 * all);
+        let changed = match self.policy.is_converting() {
+            true => all,
+            false => self.map.changed(),
+        };
+        let blocks = (changed + self.checkpoint.left() + 2 * count).min(2 * all);
         (blocks, 1 + blocks / u64::from(self.geometry.segment - 1))
     }
 
@@ -154,7 +158,7 @@ impl Lfs {
     }
 
     /// Free segments below which cleaning is pressing.
-    fn low(&self) -> u64 {
+    pub(super) fn low(&self) -> u64 {
         self.needed_for(self.atomic_blocks) + 3
     }
 
@@ -182,11 +186,21 @@ impl Lfs {
             self.short.flush = u64::from(waits.commit) > WORTH_WHILE;
             let (blocks, commits) = self.checkpoint_blocks(0);
             let checkpoint = self.fresh_for(blocks, commits) + WORTH_WHILE;
-            self.short.checkpoint = u64::from(waits.checkpoint) > checkpoint;
+            self.short.checkpoint = u64::from(waits.checkpoint) > checkpoint || self.settles();
         } else if self.cleaner.pressed && self.segments.free() < low {
             let waits = self.segments.waits(self.log.durable(), self.checkpoint.start());
             self.short.checkpoint = u64::from(waits.checkpoint) > low / 2;
         }
+    }
+
+    /// True if a checkpoint is to come before cleaning: where all is cold, it lets what waits be
+    /// overwritten in place, which takes no room.
+    fn settles(&self) -> bool {
+        let something = self.log.since_checkpoint > 0
+            || !self.pool.is_empty()
+            || self.policy.is_converting()
+            || self.checkpoint.phase() != Phase::Idle;
+        something && self.waits_for_checkpoint() && self.has_room_for_map()
     }
 
     /// Cleans the next segment if that is wanted now. True if a request was refused instead.
@@ -200,7 +214,9 @@ impl Lfs {
         if self.starving {
             return !self.short.checkpoint && self.relieve(cx);
         }
-        if self.cleaner.credit > 0 {
+        // Where all is cold, free segments serve nobody for now.
+        let serves = !self.cleaner.pressed || !self.policy.is_cold_all_over();
+        if self.cleaner.credit > 0 && serves {
             self.clean_unasked(cx);
         }
         false
@@ -366,6 +382,7 @@ impl Lfs {
         {
             self.service.segment(service_ns(&done.spent), data.blocks());
         }
+        self.log_took(&done.spent);
         match done.outcome {
             Ok(data) => self.move_live(segment, from, &data, cx),
             // Its blocks can still be read one by one, those that can.

@@ -156,6 +156,7 @@ impl Head {
 impl Lfs {
     /// Writes out everything that waits, and blocks of the map behind it, as one commit.
     pub(super) fn write_out(&mut self, meta: &[MetaBlock], cx: &mut Cx<'_>) {
+        let has_two_heads = self.fit_heads();
         let mut draft = None;
         let (mut slots, zeros) = self.pool.take();
         for (block, count) in zeros {
@@ -182,15 +183,18 @@ impl Lfs {
         order.extend(slots.iter().zip(0..).filter(live).map(|(_, index)| index as u32));
         let map = &self.map;
         let is_cold = |block: u32| map.get(BlockNr::from(block)).mark().unchecked;
-        let hot = match self.starving {
+        let hot = match self.starving || !has_two_heads {
             // One part fills segments better than two.
             true => order.len(),
             false => self.policy.arrange(&slots, &mut order, is_cold),
         };
         for (position, &index) in order.iter().enumerate() {
-            let Slot { block, body } = &mut slots[index as usize];
-            let (head, body) = (usize::from(position >= hot), std::mem::replace(body, Body::Zeros));
-            self.add_block(&mut draft, head, *block, body, cx);
+            let slot = &mut slots[index as usize];
+            let head = usize::from(position >= hot);
+            let body = std::mem::replace(&mut slot.body, Body::Zeros);
+            let place = self.add_block(&mut draft, head, slot.block, body, cx);
+            let one = self.segments.get_mut(self.segments.of(place));
+            one.youngest = one.youngest.max(slot.written);
         }
         self.order = order;
         self.pool.reuse(slots);
@@ -212,7 +216,8 @@ impl Lfs {
         self.completed(cx);
     }
 
-    /// Adds a block of the volume to the part that is being put together.
+    /// Adds a block of the volume to the part that is being put together; returns where it will
+    /// lie.
     fn add_block(
         &mut self,
         draft: &mut Option<Draft>,
@@ -220,7 +225,7 @@ impl Lfs {
         block: u32,
         body: Body,
         cx: &mut Cx<'_>,
-    ) {
+    ) -> u32 {
         let entry = self.map.get(BlockNr::from(block));
         let item = Item::Data { block, mark: entry.mark(), checksum: entry.checksum() };
         let place = self.add_item(draft, head, item, Some(body), cx);
@@ -228,6 +233,7 @@ impl Lfs {
         self.segments.occupy(place, Owner::Data(block));
         self.counters.data_blocks += 1;
         self.log.since_checkpoint += 1;
+        place
     }
 
     /// Adds a block of the map. What was there before is given up by the next checkpoint.
@@ -251,6 +257,10 @@ impl Lfs {
         let old = self.map.settle(meta, entry);
         if old.is_mapped() {
             self.checkpoint.give_up(old.place());
+        }
+        if entry.is_mapped() {
+            let segment = self.segments.of(entry.place());
+            self.segments.get_mut(segment).youngest = cx.now;
         }
     }
 
@@ -277,6 +287,29 @@ impl Lfs {
         draft.data.push(Piece::block(body));
         draft.blocks += 1;
         draft.place + draft.blocks
+    }
+
+    /// Gives cold blocks a head of their own if there are hot ones beside them and room for it, and
+    /// takes it away. True if the part that comes next may use it: where a head begins, the part
+    /// before must say.
+    fn fit_heads(&mut self) -> bool {
+        let mixed = self.policy.is_mixed();
+        let heads = self.log.heads.len();
+        if mixed && heads == 1 && self.segments.free() > self.low() + 2 {
+            let (one, next) = (self.segments.allocate(), self.segments.allocate());
+            let (Some(segment), Some(next)) = (one, next) else { return false };
+            self.segments.get_mut(segment).cold = true;
+            self.log.heads.push(Head { segment, offset: 0, next });
+            return false;
+        }
+        if !mixed && let [_, Head { segment, next, .. }] = *self.log.heads {
+            self.log.heads.truncate(1);
+            self.segments.close(segment);
+            self.segments.give_back(next);
+        }
+        let ways = &self.log.position.ways;
+        let second = self.log.heads.get(1);
+        second.is_some_and(|head| ways.contains(&self.geometry.start_of(head.next)))
     }
 
     fn open_part(&mut self, index: usize) -> Draft {
@@ -319,14 +352,16 @@ impl Lfs {
         self.log.heads[head].offset += 1 + blocks;
         let sequence = self.log.position.sequence + 1;
         for item in &items {
-            if let Item::Plug { place, .. } = *item {
-                let plugged = self.segments.of(place);
-                self.segments.get_mut(plugged).written = sequence;
-            }
+            let named = match *item {
+                Item::Plug { place, .. } => self.segments.of(place),
+                Item::Data { .. } => segment,
+                Item::Zeros { .. } | Item::Map { .. } | Item::Index { .. } => continue,
+            };
+            let named = self.segments.get_mut(named);
+            (named.written, named.checked) = (sequence, sequence);
         }
         let one = self.segments.get_mut(segment);
         one.written = sequence;
-        one.youngest = cx.now;
         let summary = Summary {
             sequence,
             link: self.log.position.link,
@@ -360,6 +395,7 @@ impl Lfs {
     /// A part has been answered.
     pub(super) fn part_done(&mut self, number: usize, done: Done, cx: &mut Cx<'_>) {
         self.desk.spend_on_waiters(&done.spent);
+        self.log_took(&done.spent);
         if let Err(error) = done.outcome {
             // What is lost stays in memory, and can be read.
             return self.latch(error, cx);
@@ -372,6 +408,11 @@ impl Lfs {
         let blocks = self.log.flights[index].blocks + 1;
         if blocks * 4 >= self.geometry.segment * 3 {
             self.service.segment(service_ns(&done.spent), blocks);
+        } else if let Some(hylog) = self.policy.hylog() {
+            self.service.small(service_ns(&done.spent));
+            let transfer = (self.service.block_ns() * f64::from(blocks)) as Time;
+            hylog.meter.small_parts += 1;
+            hylog.meter.append_ns += service_ns(&done.spent).saturating_sub(transfer);
         }
         self.log.in_flight -= u64::from(self.log.flights[index].blocks) + 1;
         while let Some(flight) = self.log.flights.front()
@@ -407,6 +448,9 @@ impl Lfs {
     /// The device has flushed.
     pub(super) fn flush_done(&mut self, done: Done, cx: &mut Cx<'_>) {
         let Some((commit, part)) = self.log.flush.take() else { return };
+        if let Some(hylog) = self.policy.hylog() {
+            hylog.meter.flush_ns += done.spent.total_ns();
+        }
         self.desk.spend_on_waiters(&done.spent);
         match done.outcome {
             Ok(_) => self.durable_up_to(commit, part, cx),
@@ -416,6 +460,9 @@ impl Lfs {
 
     /// Answers a request when everything acknowledged so far is durable.
     pub(super) fn wait_durable(&mut self, request: usize, cx: &mut Cx<'_>) {
+        if let Some(hylog) = self.policy.hylog() {
+            hylog.force();
+        }
         let nothing = self.pool.is_empty() && !self.touched;
         let needs = if nothing { self.log.open - 1 } else { self.log.open };
         let durable = needs <= self.log.durable || self.desk.is_read_only();
@@ -459,10 +506,15 @@ impl Lfs {
             return;
         }
         let segment = self.geometry.segment;
+        let mut left_empty = 0;
         for head in &mut self.log.heads {
-            if head.offset * 4 >= segment * 3 {
+            if head.offset * 4 >= segment * 3 && head.offset < segment {
+                left_empty += u64::from(segment - head.offset);
                 head.offset = segment;
             }
+        }
+        if let Some(hylog) = self.policy.hylog() {
+            hylog.meter.left_empty += left_empty;
         }
     }
 

@@ -1,11 +1,13 @@
 //! Overwriting in place: what the layout HyLog does with blocks that are seldom written.
 //!
-//! A cold block goes to the log once more, to a segment of cold blocks, with the mark that its
-//! checksum is not to be trusted. From the next checkpoint on, when no recovery checks that segment
-//! any more, it is overwritten where it lies, without a word in the log. What is overwritten in
-//! place has the promises of the layout `inplace`: the device may tear it, and damage goes unseen.
+//! Blocks that become cold stay where they are: the next checkpoint marks them, so that their
+//! checksums are not trusted any more. A cold block that has no such place yet goes to the log
+//! once, with the same mark. When that checkpoint is durable, and no recovery compares the block
+//! with the log any more, it is overwritten where it lies, without a word in the log. What is
+//! overwritten in place has the promises of the layout `inplace`: the device may tear it, and
+//! damage goes unseen.
 
-use super::format::Entry;
+use super::format::{Entry, Mark};
 use super::segments::{SegmentNr, State};
 use super::{Lfs, OVERWRITE, pool};
 use crate::data::{Data, Piece};
@@ -65,9 +67,42 @@ impl Lfs {
         }
         let segment = self.segments.of(entry.place());
         let one = self.segments.get(segment);
-        one.state == State::Closed
-            && one.written <= self.checkpoint.start()
+        matches!(one.state, State::Open | State::Closed)
+            && one.checked <= self.checkpoint.start()
+            && one.settles <= self.checkpoint.number()
             && !self.cleaner.is_at(segment)
+    }
+
+    /// Marks blocks that have become cold, where there is room for the map that says so; the
+    /// checkpoint that begins now writes it.
+    pub(super) fn convert(&mut self) {
+        if !self.policy.is_converting() || !self.has_room_for_map() {
+            return;
+        }
+        let settles = self.checkpoint.number() + 1;
+        for block in 0..self.geometry.blocks {
+            let entry = self.map.get(block);
+            let mark = entry.mark();
+            let stays = !entry.is_mapped() || mark.unchecked || mark.escaped;
+            if stays || pool::is_buffered(entry.place()) || !self.policy.is_cold(block) {
+                continue;
+            }
+            let mark = Mark { unchecked: true, ..mark };
+            self.map.replace(block, Entry::new(entry.place(), mark, entry.checksum()));
+            let segment = self.segments.of(entry.place());
+            self.segments.get_mut(segment).settles = settles;
+        }
+        for (segment, cold) in super::recover::cold_segments(self) {
+            self.segments.get_mut(segment).cold = cold;
+        }
+        if let Some(hylog) = self.policy.hylog() {
+            hylog.converting = false;
+        }
+    }
+
+    /// True if all of the map finds room in the log.
+    pub(super) fn has_room_for_map(&self) -> bool {
+        self.has_room_for_moved(0, self.geometry.slices())
     }
 
     /// Sends what was collected; the part of the request is done when all is answered.
@@ -103,6 +138,9 @@ impl Lfs {
         one.left -= 1;
         let Overwriting { request, left } = *one;
         self.desk.spend(request, &done.spent);
+        if let Some(hylog) = self.policy.hylog() {
+            hylog.meter.page_blocks += u64::from(blocks);
+        }
         if blocks == 1 {
             self.service.page(service_ns(&done.spent));
         }

@@ -192,6 +192,7 @@ impl Lfs {
         let segment = self.segments.of(to.place());
         self.segments.leave(segment);
         self.service.hole(super::overwrite::service_ns(&done.spent));
+        self.log_took(&done.spent);
         if let Err(error) = done.outcome {
             self.cleaner.plugs.give_up();
             return self.latch(error, cx);
@@ -206,6 +207,7 @@ impl Lfs {
         let one = self.segments.get_mut(segment);
         // No sooner than by the next part; that one will say exactly.
         one.written = self.log.position.sequence + 1;
+        one.checked = one.written;
         one.youngest = one.youngest.max(youngest);
         self.pool.add_plug(block, to.place(), cx.now);
         self.cleaner.plugs.blocks += 1;

@@ -14,7 +14,7 @@ pub(super) enum Policy {
     /// To the log, sorted.
     Wolf(Wolf),
     /// To the log or to where they lie.
-    Hylog(Hylog),
+    Hylog(Box<Hylog>),
 }
 
 impl Policy {
@@ -25,23 +25,38 @@ impl Policy {
             Kind::Wolf => Policy::Wolf(Wolf::new(blocks)),
             Kind::Hylog => {
                 let interval = tuning.interval.unwrap_or(super::hylog::INTERVAL);
-                Policy::Hylog(Hylog::new(blocks, interval, tuning.hot_percent))
+                Policy::Hylog(Box::new(Hylog::new(blocks, interval, tuning.hot_percent)))
             }
             _ => Policy::Lfs,
         }
     }
 
-    /// Heads that the log has: cold blocks have one of their own.
-    pub fn heads(&self) -> usize {
-        if matches!(self, Policy::Hylog(_)) { 2 } else { 1 }
+    /// The policy of HyLog.
+    pub fn hylog(&mut self) -> Option<&mut Hylog> {
+        if let Policy::Hylog(hylog) = self { Some(hylog) } else { None }
+    }
+
+    /// True if there are cold blocks beside hot ones: they have a head of their own.
+    pub fn is_mixed(&self) -> bool {
+        matches!(self, Policy::Hylog(hylog) if hylog.is_mixed())
+    }
+
+    /// True if no block is hot.
+    pub fn is_cold_all_over(&self) -> bool {
+        matches!(self, Policy::Hylog(hylog) if hylog.is_cold_all_over())
+    }
+
+    /// True if blocks have become cold and the map does not say so yet.
+    pub fn is_converting(&self) -> bool {
+        matches!(self, Policy::Hylog(hylog) if hylog.converting)
     }
 
     /// Segments that the write buffer collects.
     pub fn buffers(&self) -> u64 {
         match self {
-            Policy::Lfs => 1,
             Policy::Wolf(_) => wolf::BUFFERS,
-            Policy::Hylog(_) => 2,
+            Policy::Hylog(hylog) if hylog.is_mixed() => 2,
+            Policy::Lfs | Policy::Hylog(_) => 1,
         }
     }
 

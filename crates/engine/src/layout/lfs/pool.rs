@@ -14,6 +14,8 @@ pub struct Slot {
     pub block: u32,
     /// What it holds, as it will be stored.
     pub body: Body,
+    /// When a client wrote it, or something that lay beside it.
+    pub written: Time,
 }
 
 /// The buffer.
@@ -63,8 +65,9 @@ impl Pool {
     }
 
     /// Replaces the content of a slot.
-    pub fn replace(&mut self, place: u32, body: Body) {
-        self.slots[(place - FIRST) as usize].body = body;
+    pub fn replace(&mut self, place: u32, body: Body, written: Time) {
+        let slot = &mut self.slots[(place - FIRST) as usize];
+        (slot.body, slot.written) = (body, written);
     }
 
     /// The map does not point to a slot any more.

@@ -111,12 +111,22 @@ impl Lfs {
         let request = reading.request;
         let block = reading.at + u64::from(reading.runs[run].from);
         self.desk.spend(request, &done.spent);
+        if let Some(hylog) = self.policy.hylog() {
+            hylog.meter.read_ns += service_ns(&done.spent);
+        }
         if reading.runs[run].count == 1 {
             self.service.page(service_ns(&done.spent));
         }
         let source = std::mem::replace(&mut reading.runs[run].source, Source::Here(Data::none()));
-        if let Source::Device(entries, segment) = source {
+        if let Source::Device(mut entries, segment) = source {
             self.segments.leave(segment);
+            for (entry, at) in entries.iter_mut().zip(block..) {
+                // It may have become cold since, and been overwritten.
+                let now = self.map.get(at);
+                if now.place() == entry.place() {
+                    *entry = now;
+                }
+            }
             match done.outcome.and_then(|data| verify(&entries, data, block)) {
                 Ok(data) => reading.runs[run].source = Source::Here(data),
                 Err(error) => {

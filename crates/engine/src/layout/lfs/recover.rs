@@ -12,6 +12,8 @@ use super::format::{
 };
 use super::log::Head;
 use super::map::MetaBlock;
+use super::policy::Policy;
+use super::pool::is_buffered;
 use super::segments::{Owner, SegmentNr};
 use crate::checksum;
 use crate::data::{Body, Data, Piece};
@@ -125,6 +127,9 @@ pub(super) fn mount(
     let followed = recovery.follow(&record)?;
     apply(&mut volume, &followed);
     recovery.count(&mut volume, &record)?;
+    if let Policy::Hylog(hylog) = &mut volume.policy {
+        hylog.restore(volume.map.range(0, geometry.blocks));
+    }
     recovery.go_on(&mut volume, &record, &followed, options)?;
     let report = MountReport {
         path: if record.clean { MountPath::Tail } else { MountPath::Scan },
@@ -429,21 +434,17 @@ impl Recovery<'_> {
         if options.read_only {
             return Ok(());
         }
-        let heads = volume.policy.heads();
-        for pair in position.ways.chunks_exact(2).take(heads) {
-            let free = self.geometry.holds(pair[1], self.geometry.segment);
-            let segment = if free { self.geometry.segment_of(pair[1]) } else { 0 };
-            if !free || !volume.segments.take(segment) {
-                return damaged("the log goes on in a segment that is in use");
-            }
-            volume.log.heads.push(Head { segment, offset: 0, next: segment });
+        // One head is enough to begin with; cold blocks get theirs when there are any.
+        let way = position.ways[1];
+        let free = self.geometry.holds(way, self.geometry.segment);
+        let segment = if free { self.geometry.segment_of(way) } else { 0 };
+        if !free || !volume.segments.take(segment) {
+            return damaged("the log goes on in a segment that is in use");
         }
-        for index in 0..heads {
-            let Some(next) = volume.segments.allocate() else {
-                return damaged("there is no free segment");
-            };
-            volume.log.heads[index].next = next;
-        }
+        let Some(next) = volume.segments.allocate() else {
+            return damaged("there is no free segment");
+        };
+        volume.log.heads.push(Head { segment, offset: 0, next });
         if !planted(PlantedBug::StaleTailAccepted) {
             let record = Record { number, mounts, clean: false, ..record.clone() };
             write_record(self.disk, &self.geometry, self.id, &record)?;
@@ -454,9 +455,10 @@ impl Recovery<'_> {
 }
 
 /// Which segments hold cold blocks above all.
-fn cold_segments(volume: &Lfs) -> Vec<(SegmentNr, bool)> {
+pub(super) fn cold_segments(volume: &Lfs) -> Vec<(SegmentNr, bool)> {
     let mut cold = vec![0_u32; volume.geometry.segments() as usize];
-    for entry in volume.map.range(0, volume.geometry.blocks).iter().filter(|one| one.is_mapped()) {
+    let entries = volume.map.range(0, volume.geometry.blocks).iter();
+    for entry in entries.filter(|one| one.is_mapped() && !is_buffered(one.place())) {
         let segment = volume.segments.of(entry.place());
         cold[segment as usize] += u32::from(entry.mark().unchecked);
     }
@@ -467,7 +469,8 @@ fn cold_segments(volume: &Lfs) -> Vec<(SegmentNr, bool)> {
 fn apply(volume: &mut Lfs, followed: &Followed) {
     for Found { place, summary, .. } in &followed.parts {
         let segment = volume.segments.of(*place);
-        volume.segments.get_mut(segment).written = summary.sequence;
+        let one = volume.segments.get_mut(segment);
+        (one.written, one.checked) = (summary.sequence, summary.sequence);
         volume.log.since_checkpoint += u64::from(summary.blocks());
         let mut next = *place + 1;
         for item in &summary.items {
@@ -482,8 +485,8 @@ fn apply(volume: &mut Lfs, followed: &Followed) {
                 }
                 Item::Plug { block, mark, checksum, place } => {
                     volume.map.replace(BlockNr::from(block), Entry::new(place, mark, checksum));
-                    let segment = volume.segments.of(place);
-                    volume.segments.get_mut(segment).written = summary.sequence;
+                    let one = volume.segments.get_mut(volume.segments.of(place));
+                    (one.written, one.checked) = (summary.sequence, summary.sequence);
                 }
                 Item::Map { .. } | Item::Index { .. } => {}
             }

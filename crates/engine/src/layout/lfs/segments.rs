@@ -44,8 +44,12 @@ pub struct Segment {
     pub cold: bool,
     /// Last part of the log whose check needs what lies here.
     pub written: u64,
+    /// The last of those that names data here, which a recovery may compare.
+    pub checked: u64,
     /// Last commit that superseded a block here.
     pub emptied: u64,
+    /// Checkpoint that says which blocks here became cold: none is overwritten in place before.
+    pub settles: u64,
     /// When a block was last written here.
     pub youngest: Time,
 }
@@ -203,6 +207,12 @@ impl Segments {
             self.all[segment as usize] = Segment { state: State::Open, ..Segment::default() };
         }
         was_free
+    }
+
+    /// A segment that was taken and never written is free again.
+    pub fn give_back(&mut self, segment: SegmentNr) {
+        self.all[segment as usize].state = State::Free;
+        self.free.insert(segment);
     }
 
     /// Nothing is appended to a segment any more.

@@ -5,6 +5,8 @@ use crate::units::Time;
 
 /// Requests over which service times are averaged (claim H17).
 const REQUESTS: f64 = 10_000.0;
+/// Times of blocks that say how long one takes.
+const KNOWN: f64 = 100.0;
 /// How many times as long a block takes in a hole than in a segment, as long as nothing is known.
 const UNKNOWN: f64 = 8.0;
 
@@ -35,6 +37,7 @@ impl Mean {
 pub(super) struct Service {
     page_ns: Mean,
     hole_ns: Mean,
+    small_ns: Mean,
     block_of_segment_ns: Mean,
     /// What a page and a hole take by the mechanics of the device, until one was measured.
     expected_page_ns: Option<f64>,
@@ -75,13 +78,33 @@ impl Service {
     /// Equation (1), segment I/O efficiency *η*, from measured times: how many times as long blocks
     /// take one by one. `None` before anything was measured.
     pub fn efficiency(&self) -> Option<f64> {
-        self.times_as_long(self.page_ns.get().or(self.expected_page_ns))
+        self.times_as_long(self.page_ns.get().or(self.expected_page_ns).or(self.small_ns.get()))
     }
 
     /// The same for blocks that go to holes: those of one segment lie near each other, and several
     /// are written at once, so they take less time than pages anywhere.
     pub fn hole_efficiency(&self) -> f64 {
         self.times_as_long(self.hole_ns.get().or(self.expected_hole_ns)).unwrap_or(UNKNOWN)
+    }
+
+    /// True if the mechanics of the device say what a page takes.
+    pub fn is_mechanical(&self) -> bool {
+        self.expected_page_ns.is_some()
+    }
+
+    /// Little was written to the end of the log: how long the device took. A page takes no less.
+    pub fn small(&mut self, ns: Time) {
+        self.small_ns.add(ns as f64);
+    }
+
+    /// True if blocks were read or written alone.
+    pub fn knows_pages(&self) -> bool {
+        self.page_ns.count >= KNOWN
+    }
+
+    /// How long a block of a segment takes, in nanoseconds; 0 before that was measured.
+    pub fn block_ns(&self) -> f64 {
+        self.block_of_segment_ns.get().unwrap_or(0.0)
     }
 
     fn times_as_long(&self, page_ns: Option<f64>) -> Option<f64> {

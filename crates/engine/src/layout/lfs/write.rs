@@ -40,7 +40,7 @@ impl Lfs {
         if self.log.in_flight() > self.in_flight_limit {
             return false;
         }
-        if !self.has_room(u64::from(count)) {
+        if !self.has_room(u64::from(count)) && !self.takes_no_room() {
             self.starving = true;
             return false;
         }
@@ -50,21 +50,45 @@ impl Lfs {
         true
     }
 
+    /// True if what comes next is overwritten in place, all of it.
+    fn takes_no_room(&self) -> bool {
+        let Some(Work::Write { at, data, .. }) = self.desk.front() else { return false };
+        (0..data.blocks()).zip(*at..).all(|(index, at)| {
+            let block = data.block(index);
+            self.policy.is_cold(at)
+                && self.may_overwrite(self.map.get(at))
+                && !checksum::is_zero(&block)
+                && !escape(self.id, block).1
+        })
+    }
+
+    /// True if what comes next will be overwritten in place, all of it, after a checkpoint.
+    pub(super) fn waits_for_checkpoint(&self) -> bool {
+        let Some(Work::Write { at, data, .. }) = self.desk.front() else { return false };
+        self.policy.is_cold_all_over()
+            && self
+                .map
+                .range(*at, u64::from(data.blocks()))
+                .iter()
+                .all(|entry| entry.is_mapped() && !entry.mark().escaped)
+    }
+
     fn write(&mut self, request: usize, at: BlockNr, data: &Data, cx: &mut Cx<'_>) {
         let count = data.blocks();
         self.counters.client_blocks += u64::from(count);
-        self.cleaner.earn(count);
         let capacity = self.capacity();
         if !self.pool.is_empty() && self.pool.live() + u64::from(count) > capacity {
             self.write_out(&[], cx);
             self.close_crowded();
         }
         let mut overwrites = Overwrites::default();
+        let mut logged = 0;
         for index in 0..count {
             let block = data.block(index);
             let at = at + u64::from(index);
             let cold = self.policy.is_cold_write(at, cx.now);
             if checksum::is_zero(&block) {
+                logged += 1;
                 self.forget(at, 1, cx.now);
                 continue;
             }
@@ -74,10 +98,15 @@ impl Lfs {
                 overwrites.push(old.place(), piece);
                 continue;
             }
+            logged += 1;
+            if let Some(hylog) = self.policy.hylog() {
+                hylog.meter.log_blocks += 1;
+            }
             let checksum = checksum::of_block(&piece);
             let mark = Mark { escaped, unchecked: cold };
-            self.put(at, piece.body, mark, checksum, cx.now);
+            self.put(at, piece.body, mark, checksum, [cx.now; 2]);
         }
+        self.cleaner.earn(logged);
         if self.pool.live() >= self.capacity() {
             self.write_out(&[], cx);
         }
@@ -96,18 +125,26 @@ impl Lfs {
         self.written(request, cx);
     }
 
-    /// Puts a block into the buffer; what was there before is superseded by the next commit.
-    pub(super) fn put(&mut self, at: BlockNr, body: Body, mark: Mark, checksum: u32, now: Time) {
+    /// Puts a block into the buffer, written then, and now; what was there before is superseded by
+    /// the next commit.
+    fn put(
+        &mut self,
+        at: BlockNr,
+        body: Body,
+        mark: Mark,
+        checksum: u32,
+        [written, now]: [Time; 2],
+    ) {
         let old = self.map.get(at);
         if old.is_mapped() && pool::is_buffered(old.place()) {
-            self.pool.replace(old.place(), body);
+            self.pool.replace(old.place(), body, written);
             self.map.replace(at, Entry::new(old.place(), mark, checksum));
             return;
         }
         if old.is_mapped() {
             self.segments.supersede(old.place(), self.log.open());
         }
-        let place = self.pool.add(Slot { block: at as u32, body }, now);
+        let place = self.pool.add(Slot { block: at as u32, body, written }, now);
         self.map.replace(at, Entry::new(place, mark, checksum));
     }
 
@@ -138,7 +175,9 @@ impl Lfs {
             false => entry.checksum(),
         };
         let mark = Mark { unchecked: self.policy.is_cold(at), ..entry.mark() };
-        self.put(at, body, mark, checksum, now);
+        // It is not younger for having been moved.
+        let written = self.segments.get(self.segments.of(entry.place())).youngest;
+        self.put(at, body, mark, checksum, [written, now]);
     }
 
     /// What waits for space cannot get any: the first of it fails.
