@@ -113,7 +113,7 @@ fn h26_hylog_is_as_good_as_the_better_of_both() {
             let (told, share) = beside_both(&target, |kind| {
                 let mut options = options(kind, utilisation, Cleaning::Adaptive);
                 options.workload.distribution = distribution;
-                options.workload.warm_up = 120_000 / part;
+                options.workload.warm_up = 200_000 / part;
                 options.workload.requests = 20_000;
                 options
             });
