@@ -4,7 +4,7 @@
 
 mod support;
 
-use seekless_engine::data::Data;
+use seekless_engine::data::{Body, Data};
 use seekless_engine::device::medium::{Cells, Medium};
 use seekless_engine::device::ram::Ram;
 use seekless_engine::disk::MediumDisk;
@@ -14,7 +14,7 @@ use seekless_engine::layout::{self, FormatOptions, Kind, MountOptions};
 use seekless_engine::node::Node;
 use seekless_engine::rng::Rng;
 use seekless_engine::transaction::{Transaction, TransactionError};
-use seekless_engine::units::SECONDS;
+use seekless_engine::units::{MILLIS, SECONDS};
 use support::Shared;
 
 struct Volume {
@@ -114,6 +114,49 @@ fn a_transaction_of_scattered_blocks_is_old_or_new() {
         seen[usize::from(new)] += 1;
     }
     assert!(seen[0] > 10 && seen[1] > 10, "{seen:?}");
+}
+
+/// A crash leaves the descriptor of a transaction whose labels never got there. The next life puts
+/// another one at the same place, of which all gets there but the descriptor and a block.
+#[test]
+fn a_descriptor_of_an_earlier_life_speaks_for_no_younger_transaction() {
+    let medium = loge(1000);
+    let mut volume = Volume::mount(&medium, true);
+    let two = |at: u64| {
+        let mut all = Transaction::new();
+        [at, at + 3].into_iter().for_each(|at| all.write(at, &Data::stamp(1, at, 1)));
+        all
+    };
+    let bytes = |cells: &Cells, at| match cells.get(at) {
+        Body::Bytes(bytes) => Some(bytes),
+        _ => None,
+    };
+    let descriptor = |cells: &Cells| {
+        let is = |&at: &u64| bytes(cells, at).is_some_and(|bytes| bytes.starts_with(b"SKLSTRAN"));
+        (0..cells.blocks()).find(is).expect("a descriptor has been written")
+    };
+    let before = medium.with(|cells| cells.clone());
+    volume.node.submit_transaction(volume.now, 7, two(103), false).unwrap();
+    volume.node.idle(&mut volume.now, SECONDS);
+    let old = medium.with(|cells| (descriptor(cells), cells.get(descriptor(cells))));
+    let mut between = before;
+    between.set(old.0, old.1.clone());
+    let medium = Shared::new(between);
+    let mut volume = Volume::mount(&medium, true);
+    volume.node.submit_transaction(volume.now, 7, two(200), false).unwrap();
+    volume.node.idle(&mut volume.now, MILLIS);
+    for at in [103, 106] {
+        volume.write(at, 1, 2).unwrap();
+    }
+    volume.node.idle(&mut volume.now, SECONDS);
+    let mut cut = medium.with(|cells| cells.clone());
+    assert_eq!(descriptor(&cut), old.0, "it lies where the other one did");
+    let data = (0..cut.blocks()).find(|&at| cut.get(at) == Data::stamp(1, 200, 1).pieces()[0].body);
+    cut.set(data.expect("it has been written"), Body::Zeros);
+    cut.set(old.0, old.1);
+    let mut found = Volume::mount(&Shared::new(cut), true);
+    let versions = [103, 106, 200, 203].map(|at| found.version(at, 2));
+    assert_eq!(versions, [2, 2, 0, 0], "a transaction that is not there as a whole is not there");
 }
 
 #[test]

@@ -22,6 +22,11 @@ use std::collections::BTreeMap;
 /// Blocks whose labels are read at once where the device has sector headers, and blocks of the
 /// trim map.
 const SCAN_BLOCKS: u64 = 256;
+/// Time stamps that are left out after a crash: more than a life can have in use without making
+/// them durable. Were they used again, the descriptor of a transaction that was lost could be taken
+/// for that of a younger one at the same place: checksums do not tell them apart, since each ends
+/// with its own and all have the same one as a whole.
+const LIFE_STAMPS: u64 = 1 << 32;
 /// Set in the options of the superblock if labels are in sector headers; the heuristic follows
 /// from bit 8 on.
 const HEADERS: u32 = 1;
@@ -415,7 +420,9 @@ impl Scan<'_> {
         if volume.sorter.is_enabled() {
             volume.table.learn_owners(self.areas.device_blocks);
         }
-        volume.next_stamp = self.greatest + 1;
+        // What did not survive may have used the stamps that follow.
+        let gap = if self.record.clean { 0 } else { LIFE_STAMPS };
+        volume.next_stamp = self.greatest + 1 + gap;
         volume.commits.restore(0, 1, self.greatest);
         Ok(())
     }
