@@ -165,6 +165,10 @@ fn a_tree_is_a_serpentine() {
         (at.cylinder, at.head, at.sector)
     };
     assert_eq!([0, 9, 10, 22].map(at), [(0, 0, 0), (1, 0, 1), (1, 0, 4), (2, 1, 0)]);
+    let pattern = spec.pattern.as_mut().expect("it has one");
+    pattern.nodes[1].entries[0].lbn = 1;
+    let said = spec.validate().expect_err("sector 0 lies nowhere").to_string();
+    assert!(said.contains("before the first entry of node 1"), "{said}");
 }
 
 #[test]

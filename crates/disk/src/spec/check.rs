@@ -194,6 +194,11 @@ fn tree(spec: &Spec, pattern: &Pattern) -> Checked {
         if node.entries.is_empty() {
             return wrong("pattern.nodes", format!("node {number} has no entries"));
         }
+        if node.entries[0].lbn > 0 {
+            let problem =
+                format!("the sectors before the first entry of node {number} lie nowhere");
+            return wrong("pattern.nodes", problem);
+        }
         let mut next = 0;
         for entry in &node.entries {
             let child = match entry.child {
