@@ -285,7 +285,11 @@ impl Array {
     fn abandon_log(&mut self, member: usize) {
         for op in self.logs[member].abandon() {
             self.ops[op].waiting = 0;
-            self.write_in_place(op);
+            if self.latched.is_some() {
+                self.write_in_place(op);
+            } else {
+                self.mark_and_write(op);
+            }
         }
     }
 

@@ -282,20 +282,26 @@ impl Array {
             return self.write_in_place(op);
         }
         match (self.geometry.level, parity) {
-            (Level::Raid5, None) => self.write_in_place(op),
+            (Level::Raid5, None) if self.is_settled() => self.write_in_place(op),
             (Level::Raid5, Some(parity)) if !whole || short || self.logs[parity].covers(stripe) => {
                 let runs = self.runs_in_place(op).into_iter().map(|(_, run)| run).collect();
                 self.ops[op].waiting = 1;
                 self.logs[parity].push(op, stripe, runs);
             }
-            _ => {
-                self.write_of(op).marked = true;
-                if self.bitmap.begin(stripe) {
-                    self.write_in_place(op);
-                } else {
-                    self.unmarked.push(op);
-                }
-            }
+            _ => self.mark_and_write(op),
+        }
+    }
+
+    /// Writes in place once the region is marked on all members. So goes even a stripe without
+    /// its parity, until all of them know that the member with it is out: after a crash before
+    /// that, the member counts as there, and its parity as right where nothing is marked.
+    pub(super) fn mark_and_write(&mut self, op: usize) {
+        let stripe = self.ops[op].stripe;
+        self.write_of(op).marked = true;
+        if self.bitmap.begin(stripe) {
+            self.write_in_place(op);
+        } else {
+            self.unmarked.push(op);
         }
     }
 
