@@ -141,6 +141,8 @@ pub struct Array {
     logs: Vec<Log>,
     /// Operations that wait for their region to be marked.
     unmarked: Vec<usize>,
+    /// Operations that wait until all members know which of them is out.
+    unsettled: Vec<usize>,
     casts: [Option<Casting>; 2],
     /// The superblocks have to be written once more.
     stale: bool,
@@ -199,6 +201,7 @@ impl Array {
             bitmap: Bitmap::new(&geometry),
             logs,
             unmarked: Vec::new(),
+            unsettled: Vec::new(),
             casts: [None, None],
             stale: false,
             held: Vec::new(),
@@ -281,15 +284,11 @@ impl Array {
         }
     }
 
-    /// Forgets the log of a member; who waited for it goes on.
+    /// Forgets the log of a member; who waited for it goes on without, in time.
     fn abandon_log(&mut self, member: usize) {
         for op in self.logs[member].abandon() {
             self.ops[op].waiting = 0;
-            if self.latched.is_some() {
-                self.write_in_place(op);
-            } else {
-                self.mark_and_write(op);
-            }
+            self.unsettled.push(op);
         }
     }
 
@@ -341,6 +340,7 @@ impl Array {
             self.start_ready(cx.now);
             self.write_logs();
             self.advance_casts(cx);
+            self.resume_settled();
             self.advance_rebuild(cx);
             self.advance_stop(cx);
             if self.ready.is_empty() {

@@ -252,6 +252,9 @@ impl Array {
     /// Everything is known: computes what to write, and makes sure that a crash in the middle of it
     /// can be told.
     fn protect(&mut self, op: usize) {
+        if self.geometry.level == Level::Raid5 && !self.is_settled() {
+            return self.unsettled.push(op);
+        }
         let stripe = self.ops[op].stripe;
         let chunk = self.geometry.chunk;
         let data_chunks = self.geometry.data_chunks();
@@ -282,26 +285,36 @@ impl Array {
             return self.write_in_place(op);
         }
         match (self.geometry.level, parity) {
-            (Level::Raid5, None) if self.is_settled() => self.write_in_place(op),
+            (Level::Raid5, None) => self.write_in_place(op),
             (Level::Raid5, Some(parity)) if !whole || short || self.logs[parity].covers(stripe) => {
                 let runs = self.runs_in_place(op).into_iter().map(|(_, run)| run).collect();
                 self.ops[op].waiting = 1;
                 self.logs[parity].push(op, stripe, runs);
             }
-            _ => self.mark_and_write(op),
+            _ => {
+                self.write_of(op).marked = true;
+                if self.bitmap.begin(stripe) {
+                    self.write_in_place(op);
+                } else {
+                    self.unmarked.push(op);
+                }
+            }
         }
     }
 
-    /// Writes in place once the region is marked on all members. So goes even a stripe without
-    /// its parity, until all of them know that the member with it is out: after a crash before
-    /// that, the member counts as there, and its parity as right where nothing is marked.
-    pub(super) fn mark_and_write(&mut self, op: usize) {
-        let stripe = self.ops[op].stripe;
-        self.write_of(op).marked = true;
-        if self.bitmap.begin(stripe) {
-            self.write_in_place(op);
-        } else {
-            self.unmarked.push(op);
+    /// Lets operations go on that waited until all members know which of them is out. What is
+    /// written or logged without it would be wrong if a crash made it a member again.
+    pub(super) fn resume_settled(&mut self) {
+        if !self.is_settled() {
+            return;
+        }
+        for op in std::mem::take(&mut self.unsettled) {
+            if self.latched.is_some() {
+                self.write_in_place(op);
+            } else {
+                self.write_of(op).step = Step::Reading;
+                self.plan_write(op);
+            }
         }
     }
 
