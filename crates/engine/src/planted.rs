@@ -72,6 +72,8 @@ pub enum PlantedBug {
     NoResync,
     /// A member that replaces another one counts as filled before what fills it is durable.
     RebuildNotFlushed,
+    /// Stripes are written without a member before all members know that it is out.
+    WrittenUnsettled,
     /// A tombstone goes out before what it makes way for is durable.
     TombstoneEarly,
     /// Blocks are written home from records that are not durable.
@@ -110,12 +112,13 @@ impl PlantedBug {
     ];
 
     /// Those that can be planted in arrays.
-    pub const ARRAY: [PlantedBug; 5] = [
+    pub const ARRAY: [PlantedBug; 6] = [
         PlantedBug::NoWriteLog,
         PlantedBug::LogNotFlushed,
         PlantedBug::StaleMember,
         PlantedBug::NoResync,
         PlantedBug::RebuildNotFlushed,
+        PlantedBug::WrittenUnsettled,
     ];
 
     /// Those that can be planted in the disk caching disk.
@@ -228,6 +231,7 @@ impl PlantedBug {
             PlantedBug::StaleMember => "a member that missed something is taken back",
             PlantedBug::NoResync => "marked regions are not resynced",
             PlantedBug::RebuildNotFlushed => "a replacement counts as filled before it is durable",
+            PlantedBug::WrittenUnsettled => "writes go on before all know that a member is out",
             PlantedBug::FreeBeforeCheckpoint => "a segment that a recovery follows is reused",
             PlantedBug::CleanerFreesEarly => "the cleaner frees what it moves at once",
             PlantedBug::CheckpointBeforeMap => "a checkpoint is written before its map is durable",

@@ -72,6 +72,8 @@ pub enum Sort {
     Content,
     /// After a crash the volume cannot be mounted, read or written.
     Dead,
+    /// After a crash the members of an array do not agree.
+    Parity,
     /// A read brought wrong data, or an error without cause.
     Read,
     /// A request failed without cause, or the volume did not say so for good.
@@ -89,6 +91,7 @@ impl fmt::Display for Sort {
         f.write_str(match self {
             Sort::Content => "the content after a crash is wrong",
             Sort::Dead => "the volume is dead after a crash",
+            Sort::Parity => "the members of an array disagree after a crash",
             Sort::Read => "a read is wrong",
             Sort::Refusal => "a request fails without cause",
             Sort::Pretence => "success is claimed after an error",

@@ -513,13 +513,20 @@ impl Recovery<'_, '_> {
             on(member, superblock.write(self.disk(member), member))?;
         }
         self.flush()?;
-        let empty = bitmap::encode(std::iter::empty());
+        // The logs go first: a record that is replayed again brings back the parity that it was
+        // logged with, and where that has been brought into step since, only the mark tells.
         for member in self.members() {
-            on(member, self.disk(member).write(BITMAP_BLOCK, Data::bytes(empty.clone())))?;
             if let Some(log) = logs.get_mut(member) {
                 let (at, header) = log.open();
                 on(member, self.disk(member).write(at, header))?;
             }
+        }
+        if !logs.is_empty() {
+            self.flush()?;
+        }
+        let empty = bitmap::encode(std::iter::empty());
+        for member in self.members() {
+            on(member, self.disk(member).write(BITMAP_BLOCK, Data::bytes(empty.clone())))?;
         }
         self.flush()
     }

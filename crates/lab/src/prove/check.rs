@@ -54,10 +54,9 @@ struct State<'m> {
 #[derive(Debug)]
 struct Content {
     names: Rc<[Name]>,
-    /// The revision of the history for which it was found good.
-    good_at: u64,
-    /// The same where a device was lost, which allows more.
-    good_without_at: u64,
+    /// The revision of the history for which it was found good: with all devices, and without one,
+    /// which allows more.
+    good_at: [u64; 2],
 }
 
 /// What is known about the states of a life.
@@ -121,7 +120,7 @@ impl Checker {
         report: &mut ProveReport,
     ) -> Result<Rc<[Name]>, Wrong> {
         let index = self.recover(media, rng, report)?;
-        match self.judge(index, history) {
+        match self.judge(index, false, history) {
             None => Ok(Rc::clone(&self.contents[index].names)),
             Some(wrong) => Err(wrong),
         }
@@ -161,10 +160,10 @@ impl Checker {
             return self.state_without(lost, state, history, rng, report);
         }
         if let Some(&index) = self.recovered.get(&(print, None)) {
-            if self.contents[index].good_at != history.revision() {
+            if self.contents[index].good_at[0] != history.revision() {
                 report.states += 1;
                 count(fates, &mut report.faults);
-                return self.judge(index, history);
+                return self.judge(index, false, history);
             }
             // The same state once more, and nobody knows more than before.
             return None;
@@ -189,7 +188,7 @@ impl Checker {
             Err(wrong) => return Some(wrong),
         };
         self.recovered.insert((print, None), index);
-        self.judge(index, history)
+        self.judge(index, false, history)
     }
 
     /// A state that one of its devices is lost with.
@@ -202,21 +201,21 @@ impl Checker {
         report: &mut ProveReport,
     ) -> Option<Wrong> {
         let known = self.recovered.get(&(state.print, Some(lost))).copied();
-        if known.is_some_and(|index| self.contents[index].good_without_at == history.revision()) {
+        if known.is_some_and(|index| self.contents[index].good_at[1] == history.revision()) {
             return None;
         }
         report.states += 1;
         count(state.fates, &mut report.faults);
         report.faults.lost_devices += 1;
         let wrong = match known {
-            Some(index) => self.judge_without(index, history),
+            Some(index) => self.judge(index, true, history),
             None => {
                 report.recovered += 1;
                 match self.without(lost, state.moment.build(state.fates), rng, report) {
                     Ok(None) => None,
                     Ok(Some(index)) => {
                         self.recovered.insert((state.print, Some(lost)), index);
-                        self.judge_without(index, history)
+                        self.judge(index, true, history)
                     }
                     Err(wrong) => Some(wrong),
                 }
@@ -228,31 +227,17 @@ impl Checker {
         })
     }
 
-    /// Compares a recovered content with the history.
-    fn judge(&mut self, index: usize, history: &History) -> Option<Wrong> {
-        let allowance = self.allowance();
+    /// Compares a content with the history; whether it was recovered without a device matters.
+    fn judge(&mut self, index: usize, without: bool, history: &History) -> Option<Wrong> {
+        let allowance = self.allowance(without);
         let content = &mut self.contents[index];
-        if content.good_at == history.revision() {
+        let good_at = &mut content.good_at[usize::from(without)];
+        if *good_at == history.revision() {
             return None;
         }
         let story = history.judge(&content.names, &self.names, allowance);
         if story.is_empty() {
-            content.good_at = history.revision();
-            return None;
-        }
-        Some(Wrong { sort: Sort::Content, story })
-    }
-
-    /// The same for what was recovered without a device.
-    fn judge_without(&mut self, index: usize, history: &History) -> Option<Wrong> {
-        let allowance = self.damage.allowance().and(Allowance::Lost);
-        let content = &mut self.contents[index];
-        if content.good_without_at == history.revision() {
-            return None;
-        }
-        let story = history.judge(&content.names, &self.names, allowance);
-        if story.is_empty() {
-            content.good_without_at = history.revision();
+            *good_at = history.revision();
             return None;
         }
         Some(Wrong { sort: Sort::Content, story })
@@ -277,6 +262,9 @@ impl Checker {
         };
         report.faults.put_out += u64::from(lost.is_some());
         report.most_blocks_read = report.most_blocks_read.max(mounted.blocks_read);
+        if self.damage == Damage::None && self.subject.spare() > 0 {
+            agree(self.subject, &mut media)?;
+        }
         let mut node = node(mounted, media, lost, self.volatile);
         let names = match read_all(&mut node) {
             Ok(data) => self.names.of(0, &data),
@@ -318,11 +306,11 @@ impl Checker {
         }
     }
 
-    /// What a content may be. A member that has just failed may be out of the array after the power
-    /// cut, which comes to losing it with the power.
-    fn allowance(&self) -> Allowance {
+    /// What a content may be, recovered without a device or not. A member that has just failed may
+    /// be out of the array after the power cut, which comes to losing it with the power.
+    fn allowance(&self, without: bool) -> Allowance {
         let out = self.subject.spare() > 0 && !self.failing.is_empty();
-        let least = if out { Allowance::Lost } else { Allowance::None };
+        let least = if without || out { Allowance::Lost } else { Allowance::None };
         self.damage.allowance().and(least)
     }
 
@@ -345,7 +333,7 @@ impl Checker {
         if index < next && *self.contents[index].names == *names {
             return index;
         }
-        self.contents.push(Content { names: names.into(), good_at: 0, good_without_at: 0 });
+        self.contents.push(Content { names: names.into(), good_at: [0; 2] });
         next
     }
 
@@ -368,7 +356,7 @@ impl Checker {
                 report.recovered += 1;
                 report.faults.second_cuts += 1;
                 let judged =
-                    self.recover(left, rng, report).map(|index| self.judge(index, history));
+                    self.recover(left, rng, report).map(|index| self.judge(index, false, history));
                 if let Some(mut wrong) = judged.unwrap_or_else(Some) {
                     let write = writes + 1;
                     let what = format!("{leaving:?}").to_lowercase();
@@ -498,7 +486,7 @@ impl Checker {
         report: &mut ProveReport,
     ) -> Option<Wrong> {
         match self.recover(moment.build(fates), rng, report) {
-            Ok(index) => self.judge(index, history),
+            Ok(index) => self.judge(index, false, history),
             Err(wrong) => Some(wrong),
         }
     }
@@ -506,6 +494,15 @@ impl Checker {
 
 fn blocks(media: &[Cells]) -> u64 {
     media.iter().map(Medium::blocks).sum()
+}
+
+/// A recovered array must agree with itself: what its parity would stand in for could come back wrong
+/// at any time later.
+fn agree(subject: Subject, media: &mut [Cells]) -> Result<(), Wrong> {
+    let Some(stripe) = subject.disagreement(media) else { return Ok(()) };
+    let story =
+        vec![format!("the members of the recovered array do not agree about stripe {stripe}")];
+    Err(Wrong { sort: Sort::Parity, story })
 }
 
 fn unmountable(error: &str) -> Wrong {

@@ -189,7 +189,7 @@ pub fn tell(options: &ProveOptions, case: u64, keep: Option<Keep>, found: Found)
         story.push(format!("#{number} {act}{heard}"));
     }
     story.push(match found.wrong.sort {
-        Sort::Content | Sort::Dead => {
+        Sort::Content | Sort::Dead | Sort::Parity => {
             format!("here the power is cut, after device event {}:", found.event)
         }
         _ => format!("here, after device event {}:", found.event),

@@ -15,6 +15,7 @@ use seekless_engine::layout::{
 use seekless_engine::node::Node;
 use seekless_engine::rng::Rng;
 use seekless_engine::volume::member::{MemberSuperblock, Standing};
+use seekless_engine::volume::scrub::scrub;
 use seekless_engine::volume::{
     self, Array, ArrayDisk, AssembleOptions, CreateArray, Level, assemble,
 };
@@ -83,6 +84,17 @@ impl Mounted {
         };
         Node::new(self.layer, devices, seed)
     }
+}
+
+/// A volume that was just made, with nothing in it.
+#[derive(Debug)]
+pub struct Made {
+    /// Its devices.
+    pub media: Vec<Cells>,
+    /// Its size.
+    pub blocks: u64,
+    /// Blocks up to which a write is promised to take hold as a whole (`CONTRACT.md`, 2a).
+    pub whole_blocks: u64,
 }
 
 /// The devices of a mount, blocking; `None` for one that is lost.
@@ -217,6 +229,17 @@ impl Subject {
         (0..media.len()).filter(|&one| standings[one] != Standing::Active).collect()
     }
 
+    /// A stripe about which the members of an array do not agree, if all of them are there.
+    pub fn disagreement(self, media: &mut [Cells]) -> Option<u64> {
+        let mut plain: Vec<_> = media.iter_mut().map(|medium| MediumDisk(medium)).collect();
+        // A member that is out may not know it.
+        let known = plain.iter_mut().filter_map(|disk| MemberSuperblock::read(disk).ok());
+        let superblock = known.max_by_key(|one| one.events)?;
+        let mut disks: Vec<_> = plain.iter_mut().map(|disk| disk as &mut dyn Disk).collect();
+        let found = scrub(&mut disks, &superblock, false, &mut |_| {}).ok()?;
+        found.mismatched.first().copied()
+    }
+
     /// What happens to the devices while the power is off: one may be pulled out for the life to
     /// come, and one that was may be replaced. Returns the device that is pulled out.
     pub fn tinker(self, media: &mut [Cells], rng: &mut Rng) -> Option<usize> {
@@ -240,16 +263,11 @@ impl Subject {
         }
     }
 
-    /// An empty volume on new media, of sizes that the case decides; also its size in blocks.
-    pub fn create(self, size: Size, headed: bool, rng: &mut Rng) -> (Vec<Cells>, u64) {
+    /// An empty volume on new media, of sizes that the case decides.
+    pub fn create(self, size: Size, headed: bool, rng: &mut Rng) -> Made {
         match self {
             Subject::Layout(kind) => {
-                let device = match size {
-                    Size::Tiny => least_device(kind, 12 + rng.below(30)) + rng.below(6),
-                    Size::Small => least_device(kind, 40 + rng.below(70)) + rng.below(24),
-                    Size::Middle => 250 + rng.below(350),
-                    Size::Large => 700 + rng.below(200),
-                };
+                let device = device_blocks(kind, size, rng);
                 let device = if headed { device.next_multiple_of(CYLINDER_BLOCKS) } else { device };
                 let mut medium = Cells::new(device);
                 // Loge keeps its labels in sector headers where there are some.
@@ -258,30 +276,22 @@ impl Subject {
                 }
                 let full = size == Size::Large || rng.chance(0.5);
                 let blocks = format(kind, &mut MediumDisk(&mut medium), full, rng);
-                (vec![medium], blocks)
+                Made {
+                    media: vec![medium],
+                    blocks,
+                    whole_blocks: whole_blocks(kind, device, blocks),
+                }
             }
-            Subject::Array { level, members, kind } => create_array(level, members, kind, rng),
+            Subject::Array { level, members, kind } => {
+                let device = match size {
+                    Size::Tiny | Size::Small => device_blocks(kind, size, rng),
+                    // Whatever goes through an array is many requests.
+                    Size::Middle | Size::Large => 200 + rng.below(200),
+                };
+                create_array(level, members, kind, device, rng)
+            }
             Subject::Attached => attach(size, headed, rng),
             Subject::Sparse => create_sparse(size, headed, rng),
-        }
-    }
-
-    /// Blocks up to which a write is promised to take hold as a whole, on devices of `device`
-    /// blocks with a volume of `blocks`: a mebibyte, or a quarter of the blocks that stay free
-    /// (`CONTRACT.md`, 2a), of which some are metadata.
-    pub fn whole_blocks(self, device: u64, blocks: u64) -> u64 {
-        match self {
-            // Two segments of the smallest size, without their summaries.
-            Subject::Layout(Kind::Lfs | Kind::Wolf)
-            | Subject::Array { kind: Kind::Lfs | Kind::Wolf, .. } => 14,
-            // What holds as a whole is up to how it is mounted: `Limits`.
-            Subject::Layout(Kind::Dcd) | Subject::Attached => u64::MAX,
-            Subject::Layout(_) | Subject::Sparse => {
-                let slack = device.saturating_sub(blocks + 8 + device / 64);
-                (slack / 4).clamp(1, 256)
-            }
-            // A quarter of the least slack there is.
-            Subject::Array { .. } => 16,
         }
     }
 
@@ -319,6 +329,32 @@ impl Subject {
     }
 }
 
+/// Blocks of a device for a layout.
+fn device_blocks(kind: Kind, size: Size, rng: &mut Rng) -> u64 {
+    match size {
+        Size::Tiny => least_device(kind, 12 + rng.below(30)) + rng.below(6),
+        Size::Small => least_device(kind, 40 + rng.below(70)) + rng.below(24),
+        Size::Middle => 250 + rng.below(350),
+        Size::Large => 700 + rng.below(200),
+    }
+}
+
+/// Blocks up to which a write is promised to take hold as a whole, on a device of `device` blocks
+/// with a volume of `blocks`: a mebibyte, or a quarter of the blocks that stay free, of which some
+/// are metadata.
+fn whole_blocks(kind: Kind, device: u64, blocks: u64) -> u64 {
+    match kind {
+        // Two segments of the smallest size, without their summaries.
+        Kind::Lfs | Kind::Wolf => 14,
+        // What holds as a whole is up to how it is mounted: `Limits`.
+        Kind::Dcd => u64::MAX,
+        Kind::Inplace | Kind::Vlog | Kind::Loge | Kind::Hylog => {
+            let slack = device.saturating_sub(blocks + 8 + device / 64);
+            (slack / 4).clamp(1, 256)
+        }
+    }
+}
+
 /// The smallest device for a volume of `blocks` blocks, at the price of slack.
 fn least_device(kind: Kind, blocks: u64) -> u64 {
     let fits = |device: &u64| kind.largest_volume(*device) >= blocks;
@@ -326,7 +362,7 @@ fn least_device(kind: Kind, blocks: u64) -> u64 {
 }
 
 /// An origin that holds zeros, and a log in front of it.
-fn attach(size: Size, headed: bool, rng: &mut Rng) -> (Vec<Cells>, u64) {
+fn attach(size: Size, headed: bool, rng: &mut Rng) -> Made {
     let round = |blocks: u64| match headed {
         true => blocks.next_multiple_of(CYLINDER_BLOCKS),
         false => blocks,
@@ -343,7 +379,7 @@ fn attach(size: Size, headed: bool, rng: &mut Rng) -> (Vec<Cells>, u64) {
     options.shape = Shape { segment_blocks: 4 << rng.below(3), log_blocks: None };
     dcd::attach(&mut MediumDisk(&mut origin), &mut MediumDisk(&mut log), &options)
         .expect("both are large enough");
-    (vec![origin, log], blocks)
+    Made { media: vec![origin, log], blocks, whole_blocks: u64::MAX }
 }
 
 fn any<T: Copy>(all: &[T], rng: &mut Rng) -> T {
@@ -388,7 +424,7 @@ fn any_heuristic(rng: &mut Rng) -> Heuristic {
 
 /// A Loge volume with more addresses than it can store blocks on a new medium, with or without
 /// labels in sector headers.
-fn create_sparse(size: Size, headed: bool, rng: &mut Rng) -> (Vec<Cells>, u64) {
+fn create_sparse(size: Size, headed: bool, rng: &mut Rng) -> Made {
     let device = match size {
         Size::Tiny => 100 + rng.below(40),
         Size::Small => 140 + rng.below(160),
@@ -399,8 +435,9 @@ fn create_sparse(size: Size, headed: bool, rng: &mut Rng) -> (Vec<Cells>, u64) {
     if rng.chance(0.4) {
         medium = medium.with_labels();
     }
+    let device = medium.blocks();
     let blocks = format_sparse(&mut MediumDisk(&mut medium), rng);
-    (vec![medium], blocks)
+    Made { media: vec![medium], blocks, whole_blocks: whole_blocks(Kind::Loge, device, blocks) }
 }
 
 /// Makes a Loge volume with more addresses than it can store blocks; returns their number.
@@ -418,10 +455,10 @@ fn format_sparse(disk: &mut dyn Disk, rng: &mut Rng) -> u64 {
     addresses
 }
 
-/// An array of small members with small chunks, and a volume on it.
-fn create_array(level: Level, members: usize, kind: Kind, rng: &mut Rng) -> (Vec<Cells>, u64) {
+/// An array of small members with small chunks, of at least `wanted` blocks in all, and a volume on
+/// it.
+fn create_array(level: Level, members: usize, kind: Kind, wanted: u64, rng: &mut Rng) -> Made {
     let chunk = 1 + rng.below(4) as u32;
-    let wanted = 200 + rng.below(200);
     let device = volume::assemble::member_blocks(level, members, chunk, wanted)
         .expect("members and chunk are in range");
     let mut media = vec![Cells::new(device); members];
@@ -433,8 +470,9 @@ fn create_array(level: Level, members: usize, kind: Kind, rng: &mut Rng) -> (Vec
     let mut found = assemble(&mut disks, &AssembleOptions::default()).expect("it was just made");
     let full = rng.chance(0.5);
     let mut disk = ArrayDisk::new(&mut found.array, &mut disks);
+    let room = disk.blocks();
     let blocks = format(kind, &mut disk, full, rng);
-    (media, blocks)
+    Made { media, blocks, whole_blocks: whole_blocks(kind, room, blocks) }
 }
 
 /// What the superblocks say of the members. The change of a record may have reached some of them

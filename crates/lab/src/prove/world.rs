@@ -11,7 +11,7 @@ use super::judge::mount;
 use super::manner::Manner;
 use super::names::ZEROS;
 use super::states::{Moment, choose};
-use super::subject::Subject;
+use super::subject::{Made, Subject};
 use super::toy::ToyArm;
 use super::{ProveReport, Sort};
 use seekless_engine::arm::Arm;
@@ -119,11 +119,10 @@ impl World {
         let headed = rng.chance(if volatile { 0.2 } else { 0.9 });
         let headed = manner.headed.unwrap_or(headed) && subject.wants_heads();
         let make = Make { volatile, headed };
-        let (media, blocks) = subject.create(manner.size, headed, &mut rng);
+        let Made { media, blocks, whole_blocks } = subject.create(manner.size, headed, &mut rng);
         let script = manner.script(subject, blocks, &mut rng);
         let mut history = History::new(subject.promises(), blocks, !volatile);
         let base = rng.next();
-        let device = media.iter().map(cells).sum();
         let (node, bench, absent) = power_on(subject, media, make, base);
         history.limit(node.layer.limits());
         World {
@@ -132,7 +131,7 @@ impl World {
             script,
             base,
             make,
-            whole: subject.whole_blocks(device, blocks),
+            whole: whole_blocks,
             life: 0,
             node,
             bench,

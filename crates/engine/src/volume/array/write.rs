@@ -252,7 +252,8 @@ impl Array {
     /// Everything is known: computes what to write, and makes sure that a crash in the middle of it
     /// can be told.
     fn protect(&mut self, op: usize) {
-        if self.geometry.level == Level::Raid5 && !self.is_settled() {
+        let settled = self.is_settled() || planted(PlantedBug::WrittenUnsettled);
+        if self.geometry.level == Level::Raid5 && !settled {
             return self.unsettled.push(op);
         }
         let stripe = self.ops[op].stripe;
