@@ -642,4 +642,19 @@ mod tests {
             assert!(geometry.record_at(1, 1) + geometry.record_blocks() == geometry.first());
         }
     }
+
+    #[test]
+    fn aligned_segments_begin_at_multiples_of_their_size() {
+        for segment in [8, 64, 4096] {
+            let device_blocks = (1 << 20) + 17;
+            let plain = Geometry { blocks: 100, device_blocks, segment, aligned: false };
+            let aligned = Geometry { aligned: true, ..plain };
+            assert_eq!(aligned.first() % u64::from(segment), 0);
+            assert!(aligned.first() >= plain.first() && aligned.fits());
+            let last = aligned.segments() as u32 - 1;
+            let place = aligned.start_of(last);
+            assert_eq!(aligned.segment_of(place + segment - 1), last);
+            assert!(u64::from(place + segment) < device_blocks, "the last block is a superblock's");
+        }
+    }
 }
