@@ -130,11 +130,15 @@ impl Disk for Striped<'_> {
 /// says so: older programs refuse such a volume, and older volumes are read.
 #[test]
 fn segments_begin_where_stripes_do() {
-    for (stripe, blocks, version) in [(1, 1000, 2), (64, 1000, 3), (96, 1000, 2), (64, 93_500, 2)] {
+    let most = Kind::Lfs.largest_volume(DEVICE);
+    for (stripe, segment, blocks, version) in [
+        (1, Some(64), 1000, 2),
+        (64, Some(64), 1000, 3),
+        (96, Some(64), 1000, 2),
+        (8, None, most, 2),
+    ] {
         let mut medium = Shared::new(Cells::new(DEVICE));
-        let mut options = FormatOptions::new(Kind::Lfs, blocks, 9);
-        options.segment = Some(64);
-        options.blocks = if blocks > 1000 { largest(&mut medium, options) } else { blocks };
+        let options = FormatOptions { segment, ..FormatOptions::new(Kind::Lfs, blocks, 9) };
         layout::format(&mut Striped(MediumDisk(&mut medium), stripe), &options).unwrap();
         let superblock = Superblock::read(&mut MediumDisk(&mut medium)).unwrap();
         assert_eq!(superblock.version(), version, "stripes of {stripe}, {blocks} blocks");
@@ -149,13 +153,4 @@ fn segments_begin_where_stripes_do() {
         world.node = World::mount(&mut world.medium);
         world.verify(Kind::Lfs);
     }
-}
-
-/// The largest volume with these segments, of those that are not aligned.
-fn largest(medium: &mut Shared, options: FormatOptions) -> u64 {
-    let fits = |blocks: &u64| {
-        let options = FormatOptions { blocks: *blocks, ..options };
-        layout::format(&mut MediumDisk(medium), &options).is_ok()
-    };
-    (options.blocks..DEVICE).take_while(fits).last().unwrap()
 }
