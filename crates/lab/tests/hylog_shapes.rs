@@ -22,7 +22,8 @@ const STUDIED: f64 = 5088e6 / 4096.0;
 
 /// The outer part of `atlas10k`, its database that much smaller than that of the study: what lies
 /// as far apart takes as long to reach. The driver serves the nearest request in the direction of
-/// the arm, behind a bus of 160 MB/s: the study's disk transfers 20.4 MB/s, DiskSim's bus carries 5.
+/// the arm, behind a bus of 160 MB/s: the study's disk transfers 20.4 MB/s, DiskSim's bus carries
+/// 5.
 fn disk(blocks: u64, smaller: f64) -> Target {
     let mut spec = specs::find("atlas10k").expect("a built-in disk").outer(blocks);
     let Seek::Points(points) = &spec.seek else { panic!("measured points") };
@@ -200,10 +201,10 @@ fn h31_arrays() {
 }
 
 /// The Financial-like users write most of what reaches the disk, to few pages: the log gains far
-/// more than under TPC-C. The Campus-like ones do not: behind the pool they read 2.56 pages for each
-/// one written (claim H22), so that not even writes that cost nothing could gain more than 1.39, and
-/// mailboxes that are read whole lie scattered in the log. The study finds more, and says that
-/// Campus writes more than TPC-C, which its own ratios (1.37 there) do not bear out.
+/// more than under TPC-C. The Campus-like ones do not: behind the pool they read 2.56 pages for
+/// each one written (claim H22), so that not even writes that cost nothing could gain more than
+/// 1.39, and mailboxes that are read whole lie scattered in the log. The study finds more, and says
+/// that Campus writes more than TPC-C, which its own ratios (1.37 there) do not bear out.
 #[test]
 fn h32_skewed_workloads() {
     let target = striped(1, BLOCKS / 2);

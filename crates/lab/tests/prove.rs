@@ -88,9 +88,10 @@ fn a_lost_member_beside_damage_excuses_the_stripe_being_written() {
     assert!(report.faults.lost_devices > 0 && report.faults.unreadable > 0, "{report:?}");
 }
 
-/// Found by the sweep of a commit: the flush of a member of a RAID-5 failed, and stripes were written
-/// and logged without it before the others had that on record. The power failed in between, the
-/// member counted as one again, and its stale parity gave a block back wrong that nobody wrote to.
+/// Found by the sweep of a commit: the flush of a member of a RAID-5 failed, and stripes were
+/// written and logged without it before the others had that on record. The power failed in between,
+/// the member counted as one again, and its stale parity gave a block back wrong that nobody wrote
+/// to.
 #[test]
 fn nothing_is_written_without_a_member_before_the_others_know() {
     let subject = Subject::Array { level: Level::Raid5, members: 3, kind: Kind::Inplace };

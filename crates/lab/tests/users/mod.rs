@@ -17,8 +17,9 @@ fn chance(rng: &mut Rng, share: f64) -> bool {
     rng.unit() < share
 }
 
-/// Like the Financial trace: 78 % writes, popularity by Zipf's law with an exponent of 1.1, requests
-/// of 512 bytes to 8 KiB that become one page of 4 KiB or two, a fifth of them in sequential runs.
+/// Like the Financial trace: 78 % writes, popularity by Zipf's law with an exponent of 1.1,
+/// requests of 512 bytes to 8 KiB that become one page of 4 KiB or two, a fifth of them in
+/// sequential runs.
 pub fn financial(blocks: u64, seed: u64) -> impl Iterator<Item = Record> {
     let mut rng = Rng::stream(seed, "financial");
     let scatter = Permutation::new(blocks, seed);

@@ -2,8 +2,8 @@
 //!
 //! The map points to the slots of the buffer as to places on the device, above the largest place
 //! there is. A block that is written again while it waits is replaced in its slot. What the cleaner
-//! moves waits apart, so that it fills segments of its own: it is older than what clients write, and
-//! where old and young share a segment neither kind of segment ever becomes empty.
+//! moves waits apart, so that it fills segments of its own: it is older than what clients write,
+//! and where old and young share a segment neither kind of segment ever becomes empty.
 
 use super::format::MAX_DEVICE_BLOCKS;
 use super::segments::SegmentNr;
