@@ -47,6 +47,12 @@ pub trait Disk {
         Ok(vec![Label::default(); count as usize])
     }
 
+    /// Blocks of a stripe where writing a whole one costs less than writing parts of it, 1 if there
+    /// is no such thing. Stripes begin at multiples of it.
+    fn stripe(&self) -> u64 {
+        1
+    }
+
     /// Makes all earlier writes durable.
     ///
     /// # Errors

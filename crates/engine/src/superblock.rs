@@ -13,7 +13,7 @@ use std::fmt;
 
 const MAGIC: [u8; 8] = *b"SEEKLESS";
 /// Newest version of the on-disk format that this build reads and writes.
-pub const FORMAT_VERSION: u32 = 2;
+pub const FORMAT_VERSION: u32 = 3;
 const CHECKED: usize = BLOCK_BYTES - 4;
 
 /// What the superblock says.
@@ -60,9 +60,12 @@ pub enum SuperblockError {
 }
 
 impl Superblock {
-    /// Version of the format that the volume needs: 2 for what programs of version 1 would take
-    /// for damage, 1 for all else.
+    /// Version of the format that the volume needs: 3 and 2 for what programs of older versions
+    /// would take for damage, 1 for all else.
     pub fn version(&self) -> u32 {
+        if crate::layout::lfs::needs_version_three(self) {
+            return 3;
+        }
         let newer = crate::layout::lfs::needs_version_two(self)
             || crate::layout::loge::needs_version_two(self);
         if newer { 2 } else { 1 }

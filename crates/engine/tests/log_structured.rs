@@ -7,11 +7,12 @@ mod support;
 use seekless_engine::data::Data;
 use seekless_engine::device::medium::Cells;
 use seekless_engine::device::ram::Ram;
-use seekless_engine::disk::MediumDisk;
+use seekless_engine::disk::{Disk, MediumDisk};
 use seekless_engine::io::{Io, IoError};
 use seekless_engine::layout::{self, FormatOptions, Kind, MountOptions, Tuning};
 use seekless_engine::node::Node;
 use seekless_engine::rng::Rng;
+use seekless_engine::superblock::Superblock;
 use seekless_engine::units::MILLIS;
 use support::Shared;
 
@@ -97,5 +98,59 @@ fn nearly_full_volumes_stay_whole() {
         assert_eq!(found.problems, Vec::<String>::new(), "{kind}");
         world.node = World::mount(&mut world.medium);
         world.verify(kind);
+    }
+}
+
+/// A device whose whole stripes cost less.
+struct Striped<'a>(MediumDisk<'a>, u64);
+
+impl Disk for Striped<'_> {
+    fn blocks(&self) -> u64 {
+        self.0.blocks()
+    }
+
+    fn read(&mut self, at: u64, count: u32) -> Result<Data, IoError> {
+        self.0.read(at, count)
+    }
+
+    fn write(&mut self, at: u64, data: Data) -> Result<(), IoError> {
+        self.0.write(at, data)
+    }
+
+    fn flush(&mut self) -> Result<(), IoError> {
+        self.0.flush()
+    }
+
+    fn stripe(&self) -> u64 {
+        self.1
+    }
+}
+
+/// Segments are whole stripes where a segment is some of them and there is room, and the superblock
+/// says so: older programs refuse such a volume, and older volumes are read.
+#[test]
+fn segments_begin_where_stripes_do() {
+    let most = Kind::Lfs.largest_volume(DEVICE);
+    for (stripe, segment, blocks, version) in [
+        (1, Some(64), 1000, 2),
+        (64, Some(64), 1000, 3),
+        (96, Some(64), 1000, 2),
+        (8, None, most, 2),
+    ] {
+        let mut medium = Shared::new(Cells::new(DEVICE));
+        let options = FormatOptions { segment, ..FormatOptions::new(Kind::Lfs, blocks, 9) };
+        layout::format(&mut Striped(MediumDisk(&mut medium), stripe), &options).unwrap();
+        let superblock = Superblock::read(&mut MediumDisk(&mut medium)).unwrap();
+        assert_eq!(superblock.version(), version, "stripes of {stripe}, {blocks} blocks");
+        let node = World::mount(&mut medium);
+        let model = vec![0; 500];
+        let mut world = World { medium, node, now: 0, model };
+        for at in 0..500 {
+            world.write(at, at + 1);
+        }
+        world.run(Io::flush(0)).unwrap();
+        // As after a crash.
+        world.node = World::mount(&mut world.medium);
+        world.verify(Kind::Lfs);
     }
 }

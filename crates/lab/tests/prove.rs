@@ -3,7 +3,7 @@
 
 use seekless_engine::layout::Kind;
 use seekless_engine::volume::Level;
-use seekless_lab::prove::{Keep, ProveOptions, Subject, WORKLOADS, prove};
+use seekless_lab::prove::{ProveOptions, Subject, WORKLOADS, prove};
 
 fn no_clock() -> u64 {
     0

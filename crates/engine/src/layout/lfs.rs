@@ -44,7 +44,7 @@ use crate::superblock::Superblock;
 use crate::units::{BlockNr, MILLIS, Time};
 use checkpoint::{Checkpoint, Phase};
 use clean::Cleaner;
-use format::{Geometry, MAX_DEVICE_BLOCKS, PLUGGABLE, default_segment};
+use format::{ALIGNED, Geometry, MAX_DEVICE_BLOCKS, PLUGGABLE, default_segment};
 use hylog::Outlook;
 use hylog::cost::Prices;
 
@@ -153,6 +153,12 @@ pub struct Lfs {
     overwrites: Slab<Command>,
     /// Something was overwritten since the last commit: a flush must reach the device.
     touched: bool,
+}
+
+/// True for volumes whose segments begin at multiples of their size.
+pub(crate) fn needs_version_three(superblock: &Superblock) -> bool {
+    let is_log = matches!(superblock.kind, Kind::Lfs | Kind::Wolf | Kind::Hylog);
+    is_log && superblock.options & ALIGNED != 0
 }
 
 /// True for volumes whose holes may be plugged.
@@ -399,7 +405,7 @@ impl Layout for Lfs {
     fn largest_volume(device: u64) -> u64 {
         let device_blocks = device.min(MAX_DEVICE_BLOCKS);
         let segment = default_segment(device_blocks);
-        let fits = |blocks| Geometry { blocks, device_blocks, segment }.fits();
+        let fits = |blocks| Geometry { blocks, device_blocks, segment, aligned: false }.fits();
         super::largest(device_blocks, fits)
     }
 

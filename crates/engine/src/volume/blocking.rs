@@ -1,6 +1,6 @@
 //! An array in blocking style, for the code that runs alone: format, mount, check, dump.
 
-use super::Array;
+use super::{Array, Level};
 use crate::data::Data;
 use crate::disk::Disk;
 use crate::io::{Io, IoError, Op, Outcome};
@@ -88,6 +88,11 @@ impl Disk for ArrayDisk<'_, '_> {
     fn write(&mut self, at: BlockNr, data: Data) -> Result<(), IoError> {
         crate::layout::check_range(self.array.blocks(), at, data.blocks())?;
         self.run(Io::write(0, at, data)).map(|_| ())
+    }
+
+    fn stripe(&self) -> u64 {
+        let geometry = self.array.superblock().geometry;
+        if geometry.level == Level::Raid5 { geometry.stripe_blocks() } else { 1 }
     }
 
     fn flush(&mut self) -> Result<(), IoError> {

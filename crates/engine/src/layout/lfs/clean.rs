@@ -124,6 +124,8 @@ impl Cleaner {
 impl Lfs {
     /// Fresh segments that commits of so many blocks in all take.
     fn fresh_for(&self, blocks: u64, commits: u64) -> u64 {
+        // What is moved is a commit of its own.
+        let commits = commits + u64::from(self.pool.moved() > 0);
         let segment = u64::from(self.geometry.segment);
         let left = |head: &super::log::Head| segment - u64::from(head.offset);
         let left = self.log.heads.iter().map(left).min().unwrap_or(0);
@@ -430,10 +432,7 @@ impl Lfs {
         }
         self.put_moved(BlockNr::from(block), entry, one.body, cx.now);
         self.cleaner.blocks_moved += 1;
-        // Exactly full segments, or cleaning would gain nothing.
-        if self.pool.live() >= self.capacity() {
-            self.write_out(&[], cx);
-        }
+        self.write_out_moved(cx);
     }
 
     /// A block of the map goes with the next checkpoint.

@@ -31,6 +31,8 @@ pub const ITEMS_ROOM: usize = CRC_AT - ITEMS_AT;
 pub const MOST_ITEMS: usize = ITEMS_ROOM / ITEM_BYTES;
 /// The bit of the superblock's options that says that holes may be plugged: version 2.
 pub const PLUGGABLE: u32 = 1 << 8;
+/// The bit that says that segments begin at multiples of their size: version 3.
+pub const ALIGNED: u32 = 1 << 9;
 const ROOTS_AT: usize = 96;
 /// Index blocks named by a block of a checkpoint record.
 pub const ROOTS: usize = (CRC_AT - ROOTS_AT) / 8;
@@ -453,6 +455,8 @@ pub struct Geometry {
     pub device_blocks: u64,
     /// Blocks of a segment.
     pub segment: u32,
+    /// Segments begin at multiples of their size, so that on an array they are whole stripes.
+    pub aligned: bool,
 }
 
 impl Geometry {
@@ -478,7 +482,10 @@ impl Geometry {
 
     /// First block of the first segment.
     pub fn first(&self) -> u64 {
-        1 + 4 * self.record_blocks()
+        let first = 1 + 4 * self.record_blocks();
+        let segment = u64::from(self.segment);
+        // A power of two.
+        if self.aligned { (first + segment - 1) & !(segment - 1) } else { first }
     }
 
     /// Number of segments.
@@ -626,12 +633,28 @@ mod tests {
     fn segments_lie_within_the_device() {
         for device_blocks in [100, 200, 1000, 100_000, MAX_DEVICE_BLOCKS] {
             let segment = default_segment(device_blocks);
-            let geometry = Geometry { blocks: device_blocks / 2, device_blocks, segment };
+            let geometry =
+                Geometry { blocks: device_blocks / 2, device_blocks, segment, aligned: false };
             let last = geometry.start_of(geometry.segments() as u32 - 1);
             assert!(geometry.holds(last, segment) && !geometry.holds(last + 1, segment));
             assert!(u64::from(last + segment) < device_blocks);
             assert!(!geometry.holds(geometry.first() as u32 - 1, 1));
             assert!(geometry.record_at(1, 1) + geometry.record_blocks() == geometry.first());
+        }
+    }
+
+    #[test]
+    fn aligned_segments_begin_at_multiples_of_their_size() {
+        for segment in [8, 64, 4096] {
+            let device_blocks = (1 << 20) + 17;
+            let plain = Geometry { blocks: 100, device_blocks, segment, aligned: false };
+            let aligned = Geometry { aligned: true, ..plain };
+            assert_eq!(aligned.first() % u64::from(segment), 0);
+            assert!(aligned.first() >= plain.first() && aligned.fits());
+            let last = aligned.segments() as u32 - 1;
+            let place = aligned.start_of(last);
+            assert_eq!(aligned.segment_of(place + segment - 1), last);
+            assert!(u64::from(place + segment) < device_blocks, "the last block is a superblock's");
         }
     }
 }

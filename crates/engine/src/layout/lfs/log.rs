@@ -10,7 +10,7 @@ use super::format::{
 };
 use super::map::MetaBlock;
 use super::overwrite::service_ns;
-use super::pool::{self, Slot};
+use super::pool::{self, Scope, Slot};
 use super::segments::{Owner, SegmentNr};
 use super::{COMMIT_DELAY, FLUSH, Lfs, PART, UNVERIFIED_LIMIT};
 use crate::checksum::{self, crc32c};
@@ -156,12 +156,77 @@ impl Head {
 impl Lfs {
     /// Writes out everything that waits, and blocks of the map behind it, as one commit.
     pub(super) fn write_out(&mut self, meta: &[MetaBlock], cx: &mut Cx<'_>) {
+        self.write_out_of(Scope::All, meta, cx);
+    }
+
+    /// Writes out what clients have changed.
+    pub(super) fn write_out_clients(&mut self, cx: &mut Cx<'_>) {
+        self.write_out_of(Scope::Clients, &[], cx);
+    }
+
+    /// Writes out what the cleaner moves once it fills a segment: exactly full ones, or cleaning
+    /// would gain nothing, and without what clients write, or all segments would become alike.
+    pub(super) fn write_out_moved(&mut self, cx: &mut Cx<'_>) {
+        let full = match self.tells_moved() {
+            true => self.pool.moved() >= u64::from(self.log.heads[0].room(&self.geometry)),
+            false => self.pool.live() >= self.capacity(),
+        };
+        if !full {
+            return;
+        }
+        // A flush waits for the commit that takes everything.
+        let open = self.log.open;
+        let alone = !self.pool.has_ranges() && !self.desk.any_waits(|number| number == open);
+        self.write_out_of(if alone { Scope::Moved } else { Scope::All }, &[], cx);
+    }
+
+    /// True if what the cleaner moves waits apart. Where cold blocks have a head of their own they
+    /// are told apart by that.
+    pub(super) fn tells_moved(&self) -> bool {
+        !self.policy.is_mixed()
+    }
+
+    fn write_out_of(&mut self, scope: Scope, meta: &[MetaBlock], cx: &mut Cx<'_>) {
         let has_two_heads = self.fit_heads();
+        let scope = if self.tells_moved() { scope } else { Scope::All };
         let mut draft = None;
-        let (mut slots, zeros) = self.pool.take();
-        for (block, count) in zeros {
+        if scope != Scope::Moved {
+            self.add_ranges(&mut draft, cx);
+            let slots = self.pool.take_clients();
+            let slots = self.add_slots(&mut draft, slots, pool::place_of, has_two_heads, cx);
+            self.pool.reuse(slots);
+        }
+        if scope != Scope::Clients {
+            let slots = self.pool.take_moved();
+            self.add_slots(&mut draft, slots, pool::moved_place_of, has_two_heads, cx);
+        }
+        for &one in meta {
+            self.add_meta(&mut draft, one, cx);
+        }
+        if let Some(draft) = draft {
+            self.send_part(draft, true, cx);
+            self.log.open += 1;
+            self.touched = false;
+            self.keep_fallbacks();
+        } else {
+            self.end_empty_commit(cx);
+        }
+    }
+
+    /// What still waits is in the commit that is open now: until that is durable a recovery falls
+    /// back on what was there before.
+    fn keep_fallbacks(&mut self) {
+        for segment in self.pool.fallbacks() {
+            let one = self.segments.get_mut(segment);
+            one.emptied = one.emptied.max(self.log.open);
+        }
+    }
+
+    /// Adds what is not stored any more, and what has moved to holes.
+    fn add_ranges(&mut self, draft: &mut Option<Draft>, cx: &mut Cx<'_>) {
+        for (block, count) in self.pool.take_zeros() {
             if !planted(PlantedBug::TombstoneLost) {
-                self.add_item(&mut draft, 0, Item::Zeros { block, count }, None, cx);
+                self.add_item(draft, 0, Item::Zeros { block, count }, None, cx);
                 self.log.since_checkpoint += 1;
             }
         }
@@ -171,19 +236,30 @@ impl Lfs {
             if entry.place() == hole {
                 let (mark, checksum) = (entry.mark(), entry.checksum());
                 let item = Item::Plug { block, mark, checksum, place: hole };
-                self.add_item(&mut draft, 0, item, None, cx);
+                self.add_item(draft, 0, item, None, cx);
                 self.log.since_checkpoint += 1;
             }
         }
+    }
+
+    /// Adds the blocks of slots that the map points to, in the order of the policy.
+    fn add_slots(
+        &mut self,
+        draft: &mut Option<Draft>,
+        mut slots: Vec<Slot>,
+        place_of: fn(usize) -> u32,
+        has_two_heads: bool,
+        cx: &mut Cx<'_>,
+    ) -> Vec<Slot> {
         let mut order = std::mem::take(&mut self.order);
         order.clear();
         let live = |&(slot, index): &(&Slot, usize)| {
-            self.map.get(BlockNr::from(slot.block)).place() == pool::place_of(index)
+            self.map.get(BlockNr::from(slot.block)).place() == place_of(index)
         };
         order.extend(slots.iter().zip(0..).filter(live).map(|(_, index)| index as u32));
         let map = &self.map;
         let is_cold = |block: u32| map.get(BlockNr::from(block)).mark().unchecked;
-        let hot = match self.starving || !has_two_heads {
+        let hot = match self.starving || !has_two_heads && !self.policy.sorts() {
             // One part fills segments better than two.
             true => order.len(),
             false => self.policy.arrange(&slots, &mut order, is_cold),
@@ -192,27 +268,18 @@ impl Lfs {
             let slot = &mut slots[index as usize];
             let head = usize::from(position >= hot);
             let body = std::mem::replace(&mut slot.body, Body::Zeros);
-            let place = self.add_block(&mut draft, head, slot.block, body, cx);
+            let place = self.add_block(draft, head, slot.block, body, cx);
             let one = self.segments.get_mut(self.segments.of(place));
             one.youngest = one.youngest.max(slot.written);
         }
         self.order = order;
-        self.pool.reuse(slots);
-        for &one in meta {
-            self.add_meta(&mut draft, one, cx);
-        }
-        if let Some(draft) = draft {
-            self.send_part(draft, true, cx);
-            self.log.open += 1;
-            self.touched = false;
-        } else {
-            self.end_empty_commit(cx);
-        }
+        slots
     }
 
     fn end_empty_commit(&mut self, cx: &mut Cx<'_>) {
         self.touched = false;
         self.log.end_empty_commit();
+        self.keep_fallbacks();
         self.completed(cx);
     }
 
@@ -463,7 +530,7 @@ impl Lfs {
         if let Some(hylog) = self.policy.hylog() {
             hylog.force();
         }
-        let nothing = self.pool.is_empty() && !self.touched;
+        let nothing = !self.pool.has_changes() && !self.touched;
         let needs = if nothing { self.log.open - 1 } else { self.log.open };
         let durable = needs <= self.log.durable || self.desk.is_read_only();
         if durable || planted(PlantedBug::AckBeforeDurable) {
@@ -486,7 +553,10 @@ impl Lfs {
         let due = self.pool.since().is_some_and(|since| since + COMMIT_DELAY <= cx.now);
         if !self.pool.is_empty() && (due || self.short.commit || self.desk.any_waits(|n| n == open))
         {
-            self.write_out(&[], cx);
+            match self.short.commit || !self.pool.has_changes() {
+                true => self.write_out(&[], cx),
+                false => self.write_out_clients(cx),
+            }
             self.close_crowded();
         }
         if self.touched && self.pool.is_empty() && self.desk.any_waits(|n| n == self.log.open) {

@@ -162,9 +162,7 @@ impl Lfs {
                 None => {
                     self.put_moved(BlockNr::from(block), entry, body, cx.now);
                     self.cleaner.blocks_moved += 1;
-                    if self.pool.live() >= self.capacity() {
-                        self.write_out(&[], cx);
-                    }
+                    self.write_out_moved(cx);
                 }
             }
         }

@@ -51,6 +51,11 @@ impl Policy {
         matches!(self, Policy::Hylog(hylog) if hylog.converting)
     }
 
+    /// True if what is written out together is sorted, whatever head it goes to.
+    pub fn sorts(&self) -> bool {
+        matches!(self, Policy::Wolf(_))
+    }
+
     /// Segments that the write buffer collects.
     pub fn buffers(&self) -> u64 {
         match self {

@@ -1,9 +1,12 @@
 //! The write buffer: what clients have written and the log has not taken yet.
 //!
 //! The map points to the slots of the buffer as to places on the device, above the largest place
-//! there is. A block that is written again while it waits is replaced in its slot.
+//! there is. A block that is written again while it waits is replaced in its slot. What the cleaner
+//! moves waits apart, so that it fills segments of its own: it is older than what clients write,
+//! and where old and young share a segment neither kind of segment ever becomes empty.
 
 use super::format::MAX_DEVICE_BLOCKS;
+use super::segments::SegmentNr;
 use crate::data::Body;
 use crate::units::Time;
 
@@ -16,14 +19,34 @@ pub struct Slot {
     pub body: Body,
     /// When a client wrote it, or something that lay beside it.
     pub written: Time,
+    /// The segment that has what a recovery falls back on until the slot is written out.
+    pub from: Option<SegmentNr>,
+}
+
+/// Who waits for being written out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// Everything.
+    All,
+    /// What clients have changed, and blocks that have moved to holes.
+    Clients,
+    /// What the cleaner moves.
+    Moved,
+}
+
+/// Slots of one kind.
+#[derive(Clone, Debug, Default)]
+struct Slots {
+    slots: Vec<Slot>,
+    /// Those that the map points to.
+    live: u64,
 }
 
 /// The buffer.
 #[derive(Clone, Debug, Default)]
 pub struct Pool {
-    slots: Vec<Slot>,
-    /// Slots that the map points to.
-    live: u64,
+    clients: Slots,
+    moved: Slots,
     /// Ranges that are not stored any more.
     zeros: Vec<(u32, u32)>,
     /// Blocks of the volume that have moved to holes, and the holes.
@@ -32,47 +55,87 @@ pub struct Pool {
     since: Option<Time>,
 }
 
-/// The place that stands for the first slot.
+/// The place that stands for the first slot, and for the first one of what the cleaner moves.
 const FIRST: u32 = MAX_DEVICE_BLOCKS as u32;
+const FIRST_MOVED: u32 = FIRST + (1 << 19);
+/// Slots of either kind beyond which the buffer should not grow.
+const MOST: usize = 1 << 16;
 
 impl Pool {
     /// Blocks that wait.
     pub fn live(&self) -> u64 {
-        self.live
+        self.clients.live + self.moved.live
+    }
+
+    /// Blocks of clients that wait.
+    pub fn clients(&self) -> u64 {
+        self.clients.live
+    }
+
+    /// Blocks that the cleaner moves.
+    pub fn moved(&self) -> u64 {
+        self.moved.live
     }
 
     /// True if nothing waits.
     pub fn is_empty(&self) -> bool {
-        self.slots.is_empty() && self.zeros.is_empty() && self.plugs.is_empty()
+        self.moved.slots.is_empty() && !self.has_changes()
+    }
+
+    /// True if something waits that a recovery would miss.
+    pub fn has_changes(&self) -> bool {
+        !self.clients.slots.is_empty() || !self.zeros.is_empty() || !self.plugs.is_empty()
+    }
+
+    /// True if there is more than slots.
+    pub fn has_ranges(&self) -> bool {
+        !self.zeros.is_empty() || !self.plugs.is_empty()
     }
 
     /// True if the buffer should not grow, whatever room there is on the device.
     pub fn is_long(&self) -> bool {
-        self.slots.len() >= 1 << 16 || self.zeros.len() >= 256 || self.plugs.len() >= 1 << 12
+        self.clients.slots.len() >= MOST
+            || self.moved.slots.len() >= MOST
+            || self.zeros.len() >= 256
+            || self.plugs.len() >= 1 << 12
     }
 
-    /// Since when something waits.
+    /// Since when changes wait.
     pub fn since(&self) -> Option<Time> {
         self.since
     }
 
-    /// Adds a block; returns the place that stands for its slot.
+    /// Adds a block that a client has written; returns the place that stands for its slot.
     pub fn add(&mut self, slot: Slot, now: Time) -> u32 {
         self.since.get_or_insert(now);
-        self.slots.push(slot);
-        self.live += 1;
-        FIRST + (self.slots.len() - 1) as u32
+        FIRST + self.clients.add(slot)
+    }
+
+    /// Adds a block that the cleaner moves; nobody waits for it to be written out.
+    pub fn add_moved(&mut self, slot: Slot) -> u32 {
+        FIRST_MOVED + self.moved.add(slot)
+    }
+
+    fn slots(&mut self, place: u32) -> (&mut Slots, usize) {
+        match is_moved(place) {
+            true => (&mut self.moved, (place - FIRST_MOVED) as usize),
+            false => (&mut self.clients, (place - FIRST) as usize),
+        }
     }
 
     /// Replaces the content of a slot.
     pub fn replace(&mut self, place: u32, body: Body, written: Time) {
-        let slot = &mut self.slots[(place - FIRST) as usize];
+        let (slots, index) = self.slots(place);
+        let slot = &mut slots.slots[index];
         (slot.body, slot.written) = (body, written);
     }
 
-    /// The map does not point to a slot any more.
-    pub fn forget(&mut self) {
-        self.live -= 1;
+    /// The map does not point to a slot any more. Returns the segment that a recovery falls back
+    /// on.
+    pub fn forget(&mut self, place: u32) -> Option<SegmentNr> {
+        let (slots, index) = self.slots(place);
+        slots.live -= 1;
+        slots.slots[index].from
     }
 
     /// Blocks from `block` on are not stored any more.
@@ -102,22 +165,52 @@ impl Pool {
 
     /// What a slot holds.
     pub fn body(&self, place: u32) -> &Body {
-        &self.slots[(place - FIRST) as usize].body
+        match is_moved(place) {
+            true => &self.moved.slots[(place - FIRST_MOVED) as usize].body,
+            false => &self.clients.slots[(place - FIRST) as usize].body,
+        }
     }
 
-    /// Takes everything else out: slots with the places that stand for them, and ranges.
-    pub fn take(&mut self) -> (Vec<Slot>, Vec<(u32, u32)>) {
-        self.live = 0;
+    /// Takes the ranges that are not stored any more.
+    pub fn take_zeros(&mut self) -> Vec<(u32, u32)> {
+        std::mem::take(&mut self.zeros)
+    }
+
+    /// Takes the slots of clients out; with the rest taken, nobody waits.
+    pub fn take_clients(&mut self) -> Vec<Slot> {
         self.since = None;
-        (std::mem::take(&mut self.slots), std::mem::take(&mut self.zeros))
+        self.clients.take()
+    }
+
+    /// Takes out what the cleaner moves.
+    pub fn take_moved(&mut self) -> Vec<Slot> {
+        self.moved.take()
+    }
+
+    /// Segments that a recovery falls back on as long as a slot waits.
+    pub fn fallbacks(&self) -> impl Iterator<Item = SegmentNr> {
+        self.clients.slots.iter().chain(&self.moved.slots).filter_map(|slot| slot.from)
     }
 
     /// Gives back the room of what was taken.
     pub fn reuse(&mut self, mut slots: Vec<Slot>) {
         slots.clear();
-        if self.slots.is_empty() {
-            self.slots = slots;
+        if self.clients.slots.is_empty() {
+            self.clients.slots = slots;
         }
+    }
+}
+
+impl Slots {
+    fn add(&mut self, slot: Slot) -> u32 {
+        self.slots.push(slot);
+        self.live += 1;
+        (self.slots.len() - 1) as u32
+    }
+
+    fn take(&mut self) -> Vec<Slot> {
+        self.live = 0;
+        std::mem::take(&mut self.slots)
     }
 }
 
@@ -126,7 +219,17 @@ pub fn is_buffered(place: u32) -> bool {
     place >= FIRST
 }
 
-/// The place that stands for a slot.
+/// True if a place stands for a slot of what the cleaner moves.
+pub fn is_moved(place: u32) -> bool {
+    place >= FIRST_MOVED
+}
+
+/// The place that stands for a slot of clients.
 pub fn place_of(index: usize) -> u32 {
     FIRST + index as u32
+}
+
+/// The place that stands for a slot of what the cleaner moves.
+pub fn moved_place_of(index: usize) -> u32 {
+    FIRST_MOVED + index as u32
 }

@@ -7,8 +7,8 @@
 
 use super::Lfs;
 use super::format::{
-    Claims, Entry, Geometry, Item, Link, MAP_ENTRIES, PLUGGABLE, Position, Record, SEGMENT_BLOCKS,
-    Summary, WAYS, default_segment,
+    ALIGNED, Claims, Entry, Geometry, Item, Link, MAP_ENTRIES, PLUGGABLE, Position, Record,
+    SEGMENT_BLOCKS, Summary, WAYS, default_segment,
 };
 use super::log::Head;
 use super::map::MetaBlock;
@@ -34,7 +34,12 @@ pub(super) fn format(disk: &mut dyn Disk, options: &FormatOptions) -> Result<(),
             "segments of {segment} blocks of 4 KiB: must be a power of two from {least} to {most}"
         )));
     }
-    let geometry = Geometry { blocks: options.blocks, device_blocks, segment };
+    let plain = Geometry { blocks: options.blocks, device_blocks, segment, aligned: false };
+    let aligned = Geometry { aligned: true, ..plain };
+    // Whole stripes, where that pays and a segment less leaves enough room.
+    let stripe = disk.stripe();
+    let pays = stripe > 1 && u64::from(segment).is_multiple_of(stripe);
+    let geometry = if pays && aligned.fits() { aligned } else { plain };
     if !geometry.fits() {
         let most = geometry.capacity();
         return Err(LayoutError::BadSize(format!(
@@ -48,7 +53,7 @@ pub(super) fn format(disk: &mut dyn Disk, options: &FormatOptions) -> Result<(),
         id: options.id,
         blocks: options.blocks,
         device_blocks,
-        options: segment.ilog2() | PLUGGABLE,
+        options: segment.ilog2() | PLUGGABLE | if geometry.aligned { ALIGNED } else { 0 },
     };
     let mut ways = [0; WAYS];
     for (pair, segment) in ways.chunks_exact_mut(2).zip(0..) {
@@ -116,7 +121,8 @@ pub(super) fn mount(
 ) -> Result<(Lfs, MountReport), LayoutError> {
     let segment = 1_u32.checked_shl(superblock.options & 0xff).unwrap_or(0);
     let (blocks, device_blocks) = (superblock.blocks, superblock.device_blocks);
-    let geometry = Geometry { blocks, device_blocks, segment: segment.max(1) };
+    let aligned = superblock.options & ALIGNED != 0;
+    let geometry = Geometry { blocks, device_blocks, segment: segment.max(1), aligned };
     if !SEGMENT_BLOCKS.contains(&segment) || !geometry.fits() {
         return damaged("the superblock names sizes that no volume has");
     }

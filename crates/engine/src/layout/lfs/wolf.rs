@@ -63,7 +63,7 @@ mod tests {
     use crate::data::Body;
 
     fn slots(blocks: u32) -> Vec<Slot> {
-        (0..blocks).map(|block| Slot { block, body: Body::Zeros, written: 0 }).collect()
+        (0..blocks).map(|block| Slot { block, body: Body::Zeros, written: 0, from: None }).collect()
     }
 
     #[test]

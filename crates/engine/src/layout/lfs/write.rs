@@ -6,6 +6,7 @@ use super::log::checksum_of;
 use super::overwrite::Overwrites;
 use super::pool::{self, Slot};
 use super::read::escape;
+use super::segments::SegmentNr;
 use crate::checksum;
 use crate::data::{Body, Data};
 use crate::io::IoError;
@@ -77,8 +78,8 @@ impl Lfs {
         let count = data.blocks();
         self.counters.client_blocks += u64::from(count);
         let capacity = self.capacity();
-        if !self.pool.is_empty() && self.pool.live() + u64::from(count) > capacity {
-            self.write_out(&[], cx);
+        if self.pool.has_changes() && self.pool.clients() + u64::from(count) > capacity {
+            self.write_out_clients(cx);
             self.close_crowded();
         }
         let mut overwrites = Overwrites::default();
@@ -104,11 +105,11 @@ impl Lfs {
             }
             let checksum = checksum::of_block(&piece);
             let mark = Mark { escaped, unchecked: cold };
-            self.put(at, piece.body, mark, checksum, [cx.now; 2]);
+            self.put(at, piece.body, mark, checksum, cx.now);
         }
         self.cleaner.earn(logged);
-        if self.pool.live() >= self.capacity() {
-            self.write_out(&[], cx);
+        if self.pool.clients() >= self.capacity() {
+            self.write_out_clients(cx);
         }
         self.overwrite(request, overwrites, cx);
     }
@@ -125,27 +126,30 @@ impl Lfs {
         self.written(request, cx);
     }
 
-    /// Puts a block into the buffer, written then, and now; what was there before is superseded by
-    /// the next commit.
-    fn put(
-        &mut self,
-        at: BlockNr,
-        body: Body,
-        mark: Mark,
-        checksum: u32,
-        [written, now]: [Time; 2],
-    ) {
+    /// Puts a block into the buffer; what was there before is superseded by the commit that takes
+    /// it.
+    fn put(&mut self, at: BlockNr, body: Body, mark: Mark, checksum: u32, now: Time) {
         let old = self.map.get(at);
-        if old.is_mapped() && pool::is_buffered(old.place()) {
-            self.pool.replace(old.place(), body, written);
+        let buffered = old.is_mapped() && pool::is_buffered(old.place());
+        if buffered && !pool::is_moved(old.place()) {
+            self.pool.replace(old.place(), body, now);
             self.map.replace(at, Entry::new(old.place(), mark, checksum));
             return;
         }
-        if old.is_mapped() {
-            self.segments.supersede(old.place(), self.log.open());
-        }
-        let place = self.pool.add(Slot { block: at as u32, body, written }, now);
+        let from = match buffered {
+            true => self.pool.forget(old.place()),
+            false => self.supersede(old),
+        };
+        let place = self.pool.add(Slot { block: at as u32, body, written: now, from }, now);
         self.map.replace(at, Entry::new(place, mark, checksum));
+    }
+
+    /// The open commit supersedes what lies on the device; returns where.
+    fn supersede(&mut self, old: Entry) -> Option<SegmentNr> {
+        old.is_mapped().then(|| {
+            self.segments.supersede(old.place(), self.log.open());
+            self.segments.of(old.place())
+        })
     }
 
     /// Blocks are not stored any more.
@@ -158,9 +162,10 @@ impl Lfs {
             }
             any = true;
             self.map.replace(block, Entry::UNMAPPED);
-            match pool::is_buffered(old.place()) {
-                true => self.pool.forget(),
-                false => self.segments.supersede(old.place(), self.log.open()),
+            if pool::is_buffered(old.place()) {
+                self.pool.forget(old.place());
+            } else {
+                self.supersede(old);
             }
         }
         if any {
@@ -177,7 +182,13 @@ impl Lfs {
         let mark = Mark { unchecked: self.policy.is_cold(at), ..entry.mark() };
         // It is not younger for having been moved.
         let written = self.segments.get(self.segments.of(entry.place())).youngest;
-        self.put(at, body, mark, checksum, [written, now]);
+        let from = self.supersede(entry);
+        let slot = Slot { block: at as u32, body, written, from };
+        let place = match self.tells_moved() {
+            true => self.pool.add_moved(slot),
+            false => self.pool.add(slot, now),
+        };
+        self.map.replace(at, Entry::new(place, mark, checksum));
     }
 
     /// What waits for space cannot get any: the first of it fails.
