@@ -72,6 +72,8 @@ pub enum PlantedBug {
     NoResync,
     /// A member that replaces another one counts as filled before what fills it is durable.
     RebuildNotFlushed,
+    /// A misplaced block leaves the table of exceptions before it is at home.
+    HomedEarly,
     /// A tombstone goes out before what it makes way for is durable.
     TombstoneEarly,
     /// Blocks are written home from records that are not durable.
@@ -132,7 +134,7 @@ impl PlantedBug {
     ];
 
     /// Those that can be planted in Loge.
-    pub const LOGE: [PlantedBug; 15] = [
+    pub const LOGE: [PlantedBug; 16] = [
         PlantedBug::AckBeforeDurable,
         PlantedBug::FreeBeforeCommit,
         PlantedBug::MissingFlush,
@@ -147,6 +149,7 @@ impl PlantedBug {
         PlantedBug::FlushRetried,
         PlantedBug::DroppedNotErased,
         PlantedBug::DurableOverstated,
+        PlantedBug::HomedEarly,
         PlantedBug::WaiterForgotten,
     ];
 
@@ -221,6 +224,7 @@ impl PlantedBug {
             PlantedBug::DigestIgnored => "a missing map block is not noticed",
             PlantedBug::RecoveryUnrecorded => "a recovery records nothing",
             PlantedBug::DroppedNotErased => "a recovery does not erase what it dropped",
+            PlantedBug::HomedEarly => "a misplaced block counts as at home before it is there",
             PlantedBug::WaiterForgotten => "a forced write waits for ever after an error",
             PlantedBug::OtherFlushTrusted => "a flush beside one that failed is called good",
             PlantedBug::NoWriteLog => "stripes are written without a record in the log",

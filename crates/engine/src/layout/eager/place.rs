@@ -112,6 +112,35 @@ impl Nominal {
         Some(block)
     }
 
+    /// Takes a free block between two tracks, both included: the one behind the last one, or
+    /// else the first one from `home` on, or else the nearest track's. `None` if none is free.
+    pub fn choose_near(
+        &mut self,
+        free: &mut FreeMap,
+        (low, high): (Track, Track),
+        home: u32,
+    ) -> Option<u32> {
+        let (here, slot) = free.locate(self.cursor);
+        let follows = (low..=high).contains(&here) && free.slot_is_free(here, slot);
+        let block = if follows {
+            self.cursor
+        } else {
+            let (middle, slot) = free.locate(home);
+            let ahead = free.next_free_ahead(middle, slot).map(|slot| free.block(middle, slot));
+            let on = |track: Track| Some(free.block(track, free.next_free(track, 0)?));
+            let by_distance = || {
+                let mut tracks: Vec<Track> = (low..=high).collect();
+                tracks.sort_by_key(|track| track.abs_diff(middle));
+                tracks.into_iter().find_map(on)
+            };
+            ahead.or_else(by_distance)?
+        };
+        free.take(block);
+        let end = free.block(free.tracks() - 1, free.slots(free.tracks() - 1));
+        self.cursor = if block + 1 == end { 0 } else { block + 1 };
+        Some(block)
+    }
+
     /// Takes a free block on a track that has blocks in use and is not `victim`. `None` if there
     /// is none.
     pub fn choose_hole(&mut self, free: &mut FreeMap, victim: Track) -> Option<u32> {
