@@ -20,7 +20,7 @@ Examples:
   seekless create disk.img --layout vlog --size 10G
   seekless create disk.img --layout inplace --size 512M --force
   seekless create disk.img --layout loge --size 1G --headers   # to be served with --disk
-  seekless create disk.img --layout loge --size 1G --table compressed    # an eighth of the memory
+  seekless create disk.img --layout loge --size 1G --table compressed    # less memory
   seekless create disk.img --layout loge --size 1G --sparse 20G    # more addresses than room
   sudo seekless create /dev/sdb --layout vlog      # as large as the device allows
   seekless create --raid 5 --stripe 64k --layout inplace --size 1G a.img b.img c.img
@@ -88,6 +88,10 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     let blocks = args.size.map(Size::blocks);
     if args.headers && args.layout != Kind::Loge {
         let problem = format!("--headers: the layout {} has no labels to keep there", args.layout);
+        return Err(Failure::usage(problem).hint("leave it out, or choose --layout loge"));
+    }
+    if args.table != TableForm::Plain && args.layout != Kind::Loge {
+        let problem = format!("--table: the layout {} has no such table", args.layout);
         return Err(Failure::usage(problem).hint("leave it out, or choose --layout loge"));
     }
     let shape = shape(args)?;

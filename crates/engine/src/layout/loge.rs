@@ -31,6 +31,7 @@ mod homing;
 mod idle;
 mod place;
 mod recover;
+mod route;
 mod sort;
 mod sparse;
 mod table;

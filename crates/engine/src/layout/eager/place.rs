@@ -3,7 +3,7 @@
 use super::columns::{Candidate, Columns};
 use super::freemap::FreeMap;
 use crate::arm::{Arm, Head, Track};
-use crate::units::Time;
+use crate::units::{BlockNr, Time};
 
 /// Where the head is going to be: the state of a plan for the commands of one batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -110,6 +110,13 @@ impl Nominal {
         let end = free.block(free.tracks() - 1, free.slots(free.tracks() - 1));
         self.cursor = if block + 1 == end { 0 } else { block + 1 };
         Some(block)
+    }
+
+    /// True if [`Nominal::choose_near`] would go on behind the last one, or begin at `home`.
+    pub fn suits(&self, free: &FreeMap, (low, high): (Track, Track), home: u32) -> bool {
+        let (here, slot) = free.locate(self.cursor);
+        let follows = (low..=high).contains(&here) && free.slot_is_free(here, slot);
+        follows || free.is_free(BlockNr::from(home))
     }
 
     /// Takes a free block between two tracks, both included: the one behind the last one, or

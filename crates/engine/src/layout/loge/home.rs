@@ -1,7 +1,8 @@
 //! Where blocks may lie in the forms of the table, and what the table takes (section 8.2 of the
 //! paper).
 //!
-//! In a *sorted* volume a block goes to the free segment that passes first among those of its band.
+//! In a *sorted* volume a block goes to the free segment that passes first among those of its band,
+//! a run of blocks to its home if there is room.
 //! When the band is full the band is widened for this block, which is an exception then. In a
 //! *compressed* volume it goes to a spare segment near the head, which makes it an exception, as long
 //! as there is room for exceptions, and home else, if its home is free: what it supersedes lies
@@ -13,10 +14,11 @@ use super::homes::Homes;
 use super::place::{ANYWHERE, Next};
 use super::sort::Sorter;
 use super::{Loge, TableForm};
-use crate::arm::Arm;
+use crate::arm::{Arm, Track};
 use crate::layer::Cx;
 use crate::layout::desk::Work;
 use crate::layout::eager::Mapped;
+use crate::layout::eager::freemap::FreeMap;
 use crate::layout::eager::place::Plan;
 use crate::units::BlockNr;
 
@@ -122,7 +124,14 @@ impl Loge {
         let chosen = match self.table.as_compact().map(Compact::places) {
             Some(Places::Banded(bands)) => {
                 let (spans, home) = (widening(bands, at), bands.home(at));
-                spans.into_iter().find_map(|span| self.place_near(at, want, span, home, cx))
+                let (tracks, run) = (band_tracks(bands, at, &self.free), want > 1 || !scattered);
+                let nominal = &mut self.placer.nominal;
+                if run && nominal.suits(&self.free, tracks, home) {
+                    // A volume that is written in order has room everywhere afterwards.
+                    nominal.choose_near(&mut self.free, tracks, home)
+                } else {
+                    spans.into_iter().find_map(|span| self.place_near(at, want, span, home, cx))
+                }
             }
             _ if self.headed && cx.arm(0).is_some() => self.place_near(at, want, ANYWHERE, 0, cx),
             compact => {
@@ -220,13 +229,17 @@ impl Loge {
                 })
             }
             Places::Banded(bands) => {
-                let ((low, high), heads) = (bands.span(at), bands.heads());
-                let last = ((high + 1) * heads).min(self.free.tracks()) - 1;
-                let home = bands.home(at);
-                self.placer.nominal.choose_near(&mut self.free, (low * heads, last), home)
+                let (tracks, home) = (band_tracks(bands, at, &self.free), bands.home(at));
+                self.placer.nominal.choose_near(&mut self.free, tracks, home)
             }
         }
     }
+}
+
+/// The tracks of the band of a block, the first and the last one.
+fn band_tracks(bands: &Bands, at: BlockNr, free: &FreeMap) -> (Track, Track) {
+    let ((low, high), heads) = (bands.span(at), bands.heads());
+    (low * heads, ((high + 1) * heads).min(free.tracks()) - 1)
 }
 
 /// The band of a block, and wider and wider ones, the last of all cylinders.

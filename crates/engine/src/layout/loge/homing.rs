@@ -1,11 +1,11 @@
 //! Bringing misplaced blocks home: out of the table of exceptions, in volumes whose table has one.
 //!
 //! It is done a chunk at a time, while no client waits or when there is no room for more
-//! exceptions and a write would need some. The blocks of a chunk are read where they are, in the
-//! order of their places, and written home in the order of their homes, each as a transaction of
-//! its own. Only when all are there does the table say so, and their old places wait as those
+//! exceptions and a write would need some. The blocks of a chunk are read where they are and written
+//! home, each time in the order in which the head gets there, each as a transaction of its own. Only when all are there does the table say so, and their old places wait as those
 //! of any superseded block do. Until then nobody changes the table: writes wait, reads do not.
 
+use super::route::arrange;
 use super::table::Entry;
 use super::write::{Commands, Transaction, labelled};
 use super::{FETCH, Loge, RETURN};
@@ -141,8 +141,9 @@ impl Loge {
                 self.homing.chunk.push(Return { at, entry, home, data: None });
             }
         }
-        let mut order: Vec<usize> = (0..self.homing.chunk.len()).collect();
-        order.sort_by_key(|&index| self.homing.chunk[index].entry.place());
+        let chunk = &self.homing.chunk;
+        let mut order: Vec<usize> = (0..chunk.len()).collect();
+        arrange(&mut order, |&index| chunk[index].entry.place(), cx);
         self.homing.reads_left = order.len();
         for index in order {
             let place = BlockNr::from(self.homing.chunk[index].entry.place());
@@ -169,7 +170,7 @@ impl Loge {
     fn write_home(&mut self, cx: &mut Cx<'_>) {
         let mut commands = Commands::default();
         let mut chunk = std::mem::take(&mut self.homing.chunk);
-        chunk.sort_by_key(|one| one.home);
+        arrange(&mut chunk, |one| one.home, cx);
         for one in &chunk {
             let Some(data) = &one.data else {
                 self.free.release(one.home);
