@@ -72,7 +72,7 @@ pub enum PlantedBug {
     NoResync,
     /// A member that replaces another one counts as filled before what fills it is durable.
     RebuildNotFlushed,
-    /// A misplaced block leaves the table of exceptions before it is at home.
+    /// A misplaced block is brought home before what it holds is durable.
     HomedEarly,
     /// A tombstone goes out before what it makes way for is durable.
     TombstoneEarly,
@@ -224,7 +224,7 @@ impl PlantedBug {
             PlantedBug::DigestIgnored => "a missing map block is not noticed",
             PlantedBug::RecoveryUnrecorded => "a recovery records nothing",
             PlantedBug::DroppedNotErased => "a recovery does not erase what it dropped",
-            PlantedBug::HomedEarly => "a misplaced block counts as at home before it is there",
+            PlantedBug::HomedEarly => "a block is brought home before what it holds is durable",
             PlantedBug::WaiterForgotten => "a forced write waits for ever after an error",
             PlantedBug::OtherFlushTrusted => "a flush beside one that failed is called good",
             PlantedBug::NoWriteLog => "stripes are written without a record in the log",

@@ -82,9 +82,9 @@ fn sorted_tables_trade_bits_for_seeks() {
         let report = run("hp97560", &with_table(form, writes(false)));
         let (stats, mean) = (&report.layout_stats, report.latency_ms.mean);
         let bits = stats["address_bits"];
-        assert!(bits < before.0 && mean > before.1, "{form}: {bits} bits, {mean} ms, {before:?}");
+        assert!(bits <= before.0 && mean > before.1, "{form}: {bits} bits, {mean} ms, {before:?}");
         let outside = stats["exceptions_peak"] / stats["stored_blocks"];
-        assert!(outside < 0.02, "{form}: {outside} of the blocks outside their bands");
+        assert!(outside < 0.005, "{form}: {outside} of the blocks outside their bands");
         before = (bits, mean);
     }
     assert!(before.0 < 16.0, "{} bits", before.0);

@@ -24,7 +24,7 @@ use crate::units::BlockNr;
 
 /// Share of a sorted volume, in blocks for one exception, that may lie outside its bands before
 /// clients wait for blocks to be brought back.
-const SORTED_SHARE: u64 = 64;
+const SORTED_SHARE: u64 = 256;
 
 impl Loge {
     /// Gives the table its form. A compressed one needs every home for itself: should other programs
@@ -206,6 +206,9 @@ impl Loge {
         if self.homing.is_in_vain((self.next_stamp, self.commits.durable())) {
             // Homes are free when what has superseded their blocks is durable.
             return self.commits.waiting() == 0 || self.commits.starve();
+        }
+        if !self.homing.may_move(self.commits.durable()) {
+            return self.commits.starve();
         }
         self.homing.urge();
         false

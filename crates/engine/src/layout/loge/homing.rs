@@ -4,6 +4,9 @@
 //! exceptions and a write would need some. The blocks of a chunk are read where they are and written
 //! home, each time in the order in which the head gets there, each as a transaction of its own. Only when all are there does the table say so, and their old places wait as those
 //! of any superseded block do. Until then nobody changes the table: writes wait, reads do not.
+//!
+//! Blocks are moved only when everything that clients have written is durable: a block of a
+//! transaction that is not might survive a crash in its new place, and the transaction not.
 
 use super::route::arrange;
 use super::table::Entry;
@@ -55,6 +58,8 @@ pub(super) struct Homing {
     /// Blocks that cannot be read: they stay where they are.
     stuck: BTreeSet<BlockNr>,
     due: Option<Time>,
+    /// The last commit that has something in it that clients changed.
+    changed_in: u64,
     /// Blocks brought home.
     pub blocks: u64,
 }
@@ -68,6 +73,16 @@ impl Homing {
     /// When to have another look.
     pub fn due(&self) -> Option<Time> {
         self.due
+    }
+
+    /// Clients have changed something, which commit `number` makes last.
+    pub fn changed(&mut self, number: u64) {
+        self.changed_in = number;
+    }
+
+    /// True if all that clients have changed is durable when commit `durable` is.
+    pub fn may_move(&self, durable: u64) -> bool {
+        self.changed_in <= durable || planted(PlantedBug::HomedEarly)
     }
 
     /// A client waits for room in the table.
@@ -96,10 +111,11 @@ impl Loge {
         let exceptions = self.table.as_compact().map_or(0, |compact| compact.exceptions().len());
         let refused = self.desk.latched().is_some() || self.desk.is_read_only();
         let busy = !self.writes.is_empty() || (self.commits.is_serial() && self.commits.is_busy());
-        if exceptions == 0 || refused || busy {
+        let durable = self.commits.durable();
+        if exceptions == 0 || refused || busy || !self.homing.may_move(durable) {
             return false;
         }
-        let state = (self.next_stamp, self.commits.durable());
+        let state = (self.next_stamp, durable);
         if urgent {
             let begun = self.begin_chunk(URGENT_BLOCKS, cx);
             if !begun {
@@ -185,9 +201,6 @@ impl Loge {
         self.homing.writes_left = commands.send(RETURN, cx, labelled(self.areas.headers));
         if self.homing.writes_left > 0 {
             self.homing.chunk = chunk;
-            if planted(PlantedBug::HomedEarly) {
-                self.install_chunk(cx);
-            }
         } else {
             // None of them could be read: there may be others.
             self.homing.due = Some(cx.now);
@@ -219,10 +232,12 @@ impl Loge {
 
     /// The blocks of the chunk are at home from now on.
     fn install_chunk(&mut self, cx: &Cx<'_>) {
+        let changed_in = self.homing.changed_in;
         for transaction in std::mem::take(&mut self.homing.transactions) {
             self.in_flight.remove(&transaction.stamp);
             self.install(&transaction, cx, &mut |_, _| {});
             self.homing.blocks += 1;
         }
+        self.homing.changed_in = changed_in;
     }
 }

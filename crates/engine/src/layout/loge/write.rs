@@ -254,6 +254,7 @@ impl Loge {
             return;
         }
         self.commits.changed(cx.now);
+        self.homing.changed(self.commits.open());
         if let Some((place, label)) = descriptor {
             self.keep_descriptor(stamp, place, &label);
         }
