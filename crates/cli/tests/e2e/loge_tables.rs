@@ -18,8 +18,8 @@ fn write_some(image: &Path, more: &[&str], round: u64, versions: &mut [u64]) {
     let server = Server::with(image, more);
     let mut client = Client::connect(server.socket()).expect("connection");
     for (place, version) in (0..).zip(versions.iter_mut()) {
-        if round == 0 || (place * 37 + round) % 3 == 0 {
-            *version = place << 8 | round + 1;
+        if round == 0 || (place * 37 + round).is_multiple_of(3) {
+            *version = (place << 8) | (round + 1);
             client.write(place * BLOCK as u64, &pattern(*version, BLOCK), false).expect("writes");
         }
     }

@@ -214,6 +214,19 @@ impl Loge {
         false
     }
 
+    /// True if free places are lacking that blocks brought home would leave: they are, then.
+    pub(super) fn homing_would_free(&mut self) -> bool {
+        let durable = self.commits.durable();
+        let compressed = self.free.free_by_name() > 0 && self.table.as_compact().is_some();
+        let settled = self.commits.waiting() == 0 && self.writes.is_empty();
+        let may = compressed && settled && self.homing.may_move(durable);
+        let would = may && !self.homing.is_in_vain((self.next_stamp, durable));
+        if would {
+            self.homing.urge();
+        }
+        would
+    }
+
     /// True if a block may become an exception when it is written.
     fn may_become_exception(&self, at: BlockNr, homes: &Homes) -> bool {
         let exceptions = self.table.as_compact().map(Compact::exceptions);

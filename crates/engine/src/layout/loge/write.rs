@@ -105,7 +105,10 @@ impl Loge {
             Some(Work::Read { .. } | Work::Trim { .. }) => 0,
         };
         let starves = self.free.free() < wanted || self.next_needs_flush();
-        if starves { self.commits.starve() } else { self.table_has_room() }
+        if starves && !self.homing_would_free() {
+            return self.commits.starve();
+        }
+        !starves && self.table_has_room()
     }
 
     /// Gives a write its stamp, its places and its labels, and collects the commands. Blocks of
