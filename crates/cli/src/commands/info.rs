@@ -4,6 +4,7 @@ use super::host_clock;
 use crate::failure::{Exit, Failure, Outcome};
 use crate::size::Size;
 use crate::volume::{Volume, json_members, print_members};
+use seekless_engine::disk::Disk as _;
 use seekless_engine::layout::loge::TableForm;
 use seekless_engine::layout::{self, Kind, MountOptions, dcd};
 use seekless_engine::superblock::Superblock;
@@ -94,7 +95,9 @@ struct Usage {
     capacity: u64,
     form: TableForm,
     table: u64,
-    address_bits: f64,
+    /// Bits for the place of a block, and exceptions of how many; none if the cylinders of the
+    /// disk that serves the volume decide about that.
+    address_bits: Option<f64>,
     exceptions: Option<(u64, u64)>,
     read: u64,
     ms: f64,
@@ -109,13 +112,16 @@ fn usage(image: &mut image::Image, superblock: &Superblock) -> Result<Usage, Fai
     let stats = layer.stats();
     let find = |name: &str| stats.iter().find(|stat| stat.0 == name).map(|&(_, value)| value);
     let stat = |name: &str| find(name).map_or(0, |value| value as u64);
+    let form = TableForm::of(superblock);
+    let by_disk = matches!(form, TableForm::Sorted(_)) && image.has_labels();
+    let exceptions = find("exceptions").map(|now| (now as u64, stat("exceptions_most")));
     Ok(Usage {
         stored: stat("stored_blocks"),
         capacity: stat("capacity_blocks"),
-        form: TableForm::of(superblock),
+        form,
         table: stat("table_bytes"),
-        address_bits: find("address_bits").unwrap_or_default(),
-        exceptions: find("exceptions").map(|now| (now as u64, stat("exceptions_most"))),
+        address_bits: find("address_bits").filter(|_| !by_disk),
+        exceptions: exceptions.filter(|_| !by_disk),
         read: report.blocks_read,
         ms,
     })
@@ -214,11 +220,21 @@ fn of_image(args: &Args, path: &Path, out: &mut dyn Write) -> Outcome {
         writeln!(out, "used     {size} of {most} ({stored} of {capacity} blocks)")?;
         writeln!(out, "table    {table} bytes in memory, found with {read} reads in {ms:.1} ms")?;
         if form != TableForm::Plain {
-            let bits = used.address_bits;
-            write!(out, "form     {form}, {bits:.1} bits for the place of a block")?;
-            match used.exceptions {
-                Some((now, most)) => writeln!(out, ", {now} of {most} exceptions")?,
-                None => writeln!(out, "; plain until all blocks are where it wants them")?,
+            match (used.address_bits, used.exceptions) {
+                (Some(bits), Some((now, most))) => writeln!(
+                    out,
+                    "form     {form}, {bits:.1} bits for the place of a block, {now} of {most} \
+                     exceptions"
+                )?,
+                (None, _) => {
+                    writeln!(out, "form     {form}, in cylinders of the disk that serves it")?
+                }
+                (Some(_), None) => {
+                    writeln!(
+                        out,
+                        "form     {form}; plain in memory: blocks lie in homes of others"
+                    )?;
+                }
             }
         }
     }

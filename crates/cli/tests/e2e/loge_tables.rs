@@ -7,7 +7,6 @@ use serde_json::Value;
 use std::path::Path;
 
 const BLOCK: usize = 4096;
-const PLACES: u64 = 1200;
 
 fn info(image: &Path) -> Value {
     let text = succeed(seekless().arg("info").arg(image).arg("--json"));
@@ -47,17 +46,23 @@ fn compact_tables_are_served_and_recovered() {
             let image = dir.path().join("loge.img");
             let make = ["--layout", "loge", "--size", "8M", "--table", form];
             succeed(seekless().arg("create").arg(&image).args(make).args(made));
-            let mut versions = vec![0; PLACES as usize];
+            // A disk takes its time.
+            let mut versions = vec![0; if made.is_empty() { 1200 } else { 200 }];
             for round in 0..3 {
                 write_some(&image, served, round, &mut versions);
             }
             holds(&image, served, &versions);
             let facts = info(&image);
-            let (table, bits) = (facts["table"].as_str(), facts["address_bits"].as_f64());
+            let table = facts["table"].as_str();
             assert!(table.is_some_and(|table| table.starts_with(form)), "{facts}");
+            let text = succeed(seekless().arg("info").arg(&image));
+            if form.starts_with("sorted") && !made.is_empty() {
+                assert!(text.contains("cylinders of the disk") && facts["exceptions"].is_null());
+                continue;
+            }
+            let bits = facts["address_bits"].as_f64();
             assert!(bits.is_some_and(|bits| (1.0..20.0).contains(&bits)), "{facts}");
             assert!(facts["exceptions"].as_u64() <= facts["exceptions_most"].as_u64(), "{facts}");
-            let text = succeed(seekless().arg("info").arg(&image));
             assert!(text.contains("bits for the place of a block"), "{text}");
         }
     }
