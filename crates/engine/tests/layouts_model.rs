@@ -169,8 +169,8 @@ fn exercise_made(
     (peak, most, homed)
 }
 
-/// Sorted and Compressed Loge: nothing is lost, a table of exceptions keeps its bound, and blocks do
-/// go home. Volumes are written full, with as little slack as there can be.
+/// Sorted and Compressed Loge: nothing is lost, a table of exceptions keeps its bound, and blocks
+/// do go home. Volumes are written full, with as little slack as there can be.
 #[test]
 fn compact_tables_hold_what_was_written() {
     for form in ["sorted:1", "sorted:2", "compressed:1", "compressed:10"] {

@@ -26,8 +26,8 @@ fn writes(idle: bool) -> Workload {
     Workload { bursts, requests: 3000, ..Workload::default() }
 }
 
-/// L29: with 5 % of the blocks misplaced a compressed table is at most a fifth of a plain one, by the
-/// memory that the two really take, and the bound on what is misplaced holds. The paper assumes
+/// L29: with 5 % of the blocks misplaced a compressed table is at most a fifth of a plain one, by
+/// the memory that the two really take, and the bound on what is misplaced holds. The paper assumes
 /// that an exception takes four times as much as an address; here it is less, but there is a bit
 /// for each block beside.
 #[test]

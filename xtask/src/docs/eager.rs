@@ -1,6 +1,6 @@
 //! The measured part of `docs/eager-writing.md`: eager writing against update in place, Loge's
-//! heuristics and what they do to free space, a workload like news, what idle time is worth, and the
-//! forms of Loge's table.
+//! heuristics and what they do to free space, a workload like news, what idle time is worth, and
+//! the forms of Loge's table.
 
 use super::forms;
 use super::proof::{between, put};

@@ -47,8 +47,8 @@ pub struct Args {
     /// without `+sg`.
     #[arg(long, value_name = "NAME", default_value_t = Heuristic::default())]
     heuristic: Heuristic,
-    /// Form of the table of `loge` in memory, and so where blocks may lie: plain (anywhere), sorted:N
-    /// (within N cylinders on either side of where each block belongs; 2 if left out) or
+    /// Form of the table of `loge` in memory, and so where blocks may lie: plain (anywhere),
+    /// sorted:N (within N cylinders on either side of where each block belongs; 2 if left out) or
     /// compressed:P (where it belongs, but for P percent of the blocks; 5 if left out).
     #[arg(long, value_name = "FORM", default_value_t, conflicts_with = "sparse")]
     table: TableForm,

@@ -142,8 +142,8 @@ pub struct Args {
     /// How `loge` chooses places: soonest, ls, cr, fr, r or pl, each with or without `+sg`.
     #[arg(long, value_name = "NAME", default_value_t = Heuristic::default())]
     heuristic: Heuristic,
-    /// Form of the table of `loge`: plain, sorted:N with N cylinders on either side of where a block
-    /// belongs (2 if left out), or compressed:P with P percent of exceptions (5 if left out).
+    /// Form of the table of `loge`: plain, sorted:N with N cylinders on either side of where a
+    /// block belongs (2 if left out), or compressed:P with P percent of exceptions (5 if left out).
     #[arg(long, value_name = "FORM", default_value_t)]
     table: TableForm,
     /// Disks without sector headers for layouts: `loge` then keeps its labels in blocks.

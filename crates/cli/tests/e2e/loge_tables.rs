@@ -1,5 +1,5 @@
-//! Sorted and Compressed Loge from creation to recovery: served as a file and at the pace of a disk,
-//! killed, checked, and what `info` says of the tables.
+//! Sorted and Compressed Loge from creation to recovery: served as a file and at the pace of a
+//! disk, killed, checked, and what `info` says of the tables.
 
 use crate::harness::{Server, check_is_clean, pattern, run, seekless, succeed, temp_dir};
 use crate::nbd::Client;

@@ -2,11 +2,11 @@
 //! paper).
 //!
 //! In a *sorted* volume a block goes to the free segment that passes first among those of its band,
-//! a run of blocks to its home if there is room.
-//! When the band is full the band is widened for this block, which is an exception then. In a
-//! *compressed* volume it goes to a spare segment near the head, which makes it an exception, as long
-//! as there is room for exceptions, and home else, if its home is free: what it supersedes lies
-//! there until the new version is durable. [`super::homing`] makes room.
+//! a run of blocks to its home if there is room. When the band is full the band is widened for this
+//! block, which is an exception then. In a *compressed* volume it goes to a spare segment near the
+//! head, which makes it an exception, as long as there is room for exceptions, and home else, if
+//! its home is free: what it supersedes lies there until the new version is durable.
+//! [`super::homing`] makes room.
 
 use super::bands::{Bands, Span};
 use super::compact::{Compact, Places};
@@ -27,8 +27,8 @@ use crate::units::BlockNr;
 const SORTED_SHARE: u64 = 256;
 
 impl Loge {
-    /// Gives the table its form. A compressed one needs every home for itself: should other programs
-    /// have used homes for other blocks, the table stays plain.
+    /// Gives the table its form. A compressed one needs every home for itself: should other
+    /// programs have used homes for other blocks, the table stays plain.
     pub(super) fn shape_table(&mut self, form: TableForm, arm: Option<&dyn Arm>) {
         let areas = self.areas;
         // Some of what is spare must be left for what is not durable yet.

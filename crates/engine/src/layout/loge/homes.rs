@@ -1,8 +1,8 @@
 //! The homes of a compressed volume: where each block lies unless it is misplaced. It is a formula
 //! of the areas of the device alone, so that every mount finds the same.
 //!
-//! The pool is cut into stripes of a megabyte. The first places of each are the homes of blocks that
-//! follow one another, the rest is *spare*: free space near every head, as the empty tracks of
+//! The pool is cut into stripes of a megabyte. The first places of each are the homes of blocks
+//! that follow one another, the rest is *spare*: free space near every head, as the empty tracks of
 //! the paper's well-ordered disk (section 5.2.1). No home is ever used for another block, so a
 //! misplaced block can always go home.
 

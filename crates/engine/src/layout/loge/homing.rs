@@ -1,9 +1,10 @@
 //! Bringing misplaced blocks home: out of the table of exceptions, in volumes whose table has one.
 //!
-//! It is done a chunk at a time, while no client waits or when there is no room for more
-//! exceptions and a write would need some. The blocks of a chunk are read where they are and written
-//! home, each time in the order in which the head gets there, each as a transaction of its own. Only when all are there does the table say so, and their old places wait as those
-//! of any superseded block do. Until then nobody changes the table: writes wait, reads do not.
+//! It is done a chunk at a time, while no client waits or when there is no room for more exceptions
+//! and a write would need some. The blocks of a chunk are read where they are and written home,
+//! each time in the order in which the head gets there, each as a transaction of its own. Only when
+//! all are there does the table say so, and their old places wait as those of any superseded block
+//! do. Until then nobody changes the table: writes wait, reads do not.
 //!
 //! Blocks are moved only when everything that clients have written is durable: a block of a
 //! transaction that is not might survive a crash in its new place, and the transaction not.
