@@ -3,6 +3,7 @@
 //! written by one command.
 
 mod eager;
+mod forms;
 mod proof;
 mod table;
 

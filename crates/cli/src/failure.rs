@@ -120,6 +120,7 @@ fn layout_exit(error: &LayoutError) -> Exit {
     match error {
         LayoutError::UnknownLayout(_)
         | LayoutError::UnknownHeuristic(_)
+        | LayoutError::UnknownTable(_)
         | LayoutError::TooSmall { .. }
         | LayoutError::BadSize(_) => Exit::Usage,
         LayoutError::Superblock(_) | LayoutError::Damaged(_) | LayoutError::Apart(_) => Exit::Image,

@@ -201,6 +201,12 @@ pub enum LayoutError {
         "unknown heuristic `{0}`: known are soonest, ls, cr, fr, r and pl, each with or without +sg"
     )]
     UnknownHeuristic(String),
+    /// No form of Loge's table has this name.
+    #[error(
+        "unknown table `{0}`: known are plain, sorted:N with N cylinders on either side (1 to \
+         255), and compressed:P with P percent of exceptions (1 to 35)"
+    )]
+    UnknownTable(String),
     /// The device is too small for the volume.
     #[error("the device has {device} blocks of 4 KiB, the volume needs {needed}")]
     TooSmall {
@@ -244,6 +250,8 @@ pub struct FormatOptions {
     pub addresses: Option<u64>,
     /// How [`Kind::Loge`] is to choose places.
     pub heuristic: loge::Heuristic,
+    /// Form of the table of [`Kind::Loge`], which says where blocks may lie.
+    pub table: loge::TableForm,
     /// How the log of [`Kind::Dcd`] is cut.
     pub shape: dcd::Shape,
     /// Blocks in a segment of a log-structured layout: a power of two. If not given, what suits
@@ -255,7 +263,8 @@ impl FormatOptions {
     /// A volume with everything else as it is by default.
     pub fn new(kind: Kind, blocks: u64, id: u128) -> FormatOptions {
         let (heuristic, shape) = (loge::Heuristic::default(), dcd::Shape::default());
-        FormatOptions { kind, blocks, id, addresses: None, heuristic, shape, segment: None }
+        let table = loge::TableForm::default();
+        FormatOptions { kind, blocks, id, addresses: None, heuristic, table, shape, segment: None }
     }
 }
 

@@ -74,6 +74,8 @@ pub enum PlantedBug {
     RebuildNotFlushed,
     /// Stripes are written without a member before all members know that it is out.
     WrittenUnsettled,
+    /// A misplaced block is brought home before what it holds is durable.
+    HomedEarly,
     /// A tombstone goes out before what it makes way for is durable.
     TombstoneEarly,
     /// Blocks are written home from records that are not durable.
@@ -135,7 +137,7 @@ impl PlantedBug {
     ];
 
     /// Those that can be planted in Loge.
-    pub const LOGE: [PlantedBug; 15] = [
+    pub const LOGE: [PlantedBug; 16] = [
         PlantedBug::AckBeforeDurable,
         PlantedBug::FreeBeforeCommit,
         PlantedBug::MissingFlush,
@@ -150,6 +152,7 @@ impl PlantedBug {
         PlantedBug::FlushRetried,
         PlantedBug::DroppedNotErased,
         PlantedBug::DurableOverstated,
+        PlantedBug::HomedEarly,
         PlantedBug::WaiterForgotten,
     ];
 
@@ -224,6 +227,7 @@ impl PlantedBug {
             PlantedBug::DigestIgnored => "a missing map block is not noticed",
             PlantedBug::RecoveryUnrecorded => "a recovery records nothing",
             PlantedBug::DroppedNotErased => "a recovery does not erase what it dropped",
+            PlantedBug::HomedEarly => "a block is brought home before what it holds is durable",
             PlantedBug::WaiterForgotten => "a forced write waits for ever after an error",
             PlantedBug::OtherFlushTrusted => "a flush beside one that failed is called good",
             PlantedBug::NoWriteLog => "stripes are written without a record in the log",

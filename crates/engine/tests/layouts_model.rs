@@ -26,9 +26,13 @@ struct World {
 
 impl World {
     fn new(kind: Kind, blocks: u64, cells: Cells, volatile: bool) -> World {
+        World::made(&FormatOptions::new(kind, blocks, 77), cells, volatile)
+    }
+
+    fn made(options: &FormatOptions, cells: Cells, volatile: bool) -> World {
         let mut medium = Shared::new(cells);
-        let options = FormatOptions::new(kind, blocks, 77);
-        layout::format(&mut MediumDisk(&mut medium), &options).unwrap();
+        let blocks = options.blocks;
+        layout::format(&mut MediumDisk(&mut medium), options).unwrap();
         let (node, path) = World::mount(&mut medium, volatile);
         World { medium, volatile, node, now: 0, tag: 0, model: vec![(0, 0); blocks as usize], path }
     }
@@ -88,7 +92,19 @@ impl World {
 }
 
 fn exercise(kind: Kind, volatile: bool, seed: u64, blocks: u64, cells: Cells) {
-    let mut world = World::new(kind, blocks, cells, volatile);
+    exercise_made(&FormatOptions::new(kind, blocks, 77), volatile, seed, cells);
+}
+
+/// Returns the greatest number of exceptions in Loge's table, and how many there are to be.
+fn exercise_made(
+    options: &FormatOptions,
+    volatile: bool,
+    seed: u64,
+    cells: Cells,
+) -> (f64, f64, f64) {
+    let blocks = options.blocks;
+    let mut world = World::made(options, cells, volatile);
+    let (mut peak, mut most, mut homed) = (0.0_f64, 0.0_f64, 0.0_f64);
     let mut rng = Rng::stream(seed, "model");
     for round in 0..30 {
         for step in 0..60 {
@@ -133,6 +149,11 @@ fn exercise(kind: Kind, volatile: bool, seed: u64, blocks: u64, cells: Cells) {
         if round % 3 == 0 {
             world.verify();
         }
+        let stats = world.node.layer.stats();
+        let stat = |name: &str| stats.iter().find(|one| one.0 == name).map_or(0.0, |one| one.1);
+        peak = peak.max(stat("exceptions_peak"));
+        most = most.max(stat("exceptions_most"));
+        homed += stat("blocks_brought_home");
         if rng.below(2) == 0 {
             world.stop();
             world.remount();
@@ -144,6 +165,36 @@ fn exercise(kind: Kind, volatile: bool, seed: u64, blocks: u64, cells: Cells) {
         world.verify();
         let (_, _, report) = layout::check(&mut MediumDisk(&mut world.medium)).unwrap();
         assert_eq!(report.problems, Vec::<String>::new());
+    }
+    (peak, most, homed)
+}
+
+/// Sorted and Compressed Loge: nothing is lost, a table of exceptions keeps its bound, and blocks
+/// do go home. Volumes are written full, with as little slack as there can be.
+#[test]
+fn compact_tables_hold_what_was_written() {
+    for form in ["sorted:1", "sorted:2", "compressed:1", "compressed:10"] {
+        let mut homed_in_all = 0.0;
+        for (volatile, headers) in [(false, false), (false, true), (true, false), (true, true)] {
+            for seed in 0..2 {
+                for (blocks, device) in [(1000, 1300), (Kind::Loge.largest_volume(700), 700)] {
+                    let table = form.parse().unwrap();
+                    let plain = FormatOptions::new(Kind::Loge, blocks, 77);
+                    let options = FormatOptions { table, ..plain };
+                    let cells = Cells::new(device);
+                    let cells = if headers { cells.with_labels() } else { cells };
+                    let (peak, most, homed) = exercise_made(&options, volatile, seed, cells);
+                    assert!(most > 0.0, "the table has the form {form}");
+                    // A request of 40 blocks may be more than the table has room for.
+                    let bound = most.max(40.0);
+                    let bound = if form.starts_with("compressed") { bound } else { f64::MAX };
+                    assert!(peak <= bound, "{peak} exceptions of {most} with {form}");
+                    homed_in_all += homed;
+                }
+            }
+        }
+        let compressed = form.starts_with("compressed");
+        assert!(!compressed || homed_in_all > 100.0, "{homed_in_all} blocks were brought home");
     }
 }
 

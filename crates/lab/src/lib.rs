@@ -17,6 +17,7 @@ pub mod pool;
 pub mod prove;
 pub mod replay;
 pub mod sim;
+pub mod system;
 pub mod tpcc;
 pub mod trace;
 pub mod workload;

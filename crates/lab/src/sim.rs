@@ -22,7 +22,7 @@ use crate::trace::{NoRoom, TraceError};
 use crate::workload::{Generator, MAX_REQUESTS, Workload, WorkloadError};
 use seekless_engine::io::Op;
 use seekless_engine::layout::dcd::Shape;
-use seekless_engine::layout::loge::Heuristic;
+use seekless_engine::layout::loge::{Heuristic, TableForm};
 use seekless_engine::layout::{Kind, LayoutError, Tuning};
 use seekless_engine::units::{BLOCK_BYTES, Time};
 
@@ -72,6 +72,8 @@ pub struct SimOptions {
     pub tuning: Tuning,
     /// How [`Kind::Loge`] chooses places.
     pub heuristic: Heuristic,
+    /// Form of the table of [`Kind::Loge`].
+    pub table: TableForm,
     /// Disks let layouts use their sector headers.
     pub headers: bool,
     /// Blocks in a segment of a log-structured layout; what suits the disk if not given.
@@ -94,6 +96,7 @@ impl SimOptions {
             verify: true,
             tuning: Tuning::default(),
             heuristic: Heuristic::default(),
+            table: TableForm::default(),
             headers: true,
             segment: None,
             shape: Shape::default(),

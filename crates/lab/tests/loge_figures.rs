@@ -6,8 +6,9 @@ use seekless_engine::layout::{Kind, Tuning};
 use seekless_engine::units::{MILLIS, SECONDS};
 use seekless_lab::driver::{Pacing, ReplayOptions};
 use seekless_lab::news::News;
-use seekless_lab::sim::{Load, SimOptions, SimReport, Target, simulate, simulate_trace};
-use seekless_lab::trace::Mapping;
+use seekless_lab::sim::{Load, Open, SimOptions, SimReport, Target, simulate, simulate_trace};
+use seekless_lab::system::System;
+use seekless_lab::trace::{Mapping, Records};
 use seekless_lab::workload::{Bursts, Pattern, Workload};
 
 fn no_clock() -> u64 {
@@ -48,11 +49,16 @@ fn l30_heuristics_and_what_they_leave() {
 
 /// Means of reads and writes of the synthetic news, in milliseconds.
 fn news(kind: Kind, heuristic: &str) -> (f64, f64) {
+    means(kind, heuristic, Box::new(|volume| Ok(Box::new(News::new(volume, 1).map(Ok)))))
+}
+
+/// The same of a synthetic trace.
+fn means(kind: Kind, heuristic: &str, open: Box<Open<'_>>) -> (f64, f64) {
     let options =
         SimOptions { kind, utilisation: Some(0.9), age: 0.0, ..with_heuristic(heuristic) };
     let load = Load {
-        name: "news".to_owned(),
-        open: Box::new(|volume| Ok(Box::new(News::new(volume, 1).map(Ok)))),
+        name: "synthetic".to_owned(),
+        open,
         replay: ReplayOptions {
             pacing: Pacing::Closed { users: 1 },
             mapping: Mapping::Fold,
@@ -81,6 +87,27 @@ fn l23_news_writes_gain_and_reads_lose() {
     }
     assert!((ls.0 / pl.0 - 1.0).abs() < 0.08, "reads: {} and {} ms", ls.0, pl.0);
     assert!(ls.1 / pl.1 > 1.05, "writes: {} and {} ms", ls.1, pl.1);
+}
+
+/// L25 on a synthetic trace of a disk with root and swap, two reads for each write: reads lose at
+/// most 25 % (paper: 8 %), all in all it is faster (20 %). Writes gain half at least; the 140 % of
+/// the paper are not reached: 68 % with LS and 123 % with PL.
+#[test]
+fn l25_root_and_swap_gain_though_most_requests_read() {
+    let run = |kind: Kind, heuristic: &str| {
+        let system = |volume| Ok(Box::new(System::new(volume, 1).map(Ok)) as Records<'_>);
+        means(kind, heuristic, Box::new(system))
+    };
+    let (reads, writes) = run(Kind::Inplace, "soonest");
+    for heuristic in ["ls", "pl"] {
+        let (own_reads, own_writes) = run(Kind::Loge, heuristic);
+        let (read_gain, write_gain) = (reads / own_reads - 1.0, writes / own_writes - 1.0);
+        let all = (2.0 * reads + writes) / (2.0 * own_reads + own_writes) - 1.0;
+        println!("{heuristic}: reads {read_gain:.3}, writes {write_gain:.3}, all {all:.3}");
+        assert!(write_gain >= 0.5, "writes gain {write_gain} with {heuristic}");
+        assert!((-0.25..0.0).contains(&read_gain), "reads gain {read_gain} with {heuristic}");
+        assert!(all > 0.05, "{all} in all with {heuristic}");
+    }
 }
 
 /// L19: with the arm on its way to the next free block a single write waits less, by a fifth of

@@ -1,6 +1,8 @@
 //! The measured part of `docs/eager-writing.md`: eager writing against update in place, Loge's
-//! heuristics and what they do to free space, a workload like news, and what idle time is worth.
+//! heuristics and what they do to free space, a workload like news, what idle time is worth, and
+//! the forms of Loge's table.
 
+use super::forms;
 use super::proof::{between, put};
 use crate::run::{capture, root, seekless};
 use anyhow::{Context as _, Result, bail};
@@ -43,6 +45,7 @@ pub fn eager(check: bool, program: Option<PathBuf>) -> Result<()> {
         heuristics(&program)?,
         news(&program)?,
         idle(&program)?,
+        forms::tables(&program)?,
     ];
     let figures = parts.join("\n");
     println!("{figures}");
@@ -52,13 +55,13 @@ pub fn eager(check: bool, program: Option<PathBuf>) -> Result<()> {
 }
 
 /// The report of a simulation.
-fn sim(program: &Path, args: &[&str]) -> Result<Value> {
+pub(super) fn sim(program: &Path, args: &[&str]) -> Result<Value> {
     let mut sim = Command::new(program);
     let text = capture(sim.args(["sim", "--json"]).args(args))?;
     serde_json::from_str(&text).context("the report is no JSON")
 }
 
-fn number(value: &Value, path: &str) -> Result<f64> {
+pub(super) fn number(value: &Value, path: &str) -> Result<f64> {
     value.pointer(path).and_then(Value::as_f64).with_context(|| format!("no {path} in a report"))
 }
 

@@ -5,7 +5,7 @@ use crate::size::Size;
 use seekless_engine::disk::Disk as _;
 use seekless_engine::layout::Kind;
 use seekless_engine::layout::dcd::Shape;
-use seekless_engine::layout::loge::Heuristic;
+use seekless_engine::layout::loge::{Heuristic, TableForm};
 use seekless_engine::superblock::Superblock;
 use seekless_engine::volume::Level;
 use seekless_serve::image::array::{CreateArrayOptions, create_array};
@@ -20,6 +20,7 @@ Examples:
   seekless create disk.img --layout vlog --size 10G
   seekless create disk.img --layout inplace --size 512M --force
   seekless create disk.img --layout loge --size 1G --headers   # to be served with --disk
+  seekless create disk.img --layout loge --size 1G --table compressed    # less memory
   seekless create disk.img --layout loge --size 1G --sparse 20G    # more addresses than room
   sudo seekless create /dev/sdb --layout vlog      # as large as the device allows
   seekless create --raid 5 --stripe 64k --layout inplace --size 1G a.img b.img c.img
@@ -46,6 +47,11 @@ pub struct Args {
     /// without `+sg`.
     #[arg(long, value_name = "NAME", default_value_t = Heuristic::default())]
     heuristic: Heuristic,
+    /// Form of the table of `loge` in memory, and so where blocks may lie: plain (anywhere),
+    /// sorted:N (within N cylinders on either side of where each block belongs; 2 if left out) or
+    /// compressed:P (where it belongs, but for P percent of the blocks; 5 if left out).
+    #[arg(long, value_name = "FORM", default_value_t, conflicts_with = "sparse")]
+    table: TableForm,
     /// Size of a segment of the log of `dcd`, a power of two from 16k to 1M (128k if not given), or
     /// of the segments of `lfs`, `wolf` and `hylog`: a power of two from 32k to 16M. What
     /// suits the size of the volume if left out.
@@ -84,13 +90,17 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
         let problem = format!("--headers: the layout {} has no labels to keep there", args.layout);
         return Err(Failure::usage(problem).hint("leave it out, or choose --layout loge"));
     }
+    if args.table != TableForm::Plain && args.layout != Kind::Loge {
+        let problem = format!("--table: the layout {} has no such table", args.layout);
+        return Err(Failure::usage(problem).hint("leave it out, or choose --layout loge"));
+    }
     let shape = shape(args)?;
-    let &Args { force, heuristic, headers, .. } = args;
+    let &Args { force, heuristic, table, headers, .. } = args;
     let segment = args.segment.map(|size| size.blocks().try_into().unwrap_or(u32::MAX));
     let kind = args.layout;
     let addresses = args.sparse.map(Size::blocks);
     let options =
-        CreateOptions { kind, blocks, addresses, force, heuristic, headers, segment, shape };
+        CreateOptions { kind, blocks, addresses, force, heuristic, table, headers, segment, shape };
     let path = match (args.raid, args.images.as_slice()) {
         (Some(level), _) => return array(args, level, out),
         (None, [image]) => image,
@@ -129,6 +139,7 @@ fn array(args: &Args, level: Level, out: &mut dyn Write) -> Outcome {
         blocks: args.size.map(Size::blocks),
         force: args.force,
         heuristic: args.heuristic,
+        table: args.table,
     };
     let (members, superblock) = create_array(&args.images, &options)?;
     let geometry = members.superblock().geometry;

@@ -4,6 +4,8 @@ use super::host_clock;
 use crate::failure::{Exit, Failure, Outcome};
 use crate::size::Size;
 use crate::volume::{Volume, json_members, print_members};
+use seekless_engine::disk::Disk as _;
+use seekless_engine::layout::loge::TableForm;
 use seekless_engine::layout::{self, Kind, MountOptions, dcd};
 use seekless_engine::superblock::Superblock;
 use seekless_engine::units::BLOCK_BYTES;
@@ -91,24 +93,35 @@ fn of_array(args: &Args, images: &[PathBuf], out: &mut dyn Write) -> Outcome {
 struct Usage {
     stored: u64,
     capacity: u64,
+    form: TableForm,
     table: u64,
+    /// Bits for the place of a block, and exceptions of how many; none if the cylinders of the
+    /// disk that serves the volume decide about that.
+    address_bits: Option<f64>,
+    exceptions: Option<(u64, u64)>,
     read: u64,
     ms: f64,
 }
 
 /// Mounts a volume of layout `loge` without writing: how much of it is in use.
-fn usage(image: &mut image::Image) -> Result<Usage, Failure> {
+fn usage(image: &mut image::Image, superblock: &Superblock) -> Result<Usage, Failure> {
     let began = host_clock();
     let options = MountOptions { read_only: true, ..MountOptions::default() };
     let (layer, _, report) = layout::mount(image, &options).map_err(|error| image.blame(error))?;
     let ms = host_clock().saturating_sub(began) as f64 / 1e6;
     let stats = layer.stats();
-    let stat =
-        |name: &str| stats.iter().find(|stat| stat.0 == name).map_or(0, |&(_, value)| value as u64);
+    let find = |name: &str| stats.iter().find(|stat| stat.0 == name).map(|&(_, value)| value);
+    let stat = |name: &str| find(name).map_or(0, |value| value as u64);
+    let form = TableForm::of(superblock);
+    let by_disk = matches!(form, TableForm::Sorted(_)) && image.has_labels();
+    let exceptions = find("exceptions").map(|now| (now as u64, stat("exceptions_most")));
     Ok(Usage {
         stored: stat("stored_blocks"),
         capacity: stat("capacity_blocks"),
+        form,
         table: stat("table_bytes"),
+        address_bits: find("address_bits").filter(|_| !by_disk),
+        exceptions: exceptions.filter(|_| !by_disk),
         read: report.blocks_read,
         ms,
     })
@@ -153,7 +166,7 @@ fn of_image(args: &Args, path: &Path, out: &mut dyn Write) -> Outcome {
     let superblock = Superblock::read(&mut image).map_err(|error| image.blame(error))?;
     let stored_bytes = std::fs::metadata(path).map_or(0, |found| found.blocks() * 512);
     let Superblock { kind, id, blocks, device_blocks, .. } = superblock;
-    let used = (kind == Kind::Loge).then(|| usage(&mut image).ok());
+    let used = (kind == Kind::Loge).then(|| usage(&mut image, &superblock).ok());
     if args.json {
         let mut facts = json!({
             "image": path,
@@ -169,7 +182,13 @@ fn of_image(args: &Args, path: &Path, out: &mut dyn Write) -> Outcome {
         if let Some(Some(used)) = used {
             facts["stored_blocks"] = json!(used.stored);
             facts["capacity_blocks"] = json!(used.capacity);
+            facts["table"] = json!(used.form.to_string());
             facts["table_bytes"] = json!(used.table);
+            facts["address_bits"] = json!(used.address_bits);
+            if let Some((now, most)) = used.exceptions {
+                facts["exceptions"] = json!(now);
+                facts["exceptions_most"] = json!(most);
+            }
             facts["mount_blocks_read"] = json!(used.read);
             facts["mount_ms"] = json!(used.ms);
         }
@@ -195,10 +214,29 @@ fn of_image(args: &Args, path: &Path, out: &mut dyn Write) -> Outcome {
     if let Some(None) = used {
         writeln!(out, "used     unknown: it cannot be mounted; `seekless check` says why")?;
     }
-    if let Some(Some(Usage { stored, capacity, table, read, ms })) = used {
+    if let Some(Some(used)) = used {
+        let Usage { stored, capacity, form, table, read, ms, .. } = used;
         let (size, most) = (Size::from_blocks(stored), Size::from_blocks(capacity));
         writeln!(out, "used     {size} of {most} ({stored} of {capacity} blocks)")?;
         writeln!(out, "table    {table} bytes in memory, found with {read} reads in {ms:.1} ms")?;
+        if form != TableForm::Plain {
+            match (used.address_bits, used.exceptions) {
+                (Some(bits), Some((now, most))) => writeln!(
+                    out,
+                    "form     {form}, {bits:.1} bits for the place of a block, {now} of {most} \
+                     exceptions"
+                )?,
+                (None, _) => {
+                    writeln!(out, "form     {form}, in cylinders of the disk that serves it")?
+                }
+                (Some(_), None) => {
+                    writeln!(
+                        out,
+                        "form     {form}; plain in memory: blocks lie in homes of others"
+                    )?;
+                }
+            }
+        }
     }
     writeln!(out, "id       {id:032x}")?;
     writeln!(out, "format   {}", superblock.version())?;

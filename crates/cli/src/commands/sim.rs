@@ -14,7 +14,7 @@ use clap::ValueEnum;
 use seekless_disk::Spec;
 use seekless_disk::spec::{Discipline, Queue};
 use seekless_engine::layout::dcd::Shape;
-use seekless_engine::layout::loge::Heuristic;
+use seekless_engine::layout::loge::{Heuristic, TableForm};
 use seekless_engine::layout::{Cleaning, Compaction, Kind, Tuning};
 use seekless_engine::volume::Level;
 use seekless_lab::distribution::Distribution;
@@ -142,6 +142,10 @@ pub struct Args {
     /// How `loge` chooses places: soonest, ls, cr, fr, r or pl, each with or without `+sg`.
     #[arg(long, value_name = "NAME", default_value_t = Heuristic::default())]
     heuristic: Heuristic,
+    /// Form of the table of `loge`: plain, sorted:N with N cylinders on either side of where a
+    /// block belongs (2 if left out), or compressed:P with P percent of exceptions (5 if left out).
+    #[arg(long, value_name = "FORM", default_value_t)]
+    table: TableForm,
     /// Disks without sector headers for layouts: `loge` then keeps its labels in blocks.
     #[arg(long)]
     no_headers: bool,
@@ -304,6 +308,7 @@ fn options(args: &Args) -> Result<SimOptions, Failure> {
             ..Tuning::default()
         }),
         heuristic: args.heuristic,
+        table: args.table,
         headers: !args.no_headers,
         segment: args.segment.map(|segment| segment.blocks().try_into().unwrap_or(u32::MAX)),
         shape: Shape { log_blocks: args.log_size.map(Size::blocks), ..Shape::default() },

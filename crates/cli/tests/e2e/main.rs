@@ -19,6 +19,7 @@ mod harness;
 mod hostile;
 mod load;
 mod log_apart;
+mod loge_tables;
 mod models;
 #[path = "../../src/nbd.rs"]
 mod nbd;

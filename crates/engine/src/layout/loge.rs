@@ -16,19 +16,28 @@
 //! zeros) has a tombstone at a fixed place, the *trim map*: older versions of a block may be found
 //! for years. [`write`] and [`commit`] have the details, `SPEC.md` the bytes.
 
+mod bands;
 mod check;
 mod commit;
+mod compact;
 mod descriptor;
+mod exceptions;
+mod form;
 mod format;
 mod group;
+mod home;
+mod homes;
+mod homing;
 mod idle;
 mod place;
 mod recover;
+mod route;
 mod sort;
 mod sparse;
 mod table;
 mod write;
 
+pub use form::TableForm;
 pub use place::{Heuristic, Order};
 pub use sparse::sparse_device_blocks;
 pub(crate) use sparse::{check_sparse, is_sparse, most_addresses, needs_version_two};
@@ -50,6 +59,7 @@ use crate::transaction::Transaction as Group;
 use crate::units::{BlockNr, Time};
 use format::{Areas, FIXED_BLOCKS, GROUP, MAX_DEVICE_BLOCKS, MAX_MEMBERS, TRIM_SLICE};
 use group::Descriptors;
+use homing::Homing;
 use idle::Idle;
 use place::Placer;
 use sort::Sorter;
@@ -73,6 +83,8 @@ const READ: Tag = 4 << 32;
 const RECORD: Tag = 5 << 32;
 const SORT: Tag = 6 << 32;
 const HOVER: Tag = 7 << 32;
+const FETCH: Tag = 8 << 32;
+const RETURN: Tag = 9 << 32;
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Counters {
@@ -126,6 +138,7 @@ pub struct Loge {
 
     idle: Idle,
     sorter: Sorter,
+    homing: Homing,
 }
 
 impl Loge {
@@ -162,6 +175,7 @@ impl Loge {
             reads: Reads::new(READ),
             idle: Idle::new(options.tuning.anticipate),
             sorter: Sorter::new(options.tuning.sort, options.tuning.clusters),
+            homing: Homing::default(),
         }
     }
 
@@ -223,6 +237,8 @@ impl Layer for Loge {
             RECORD => self.ending.written(RECORD, done, &mut self.desk, cx),
             SORT => self.sorter_read(done),
             HOVER => self.idle.moved(),
+            FETCH => self.fetched(index, done),
+            RETURN => self.returned(done, cx),
             _ => panic!("answer to the unknown command {:#x}", done.tag),
         }
     }
@@ -235,6 +251,11 @@ impl Layer for Loge {
         self.commits.release(self.commits.durable(), &self.reads, &mut self.free);
         self.dispatch(cx);
         self.advance_commits(cx);
+        if self.advance_homing(cx) {
+            // Nothing can be brought home: what waits for it goes on.
+            self.dispatch(cx);
+            self.advance_commits(cx);
+        }
         self.advance_ending(cx);
         self.advance_idle(cx);
     }
@@ -243,7 +264,7 @@ impl Layer for Loge {
         // What waits for a flush goes on when that is answered.
         let flushing = self.commits.is_flushing() && !self.may_commit();
         let commit = self.commits.due(&self.desk).filter(|_| !flushing);
-        commit.into_iter().chain(self.idle.due()).min()
+        commit.into_iter().chain(self.idle.due()).chain(self.homing.due()).min()
     }
 
     fn limits(&self) -> LayerLimits {
@@ -282,22 +303,23 @@ impl Layer for Loge {
         let Counters { client_blocks, label_blocks, trim_blocks, commits } = self.counters;
         let data_blocks = self.commits.data_blocks();
         let written = data_blocks + label_blocks + trim_blocks;
-        vec![
+        let mut stats = vec![
             ("client_blocks_written", client_blocks as f64),
             ("device_blocks_written", written as f64),
             ("data_blocks_written", data_blocks as f64),
             ("label_blocks_written", label_blocks as f64),
             ("trim_blocks_written", trim_blocks as f64),
             ("commits", commits as f64),
-            ("free_blocks", self.free.free() as f64),
-            ("table_bytes", (self.areas.blocks * size_of::<Entry>() as u64) as f64),
+            ("free_blocks", (self.free.free() + self.free.free_by_name()) as f64),
             ("stored_blocks", self.stored as f64),
             ("capacity_blocks", self.capacity as f64),
             ("descriptors", self.descriptors.len() as f64),
             ("blocks_sorted", self.sorter.blocks_sorted as f64),
             ("clusters_sorted", self.sorter.clusters as f64),
             ("seeks_ahead", self.idle.seeks as f64),
-        ]
+        ];
+        stats.extend(self.table_stats());
+        stats
     }
 
     fn fork(&self) -> Box<dyn Layer> {

@@ -8,7 +8,7 @@ use seekless_engine::device::nested::Nested;
 use seekless_engine::disk::{Disk, MediumDisk};
 use seekless_engine::layer::Layer;
 use seekless_engine::layout::dcd::{self, Caching, Mode, Order, Report, Shape};
-use seekless_engine::layout::loge::{Heuristic, Order as PlaceOrder};
+use seekless_engine::layout::loge::{Heuristic, Order as PlaceOrder, TableForm};
 use seekless_engine::layout::{
     self, Cleaning, FormatOptions, Kind, LayoutError, MountOptions, Promises,
 };
@@ -412,6 +412,7 @@ fn format(kind: Kind, disk: &mut dyn Disk, full: bool, rng: &mut Rng) -> u64 {
     }
     if kind == Kind::Loge {
         options.heuristic = any_heuristic(rng);
+        options.table = any_table(options.id);
     }
     layout::format(disk, &options).expect("the size was asked for");
     blocks
@@ -420,6 +421,17 @@ fn format(kind: Kind, disk: &mut dyn Disk, full: bool, rng: &mut Rng) -> u64 {
 /// How Loge is to choose places: anything goes.
 fn any_heuristic(rng: &mut Rng) -> Heuristic {
     Heuristic { order: any(&PlaceOrder::ALL, rng), grouping: rng.chance(0.3) }
+}
+
+/// Which form its table is to have. The identity of the volume decides, so that nothing else is
+/// drawn differently than before there were forms.
+fn any_table(id: u128) -> TableForm {
+    let mut rng = Rng::stream(id as u64, "table");
+    match rng.below(5) {
+        0 | 1 => TableForm::Plain,
+        2 => TableForm::Sorted(1 + rng.below(3) as u8),
+        _ => TableForm::Compressed(1 + rng.below(20) as u8),
+    }
 }
 
 /// A Loge volume with more addresses than it can store blocks on a new medium, with or without

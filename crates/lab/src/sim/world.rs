@@ -204,7 +204,7 @@ fn build_plain(target: &Target, options: &SimOptions, blocks: u64) -> Result<Nod
     if let Some(log) = target.log(options.kind) {
         return build_attached(target, log, options, blocks);
     }
-    let SimOptions { kind, seed, tuning, heuristic, headers, segment, shape, .. } = *options;
+    let SimOptions { kind, seed, tuning, heuristic, table, headers, segment, shape, .. } = *options;
     let mut cells = Cells::new(target.blocks());
     if target.headers && headers && kind == Kind::Loge {
         cells = cells.with_labels();
@@ -216,7 +216,7 @@ fn build_plain(target: &Target, options: &SimOptions, blocks: u64) -> Result<Nod
     let suits = |arm| lfs::segment_for(arm, target.blocks());
     let segment = segment.or_else(|| lender.arm().map(suits));
     let options =
-        FormatOptions { heuristic, segment, shape, ..FormatOptions::new(kind, blocks, id) };
+        FormatOptions { heuristic, table, segment, shape, ..FormatOptions::new(kind, blocks, id) };
     layout::format(&mut MediumDisk(&mut cells), &options)?;
     let options =
         MountOptions { arm: lender.arm(), volatile: lender.volatile(), read_only: false, tuning };
@@ -286,7 +286,7 @@ fn build_array(
     options: &SimOptions,
     blocks: u64,
 ) -> Result<Node, LayoutError> {
-    let SimOptions { kind, seed, tuning, heuristic, segment, .. } = *options;
+    let SimOptions { kind, seed, tuning, heuristic, table, segment, .. } = *options;
     let &Members { level, count, chunk, blocks: device } = members;
     let id = u128::from(seed) << 64 | u128::from(blocks);
     let mut cells: Vec<Cells> = (0..count).map(|_| Cells::new(device)).collect();
@@ -298,7 +298,8 @@ fn build_array(
     let below = AssembleOptions { volatile, ..AssembleOptions::default() };
     let mut found = volume::assemble(&mut disks, &below)?;
     let mut disk = ArrayDisk::new(&mut found.array, &mut disks);
-    let format = FormatOptions { heuristic, segment, ..FormatOptions::new(kind, blocks, id) };
+    let format =
+        FormatOptions { heuristic, table, segment, ..FormatOptions::new(kind, blocks, id) };
     layout::format(&mut disk, &format)?;
     let mount = MountOptions { arm: None, volatile, read_only: false, tuning };
     let (layer, _, _) = layout::mount(&mut disk, &mount)?;

@@ -3,7 +3,7 @@
 use super::create::{blank_member, fresh_id};
 use super::{Image, ImageError, open};
 use seekless_engine::disk::Disk;
-use seekless_engine::layout::loge::Heuristic;
+use seekless_engine::layout::loge::{Heuristic, TableForm};
 use seekless_engine::layout::{self, FormatOptions, Kind, LayoutError};
 use seekless_engine::superblock::Superblock;
 use seekless_engine::volume::member::MemberSuperblock;
@@ -28,6 +28,8 @@ pub struct CreateArrayOptions {
     pub force: bool,
     /// How [`Kind::Loge`] chooses places.
     pub heuristic: Heuristic,
+    /// Form of the table of a `loge` volume.
+    pub table: TableForm,
 }
 
 /// Open images in their places in an array.
@@ -60,7 +62,7 @@ pub fn create_array(
     paths: &[PathBuf],
     options: &CreateArrayOptions,
 ) -> Result<(Members, Superblock), ImageError> {
-    let &CreateArrayOptions { level, chunk, kind, blocks, force, heuristic } = options;
+    let &CreateArrayOptions { level, chunk, kind, blocks, force, heuristic, table } = options;
     let first = paths.first().ok_or_else(|| ImageError::NotFound(PathBuf::new()))?;
     let wanted = blocks.map(|blocks| kind.device_blocks(blocks));
     let each = match wanted {
@@ -84,7 +86,7 @@ pub fn create_array(
     let id = id()?;
     let superblock = members.with_disk(&mut found, |disk| {
         let blocks = blocks.unwrap_or_else(|| kind.largest_volume(disk.blocks()));
-        let options = FormatOptions { heuristic, ..FormatOptions::new(kind, blocks, id) };
+        let options = FormatOptions { heuristic, table, ..FormatOptions::new(kind, blocks, id) };
         layout::format(disk, &options)?;
         Superblock::read(disk)
     });

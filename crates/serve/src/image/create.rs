@@ -4,7 +4,7 @@ use super::{Headers, Image, ImageError, open};
 use crate::device::raw::{self, ZeroWay};
 use rustix::io::Errno;
 use seekless_engine::layout::dcd::{self, Shape};
-use seekless_engine::layout::loge::{Heuristic, sparse_device_blocks};
+use seekless_engine::layout::loge::{Heuristic, TableForm, sparse_device_blocks};
 use seekless_engine::layout::{self, FormatOptions, Kind, LayoutError};
 use seekless_engine::superblock::{Superblock, SuperblockError};
 use seekless_engine::units::BLOCK_BYTES;
@@ -34,6 +34,8 @@ pub struct CreateOptions {
     pub force: bool,
     /// How [`Kind::Loge`] chooses places.
     pub heuristic: Heuristic,
+    /// Form of the table of a `loge` volume.
+    pub table: TableForm,
     /// Blocks in a segment of a log-structured layout.
     pub segment: Option<u32>,
     /// Give each block a label that costs no time, as the headers of sectors do: for images that
@@ -297,9 +299,9 @@ fn erase(image: &Image, kind: Kind) -> Result<(), ImageError> {
 fn format(image: &mut Image, options: &CreateOptions, blocks: u64) -> Result<(), ImageError> {
     let id =
         fresh_id().map_err(|errno| ImageError::os("draw an identity for", &image.path, errno))?;
-    let &CreateOptions { kind, heuristic, shape, segment, addresses, .. } = options;
+    let &CreateOptions { kind, heuristic, table, shape, segment, addresses, .. } = options;
     let like = FormatOptions::new(kind, blocks, id);
-    let options = FormatOptions { heuristic, shape, segment, addresses, ..like };
+    let options = FormatOptions { heuristic, table, shape, segment, addresses, ..like };
     layout::format(image, &options).map_err(|error| image.blame(error))
 }
 

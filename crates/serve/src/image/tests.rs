@@ -9,6 +9,7 @@ fn options(blocks: u64) -> CreateOptions {
         force: false,
         addresses: None,
         heuristic: Default::default(),
+        table: Default::default(),
         segment: None,
         headers: false,
         shape: Default::default(),

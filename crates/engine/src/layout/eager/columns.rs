@@ -389,13 +389,20 @@ impl Columns {
         self.result(&search)
     }
 
-    /// The best slot whichever way the arm has to move.
-    pub fn around(&self, free: &FreeMap, wanted: &Wanted) -> Option<Candidate> {
+    /// The best slot whichever way the arm has to move, on cylinders from `low` to `high`.
+    pub fn around(
+        &self,
+        free: &FreeMap,
+        wanted: &Wanted,
+        (low, high): (u32, u32),
+    ) -> Option<Candidate> {
         let mut search = self.begin(wanted);
-        self.track(&mut search, free, wanted.from, 0);
         let here = self.lanes[wanted.from as usize].cylinder;
-        let high = self.cylinders - 1;
-        self.sweep(&mut search, free, &Span { here, low: 0, high, nearest: true });
+        let high = high.min(self.cylinders - 1);
+        if (low..=high).contains(&here) {
+            self.track(&mut search, free, wanted.from, 0);
+        }
+        self.sweep(&mut search, free, &Span { here, low, high, nearest: true });
         self.result(&search)
     }
 
@@ -422,8 +429,8 @@ impl Columns {
     /// reached by then.
     fn sweep(&self, search: &mut Search, free: &FreeMap, span: &Span) {
         let Span { here, low, high, .. } = *span;
-        let farthest = (here - low).max(high.saturating_sub(here));
-        let mut distance = here.saturating_sub(high);
+        let farthest = here.saturating_sub(low).max(high.saturating_sub(here));
+        let mut distance = here.saturating_sub(high).max(low.saturating_sub(here));
         let travel_ns = &self.travel_ns[..=farthest as usize];
         let mut cell = self.next_cell(search.angle + travel_ns[distance as usize]);
         if cell >= search.end {
@@ -477,8 +484,9 @@ impl Columns {
             starts.surfaces[cylinder as usize * self.cells as usize + cell as usize]
         };
         if nearest {
-            let below = highest(row, span.low, here);
-            let above = if here < high { lowest(row, here + 1, high) } else { None };
+            let (low, top) = (span.low, here.min(high));
+            let below = if low <= top { highest(row, low, top) } else { None };
+            let above = if here < high { lowest(row, low.max(here + 1), high) } else { None };
             let cylinder = match (below, above) {
                 (Some(below), Some(above)) if here - below > above - here => above,
                 (Some(below), _) => below,
@@ -650,6 +658,32 @@ mod tests {
             let starts = (0..SLOTS).filter(|slot| free[(track * SLOTS + slot) as usize]);
             let starts = starts.map(|slot| starts_at(from, track, slot, at));
             assert_eq!(found.map(|found| found.start), starts.min());
+        }
+    }
+
+    #[test]
+    fn a_search_that_is_bound_to_some_cylinders_finds_the_first_one_there() {
+        let blocks = u64::from(HEADS * CYLINDERS * SLOTS);
+        let mut map = FreeMap::new(blocks, Some(&Small));
+        let mut rng = Rng::stream(7, "bound");
+        for round in 0..20_000 {
+            let block = rng.below(blocks) as u32;
+            match map.is_free(u64::from(block)) {
+                true if rng.chance(0.9) => map.take(block),
+                false if rng.chance(0.1) => map.release(block),
+                _ => {}
+            }
+            let from = rng.below(u64::from(HEADS * CYLINDERS)) as Track;
+            let at = rng.below(100_000);
+            let low = rng.below(u64::from(CYLINDERS)) as u32;
+            let high = low + rng.below(u64::from(CYLINDERS - low)) as u32;
+            let columns = map.columns().expect("suits");
+            let found = columns.around(&map, &Wanted::single(from, at), (low, high));
+            let slots = (low * HEADS..(high + 1) * HEADS)
+                .flat_map(|track| (0..SLOTS).map(move |slot| (track, slot)))
+                .filter(|&(track, slot)| map.slot_is_free(track, slot));
+            let starts = slots.map(|(track, slot)| starts_at(from, track, slot, at));
+            assert_eq!(found.map(|found| found.start), starts.min(), "round {round}");
         }
     }
 

@@ -33,6 +33,25 @@ pub struct FreeMap {
     empty_blocks: u64,
     /// Free slots by rotational position, on disks with several surfaces.
     columns: Option<Columns>,
+    /// Blocks that no search finds.
+    withheld: Option<Withheld>,
+}
+
+/// Blocks that are taken by name only; a bit for each block of the device.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Withheld {
+    blocks: Vec<u64>,
+    /// Those of them that are free, and how many.
+    free: Vec<u64>,
+    count: u64,
+}
+
+impl Withheld {
+    /// The word and the bit of a block, if it is one of them.
+    fn bit(&self, block: u32) -> Option<(usize, u64)> {
+        let (word, bit) = (block as usize / 64, 1 << (block % 64));
+        (self.blocks[word] & bit != 0).then_some((word, bit))
+    }
 }
 
 impl FreeMap {
@@ -67,10 +86,35 @@ impl FreeMap {
             open_tracks: 0,
             empty_blocks: 0,
             columns: arm.and_then(Columns::new),
+            withheld: None,
         }
     }
 
-    /// Free blocks in all.
+    /// Withholds blocks from every search from now on; none of them is free. They are taken with
+    /// [`FreeMap::take`] only.
+    pub fn withhold(&mut self, blocks: impl Iterator<Item = u32>) {
+        let end = self.bounds.last().copied().unwrap_or(0);
+        let none = vec![0; end.div_ceil(64) as usize];
+        let mut withheld = Withheld { blocks: none.clone(), free: none, count: 0 };
+        for block in blocks {
+            withheld.blocks[block as usize / 64] |= 1 << (block % 64);
+        }
+        self.withheld = Some(withheld);
+    }
+
+    /// True if a block is withheld from searches and free.
+    pub fn is_free_by_name(&self, block: u32) -> bool {
+        let withheld = self.withheld.as_ref();
+        withheld
+            .is_some_and(|all| all.bit(block).is_some_and(|(word, bit)| all.free[word] & bit != 0))
+    }
+
+    /// Free blocks that are withheld from searches.
+    pub fn free_by_name(&self) -> u64 {
+        self.withheld.as_ref().map_or(0, |withheld| withheld.count)
+    }
+
+    /// Free blocks that a search finds.
     pub fn free(&self) -> u64 {
         self.free
     }
@@ -160,6 +204,14 @@ impl FreeMap {
     /// # Panics
     /// If it was in use: two owners of one block would be a corruption.
     pub fn take(&mut self, block: u32) {
+        if let Some(withheld) = &mut self.withheld
+            && let Some((word, bit)) = withheld.bit(block)
+        {
+            assert!(withheld.free[word] & bit != 0, "block {block} is taken twice");
+            withheld.free[word] &= !bit;
+            withheld.count -= 1;
+            return;
+        }
         let (track, slot) = self.locate(block);
         self.take_slot(track, slot);
     }
@@ -203,6 +255,14 @@ impl FreeMap {
     /// # Panics
     /// If it was free.
     pub fn release(&mut self, block: u32) {
+        if let Some(withheld) = &mut self.withheld
+            && let Some((word, bit)) = withheld.bit(block)
+        {
+            assert!(withheld.free[word] & bit == 0, "block {block} is freed twice");
+            withheld.free[word] |= bit;
+            withheld.count += 1;
+            return;
+        }
         let (track, slot) = self.locate(block);
         let (word, bit) = self.word(track, slot);
         assert!(self.bits[word] & bit == 0, "block {block} is freed twice");
@@ -373,6 +433,19 @@ mod tests {
             };
             assert_eq!(map.next_mixed_track(track), (track..4).chain(0..track).find(mixed));
         }
+    }
+
+    #[test]
+    fn what_is_withheld_is_taken_by_name_only() {
+        let mut map = FreeMap::new(600, None);
+        map.withhold([3, 300].into_iter());
+        (0..600).for_each(|block| map.release(block));
+        assert_eq!((map.free(), map.free_by_name()), (598, 2));
+        assert_eq!(map.next_free(0, 3), Some(4));
+        map.take(300);
+        assert!(map.is_free_by_name(3) && !map.is_free_by_name(300) && !map.is_free_by_name(4));
+        map.release(300);
+        assert_eq!(map.free_by_name(), 2);
     }
 
     #[test]

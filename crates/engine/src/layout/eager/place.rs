@@ -3,7 +3,7 @@
 use super::columns::{Candidate, Columns};
 use super::freemap::FreeMap;
 use crate::arm::{Arm, Head, Track};
-use crate::units::Time;
+use crate::units::{BlockNr, Time};
 
 /// Where the head is going to be: the state of a plan for the commands of one batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,6 +106,42 @@ impl Nominal {
             }
         };
         let block = free.block(track, slot);
+        free.take(block);
+        let end = free.block(free.tracks() - 1, free.slots(free.tracks() - 1));
+        self.cursor = if block + 1 == end { 0 } else { block + 1 };
+        Some(block)
+    }
+
+    /// True if [`Nominal::choose_near`] would go on behind the last one, or begin at `home`.
+    pub fn suits(&self, free: &FreeMap, (low, high): (Track, Track), home: u32) -> bool {
+        let (here, slot) = free.locate(self.cursor);
+        let follows = (low..=high).contains(&here) && free.slot_is_free(here, slot);
+        follows || free.is_free(BlockNr::from(home))
+    }
+
+    /// Takes a free block between two tracks, both included: the one behind the last one, or
+    /// else the first one from `home` on, or else the nearest track's. `None` if none is free.
+    pub fn choose_near(
+        &mut self,
+        free: &mut FreeMap,
+        (low, high): (Track, Track),
+        home: u32,
+    ) -> Option<u32> {
+        let (here, slot) = free.locate(self.cursor);
+        let follows = (low..=high).contains(&here) && free.slot_is_free(here, slot);
+        let block = if follows {
+            self.cursor
+        } else {
+            let (middle, slot) = free.locate(home);
+            let ahead = free.next_free_ahead(middle, slot).map(|slot| free.block(middle, slot));
+            let on = |track: Track| Some(free.block(track, free.next_free(track, 0)?));
+            let by_distance = || {
+                let mut tracks: Vec<Track> = (low..=high).collect();
+                tracks.sort_by_key(|track| track.abs_diff(middle));
+                tracks.into_iter().find_map(on)
+            };
+            ahead.or_else(by_distance)?
+        };
         free.take(block);
         let end = free.block(free.tracks() - 1, free.slots(free.tracks() - 1));
         self.cursor = if block + 1 == end { 0 } else { block + 1 };

@@ -10,7 +10,7 @@ use std::fmt;
 pub(super) fn check(volume: &Loge, disk: &mut dyn Disk) -> Result<CheckReport, LayoutError> {
     let mut report = CheckReport::default();
     let stored = check::stored(volume.table.range(0, volume.areas.blocks), disk, &mut report);
-    let (pool, free) = (volume.areas.pool(), volume.free.free());
+    let (pool, free) = (volume.areas.pool(), volume.free.free() + volume.free.free_by_name());
     if stored + free != pool {
         report.problems.push(format!("{stored} blocks are in use and {free} free, of {pool}"));
     }
@@ -21,6 +21,7 @@ pub(super) fn check(volume: &Loge, disk: &mut dyn Disk) -> Result<CheckReport, L
     report.facts.push(("labels", labels.to_owned()));
     report.facts.push(("last time stamp", (volume.next_stamp - 1).to_string()));
     report.facts.push(("heuristic", volume.placer.heuristic().to_string()));
+    report.facts.push(("table", volume.table_form()));
     Ok(report)
 }
 

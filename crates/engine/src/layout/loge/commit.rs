@@ -83,7 +83,8 @@ impl Loge {
     /// Something waits for free blocks, and no commit or flush would bring any: where nothing is
     /// in flight that may, the volume is too small, which is an error.
     fn relieve(&mut self, cx: &mut Cx<'_>) {
-        if self.commits.waiting() > 0 || !self.writes.is_empty() || !self.reads.is_empty() {
+        let moving = !self.writes.is_empty() || self.homing.is_active();
+        if self.commits.waiting() > 0 || moving || !self.reads.is_empty() {
             return;
         }
         if self.record_would_free() {
@@ -102,7 +103,8 @@ impl Loge {
     /// Brings an orderly end one step further: commit what changed, flush, write the record that
     /// says so, flush.
     pub(super) fn advance_ending(&mut self, cx: &mut Cx<'_>) {
-        let idling = self.sorter.is_reading() || self.idle.is_moving();
+        let moving = self.sorter.is_reading() || self.homing.is_active();
+        let idling = moving || self.idle.is_moving();
         let busy = !self.desk.is_idle() || self.commits.is_busy() || idling;
         if self.ending != Ending::Asked || busy {
             return;

@@ -80,7 +80,7 @@ impl Loge {
             let content = descriptor::encode(self.id, stamp, &transaction.runs);
             let content = Piece::block(Body::Bytes(content));
             let sum = checksum::of_block(&content);
-            let place = self.place(first, 1, true, cx);
+            let place = self.place_away(first, 1, true, cx);
             let label = table::label(u64::from(DESCRIPTOR), sum, stamp, self.known_durable(stamp));
             let label = label.encode(self.id, u64::from(place));
             transaction.descriptor = Some((place, label));

@@ -13,7 +13,7 @@ use crate::units::{BlockNr, MILLIS, SECONDS, Time};
 
 /// How long nobody must have asked for anything before blocks are sorted: the paper finds that
 /// pauses of half a second can be used at a cost of 2 % (section 8.1), and a step here is shorter.
-const REST: Time = 50 * MILLIS;
+pub(super) const REST: Time = 50 * MILLIS;
 /// How long the arm is kept in transit: who has not come back by then is not awaited.
 const AWAITED: Time = SECONDS;
 
@@ -65,7 +65,8 @@ impl Loge {
             return;
         }
         let refused = self.desk.latched().is_some() || self.desk.is_read_only();
-        let busy = self.commits.is_busy() || !self.reads.is_empty() || self.sorter.is_reading();
+        let moving = self.sorter.is_reading() || self.homing.is_active();
+        let busy = self.commits.is_busy() || !self.reads.is_empty() || moving;
         if refused || busy || !self.commits.is_serial() {
             return;
         }

@@ -6,6 +6,7 @@
 //! preferred address of the block. SG prefers segments that begin a run of free ones, and combines
 //! with each of them. `soonest` takes whatever passes first.
 
+use super::bands::Span;
 use crate::arm::{Arm, Track};
 use crate::layout::LayoutError;
 use crate::layout::eager::columns::{Candidate, Wanted};
@@ -111,6 +112,20 @@ impl FromStr for Heuristic {
     }
 }
 
+/// Any cylinder.
+pub const ANYWHERE: Span = (0, u32::MAX);
+
+/// What is to be placed on a device with a head.
+#[derive(Clone, Copy, Debug)]
+pub struct Next {
+    /// Blocks that are still to be written, this one included.
+    pub want: u32,
+    /// The track where it would lie at a fixed place.
+    pub preferred: Track,
+    /// The cylinders that it may lie on.
+    pub span: Span,
+}
+
 /// Chooses blocks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Placer {
@@ -131,25 +146,26 @@ impl Placer {
         self.heuristic
     }
 
-    /// Takes the best free block for the next of `want` blocks to be written, on a device with a
-    /// head. `preferred` is the track where it would lie at a fixed place. `None` if nothing is
-    /// free.
+    /// Takes the best free block for the next one to be written, on a device with a head. `None`
+    /// if nothing is free where it may lie.
     pub fn choose(
         &mut self,
         free: &mut FreeMap,
         arm: &dyn Arm,
         plan: &mut Plan,
-        want: u32,
-        preferred: Track,
+        next: &Next,
     ) -> Option<u32> {
         if free.free() == 0 {
             return None;
         }
-        let next = match plan.continuation(free) {
-            Some(next) => next,
-            None => self.search(free, arm, plan, want, preferred)?,
+        let (low, high) = next.span;
+        let within = |track: Track| (low..=high).contains(&(track / arm.tracks_per_cylinder()));
+        let behind = plan.continuation(free).filter(|behind| within(behind.track));
+        let found = match behind {
+            Some(behind) => behind,
+            None => self.search(free, arm, plan, next)?,
         };
-        Some(plan.take(free, arm, next))
+        Some(plan.take(free, arm, found))
     }
 
     /// The free block that a head over `from` can begin to write first, if it is free at `at`.
@@ -160,7 +176,7 @@ impl Placer {
         from: Track,
         at: Time,
     ) -> Option<Candidate> {
-        let reach = Reach { free, arm, from, at: at + arm.overhead_ns() };
+        let reach = Reach { free, arm, from, at: at + arm.overhead_ns(), span: ANYWHERE };
         if free.free() == 0 { None } else { reach.soonest() }
     }
 
@@ -169,12 +185,12 @@ impl Placer {
         free: &FreeMap,
         arm: &dyn Arm,
         plan: &Plan,
-        want: u32,
-        preferred: Track,
+        next: &Next,
     ) -> Option<Candidate> {
+        let &Next { want, preferred, span } = next;
         let Heuristic { order, grouping } = self.heuristic;
         let grouping = grouping || want > 1;
-        let reach = Reach { free, arm, from: plan.track, at: plan.at + arm.overhead_ns() };
+        let reach = Reach { free, arm, from: plan.track, at: plan.at + arm.overhead_ns(), span };
         let soonest = reach.soonest()?;
         if order == Order::Soonest && !grouping {
             return Some(soonest);
@@ -226,18 +242,18 @@ struct Reach<'r> {
     arm: &'r dyn Arm,
     from: Track,
     at: Time,
+    span: Span,
 }
 
 impl Reach<'_> {
     /// The free slot that passes first, wherever it is.
     fn soonest(&self) -> Option<Candidate> {
         if let Some(columns) = self.free.columns() {
-            return columns.around(self.free, &Wanted::single(self.from, self.at));
+            return columns.around(self.free, &Wanted::single(self.from, self.at), self.span);
         }
         let mut best: Option<Candidate> = None;
-        let heads = self.arm.tracks_per_cylinder();
         let limit = |best: &Option<Candidate>| best.map_or(Time::MAX, |best| best.start);
-        for distance in 0..self.arm.tracks() / heads {
+        for distance in self.distances() {
             for track in self.at_distance(distance) {
                 if let Some(found) = self.on(track)
                     && found.start < limit(&best)
@@ -254,8 +270,7 @@ impl Reach<'_> {
 
     /// The first free slot to pass of each track that has one before `end`.
     fn each(&self, end: Time, hear: &mut dyn FnMut(Candidate)) {
-        let heads = self.arm.tracks_per_cylinder();
-        for distance in 0..self.arm.tracks() / heads {
+        for distance in self.distances() {
             if distance > 0 && self.at + self.travel(distance) >= end {
                 break;
             }
@@ -267,13 +282,23 @@ impl Reach<'_> {
         }
     }
 
-    /// Tracks of the cylinders at a distance, on both sides.
+    /// How far away cylinders are that may be taken, the nearest first.
+    fn distances(&self) -> std::ops::RangeInclusive<u32> {
+        let heads = self.arm.tracks_per_cylinder();
+        let (here, (low, high)) = (self.from / heads, self.span);
+        let high = high.min(self.arm.tracks() / heads - 1);
+        let nearest = here.saturating_sub(high).max(low.saturating_sub(here));
+        nearest..=here.saturating_sub(low).max(high.saturating_sub(here))
+    }
+
+    /// Tracks of the cylinders at a distance that may be taken, on both sides.
     fn at_distance(&self, distance: u32) -> impl Iterator<Item = Track> {
         let heads = self.arm.tracks_per_cylinder();
-        let here = self.from / heads;
-        let below = here.checked_sub(distance);
+        let (here, (low, high)) = (self.from / heads, self.span);
+        let last = high.min(self.arm.tracks() / heads - 1);
+        let below = here.checked_sub(distance).filter(|at| (low..=last).contains(at));
         let above = (distance > 0).then_some(here + distance);
-        let above = above.filter(|&cylinder| cylinder < self.arm.tracks() / heads);
+        let above = above.filter(|at| (low..=last).contains(at));
         let tracks = move |cylinder: u32| cylinder * heads..(cylinder + 1) * heads;
         below.into_iter().chain(above).flat_map(tracks)
     }

@@ -1,13 +1,14 @@
 //! Making and mounting a volume: every label is read, and of several versions of a block the
 //! youngest one that holds counts.
 
-use super::Loge;
 use super::descriptor::{self, Run};
 use super::format::{
     Areas, DESCRIPTOR, Label, RECORDS, Record, Rot, SCATTERED, SECTOR_LABELS, SECTOR_TOMBS,
     STAMP_LIMIT, TRIMS_START, Tomb, trims_are_whole,
 };
 use super::table::Entry;
+use super::{Loge, TableForm};
+use crate::arm::Arm;
 use crate::checksum;
 use crate::data::{Body, Data};
 use crate::disk::Disk;
@@ -44,6 +45,11 @@ fn damaged<T>(what: impl Into<String>) -> Result<T, LayoutError> {
 pub(super) fn format(disk: &mut dyn Disk, options: &FormatOptions) -> Result<(), LayoutError> {
     let device = disk.blocks();
     let headers = disk.has_labels();
+    if options.addresses.is_some() && options.table != TableForm::Plain {
+        let reason = "a volume with more addresses than room has a plain table: there is no home \
+                      for each address; leave one of the two out";
+        return Err(LayoutError::BadSize(reason.into()));
+    }
     let blocks = options.addresses.unwrap_or(options.blocks);
     let areas = Areas { blocks, device_blocks: device, headers };
     for at in TRIMS_START..areas.start() {
@@ -74,6 +80,7 @@ pub(super) fn format(disk: &mut dyn Disk, options: &FormatOptions) -> Result<(),
         options: if headers { HEADERS } else { 0 }
             | (options.heuristic.encode() << 8)
             | GROUPS
+            | options.table.options()
             | if options.addresses.is_some() { SPARSE } else { 0 },
     };
     superblock.write(disk)?;
@@ -157,7 +164,7 @@ pub(super) fn mount(
     scan.read_labels()?;
     scan.read_trims()?;
     scan.settle_young()?;
-    scan.take_places()?;
+    scan.take_places(options.arm);
     let path = if scan.record.clean { MountPath::Tail } else { MountPath::Scan };
     if !options.read_only {
         scan.write_back()?;
@@ -405,8 +412,10 @@ impl Scan<'_> {
     }
 
     /// Fills the free map.
-    fn take_places(&mut self) -> Result<(), LayoutError> {
+    fn take_places(&mut self, arm: Option<&dyn Arm>) {
         let Areas { blocks, .. } = self.areas;
+        // Until here any version of a block could have been anywhere.
+        self.volume.shape_table(TableForm::of(&self.superblock), arm);
         for place in self.areas.start()..self.areas.end() {
             if self.areas.is_pool(place) {
                 self.volume.free.release(place as u32);
@@ -424,7 +433,6 @@ impl Scan<'_> {
         let gap = if self.record.clean { 0 } else { LIFE_STAMPS };
         volume.next_stamp = self.greatest + 1 + gap;
         volume.commits.restore(0, 1, self.greatest);
-        Ok(())
     }
 
     /// Makes the recovered state the one that any later recovery starts from: what does not hold

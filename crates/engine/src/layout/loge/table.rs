@@ -1,6 +1,7 @@
 //! What is kept in memory: where each block lies, the labels on the way to their blocks, and the
 //! trim map.
 
+use super::compact::Compact;
 use super::format::{
     Areas, GROUP, Label, SECTOR_LABELS, SECTOR_TOMBS, TRIM_SLICE, Tomb, seal_trims,
 };
@@ -45,17 +46,25 @@ impl Mapped for Entry {
     }
 }
 
+/// In which form the table is.
+#[derive(Clone)]
+enum Form {
+    /// An entry for each block.
+    Plain(Vec<u64>),
+    Compact(Box<Compact>),
+}
+
 /// The indirection table.
 #[derive(Clone)]
 pub struct Table {
-    entries: Vec<u64>,
+    form: Form,
     /// For each place one more than the block that lies there, if anybody asks for it.
     owners: Option<Vec<u32>>,
 }
 
 impl fmt::Debug for Table {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "table of {} blocks, digest {:x}", self.entries.len(), self.digest().1)
+        write!(f, "table of {} blocks, digest {:x}", self.blocks(), self.digest().1)
     }
 }
 
@@ -63,15 +72,52 @@ impl Table {
     /// Nothing is stored.
     pub fn new(blocks: u64) -> Table {
         // Zeros come from the system as they are used: a large empty volume takes no memory.
-        Table { entries: vec![0; blocks as usize], owners: None }
+        Table { form: Form::Plain(vec![0; blocks as usize]), owners: None }
+    }
+
+    /// The same blocks at the same places in another form, of which nothing is stored yet.
+    pub fn compact(&mut self, mut compact: Compact) {
+        for (at, entry) in (0..).zip(self.range(0, self.blocks())) {
+            if entry.is_mapped() {
+                compact.replace(at, entry);
+            }
+        }
+        self.form = Form::Compact(Box::new(compact));
+    }
+
+    /// What a table has that is in a compact form.
+    pub fn as_compact(&self) -> Option<&Compact> {
+        match &self.form {
+            Form::Plain(_) => None,
+            Form::Compact(compact) => Some(compact),
+        }
+    }
+
+    /// Number of blocks.
+    pub fn blocks(&self) -> u64 {
+        match &self.form {
+            Form::Plain(entries) => entries.len() as u64,
+            Form::Compact(compact) => compact.blocks(),
+        }
+    }
+
+    /// Memory that the places take and that the checksums take, in bytes.
+    pub fn bytes(&self) -> (u64, u64) {
+        match &self.form {
+            Form::Plain(entries) => {
+                let half = (entries.len() * size_of::<u32>()) as u64;
+                (half, half)
+            }
+            Form::Compact(compact) => compact.bytes(),
+        }
     }
 
     /// Keeps from now on who lies at which of `places` places.
     pub fn learn_owners(&mut self, places: u64) {
         let mut owners = vec![0; places as usize];
-        for (at, entry) in (0..).zip(&self.entries).map(|(at, &entry)| (at, Entry(entry))) {
+        for (at, entry) in (1..).zip(self.range(0, self.blocks())) {
             if entry.is_mapped() {
-                owners[entry.place() as usize] = at + 1;
+                owners[entry.place() as usize] = at;
             }
         }
         self.owners = Some(owners);
@@ -85,12 +131,18 @@ impl Table {
 
     /// Where a block lies.
     pub fn get(&self, at: BlockNr) -> Entry {
-        Entry(self.entries[at as usize])
+        match &self.form {
+            Form::Plain(entries) => Entry(entries[at as usize]),
+            Form::Compact(compact) => compact.get(at),
+        }
     }
 
     /// Puts a block elsewhere; returns where it was.
     pub fn replace(&mut self, at: BlockNr, entry: Entry) -> Entry {
-        let old = Entry(std::mem::replace(&mut self.entries[at as usize], entry.0));
+        let old = match &mut self.form {
+            Form::Plain(entries) => Entry(std::mem::replace(&mut entries[at as usize], entry.0)),
+            Form::Compact(compact) => compact.replace(at, entry),
+        };
         if let Some(owners) = &mut self.owners {
             let own = at as u32 + 1;
             if old.is_mapped() && owners[old.place() as usize] == own {
@@ -105,7 +157,7 @@ impl Table {
 
     /// Where the blocks of a range lie.
     pub fn range(&self, at: BlockNr, count: u64) -> impl Iterator<Item = Entry> + '_ {
-        self.entries[at as usize..][..count as usize].iter().map(|&entry| Entry(entry))
+        (at..at + count).map(|at| self.get(at))
     }
 
     /// How many of at most `limit` blocks from `at` on are stored like the first one: all or none.
@@ -117,8 +169,9 @@ impl Table {
 
     /// How many blocks are stored, and a number that tells this table from others.
     pub fn digest(&self) -> (u64, u64) {
-        let stored = (0..).zip(&self.entries).filter(|(_, entry)| **entry != 0);
-        stored.fold((0, 0), |(count, sum), (block, entry): (u64, _)| {
+        let all = (0..).zip(self.range(0, self.blocks()));
+        let stored = all.filter(|(_, entry)| entry.is_mapped());
+        stored.fold((0, 0), |(count, sum), (block, Entry(entry)): (u64, _)| {
             (count + 1, sum ^ mix(entry ^ mix(block + 1)))
         })
     }

@@ -10,7 +10,6 @@ use crate::io::{Done, Io, Label as LabelBytes};
 use crate::layer::Cx;
 use crate::layout::desk::{RequestNr, Work};
 use crate::layout::eager::commit::Batch;
-use crate::layout::eager::place::Plan;
 use crate::layout::eager::read::Entries;
 use crate::layout::eager::write::Writing;
 use crate::layout::eager::{self, BATCH_BLOCKS, Mapped, SHORT_RUN};
@@ -74,7 +73,10 @@ impl Loge {
         if self.desk.next_is_read() {
             return true;
         }
-        !self.next_overtakes() && !self.next_may_exceed() && self.next_has_room()
+        !self.homing.is_active()
+            && !self.next_overtakes()
+            && !self.next_may_exceed()
+            && self.next_has_room()
     }
 
     /// True if what is to be dispatched next changes blocks that are on their way.
@@ -103,24 +105,10 @@ impl Loge {
             Some(Work::Read { .. } | Work::Trim { .. }) => 0,
         };
         let starves = self.free.free() < wanted || self.next_needs_flush();
-        if starves { self.commits.starve() } else { true }
-    }
-
-    /// The next free block, near the head; `want` blocks are still to be placed, `at` is the first
-    /// of them, and `scattered` says that they do not continue what was written before. The callers
-    /// have made sure that there is one.
-    pub(super) fn place(&mut self, at: BlockNr, want: u32, scattered: bool, cx: &Cx<'_>) -> u32 {
-        let chosen = match (cx.arm(0), cx.head(0)) {
-            (Some(arm), Some(head)) if self.headed => {
-                let plan = self.plan.get_or_insert_with(|| Plan::new(head));
-                // Where it would lie if each block had a fixed place.
-                let tracks = u64::from(self.free.tracks());
-                let preferred = (at * tracks / self.areas.blocks) as u32;
-                self.placer.choose(&mut self.free, arm, plan, want, preferred)
-            }
-            _ => self.placer.nominal.choose(&mut self.free, scattered),
-        };
-        chosen.expect("room is checked before blocks are placed")
+        if starves && !self.homing_would_free() {
+            return self.commits.starve();
+        }
+        !starves && self.table_has_room()
     }
 
     /// Gives a write its stamp, its places and its labels, and collects the commands. Blocks of
@@ -269,6 +257,7 @@ impl Loge {
             return;
         }
         self.commits.changed(cx.now);
+        self.homing.changed(self.commits.open());
         if let Some((place, label)) = descriptor {
             self.keep_descriptor(stamp, place, &label);
         }
@@ -345,7 +334,7 @@ impl Loge {
     /// True if a change is next, and there is room for it.
     fn batch_goes_on(&mut self, cx: &mut Cx<'_>) -> bool {
         self.refuse_what_exceeds(cx);
-        !self.desk.next_is_read() && self.next_has_room()
+        !self.desk.next_is_read() && !self.homing.is_active() && self.next_has_room()
     }
 
     /// Begins a batch on a device that keeps what it has completed: one read, or all writes that

@@ -23,6 +23,7 @@ fn rig(blocks: u64, mode: IoMode, direct: bool) -> Rig {
         force: false,
         addresses: None,
         heuristic: Default::default(),
+        table: Default::default(),
         segment: None,
         headers: false,
         shape: Default::default(),

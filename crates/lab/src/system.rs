@@ -1,0 +1,185 @@
+//! A workload like that of a system disk with the root file system and swap space: what is asked of
+//! it behind the buffer cache, two reads for each write.
+//!
+//! Synthetic, since the trace of the Loge paper (section 7.1.2, claim L25) is not to be had. The
+//! lower third of the volume is the root file system, cut into cylinder groups: starting a program
+//! reads its inode, unless that is cached, and its file in order, popular programs more often;
+//! every now and then the update daemon writes out a burst of inodes and bitmaps, most of them of a
+//! small hot set, and somebody saves a small file. The rest is swap space: a process has a stretch
+//! of it, pages go out in clusters that follow one another and come back one by one, not
+//! always all of them. No time: the next request follows the answer.
+
+use crate::trace::{Action, Record};
+use seekless_engine::rng::Rng;
+use seekless_engine::units::{BLOCK_SECTORS, BlockNr};
+use std::collections::VecDeque;
+
+/// Fewest blocks of a volume.
+pub const FEWEST_BLOCKS: u64 = 4096;
+/// Blocks of a cylinder group: 16 cylinders of an HP97560.
+const GROUP_BLOCKS: u64 = 2736;
+/// Programs, and most blocks of one.
+const PROGRAMS: u64 = 400;
+const MOST_OF_PROGRAM: u64 = 24;
+/// Inode blocks that the buffer cache holds.
+const CACHED: usize = 150;
+/// Blocks of metadata that most updates go to.
+const HOT: u64 = 60;
+/// Processes in swap space, blocks of each, and most pages that go out together.
+const PROCESSES: u64 = 48;
+const PROCESS_BLOCKS: u64 = 512;
+const CLUSTER: u64 = 8;
+
+/// A stream of requests.
+#[derive(Clone, Debug)]
+pub struct System {
+    rng: Rng,
+    blocks: u64,
+    cached: VecDeque<BlockNr>,
+    queue: VecDeque<(BlockNr, Action)>,
+    reads: u64,
+    writes: u64,
+}
+
+impl System {
+    /// A system disk with a volume of `blocks` blocks.
+    ///
+    /// # Panics
+    /// If there are fewer than [`FEWEST_BLOCKS`].
+    pub fn new(blocks: u64, seed: u64) -> System {
+        assert!(blocks >= FEWEST_BLOCKS, "a system disk of {blocks} blocks");
+        let (cached, queue) = (VecDeque::new(), VecDeque::new());
+        System { rng: Rng::stream(seed, "system"), blocks, cached, queue, reads: 0, writes: 0 }
+    }
+
+    /// Blocks of the root file system.
+    fn root(&self) -> u64 {
+        self.blocks / 3
+    }
+
+    /// A block of metadata: at the beginning of one of the cylinder groups.
+    fn metadata(&self, number: u64) -> BlockNr {
+        let size = GROUP_BLOCKS.min(self.root());
+        let groups = self.root() / size;
+        number % groups * size + number / groups % (size / 32)
+    }
+
+    /// Where a program or a file lies; each has a place of its own, scattered over the groups.
+    fn file(&self, number: u64) -> BlockNr {
+        let slots = self.root() / MOST_OF_PROGRAM;
+        number * 7919 % slots * MOST_OF_PROGRAM
+    }
+
+    fn push(&mut self, at: BlockNr, action: Action) {
+        match action {
+            Action::Write => self.writes += 1,
+            _ => self.reads += 1,
+        }
+        self.queue.push_back((at, action));
+    }
+
+    /// Popular numbers below `limit` come more often.
+    fn popular(&mut self, limit: u64) -> u64 {
+        let (a, b) = (self.rng.below(limit), self.rng.below(limit));
+        a.min(b).min(self.rng.below(limit))
+    }
+
+    fn cache(&mut self, at: BlockNr) -> bool {
+        let known = self.cached.contains(&at);
+        if !known {
+            self.cached.push_back(at);
+            if self.cached.len() > CACHED {
+                self.cached.pop_front();
+            }
+        }
+        known
+    }
+
+    /// A program is started: its inode, and all of it in order.
+    fn start_program(&mut self) {
+        let program = self.popular(PROGRAMS);
+        let inode = self.metadata(program);
+        if !self.cache(inode) {
+            self.push(inode, Action::Read);
+        }
+        let at = self.file(program);
+        for block in at..=at + program * 5 % MOST_OF_PROGRAM {
+            self.push(block, Action::Read);
+        }
+    }
+
+    /// The update daemon writes out what has changed, and perhaps a small file with it.
+    fn update(&mut self) {
+        for _ in 0..5 + self.rng.below(6) {
+            let number =
+                if self.rng.chance(0.8) { self.popular(HOT) } else { self.rng.below(PROGRAMS) };
+            let at = self.metadata(number);
+            self.cache(at);
+            self.push(at, Action::Write);
+        }
+        if self.rng.chance(0.4) {
+            let number = PROGRAMS + self.rng.below(PROGRAMS);
+            let at = self.file(number);
+            for block in at..=at + self.rng.below(4) {
+                self.push(block, Action::Write);
+            }
+        }
+    }
+
+    /// A cluster of a process in swap space, and how many pages of it are meant.
+    fn pages(&mut self) -> (BlockNr, u64) {
+        let stretch = ((self.blocks - self.root()) / PROCESSES).min(PROCESS_BLOCKS);
+        let process = self.rng.below(PROCESSES);
+        let cluster = self.rng.below(stretch / CLUSTER) * CLUSTER;
+        (self.root() + process * stretch + cluster, 1 + self.rng.below(CLUSTER))
+    }
+
+    fn swap(&mut self, action: Action) {
+        let (at, count) = self.pages();
+        for page in at..at + count {
+            self.push(page, action);
+        }
+    }
+}
+
+impl Iterator for System {
+    type Item = Record;
+
+    fn next(&mut self) -> Option<Record> {
+        while self.queue.is_empty() {
+            let swaps = self.rng.chance(0.4);
+            match (2 * self.writes <= self.reads, swaps) {
+                (true, true) => self.swap(Action::Write),
+                (true, false) => self.update(),
+                (false, true) => self.swap(Action::Read),
+                (false, false) => self.start_program(),
+            }
+        }
+        let (at, action) = self.queue.pop_front()?;
+        Some(Record {
+            at_ns: 0,
+            action,
+            flush_first: false,
+            fua: false,
+            sector: at * BLOCK_SECTORS,
+            sectors: BLOCK_SECTORS,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_third_of_the_requests_write_and_all_stay_in_the_volume() {
+        for blocks in [FEWEST_BLOCKS, 300_000] {
+            let mut writes = 0;
+            for record in System::new(blocks, 3).take(30_000) {
+                assert!(record.sector + record.sectors <= blocks * BLOCK_SECTORS);
+                writes += u32::from(record.action == Action::Write);
+            }
+            assert!((9_000..11_000).contains(&writes), "{writes}");
+        }
+    }
+}
