@@ -62,6 +62,15 @@ pub fn seekless() -> Result<PathBuf> {
     Ok(target().join("release").join("seekless"))
 }
 
+/// Builds the program as tests do, with its assertions, and gives its path.
+///
+/// # Errors
+/// If it does not build.
+pub fn asserting() -> Result<PathBuf> {
+    run(cargo().args(["build", "--quiet", "--package", "seekless"]))?;
+    Ok(target().join("debug").join("seekless"))
+}
+
 /// Builds the program in which bugs can be planted and gives its path.
 ///
 /// # Errors
