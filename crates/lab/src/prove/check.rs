@@ -496,8 +496,8 @@ fn blocks(media: &[Cells]) -> u64 {
     media.iter().map(Medium::blocks).sum()
 }
 
-/// A recovered array must agree with itself: what its parity would stand in for could come back wrong
-/// at any time later.
+/// A recovered array must agree with itself: what its parity would stand in for could come back
+/// wrong at any time later.
 fn agree(subject: Subject, media: &mut [Cells]) -> Result<(), Wrong> {
     let Some(stripe) = subject.disagreement(media) else { return Ok(()) };
     let story =
