@@ -9,16 +9,19 @@
 //! from it. `SPEC.md`, section "Array members", has the format to the byte.
 
 use super::member::LOG_BLOCK;
-use crate::checksum::{crc32c, is_zero, of_block, of_turned_block};
+use crate::checksum::{crc32c, is_zero, of_block, of_foreign_block, of_turned_block};
 use crate::data::{Body, Data, Piece};
 use crate::superblock::{le32, le64};
 use crate::units::{BLOCK_BYTES, BlockNr};
 use bytes::Bytes;
 use std::collections::{BTreeMap, VecDeque};
 
-const MAGIC: [u8; 8] = *b"SEEKRLG2";
-/// Of batches whose blocks are summed as [`of_block`] does: until format version 1 of arrays.
-const OLD_MAGIC: [u8; 8] = *b"SEEKRLOG";
+/// A checksum of a block.
+type Sum = fn(&Piece) -> u32;
+/// The magic of batches, and how their blocks are summed: of format version 3 of arrays, which is
+/// what is written, then of versions 2 and 1.
+const MAGICS: [([u8; 8], Sum); 3] =
+    [(*b"SEEKRLG3", of_foreign_block), (*b"SEEKRLG2", of_turned_block), (*b"SEEKRLOG", of_block)];
 const RUNS_AT: usize = 64;
 const RUN_BYTES: usize = 16;
 const CHECKED: usize = BLOCK_BYTES - 4;
@@ -188,7 +191,8 @@ impl Log {
 
     fn encode(&self, runs: &[Run], seq: u64, tail: u64, start: u32) -> Bytes {
         let mut out = vec![0; BLOCK_BYTES];
-        out[0..8].copy_from_slice(&MAGIC);
+        let (magic, of) = MAGICS[0];
+        out[0..8].copy_from_slice(&magic);
         out[8..24].copy_from_slice(&self.id.to_le_bytes());
         out[24..28].copy_from_slice(&(self.member as u32).to_le_bytes());
         out[28..32].copy_from_slice(&(runs.len() as u32).to_le_bytes());
@@ -198,7 +202,7 @@ impl Log {
         for (slot, run) in out[RUNS_AT..CHECKED].chunks_exact_mut(RUN_BYTES).zip(runs) {
             slot[0..2].copy_from_slice(&(run.member as u16).to_le_bytes());
             slot[2..4].copy_from_slice(&(run.data.blocks() as u16).to_le_bytes());
-            let sum = checksum(&run.data, of_turned_block);
+            let sum = checksum(&run.data, of);
             slot[4..8].copy_from_slice(&sum.to_le_bytes());
             slot[8..16].copy_from_slice(&run.at.to_le_bytes());
         }
@@ -244,7 +248,7 @@ impl Log {
 }
 
 /// A checksum of some blocks that is the same for zeros however they are kept.
-fn checksum(data: &Data, of: fn(&Piece) -> u32) -> u32 {
+fn checksum(data: &Data, of: Sum) -> u32 {
     let mut sums = Vec::with_capacity(4 * data.blocks() as usize);
     for piece in data.each() {
         let sum = if is_zero(&piece) { 0 } else { of(&piece) };
@@ -254,14 +258,14 @@ fn checksum(data: &Data, of: fn(&Piece) -> u32) -> u32 {
 }
 
 /// The header of a batch found in a ring.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 struct Found {
     seq: u64,
     tail: u64,
     /// Where its first run lies in the ring.
     at: u32,
-    /// Made before checksums were turned; see [`of_turned_block`].
-    old: bool,
+    /// How its blocks are summed.
+    of: Sum,
     runs: Vec<Noted>,
 }
 
@@ -282,12 +286,11 @@ impl Found {
 
     /// The runs as they lie in the ring, if all are whole.
     fn content(&self, ring: &Data) -> Option<Vec<Run>> {
-        let of = if self.old { of_block } else { of_turned_block };
         let mut from = self.at;
         let mut runs = Vec::with_capacity(self.runs.len());
         for &Noted { member, at, blocks, sum } in &self.runs {
             let data = ring.slice(from, blocks);
-            if checksum(&data, of) != sum {
+            if checksum(&data, self.of) != sum {
                 return None;
             }
             runs.push(Run { member, at, data });
@@ -337,9 +340,8 @@ pub fn scan(ring: &Data, id: u128, member: usize) -> Contents {
 
 /// The batch whose header is `block`, which lies at `at` in a ring of `blocks` blocks.
 fn decode(block: &[u8], blocks: u32, at: u32, id: u128, member: usize) -> Option<Found> {
-    let old = block[..8] == OLD_MAGIC;
-    let ours = (old || block[..8] == MAGIC)
-        && block[8..24] == id.to_le_bytes()
+    let &(_, of) = MAGICS.iter().find(|(magic, _)| block[..8] == *magic)?;
+    let ours = block[8..24] == id.to_le_bytes()
         && le32(block, 24) as usize == member
         && le32(block, 48) == at
         && crc32c(&block[..CHECKED]) == le32(block, CHECKED);
@@ -356,7 +358,7 @@ fn decode(block: &[u8], blocks: u32, at: u32, id: u128, member: usize) -> Option
     let slots = block[RUNS_AT..CHECKED].chunks_exact(RUN_BYTES).take(count);
     let runs: Vec<Noted> = slots.map(noted).collect();
     let (seq, tail) = (le64(block, 32), le64(block, 40));
-    let found = Found { seq, tail, at: at + 1, old, runs };
+    let found = Found { seq, tail, at: at + 1, of, runs };
     let fits = found.runs.iter().all(|run| run.blocks > 0) && found.end() <= blocks;
     fits.then_some(found)
 }
@@ -446,6 +448,7 @@ mod tests {
         rotten[6] = Data::zeros(1);
         assert!(scan(&whole(&rotten), 9, 3).damaged);
     }
+
     /// Bytes that end with their CRC.
     fn sealed(fill: u8) -> Data {
         let mut block = vec![fill; CHECKED];
@@ -454,27 +457,22 @@ mod tests {
     }
 
     #[test]
-    fn blocks_that_end_with_their_checksum_are_told_apart() {
-        let (one, other) = (sealed(1), sealed(2));
-        assert_eq!(checksum(&one, of_block), checksum(&other, of_block), "hence the other order");
-        assert_ne!(checksum(&one, of_turned_block), checksum(&other, of_turned_block));
-    }
-
-    #[test]
-    fn batches_of_the_first_version_are_read() {
-        let mut log = Log::new(9, 3, BLOCKS, 0, 0);
-        let run = Run { member: 1, at: 200, data: sealed(1) };
-        log.push(7, 0, vec![run.clone()]);
-        let (_, batch) = log.next_batch(0).expect("room");
-        let mut header = batch.slice(0, 1).to_bytes().to_vec();
-        header[..8].copy_from_slice(&OLD_MAGIC);
-        let sum = checksum(&run.data, of_block).to_le_bytes();
-        header[RUNS_AT + 4..RUNS_AT + 8].copy_from_slice(&sum);
-        let sum = crc32c(&header[..CHECKED]).to_le_bytes();
-        header[CHECKED..].copy_from_slice(&sum);
-        let mut ring = Data::bytes(Bytes::from(header));
-        ring.append(run.data.clone());
-        ring.append(Data::zeros(BLOCKS - 2));
-        assert_eq!(scan(&ring, 9, 3).runs, [run]);
+    fn batches_of_older_versions_are_read() {
+        for (magic, of) in MAGICS {
+            let mut log = Log::new(9, 3, BLOCKS, 0, 0);
+            let run = Run { member: 1, at: 200, data: sealed(1) };
+            log.push(7, 0, vec![run.clone()]);
+            let (_, batch) = log.next_batch(0).expect("room");
+            let mut header = batch.slice(0, 1).to_bytes().to_vec();
+            header[..8].copy_from_slice(&magic);
+            let sum = checksum(&run.data, of).to_le_bytes();
+            header[RUNS_AT + 4..RUNS_AT + 8].copy_from_slice(&sum);
+            let sum = crc32c(&header[..CHECKED]).to_le_bytes();
+            header[CHECKED..].copy_from_slice(&sum);
+            let mut ring = Data::bytes(Bytes::from(header));
+            ring.append(run.data.clone());
+            ring.append(Data::zeros(BLOCKS - 2));
+            assert_eq!(scan(&ring, 9, 3).runs, [run]);
+        }
     }
 }

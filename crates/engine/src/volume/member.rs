@@ -14,8 +14,8 @@ use crate::units::{BLOCK_BYTES, BlockNr, SECTOR_BYTES};
 use bytes::Bytes;
 
 const MAGIC: [u8; 8] = *b"SEEKARRY";
-/// Version 1 differs in the checksums of the log alone, and is read.
-const VERSION: u32 = 2;
+/// Versions 1 and 2 differ in the checksums of the log alone, and are read.
+const VERSION: u32 = 3;
 const CHECKED: usize = SECTOR_BYTES - 4;
 const CLEAN: u32 = 1;
 
