@@ -18,7 +18,7 @@ run:
 # Sweep and fuzzing come first so that the closing lines of cargo test are the last thing seen.
 test: setup
 	$(CARGO) xtask ci sweep
-	$(CARGO) xtask fuzz 10
+	$(CARGO) xtask fuzz 20
 	$(CARGO) test --workspace
 
 bench:

@@ -9,6 +9,7 @@
 
 pub mod distribution;
 pub mod driver;
+mod file_system;
 pub mod histogram;
 pub mod model;
 pub mod news;

@@ -11,15 +11,13 @@
 //! unless the cache has its block, and the data in order. Batches of articles arrive together, as
 //! news do. No time: the next request follows the answer.
 
+use crate::file_system::{GROUP_BLOCKS, Requests};
 use crate::trace::{Action, Record};
 use seekless_engine::rng::Rng;
-use seekless_engine::units::{BLOCK_SECTORS, BlockNr};
-use std::collections::VecDeque;
+use seekless_engine::units::BlockNr;
 
 /// Fewest blocks of a volume of news.
 pub const FEWEST_BLOCKS: u64 = 4096;
-/// Blocks of a cylinder group: 16 cylinders of an HP97560.
-const GROUP_BLOCKS: u64 = 2736;
 /// Of each 64 blocks of a group one has inodes, and two of each group have directories.
 const INODE_SHARE: u64 = 64;
 /// Most blocks of an article; their mean is 1.6.
@@ -45,10 +43,7 @@ struct Newsgroup {
 pub struct News {
     rng: Rng,
     groups: Vec<Newsgroup>,
-    cached: VecDeque<BlockNr>,
-    queue: VecDeque<(BlockNr, u32, Action)>,
-    reads: u64,
-    writes: u64,
+    requests: Requests,
 }
 
 impl News {
@@ -64,8 +59,7 @@ impl News {
         let slots = (size - metadata) / MOST_OF_ARTICLE;
         let group = |number: u64| Newsgroup { at: number * size, slots, next: rng.below(slots) };
         let groups = (0..blocks / size).map(group).collect();
-        let (cached, queue) = (VecDeque::new(), VecDeque::new());
-        News { rng, groups, cached, queue, reads: 0, writes: 0 }
+        News { rng, groups, requests: Requests::new(CACHED) }
     }
 
     fn size(&self) -> u64 {
@@ -82,7 +76,7 @@ impl News {
     }
 
     /// Where the data of an article lies, and how many blocks: its slot decides.
-    fn data(&self, group: usize, slot: u64) -> (BlockNr, u32) {
+    fn data(&self, group: usize, slot: u64) -> (BlockNr, u64) {
         let at = self.groups[group].at + self.size() / INODE_SHARE + 2 + slot * MOST_OF_ARTICLE;
         let length = match slot * 7 % 10 {
             0..6 => 1,
@@ -90,27 +84,6 @@ impl News {
             _ => 3,
         };
         (at, length)
-    }
-
-    fn write(&mut self, at: BlockNr, count: u32) {
-        self.writes += 1;
-        self.queue.push_back((at, count, Action::Write));
-    }
-
-    fn read(&mut self, at: BlockNr, count: u32) {
-        self.reads += 1;
-        self.queue.push_back((at, count, Action::Read));
-    }
-
-    fn cache(&mut self, at: BlockNr) -> bool {
-        let known = self.cached.contains(&at);
-        if !known {
-            self.cached.push_back(at);
-            if self.cached.len() > CACHED {
-                self.cached.pop_front();
-            }
-        }
-        known
     }
 
     /// A batch of articles, each for any newsgroup.
@@ -122,12 +95,9 @@ impl News {
             let (at, count) = self.data(group, slot);
             let (inode, directory) = (self.inode(group, slot), self.directory(group, slot));
             // The file system writes metadata at once, in order, and data a block at a time.
-            self.write(inode, 1);
-            self.cache(inode);
-            self.write(directory, 1);
-            for block in at..at + u64::from(count) {
-                self.write(block, 1);
-            }
+            self.requests.write_inode(inode);
+            self.requests.push(Action::Write, directory);
+            self.requests.push_all(Action::Write, at..at + count);
         }
     }
 
@@ -140,13 +110,9 @@ impl News {
         for step in 0..=self.rng.below(SITTING) {
             let slot = (first + step) % slots;
             let inode = self.inode(group, slot);
-            if !self.cache(inode) {
-                self.read(inode, 1);
-            }
+            self.requests.read_inode(inode);
             let (at, count) = self.data(group, slot);
-            for block in at..at + u64::from(count) {
-                self.read(block, 1);
-            }
+            self.requests.push_all(Action::Read, at..at + count);
         }
     }
 }
@@ -155,24 +121,18 @@ impl Iterator for News {
     type Item = Record;
 
     fn next(&mut self) -> Option<Record> {
-        while self.queue.is_empty() {
-            if self.writes <= self.reads { self.arrive() } else { self.sit() }
+        while self.requests.is_empty() {
+            let (reads, writes) = self.requests.made();
+            if writes <= reads { self.arrive() } else { self.sit() }
         }
-        let (at, count, action) = self.queue.pop_front()?;
-        Some(Record {
-            at_ns: 0,
-            action,
-            flush_first: false,
-            fua: false,
-            sector: at * BLOCK_SECTORS,
-            sectors: u64::from(count) * BLOCK_SECTORS,
-        })
+        self.requests.pop()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use seekless_engine::units::BLOCK_SECTORS;
 
     #[test]
     fn half_of_the_requests_write_and_all_stay_in_the_volume() {

@@ -9,15 +9,13 @@
 //! of it, pages go out in clusters that follow one another and come back one by one, not
 //! always all of them. No time: the next request follows the answer.
 
+use crate::file_system::{GROUP_BLOCKS, Requests};
 use crate::trace::{Action, Record};
 use seekless_engine::rng::Rng;
-use seekless_engine::units::{BLOCK_SECTORS, BlockNr};
-use std::collections::VecDeque;
+use seekless_engine::units::BlockNr;
 
 /// Fewest blocks of a volume.
 pub const FEWEST_BLOCKS: u64 = 4096;
-/// Blocks of a cylinder group: 16 cylinders of an HP97560.
-const GROUP_BLOCKS: u64 = 2736;
 /// Programs, and most blocks of one.
 const PROGRAMS: u64 = 400;
 const MOST_OF_PROGRAM: u64 = 24;
@@ -35,10 +33,7 @@ const CLUSTER: u64 = 8;
 pub struct System {
     rng: Rng,
     blocks: u64,
-    cached: VecDeque<BlockNr>,
-    queue: VecDeque<(BlockNr, Action)>,
-    reads: u64,
-    writes: u64,
+    requests: Requests,
 }
 
 impl System {
@@ -48,8 +43,7 @@ impl System {
     /// If there are fewer than [`FEWEST_BLOCKS`].
     pub fn new(blocks: u64, seed: u64) -> System {
         assert!(blocks >= FEWEST_BLOCKS, "a system disk of {blocks} blocks");
-        let (cached, queue) = (VecDeque::new(), VecDeque::new());
-        System { rng: Rng::stream(seed, "system"), blocks, cached, queue, reads: 0, writes: 0 }
+        System { rng: Rng::stream(seed, "system"), blocks, requests: Requests::new(CACHED) }
     }
 
     /// Blocks of the root file system.
@@ -70,42 +64,19 @@ impl System {
         number * 7919 % slots * MOST_OF_PROGRAM
     }
 
-    fn push(&mut self, at: BlockNr, action: Action) {
-        match action {
-            Action::Write => self.writes += 1,
-            _ => self.reads += 1,
-        }
-        self.queue.push_back((at, action));
-    }
-
     /// Popular numbers below `limit` come more often.
     fn popular(&mut self, limit: u64) -> u64 {
         let (a, b) = (self.rng.below(limit), self.rng.below(limit));
         a.min(b).min(self.rng.below(limit))
     }
 
-    fn cache(&mut self, at: BlockNr) -> bool {
-        let known = self.cached.contains(&at);
-        if !known {
-            self.cached.push_back(at);
-            if self.cached.len() > CACHED {
-                self.cached.pop_front();
-            }
-        }
-        known
-    }
-
     /// A program is started: its inode, and all of it in order.
     fn start_program(&mut self) {
         let program = self.popular(PROGRAMS);
         let inode = self.metadata(program);
-        if !self.cache(inode) {
-            self.push(inode, Action::Read);
-        }
+        self.requests.read_inode(inode);
         let at = self.file(program);
-        for block in at..=at + program * 5 % MOST_OF_PROGRAM {
-            self.push(block, Action::Read);
-        }
+        self.requests.push_all(Action::Read, at..at + 1 + program * 5 % MOST_OF_PROGRAM);
     }
 
     /// The update daemon writes out what has changed, and perhaps a small file with it.
@@ -114,15 +85,12 @@ impl System {
             let number =
                 if self.rng.chance(0.8) { self.popular(HOT) } else { self.rng.below(PROGRAMS) };
             let at = self.metadata(number);
-            self.cache(at);
-            self.push(at, Action::Write);
+            self.requests.write_inode(at);
         }
         if self.rng.chance(0.4) {
             let number = PROGRAMS + self.rng.below(PROGRAMS);
             let at = self.file(number);
-            for block in at..=at + self.rng.below(4) {
-                self.push(block, Action::Write);
-            }
+            self.requests.push_all(Action::Write, at..at + 1 + self.rng.below(4));
         }
     }
 
@@ -136,9 +104,7 @@ impl System {
 
     fn swap(&mut self, action: Action) {
         let (at, count) = self.pages();
-        for page in at..at + count {
-            self.push(page, action);
-        }
+        self.requests.push_all(action, at..at + count);
     }
 }
 
@@ -146,30 +112,24 @@ impl Iterator for System {
     type Item = Record;
 
     fn next(&mut self) -> Option<Record> {
-        while self.queue.is_empty() {
+        while self.requests.is_empty() {
             let swaps = self.rng.chance(0.4);
-            match (2 * self.writes <= self.reads, swaps) {
+            let (reads, writes) = self.requests.made();
+            match (2 * writes <= reads, swaps) {
                 (true, true) => self.swap(Action::Write),
                 (true, false) => self.update(),
                 (false, true) => self.swap(Action::Read),
                 (false, false) => self.start_program(),
             }
         }
-        let (at, action) = self.queue.pop_front()?;
-        Some(Record {
-            at_ns: 0,
-            action,
-            flush_first: false,
-            fua: false,
-            sector: at * BLOCK_SECTORS,
-            sectors: BLOCK_SECTORS,
-        })
+        self.requests.pop()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use seekless_engine::units::BLOCK_SECTORS;
 
     #[test]
     fn a_third_of_the_requests_write_and_all_stay_in_the_volume() {

@@ -9,7 +9,7 @@
 
 use crate::trace::{Action, Record};
 use seekless_engine::rng::Rng;
-use seekless_engine::units::{BLOCK_SECTORS, BlockNr};
+use seekless_engine::units::BlockNr;
 use std::collections::VecDeque;
 
 /// Fewest blocks of a database: a page for each table and level.
@@ -345,10 +345,7 @@ impl Iterator for Tpcc {
     fn next(&mut self) -> Option<Record> {
         loop {
             if let Some((block, action)) = self.queue.pop_front() {
-                let sector = block * BLOCK_SECTORS;
-                let (flush_first, fua) = (false, false);
-                let sectors = BLOCK_SECTORS;
-                return Some(Record { at_ns: 0, action, flush_first, fua, sector, sectors });
+                return Some(Record::of_blocks(action, block, 1));
             }
             self.transaction();
         }

@@ -9,7 +9,7 @@ mod footprint;
 pub(crate) use footprint::push;
 pub use footprint::{Blocks, Footprint, Mapper, Mapping, NoRoom};
 
-use seekless_engine::units::{SECONDS, Time};
+use seekless_engine::units::{BLOCK_SECTORS, BlockNr, SECONDS, Time};
 use std::io::BufRead;
 
 /// Longest line of a trace, in bytes. The four fields never come near it.
@@ -49,6 +49,20 @@ pub struct Record {
     pub sector: u64,
     /// Number of sectors; 0 for a flush.
     pub sectors: u64,
+}
+
+impl Record {
+    /// A request without a time for `count` blocks from `at` on; neither flush nor FUA.
+    pub fn of_blocks(action: Action, at: BlockNr, count: u64) -> Record {
+        Record {
+            at_ns: 0,
+            action,
+            flush_first: false,
+            fua: false,
+            sector: at * BLOCK_SECTORS,
+            sectors: count * BLOCK_SECTORS,
+        }
+    }
 }
 
 /// Why a trace cannot be read on. Messages name the file and the line.

@@ -2,15 +2,9 @@
 //! pool (section 5.2; claim H22 has the ratios of reads to writes).
 
 use seekless_engine::rng::Rng;
-use seekless_engine::units::BLOCK_SECTORS;
 use seekless_lab::distribution::{Distribution, Permutation, Sampler};
 use seekless_lab::trace::{Action, Record};
 use std::collections::VecDeque;
-
-fn record(action: Action, block: u64, blocks: u64) -> Record {
-    let (sector, sectors) = (block * BLOCK_SECTORS, blocks * BLOCK_SECTORS);
-    Record { at_ns: 0, action, flush_first: false, fua: false, sector, sectors }
-}
 
 /// A share of them comes true.
 fn chance(rng: &mut Rng, share: f64) -> bool {
@@ -34,7 +28,7 @@ pub fn financial(blocks: u64, seed: u64) -> impl Iterator<Item = Record> {
         let count = 1 + rng.below(2);
         let at = next.min(blocks - count);
         next = at + count;
-        Some(record(action, at, count))
+        Some(Record::of_blocks(action, at, count))
     })
 }
 
@@ -45,7 +39,7 @@ pub fn scattered(blocks: u64, seed: u64) -> impl Iterator<Item = Record> {
     let pages = Sampler::new(Distribution::knuth(80.0, 20.0), blocks, seed);
     std::iter::from_fn(move || {
         let action = if chance(&mut rng, 0.4) { Action::Write } else { Action::Read };
-        Some(record(action, pages.draw(&mut rng), 1))
+        Some(Record::of_blocks(action, pages.draw(&mut rng), 1))
     })
 }
 
@@ -81,13 +75,15 @@ fn session(queue: &mut VecDeque<Record>, ends: &mut [u64], rng: &mut Rng) {
     let place = |page: u64| (home * MAILBOX + page % MAILBOX) * PAGE;
     if chance(rng, 0.6) {
         let count = 1 + rng.below(2);
-        queue.extend((0..count).map(|page| record(Action::Write, place(end + page), PAGE)));
+        queue.extend(
+            (0..count).map(|page| Record::of_blocks(Action::Write, place(end + page), PAGE)),
+        );
         ends[home as usize] = (end + count) % MAILBOX;
         return;
     }
-    queue.extend((0..=end).map(|page| record(Action::Read, place(page), PAGE)));
+    queue.extend((0..=end).map(|page| Record::of_blocks(Action::Read, place(page), PAGE)));
     if chance(rng, 0.45) {
         let from = if chance(rng, 0.5) { 0 } else { rng.below(end + 1) };
-        queue.extend((from..=end).map(|page| record(Action::Write, place(page), PAGE)));
+        queue.extend((from..=end).map(|page| Record::of_blocks(Action::Write, place(page), PAGE)));
     }
 }

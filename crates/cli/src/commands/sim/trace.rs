@@ -6,11 +6,11 @@ use crate::size::Size;
 use crate::span::Span;
 use clap::ValueEnum;
 use ruzstd::decoding::StreamingDecoder;
-use seekless_engine::units::BLOCK_SECTORS;
 use seekless_lab::driver::{MAX_USERS, Pacing, PoolOptions, ReplayOptions};
 use seekless_lab::news::{self, News};
 use seekless_lab::sim::Load;
-use seekless_lab::tpcc::{FEWEST_BLOCKS, Tpcc};
+use seekless_lab::system::{self, System};
+use seekless_lab::tpcc::{self, Tpcc};
 use seekless_lab::trace::{Action, Lines, Mapping, Record, Records, TraceError};
 use seekless_lab::workload::{Generator, Request, Workload};
 use std::fs::File;
@@ -28,7 +28,8 @@ pub(super) struct TraceArgs {
                                 "no_fua", "flush_every", "range"])]
     trace: Option<PathBuf>,
     /// Replay what a generator makes up, scaled to the volume: `tpcc` asks for pages as a database
-    /// under TPC-C does, `news` for blocks as a file system with news does.
+    /// under TPC-C does, `news` for blocks as a file system with news does, `system` as a root file
+    /// system with swap space.
     #[arg(long, value_enum, value_name = "NAME", help_heading = "Traces and users")]
     #[arg(conflicts_with_all = ["pattern", "read_share", "size", "depth", "idle", "no_fua",
                                 "flush_every", "range"])]
@@ -65,6 +66,37 @@ enum Generate {
     Tpcc,
     /// What a file system with news asks its disk for.
     News,
+    /// What is asked of a system disk with the root file system and swap space.
+    System,
+}
+
+impl Generate {
+    fn title(self) -> &'static str {
+        match self {
+            Generate::Tpcc => "synthetic TPC-C",
+            Generate::News => "synthetic news",
+            Generate::System => "synthetic system disk",
+        }
+    }
+
+    /// What it makes up for a volume of so many blocks; too small a volume is an error.
+    fn records(self, volume: u64, seed: u64) -> Result<Records<'static>, TraceError> {
+        let fewest = match self {
+            Generate::Tpcc => tpcc::FEWEST_BLOCKS,
+            Generate::News => news::FEWEST_BLOCKS,
+            Generate::System => system::FEWEST_BLOCKS,
+        };
+        if volume < fewest {
+            let problem =
+                format!("it needs a volume of {fewest} blocks of 4 KiB, this one has {volume}");
+            return Err(TraceError::Read { name: self.title().to_owned(), problem });
+        }
+        Ok(match self {
+            Generate::Tpcc => Box::new(Tpcc::new(volume, seed).map(Ok)),
+            Generate::News => Box::new(News::new(volume, seed).map(Ok)),
+            Generate::System => Box::new(System::new(volume, seed).map(Ok)),
+        })
+    }
 }
 
 /// When records begin.
@@ -120,14 +152,10 @@ impl TraceArgs {
                 first?;
             }
             load.open = Box::new(move |_| open(&path));
-        } else if let Some(Generate::News) = self.generate {
-            load.name = "synthetic news".to_owned();
+        } else if let Some(generate) = self.generate {
+            load.name = generate.title().to_owned();
             load.requests = Some(requests.unwrap_or(super::REQUESTS));
-            load.open = Box::new(move |volume| articles(volume, seed));
-        } else if let Some(Generate::Tpcc) = self.generate {
-            load.name = "synthetic TPC-C".to_owned();
-            load.requests = Some(requests.unwrap_or(super::REQUESTS));
-            load.open = Box::new(move |volume| generate(volume, seed));
+            load.open = Box::new(move |volume| generate.records(volume, seed));
         } else {
             load.name = "described workload".to_owned();
             load.requests = Some(described.requests);
@@ -191,42 +219,17 @@ impl From<TraceError> for Failure {
     }
 }
 
-fn articles(volume: u64, seed: u64) -> Result<Records<'static>, TraceError> {
-    if volume < news::FEWEST_BLOCKS {
-        let problem = format!("a volume of {volume} blocks of 4 KiB holds no news");
-        return Err(TraceError::Read { name: "news".to_owned(), problem });
-    }
-    Ok(Box::new(News::new(volume, seed).map(Ok)))
-}
-
-fn generate(volume: u64, seed: u64) -> Result<Records<'static>, TraceError> {
-    if volume < FEWEST_BLOCKS {
-        let problem = format!("a volume of {volume} blocks of 4 KiB holds no database");
-        return Err(TraceError::Read { name: "tpcc".to_owned(), problem });
-    }
-    Ok(Box::new(Tpcc::new(volume, seed).map(Ok)))
-}
-
 /// A described workload as a stream of records.
 fn spelled_out(workload: &Workload, volume: u64, seed: u64) -> Records<'static> {
     let count = u64::from(workload.request_blocks);
     let mut generator = Generator::new(workload, workload.range_blocks(volume), seed, "workload");
-    let plain = Record {
-        at_ns: 0,
-        action: Action::Flush,
-        flush_first: false,
-        fua: false,
-        sector: 0,
-        sectors: 0,
-    };
     let next = move || {
-        let (action, at) = match generator.next_request() {
-            Request::Flush => return Some(Ok(plain)),
-            Request::Read { at } => (Action::Read, at),
-            Request::Write { at } => (Action::Write, at),
+        let record = match generator.next_request() {
+            Request::Flush => Record::of_blocks(Action::Flush, 0, 0),
+            Request::Read { at } => Record::of_blocks(Action::Read, at, count),
+            Request::Write { at } => Record::of_blocks(Action::Write, at, count),
         };
-        let (sector, sectors) = (at * BLOCK_SECTORS, count * BLOCK_SECTORS);
-        Some(Ok(Record { action, sector, sectors, ..plain }))
+        Some(Ok(record))
     };
     Box::new(std::iter::from_fn(next))
 }

@@ -106,17 +106,17 @@ impl Nominal {
             }
         };
         let block = free.block(track, slot);
-        free.take(block);
-        let end = free.block(free.tracks() - 1, free.slots(free.tracks() - 1));
-        self.cursor = if block + 1 == end { 0 } else { block + 1 };
+        self.take(free, block);
         Some(block)
     }
 
-    /// True if [`Nominal::choose_near`] would go on behind the last one, or begin at `home`.
-    pub fn suits(&self, free: &FreeMap, (low, high): (Track, Track), home: u32) -> bool {
-        let (here, slot) = free.locate(self.cursor);
-        let follows = (low..=high).contains(&here) && free.slot_is_free(here, slot);
-        follows || free.is_free(BlockNr::from(home))
+    /// Takes the block behind the last one, if it is free and lies between two tracks, both
+    /// included, or else `home`, if that is free.
+    pub fn go_on(&mut self, free: &mut FreeMap, tracks: (Track, Track), home: u32) -> Option<u32> {
+        let at_home = || free.is_free(BlockNr::from(home)).then_some(home);
+        let block = self.following(free, tracks).or_else(at_home)?;
+        self.take(free, block);
+        Some(block)
     }
 
     /// Takes a free block between two tracks, both included: the one behind the last one, or
@@ -127,25 +127,33 @@ impl Nominal {
         (low, high): (Track, Track),
         home: u32,
     ) -> Option<u32> {
+        let (middle, slot) = free.locate(home);
+        let ahead = || Some(free.block(middle, free.next_free_ahead(middle, slot)?));
+        let on = |track: Track| Some(free.block(track, free.next_free(track, 0)?));
+        let nearest = || {
+            let distances = 0..=middle.abs_diff(low).max(middle.abs_diff(high));
+            let both = |away| [middle.checked_sub(away), middle.checked_add(away)];
+            let tracks = distances.flat_map(both).flatten();
+            tracks.filter(|track| (low..=high).contains(track)).find_map(on)
+        };
+        let following = self.following(free, (low, high));
+        let block = following.or_else(ahead).or_else(nearest)?;
+        self.take(free, block);
+        Some(block)
+    }
+
+    /// The block behind the last one, if it is free and lies between two tracks.
+    fn following(&self, free: &FreeMap, (low, high): (Track, Track)) -> Option<u32> {
         let (here, slot) = free.locate(self.cursor);
         let follows = (low..=high).contains(&here) && free.slot_is_free(here, slot);
-        let block = if follows {
-            self.cursor
-        } else {
-            let (middle, slot) = free.locate(home);
-            let ahead = free.next_free_ahead(middle, slot).map(|slot| free.block(middle, slot));
-            let on = |track: Track| Some(free.block(track, free.next_free(track, 0)?));
-            let by_distance = || {
-                let mut tracks: Vec<Track> = (low..=high).collect();
-                tracks.sort_by_key(|track| track.abs_diff(middle));
-                tracks.into_iter().find_map(on)
-            };
-            ahead.or_else(by_distance)?
-        };
+        follows.then_some(self.cursor)
+    }
+
+    /// Takes a block and goes on behind it.
+    fn take(&mut self, free: &mut FreeMap, block: u32) {
         free.take(block);
         let end = free.block(free.tracks() - 1, free.slots(free.tracks() - 1));
         self.cursor = if block + 1 == end { 0 } else { block + 1 };
-        Some(block)
     }
 
     /// Takes a free block on a track that has blocks in use and is not `victim`. `None` if there

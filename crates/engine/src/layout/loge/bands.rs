@@ -95,6 +95,11 @@ impl Bands {
         (low, (low + 2 * reach).min(last))
     }
 
+    /// The next wider reach to look for room in, up to that of all cylinders.
+    pub fn wider(&self, reach: u32) -> Option<u32> {
+        (reach < self.count()).then_some(reach * 2)
+    }
+
     /// Cylinders on either side of a home.
     pub fn reach(&self) -> u32 {
         self.reach

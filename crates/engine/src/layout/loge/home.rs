@@ -123,15 +123,11 @@ impl Loge {
     ) -> u32 {
         let chosen = match self.table.as_compact().map(Compact::places) {
             Some(Places::Banded(bands)) => {
-                let (spans, home) = (widening(bands, at), bands.home(at));
-                let (tracks, run) = (band_tracks(bands, at, &self.free), want > 1 || !scattered);
-                let nominal = &mut self.placer.nominal;
-                if run && nominal.suits(&self.free, tracks, home) {
-                    // A volume that is written in order has room everywhere afterwards.
-                    nominal.choose_near(&mut self.free, tracks, home)
-                } else {
-                    spans.into_iter().find_map(|span| self.place_near(at, want, span, home, cx))
-                }
+                let (tracks, home) = (band_tracks(bands, at, &self.free), bands.home(at));
+                let run = want > 1 || !scattered;
+                // A volume that is written in order has room everywhere afterwards.
+                let next = run.then(|| self.placer.nominal.go_on(&mut self.free, tracks, home));
+                next.flatten().or_else(|| self.place_around(at, want, home, cx))
             }
             _ if self.headed && cx.arm(0).is_some() => self.place_near(at, want, ANYWHERE, 0, cx),
             compact => {
@@ -140,6 +136,28 @@ impl Loge {
             }
         };
         chosen.expect("room is checked before blocks are placed")
+    }
+
+    /// A free block in the band of a block, whose middle is `home`, or in wider and wider ones, the
+    /// last of all cylinders.
+    fn place_around(&mut self, at: BlockNr, want: u32, home: u32, cx: &Cx<'_>) -> Option<u32> {
+        let mut reach = self.bands()?.reach();
+        loop {
+            let span = self.bands()?.around(at, reach);
+            let found = self.place_near(at, want, span, home, cx);
+            if found.is_some() {
+                return found;
+            }
+            reach = self.bands()?.wider(reach)?;
+        }
+    }
+
+    /// The bands of a sorted volume.
+    fn bands(&self) -> Option<&Bands> {
+        match self.table.as_compact()?.places() {
+            Places::Banded(bands) => Some(bands),
+            Places::Homes { .. } => None,
+        }
     }
 
     /// A free block on certain cylinders, near the head or, without one, behind the last one or
@@ -256,12 +274,4 @@ impl Loge {
 fn band_tracks(bands: &Bands, at: BlockNr, free: &FreeMap) -> (Track, Track) {
     let ((low, high), heads) = (bands.span(at), bands.heads());
     (low * heads, ((high + 1) * heads).min(free.tracks()) - 1)
-}
-
-/// The band of a block, and wider and wider ones, the last of all cylinders.
-fn widening(bands: &Bands, at: BlockNr) -> Vec<Span> {
-    let reaches = std::iter::successors(Some(bands.reach()), |reach| {
-        (reach < &bands.count()).then_some(reach * 2)
-    });
-    reaches.map(|reach| bands.around(at, reach)).collect()
 }
