@@ -2,18 +2,21 @@
 //! what was written is there.
 #![allow(clippy::unwrap_used, clippy::disallowed_types, missing_docs)]
 
+#[path = "support/striped.rs"]
+mod striped;
 mod support;
 
 use seekless_engine::data::Data;
 use seekless_engine::device::medium::Cells;
 use seekless_engine::device::ram::Ram;
-use seekless_engine::disk::{Disk, MediumDisk};
+use seekless_engine::disk::MediumDisk;
 use seekless_engine::io::{Io, IoError};
 use seekless_engine::layout::{self, FormatOptions, Kind, MountOptions, Tuning};
 use seekless_engine::node::Node;
 use seekless_engine::rng::Rng;
 use seekless_engine::superblock::Superblock;
 use seekless_engine::units::MILLIS;
+use striped::Striped;
 use support::Shared;
 
 const DEVICE: u64 = 100_000;
@@ -98,31 +101,6 @@ fn nearly_full_volumes_stay_whole() {
         assert_eq!(found.problems, Vec::<String>::new(), "{kind}");
         world.node = World::mount(&mut world.medium);
         world.verify(kind);
-    }
-}
-
-/// A device whose whole stripes cost less.
-struct Striped<'a>(MediumDisk<'a>, u64);
-
-impl Disk for Striped<'_> {
-    fn blocks(&self) -> u64 {
-        self.0.blocks()
-    }
-
-    fn read(&mut self, at: u64, count: u32) -> Result<Data, IoError> {
-        self.0.read(at, count)
-    }
-
-    fn write(&mut self, at: u64, data: Data) -> Result<(), IoError> {
-        self.0.write(at, data)
-    }
-
-    fn flush(&mut self) -> Result<(), IoError> {
-        self.0.flush()
-    }
-
-    fn stripe(&self) -> u64 {
-        self.1
     }
 }
 

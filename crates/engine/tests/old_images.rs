@@ -27,6 +27,10 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
+use striped::Striped;
+
+#[path = "support/striped.rs"]
+mod striped;
 
 /// Bytes in a unit of the text.
 const UNIT: usize = 16;
@@ -266,7 +270,9 @@ fn every_layout_has_old_images() {
     let names: Vec<String> = fixtures().into_iter().map(|(name, _)| name).collect();
     let old = ["inplace-1", "inplace-1-large", "vlog-1", "vlog-1-cut", "loge-1", "loge-1-cut"];
     let logs = ["loge-2", "loge-2-cut", "lfs-1", "lfs-1-cut", "wolf-1-cut", "hylog-1-cut"];
-    for expected in old.into_iter().chain(logs) {
+    let later = ["lfs-2", "lfs-2-cut", "wolf-2-cut", "hylog-2-cut", "lfs-3-cut"];
+    let caches = ["dcd-1", "dcd-1-killed"];
+    for expected in old.into_iter().chain(logs).chain(later).chain(caches) {
         let expected = format!("{expected}.img.txt");
         assert!(names.contains(&expected), "{expected} is missing in {names:?}");
     }
@@ -342,9 +348,25 @@ fn used(kind: Kind, blocks: u64) -> Volume {
         device += 1;
     }
     let medium = Shared::new(Cells::new(device));
-    let options = FormatOptions::new(kind, blocks, 0x0123_4567_89ab_cdef_0011_2233_4455_6677);
-    layout::format(&mut MediumDisk(&mut medium.clone()), &options).unwrap();
+    layout::format(&mut MediumDisk(&mut medium.clone()), &options(kind, blocks)).unwrap();
+    used_on(medium)
+}
+
+/// The same on a device of stripes as long as a segment.
+fn used_in_stripes(kind: Kind, blocks: u64) -> Volume {
+    let medium = Shared::new(Cells::new(2000));
+    let options = FormatOptions { segment: Some(16), ..options(kind, blocks) };
+    layout::format(&mut Striped(MediumDisk(&mut medium.clone()), 16), &options).unwrap();
+    used_on(medium)
+}
+
+fn options(kind: Kind, blocks: u64) -> FormatOptions {
+    FormatOptions::new(kind, blocks, 0x0123_4567_89ab_cdef_0011_2233_4455_6677)
+}
+
+fn used_on(medium: Shared) -> Volume {
     let mut volume = Volume::mount(&medium, true, BTreeMap::new());
+    let blocks = volume.node.layer.blocks();
     for version in 1..=6 {
         // Both ends, runs, single blocks, and every slice of a map.
         volume.write(version * 3, 8, version);
@@ -383,6 +405,19 @@ fn stopped(mut volume: Volume) -> Fixture {
     Fixture { volume: volume.node.layer.blocks(), mount, cells, holds: volume.holds }
 }
 
+/// What a server leaves that is killed while blocks are still in the log only.
+fn killed(mut volume: Volume) -> Fixture {
+    volume.write(40, 6, 7);
+    volume.flush();
+    let cells = volume.medium.cells();
+    Fixture {
+        volume: volume.node.layer.blocks(),
+        mount: MountPath::Scan,
+        cells,
+        holds: volume.holds,
+    }
+}
+
 /// What a power cut leaves: the last flush, one commit after it that is whole, and one of which a
 /// block is torn.
 fn cut(mut volume: Volume) -> Fixture {
@@ -417,6 +452,9 @@ fn fresh() -> Vec<(String, Fixture)> {
         ("loge-#-cut", cut(used(Kind::Loge, 200))),
         ("lfs-#", stopped(used(Kind::Lfs, 200))),
         ("lfs-#-cut", cut(used(Kind::Lfs, 200))),
+        ("lfs-#-cut", cut(used_in_stripes(Kind::Lfs, 200))),
+        ("dcd-#", stopped(used(Kind::Dcd, 200))),
+        ("dcd-#-killed", killed(used(Kind::Dcd, 200))),
         ("wolf-#-cut", cut(used(Kind::Wolf, 200))),
         ("hylog-#-cut", cut(used(Kind::Hylog, 200))),
     ];
