@@ -80,6 +80,8 @@ pub enum PlantedBug {
     TombstoneEarly,
     /// Blocks are written home from records that are not durable.
     DestageBeforeDurable,
+    /// The sums of blocks are CRCs.
+    CrcSums,
 }
 
 impl PlantedBug {
@@ -94,7 +96,7 @@ impl PlantedBug {
     ];
 
     /// Those that can be planted in the virtual log.
-    pub const VLOG: [PlantedBug; 16] = [
+    pub const VLOG: [PlantedBug; 17] = [
         PlantedBug::AckBeforeDurable,
         PlantedBug::FreeBeforeCommit,
         PlantedBug::MapBeforeData,
@@ -111,6 +113,7 @@ impl PlantedBug {
         PlantedBug::PartialTransaction,
         PlantedBug::RecoveryUnrecorded,
         PlantedBug::WaiterForgotten,
+        PlantedBug::CrcSums,
     ];
 
     /// Those that can be planted in arrays.
@@ -124,7 +127,7 @@ impl PlantedBug {
     ];
 
     /// Those that can be planted in the disk caching disk.
-    pub const DCD: [PlantedBug; 9] = [
+    pub const DCD: [PlantedBug; 10] = [
         PlantedBug::AckBeforeDurable,
         PlantedBug::FreeBeforeCommit,
         PlantedBug::MapBeforeData,
@@ -134,10 +137,11 @@ impl PlantedBug {
         PlantedBug::TombstoneLost,
         PlantedBug::TombstoneEarly,
         PlantedBug::DestageBeforeDurable,
+        PlantedBug::CrcSums,
     ];
 
     /// Those that can be planted in Loge.
-    pub const LOGE: [PlantedBug; 16] = [
+    pub const LOGE: [PlantedBug; 17] = [
         PlantedBug::AckBeforeDurable,
         PlantedBug::FreeBeforeCommit,
         PlantedBug::MissingFlush,
@@ -154,10 +158,11 @@ impl PlantedBug {
         PlantedBug::DurableOverstated,
         PlantedBug::HomedEarly,
         PlantedBug::WaiterForgotten,
+        PlantedBug::CrcSums,
     ];
 
     /// Those that can be planted in the log-structured layouts.
-    pub const LFS: [PlantedBug; 10] = [
+    pub const LFS: [PlantedBug; 11] = [
         PlantedBug::AckBeforeDurable,
         PlantedBug::FreeBeforeCommit,
         PlantedBug::MissingFlush,
@@ -168,6 +173,7 @@ impl PlantedBug {
         PlantedBug::FreeBeforeCheckpoint,
         PlantedBug::CleanerFreesEarly,
         PlantedBug::CheckpointBeforeMap,
+        PlantedBug::CrcSums,
     ];
 
     /// All of them, some more than once.
@@ -241,6 +247,7 @@ impl PlantedBug {
             PlantedBug::CheckpointBeforeMap => "a checkpoint is written before its map is durable",
             PlantedBug::DurableOverstated => "labels call durable what may not be",
             PlantedBug::TombstoneEarly => "a tombstone is logged before what is at home is durable",
+            PlantedBug::CrcSums => "the sums of blocks are CRCs, as older metadata has them",
             PlantedBug::DestageBeforeDurable => "blocks go home from records that are not durable",
         }
     }

@@ -2,7 +2,7 @@
 //!
 //! `SPEC.md`, section "Superblock", has the layout to the byte.
 
-use crate::checksum::crc32c;
+use crate::checksum::{Sums, crc32c};
 use crate::data::Data;
 use crate::disk::Disk;
 use crate::io::IoError;
@@ -13,7 +13,7 @@ use std::fmt;
 
 const MAGIC: [u8; 8] = *b"SEEKLESS";
 /// Newest version of the on-disk format that this build reads and writes.
-pub const FORMAT_VERSION: u32 = 3;
+pub const FORMAT_VERSION: u32 = 4;
 const CHECKED: usize = BLOCK_BYTES - 4;
 
 /// What the superblock says.
@@ -29,6 +29,8 @@ pub struct Superblock {
     pub device_blocks: u64,
     /// How the layout was told to work; only that layout knows what the bits mean.
     pub options: u32,
+    /// How the checksums of blocks are made.
+    pub sums: Sums,
 }
 
 /// Why there is no usable superblock.
@@ -60,9 +62,12 @@ pub enum SuperblockError {
 }
 
 impl Superblock {
-    /// Version of the format that the volume needs: 3 and 2 for what programs of older versions
+    /// Version of the format that the volume needs: 4, 3 and 2 for what programs of older versions
     /// would take for damage, 1 for all else.
     pub fn version(&self) -> u32 {
+        if self.sums == Sums::Xxh3 {
+            return 4;
+        }
         if crate::layout::lfs::needs_version_three(self) {
             return 3;
         }
@@ -81,6 +86,7 @@ impl Superblock {
         out[32..40].copy_from_slice(&self.blocks.to_le_bytes());
         out[40..48].copy_from_slice(&self.device_blocks.to_le_bytes());
         out[48..52].copy_from_slice(&self.options.to_le_bytes());
+        out[52..56].copy_from_slice(&u32::from(self.sums == Sums::Xxh3).to_le_bytes());
         let sum = crc32c(&out[..CHECKED]);
         out[CHECKED..].copy_from_slice(&sum.to_le_bytes());
         Bytes::from(out)
@@ -113,6 +119,12 @@ impl Superblock {
             blocks: le64(block, 32),
             device_blocks: le64(block, 40),
             options: le32(block, 48),
+            sums: match (le32(block, 52), kind) {
+                (0, Kind::Dcd) => Sums::TurnedCrc,
+                (0, _) => Sums::Crc,
+                (1, _) => Sums::Xxh3,
+                _ => return Err(SuperblockError::Damaged),
+            },
         };
         // A whole checksum over senseless sizes can only come from a forged image.
         let fits = match crate::layout::dcd::is_half(&superblock) {
@@ -205,7 +217,14 @@ mod tests {
     use super::*;
 
     fn sample() -> Superblock {
-        Superblock { kind: Kind::Inplace, id: 42, blocks: 100, device_blocks: 1000, options: 7 }
+        Superblock {
+            kind: Kind::Inplace,
+            id: 42,
+            blocks: 100,
+            device_blocks: 1000,
+            options: 7,
+            sums: Sums::Xxh3,
+        }
     }
 
     #[test]

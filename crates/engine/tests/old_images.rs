@@ -271,8 +271,11 @@ fn every_layout_has_old_images() {
     let old = ["inplace-1", "inplace-1-large", "vlog-1", "vlog-1-cut", "loge-1", "loge-1-cut"];
     let logs = ["loge-2", "loge-2-cut", "lfs-1", "lfs-1-cut", "wolf-1-cut", "hylog-1-cut"];
     let later = ["lfs-2", "lfs-2-cut", "wolf-2-cut", "hylog-2-cut", "lfs-3-cut"];
-    let caches = ["dcd-1", "dcd-1-killed"];
-    for expected in old.into_iter().chain(logs).chain(later).chain(caches) {
+    let caches = ["dcd-1", "dcd-1-killed", "dcd-4", "dcd-4-killed"];
+    let sums = ["vlog-4", "vlog-4-cut", "loge-4", "loge-4-cut", "lfs-4", "lfs-4-cut"];
+    let more = ["lfs-4-striped-cut", "wolf-4-cut", "hylog-4-cut"];
+    let all = old.into_iter().chain(logs).chain(later).chain(caches).chain(sums).chain(more);
+    for expected in all {
         let expected = format!("{expected}.img.txt");
         assert!(names.contains(&expected), "{expected} is missing in {names:?}");
     }
@@ -452,7 +455,7 @@ fn fresh() -> Vec<(String, Fixture)> {
         ("loge-#-cut", cut(used(Kind::Loge, 200))),
         ("lfs-#", stopped(used(Kind::Lfs, 200))),
         ("lfs-#-cut", cut(used(Kind::Lfs, 200))),
-        ("lfs-#-cut", cut(used_in_stripes(Kind::Lfs, 200))),
+        ("lfs-#-striped-cut", cut(used_in_stripes(Kind::Lfs, 200))),
         ("dcd-#", stopped(used(Kind::Dcd, 200))),
         ("dcd-#-killed", killed(used(Kind::Dcd, 200))),
         ("wolf-#-cut", cut(used(Kind::Wolf, 200))),

@@ -6,6 +6,7 @@
 use super::{
     CheckReport, FormatOptions, Layout, LayoutError, MountOptions, MountPath, MountReport,
 };
+use crate::checksum::Sums;
 use crate::data::Data;
 use crate::disk::Disk;
 use crate::io::{Breakdown, Done, Io, IoError, Op, Tag};
@@ -202,6 +203,8 @@ impl Layout for Inplace {
             blocks: options.blocks,
             device_blocks: device,
             options: 0,
+            // There is none.
+            sums: Sums::Crc,
         };
         superblock.write(disk)?;
         disk.flush()?;

@@ -37,6 +37,7 @@ use super::desk::{Desk, Limits, Work};
 use super::{
     CheckReport, Cleaning, FormatOptions, Kind, Layout, LayoutError, MountOptions, MountReport,
 };
+use crate::checksum::Sums;
 use crate::disk::Disk;
 use crate::io::{Breakdown, Done, Io, IoError, Op, Tag};
 use crate::layer::{Cx, Extent, Layer, Port};
@@ -118,6 +119,8 @@ enum Stop {
 #[derive(Clone, Debug)]
 pub struct Lfs {
     id: u128,
+    /// How the checksums of blocks are made.
+    sums: Sums,
     geometry: Geometry,
     /// The device may lose completed writes until it is flushed.
     volatile: bool,
@@ -175,6 +178,7 @@ impl Lfs {
         let interval = CHECKPOINT_BLOCKS.max(CHECKPOINT_RATIO * meta);
         Lfs {
             id: superblock.id,
+            sums: superblock.sums,
             geometry,
             volatile: options.volatile,
             counters: Counters::default(),

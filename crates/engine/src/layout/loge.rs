@@ -51,6 +51,7 @@ use super::eager::read::Reads;
 use super::eager::write::Writes;
 use super::ending::Ending;
 use super::{CheckReport, FormatOptions, Layout, LayoutError, MountOptions, MountReport};
+use crate::checksum::Sums;
 use crate::disk::Disk;
 use crate::io::{Done, Io, IoError, Tag};
 use crate::layer::{Cx, Extent, Layer, Limits as LayerLimits, Port};
@@ -98,6 +99,8 @@ struct Counters {
 #[derive(Clone, Debug)]
 pub struct Loge {
     id: u128,
+    /// How the checksums of blocks are made.
+    sums: Sums,
     areas: Areas,
     /// The device has a head: one batch at a time, placed where the head is.
     headed: bool,
@@ -148,6 +151,7 @@ impl Loge {
         let heuristic = Heuristic::decode(superblock.options >> 8);
         Loge {
             id: superblock.id,
+            sums: superblock.sums,
             areas,
             headed: options.arm.is_some(),
             counters: Counters::default(),
@@ -172,7 +176,7 @@ impl Loge {
             last_with_trims: 0,
             record: 0,
             ending: Ending::default(),
-            reads: Reads::new(READ),
+            reads: Reads::new(READ, superblock.sums),
             idle: Idle::new(options.tuning.anticipate),
             sorter: Sorter::new(options.tuning.sort, options.tuning.clusters),
             homing: Homing::default(),

@@ -38,6 +38,7 @@ use super::{
     CheckReport, Compaction, FormatOptions, Layout, LayoutError, MountOptions, MountReport,
 };
 use crate::arm::Track;
+use crate::checksum::Sums;
 use crate::disk::Disk;
 use crate::io::{Done, Io, IoError, Tag};
 use crate::layer::{Cx, Extent, Layer, Port};
@@ -84,6 +85,8 @@ struct Counters {
 #[derive(Clone, Debug)]
 pub struct Vlog {
     id: u128,
+    /// How the checksums of blocks are made.
+    sums: Sums,
     blocks: u64,
     device_blocks: u64,
     /// The device has a head: one batch at a time, placed where the head is.
@@ -131,6 +134,7 @@ impl Vlog {
         };
         Vlog {
             id: superblock.id,
+            sums: superblock.sums,
             blocks,
             device_blocks: superblock.device_blocks,
             headed: options.arm.is_some(),
@@ -155,7 +159,7 @@ impl Vlog {
             commits: Commits::new(options.volatile, FLUSH),
             last_with_changes: 0,
             ending: Ending::default(),
-            reads: Reads::new(READ),
+            reads: Reads::new(READ, superblock.sums),
         }
     }
 

@@ -9,19 +9,17 @@
 //! from it. `SPEC.md`, section "Array members", has the format to the byte.
 
 use super::member::LOG_BLOCK;
-use crate::checksum::{crc32c, is_zero, of_block, of_foreign_block, of_turned_block};
-use crate::data::{Body, Data, Piece};
+use crate::checksum::{Sums, crc32c, is_zero};
+use crate::data::{Body, Data};
 use crate::superblock::{le32, le64};
 use crate::units::{BLOCK_BYTES, BlockNr};
 use bytes::Bytes;
 use std::collections::{BTreeMap, VecDeque};
 
-/// A checksum of a block.
-type Sum = fn(&Piece) -> u32;
 /// The magic of batches, and how their blocks are summed: of format version 3 of arrays, which is
 /// what is written, then of versions 2 and 1.
-const MAGICS: [([u8; 8], Sum); 3] =
-    [(*b"SEEKRLG3", of_foreign_block), (*b"SEEKRLG2", of_turned_block), (*b"SEEKRLOG", of_block)];
+const MAGICS: [([u8; 8], Sums); 3] =
+    [(*b"SEEKRLG3", Sums::Xxh3), (*b"SEEKRLG2", Sums::TurnedCrc), (*b"SEEKRLOG", Sums::Crc)];
 const RUNS_AT: usize = 64;
 const RUN_BYTES: usize = 16;
 const CHECKED: usize = BLOCK_BYTES - 4;
@@ -191,7 +189,7 @@ impl Log {
 
     fn encode(&self, runs: &[Run], seq: u64, tail: u64, start: u32) -> Bytes {
         let mut out = vec![0; BLOCK_BYTES];
-        let (magic, of) = MAGICS[0];
+        let (magic, sums) = MAGICS[0];
         out[0..8].copy_from_slice(&magic);
         out[8..24].copy_from_slice(&self.id.to_le_bytes());
         out[24..28].copy_from_slice(&(self.member as u32).to_le_bytes());
@@ -202,7 +200,7 @@ impl Log {
         for (slot, run) in out[RUNS_AT..CHECKED].chunks_exact_mut(RUN_BYTES).zip(runs) {
             slot[0..2].copy_from_slice(&(run.member as u16).to_le_bytes());
             slot[2..4].copy_from_slice(&(run.data.blocks() as u16).to_le_bytes());
-            let sum = checksum(&run.data, of);
+            let sum = checksum(&run.data, sums);
             slot[4..8].copy_from_slice(&sum.to_le_bytes());
             slot[8..16].copy_from_slice(&run.at.to_le_bytes());
         }
@@ -248,13 +246,13 @@ impl Log {
 }
 
 /// A checksum of some blocks that is the same for zeros however they are kept.
-fn checksum(data: &Data, of: Sum) -> u32 {
-    let mut sums = Vec::with_capacity(4 * data.blocks() as usize);
+fn checksum(data: &Data, sums: Sums) -> u32 {
+    let mut all = Vec::with_capacity(4 * data.blocks() as usize);
     for piece in data.each() {
-        let sum = if is_zero(&piece) { 0 } else { of(&piece) };
-        sums.extend_from_slice(&sum.to_le_bytes());
+        let sum = if is_zero(&piece) { 0 } else { sums.of(&piece) };
+        all.extend_from_slice(&sum.to_le_bytes());
     }
-    crc32c(&sums)
+    crc32c(&all)
 }
 
 /// The header of a batch found in a ring.
@@ -265,7 +263,7 @@ struct Found {
     /// Where its first run lies in the ring.
     at: u32,
     /// How its blocks are summed.
-    of: Sum,
+    sums: Sums,
     runs: Vec<Noted>,
 }
 
@@ -290,7 +288,7 @@ impl Found {
         let mut runs = Vec::with_capacity(self.runs.len());
         for &Noted { member, at, blocks, sum } in &self.runs {
             let data = ring.slice(from, blocks);
-            if checksum(&data, self.of) != sum {
+            if checksum(&data, self.sums) != sum {
                 return None;
             }
             runs.push(Run { member, at, data });
@@ -340,7 +338,7 @@ pub fn scan(ring: &Data, id: u128, member: usize) -> Contents {
 
 /// The batch whose header is `block`, which lies at `at` in a ring of `blocks` blocks.
 fn decode(block: &[u8], blocks: u32, at: u32, id: u128, member: usize) -> Option<Found> {
-    let &(_, of) = MAGICS.iter().find(|(magic, _)| block[..8] == *magic)?;
+    let &(_, sums) = MAGICS.iter().find(|(magic, _)| block[..8] == *magic)?;
     let ours = block[8..24] == id.to_le_bytes()
         && le32(block, 24) as usize == member
         && le32(block, 48) == at
@@ -358,7 +356,7 @@ fn decode(block: &[u8], blocks: u32, at: u32, id: u128, member: usize) -> Option
     let slots = block[RUNS_AT..CHECKED].chunks_exact(RUN_BYTES).take(count);
     let runs: Vec<Noted> = slots.map(noted).collect();
     let (seq, tail) = (le64(block, 32), le64(block, 40));
-    let found = Found { seq, tail, at: at + 1, of, runs };
+    let found = Found { seq, tail, at: at + 1, sums, runs };
     let fits = found.runs.iter().all(|run| run.blocks > 0) && found.end() <= blocks;
     fits.then_some(found)
 }
@@ -458,14 +456,14 @@ mod tests {
 
     #[test]
     fn batches_of_older_versions_are_read() {
-        for (magic, of) in MAGICS {
+        for (magic, sums) in MAGICS {
             let mut log = Log::new(9, 3, BLOCKS, 0, 0);
             let run = Run { member: 1, at: 200, data: sealed(1) };
             log.push(7, 0, vec![run.clone()]);
             let (_, batch) = log.next_batch(0).expect("room");
             let mut header = batch.slice(0, 1).to_bytes().to_vec();
             header[..8].copy_from_slice(&magic);
-            let sum = checksum(&run.data, of).to_le_bytes();
+            let sum = checksum(&run.data, sums).to_le_bytes();
             header[RUNS_AT + 4..RUNS_AT + 8].copy_from_slice(&sum);
             let sum = crc32c(&header[..CHECKED]).to_le_bytes();
             header[CHECKED..].copy_from_slice(&sum);

@@ -92,7 +92,7 @@ impl Checker {
             failing: BTreeSet::new(),
             thorough: false,
             work: 0,
-            names: Names::new(subject.compares_checksums()),
+            names: Names::default(),
             recovered: BTreeMap::new(),
             contents: Vec::new(),
             by_hash: BTreeMap::new(),

@@ -299,12 +299,9 @@ impl History {
     /// True if each sector is that of some allowed version.
     fn is_mixture(&self, block: u64, name: Name, names: &Names) -> bool {
         let allowed: Vec<_> =
-            self.allowed(block).flat_map(|version| names.sectors(version.name)).collect();
-        names.sectors(name).iter().any(|found| {
-            let is_known =
-                |(at, sector): (usize, Name)| allowed.iter().any(|one| one[at] == sector);
-            found.iter().copied().enumerate().all(is_known)
-        })
+            self.allowed(block).map(|version| names.sectors(version.name)).collect();
+        let mut found = names.sectors(name).into_iter().enumerate();
+        found.all(|(at, sector)| allowed.iter().any(|one| one[at] == sector))
     }
 
     /// True if a read may find a mixture of versions there: a write to it has failed.

@@ -1,6 +1,6 @@
 //! Short names for what blocks hold, so that contents are compared by numbers.
 
-use seekless_engine::checksum::{crc32c, mix};
+use seekless_engine::checksum::mix;
 use seekless_engine::data::{Body, Data};
 use seekless_engine::units::{BLOCK_BYTES, BLOCK_SECTORS, SECTOR_BYTES};
 use std::collections::BTreeMap;
@@ -21,21 +21,11 @@ const SECTORS: usize = BLOCK_SECTORS as usize;
 /// The names of a world.
 #[derive(Clone, Debug, Default)]
 pub struct Names {
-    /// Blocks of foreign bytes are what their checksum is, as layouts with checksums see them:
-    /// two copies of metadata may differ in a part that carries its own CRC-32C and have the same
-    /// one as a whole. A layout cannot tell them apart; see `docs/proof.md`.
-    checked: bool,
-    /// Of blocks whose sectors do not all have the name of the block; several where contents have
-    /// the same checksum.
-    sectors: BTreeMap<Name, Vec<[Name; SECTORS]>>,
+    /// Of blocks whose sectors do not all have the name of the block.
+    sectors: BTreeMap<Name, [Name; SECTORS]>,
 }
 
 impl Names {
-    /// For a layout that compares checksums, or one that does not.
-    pub fn new(checked: bool) -> Names {
-        Names { checked, ..Names::default() }
-    }
-
     /// The names of consecutive blocks, the first of which is block `at` of the volume.
     pub fn of(&mut self, at: u64, data: &Data) -> Vec<Name> {
         let mut names = Vec::with_capacity(data.blocks() as usize);
@@ -65,22 +55,14 @@ impl Names {
         if sectors[0] < HASHED && sectors.iter().all(|&one| one == sectors[0]) {
             return sectors[0];
         }
-        let foreign = sectors.iter().any(|&sector| sector >= HASHED);
-        let name = if self.checked && foreign {
-            HASHED | u64::from(crc32c(bytes))
-        } else {
-            HASHED | sectors.iter().fold(mix(block + 1), |sum, &sector| mix(sum ^ sector))
-        };
-        let known = self.sectors.entry(name).or_default();
-        if !known.contains(&sectors) {
-            known.push(sectors);
-        }
+        let name = HASHED | sectors.iter().fold(mix(block + 1), |sum, &sector| mix(sum ^ sector));
+        self.sectors.insert(name, sectors);
         name
     }
 
-    /// The names of the sectors of a block, of each content that has that name.
-    pub fn sectors(&self, name: Name) -> Vec<[Name; SECTORS]> {
-        self.sectors.get(&name).cloned().unwrap_or_else(|| vec![[name; SECTORS]])
+    /// The names of the sectors of a block.
+    pub fn sectors(&self, name: Name) -> [Name; SECTORS] {
+        self.sectors.get(&name).copied().unwrap_or([name; SECTORS])
     }
 
     /// A name in words.
@@ -91,7 +73,7 @@ impl Names {
             version if version < HASHED => format!("the data of #{}", version - 1),
             hash => format!("bytes {:08x}", hash as u32),
         };
-        match self.sectors.get(&name).and_then(|known| known.last()) {
+        match self.sectors.get(&name) {
             None => plain(name),
             Some(sectors) if sectors.iter().all(|&sector| sector >= HASHED) => plain(name),
             Some(sectors) => {
@@ -150,11 +132,11 @@ mod tests {
         bytes[1024..1536].copy_from_slice(&Data::stamp(1, 5, 4).to_bytes()[1024..1536]);
         bytes[3584..].fill(0);
         let name = names.of(5, &Data::bytes(Bytes::from(bytes.clone())))[0];
-        assert_eq!(names.sectors(name), [[9, 9, 4, 9, 9, 9, 9, ZEROS]]);
+        assert_eq!(names.sectors(name), [9, 9, 4, 9, 9, 9, 9, ZEROS]);
         bytes[7] ^= 1;
         let other = names.of(5, &Data::bytes(Bytes::from(bytes)))[0];
-        let sectors = names.sectors(other)[0];
+        let sectors = names.sectors(other);
         assert!(sectors[0] >= HASHED && sectors[1] == 9);
-        assert_eq!(names.sectors(7), [[7; 8]]);
+        assert_eq!(names.sectors(7), [7; 8]);
     }
 }

@@ -150,12 +150,6 @@ impl Subject {
         self.promises().checked
     }
 
-    /// True if what takes hold after a crash does so because checksums are compared. HyLog does
-    /// that for all that goes to its log, and has no checksums of what it overwrites in place.
-    pub fn compares_checksums(self) -> bool {
-        self.kind() == Kind::Hylog || self.promises().checked
-    }
-
     /// True if some of its worlds are to have devices with heads.
     pub fn wants_heads(self) -> bool {
         match self {

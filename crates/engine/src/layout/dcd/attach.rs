@@ -67,6 +67,7 @@ pub fn attach(
         blocks,
         device_blocks: device,
         options: areas.options(),
+        sums: areas.sums,
     };
     recover::write_first(log, &areas, options.id)?;
     let first = origin.read(0, SEALED_BLOCKS as u32)?;

@@ -39,7 +39,7 @@ pub(super) fn check_log(volume: &Dcd, disk: &mut dyn Disk, report: &mut CheckRep
             let piece = data.block(0);
             let escaped = table.is(addr, ESCAPED);
             let piece = if escaped { super::format::escape(&piece) } else { piece };
-            let whole = is_sum_of(table.sum(addr), &piece);
+            let whole = is_sum_of(volume.areas.sums, table.sum(addr), &piece);
             whole.then_some(()).ok_or(IoError::Checksum { block: block.into() })
         });
         if let Err(error) = outcome {

@@ -78,7 +78,7 @@ fn read_log(
         let piece = disk.read(volume.log.device_block(addr), 1)?.block(0);
         let escaped = volume.log.table.is(addr, ESCAPED);
         let piece = if escaped { format::escape(&piece) } else { piece };
-        if !is_sum_of(volume.log.table.sum(addr), &piece) {
+        if !is_sum_of(volume.areas.sums, volume.log.table.sum(addr), &piece) {
             return Err(IoError::Checksum { block: block.into() }.into());
         }
         pieces[index] = Some(piece);

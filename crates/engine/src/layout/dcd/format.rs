@@ -2,7 +2,7 @@
 //! "Disk caching disk".
 
 use super::options::Shape;
-use crate::checksum::crc32c;
+use crate::checksum::{Sums, crc32c};
 use crate::data::{Body, Data, Piece};
 use crate::disk::Disk;
 use crate::io::IoError;
@@ -44,7 +44,7 @@ const ESCAPED: u64 = 1 << 63;
 const GONE: u64 = 1 << 62;
 const CLEAN: u8 = 1;
 
-/// Where everything lies.
+/// Where everything lies, and how it is summed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Areas {
     /// Blocks of the volume.
@@ -59,6 +59,8 @@ pub struct Areas {
     pub origin_first: BlockNr,
     /// The log has a device of its own.
     pub physical: bool,
+    /// How the checksums of blocks in the log are made.
+    pub sums: Sums,
 }
 
 /// Cuts a log of `blocks` blocks: blocks in a segment and number of segments.
@@ -91,7 +93,7 @@ impl Areas {
     fn of(blocks: u64, segment: u32, segments: u32, log_first: u64, physical: bool) -> Areas {
         let log = u64::from(segment) * u64::from(segments);
         let origin_first = if physical { 0 } else { log_first + log };
-        Areas { blocks, segment, segments, log_first, origin_first, physical }
+        Areas { blocks, segment, segments, log_first, origin_first, physical, sums: Sums::Xxh3 }
     }
 
     /// Reads the areas back from the superblock.
@@ -101,7 +103,9 @@ impl Areas {
         let (segment, segments) = (1 << (options & 15), options >> 8);
         let header = header_blocks(superblock.device_blocks);
         let first = if physical { header + SEALED_BLOCKS } else { header };
-        let areas = Areas::of(superblock.blocks, segment, segments, first, physical);
+        let sums = superblock.sums;
+        let areas =
+            Areas { sums, ..Areas::of(superblock.blocks, segment, segments, first, physical) };
         areas.fit(superblock.device_blocks).then_some(areas)
     }
 
@@ -416,6 +420,7 @@ mod tests {
                 blocks,
                 device_blocks: device,
                 options: areas.options(),
+                sums: Sums::Xxh3,
             };
             assert_eq!(Areas::from_superblock(&superblock), Some(areas));
         }

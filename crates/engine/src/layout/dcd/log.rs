@@ -225,7 +225,7 @@ impl Log {
     /// Appends the content of a block to the open buffer, or puts it where that has it already.
     pub fn put(&mut self, index: usize, block: u32, piece: Piece) {
         let piece = if checksum::is_zero(&piece) { Piece::block(Body::Zeros) } else { piece };
-        let sum = checksum::of_turned_block(&piece);
+        let sum = self.areas.sums.of(&piece);
         let flags = if format::looks_like_header(&piece) { ESCAPED } else { 0 };
         let old = self.table.get(block);
         let base = self.ram(&self.buffers[index], 0);

@@ -5,7 +5,7 @@
 use super::format;
 use super::table::{Addr, ESCAPED};
 use super::{Dcd, READ};
-use crate::checksum;
+use crate::checksum::{self, Sums};
 use crate::data::{Data, Piece};
 use crate::io::{Done, Io, IoError, Tag};
 use crate::layer::Cx;
@@ -192,7 +192,7 @@ impl Dcd {
     pub(super) fn verify(&self, addr: Addr, piece: Piece) -> Option<Piece> {
         let escaped = self.log.table.is(addr, ESCAPED);
         let piece = if escaped { format::escape(&piece) } else { piece };
-        let right = is_sum_of(self.log.table.sum(addr), &piece);
+        let right = is_sum_of(self.areas.sums, self.log.table.sum(addr), &piece);
         (right || planted(PlantedBug::ChecksumNotVerified)).then_some(piece)
     }
 
@@ -241,6 +241,6 @@ fn named(error: IoError, at: BlockNr, home: BlockNr) -> IoError {
 }
 
 /// True if a checksum is that of a block. Zeros have the checksum 0 however they are stored.
-pub fn is_sum_of(sum: u32, piece: &Piece) -> bool {
-    checksum::of_turned_block(piece) == sum || (sum == 0 && checksum::is_zero(piece))
+pub fn is_sum_of(sums: Sums, sum: u32, piece: &Piece) -> bool {
+    sums.of(piece) == sum || (sum == 0 && checksum::is_zero(piece))
 }

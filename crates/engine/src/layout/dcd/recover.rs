@@ -50,6 +50,7 @@ pub(super) fn format(disk: &mut dyn Disk, options: &FormatOptions) -> Result<(),
         blocks: options.blocks,
         device_blocks: device,
         options: areas.options(),
+        sums: areas.sums,
     };
     superblock.write(disk)?;
     disk.flush()?;
@@ -194,7 +195,7 @@ fn is_whole(header: &Header, disk: &mut dyn Disk, areas: &Areas, read: &mut u64)
         Entry::Gone { .. } => None,
     });
     sums.zip(data.each()).all(|((sum, escaped), piece)| {
-        is_sum_of(sum, &if escaped { escape(&piece) } else { piece })
+        is_sum_of(areas.sums, sum, &if escaped { escape(&piece) } else { piece })
     })
 }
 

@@ -2,6 +2,7 @@
 
 use super::Mapped;
 use super::read::verify;
+use crate::checksum::Sums;
 use crate::disk::Disk;
 use crate::layout::CheckReport;
 use crate::units::BlockNr;
@@ -10,6 +11,7 @@ use crate::units::BlockNr;
 /// blocks from 0 on. Returns how many are stored.
 pub fn stored<E: Mapped>(
     entries: impl Iterator<Item = E>,
+    sums: Sums,
     disk: &mut dyn Disk,
     report: &mut CheckReport,
 ) -> u64 {
@@ -18,7 +20,7 @@ pub fn stored<E: Mapped>(
         stored += 1;
         let outcome = disk
             .read(u64::from(entry.place()), 1)
-            .and_then(|data| verify(std::slice::from_ref(&entry), data, block));
+            .and_then(|data| verify(sums, std::slice::from_ref(&entry), data, block));
         if let Err(error) = outcome {
             let place = entry.place();
             report.problems.push(format!("block {block} (device block {place}): {error}"));

@@ -1,7 +1,7 @@
 //! Reading: map lookup, one command per run of neighbouring places, checksums, zeros for holes.
 
 use super::Mapped;
-use crate::checksum;
+use crate::checksum::Sums;
 use crate::data::{Body, Data, Piece};
 use crate::io::{Done, Io, IoError, Tag};
 use crate::layer::Cx;
@@ -49,6 +49,8 @@ struct Part {
 pub struct Reads<E> {
     /// Commands have this tag, and their number below it.
     tag: Tag,
+    /// How the checksums of blocks are made.
+    sums: Sums,
     reads: Slab<Reading<E>>,
     parts: Slab<Part>,
     /// How many there are by epoch, the oldest first.
@@ -57,9 +59,9 @@ pub struct Reads<E> {
 
 impl<E: Mapped> Reads<E> {
     /// None. The lower 32 bits of `tag` are zeros.
-    pub fn new(tag: Tag) -> Reads<E> {
+    pub fn new(tag: Tag, sums: Sums) -> Reads<E> {
         debug_assert_eq!(tag as u32, 0);
-        Reads { tag, reads: Slab::new(), parts: Slab::new(), epochs: VecDeque::new() }
+        Reads { tag, sums, reads: Slab::new(), parts: Slab::new(), epochs: VecDeque::new() }
     }
 
     /// True if none is in flight.
@@ -136,7 +138,7 @@ impl<E: Mapped> Reads<E> {
         self.leave(reading.epoch);
         let request = reading.request;
         if !desk.has_failed(request) {
-            match reading.join() {
+            match reading.join(self.sums) {
                 Ok(data) => desk.found(request, data),
                 Err(error) => desk.fail(request, error),
             }
@@ -165,12 +167,17 @@ impl<E: Mapped> Reads<E> {
 
 impl<E: Mapped> Reading<E> {
     /// All that was read, if the checksums are right.
-    fn join(&mut self) -> Result<Data, IoError> {
+    fn join(&mut self, sums: Sums) -> Result<Data, IoError> {
         let mut out = Data::none();
         for run in &mut self.runs {
             let from = run.from as usize;
             let entries = &self.entries[from..from + run.count as usize];
-            out.append(verify(entries, std::mem::take(&mut run.data), self.at + from as u64)?);
+            out.append(verify(
+                sums,
+                entries,
+                std::mem::take(&mut run.data),
+                self.at + from as u64,
+            )?);
         }
         Ok(out)
     }
@@ -198,13 +205,18 @@ fn run_length<E: Mapped>(entries: &[E]) -> u32 {
 ///
 /// # Errors
 /// [`IoError::Checksum`] for the first block that is not what was written.
-pub fn verify<E: Mapped>(entries: &[E], data: Data, at: BlockNr) -> Result<Data, IoError> {
+pub fn verify<E: Mapped>(
+    sums: Sums,
+    entries: &[E],
+    data: Data,
+    at: BlockNr,
+) -> Result<Data, IoError> {
     if !entries[0].is_mapped() {
         return Ok(data);
     }
     let mut escaped = false;
     for ((index, entry), block) in entries.iter().enumerate().zip(data.each()) {
-        let wrong = checksum::of_block(&block) != entry.checksum();
+        let wrong = sums.of(&block) != entry.checksum();
         if wrong && !planted(PlantedBug::ChecksumNotVerified) {
             return Err(IoError::Checksum { block: at + index as u64 });
         }

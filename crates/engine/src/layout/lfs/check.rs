@@ -3,7 +3,6 @@
 use super::Lfs;
 use super::read::verify;
 use super::segments::State;
-use crate::checksum;
 use crate::disk::Disk;
 use crate::layout::{CheckReport, LayoutError};
 use crate::units::BlockNr;
@@ -17,7 +16,7 @@ pub(super) fn check(volume: &Lfs, disk: &mut dyn Disk) -> Result<CheckReport, La
         let place = entry.place();
         let outcome = disk
             .read(BlockNr::from(place), 1)
-            .and_then(|data| verify(std::slice::from_ref(entry), data, block));
+            .and_then(|data| verify(volume.sums, std::slice::from_ref(entry), data, block));
         if let Err(error) = outcome {
             report.problems.push(format!("block {block} (device block {place}): {error}"));
         }
@@ -25,7 +24,7 @@ pub(super) fn check(volume: &Lfs, disk: &mut dyn Disk) -> Result<CheckReport, La
     let meta = volume.map.slices().iter().chain(volume.map.roots());
     for entry in meta.clone().filter(|entry| entry.is_mapped()) {
         let data = disk.read(BlockNr::from(entry.place()), 1)?;
-        if checksum::of_block(&data.block(0)) != entry.checksum() {
+        if volume.sums.of(&data.block(0)) != entry.checksum() {
             let place = entry.place();
             report
                 .problems

@@ -14,7 +14,6 @@ use super::overwrite::service_ns;
 use super::plug::{Homeless, Plugs};
 use super::segments::{Owner, Segment, SegmentNr, State};
 use super::{CLEAN, Lfs};
-use crate::checksum;
 use crate::data::{Data, Piece};
 use crate::io::{Done, Io};
 use crate::layer::Cx;
@@ -422,7 +421,7 @@ impl Lfs {
         one: Piece,
         cx: &mut Cx<'_>,
     ) {
-        if checksum::of_block(&one) != entry.checksum() && !entry.mark().unchecked {
+        if self.sums.of(&one) != entry.checksum() && !entry.mark().unchecked {
             // Moved as it is it could not be told from what was written.
             self.segments.get_mut(segment).stuck = true;
             return;

@@ -13,7 +13,6 @@ use super::overwrite::service_ns;
 use super::pool::{self, Scope, Slot};
 use super::segments::{Owner, SegmentNr};
 use super::{COMMIT_DELAY, FLUSH, Lfs, PART, UNVERIFIED_LIMIT};
-use crate::checksum::{self, crc32c};
 use crate::data::{Body, Data, Piece};
 use crate::io::{Done, Io, IoError, Tag};
 use crate::layer::Cx;
@@ -308,14 +307,15 @@ impl Lfs {
         let entry = match self.map.encode(meta) {
             None => Entry::UNMAPPED,
             Some(bytes) => {
-                let checksum = crc32c(&bytes);
+                let body = Body::Bytes(bytes);
+                let checksum = self.checksum_of(&body);
                 let (item, owner) = match meta {
                     MetaBlock::Slice(slice) => (Item::Map { slice, checksum }, Owner::Slice(slice)),
                     MetaBlock::Index(index) => {
                         (Item::Index { index, checksum }, Owner::Index(index))
                     }
                 };
-                let place = self.add_item(draft, 0, item, Some(Body::Bytes(bytes)), cx);
+                let place = self.add_item(draft, 0, item, Some(body), cx);
                 self.segments.occupy(place, owner);
                 self.counters.map_blocks += 1;
                 Entry::new(place, Mark::default(), checksum)
@@ -603,13 +603,13 @@ impl Lfs {
         self.pool.since().map(|since| since + COMMIT_DELAY)
     }
 
+    /// Checksum of a block as it is stored.
+    pub(super) fn checksum_of(&self, body: &Body) -> u32 {
+        self.sums.of(&Piece::block(body.clone()))
+    }
+
     /// Refuses all further writes.
     pub(super) fn latch(&mut self, error: IoError, cx: &mut Cx<'_>) {
         self.desk.latch(error, cx);
     }
-}
-
-/// Checksum of a block as it is stored.
-pub(super) fn checksum_of(body: &Body) -> u32 {
-    checksum::of_block(&Piece::block(body.clone()))
 }

@@ -12,7 +12,6 @@
 use super::checkpoint::Phase;
 use super::clean::Way;
 use super::format::{Entry, Mark};
-use super::log::checksum_of;
 use super::segments::{Owner, Segment, SegmentNr, State};
 use super::{Lfs, PLUG};
 use crate::data::{Body, Data, Piece};
@@ -171,7 +170,7 @@ impl Lfs {
     fn send_to(&mut self, hole: u32, cold: bool, homeless: Homeless, cx: &mut Cx<'_>) {
         let Homeless { block, entry: from, body } = homeless;
         let checksum = match from.mark().unchecked {
-            true => checksum_of(&body),
+            true => self.checksum_of(&body),
             false => from.checksum(),
         };
         let to = Entry::new(hole, Mark { unchecked: cold, ..from.mark() }, checksum);

@@ -5,7 +5,7 @@ use super::format::{Entry, Mark, looks_like_ours};
 use super::overwrite::service_ns;
 use super::segments::SegmentNr;
 use super::{Lfs, READ, pool};
-use crate::checksum;
+use crate::checksum::Sums;
 use crate::data::{Body, Data, Piece};
 use crate::io::{Done, Io, IoError, Tag};
 use crate::layer::Cx;
@@ -127,7 +127,7 @@ impl Lfs {
                     *entry = now;
                 }
             }
-            match done.outcome.and_then(|data| verify(&entries, data, block)) {
+            match done.outcome.and_then(|data| verify(self.sums, &entries, data, block)) {
                 Ok(data) => reading.runs[run].source = Source::Here(data),
                 Err(error) => {
                     let error = match error {
@@ -159,12 +159,17 @@ impl Lfs {
 
 /// Compares what was read with the map and undoes escapes. `at` is the first block, for the
 /// message.
-pub(super) fn verify(entries: &[Entry], data: Data, at: BlockNr) -> Result<Data, IoError> {
+pub(super) fn verify(
+    sums: Sums,
+    entries: &[Entry],
+    data: Data,
+    at: BlockNr,
+) -> Result<Data, IoError> {
     let mut escaped = false;
     for ((index, entry), block) in entries.iter().enumerate().zip(data.each()) {
         let mark = entry.mark();
         escaped |= mark.escaped;
-        let wrong = !mark.unchecked && checksum::of_block(&block) != entry.checksum();
+        let wrong = !mark.unchecked && sums.of(&block) != entry.checksum();
         if wrong && !planted(PlantedBug::ChecksumNotVerified) {
             return Err(IoError::Checksum { block: at + index as u64 });
         }

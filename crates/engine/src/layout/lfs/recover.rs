@@ -15,7 +15,7 @@ use super::map::MetaBlock;
 use super::policy::Policy;
 use super::pool::is_buffered;
 use super::segments::{Owner, SegmentNr};
-use crate::checksum;
+use crate::checksum::Sums;
 use crate::data::{Body, Data, Piece};
 use crate::disk::Disk;
 use crate::io::IoError;
@@ -54,6 +54,7 @@ pub(super) fn format(disk: &mut dyn Disk, options: &FormatOptions) -> Result<(),
         blocks: options.blocks,
         device_blocks,
         options: segment.ilog2() | PLUGGABLE | if geometry.aligned { ALIGNED } else { 0 },
+        sums: Sums::Xxh3,
     };
     let mut ways = [0; WAYS];
     for (pair, segment) in ways.chunks_exact_mut(2).zip(0..) {
@@ -107,6 +108,7 @@ struct Followed {
 struct Recovery<'d> {
     disk: &'d mut dyn Disk,
     id: u128,
+    sums: Sums,
     geometry: Geometry,
     blocks_read: u64,
     /// Where the part that was looked for last may lie and cannot be read.
@@ -126,7 +128,8 @@ pub(super) fn mount(
     if !SEGMENT_BLOCKS.contains(&segment) || !geometry.fits() {
         return damaged("the superblock names sizes that no volume has");
     }
-    let mut recovery = Recovery { disk, id: superblock.id, geometry, blocks_read: 1, lost: None };
+    let Superblock { id, sums, .. } = *superblock;
+    let mut recovery = Recovery { disk, id, sums, geometry, blocks_read: 1, lost: None };
     let record = recovery.newest_record()?;
     let mut volume = Lfs::empty(superblock, geometry, options);
     recovery.load(&mut volume, &record)?;
@@ -194,7 +197,7 @@ impl Recovery<'_> {
             ))
         };
         let block = self.read(BlockNr::from(entry.place()), 1).map_err(lost)?.block(0);
-        if checksum::of_block(&block) != entry.checksum() {
+        if self.sums.of(&block) != entry.checksum() {
             return Err(lost(IoError::Checksum { block: BlockNr::from(entry.place()) }));
         }
         Ok(block.to_bytes().chunks_exact(8).map(Entry::decode).collect())
@@ -328,7 +331,7 @@ impl Recovery<'_> {
         let sums = found.summary.items.iter().filter_map(|item| item.in_part());
         let blocks = self.read_each(BlockNr::from(found.place) + 1, found.summary.blocks());
         let has = |(block, sum): (Option<Piece>, u32)| {
-            block.is_none_or(|block| checksum::of_block(&block) == sum)
+            block.is_none_or(|block| self.sums.of(&block) == sum)
         };
         blocks.into_iter().zip(sums).all(has) && self.has_plugs(&found.summary)
     }
@@ -338,7 +341,7 @@ impl Recovery<'_> {
         summary.items.iter().all(|item| {
             let Item::Plug { checksum, place, .. } = *item else { return true };
             let found = self.read_each(BlockNr::from(place), 1);
-            found.iter().flatten().all(|block| checksum::of_block(block) == checksum)
+            found.iter().flatten().all(|block| self.sums.of(block) == checksum)
         })
     }
 

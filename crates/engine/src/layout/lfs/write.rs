@@ -2,7 +2,6 @@
 
 use super::Lfs;
 use super::format::{Entry, Mark};
-use super::log::checksum_of;
 use super::overwrite::Overwrites;
 use super::pool::{self, Slot};
 use super::read::escape;
@@ -103,7 +102,7 @@ impl Lfs {
             if let Some(hylog) = self.policy.hylog() {
                 hylog.meter.log_blocks += 1;
             }
-            let checksum = checksum::of_block(&piece);
+            let checksum = self.sums.of(&piece);
             let mark = Mark { escaped, unchecked: cold };
             self.put(at, piece.body, mark, checksum, cx.now);
         }
@@ -176,7 +175,7 @@ impl Lfs {
     /// A block that the cleaner has read moves, if it still lies where it was read.
     pub(super) fn put_moved(&mut self, at: BlockNr, entry: Entry, body: Body, now: Time) {
         let checksum = match entry.mark().unchecked {
-            true => checksum_of(&body),
+            true => self.checksum_of(&body),
             false => entry.checksum(),
         };
         let mark = Mark { unchecked: self.policy.is_cold(at), ..entry.mark() };

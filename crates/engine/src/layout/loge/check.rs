@@ -9,7 +9,8 @@ use std::fmt;
 /// Reads every stored block and compares it with its label.
 pub(super) fn check(volume: &Loge, disk: &mut dyn Disk) -> Result<CheckReport, LayoutError> {
     let mut report = CheckReport::default();
-    let stored = check::stored(volume.table.range(0, volume.areas.blocks), disk, &mut report);
+    let stored =
+        check::stored(volume.table.range(0, volume.areas.blocks), volume.sums, disk, &mut report);
     let (pool, free) = (volume.areas.pool(), volume.free.free() + volume.free.free_by_name());
     if stored + free != pool {
         report.problems.push(format!("{stored} blocks are in use and {free} free, of {pool}"));

@@ -13,7 +13,6 @@ use super::descriptor::{self, MOST_RUNS};
 use super::format::{DESCRIPTOR, RECORDS, Record, SCATTERED};
 use super::write::{Commands, Transaction};
 use super::{Loge, table};
-use crate::checksum;
 use crate::data::{Body, Piece};
 use crate::io::Label;
 use crate::layer::Cx;
@@ -79,7 +78,7 @@ impl Loge {
         if scattered {
             let content = descriptor::encode(self.id, stamp, &transaction.runs);
             let content = Piece::block(Body::Bytes(content));
-            let sum = checksum::of_block(&content);
+            let sum = self.sums.of(&content);
             let place = self.place_away(first, 1, true, cx);
             let label = table::label(u64::from(DESCRIPTOR), sum, stamp, self.known_durable(stamp));
             let label = label.encode(self.id, u64::from(place));

@@ -172,8 +172,8 @@ impl Loge {
     /// A block of the chunk has been read.
     pub(super) fn fetched(&mut self, index: usize, done: Done) {
         self.homing.reads_left -= 1;
-        let one = &mut self.homing.chunk[index];
-        let whole = done.outcome.and_then(|data| verify(&[one.entry], data, one.at));
+        let (sums, one) = (self.sums, &mut self.homing.chunk[index]);
+        let whole = done.outcome.and_then(|data| verify(sums, &[one.entry], data, one.at));
         match whole {
             Ok(data) => one.data = Some(data),
             // A client that asks for it will be told.

@@ -9,7 +9,7 @@ use super::format::{
 use super::table::Entry;
 use super::{Loge, TableForm};
 use crate::arm::Arm;
-use crate::checksum;
+use crate::checksum::Sums;
 use crate::data::{Body, Data};
 use crate::disk::Disk;
 use crate::io::Label as LabelBytes;
@@ -25,8 +25,8 @@ use std::collections::BTreeMap;
 const SCAN_BLOCKS: u64 = 256;
 /// Time stamps that are left out after a crash: more than a life can have in use without making
 /// them durable. Were they used again, the descriptor of a transaction that was lost could be taken
-/// for that of a younger one at the same place: checksums do not tell them apart, since each ends
-/// with its own and all have the same one as a whole.
+/// for that of a younger one at the same place, where checksums are CRCs: each ends with its own,
+/// and all have the same one as a whole.
 const LIFE_STAMPS: u64 = 1 << 32;
 /// Set in the options of the superblock if labels are in sector headers; the heuristic follows
 /// from bit 8 on.
@@ -82,6 +82,7 @@ pub(super) fn format(disk: &mut dyn Disk, options: &FormatOptions) -> Result<(),
             | GROUPS
             | options.table.options()
             | if options.addresses.is_some() { SPARSE } else { 0 },
+        sums: Sums::Xxh3,
     };
     superblock.write(disk)?;
     disk.flush()?;
@@ -390,7 +391,7 @@ impl Scan<'_> {
     fn descriptor(&mut self, place: u64, sum: u32, stamp: u64, young: &mut BTreeMap<u64, Found>) {
         self.blocks_read += 1;
         let Ok(data) = self.disk.read(place, 1) else { return };
-        if checksum::of_block(&data.block(0)) != sum {
+        if self.superblock.sums.of(&data.block(0)) != sum {
             return;
         }
         let blocks = self.areas.blocks;
@@ -404,7 +405,7 @@ impl Scan<'_> {
         self.blocks_read += 1;
         match self.disk.read(place, 1) {
             Ok(data) => {
-                checksum::of_block(&data.block(0)) == sum
+                self.superblock.sums.of(&data.block(0)) == sum
                     || planted(PlantedBug::ChecksumNotVerified)
             }
             Err(_) => false,

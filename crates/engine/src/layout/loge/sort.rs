@@ -301,7 +301,7 @@ impl Loge {
     /// True if a block lies where it did, and is not damaged. Damage stays where it is.
     fn is_as_it_was(&self, one: &Move, piece: &Piece) -> bool {
         let same = self.table.get(one.at) == one.entry;
-        same && verify(&[one.entry], Data::block_of(piece.body.clone()), one.at).is_ok()
+        same && verify(self.sums, &[one.entry], Data::block_of(piece.body.clone()), one.at).is_ok()
     }
 
     /// Writes a block to another place.

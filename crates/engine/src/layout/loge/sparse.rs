@@ -169,6 +169,7 @@ impl Loge {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::checksum::Sums;
 
     #[test]
     fn a_device_is_sized_for_the_capacity_that_was_asked_for() {
@@ -181,6 +182,7 @@ mod tests {
                 blocks: addresses,
                 device_blocks,
                 options: recover::SPARSE,
+                sums: Sums::Xxh3,
             };
             let areas = Areas { blocks: addresses, device_blocks, headers: false };
             let found = super::capacity(&superblock, &areas);

@@ -173,7 +173,7 @@ impl Loge {
         place: u32,
         commands: &mut Commands,
     ) {
-        let sum = checksum::of_block(&piece);
+        let sum = self.sums.of(&piece);
         let stamp = transaction.stamp;
         let durable = self.known_durable(stamp);
         let label = Label { block: at as u32, sum, stamp, durable, index, last };

@@ -10,7 +10,7 @@ use std::fmt;
 /// Reads every stored block and every live map block and compares them with the map.
 pub(super) fn check(volume: &Vlog, disk: &mut dyn Disk) -> Result<CheckReport, LayoutError> {
     let mut report = CheckReport::default();
-    let stored = check::stored(volume.map.range(0, volume.blocks), disk, &mut report);
+    let stored = check::stored(volume.map.range(0, volume.blocks), volume.sums, disk, &mut report);
     for slice in volume.tree.unreachable() {
         report
             .problems

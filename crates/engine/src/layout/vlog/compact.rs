@@ -352,7 +352,7 @@ impl Vlog {
             let block = data.slice(entry.place() - first, 1);
             let moved_since = self.map.get(at) != entry;
             // Damage stays where it is and is reported to whoever reads it.
-            if moved_since || verify(&[entry], block.clone(), at).is_err() {
+            if moved_since || verify(self.sums, &[entry], block.clone(), at).is_err() {
                 continue;
             }
             let place = self.place(1, true, cx);

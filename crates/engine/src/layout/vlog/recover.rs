@@ -7,7 +7,7 @@ use super::format::{
 };
 use super::tree::SliceNr;
 use super::{Vlog, slices};
-use crate::checksum;
+use crate::checksum::Sums;
 use crate::data::{Body, Data};
 use crate::disk::Disk;
 use crate::io::IoError;
@@ -32,6 +32,7 @@ pub(super) fn format(disk: &mut dyn Disk, options: &FormatOptions) -> Result<(),
         blocks: options.blocks,
         device_blocks: device,
         options: 0,
+        sums: Sums::Xxh3,
     };
     let root = Pointer { place: 0, sequence: 0 };
     let tail = Tail { root, next_sequence: 1, commit: 0, digest: 0, live: 0 };
@@ -305,7 +306,7 @@ impl Recovery<'_> {
             return false;
         }
         match self.read_block(entry.place()) {
-            Ok(data) => checksum::of_block(&data.block(0)) == entry.checksum(),
+            Ok(data) => self.superblock.sums.of(&data.block(0)) == entry.checksum(),
             Err(_) => false,
         }
     }

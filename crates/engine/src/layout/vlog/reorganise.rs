@@ -219,7 +219,9 @@ impl Vlog {
             let stale = planted(PlantedBug::ReorganiserWritesStale);
             let moved_since = self.map.get(at) != entry && !stale;
             // Damage stays where it is and is reported to whoever reads it.
-            if moved_since || verify(&[entry], Data::block_of(block.body.clone()), at).is_err() {
+            if moved_since
+                || verify(self.sums, &[entry], Data::block_of(block.body.clone()), at).is_err()
+            {
                 continue;
             }
             let Some(place) = self.next_in_order(cx) else { break };

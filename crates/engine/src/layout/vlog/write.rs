@@ -119,7 +119,7 @@ impl Vlog {
                 continue;
             }
             let (block, escaped) = self.escape(block);
-            let sum = checksum::of_block(&block);
+            let sum = self.sums.of(&block);
             let place = self.place(count - index + want_after, scattered, cx);
             entries.push(Entry::new(place, escaped, sum));
             commands.push(place, block, ());
