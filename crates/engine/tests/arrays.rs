@@ -338,16 +338,21 @@ fn small_writes_in_a_queue_become_full_stripes() {
     assert_eq!(value("array_prereads"), Some(0.0));
 }
 
+/// Devices that take `each` nanoseconds for a request, with copies of media.
+fn slow(media: &[Shared], each: u64) -> Vec<Box<dyn Device>> {
+    let device = |medium: &Shared| -> Box<dyn Device> {
+        let (cells, rng) = (medium.with(|cells| cells.clone()), Rng::stream(1, "slow"));
+        Box::new(VolatileRam::new(cells, true, Latency::InOrder(each), rng))
+    };
+    media.iter().map(device).collect()
+}
+
 #[test]
 fn reads_of_a_mirror_are_spread() {
     let media = media(Level::Raid1, 2, 4, 100);
     let array = find(&media, &[], false).expect("just made").array;
     let each = 100_000;
-    let device = |medium: &Shared| -> Box<dyn Device> {
-        let (cells, rng) = (medium.with(|cells| cells.clone()), Rng::stream(1, "mirror"));
-        Box::new(VolatileRam::new(cells, true, Latency::InOrder(each), rng))
-    };
-    let mut node = Node::new(Box::new(array), media.iter().map(device).collect(), 1);
+    let mut node = Node::new(Box::new(array), slow(&media, each), 1);
     for at in 0..50 {
         node.submit(0, Io::read(at, at * 7, 1));
     }
@@ -358,4 +363,35 @@ fn reads_of_a_mirror_are_spread() {
         node.settle(now, &mut answers);
     }
     assert_eq!(now, 25 * each, "each mirror has served half of them");
+}
+
+/// At the end of a rebuild the superblocks are written, and whole stripes wait for that.
+#[test]
+fn a_stripe_that_waits_for_superblocks_is_written() {
+    let each = 100_000;
+    for events in 0..300 {
+        let mut media = media(Level::Raid5, 3, 1, 12);
+        let mut fresh = Shared::new(Cells::new(media[1].with(|cells| cells.blocks())));
+        with_disks(&media, &[1], |disks| {
+            replace(disks, 1, &mut MediumDisk(&mut fresh)).expect("replaces");
+        });
+        media[1] = fresh;
+        let array = find(&media, &[], false).expect("all are there").array;
+        let mut node = Node::new(Box::new(array), slow(&media, each), 1);
+        let (mut now, mut answers) = (0, Vec::new());
+        node.settle(now, &mut answers);
+        for _ in 0..events {
+            let Some(due) = node.next_event() else { break };
+            now = due.max(now);
+            node.settle(now, &mut answers);
+        }
+        let asked = now;
+        node.submit(now, Io::write(1, 0, Data::stamp(2, 0, 1)));
+        node.settle(now, &mut answers);
+        while answers.is_empty() {
+            now = node.next_event().expect("the write is under way").max(now);
+            node.settle(now, &mut answers);
+        }
+        assert!(now - asked < 100 * each, "{events} events: it waited for {} ns", now - asked);
+    }
 }

@@ -338,12 +338,14 @@ impl Array {
     fn advance(&mut self, cx: &mut Cx<'_>) {
         loop {
             self.start_ready(cx.now);
+            // What goes on may want a record in a log or a mark, which are next.
+            self.resume_settled();
             self.write_logs();
             self.advance_casts(cx);
-            self.resume_settled();
             self.advance_rebuild(cx);
             self.advance_stop(cx);
-            if self.ready.is_empty() {
+            let resumable = self.is_settled() && !self.unsettled.is_empty();
+            if self.ready.is_empty() && !resumable {
                 break;
             }
         }
