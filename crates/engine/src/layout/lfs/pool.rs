@@ -40,6 +40,8 @@ struct Slots {
     slots: Vec<Slot>,
     /// Those that the map points to.
     live: u64,
+    /// The segments that a recovery falls back on, of slots that follow one another once.
+    fallbacks: Vec<SegmentNr>,
 }
 
 /// The buffer.
@@ -189,7 +191,7 @@ impl Pool {
 
     /// Segments that a recovery falls back on as long as a slot waits.
     pub fn fallbacks(&self) -> impl Iterator<Item = SegmentNr> {
-        self.clients.slots.iter().chain(&self.moved.slots).filter_map(|slot| slot.from)
+        self.clients.fallbacks.iter().chain(&self.moved.fallbacks).copied()
     }
 
     /// Gives back the room of what was taken.
@@ -203,6 +205,11 @@ impl Pool {
 
 impl Slots {
     fn add(&mut self, slot: Slot) -> u32 {
+        if let Some(from) = slot.from
+            && self.fallbacks.last() != Some(&from)
+        {
+            self.fallbacks.push(from);
+        }
         self.slots.push(slot);
         self.live += 1;
         (self.slots.len() - 1) as u32
@@ -210,6 +217,7 @@ impl Slots {
 
     fn take(&mut self) -> Vec<Slot> {
         self.live = 0;
+        self.fallbacks.clear();
         std::mem::take(&mut self.slots)
     }
 }
