@@ -88,7 +88,7 @@ impl Parity {
             key: self.key ^ other.key,
             version: self.version ^ other.version,
             odd: self.odd ^ other.odd,
-            bytes: bytes.filter(|bytes| bytes.iter().any(|&byte| byte != 0)),
+            bytes: bytes.filter(|bytes| !crate::checksum::are_zeros(bytes)),
         }
     }
 

@@ -96,7 +96,7 @@ impl PlantedBug {
     ];
 
     /// Those that can be planted in the virtual log.
-    pub const VLOG: [PlantedBug; 17] = [
+    pub const VLOG: [PlantedBug; 16] = [
         PlantedBug::AckBeforeDurable,
         PlantedBug::FreeBeforeCommit,
         PlantedBug::MapBeforeData,
@@ -113,7 +113,6 @@ impl PlantedBug {
         PlantedBug::PartialTransaction,
         PlantedBug::RecoveryUnrecorded,
         PlantedBug::WaiterForgotten,
-        PlantedBug::CrcSums,
     ];
 
     /// Those that can be planted in arrays.

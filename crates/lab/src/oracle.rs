@@ -5,6 +5,7 @@
 //! affair, so the table holds for each block the range of versions that a read may return. Where
 //! writes do not overlap, the range is exactly one version.
 
+use seekless_engine::checksum::are_zeros;
 use seekless_engine::data::{Body, Data, Piece};
 use seekless_engine::table::Table;
 use seekless_engine::units::{BLOCK_BYTES, BlockNr};
@@ -194,7 +195,7 @@ fn identify(body: &Body, offset: u32) -> Found {
             &Piece::block(body.clone()).to_bytes()
         }
     };
-    if bytes.iter().all(|&byte| byte == 0) {
+    if are_zeros(bytes) {
         return Found::Zeros;
     }
     let word = |from: usize| {

@@ -4,7 +4,7 @@ use super::{
     ANSWER, EMPTY, END, FLUSH, FUA, Fields, HEADER_BYTES, Header, NO_HOLE, RECORD_BYTES, TRIM,
     WRITE, ZEROS,
 };
-use seekless_engine::checksum::crc32c;
+use seekless_engine::checksum::{are_zeros, crc32c};
 use std::io::{self, Write};
 
 /// A request as it goes on the tape.
@@ -78,7 +78,7 @@ impl<W: Write> Writer<W> {
                 fields.length =
                     u32::try_from(data.len()).map_err(|_| io::ErrorKind::InvalidInput)?;
                 fields.flags = fua_bit(fua);
-                if is_zero(data) {
+                if are_zeros(data) {
                     fields.flags |= EMPTY;
                 } else {
                     payload = data;
@@ -135,11 +135,4 @@ impl<W: Write> Writer<W> {
         self.bytes += (RECORD_BYTES + payload.len()) as u64;
         Ok(())
     }
-}
-
-/// True if all bytes are zero. In strides, so that the compiler can look at many at once.
-fn is_zero(bytes: &[u8]) -> bool {
-    let (strides, rest) = bytes.as_chunks::<64>();
-    strides.iter().all(|stride| stride.iter().fold(0, |sum, byte| sum | byte) == 0)
-        && rest.iter().all(|&byte| byte == 0)
 }
