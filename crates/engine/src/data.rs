@@ -4,6 +4,8 @@
 //! bytes. Client data in a simulation is a *stamp* (which block, which version): it costs no
 //! memory, and its content can still be verified. Metadata is always real bytes.
 
+pub mod sealed;
+
 use crate::units::{BLOCK_BYTES, BLOCK_SECTORS, SECTOR_BYTES};
 use bytes::Bytes;
 use smallvec::{SmallVec, smallvec};

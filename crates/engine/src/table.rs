@@ -1,7 +1,7 @@
 //! A table that takes memory only where something is in it.
 
 /// Entries in a row. With chunks of 16 blocks a row stands for 32 MiB, so a disk of 30 TB has
-/// 900,000 rows, 14 MB, and what lies scattered costs 4 KiB a place.
+/// 900,000 rows, 14 MB, and what lies scattered costs 8 KiB a place.
 const ROW: usize = 512;
 
 /// A list of optional values of a length that is known. Rows of which none was ever filled take

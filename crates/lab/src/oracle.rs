@@ -9,6 +9,7 @@ use seekless_engine::checksum::are_zeros;
 use seekless_engine::data::{Body, Data, Piece};
 use seekless_engine::table::Table;
 use seekless_engine::units::{BLOCK_BYTES, BlockNr};
+use slab::Slab;
 use std::fmt;
 
 const PAGE: usize = 64;
@@ -28,10 +29,27 @@ struct Cell {
     zeros: u32,
 }
 
+impl Cell {
+    /// A block that holds this version and is not being written.
+    fn quiet(version: u32) -> Cell {
+        Cell { latest: version, floor: version, ..Cell::default() }
+    }
+
+    /// True if the latest version says it all. Who has begun to read may still find an old trim.
+    fn is_quiet(&self) -> bool {
+        self.busy == 0 && self.floor == self.latest && self.zeros == 0
+    }
+}
+
+/// Set where a block has a cell, whose number is in the other bits.
+const HAS_CELL: u64 = 1 << 63;
+
 /// The table. Sparse, since a simulated disk may be much larger than what is written.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Oracle {
-    pages: Table<Box<[Cell; PAGE]>>,
+    /// For each block the version of a quiet one, or the number of its cell.
+    pages: Table<Box<[u64; PAGE]>>,
+    cells: Slab<Cell>,
 }
 
 /// What was found in a block.
@@ -91,31 +109,44 @@ fn versions(oldest: u32, newest: u32) -> String {
 impl Oracle {
     /// A table for a volume of `blocks` blocks, all of them zeros.
     pub fn new(blocks: u64) -> Oracle {
-        Oracle { pages: Table::new(blocks.div_ceil(PAGE as u64)) }
+        Oracle { pages: Table::new(blocks.div_ceil(PAGE as u64)), cells: Slab::new() }
     }
 
     fn cell(&self, block: BlockNr) -> Cell {
-        match self.pages.get(block as usize / PAGE) {
-            Some(page) => page[block as usize % PAGE],
-            None => Cell::default(),
+        let word =
+            self.pages.get(block as usize / PAGE).map_or(0, |page| page[block as usize % PAGE]);
+        match word & HAS_CELL {
+            0 => Cell::quiet(word as u32),
+            _ => self.cells[(word & !HAS_CELL) as usize],
         }
     }
 
-    fn cell_mut(&mut self, block: BlockNr) -> &mut Cell {
-        let index = block as usize / PAGE;
-        let page = self.pages.entry(index, || Box::new([Cell::default(); PAGE]));
-        &mut page[block as usize % PAGE]
+    /// Changes what is known of a block.
+    fn change(&mut self, block: BlockNr, change: impl FnOnce(&mut Cell)) {
+        let page = self.pages.entry(block as usize / PAGE, || Box::new([0; PAGE]));
+        let word = &mut page[block as usize % PAGE];
+        if *word & HAS_CELL == 0 {
+            *word = HAS_CELL | self.cells.insert(Cell::quiet(*word as u32)) as u64;
+        }
+        let number = (*word & !HAS_CELL) as usize;
+        let cell = &mut self.cells[number];
+        change(cell);
+        if cell.is_quiet() {
+            *word = u64::from(cell.latest);
+            self.cells.remove(number);
+        }
     }
 
     /// Notes that version `version` of `count` blocks is handed in. Versions count up.
     pub fn write_begins(&mut self, at: BlockNr, count: u32, version: u32) {
         for block in at..at + u64::from(count) {
-            let cell = self.cell_mut(block);
-            if cell.busy == 0 {
-                cell.first = version;
-            }
-            cell.busy += 1;
-            cell.latest = version;
+            self.change(block, |cell| {
+                if cell.busy == 0 {
+                    cell.first = version;
+                }
+                cell.busy += 1;
+                cell.latest = version;
+            });
         }
     }
 
@@ -124,7 +155,7 @@ impl Oracle {
     pub fn trim_begins(&mut self, at: BlockNr, count: u32, version: u32) {
         self.write_begins(at, count, version);
         for block in at..at + u64::from(count) {
-            self.cell_mut(block).zeros = version;
+            self.change(block, |cell| cell.zeros = version);
         }
     }
 
@@ -132,11 +163,12 @@ impl Oracle {
     /// there before can never come back.
     pub fn write_ends(&mut self, at: BlockNr, count: u32) {
         for block in at..at + u64::from(count) {
-            let cell = self.cell_mut(block);
-            cell.busy -= 1;
-            if cell.busy == 0 {
-                cell.floor = cell.first;
-            }
+            self.change(block, |cell| {
+                cell.busy -= 1;
+                if cell.busy == 0 {
+                    cell.floor = cell.first;
+                }
+            });
         }
     }
 

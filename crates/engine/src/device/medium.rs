@@ -1,5 +1,6 @@
 //! Media: passive stores of blocks, without time.
 
+mod chunk;
 mod labels;
 
 use crate::data::{Body, Data, Piece};
@@ -7,6 +8,7 @@ use crate::io::{IoError, Label};
 use crate::table::Table;
 use crate::units::{BLOCK_BYTES, BlockNr};
 use bytes::Bytes;
+use chunk::{CHUNK, Chunk};
 use labels::LabelStore;
 use std::collections::BTreeSet;
 use std::fmt::Debug;
@@ -77,17 +79,13 @@ pub trait Medium: Debug + Send {
     }
 }
 
-/// Blocks that forks share until one of them is written. A sweep forks at every event and writes a
-/// block or two: then small chunks cost less than few of them save.
-const CHUNK: usize = 16;
-
 /// A store for simulation: keeps bodies as they are, so stamps cost no memory, and is cheap to
 /// clone (chunks are shared until written), so that a sweep can fork it at every event. What was
 /// never written takes no memory: a disk of 30 TB is as cheap as what is on it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cells {
     blocks: u64,
-    chunks: Table<Arc<[Body; CHUNK]>>,
+    chunks: Table<Chunk>,
     labels: LabelStore,
     /// Blocks that cannot be read until they are written again.
     unreadable: Option<Arc<BTreeSet<BlockNr>>>,
@@ -120,7 +118,7 @@ impl Cells {
     pub fn get(&self, at: BlockNr) -> Body {
         assert!(at < self.blocks, "block {at} of {}", self.blocks);
         match self.chunks.get(at as usize / CHUNK) {
-            Some(chunk) => chunk[at as usize % CHUNK].clone(),
+            Some(chunk) => chunk.get(at as usize % CHUNK),
             None => Body::Zeros,
         }
     }
@@ -135,8 +133,7 @@ impl Cells {
         if body == Body::Zeros && self.chunks.get(index).is_none() {
             return;
         }
-        let chunk = self.chunks.entry(index, || Arc::new([const { Body::Zeros }; CHUNK]));
-        Arc::make_mut(chunk)[at as usize % CHUNK] = body;
+        self.chunks.entry(index, Chunk::zeros).set(at as usize % CHUNK, body);
     }
 
     fn set_all(&mut self, at: BlockNr, data: &Data) {

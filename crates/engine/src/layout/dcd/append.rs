@@ -91,7 +91,7 @@ impl Dcd {
             entries,
         };
         self.log.offset = offset + length;
-        let mut data = Data::bytes(header.encode(self.id));
+        let mut data = Data::block_of(header.encode(self.id));
         for (piece, addr) in pieces.iter().zip(first..) {
             let escaped = self.log.table.is(addr, ESCAPED);
             data.push(if escaped { format::escape(piece) } else { piece.clone() });

@@ -170,7 +170,7 @@ pub fn mount(
 /// Appends the record of an orderly end, alone and at once; nothing is dirty.
 pub(super) fn append(disk: &mut dyn Disk, log: &mut Log, id: u128) -> Result<(), LayoutError> {
     let (header, addr) = log.last_record();
-    disk.write(log.device_block(addr), Data::bytes(header.encode(id)))?;
+    disk.write(log.device_block(addr), Data::block_of(header.encode(id)))?;
     disk.flush()?;
     log.written = header.seq;
     log.made_durable(header.seq);

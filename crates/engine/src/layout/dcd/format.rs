@@ -3,6 +3,7 @@
 
 use super::options::Shape;
 use crate::checksum::{Sums, crc32c};
+use crate::data::sealed::Sealed;
 use crate::data::{Body, Data, Piece};
 use crate::disk::Disk;
 use crate::io::IoError;
@@ -188,8 +189,8 @@ impl Header {
     }
 
     /// The block as it lies on disk.
-    pub fn encode(&self, id: u128) -> Bytes {
-        let mut out = vec![0; BLOCK_BYTES];
+    pub fn encode(&self, id: u128) -> Body {
+        let mut out = vec![0; ENTRIES_AT + self.entries.len() * ENTRY_BYTES];
         out[0..8].copy_from_slice(&MAGIC);
         out[8..24].copy_from_slice(&id.to_le_bytes());
         out[24..32].copy_from_slice(&self.seq.to_le_bytes());
@@ -200,7 +201,7 @@ impl Header {
         out[60..62].copy_from_slice(&(self.offset as u16).to_le_bytes());
         out[62..64].copy_from_slice(&(self.entries.len() as u16).to_le_bytes());
         out[64] = if self.clean { CLEAN } else { 0 };
-        let places = out[ENTRIES_AT..CHECKED].chunks_exact_mut(ENTRY_BYTES);
+        let places = out[ENTRIES_AT..].chunks_exact_mut(ENTRY_BYTES);
         for (place, entry) in places.zip(&self.entries) {
             let (word, sum) = match *entry {
                 Entry::Data { block, sum, escaped } => {
@@ -211,9 +212,7 @@ impl Header {
             place[..8].copy_from_slice(&word.to_le_bytes());
             place[8..].copy_from_slice(&sum.to_le_bytes());
         }
-        let sum = crc32c(&out[..CHECKED]);
-        out[CHECKED..].copy_from_slice(&sum.to_le_bytes());
-        Bytes::from(out)
+        Sealed::new(out).into_body()
     }
 
     /// Reads a header of volume `id` back; `None` for anything else.
@@ -393,16 +392,20 @@ mod tests {
         }
     }
 
+    fn encoded() -> Bytes {
+        Piece::block(sample().encode(9)).to_bytes()
+    }
+
     #[test]
     fn decodes_what_it_encodes() {
-        let found = Header::decode(&sample().encode(9), 9, &areas());
+        let found = Header::decode(&encoded(), 9, &areas());
         assert_eq!(found, Some(sample()));
-        assert_eq!(Header::decode(&sample().encode(9), 8, &areas()), None);
+        assert_eq!(Header::decode(&encoded(), 8, &areas()), None);
     }
 
     #[test]
     fn every_flipped_byte_is_noticed() {
-        let good = sample().encode(9);
+        let good = encoded();
         for at in 0..BLOCK_BYTES {
             let mut bad = good.to_vec();
             bad[at] ^= 0x40;
@@ -428,7 +431,7 @@ mod tests {
 
     #[test]
     fn what_looks_like_a_header_is_escaped_and_comes_back() {
-        let piece = Piece::block(Body::Bytes(sample().encode(9)));
+        let piece = Piece::block(sample().encode(9));
         assert!(looks_like_header(&piece));
         let stored = escape(&piece);
         assert!(!looks_like_header(&stored));

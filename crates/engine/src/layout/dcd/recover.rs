@@ -69,7 +69,7 @@ pub(super) fn write_first(disk: &mut dyn Disk, areas: &Areas, id: u128) -> Resul
         clean: true,
         entries: Vec::new(),
     };
-    disk.write(areas.log_first, Data::bytes(first.encode(id)))?;
+    disk.write(areas.log_first, Data::block_of(first.encode(id)))?;
     disk.flush()?;
     Ok(())
 }

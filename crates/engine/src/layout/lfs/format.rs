@@ -3,6 +3,8 @@
 
 use crate::arm::Arm;
 use crate::checksum::crc32c;
+use crate::data::Body;
+use crate::data::sealed::Sealed;
 use crate::superblock::{le32, le64};
 use crate::units::{BLOCK_BYTES, BlockNr, Time};
 use bytes::Bytes;
@@ -243,9 +245,10 @@ impl Summary {
     ///
     /// # Panics
     /// If there are more items than fit.
-    pub fn encode(&self, id: u128, place: u32) -> (Bytes, Link) {
-        assert!(self.items.iter().map(|item| item.bytes()).sum::<usize>() <= ITEMS_ROOM);
-        let mut out = vec![0; BLOCK_BYTES];
+    pub fn encode(&self, id: u128, place: u32) -> (Body, Link) {
+        let items: usize = self.items.iter().map(|item| item.bytes()).sum();
+        assert!(items <= ITEMS_ROOM);
+        let mut out = vec![0; ITEMS_AT + items];
         out[0..8].copy_from_slice(&SUMMARY_MAGIC);
         out[8..24].copy_from_slice(&id.to_le_bytes());
         out[24..32].copy_from_slice(&self.sequence.to_le_bytes());
@@ -264,9 +267,9 @@ impl Summary {
             item.encode(&mut out[at..at + item.bytes()]);
             at += item.bytes();
         }
-        let sum = crc32c(&out[..CRC_AT]);
-        out[CRC_AT..].copy_from_slice(&sum.to_le_bytes());
-        (Bytes::from(out), link(self.mount, sum))
+        let block = Sealed::new(out);
+        let link = link(self.mount, block.sum());
+        (block.into_body(), link)
     }
 
     /// Reads a summary that lies at `place` back, with its link; `None` if it is no whole one of
@@ -594,6 +597,11 @@ mod tests {
         }
     }
 
+    fn encoded() -> (Bytes, Link) {
+        let (body, link) = summary().encode(5, 99);
+        (crate::data::Piece::block(body).to_bytes(), link)
+    }
+
     fn record() -> Record {
         let start = Position { sequence: 5, link: 6, ways: [1, 2, 3, 4] };
         let roots = (1..=ROOTS as u32 + 5).map(|at| Entry::new(at, Mark::default(), at)).collect();
@@ -602,7 +610,7 @@ mod tests {
 
     #[test]
     fn what_is_written_comes_back() {
-        let (block, link) = summary().encode(5, 99);
+        let (block, link) = encoded();
         assert_eq!(Summary::decode(5, 99, &block), Some((summary(), link)));
         assert_eq!(Summary::decode(6, 99, &block), None, "another volume's");
         assert_eq!(Summary::decode(5, 98, &block), None, "a copy at another place");
@@ -616,7 +624,7 @@ mod tests {
 
     #[test]
     fn every_flipped_byte_is_noticed() {
-        let (block, _) = summary().encode(5, 99);
+        let (block, _) = encoded();
         let record = record();
         let blocks = record.encode(5);
         for at in 0..BLOCK_BYTES {

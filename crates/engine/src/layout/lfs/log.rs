@@ -439,10 +439,10 @@ impl Lfs {
             ways: self.ways(),
             items,
         };
-        let (bytes, link): (_, Link) = summary.encode(self.id, place);
+        let (body, link): (_, Link) = summary.encode(self.id, place);
         self.log.position = Position { sequence, link, ways: summary.ways };
         self.counters.summaries += 1;
-        let mut out = Data::bytes(bytes);
+        let mut out = Data::block_of(body);
         out.append(data.clone());
         self.log.in_flight += u64::from(blocks) + 1;
         self.log.unverified += u64::from(blocks) + 1;
