@@ -9,6 +9,7 @@ use anyhow::{Context as _, Result, bail};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Names of the targets, as in `fuzz/Cargo.toml`.
 const TARGETS: [&str; 6] = ["nbd", "mount", "disksim", "recording", "spec", "tape"];
@@ -43,10 +44,20 @@ pub fn fuzz(seconds: u64, seed: u64) -> Result<()> {
         return Ok(());
     }
     let programs = build(&host)?;
-    for target in TARGETS {
-        fuzz_one(&programs, target, seconds, seed)?;
-    }
-    Ok(())
+    let next = AtomicUsize::new(0);
+    let worker = || -> Result<()> {
+        while let Some(target) = TARGETS.get(next.fetch_add(1, Ordering::Relaxed)) {
+            fuzz_one(&programs, target, seconds, seed)?;
+        }
+        Ok(())
+    };
+    // A fuzzer keeps one processor busy.
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..processors).map(|_| scope.spawn(worker)).collect();
+        let panicked = |_| bail!("a fuzzer's thread panicked");
+        workers.into_iter().try_for_each(|one| one.join().unwrap_or_else(panicked))
+    })
 }
 
 /// What this machine lacks, if anything.

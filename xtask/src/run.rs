@@ -62,27 +62,14 @@ pub fn seekless() -> Result<PathBuf> {
     Ok(target().join("release").join("seekless"))
 }
 
-/// Builds the program as tests do, with its assertions, and gives its path.
+/// Builds the program as tests do, with its assertions and the bugs that can be planted in it, and
+/// gives its path.
 ///
 /// # Errors
 /// If it does not build.
 pub fn asserting() -> Result<PathBuf> {
     run(cargo().args(["build", "--quiet", "--package", "seekless"]))?;
     Ok(target().join("debug").join("seekless"))
-}
-
-/// Builds the program in which bugs can be planted and gives its path.
-///
-/// # Errors
-/// If it does not build.
-pub fn planted() -> Result<PathBuf> {
-    let features = ["--package", "seekless", "--features", "planted-bugs"];
-    run(cargo().args(["build", "--quiet"]).args(features))?;
-    // Under a name of its own, so that nobody takes it for the product.
-    let built = target().join("debug").join("seekless");
-    let planted = built.with_file_name("seekless-planted");
-    std::fs::copy(&built, &planted).with_context(|| format!("cannot copy {}", built.display()))?;
-    Ok(planted)
 }
 
 fn target() -> PathBuf {

@@ -1,7 +1,7 @@
 //! Power-cut sweeps of every layout and array, several at a time: bounded for continuous
 //! integration, or until told to stop.
 
-use crate::run::{asserting, capture, output, planted, root, seekless};
+use crate::run::{asserting, capture, output, root, seekless};
 use anyhow::{Context as _, Result, bail};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -77,7 +77,7 @@ pub fn sweep(args: &[&str]) -> Result<()> {
         None if plant.is_some() => bail!("--plant is for --soak DIR, which shows what it saves"),
         None => bounded(states.unwrap_or(BOUNDED_STATES), seed),
         Some(dir) => {
-            let program = if plant.is_some() { planted()? } else { seekless()? };
+            let program = if plant.is_some() { asserting()? } else { seekless()? };
             let states = states.unwrap_or(SOAK_STATES);
             soak(&program, &Soak { dir, rounds, states, plant }, seed)
         }
@@ -154,13 +154,12 @@ fn soak(program: &Path, soak: &Soak, seed: u64) -> Result<()> {
     Ok(())
 }
 
-/// That a soak saves what it finds, and that what it saves happens again: with a bug planted, in a
-/// program of its own.
+/// That a soak saves what it finds, and that what it saves happens again: with a bug planted.
 ///
 /// # Errors
 /// If nothing is found, or a case does not fail again, or fails without the bug.
 pub fn soak_finds() -> Result<()> {
-    let program = planted()?;
+    let program = asserting()?;
     let dir = std::env::temp_dir().join(format!("seekless-soak-{}", std::process::id()));
     let plant = "AckBeforeDurable";
     let options =

@@ -1,7 +1,7 @@
 //! Bugs that can be planted in the layouts, to show that the power-cut sweep finds them.
 //!
-//! Without the cargo feature `planted-bugs` every question here is answered `false` at compile
-//! time; the product carries none of it.
+//! In a build without debug assertions every question here is answered `false` at compile time:
+//! the product carries none of it.
 
 use crate::layout::Kind;
 
@@ -176,7 +176,7 @@ impl PlantedBug {
     ];
 
     /// All of them, some more than once.
-    #[cfg(feature = "planted-bugs")]
+    #[cfg(debug_assertions)]
     pub fn all() -> Vec<PlantedBug> {
         let of_layouts = Kind::ALL.into_iter().flat_map(|kind| PlantedBug::of(kind));
         of_layouts.chain(&PlantedBug::ARRAY).copied().collect()
@@ -252,26 +252,26 @@ impl PlantedBug {
     }
 }
 
-#[cfg(feature = "planted-bugs")]
+#[cfg(debug_assertions)]
 std::thread_local! {
     static PLANTED: std::cell::Cell<Option<PlantedBug>> = const { std::cell::Cell::new(None) };
 }
 
 /// True if a bug is planted.
-#[cfg(feature = "planted-bugs")]
+#[cfg(debug_assertions)]
 pub fn planted(bug: PlantedBug) -> bool {
     PLANTED.get() == Some(bug)
 }
 
 /// True if a bug is planted.
-#[cfg(not(feature = "planted-bugs"))]
+#[cfg(not(debug_assertions))]
 #[inline(always)]
 pub const fn planted(_bug: PlantedBug) -> bool {
     false
 }
 
 /// Runs something with a bug planted, on this thread.
-#[cfg(feature = "planted-bugs")]
+#[cfg(debug_assertions)]
 pub fn with_bug<R>(bug: Option<PlantedBug>, run: impl FnOnce() -> R) -> R {
     let before = PLANTED.replace(bug);
     let result = run();

@@ -4,7 +4,7 @@ use super::host_clock;
 use crate::failure::{Exit, Failure, Outcome};
 use crate::term::Progress;
 use seekless_engine::layout::Kind;
-#[cfg(feature = "planted-bugs")]
+#[cfg(debug_assertions)]
 use seekless_engine::planted::{PlantedBug, with_bug};
 use seekless_engine::volume::Level;
 use seekless_lab::prove::{Keep, ProveOptions, ProveReport, Subject, Violation, prove};
@@ -79,13 +79,13 @@ pub struct Args {
     #[arg(long, conflicts_with_all = ["layout", "replay"])]
     list: bool,
     /// Prove it with a bug planted, to see it found.
-    #[cfg(feature = "planted-bugs")]
+    #[cfg(debug_assertions)]
     #[arg(long, value_name = "BUG", value_parser = planted_bug)]
     plant: Option<PlantedBug>,
 }
 
 /// A bug by its name.
-#[cfg(feature = "planted-bugs")]
+#[cfg(debug_assertions)]
 fn planted_bug(name: &str) -> Result<PlantedBug, String> {
     let known = PlantedBug::all();
     let found = known.iter().find(|bug| format!("{bug:?}") == name);
@@ -234,9 +234,9 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     let mut shown = |tried: u64| {
         progress.show(|| format!("{tried} of {} crash states", args.states));
     };
-    #[cfg(feature = "planted-bugs")]
+    #[cfg(debug_assertions)]
     let report = with_bug(args.plant, || prove(&options, host_clock, &mut shown));
-    #[cfg(not(feature = "planted-bugs"))]
+    #[cfg(not(debug_assertions))]
     let report = prove(&options, host_clock, &mut shown);
     drop(progress);
     if args.json {

@@ -10,10 +10,10 @@
 
 use super::member::LOG_BLOCK;
 use crate::checksum::{Sums, crc32c, is_zero};
+use crate::data::sealed::Sealed;
 use crate::data::{Body, Data};
 use crate::superblock::{le32, le64};
 use crate::units::{BLOCK_BYTES, BlockNr};
-use bytes::Bytes;
 use std::collections::{BTreeMap, VecDeque};
 
 /// The magic of batches, and how their blocks are summed: of format version 3 of arrays, which is
@@ -181,14 +181,13 @@ impl Log {
         self.writing = Some(Writing { entry, tail, ops });
         let runs: Vec<Run> = records.into_iter().flat_map(|record| record.runs).collect();
         let mut data = Data::none();
-        let header = self.encode(&runs, seq, tail, start);
-        data.append(Data::bytes(header));
+        data.append(Data::block_of(self.encode(&runs, seq, tail, start)));
         runs.into_iter().for_each(|run| data.append(run.data));
         (LOG_BLOCK + u64::from(start), data)
     }
 
-    fn encode(&self, runs: &[Run], seq: u64, tail: u64, start: u32) -> Bytes {
-        let mut out = vec![0; BLOCK_BYTES];
+    fn encode(&self, runs: &[Run], seq: u64, tail: u64, start: u32) -> Body {
+        let mut out = vec![0; RUNS_AT + runs.len() * RUN_BYTES];
         let (magic, sums) = MAGICS[0];
         out[0..8].copy_from_slice(&magic);
         out[8..24].copy_from_slice(&self.id.to_le_bytes());
@@ -197,16 +196,14 @@ impl Log {
         out[32..40].copy_from_slice(&seq.to_le_bytes());
         out[40..48].copy_from_slice(&tail.to_le_bytes());
         out[48..52].copy_from_slice(&start.to_le_bytes());
-        for (slot, run) in out[RUNS_AT..CHECKED].chunks_exact_mut(RUN_BYTES).zip(runs) {
+        for (slot, run) in out[RUNS_AT..].chunks_exact_mut(RUN_BYTES).zip(runs) {
             slot[0..2].copy_from_slice(&(run.member as u16).to_le_bytes());
             slot[2..4].copy_from_slice(&(run.data.blocks() as u16).to_le_bytes());
             let sum = checksum(&run.data, sums);
             slot[4..8].copy_from_slice(&sum.to_le_bytes());
             slot[8..16].copy_from_slice(&run.at.to_le_bytes());
         }
-        let sum = crc32c(&out[..CHECKED]);
-        out[CHECKED..].copy_from_slice(&sum.to_le_bytes());
-        Bytes::from(out)
+        Sealed::new(out).into_body()
     }
 
     /// The batch is durable. Returns its number and the operations that may write in place now.
@@ -364,6 +361,7 @@ fn decode(block: &[u8], blocks: u32, at: u32, id: u128, member: usize) -> Option
 #[cfg(test)]
 mod tests {
     use super::*;
+    use bytes::Bytes;
 
     const BLOCKS: u32 = 22;
 
