@@ -126,7 +126,7 @@ impl PlantedBug {
     ];
 
     /// Those that can be planted in the disk caching disk.
-    pub const DCD: [PlantedBug; 10] = [
+    pub const DCD: [PlantedBug; 9] = [
         PlantedBug::AckBeforeDurable,
         PlantedBug::FreeBeforeCommit,
         PlantedBug::MapBeforeData,
@@ -136,7 +136,6 @@ impl PlantedBug {
         PlantedBug::TombstoneLost,
         PlantedBug::TombstoneEarly,
         PlantedBug::DestageBeforeDurable,
-        PlantedBug::CrcSums,
     ];
 
     /// Those that can be planted in Loge.
