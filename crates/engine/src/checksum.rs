@@ -15,6 +15,11 @@ pub fn crc32c_append(sum: u32, bytes: &[u8]) -> u32 {
     crc32c::crc32c_append(sum, bytes)
 }
 
+/// The lower half of XXH3 with 64 bits and the seed 0.
+pub fn xxh3(bytes: &[u8]) -> u32 {
+    XxHash3_64::oneshot(bytes) as u32
+}
+
 /// A number each of whose bits depends on each bit of `x`, differently for every `x`: the finalizer
 /// of SplitMix64 (Steele, Lea and Flood, OOPSLA 2014).
 pub fn mix(x: u64) -> u64 {
@@ -39,8 +44,9 @@ pub enum Sums {
 }
 
 impl Sums {
-    /// Checksum of a piece of one block. A stamp has the checksum of its description instead of
-    /// that of the 4 KiB it stands for: it tells contents apart as well, and is free.
+    /// Checksum of a piece of one block. A stamp, and parity over stamps, has the checksum of its
+    /// description instead of that of the 4 KiB it stands for: it tells contents apart as well, and
+    /// is free.
     ///
     /// # Panics
     /// If the piece has more than one block.
@@ -50,8 +56,8 @@ impl Sums {
         match (&piece.body, sums) {
             (Body::Zeros, _) => 0,
             (Body::Stamp { key, version }, _) => mix(key.rotate_left(32) ^ mix(*version)) as u32,
-            (Body::Parity(parity), Sums::Crc) => parity.digest(),
-            (_, Sums::Xxh3) => XxHash3_64::oneshot(&piece.to_bytes()) as u32,
+            (Body::Parity(parity), _) => parity.digest(),
+            (_, Sums::Xxh3) => xxh3(&piece.to_bytes()),
             (_, Sums::Crc) => crc32c(&piece.to_bytes()),
             (_, Sums::TurnedCrc) => {
                 let bytes = piece.to_bytes();

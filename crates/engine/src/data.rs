@@ -111,10 +111,11 @@ impl Parity {
         }
     }
 
-    /// A number that tells contents apart as a checksum does.
+    /// A number that tells contents apart as the sum of a block does, without the bytes that stamps
+    /// stand for.
     pub(crate) fn digest(&self) -> u32 {
-        use crate::checksum::{crc32c, mix};
-        let bytes = self.bytes.as_ref().map_or(0, |bytes| crc32c(bytes));
+        use crate::checksum::{mix, xxh3};
+        let bytes = self.bytes.as_ref().map_or(0, |bytes| xxh3(bytes));
         let stamps = mix(self.key.rotate_left(32) ^ mix(self.version ^ u64::from(self.odd) << 63));
         bytes ^ stamps as u32
     }

@@ -245,6 +245,13 @@ impl Array {
         }
     }
 
+    /// True if a recovery would take a member to have what it should have of a stripe: of one that
+    /// is being filled it knows only what the superblocks say.
+    fn present_after_crash(&self, member: usize, stripe: u64) -> bool {
+        let filling = self.superblock.standings[member] == Standing::Rebuilding;
+        self.present(member, stripe) && !(filling && stripe >= self.superblock.rebuilt)
+    }
+
     /// The members that are told of changes.
     fn informed(&self) -> Vec<usize> {
         let standings = &self.superblock.standings;

@@ -273,7 +273,7 @@ impl Array {
         let parity = self.geometry.parity(stripe).filter(|&one| self.present(one, stripe));
         let whole = write.way == Way::Whole;
         // What a missing member holds is in the parity alone: a mark says too little about it.
-        let short = (0..self.geometry.members).any(|one| !self.present(one, stripe));
+        let short = (0..self.geometry.members).any(|one| !self.present_after_crash(one, stripe));
         let write = self.write_of(op);
         write.puts = puts;
         write.step = Step::Protecting;
