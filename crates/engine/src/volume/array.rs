@@ -152,7 +152,7 @@ pub struct Array {
     /// Operations ended so far, and how many of them are durable for certain.
     clock: u64,
     flushed: u64,
-    /// The same count when a member failed last.
+    /// How many of them were durable on all members when one of these failed last.
     failed_clock: u64,
     /// When to look for regions whose marks can be cleared, and what may be cleared then.
     clear_at: Option<Time>,
@@ -282,7 +282,8 @@ impl Array {
         self.superblock.standings[member] = Standing::Out;
         self.counters.kicked += 1;
         if self.is_settled() {
-            self.failed_clock = self.clock;
+            // What it has not flushed may be lost there, though the others flush it now.
+            self.failed_clock = if self.volatile { self.flushed } else { self.clock };
         }
         self.stale = true;
         if member < self.logs.len() {

@@ -18,6 +18,22 @@ const HASHED: Name = 1 << 63;
 
 const SECTORS: usize = BLOCK_SECTORS as usize;
 
+/// Bits of a version that depend on the block as well.
+const SALT_BITS: u32 = 16;
+
+/// What blocks from `at` on hold that the act with this number writes. Stamps are linear: were the
+/// versions of all blocks alike, nothing of them would be left in the parity of a whole stripe,
+/// and one that was written in part would look whole.
+pub fn fresh(at: u64, count: u32, act: u32) -> Data {
+    let mut data = Data::none();
+    for block in at..at + u64::from(count) {
+        let number = u64::from(act) + 1;
+        let salt = mix(block ^ number << 32) & ((1 << SALT_BITS) - 1);
+        data.append(Data::stamp(1, block, number << SALT_BITS | salt));
+    }
+    data
+}
+
 /// The names of a world.
 #[derive(Clone, Debug, Default)]
 pub struct Names {
@@ -70,7 +86,9 @@ impl Names {
         let plain = |name| match name {
             ZEROS => "zeros".to_owned(),
             UNREADABLE => "an error".to_owned(),
-            version if version < HASHED => format!("the data of #{}", version - 1),
+            version if version < HASHED => {
+                format!("the data of #{}", (version >> SALT_BITS).saturating_sub(1))
+            }
             hash => format!("bytes {:08x}", hash as u32),
         };
         match self.sectors.get(&name) {

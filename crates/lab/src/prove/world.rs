@@ -9,7 +9,7 @@ use super::damage::{Damage, find};
 use super::history::{History, Tick};
 use super::judge::mount;
 use super::manner::Manner;
-use super::names::ZEROS;
+use super::names::{ZEROS, fresh};
 use super::states::{Moment, choose};
 use super::subject::{Made, Subject};
 use super::toy::ToyArm;
@@ -278,7 +278,7 @@ impl World {
         let (data, distinct) = match content {
             Content::Fresh => {
                 let whole = u64::from(count) <= self.whole;
-                (Data::stamp(count, at, u64::from(self.act) + 1), whole)
+                (fresh(at, count, self.act), whole)
             }
             Content::Zeros => (Data::zeros(count), false),
             Content::Copies(choice) => (self.copies(count, choice), false),
@@ -292,8 +292,8 @@ impl World {
     /// A transaction of several requests, or its parts one by one where there are none.
     fn group(&mut self, act: Act, fua: bool) {
         let members = act.members(self.node.layer.blocks());
-        let version = u64::from(self.act) + 1;
-        let data = |at: u64| Data::stamp(1, at, version);
+        let act_number = self.act;
+        let data = |at: u64| fresh(at, 1, act_number);
         if self.node.layer.transaction_blocks() < members.len() as u64 {
             for (at, written) in members {
                 if written {
