@@ -74,6 +74,8 @@ pub enum PlantedBug {
     RebuildNotFlushed,
     /// Stripes are written without a member before all members know that it is out.
     WrittenUnsettled,
+    /// A read-only array shows its members as they are, without what its logs tell.
+    UnreplayedShown,
     /// A misplaced block is brought home before what it holds is durable.
     HomedEarly,
     /// A tombstone goes out before what it makes way for is durable.
@@ -116,13 +118,14 @@ impl PlantedBug {
     ];
 
     /// Those that can be planted in arrays.
-    pub const ARRAY: [PlantedBug; 6] = [
+    pub const ARRAY: [PlantedBug; 7] = [
         PlantedBug::NoWriteLog,
         PlantedBug::LogNotFlushed,
         PlantedBug::StaleMember,
         PlantedBug::NoResync,
         PlantedBug::RebuildNotFlushed,
         PlantedBug::WrittenUnsettled,
+        PlantedBug::UnreplayedShown,
     ];
 
     /// Those that can be planted in the disk caching disk.
@@ -240,6 +243,7 @@ impl PlantedBug {
             PlantedBug::NoResync => "marked regions are not resynced",
             PlantedBug::RebuildNotFlushed => "a replacement counts as filled before it is durable",
             PlantedBug::WrittenUnsettled => "writes go on before all know that a member is out",
+            PlantedBug::UnreplayedShown => "a read-only array does not show what its logs tell",
             PlantedBug::FreeBeforeCheckpoint => "a segment that a recovery follows is reused",
             PlantedBug::CleanerFreesEarly => "the cleaner frees what it moves at once",
             PlantedBug::CheckpointBeforeMap => "a checkpoint is written before its map is durable",

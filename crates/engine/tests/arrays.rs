@@ -266,6 +266,51 @@ fn too_many_failures_end_writing() {
     }
 }
 
+/// With a member out, a write fails on another one: what its stripes hold beside it can still be
+/// computed, in the same life, read-only from what the log has, and after a recovery.
+#[test]
+fn a_write_that_fails_where_a_member_is_missing_spoils_nothing_else() {
+    let base = media(Level::Raid5, 3, 2, 8);
+    let mut whole = World::new(base.clone(), find(&base, &[], false).expect("just made").array);
+    let blocks = whole.node.layer.blocks() as u32;
+    for at in 0..u64::from(blocks) {
+        whole.run(Io::write(1, at, Data::stamp(1, at, 1 + at))).expect("writes");
+    }
+    whole.node.finish(&mut whole.now);
+    let holds = |node: &mut Node, now: &mut u64, written: u64, when: &str| {
+        let data = node.run(now, Io::read(9, 0, blocks)).expect("reads");
+        for at in (0..u64::from(blocks)).filter(|&at| at != written) {
+            let found = data.slice(at as u32, 1);
+            assert_eq!(found, Data::stamp(1, at, 1 + at), "{at} after {written}, {when}");
+        }
+        let found = data.slice(written as u32, 1);
+        let or_new = [1 + written, 1000].map(|version| Data::stamp(1, written, version));
+        assert!(or_new.contains(&found), "{written} {when}: {found:?}");
+    };
+    let mut failed = 0;
+    for written in 0..u64::from(blocks) {
+        for (fails, after) in [(0, 1), (0, 2), (2, 1), (2, 2)] {
+            let media = copies(&base);
+            let array = find(&media, &[1], true).expect("one less will do").array;
+            let mut world = World::new(media, array);
+            let failing_write = Some(world.controls[fails].writes() + after);
+            world.controls[fails].set(Plan { failing_write, ..Plan::default() });
+            let answer = world.run(Io::write(1, written, Data::stamp(1, written, 1000)));
+            failed += usize::from(answer.is_err());
+            holds(&mut world.node, &mut world.now, written, "at once");
+            let options = AssembleOptions { degraded: true, read_only: true, volatile: true };
+            let read_only = with_disks(&world.media, &[1], |disks| assemble(disks, &options));
+            let array = read_only.expect("one less will do").array;
+            let mut later = World::new(world.media.clone(), array);
+            holds(&mut later.node, &mut later.now, written, "read-only");
+            let array = find(&world.media, &[1], true).expect("one less will do").array;
+            let mut later = World::new(world.media.clone(), array);
+            holds(&mut later.node, &mut later.now, written, "after a recovery");
+        }
+    }
+    assert!(failed > 40, "{failed}");
+}
+
 /// Requests to the members, counted: what the formulas say.
 #[test]
 fn writes_cost_what_the_formulas_say() {

@@ -14,6 +14,7 @@ mod cut;
 mod damage;
 mod history;
 mod judge;
+mod look;
 mod manner;
 mod names;
 mod shrink;
@@ -74,6 +75,8 @@ pub enum Sort {
     Dead,
     /// After a crash the members of an array do not agree.
     Parity,
+    /// After a crash a read-only mount writes, or shows something else than one that recovers.
+    Look,
     /// A read brought wrong data, or an error without cause.
     Read,
     /// A request failed without cause, or the volume did not say so for good.
@@ -92,6 +95,7 @@ impl fmt::Display for Sort {
             Sort::Content => "the content after a crash is wrong",
             Sort::Dead => "the volume is dead after a crash",
             Sort::Parity => "the members of an array disagree after a crash",
+            Sort::Look => "a read-only mount after a crash is wrong",
             Sort::Read => "a read is wrong",
             Sort::Refusal => "a request fails without cause",
             Sort::Pretence => "success is claimed after an error",

@@ -31,6 +31,7 @@ use rebuild::Rebuild;
 use request::{Part, Request};
 use slab::Slab;
 use std::collections::{BTreeMap, VecDeque};
+use std::ops::Range;
 use write::Write;
 
 /// Writes that one stripe operation takes on at most; bounds what its log record has to name.
@@ -125,10 +126,12 @@ pub struct Array {
     geometry: Geometry,
     volatile: bool,
     read_only: bool,
-    /// Blocks that a read-only array would have replayed from its logs.
+    /// What members should hold and may not: what a read-only array would have replayed from its
+    /// logs, and the writes after which there were too few members to go on.
     overlay: BTreeMap<(usize, BlockNr), Piece>,
-    /// Parity or copies may disagree: nothing may be computed from them.
-    distrusted: bool,
+    /// Stripes in order in which parity or copies may disagree, and which a read-only array has not
+    /// brought into step.
+    distrusted: Vec<Range<u64>>,
     outbox: Outbox,
     requests: Slab<Request>,
     ops: Slab<StripeOp>,
@@ -169,7 +172,7 @@ pub(super) struct Parts {
     pub superblock: MemberSuperblock,
     pub volatile: bool,
     pub read_only: bool,
-    pub distrusted: bool,
+    pub distrusted: Vec<Range<u64>>,
     pub overlay: Vec<Run>,
     pub logs: Vec<Log>,
 }
@@ -178,19 +181,12 @@ impl Array {
     pub(super) fn new(parts: Parts) -> Array {
         let Parts { superblock, volatile, read_only, distrusted, overlay, logs } = parts;
         let geometry = superblock.geometry;
-        let mut laid = BTreeMap::new();
-        for run in overlay {
-            for index in 0..run.data.blocks() {
-                let at = run.at + u64::from(index);
-                laid.insert((run.member, at), run.data.block(index));
-            }
-        }
-        Array {
+        let mut array = Array {
             rebuild: Rebuild::new(&superblock),
             geometry,
             volatile,
             read_only,
-            overlay: laid,
+            overlay: BTreeMap::new(),
             distrusted,
             outbox: Outbox::default(),
             requests: Slab::new(),
@@ -216,7 +212,9 @@ impl Array {
             latched: None,
             counters: Counters::default(),
             superblock,
-        }
+        };
+        array.lay(overlay);
+        array
     }
 
     /// What its members know of it.
@@ -439,9 +437,18 @@ impl Array {
         }
     }
 
-    /// Lays what a read-only array has not replayed over what was read.
+    /// From now on members seem to hold this.
+    fn lay(&mut self, runs: Vec<Run>) {
+        for run in runs {
+            for (at, block) in (run.at..).zip(run.data.each()) {
+                self.overlay.insert((run.member, at), block);
+            }
+        }
+    }
+
+    /// What a member should hold where it was read.
     fn overlaid(&self, member: usize, at: BlockNr, data: Data) -> Data {
-        if self.overlay.is_empty() {
+        if self.overlay.is_empty() || planted(PlantedBug::UnreplayedShown) {
             return data;
         }
         let mut out = Data::none();
@@ -533,8 +540,22 @@ impl Array {
         self.outbox.is_idle() && self.ops.is_empty() && self.locks.is_empty()
     }
 
-    /// True if copies or parity may be used to compute what a member does not give.
-    fn can_compute(&self) -> bool {
-        self.geometry.level != Level::Raid0 && !self.distrusted
+    /// True if copies or parity of a stripe may disagree.
+    fn is_distrusted(&self, stripe: u64) -> bool {
+        let next = self.distrusted.partition_point(|stripes| stripes.end <= stripe);
+        self.distrusted.get(next).is_some_and(|stripes| stripes.contains(&stripe))
+    }
+
+    /// True if copies or parity may be used to compute what a member does not give. Parity that
+    /// may be off still tells all that there is to know of a member that is out.
+    fn can_compute(&self, stripe: u64) -> bool {
+        match self.geometry.level {
+            Level::Raid0 => false,
+            Level::Raid1 => !self.is_distrusted(stripe),
+            Level::Raid5 => {
+                let out = |member| !self.present(member, stripe);
+                !self.is_distrusted(stripe) || (0..self.geometry.members).any(out)
+            }
+        }
     }
 }

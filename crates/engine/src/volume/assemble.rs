@@ -342,15 +342,16 @@ impl Recovery<'_, '_> {
             self.replay(std::mem::take(&mut overlay))?;
         }
         let marked = if clean { Vec::new() } else { self.marked(!damaged.is_empty())? };
-        let distrusted = read_only && !marked.is_empty();
-        let mut resynced = 0;
-        if !read_only && !planted(PlantedBug::NoResync) {
+        let (mut resynced, mut distrusted) = (0, Vec::new());
+        if read_only {
+            distrusted = marked;
+            self.count_out();
+        } else {
+            let marked = if planted(PlantedBug::NoResync) { Vec::new() } else { marked };
             for stripes in marked {
                 resynced += stripes.end - stripes.start;
                 self.resync(stripes)?;
             }
-        }
-        if !read_only {
             self.sign(&mut logs)?;
         }
         let missing = (0..self.usable.len()).filter(|&member| !self.usable[member]).collect();
@@ -488,6 +489,18 @@ impl Recovery<'_, '_> {
         Ok(())
     }
 
+    /// Who is missing is out.
+    fn count_out(&mut self) {
+        for member in 0..self.usable.len() {
+            let standing = &mut self.superblock.standings[member];
+            match (self.usable[member], *standing) {
+                (false, _) => *standing = Standing::Out,
+                (true, Standing::Out) => *standing = Standing::Active,
+                (true, _) => {}
+            }
+        }
+    }
+
     /// Writes down who belongs to the array, then that nothing is left to repair.
     fn sign(&mut self, logs: &mut [Log]) -> Result<(), VolumeError> {
         // Nobody may fall two behind: the next record takes the place of the one before the last.
@@ -500,14 +513,7 @@ impl Recovery<'_, '_> {
         self.flush()?;
         self.superblock.events += 1;
         self.superblock.clean = false;
-        for member in 0..self.usable.len() {
-            let standing = &mut self.superblock.standings[member];
-            match (self.usable[member], *standing) {
-                (false, _) => *standing = Standing::Out,
-                (true, Standing::Out) => *standing = Standing::Active,
-                (true, _) => {}
-            }
-        }
+        self.count_out();
         for member in self.members() {
             let superblock = self.superblock.clone();
             on(member, superblock.write(self.disk(member), member))?;

@@ -6,6 +6,7 @@ use super::cut::Leaving;
 use super::damage::{Damage, Strike, any_place};
 use super::history::{Allowance, History};
 use super::judge::{cut_recovery, mount, node, read_all, read_what_can_be, works_on};
+use super::look::look;
 use super::names::{Name, Names, UNREADABLE};
 use super::states::{Moment, choose, count, describe};
 use super::subject::{Mounted, Subject};
@@ -20,6 +21,8 @@ use std::rc::Rc;
 
 /// One in so many recovered states is worked on.
 const WORKED_ON: u64 = 8;
+/// One in so many is mounted read-only before.
+const LOOKED_AT: u64 = 16;
 /// One in so many has its recovery cut off after each of its writes.
 const CUT_AGAIN: u64 = 24;
 /// And one in so many is damaged before it is recovered.
@@ -251,6 +254,8 @@ impl Checker {
         report: &mut ProveReport,
     ) -> Result<usize, Wrong> {
         self.work += blocks(&media);
+        let looked_at = self.damage == Damage::None && rng.below(LOOKED_AT) == 0;
+        let before = looked_at.then(|| media.clone());
         let options = MountOptions { volatile: self.volatile, ..MountOptions::default() };
         let (lost, mounted) = match self.mount(&mut media, &options) {
             Ok(mounted) => mounted,
@@ -271,6 +276,9 @@ impl Checker {
             Err(_) if self.damage == Damage::Open => self.read_damaged(&mut node),
             Err(error) => return Err(unreadable(&error.to_string())),
         };
+        if let Some(before) = before {
+            self.look(&before, None, &names)?;
+        }
         if rng.below(WORKED_ON) == 0 && self.damage != Damage::Open {
             let story = works_on(&mut node, rng);
             if !story.is_empty() {
@@ -278,6 +286,29 @@ impl Checker {
             }
         }
         Ok(self.content(names))
+    }
+
+    /// Compares what a read-only mount shows with what is there after a recovery. Where an array
+    /// would have to bring members into step first it may say that it cannot compute a block.
+    fn look(&mut self, media: &[Cells], lost: Option<usize>, names: &[Name]) -> Result<(), Wrong> {
+        self.work += blocks(media);
+        let wrong = |what: String| Err(Wrong { sort: Sort::Look, story: vec![what] });
+        let seen = match look(self.subject, media, lost, self.volatile) {
+            Ok(seen) => seen,
+            Err(what) => return wrong(what),
+        };
+        let mut at = 0;
+        for (count, data) in seen {
+            let here = at..at + count as usize;
+            at = here.end;
+            match data {
+                Some(data) if self.names.of(here.start as u64, &data) == names[here.clone()] => {}
+                None if self.subject.spare() > 0 => {}
+                Some(_) => return wrong(format!("read-only, blocks {here:?} hold something else")),
+                None => return wrong(format!("read-only, blocks {here:?} cannot be read")),
+            }
+        }
+        Ok(())
     }
 
     /// Mounts media. Where damage on one device keeps an array from being assembled, the message
@@ -422,6 +453,8 @@ impl Checker {
         report: &mut ProveReport,
     ) -> Result<Option<usize>, Wrong> {
         self.work += blocks(&media);
+        let looked_at = self.damage == Damage::None && rng.below(LOOKED_AT) == 0;
+        let before = looked_at.then(|| media.clone());
         let options = MountOptions { volatile: self.volatile, ..MountOptions::default() };
         let mounted = match mount(self.subject, &mut media, Some(lost), &options) {
             Ok(mounted) => mounted,
@@ -436,6 +469,9 @@ impl Checker {
             Err(error) => return Err(unreadable(&error.to_string())),
         };
         let names = self.names.of(0, &data);
+        if let Some(before) = before {
+            self.look(&before, Some(lost), &names)?;
+        }
         if rng.below(WORKED_ON) == 0 && self.damage != Damage::Open {
             let story = works_on(&mut node, rng);
             if !story.is_empty() {

@@ -202,10 +202,15 @@ impl Manner {
         manner
     }
 
-    /// The same with shorter lives, for subjects whose every request is many device events: more
-    /// worlds find more than longer ones.
-    pub fn shorter(self) -> Manner {
-        Manner { bursts: self.bursts.div_ceil(3), lives: self.lives.min(4), ..self }
+    /// The same for arrays. Their every request is many device events, so lives are shorter: more
+    /// worlds find more than longer ones. And members that fail are what arrays are for.
+    pub fn of_arrays(self, rng: &mut Rng) -> Manner {
+        let fails = [Trouble::Writes, Trouble::Flushes, Trouble::Flushes, Trouble::Full];
+        let trouble = match self.trouble {
+            Trouble::None if rng.chance(0.5) => fails[rng.below(fails.len() as u64) as usize],
+            trouble => trouble,
+        };
+        Manner { bursts: self.bursts.div_ceil(3), lives: self.lives.min(4), trouble, ..self }
     }
 
     /// Everything that happens in a world with a volume of `blocks` blocks.

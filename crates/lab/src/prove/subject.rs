@@ -306,8 +306,8 @@ impl Subject {
             }
             Subject::Array { .. } => {
                 let degraded = disks.iter().any(Option::is_none);
-                let options_below =
-                    AssembleOptions { volatile: options.volatile, read_only: false, degraded };
+                let MountOptions { volatile, read_only, .. } = *options;
+                let options_below = AssembleOptions { volatile, read_only, degraded };
                 let mut found = assemble(disks, &options_below)?;
                 let mut disk = ArrayDisk::new(&mut found.array, disks);
                 let (layer, _, report) = layout::mount(&mut disk, options)?;

@@ -112,7 +112,7 @@ impl World {
         let mut rng = Rng::stream(seed, &format!("case {case}"));
         let mut manner = Manner::draw(case, &mut rng);
         if let Subject::Array { .. } = subject {
-            manner = manner.shorter();
+            manner = manner.of_arrays(&mut rng);
         }
         let volatile = manner.volatile.unwrap_or_else(|| rng.chance(0.65));
         // What goes on while nobody waits needs a head, and writes that last.

@@ -81,6 +81,9 @@ impl Array {
         outcome: Result<Data, IoError>,
     ) {
         let stripe = self.ops[op].stripe;
+        let Work::Fetch(fetch) = &self.ops[op].work else { return };
+        let at = self.geometry.block(stripe, fetch.row);
+        let outcome = outcome.map(|data| self.overlaid(member, at, data));
         let Work::Fetch(fetch) = &mut self.ops[op].work else { return };
         if fetch.repairing {
             if let Err(error) = outcome {
@@ -97,7 +100,7 @@ impl Array {
             }
             Err(_) if !fetch.others.is_empty() => {
                 let next = fetch.others.remove(0);
-                let io = Io::read(0, self.geometry.block(stripe, fetch.row), fetch.count);
+                let io = Io::read(0, at, fetch.count);
                 self.ops[op].waiting += 1;
                 return self.outbox.push(next, io, Call::Op { op, slot: 0 });
             }
@@ -120,7 +123,8 @@ impl Array {
             _ => Err(IoError::Media { block: self.slot_block(request, slot) }),
         };
         self.charge(request, &spent);
-        let repair = outcome.as_ref().ok().filter(|_| !self.read_only).cloned();
+        let writable = !self.read_only && self.latched.is_none();
+        let repair = outcome.as_ref().ok().filter(|_| writable).cloned();
         if outcome.is_ok() {
             self.counters.reconstructed += u64::from(count);
         }

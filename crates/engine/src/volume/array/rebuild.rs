@@ -89,7 +89,7 @@ impl Array {
             // The replacement has failed, too.
             return self.give_up_rebuild();
         }
-        if self.read_only || self.distrusted || self.latched.is_some() || self.stopping.is_some() {
+        if self.read_only || self.latched.is_some() || self.stopping.is_some() {
             // There is nothing to be woken for.
             self.rebuild.busy = false;
             return;

@@ -138,7 +138,7 @@ impl Array {
         }
         let mirrors = (0..self.geometry.members).filter(|&one| self.present(one, stripe));
         // Copies that may disagree must not take turns.
-        if self.distrusted {
+        if self.is_distrusted(stripe) {
             return mirrors.into_iter().next();
         }
         mirrors.min_by_key(|&one| {
@@ -150,7 +150,7 @@ impl Array {
     /// A part of a read that its member does not give is computed from the others.
     fn compute(&mut self, request: usize, slot: usize, member: usize) {
         let Slot { place, at, count, .. } = self.requests[request].slots[slot];
-        if !self.can_compute() {
+        if !self.can_compute(place.stripe) {
             return self.slot_done(request, slot, Err(IoError::Media { block: at }));
         }
         let Place { stripe, row, .. } = place;
@@ -172,7 +172,7 @@ impl Array {
                 self.slot_done(request, slot, Ok(data));
             }
             Err(IoError::PowerOff) => self.slot_done(request, slot, Err(IoError::PowerOff)),
-            Err(_) if self.can_compute() => self.compute(request, slot, member),
+            Err(_) if self.can_compute(stripe) => self.compute(request, slot, member),
             Err(IoError::Media { .. }) => {
                 self.slot_done(request, slot, Err(IoError::Media { block: at }));
             }

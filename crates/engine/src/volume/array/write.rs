@@ -233,6 +233,9 @@ impl Array {
                 self.member_failed(member, error);
                 if let Some(error) = self.latched {
                     self.write_of(op).error = Some(error);
+                    // Some members have it, and what is missing is computed from all of them.
+                    let runs = self.runs_in_place(op).into_iter().map(|(_, run)| run).collect();
+                    self.lay(runs);
                 }
             }
             (Step::Protecting, _) => unreachable!("nothing of its own is under way"),
