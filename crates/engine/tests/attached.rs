@@ -208,6 +208,28 @@ fn a_log_whose_youngest_record_may_be_unreadable_is_refused_unless_told_otherwis
     assert!(wiped.contains("holds no record"), "{wiped}");
 }
 
+/// What a record has said is not needed stays so, though later records lie in the same segment.
+#[test]
+fn a_record_that_nobody_needs_any_more_may_be_unreadable() {
+    let (mut origin, mut log) = attached(1);
+    let layer = mount(&mut origin, &mut log).unwrap();
+    let media = [origin, log].map(Shared::new);
+    let mut node = serve(layer, &media);
+    // The second record overwrites what is in the first one, the third one does not.
+    for (at, version) in [(100, 2), (100, 3), (200, 4)] {
+        node.run(&mut 0, Io::write(0, at, Data::stamp(1, at, version)).with_fua()).unwrap();
+    }
+    drop(node);
+    let [origin, whole] = left(media);
+    let first = first_of_log(&origin, &whole);
+    for at in 0..3 {
+        let mut log = whole.clone();
+        log.lose(first + at);
+        assert_eq!(read(&origin, &log, 100), Data::stamp(1, 100, 3), "block {at} is lost");
+        assert_eq!(read(&origin, &log, 200), Data::stamp(1, 200, 4), "block {at} is lost");
+    }
+}
+
 #[test]
 fn draining_writes_home_and_only_then_can_a_log_be_detached() {
     let (mut origin, mut log) = attached(1);

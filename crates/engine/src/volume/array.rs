@@ -446,8 +446,14 @@ impl Array {
         }
     }
 
+    /// The first block from `at` on that some member seems to hold by that.
+    pub(super) fn next_laid(&self, at: BlockNr) -> Option<BlockNr> {
+        let next = |member| self.overlay.range((member, at)..(member + 1, 0)).next();
+        (0..self.geometry.members).filter_map(next).map(|(&(_, block), _)| block).min()
+    }
+
     /// What a member should hold where it was read.
-    fn overlaid(&self, member: usize, at: BlockNr, data: Data) -> Data {
+    pub(super) fn overlaid(&self, member: usize, at: BlockNr, data: Data) -> Data {
         if self.overlay.is_empty() || planted(PlantedBug::UnreplayedShown) {
             return data;
         }

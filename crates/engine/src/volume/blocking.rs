@@ -29,6 +29,17 @@ impl<'a, 'd> ArrayDisk<'a, 'd> {
         ArrayDisk { array, disks, rng: Rng::stream(0, "array") }
     }
 
+    /// Reads what its members just give: a mount reads much and meets nothing that the machine
+    /// above would be needed for. Nothing if there is anything out of the ordinary.
+    fn read_directly(&mut self, at: BlockNr, count: u32) -> Option<Data> {
+        let mut whole = Data::none();
+        for (member, block, count) in self.array.sources(at, count)? {
+            let data = self.disks[member].as_deref_mut()?.read(block, count).ok()?;
+            whole.append(self.array.overlaid(member, block, data));
+        }
+        Some(whole)
+    }
+
     fn run(&mut self, io: Io) -> Outcome {
         let (mut below, mut above) = (Vec::new(), Vec::new());
         let mut submitted = Some(io);
@@ -107,8 +118,8 @@ impl Disk for ArrayDisk<'_, '_> {
         // The first stripe of which some member holds something.
         let stripe = geometry.place(at).stripe;
         let first = geometry.block(stripe, 0);
-        let next =
-            self.disks.iter_mut().flatten().filter_map(|disk| disk.next_data(first)).min()?;
+        let held = self.disks.iter_mut().flatten().filter_map(|disk| disk.next_data(first)).min();
+        let next = [held, self.array.next_laid(first)].into_iter().flatten().min()?;
         let next = geometry.stripe_of(next.max(first)).0;
         let from = at.max(next * geometry.stripe_blocks());
         (from < geometry.blocks()).then_some(from)

@@ -304,7 +304,14 @@ impl Checker {
             match data {
                 Some(data) if self.names.of(here.start as u64, &data) == names[here.clone()] => {}
                 None if self.subject.spare() > 0 => {}
-                Some(_) => return wrong(format!("read-only, blocks {here:?} hold something else")),
+                Some(data) => {
+                    let found = self.names.of(here.start as u64, &data);
+                    let other = |(name, right): (&u64, &u64)| name != right;
+                    let at = found.iter().zip(&names[here.clone()]).position(other);
+                    let at = here.start + at.expect("some block is not the same");
+                    let (found, right) = (data.block((at - here.start) as u32), names[at]);
+                    return wrong(format!("read-only, block {at} holds {found:?}, not {right}"));
+                }
                 None => return wrong(format!("read-only, blocks {here:?} cannot be read")),
             }
         }

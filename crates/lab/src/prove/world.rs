@@ -15,7 +15,7 @@ use super::subject::{Made, Subject};
 use super::toy::ToyArm;
 use super::{ProveReport, Sort};
 use seekless_engine::arm::Arm;
-use seekless_engine::data::{Data, Piece};
+use seekless_engine::data::{Body, Data, Piece};
 use seekless_engine::device::Device as _;
 use seekless_engine::device::medium::Cells;
 use seekless_engine::device::volatile::{Latency, VolatileRam};
@@ -336,9 +336,15 @@ impl World {
                 _ => Place::Metadata(rng.next()),
             };
             let body = ram.durable().get(find(place, ram.durable()));
-            copies.push(Piece { blocks: 1, body });
+            // A stamp has another checksum than its bytes, so what is one stays one: whoever finds
+            // the same bytes there may leave them as they are.
+            let body = match body {
+                Body::Stamp { .. } => body,
+                body => Body::Bytes(Piece::block(body).to_bytes()),
+            };
+            copies.push(Piece::block(body));
         }
-        Data::bytes(copies.to_bytes())
+        copies
     }
 
     fn change(&mut self, io: Io, number: usize, fua: bool) {

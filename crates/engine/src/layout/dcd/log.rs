@@ -96,6 +96,9 @@ pub struct Log {
     pub tail: u64,
     /// Oldest segment that a recovery would still look at: what a durable record says.
     pub recorded: u64,
+    /// Oldest record that the youngest one says a recovery needs. It never goes back: whoever
+    /// has said that a record is not needed must not ask for it later, when it may be unreadable.
+    pub needed: u64,
     /// Tails of records that are written but not yet durable.
     tails: VecDeque<(u64, u64)>,
     pub life: u32,
@@ -127,6 +130,7 @@ impl Log {
             offset: 0,
             tail: 0,
             recorded: 0,
+            needed: 0,
             tails: VecDeque::new(),
             life: 1,
             most_buffers,
@@ -469,10 +473,12 @@ impl Log {
     /// The tail that a record on its way may state: segment and record.
     pub fn tail_now(&mut self, seq: u64, own_dirty: u64) -> (u64, u64) {
         self.retire();
-        if self.dirty == own_dirty {
-            return (self.head, seq);
-        }
-        let first = self.segments[self.place(self.tail)].first_seq;
-        (self.tail, first)
+        let (tail, first) = if self.dirty == own_dirty {
+            (self.head, seq)
+        } else {
+            (self.tail, self.segments[self.place(self.tail)].first_seq)
+        };
+        self.needed = self.needed.max(first);
+        (tail, self.needed)
     }
 }

@@ -282,7 +282,7 @@ pub(super) fn recover(
     log.head = end.segment;
     log.offset = end.offset + 1 + end.data_blocks();
     log.tail = counting.first().map_or(end.segment, |first| first.segment);
-    log.recorded = log.tail;
+    (log.recorded, log.needed) = (log.tail, end.tail);
     if log.tail > log.head || log.head - log.tail >= u64::from(areas.segments) {
         return damaged("the log is longer than its ring");
     }

@@ -3,7 +3,7 @@
 use super::commit::marker;
 use super::format::{
     Entry, FIXED_BLOCKS, Header, POOL_START, Pointer, SLICE_ENTRIES, TAIL_BLOCK, Tail,
-    decode_header, entries, live_mark,
+    decode_header, entries, live_mark, looks_like_map,
 };
 use super::tree::SliceNr;
 use super::{Vlog, slices};
@@ -65,7 +65,8 @@ struct Recovered {
     next_sequence: u64,
     accepted: u64,
     dropped: u64,
-    /// Map blocks of commits that do not hold: to be erased, lest they be taken for valid later.
+    /// Map blocks of commits that do not hold, and those that are not whole: to be erased, lest they
+    /// be taken for valid later.
     doomed: Vec<u32>,
     /// Blocks that another recovery, should this one be interrupted, might need; in order.
     keep: Vec<u32>,
@@ -75,6 +76,9 @@ struct Recovery<'d> {
     disk: &'d mut dyn Disk,
     superblock: Superblock,
     blocks_read: u64,
+    /// Blocks that begin as a map block and are none: torn by a power cut. A later write to one of
+    /// them that is torn as well could make it whole.
+    torn: Vec<u32>,
 }
 
 /// Recovers the state of a volume.
@@ -83,7 +87,7 @@ pub(super) fn mount(
     superblock: &Superblock,
     options: &MountOptions<'_>,
 ) -> Result<(Vlog, MountReport), LayoutError> {
-    let mut recovery = Recovery { disk, superblock: *superblock, blocks_read: 1 };
+    let mut recovery = Recovery { disk, superblock: *superblock, blocks_read: 1, torn: Vec::new() };
     let tail = recovery.read_tail();
     let by_tail = match &tail {
         Some(tail) => recovery.follow(tail)?,
@@ -216,7 +220,7 @@ impl Recovery<'_> {
         Ok(all)
     }
 
-    fn collect(&self, start: u64, data: &Data, all: &mut Vec<Found>) {
+    fn collect(&mut self, start: u64, data: &Data, all: &mut Vec<Found>) {
         let mut place = start as u32;
         for piece in data.pieces() {
             let bytes = match &piece.body {
@@ -225,8 +229,10 @@ impl Recovery<'_> {
                 Body::Sectors(_) | Body::Lazy(_) | Body::Parity(_) => piece.to_bytes(),
             };
             for (block, place) in bytes.chunks_exact(BLOCK_BYTES).zip(place..) {
-                if let Some(header) = self.header(place, block) {
-                    all.push(Found { place, header });
+                match self.header(place, block) {
+                    Some(header) => all.push(Found { place, header }),
+                    None if looks_like_map(self.superblock.id, block) => self.torn.push(place),
+                    None => {}
                 }
             }
             place += piece.blocks;
@@ -266,6 +272,7 @@ impl Recovery<'_> {
         };
         recovered.live = newest(all.iter().filter(|found| holds(found)));
         recovered.doomed = all.iter().filter(|found| !holds(found)).map(|f| f.place).collect();
+        recovered.doomed.append(&mut self.torn.clone());
         self.compare_digest(&all, &recovered, tail)?;
         let before = newest(all.iter().filter(|found| found.header.commit <= durable));
         let after = all.iter().filter(|found| found.header.commit > durable).cloned();
@@ -436,7 +443,8 @@ impl Recovery<'_> {
                 self.write_marker(volume, found, root)?;
                 self.disk.flush()?;
             }
-            for &place in &found.doomed {
+            let free = |place: &u32| volume.free.is_free(u64::from(*place));
+            for &place in found.doomed.iter().filter(|place| free(place)) {
                 self.disk.write(u64::from(place), Data::zeros(1))?;
             }
             self.disk.flush()?;

@@ -9,6 +9,7 @@ use crate::layer::Cx;
 use crate::units::{BlockNr, Time};
 use crate::volume::Level;
 use crate::volume::geometry::Place;
+use smallvec::SmallVec;
 
 /// Whole stripes of a trim that are under way at once.
 const TRIM_WINDOW: u64 = 64;
@@ -127,6 +128,22 @@ impl Array {
         let mut io = Io::read(0, block, count);
         io.class = self.requests[request].class;
         self.outbox.push(member, io, Call::Read { request, slot });
+    }
+
+    /// The members that a read goes to, their blocks and how many, if all are there and nothing is
+    /// under way.
+    pub(in crate::volume) fn sources(
+        &self,
+        at: BlockNr,
+        count: u32,
+    ) -> Option<impl Iterator<Item = (usize, BlockNr, u32)> + use<>> {
+        let source = |(Place { stripe, index, row }, _, count)| {
+            let block = self.geometry.block(stripe, row);
+            self.reader(stripe, index, block).map(|member| (member, block, count))
+        };
+        let sources: Option<SmallVec<[_; 8]>> =
+            self.is_at_rest().then(|| self.runs(at, count).into_iter().map(source).collect())?;
+        sources.map(SmallVec::into_iter)
     }
 
     /// The member to read a chunk from: of mirrors the one that is just there, else the least busy
