@@ -41,9 +41,14 @@ pub enum Sums {
     /// The lower half of XXH3 with 64 bits and the seed 0: no CRC, so that nothing a client stores
     /// cancels out, and twice as fast.
     Xxh3,
+    /// The same; the checksums of the metadata itself are mixed, see [`Identity::sum`].
+    Mixed,
 }
 
 impl Sums {
+    /// What new volumes have.
+    pub const NEWEST: Sums = Sums::Mixed;
+
     /// Checksum of a piece of one block. A stamp, and parity over stamps, has the checksum of its
     /// description instead of that of the 4 KiB it stands for: it tells contents apart as well, and
     /// is free.
@@ -57,7 +62,7 @@ impl Sums {
             (Body::Zeros, _) => 0,
             (Body::Stamp { key, version }, _) => mix(key.rotate_left(32) ^ mix(*version)) as u32,
             (Body::Parity(parity), _) => parity.digest(),
-            (_, Sums::Xxh3) => xxh3(&piece.to_bytes()),
+            (_, Sums::Xxh3 | Sums::Mixed) => xxh3(&piece.to_bytes()),
             (_, Sums::Crc) => crc32c(&piece.to_bytes()),
             (_, Sums::TurnedCrc) => {
                 let bytes = piece.to_bytes();
@@ -65,6 +70,43 @@ impl Sums {
                 crc32c_append(crc32c(tail), head)
             }
         }
+    }
+}
+
+/// The volume that metadata belongs to, and how the checksums of its metadata are made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Identity {
+    id: u128,
+    mixed: bool,
+}
+
+impl Identity {
+    /// That of a volume with such sums.
+    pub fn new(id: u128, sums: Sums) -> Identity {
+        Identity { id, mixed: sums == Sums::Mixed }
+    }
+
+    /// The bytes that each block of metadata begins with, behind its magic number.
+    pub fn to_le_bytes(self) -> [u8; 16] {
+        self.id.to_le_bytes()
+    }
+
+    /// The checksum of metadata.
+    pub fn sum(self, bytes: &[u8]) -> u32 {
+        self.of_crc(crc32c(bytes))
+    }
+
+    /// The checksum of metadata with that CRC. A CRC is linear: what a RAID-5 computes for a
+    /// missing member from a stripe half written can be the exclusive or of three blocks of
+    /// metadata, which has the right CRC again. So it is mixed: the finalizer of MurmurHash3
+    /// (Appleby, public domain) gives each 32 bits others, and is not linear.
+    pub fn of_crc(self, crc: u32) -> u32 {
+        if !self.mixed {
+            return crc;
+        }
+        let x = (crc ^ crc >> 16).wrapping_mul(0x85eb_ca6b);
+        let x = (x ^ x >> 13).wrapping_mul(0xc2b2_ae35);
+        x ^ x >> 16
     }
 }
 
@@ -118,13 +160,36 @@ mod tests {
         assert_eq!(Sums::Xxh3.of(&one), 419_763_209, "as SPEC.md has it");
     }
 
+    /// The exclusive or of three blocks that end with their checksum: is it such a block?
+    fn adds_up(sums: Sums) -> bool {
+        let id = Identity::new(7, sums);
+        let sealed = |fill: u8| {
+            let mut bytes = vec![fill; BLOCK_BYTES - 4];
+            bytes.extend(id.sum(&bytes).to_le_bytes());
+            bytes
+        };
+        let all = [sealed(1), sealed(9), sealed(77)];
+        let sum: Vec<u8> =
+            (0..BLOCK_BYTES).map(|at| all[0][at] ^ all[1][at] ^ all[2][at]).collect();
+        let (head, tail) = sum.split_at(BLOCK_BYTES - 4);
+        id.sum(head).to_le_bytes() == tail
+    }
+
+    #[test]
+    fn what_parity_makes_of_metadata_is_no_metadata() {
+        assert!(adds_up(Sums::Xxh3), "that is what a CRC cannot");
+        assert!(!adds_up(Sums::Mixed));
+        let mixed = Identity::new(7, Sums::Mixed).of_crc(0x1234_5678);
+        assert_eq!(mixed, 0xe37c_d1bc, "as SPEC.md has it");
+    }
+
     #[test]
     fn a_block_has_one_checksum_however_it_is_kept() {
         let whole = block([3, 4]);
         let bytes = whole.to_bytes();
         let sectors = std::array::from_fn(|index| Arc::new(bytes.as_chunks().0[index]));
         let sectors = Piece::block(Body::Sectors(Arc::new(sectors)));
-        for sums in [Sums::Crc, Sums::TurnedCrc, Sums::Xxh3] {
+        for sums in [Sums::Crc, Sums::TurnedCrc, Sums::Xxh3, Sums::Mixed] {
             assert_eq!(sums.of(&whole), sums.of(&sectors), "{sums:?}");
         }
     }

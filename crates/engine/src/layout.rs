@@ -16,6 +16,7 @@ pub mod vlog;
 pub use tuning::{Cleaning, Compaction, Tuning, UnknownCleaning, UnknownCompaction};
 
 use crate::arm::Arm;
+use crate::checksum::{Identity, Sums};
 use crate::disk::Disk;
 use crate::io::IoError;
 use crate::layer::Layer;
@@ -260,6 +261,11 @@ pub struct FormatOptions {
 }
 
 impl FormatOptions {
+    /// How metadata of the new volume is signed.
+    pub fn identity(&self) -> Identity {
+        Identity::new(self.id, Sums::NEWEST)
+    }
+
     /// A volume with everything else as it is by default.
     pub fn new(kind: Kind, blocks: u64, id: u128) -> FormatOptions {
         let (heuristic, shape) = (loge::Heuristic::default(), dcd::Shape::default());

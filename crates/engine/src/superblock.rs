@@ -2,7 +2,7 @@
 //!
 //! `SPEC.md`, section "Superblock", has the layout to the byte.
 
-use crate::checksum::{Sums, crc32c};
+use crate::checksum::{Identity, Sums, crc32c};
 use crate::data::Data;
 use crate::disk::Disk;
 use crate::io::IoError;
@@ -13,7 +13,7 @@ use std::fmt;
 
 const MAGIC: [u8; 8] = *b"SEEKLESS";
 /// Newest version of the on-disk format that this build reads and writes.
-pub const FORMAT_VERSION: u32 = 4;
+pub const FORMAT_VERSION: u32 = 5;
 const CHECKED: usize = BLOCK_BYTES - 4;
 
 /// What the superblock says.
@@ -62,11 +62,18 @@ pub enum SuperblockError {
 }
 
 impl Superblock {
-    /// Version of the format that the volume needs: 4, 3 and 2 for what programs of older versions
+    /// How its metadata is signed.
+    pub fn identity(&self) -> Identity {
+        Identity::new(self.id, self.sums)
+    }
+
+    /// Version of the format that the volume needs: 5 to 2 for what programs of older versions
     /// would take for damage, 1 for all else.
     pub fn version(&self) -> u32 {
-        if self.sums == Sums::Xxh3 {
-            return 4;
+        match self.sums {
+            Sums::Mixed => return 5,
+            Sums::Xxh3 => return 4,
+            Sums::Crc | Sums::TurnedCrc => {}
         }
         if crate::layout::lfs::needs_version_three(self) {
             return 3;
@@ -86,7 +93,12 @@ impl Superblock {
         out[32..40].copy_from_slice(&self.blocks.to_le_bytes());
         out[40..48].copy_from_slice(&self.device_blocks.to_le_bytes());
         out[48..52].copy_from_slice(&self.options.to_le_bytes());
-        out[52..56].copy_from_slice(&u32::from(self.sums == Sums::Xxh3).to_le_bytes());
+        let sums = match self.sums {
+            Sums::Crc | Sums::TurnedCrc => 0_u32,
+            Sums::Xxh3 => 1,
+            Sums::Mixed => 2,
+        };
+        out[52..56].copy_from_slice(&sums.to_le_bytes());
         let sum = crc32c(&out[..CHECKED]);
         out[CHECKED..].copy_from_slice(&sum.to_le_bytes());
         Bytes::from(out)
@@ -123,6 +135,7 @@ impl Superblock {
                 (0, Kind::Dcd) => Sums::TurnedCrc,
                 (0, _) => Sums::Crc,
                 (1, _) => Sums::Xxh3,
+                (2, _) => Sums::Mixed,
                 _ => return Err(SuperblockError::Damaged),
             },
         };
@@ -223,7 +236,7 @@ mod tests {
             blocks: 100,
             device_blocks: 1000,
             options: 7,
-            sums: Sums::Xxh3,
+            sums: Sums::NEWEST,
         }
     }
 

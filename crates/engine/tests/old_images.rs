@@ -274,7 +274,9 @@ fn every_layout_has_old_images() {
     let caches = ["dcd-1", "dcd-1-killed", "dcd-4", "dcd-4-killed"];
     let sums = ["vlog-4", "vlog-4-cut", "loge-4", "loge-4-cut", "lfs-4", "lfs-4-cut"];
     let more = ["lfs-4-striped-cut", "wolf-4-cut", "hylog-4-cut"];
+    let mixed = ["vlog-5-cut", "loge-5-cut", "lfs-5-cut", "dcd-5-killed", "hylog-5-cut"];
     let all = old.into_iter().chain(logs).chain(later).chain(caches).chain(sums).chain(more);
+    let all = all.chain(mixed);
     for expected in all {
         let expected = format!("{expected}.img.txt");
         assert!(names.contains(&expected), "{expected} is missing in {names:?}");

@@ -1,15 +1,15 @@
-//! Blocks that end with the CRC of all their bytes before: headers of logs. Most of one is zeros,
-//! and on a simulated disk most are overwritten unread, so only what is not zero is kept.
+//! Blocks that end with the checksum of all their bytes before: headers of logs. Most of one is
+//! zeros, and on a simulated disk most are overwritten unread, so only what is not zero is kept.
 
 use super::{Body, Lazy};
-use crate::checksum::{crc32c, crc32c_append};
+use crate::checksum::{Identity, crc32c, crc32c_append};
 use crate::units::BLOCK_BYTES;
 use std::sync::Arc;
 
 /// Bytes that the CRC covers; it takes the last four.
 pub const CHECKED: usize = BLOCK_BYTES - 4;
 
-/// A block of given bytes, zeros, and at the end the CRC of these.
+/// A block of given bytes, zeros, and at the end the checksum of these.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sealed {
     head: Box<[u8]>,
@@ -27,7 +27,16 @@ impl Sealed {
         Sealed { head: head.into(), sum }
     }
 
-    /// The CRC.
+    /// A block of metadata of a volume that begins with `head`.
+    ///
+    /// # Panics
+    /// As [`Sealed::new`].
+    pub fn of_volume(id: Identity, head: Vec<u8>) -> Sealed {
+        let Sealed { head, sum } = Sealed::new(head);
+        Sealed { head, sum: id.of_crc(sum) }
+    }
+
+    /// The checksum.
     pub fn sum(&self) -> u32 {
         self.sum
     }

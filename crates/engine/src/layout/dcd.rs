@@ -40,6 +40,7 @@ pub use options::{
 
 use super::inplace::header_blocks;
 use super::{CheckReport, FormatOptions, Kind, Layout, LayoutError, MountOptions, MountReport};
+use crate::checksum::Identity;
 use crate::data::Data;
 use crate::disk::Disk;
 use crate::io::{Breakdown, Done, Io, IoError, Op, Tag};
@@ -117,7 +118,7 @@ const STREAMS: usize = 8;
 /// The layout. Its fields are grouped by the file that works on them.
 #[derive(Clone, Debug)]
 pub struct Dcd {
-    id: u128,
+    id: Identity,
     areas: Areas,
     caching: Caching,
     volatile: bool,

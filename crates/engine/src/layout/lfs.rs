@@ -37,7 +37,7 @@ use super::desk::{Desk, Limits, Work};
 use super::{
     CheckReport, Cleaning, FormatOptions, Kind, Layout, LayoutError, MountOptions, MountReport,
 };
-use crate::checksum::Sums;
+use crate::checksum::{Identity, Sums};
 use crate::disk::Disk;
 use crate::io::{Breakdown, Done, Io, IoError, Op, Tag};
 use crate::layer::{Cx, Extent, Layer, Port};
@@ -118,7 +118,7 @@ enum Stop {
 /// The layout. Its fields are grouped by the file that works on them.
 #[derive(Clone, Debug)]
 pub struct Lfs {
-    id: u128,
+    id: Identity,
     /// How the checksums of blocks are made.
     sums: Sums,
     geometry: Geometry,
@@ -177,7 +177,7 @@ impl Lfs {
         let meta = geometry.slices() + geometry.indices();
         let interval = CHECKPOINT_BLOCKS.max(CHECKPOINT_RATIO * meta);
         Lfs {
-            id: superblock.id,
+            id: superblock.identity(),
             sums: superblock.sums,
             geometry,
             volatile: options.volatile,

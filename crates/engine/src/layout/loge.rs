@@ -51,7 +51,7 @@ use super::eager::read::Reads;
 use super::eager::write::Writes;
 use super::ending::Ending;
 use super::{CheckReport, FormatOptions, Layout, LayoutError, MountOptions, MountReport};
-use crate::checksum::Sums;
+use crate::checksum::{Identity, Sums};
 use crate::disk::Disk;
 use crate::io::{Done, Io, IoError, Tag};
 use crate::layer::{Cx, Extent, Layer, Limits as LayerLimits, Port};
@@ -98,7 +98,7 @@ struct Counters {
 /// The layout. Its fields are grouped by the file that works on them.
 #[derive(Clone, Debug)]
 pub struct Loge {
-    id: u128,
+    id: Identity,
     /// How the checksums of blocks are made.
     sums: Sums,
     areas: Areas,
@@ -150,7 +150,7 @@ impl Loge {
         let slack = areas.pool().saturating_sub(capacity);
         let heuristic = Heuristic::decode(superblock.options >> 8);
         Loge {
-            id: superblock.id,
+            id: superblock.identity(),
             sums: superblock.sums,
             areas,
             headed: options.arm.is_some(),
@@ -158,7 +158,7 @@ impl Loge {
             desk: Desk::new(options.read_only),
             table: Table::new(areas.blocks),
             labels: (!areas.headers).then(|| LabelArea::new(areas)),
-            trims: TrimMap::new(superblock.id, &areas),
+            trims: TrimMap::new(superblock.identity(), &areas),
             free: FreeMap::new(areas.device_blocks, options.arm),
             placer: Placer::new(heuristic),
             plan: None,

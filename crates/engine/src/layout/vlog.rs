@@ -38,7 +38,7 @@ use super::{
     CheckReport, Compaction, FormatOptions, Layout, LayoutError, MountOptions, MountReport,
 };
 use crate::arm::Track;
-use crate::checksum::Sums;
+use crate::checksum::{Identity, Sums};
 use crate::disk::Disk;
 use crate::io::{Done, Io, IoError, Tag};
 use crate::layer::{Cx, Extent, Layer, Port};
@@ -84,7 +84,7 @@ struct Counters {
 /// The layout. Its fields are grouped by the file that works on them.
 #[derive(Clone, Debug)]
 pub struct Vlog {
-    id: u128,
+    id: Identity,
     /// How the checksums of blocks are made.
     sums: Sums,
     blocks: u64,
@@ -133,7 +133,7 @@ impl Vlog {
             }),
         };
         Vlog {
-            id: superblock.id,
+            id: superblock.identity(),
             sums: superblock.sums,
             blocks,
             device_blocks: superblock.device_blocks,

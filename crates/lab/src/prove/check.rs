@@ -25,6 +25,8 @@ const WORKED_ON: u64 = 8;
 const LOOKED_AT: u64 = 16;
 /// One in so many has its recovery cut off after each of its writes.
 const CUT_AGAIN: u64 = 24;
+/// One in so many of those recovers in vain once more.
+const THIRD_CUT: u64 = 6;
 /// And one in so many is damaged before it is recovered.
 const DAMAGED: u64 = 24;
 /// So many times as often in a thorough search.
@@ -393,11 +395,22 @@ impl Checker {
                 report.states += 1;
                 report.recovered += 1;
                 report.faults.second_cuts += 1;
+                let third = if rng.below(THIRD_CUT) == 0 { 1 + rng.below(MOST_CUTS) } else { 0 };
+                if third > 0 {
+                    let stream = Rng::stream(rng.next(), "third cut");
+                    let leaving = Leaving::Something;
+                    let writes = third - 1;
+                    cut_recovery(self.subject, &mut left, self.volatile, writes, leaving, stream);
+                }
                 let judged =
                     self.recover(left, rng, report).map(|index| self.judge(index, false, history));
                 if let Some(mut wrong) = judged.unwrap_or_else(Some) {
                     let write = writes + 1;
                     let what = format!("{leaving:?}").to_lowercase();
+                    if third > 0 {
+                        let again = format!("the next one after its write {third}, if it has one");
+                        wrong.story.insert(0, again);
+                    }
                     wrong.story.insert(
                         0,
                         format!(

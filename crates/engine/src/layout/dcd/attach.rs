@@ -18,6 +18,7 @@ use super::check as checking;
 use super::format::{Areas, Header, SEALED_BLOCKS, Seal};
 use super::log::Log;
 use super::recover::{self, Recovered};
+use crate::checksum::Identity;
 use crate::data::Data;
 use crate::disk::Disk;
 use crate::layout::inplace::header_blocks;
@@ -69,7 +70,7 @@ pub fn attach(
         options: areas.options(),
         sums: areas.sums,
     };
-    recover::write_first(log, &areas, options.id)?;
+    recover::write_first(log, &areas, options.identity())?;
     let first = origin.read(0, SEALED_BLOCKS as u32)?;
     log.write(beside(&superblock), first)?;
     superblock.write(log)?;
@@ -122,7 +123,7 @@ fn open(
         let (needed, found) = (superblock.blocks, origin.blocks());
         return Err(SuperblockError::Truncated { needed, found }.into());
     }
-    let found = recover::recover(log, areas, superblock.id, options)?;
+    let found = recover::recover(log, areas, superblock.identity(), options)?;
     let (known, sealed) = (Seal::of_log(log, &superblock), seal.generation);
     if known < sealed {
         return apart(format!(
@@ -164,11 +165,11 @@ pub fn mount(
         Seal::new(&superblock, generation).write(origin)?;
     }
     let report = found.report;
-    Ok((recover::assemble(superblock.id, found.log, options), superblock, report))
+    Ok((recover::assemble(superblock.identity(), found.log, options), superblock, report))
 }
 
 /// Appends the record of an orderly end, alone and at once; nothing is dirty.
-pub(super) fn append(disk: &mut dyn Disk, log: &mut Log, id: u128) -> Result<(), LayoutError> {
+pub(super) fn append(disk: &mut dyn Disk, log: &mut Log, id: Identity) -> Result<(), LayoutError> {
     let (header, addr) = log.last_record();
     disk.write(log.device_block(addr), Data::block_of(header.encode(id)))?;
     disk.flush()?;

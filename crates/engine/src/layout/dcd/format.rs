@@ -2,7 +2,7 @@
 //! "Disk caching disk".
 
 use super::options::Shape;
-use crate::checksum::{Sums, crc32c};
+use crate::checksum::{Identity, Sums, crc32c};
 use crate::data::sealed::Sealed;
 use crate::data::{Body, Data, Piece};
 use crate::disk::Disk;
@@ -94,7 +94,7 @@ impl Areas {
     fn of(blocks: u64, segment: u32, segments: u32, log_first: u64, physical: bool) -> Areas {
         let log = u64::from(segment) * u64::from(segments);
         let origin_first = if physical { 0 } else { log_first + log };
-        Areas { blocks, segment, segments, log_first, origin_first, physical, sums: Sums::Xxh3 }
+        Areas { blocks, segment, segments, log_first, origin_first, physical, sums: Sums::NEWEST }
     }
 
     /// Reads the areas back from the superblock.
@@ -189,7 +189,7 @@ impl Header {
     }
 
     /// The block as it lies on disk.
-    pub fn encode(&self, id: u128) -> Body {
+    pub fn encode(&self, id: Identity) -> Body {
         let mut out = vec![0; ENTRIES_AT + self.entries.len() * ENTRY_BYTES];
         out[0..8].copy_from_slice(&MAGIC);
         out[8..24].copy_from_slice(&id.to_le_bytes());
@@ -212,15 +212,15 @@ impl Header {
             place[..8].copy_from_slice(&word.to_le_bytes());
             place[8..].copy_from_slice(&sum.to_le_bytes());
         }
-        Sealed::new(out).into_body()
+        Sealed::of_volume(id, out).into_body()
     }
 
     /// Reads a header of volume `id` back; `None` for anything else.
-    pub fn decode(block: &[u8], id: u128, areas: &Areas) -> Option<Header> {
+    pub fn decode(block: &[u8], id: Identity, areas: &Areas) -> Option<Header> {
         if block[0..8] != MAGIC || block[8..24] != id.to_le_bytes() {
             return None;
         }
-        if crc32c(&block[..CHECKED]) != le32(block, CHECKED) {
+        if id.sum(&block[..CHECKED]) != le32(block, CHECKED) {
             return None;
         }
         let count = usize::from(u16::from_le_bytes([block[62], block[63]]));
@@ -332,12 +332,16 @@ impl Seal {
         })
     }
 
-    /// Writes both copies, one after the other: one of them is whole at any time.
+    /// Writes both copies, one after the other, the one that counts last: if this is cut off
+    /// again and again, one of them is whole and not older than it was.
     ///
     /// # Errors
     /// What the medium reports.
     pub fn write(&self, disk: &mut dyn Disk) -> Result<(), IoError> {
-        for at in [1, 0] {
+        let generation = |copy: Result<Seal, _>| copy.ok().map(|seal| seal.generation);
+        let first = generation(Seal::copy(disk, 0)?);
+        let second = generation(Seal::copy(disk, 1)?);
+        for at in if second > first { [0, 1] } else { [1, 0] } {
             self.write_at(disk, at)?;
             disk.flush()?;
         }
@@ -370,6 +374,13 @@ impl Seal {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::device::medium::{Cells, Medium as _};
+    use crate::disk::MediumDisk;
+    use crate::layout::Kind;
+
+    fn id(number: u128) -> Identity {
+        Identity::new(number, Sums::NEWEST)
+    }
 
     fn areas() -> Areas {
         Areas::logical(&Shape::default(), 10_000, 8_000)
@@ -393,14 +404,14 @@ mod tests {
     }
 
     fn encoded() -> Bytes {
-        Piece::block(sample().encode(9)).to_bytes()
+        Piece::block(sample().encode(id(9))).to_bytes()
     }
 
     #[test]
     fn decodes_what_it_encodes() {
-        let found = Header::decode(&encoded(), 9, &areas());
+        let found = Header::decode(&encoded(), id(9), &areas());
         assert_eq!(found, Some(sample()));
-        assert_eq!(Header::decode(&encoded(), 8, &areas()), None);
+        assert_eq!(Header::decode(&encoded(), id(8), &areas()), None);
     }
 
     #[test]
@@ -409,7 +420,7 @@ mod tests {
         for at in 0..BLOCK_BYTES {
             let mut bad = good.to_vec();
             bad[at] ^= 0x40;
-            assert_eq!(Header::decode(&bad, 9, &areas()), None, "byte {at}");
+            assert_eq!(Header::decode(&bad, id(9), &areas()), None, "byte {at}");
         }
     }
 
@@ -423,7 +434,7 @@ mod tests {
                 blocks,
                 device_blocks: device,
                 options: areas.options(),
-                sums: Sums::Xxh3,
+                sums: Sums::NEWEST,
             };
             assert_eq!(Areas::from_superblock(&superblock), Some(areas));
         }
@@ -431,10 +442,52 @@ mod tests {
 
     #[test]
     fn what_looks_like_a_header_is_escaped_and_comes_back() {
-        let piece = Piece::block(sample().encode(9));
+        let piece = Piece::block(sample().encode(id(9)));
         assert!(looks_like_header(&piece));
         let stored = escape(&piece);
         assert!(!looks_like_header(&stored));
         assert_eq!(escape(&stored), piece);
+    }
+
+    /// A disk whose power fails in the first write.
+    struct Cut(Cells);
+
+    impl Disk for Cut {
+        fn blocks(&self) -> u64 {
+            self.0.blocks()
+        }
+        fn read(&mut self, at: BlockNr, count: u32) -> Result<Data, IoError> {
+            self.0.read(at, count)
+        }
+        fn write(&mut self, at: BlockNr, _data: Data) -> Result<(), IoError> {
+            self.0.write(at, &Data::bytes(vec![7; BLOCK_BYTES].into()))?;
+            Err(IoError::PowerOff)
+        }
+        fn flush(&mut self) -> Result<(), IoError> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_seal_that_is_torn_again_and_again_never_grows_older() {
+        let log = Superblock {
+            kind: Kind::Dcd,
+            id: 9,
+            blocks: 100,
+            device_blocks: 100,
+            options: SEALED,
+            sums: Sums::NEWEST,
+        };
+        for generations in [[4, 4], [4, 5], [5, 4]] {
+            let mut origin = Cut(Cells::new(100));
+            for (at, generation) in (0..).zip(generations) {
+                let mut disk = MediumDisk(&mut origin.0);
+                Seal::new(&log, generation).write_at(&mut disk, at).expect("it is in range");
+            }
+            let before = generations.into_iter().max();
+            assert_eq!(Seal::new(&log, 6).write(&mut origin), Err(IoError::PowerOff));
+            let left = Seal::read(&mut origin).expect("one is whole").map(|seal| seal.generation);
+            assert_eq!(left, before, "{generations:?}");
+        }
     }
 }

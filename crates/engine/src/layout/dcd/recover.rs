@@ -16,6 +16,7 @@ use super::log::Log;
 use super::read::is_sum_of;
 use super::table::{Addr, ESCAPED};
 use super::{Dcd, Directs};
+use crate::checksum::Identity;
 use crate::data::{Data, Piece};
 use crate::disk::Disk;
 use crate::layout::{FormatOptions, LayoutError, MountOptions, MountPath, MountReport};
@@ -43,7 +44,7 @@ pub(super) fn format(disk: &mut dyn Disk, options: &FormatOptions) -> Result<(),
     if !areas.fit(device) {
         return Err(LayoutError::TooSmall { device, needed: options.blocks + areas.log_blocks() });
     }
-    write_first(disk, &areas, options.id)?;
+    write_first(disk, &areas, options.identity())?;
     let superblock = Superblock {
         kind: options.kind,
         id: options.id,
@@ -58,7 +59,11 @@ pub(super) fn format(disk: &mut dyn Disk, options: &FormatOptions) -> Result<(),
 }
 
 /// Writes the first record, which says nothing: a log without any record is a damaged one.
-pub(super) fn write_first(disk: &mut dyn Disk, areas: &Areas, id: u128) -> Result<(), LayoutError> {
+pub(super) fn write_first(
+    disk: &mut dyn Disk,
+    areas: &Areas,
+    id: Identity,
+) -> Result<(), LayoutError> {
     let first = Header {
         seq: 1,
         segment: 0,
@@ -85,7 +90,7 @@ struct Scan {
     unreadable: Vec<Addr>,
 }
 
-fn scan(disk: &mut dyn Disk, areas: &Areas, id: u128) -> Scan {
+fn scan(disk: &mut dyn Disk, areas: &Areas, id: Identity) -> Scan {
     let mut scan = Scan {
         records: BTreeMap::new(),
         durable: 0,
@@ -270,7 +275,7 @@ fn suspects(scan: &Scan, log: &Log) -> Vec<Addr> {
 pub(super) fn recover(
     disk: &mut dyn Disk,
     areas: Areas,
-    id: u128,
+    id: Identity,
     options: &MountOptions<'_>,
 ) -> Result<Recovered, LayoutError> {
     let mut scan = scan(disk, &areas, id);
@@ -347,13 +352,13 @@ pub(super) fn mount(
             superblock.id
         )));
     }
-    let found = recover(disk, areas, superblock.id, options)?;
+    let found = recover(disk, areas, superblock.identity(), options)?;
     found.settle(disk, options)?;
-    Ok((assemble(superblock.id, found.log, options), found.report))
+    Ok((assemble(superblock.identity(), found.log, options), found.report))
 }
 
 /// A volume over a recovered log.
-pub(super) fn assemble(id: u128, log: Log, options: &MountOptions<'_>) -> Dcd {
+pub(super) fn assemble(id: Identity, log: Log, options: &MountOptions<'_>) -> Dcd {
     Dcd {
         id,
         areas: log.areas,

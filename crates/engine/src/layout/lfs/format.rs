@@ -2,7 +2,7 @@
 //! `SPEC.md` has the tables.
 
 use crate::arm::Arm;
-use crate::checksum::crc32c;
+use crate::checksum::Identity;
 use crate::data::Body;
 use crate::data::sealed::Sealed;
 use crate::superblock::{le32, le64};
@@ -245,7 +245,7 @@ impl Summary {
     ///
     /// # Panics
     /// If there are more items than fit.
-    pub fn encode(&self, id: u128, place: u32) -> (Body, Link) {
+    pub fn encode(&self, id: Identity, place: u32) -> (Body, Link) {
         let items: usize = self.items.iter().map(|item| item.bytes()).sum();
         assert!(items <= ITEMS_ROOM);
         let mut out = vec![0; ITEMS_AT + items];
@@ -267,17 +267,17 @@ impl Summary {
             item.encode(&mut out[at..at + item.bytes()]);
             at += item.bytes();
         }
-        let block = Sealed::new(out);
+        let block = Sealed::of_volume(id, out);
         let link = link(self.mount, block.sum());
         (block.into_body(), link)
     }
 
     /// Reads a summary that lies at `place` back, with its link; `None` if it is no whole one of
     /// this volume written for that place.
-    pub fn decode(id: u128, place: u32, block: &[u8]) -> Option<(Summary, Link)> {
+    pub fn decode(id: Identity, place: u32, block: &[u8]) -> Option<(Summary, Link)> {
         let sum = le32(block, CRC_AT);
         let ours = block[0..8] == SUMMARY_MAGIC && block[8..24] == id.to_le_bytes();
-        if !ours || le32(block, 60) != place || crc32c(&block[..CRC_AT]) != sum {
+        if !ours || le32(block, 60) != place || id.sum(&block[..CRC_AT]) != sum {
             return None;
         }
         let items = Summary::decode_items(le32(block, 64) as usize, block)?;
@@ -352,7 +352,7 @@ fn link(mount: u32, sum: u32) -> Link {
 
 /// True if a block starts like one of the log's own. Client data that does is stored with its
 /// first byte inverted, so that a recovery never takes it for a summary.
-pub fn looks_like_ours(id: u128, block: &[u8]) -> bool {
+pub fn looks_like_ours(id: Identity, block: &[u8]) -> bool {
     let magic = block[0..8] == SUMMARY_MAGIC || block[0..8] == RECORD_MAGIC;
     magic && block[8..24] == id.to_le_bytes()
 }
@@ -385,7 +385,7 @@ pub struct Record {
 
 impl Record {
     /// The blocks of the record.
-    pub fn encode(&self, id: u128) -> Bytes {
+    pub fn encode(&self, id: Identity) -> Bytes {
         let blocks = self.roots.len().div_ceil(ROOTS).max(1);
         let mut all = Vec::with_capacity(blocks * BLOCK_BYTES);
         for index in 0..blocks {
@@ -406,7 +406,7 @@ impl Record {
             for (root, at) in roots.iter().zip((ROOTS_AT..).step_by(8)) {
                 out[at..at + 8].copy_from_slice(&root.encode());
             }
-            let sum = crc32c(&out[..CRC_AT]);
+            let sum = id.sum(&out[..CRC_AT]);
             out[CRC_AT..].copy_from_slice(&sum.to_le_bytes());
             all.append(&mut out);
         }
@@ -414,11 +414,11 @@ impl Record {
     }
 
     /// Reads a record of `roots` index blocks back; `None` if it is no whole one of this volume.
-    pub fn decode(id: u128, blocks: &[u8], roots: usize) -> Option<Record> {
+    pub fn decode(id: Identity, blocks: &[u8], roots: usize) -> Option<Record> {
         let mut record: Option<Record> = None;
         for (index, block) in blocks.chunks_exact(BLOCK_BYTES).enumerate() {
             let ours = block[0..8] == RECORD_MAGIC && block[8..24] == id.to_le_bytes();
-            let whole = crc32c(&block[..CRC_AT]) == le32(block, CRC_AT);
+            let whole = id.sum(&block[..CRC_AT]) == le32(block, CRC_AT);
             let here = le32(block, 72) as usize == index && le32(block, 76) as usize == roots;
             let start = Position {
                 sequence: le64(block, 32),
@@ -576,6 +576,11 @@ pub fn journeys(arm: &dyn Arm) -> (Time, f64) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::checksum::Sums;
+
+    fn id(number: u128) -> Identity {
+        Identity::new(number, Sums::NEWEST)
+    }
 
     fn summary() -> Summary {
         let mark = Mark { escaped: true, unchecked: false };
@@ -598,7 +603,7 @@ mod tests {
     }
 
     fn encoded() -> (Bytes, Link) {
-        let (body, link) = summary().encode(5, 99);
+        let (body, link) = summary().encode(id(5), 99);
         (crate::data::Piece::block(body).to_bytes(), link)
     }
 
@@ -611,11 +616,11 @@ mod tests {
     #[test]
     fn what_is_written_comes_back() {
         let (block, link) = encoded();
-        assert_eq!(Summary::decode(5, 99, &block), Some((summary(), link)));
-        assert_eq!(Summary::decode(6, 99, &block), None, "another volume's");
-        assert_eq!(Summary::decode(5, 98, &block), None, "a copy at another place");
+        assert_eq!(Summary::decode(id(5), 99, &block), Some((summary(), link)));
+        assert_eq!(Summary::decode(id(6), 99, &block), None, "another volume's");
+        assert_eq!(Summary::decode(id(5), 98, &block), None, "a copy at another place");
         let record = record();
-        assert_eq!(Record::decode(5, &record.encode(5), record.roots.len()), Some(record));
+        assert_eq!(Record::decode(id(5), &record.encode(id(5)), record.roots.len()), Some(record));
         let mark = Mark { escaped: false, unchecked: true };
         let entry = Entry::new(PLACE, mark, 7);
         assert_eq!((entry.place(), entry.mark(), entry.checksum()), (PLACE, mark, 7));
@@ -626,14 +631,14 @@ mod tests {
     fn every_flipped_byte_is_noticed() {
         let (block, _) = encoded();
         let record = record();
-        let blocks = record.encode(5);
+        let blocks = record.encode(id(5));
         for at in 0..BLOCK_BYTES {
             let mut bad = block.to_vec();
             bad[at] ^= 1;
-            assert_eq!(Summary::decode(5, 99, &bad), None, "summary byte {at}");
+            assert_eq!(Summary::decode(id(5), 99, &bad), None, "summary byte {at}");
             let mut bad = blocks.to_vec();
             bad[at] ^= 1;
-            assert_eq!(Record::decode(5, &bad, record.roots.len()), None, "record byte {at}");
+            assert_eq!(Record::decode(id(5), &bad, record.roots.len()), None, "record byte {at}");
         }
     }
 

@@ -5,7 +5,7 @@ use super::format::{Entry, Mark, looks_like_ours};
 use super::overwrite::service_ns;
 use super::segments::SegmentNr;
 use super::{Lfs, READ, pool};
-use crate::checksum::Sums;
+use crate::checksum::{Identity, Sums};
 use crate::data::{Body, Data, Piece};
 use crate::io::{Done, Io, IoError, Tag};
 use crate::layer::Cx;
@@ -195,7 +195,7 @@ fn restore(block: Piece, mark: Mark) -> Piece {
 
 /// A block as it is stored: client data that looks like the log's own blocks has its first byte
 /// inverted. Returns true for those.
-pub(super) fn escape(id: u128, block: Piece) -> (Piece, bool) {
+pub(super) fn escape(id: Identity, block: Piece) -> (Piece, bool) {
     let hides = match &block.body {
         Body::Zeros | Body::Stamp { .. } => false,
         Body::Bytes(bytes) => looks_like_ours(id, bytes),

@@ -15,7 +15,7 @@ use super::map::MetaBlock;
 use super::policy::Policy;
 use super::pool::is_buffered;
 use super::segments::{Owner, SegmentNr};
-use crate::checksum::Sums;
+use crate::checksum::{Identity, Sums};
 use crate::data::{Body, Data, Piece};
 use crate::disk::Disk;
 use crate::io::IoError;
@@ -54,7 +54,7 @@ pub(super) fn format(disk: &mut dyn Disk, options: &FormatOptions) -> Result<(),
         blocks: options.blocks,
         device_blocks,
         options: segment.ilog2() | PLUGGABLE | if geometry.aligned { ALIGNED } else { 0 },
-        sums: Sums::Xxh3,
+        sums: Sums::NEWEST,
     };
     let mut ways = [0; WAYS];
     for (pair, segment) in ways.chunks_exact_mut(2).zip(0..) {
@@ -67,7 +67,7 @@ pub(super) fn format(disk: &mut dyn Disk, options: &FormatOptions) -> Result<(),
         start: Position { sequence: 0, link: 0, ways },
         roots: vec![Entry::UNMAPPED; geometry.indices() as usize],
     };
-    write_record(disk, &geometry, options.id, &record)?;
+    write_record(disk, &geometry, options.identity(), &record)?;
     superblock.write(disk)?;
     disk.flush()?;
     Ok(())
@@ -76,7 +76,7 @@ pub(super) fn format(disk: &mut dyn Disk, options: &FormatOptions) -> Result<(),
 fn write_record(
     disk: &mut dyn Disk,
     geometry: &Geometry,
-    id: u128,
+    id: Identity,
     record: &Record,
 ) -> Result<(), IoError> {
     let data = Data::bytes(record.encode(id));
@@ -107,7 +107,7 @@ struct Followed {
 
 struct Recovery<'d> {
     disk: &'d mut dyn Disk,
-    id: u128,
+    id: Identity,
     sums: Sums,
     geometry: Geometry,
     blocks_read: u64,
@@ -128,7 +128,7 @@ pub(super) fn mount(
     if !SEGMENT_BLOCKS.contains(&segment) || !geometry.fits() {
         return damaged("the superblock names sizes that no volume has");
     }
-    let Superblock { id, sums, .. } = *superblock;
+    let (id, sums) = (superblock.identity(), superblock.sums);
     let mut recovery = Recovery { disk, id, sums, geometry, blocks_read: 1, lost: None };
     let record = recovery.newest_record()?;
     let mut volume = Lfs::empty(superblock, geometry, options);

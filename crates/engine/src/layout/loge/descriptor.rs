@@ -2,6 +2,7 @@
 //! that lists them. It lies in the pool like data, with a label of its own.
 
 use super::format::{DESCRIPTOR, sum_at};
+use crate::checksum::Identity;
 use crate::superblock::{le32, le64};
 use crate::units::{BLOCK_BYTES, BlockNr};
 use bytes::Bytes;
@@ -20,7 +21,7 @@ pub type Run = (BlockNr, u32);
 ///
 /// # Panics
 /// If there are more than [`MOST_RUNS`] runs.
-pub fn encode(id: u128, stamp: u64, runs: &[Run]) -> Bytes {
+pub fn encode(id: Identity, stamp: u64, runs: &[Run]) -> Bytes {
     assert!(runs.len() as u64 <= MOST_RUNS);
     let mut out = vec![0; BLOCK_BYTES];
     out[0..8].copy_from_slice(&MAGIC);
@@ -37,7 +38,7 @@ pub fn encode(id: u128, stamp: u64, runs: &[Run]) -> Bytes {
 
 /// The blocks that a descriptor of transaction `stamp` lists, in ascending order; `None` if it is
 /// none, or lists what cannot be in a volume of `blocks` blocks.
-pub fn decode(id: u128, stamp: u64, bytes: &[u8], blocks: u64) -> Option<Vec<BlockNr>> {
+pub fn decode(id: Identity, stamp: u64, bytes: &[u8], blocks: u64) -> Option<Vec<BlockNr>> {
     let ours = bytes[0..8] == MAGIC && le64(bytes, 8) == stamp;
     let sum = sum_at(id, u64::from(DESCRIPTOR), &bytes[..CRC_AT]);
     if !ours || sum != le32(bytes, CRC_AT) {
@@ -72,24 +73,29 @@ pub fn runs(blocks: impl IntoIterator<Item = BlockNr>) -> Vec<Run> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::checksum::Sums;
+
+    fn id(number: u128) -> Identity {
+        Identity::new(number, Sums::NEWEST)
+    }
 
     #[test]
     fn descriptors_come_back_and_damage_is_noticed() {
         let blocks = [3, 4, 5, 9, 700];
         let joined = runs(blocks);
         assert_eq!(joined, [(3, 3), (9, 1), (700, 1)]);
-        let bytes = encode(5, 77, &joined);
-        assert_eq!(decode(5, 77, &bytes, 701).as_deref(), Some(&blocks[..]));
-        assert_eq!(decode(5, 77, &bytes, 700), None, "it leaves the volume");
-        assert_eq!(decode(5, 78, &bytes, 701), None, "another transaction's");
-        assert_eq!(decode(6, 77, &bytes, 701), None, "another volume's");
+        let bytes = encode(id(5), 77, &joined);
+        assert_eq!(decode(id(5), 77, &bytes, 701).as_deref(), Some(&blocks[..]));
+        assert_eq!(decode(id(5), 77, &bytes, 700), None, "it leaves the volume");
+        assert_eq!(decode(id(5), 78, &bytes, 701), None, "another transaction's");
+        assert_eq!(decode(id(6), 77, &bytes, 701), None, "another volume's");
         for at in 0..BLOCK_BYTES {
             let mut bad = bytes.to_vec();
             bad[at] ^= 1;
-            assert_eq!(decode(5, 77, &bad, 701), None, "byte {at}");
+            assert_eq!(decode(id(5), 77, &bad, 701), None, "byte {at}");
         }
         let most: Vec<Run> = (0..MOST_RUNS).map(|run| (run * 2, 1)).collect();
-        let bytes = encode(5, 1, &most);
-        assert_eq!(decode(5, 1, &bytes, 2000).map(|all| all.len() as u64), Some(MOST_RUNS));
+        let bytes = encode(id(5), 1, &most);
+        assert_eq!(decode(id(5), 1, &bytes, 2000).map(|all| all.len() as u64), Some(MOST_RUNS));
     }
 }

@@ -1,6 +1,6 @@
 //! Bytes of a Loge volume on disk: labels, the trim map, the records. `SPEC.md` has the tables.
 
-use crate::checksum::crc32c;
+use crate::checksum::{Identity, crc32c};
 use crate::data::SectorBytes;
 use crate::io::Label as LabelBytes;
 use crate::superblock::{le32, le64};
@@ -116,16 +116,16 @@ pub struct Label {
 }
 
 /// Checksum of bytes that belong to one place of one volume.
-pub(super) fn sum_at(id: u128, place: u64, bytes: &[u8]) -> u32 {
+pub(super) fn sum_at(id: Identity, place: u64, bytes: &[u8]) -> u32 {
     let mut seed = [0; 24];
     seed[..16].copy_from_slice(&id.to_le_bytes());
     seed[16..].copy_from_slice(&place.to_le_bytes());
-    crc32c::crc32c_append(crc32c(&seed), bytes)
+    id.of_crc(crc32c::crc32c_append(crc32c(&seed), bytes))
 }
 
 impl Label {
     /// The label as it lies on disk, for the block at `place`.
-    pub fn encode(&self, id: u128, place: u64) -> LabelBytes {
+    pub fn encode(&self, id: Identity, place: u64) -> LabelBytes {
         let mut out = LabelBytes::default();
         out[0..4].copy_from_slice(&self.block.to_le_bytes());
         out[4..8].copy_from_slice(&self.sum.to_le_bytes());
@@ -138,7 +138,7 @@ impl Label {
         summed[..16].copy_from_slice(&id.to_le_bytes());
         summed[16..24].copy_from_slice(&place.to_le_bytes());
         summed[24..].copy_from_slice(&out[..LABEL_CRC_AT]);
-        out[LABEL_CRC_AT..].copy_from_slice(&crc32c(&summed).to_le_bytes());
+        out[LABEL_CRC_AT..].copy_from_slice(&id.sum(&summed).to_le_bytes());
         out
     }
 
@@ -146,7 +146,12 @@ impl Label {
     ///
     /// # Errors
     /// A label that is damaged, or says what cannot be.
-    pub fn decode(id: u128, place: u64, bytes: &[u8], blocks: u64) -> Result<Option<Label>, Rot> {
+    pub fn decode(
+        id: Identity,
+        place: u64,
+        bytes: &[u8],
+        blocks: u64,
+    ) -> Result<Option<Label>, Rot> {
         if bytes.iter().all(|&byte| byte == 0) {
             return Ok(None);
         }
@@ -222,13 +227,13 @@ impl Tomb {
 }
 
 /// Makes the checksum of a sector of the trim map right; `number` counts them from 0.
-pub fn seal_trims(id: u128, number: u64, sector: &mut SectorBytes) {
+pub fn seal_trims(id: Identity, number: u64, sector: &mut SectorBytes) {
     let sum = sum_at(id, number, &sector[..TRIM_CRC_AT]);
     sector[TRIM_CRC_AT..].copy_from_slice(&sum.to_le_bytes());
 }
 
 /// True if a sector of the trim map is whole; one that was never written is.
-pub fn trims_are_whole(id: u128, number: u64, sector: &SectorBytes) -> bool {
+pub fn trims_are_whole(id: Identity, number: u64, sector: &SectorBytes) -> bool {
     *sector == [0; SECTOR_BYTES]
         || sum_at(id, number, &sector[..TRIM_CRC_AT]) == le32(sector, TRIM_CRC_AT)
 }
@@ -249,7 +254,7 @@ pub struct Record {
 
 impl Record {
     /// The record as it lies on disk.
-    pub fn encode(&self, id: u128) -> Bytes {
+    pub fn encode(&self, id: Identity) -> Bytes {
         let mut out = vec![0; BLOCK_BYTES];
         out[0..8].copy_from_slice(&RECORD_MAGIC);
         out[8..24].copy_from_slice(&id.to_le_bytes());
@@ -258,15 +263,15 @@ impl Record {
         out[40..48].copy_from_slice(&self.stored.to_le_bytes());
         out[48..56].copy_from_slice(&self.digest.to_le_bytes());
         out[56..60].copy_from_slice(&u32::from(self.clean).to_le_bytes());
-        let sum = crc32c(&out[..RECORD_CRC_AT]);
+        let sum = id.sum(&out[..RECORD_CRC_AT]);
         out[RECORD_CRC_AT..].copy_from_slice(&sum.to_le_bytes());
         Bytes::from(out)
     }
 
     /// Reads a record; `None` if it is absent, damaged or another volume's.
-    pub fn decode(id: u128, block: &[u8]) -> Option<Record> {
+    pub fn decode(id: Identity, block: &[u8]) -> Option<Record> {
         let ours = block[0..8] == RECORD_MAGIC && block[8..24] == id.to_le_bytes();
-        if !ours || crc32c(&block[..RECORD_CRC_AT]) != le32(block, RECORD_CRC_AT) {
+        if !ours || id.sum(&block[..RECORD_CRC_AT]) != le32(block, RECORD_CRC_AT) {
             return None;
         }
         let record = Record {
@@ -283,44 +288,49 @@ impl Record {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::checksum::Sums;
+
+    fn id(number: u128) -> Identity {
+        Identity::new(number, Sums::NEWEST)
+    }
 
     #[test]
     fn every_flipped_byte_is_noticed() {
         let label = Label { block: 7, sum: 9, stamp: 12, durable: 11, index: 2, last: 5 };
-        let bytes = label.encode(5, 99);
-        assert_eq!(Label::decode(5, 99, &bytes, 20), Ok(Some(label)));
-        assert_eq!(Label::decode(5, 98, &bytes, 20), Err(Rot), "a copy at another place");
-        assert_eq!(Label::decode(6, 99, &bytes, 20), Err(Rot), "another volume's");
-        assert_eq!(Label::decode(5, 99, &bytes, 10), Err(Rot), "it leaves the volume");
-        assert_eq!(Label::decode(5, 99, &LabelBytes::default(), 20), Ok(None));
+        let bytes = label.encode(id(5), 99);
+        assert_eq!(Label::decode(id(5), 99, &bytes, 20), Ok(Some(label)));
+        assert_eq!(Label::decode(id(5), 98, &bytes, 20), Err(Rot), "a copy at another place");
+        assert_eq!(Label::decode(id(6), 99, &bytes, 20), Err(Rot), "another volume's");
+        assert_eq!(Label::decode(id(5), 99, &bytes, 10), Err(Rot), "it leaves the volume");
+        assert_eq!(Label::decode(id(5), 99, &LabelBytes::default(), 20), Ok(None));
         let (index, last) = SCATTERED;
         for (block, index, last) in [(7, index, last), (DESCRIPTOR, 0, 0)] {
             let label = Label { block, index, last, ..label };
-            assert_eq!(Label::decode(5, 99, &label.encode(5, 99), 20), Ok(Some(label)));
+            assert_eq!(Label::decode(id(5), 99, &label.encode(id(5), 99), 20), Ok(Some(label)));
         }
         for at in 0..LABEL_BYTES {
             let mut bad = bytes;
             bad[at] ^= 1;
-            assert_eq!(Label::decode(5, 99, &bad, 20), Err(Rot), "label byte {at}");
+            assert_eq!(Label::decode(id(5), 99, &bad, 20), Err(Rot), "label byte {at}");
         }
         let tomb = Tomb { stamp: 9, before: 8, index: 1, last: 2 };
         let mut sector = [0; SECTOR_BYTES];
-        assert!(trims_are_whole(5, 3, &sector));
+        assert!(trims_are_whole(id(5), 3, &sector));
         tomb.put(&mut sector, 24);
-        seal_trims(5, 3, &mut sector);
+        seal_trims(id(5), 3, &mut sector);
         assert_eq!(Tomb::get(&sector, 24), tomb);
         for at in 0..SECTOR_BYTES {
             let mut bad = sector;
             bad[at] ^= 1;
-            assert!(!trims_are_whole(5, 3, &bad), "trim byte {at}");
+            assert!(!trims_are_whole(id(5), 3, &bad), "trim byte {at}");
         }
         let record = Record { number: 4, durable: 12, clean: true, stored: 3, digest: 77 };
-        let bytes = record.encode(5);
-        assert_eq!(Record::decode(5, &bytes), Some(record));
+        let bytes = record.encode(id(5));
+        assert_eq!(Record::decode(id(5), &bytes), Some(record));
         for at in 0..BLOCK_BYTES {
             let mut bad = bytes.to_vec();
             bad[at] ^= 1;
-            assert_eq!(Record::decode(5, &bad), None, "record byte {at}");
+            assert_eq!(Record::decode(id(5), &bad), None, "record byte {at}");
         }
     }
 

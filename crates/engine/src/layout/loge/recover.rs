@@ -71,7 +71,7 @@ pub(super) fn format(disk: &mut dyn Disk, options: &FormatOptions) -> Result<(),
     }
     disk.flush()?;
     let record = Record { number: 0, durable: 0, clean: true, stored: 0, digest: 0 };
-    disk.write(RECORDS[0], Data::bytes(record.encode(options.id)))?;
+    disk.write(RECORDS[0], Data::bytes(record.encode(options.identity())))?;
     let superblock = Superblock {
         kind: options.kind,
         id: options.id,
@@ -82,7 +82,7 @@ pub(super) fn format(disk: &mut dyn Disk, options: &FormatOptions) -> Result<(),
             | GROUPS
             | options.table.options()
             | if options.addresses.is_some() { SPARSE } else { 0 },
-        sums: Sums::Xxh3,
+        sums: Sums::NEWEST,
     };
     superblock.write(disk)?;
     disk.flush()?;
@@ -187,7 +187,7 @@ impl Scan<'_> {
             self.blocks_read += 1;
             // An unreadable record counts as a torn one.
             let Ok(data) = self.disk.read(at, 1) else { continue };
-            let record = Record::decode(self.superblock.id, &data.to_bytes());
+            let record = Record::decode(self.superblock.identity(), &data.to_bytes());
             let newer = |record: &Record| found.is_none_or(|best| record.number > best.number);
             if let Some(record) = record.filter(newer) {
                 found = Some(record);
@@ -251,7 +251,7 @@ impl Scan<'_> {
     }
 
     fn label(&mut self, place: u64, bytes: &LabelBytes) -> Result<(), LayoutError> {
-        let label = Label::decode(self.superblock.id, place, bytes, self.areas.blocks);
+        let label = Label::decode(self.superblock.identity(), place, bytes, self.areas.blocks);
         let label = match label {
             Ok(None) => return Ok(()),
             Ok(Some(label)) if self.areas.is_pool(place) => label,
@@ -289,7 +289,7 @@ impl Scan<'_> {
             let bytes = data.to_bytes();
             let first = (start - TRIMS_START) * BLOCK_SECTORS;
             for (number, sector) in (first..).zip(bytes.as_chunks::<SECTOR_BYTES>().0) {
-                if !trims_are_whole(self.superblock.id, number, sector) {
+                if !trims_are_whole(self.superblock.identity(), number, sector) {
                     return damaged(format!("sector {number} of the trim map is unreadable"));
                 }
                 self.volume.trims.load(number as usize, sector);
@@ -395,7 +395,8 @@ impl Scan<'_> {
             return;
         }
         let blocks = self.areas.blocks;
-        let listed = descriptor::decode(self.superblock.id, stamp, &data.to_bytes(), blocks);
+        let listed =
+            descriptor::decode(self.superblock.identity(), stamp, &data.to_bytes(), blocks);
         if let Some(listed) = listed {
             young.entry(stamp).or_default().blocks = descriptor::runs(listed);
         }
@@ -461,7 +462,7 @@ impl Scan<'_> {
         self.volume.record += 1;
         let record = self.volume.record(false);
         let at = RECORDS[record.number as usize % RECORDS.len()];
-        self.disk.write(at, Data::bytes(record.encode(self.superblock.id)))?;
+        self.disk.write(at, Data::bytes(record.encode(self.superblock.identity())))?;
         self.disk.flush()?;
         Ok(())
     }

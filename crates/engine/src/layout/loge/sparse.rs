@@ -182,7 +182,7 @@ mod tests {
                 blocks: addresses,
                 device_blocks,
                 options: recover::SPARSE,
-                sums: Sums::Xxh3,
+                sums: Sums::NEWEST,
             };
             let areas = Areas { blocks: addresses, device_blocks, headers: false };
             let found = super::capacity(&superblock, &areas);

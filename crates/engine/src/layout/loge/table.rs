@@ -5,6 +5,7 @@ use super::compact::Compact;
 use super::format::{
     Areas, GROUP, Label, SECTOR_LABELS, SECTOR_TOMBS, TRIM_SLICE, Tomb, seal_trims,
 };
+use crate::checksum::Identity;
 use crate::checksum::mix;
 use crate::data::{BlockSectors, SectorBytes};
 use crate::io::Label as LabelBytes;
@@ -233,7 +234,7 @@ impl LabelArea {
 /// finds, it finds the tombstone as well.
 #[derive(Clone)]
 pub struct TrimMap {
-    id: u128,
+    id: Identity,
     sectors: Vec<Option<Arc<SectorBytes>>>,
     dirty: BTreeSet<u32>,
     /// Transactions that changed tombstones since these were last sent to the device.
@@ -248,7 +249,7 @@ impl fmt::Debug for TrimMap {
 
 impl TrimMap {
     /// Nothing was ever forgotten.
-    pub fn new(id: u128, areas: &Areas) -> TrimMap {
+    pub fn new(id: Identity, areas: &Areas) -> TrimMap {
         let sectors = vec![None; areas.trim_blocks() as usize * SECTORS];
         TrimMap { id, sectors, dirty: BTreeSet::new(), fresh: BTreeSet::new() }
     }
@@ -335,7 +336,7 @@ mod tests {
     #[test]
     fn a_durable_tombstone_outlives_one_that_is_not() {
         let areas = Areas { blocks: 600, device_blocks: 900, headers: false };
-        let mut trims = TrimMap::new(5, &areas);
+        let mut trims = TrimMap::new(Identity::new(5, crate::checksum::Sums::NEWEST), &areas);
         trims.bury(201, 30, (0, 0));
         assert_eq!(trims.take_dirty()[0].0, 1);
         trims.bury(201, 50, (1, 2));

@@ -1,6 +1,6 @@
 //! Bytes of the virtual log on disk: map blocks and the tail record. `SPEC.md` has the tables.
 
-use crate::checksum::{crc32c, mix};
+use crate::checksum::{Identity, mix};
 use crate::layout::eager::Mapped;
 use crate::superblock::{le32, le64};
 use crate::units::{BLOCK_BYTES, SECTOR_BYTES};
@@ -139,9 +139,9 @@ pub fn live_mark(slice: u32, sequence: u64) -> u64 {
 }
 
 /// Writes everything of a map block but its entries, which are there already.
-pub fn seal_map(id: u128, place: u32, header: &Header, out: &mut [u8]) {
+pub fn seal_map(id: Identity, place: u32, header: &Header, out: &mut [u8]) {
     assert!(header.pointers.len() <= MAX_POINTERS && out.len() == BLOCK_BYTES);
-    let sum = crc32c(&out[ENTRIES_AT..]);
+    let sum = id.sum(&out[ENTRIES_AT..]);
     let out = &mut out[..ENTRIES_AT];
     out.fill(0);
     out[0..8].copy_from_slice(&MAP_MAGIC);
@@ -164,25 +164,25 @@ pub fn seal_map(id: u128, place: u32, header: &Header, out: &mut [u8]) {
         out[at..at + 4].copy_from_slice(&pointer.place.to_le_bytes());
         out[at + 4..at + 12].copy_from_slice(&pointer.sequence.to_le_bytes());
     }
-    let sum = crc32c(&out[..MAP_CRC_AT]);
+    let sum = id.sum(&out[..MAP_CRC_AT]);
     out[MAP_CRC_AT..].copy_from_slice(&sum.to_le_bytes());
 }
 
 /// True if a block starts like a map block of this volume. Client data that does is stored with
 /// its first byte inverted ("escaped"), so that a scan can never take it for a map block: a copy
 /// of the image kept on the volume itself would otherwise corrupt it after a crash.
-pub fn looks_like_map(id: u128, block: &[u8]) -> bool {
+pub fn looks_like_map(id: Identity, block: &[u8]) -> bool {
     block[0..8] == MAP_MAGIC && block[8..24] == id.to_le_bytes()
 }
 
 /// Reads the header of a map block that lies at `place`; `None` if it is no whole map block of
 /// this volume written for that place.
-pub fn decode_header(id: u128, place: u32, block: &[u8]) -> Option<Header> {
+pub fn decode_header(id: Identity, place: u32, block: &[u8]) -> Option<Header> {
     if !looks_like_map(id, block) || le32(block, 76) != place {
         return None;
     }
-    if crc32c(&block[..MAP_CRC_AT]) != le32(block, MAP_CRC_AT)
-        || crc32c(&block[ENTRIES_AT..]) != le32(block, ENTRIES_CRC_AT)
+    if id.sum(&block[..MAP_CRC_AT]) != le32(block, MAP_CRC_AT)
+        || id.sum(&block[ENTRIES_AT..]) != le32(block, ENTRIES_CRC_AT)
     {
         return None;
     }
@@ -239,7 +239,7 @@ pub struct Tail {
 
 impl Tail {
     /// The tail record as it lies on disk.
-    pub fn encode(&self, id: u128) -> Bytes {
+    pub fn encode(&self, id: Identity) -> Bytes {
         let mut out = vec![0; BLOCK_BYTES];
         out[0..8].copy_from_slice(&TAIL_MAGIC);
         out[8..24].copy_from_slice(&id.to_le_bytes());
@@ -249,15 +249,15 @@ impl Tail {
         out[48..56].copy_from_slice(&self.digest.to_le_bytes());
         out[56..60].copy_from_slice(&self.root.place.to_le_bytes());
         out[60..64].copy_from_slice(&self.live.to_le_bytes());
-        let sum = crc32c(&out[..TAIL_CRC_AT]);
+        let sum = id.sum(&out[..TAIL_CRC_AT]);
         out[TAIL_CRC_AT..].copy_from_slice(&sum.to_le_bytes());
         Bytes::from(out)
     }
 
     /// Reads the record; `None` if it is absent, damaged or another volume's.
-    pub fn decode(id: u128, block: &[u8]) -> Option<Tail> {
+    pub fn decode(id: Identity, block: &[u8]) -> Option<Tail> {
         let ours = block[0..8] == TAIL_MAGIC && block[8..24] == id.to_le_bytes();
-        if !ours || crc32c(&block[..TAIL_CRC_AT]) != le32(block, TAIL_CRC_AT) {
+        if !ours || id.sum(&block[..TAIL_CRC_AT]) != le32(block, TAIL_CRC_AT) {
             return None;
         }
         Some(Tail {
@@ -273,6 +273,11 @@ impl Tail {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::checksum::Sums;
+
+    fn id(number: u128) -> Identity {
+        Identity::new(number, Sums::NEWEST)
+    }
 
     fn sample() -> Header {
         Header {
@@ -297,7 +302,7 @@ mod tests {
         for (out, entry) in entry_bytes(&mut block).chunks_exact_mut(8).zip(entries) {
             out.copy_from_slice(&entry.encode());
         }
-        seal_map(5, 99, header, &mut block);
+        seal_map(id(5), 99, header, &mut block);
         block
     }
 
@@ -306,10 +311,10 @@ mod tests {
         let written: Vec<Entry> =
             (1..=SLICE_ENTRIES as u32).map(|at| Entry::new(at, at % 3 == 0, at * 77)).collect();
         let block = block(&sample(), &written);
-        assert_eq!(decode_header(5, 99, &block), Some(sample()));
+        assert_eq!(decode_header(id(5), 99, &block), Some(sample()));
         assert_eq!(entries(&block).collect::<Vec<_>>(), written);
-        assert_eq!(decode_header(6, 99, &block), None, "another volume's");
-        assert_eq!(decode_header(5, 98, &block), None, "a copy at another place");
+        assert_eq!(decode_header(id(6), 99, &block), None, "another volume's");
+        assert_eq!(decode_header(id(5), 98, &block), None, "a copy at another place");
     }
 
     #[test]
@@ -322,15 +327,15 @@ mod tests {
             digest: 7,
             live: 8,
         };
-        let record = tail.encode(5);
-        assert_eq!(Tail::decode(5, &record), Some(tail));
+        let record = tail.encode(id(5));
+        assert_eq!(Tail::decode(id(5), &record), Some(tail));
         for at in 0..BLOCK_BYTES {
             let mut bad = block.clone();
             bad[at] ^= 1;
-            assert_eq!(decode_header(5, 99, &bad), None, "map byte {at}");
+            assert_eq!(decode_header(id(5), 99, &bad), None, "map byte {at}");
             let mut bad = record.to_vec();
             bad[at] ^= 1;
-            assert_eq!(Tail::decode(5, &bad), None, "tail byte {at}");
+            assert_eq!(Tail::decode(id(5), &bad), None, "tail byte {at}");
         }
     }
 }

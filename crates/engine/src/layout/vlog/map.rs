@@ -7,6 +7,7 @@
 
 use super::format::{Changed, Entry, Header, SLICE_ENTRIES, entry_bytes, seal_map};
 use super::tree::SliceNr;
+use crate::checksum::Identity;
 use crate::data::Lazy;
 use crate::layout::eager::Mapped;
 use crate::units::BlockNr;
@@ -40,7 +41,7 @@ struct Slice {
 
 /// A map block as it is on the device, or on its way there.
 pub(super) struct MapBlock {
-    id: u128,
+    id: Identity,
     place: u32,
     header: Header,
     basis: Basis,
@@ -125,7 +126,7 @@ impl Map {
 
     /// The map block with this header, of volume `id`, that is to lie at `place`. The header says
     /// what changed since the last one of its slice.
-    pub fn block(&mut self, id: u128, place: u32, header: Header) -> Arc<MapBlock> {
+    pub fn block(&mut self, id: Identity, place: u32, header: Header) -> Arc<MapBlock> {
         let slice = self.slices[header.slice as usize].get_or_insert_with(Slice::empty);
         let count: u32 = header.changed.iter().map(|word| word.count_ones()).sum();
         let before = slice
@@ -195,9 +196,14 @@ impl Lazy for MapBlock {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::checksum::Sums;
     use crate::data::{Body, Piece};
     use crate::layout::vlog::format::{decode_header, entries};
     use crate::rng::Rng;
+
+    fn id(number: u128) -> Identity {
+        Identity::new(number, Sums::NEWEST)
+    }
 
     fn header(slice: SliceNr, sequence: u64, changed: Changed) -> Header {
         Header {
@@ -238,13 +244,13 @@ mod tests {
             let changed = map.take_changed(slice);
             assert_eq!(map.take_changed(slice), Changed::default());
             let place = sequence as u32 + 50;
-            let block = map.block(9, place, header(slice, sequence, changed));
+            let block = map.block(id(9), place, header(slice, sequence, changed));
             let then: Vec<Entry> = map.range(first, SLICE_ENTRIES as u64).collect();
             made.push((place, header(slice, sequence, changed), block, then));
         }
         for (place, header, block, then) in made {
             let bytes = Piece::block(Body::Lazy(block)).to_bytes();
-            assert_eq!(decode_header(9, place, &bytes), Some(header));
+            assert_eq!(decode_header(id(9), place, &bytes), Some(header));
             assert_eq!(entries(&bytes).collect::<Vec<_>>(), then);
         }
     }

@@ -2,7 +2,7 @@
 
 use super::commit::marker;
 use super::format::{
-    Entry, FIXED_BLOCKS, Header, POOL_START, Pointer, SLICE_ENTRIES, TAIL_BLOCK, Tail,
+    Changed, Entry, FIXED_BLOCKS, Header, POOL_START, Pointer, SLICE_ENTRIES, TAIL_BLOCK, Tail,
     decode_header, entries, live_mark, looks_like_map,
 };
 use super::tree::SliceNr;
@@ -32,11 +32,11 @@ pub(super) fn format(disk: &mut dyn Disk, options: &FormatOptions) -> Result<(),
         blocks: options.blocks,
         device_blocks: device,
         options: 0,
-        sums: Sums::Xxh3,
+        sums: Sums::NEWEST,
     };
     let root = Pointer { place: 0, sequence: 0 };
     let tail = Tail { root, next_sequence: 1, commit: 0, digest: 0, live: 0 };
-    disk.write(TAIL_BLOCK, Data::bytes(tail.encode(options.id)))?;
+    disk.write(TAIL_BLOCK, Data::bytes(tail.encode(options.identity())))?;
     superblock.write(disk)?;
     disk.flush()?;
     Ok(())
@@ -65,8 +65,10 @@ struct Recovered {
     next_sequence: u64,
     accepted: u64,
     dropped: u64,
-    /// Map blocks of commits that do not hold, and those that are not whole: to be erased, lest they
-    /// be taken for valid later.
+    /// The last commit is the marker of an earlier recovery. It says all that another one would;
+    /// and another one would call it durable, and all numbers below it, that of the doomed too.
+    marked: bool,
+    /// Map blocks of commits that do not hold: to be erased, lest they be taken for valid later.
     doomed: Vec<u32>,
     /// Blocks that another recovery, should this one be interrupted, might need; in order.
     keep: Vec<u32>,
@@ -125,7 +127,7 @@ impl Recovery<'_> {
     /// An unreadable tail record counts as an absent one: a scan finds the same state.
     fn read_tail(&mut self) -> Option<Tail> {
         let data = self.read_block(TAIL_BLOCK as u32).ok()?;
-        Tail::decode(self.superblock.id, &data.to_bytes())
+        Tail::decode(self.superblock.identity(), &data.to_bytes())
     }
 
     /// The whole map block at `place`, if there is one.
@@ -140,7 +142,7 @@ impl Recovery<'_> {
     }
 
     fn header(&self, place: u32, block: &[u8]) -> Option<Header> {
-        let header = decode_header(self.superblock.id, place, block)?;
+        let header = decode_header(self.superblock.identity(), place, block)?;
         let sound = u64::from(header.slice) < slices(self.superblock.blocks)
             && header.index < header.members
             && header.previous < header.commit
@@ -231,7 +233,9 @@ impl Recovery<'_> {
             for (block, place) in bytes.chunks_exact(BLOCK_BYTES).zip(place..) {
                 match self.header(place, block) {
                     Some(header) => all.push(Found { place, header }),
-                    None if looks_like_map(self.superblock.id, block) => self.torn.push(place),
+                    None if looks_like_map(self.superblock.identity(), block) => {
+                        self.torn.push(place)
+                    }
                     None => {}
                 }
             }
@@ -272,7 +276,10 @@ impl Recovery<'_> {
         };
         recovered.live = newest(all.iter().filter(|found| holds(found)));
         recovered.doomed = all.iter().filter(|found| !holds(found)).map(|f| f.place).collect();
-        recovered.doomed.append(&mut self.torn.clone());
+        let last = all.iter().find(|found| found.header.commit == recovered.last);
+        recovered.marked = last.is_some_and(|Found { header, .. }| {
+            header.changed == Changed::default() && header.durable == header.previous
+        });
         self.compare_digest(&all, &recovered, tail)?;
         let before = newest(all.iter().filter(|found| found.header.commit <= durable));
         let after = all.iter().filter(|found| found.header.commit > durable).cloned();
@@ -439,20 +446,31 @@ impl Recovery<'_> {
     ) -> Result<(), LayoutError> {
         self.disk.flush()?;
         if path == MountPath::Scan && !planted(PlantedBug::RecoveryUnrecorded) {
-            if let Some(root) = volume.tree.root() {
+            // What is torn claims nothing, and goes first: were it made whole by an erasure that
+            // is torn itself, nothing younger may be there yet. What is whole may be the only
+            // witness that something before it is durable, until the marker is.
+            let torn = std::mem::take(&mut self.torn);
+            self.erase(volume, &torn)?;
+            if let Some(root) = volume.tree.root().filter(|_| !found.marked) {
                 self.write_marker(volume, found, root)?;
                 self.disk.flush()?;
             }
-            let free = |place: &u32| volume.free.is_free(u64::from(*place));
-            for &place in found.doomed.iter().filter(|place| free(place)) {
-                self.disk.write(u64::from(place), Data::zeros(1))?;
-            }
-            self.disk.flush()?;
+            self.erase(volume, &found.doomed)?;
         }
         if !planted(PlantedBug::StaleTailAccepted) {
             self.disk.write(TAIL_BLOCK, Data::zeros(1))?;
             self.disk.flush()?;
         }
+        Ok(())
+    }
+
+    /// Makes blocks zeros, durably; those that are in use are none that nobody wants.
+    fn erase(&mut self, volume: &Vlog, places: &[u32]) -> Result<(), LayoutError> {
+        let free = |place: &&u32| volume.free.is_free(u64::from(**place));
+        for &place in places.iter().filter(free) {
+            self.disk.write(u64::from(place), Data::zeros(1))?;
+        }
+        self.disk.flush()?;
         Ok(())
     }
 
