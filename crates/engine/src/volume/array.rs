@@ -28,6 +28,7 @@ use cast::{Cast, Casting, Sweep};
 use fetch::Fetch;
 use outbox::{Answer, Outbox};
 use rebuild::Rebuild;
+pub(super) use request::Source;
 use request::{Part, Request};
 use slab::Slab;
 use std::collections::{BTreeMap, VecDeque};

@@ -1,5 +1,6 @@
 //! An array in blocking style, for the code that runs alone: format, mount, check, dump.
 
+use super::array::Source;
 use super::{Array, Level};
 use crate::data::Data;
 use crate::disk::Disk;
@@ -29,13 +30,18 @@ impl<'a, 'd> ArrayDisk<'a, 'd> {
         ArrayDisk { array, disks, rng: Rng::stream(0, "array") }
     }
 
-    /// Reads what its members just give: a mount reads much and meets nothing that the machine
+    /// Reads what its members give. A mount reads much, and mostly meets nothing that the machine
     /// above would be needed for. Nothing if there is anything out of the ordinary.
     fn read_directly(&mut self, at: BlockNr, count: u32) -> Option<Data> {
         let mut whole = Data::none();
-        for (member, block, count) in self.array.sources(at, count)? {
-            let data = self.disks[member].as_deref_mut()?.read(block, count).ok()?;
-            whole.append(self.array.overlaid(member, block, data));
+        for Source { members, block, count } in self.array.sources(at, count)? {
+            let mut sum: Option<Data> = None;
+            for member in members {
+                let data = self.disks[member].as_deref_mut()?.read(block, count).ok()?;
+                let data = self.array.overlaid(member, block, data);
+                sum = Some(sum.map_or_else(|| data.clone(), |sum| sum.xor(&data)));
+            }
+            whole.append(sum?);
         }
         Some(whole)
     }

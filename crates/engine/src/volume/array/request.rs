@@ -9,7 +9,7 @@ use crate::layer::Cx;
 use crate::units::{BlockNr, Time};
 use crate::volume::Level;
 use crate::volume::geometry::Place;
-use smallvec::SmallVec;
+use smallvec::{SmallVec, smallvec};
 
 /// Whole stripes of a trim that are under way at once.
 const TRIM_WINDOW: u64 = 64;
@@ -54,6 +54,14 @@ pub(super) struct Part {
     pub data: Data,
     /// The stripe is forgotten as a whole.
     pub trim: bool,
+}
+
+/// Where a run of blocks is: it is the sum of what these members hold.
+#[derive(Clone, Debug)]
+pub(in crate::volume) struct Source {
+    pub members: SmallVec<[usize; 8]>,
+    pub block: BlockNr,
+    pub count: u32,
 }
 
 impl Array {
@@ -130,20 +138,27 @@ impl Array {
         self.outbox.push(member, io, Call::Read { request, slot });
     }
 
-    /// The members that a read goes to, their blocks and how many, if all are there and nothing is
-    /// under way.
-    pub(in crate::volume) fn sources(
-        &self,
-        at: BlockNr,
-        count: u32,
-    ) -> Option<impl Iterator<Item = (usize, BlockNr, u32)> + use<>> {
+    /// Where the blocks of a read are, run by run: members whose sum they are (mostly one), their
+    /// first block there, and how many. Nothing if something is under way, or cannot be told.
+    pub(in crate::volume) fn sources(&self, at: BlockNr, count: u32) -> Option<Vec<Source>> {
         let source = |(Place { stripe, index, row }, _, count)| {
             let block = self.geometry.block(stripe, row);
-            self.reader(stripe, index, block).map(|member| (member, block, count))
+            let members = match self.reader(stripe, index, block) {
+                Some(member) => smallvec![member],
+                None => self.others(stripe, self.geometry.member(stripe, index))?,
+            };
+            Some(Source { members, block, count })
         };
-        let sources: Option<SmallVec<[_; 8]>> =
-            self.is_at_rest().then(|| self.runs(at, count).into_iter().map(source).collect())?;
-        sources.map(SmallVec::into_iter)
+        self.is_at_rest().then(|| self.runs(at, count).into_iter().map(source).collect())?
+    }
+
+    /// The members that a missing one is computed from.
+    fn others(&self, stripe: u64, missing: usize) -> Option<SmallVec<[usize; 8]>> {
+        if self.geometry.level != Level::Raid5 || !self.can_compute(stripe) {
+            return None;
+        }
+        let others = (0..self.geometry.members).filter(|&one| one != missing);
+        others.map(|one| self.present(one, stripe).then_some(one)).collect()
     }
 
     /// The member to read a chunk from: of mirrors the one that is just there, else the least busy
