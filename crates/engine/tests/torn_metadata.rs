@@ -10,10 +10,10 @@ use seekless_engine::disk::MediumDisk;
 use seekless_engine::io::Io;
 use seekless_engine::layout::{self, FormatOptions, Kind, MountOptions};
 use seekless_engine::node::Node;
-use seekless_engine::units::SECTOR_BYTES;
+use seekless_engine::units::{BLOCK_BYTES, SECTOR_BYTES};
 use support::Shared;
 
-const DEVICE: u64 = 700;
+const DEVICE: u64 = 1200;
 /// So far up in its map block that the first sector does not have its entry.
 const HIGH: u64 = 440;
 
@@ -23,31 +23,38 @@ fn mount(medium: &Shared) -> Node {
     Node::new(mounted.0, vec![Box::new(Ram::volatile(Box::new(medium.clone())))], 1)
 }
 
-/// Where the youngest map block lies, and its bytes.
-fn youngest_map_block(medium: &Shared) -> (u64, Vec<u8>) {
-    let block = |at| (at, medium.with(|cells| cells.read(at, 1)).unwrap().to_bytes().to_vec());
-    let maps = (0..DEVICE).map(block).filter(|(_, bytes)| bytes.starts_with(b"SKLSMAP1"));
-    let sequence = |bytes: &[u8]| u64::from_le_bytes(bytes[24..32].try_into().unwrap());
-    maps.max_by_key(|(_, bytes)| sequence(bytes)).unwrap()
+fn block(medium: &Shared, at: u64) -> Vec<u8> {
+    medium.with(|cells| cells.read(at, 1)).unwrap().to_bytes().to_vec()
+}
+
+/// Where the youngest block lies that begins like that, and its bytes.
+fn youngest(medium: &Shared, magic: &[u8]) -> (u64, Vec<u8>) {
+    let all = (0..DEVICE).map(|at| (at, block(medium, at)));
+    let number = |bytes: &[u8]| u64::from_le_bytes(bytes[24..32].try_into().unwrap());
+    let of_kind = all.filter(|(_, bytes)| bytes.starts_with(magic));
+    of_kind.max_by_key(|(_, bytes)| number(bytes)).unwrap()
+}
+
+fn formatted(kind: Kind) -> Shared {
+    let mut cells = Cells::new(DEVICE);
+    layout::format(&mut MediumDisk(&mut cells), &FormatOptions::new(kind, HIGH + 1, 7)).unwrap();
+    Shared::new(cells)
 }
 
 /// Half a map block stays on the medium. What a later cut leaves of a write to the same place may
 /// be the other half.
 #[test]
 fn a_map_block_that_was_torn_is_never_made_whole() {
-    let mut cells = Cells::new(DEVICE);
-    let options = FormatOptions::new(Kind::Vlog, HIGH + 1, 7);
-    layout::format(&mut MediumDisk(&mut cells), &options).unwrap();
-    let medium = Shared::new(cells);
+    let medium = formatted(Kind::Vlog);
     let write = |node: &mut Node, version| {
         node.run(&mut 0, Io::write(0, HIGH, Data::stamp(1, HIGH, version)).with_fua()).unwrap();
     };
     let mut node = mount(&medium);
     write(&mut node, 1);
     write(&mut node, 2);
-    let (place, whole) = youngest_map_block(&medium);
+    let (place, whole) = youngest(&medium, b"SKLSMAP1");
     let put = |first: usize, bytes: &[u8]| {
-        let mut block = medium.with(|cells| cells.read(place, 1)).unwrap().to_bytes().to_vec();
+        let mut block = block(&medium, place);
         block[first * SECTOR_BYTES..][..bytes.len()].copy_from_slice(bytes);
         medium.with(|cells| cells.write(place, &Data::bytes(block.into()))).unwrap();
     };
@@ -55,11 +62,27 @@ fn a_map_block_that_was_torn_is_never_made_whole() {
     put(1, &vec![0; 7 * SECTOR_BYTES]);
     let mut node = mount(&medium);
     assert_eq!(node.run(&mut 0, Io::read(0, HIGH, 1)), Ok(Data::stamp(1, HIGH, 1)));
-    let left = medium.with(|cells| cells.read(place, 1)).unwrap();
-    assert!(left.to_bytes().iter().all(|&byte| byte == 0), "its first half waits for the other");
+    assert!(block(&medium, place) == [0; BLOCK_BYTES], "its first half waits for the other");
     write(&mut node, 3);
     // A write to the place of the torn one is torn, too.
     put(1, &whole[SECTOR_BYTES..]);
     let mut node = mount(&medium);
     assert_eq!(node.run(&mut 0, Io::read(0, HIGH, 1)), Ok(Data::stamp(1, HIGH, 3)));
+}
+
+/// The same with a header of the log of `dcd`, whose checksum is at its other end.
+#[test]
+fn a_header_that_was_torn_is_never_made_whole() {
+    let medium = formatted(Kind::Dcd);
+    let mut node = mount(&medium);
+    for version in 1..3 {
+        node.run(&mut 0, Io::write(0, 9, Data::stamp(1, 9, version)).with_fua()).unwrap();
+    }
+    let (place, whole) = youngest(&medium, b"SKLSDCR2");
+    let mut torn = whole.clone();
+    torn[3 * SECTOR_BYTES..4 * SECTOR_BYTES].fill(7);
+    medium.with(|cells| cells.write(place, &Data::bytes(torn.into()))).unwrap();
+    let mut node = mount(&medium);
+    assert!(block(&medium, place) == [0; BLOCK_BYTES], "it waits for a sector of zeros");
+    assert_eq!(node.run(&mut 0, Io::read(0, 9, 1)), Ok(Data::stamp(1, 9, 1)));
 }

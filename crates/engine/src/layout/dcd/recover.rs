@@ -88,6 +88,8 @@ struct Scan {
     blocks_read: u64,
     /// Blocks of the log that cannot be read.
     unreadable: Vec<Addr>,
+    /// Blocks that begin as a header and are none: torn by a power cut.
+    torn: Vec<Addr>,
 }
 
 fn scan(disk: &mut dyn Disk, areas: &Areas, id: Identity) -> Scan {
@@ -97,6 +99,7 @@ fn scan(disk: &mut dyn Disk, areas: &Areas, id: Identity) -> Scan {
         life: 0,
         blocks_read: 0,
         unreadable: Vec::new(),
+        torn: Vec::new(),
     };
     let segment = u64::from(areas.segment);
     for place in 0..areas.segments {
@@ -109,10 +112,16 @@ fn scan(disk: &mut dyn Disk, areas: &Areas, id: Identity) -> Scan {
             if block.is_none() {
                 scan.unreadable.push(place * areas.segment + offset);
             }
-            let block = block.filter(looks_like_header);
-            let header = block.and_then(|block| Header::decode(&block.to_bytes(), id, areas));
+            let Some(block) = block.filter(looks_like_header) else { continue };
+            let bytes = block.to_bytes();
             let own = |header: &Header| header.place(areas) == place && header.offset == offset;
-            scan.take(header.filter(own));
+            match Header::decode(&bytes, id, areas).filter(own) {
+                Some(header) => scan.take(header),
+                None if bytes[8..24] == id.to_le_bytes() => {
+                    scan.torn.push(place * areas.segment + offset);
+                }
+                None => {}
+            }
         }
     }
     scan
@@ -128,8 +137,7 @@ fn read_segment(disk: &mut dyn Disk, first: u64, count: u32) -> Vec<Option<Piece
 }
 
 impl Scan {
-    fn take(&mut self, header: Option<Header>) {
-        let Some(header) = header else { return };
+    fn take(&mut self, header: Header) {
         self.durable = self.durable.max(header.durable);
         self.life = self.life.max(header.life);
         let known = self.records.get(&header.seq);
@@ -261,14 +269,14 @@ impl Recovered {
     }
 }
 
-/// Blocks that cannot be read where a record younger than the last one that counts would lie:
-/// everywhere but from the tail to its end.
-fn suspects(scan: &Scan, log: &Log) -> Vec<Addr> {
+/// Those of some blocks where a record younger than the last one that counts would lie: everywhere
+/// but from the tail to its end.
+fn behind(blocks: &[Addr], log: &Log) -> Vec<Addr> {
     let tail = log.place(log.tail) as u64 * u64::from(log.areas.segment);
     let used = (log.head - log.tail) * u64::from(log.areas.segment) + u64::from(log.offset);
-    let blocks = log.areas.log_blocks();
-    let behind = |addr: &Addr| (u64::from(*addr) + blocks - tail) % blocks >= used;
-    scan.unreadable.iter().copied().filter(behind).collect()
+    let all = log.areas.log_blocks();
+    let behind = |addr: &Addr| (u64::from(*addr) + all - tail) % all >= used;
+    blocks.iter().copied().filter(behind).collect()
 }
 
 /// Recovers the log. `disk` is where it lies.
@@ -308,7 +316,7 @@ pub(super) fn recover(
     }
     counting.iter().for_each(|header| replay(&mut log, header));
     (log.written, log.durable, log.life) = (last, last, scan.life + 1);
-    let suspects = suspects(&scan, &log);
+    let suspects = behind(&scan.unreadable, &log);
     if let Some(&addr) = suspects.first()
         && !options.tuning.caching.past_unreadable
     {
@@ -326,7 +334,9 @@ pub(super) fn recover(
         commits_dropped: dropped.len() as u64,
     };
     let headers = dropped.into_iter().map(|header| first_addr(header, &areas) - 1);
-    let dropped = headers.chain(suspects).collect();
+    // A later record in the place of a torn one may be torn itself, and make it whole.
+    let torn = behind(&scan.torn, &log);
+    let dropped = headers.chain(suspects).chain(torn).collect();
     Ok(Recovered { log, report, dropped, unsettled: last > scan.durable })
 }
 
