@@ -15,6 +15,7 @@ use super::subject::{Made, Subject};
 use super::toy::ToyArm;
 use super::{ProveReport, Sort};
 use seekless_engine::arm::Arm;
+use seekless_engine::checksum::crc32c;
 use seekless_engine::data::{Body, Data, Piece};
 use seekless_engine::device::Device as _;
 use seekless_engine::device::medium::Cells;
@@ -24,7 +25,7 @@ use seekless_engine::layout::{Compaction, MountOptions, Tuning};
 use seekless_engine::node::Node;
 use seekless_engine::rng::Rng;
 use seekless_engine::transaction::Transaction;
-use seekless_engine::units::{MICROS, MILLIS, Time};
+use seekless_engine::units::{BLOCK_BYTES, MICROS, MILLIS, Time};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -340,7 +341,15 @@ impl World {
             // the same bytes there may leave them as they are.
             let body = match body {
                 Body::Stamp { .. } => body,
-                body => Body::Bytes(Piece::block(body).to_bytes()),
+                body => {
+                    let mut bytes = Piece::block(body).to_bytes().to_vec();
+                    // Many blocks of file systems end with their CRC: all of those have one CRC.
+                    if rng.chance(0.75) {
+                        let (head, tail) = bytes.split_at_mut(BLOCK_BYTES - 4);
+                        tail.copy_from_slice(&crc32c(head).to_le_bytes());
+                    }
+                    Body::Bytes(bytes.into())
+                }
             };
             copies.push(Piece::block(body));
         }
