@@ -123,10 +123,14 @@ impl Medium for Shared {
     }
 }
 
-fn serve(layer: dcd::Dcd, media: &[Shared; 2]) -> Node {
+/// A volume that was just attached, and its media.
+fn served() -> (Node, [Shared; 2]) {
+    let (mut origin, mut log) = attached(1);
+    let layer = mount(&mut origin, &mut log).unwrap();
+    let media = [origin, log].map(Shared::new);
     let ram =
         |medium: &Shared| Box::new(Ram::volatile(Box::new(medium.clone()))) as Box<dyn Device>;
-    Node::new(Box::new(layer), media.iter().map(ram).collect(), 1)
+    (Node::new(Box::new(layer), media.iter().map(ram).collect(), 1), media)
 }
 
 /// What media hold after the server is gone.
@@ -136,10 +140,7 @@ fn left(media: [Shared; 2]) -> [Cells; 2] {
 
 #[test]
 fn a_log_that_vanishes_ends_writing_and_comes_back_with_all_that_was_durable() {
-    let (mut origin, mut log) = attached(1);
-    let layer = mount(&mut origin, &mut log).unwrap();
-    let media = [origin, log].map(Shared::new);
-    let mut node = serve(layer, &media);
+    let (mut node, media) = served();
     node.run(&mut 0, Io::write(0, 100, Data::stamp(3, 100, 2)).with_fua()).unwrap();
     media[1].1.store(true, Relaxed);
     node.run(&mut 0, Io::write(0, 200, Data::stamp(1, 200, 2)).with_fua()).unwrap_err();
@@ -171,10 +172,7 @@ fn first_of_log(origin: &Cells, log: &Cells) -> u64 {
 
 #[test]
 fn a_log_whose_youngest_record_may_be_unreadable_is_refused_unless_told_otherwise() {
-    let (mut origin, mut log) = attached(1);
-    let layer = mount(&mut origin, &mut log).unwrap();
-    let media = [origin, log].map(Shared::new);
-    let mut node = serve(layer, &media);
+    let (mut node, media) = served();
     for version in 2..4 {
         let data = Data::stamp(1, 100, version);
         node.run(&mut 0, Io::write(0, 100, data).with_fua()).unwrap();
@@ -211,10 +209,7 @@ fn a_log_whose_youngest_record_may_be_unreadable_is_refused_unless_told_otherwis
 /// What a record has said is not needed stays so, though later records lie in the same segment.
 #[test]
 fn a_record_that_nobody_needs_any_more_may_be_unreadable() {
-    let (mut origin, mut log) = attached(1);
-    let layer = mount(&mut origin, &mut log).unwrap();
-    let media = [origin, log].map(Shared::new);
-    let mut node = serve(layer, &media);
+    let (mut node, media) = served();
     // The second record overwrites what is in the first one, the third one does not.
     for (at, version) in [(100, 2), (100, 3), (200, 4)] {
         node.run(&mut 0, Io::write(0, at, Data::stamp(1, at, version)).with_fua()).unwrap();
@@ -232,10 +227,7 @@ fn a_record_that_nobody_needs_any_more_may_be_unreadable() {
 
 #[test]
 fn draining_writes_home_and_only_then_can_a_log_be_detached() {
-    let (mut origin, mut log) = attached(1);
-    let layer = mount(&mut origin, &mut log).unwrap();
-    let mut media = [origin, log].map(Shared::new);
-    let mut node = serve(layer, &media);
+    let (mut node, mut media) = served();
     for at in [3, 100, 101, 300] {
         node.run(&mut 0, Io::write(0, at, Data::stamp(1, at, 2)).with_fua()).unwrap();
     }

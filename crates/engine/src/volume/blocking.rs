@@ -39,7 +39,10 @@ impl<'a, 'd> ArrayDisk<'a, 'd> {
             for member in members {
                 let data = self.disks[member].as_deref_mut()?.read(block, count).ok()?;
                 let data = self.array.overlaid(member, block, data);
-                sum = Some(sum.map_or_else(|| data.clone(), |sum| sum.xor(&data)));
+                sum = Some(match sum {
+                    Some(sum) => sum.xor(&data),
+                    None => data,
+                });
             }
             whole.append(sum?);
         }

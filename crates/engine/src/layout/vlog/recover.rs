@@ -464,13 +464,15 @@ impl Recovery<'_> {
         Ok(())
     }
 
-    /// Makes blocks zeros, durably; those that are in use are none that nobody wants.
+    /// Overwrites blocks with zeros, durably, unless they are in use.
     fn erase(&mut self, volume: &Vlog, places: &[u32]) -> Result<(), LayoutError> {
         let free = |place: &&u32| volume.free.is_free(u64::from(**place));
         for &place in places.iter().filter(free) {
             self.disk.write(u64::from(place), Data::zeros(1))?;
         }
-        self.disk.flush()?;
+        if !places.is_empty() {
+            self.disk.flush()?;
+        }
         Ok(())
     }
 
