@@ -5,5 +5,6 @@ pub mod file;
 pub mod medium;
 pub(crate) mod raw;
 mod ring;
+mod syncs;
 mod threads;
 mod work;

@@ -18,6 +18,7 @@ use seekless_engine::layout::LayoutError;
 use seekless_engine::units::{BLOCK_BYTES, BlockNr};
 use std::fs::{File, OpenOptions};
 use std::io;
+use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
@@ -180,6 +181,15 @@ impl Image {
     /// When the process has no file descriptor left.
     pub fn handle(&self) -> Result<File, ImageError> {
         self.file.try_clone().map_err(|error| ImageError::os("open", &self.path, error))
+    }
+
+    /// The same file, opened another time: errors of writes are told to each open file once. It
+    /// holds no lock and is for syncs only.
+    ///
+    /// # Errors
+    /// When the system does not offer that, or the process has no file descriptor left.
+    pub(crate) fn opened_anew(&self) -> io::Result<File> {
+        File::open(format!("/proc/self/fd/{}", self.file.as_raw_fd()))
     }
 
     /// Names the image in an error of its volume.

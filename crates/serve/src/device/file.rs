@@ -8,6 +8,7 @@
 use super::buffers::{Buffer, Pool};
 use super::raw::{self, ZeroWay};
 use super::ring::Ring;
+use super::syncs::Syncs;
 use super::threads::Threads;
 use super::work::{Finished, Work};
 use crate::image::{Image, ImageError};
@@ -101,16 +102,6 @@ impl Engine {
     }
 }
 
-/// Flushes and who waits for them. All that are asked for while one runs share the next one.
-#[derive(Debug, Default)]
-struct Syncs {
-    waiting: Vec<Tag>,
-    running: Vec<Tag>,
-    is_running: bool,
-    /// Something was written since the last sync started, or a sync failed.
-    dirty: bool,
-}
-
 /// The device.
 #[derive(Debug)]
 pub struct FileDevice {
@@ -155,13 +146,12 @@ impl FileDevice {
             engine,
             file,
             blocks: image.blocks(),
+            syncs: Syncs::new(&image)?,
             image,
             direct,
             no_wait: true,
             pool: Pool::default(),
             zero_way: ZeroWay::Punch,
-            // What happened to the image before is unknown.
-            syncs: Syncs { dirty: true, ..Syncs::default() },
             ready: Vec::new(),
             ready_at: 0,
             finished: Vec::new(),
@@ -226,45 +216,33 @@ impl FileDevice {
     /// A write or a trim has come to its end; with forced unit access it waits for a sync.
     fn wrote(&mut self, tag: Tag, result: Result<(), IoError>) {
         let (tag, fua) = (tag & !FUA, tag & FUA != 0);
-        // Even a failed one may have changed something.
-        self.syncs.dirty = true;
+        self.syncs.wrote();
         match result {
-            Ok(()) if fua => self.syncs.waiting.push(tag),
+            Ok(()) if fua => self.syncs.wait(tag),
             result => self.answer(tag, result.map(|()| Data::none())),
         }
     }
 
     fn flush(&mut self, tag: Tag) {
-        if self.image.read_only() || !(self.syncs.dirty || self.syncs.is_running) {
+        if self.image.read_only() || self.syncs.flush(tag) {
             self.answer(tag, Ok(Data::none()));
-        } else {
-            self.syncs.waiting.push(tag);
         }
     }
 
-    /// Starts the sync that waits, once no other one runs.
+    /// Starts the sync that waits, once there is room for it.
     fn start_sync(&mut self) {
-        let syncs = &mut self.syncs;
-        if syncs.is_running || syncs.waiting.is_empty() {
-            return;
+        if let Some((lane, file)) = self.syncs.start() {
+            self.engine.start(0, Work::Sync { lane, file });
         }
-        std::mem::swap(&mut syncs.waiting, &mut syncs.running);
-        syncs.is_running = true;
-        syncs.dirty = false;
-        self.engine.start(0, Work::Sync);
     }
 
-    fn finish_sync(&mut self, result: Result<(), Errno>) {
-        self.syncs.is_running = false;
-        if result.is_err() {
-            self.syncs.dirty = true;
-        }
+    fn finish_sync(&mut self, lane: usize, result: Result<(), Errno>) {
         let outcome = result.map(|()| Data::none()).map_err(|errno| match errno {
             // A sync names no block, so it cannot blame one.
             Errno::IO => IoError::Os { errno: errno.raw_os_error() },
             other => raw::io_error(other, 0),
         });
-        for tag in std::mem::take(&mut self.syncs.running) {
+        for tag in self.syncs.finish(lane, result) {
             self.answer(tag, outcome.clone());
         }
     }
@@ -290,7 +268,7 @@ impl FileDevice {
                 let block = offset / BLOCK_BYTES as u64;
                 self.wrote(tag, result.map_err(|errno| raw::io_error(errno, block)));
             }
-            Work::Sync => self.finish_sync(result),
+            Work::Sync { lane, .. } => self.finish_sync(lane, result),
         }
     }
 }

@@ -145,7 +145,9 @@ fn entry(work: &mut Work, fd: i32) -> squeue::Entry {
                 opcode::Write::new(fd, zeros.as_ptr(), zeros.len() as u32).offset(at).build()
             }
         },
-        Work::Sync => opcode::Fsync::new(fd).flags(types::FsyncFlags::DATASYNC).build(),
+        Work::Sync { file, .. } => opcode::Fsync::new(types::Fd(file.as_raw_fd()))
+            .flags(types::FsyncFlags::DATASYNC)
+            .build(),
     }
 }
 

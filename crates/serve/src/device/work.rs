@@ -6,6 +6,7 @@ use bytes::Bytes;
 use rustix::io::Errno;
 use seekless_engine::io::Tag;
 use std::fs::File;
+use std::sync::Arc;
 
 /// A piece of work on the file. Offsets and lengths are in bytes.
 #[derive(Debug)]
@@ -16,8 +17,8 @@ pub(super) enum Work {
     Write { offset: u64, bytes: Bytes, written: usize },
     /// Make a range read as zeros; `done` bytes of it do already.
     Zero { offset: u64, bytes: u64, done: u64, way: ZeroWay },
-    /// Make everything completed so far durable.
-    Sync,
+    /// Make everything completed so far durable, through the open file of this lane.
+    Sync { lane: usize, file: Arc<File> },
 }
 
 /// Work that came to its end.
@@ -45,7 +46,7 @@ impl Work {
             Work::Zero { offset, bytes, done, way } => {
                 raw::zero_full(file, *offset + *done, *bytes - *done, way)
             }
-            Work::Sync => raw::sync(file),
+            Work::Sync { file, .. } => raw::sync(file),
         }
     }
 
@@ -95,7 +96,7 @@ impl Work {
                 *done += count as u64;
                 (*done == *bytes).then_some(Ok(()))
             }
-            Work::Sync => Some(Ok(())),
+            Work::Sync { .. } => Some(Ok(())),
         }
     }
 

@@ -103,7 +103,9 @@ impl Driver {
     pub(super) fn wait(&mut self, events: &mut Vec<epoll::Event>) -> io::Result<()> {
         events.clear();
         let now = self.now();
-        let awake = self.patience.lingers(now);
+        // Who carries out what is in flight, a thread of the kernel most likely, needs a processor
+        // more than a look for further requests does.
+        let awake = self.edge.in_flight() == 0 && self.patience.lingers(now);
         if awake {
             self.poll(events, Some(0))?;
             if events.is_empty() {
