@@ -3,14 +3,16 @@
 //! demand.
 //!
 //! Start with [`plan`] (what is to go wrong), then [`disk`] (the device), [`cut`] (what a power cut
-//! leaves behind) and [`control`] (who commands it while it is served).
+//! leaves behind), [`store`] (where the blocks rest) and [`control`] (who commands it while it is
+//! served).
 
 pub mod control;
 pub mod cut;
 pub mod disk;
+pub mod memory;
 pub mod plan;
 pub mod raw;
-mod slots;
+pub mod store;
 
 #[cfg(test)]
 mod tests;

@@ -1,39 +1,24 @@
 //! What a power cut leaves behind: a state that a real drive could have.
 
 use super::plan::Unflushed;
-use seekless_engine::data::{Body, Data, Piece};
-use seekless_engine::device::medium::Medium;
+use super::store::{Content, Store};
+use seekless_engine::data::Data;
 use seekless_engine::io::IoError;
 use seekless_engine::rng::Rng;
 use seekless_engine::units::{BLOCK_SECTORS, BlockNr, SECTOR_BYTES};
 
-/// A write in the volatile cache.
-#[derive(Clone, Debug)]
+/// A write that no flush has covered.
+#[derive(Debug)]
 pub(super) struct Pending {
     pub at: BlockNr,
     pub count: u32,
-    /// What to write; `None` for a trim.
-    pub data: Option<Data>,
+    /// It is a trim.
+    pub trim: bool,
     /// Forced unit access: it is on the medium as far as a power cut is concerned.
     pub forced: bool,
-}
-
-impl Pending {
-    /// Block `at` of the volume, as this write leaves it.
-    pub fn block(&self, at: BlockNr) -> Piece {
-        match &self.data {
-            None => Piece::block(Body::Zeros),
-            // Within the write, whose length is 32 bits.
-            Some(data) => data.block((at - self.at) as u32),
-        }
-    }
-
-    pub fn write_to(&self, medium: &mut dyn Medium) -> Result<(), IoError> {
-        match &self.data {
-            None => medium.trim(self.at, self.count),
-            Some(data) => medium.write(self.at, data),
-        }
-    }
+    /// What it has replaced on the medium; once it has been taken back, what it had written. None
+    /// if taking it back has failed.
+    pub other: Option<Content>,
 }
 
 /// What became of an unflushed write.
@@ -101,7 +86,7 @@ pub(super) fn draw(pending: &[Pending], how: Unflushed, rng: &mut Rng) -> Vec<Fa
             Unflushed::Order => index < prefix,
             Unflushed::Reorder => rng.chance(keep),
             Unflushed::Tear => {
-                if one.data.is_some() && rng.chance(0.3) {
+                if !one.trim && rng.chance(0.3) {
                     return torn(one.count, rng);
                 }
                 rng.chance(keep)
@@ -129,18 +114,31 @@ fn torn(blocks: u32, rng: &mut Rng) -> Fate {
     }
 }
 
-/// Puts what survived of a write on the medium.
-pub(super) fn apply(medium: &mut dyn Medium, one: &Pending, fate: &Fate) -> Result<(), IoError> {
-    let marks = match fate {
-        Fate::Lost => return Ok(()),
-        Fate::Kept => return one.write_to(medium),
-        Fate::Torn(marks) => marks,
-    };
-    let mut mixed = medium.read(one.at, one.count)?.to_bytes().to_vec();
-    let new = one.data.clone().unwrap_or_else(|| Data::zeros(one.count)).to_bytes();
-    for (sector, _) in marks.iter().enumerate().filter(|(_, mark)| **mark) {
-        let range = sector * SECTOR_BYTES..(sector + 1) * SECTOR_BYTES;
-        mixed[range.clone()].copy_from_slice(&new[range]);
+/// Exchanges what a write has replaced for what it had written, or the other way round.
+pub(super) fn turn(store: &mut Store, one: &mut Pending) -> Result<(), IoError> {
+    if let Some(other) = one.other.take() {
+        one.other = Some(store.exchange(one.at, one.count, other)?);
     }
-    medium.write(one.at, &Data::bytes(mixed.into()))
+    Ok(())
+}
+
+/// Puts what survived of a write that was taken back on the medium.
+pub(super) fn apply(store: &mut Store, mut one: Pending, fate: &Fate) -> Result<(), IoError> {
+    match (fate, &one.other) {
+        (Fate::Lost, _) | (_, None) => {}
+        (Fate::Kept, _) => turn(store, &mut one)?,
+        (Fate::Torn(marks), Some(new)) => {
+            let mut mixed = store.medium().read(one.at, one.count)?.to_bytes().to_vec();
+            let new = new.data().to_bytes();
+            for (sector, _) in marks.iter().enumerate().filter(|(_, mark)| **mark) {
+                let range = sector * SECTOR_BYTES..(sector + 1) * SECTOR_BYTES;
+                mixed[range.clone()].copy_from_slice(&new[range]);
+            }
+            store.medium().write(one.at, &Data::bytes(mixed.into()))?;
+        }
+    }
+    if let Some(other) = one.other {
+        store.discard(other);
+    }
+    Ok(())
 }

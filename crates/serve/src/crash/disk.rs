@@ -3,22 +3,22 @@
 //! Writes rest in a volatile cache until a flush writes them out to the medium, or until the cache
 //! is full and the oldest are. A power cut decides about what is in the cache; from then on every
 //! request fails until the power is back. Everything is a function of the requests and the seed.
+//!
+//! What is in the cache is in fact on the medium already, and what it has replaced is kept: see
+//! [`super::store`].
 
-use super::cut::{Cut, Outcome as Fated, Pending, apply, draw};
+use super::cut::{Cut, Outcome as Fated, Pending, apply, draw, turn};
 use super::plan::{Blocks, Fault, Unflushed};
-use super::slots::Slots;
-use seekless_engine::checksum::mix;
-use seekless_engine::data::{Data, Piece};
+use super::store::{Content, Store};
+use seekless_engine::data::Data;
 use seekless_engine::device::Device;
-use seekless_engine::device::medium::Medium;
 use seekless_engine::disk::Disk;
 use seekless_engine::io::{Done, Io, IoError, Op, Outcome, Tag};
 use seekless_engine::middleware::faults::rot;
 use seekless_engine::rng::Rng;
 use seekless_engine::units::{BlockNr, Time};
 use std::cell::RefCell;
-use std::collections::{HashMap, VecDeque};
-use std::hash::{BuildHasherDefault, Hasher};
+use std::collections::VecDeque;
 use std::rc::Rc;
 
 /// Blocks that the cache holds unless told otherwise: 8 MiB, little enough to stay in the caches
@@ -72,18 +72,14 @@ struct Armed {
 
 #[derive(Debug)]
 struct State {
-    medium: Box<dyn Medium>,
+    store: Store,
     armed: Armed,
     seed: u64,
     cache_blocks: u64,
     power: bool,
+    /// The cache, oldest first, and the blocks in it.
     pending: VecDeque<Pending>,
-    /// Number of the first one in the cache.
-    first: u64,
-    /// Which write in the cache has the newest content of a block.
-    newest: HashMap<BlockNr, u64, BuildHasherDefault<BlockHasher>>,
     held: u64,
-    slots: Slots,
     counts: Counts,
     requests: u64,
     ready: Vec<Done>,
@@ -95,24 +91,6 @@ struct State {
     noticed: usize,
 }
 
-/// Block numbers need no protection against whoever chooses them badly: the cache is small.
-#[derive(Debug, Default)]
-struct BlockHasher(u64);
-
-impl Hasher for BlockHasher {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        bytes.iter().for_each(|&byte| self.write_u64(byte.into()));
-    }
-
-    fn write_u64(&mut self, value: u64) {
-        self.0 = mix(self.0 ^ value);
-    }
-}
-
 /// The device, as whoever commands it sees it.
 #[derive(Clone, Debug)]
 pub struct Hub(Rc<RefCell<State>>);
@@ -122,19 +100,16 @@ pub struct Hub(Rc<RefCell<State>>);
 struct CrashDisk(Hub);
 
 impl Hub {
-    /// A device over a medium, with the power on and nothing armed.
-    pub fn new(medium: Box<dyn Medium>) -> Hub {
+    /// A device over a store, with the power on and nothing armed.
+    pub fn new(store: Store) -> Hub {
         Hub(Rc::new(RefCell::new(State {
-            medium,
+            store,
             armed: Armed::default(),
             seed: 1,
             cache_blocks: CACHE_BLOCKS,
             power: true,
             pending: VecDeque::new(),
-            first: 0,
-            newest: HashMap::default(),
             held: 0,
-            slots: Slots::default(),
             counts: Counts::default(),
             requests: 0,
             ready: Vec::new(),
@@ -223,8 +198,8 @@ impl Hub {
     /// What the medium reports.
     pub fn write_out(&self) -> Result<(), IoError> {
         let mut state = self.0.borrow_mut();
-        state.write_out()?;
-        state.medium.sync()
+        state.write_out();
+        state.store.medium().sync()
     }
 }
 
@@ -307,7 +282,7 @@ impl State {
             self.counts.eio += 1;
             return Err(IoError::Media { block });
         }
-        let data = self.cached(at, count)?;
+        let data = self.store.medium().read(at, count)?;
         let rotten = |block| self.armed.rot.iter().any(|blocks| blocks.contains(block));
         if self.armed.rot.is_empty() || !(at..at + u64::from(count)).any(rotten) {
             return Ok(data);
@@ -319,29 +294,6 @@ impl State {
             spoilt.push(if rotten(block) { rot(&piece, self.seed, block) } else { piece });
         }
         Ok(spoilt)
-    }
-
-    /// Blocks as the cache has them, else as the medium has them.
-    fn cached(&mut self, at: BlockNr, count: u32) -> Outcome {
-        let end = at + u64::from(count);
-        if self.newest.is_empty() || !(at..end).any(|block| self.newest.contains_key(&block)) {
-            return self.medium.read(at, count);
-        }
-        let mut data = Data::none();
-        let mut next = at;
-        for block in at..end {
-            let Some(number) = self.newest.get(&block) else { continue };
-            if next < block {
-                data.append(self.medium.read(next, (block - next) as u32)?);
-            }
-            let pending = &self.pending[(number - self.first) as usize];
-            data.push(Piece { blocks: 1, body: pending.block(block).body });
-            next = block + 1;
-        }
-        if next < end {
-            data.append(self.medium.read(next, (end - next) as u32)?);
-        }
-        Ok(data)
     }
 
     fn write_request(&mut self, io: Io) -> Outcome {
@@ -360,13 +312,15 @@ impl State {
         let due = self.armed.cut_at_write.filter(|(number, _)| *number == self.counts.writes);
         let trim = io.op == Op::Trim;
         if trim && count > LONGEST_TRIM && due.is_none() {
-            self.write_out()?;
-            return self.medium.trim(at, count).map(|()| Data::none());
+            self.write_out();
+            return self.store.medium().trim(at, count).map(|()| Data::none());
         }
         self.counts.lies += u64::from(io.fua && self.armed.lying);
         let forced = io.fua && !self.armed.lying && due.is_none();
-        let data = (!trim).then(|| self.slots.keep(io.data));
-        self.hold(Pending { at, count, data, forced });
+        let new = if trim { Content::Zeros(count) } else { self.store.take_in(io.data) };
+        let other = Some(self.store.exchange(at, count, new)?);
+        self.held += u64::from(count);
+        self.pending.push_back(Pending { at, count, trim, forced, other });
         if let Some((_, fault)) = due {
             self.armed.cut_at_write = None;
             self.disarm(fault);
@@ -374,41 +328,26 @@ impl State {
             return Err(IoError::PowerOff);
         }
         while self.held > self.cache_blocks {
-            self.write_out_oldest()?;
+            self.write_out_oldest();
         }
+        self.store.warm_up();
         Ok(Data::none())
     }
 
-    fn hold(&mut self, one: Pending) {
-        let number = self.first + self.pending.len() as u64;
-        self.held += u64::from(one.count);
-        for block in one.at..one.at + u64::from(one.count) {
-            self.newest.insert(block, number);
-        }
-        self.pending.push_back(one);
-    }
-
-    fn write_out_oldest(&mut self) -> Result<(), IoError> {
-        let Some(one) = self.pending.pop_front() else { return Ok(()) };
-        for block in one.at..one.at + u64::from(one.count) {
-            if self.newest.get(&block) == Some(&self.first) {
-                self.newest.remove(&block);
+    /// From now on no power cut takes it back.
+    fn write_out_oldest(&mut self) {
+        if let Some(one) = self.pending.pop_front() {
+            self.held -= u64::from(one.count);
+            if let Some(other) = one.other {
+                self.store.discard(other);
             }
         }
-        self.first += 1;
-        self.held -= u64::from(one.count);
-        one.write_to(self.medium.as_mut())?;
-        if let Some(data) = one.data {
-            self.slots.give_back(data);
-        }
-        Ok(())
     }
 
-    fn write_out(&mut self) -> Result<(), IoError> {
+    fn write_out(&mut self) {
         while !self.pending.is_empty() {
-            self.write_out_oldest()?;
+            self.write_out_oldest();
         }
-        Ok(())
     }
 
     fn flush_request(&mut self) -> Outcome {
@@ -425,7 +364,8 @@ impl State {
             self.counts.lies += 1;
             return Ok(Data::none());
         }
-        self.write_out().map(|()| Data::none())
+        self.write_out();
+        Ok(Data::none())
     }
 
     fn cut(&mut self, cause: &str) {
@@ -436,17 +376,21 @@ impl State {
         self.counts.cuts += 1;
         let number = self.counts.cuts;
         let mut rng = Rng::stream(self.seed ^ number.rotate_left(32), "power cut");
-        let pending: Vec<Pending> = self.pending.drain(..).collect();
-        let fates = draw(&pending, self.armed.unflushed, &mut rng);
-        self.first += pending.len() as u64;
-        self.newest.clear();
+        let mut pending: Vec<Pending> = self.pending.drain(..).collect();
         self.held = 0;
-        let mut outcomes = Vec::with_capacity(pending.len());
-        for (one, fate) in pending.iter().zip(fates) {
-            if let Err(error) = apply(self.medium.as_mut(), one, &fate) {
-                eprintln!("seekless: block {}: what survived cannot be stored: {error}", one.at);
+        let fates = draw(&pending, self.armed.unflushed, &mut rng);
+        for one in pending.iter_mut().rev() {
+            if let Err(error) = turn(&mut self.store, one) {
+                eprintln!("seekless: block {}: what was there is not put back: {error}", one.at);
             }
-            outcomes.push(Fated { at: one.at, count: one.count, fate });
+        }
+        let mut outcomes = Vec::with_capacity(pending.len());
+        for (one, fate) in pending.into_iter().zip(fates) {
+            let (at, count) = (one.at, one.count);
+            if let Err(error) = apply(&mut self.store, one, &fate) {
+                eprintln!("seekless: block {at}: what survived cannot be stored: {error}");
+            }
+            outcomes.push(Fated { at, count, fate });
         }
         let Counts { writes, flushes, .. } = self.counts;
         let (cause, seed) = (cause.to_owned(), self.seed);
@@ -473,12 +417,12 @@ fn check_range(blocks: u64, at: BlockNr, count: u32) -> Result<(), IoError> {
 
 impl Device for CrashDisk {
     fn blocks(&self) -> u64 {
-        self.0.0.borrow().medium.blocks()
+        self.0.0.borrow().store.blocks()
     }
 
     fn submit(&mut self, now: Time, io: Io) {
         let mut state = self.0.0.borrow_mut();
-        match check_range(state.medium.blocks(), io.at, io.count) {
+        match check_range(state.store.blocks(), io.at, io.count) {
             Ok(()) => state.submit(now, io),
             Err(error) => state.answer(now, io.tag, Err(error)),
         }
@@ -510,19 +454,19 @@ impl Device for CrashDisk {
 /// Blocking access for the code that runs alone: a mount sees the same failing blocks.
 impl Disk for Hub {
     fn blocks(&self) -> u64 {
-        self.0.borrow().medium.blocks()
+        self.0.borrow().store.blocks()
     }
 
     fn read(&mut self, at: BlockNr, count: u32) -> Result<Data, IoError> {
         let mut state = self.0.borrow_mut();
-        check_range(state.medium.blocks(), at, count)?;
+        check_range(state.store.blocks(), at, count)?;
         state.read(at, count)
     }
 
     fn write(&mut self, at: BlockNr, data: Data) -> Result<(), IoError> {
         let mut state = self.0.borrow_mut();
-        check_range(state.medium.blocks(), at, data.blocks())?;
-        state.medium.write(at, &data)
+        check_range(state.store.blocks(), at, data.blocks())?;
+        state.store.medium().write(at, &data)
     }
 
     fn flush(&mut self) -> Result<(), IoError> {
@@ -530,6 +474,6 @@ impl Disk for Hub {
     }
 
     fn next_data(&mut self, at: BlockNr) -> Option<BlockNr> {
-        self.0.borrow_mut().medium.next_data(at)
+        self.0.borrow_mut().store.medium().next_data(at)
     }
 }

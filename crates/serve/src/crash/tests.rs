@@ -1,16 +1,23 @@
 use super::control::{Command, parse};
 use super::cut::Fate;
 use super::disk::Hub;
+use super::memory::Memory;
 use super::plan::{BadFault, Blocks, Fault, Unflushed};
+use super::store::Store;
 use seekless_engine::data::Data;
 use seekless_engine::device::medium::Cells;
 use seekless_engine::disk::Disk as _;
 use seekless_engine::io::{Io, IoError, Outcome};
+use seekless_engine::rng::Rng;
 use seekless_engine::units::MILLIS;
 use std::collections::BTreeSet;
 
 fn hub(faults: &str) -> Hub {
-    let hub = Hub::new(Box::new(Cells::new(64)));
+    hub_over(Store::Memory(Memory::new(64)), faults)
+}
+
+fn hub_over(store: Store, faults: &str) -> Hub {
+    let hub = Hub::new(store);
     let faults: Vec<Fault> =
         faults.split_whitespace().map(|one| one.parse().expect("it works")).collect();
     hub.arm(&faults);
@@ -190,6 +197,57 @@ fn slow_requests_come_later_and_stuck_ones_when_they_are_let_go() {
     disk.cut("test");
     device.reap(0, &mut done);
     assert_eq!(done[2].outcome, Err(IoError::PowerOff));
+}
+
+/// Some writes, trims and flushes; what every block has after those that no cut takes back, and
+/// those that one may, in order.
+fn busy(hub: &Hub, seed: u64) -> (Vec<u64>, Vec<(u64, u64, u64)>) {
+    let mut rng = Rng::stream(seed, "writes");
+    let (mut settled, mut open) = (vec![0; 12], Vec::new());
+    for version in 1..18 {
+        let (at, count) = (rng.below(10), 1 + rng.below(3));
+        if rng.chance(0.1) {
+            one(hub, Io::flush(1)).expect("it works");
+            for (at, count, version) in open.drain(..) {
+                settled[at as usize..(at + count) as usize].fill(version);
+            }
+        } else if rng.chance(0.2) {
+            one(hub, Io::trim(1, at, count as u32)).expect("it works");
+            open.push((at, count, 0));
+        } else {
+            let mut data = Data::none();
+            (at..at + count).for_each(|at| data.append(Data::stamp(1, at, version)));
+            one(hub, Io::write(1, at, data)).expect("it works");
+            open.push((at, count, version));
+        }
+    }
+    (settled, open)
+}
+
+#[test]
+fn a_cut_leaves_what_was_flushed_and_what_it_says_was_kept_in_order() {
+    for seed in 0..200 {
+        let faults = format!("unflushed=reorder seed={seed}");
+        let in_memory = hub(&faults);
+        let elsewhere = hub_over(Store::Medium(Box::new(Cells::new(64))), &faults);
+        for disk in [&in_memory, &elsewhere] {
+            let (mut expected, open) = busy(disk, seed);
+            let mut newest = expected.clone();
+            open.iter().for_each(|&(at, count, version)| {
+                newest[at as usize..(at + count) as usize].fill(version);
+            });
+            assert_eq!(versions(disk, 12), newest, "seed {seed}");
+            disk.cut("test");
+            let outcomes = disk.last_cut().expect("a cut").outcomes;
+            assert_eq!(outcomes.len(), open.len());
+            for ((at, count, version), outcome) in open.into_iter().zip(outcomes) {
+                if outcome.fate == Fate::Kept {
+                    expected[at as usize..(at + count) as usize].fill(version);
+                }
+            }
+            assert_eq!(versions(disk, 12), expected, "seed {seed}");
+        }
+    }
 }
 
 #[test]

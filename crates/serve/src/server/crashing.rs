@@ -6,11 +6,12 @@ use super::{
 };
 use crate::crash::control::Control;
 use crate::crash::disk::Hub;
+use crate::crash::memory::Memory;
 use crate::crash::raw::Raw;
+use crate::crash::store::Store;
 use crate::device::medium::FileMedium;
 use crate::driver::Power;
 use crate::image;
-use seekless_engine::device::medium::{Flat, Medium};
 use seekless_engine::disk::{Disk as _, MediumDisk};
 use seekless_engine::layer::Layer;
 use seekless_engine::layout::{self, FormatOptions, LayoutError, MountOptions};
@@ -24,8 +25,8 @@ pub(super) fn mount(options: &ServeOptions, crash: &CrashOptions) -> Result<Moun
     if options.log.is_some() {
         return Err(ServeError::LogApart);
     }
-    let (medium, files) = medium(options)?;
-    let mut hub = Hub::new(medium);
+    let (store, files) = store(options)?;
+    let mut hub = Hub::new(store);
     hub.arm(&crash.faults);
     let is_raw = matches!(options.source, Source::Raw(_));
     let mount = MountOptions { volatile: true, ..mount_options(options) };
@@ -54,14 +55,14 @@ fn again(
 }
 
 /// Where the bytes are, and the handles that keep files locked.
-fn medium(options: &ServeOptions) -> Result<(Box<dyn Medium>, Vec<File>), ServeError> {
+fn store(options: &ServeOptions) -> Result<(Store, Vec<File>), ServeError> {
     let image = match &options.source {
         Source::Memory { kind, blocks } => {
-            let mut medium = Flat::new(kind.device_blocks(*blocks));
+            let mut medium = Memory::new(kind.device_blocks(*blocks));
             let id = image::fresh_id().map_err(io::Error::from)?;
             let format = FormatOptions::new(*kind, *blocks, id);
             layout::format(&mut MediumDisk(&mut medium), &format)?;
-            return Ok((Box::new(medium), Vec::new()));
+            return Ok((Store::Memory(medium), Vec::new()));
         }
         Source::Image(path) => image::open(path, options.read_only)?,
         Source::Raw(path) => open_raw(path, options.read_only)?,
@@ -72,7 +73,7 @@ fn medium(options: &ServeOptions) -> Result<(Box<dyn Medium>, Vec<File>), ServeE
     }
     // Every handle shares the lock.
     let medium = FileMedium::new(image.handle()?, image.blocks());
-    Ok((Box::new(medium), vec![image.handle()?]))
+    Ok((Store::Medium(Box::new(medium)), vec![image.handle()?]))
 }
 
 #[cfg(test)]
