@@ -65,8 +65,12 @@ impl<T> Table<T> {
     }
 
     /// Takes an entry out.
-    pub fn remove(&mut self, index: usize) -> Option<T> {
-        self.rows.get_mut(index / ROW)?.as_mut()?.get_mut(index % ROW)?.take()
+    pub fn remove(&mut self, index: usize) {
+        if let Some(Some(row)) = self.rows.get_mut(index / ROW)
+            && let Some(entry) = row.get_mut(index % ROW)
+        {
+            *entry = None;
+        }
     }
 
     /// The first entry at or behind `index` that is there.

@@ -15,6 +15,8 @@ pub(super) type Buffer = Box<[u8; BLOCK_BYTES]>;
 /// What a processor fetches at once.
 #[cfg(target_arch = "x86_64")]
 const LINE_BYTES: usize = 64;
+/// Blocks whose buffers are found together.
+const PAGE: usize = 256;
 /// Buffers that wait to be used, at most: 8 MiB.
 const MOST_SPARE: usize = 2048;
 
@@ -22,14 +24,15 @@ const MOST_SPARE: usize = 2048;
 #[derive(Debug)]
 pub struct Memory {
     blocks: u64,
-    buffers: Table<Buffer>,
+    pages: Table<Box<[Option<Buffer>; PAGE]>>,
     spare: Vec<Buffer>,
 }
 
 impl Memory {
     /// Zeros.
     pub fn new(blocks: u64) -> Memory {
-        Memory { blocks, buffers: Table::new(blocks), spare: Vec::new() }
+        let pages = Table::new(blocks.div_ceil(PAGE as u64));
+        Memory { blocks, pages, spare: Vec::new() }
     }
 
     /// A buffer with the content of a block.
@@ -41,17 +44,18 @@ impl Memory {
 
     /// Makes a buffer the content of a block, or none: zeros. Returns what was there.
     pub(super) fn exchange(&mut self, at: BlockNr, buffer: Option<Buffer>) -> Option<Buffer> {
-        let index = at as usize;
-        match (self.buffers.get_mut(index), buffer) {
-            (Some(old), Some(buffer)) => Some(std::mem::replace(old, buffer)),
-            (Some(_), None) => self.buffers.remove(index),
-            (None, buffer) => {
-                if let Some(buffer) = buffer {
-                    self.buffers.entry(index, || buffer);
-                }
-                None
+        let (page, index) = (at as usize / PAGE, at as usize % PAGE);
+        match buffer {
+            None => self.pages.get_mut(page)?[index].take(),
+            buffer => {
+                let page = self.pages.entry(page, || Box::new([const { None }; PAGE]));
+                std::mem::replace(&mut page[index], buffer)
             }
         }
+    }
+
+    fn get(&self, at: BlockNr) -> Option<&Buffer> {
+        self.pages.get(at as usize / PAGE)?[at as usize % PAGE].as_ref()
     }
 
     /// Takes memory back that nobody needs any more.
@@ -73,16 +77,6 @@ impl Memory {
             }
         }
     }
-
-    fn copy_in(&mut self, at: BlockNr, bytes: &[u8]) {
-        match self.buffers.get_mut(at as usize) {
-            Some(buffer) => buffer.copy_from_slice(bytes),
-            None => {
-                let buffer = self.filled(bytes);
-                self.exchange(at, Some(buffer));
-            }
-        }
-    }
 }
 
 impl Medium for Memory {
@@ -93,7 +87,7 @@ impl Medium for Memory {
     fn read(&mut self, at: BlockNr, count: u32) -> Result<Data, IoError> {
         let mut out = Vec::with_capacity(count as usize * BLOCK_BYTES);
         for block in at..at + u64::from(count) {
-            match self.buffers.get(block as usize) {
+            match self.get(block) {
                 Some(buffer) => out.extend_from_slice(&**buffer),
                 None => out.resize(out.len() + BLOCK_BYTES, 0),
             }
@@ -113,7 +107,10 @@ impl Medium for Memory {
                 }
             };
             for block in bytes.chunks(BLOCK_BYTES) {
-                self.copy_in(at, block);
+                let buffer = self.filled(block);
+                if let Some(old) = self.exchange(at, Some(buffer)) {
+                    self.give_back(old);
+                }
                 at += 1;
             }
         }
@@ -122,17 +119,53 @@ impl Medium for Memory {
 
     fn trim(&mut self, at: BlockNr, count: u32) -> Result<(), IoError> {
         // Most of a large range may never have been written.
-        let (mut next, end) = (at as usize, (at + u64::from(count)) as usize);
-        while let Some(index) = self.buffers.next(next).filter(|&index| index < end) {
-            if let Some(buffer) = self.buffers.remove(index) {
-                self.give_back(buffer);
+        let mut next = at;
+        while let Some(found) = self.next_data(next).filter(|&found| found - at < count.into()) {
+            if let Some(old) = self.exchange(found, None) {
+                self.give_back(old);
             }
-            next = index + 1;
+            next = found + 1;
         }
         Ok(())
     }
 
     fn next_data(&mut self, at: BlockNr) -> Option<BlockNr> {
-        self.buffers.next(at as usize).map(|index| index as u64)
+        let (mut number, mut skip) = (at as usize / PAGE, at as usize % PAGE);
+        while let Some(next) = self.pages.next(number) {
+            let skipped = if next == number { skip } else { 0 };
+            let page = self.pages.get(next)?;
+            if let Some(index) = page[skipped..].iter().position(Option::is_some) {
+                return Some((next * PAGE + skipped + index) as u64);
+            }
+            (number, skip) = (next + 1, 0);
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_never_written_takes_no_memory_and_no_time() {
+        let blocks = 30_000_000_000_000 / BLOCK_BYTES as u64;
+        let mut memory = Memory::new(blocks);
+        assert_eq!(memory.next_data(0), None);
+        let places = [255, 256, 1000, blocks - 3];
+        for at in places {
+            memory.write(at, &Data::stamp(1, at, 1)).expect("memory does not fail");
+        }
+        let mut found = Vec::new();
+        while let Some(at) = memory.next_data(found.last().map_or(0, |at| at + 1)) {
+            found.push(at);
+        }
+        assert_eq!(found, places);
+        assert_eq!(
+            memory.read(254, 3).expect("memory does not fail").to_bytes()[BLOCK_BYTES..],
+            [Data::stamp(1, 255, 1).to_bytes(), Data::stamp(1, 256, 1).to_bytes()].concat()
+        );
+        memory.trim(256, u32::MAX).expect("memory does not fail");
+        assert_eq!((memory.next_data(0), memory.next_data(256)), (Some(255), Some(blocks - 3)));
     }
 }
