@@ -523,7 +523,7 @@ impl Recovery<'_, '_> {
         // logged with, and where that has been brought into step since, only the mark tells.
         for member in self.members() {
             if let Some(log) = logs.get_mut(member) {
-                let (at, header) = log.open();
+                let (at, header) = log.open(self.superblock.events);
                 on(member, self.disk(member).write(at, header))?;
             }
         }

@@ -100,8 +100,13 @@ impl Log {
         }
     }
 
-    /// A header that declares everything before it dead; it counts as written.
-    pub fn open(&mut self) -> (BlockNr, Data) {
+    /// A header that declares everything before it dead; it counts as written. `events` is what
+    /// the superblocks say by now: no batch of an earlier assembly has a number as great as those
+    /// that follow, though this one may not have seen all of them. One that was cut off and lies
+    /// elsewhere would else share its number with one of ours; if the ring could not be read, its
+    /// batches would even count as younger.
+    pub fn open(&mut self, events: u64) -> (BlockNr, Data) {
+        self.next_seq = self.next_seq.max(events.min(u32::MAX.into()) << 32);
         let batch = self.batch(Vec::new(), self.next_seq, 0, 1);
         self.written();
         batch
@@ -443,6 +448,42 @@ mod tests {
         let mut rotten = ring.clone();
         rotten[6] = Data::zeros(1);
         assert!(scan(&whole(&rotten), 9, 3).damaged);
+    }
+
+    /// What a log with one batch of an earlier assembly finds after the next one has opened it.
+    fn reopened(earlier: Option<&Contents>, ring: &mut [Data]) -> Contents {
+        let nothing = Contents::default();
+        let Contents { last, head, .. } = earlier.unwrap_or(&nothing);
+        let mut log = Log::new(9, 3, BLOCKS, *last, *head);
+        put(ring, log.open(2));
+        scan(&whole(ring), 9, 3)
+    }
+
+    #[test]
+    fn batches_of_an_earlier_assembly_are_dead_whatever_turns_up_of_them() {
+        let mut log = Log::new(9, 3, BLOCKS, 0, 0);
+        let mut ring = vec![Data::zeros(1); BLOCKS as usize];
+        put(&mut ring, log.open(1));
+        for stripe in 0..4 {
+            log.push(stripe, stripe as u64, runs(stripe as u64, 1));
+            put(&mut ring, log.next_batch(1).expect("room"));
+            let (seq, _) = log.written();
+            log.ended(seq, 1);
+        }
+        let seen = scan(&whole(&ring), 9, 3);
+        assert_eq!((seen.damaged, seen.runs.len(), seen.head), (false, 2, BLOCKS - 1));
+        // Its last batch finds no room before the end of the ring, and the power goes meanwhile.
+        log.push(4, 4, runs(4, 1));
+        let late = log.next_batch(1).expect("room");
+        assert_eq!(late.0, LOG_BLOCK);
+        let mut cut_off = ring.clone();
+        assert_eq!(reopened(Some(&seen), &mut cut_off).runs, []);
+        put(&mut cut_off, late);
+        let found = scan(&whole(&cut_off), 9, 3);
+        assert_eq!((found.damaged, found.runs), (false, Vec::new()), "a number twice");
+        // Nothing of the ring could be read: what the assembly writes is younger all the same.
+        let found = reopened(None, &mut ring);
+        assert_eq!((found.damaged, found.runs, found.head), (false, Vec::new(), 1));
     }
 
     /// Bytes that end with their CRC.
