@@ -38,6 +38,9 @@ pub(crate) struct TrackArm {
     motion: Arc<Motion>,
     tracks: Vec<TrackPlace>,
     blocks: BlockNr,
+    /// The track of every `step`-th block: where to begin to look.
+    guide: Vec<Track>,
+    step: u64,
     tracks_per_cylinder: u32,
     overhead_ns: Time,
     /// The track under each head at each cylinder.
@@ -72,11 +75,15 @@ impl TrackArm {
         let whole = |(number, track): (usize, &TrackPlace)| {
             track.cylinder - tracks[0].cylinder == number as u32 / heads
         };
+        let blocks = spec.capacity_blocks();
+        let step = (blocks / tracks.len() as u64).max(1);
         let in_cylinders =
             tracks.len().is_multiple_of(heads as usize) && tracks.iter().enumerate().all(whole);
         Some(TrackArm {
             motion: motion.clone(),
-            blocks: spec.capacity_blocks(),
+            blocks,
+            guide: guide(&tracks, blocks, step),
+            step,
             tracks_per_cylinder: if in_cylinders { heads } else { 1 },
             overhead_ns: overhead_ns(spec),
             under,
@@ -154,6 +161,12 @@ fn tracks(motion: &Motion) -> Option<Vec<TrackPlace>> {
     (!tracks.is_empty()).then_some(tracks)
 }
 
+/// The track of every `step`-th block.
+fn guide(tracks: &[TrackPlace], blocks: BlockNr, step: u64) -> Vec<Track> {
+    let places = (0..blocks).step_by(step as usize);
+    places.map(|block| (tracks.partition_point(|one| one.first <= block) - 1) as Track).collect()
+}
+
 /// Time that `count` blocks of a track take to pass, at most a turn, in nanoseconds, rounded up.
 fn pass_ns(turn_ns: Time, sectors: u32, count: u32) -> Time {
     let sectors = u64::from(sectors);
@@ -175,7 +188,11 @@ impl Arm for TrackArm {
     }
 
     fn track_of(&self, block: BlockNr) -> Track {
-        (self.tracks.partition_point(|track| track.first <= block) - 1) as Track
+        let mut track = self.guide[(block / self.step) as usize];
+        while self.tracks.get(track as usize + 1).is_some_and(|next| next.first <= block) {
+            track += 1;
+        }
+        track
     }
 
     fn overhead_ns(&self) -> Time {

@@ -93,6 +93,10 @@ pub trait Layer: Debug {
     /// Size in blocks as seen from above.
     fn blocks(&self) -> u64;
 
+    /// A hint: a request for this block comes soon. What is known of it can be fetched from memory
+    /// meanwhile.
+    fn expect(&self, _at: BlockNr) {}
+
     /// A request from above. Its range and payload length have been checked at the edge.
     fn submit(&mut self, io: Io, cx: &mut Cx<'_>);
 

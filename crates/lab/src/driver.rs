@@ -10,7 +10,7 @@ mod replay;
 pub use replay::{MAX_USERS, Pacing, PlayCounts, Player, PoolOptions, ReplayError, ReplayOptions};
 
 use crate::oracle::{Oracle, WrongContent};
-use crate::workload::{Generator, Pattern, Request, Workload};
+use crate::workload::{Generator, Pattern, Request, Upcoming, Workload};
 use seekless_engine::data::Data;
 use seekless_engine::io::{Breakdown, Done, Io, IoError, Op, Tag};
 use seekless_engine::node::Node;
@@ -164,6 +164,7 @@ impl Driver {
         mut observe: impl FnMut(&Completion),
     ) -> Result<(), DriveError> {
         self.prepare(workload);
+        let mut upcoming = Upcoming::new(generator, requests);
         let burst = workload.bursts.map_or(u64::MAX, |bursts| bursts.requests);
         let mut burst_left = burst;
         let mut left = requests;
@@ -172,7 +173,7 @@ impl Driver {
             let mut may_issue = left.min(burst_left);
             while may_issue > 0 && self.ready.front().is_some_and(|&at| at <= self.now) {
                 self.ready.pop_front();
-                let request = generator.next_request();
+                let Some(request) = upcoming.next(|at| self.expect(at)) else { break };
                 if request != Request::Flush {
                     left -= 1;
                     burst_left -= 1;
@@ -282,6 +283,14 @@ impl Driver {
         self.floors.clear();
         if self.oracle.is_some() && workload.read_share > 0.0 {
             self.floors.resize(depth * self.stride, 0);
+        }
+    }
+
+    /// What is known of a block will be needed soon.
+    fn expect(&self, at: BlockNr) {
+        self.node.layer.expect(at);
+        if let Some(oracle) = &self.oracle {
+            oracle.expect(at);
         }
     }
 

@@ -137,6 +137,13 @@ impl Oracle {
         }
     }
 
+    /// A hint: something about this block is noted soon. It is fetched from memory meanwhile.
+    pub fn expect(&self, block: BlockNr) {
+        if let Some(page) = self.pages.get(block as usize / PAGE) {
+            std::hint::black_box(page[block as usize % PAGE]);
+        }
+    }
+
     /// Notes that version `version` of `count` blocks is handed in. Versions count up.
     pub fn write_begins(&mut self, at: BlockNr, count: u32, version: u32) {
         for block in at..at + u64::from(count) {

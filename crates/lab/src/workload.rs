@@ -4,6 +4,7 @@ use crate::distribution::{Distribution, Sampler};
 use seekless_engine::rng::Rng;
 use seekless_engine::units::{BLOCK_BYTES, BlockNr, Time};
 use serde::Serialize;
+use std::collections::VecDeque;
 
 /// Longest request a workload may issue, in blocks of 4 KiB (4 MiB).
 pub const MAX_REQUEST_BLOCKS: u32 = 1024;
@@ -271,6 +272,40 @@ impl Generator {
         }
         self.writes_left -= 1;
         Request::Write { at }
+    }
+}
+
+/// Requests that are drawn together, ahead: what is known of their blocks lies all over the memory,
+/// and is fetched side by side that way.
+const AHEAD: usize = 32;
+
+/// A number of requests of a generator, and the flushes between them.
+#[derive(Debug)]
+pub struct Upcoming<'g> {
+    generator: &'g mut Generator,
+    /// Requests still to be drawn, flushes not counted.
+    left: u64,
+    drawn: VecDeque<Request>,
+}
+
+impl Upcoming<'_> {
+    /// The next `requests` requests.
+    pub fn new(generator: &mut Generator, requests: u64) -> Upcoming<'_> {
+        Upcoming { generator, left: requests, drawn: VecDeque::with_capacity(AHEAD) }
+    }
+
+    /// The next one, if there is another. `expect` is told of the blocks of those to come.
+    pub fn next(&mut self, expect: impl Fn(BlockNr)) -> Option<Request> {
+        let more = self.drawn.is_empty();
+        while self.left > 0 && more && self.drawn.len() < AHEAD {
+            let request = self.generator.next_request();
+            if let Request::Read { at } | Request::Write { at } = request {
+                self.left -= 1;
+                expect(at);
+            }
+            self.drawn.push_back(request);
+        }
+        self.drawn.pop_front()
     }
 }
 

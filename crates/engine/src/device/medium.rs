@@ -183,8 +183,16 @@ impl Medium for Cells {
             0..=4 => Data::none(),
             _ => Data::with_room(count.min(MOST_ROOM) as usize),
         };
-        for block in at..at + u64::from(count) {
-            data.push(Piece { blocks: 1, body: self.get(block) });
+        let (mut block, end) = (at, at + u64::from(count));
+        assert!(end <= self.blocks, "blocks {at} to {end} of {}", self.blocks);
+        while block < end {
+            let first = block as usize % CHUNK;
+            let last = CHUNK.min(first + (end - block) as usize);
+            match self.chunks.get(block as usize / CHUNK) {
+                Some(chunk) => chunk.append_to(&mut data, first..last),
+                None => data.push(Piece { blocks: (last - first) as u32, body: Body::Zeros }),
+            }
+            block += (last - first) as u64;
         }
         Ok(data)
     }

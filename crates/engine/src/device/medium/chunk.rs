@@ -1,6 +1,7 @@
 //! Blocks that forks of a store share until one of them is written.
 
-use crate::data::Body;
+use crate::data::{Body, Data, Piece};
+use std::ops::Range;
 use std::sync::Arc;
 
 /// Blocks in a chunk. A sweep forks at every event and writes a block or two: then small chunks
@@ -9,55 +10,87 @@ pub const CHUNK: usize = 16;
 
 /// Some blocks.
 #[derive(Clone, Debug)]
-pub enum Chunk {
-    /// Zeros, and stamps with numbers of 32 bits, in a third of the memory: all that a simulation
-    /// stores of its clients.
-    Packed(Arc<[u64; CHUNK]>),
-    /// Anything.
-    Mixed(Arc<[Body; CHUNK]>),
+pub struct Chunk(Arc<Blocks>);
+
+/// Zeros, and stamps with numbers of 32 bits, are words: that is all that a simulation stores of
+/// its clients, in a third of the memory of a body.
+#[derive(Clone, Debug)]
+struct Blocks {
+    words: [u64; CHUNK],
+    /// Whatever else there is, each named by a word: its number, counted from 1.
+    others: Vec<Body>,
 }
 
 impl Chunk {
     /// Zeros.
     pub fn zeros() -> Chunk {
-        Chunk::Packed(Arc::new([0; CHUNK]))
+        Chunk(Arc::new(Blocks { words: [0; CHUNK], others: Vec::new() }))
     }
 
     /// One block.
     pub fn get(&self, index: usize) -> Body {
-        match self {
-            Chunk::Packed(words) => unpack(words[index]),
-            Chunk::Mixed(bodies) => bodies[index].clone(),
+        self.0.body(self.0.words[index])
+    }
+
+    /// Appends some blocks to what is being read.
+    pub fn append_to(&self, data: &mut Data, range: Range<usize>) {
+        for &word in &self.0.words[range] {
+            data.push(Piece { blocks: 1, body: self.0.body(word) });
         }
     }
 
     /// Replaces one block.
     pub fn set(&mut self, index: usize, body: Body) {
-        match self {
-            Chunk::Mixed(bodies) => Arc::make_mut(bodies)[index] = body,
-            Chunk::Packed(words) => match pack(&body) {
-                Some(word) => Arc::make_mut(words)[index] = word,
-                None => {
-                    let mut bodies = words.map(unpack);
-                    bodies[index] = body;
-                    *self = Chunk::Mixed(Arc::new(bodies));
-                }
-            },
+        let blocks = Arc::make_mut(&mut self.0);
+        match (other(blocks.words[index]), pack(&body)) {
+            (None, Some(word)) => blocks.words[index] = word,
+            (Some(old), None) => blocks.others[old] = body,
+            (None, None) => {
+                blocks.others.push(body);
+                blocks.words[index] = blocks.others.len() as u64;
+            }
+            (Some(old), Some(word)) => {
+                blocks.words[index] = word;
+                blocks.remove(old);
+            }
+        }
+    }
+}
+
+impl Blocks {
+    fn body(&self, word: u64) -> Body {
+        match other(word) {
+            None => unpack(word),
+            Some(number) => self.others[number].clone(),
+        }
+    }
+
+    /// Takes one out of the others; the last of them gets its number.
+    fn remove(&mut self, number: usize) {
+        self.others.swap_remove(number);
+        let last = self.others.len() as u64 + 1;
+        if let Some(word) = self.words.iter_mut().find(|word| **word == last) {
+            *word = number as u64 + 1;
         }
     }
 }
 
 impl PartialEq for Chunk {
     fn eq(&self, other: &Chunk) -> bool {
-        match (self, other) {
-            (Chunk::Packed(a), Chunk::Packed(b)) => a == b,
-            (Chunk::Mixed(a), Chunk::Mixed(b)) => a == b,
-            _ => (0..CHUNK).all(|index| self.get(index) == other.get(index)),
+        let (one, two) = (&self.0, &other.0);
+        match one.others.is_empty() && two.others.is_empty() {
+            true => one.words == two.words,
+            false => (0..CHUNK).all(|index| self.get(index) == other.get(index)),
         }
     }
 }
 
 impl Eq for Chunk {}
+
+/// Which of the others a word names, if any: those of stamps are greater.
+fn other(word: u64) -> Option<usize> {
+    (1..=CHUNK as u64).contains(&word).then(|| word as usize - 1)
+}
 
 /// A body in eight bytes, if it fits: 0 for zeros, else the key and one in the upper half, the
 /// version in the lower one.
@@ -81,6 +114,7 @@ fn unpack(word: u64) -> Body {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::rng::Rng;
     use bytes::Bytes;
 
     #[test]
@@ -96,6 +130,25 @@ mod tests {
     }
 
     #[test]
+    fn blocks_are_what_was_last_put_there() {
+        let mut rng = Rng::stream(1, "chunk");
+        let (mut chunk, mut model) = (Chunk::zeros(), vec![Body::Zeros; CHUNK]);
+        for version in 0..2000 {
+            let at = rng.below(CHUNK as u64) as usize;
+            let body = match rng.below(3) {
+                0 => Body::Zeros,
+                1 => Body::Stamp { key: at as u64, version },
+                _ => Body::Bytes(Bytes::from(vec![version as u8; 4096])),
+            };
+            model[at] = body.clone();
+            chunk.set(at, body);
+            assert!((0..CHUNK).all(|at| chunk.get(at) == model[at]));
+            let others = model.iter().filter(|body| pack(body).is_none());
+            assert_eq!(chunk.0.others.len(), others.count());
+        }
+    }
+
+    #[test]
     fn chunks_are_equal_if_their_blocks_are() {
         let mut one = Chunk::zeros();
         one.set(3, Body::Stamp { key: 1, version: 2 });
@@ -104,6 +157,14 @@ mod tests {
         assert_ne!(one, other);
         assert_eq!(other.get(3), one.get(3));
         other.set(5, Body::Zeros);
-        assert_eq!(one, other, "though one of them is not packed any more");
+        assert_eq!(one, other);
+        for (chunk, first) in [(&mut one, 7), (&mut other, 8)] {
+            // The same others, in another order.
+            chunk.set(first, Body::Bytes(Bytes::from(vec![1; 4096])));
+            chunk.set(15 - first, Body::Bytes(Bytes::from(vec![1; 4096])));
+        }
+        assert_eq!(one, other);
+        other.set(7, Body::Zeros);
+        assert_ne!(one, other);
     }
 }

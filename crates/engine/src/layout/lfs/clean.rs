@@ -393,10 +393,13 @@ impl Lfs {
 
     fn move_live(&mut self, segment: SegmentNr, from: u32, data: &Data, cx: &mut Cx<'_>) {
         self.cleaner.segments += 1;
-        let mut place = from;
+        // All are looked up first: what the map says of them lies all over the memory, and is
+        // fetched side by side that way. Moving one changes nothing about the others.
+        let live: Vec<_> = (from..from + data.blocks()).map(|at| self.live_at(at)).collect();
+        let mut live = live.into_iter();
         for piece in data.pieces() {
-            for index in 0..piece.blocks {
-                match self.live_at(place) {
+            for (index, live) in (0..piece.blocks).zip(&mut live) {
+                match live {
                     Some((Owner::Data(block), entry)) => {
                         self.move_block(segment, block, entry, piece.slice(index, 1), cx);
                     }
@@ -404,7 +407,6 @@ impl Lfs {
                     Some((Owner::Index(index), _)) => self.drain(segment, MetaBlock::Index(index)),
                     None => {}
                 }
-                place += 1;
             }
         }
         if planted(PlantedBug::CleanerFreesEarly) {

@@ -193,6 +193,11 @@ impl Hylog {
         self.is_cold(block)
     }
 
+    /// A block will be read or written soon: fetches what is counted of it from memory.
+    pub fn expect(&self, block: u64) {
+        std::hint::black_box((self.counters[block as usize], self.scores[block as usize]));
+    }
+
     /// True if a block is cold.
     pub fn is_cold(&self, block: u64) -> bool {
         self.scores[block as usize] & HOT == 0

@@ -77,6 +77,13 @@ impl Policy {
         }
     }
 
+    /// A block will be read or written soon: fetches what is counted of it from memory.
+    pub fn expect(&self, block: u64) {
+        if let Policy::Hylog(hylog) = self {
+            hylog.expect(block);
+        }
+    }
+
     /// True if a block is cold.
     pub fn is_cold(&self, block: u64) -> bool {
         matches!(self, Policy::Hylog(hylog) if hylog.is_cold(block))
