@@ -3,16 +3,19 @@
 use crate::data::{Body, Piece};
 use crate::planted::{PlantedBug, planted};
 use crate::units::{BLOCK_BYTES, SECTOR_BYTES};
+use crc_fast::{CrcAlgorithm, Digest};
 use twox_hash::XxHash3_64;
 
 /// CRC-32C (Castagnoli) of bytes, as on disk.
 pub fn crc32c(bytes: &[u8]) -> u32 {
-    crc32c::crc32c(bytes)
+    crc_fast::crc32_iscsi(bytes)
 }
 
 /// CRC-32C of some bytes followed by `bytes`, where `sum` is that of the former; 0 for none.
 pub fn crc32c_append(sum: u32, bytes: &[u8]) -> u32 {
-    crc32c::crc32c_append(sum, bytes)
+    let mut digest = Digest::new_with_init_state(CrcAlgorithm::Crc32Iscsi, u64::from(!sum));
+    digest.update(bytes);
+    digest.finalize() as u32
 }
 
 /// The lower half of XXH3 with 64 bits and the seed 0.

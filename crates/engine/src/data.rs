@@ -495,11 +495,11 @@ impl fmt::Debug for Body {
         match self {
             Body::Zeros => f.write_str("zeros"),
             Body::Stamp { key, version } => write!(f, "stamp {key}v{version}"),
-            Body::Bytes(bytes) => write!(f, "bytes {:08x}", crc32c::crc32c(bytes)),
+            Body::Bytes(bytes) => write!(f, "bytes {:08x}", crate::checksum::crc32c(bytes)),
             Body::Parity(parity) => write!(f, "parity {:08x}", parity.digest()),
             Body::Sectors(_) | Body::Lazy(_) => {
                 let bytes = Piece::block(self.clone()).to_bytes();
-                write!(f, "bytes {:08x}", crc32c::crc32c(&bytes))
+                write!(f, "bytes {:08x}", crate::checksum::crc32c(&bytes))
             }
         }
     }

@@ -1,6 +1,6 @@
 //! Bytes of a Loge volume on disk: labels, the trim map, the records. `SPEC.md` has the tables.
 
-use crate::checksum::{Identity, crc32c};
+use crate::checksum::{Identity, crc32c, crc32c_append};
 use crate::data::SectorBytes;
 use crate::io::Label as LabelBytes;
 use crate::superblock::{le32, le64};
@@ -120,7 +120,7 @@ pub(super) fn sum_at(id: Identity, place: u64, bytes: &[u8]) -> u32 {
     let mut seed = [0; 24];
     seed[..16].copy_from_slice(&id.to_le_bytes());
     seed[16..].copy_from_slice(&place.to_le_bytes());
-    id.of_crc(crc32c::crc32c_append(crc32c(&seed), bytes))
+    id.of_crc(crc32c_append(crc32c(&seed), bytes))
 }
 
 impl Label {
