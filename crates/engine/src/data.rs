@@ -4,7 +4,10 @@
 //! bytes. Client data in a simulation is a *stamp* (which block, which version): it costs no
 //! memory, and its content can still be verified. Metadata is always real bytes.
 
+mod parity;
 pub mod sealed;
+
+pub use parity::{Parity, cancel};
 
 use crate::units::{BLOCK_BYTES, BLOCK_SECTORS, SECTOR_BYTES};
 use bytes::Bytes;
@@ -47,82 +50,6 @@ pub enum Body {
     Lazy(Arc<dyn Lazy>),
     /// One block of parity over contents that are not all real bytes: see [`Parity`].
     Parity(Arc<Parity>),
-}
-
-/// The exclusive or of some blocks, without the bytes that stamps stand for. The bytes of a stamp
-/// are linear in its key and version, so the sum of any number of stamps is three numbers, and a
-/// simulated array needs no memory for its parity. What it stands for is exactly the bytes that
-/// the blocks would have summed to.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Parity {
-    /// Sum of the keys.
-    key: u64,
-    /// Sum of the versions.
-    version: u64,
-    /// The number of stamps is odd.
-    odd: bool,
-    /// Sum of the blocks of real bytes, unless it is zero.
-    bytes: Option<Bytes>,
-}
-
-impl Parity {
-    fn of(body: &Body) -> Parity {
-        let none = Parity { key: 0, version: 0, odd: false, bytes: None };
-        match body {
-            Body::Zeros => none,
-            Body::Stamp { key, version } => {
-                Parity { key: *key, version: *version, odd: true, bytes: None }
-            }
-            Body::Bytes(bytes) => Parity { bytes: Some(bytes.clone()), ..none },
-            Body::Sectors(_) | Body::Lazy(_) => {
-                Parity { bytes: Some(Piece::block(body.clone()).to_bytes()), ..none }
-            }
-            Body::Parity(parity) => Parity::clone(parity),
-        }
-    }
-
-    fn plus(self, other: Parity) -> Parity {
-        let bytes = match (self.bytes, other.bytes) {
-            (Some(a), Some(b)) => Some(xor_bytes(&a, &b)),
-            (a, b) => a.or(b),
-        };
-        Parity {
-            key: self.key ^ other.key,
-            version: self.version ^ other.version,
-            odd: self.odd ^ other.odd,
-            bytes: bytes.filter(|bytes| !crate::checksum::are_zeros(bytes)),
-        }
-    }
-
-    /// The simplest body that stands for these bytes.
-    fn into_body(self) -> Body {
-        match self {
-            Parity { key: 0, version: 0, odd: false, bytes: None } => Body::Zeros,
-            Parity { key: 0, version: 0, odd: false, bytes: Some(bytes) } => Body::Bytes(bytes),
-            Parity { key, version, odd: true, bytes: None } => Body::Stamp { key, version },
-            parity => Body::Parity(Arc::new(parity)),
-        }
-    }
-
-    fn copy_to(&self, out: &mut [u8]) {
-        fill_pattern(out, self.key, self.version, self.odd);
-        if let Some(bytes) = &self.bytes {
-            out.iter_mut().zip(bytes).for_each(|(out, byte)| *out ^= byte);
-        }
-    }
-
-    /// A number that tells contents apart as the sum of a block does, without the bytes that stamps
-    /// stand for.
-    pub(crate) fn digest(&self) -> u32 {
-        use crate::checksum::{mix, xxh3};
-        let bytes = self.bytes.as_ref().map_or(0, |bytes| xxh3(bytes));
-        let stamps = mix(self.key.rotate_left(32) ^ mix(self.version ^ u64::from(self.odd) << 63));
-        bytes ^ stamps as u32
-    }
-}
-
-fn xor_bytes(a: &[u8], b: &[u8]) -> Bytes {
-    Bytes::from_iter(a.iter().zip(b).map(|(a, b)| a ^ b))
 }
 
 impl PartialEq for Body {
@@ -402,33 +329,6 @@ impl Data {
         Bytes::from(out)
     }
 
-    /// The exclusive or with a payload of the same length, as parity needs it.
-    ///
-    /// # Panics
-    /// If the lengths differ.
-    pub fn xor(&self, other: &Data) -> Data {
-        let real = |data: &Data| match data.pieces() {
-            [Piece { body: Body::Bytes(bytes), .. }] => Some(bytes.clone()),
-            _ => None,
-        };
-        assert_eq!(self.blocks(), other.blocks(), "exclusive or of different lengths");
-        if let (Some(a), Some(b)) = (real(self), real(other)) {
-            return Data::bytes(xor_bytes(&a, &b));
-        }
-        let mut out = Data::none();
-        for index in 0..self.blocks() {
-            let (a, b) = (self.block(index).body, other.block(index).body);
-            out.push(Piece::block(match (&a, &b) {
-                (Body::Zeros, _) => b,
-                (_, Body::Zeros) => a,
-                // Real bytes stay real bytes, also where they sum to zero.
-                (Body::Bytes(a), Body::Bytes(b)) => Body::Bytes(xor_bytes(a, b)),
-                _ => Parity::of(&a).plus(Parity::of(&b)).into_body(),
-            }));
-        }
-        out
-    }
-
     /// Copies the content to `out`, whose length is that of the payload.
     pub fn copy_to(&self, out: &mut [u8]) {
         assert_eq!(out.len(), self.blocks() as usize * BLOCK_BYTES);
@@ -535,37 +435,6 @@ mod tests {
                 assert_eq!(cuts.take(count).to_bytes(), part);
                 let start = from as usize * BLOCK_BYTES;
                 assert_eq!(part, whole.slice(start..start + count as usize * BLOCK_BYTES));
-            }
-        }
-    }
-
-    #[test]
-    fn parity_stands_for_the_bytes_that_it_sums() {
-        let bytes = |byte| Data::bytes(Bytes::from(vec![byte; BLOCK_BYTES]));
-        let blocks = [
-            Data::stamp(1, 7, 1),
-            Data::stamp(1, 9, 4),
-            bytes(3),
-            Data::zeros(1),
-            Data::stamp(1, 7, 2),
-            bytes(3),
-            bytes(9),
-        ];
-        for choice in 0..1_u32 << blocks.len() {
-            let chosen = (0..blocks.len()).filter(|bit| choice & (1 << bit) != 0);
-            let mut sum = Data::zeros(1);
-            let mut real = vec![0; BLOCK_BYTES];
-            for index in chosen.clone() {
-                sum = sum.xor(&blocks[index]);
-                let bytes = blocks[index].to_bytes();
-                real.iter_mut().zip(&bytes).for_each(|(out, byte)| *out ^= byte);
-            }
-            assert_eq!(sum.to_bytes(), real, "{choice:b}");
-            // All but one taken away again leaves that one, in the form it had.
-            for kept in chosen.clone().filter(|&index| index != 3) {
-                let others = chosen.clone().filter(|&index| index != kept);
-                let left = others.fold(sum.clone(), |sum, index| sum.xor(&blocks[index]));
-                assert_eq!(left, blocks[kept], "{choice:b} without all but {kept}");
             }
         }
     }

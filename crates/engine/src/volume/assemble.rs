@@ -10,8 +10,7 @@ use super::geometry::Geometry;
 use super::log::{self, Log, Run};
 use super::member::{BITMAP_BLOCK, LOG_BLOCK, MemberSuperblock, Standing};
 use super::{Array, Level, MOST_CHUNK_BLOCKS, MOST_MEMBERS, VolumeError, least_log_blocks};
-use crate::checksum::is_zero;
-use crate::data::{Cuts, Data, Piece};
+use crate::data::{Cuts, Data, Piece, cancel};
 use crate::disk::Disk;
 use crate::io::IoError;
 use crate::planted::{PlantedBug, planted};
@@ -470,11 +469,11 @@ impl Recovery<'_, '_> {
         for stripe in first..end {
             let chunks: Vec<Data> = cuts.iter_mut().map(|cut| cut.take(geometry.chunk)).collect();
             let parity = geometry.parity(stripe).expect("RAID-5 has parity");
-            let (one, others) = chunks.split_first().expect("an array has members");
-            let sum = others.iter().fold(one.clone(), |sum, data| sum.xor(data));
-            if sum.each().all(|block| is_zero(&block)) {
+            if cancel(&chunks.iter().collect::<Vec<_>>()) {
                 continue;
             }
+            let (one, others) = chunks.split_first().expect("an array has members");
+            let sum = others.iter().fold(one.clone(), |sum, data| sum.xor(data));
             // What all of them sum to is by how much the parity is off.
             let right = sum.xor(&chunks[parity]);
             on(parity, self.disk(parity).write(geometry.block(stripe, 0), right))?;

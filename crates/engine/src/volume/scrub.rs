@@ -3,8 +3,7 @@
 use super::geometry::Geometry;
 use super::member::{MemberSuperblock, Standing};
 use super::{Level, VolumeError};
-use crate::checksum::is_zero;
-use crate::data::Data;
+use crate::data::{Data, cancel};
 use crate::disk::Disk;
 
 /// Blocks of each member that are read at a time (1 MiB).
@@ -106,14 +105,18 @@ fn step(
 
 /// Members whose chunk is not what it should be, and what it should be.
 fn right_parity(chunks: &[Option<Data>], geometry: &Geometry, stripe: u64) -> Vec<(usize, Data)> {
+    let present: Vec<&Data> = chunks.iter().flatten().collect();
+    if present.len() == chunks.len() && cancel(&present) {
+        return Vec::new();
+    }
     let missing: Vec<usize> =
         (0..chunks.len()).filter(|&member| chunks[member].is_none()).collect();
-    let Some(sum) = chunks.iter().flatten().cloned().reduce(|sum, data| sum.xor(&data)) else {
+    let Some(sum) = present.into_iter().cloned().reduce(|sum, data| sum.xor(&data)) else {
         return Vec::new();
     };
     let parity = geometry.parity(stripe).expect("RAID-5 has parity");
     match (missing.as_slice(), &chunks[parity]) {
-        ([], Some(old)) if !is_blank(&sum) => vec![(parity, sum.xor(old))],
+        ([], Some(old)) => vec![(parity, sum.xor(old))],
         ([member], _) => vec![(*member, sum)],
         _ => Vec::new(),
     }
@@ -126,8 +129,4 @@ fn right_copies(chunks: &[Option<Data>]) -> Vec<(usize, Data)> {
     };
     let wrong = (0..chunks.len()).filter(|&member| differs(&chunks[member]));
     wrong.map(|member| (member, right.clone())).collect()
-}
-
-fn is_blank(data: &Data) -> bool {
-    (0..data.blocks()).all(|index| is_zero(&data.block(index)))
 }
