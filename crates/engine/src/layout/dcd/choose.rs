@@ -126,3 +126,53 @@ impl Dcd {
         free.then_some(Item { block, addr, piece: None })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::data::{Body, Piece};
+    use crate::device::medium::Cells;
+    use crate::disk::MediumDisk;
+    use crate::layout::{FormatOptions, Kind, MountOptions, dcd};
+
+    fn piece(version: u64) -> Piece {
+        Piece::block(Body::Stamp { key: 100, version })
+    }
+
+    /// A read of its home that is under way would find it.
+    #[test]
+    fn what_was_replaced_at_home_never_goes_there() {
+        let (mut origin, mut log) = (Cells::new(500), Cells::new(300));
+        let (mut origin, mut log) = (MediumDisk(&mut origin), MediumDisk(&mut log));
+        let options = FormatOptions::new(Kind::Dcd, 0, 1);
+        dcd::attach(&mut origin, &mut log, &options).expect("both are new");
+        let options = MountOptions { volatile: true, ..MountOptions::default() };
+        let (mut dcd, ..) = dcd::mount(&mut origin, &mut log, &options).expect("they fit");
+
+        let (sum, addr) = (dcd.areas.sums.of(&piece(1)), 5);
+        dcd.log.dirty_slot(addr, 100, sum, 0);
+        dcd.log.table.set(100, addr);
+        assert!(dcd.item(addr).is_some());
+        // A large write has gone straight home, and is not durable there.
+        dcd.home_written(0);
+        dcd.log.kill(100, addr, 1);
+        assert!(dcd.item(addr).is_none());
+        // Then a small one goes to the log.
+        let index = dcd.log.open(1, 0);
+        dcd.log.put(index, 100, piece(3));
+        assert!(dcd.item(addr).is_none(), "it would undo the large write");
+        // Another large one, another small one.
+        let younger = dcd.log.table.get(100).expect("it is in a buffer");
+        dcd.home_written(0);
+        dcd.log.kill(100, younger, 2);
+        dcd.log.put(index, 100, piece(5));
+        assert!(dcd.item(addr).is_none());
+        // Once home is durable it may be forgotten; what is in the buffer is the youngest.
+        dcd.home_durable(0, 1);
+        assert!(dcd.log.table.is(addr, DIRTY), "the second one is not durable yet");
+        dcd.home_durable(0, 2);
+        assert!(!dcd.log.table.is(addr, DIRTY) && dcd.log.killed.is_empty());
+        assert!(dcd.log.graves.is_empty(), "a tombstone would bury what is in the buffer");
+        assert_eq!(dcd.log.in_memory(dcd.log.table.get(100).expect("it")), Some(piece(5)));
+    }
+}

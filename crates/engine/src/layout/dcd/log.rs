@@ -240,8 +240,8 @@ impl Log {
             return;
         }
         self.graves.remove(&block);
-        let killed = self.killed.remove(&block).map(|(addrs, _)| addrs);
-        let replaces = old.into_iter().chain(killed.into_iter().flatten()).collect();
+        // What was killed stays so until its home is durable: it must not go there meanwhile.
+        let replaces = old.into_iter().collect();
         let addr = base + self.buffers[index].slots.len() as u32;
         self.table.fill(addr, block, sum, flags);
         self.table.set(block, addr);
@@ -295,6 +295,9 @@ impl Log {
             addrs.push(addr);
         }
         addrs.retain(|addr| !self.is_logged(*addr) || self.table.is(*addr, DIRTY));
+        // Of what was killed before and has not been buried, too, nothing must go home any more.
+        let before = self.killed.remove(&block).map(|(addrs, _)| addrs);
+        addrs.extend(before.into_iter().flatten());
         self.killed.insert(block, (addrs, stamp));
         self.table.remove(block);
     }

@@ -162,12 +162,13 @@ impl Dcd {
     }
 
     /// Writes home up to a stamp are durable: what the log had of those blocks may go.
-    fn home_durable(&mut self, port: Port, stamp: u64) {
+    pub(super) fn home_durable(&mut self, port: Port, stamp: u64) {
         self.settling.durable[port] = self.settling.durable[port].max(stamp);
         self.settle_killed();
     }
 
-    /// Buries the blocks whose content at home has become durable.
+    /// Buries the blocks whose content at home has become durable. Where a younger version has come
+    /// to the log meanwhile, that stands for a tombstone.
     pub(super) fn settle_killed(&mut self) {
         let durable = self.settling.durable;
         let killed = std::mem::take(&mut self.log.killed);
@@ -176,7 +177,9 @@ impl Dcd {
             let port = self.home_port(u64::from(block));
             if stamp <= durable[port] || planted(PlantedBug::TombstoneEarly) {
                 addrs.into_iter().for_each(|addr| self.log.release(addr));
-                self.log.graves.insert(block);
+                if self.log.table.get(block).is_none() {
+                    self.log.graves.insert(block);
+                }
             } else {
                 self.log.killed.insert(block, (addrs, stamp));
             }
