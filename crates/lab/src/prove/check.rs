@@ -322,7 +322,7 @@ impl Checker {
 
     /// Mounts media. Where damage on one device keeps an array from being assembled, the message
     /// asks to do without that device, and so it is.
-    fn mount(
+    pub fn mount(
         &self,
         media: &mut Vec<Cells>,
         options: &MountOptions<'_>,

@@ -205,7 +205,8 @@ impl Manner {
     /// The same for arrays. Their every request is many device events, so lives are shorter: more
     /// worlds find more than longer ones. And members that fail are what arrays are for.
     pub fn of_arrays(self, rng: &mut Rng) -> Manner {
-        let fails = [Trouble::Writes, Trouble::Flushes, Trouble::Flushes, Trouble::Full];
+        let fails =
+            [Trouble::Writes, Trouble::Flushes, Trouble::Flushes, Trouble::Full, Trouble::Reads];
         let trouble = match self.trouble {
             Trouble::None if rng.chance(0.5) => fails[rng.below(fails.len() as u64) as usize],
             trouble => trouble,
@@ -222,8 +223,10 @@ impl Manner {
         }
         for life in 0..self.lives {
             let damage = matches!(self.trouble, Trouble::Reads | Trouble::Rot);
-            // What is damaged stays so: that is for the last life.
-            let struck = if damage { life + 1 == self.lives } else { rng.chance(0.8) };
+            // What is damaged stays so: that is for the last life, unless others make up for it.
+            let covered = self.trouble == Trouble::Reads && subject.spare() > 0;
+            let last = damage && !covered;
+            let struck = if last { life + 1 == self.lives } else { rng.chance(0.8) };
             let breaks = rng.below(self.bursts);
             let heals = breaks + 1 + rng.below(self.bursts);
             for burst in 0..self.bursts {

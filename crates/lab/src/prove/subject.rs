@@ -496,7 +496,7 @@ fn standings(media: &[Cells]) -> Vec<Standing> {
 }
 
 /// Puts an empty device in the place of a member.
-fn replace(media: &mut [Cells], member: usize) {
+pub fn replace(media: &mut [Cells], member: usize) {
     let mut new = Cells::new(media[member].blocks());
     let mut plain: Vec<_> = media.iter_mut().map(|medium| MediumDisk(medium)).collect();
     let mut disks: Vec<_> = plain.iter_mut().map(|disk| Some(disk as &mut dyn Disk)).collect();

@@ -1,31 +1,27 @@
 //! One world: a volume on forgetful devices, a client, and power cuts at every event.
 
 mod faults;
+mod lives;
 
 use super::act::{Act, Content, Place};
 use super::bench::Bench;
 use super::check::{Checker, Wrong};
 use super::damage::{Damage, find};
 use super::history::{History, Tick};
-use super::judge::mount;
 use super::manner::Manner;
 use super::names::{ZEROS, fresh};
-use super::states::{Moment, choose};
+use super::states::Moment;
 use super::subject::{Made, Subject};
-use super::toy::ToyArm;
 use super::{ProveReport, Sort};
-use seekless_engine::arm::Arm;
+use lives::power_on;
 use seekless_engine::checksum::crc32c;
 use seekless_engine::data::{Body, Data, Piece};
 use seekless_engine::device::Device as _;
-use seekless_engine::device::medium::Cells;
-use seekless_engine::device::volatile::{Latency, VolatileRam};
 use seekless_engine::io::{Done, Io, IoError, Tag};
-use seekless_engine::layout::{Compaction, MountOptions, Tuning};
 use seekless_engine::node::Node;
 use seekless_engine::rng::Rng;
 use seekless_engine::transaction::Transaction;
-use seekless_engine::units::{BLOCK_BYTES, MICROS, MILLIS, Time};
+use seekless_engine::units::{BLOCK_BYTES, MILLIS, Time};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -124,7 +120,7 @@ impl World {
         let script = manner.script(subject, blocks, &mut rng);
         let mut history = History::new(subject.promises(), blocks, !volatile);
         let base = rng.next();
-        let (node, bench, absent) = power_on(subject, media, make, base);
+        let (node, bench, absent) = power_on(subject, media, Damage::None, make, base);
         history.limit(node.layer.limits());
         World {
             subject,
@@ -533,24 +529,6 @@ impl World {
         self.stuck("though devices are busy");
     }
 
-    /// Ends a life and begins the next; false if there can be none.
-    fn end(&mut self, orderly: bool, report: &mut ProveReport) -> bool {
-        if orderly {
-            self.settle(report);
-            self.drain(report);
-            self.stop(report);
-        }
-        if self.found.is_some() {
-            return false;
-        }
-        let moment = self.bench.borrow().moment();
-        let mut rng = self.rng_of(moment.event, "crash");
-        // A volume that came to an orderly end leaves nothing to chance unless it refused to write.
-        let mut states = choose(&moment.pending, false, &mut rng);
-        let state = rng.below(states.len() as u64) as usize;
-        self.restart(moment.build(&states.swap_remove(state)), &mut rng, report)
-    }
-
     fn stop(&mut self, report: &mut ProveReport) {
         if self.found.is_some() {
             return;
@@ -569,94 +547,4 @@ impl World {
             self.blame(Sort::Hang, "an orderly end never comes".to_owned());
         }
     }
-
-    fn restart(&mut self, mut media: Vec<Cells>, rng: &mut Rng, report: &mut ProveReport) -> bool {
-        self.close(report);
-        self.waiting.clear();
-        if self.checker.damage != Damage::None {
-            return false;
-        }
-        // What the client sees now is what the first assembly makes of it: copies that differ are
-        // equal after that, whichever member is pulled out later.
-        if let Subject::Array { .. } = self.subject {
-            let options = MountOptions { volatile: self.make.volatile, ..MountOptions::default() };
-            // Whatever is wrong with it is told by the one that follows.
-            let _ = mount(self.subject, &mut media, None, &options);
-        }
-        match self.checker.content_of(media.clone(), &self.history, rng, report) {
-            Err(wrong) => {
-                let event = self.bench.borrow().events();
-                self.tell(event, wrong);
-                false
-            }
-            Ok(names) => {
-                self.history.restart(&names);
-                self.checker.begin();
-                self.life += 1;
-                self.refused = None;
-                self.events_before += self.bench.borrow().events();
-                let seed = self.base ^ self.life.rotate_left(40);
-                (self.node, self.bench, self.absent) =
-                    power_on(self.subject, media, self.make, seed);
-                self.history.limit(self.node.layer.limits());
-                true
-            }
-        }
-    }
-}
-
-/// Mounts media and gives them devices, as the seed of a life will have it.
-fn power_on(
-    subject: Subject,
-    mut media: Vec<Cells>,
-    make: Make,
-    seed: u64,
-) -> (Node, Rc<RefCell<Bench>>, BTreeSet<usize>) {
-    let mut rng = Rng::stream(seed, "life");
-    let Make { volatile, headed } = make;
-    let arm = |medium: &Cells| headed.then(|| ToyArm::new(cells(medium), rng.chance(0.5)));
-    let arms: Vec<Option<ToyArm>> = media.iter().map(arm).collect();
-    let compaction = Compaction::ALL[rng.below(Compaction::ALL.len() as u64) as usize];
-    let fill_percent = if rng.chance(0.5) { 75 } else { 1 + rng.below(100) as u32 };
-    // A stream of its own: what is drawn for other layouts stays as it was.
-    let mut idling = Rng::stream(seed, "idling");
-    let options = MountOptions {
-        // The log's, if there is one apart.
-        arm: arms.last().and_then(|arm| arm.as_ref()).map(|arm| arm as &dyn Arm),
-        volatile,
-        tuning: Tuning {
-            compaction: Some(compaction),
-            fill_percent,
-            caching: subject.caching(&mut rng),
-            cleaning: subject.cleaning(&mut rng),
-            sort: idling.chance(0.6),
-            clusters: idling.chance(0.4),
-            // So short that blocks become cold in the short life of a world.
-            interval: Some(20 * MILLIS),
-            hot_percent: Some(if rng.chance(0.5) { 10 } else { 40 }),
-            ..Tuning::default()
-        },
-        ..MountOptions::default()
-    };
-    let lost = subject.tinker(&mut media, &mut rng);
-    let mounted = mount(subject, &mut media, lost, &options)
-        .expect("only media that were found good are mounted here");
-    let mut absent = subject.absent(&media);
-    absent.extend(lost);
-    let ram = |medium| {
-        let latency = match rng.below(5) {
-            0 => Latency::InOrder(100 * MICROS),
-            _ => Latency::Random,
-        };
-        let stream = Rng::stream(rng.next(), "device");
-        VolatileRam::new(medium, volatile, latency, stream)
-    };
-    let rams = media.into_iter().map(ram).collect();
-    let (bench, probes) = Bench::new(rams, arms);
-    (mounted.node(probes, rng.next()), bench, absent)
-}
-
-fn cells(medium: &Cells) -> u64 {
-    use seekless_engine::device::medium::Medium as _;
-    medium.blocks()
 }

@@ -8,6 +8,7 @@ use seekless_engine::device::medium::Medium;
 use seekless_engine::io::IoError;
 use seekless_engine::table::Table;
 use seekless_engine::units::{BLOCK_BYTES, BlockNr};
+use smallvec::SmallVec;
 
 /// One block.
 pub(super) type Buffer = Box<[u8; BLOCK_BYTES]>;
@@ -36,7 +37,7 @@ impl Memory {
     }
 
     /// A buffer with the content of a block.
-    pub(super) fn filled(&mut self, bytes: &[u8]) -> Buffer {
+    fn filled(&mut self, bytes: &[u8]) -> Buffer {
         let mut buffer = self.spare.pop().unwrap_or_else(|| Box::new([0; BLOCK_BYTES]));
         buffer.copy_from_slice(bytes);
         buffer
@@ -56,6 +57,21 @@ impl Memory {
 
     fn get(&self, at: BlockNr) -> Option<&Buffer> {
         self.pages.get(at as usize / PAGE)?[at as usize % PAGE].as_ref()
+    }
+
+    /// A payload, block by block, as [`Memory::exchange`] takes it.
+    pub(super) fn take_in(&mut self, data: &Data) -> SmallVec<[Option<Buffer>; 1]> {
+        let mut buffers = SmallVec::with_capacity(data.blocks() as usize);
+        for piece in data.pieces() {
+            match &piece.body {
+                Body::Zeros => buffers.extend((0..piece.blocks).map(|_| None)),
+                _ => {
+                    let bytes = piece.to_bytes();
+                    buffers.extend(bytes.chunks(BLOCK_BYTES).map(|one| Some(self.filled(one))));
+                }
+            }
+        }
+        buffers
     }
 
     /// Takes memory back that nobody needs any more.
@@ -96,22 +112,9 @@ impl Medium for Memory {
     }
 
     fn write(&mut self, at: BlockNr, data: &Data) -> Result<(), IoError> {
-        let mut at = at;
-        for piece in data.pieces() {
-            let whole;
-            let bytes: &[u8] = match &piece.body {
-                Body::Bytes(bytes) => bytes,
-                _ => {
-                    whole = piece.to_bytes();
-                    &whole
-                }
-            };
-            for block in bytes.chunks(BLOCK_BYTES) {
-                let buffer = self.filled(block);
-                if let Some(old) = self.exchange(at, Some(buffer)) {
-                    self.give_back(old);
-                }
-                at += 1;
+        for (at, buffer) in (at..).zip(self.take_in(data)) {
+            if let Some(old) = self.exchange(at, buffer) {
+                self.give_back(old);
             }
         }
         Ok(())

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use seekless_engine::data::{Body, Data, Piece};
 use seekless_engine::device::medium::Medium;
 use seekless_engine::io::IoError;
-use seekless_engine::units::{BLOCK_BYTES, BlockNr};
+use seekless_engine::units::BlockNr;
 use smallvec::SmallVec;
 
 /// Content of consecutive blocks: new or replaced.
@@ -72,21 +72,10 @@ impl Store {
 
     /// A payload in the form in which this store exchanges it.
     pub(super) fn take_in(&mut self, data: Data) -> Content {
-        let Store::Memory(memory) = self else { return Content::Data(data) };
-        let mut buffers = SmallVec::with_capacity(data.blocks() as usize);
-        for piece in data.pieces() {
-            match &piece.body {
-                Body::Zeros => buffers.extend((0..piece.blocks).map(|_| None)),
-                Body::Bytes(bytes) => {
-                    buffers.extend(bytes.chunks(BLOCK_BYTES).map(|one| Some(memory.filled(one))));
-                }
-                _ => {
-                    let bytes = piece.to_bytes();
-                    buffers.extend(bytes.chunks(BLOCK_BYTES).map(|one| Some(memory.filled(one))));
-                }
-            }
+        match self {
+            Store::Memory(memory) => Content::Buffers(memory.take_in(&data)),
+            _ => Content::Data(data),
         }
-        Content::Buffers(buffers)
     }
 
     /// Replaces blocks from `at` on and returns what was there.
@@ -140,6 +129,7 @@ impl Store {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use seekless_engine::units::BLOCK_BYTES;
 
     fn payload(fill: u8, blocks: usize) -> Data {
         Data::bytes(Bytes::from(vec![fill; blocks * BLOCK_BYTES]))
