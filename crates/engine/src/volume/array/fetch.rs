@@ -51,7 +51,10 @@ impl Array {
         };
         let (row, count) = (fetch.row, fetch.count);
         let mut asked = Vec::new();
-        if !enough {
+        if !enough && self.present(fetch.member, stripe) {
+            // It has been filled since it was to be computed, and another one has gone out.
+            asked.push(fetch.member);
+        } else if !enough {
             let block = self.slot_block(fetch.request, fetch.slot);
             fetch.error = Some(IoError::Media { block });
         } else if self.geometry.level == Level::Raid1 {
@@ -68,7 +71,7 @@ impl Array {
             let io = Io::read(0, self.geometry.block(stripe, row), count);
             self.outbox.push(member, io, Call::Op { op, slot: 0 });
         }
-        if !enough {
+        if waiting == 0 {
             self.fetched(op);
         }
     }
