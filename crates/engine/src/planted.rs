@@ -76,6 +76,8 @@ pub enum PlantedBug {
     WrittenUnsettled,
     /// A read-only array shows its members as they are, without what its logs tell.
     UnreplayedShown,
+    /// Whoever assembles an array writes all that its logs hold, old content before younger one.
+    ReplayedInTurn,
     /// A misplaced block is brought home before what it holds is durable.
     HomedEarly,
     /// A tombstone goes out before what it makes way for is durable.
@@ -118,7 +120,7 @@ impl PlantedBug {
     ];
 
     /// Those that can be planted in arrays.
-    pub const ARRAY: [PlantedBug; 7] = [
+    pub const ARRAY: [PlantedBug; 8] = [
         PlantedBug::NoWriteLog,
         PlantedBug::LogNotFlushed,
         PlantedBug::StaleMember,
@@ -126,6 +128,7 @@ impl PlantedBug {
         PlantedBug::RebuildNotFlushed,
         PlantedBug::WrittenUnsettled,
         PlantedBug::UnreplayedShown,
+        PlantedBug::ReplayedInTurn,
     ];
 
     /// Those that can be planted in the disk caching disk.
@@ -244,6 +247,7 @@ impl PlantedBug {
             PlantedBug::RebuildNotFlushed => "a replacement counts as filled before it is durable",
             PlantedBug::WrittenUnsettled => "writes go on before all know that a member is out",
             PlantedBug::UnreplayedShown => "a read-only array does not show what its logs tell",
+            PlantedBug::ReplayedInTurn => "logs are replayed with what is out of date in them",
             PlantedBug::FreeBeforeCheckpoint => "a segment that a recovery follows is reused",
             PlantedBug::CleanerFreesEarly => "the cleaner frees what it moves at once",
             PlantedBug::CheckpointBeforeMap => "a checkpoint is written before its map is durable",

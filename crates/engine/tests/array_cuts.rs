@@ -1,4 +1,4 @@
-//! Power cuts while members change: one is being filled, one fails.
+//! Members change while clients are busy: one is being filled, one fails, and the power is cut.
 #![allow(clippy::disallowed_types, missing_docs)]
 
 use seekless_engine::data::Data;
@@ -172,6 +172,50 @@ fn a_stripe_cut_off_during_a_rebuild_is_old_or_new() {
         }
     }
     assert!(tried > 1000, "{tried}");
+}
+
+/// Behind a write that waits for a stripe a read waits to be computed, because its member is being
+/// filled. When it is its turn that member is filled, and another one has just gone out.
+#[test]
+fn a_read_that_waited_while_its_member_was_filled_is_answered() {
+    let media = replaced();
+    let mut gone = 0;
+    for seed in 0..60 {
+        let mut rng = Rng::stream(seed, "failures");
+        let (mut node, devices) = start(&mut media.clone(), seed);
+        let (mut now, mut answers) = (0, Vec::new());
+        while rebuilt(&node) == 0 {
+            node.settle(now, &mut answers);
+            now = node.next_event().expect("the rebuild is under way").max(now);
+        }
+        // The stripes of the last steps are being filled.
+        let stripes = STRIPES - 4..STRIPES;
+        for stripe in stripes.clone() {
+            let first = stripe * u64::from(WHOLE);
+            let changed = content(first, 2).slice(0, 1);
+            node.submit(now, Io::write(2 * stripe, first, changed));
+            node.submit(now, Io::read(2 * stripe + 1, first, WHOLE));
+        }
+        devices[0].0.borrow_mut().trouble().write_after = Some(rng.below(10));
+        while answers.len() < 2 * stripes.clone().count() {
+            node.settle(now, &mut answers);
+            now = node.next_event().map_or(now, |next| next.max(now));
+        }
+        for read in answers.iter().filter(|answer| answer.tag % 2 == 1) {
+            let first = (read.tag / 2) * u64::from(WHOLE);
+            let data = read.outcome.clone().expect("members that are there suffice");
+            let expected = |version| content(first, version);
+            assert!(
+                [1, 2].map(|version| expected(version).slice(0, 1)).contains(&data.slice(0, 1))
+            );
+            assert_eq!(data.slice(1, WHOLE - 1), expected(1).slice(1, WHOLE - 1), "seed {seed}");
+        }
+        node.finish(&mut now);
+        let mut medium = devices[1].0.borrow().durable().clone();
+        let superblock = MemberSuperblock::read(&mut MediumDisk(&mut medium)).expect("a member");
+        gone += u32::from(superblock.standings[0] == Standing::Out);
+    }
+    assert!(gone > 5, "a member went out {gone} times");
 }
 
 /// Blocks of each member of the array whose member fails.

@@ -9,7 +9,7 @@ use seekless_lab::prove::{ProveOptions, ProveReport, Subject, prove};
 
 /// Seeds that must each lead to every bug.
 const SEEDS: [u64; 3] = [1, 2, 3];
-const MOST_STATES: u64 = 600_000;
+const MOST_STATES: u64 = 1_000_000;
 
 fn no_clock() -> u64 {
     0

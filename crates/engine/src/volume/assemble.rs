@@ -15,6 +15,7 @@ use crate::disk::Disk;
 use crate::io::IoError;
 use crate::planted::{PlantedBug, planted};
 use crate::units::BLOCK_BYTES;
+use std::collections::BTreeMap;
 
 /// Blocks of a log if the member is large enough not to miss them (4 MiB with what is before it).
 const USUAL_LOG_BLOCKS: u32 = 1020;
@@ -338,6 +339,7 @@ impl Recovery<'_, '_> {
         }
         overlay.retain(|run| self.usable.get(run.member) == Some(&true));
         if !read_only {
+            self.inform()?;
             self.replay(std::mem::take(&mut overlay))?;
         }
         let marked = if clean { Vec::new() } else { self.marked(!damaged.is_empty())? };
@@ -382,11 +384,26 @@ impl Recovery<'_, '_> {
         }
     }
 
+    /// Writes once more what the logs hold, of each block the youngest content only. It may be in
+    /// its place and durable; if an older one went there first, and this is cut off and the member
+    /// with the log lost, it would be gone.
     fn replay(&mut self, runs: Vec<Run>) -> Result<(), VolumeError> {
+        let mut youngest = BTreeMap::new();
         for Run { member, at, data } in runs {
             let end = at + u64::from(data.blocks());
             if at < self.superblock.geometry.first || end > self.superblock.device_blocks() {
                 return Err(VolumeError::LogDamaged { member });
+            }
+            if planted(PlantedBug::ReplayedInTurn) {
+                on(member, self.disk(member).write(at, data.clone()))?;
+            }
+            youngest.extend((at..).zip(data.each()).map(|(at, piece)| ((member, at), piece)));
+        }
+        while let Some(((member, at), first)) = youngest.pop_first() {
+            let mut data = Data::none();
+            data.push(first);
+            while let Some(next) = youngest.remove(&(member, at + u64::from(data.blocks()))) {
+                data.push(next);
             }
             self.replayed += u64::from(data.blocks());
             on(member, self.disk(member).write(at, data))?;
@@ -500,15 +517,22 @@ impl Recovery<'_, '_> {
         }
     }
 
-    /// Writes down who belongs to the array, then that nothing is left to repair.
-    fn sign(&mut self, logs: &mut [Log]) -> Result<(), VolumeError> {
-        // Nobody may fall two behind: the next record takes the place of the one before the last.
+    /// Tells the last word to who has not heard it, before anything is changed. Nobody may fall two
+    /// behind: the next record takes the place of the one before the last. And the last word may be
+    /// that an array which had been ended in order was opened; if repairs were cut off then, and
+    /// the members that knew it left out of the next assembly, that one would repair nothing.
+    fn inform(&mut self) -> Result<(), VolumeError> {
         let mut behind = self.members();
         behind.retain(|&member| self.behind[member]);
         for member in behind {
             let superblock = self.superblock.clone();
             on(member, superblock.write(self.disk(member), member))?;
         }
+        self.flush()
+    }
+
+    /// Writes down who belongs to the array, then that nothing is left to repair.
+    fn sign(&mut self, logs: &mut [Log]) -> Result<(), VolumeError> {
         self.flush()?;
         self.superblock.events += 1;
         self.superblock.clean = false;

@@ -2,10 +2,11 @@
 //! are recovered once, and contents that are the same are judged once until the client has done or
 //! heard something else.
 
-use super::cut::Leaving;
+mod again;
+
 use super::damage::{Damage, Strike, any_place};
 use super::history::{Allowance, History};
-use super::judge::{cut_recovery, mount, node, read_all, read_what_can_be, works_on};
+use super::judge::{mount, node, read_all, read_what_can_be, works_on};
 use super::look::look;
 use super::names::{Name, Names, UNREADABLE};
 use super::states::{Moment, choose, count, describe};
@@ -25,14 +26,10 @@ const WORKED_ON: u64 = 8;
 const LOOKED_AT: u64 = 16;
 /// One in so many has its recovery cut off after each of its writes.
 const CUT_AGAIN: u64 = 24;
-/// One in so many of those recovers in vain once more.
-const THIRD_CUT: u64 = 6;
 /// And one in so many is damaged before it is recovered.
 const DAMAGED: u64 = 24;
 /// So many times as often in a thorough search.
 const THOROUGH: u64 = 6;
-/// Writes of a recovery after which the power is cut.
-const MOST_CUTS: u64 = 24;
 
 /// What is wrong with a state.
 #[derive(Clone, Debug)]
@@ -179,7 +176,7 @@ impl Checker {
         count(fates, &mut report.faults);
         let often = if self.thorough { THOROUGH } else { 1 };
         if rng.below(CUT_AGAIN) < often
-            && let Some(wrong) = self.cut_again(&media, history, rng, report)
+            && let Some(wrong) = self.cut_again(state, &media, history, rng, report)
         {
             return Some(wrong);
         }
@@ -375,54 +372,6 @@ impl Checker {
         }
         self.contents.push(Content { names: names.into(), good_at: [0; 2] });
         next
-    }
-
-    /// Cuts the recovery of a state off after each of its writes.
-    fn cut_again(
-        &mut self,
-        media: &[Cells],
-        history: &History,
-        rng: &mut Rng,
-        report: &mut ProveReport,
-    ) -> Option<Wrong> {
-        for writes in 0..MOST_CUTS {
-            for leaving in [Leaving::Nothing, Leaving::Everything, Leaving::Something] {
-                let mut left = media.to_vec();
-                let stream = Rng::stream(rng.next(), "second cut");
-                if !cut_recovery(self.subject, &mut left, self.volatile, writes, leaving, stream) {
-                    return None;
-                }
-                report.states += 1;
-                report.recovered += 1;
-                report.faults.second_cuts += 1;
-                let third = if rng.below(THIRD_CUT) == 0 { 1 + rng.below(MOST_CUTS) } else { 0 };
-                if third > 0 {
-                    let stream = Rng::stream(rng.next(), "third cut");
-                    let leaving = Leaving::Something;
-                    let writes = third - 1;
-                    cut_recovery(self.subject, &mut left, self.volatile, writes, leaving, stream);
-                }
-                let judged =
-                    self.recover(left, rng, report).map(|index| self.judge(index, false, history));
-                if let Some(mut wrong) = judged.unwrap_or_else(Some) {
-                    let write = writes + 1;
-                    let what = format!("{leaving:?}").to_lowercase();
-                    if third > 0 {
-                        let again = format!("the next one after its write {third}, if it has one");
-                        wrong.story.insert(0, again);
-                    }
-                    wrong.story.insert(
-                        0,
-                        format!(
-                            "the recovery from that is cut off after its write {write}; \
-                             {what} of what it had not flushed is on the medium"
-                        ),
-                    );
-                    return Some(wrong);
-                }
-            }
-        }
-        None
     }
 
     /// Damages a state and recovers it. Where other devices make up for the damage nothing may come
