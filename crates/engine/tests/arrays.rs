@@ -240,6 +240,27 @@ fn members_that_do_not_fit_are_named() {
     assert!(matches!(find(&blank, &[], false), Err(VolumeError::NoMember)));
 }
 
+/// The one member that is left has its word about the other in two copies.
+#[test]
+fn who_is_out_stays_out_though_a_superblock_cannot_be_read() {
+    for fails_later in [false, true] {
+        for copy in 0..2 {
+            let media = media(Level::Raid1, 2, 2, 8);
+            let pulled = if fails_later { vec![] } else { vec![1] };
+            let array = find(&media, &pulled, true).expect("one will do").array;
+            let mut world = World::new(media, array);
+            if fails_later {
+                let failing_write = Some(world.controls[1].writes() + 1);
+                world.controls[1].set(Plan { failing_write, ..Plan::default() });
+            }
+            world.run(Io::write(1, 3, Data::stamp(1, 3, 1)).with_fua()).expect("writes");
+            world.media[0].with(|cells| cells.lose(copy));
+            let found = find(&world.media, &[], true).expect("one will do");
+            assert_eq!(found.missing, [1], "copy {copy}, fails later: {fails_later}");
+        }
+    }
+}
+
 #[test]
 fn too_many_failures_end_writing() {
     for (level, members, spare) in

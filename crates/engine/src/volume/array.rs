@@ -148,8 +148,8 @@ pub struct Array {
     /// Operations that wait until all members know which of them is out.
     unsettled: Vec<usize>,
     casts: [Option<Casting>; 2],
-    /// The superblocks have to be written once more.
-    stale: bool,
+    /// How many times the superblocks have to be written once more.
+    stale: u32,
     /// Requests that are answered when the superblocks are up to date.
     held: Vec<usize>,
     sweeps: Slab<Sweep>,
@@ -200,7 +200,7 @@ impl Array {
             unmarked: Vec::new(),
             unsettled: Vec::new(),
             casts: [None, None],
-            stale: false,
+            stale: 0,
             held: Vec::new(),
             sweeps: Slab::new(),
             // What ended before the first operation is durable.
@@ -284,7 +284,9 @@ impl Array {
             // What it has not flushed may be lost there, though the others flush it now.
             self.failed_clock = if self.volatile { self.flushed } else { self.clock };
         }
-        self.stale = true;
+        // Into both copies: were the only one that knows it unreadable later, the member would be
+        // taken back.
+        self.stale = 2;
         if member < self.logs.len() {
             // Without the parity there is nothing to protect.
             self.abandon_log(member);

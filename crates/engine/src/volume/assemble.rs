@@ -534,14 +534,20 @@ impl Recovery<'_, '_> {
     /// Writes down who belongs to the array, then that nothing is left to repair.
     fn sign(&mut self, logs: &mut [Log]) -> Result<(), VolumeError> {
         self.flush()?;
-        self.superblock.events += 1;
+        let before = self.superblock.standings.clone();
         self.superblock.clean = false;
         self.count_out();
-        for member in self.members() {
-            let superblock = self.superblock.clone();
-            on(member, superblock.write(self.disk(member), member))?;
+        // Who is missing is written into both copies: were the only one that knows it unreadable
+        // later, the member would be taken back.
+        let times = if self.superblock.standings == before { 1 } else { 2 };
+        for _ in 0..times {
+            self.superblock.events += 1;
+            for member in self.members() {
+                let superblock = self.superblock.clone();
+                on(member, superblock.write(self.disk(member), member))?;
+            }
+            self.flush()?;
         }
-        self.flush()?;
         // The logs go first: a record that is replayed again brings back the parity that it was
         // logged with, and where that has been brought into step since, only the mark tells.
         for member in self.members() {

@@ -1,6 +1,7 @@
 //! The superblock of an array member: which array, which place in it, who else is up to date.
 //!
-//! Two copies in blocks 0 and 1 are written in turn, so one is always whole. Everything lies in
+//! Two copies in blocks 0 and 1 are written in turn, so one is always whole; that a member is out
+//! goes into both, so that no copy that cannot be read takes it back. Everything lies in
 //! the first sector, which cannot tear. `SPEC.md`, section "Array members", has it to the byte.
 
 use super::geometry::Geometry;

@@ -116,7 +116,7 @@ impl Array {
     /// True if the members know all that has to be known before a change is acknowledged.
     pub(super) fn is_settled(&self) -> bool {
         let writing = self.casts[Cast::Superblocks as usize].is_some();
-        !self.stale && !writing || self.latched.is_some()
+        self.stale == 0 && !writing || self.latched.is_some()
     }
 
     /// Sends one block to all members.
@@ -139,8 +139,8 @@ impl Array {
         if self.read_only || self.latched.is_some() {
             return;
         }
-        if self.stale && self.casts[Cast::Superblocks as usize].is_none() {
-            self.stale = false;
+        if self.stale > 0 && self.casts[Cast::Superblocks as usize].is_none() {
+            self.stale -= 1;
             self.superblock.events += 1;
             self.cast(Cast::Superblocks, |array, member| {
                 let superblock = &array.superblock;
@@ -218,7 +218,7 @@ impl Array {
             }
             return;
         }
-        let casting = self.casts.iter().any(Option::is_some) || self.stale;
+        let casting = self.casts.iter().any(Option::is_some) || self.stale > 0;
         match step {
             Stopping::Draining if quiet && !casting && self.sweeps.is_empty() => {
                 self.stopping = Some(Stopping::Flushing);
@@ -236,7 +236,7 @@ impl Array {
             Stopping::Clearing if !casting => {
                 self.stopping = Some(Stopping::Signing);
                 self.superblock.clean = true;
-                self.stale = true;
+                self.stale = self.stale.max(1);
                 self.advance_casts(cx);
             }
             Stopping::Signing if !casting => self.stopping = Some(Stopping::Stopped),

@@ -235,6 +235,6 @@ impl Array {
             self.superblock.standings[member] = Standing::Active;
             self.rebuild.member = None;
         }
-        self.stale = true;
+        self.stale = self.stale.max(1);
     }
 }
