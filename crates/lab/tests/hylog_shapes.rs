@@ -151,16 +151,19 @@ fn beside_in_place(run: Run, target: &Target, kinds: &[Kind]) -> Vec<f64> {
 /// serves many pages on one way. The study finds that on emptier disks as well; here what is gained
 /// there rises with the users, towards the 1.77 that are left when nobody waits for writes: most
 /// of the time goes into reads, which have to travel all over the disk where the log lies, and over
-/// the part in use in place. Many users make that matter less.
+/// the part in use in place. Many users make that matter less. HyLog comes near the better of both,
+/// as in claim H26, where the study finds it wrong at times.
 #[test]
 fn h30_users_and_disks() {
     let gain = |utilisation, disks, users| {
         let target = striped(disks, BLOCKS);
         let segment = CHUNK * disks as u32;
         let run = Run { users, utilisation, segment, ..SCATTERED };
-        let found = beside_in_place(run, &target, &[Kind::Lfs])[0];
-        println!("{utilisation}: {disks} disks, {users} users: lfs {found:.3}");
-        found
+        let found = beside_in_place(run, &target, &[Kind::Lfs, Kind::Hylog]);
+        println!("{utilisation}: {disks} disks, {users} users: lfs, hylog {found:.3?}");
+        let &[lfs, hylog] = &found[..] else { panic!("two layouts") };
+        assert!(hylog > 0.95 * lfs.max(1.0), "{utilisation}, {disks} disks, {users} users");
+        lfs
     };
     let [few, many] = [2, 30].map(|users| [1, 8].map(|disks| gain(0.5, disks, users)));
     assert!((many[1] / many[0] - 1.0).abs() < 0.05, "no fewer with more disks: {many:?}");
@@ -170,6 +173,8 @@ fn h30_users_and_disks() {
     for (some, many) in some.into_iter().zip(many) {
         assert!(many < 0.95 * some, "fewer with more users: {some} {many}");
     }
+    // Where the log is far behind, because it is nearly full and few users wait for its cleaner.
+    assert!(gain(0.95, 8, 2) < 0.6);
 }
 
 /// In place RAID-5 of nine disks reaches half of RAID-0 of eight in the study, and 0.40 here: the
@@ -218,7 +223,7 @@ fn h32_skewed_workloads() {
     let financial = gain(Users::Financial, 200_000, 100_000);
     let campus = gain(Users::Campus, 200_000, 100_000);
     for ((tpcc, financial), campus) in tpcc.into_iter().zip(financial).zip(campus) {
-        assert!(financial > 1.25 * tpcc, "{financial} {tpcc}");
+        assert!(financial > 1.2 * tpcc, "{financial} {tpcc}");
         assert!(financial > campus && campus > 0.9, "{financial} {campus}");
     }
 }

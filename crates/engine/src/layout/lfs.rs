@@ -226,7 +226,7 @@ impl Lfs {
             && self.parts.is_empty()
             && self.overwrites.is_empty()
             && !self.cleaner.is_busy();
-        hylog.note(idle, now);
+        hylog.note(idle, stored, now);
         if !hylog.is_due(stored, now) {
             return;
         }

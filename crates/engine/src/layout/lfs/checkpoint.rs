@@ -14,6 +14,7 @@ use crate::data::Data;
 use crate::io::{Done, Io, Tag};
 use crate::layer::Cx;
 use crate::planted::{PlantedBug, planted};
+use crate::units::Time;
 
 /// Blocks of data in the log that are worth a checkpoint where no block is hot.
 const SETTLED_BLOCKS: u64 = 64;
@@ -201,7 +202,7 @@ impl Lfs {
             self.checkpoint.phase = Phase::Flush;
             cx.send(0, Io::flush(FLUSH_RECORD));
         } else {
-            self.checkpoint_done();
+            self.checkpoint_done(cx.now);
         }
     }
 
@@ -209,11 +210,11 @@ impl Lfs {
     pub(super) fn record_flushed(&mut self, done: Done, cx: &mut Cx<'_>) {
         match done.outcome {
             Err(error) => self.latch(error, cx),
-            Ok(_) => self.checkpoint_done(),
+            Ok(_) => self.checkpoint_done(cx.now),
         }
     }
 
-    fn checkpoint_done(&mut self) {
+    fn checkpoint_done(&mut self, now: Time) {
         let checkpoint = &mut self.checkpoint;
         checkpoint.phase = Phase::Idle;
         checkpoint.number += 1;
@@ -225,6 +226,9 @@ impl Lfs {
             self.segments.vacate(segment);
         }
         self.segments.stir();
+        if let Some(hylog) = self.policy.hylog() {
+            hylog.settled(now);
+        }
     }
 
     /// True if the last checkpoint says that nothing follows.

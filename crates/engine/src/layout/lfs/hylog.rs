@@ -12,10 +12,12 @@
 //! than the blocks that change sides cost. What the log costs is measured ([`cost`]).
 
 pub mod cost;
+mod watch;
 
 use super::format::Entry;
 use crate::units::{SECONDS, Time};
 use cost::{Found, Prices};
+use watch::{Mark, Watch};
 
 /// Length of an interval, at most.
 pub const INTERVAL: Time = 20 * 60 * SECONDS;
@@ -40,6 +42,8 @@ const FORCED: u64 = 8;
 const RECENT: u64 = 128;
 /// Writes that say what it takes to write out alone, where that was never measured.
 const FIRST_WRITES: u64 = 128;
+/// Writes after which a log that was not used goes as it will: the cleaner had nothing to do.
+const PASSED: u64 = 2 * LEAST_WRITES;
 /// What part of the expected time of a page is believed where it was never measured: too much would
 /// keep it from being tried.
 const BELIEVED: f64 = 0.7;
@@ -58,9 +62,10 @@ pub struct Meter {
     pub append_ns: u64,
     /// Blocks of segments that were left empty.
     pub left_empty: u64,
-    /// How long flushes took, and how many blocks were overwritten in place.
+    /// How long flushes took, how many blocks were overwritten in place, and how long that took.
     pub flush_ns: u64,
     pub page_blocks: u64,
+    pub page_ns: u64,
     /// How long it was busy with what clients read.
     pub read_ns: u64,
     writes: u64,
@@ -132,6 +137,9 @@ pub struct Hylog {
     unsettled: bool,
     /// Blocks have become cold and the map does not say so yet.
     pub converting: bool,
+    /// The map that says so is being written.
+    pub settling: bool,
+    watch: Watch,
     pub meter: Meter,
     idle_ns: Time,
     idle_since: Option<Time>,
@@ -157,6 +165,8 @@ impl Hylog {
             turned: false,
             unsettled: false,
             converting: false,
+            settling: false,
+            watch: Watch::default(),
             meter: Meter::default(),
             idle_ns: 0,
             idle_since: None,
@@ -218,8 +228,57 @@ impl Hylog {
         self.hot_share > 0.0 && self.hot_share < 1.0
     }
 
-    /// Whether the device has anything to do from now on.
-    pub fn note(&mut self, idle: bool, now: Time) {
+    /// What has become cold may be overwritten from now on: what was measured since the choice was
+    /// made says nothing about it.
+    pub fn settled(&mut self, now: Time) {
+        if std::mem::take(&mut self.settling) {
+            self.begin(now);
+        }
+    }
+
+    /// An interval begins.
+    fn begin(&mut self, now: Time) {
+        self.began = now;
+        self.meter = Meter::default();
+        self.idle_ns = 0;
+        self.idle_since = self.idle_since.map(|_| now);
+        self.watch.begin();
+    }
+
+    /// Looks whether writes take as long as they did. Where they do not an interval begins, a short
+    /// one: what was measured before says nothing about what is now.
+    fn watch(&mut self, stored: u64, now: Time) {
+        let is_tried = self.unsettled && self.hot_share >= 1.0;
+        if is_tried && self.meter.writes >= PASSED {
+            self.unsettled = false;
+            self.begin(now);
+            self.watch = Watch::short();
+        }
+        let moves = self.unsettled || self.converting || self.settling;
+        if !moves && self.watch.is_long(self.meter.writes, stored) {
+            let mark = self.mark(now);
+            if !self.watch.is_steady(mark) {
+                self.begin(now);
+                self.watch = Watch::short();
+            }
+        }
+    }
+
+    /// What was measured up to now.
+    fn mark(&self, now: Time) -> Mark {
+        let idle = self.idle_ns + self.idle_since.map_or(0, |since| now - since);
+        let Meter { log_ns, page_ns, flush_ns, read_ns, writes, .. } = self.meter;
+        Mark {
+            writes,
+            busy_ns: (now - self.began).saturating_sub(idle),
+            changing_ns: log_ns + page_ns + flush_ns,
+            read_ns,
+        }
+    }
+
+    /// Whether the device has anything to do from now on, while so many blocks are stored.
+    pub fn note(&mut self, idle: bool, stored: u64, now: Time) {
+        self.watch(stored, now);
         match (idle, self.idle_since) {
             (true, None) => self.idle_since = Some(now),
             (false, Some(since)) => {
@@ -236,14 +295,15 @@ impl Hylog {
         if self.fixed.is_some() {
             return now - self.began >= self.interval;
         }
-        if self.turned {
+        if self.turned || self.watch.is_over() {
             return true;
         }
         let enough = match self.found[usize::from(self.forced)].1 {
             Known::Nothing if self.hot_share > 0.0 => return writes >= FIRST_WRITES,
             Known::Append if self.hot_share > 0.0 => return writes >= LEAST_WRITES / 2,
-            // A trial is short.
-            _ if self.unsettled && !self.is_mixed() => 0,
+            // A trial is short, once it has begun.
+            _ if self.converting || self.settling => stored / WRITES_SHARE,
+            _ if self.unsettled && self.is_cold_all_over() => 0,
             _ => stored / WRITES_SHARE,
         };
         let many = writes >= LEAST_WRITES && writes >= enough;
@@ -276,10 +336,11 @@ impl Hylog {
         if let Some(hot) = wanted {
             self.separate(outlook, hot);
         }
-        self.began = now;
-        self.meter = Meter::default();
-        self.idle_ns = 0;
-        self.idle_since = self.idle_since.map(|_| now);
+        match wanted {
+            Some(_) => self.watch = Watch::default(),
+            None => self.watch.go_on(),
+        }
+        self.begin(now);
     }
 
     fn utilisation(&self, outlook: &Outlook<'_>, hot: f64) -> f64 {
@@ -303,17 +364,18 @@ impl Hylog {
             return Prices { page: ns / outlook.block_ns, hole };
         }
         let page = match outlook.knows_pages {
-            true => page + self.flush_cost(outlook),
-            false if outlook.mechanical => BELIEVED * page,
-            false => BELIEVED * (page + self.flush_cost(outlook)),
+            // Mostly from reads: several are under way at once, and a cache may make writes faster.
+            true => page / self.mark(now).overlap() + self.flush_cost(outlook),
+            false if outlook.mechanical => page,
+            false => page + self.flush_cost(outlook),
         };
+        let page = BELIEVED * page;
         Prices { page, hole }
     }
 
-    /// How long the device was busy but for reads: by the clock, for commands overlap.
+    /// How long the device was busy but for reads, by the clock.
     fn busy_ns(&self, now: Time) -> f64 {
-        let idle = self.idle_ns + self.idle_since.map_or(0, |since| now - since);
-        (now - self.began).saturating_sub(idle + self.meter.read_ns) as f64
+        self.mark(now).since(Mark::default())
     }
 
     /// What pages have cost, where there was little else.

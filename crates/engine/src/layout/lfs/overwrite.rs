@@ -97,12 +97,15 @@ impl Lfs {
         }
         if let Some(hylog) = self.policy.hylog() {
             hylog.converting = false;
+            hylog.settling = true;
         }
     }
 
     /// True if all of the map finds room in the log.
     pub(super) fn has_room_for_map(&self) -> bool {
-        self.has_room_for_moved(0, self.geometry.slices())
+        // Where blocks have become cold all of it counts as changed.
+        let others = if self.policy.is_converting() { 0 } else { self.geometry.slices() };
+        self.has_room_for_moved(0, others)
     }
 
     /// Sends what was collected; the part of the request is done when all is answered.
@@ -140,6 +143,7 @@ impl Lfs {
         self.desk.spend(request, &done.spent);
         if let Some(hylog) = self.policy.hylog() {
             hylog.meter.page_blocks += u64::from(blocks);
+            hylog.meter.page_ns += service_ns(&done.spent);
         }
         if blocks == 1 {
             self.service.page(service_ns(&done.spent));
