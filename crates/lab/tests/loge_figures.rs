@@ -8,7 +8,7 @@ use seekless_lab::driver::{Pacing, ReplayOptions};
 use seekless_lab::news::News;
 use seekless_lab::sim::{Load, Open, SimOptions, SimReport, Target, simulate, simulate_trace};
 use seekless_lab::system::System;
-use seekless_lab::trace::{Mapping, Records};
+use seekless_lab::trace::{Mapping, Record, Records};
 use seekless_lab::workload::{Bursts, Pattern, Workload};
 
 fn no_clock() -> u64 {
@@ -54,6 +54,10 @@ fn news(kind: Kind, heuristic: &str) -> (f64, f64) {
 
 /// The same of a synthetic trace.
 fn means(kind: Kind, heuristic: &str, open: Box<Open<'_>>) -> (f64, f64) {
+    means_on(&target("hp97560-full"), kind, heuristic, open)
+}
+
+fn means_on(disk: &Target, kind: Kind, heuristic: &str, open: Box<Open<'_>>) -> (f64, f64) {
     let options =
         SimOptions { kind, utilisation: Some(0.9), age: 0.0, ..with_heuristic(heuristic) };
     let load = Load {
@@ -67,7 +71,7 @@ fn means(kind: Kind, heuristic: &str, open: Box<Open<'_>>) -> (f64, f64) {
         requests: Some(30_000),
         warm_up: 0,
     };
-    let report = simulate_trace(&target("hp97560-full"), &options, &load, no_clock);
+    let report = simulate_trace(disk, &options, &load, no_clock);
     let report = report.expect("nothing is lost");
     let mean = |side: Option<seekless_lab::sim::Side>| side.expect("both kinds").latency_ms.mean;
     (mean(report.reads), mean(report.writes))
@@ -108,6 +112,47 @@ fn l25_root_and_swap_gain_though_most_requests_read() {
         assert!((-0.25..0.0).contains(&read_gain), "reads gain {read_gain} with {heuristic}");
         assert!(all > 0.05, "{all} in all with {heuristic}");
     }
+}
+
+/// A disk on which a block takes as long to pass, and to go over the bus, as a kilobyte does on
+/// another one: four times as many sectors on a track. But for what is called a block they are the
+/// same.
+fn of_kilobytes(disk: &str) -> Target {
+    let mut spec = specs::find(disk).expect("built in");
+    for zone in &mut spec.zones {
+        zone.sectors *= 4;
+        zone.track_skew *= 4.0;
+        zone.cylinder_skew *= 4.0;
+    }
+    spec.buffer.fence_sectors *= 4;
+    spec.buffer.bus_mb_per_s *= 4.0;
+    Target::disk(&spec, None).expect("sound")
+}
+
+/// L26: blocks of a kilobyte, four for each one of the workload of L25, with sequential grouping.
+/// Writes gain 1.4 (paper: 1.64), all in all it is a fifth faster (paper: 36 %). Reads, of which
+/// the paper finds 8 % gained, lose a quarter: in place the track buffer answers many of these.
+#[test]
+fn l26_blocks_of_a_kilobyte_gain_as_larger_ones_do() {
+    let disk = of_kilobytes("hp97560-full");
+    let run = |kind: Kind| {
+        let quarters = |record: Record| Record {
+            sector: 4 * record.sector,
+            sectors: 4 * record.sectors,
+            ..record
+        };
+        let system = |volume: u64| {
+            let records = System::new(volume / 4, 1).map(quarters);
+            Ok(Box::new(records.map(Ok)) as Records<'_>)
+        };
+        means_on(&disk, kind, "pl+sg", Box::new(system))
+    };
+    let ((reads, writes), (own_reads, own_writes)) = (run(Kind::Inplace), run(Kind::Loge));
+    let (read_gain, write_gain) = (reads / own_reads - 1.0, writes / own_writes - 1.0);
+    let all = (2.0 * reads + writes) / (2.0 * own_reads + own_writes) - 1.0;
+    println!("reads {read_gain:.3}, writes {write_gain:.3}, all {all:.3}");
+    assert!(write_gain > 1.3 && all > 0.2, "writes gain {write_gain}, all {all}");
+    assert!((-0.3..0.0).contains(&read_gain), "reads gain {read_gain}");
 }
 
 /// L19: with the arm on its way to the next free block a single write waits less, by a fifth of
