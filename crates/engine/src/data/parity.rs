@@ -25,48 +25,10 @@ pub struct Parity {
 }
 
 impl Parity {
-    fn of(body: &Body) -> Parity {
-        let none = Parity { key: 0, version: 0, odd: false, bytes: None };
-        match body {
-            Body::Zeros => none,
-            Body::Stamp { key, version } => {
-                Parity { key: *key, version: *version, odd: true, bytes: None }
-            }
-            Body::Bytes(bytes) => Parity { bytes: Some(bytes.clone()), ..none },
-            Body::Sectors(_) | Body::Lazy(_) => {
-                Parity { bytes: Some(Piece::block(body.clone()).to_bytes()), ..none }
-            }
-            Body::Parity(parity) => Parity::clone(parity),
-        }
-    }
-
-    fn plus(self, other: Parity) -> Parity {
-        let bytes = match (self.bytes, other.bytes) {
-            (Some(a), Some(b)) => Some(xor_bytes(&a, &b)),
-            (a, b) => a.or(b),
-        };
-        Parity {
-            key: self.key ^ other.key,
-            version: self.version ^ other.version,
-            odd: self.odd ^ other.odd,
-            bytes: bytes.filter(|bytes| !are_zeros(bytes)),
-        }
-    }
-
-    /// The simplest body that stands for these bytes.
-    fn into_body(self) -> Body {
-        match self {
-            Parity { key: 0, version: 0, odd: false, bytes: None } => Body::Zeros,
-            Parity { key: 0, version: 0, odd: false, bytes: Some(bytes) } => Body::Bytes(bytes),
-            Parity { key, version, odd: true, bytes: None } => Body::Stamp { key, version },
-            parity => Body::Parity(Arc::new(parity)),
-        }
-    }
-
     pub(super) fn copy_to(&self, out: &mut [u8]) {
         fill_pattern(out, self.key, self.version, self.odd);
         if let Some(bytes) = &self.bytes {
-            out.iter_mut().zip(bytes).for_each(|(out, byte)| *out ^= byte);
+            xor_into(out, bytes);
         }
     }
 
@@ -105,7 +67,12 @@ impl Data {
                 (_, Body::Zeros) => a.body,
                 // Real bytes stay real bytes, also where they sum to zero.
                 (Body::Bytes(a), Body::Bytes(b)) => Body::Bytes(xor_bytes(a, b)),
-                (a, b) => Parity::of(a).plus(Parity::of(b)).into_body(),
+                (a, b) => {
+                    let mut sum = Sum::default();
+                    sum.add(a, 0);
+                    sum.add(b, 0);
+                    sum.into_body()
+                }
             }));
         }
         out
@@ -168,8 +135,13 @@ impl<'d> Sum<'d> {
         }
     }
 
+    /// Whether the stamps among them leave anything.
+    fn has_stamps(&self) -> bool {
+        (self.key, self.version, self.odd) != (0, 0, false)
+    }
+
     fn is_zeros(&self) -> bool {
-        let stamps = (self.key, self.version, self.odd) != (0, 0, false);
+        let stamps = self.has_stamps();
         match self.real.as_slice() {
             [] => !stamps,
             [one] if !stamps => are_zeros(one),
@@ -177,13 +149,31 @@ impl<'d> Sum<'d> {
             all => {
                 let mut sum = [0; BLOCK_BYTES];
                 fill_pattern(&mut sum, self.key, self.version, self.odd);
-                for one in all {
-                    sum.iter_mut().zip(one.iter()).for_each(|(sum, byte)| *sum ^= byte);
-                }
+                all.iter().for_each(|one| xor_into(&mut sum, one));
                 are_zeros(&sum)
             }
         }
     }
+
+    /// The simplest body that stands for these bytes.
+    fn into_body(self) -> Body {
+        let stamps = self.has_stamps();
+        let Sum { key, version, odd, real } = self;
+        let real = real.into_iter().map(Cow::into_owned).reduce(|mut sum, one| {
+            xor_into(&mut sum, &one);
+            sum
+        });
+        match real.filter(|bytes| !are_zeros(bytes)).map(Bytes::from) {
+            None if !stamps => Body::Zeros,
+            Some(bytes) if !stamps => Body::Bytes(bytes),
+            None if odd => Body::Stamp { key, version },
+            bytes => Body::Parity(Arc::new(Parity { key, version, odd, bytes })),
+        }
+    }
+}
+
+fn xor_into(sum: &mut [u8], one: &[u8]) {
+    sum.iter_mut().zip(one).for_each(|(sum, byte)| *sum ^= byte);
 }
 
 #[cfg(test)]

@@ -10,10 +10,10 @@
 
 use super::member::LOG_BLOCK;
 use crate::checksum::{Sums, crc32c, is_zero};
-use crate::data::sealed::Sealed;
+use crate::data::sealed::{CHECKED, Sealed};
 use crate::data::{Body, Data};
 use crate::superblock::{le32, le64};
-use crate::units::{BLOCK_BYTES, BlockNr};
+use crate::units::BlockNr;
 use std::collections::{BTreeMap, VecDeque};
 
 /// The magic of batches, and how their blocks are summed: of format version 3 of arrays, which is
@@ -22,7 +22,6 @@ const MAGICS: [([u8; 8], Sums); 3] =
     [(*b"SEEKRLG3", Sums::Xxh3), (*b"SEEKRLG2", Sums::TurnedCrc), (*b"SEEKRLOG", Sums::Crc)];
 const RUNS_AT: usize = 64;
 const RUN_BYTES: usize = 16;
-const CHECKED: usize = BLOCK_BYTES - 4;
 /// Runs that a header has room for.
 const MOST_RUNS: usize = (CHECKED - RUNS_AT) / RUN_BYTES;
 

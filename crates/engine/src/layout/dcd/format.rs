@@ -3,18 +3,17 @@
 
 use super::options::Shape;
 use crate::checksum::{Identity, Sums, crc32c};
-use crate::data::sealed::Sealed;
+use crate::data::sealed::{CHECKED, Sealed};
 use crate::data::{Body, Data, Piece};
 use crate::disk::Disk;
 use crate::io::IoError;
 use crate::layout::LayoutError;
 use crate::layout::inplace::header_blocks;
 use crate::superblock::{Superblock, SuperblockError, le32, le64};
-use crate::units::{BLOCK_BYTES, BlockNr};
+use crate::units::BlockNr;
 use bytes::Bytes;
 
 const MAGIC: [u8; 8] = *b"SKLSDCR2";
-const CHECKED: usize = BLOCK_BYTES - 4;
 const ENTRIES_AT: usize = 72;
 const ENTRY_BYTES: usize = 12;
 /// Most entries of a record.
@@ -377,6 +376,7 @@ mod tests {
     use crate::device::medium::{Cells, Medium as _};
     use crate::disk::MediumDisk;
     use crate::layout::Kind;
+    use crate::units::BLOCK_BYTES;
 
     fn id(number: u128) -> Identity {
         Identity::new(number, Sums::NEWEST)
