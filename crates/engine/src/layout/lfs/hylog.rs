@@ -231,7 +231,7 @@ impl Hylog {
     /// What has become cold may be overwritten from now on: what was measured since the choice was
     /// made says nothing about it.
     pub fn settled(&mut self, now: Time) {
-        if std::mem::take(&mut self.settling) {
+        if std::mem::take(&mut self.settling) && self.fixed.is_none() {
             self.begin(now);
         }
     }
@@ -248,13 +248,13 @@ impl Hylog {
     /// Looks whether writes take as long as they did. Where they do not an interval begins, a short
     /// one: what was measured before says nothing about what is now.
     fn watch(&mut self, stored: u64, now: Time) {
-        let is_tried = self.unsettled && self.hot_share >= 1.0;
+        let is_tried = self.unsettled && self.hot_share >= 1.0 && self.fixed.is_none();
         if is_tried && self.meter.writes >= PASSED {
             self.unsettled = false;
             self.begin(now);
             self.watch = Watch::short();
         }
-        let moves = self.unsettled || self.converting || self.settling;
+        let moves = self.unsettled || self.converting || self.settling || self.fixed.is_some();
         if !moves && self.watch.is_long(self.meter.writes, stored) {
             let mark = self.mark(now);
             if !self.watch.is_steady(mark) {
