@@ -3,18 +3,21 @@
 
 mod client;
 mod late;
+mod lead;
 mod listener;
 mod power;
 mod wait;
 
 pub use client::Stream;
 pub use late::Lateness;
+pub use lead::measure as measure_lead;
 pub use listener::Listener;
 pub use power::{OnCut, Power};
 
 use crate::edge::{Answer, Edge};
 use crate::nbd::{Event, Export, Ticket};
 use client::{Client, Flow, weight};
+use lead::Clock;
 use rustix::event::epoll::{self, EventData, EventFlags};
 use seekless_engine::io::{Done, Io, IoError};
 use seekless_engine::node::Node;
@@ -59,6 +62,8 @@ pub struct Parts {
     pub device_fds: Vec<OwnedFd>,
     /// The device is a simulated disk: its answers have a time at which they are due.
     pub simulated: bool,
+    /// How long before that they set out, for the way that they have to go; see [`measure_lead`].
+    pub lead_ns: Time,
     /// Becomes readable when somebody wants the server to end.
     pub stop_fd: OwnedFd,
     /// Most connections at once.
@@ -109,6 +114,7 @@ pub struct Driver {
     bytes_in_flight: usize,
     patience: Patience,
     margin: Margin,
+    clock: Clock,
     ios: Vec<Io>,
     answers: Vec<(Who, Answer)>,
     dones: Vec<Done>,
@@ -140,6 +146,7 @@ impl Driver {
         Ok(Driver {
             export: Arc::new(parts.export.clone()),
             edge: Edge::new(blocks, parts.export.read_only),
+            clock: Clock::new(parts.lead_ns),
             parts,
             epoll,
             clients: Slab::new(),
@@ -359,15 +366,21 @@ impl Driver {
     /// Moves requests and answers between clients, volume and device.
     fn settle(&mut self) {
         loop {
-            let now = self.now();
+            let wall = self.now();
+            let (arrival, now) = self.clock.read(wall);
             if self.parts.simulated {
                 let events = self.parts.node.devices.iter().filter_map(|one| one.next_event());
                 for due in events.filter(|&due| due <= now) {
                     self.served.lateness.record(due, now);
                 }
             }
+            // The device has them before time goes on, if it does.
+            let ahead = arrival < now && !self.ios.is_empty();
             for io in self.ios.drain(..) {
-                self.parts.node.submit(now, io);
+                self.parts.node.submit(arrival, io);
+            }
+            if ahead {
+                self.parts.node.settle(arrival, &mut self.dones);
             }
             self.parts.node.settle(now, &mut self.dones);
             if self.dones.is_empty() {
@@ -478,7 +491,8 @@ impl Driver {
             && self.edge.in_flight() == 0
         {
             self.phase = Phase::Stopping(since);
-            let now = self.now();
+            let wall = self.now();
+            let (now, _) = self.clock.read(wall);
             self.parts.node.stop(now);
             self.turn();
         }

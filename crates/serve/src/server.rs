@@ -10,7 +10,7 @@ use crate::crash::raw::Raw;
 use crate::device::file::{DeviceError, FileDevice, IoMode};
 use crate::device::medium::FileMedium;
 use crate::device::raw;
-use crate::driver::{Driver, OnCut, Parts, Power, Served};
+use crate::driver::{Driver, OnCut, Parts, Power, Served, measure_lead};
 use crate::image::{self, Image, ImageError};
 use crate::nbd::Export;
 use seekless_disk::{Disk as SimulatedDisk, Spec, SpecError};
@@ -217,11 +217,13 @@ pub fn serve(options: &ServeOptions, ready: &mut dyn FnMut(&str)) -> Result<Serv
         size_bytes: node.layer.blocks() * BLOCK_BYTES as u64,
         ..export(options.read_only, rotational)
     };
+    let simulated = options.disk.is_some();
     let parts = Parts {
         node,
         export,
         listener,
-        simulated: options.disk.is_some(),
+        simulated,
+        lead_ns: if simulated { measure_lead() } else { 0 },
         device_fds,
         stop_fd,
         most_connections: options.most_connections,
@@ -267,6 +269,7 @@ pub fn serve_state(
         },
         listener,
         simulated: false,
+        lead_ns: 0,
         device_fds: Vec::new(),
         stop_fd,
         most_connections: 64,

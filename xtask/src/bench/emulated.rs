@@ -109,8 +109,10 @@ fn punctual(setup: &Setup) -> Result<()> {
     let program = setup.program.with_file_name("examples").join("punctual");
     let seconds = setup.pick("30", "8");
     println!("How well the time is kept: random 4 KiB reads of the whole disk, {seconds} s each.");
-    println!("What a client's own clock says of a request less what the model says of the same");
-    println!("one, in microseconds; {}.\n", load());
+    println!(
+        "By how much a client's own clock and the model differ about the same request, either"
+    );
+    println!("way, in microseconds; {}.\n", load());
     let head = ["depth", "requests", "median", "99 %", "most"];
     println!(
         "{:<14}{:>6}{:>10}{:>10}{:>12}{:>12}",
@@ -126,9 +128,7 @@ fn punctual(setup: &Setup) -> Result<()> {
     println!(
         "\nAn echo is what the machine takes by itself, there and back between two threads that"
     );
-    println!(
-        "sleep; what goes beyond is the server's. The target on an idle machine: less than 100"
-    );
+    println!("sleep: so much sooner answers set out. The target on an idle machine: less than 100");
     println!("at the median, 1000 at 99 %.\n");
     Ok(())
 }

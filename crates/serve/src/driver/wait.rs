@@ -152,7 +152,7 @@ impl Driver {
         let node = &self.parts.node;
         let devices = node.devices.iter().filter_map(|device| device.next_event()).min();
         // Spinning is a sleep of no time, over and over.
-        let devices = devices.map(|due| due.saturating_sub(self.margin.0));
+        let devices = devices.map(|due| self.clock.ahead_of(due).saturating_sub(self.margin.0));
         let strangers = match self.strangers {
             0 => None,
             _ => self.clients.iter().filter(|(_, c)| !c.negotiated).map(|(_, c)| c.since).min(),

@@ -1,0 +1,108 @@
+//! Answers of a simulated disk set out a little before they are due: a model knows nothing of the
+//! way from a client to the server and back, which a real disk has as well, but of which a client
+//! takes the time of both.
+
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use seekless_engine::units::{MICROS, Time};
+use std::io::{Read as _, Write as _};
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
+
+/// Echoes that are measured, and how long both sides sleep before each: as long as a disk takes.
+const ECHOES: usize = 20;
+const PAUSE: Duration = Duration::from_millis(5);
+/// A busy machine may take longer, but not every time.
+const MOST_NS: Time = 200 * MICROS;
+
+/// What this machine takes for a message and its answer between two threads on two processors that
+/// sleep meanwhile, at the median, in nanoseconds; at most 200 µs. Takes a tenth of a second. 0 if
+/// that cannot be found out.
+pub fn measure() -> Time {
+    // A thread of its own: where it may run is nobody else's concern.
+    let measured = std::thread::Builder::new().name("echo".to_owned()).spawn(echoes);
+    let took = measured.ok().and_then(|thread| thread.join().ok()).and_then(Result::ok);
+    let mut took = took.unwrap_or_default();
+    took.sort_unstable();
+    let median = took.get(took.len() / 2).map_or(0, |median| median.as_nanos() as Time);
+    median.min(MOST_NS)
+}
+
+fn echoes() -> std::io::Result<Vec<Duration>> {
+    let allowed = sched_getaffinity(None)?;
+    let mut processors = (0..CpuSet::MAX_CPU).filter(|&one| allowed.is_set(one));
+    let (here, there) = (processors.next(), processors.next());
+    pin(here.filter(|_| there.is_some()))?;
+    let (mut near, mut far) = UnixStream::pair()?;
+    // It ends when the other end is closed, whatever that does to it.
+    std::thread::Builder::new().name("echo".to_owned()).spawn(move || {
+        let mut message = [0; 28];
+        let mut echo = || far.read_exact(&mut message).and_then(|()| far.write_all(&message));
+        let _ = pin(there);
+        while echo().is_ok() {}
+    })?;
+    let mut message = [0; 28];
+    let mut took = Vec::with_capacity(ECHOES);
+    for _ in 0..ECHOES {
+        std::thread::sleep(PAUSE);
+        let sent = Instant::now();
+        near.write_all(&message)?;
+        near.read_exact(&mut message)?;
+        took.push(sent.elapsed());
+    }
+    Ok(took)
+}
+
+/// Keeps this thread on a processor, if there is a choice.
+fn pin(processor: Option<usize>) -> std::io::Result<()> {
+    let Some(processor) = processor else { return Ok(()) };
+    let mut set = CpuSet::new();
+    set.set(processor);
+    Ok(sched_setaffinity(None, &set)?)
+}
+
+/// The time of the node: answers are looked for so much ahead of the clock on the wall, requests
+/// come when it says, and neither goes back.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Clock {
+    lead_ns: Time,
+    latest: Time,
+}
+
+impl Clock {
+    pub(super) fn new(lead_ns: Time) -> Clock {
+        Clock { lead_ns, latest: 0 }
+    }
+
+    /// When requests come that are there at `wall`, and up to when answers may set out.
+    pub(super) fn read(&mut self, wall: Time) -> (Time, Time) {
+        let arrival = wall.max(self.latest);
+        self.latest = arrival.max(wall + self.lead_ns);
+        (arrival, self.latest)
+    }
+
+    /// When to look for an answer that is due at `due`.
+    pub(super) fn ahead_of(&self, due: Time) -> Time {
+        due.saturating_sub(self.lead_ns)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_set_out_early_and_time_never_runs_back() {
+        let mut clock = Clock::new(100);
+        assert_eq!(clock.read(1000), (1000, 1100));
+        // The next request was on its way meanwhile.
+        assert_eq!(clock.read(1150), (1150, 1250));
+        assert_eq!(clock.read(1200), (1250, 1300), "not before what has been");
+        assert_eq!(clock.ahead_of(5000), 4900);
+        assert_eq!(Clock::new(0).read(7), (7, 7));
+    }
+
+    #[test]
+    fn an_echo_takes_time() {
+        assert!((1..=MOST_NS).contains(&measure()));
+    }
+}
