@@ -15,11 +15,11 @@ use seekless_engine::node::Node;
 use seekless_engine::rng::Rng;
 use seekless_engine::units::{BLOCK_BYTES, BlockNr, Time};
 use seekless_serve::crash::raw::Raw;
-use seekless_serve::driver::{Driver, Listener, Parts, measure_lead};
+use seekless_serve::driver::{Driver, Listener, Parts, echoes, measure_lead, pin};
 use seekless_serve::nbd::Export;
 use seekless_serve::nbd::client::Client;
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::{Read as _, Write as _};
+use std::io::Write as _;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::{Arc, Mutex};
@@ -29,8 +29,6 @@ const DEPTHS: [usize; 2] = [1, 32];
 /// The time is cut into so many rounds, each with its share of everything: a machine that others
 /// use is not the same a minute later.
 const ROUNDS: u32 = 10;
-/// Echoes in each.
-const ECHOES: usize = 20;
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
@@ -77,7 +75,8 @@ impl Device for Watched {
     }
 }
 
-/// Serves the disk until somebody closes the other end of `stop`.
+/// Serves the disk until somebody closes the other end of `stop`. Server and client have a
+/// processor each, where there are two.
 fn serve(spec: &Spec, listener: UnixListener, stop: OwnedFd, said: Said) -> Result<(), Failure> {
     let lead_ns = measure_lead();
     pin(0);
@@ -108,17 +107,6 @@ fn serve(spec: &Spec, listener: UnixListener, stop: OwnedFd, said: Said) -> Resu
     };
     Driver::new(parts)?.run()?;
     Ok(())
-}
-
-/// Server and client have a processor each, where there are two.
-fn pin(processor: usize) {
-    let processors = std::thread::available_parallelism().map_or(1, usize::from);
-    if processors > processor {
-        let mut set = rustix::thread::CpuSet::new();
-        set.set(processor);
-        // If the system does not let us, the figures are a little worse.
-        let _ = rustix::thread::sched_setaffinity(None, &set);
-    }
 }
 
 /// Random reads with `depth` under way; what each took, by block.
@@ -152,35 +140,6 @@ fn ask(
     }
 }
 
-/// What a message of 28 bytes and its echo take between two threads on two processors that sleep
-/// before each, as they do while a disk is busy.
-fn echo() -> Result<Vec<Duration>, Failure> {
-    let (mut near, mut far) = UnixStream::pair()?;
-    let mirror = std::thread::spawn(move || -> std::io::Result<()> {
-        pin(0);
-        let mut message = [0; 28];
-        loop {
-            match far.read_exact(&mut message) {
-                Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => return Ok(()),
-                other => other?,
-            }
-            far.write_all(&message)?;
-        }
-    });
-    let mut took = Vec::new();
-    let mut message = [0; 28];
-    for _ in 0..ECHOES {
-        std::thread::sleep(Duration::from_millis(5));
-        let sent = Instant::now();
-        near.write_all(&message)?;
-        near.read_exact(&mut message)?;
-        took.push(sent.elapsed());
-    }
-    drop(near);
-    mirror.join().map_err(|_| "the mirror has panicked")??;
-    Ok(took)
-}
-
 /// Prints a line.
 fn report(depth: usize, mut times: Vec<Duration>) {
     times.sort_unstable();
@@ -206,17 +165,23 @@ fn main() -> Result<(), Failure> {
         let said = Arc::clone(&said);
         std::thread::spawn(move || serve(&spec, listener, stop.into(), said))
     };
-    pin(1);
     let mut client = Client::connect(&path)?;
     std::fs::remove_file(&path)?;
     let (mut asked, mut rng) = (BTreeSet::new(), Rng::stream(1, "punctual"));
     let time = Duration::from_secs(seconds) / ROUNDS;
-    let mut echoes = Vec::new();
+    let mut echoed = Vec::new();
     let mut apart = DEPTHS.map(|_| Vec::new());
     for _ in 0..ROUNDS {
-        echoes.extend(echo()?);
+        echoed.extend(echoes()?);
         for (depth, apart) in DEPTHS.iter().zip(&mut apart) {
-            let took = ask(&mut client, *depth, time, &mut asked, &mut rng)?;
+            let took = std::thread::scope(|scope| {
+                let (client, asked, rng) = (&mut client, &mut asked, &mut rng);
+                let asking = scope.spawn(move || {
+                    pin(1);
+                    ask(client, *depth, time, asked, rng)
+                });
+                asking.join().map_err(|_| "the client has panicked")?
+            })?;
             let said = said.lock().map_err(|_| "the server has panicked")?;
             for (at, seen) in &took {
                 let model = Duration::from_nanos(*said.get(at).ok_or("a read that no disk did")?);
@@ -224,7 +189,7 @@ fn main() -> Result<(), Failure> {
             }
         }
     }
-    report(0, echoes);
+    report(0, echoed);
     DEPTHS.into_iter().zip(apart).for_each(|(depth, apart)| report(depth, apart));
     client.disconnect()?;
     end.write_all(&[0])?;

@@ -10,7 +10,7 @@ mod wait;
 
 pub use client::Stream;
 pub use late::Lateness;
-pub use lead::measure as measure_lead;
+pub use lead::{echoes, measure as measure_lead, pin};
 pub use listener::Listener;
 pub use power::{OnCut, Power};
 

@@ -255,6 +255,9 @@ impl Lfs {
             knows_pages,
             mechanical,
         };
+        if hylog.has_turned() {
+            self.service.doubt_small();
+        }
         hylog.turn(&outlook, now);
     }
 

@@ -6,6 +6,7 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use seekless_engine::units::{MICROS, Time};
 use std::io::{Read as _, Write as _};
 use std::os::unix::net::UnixStream;
+use std::thread::Builder;
 use std::time::{Duration, Instant};
 
 /// Echoes that are measured, and how long both sides sleep before each: as long as a disk takes.
@@ -14,50 +15,60 @@ const PAUSE: Duration = Duration::from_millis(5);
 /// A busy machine may take longer, but not every time.
 const MOST_NS: Time = 200 * MICROS;
 
-/// What this machine takes for a message and its answer between two threads on two processors that
-/// sleep meanwhile, at the median, in nanoseconds; at most 200 µs. Takes a tenth of a second. 0 if
-/// that cannot be found out.
+/// The median of [`echoes`] in nanoseconds; at most 200 µs, and 0 if it cannot be found out.
 pub fn measure() -> Time {
-    // A thread of its own: where it may run is nobody else's concern.
-    let measured = std::thread::Builder::new().name("echo".to_owned()).spawn(echoes);
-    let took = measured.ok().and_then(|thread| thread.join().ok()).and_then(Result::ok);
-    let mut took = took.unwrap_or_default();
+    let mut took = echoes().unwrap_or_default();
     took.sort_unstable();
     let median = took.get(took.len() / 2).map_or(0, |median| median.as_nanos() as Time);
     median.min(MOST_NS)
 }
 
-fn echoes() -> std::io::Result<Vec<Duration>> {
-    let allowed = sched_getaffinity(None)?;
-    let mut processors = (0..CpuSet::MAX_CPU).filter(|&one| allowed.is_set(one));
-    let (here, there) = (processors.next(), processors.next());
-    pin(here.filter(|_| there.is_some()))?;
-    let (mut near, mut far) = UnixStream::pair()?;
+/// What this machine takes for a message and its answer between two threads on two processors that
+/// sleep meanwhile, twenty times. Takes a tenth of a second.
+///
+/// # Errors
+///
+/// If the system gives no socket or no thread.
+pub fn echoes() -> std::io::Result<Vec<Duration>> {
+    let (near, far) = UnixStream::pair()?;
+    let near = Builder::new().name("echo".to_owned()).spawn(|| shout(near))?;
     // It ends when the other end is closed, whatever that does to it.
-    std::thread::Builder::new().name("echo".to_owned()).spawn(move || {
-        let mut message = [0; 28];
-        let mut echo = || far.read_exact(&mut message).and_then(|()| far.write_all(&message));
-        let _ = pin(there);
-        while echo().is_ok() {}
+    Builder::new().name("echo".to_owned()).spawn(move || {
+        pin(1);
+        while answer(&far).is_ok() {}
     })?;
+    near.join().map_err(|_| std::io::Error::other("a thread has panicked"))?
+}
+
+fn shout(mut stream: UnixStream) -> std::io::Result<Vec<Duration>> {
+    pin(0);
     let mut message = [0; 28];
     let mut took = Vec::with_capacity(ECHOES);
     for _ in 0..ECHOES {
         std::thread::sleep(PAUSE);
         let sent = Instant::now();
-        near.write_all(&message)?;
-        near.read_exact(&mut message)?;
+        stream.write_all(&message)?;
+        stream.read_exact(&mut message)?;
         took.push(sent.elapsed());
     }
     Ok(took)
 }
 
-/// Keeps this thread on a processor, if there is a choice.
-fn pin(processor: Option<usize>) -> std::io::Result<()> {
-    let Some(processor) = processor else { return Ok(()) };
+fn answer(mut stream: &UnixStream) -> std::io::Result<()> {
+    let mut message = [0; 28];
+    stream.read_exact(&mut message)?;
+    stream.write_all(&message)
+}
+
+/// Keeps this thread on the `nth` of the processors that it may run on, if it has a choice and the
+/// system lets it: otherwise figures are a little worse, nothing else.
+pub fn pin(nth: usize) {
+    let Ok(allowed) = sched_getaffinity(None) else { return };
+    let mut processors = (0..CpuSet::MAX_CPU).filter(|&one| allowed.is_set(one));
+    let Some(processor) = processors.nth(nth) else { return };
     let mut set = CpuSet::new();
     set.set(processor);
-    Ok(sched_setaffinity(None, &set)?)
+    let _ = sched_setaffinity(None, &set);
 }
 
 /// The time of the node: answers are looked for so much ahead of the clock on the wall, requests

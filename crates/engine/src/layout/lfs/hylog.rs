@@ -23,6 +23,8 @@ use watch::{Mark, Watch};
 pub const INTERVAL: Time = 20 * 60 * SECONDS;
 /// Of the stored blocks, one in so many written on average ends an interval sooner.
 const WRITES_SHARE: u64 = 2;
+/// Of the stored blocks, one in so many written on average says what cleaning costs.
+const SURE_SHARE: u64 = 16;
 /// Writes that say anything at all.
 const LEAST_WRITES: u64 = 1024;
 /// Intervals in which a change must have paid.
@@ -228,6 +230,11 @@ impl Hylog {
         self.hot_share > 0.0 && self.hot_share < 1.0
     }
 
+    /// True if writes have begun to be forced to the medium, or ceased, since the last choice.
+    pub fn has_turned(&self) -> bool {
+        self.turned
+    }
+
     /// What has become cold may be overwritten from now on: what was measured since the choice was
     /// made says nothing about it.
     pub fn settled(&mut self, now: Time) {
@@ -298,12 +305,14 @@ impl Hylog {
         if self.turned || self.watch.is_over() {
             return true;
         }
-        let enough = match self.found[usize::from(self.forced)].1 {
+        let (found, known) = self.found[usize::from(self.forced)];
+        let enough = match known {
             Known::Nothing if self.hot_share > 0.0 => return writes >= FIRST_WRITES,
             Known::Append if self.hot_share > 0.0 => return writes >= LEAST_WRITES / 2,
             // A trial is short, once it has begun.
             _ if self.converting || self.settling => stored / WRITES_SHARE,
             _ if self.unsettled && self.is_cold_all_over() => 0,
+            _ if found.is_borrowed() && self.hot_share > 0.0 => sure(stored),
             _ => stored / WRITES_SHARE,
         };
         let many = writes >= LEAST_WRITES && writes >= enough;
@@ -419,7 +428,8 @@ impl Hylog {
                 true => busy_ns / blocks / outlook.block_ns,
                 false => log_ns as f64 / blocks / outlook.block_ns + flush,
             };
-            found.learn(self.hot_share, utilisation, cost, prices);
+            let weight = blocks / sure(outlook.stored) as f64;
+            found.learn(self.hot_share, utilisation, cost, prices, weight);
         }
     }
 
@@ -524,6 +534,11 @@ impl Hylog {
         self.hot_share = count as f64 / outlook.stored.max(1) as f64;
         self.unsettled = true;
     }
+}
+
+/// Writes that say as much of what cleaning costs as what was found elsewhere.
+fn sure(stored: u64) -> u64 {
+    LEAST_WRITES.max(stored / SURE_SHARE)
 }
 
 /// The score of the block at that share of the ranks; above all scores if there is none.

@@ -27,6 +27,13 @@ impl Mean {
         self.count += 1.0;
     }
 
+    /// From now on the mean so far counts no more than one value.
+    fn doubt(&mut self) {
+        if let Some(mean) = self.get() {
+            (self.sum, self.count) = (mean, 1.0);
+        }
+    }
+
     fn get(self) -> Option<f64> {
         (self.count > 0.0).then_some(self.sum / self.count)
     }
@@ -95,6 +102,11 @@ impl Service {
     /// Little was written to the end of the log: how long the device took. A page takes no less.
     pub fn small(&mut self, ns: Time) {
         self.small_ns.add(ns as f64);
+    }
+
+    /// Little is written for another reason than before: what it took then soon counts no more.
+    pub fn doubt_small(&mut self) {
+        self.small_ns.doubt();
     }
 
     /// True if blocks were read or written alone.

@@ -23,8 +23,8 @@ pub struct Found {
     all: Option<f64>,
     /// The same where some were.
     some: Option<f64>,
-    /// They were found elsewhere.
-    borrowed: bool,
+    /// They were found elsewhere; how much was measured since, 1 being as good as that.
+    borrowed: Option<f64>,
 }
 
 /// What may be wrong with the model at most.
@@ -38,25 +38,45 @@ const FORCED_ROOM: f64 = 2.0 / 0.75;
 impl Found {
     /// Nothing was found yet; blocks fill segments.
     pub const UNKNOWN: Found =
-        Found { append: 0.0, room: 1.0, all: None, some: None, borrowed: false };
+        Found { append: 0.0, room: 1.0, all: None, some: None, borrowed: None };
 
     /// Nothing was found yet where each block is written out alone, and `append` is what it takes
     /// to position for it; `other` was found where they are not.
     pub fn forced(append: f64, other: Found) -> Found {
-        Found { append, room: FORCED_ROOM, borrowed: true, ..other }
+        Found { append, room: FORCED_ROOM, borrowed: Some(0.0), ..other }
     }
 
     /// A share `hot` of the blocks was hot, and a write to the log cost so much; half of what was
-    /// known is forgotten.
-    pub fn learn(&mut self, hot: f64, utilisation: f64, cost: f64, prices: Prices) {
+    /// known is forgotten. What was found elsewhere counts as much as a measurement of `weight` 1:
+    /// cleaning goes by fits and starts, so what few writes cost is mostly chance.
+    pub fn learn(&mut self, hot: f64, utilisation: f64, cost: f64, prices: Prices, weight: f64) {
         let model = room_cost(self.room, hot, utilisation, prices);
-        if std::mem::take(&mut self.borrowed) {
-            (self.all, self.some) = (None, None);
-        }
         let factor = (cost - self.append) / model;
         let factor = factor.clamp(*FACTORS.start(), *FACTORS.end());
-        let known = if hot >= 1.0 { &mut self.all } else { &mut self.some };
-        *known = Some(known.map_or(factor, |old| (old + factor) / 2.0));
+        let believed = match self.borrowed {
+            Some(seen) => {
+                let seen = seen + weight;
+                self.borrowed = (seen < 1.0).then_some(seen);
+                let old = self.factor(hot);
+                old + (factor - old) * weight / (1.0 + seen)
+            }
+            None => self.known(hot).map_or(factor, |old| (old + factor) / 2.0),
+        };
+        *self.known(hot) = Some(believed);
+        // What is not tried is believed a little less, so that it is tried again.
+        if hot < 1.0 {
+            self.all = self.all.map(|factor| FADES * factor);
+        }
+    }
+
+    /// What was found where such a share of the blocks was hot.
+    fn known(&mut self, hot: f64) -> &mut Option<f64> {
+        if hot >= 1.0 { &mut self.all } else { &mut self.some }
+    }
+
+    /// True if too little was measured to forget what was found elsewhere.
+    pub fn is_borrowed(&self) -> bool {
+        self.borrowed.is_some()
     }
 
     /// The log was not used: what was found holds a little less, so that it is tried again.
@@ -139,12 +159,27 @@ mod tests {
     fn what_was_found_corrects_the_model() {
         let mut found = Found::UNKNOWN;
         let model = |hot| Found::UNKNOWN.log_cost(hot, 0.9, COPIES);
-        found.learn(1.0, 0.9, 3.0 * model(1.0), COPIES);
+        found.learn(1.0, 0.9, 3.0 * model(1.0), COPIES, 1.0);
         assert!((found.factor(0.4) - 3.0).abs() < 1e-9);
-        found.learn(0.4, 0.9, model(0.4), COPIES);
+        found.learn(0.4, 0.9, model(0.4), COPIES, 1.0);
         assert!((found.factor(0.5) - 1.0).abs() < 1e-9);
-        assert!((found.factor(1.0) - 3.0).abs() < 1e-9);
-        found.learn(1.0, 0.9, model(1.0), COPIES);
-        assert!((found.factor(1.0) - 2.0).abs() < 1e-9, "half of it is forgotten");
+        assert!((found.factor(1.0) - 3.0 * FADES).abs() < 1e-9, "it was not tried");
+        found.learn(1.0, 0.9, model(1.0), COPIES, 1.0);
+        let half = (1.0 + 3.0 * FADES) / 2.0;
+        assert!((found.factor(1.0) - half).abs() < 1e-9, "half of it is forgotten");
+    }
+
+    /// What was found without forced writes holds for those until enough was measured.
+    #[test]
+    fn few_writes_say_little_of_what_cleaning_costs() {
+        let mut found = Found::forced(5.0, Found::UNKNOWN);
+        let model = |found: &Found| Found { all: None, ..*found }.log_cost(1.0, 0.8, COPIES);
+        let cost = 5.0 + 9.0 * (model(&found) - 5.0);
+        found.learn(1.0, 0.8, cost, COPIES, 0.1);
+        assert!((found.factor(1.0) - (1.0 + 8.0 * 0.1 / 1.1)).abs() < 1e-9, "{found:?}");
+        found.learn(1.0, 0.8, cost, COPIES, 0.9);
+        assert!((found.factor(1.0) - 5.0).abs() < 1e-9 && !found.is_borrowed(), "{found:?}");
+        found.learn(1.0, 0.8, cost, COPIES, 0.1);
+        assert!((found.factor(1.0) - 7.0).abs() < 1e-9, "as ever");
     }
 }
