@@ -89,6 +89,20 @@ fn h19_plugging_pays_on_full_disks_and_the_choice_follows() {
     }
 }
 
+/// Where there are no holes left that may be plugged, space is won by copying: a volume that takes
+/// its blocks with one way of cleaning takes them with all.
+#[test]
+fn plugging_gives_way_to_copying_before_a_write_is_refused() {
+    let spec = specs::find("st19101").expect("a built-in disk");
+    let target = Target::disk(&spec, None).expect("it can be simulated");
+    let mut options = options(Kind::Wolf, 0.8, Cleaning::Plug);
+    (options.age, options.segment) = (2.0, None);
+    options.workload.distribution = Distribution::HotCold { references: 0.9, pages: 0.1 };
+    (options.workload.request_blocks, options.workload.requests) = (4, 20_000);
+    options.workload.fua = true;
+    assert!(run(&target, &options).layout_stats["blocks_moved"] > 0.0);
+}
+
 /// What HyLog reaches beside the better of the others, in requests per second.
 fn beside_both(target: &Target, options: impl Fn(Kind) -> SimOptions) -> (String, f64) {
     let [overwrite, lfs, hylog] =

@@ -90,9 +90,13 @@ impl Lfs {
             let age = if greedy { 1.0 } else { (now - one.youngest + MILLIS) as f64 };
             (1.0 - used) * age / (1.0 + used)
         };
-        let copies = self.cleaning != Cleaning::Plug || !self.pluggable;
-        let futile = self.pluggable && self.cleaner.moved_in_vain() > self.geometry.device_blocks;
-        if copies && !futile && !self.cleaner.must_plug {
+        let futile = self.cleaner.moved_in_vain() > self.geometry.device_blocks;
+        let otherwise = self.pluggable && (futile || self.cleaner.otherwise);
+        let copies = match self.cleaning {
+            Cleaning::Plug if self.pluggable => otherwise,
+            Cleaning::Plug | Cleaning::Copy | Cleaning::Adaptive => !otherwise,
+        };
+        if copies {
             let gainful = candidates().filter(|(_, one)| gains(one));
             let victims = best(gainful.map(|(nr, one)| (worth(one), nr)).collect(), count);
             let value = copying(&utilisations(&victims));
@@ -100,10 +104,9 @@ impl Lfs {
         }
         // Where it is all there is, it does not matter what it costs.
         let efficiency = match self.cleaning {
-            Cleaning::Plug => Some(1.0),
+            Cleaning::Plug => (!otherwise).then_some(1.0),
             // Rather than that a write fails.
-            Cleaning::Copy if futile || self.cleaner.must_plug => Some(1.0),
-            Cleaning::Copy => None,
+            Cleaning::Copy => otherwise.then_some(1.0),
             Cleaning::Adaptive => Some(self.service.hole_efficiency()),
         };
         if let Some(efficiency) = efficiency.filter(|_| self.pluggable) {

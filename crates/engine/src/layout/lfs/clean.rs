@@ -55,8 +55,8 @@ pub(super) struct Cleaner {
     /// What the present pass will still clean.
     victims: VecDeque<SegmentNr>,
     way: Way,
-    /// Copying is out of the question.
-    pub must_plug: bool,
+    /// The way that is preferred, and where either would do copying, is out of the question.
+    pub otherwise: bool,
     reading: Option<Victim>,
     pub plugs: Plugs,
     /// Cleaning goes on until there are enough free segments.
@@ -273,7 +273,7 @@ impl Lfs {
             self.write_out(&[], cx);
         } else if self.segments.iter().any(|(_, one)| one.drained) {
             self.begin_checkpoint(false, cx);
-        } else if !in_vain && self.clean_without_room(cx) {
+        } else if !in_vain && self.clean_otherwise(cx) {
             return false;
         } else if self.reads.is_empty() {
             self.refuse_first(cx);
@@ -282,11 +282,11 @@ impl Lfs {
         false
     }
 
-    /// Where there is no room for copies there may still be holes.
-    fn clean_without_room(&mut self, cx: &mut Cx<'_>) -> bool {
-        self.cleaner.must_plug = true;
+    /// Where there is no room for copies there may still be holes, and the other way round.
+    fn clean_otherwise(&mut self, cx: &mut Cx<'_>) -> bool {
+        self.cleaner.otherwise = true;
         let cleans = self.clean_next(cx);
-        self.cleaner.must_plug = false;
+        self.cleaner.otherwise = false;
         cleans
     }
 
