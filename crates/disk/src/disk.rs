@@ -9,6 +9,7 @@ use crate::plain::PlainDisk;
 use crate::spec::{ReadAhead, Spec, SpecError};
 use crate::zoned::Zones;
 use held::Held;
+use seekless_engine::account::{Account, Behind};
 use seekless_engine::arm::{Arm, Head};
 use seekless_engine::data::Data;
 use seekless_engine::device::Device;
@@ -114,6 +115,10 @@ impl Device for Disk {
         either!(&self.0, volatile())
     }
 
+    fn accounts(&self, each: &mut dyn FnMut(&Account)) {
+        either!(&self.0, accounts(each));
+    }
+
     fn arm(&self) -> Option<&dyn Arm> {
         either!(&self.0, arm())
     }
@@ -145,6 +150,7 @@ struct AnyDisk {
     completions: Vec<Completion>,
     /// A write that was reported and that the medium then refused: the next flush tells.
     lost: Option<IoError>,
+    account: Account,
 }
 
 impl AnyDisk {
@@ -164,6 +170,7 @@ impl AnyDisk {
             refused: VecDeque::new(),
             completions: Vec::new(),
             lost: None,
+            account: Account::default(),
         })
     }
 
@@ -184,10 +191,12 @@ impl AnyDisk {
 
     /// Follows what the disk writes out by itself until `now`.
     fn follow(&mut self, now: Time) {
-        while let Some(Destage { lbn, sectors, media_start, media_end, .. }) =
+        while let Some(Destage { at, lbn, sectors, media_start, media_end }) =
             self.drive.destaged(now)
         {
             let count = sectors / BLOCK_SECTORS as u32;
+            let behind = Behind::new(at, media_start, media_end);
+            self.account.add_written_back(count, behind);
             self.held.leave(lbn / BLOCK_SECTORS, count, media_start, media_end);
         }
         self.arrive(now);
@@ -203,6 +212,7 @@ impl AnyDisk {
         let slot = completion.tag as usize;
         let Some(io) = self.slots[slot].take() else { return };
         self.free.push(slot);
+        self.account.add(io.purpose, io.op, io.count, &completion.spent);
         let outcome = self.outcome(completion, &io);
         done.push(Done { tag: io.tag, outcome, spent: completion.spent });
     }
@@ -214,6 +224,8 @@ impl AnyDisk {
                 self.held.keep(io.at, &io.data);
                 let Completion { media_start, media_end, .. } = *completion;
                 if media_end != UNDECIDED {
+                    let behind = Behind::new(completion.at, media_start, media_end);
+                    self.account.add_behind(io.purpose, behind);
                     self.held.leave(io.at, io.count, media_start, media_end);
                 }
                 return Ok(Data::none());
@@ -344,6 +356,10 @@ impl Device for AnyDisk {
 
     fn volatile(&self) -> bool {
         self.volatile
+    }
+
+    fn accounts(&self, each: &mut dyn FnMut(&Account)) {
+        each(&self.account);
     }
 
     fn arm(&self) -> Option<&dyn Arm> {

@@ -6,6 +6,7 @@
 use crate::buffer::TrackBuffer;
 use crate::mechanics::{Mechanics, Place};
 use crate::spec::{ReadAhead, Spec, SpecError};
+use seekless_engine::account::Account;
 use seekless_engine::arm::{Arm, Head, Track};
 use seekless_engine::data::Data;
 use seekless_engine::device::Device;
@@ -41,6 +42,7 @@ pub(crate) struct PlainDisk {
     /// Where the head is when all accepted work is done, and when that is.
     track: Track,
     free_at: Time,
+    account: Account,
 }
 
 /// Puts the first `whole` blocks of a write on the medium, with their labels: they have passed the
@@ -75,6 +77,7 @@ impl PlainDisk {
             queue: VecDeque::new(),
             track: 0,
             free_at: 0,
+            account: Account::default(),
         })
     }
 
@@ -271,6 +274,7 @@ impl Device for PlainDisk {
     fn reap(&mut self, now: Time, done: &mut Vec<Done>) {
         while self.queue.front().is_some_and(|accepted| accepted.end <= now) {
             if let Some(Accepted { io, spent, refused, .. }) = self.queue.pop_front() {
+                self.account.add(io.purpose, io.op, io.count, &spent);
                 let outcome = match refused {
                     Some(error) => Err(error),
                     None if io.op == Op::Read && io.count == 0 => Ok(Data::none()),
@@ -287,6 +291,10 @@ impl Device for PlainDisk {
 
     fn volatile(&self) -> bool {
         false
+    }
+
+    fn accounts(&self, each: &mut dyn FnMut(&Account)) {
+        each(&self.account);
     }
 
     fn arm(&self) -> Option<&dyn Arm> {

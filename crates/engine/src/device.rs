@@ -5,6 +5,7 @@ pub mod nested;
 pub mod ram;
 pub mod volatile;
 
+use crate::account::Account;
 use crate::arm::{Arm, Head};
 use crate::io::{Done, Io};
 use crate::units::Time;
@@ -49,6 +50,9 @@ pub trait Device: Debug {
     fn stats(&self) -> Vec<(&'static str, f64)> {
         Vec::new()
     }
+
+    /// Hands over the account of each device that keeps one: its own, or those of what is inside.
+    fn accounts(&self, _each: &mut dyn FnMut(&Account)) {}
 
     /// The mechanics, for devices that have a head.
     fn arm(&self) -> Option<&dyn Arm> {

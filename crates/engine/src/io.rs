@@ -21,13 +21,51 @@ pub enum Op {
     Trim,
 }
 
-/// Who caused a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Class {
-    /// A client waits for it.
-    Foreground,
-    /// Cleaning, destaging, checkpoints.
-    Background,
+/// What a request to a device is for. Devices serve all alike; reports tell by it where the time of
+/// a disk goes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Purpose {
+    /// What clients read and write, in place or in a log.
+    #[default]
+    Data,
+    /// Knowing where things are: maps, checkpoints, marks.
+    Map,
+    /// Winning back space: cleaning segments, plugging holes, emptying tracks.
+    Cleaning,
+    /// Bringing home what waits in a log.
+    Destaging,
+    /// Putting blocks in order while nobody waits, and moving the arm in advance.
+    Ordering,
+    /// What redundancy costs: old content that is read, parity, its log.
+    Parity,
+    /// Filling a new member of an array.
+    Rebuild,
+}
+
+impl Purpose {
+    /// All of them, in the order of their declaration, which is that of reports.
+    pub const ALL: [Purpose; 7] = [
+        Purpose::Data,
+        Purpose::Map,
+        Purpose::Cleaning,
+        Purpose::Destaging,
+        Purpose::Ordering,
+        Purpose::Parity,
+        Purpose::Rebuild,
+    ];
+
+    /// Its name in reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Purpose::Data => "data",
+            Purpose::Map => "map",
+            Purpose::Cleaning => "cleaning",
+            Purpose::Destaging => "destaging",
+            Purpose::Ordering => "ordering",
+            Purpose::Parity => "parity",
+            Purpose::Rebuild => "rebuild",
+        }
+    }
 }
 
 /// What a device with sector headers keeps beside a block, for the layout's own use: it lands with
@@ -46,8 +84,8 @@ pub struct Io {
     pub op: Op,
     /// For writes and trims: acknowledge only when durable (forced unit access).
     pub fua: bool,
-    /// Who caused it.
-    pub class: Class,
+    /// What it is for.
+    pub purpose: Purpose,
     /// First block.
     pub at: BlockNr,
     /// Number of blocks; 0 for a flush.
@@ -59,13 +97,13 @@ pub struct Io {
 }
 
 impl Io {
-    /// A foreground read.
+    /// A read for a client, as all that follow.
     pub fn read(tag: Tag, at: BlockNr, count: u32) -> Io {
         Io {
             tag,
             op: Op::Read,
             fua: false,
-            class: Class::Foreground,
+            purpose: Purpose::Data,
             at,
             count,
             data: Data::none(),
@@ -76,31 +114,22 @@ impl Io {
     /// Brings the head over the track of a block, without reading anything: a read of no blocks.
     /// Only devices of which [`crate::arm::Arm::seeks`] says so carry it out.
     pub fn seek(tag: Tag, at: BlockNr) -> Io {
-        Io::read(tag, at, 0).in_background()
+        Io::read(tag, at, 0).for_purpose(Purpose::Ordering)
     }
 
-    /// A foreground write; its length is that of `data`.
+    /// A write; its length is that of `data`.
     pub fn write(tag: Tag, at: BlockNr, data: Data) -> Io {
         let count = data.blocks();
-        Io {
-            tag,
-            op: Op::Write,
-            fua: false,
-            class: Class::Foreground,
-            at,
-            count,
-            data,
-            labels: None,
-        }
+        Io { tag, op: Op::Write, fua: false, purpose: Purpose::Data, at, count, data, labels: None }
     }
 
-    /// A foreground flush.
+    /// A flush.
     pub fn flush(tag: Tag) -> Io {
         Io {
             tag,
             op: Op::Flush,
             fua: false,
-            class: Class::Foreground,
+            purpose: Purpose::Data,
             at: 0,
             count: 0,
             data: Data::none(),
@@ -108,13 +137,13 @@ impl Io {
         }
     }
 
-    /// A foreground trim.
+    /// A trim.
     pub fn trim(tag: Tag, at: BlockNr, count: u32) -> Io {
         Io {
             tag,
             op: Op::Trim,
             fua: false,
-            class: Class::Foreground,
+            purpose: Purpose::Data,
             at,
             count,
             data: Data::none(),
@@ -135,9 +164,9 @@ impl Io {
         self
     }
 
-    /// The same request as background work.
-    pub fn in_background(mut self) -> Io {
-        self.class = Class::Background;
+    /// The same request for a purpose of the layout's own.
+    pub fn for_purpose(mut self, purpose: Purpose) -> Io {
+        self.purpose = purpose;
         self
     }
 
@@ -184,6 +213,18 @@ impl Breakdown {
         self.head_switch_ns += other.head_switch_ns;
         self.rotation_ns += other.rotation_ns;
         self.transfer_ns += other.transfer_ns;
+    }
+
+    /// What has come since `before`, an earlier state of the same sums.
+    pub fn since(&self, before: &Breakdown) -> Breakdown {
+        Breakdown {
+            overhead_ns: self.overhead_ns - before.overhead_ns,
+            queue_ns: self.queue_ns - before.queue_ns,
+            seek_ns: self.seek_ns - before.seek_ns,
+            head_switch_ns: self.head_switch_ns - before.head_switch_ns,
+            rotation_ns: self.rotation_ns - before.rotation_ns,
+            transfer_ns: self.transfer_ns - before.transfer_ns,
+        }
     }
 
     /// One of `count` equal shares of each part, for requests that were served together: what the

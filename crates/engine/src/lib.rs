@@ -9,6 +9,7 @@
 //! (the loop), then the layouts.
 #![forbid(unsafe_code)]
 
+pub mod account;
 pub mod arm;
 pub mod checksum;
 pub mod data;

@@ -2,6 +2,7 @@
 //!
 //! Both drivers, virtual and wall clock, own a node and differ only in where the time comes from.
 
+use crate::account::Account;
 use crate::device::Device;
 use crate::io::{Done, Io, Op, Outcome, Tag};
 use crate::layer::{Cx, Layer, Port};
@@ -132,6 +133,15 @@ impl Node {
     pub fn stats(&self) -> Vec<(&'static str, f64)> {
         let below = self.devices.iter().flat_map(|device| device.stats());
         self.layer.stats().into_iter().chain(below).collect()
+    }
+
+    /// What the devices have been busy with, as far as they keep account.
+    pub fn accounts(&self) -> Vec<Account> {
+        let mut accounts = Vec::new();
+        for device in &self.devices {
+            device.accounts(&mut |account| accounts.push(*account));
+        }
+        accounts
     }
 
     /// Moves requests and answers until nothing more can happen at `now`, and appends the answers

@@ -7,6 +7,7 @@
 //! knows the time of day: everything is a function of its options and seed.
 #![forbid(unsafe_code)]
 
+pub mod disk_time;
 pub mod distribution;
 pub mod driver;
 mod file_system;

@@ -307,15 +307,17 @@ fn measure<T, E>(
     clock: Clock,
     phase: impl FnOnce(&mut Driver) -> Result<T, E>,
 ) -> Result<report::Measured, E> {
-    let before = driver.node().stats();
+    let (before, accounts_before) = (driver.node().stats(), driver.node().accounts());
     let (began, began_ns) = (clock(), driver.now());
     phase(driver)?;
     let host_ns = clock().saturating_sub(began);
+    let accounts = driver.node().accounts().into_iter().zip(&accounts_before);
     Ok(report::Measured {
         host_ns,
         virtual_ns: driver.now() - began_ns,
         before,
         after: driver.node().stats(),
+        accounts: accounts.map(|(after, before)| after.since(before)).collect(),
         free_profile: driver.node().layer.free_profile(PROFILE_PARTS),
     })
 }

@@ -19,6 +19,7 @@ use crate::nbd::{Event, Export, Ticket};
 use client::{Client, Flow, weight};
 use lead::Clock;
 use rustix::event::epoll::{self, EventData, EventFlags};
+use seekless_engine::account::Account;
 use seekless_engine::io::{Done, Io, IoError};
 use seekless_engine::node::Node;
 use seekless_engine::units::{SECONDS, Time};
@@ -83,6 +84,10 @@ pub struct Served {
     pub latched: Option<IoError>,
     /// How well the time of a simulated disk was kept.
     pub lateness: Lateness,
+    /// What simulated disks were busy with, each for [`Served::elapsed_ns`].
+    pub accounts: Vec<Account>,
+    /// How long it served.
+    pub elapsed_ns: Time,
 }
 
 /// How far the end has come.
@@ -200,6 +205,10 @@ impl Driver {
         if !self.is_dark() {
             self.served.latched = self.parts.node.layer.latched();
         }
+        if self.parts.simulated {
+            self.served.accounts = self.parts.node.accounts();
+        }
+        self.served.elapsed_ns = self.now();
         Ok(self.served)
     }
 

@@ -6,6 +6,7 @@ use crate::size::Size;
 use crate::spec;
 use clap::ArgGroup;
 use seekless_engine::layout::{Compaction, Kind, Tuning};
+use seekless_lab::disk_time::{self, DiskTime};
 use seekless_serve::crash::plan::Fault;
 use seekless_serve::device::file::IoMode;
 use seekless_serve::driver::OnCut;
@@ -143,6 +144,11 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     ));
     if served.lateness.count() > 0 {
         crate::term::say(&format!("seekless: {}", served.lateness));
+    }
+    if !served.accounts.is_empty() {
+        let time = |account| DiskTime::new(account, served.elapsed_ns);
+        let disks: Vec<DiskTime> = served.accounts.iter().map(time).collect();
+        crate::term::say(&format!("\n{}", disk_time::table(&disks)));
     }
     Ok(())
 }

@@ -2,6 +2,7 @@
 //! array under a layout.
 
 use super::Device;
+use crate::account::Account;
 use crate::io::{Done, Io, IoError};
 use crate::node::Node;
 use crate::units::Time;
@@ -71,5 +72,9 @@ impl Device for Nested {
 
     fn stats(&self) -> Vec<(&'static str, f64)> {
         self.node.stats()
+    }
+
+    fn accounts(&self, each: &mut dyn FnMut(&Account)) {
+        self.node.devices.iter().for_each(|device| device.accounts(each));
     }
 }

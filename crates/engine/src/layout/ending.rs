@@ -2,7 +2,7 @@
 //! made durable, the record is written, and the record is flushed.
 
 use crate::data::Data;
-use crate::io::{Done, Io, Tag};
+use crate::io::{Done, Io, Purpose, Tag};
 use crate::layer::Cx;
 use crate::layout::desk::Desk;
 use crate::units::BlockNr;
@@ -35,7 +35,7 @@ impl Ending {
     pub fn write(&mut self, tag: Tag, at: BlockNr, record: Data, cx: &mut Cx<'_>) {
         debug_assert_eq!(*self, Ending::Asked);
         *self = Ending::Record;
-        cx.send(0, Io::write(tag, at, record));
+        cx.send(0, Io::write(tag, at, record).for_purpose(Purpose::Map));
     }
 
     /// The record, or the flush behind it, has been answered; both have the tag `tag`.
@@ -45,7 +45,7 @@ impl Ending {
             *self = Ending::Done;
         } else if *self == Ending::Record {
             *self = Ending::Flush;
-            cx.send(0, Io::flush(tag));
+            cx.send(0, Io::flush(tag).for_purpose(Purpose::Map));
         } else {
             *self = Ending::Done;
         }

@@ -1,6 +1,7 @@
 //! Faults on purpose: a device that fails, forgets or lies as it is told, and counts how often it
 //! has. For tests of what a layout makes of it; [`super::record`] tells what happened.
 
+use crate::account::Account;
 use crate::arm::{Arm, Head};
 use crate::data::{Body, Data, Piece};
 use crate::device::Device;
@@ -223,6 +224,10 @@ impl Device for Faults {
 
     fn volatile(&self) -> bool {
         self.inner.volatile()
+    }
+
+    fn accounts(&self, each: &mut dyn FnMut(&Account)) {
+        self.inner.accounts(each);
     }
 
     fn arm(&self) -> Option<&dyn Arm> {

@@ -1,6 +1,7 @@
 //! Takes down everything that a device is asked and answers, so that two runs can be compared and
 //! a failure can be told as a story.
 
+use crate::account::Account;
 use crate::arm::{Arm, Head};
 use crate::checksum;
 use crate::data::Data;
@@ -111,6 +112,10 @@ impl Device for Record {
 
     fn volatile(&self) -> bool {
         self.inner.volatile()
+    }
+
+    fn accounts(&self, each: &mut dyn FnMut(&Account)) {
+        self.inner.accounts(each);
     }
 
     fn arm(&self) -> Option<&dyn Arm> {

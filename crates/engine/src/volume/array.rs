@@ -20,7 +20,7 @@ use super::geometry::Geometry;
 use super::log::{Log, Run};
 use super::member::{MemberSuperblock, Standing};
 use crate::data::{Data, Piece};
-use crate::io::{Breakdown, Done, Io, IoError, Op};
+use crate::io::{Breakdown, Done, Io, IoError, Op, Purpose};
 use crate::layer::{Cx, Extent, Layer, Port};
 use crate::planted::{PlantedBug, planted};
 use crate::units::{BlockNr, Time};
@@ -372,7 +372,8 @@ impl Array {
             let Some((at, data)) = self.logs[member].next_batch(flushed) else { continue };
             self.counters.log_writes += 1;
             self.counters.log_blocks += u64::from(data.blocks());
-            self.outbox.push(member, Io::write(0, at, data), Call::Log);
+            let io = Io::write(0, at, data).for_purpose(Purpose::Parity);
+            self.outbox.push(member, io, Call::Log);
         }
         let starved = self.logs.iter().any(Log::is_starved);
         let sweeping = self.sweeps.iter().any(|(_, sweep)| sweep.is_for_room());
@@ -392,7 +393,8 @@ impl Array {
         }
         let flush = self.volatile && !planted(PlantedBug::LogNotFlushed);
         if matches!(call, Call::Log) && flush {
-            self.outbox.push(member, Io::flush(0), Call::LogFlush);
+            let io = Io::flush(0).for_purpose(Purpose::Parity);
+            self.outbox.push(member, io, Call::LogFlush);
             return;
         }
         let (seq, ops) = self.logs[member].written();

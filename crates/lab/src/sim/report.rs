@@ -1,8 +1,10 @@
 //! What a simulation found out.
 
 use super::{SimOptions, Tally, Target, TraceReport};
+use crate::disk_time::DiskTime;
 use crate::histogram::{BreakdownMs, Latencies, LatencyMs};
 use crate::workload::Workload;
+use seekless_engine::account::Account;
 use seekless_engine::units::{BLOCK_BYTES, SECONDS, Time};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -16,6 +18,8 @@ pub(super) struct Measured {
     pub virtual_ns: Time,
     pub before: Stats,
     pub after: Stats,
+    /// Of each simulated disk.
+    pub accounts: Vec<Account>,
     pub free_profile: Vec<f64>,
 }
 
@@ -85,6 +89,8 @@ pub struct SimReport {
     pub flushes: Option<Side>,
     /// Blocks written to the disk for each block that clients wrote, if they wrote any.
     pub write_amplification: Option<f64>,
+    /// Where the time of each simulated disk went.
+    pub disk_time: Vec<DiskTime>,
     /// Share of free blocks in each of twenty equal stretches of the disk at the end, for layouts
     /// that choose places.
     pub free_profile: Vec<f64>,
@@ -132,6 +138,8 @@ impl SimReport {
         let mut all = tally.reads.clone();
         all.add(&tally.writes);
         let requests = all.count();
+        let time = |account| DiskTime::new(account, measured.virtual_ns);
+        let disk_time = measured.accounts.iter().map(time).collect();
         let bytes = tally.blocks as f64 * BLOCK_BYTES as f64;
         let requests_per_second = per_second(requests as f64, measured.virtual_ns);
         let mebibytes_per_second = per_second(bytes / f64::from(1 << 20), measured.virtual_ns);
@@ -157,6 +165,7 @@ impl SimReport {
             writes: side(&tally.writes),
             flushes: side(&tally.flushes),
             write_amplification: write_amplification(measured),
+            disk_time,
             free_profile: measured.free_profile.clone(),
             layout_stats: measured.after.iter().copied().collect(),
         }

@@ -338,3 +338,47 @@ fn sector_headers_make_a_durable_write_one_command() {
     let [inplace, vlog, loge] = [Kind::Inplace, Kind::Vlog, Kind::Loge].map(mean);
     assert!(2.0 * loge < inplace && 1.5 * loge < vlog, "{inplace} {vlog} {loge}");
 }
+
+/// What disks are busy with and what they are not makes up their time, and it is told for whom.
+#[test]
+fn the_time_of_a_disk_is_accounted_for() {
+    let spec = specs::find("st19101").expect("built in");
+    let run = |kind, target: &Target, utilisation| {
+        let workload = Workload { requests: 3000, ..Workload::default() };
+        let options =
+            SimOptions { workload, utilisation: Some(utilisation), ..SimOptions::new(kind) };
+        simulate(target, &options, stopped_clock).unwrap()
+    };
+    let disk = || Target::disk(&spec, None).unwrap();
+    let seconds = |report: &SimReport, what: &str| {
+        let all = report.disk_time.iter().flat_map(|disk| &disk.spent);
+        all.filter(|one| one.what == what).map(|one| one.seconds).sum::<f64>()
+    };
+    let inplace = run(Kind::Inplace, &disk(), 0.9);
+    let [time] = &inplace.disk_time[..] else { panic!("one disk") };
+    assert_eq!((time.spent.len(), time.spent[0].commands), (1, 3000));
+    // One request after the other: the disk is never idle, and its breakdown is that of clients.
+    let busy = time.busy_seconds();
+    assert!((busy / inplace.virtual_seconds - 1.0).abs() < 1e-9 && time.idle_seconds < 1e-6);
+    let positioning = inplace.breakdown_ms.seek + inplace.breakdown_ms.head_switch;
+    let positioning = positioning + inplace.breakdown_ms.rotation;
+    assert!((time.spent[0].positioning_seconds - positioning * 3.0).abs() < 1e-6);
+    let vlog = run(Kind::Vlog, &disk(), 0.8);
+    let (data, map) = (seconds(&vlog, "data writes"), seconds(&vlog, "map writes"));
+    let idle = vlog.disk_time[0].idle_seconds;
+    assert!(((data + map + idle) / vlog.virtual_seconds - 1.0).abs() < 1e-9);
+    let lfs = run(Kind::Lfs, &disk(), 0.85);
+    assert!(seconds(&lfs, "cleaning reads") > seconds(&lfs, "map writes"));
+    assert!(seconds(&lfs, "cleaning writes") > 0.0 && seconds(&lfs, "data writes") > 0.0);
+    let dcd = run(Kind::Dcd, &disk().with_log(disk()).unwrap(), 0.5);
+    let [home, log] = &dcd.disk_time[..] else { panic!("two disks") };
+    assert!(home.busy_seconds() > 0.0 && log.busy_seconds() > 0.0);
+    let raid = run(
+        Kind::Inplace,
+        &disk().array(seekless_engine::volume::Level::Raid5, 4, 16).unwrap(),
+        0.5,
+    );
+    assert_eq!(raid.disk_time.len(), 4);
+    let parity = seconds(&raid, "parity reads") + seconds(&raid, "parity writes");
+    assert!(parity > seconds(&raid, "data writes"));
+}

@@ -1,6 +1,7 @@
 //! Reports for people: tables of fixed width, of at most 100 columns if the disks have short names.
 
 use super::{Comparison, PoolReport, Row, SimReport, TraceReport, mebibytes};
+use crate::disk_time;
 use crate::distribution::Distribution;
 use crate::histogram::LatencyMs;
 use crate::trace::{Footprint, Mapping};
@@ -169,6 +170,9 @@ pub(super) fn report(report: &SimReport) -> String {
         line!(out, "{name:<14}{part:>10.3}{share:>7.1}%");
     }
     line!(out, "");
+    if !report.disk_time.is_empty() {
+        line!(out, "{}", disk_time::table(&report.disk_time));
+    }
     line!(
         out,
         "throughput           {:.1} requests/s, {:.2} MiB/s",

@@ -14,7 +14,7 @@ use super::table::{Addr, BAD, DIRTY};
 use super::{DESTAGE_READ, DESTAGE_WRITE, Dcd, Order};
 use crate::checksum;
 use crate::data::{Data, Piece};
-use crate::io::{Done, Io, IoError, Op, Tag};
+use crate::io::{Done, Io, IoError, Op, Purpose, Tag};
 use crate::layer::Cx;
 use crate::units::{BlockNr, MICROS, Time};
 use std::collections::VecDeque;
@@ -312,7 +312,8 @@ impl Dcd {
         }
         for (run, first, count) in commands {
             let at = self.log.device_block(first);
-            let io = Io::read(DESTAGE_READ | run as Tag, at, count).in_background();
+            let io = Io::read(DESTAGE_READ | run as Tag, at, count);
+            let io = io.for_purpose(Purpose::Destaging);
             self.send(port, io, cx);
         }
         over
@@ -371,7 +372,7 @@ impl Dcd {
                 };
                 from += count;
                 batch.in_flight += 1;
-                self.send(port, io.in_background(), cx);
+                self.send(port, io.for_purpose(Purpose::Destaging), cx);
             }
         }
         let over = batch.todo.is_empty() && batch.in_flight == 0;

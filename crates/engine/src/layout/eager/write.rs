@@ -1,7 +1,7 @@
 //! Writing: commands on their way to the device, and whose they are.
 
 use crate::data::{Data, Piece};
-use crate::io::{Done, Io, Tag};
+use crate::io::{Done, Io, Purpose, Tag};
 use crate::layer::Cx;
 use crate::layout::desk::{Desk, RequestNr};
 use crate::planted::{PlantedBug, planted};
@@ -16,16 +16,27 @@ struct Run<L> {
     end: u32,
     data: Data,
     beside: L,
+    purpose: Purpose,
 }
 
 /// Commands collected for the device, neighbouring blocks joined into one. `L` collects what goes
 /// beside the blocks: labels, or nothing.
 #[derive(Debug)]
-pub struct Commands<L>(SmallVec<[Run<L>; 2]>);
+pub struct Commands<L> {
+    runs: SmallVec<[Run<L>; 2]>,
+    purpose: Purpose,
+}
 
 impl<L> Default for Commands<L> {
     fn default() -> Commands<L> {
-        Commands(SmallVec::new())
+        Commands::of(Purpose::Data)
+    }
+}
+
+impl<L> Commands<L> {
+    /// None, for that purpose.
+    pub fn of(purpose: Purpose) -> Commands<L> {
+        Commands { runs: SmallVec::new(), purpose }
     }
 }
 
@@ -35,17 +46,37 @@ impl<L: Default> Commands<L> {
     where
         L: Extend<T>,
     {
-        match self.0.last_mut() {
+        self.add(place, piece, beside, self.purpose);
+    }
+
+    /// The same for a block that says where others are. A command that has others as well counts as
+    /// what these are for, and so does what goes with somebody's own purpose.
+    pub fn push_map<T>(&mut self, place: u32, piece: Piece, beside: T)
+    where
+        L: Extend<T>,
+    {
+        let own = self.purpose != Purpose::Data;
+        self.add(place, piece, beside, if own { self.purpose } else { Purpose::Map });
+    }
+
+    fn add<T>(&mut self, place: u32, piece: Piece, beside: T, purpose: Purpose)
+    where
+        L: Extend<T>,
+    {
+        match self.runs.last_mut() {
             Some(run) if place == run.end => {
                 run.data.push(piece);
                 run.beside.extend(Some(beside));
                 run.end += 1;
+                if run.purpose == Purpose::Map {
+                    run.purpose = purpose;
+                }
             }
             _ => {
                 let (mut data, mut labels) = (Data::none(), L::default());
                 data.push(piece);
                 labels.extend(Some(beside));
-                self.0.push(Run { place, end: place + 1, data, beside: labels });
+                self.runs.push(Run { place, end: place + 1, data, beside: labels, purpose });
             }
         }
     }
@@ -53,9 +84,10 @@ impl<L: Default> Commands<L> {
     /// Sends all commands with one tag; `dress` puts on what goes beside the blocks. Returns how
     /// many there were.
     pub fn send(self, tag: Tag, cx: &mut Cx<'_>, dress: impl Fn(Io, L) -> Io) -> u32 {
-        let count = self.0.len() as u32;
-        for run in self.0 {
-            cx.send(0, dress(Io::write(tag, BlockNr::from(run.place), run.data), run.beside));
+        let count = self.runs.len() as u32;
+        for run in self.runs {
+            let io = Io::write(tag, BlockNr::from(run.place), run.data).for_purpose(run.purpose);
+            cx.send(0, dress(io, run.beside));
         }
         count
     }

@@ -11,7 +11,7 @@ use super::format::{Position, Record};
 use super::map::MetaBlock;
 use super::{FLUSH_RECORD, Lfs, RECORD};
 use crate::data::Data;
-use crate::io::{Done, Io, Tag};
+use crate::io::{Done, Io, Purpose, Tag};
 use crate::layer::Cx;
 use crate::planted::{PlantedBug, planted};
 use crate::units::Time;
@@ -184,7 +184,8 @@ impl Lfs {
         self.checkpoint.copies_left = 2;
         for copy in 0..2 {
             let at = self.geometry.record_at(record.number, copy);
-            cx.send(0, Io::write(RECORD | copy as Tag, at, Data::bytes(bytes.clone())));
+            let io = Io::write(RECORD | copy as Tag, at, Data::bytes(bytes.clone()));
+            cx.send(0, io.for_purpose(Purpose::Map));
         }
     }
 
@@ -200,7 +201,7 @@ impl Lfs {
         }
         if self.volatile {
             self.checkpoint.phase = Phase::Flush;
-            cx.send(0, Io::flush(FLUSH_RECORD));
+            cx.send(0, Io::flush(FLUSH_RECORD).for_purpose(Purpose::Map));
         } else {
             self.checkpoint_done(cx.now);
         }

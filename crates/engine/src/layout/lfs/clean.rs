@@ -15,7 +15,7 @@ use super::plug::{Homeless, Plugs};
 use super::segments::{Owner, Segment, SegmentNr, State};
 use super::{CLEAN, Lfs};
 use crate::data::{Data, Piece};
-use crate::io::{Done, Io};
+use crate::io::{Done, Io, Purpose};
 use crate::layer::Cx;
 use crate::planted::{PlantedBug, planted};
 use crate::units::{BLOCK_BYTES, BlockNr, MILLIS, Time};
@@ -355,7 +355,7 @@ impl Lfs {
         self.cleaner.blocks_read += u64::from(count);
         self.cleaner.in_vain += u64::from(count);
         self.cleaner.credit = self.cleaner.credit.saturating_sub(u64::from(count));
-        cx.send(0, Io::read(CLEAN, BlockNr::from(from), count).in_background());
+        cx.send(0, Io::read(CLEAN, BlockNr::from(from), count).for_purpose(Purpose::Cleaning));
     }
 
     /// What is live at a place.

@@ -14,7 +14,7 @@ use super::pool::{self, Scope, Slot};
 use super::segments::{Owner, SegmentNr};
 use super::{COMMIT_DELAY, FLUSH, Lfs, PART, UNVERIFIED_LIMIT};
 use crate::data::{Body, Data, Piece};
-use crate::io::{Done, Io, IoError, Tag};
+use crate::io::{Done, Io, IoError, Purpose, Tag};
 use crate::layer::Cx;
 use crate::planted::{PlantedBug, planted};
 use crate::units::{BlockNr, Time};
@@ -77,6 +77,21 @@ pub(super) struct Draft {
     item_bytes: usize,
     data: Data,
     blocks: u32,
+    /// Of these so many are of the map, and so many are moved by the cleaner.
+    map: u32,
+    moved: u32,
+}
+
+impl Draft {
+    /// What most of its blocks are written for.
+    fn purpose(&self) -> Purpose {
+        let Draft { blocks, map, moved, .. } = *self;
+        match blocks - map - moved {
+            data if data >= moved.max(map) => Purpose::Data,
+            _ if moved >= map => Purpose::Cleaning,
+            _ => Purpose::Map,
+        }
+    }
 }
 
 impl Log {
@@ -250,6 +265,7 @@ impl Lfs {
         has_two_heads: bool,
         cx: &mut Cx<'_>,
     ) -> Vec<Slot> {
+        let moved = u32::from(pool::is_moved(place_of(0)));
         let mut order = std::mem::take(&mut self.order);
         order.clear();
         let live = |&(slot, index): &(&Slot, usize)| {
@@ -268,6 +284,9 @@ impl Lfs {
             let head = usize::from(position >= hot);
             let body = std::mem::replace(&mut slot.body, Body::Zeros);
             let place = self.add_block(draft, head, slot.block, body, cx);
+            if let Some(draft) = draft {
+                draft.moved += moved;
+            }
             let one = self.segments.get_mut(self.segments.of(place));
             one.youngest = one.youngest.max(slot.written);
         }
@@ -348,6 +367,7 @@ impl Lfs {
             self.send_part(draft, false, cx);
         }
         let draft = draft.get_or_insert_with(|| self.open_part(head));
+        draft.map += u32::from(matches!(item, Item::Map { .. } | Item::Index { .. }));
         draft.items.push(item);
         draft.item_bytes += item.bytes();
         let Some(body) = body else { return 0 };
@@ -398,6 +418,8 @@ impl Lfs {
             item_bytes: 0,
             data: Data::none(),
             blocks: 0,
+            map: 0,
+            moved: 0,
         }
     }
 
@@ -414,6 +436,7 @@ impl Lfs {
     }
 
     fn send_part(&mut self, draft: Draft, ends: bool, cx: &mut Cx<'_>) {
+        let purpose = draft.purpose();
         let Draft { head, place, items, data, blocks, .. } = draft;
         let segment = self.log.heads[head].segment;
         self.log.heads[head].offset += 1 + blocks;
@@ -456,7 +479,7 @@ impl Lfs {
             done: false,
         });
         let tag = PART | (sequence & 0xffff_ffff) as Tag;
-        cx.send(0, Io::write(tag, BlockNr::from(place), out));
+        cx.send(0, Io::write(tag, BlockNr::from(place), out).for_purpose(purpose));
     }
 
     /// A part has been answered.

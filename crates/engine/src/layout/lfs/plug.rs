@@ -15,7 +15,7 @@ use super::format::{Entry, Mark};
 use super::segments::{Owner, Segment, SegmentNr, State};
 use super::{Lfs, PLUG};
 use crate::data::{Body, Data, Piece};
-use crate::io::{Done, Io, Tag};
+use crate::io::{Done, Io, Purpose, Tag};
 use crate::layer::Cx;
 use crate::units::{BlockNr, Time};
 use slab::Slab;
@@ -180,7 +180,7 @@ impl Lfs {
         let mut data = Data::none();
         data.push(Piece::block(body));
         let io = Io::write(PLUG | index as Tag, BlockNr::from(hole), data);
-        cx.send(0, io.in_background());
+        cx.send(0, io.for_purpose(Purpose::Cleaning));
     }
 
     /// A hole has been written: the block lies there now, unless it has changed meanwhile.

@@ -40,7 +40,7 @@ impl Loge {
         self.counters.label_blocks += labels.len() as u64;
         let buried = buried.into_iter().map(|(block, sectors)| (TRIMS_START + block, sectors));
         for (at, sectors) in labels.into_iter().chain(buried) {
-            commands.push(at as u32, Piece::block(Body::Sectors(sectors)), Label::default());
+            commands.push_map(at as u32, Piece::block(Body::Sectors(sectors)), Label::default());
         }
         if trims > 0 {
             self.last_with_trims = self.commits.open();

@@ -83,7 +83,7 @@ impl Loge {
             let label = table::label(u64::from(DESCRIPTOR), sum, stamp, self.known_durable(stamp));
             let label = label.encode(self.id, u64::from(place));
             transaction.descriptor = Some((place, label));
-            commands.push(place, content, label);
+            commands.push_map(place, content, label);
         }
         Some(transaction)
     }
@@ -125,7 +125,7 @@ impl Loge {
         let record = Record { number: self.record, durable, clean: false, stored: 0, digest: 0 };
         let at = RECORDS[self.record as usize % RECORDS.len()];
         let record = Piece::block(Body::Bytes(record.encode(self.id)));
-        commands.push(at as u32, record, Label::default());
+        commands.push_map(at as u32, record, Label::default());
         while let Some(&(stamp, place)) = self.descriptors.kept.front()
             && stamp <= durable
         {

@@ -14,7 +14,7 @@ use super::table::Entry;
 use super::write::{Commands, Transaction, labelled};
 use super::{FETCH, Loge, RETURN};
 use crate::data::Data;
-use crate::io::{Done, Io, IoError};
+use crate::io::{Done, Io, IoError, Purpose};
 use crate::layer::Cx;
 use crate::layout::eager::Mapped;
 use crate::layout::eager::commit::Batch;
@@ -164,7 +164,7 @@ impl Loge {
         self.homing.reads_left = order.len();
         for index in order {
             let place = BlockNr::from(self.homing.chunk[index].entry.place());
-            cx.send(0, Io::read(FETCH | index as u64, place, 1).in_background());
+            cx.send(0, Io::read(FETCH | index as u64, place, 1).for_purpose(Purpose::Ordering));
         }
         self.homing.is_active()
     }
@@ -185,7 +185,7 @@ impl Loge {
 
     /// All of the chunk has been read: writes it home.
     fn write_home(&mut self, cx: &mut Cx<'_>) {
-        let mut commands = Commands::default();
+        let mut commands = Commands::of(Purpose::Ordering);
         let mut chunk = std::mem::take(&mut self.homing.chunk);
         arrange(&mut chunk, |one| one.home, cx);
         for one in &chunk {
@@ -227,7 +227,7 @@ impl Loge {
         }
         self.install_chunk(cx);
         if self.commits.is_serial() && self.commits.has_changes() {
-            self.begin_commit(Batch::default(), Commands::default(), cx);
+            self.begin_commit(Batch::default(), Commands::of(Purpose::Ordering), cx);
         }
     }
 

@@ -14,7 +14,7 @@ use super::write::{Commands, Transaction};
 use super::{Loge, SORT};
 use crate::arm::Track;
 use crate::data::{Data, Piece};
-use crate::io::{Done, Io};
+use crate::io::{Done, Io, Purpose};
 use crate::layer::Cx;
 use crate::layout::eager::Mapped;
 use crate::layout::eager::commit::Batch;
@@ -225,7 +225,10 @@ impl Loge {
         let (first, last) = (moves[0].entry.place(), moves[moves.len() - 1].entry.place());
         self.sorter.reading = moves;
         self.sorter.in_flight = true;
-        cx.send(0, Io::read(SORT, BlockNr::from(first), last - first + 1).in_background());
+        cx.send(
+            0,
+            Io::read(SORT, BlockNr::from(first), last - first + 1).for_purpose(Purpose::Ordering),
+        );
     }
 
     /// Takes what has become free on the track.
@@ -283,7 +286,7 @@ impl Loge {
         if job.evicting {
             self.sorter.job = Some(job);
             let mut batch = Batch::default();
-            let mut commands = Commands::default();
+            let mut commands = Commands::of(Purpose::Ordering);
             for (one, piece) in read {
                 if self.is_as_it_was(&one, &piece) {
                     let place = self.place(one.at, 1, true, cx);
@@ -333,7 +336,7 @@ impl Loge {
     /// Writes what has been gathered to the track, in order.
     fn write_group(&mut self, job: Job, cx: &mut Cx<'_>) {
         let mut batch = Batch::default();
-        let mut commands = Commands::default();
+        let mut commands = Commands::of(Purpose::Ordering);
         let mut kept = job.kept.into_iter();
         for (one, piece) in job.gathered {
             if !self.is_as_it_was(&one, &piece) {

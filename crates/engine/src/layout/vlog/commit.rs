@@ -80,7 +80,7 @@ impl Vlog {
             let place = self.tree.node(one.slice).place;
             let block = self.map.block(self.id, place, header);
             self.compactor.placed_map(place, one.slice);
-            commands.push(place, Piece::block(Body::Lazy(block)), ());
+            commands.push_map(place, Piece::block(Body::Lazy(block)), ());
             if one.superseded != 0 {
                 self.commits.supersede(one.superseded);
             }

@@ -13,7 +13,7 @@ use super::write::Commands;
 use super::{COMPACT, RESERVE, Vlog};
 use crate::arm::Track;
 use crate::data::Data;
-use crate::io::{Done, Io};
+use crate::io::{Done, Io, Purpose};
 use crate::layer::Cx;
 use crate::layout::Compaction;
 use crate::layout::eager::Mapped;
@@ -313,7 +313,8 @@ impl Vlog {
             return;
         };
         let (first, end) = (first.entry.place(), last.entry.place() + 1);
-        let io = Io::read(COMPACT, BlockNr::from(first), end - first).in_background();
+        let io = Io::read(COMPACT, BlockNr::from(first), end - first);
+        let io = io.for_purpose(Purpose::Cleaning);
         self.compactor.chunk = Chunk::Reading(moves);
         cx.send(0, io);
     }
@@ -345,7 +346,7 @@ impl Vlog {
             return;
         };
         let mut batch = Batch::default();
-        let mut commands = Commands::default();
+        let mut commands = Commands::of(Purpose::Cleaning);
         let early = planted(PlantedBug::CompactorFreesEarly);
         self.avoid = (!early).then_some(victim);
         for &Move { at, entry } in moves {

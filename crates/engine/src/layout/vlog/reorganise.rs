@@ -14,7 +14,7 @@ use super::write::Commands;
 use super::{COMPACT, RESERVE, Vlog};
 use crate::arm::Track;
 use crate::data::{Data, Piece};
-use crate::io::{Done, Io};
+use crate::io::{Done, Io, Purpose};
 use crate::layer::Cx;
 use crate::layout::eager::Mapped;
 use crate::layout::eager::commit::Batch;
@@ -198,7 +198,8 @@ impl Vlog {
             return;
         };
         let (place, count) = (first.entry.place(), moves.len() as u32);
-        let io = Io::read(COMPACT | 1, BlockNr::from(place), count).in_background();
+        let io = Io::read(COMPACT | 1, BlockNr::from(place), count);
+        let io = io.for_purpose(Purpose::Ordering);
         self.reorganiser.reading = moves;
         cx.send(0, io);
     }
@@ -214,7 +215,7 @@ impl Vlog {
     /// Writes what has been gathered and is still where it was, in order.
     fn write_gathered(&mut self, cx: &mut Cx<'_>) {
         let mut batch = Batch::default();
-        let mut commands = Commands::default();
+        let mut commands = Commands::of(Purpose::Ordering);
         for (Move { at, entry }, block) in std::mem::take(&mut self.reorganiser.gathered) {
             let stale = planted(PlantedBug::ReorganiserWritesStale);
             let moved_since = self.map.get(at) != entry && !stale;

@@ -2,7 +2,7 @@
 
 use super::{Array, Call};
 use crate::data::Data;
-use crate::io::{Io, IoError};
+use crate::io::{Io, IoError, Purpose};
 use crate::layer::Cx;
 use crate::units::{SECONDS, Time};
 use crate::volume::member::BITMAP_BLOCK;
@@ -125,7 +125,8 @@ impl Array {
         self.casts[cast as usize] = Some(Casting { left: members.len() as u32, flushing: false });
         for member in members {
             let (at, data) = block(self, member);
-            self.outbox.push(member, Io::write(0, at, data), Call::Cast(cast));
+            let io = Io::write(0, at, data).for_purpose(Purpose::Map);
+            self.outbox.push(member, io, Call::Cast(cast));
         }
     }
 
@@ -193,7 +194,8 @@ impl Array {
             let left = members.len() as u32;
             self.casts[cast as usize] = Some(Casting { left, flushing: true });
             for member in members {
-                self.outbox.push(member, Io::flush(0), Call::Cast(cast));
+                let io = Io::flush(0).for_purpose(Purpose::Map);
+                self.outbox.push(member, io, Call::Cast(cast));
             }
             return;
         }

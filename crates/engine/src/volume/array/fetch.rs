@@ -3,7 +3,7 @@
 
 use super::{Array, Call, StripeOp, Work};
 use crate::data::Data;
-use crate::io::{Breakdown, Io, IoError};
+use crate::io::{Breakdown, Io, IoError, Purpose};
 use crate::volume::Level;
 
 /// A part of a read that is to be computed.
@@ -69,6 +69,7 @@ impl Array {
         let op = self.ops.insert(op);
         for member in asked {
             let io = Io::read(0, self.geometry.block(stripe, row), count);
+            let io = io.for_purpose(Purpose::Parity);
             self.outbox.push(member, io, Call::Op { op, slot: 0 });
         }
         if waiting == 0 {
@@ -103,7 +104,7 @@ impl Array {
             }
             Err(_) if !fetch.others.is_empty() => {
                 let next = fetch.others.remove(0);
-                let io = Io::read(0, at, fetch.count);
+                let io = Io::read(0, at, fetch.count).for_purpose(Purpose::Parity);
                 self.ops[op].waiting += 1;
                 return self.outbox.push(next, io, Call::Op { op, slot: 0 });
             }
@@ -140,6 +141,7 @@ impl Array {
                 }
                 self.ops[op].waiting = 1;
                 let io = Io::write(0, self.geometry.block(stripe, row), data);
+                let io = io.for_purpose(Purpose::Parity);
                 self.outbox.push(member, io, Call::Op { op, slot: 0 });
             }
         }

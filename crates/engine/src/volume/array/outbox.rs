@@ -3,7 +3,7 @@
 
 use super::Call;
 use crate::data::Data;
-use crate::io::{Class, Done, Io, Op, Tag};
+use crate::io::{Done, Io, Op, Purpose, Tag};
 use crate::layer::Cx;
 use crate::units::BlockNr;
 use slab::Slab;
@@ -20,7 +20,7 @@ struct Outgoing {
     at: BlockNr,
     count: u32,
     data: Data,
-    class: Class,
+    purpose: Purpose,
     call: Call,
     /// Joined with others it has failed.
     alone: bool,
@@ -32,7 +32,7 @@ struct Sent {
     member: usize,
     op: Op,
     at: BlockNr,
-    class: Class,
+    purpose: Purpose,
     calls: SmallVec<[(Call, u32); 1]>,
 }
 
@@ -58,8 +58,8 @@ pub struct Outbox {
 impl Outbox {
     /// Takes a request on; the tag of `io` is ignored.
     pub fn push(&mut self, member: usize, io: Io, call: Call) {
-        let Io { op, at, count, data, class, .. } = io;
-        let one = Outgoing { member, op, at, count, data, class, call, alone: false };
+        let Io { op, at, count, data, purpose, .. } = io;
+        let one = Outgoing { member, op, at, count, data, purpose, call, alone: false };
         self.queue(member).push(one);
     }
 
@@ -91,7 +91,7 @@ impl Outbox {
                     && first.op != Op::Flush
                     && !(first.alone || next.alone)
                     && next.at == first.at + u64::from(first.count)
-                    && next.class == first.class
+                    && (next.purpose == Purpose::Rebuild) == (first.purpose == Purpose::Rebuild)
                     && first.count + next.count <= MOST_BLOCKS
             };
             while let Some(next) = rest.next_if(|next| meets(&first, next)) {
@@ -111,16 +111,16 @@ impl Outbox {
     }
 
     fn submit(&mut self, one: Outgoing, calls: SmallVec<[(Call, u32); 1]>, cx: &mut Cx<'_>) {
-        let Outgoing { member, op, at, count, data, class, .. } = one;
-        let tag = self.sent.insert(Sent { member, op, at, class, calls }) as Tag;
-        let io = Io { tag, op, fua: false, class, at, count, data, labels: None };
+        let Outgoing { member, op, at, count, data, purpose, .. } = one;
+        let tag = self.sent.insert(Sent { member, op, at, purpose, calls }) as Tag;
+        let io = Io { tag, op, fua: false, purpose, at, count, data, labels: None };
         cx.send(member, io);
     }
 
     /// Takes an answer apart. Parts of a joined read that failed are asked for one by one: the
     /// others may be readable.
     pub fn answered(&mut self, done: Done) -> SmallVec<[Answer; 1]> {
-        let Sent { member, op, at, class, calls } = self.sent.remove(done.tag as usize);
+        let Sent { member, op, at, purpose, calls } = self.sent.remove(done.tag as usize);
         let parts = calls.len();
         let spent = done.spent.share(parts as u64);
         let mut answers = SmallVec::new();
@@ -138,7 +138,7 @@ impl Outbox {
                     at: block,
                     count,
                     data,
-                    class,
+                    purpose,
                     call,
                     alone,
                 });

@@ -3,7 +3,7 @@
 
 use super::{Array, Call, cast::Then};
 use crate::data::Data;
-use crate::io::{Io, IoError};
+use crate::io::{Io, IoError, Purpose};
 use crate::layer::Cx;
 use crate::planted::{PlantedBug, planted};
 use crate::units::{MILLIS, Time};
@@ -140,7 +140,7 @@ impl Array {
         debug_assert!(!sources.contains(&member));
         for source in sources {
             let at = self.geometry.block(first, 0);
-            let io = Io::read(0, at, (count * each) as u32).in_background();
+            let io = Io::read(0, at, (count * each) as u32).for_purpose(Purpose::Rebuild);
             self.outbox.push(source, io, Call::Rebuild { step: number });
         }
         true
@@ -186,7 +186,7 @@ impl Array {
         let target = self.rebuild.member.expect("a rebuild that has steps has a replacement");
         self.outbox.push(
             target,
-            Io::write(0, at, sum).in_background(),
+            Io::write(0, at, sum).for_purpose(Purpose::Rebuild),
             Call::Rebuild { step: number },
         );
     }

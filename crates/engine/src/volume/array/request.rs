@@ -4,7 +4,7 @@ use super::cast::Then;
 use super::fetch::Fetch;
 use super::{Array, Call, Job};
 use crate::data::Data;
-use crate::io::{Breakdown, Class, Done, Io, IoError, Op, Tag};
+use crate::io::{Breakdown, Done, Io, IoError, Op, Purpose, Tag};
 use crate::layer::Cx;
 use crate::units::{BlockNr, Time};
 use crate::volume::Level;
@@ -20,7 +20,7 @@ pub(super) struct Request {
     tag: Tag,
     op: Op,
     fua: bool,
-    class: Class,
+    pub(super) purpose: Purpose,
     since: Time,
     /// Parts that are not done.
     left: u32,
@@ -67,12 +67,12 @@ pub(in crate::volume) struct Source {
 impl Array {
     /// Cuts a request up and begins with it.
     pub(super) fn take_on(&mut self, io: Io, now: Time) {
-        let Io { tag, op, fua, class, at, count, data, .. } = io;
+        let Io { tag, op, fua, purpose, at, count, data, .. } = io;
         let request = self.requests.insert(Request {
             tag,
             op,
             fua,
-            class,
+            purpose,
             since: now,
             // One for the cutting itself, so that nothing is finished before all of it has begun.
             left: 1,
@@ -134,7 +134,7 @@ impl Array {
         *load += 1;
         *end = block + u64::from(count);
         let mut io = Io::read(0, block, count);
-        io.class = self.requests[request].class;
+        io.purpose = self.requests[request].purpose;
         self.outbox.push(member, io, Call::Read { request, slot });
     }
 
@@ -284,7 +284,7 @@ impl Array {
         self.counters.data_writes += 1;
         self.counters.data_blocks += u64::from(data.blocks());
         let mut io = Io::write(0, self.geometry.block(place.stripe, place.row), data);
-        io.class = self.requests[request].class;
+        io.purpose = self.requests[request].purpose;
         self.outbox.push(member, io, Call::Plain { request });
     }
 

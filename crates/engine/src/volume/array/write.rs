@@ -8,7 +8,7 @@
 use super::spread::{Spread, overlay};
 use super::{Array, Call, Run, StripeOp, Work};
 use crate::data::Data;
-use crate::io::{Breakdown, Io, IoError};
+use crate::io::{Breakdown, Io, IoError, Purpose};
 use crate::planted::{PlantedBug, planted};
 use crate::units::Time;
 use crate::volume::Level;
@@ -58,6 +58,8 @@ struct Put {
 #[derive(Clone, Debug)]
 pub(super) struct Write {
     requests: Vec<usize>,
+    /// What the first of them is for.
+    purpose: Purpose,
     new: Spread,
     /// First row and the one behind the last.
     rows: (u32, u32),
@@ -109,8 +111,10 @@ impl Array {
             }
         }
         let rows = new.rows(chunk);
+        let purpose = requests.first().map(|&one| self.requests[one].purpose).unwrap_or_default();
         let work = Work::Write(Box::new(Write {
             requests,
+            purpose,
             new,
             rows,
             trim,
@@ -173,6 +177,7 @@ impl Array {
         for (slot, Old { role, row, count, .. }) in old.into_iter().enumerate() {
             let member = self.member_of(stripe, role);
             let io = Io::read(0, self.geometry.block(stripe, row), count);
+            let io = io.for_purpose(Purpose::Parity);
             self.outbox.push(member, io, Call::Op { op, slot });
         }
     }
@@ -348,7 +353,7 @@ impl Array {
         let runs = self.runs_in_place(op);
         let write = self.write_of(op);
         write.step = Step::Writing;
-        let trim = write.trim;
+        let (trim, purpose) = (write.trim, write.purpose);
         if runs.is_empty() || self.latched.is_some() {
             let error = self.latched.unwrap_or(IoError::ReadOnly);
             self.write_of(op).error = Some(error);
@@ -366,6 +371,7 @@ impl Array {
             *writes += 1;
             *written += blocks;
             let io = if trim { Io::trim(0, at, data.blocks()) } else { Io::write(0, at, data) };
+            let io = io.for_purpose(if parity { Purpose::Parity } else { purpose });
             self.outbox.push(member, io, Call::Op { op, slot: 0 });
         }
     }
