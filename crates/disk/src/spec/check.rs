@@ -1,6 +1,8 @@
 //! Checks of a specification: every error names the field and what to do.
 
-use super::{FastWrite, Mapping, Pattern, Seek, Sparing, Spec, SpecError};
+mod seek;
+
+use super::{FastWrite, Mapping, Pattern, Sparing, Spec, SpecError};
 use crate::spec::geometry::PatternChild;
 
 type Checked = Result<(), SpecError>;
@@ -41,9 +43,9 @@ pub(super) fn all(spec: &Spec) -> Checked {
         }
         None => zones(spec)?,
     }
-    seek("seek", &spec.seek)?;
+    seek::check("seek", &spec.seek, spec.cylinders)?;
     if let Some(curve) = &spec.write_seek {
-        seek("write_seek", curve)?;
+        seek::check("write_seek", curve, spec.cylinders)?;
     }
     electronics(spec)?;
     rules(spec)?;
@@ -244,30 +246,6 @@ fn depth(pattern: &Pattern, node: u32, above: u32, seen: &mut [u32]) -> Checked 
         }
     }
     Ok(())
-}
-
-fn seek(field: &str, seek: &Seek) -> Checked {
-    let wrong = |problem: &str| Err(SpecError::field(field, problem));
-    let good = |ms: f64| ms.is_finite() && ms >= 0.0;
-    let sound = match seek {
-        Seek::Pieces(pieces) if pieces.is_empty() => return wrong("no pieces"),
-        Seek::Listed { pieces, .. } if pieces.is_empty() => return wrong("no pieces"),
-        Seek::Points(points) if points.is_empty() => return wrong("no points"),
-        Seek::Points(points) if points.windows(2).any(|pair| pair[0].0 >= pair[1].0) => {
-            return wrong("distances must increase");
-        }
-        Seek::Pieces(pieces) => pieces.iter().all(|piece| good(piece.constant_ms)),
-        Seek::Listed { first_ms, pieces } => {
-            first_ms.iter().all(|&ms| good(ms)) && pieces.iter().all(|p| good(p.constant_ms))
-        }
-        Seek::Points(points) => points.iter().all(|&(_, ms)| good(ms)),
-        Seek::Stroke { constant_ms, root_ms } => good(*constant_ms) && good(*root_ms),
-        Seek::Constant { ms } => good(*ms),
-        Seek::ThreePoints { single_ms, average_ms, full_ms, .. } => {
-            good(*single_ms) && good(*average_ms) && good(*full_ms)
-        }
-    };
-    if sound { Ok(()) } else { wrong("times must be zero or above") }
 }
 
 fn electronics(spec: &Spec) -> Checked {

@@ -45,6 +45,36 @@ fn seek_curves_are_read_with_their_oddities() {
     assert!(imported.warnings.iter().any(|text| text.contains(late)), "{:?}", imported.warnings);
 }
 
+/// The line through the last two points would end at less than no time.
+#[test]
+fn a_curve_that_falls_at_its_end_goes_on_level() {
+    let imported =
+        import(&with_curve("1, 4.0\n6, 5.0\n7, 3.0\n"), "tiny.parv", None).expect("imports");
+    let points = vec![(1, 4.0), (6, 5.0), (7, 3.0), (9, 3.0)];
+    assert_eq!(imported.spec.seek, Seek::Points(points));
+    let said = "tiny.model:6: the seek curve ends at 7 of 9 cylinders; its end was carried on; \
+                where it falls at its end, its last time";
+    assert!(imported.warnings.iter().any(|text| text == said), "{:?}", imported.warnings);
+}
+
+/// The numbers of a curve may each be sound, and the curve may not.
+#[test]
+fn seek_times_that_no_arm_has_are_errors_with_their_line() {
+    let from = "Seek type = extracted, Full seek curve = tiny.seek,";
+    let with = |seek: &str| edited("tiny.model", from, seek);
+    let six = |constant, root| {
+        let values = format!("[ 5, {constant}, {root}, 2.0, 0.25, -1.0 ]");
+        with(&format!("Seek type = hpl,\n HPL seek equation values = {values},"))
+    };
+    assert!(import(&six(1.0, 0.5), "tiny.parv", None).is_ok());
+    fails(&six(-5.0, -3.0), &["tiny.model:7", "-8 ms over 1 cylinder"]);
+    fails(
+        &with("Seek type = constant,\n Constant seek time = 1e200,"),
+        &["tiny.model:7", "outside 0 to 1000 ms"],
+    );
+    fails(&with_curve("1, 1.0\n2, 1001\n"), &["tiny.seek:2", "0 to 1000"]);
+}
+
 /// A published file has it, and the longest of three times counts anyway.
 #[test]
 fn a_negative_time_on_the_bus_is_none() {
@@ -193,7 +223,7 @@ fn bands_of_surfaces_are_read() {
 #[test]
 fn large_trees_are_read_at_once() {
     let begin = MODEL.find("dm_layout_g1 {").expect("layout");
-    let mut files = files();
+    let mut files = with_curve("1 1.0\n300000 9.0\n");
     let model = MODEL[..begin]
         .replace("Number of data surfaces = 2", "Number of data surfaces = 10")
         .replace("Number of cylinders = 10, Block count = 1500", "Number of cylinders = 310272");
