@@ -101,7 +101,7 @@ impl Import {
     /// If there is no such disk, a parameter makes no sense, or a file cannot be had.
     pub fn disk(&self, name: Option<&str>, fetch: Fetch<'_>) -> Result<Imported, ImportError> {
         let disk = self.choose(name)?;
-        let mut mapping = Mapping { files: &self.files, warnings: Vec::new(), sources: Vec::new() };
+        let mut mapping = Mapping::new(&self.files);
         let bus = system::bus(&self.document, disk, &mut mapping);
         let spec = drive::map(disk, &self.document, bus, &mut mapping, fetch)?;
         finish::finish(spec, mapping, &self.main)
@@ -135,9 +135,16 @@ struct Mapping<'a> {
     warnings: Vec<String>,
     /// Where values come from: the path of a TOML key, and the place.
     sources: Vec<(String, Place)>,
+    /// Where the parts of a tree of patterns stand: they may be many.
+    tree: g4::Places,
 }
 
-impl Mapping<'_> {
+impl<'a> Mapping<'a> {
+    fn new(files: &'a Files) -> Mapping<'a> {
+        let (warnings, sources) = (Vec::new(), Vec::new());
+        Mapping { files, warnings, sources, tree: g4::Places::default() }
+    }
+
     fn warn(&mut self, place: Place, text: impl AsRef<str>) {
         let place = self.files.show(place);
         self.warnings.push(format!("{place}: {}", text.as_ref()));

@@ -61,6 +61,9 @@ fn source_of(field: &str, problem: &str, m: &Mapping<'_>) -> Option<Place> {
         let index = digits.parse::<usize>().ok()?.checked_sub(1)?;
         return find(&format!("zones[{index}]"));
     }
+    if let Some(place) = m.tree.of(field, problem) {
+        return Some(place);
+    }
     find(field).or_else(|| find(field.split('.').next()?))
 }
 

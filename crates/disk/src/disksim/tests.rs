@@ -301,11 +301,35 @@ fn a_tree_of_patterns_is_read() {
         ("IDX, 0 ]", "IDX, 1 ]", "pattern"),
         ("TRACK, 1, 1 ]", "TRACK, 7, 1 ]", "pattern"),
         ("10, 2, 20, 1", "20, 2, 10, 1", "ascend"),
+        ("10, 2, 20, 1", "10, 2, 11, 1", "slip 1 begins at 11"),
+        ("10, 2, 20, 1", "10, 2, 20, 0", "slip 1 has 2 skipped"),
+        ("10, 2, 20, 1", "10, 2, 1899, 2", "slip 1 lies beyond the 1900 sectors"),
+        ("  90, 1, 0.1,  450", "  91, 1, 0.1,  450", "repeats 91 sectors, but track 1 has 90"),
+        ("950, 5, 0.0,  1900", "960, 5, 0.0,  1900", "repeats 960 sectors, but node 0 has 950"),
+        ("500, 0, 0.5,  90", "501, 0, 0.5,  90", "the one before it ends at 500"),
+        ("500, 0, 0.5,  90", "490, 0, 0.5,  90", "the one before it ends at 500"),
+        ("[ 0, 0, 0,  950", "[ 0, 1, 0,  950", "from cylinder 1 to 10"),
+        ("[ 0, 0, 0,  950", "[ 0, -1, 0,  950", "from cylinder -1 to 8"),
+        ("5, 0.0,  1900", "9223372036854775807, 0.0,  1900", "more than any disk has"),
+        ("0, 0, 0.0,  100, 1, 0.1", "0, 0, 0.0,  100, 1, 1e300", "turns"),
+        ("5, 1, 9, 1, 95, 100", "5, 1, 10, 1, 95, 100", "remap 0 leads to cylinder 10"),
+        ("5, 1, 9, 1, 95, 100", "5, 1, 9, 9, 95, 100", "head 9"),
+        ("5, 1, 9, 1, 95, 100", "5, 6, 9, 1, 95, 100", "sector 100 of a track of 100"),
+        ("5, 1, 9, 1, 95, 100", "5, 1, 9, 1, 95, 0", "sector 95 of a track of 0"),
+        ("5, 1, 9, 1, 95, 100", "5, 1, 9, 1, 4294967295, 100", "sector 4294967295 of a track"),
+        ("5, 1, 9, 1, 95, 100", "1896, 2, 9, 1, 95, 100", "moves sector 1897"),
+        ("5, 1, 9, 1, 95, 100", "5, 2, 9, 1, 95, 100, 6, 1, 9, 1, 0, 100", "remap 1 moves"),
+        ("5, 1, 9, 1, 95, 100", "5, 0, 9, 1, 95, 100", "remap 0 has no sectors"),
     ] {
+        assert!(PATTERN.contains(from), "{from}");
         let pattern = PATTERN.replace(from, to);
         files.insert("tiny.model".into(), format!("{}{pattern}", &MODEL[..begin]));
         fails(&files, &[part, "tiny.model:"]);
     }
+    // The line of the entry, not that of the tree.
+    let pattern = PATTERN.replace("500, 0, 0.5,  90", "501, 0, 0.5,  90");
+    files.insert("tiny.model".into(), format!("{}{pattern}", &MODEL[..begin]));
+    fails(&files, &["tiny.model:14: `pattern.nodes`"]);
 }
 
 #[test]

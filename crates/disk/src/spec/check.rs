@@ -1,9 +1,9 @@
 //! Checks of a specification: every error names the field and what to do.
 
+mod pattern;
 mod seek;
 
-use super::{FastWrite, Mapping, Pattern, Sparing, Spec, SpecError};
-use crate::spec::geometry::PatternChild;
+use super::{FastWrite, Mapping, Sparing, Spec, SpecError};
 
 type Checked = Result<(), SpecError>;
 
@@ -39,7 +39,7 @@ pub(super) fn all(spec: &Spec) -> Checked {
             if !spec.zones.is_empty() {
                 return wrong("pattern", "excludes `zones`; keep one of them".into());
             }
-            tree(spec, pattern)?;
+            pattern::check(spec, pattern)?;
         }
         None => zones(spec)?,
     }
@@ -177,73 +177,6 @@ fn zone(spec: &Spec, index: usize) -> Checked {
     if beyond {
         let problem = format!("a defect of zone {number} lies beyond its {limit} sectors");
         return wrong("zones.slips", problem);
-    }
-    Ok(())
-}
-
-fn tree(spec: &Spec, pattern: &Pattern) -> Checked {
-    let (tracks, nodes) = (pattern.tracks.len(), pattern.nodes.len());
-    if pattern.root as usize >= nodes {
-        return wrong("pattern.root", format!("node {} does not exist", pattern.root));
-    }
-    for (number, track) in pattern.tracks.iter().enumerate() {
-        let fits = track.first <= track.last && track.last < track.sectors;
-        if !fits || track.sectors > 1 << 16 {
-            return wrong("pattern.tracks", format!("track {number} does not fit in one turn"));
-        }
-    }
-    for (number, node) in pattern.nodes.iter().enumerate() {
-        if node.entries.is_empty() {
-            return wrong("pattern.nodes", format!("node {number} has no entries"));
-        }
-        if node.entries[0].lbn > 0 {
-            let problem =
-                format!("the sectors before the first entry of node {number} lie nowhere");
-            return wrong("pattern.nodes", problem);
-        }
-        let mut next = 0;
-        for entry in &node.entries {
-            let child = match entry.child {
-                PatternChild::Track(track) => (track as usize) < tracks,
-                // Children come first, so that no tree contains itself.
-                PatternChild::Node(child) => (child as usize) < nodes && child as usize != number,
-            };
-            let sound = child
-                && entry.lbn >= next
-                && entry.length > 0
-                && entry.run >= entry.length.min(1)
-                && entry.run < 1 << 48
-                && entry.cylinder_length != 0
-                && entry.offset.is_finite()
-                && entry.skew.is_finite()
-                && entry.head < spec.heads;
-            if !sound {
-                return wrong("pattern.nodes", format!("an entry of node {number} is unsound"));
-            }
-            next = entry.lbn + entry.run;
-        }
-    }
-    depth(pattern, pattern.root, 0, &mut vec![0; nodes])
-}
-
-/// No path of a tree is longer than 16 nodes, hence none is endless. `seen` holds how many nodes
-/// were above each at most: what was found sound there need not be looked at again.
-fn depth(pattern: &Pattern, node: u32, above: u32, seen: &mut [u32]) -> Checked {
-    if above >= 16 {
-        return wrong(
-            "pattern.nodes",
-            "the tree is deeper than 16 nodes or contains itself".into(),
-        );
-    }
-    let most = &mut seen[node as usize];
-    if *most > above {
-        return Ok(());
-    }
-    *most = above + 1;
-    for entry in &pattern.nodes[node as usize].entries {
-        if let PatternChild::Node(child) = entry.child {
-            depth(pattern, child, above + 1, seen)?;
-        }
     }
     Ok(())
 }
