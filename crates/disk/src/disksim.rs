@@ -102,7 +102,7 @@ impl Import {
     pub fn disk(&self, name: Option<&str>, fetch: Fetch<'_>) -> Result<Imported, ImportError> {
         let disk = self.choose(name)?;
         let mut mapping = Mapping::new(&self.files);
-        let bus = system::bus(&self.document, disk, &mut mapping);
+        let bus = system::bus(&self.document, disk, &mut mapping)?;
         let spec = drive::map(disk, &self.document, bus, &mut mapping, fetch)?;
         finish::finish(spec, mapping, &self.main)
     }

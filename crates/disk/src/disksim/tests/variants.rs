@@ -75,6 +75,43 @@ fn seek_times_that_no_arm_has_are_errors_with_their_line() {
     fails(&with_curve("1, 1.0\n2, 1001\n"), &["tiny.seek:2", "0 to 1000"]);
 }
 
+#[test]
+fn wrong_values_of_bus_and_controller_are_errors_with_their_line() {
+    let system = |from, to| edited("tiny.parv", from, to);
+    fails(&system("time = 0.01", "time = -0.01"), &["tiny.parv:1", "`Arbitration time` is -0.01"]);
+    fails(
+        &system("Read block transfer time = 0.1", "Read block transfer time = fast"),
+        &["tiny.parv:2", "`Read block transfer time` is no number"],
+    );
+    fails(
+        &system("Write block transfer time = 0.02", "Write block transfer time = 1e9"),
+        &["tiny.parv:2", "bus.write_sector_ms"],
+    );
+    let files = system("sector transfer time = 0.0", "sector transfer time = -1");
+    // The bus next to the disk is looked at first, then the controller above it.
+    fails(&files, &["tiny.parv:3", "`Bulk sector transfer time` is -1"]);
+}
+
+#[test]
+fn what_bus_and_controller_have_beyond_the_model_is_named() {
+    let mut files = edited("tiny.parv", "type = 1, Arb", "Colour of bus = 7, Arb");
+    let text = files.get_mut("tiny.parv").expect("file");
+    *text = text.replace("disksim_ctlr C { type = 1,", "disksim_ctlr C { type = 3, Scale = 2,");
+    text.push_str("disksim_bus FAR { Read block transfer time = 0.5 }\n");
+    *text = text.replace("[ bus0, bus1 ] as BUS1", "[ bus0 ] as FAR\ninstantiate [ bus1 ] as BUS1");
+    let imported = import(&files, "tiny.parv", None).expect("imports");
+    for said in [
+        "tiny.parv:1: `Colour of bus` is unknown and was left out",
+        "tiny.parv:3: `type` = 3 of the controller is not in the model",
+        "tiny.parv:3: `Scale` is unknown",
+        "`Read block transfer time` = 0.5 is not in the model: it is that of a bus beyond",
+    ] {
+        let named = imported.warnings.iter().any(|text| text.contains(said));
+        assert!(named, "{said}: {:?}", imported.warnings);
+    }
+    assert_eq!(imported.spec.bus.expect("bus").read_sector_ms, 0.1);
+}
+
 /// A published file has it, and the longest of three times counts anyway.
 #[test]
 fn a_negative_time_on_the_bus_is_none() {
