@@ -38,6 +38,14 @@ pub fn find(text: &str) -> Result<Spec, Failure> {
     Spec::parse(&toml).map_err(|error| blame(text, &error))
 }
 
+/// The file that `text` names if it is no built-in disk: what [`find`] would read.
+pub fn file_of(text: &str) -> &Path {
+    match text.rsplit_once(':') {
+        Some((name, size)) if size.parse::<Size>().is_ok() => Path::new(name),
+        _ => Path::new(text),
+    }
+}
+
 /// The disk that `text` names, to simulate on, after a change to its specification.
 ///
 /// # Errors

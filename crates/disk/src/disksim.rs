@@ -77,6 +77,7 @@ pub struct Import {
     document: Document,
     files: Files,
     main: String,
+    notes: Vec<String>,
 }
 
 impl Import {
@@ -87,7 +88,17 @@ impl Import {
     pub fn read(name: &str, fetch: Fetch<'_>) -> Result<Import, ImportError> {
         let mut files = Files::default();
         let document = parser::parse(name, &mut files, fetch)?;
-        Ok(Import { document, files, main: name.to_owned() })
+        Ok(Import { document, files, main: name.to_owned(), notes: Vec::new() })
+    }
+
+    /// True if the files describe the system that a disk is part of, hence how fast its bus is.
+    pub fn knows_bus_of(&self, disk: &str) -> bool {
+        system::is_attached(&self.document, disk)
+    }
+
+    /// Adds a sentence that is to stand before the other [`Imported::warnings`].
+    pub fn note(&mut self, text: String) {
+        self.notes.push(text);
     }
 
     /// Names of the disks.
@@ -101,7 +112,7 @@ impl Import {
     /// If there is no such disk, a parameter makes no sense, or a file cannot be had.
     pub fn disk(&self, name: Option<&str>, fetch: Fetch<'_>) -> Result<Imported, ImportError> {
         let disk = self.choose(name)?;
-        let mut mapping = Mapping::new(&self.files);
+        let mut mapping = Mapping::new(&self.files, self.notes.clone());
         let bus = system::bus(&self.document, disk, &mut mapping)?;
         let spec = drive::map(disk, &self.document, bus, &mut mapping, fetch)?;
         finish::finish(spec, mapping, &self.main)
@@ -140,9 +151,8 @@ struct Mapping<'a> {
 }
 
 impl<'a> Mapping<'a> {
-    fn new(files: &'a Files) -> Mapping<'a> {
-        let (warnings, sources) = (Vec::new(), Vec::new());
-        Mapping { files, warnings, sources, tree: g4::Places::default() }
+    fn new(files: &'a Files, warnings: Vec<String>) -> Mapping<'a> {
+        Mapping { files, warnings, sources: Vec::new(), tree: g4::Places::default() }
     }
 
     fn warn(&mut self, place: Place, text: impl AsRef<str>) {

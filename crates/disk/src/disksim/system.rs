@@ -57,6 +57,11 @@ pub(super) struct BusTimes {
     pub(super) known: bool,
 }
 
+/// True if a disk of that name is part of the system that the files describe.
+pub(super) fn is_attached(document: &Document, disk: &str) -> bool {
+    document.topology.iter().any(|top| path_to(top, disk, document, &mut Vec::new()))
+}
+
 /// The bus that the disk hangs from.
 pub(super) fn bus(
     document: &Document,

@@ -1,5 +1,6 @@
 //! `seekless disk validate`: a recording of a real drive against a model.
 
+use super::files;
 use crate::failure::{Failure, Outcome};
 use crate::spec;
 use crate::term::{Progress, Style};
@@ -91,13 +92,14 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
 }
 
 fn replay(args: &Args) -> Result<Replayed, Failure> {
+    let path = args.recording.as_path();
+    let inputs = [path, spec::file_of(&args.disk)];
+    files::spare("--per-request", args.per_request.as_deref(), &inputs)?;
     let spec = spec::find(&args.disk)?;
     // What is wrong with it must come to light before the first request.
     Drive::new(&spec).map_err(|error| wrong_disk(&args.disk, &error))?;
     let make = || Drive::new(&spec).expect("the specification was tried above");
-    let path = args.recording.as_path();
-    let file = File::open(path)
-        .map_err(|error| Failure::usage(format!("cannot read {}: {error}", path.display())))?;
+    let file = files::open(path)?;
     let blame = |error: ReplayError| wrong_recording(path, &error);
     // The format shows in the first bytes, the header of an SRT file included.
     let bytes = BufReader::with_capacity(1 << 16, file);
@@ -148,7 +150,7 @@ fn wrong_disk(disk: &str, error: &SpecError) -> Failure {
     Failure::from_message(crate::failure::Exit::Usage, &format!("{disk}: {error}"))
 }
 
-fn wrong_recording(path: &Path, error: &ReplayError) -> Failure {
+pub(super) fn wrong_recording(path: &Path, error: &ReplayError) -> Failure {
     // A line is named as compilers do, so that editors find it.
     let message = error.to_string();
     let message = message.strip_prefix("line ").unwrap_or(&message);
