@@ -13,6 +13,7 @@ pub mod queue;
 pub mod seek;
 pub mod zoned;
 
+pub(crate) use check::wrong_defects;
 pub use electronics::{Buffer, Bus, Cache, FastWrite, Overheads, Prefetch, ReadAhead, WriteBack};
 pub use geometry::{Defect, Mapping, Pattern, SectorSize, Sparing, Zone};
 pub use queue::{Discipline, Queue};
@@ -84,8 +85,8 @@ pub struct Spec {
     #[serde(default, skip_serializing_if = "is_default")]
     pub read_settle_ms: f64,
     /// Added to every seek and head switch before a write. Drives' descriptions have negative
-    /// values where the seek times were measured with writes' settling in them; these count as
-    /// zero, since recordings show no write that settles faster than a read.
+    /// values where the seek times were measured with writes' settling in them; an import makes
+    /// zero of these, since recordings show no write that settles faster than a read.
     #[serde(default, skip_serializing_if = "is_default")]
     pub write_settle_ms: f64,
     /// Reading and writing elements lie apart, as in all magnetoresistive heads: a change from one
@@ -166,11 +167,6 @@ pub(crate) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
 /// Milliseconds as nanoseconds; nothing is below zero.
 pub(crate) fn ns(ms: f64) -> Time {
     (ms * MILLIS as f64).round() as Time
-}
-
-/// Milliseconds as nanoseconds, for values that may be negative.
-pub(crate) fn signed_ns(ms: f64) -> i64 {
-    (ms * MILLIS as f64).round() as i64
 }
 
 impl Spec {

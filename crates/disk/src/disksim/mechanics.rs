@@ -28,16 +28,12 @@ pub(super) fn map(
     spec.head_switch_ms = f.ms(key, m)?.unwrap_or(0.0);
     m.source("head_switch_ms", f.place(key));
     let key = "Add. write settling delay";
-    spec.write_settle_ms = f.number(key, m)?.unwrap_or(0.0);
+    let settle = f.number(key, m)?.unwrap_or(0.0);
+    spec.write_settle_ms = settle.max(0.0);
     m.source("write_settle_ms", f.place(key));
-    if spec.write_settle_ms < 0.0 {
-        m.warn(
-            f.place(key),
-            format!(
-                "`{key}` = {} is treated as 0: a write's move takes no less than a read's",
-                spec.write_settle_ms
-            ),
-        );
+    if settle < 0.0 {
+        let why = "a write's move takes no less than a read's";
+        m.warn(f.place(key), format!("`{key}` = {settle} is treated as 0: {why}"));
     }
     f.only("Percent error in rpms", 0.0, "the platter turns at a constant speed", m);
     access(&mut f, spec, m)?;

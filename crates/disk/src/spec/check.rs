@@ -3,7 +3,9 @@
 mod pattern;
 mod seek;
 
-use super::{FastWrite, Mapping, Sparing, Spec, SpecError};
+use super::{Defect, FastWrite, Mapping, Sparing, Spec, SpecError};
+use crate::geometry::data_places;
+use std::collections::BTreeSet;
 
 type Checked = Result<(), SpecError>;
 
@@ -26,12 +28,9 @@ pub(super) fn all(spec: &Spec) -> Checked {
         ("head_switch_ms", spec.head_switch_ms),
         ("overhead_ms", spec.overhead_ms),
         ("read_settle_ms", spec.read_settle_ms),
+        ("write_settle_ms", spec.write_settle_ms),
     ] {
         time(field, value)?;
-    }
-    if !(-1000.0..=1000.0).contains(&spec.write_settle_ms) {
-        let problem = format!("{} lies outside -1000 to 1000 ms", spec.write_settle_ms);
-        return wrong("write_settle_ms", problem);
     }
     sector_size(spec)?;
     match &spec.pattern {
@@ -67,6 +66,14 @@ fn time(field: &str, ms: f64) -> Checked {
     }
 }
 
+/// A rate in 10⁶ bytes per second; a kilobyte a second is as slow as makes sense.
+fn rate(field: &str, mb_per_s: f64) -> Checked {
+    match (1e-3..=1e6).contains(&mb_per_s) {
+        true => Ok(()),
+        false => wrong(field, format!("{mb_per_s} lies outside 0.001 to 1000000 MB/s")),
+    }
+}
+
 fn sector_size(spec: &Spec) -> Checked {
     let size = spec.sector_size;
     for (field, bytes) in
@@ -87,8 +94,10 @@ fn zones(spec: &Spec) -> Checked {
         return wrong("zones", format!("{} zones: 1 to 4096 are possible", spec.zones.len()));
     }
     match (spec.mapping, spec.sparing) {
-        (Mapping::Serpentine { band: 0 }, _) => {
-            return wrong("mapping.serpentine.band", "must be at least 1".into());
+        (Mapping::Serpentine { band }, _) if band == 0 || band > spec.cylinders => {
+            let problem =
+                format!("{band} lies outside 1 to the {} cylinders of the disk", spec.cylinders);
+            return wrong("mapping.serpentine.band", problem);
         }
         (_, Sparing::Range { cylinders: 0 }) => {
             return wrong("sparing.range.cylinders", "must be at least 1".into());
@@ -178,12 +187,56 @@ fn zone(spec: &Spec, index: usize) -> Checked {
         let problem = format!("a defect of zone {number} lies beyond its {limit} sectors");
         return wrong("zones.slips", problem);
     }
-    Ok(())
+    defects(spec, index)
+}
+
+/// What stands for a defect is a spare, and stands for that one alone.
+fn defects(spec: &Spec, index: usize) -> Checked {
+    match wrong_defects(spec, index).into_iter().next() {
+        None => Ok(()),
+        Some((_, problem)) => {
+            let remedy = "spares lie where `sparing` and `spares` leave room for them";
+            wrong("zones.defects", format!("{problem}; {remedy}"))
+        }
+    }
+}
+
+/// The defects of a zone that cannot be, by their index, and why. The rest of the zone is sound.
+pub(crate) fn wrong_defects(spec: &Spec, index: usize) -> Vec<(usize, String)> {
+    let (zone, number) = (&spec.zones[index], index + 1);
+    let spares: Vec<u64> = zone.defects.iter().map(|defect| defect.spare).collect();
+    if spares.is_empty() {
+        return Vec::new();
+    }
+    let taken = data_places(spec, index, &spares);
+    let bad: BTreeSet<u64> = zone.defects.iter().map(|defect| defect.at).collect();
+    let mut seen = (BTreeSet::new(), BTreeSet::new());
+    let mut found = Vec::new();
+    for (place, (Defect { at, spare }, data)) in zone.defects.iter().zip(taken).enumerate() {
+        let stands = format!("spare {spare} of zone {number}, which stands for {at},");
+        let problem = if at == spare {
+            format!("defect {at} of zone {number} is its own spare")
+        } else if bad.contains(spare) || zone.slips.binary_search(spare).is_ok() {
+            format!("{stands} is defective itself")
+        } else if data {
+            format!("{stands} holds data of its own")
+        } else if !seen.0.insert(*at) {
+            format!("defect {at} of zone {number} is given twice")
+        } else if !seen.1.insert(*spare) {
+            format!("{stands} stands for another defect as well")
+        } else {
+            continue;
+        };
+        found.push((place, problem));
+    }
+    found
 }
 
 fn electronics(spec: &Spec) -> Checked {
-    if spec.buffer.bus_mb_per_s.partial_cmp(&0.0) != Some(std::cmp::Ordering::Greater) {
-        return wrong("buffer.bus_mb_per_s", "must be above zero".into());
+    rate("buffer.bus_mb_per_s", spec.buffer.bus_mb_per_s)?;
+    if spec.buffer.fence_sectors > 1 << 24 {
+        let problem = format!("{} lies outside 0 to 16777216", spec.buffer.fence_sectors);
+        return wrong("buffer.fence_sectors", problem);
     }
     let o = &spec.overheads;
     for (field, ms) in [
@@ -242,9 +295,7 @@ fn rules(spec: &Spec) -> Checked {
     }
     if let Some(simple) = &spec.simple {
         time("simple.positioning_ms", simple.positioning_ms)?;
-        if !(1e-6..=1e6).contains(&simple.mb_per_s) {
-            return wrong("simple.mb_per_s", "must be above zero".into());
-        }
+        rate("simple.mb_per_s", simple.mb_per_s)?;
     }
     let Some(zoned) = &spec.zoned else { return Ok(()) };
     if zoned.zone_sectors == 0 || !zoned.zone_sectors.is_multiple_of(8) {
@@ -259,4 +310,72 @@ fn rules(spec: &Spec) -> Checked {
         return wrong("zoned.conventional_zones", problem);
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::spec::Spec;
+
+    const DISK: &str = "name = 'x'\nsummary = ''\nrpm = 6000\nheads = 2\ncylinders = 10\n\
+        head_switch_ms = 1\noverhead_ms = 0\nseek.constant.ms = 2\n[[zones]]\nsectors = 80\n\
+        track_skew = 1\ncylinder_skew = 1\n";
+
+    /// What is said of the disk with something at its head and something in its zone.
+    fn said(top: &str, zone: &str) -> Option<String> {
+        let text = format!("{top}\n{DISK}{zone}\n");
+        Spec::parse(&text).err().map(|error| error.to_string())
+    }
+
+    fn fails(top: &str, zone: &str, part: &str) {
+        let said = said(top, zone).unwrap_or_else(|| panic!("{top}{zone} is accepted"));
+        assert!(said.contains(part) && said.starts_with("line "), "{said}");
+    }
+
+    #[test]
+    fn what_the_arithmetic_cannot_hold_is_an_error() {
+        for (top, part) in [
+            ("mapping.serpentine.band = 4294967295", "4294967295 lies outside 1 to the 10"),
+            ("mapping.serpentine.band = 0", "0 lies outside 1 to the 10"),
+            ("write_settle_ms = -1", "-1 lies outside 0 to 1000 ms"),
+            ("write_settle_ms = nan", "outside 0 to 1000 ms"),
+        ] {
+            fails(top, "", part);
+        }
+        let buffer = |fence: &str, rate: &str| {
+            format!(
+                "buffer = {{ read_ahead = 'forward', fence_sectors = {fence}, bus_mb_per_s = {rate} }}"
+            )
+        };
+        assert_eq!(said(&buffer("16", "10"), ""), None);
+        fails(&buffer("4294967295", "10"), "", "4294967295 lies outside 0 to 16777216");
+        for rate in ["1e-300", "inf", "nan", "0", "-1"] {
+            fails(&buffer("16", rate), "", "lies outside 0.001 to 1000000 MB/s");
+        }
+        fails("simple = { positioning_ms = 1, mb_per_s = 1e-5 }", "", "0.001 to 1000000 MB/s");
+    }
+
+    #[test]
+    fn a_spare_is_nobody_else_s_sector() {
+        let spares = |defects: &str| format!("spares = 4\nslips = [3]\ndefects = [{defects}]");
+        // Of 1600 sectors the last three are spares, since one is moved on by the slip.
+        assert_eq!(said("", &spares("{ at = 5, spare = 1599 }, { at = 6, spare = 1597 }")), None);
+        for (defects, part) in [
+            ("{ at = 5, spare = 5 }", "defect 5 of zone 1 is its own spare"),
+            ("{ at = 5, spare = 6 }", "spare 6 of zone 1, which stands for 5, holds data"),
+            ("{ at = 5, spare = 1596 }", "spare 1596 of zone 1, which stands for 5, holds data"),
+            ("{ at = 5, spare = 1599 }, { at = 5, spare = 1598 }", "defect 5 of zone 1 is given"),
+            (
+                "{ at = 5, spare = 1599 }, { at = 6, spare = 1599 }",
+                "stands for another defect as well",
+            ),
+            ("{ at = 5, spare = 1599 }, { at = 1599, spare = 1598 }", "is defective itself"),
+            ("{ at = 5, spare = 3 }", "is defective itself"),
+        ] {
+            fails("", &spares(defects), part);
+        }
+        // Whole tracks: the last one is a spare.
+        let tracks = |spare: u32| format!("spares = 1\ndefects = [{{ at = 2, spare = {spare} }}]");
+        assert_eq!(said("sparing = 'tracks'", &tracks(19)), None);
+        fails("sparing = 'tracks'", &tracks(18), "spare 18 of zone 1");
+    }
 }

@@ -112,6 +112,43 @@ fn what_bus_and_controller_have_beyond_the_model_is_named() {
     assert_eq!(imported.spec.bus.expect("bus").read_sector_ms, 0.1);
 }
 
+#[test]
+fn a_skew_is_less_than_a_turn_and_not_negative() {
+    let model = |from: &str, to: &str| edited("tiny.model", from, to);
+    let track = |to: &str| model("Skew for track switch = 7.9", to);
+    fails(
+        &track("Skew for track switch = 100.0"),
+        &["tiny.model:16", "`Skew for track switch` = 100 is not less than the 100 sectors"],
+    );
+    fails(&track("Skew for track switch = -4.0"), &["tiny.model:16", "-4 is negative"]);
+    fails(
+        &model("Skew for cylinder switch = 0.5", "Skew for cylinder switch = 1.5"),
+        &["tiny.model:23", "not less than one revolution"],
+    );
+    fails(
+        &model("Offset of first block = 0.125", "Offset of first block = 4"),
+        &["tiny.model:21", "`Offset of first block` = 4 is not less than one revolution"],
+    );
+    let imported = import(&files(), "tiny.parv", None).expect("imports");
+    let said =
+        "tiny.model:16: `Skew for track switch` = 7.9 is cut to 7: sectors are counted whole";
+    assert!(imported.warnings.iter().any(|text| text == said), "{:?}", imported.warnings);
+}
+
+/// A list of defects that contradicts itself is no reason to do without the drive.
+#[test]
+fn defects_whose_spares_are_none_are_left_out_and_named() {
+    let files = edited("tiny.model", "[ 7, 999 ]", "[ 7, 8, 9, 999, 10, 999 ]");
+    let imported = import(&files, "tiny.parv", None).expect("imports");
+    let kept: Vec<(u64, u64)> =
+        imported.spec.zones[0].defects.iter().map(|defect| (defect.at, defect.spare)).collect();
+    assert_eq!(kept, [(9, 999)]);
+    let said = "tiny.model:13: 2 of 3 defects were left out: spare 8 of zone 1, which stands for 7, \
+                holds data of its own";
+    assert!(imported.warnings.iter().any(|text| text == said), "{:?}", imported.warnings);
+    assert_eq!(imported.spec.capacity_sectors, Some(1500));
+}
+
 /// A published file has it, and the longest of three times counts anyway.
 #[test]
 fn a_negative_time_on_the_bus_is_none() {
@@ -179,9 +216,9 @@ fn cylinders_that_no_zone_has_are_named() {
     assert!(imported.warnings.iter().any(|text| text.contains(said)), "{:?}", imported.warnings);
     assert!(imported.spec.unused_cylinders);
     let geometry = Geometry::new(&imported.spec).expect("sound");
-    // 5 cylinders of 2 tracks of 100 sectors less 3 at the front, 2 spares; then cylinder 6.
-    assert_eq!(geometry.physical(994).cylinder, 4);
-    assert_eq!(geometry.physical(995).cylinder, 6);
+    // 5 cylinders of 2 tracks of 100 sectors less 3 at the front, 3 spares; then cylinder 6.
+    assert_eq!(geometry.physical(993).cylinder, 4);
+    assert_eq!(geometry.physical(994).cylinder, 6);
     let strict = imported.toml.replace("unused_cylinders = true", "unused_cylinders = false");
     let said = crate::Spec::parse(&strict).expect_err("gaps").to_string();
     assert!(said.contains("zone 2 begins at cylinder 6") && said.contains("cylinder 5"), "{said}");
