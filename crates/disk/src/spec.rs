@@ -221,12 +221,16 @@ impl Spec {
         self.cache.is_some_and(early)
     }
 
-    /// The same disk of which no more than `blocks` of 4 KiB are used, from its outer edge on.
+    /// The same disk of which no more than `blocks` of 4 KiB are used, from its outer edge on. Of
+    /// the zones of a shingled disk the same share stays conventional: its first ones alone would
+    /// be another kind of disk.
     #[must_use]
     pub fn outer(&self, blocks: u64) -> Spec {
         let mut spec = self.clone();
         if blocks < spec.capacity_blocks() {
             spec.capacity_sectors = Some(blocks * BLOCK_SECTORS);
+            let part = |zoned: Zoned| zoned.part(spec.zone_count(&zoned), self.zone_count(&zoned));
+            spec.zoned = self.zoned.map(part);
         }
         spec
     }

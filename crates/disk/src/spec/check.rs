@@ -53,6 +53,14 @@ pub(super) fn all(spec: &Spec) -> Checked {
         let problem = format!("{offered} sectors, but the zones hold {held}");
         return wrong("capacity_sectors", problem);
     }
+    if !held.is_multiple_of(spec.sector_size.logical_sectors()) {
+        let problem = format!(
+            "{held} sectors of 512 bytes are no whole number of the 4096 bytes that the host \
+             addresses; write capacity_sectors = {}",
+            held / 8 * 8
+        );
+        return wrong("capacity_sectors", problem);
+    }
     if held < 8 {
         return wrong("zones", format!("{held} sectors are left for data: not one 4 KiB block"));
     }
@@ -304,7 +312,11 @@ fn rules(spec: &Spec) -> Checked {
     if zoned.max_open == 0 {
         return wrong("zoned.max_open", "must be at least 1".into());
     }
-    let zones = spec.capacity_sectors().div_ceil(zoned.zone_sectors);
+    if let Some(active) = zoned.max_active.filter(|&active| active < zoned.max_open) {
+        let problem = format!("{active} active zones, but {} of them open", zoned.max_open);
+        return wrong("zoned.max_active", problem);
+    }
+    let zones = spec.zone_count(zoned);
     if u64::from(zoned.conventional_zones) > zones || zones > 1 << 20 {
         let problem = format!("{} of {zones} zones", zoned.conventional_zones);
         return wrong("zoned.conventional_zones", problem);
@@ -352,6 +364,34 @@ mod tests {
             fails(&buffer("16", rate), "", "lies outside 0.001 to 1000000 MB/s");
         }
         fails("simple = { positioning_ms = 1, mb_per_s = 1e-5 }", "", "0.001 to 1000000 MB/s");
+    }
+
+    #[test]
+    fn a_disk_ends_with_a_whole_logical_sector() {
+        let large = "sector_size = { logical = 4096, physical = 4096 }";
+        assert_eq!(said(large, ""), None);
+        assert_eq!(said(&format!("{large}\ncapacity_sectors = 1000"), ""), None);
+        fails(&format!("{large}\ncapacity_sectors = 1001"), "", "write capacity_sectors = 1000");
+        let said_of_zones = said(large, "empty = 3").expect("1597 sectors");
+        assert!(said_of_zones.contains("write capacity_sectors = 1592"), "{said_of_zones}");
+        let emulated = "sector_size = { logical = 512, physical = 4096 }";
+        assert_eq!(said(&format!("{emulated}\ncapacity_sectors = 1001"), ""), None);
+    }
+
+    #[test]
+    fn a_part_of_a_shingled_disk_is_one_as_well() {
+        let rules = "zoned = { zone_sectors = 80, conventional_zones = 5, max_open = 2 }";
+        let spec = Spec::parse(&format!("{rules}\n{DISK}")).expect("20 zones");
+        for (blocks, conventional) in [(200, 5), (199, 5), (100, 3), (50, 2), (15, 1), (10, 0)] {
+            let part = spec.outer(blocks);
+            let zoned = part.zoned.expect("still shingled");
+            assert_eq!(zoned.conventional_zones, conventional, "{blocks} blocks");
+            assert_eq!(part.validate(), Ok(()), "{blocks} blocks");
+        }
+        let active =
+            |most| rules.replace("max_open = 2", &format!("max_open = 2, max_active = {most}"));
+        assert_eq!(said(&active(2), ""), None);
+        fails(&active(1), "", "1 active zones, but 2 of them open");
     }
 
     #[test]

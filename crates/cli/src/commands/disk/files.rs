@@ -1,7 +1,10 @@
 //! Files that are read, and files that are written without harm to those.
 
 use crate::failure::Failure;
+use crate::term;
+use seekless_disk::recording::Recording;
 use std::fs::{self, File};
+use std::io::BufRead;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
@@ -44,5 +47,15 @@ pub(super) fn spare(option: &str, output: Option<&Path>, inputs: &[&Path]) -> Re
             let cause = format!("{option} {output} would replace {input}, which is read");
             Err(Failure::usage(cause).hint("write to another file"))
         }
+    }
+}
+
+/// Names the columns of a recording that are not understood, on standard error.
+pub(super) fn name_unknown<R: BufRead>(path: &Path, recording: &Recording<R>) {
+    let unknown = recording.unknown_columns();
+    if !unknown.is_empty() {
+        let note = term::Style::of_stderr().cyan("note:");
+        let (path, names) = (path.display(), unknown.join("`, `"));
+        term::say(&format!("{note} {path}: not looked at: `{names}`"));
     }
 }

@@ -120,6 +120,7 @@ fn from_recording(path: &Path, before: bool) -> Result<RecordedFit, Failure> {
     let file = files::open(path)?;
     let blame = |error: RecordingError| wrong_recording(path, &error.into());
     let requests = Recording::open(BufReader::new(file)).map_err(blame)?;
+    files::name_unknown(path, &requests);
     let mut wrong = None;
     let sound = requests.map_while(|request| request.map_err(|error| wrong = Some(error)).ok());
     let fit = recorded(sound, before);

@@ -76,6 +76,8 @@ struct Replayed {
     elsewhere: u64,
     /// Records that are no requests.
     passed_over: u64,
+    /// Requests behind such as were sent later.
+    belated: u64,
 }
 
 /// Replays and prints the figures.
@@ -104,6 +106,7 @@ fn replay(args: &Args) -> Result<Replayed, Failure> {
     // The format shows in the first bytes, the header of an SRT file included.
     let bytes = BufReader::with_capacity(1 << 16, file);
     let mut recording = Recording::open(bytes).map_err(|error| blame(error.into()))?;
+    files::name_unknown(path, &recording);
     let mut each = args.per_request.as_deref().map(PerRequest::create).transpose()?;
     let gap = match args.gap {
         Gap::Before => recording::Gap::Before,
@@ -143,6 +146,7 @@ fn replay(args: &Args) -> Result<Replayed, Failure> {
         drives: replay.drives(),
         elsewhere,
         passed_over: recording.passed_over(),
+        belated: recording.belated(),
     })
 }
 
@@ -172,7 +176,8 @@ impl PerRequest {
     fn create(path: &Path) -> Result<PerRequest, Failure> {
         let failed = |error: io::Error| cannot_write(path, &error);
         let mut out = BufWriter::new(File::create(path).map_err(failed)?);
-        writeln!(out, "issued_us,op,lbn,sectors,measured_us,simulated_us").map_err(failed)?;
+        writeln!(out, "issued_us,op,lbn,sectors,measured_us,simulated_us,device")
+            .map_err(failed)?;
         Ok(PerRequest { out, path: path.to_owned() })
     }
 
@@ -181,13 +186,14 @@ impl PerRequest {
         let request = &outcome.request;
         writeln!(
             self.out,
-            "{:.3},{},{},{},{:.3},{:.3}",
+            "{:.3},{},{},{},{:.3},{:.3},{}",
             us(outcome.issued),
             if request.op == Op::Read { 'R' } else { 'W' },
             request.lbn,
             request.sectors,
             us(request.response_ns),
-            us(outcome.simulated_ns)
+            us(outcome.simulated_ns),
+            request.device
         )
         .map_err(|error| cannot_write(&self.path, &error))
     }
@@ -220,6 +226,7 @@ fn to_json(args: &Args, replayed: &Replayed) -> Value {
     json["drives"] = replayed.drives.into();
     json["other_devices"] = replayed.elsewhere.into();
     json["passed_over"] = replayed.passed_over.into();
+    json["belated"] = replayed.belated.into();
     json
 }
 
@@ -266,6 +273,13 @@ fn text(args: &Args, replayed: &Replayed, out: &mut dyn Write) -> Outcome {
     }
     if replayed.passed_over > 0 {
         writeln!(out, "{} records are marked suspect and were left out.", replayed.passed_over)?;
+    }
+    if replayed.belated > 0 {
+        let belated = replayed.belated;
+        writeln!(
+            out,
+            "{belated} requests stand behind later ones; they were sent in the order of the file."
+        )?;
     }
     let head = format!("{:<26}{:>12}{:>12}{:>12}", "", "all", "reads", "writes");
     writeln!(out, "\n{}", Style::of_stdout().bold(&head))?;

@@ -41,6 +41,10 @@ impl Probe for Simulated {
         self.drive.sectors()
     }
 
+    fn granule(&self) -> u32 {
+        self.drive.granule()
+    }
+
     fn now(&self) -> Time {
         self.now
     }
