@@ -22,6 +22,9 @@ use crate::spec::{Spec, SpecError};
 use lexer::{Files, Place};
 use parser::{Block, Document};
 
+/// What the block of the disk is called among the sources of values, beside the paths of keys.
+const DISK: &str = "the disk";
+
 /// Gives the text of a file: `(the file that asks, the name it asks for)`, both as written. The
 /// first file is asked for by itself. An error is the reason, for people.
 pub type Fetch<'a> = &'a mut dyn FnMut(&str, &str) -> Result<String, String>;
@@ -113,6 +116,7 @@ impl Import {
     pub fn disk(&self, name: Option<&str>, fetch: Fetch<'_>) -> Result<Imported, ImportError> {
         let disk = self.choose(name)?;
         let mut mapping = Mapping::new(&self.files, self.notes.clone());
+        mapping.source(DISK, disk.place);
         let bus = system::bus(&self.document, disk, &mut mapping)?;
         let spec = drive::map(disk, &self.document, bus, &mut mapping, fetch)?;
         finish::finish(spec, mapping, &self.main)

@@ -52,6 +52,20 @@ impl SpecError {
         SpecError::Field { field: field.into(), problem: problem.into() }
     }
 
+    /// What the reader of the language says, with the line of `text` that it is about.
+    fn syntax(error: &toml::de::Error, text: &str) -> SpecError {
+        let said = error.message().trim().replace('\n', ", ");
+        let Some(before) = error.span().and_then(|span| text.get(..span.start)) else {
+            return SpecError::Syntax(said);
+        };
+        let line = before.matches('\n').count();
+        let shown: String =
+            text.lines().nth(line).unwrap_or_default().trim().chars().take(60).collect();
+        let said = if shown.is_empty() { said } else { format!("{said} in `{shown}`") };
+        let line = u32::try_from(line + 1).unwrap_or(u32::MAX);
+        SpecError::At { line, error: Box::new(SpecError::Syntax(said)) }
+    }
+
     /// With the line of `text` that the field stands on, if it is there.
     fn at_its_line(self, text: &str) -> SpecError {
         let SpecError::Field { field, problem } = &self else { return self };
@@ -159,6 +173,9 @@ pub struct Simple {
     pub mb_per_s: f64,
 }
 
+/// Tracks of which [`crate::mechanics`] keeps a table: four megabytes.
+const MOST_PLAIN_TRACKS: u64 = 1 << 20;
+
 /// Skips a value on output that it would have anyway.
 pub(crate) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
@@ -175,8 +192,7 @@ impl Spec {
     /// # Errors
     /// The first thing that is wrong, with the name of the field.
     pub fn parse(text: &str) -> Result<Spec, SpecError> {
-        let spec: Spec =
-            toml::from_str(text).map_err(|error| SpecError::Syntax(error.to_string()))?;
+        let spec: Spec = toml::from_str(text).map_err(|error| SpecError::syntax(&error, text))?;
         match spec.validate() {
             Ok(()) => Ok(spec),
             Err(error) => Err(error.at_its_line(text)),
@@ -236,9 +252,14 @@ impl Spec {
     }
 
     /// True for a disk of one zone without cache, defects, bus or queue: [`crate::mechanics`] says
-    /// everything about it, so layouts can plan on it.
+    /// everything about it, so layouts can plan on it. It does so with a table of all tracks; a disk
+    /// with more than a million of them is served as others are, whose cost does not grow with
+    /// what a volume leaves unused.
     pub fn is_plain(&self) -> bool {
         let [zone] = self.zones.as_slice() else { return false };
+        if u64::from(self.heads) * u64::from(self.cylinders) > MOST_PLAIN_TRACKS {
+            return false;
+        }
         let whole = |sectors: f64| sectors.fract() == 0.0;
         let as_is = Zone {
             first_cylinder: None,

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 /// Recordings of real drives, which are no part of the repository: a directory that the variable
 /// names, or `shared` beside the checkout.
-fn recordings() -> Option<PathBuf> {
+pub fn recordings() -> Option<PathBuf> {
     let dir = match std::env::var_os("SEEKLESS_RECORDINGS") {
         Some(dir) => PathBuf::from(dir),
         None => Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data/drive-recordings"),
@@ -102,6 +102,26 @@ fn files_that_cannot_be_imported_are_named() {
     assert_eq!(ended.code(), 2, "{}", ended.err);
     let said = format!("cannot read {}: it is a directory", text(dir.path()));
     assert!(ended.err.contains(&said), "{}", ended.err);
+}
+
+#[test]
+fn files_that_are_no_specifications_are_named_with_their_line() {
+    let dir = temp_dir();
+    let spec = plain(dir.path());
+    let toml = fs::read_to_string(&spec).expect("specification");
+    let line = toml.lines().position(|line| line.starts_with("rpm")).expect("rpm") + 1;
+    fs::write(&spec, toml.replace("rpm = 6000.0", "rpm = \"fast\"")).expect("write");
+    let ended = run(seekless().args(["disks", text(&spec)]));
+    assert_eq!(ended.code(), 2, "{}", ended.err);
+    assert!(ended.err.contains(&format!("m.toml:{line}: ")), "{}", ended.err);
+    // What has no end is not read for ever.
+    let ended = run(seekless().args(["disks", "/dev/zero"]));
+    assert_eq!(ended.code(), 2, "{}", ended.err);
+    assert!(ended.err.contains("larger than 64 MiB"), "{}", ended.err);
+    let recording = ["disk", "validate", "--disk", "hp97560", "--recording", text(dir.path())];
+    let ended = run(seekless().args(recording));
+    assert_eq!(ended.code(), 2, "{}", ended.err);
+    assert!(ended.err.contains("it is a directory"), "{}", ended.err);
 }
 
 /// A system that the small drive is part of.

@@ -54,13 +54,14 @@ fn blame(error: SpecError, m: &Mapping<'_>) -> ImportError {
 
 fn source_of(field: &str, problem: &str, m: &Mapping<'_>) -> Option<Place> {
     let find = |key: &str| m.sources.iter().find(|(of, _)| of == key).map(|&(_, place)| place);
-    if field.starts_with("zones") {
-        return find(&format!("zones[{}]", zone_in(problem)?));
+    let zone = zone_in(problem).filter(|_| field.starts_with("zones"));
+    if let Some(place) = zone.and_then(|index| find(&format!("zones[{index}]"))) {
+        return Some(place);
     }
     if let Some(place) = m.tree.of(field, problem) {
         return Some(place);
     }
-    find(field).or_else(|| find(field.split('.').next()?))
+    find(field).or_else(|| find(field.split('.').next()?)).or_else(|| find(super::DISK))
 }
 
 /// The index of the zone that a problem names; in messages zones are counted from one.

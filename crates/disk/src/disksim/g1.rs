@@ -36,6 +36,7 @@ pub(super) fn map(
     let unit = unit(&mut f, m)?.unwrap_or(Unit::Sectors);
     let zones = f.list("Zones", m)?;
     let zones = f.must("Zones", zones, m)?;
+    m.source("zones", f.place("Zones"));
     if zones.len() > 4096 {
         let problem = format!("{} zones", zones.len());
         return Err(m.error(f.place("Zones"), problem, "a disk has at most 4096"));

@@ -342,6 +342,12 @@ fn broken_files_are_errors_with_file_and_line() {
     fails(&model("Blocks per track = 100", "Blocks per track = 0"), &["tiny.model:14"]);
     fails(&model("First cylinder number = 5", "First cylinder number = 4"), &["tiny.model:19"]);
     fails(&model("time = 0.25", "time = -0.25"), &["tiny.model:7"]);
+    let zones = &MODEL[MODEL.find("Zones = [").expect("zones")..MODEL.rfind("]\n").expect("end")];
+    fails(&model(zones, "Zones = ["), &["tiny.model:12", "0 zones: 1 to 4096"]);
+    fails(
+        &edited("tiny.diskspecs", "= 64", "= 99999999"),
+        &["tiny.diskspecs:8", "segment_sectors"],
+    );
     fails(&model("= 6000", "= 6"), &["tiny.model:8", "rpm"]);
     fails(&model("defects = [ 7, 999 ]", "defects = [ 7 ]"), &["odd number"]);
     fails(&model("dm_layout_g1 {", "dm_layout_g9 {"), &["tiny.model:10", "dm_layout_g9"]);

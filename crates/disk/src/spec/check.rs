@@ -326,7 +326,7 @@ fn rules(spec: &Spec) -> Checked {
 
 #[cfg(test)]
 mod tests {
-    use crate::spec::Spec;
+    use crate::spec::{Discipline, Spec};
 
     const DISK: &str = "name = 'x'\nsummary = ''\nrpm = 6000\nheads = 2\ncylinders = 10\n\
         head_switch_ms = 1\noverhead_ms = 0\nseek.constant.ms = 2\n[[zones]]\nsectors = 80\n\
@@ -364,6 +364,26 @@ mod tests {
             fails(&buffer("16", rate), "", "lies outside 0.001 to 1000000 MB/s");
         }
         fails("simple = { positioning_ms = 1, mb_per_s = 1e-5 }", "", "0.001 to 1000000 MB/s");
+    }
+
+    #[test]
+    fn scan_is_another_name_of_look() {
+        for name in ["look", "scan"] {
+            let text = format!("host_queue.discipline = '{name}'\n{DISK}");
+            let spec = Spec::parse(&text).expect("both are known");
+            assert_eq!(spec.host_queue.discipline, Discipline::Look);
+        }
+    }
+
+    /// A table of all tracks is for disks that have few.
+    #[test]
+    fn a_disk_of_very_many_tracks_is_not_plain() {
+        let of = |cylinders: u32| {
+            let text = DISK.replace("cylinders = 10\n", &format!("cylinders = {cylinders}\n"));
+            Spec::parse(&text).expect("sound").is_plain()
+        };
+        assert!(of(1 << 19));
+        assert!(!of((1 << 19) + 1));
     }
 
     #[test]
