@@ -61,7 +61,11 @@ impl SpecError {
         let line = before.matches('\n').count();
         let shown: String =
             text.lines().nth(line).unwrap_or_default().trim().chars().take(60).collect();
-        let said = if shown.is_empty() { said } else { format!("{said} in `{shown}`") };
+        // Where something is missing, the line is only the first of what lacks it.
+        let said = match shown.is_empty() || said.starts_with("missing") {
+            true => said,
+            false => format!("{said} in `{}`", shown.escape_debug()),
+        };
         let line = u32::try_from(line + 1).unwrap_or(u32::MAX);
         SpecError::At { line, error: Box::new(SpecError::Syntax(said)) }
     }

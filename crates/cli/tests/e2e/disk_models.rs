@@ -211,6 +211,8 @@ fn a_recording_of_the_model_itself_has_no_error() {
     // Its predictions, written down as a recording, are predicted to the nanosecond.
     let each = fs::read_to_string(&each).expect("predictions");
     let mut again = String::new();
+    let head = each.lines().next().expect("header");
+    assert!(head.ends_with("simulated_us,device"), "{head}");
     for (line, gap) in each.lines().skip(1).zip(lines.lines().skip(1)) {
         let f: Vec<&str> = line.split(',').collect();
         let gap = gap.rsplit(',').next().expect("gap");

@@ -16,7 +16,7 @@ fn wrong(field: &str, problem: String) -> Checked {
 /// Everything.
 pub(super) fn all(spec: &Spec) -> Checked {
     if !(60.0..=100_000.0).contains(&spec.rpm) {
-        return wrong("rpm", format!("{} lies outside 60 to 100000", spec.rpm));
+        return wrong("rpm", format!("{} lies outside 60 to 100000", shown(spec.rpm)));
     }
     if spec.heads == 0 || spec.heads > 64 {
         return wrong("heads", format!("{} lies outside 1 to 64", spec.heads));
@@ -67,10 +67,18 @@ pub(super) fn all(spec: &Spec) -> Checked {
     Ok(())
 }
 
+/// A number as people write it, in few digits.
+fn shown(number: f64) -> String {
+    match number.abs() {
+        0.0 | 1e-6..1e12 => number.to_string(),
+        _ => format!("{number:e}"),
+    }
+}
+
 fn time(field: &str, ms: f64) -> Checked {
     match (0.0..=1000.0).contains(&ms) {
         true => Ok(()),
-        false => wrong(field, format!("{ms} lies outside 0 to 1000 ms")),
+        false => wrong(field, format!("{} lies outside 0 to 1000 ms", shown(ms))),
     }
 }
 
@@ -78,7 +86,7 @@ fn time(field: &str, ms: f64) -> Checked {
 fn rate(field: &str, mb_per_s: f64) -> Checked {
     match (1e-3..=1e6).contains(&mb_per_s) {
         true => Ok(()),
-        false => wrong(field, format!("{mb_per_s} lies outside 0.001 to 1000000 MB/s")),
+        false => wrong(field, format!("{} lies outside 0.001 to 1000000 MB/s", shown(mb_per_s))),
     }
 }
 
@@ -363,6 +371,7 @@ mod tests {
         for rate in ["1e-300", "inf", "nan", "0", "-1"] {
             fails(&buffer("16", rate), "", "lies outside 0.001 to 1000000 MB/s");
         }
+        fails(&buffer("16", "1e-300"), "", ": 1e-300 lies");
         fails("simple = { positioning_ms = 1, mb_per_s = 1e-5 }", "", "0.001 to 1000000 MB/s");
     }
 

@@ -1,6 +1,6 @@
 //! Checks of a seek curve: it has a time for every distance, and a time that an arm can take.
 
-use super::{Checked, wrong};
+use super::{Checked, shown, wrong};
 use crate::spec::{Seek, SeekPiece};
 
 /// No arm takes longer, in milliseconds.
@@ -46,6 +46,7 @@ fn time(field: &str, ms: f64, of: &str) -> Checked {
     match (0.0..=LONGEST_MS).contains(&ms) {
         true => Ok(()),
         false => {
+            let ms = shown(ms);
             let problem = format!("a seek of {ms} ms{of} lies outside 0 to {LONGEST_MS} ms");
             wrong(field, problem)
         }
@@ -104,7 +105,7 @@ mod tests {
         // Within bounds at both ends of the stroke, below zero in between.
         assert!(said(&one(4.0, -2.0, 0.2)).contains("over 25 cylinders"));
         assert!(said(&Seek::Constant { ms: 1e18 }).contains("outside 0 to 1000 ms"));
-        assert!(said(&Seek::Points(vec![(1, 1e300)])).contains("at 1 cylinders"));
+        assert!(said(&Seek::Points(vec![(1, 1e300)])).contains("1e300 ms at 1 cylinders"));
         assert!(said(&Seek::Points(vec![(1, 1.0), (5000, -1.0)])).contains("at 5000 cylinders"));
         assert!(said(&Seek::Points(vec![(9, 1.0), (1, 2.0)])).contains("9 comes before 1"));
         assert!(said(&Seek::Stroke { constant_ms: 1.0, root_ms: -2.0 }).contains("99 cylinders"));
