@@ -64,7 +64,7 @@ impl SpecError {
         // Where something is missing, the line is only the first of what lacks it.
         let said = match shown.is_empty() || said.starts_with("missing") {
             true => said,
-            false => format!("{said} in `{}`", shown.escape_debug()),
+            false => format!("{said} in `{}`", shown.replace(char::is_control, "\u{fffd}")),
         };
         let line = u32::try_from(line + 1).unwrap_or(u32::MAX);
         SpecError::At { line, error: Box::new(SpecError::Syntax(said)) }
@@ -256,9 +256,9 @@ impl Spec {
     }
 
     /// True for a disk of one zone without cache, defects, bus or queue: [`crate::mechanics`] says
-    /// everything about it, so layouts can plan on it. It does so with a table of all tracks; a disk
-    /// with more than a million of them is served as others are, whose cost does not grow with
-    /// what a volume leaves unused.
+    /// everything about it, so layouts can plan on it. It does so with a table of all tracks;
+    /// a disk with more than a million of them is served as others are, whose cost does not grow
+    /// with what a volume leaves unused.
     pub fn is_plain(&self) -> bool {
         let [zone] = self.zones.as_slice() else { return false };
         if u64::from(self.heads) * u64::from(self.cylinders) > MOST_PLAIN_TRACKS {

@@ -7,7 +7,7 @@ use seekless_engine::device::medium::Cells;
 use seekless_engine::io::{Io, IoError, Outcome, ZoneRule};
 use seekless_engine::units::SECONDS;
 
-/// Zones of 64 sectors, which are 8 blocks: one conventional, then five in order, two written in part.
+/// Zones of 64 sectors, which are 8 blocks: one conventional, then five in order, two in part.
 fn disk() -> Disk {
     let text = "name='t'\nsummary=''\nrpm=6000\nheads=2\ncylinders=4\nhead_switch_ms=1\n\
                 overhead_ms=0.1\nseek={constant={ms=2}}\n\

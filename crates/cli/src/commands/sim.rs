@@ -184,6 +184,7 @@ enum Scheduler {
     /// The first that came.
     Fcfs,
     /// The nearest in the direction of the arm, which turns at the last one (SCAN).
+    #[value(alias = "scan")]
     Look,
     /// The nearest in ascending order, then from the lowest again.
     CLook,

@@ -62,8 +62,11 @@ impl CacheFit {
         } else if self.bus_sector.is_none() {
             say("bus: the times of hits do not grow steadily with their length");
         }
-        if self.keeps && self.hit.is_some() && self.segment_sectors.is_none() {
-            say("size of segments: they hold the longest request");
+        if self.hit.is_some() && self.segment_sectors.is_none() {
+            say(match self.keeps {
+                true => "size of segments: they hold the longest request",
+                false => "size of segments: what was read is not kept, only what follows it",
+            });
         }
         untold
     }

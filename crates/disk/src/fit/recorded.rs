@@ -395,8 +395,8 @@ impl RecordedFit {
         }
         let share = self.early_writes * 100.0;
         let why = format!(
-            "\n# {share:.1} % of the writes were reported sooner than the platter can have had them, so\n\
-             # all of them are here; one that continues another then joins it.\nfast_write"
+            "\n# {share:.1} % of the writes were reported sooner than the platter can have had\n\
+             # them, so all of them are here; one that continues another then joins it.\nfast_write"
         );
         Ok(out + &text.replacen("\nfast_write", &why, 1))
     }

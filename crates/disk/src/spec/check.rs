@@ -363,7 +363,8 @@ mod tests {
         }
         let buffer = |fence: &str, rate: &str| {
             format!(
-                "buffer = {{ read_ahead = 'forward', fence_sectors = {fence}, bus_mb_per_s = {rate} }}"
+                "buffer = {{ read_ahead = 'forward', fence_sectors = {fence}, \
+                 bus_mb_per_s = {rate} }}"
             )
         };
         assert_eq!(said(&buffer("16", "10"), ""), None);

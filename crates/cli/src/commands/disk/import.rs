@@ -22,9 +22,9 @@ Examples:
   seekless disk import drives.diskspecs --name QUANTUM_TORNADO --output atlas10k.toml
   seekless disk import atlas10k.parv                 # to standard output
 
-The files that FILE names lie beside it. Only a .parv says how fast the bus is; with a .diskspecs the
-one .parv beside it that sources it is read as well, if there is one. What the specification cannot express is named on standard error, with file and line,
-and at the head of the specification.")]
+The files that FILE names lie beside it. Only a .parv says how fast the bus is; with a .diskspecs
+the one .parv beside it that sources it is read as well, if there is one. What the specification
+cannot express is named on standard error, with file and line, and at its head.")]
 pub struct Args {
     /// A .parv or .diskspecs file of version 4.
     file: PathBuf,

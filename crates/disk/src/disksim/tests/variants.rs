@@ -143,8 +143,8 @@ fn defects_whose_spares_are_none_are_left_out_and_named() {
     let kept: Vec<(u64, u64)> =
         imported.spec.zones[0].defects.iter().map(|defect| (defect.at, defect.spare)).collect();
     assert_eq!(kept, [(9, 999)]);
-    let said = "tiny.model:13: 2 of 3 defects were left out: spare 8 of zone 1, which stands for 7, \
-                holds data of its own";
+    let said = "tiny.model:13: 2 of 3 defects were left out: spare 8 of zone 1, which stands for \
+                7, holds data of its own";
     assert!(imported.warnings.iter().any(|text| text == said), "{:?}", imported.warnings);
     assert_eq!(imported.spec.capacity_sectors, Some(1500));
 }
