@@ -96,6 +96,10 @@ pub struct Args {
     log_disk: Option<String>,
     #[command(flatten)]
     caching: CachingArgs,
+    /// Mount `vlog` or `dcd` after a crash though blocks cannot be read in which the youngest writes
+    /// may have been; they are lost then.
+    #[arg(long)]
+    past_unreadable: bool,
     /// Refuse writes.
     #[arg(long)]
     read_only: bool,
@@ -228,6 +232,7 @@ fn options(args: &Args) -> Result<ServeOptions, Failure> {
             reorganise: !args.no_reorganise,
             sort: args.sort,
             clusters: args.clusters,
+            past_unreadable: args.past_unreadable,
             caching: args.caching.caching(),
             ..Tuning::default()
         },
