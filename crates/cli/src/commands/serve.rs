@@ -96,8 +96,8 @@ pub struct Args {
     log_disk: Option<String>,
     #[command(flatten)]
     caching: CachingArgs,
-    /// Mount `vlog` or `dcd` after a crash though blocks cannot be read in which the youngest writes
-    /// may have been; they are lost then.
+    /// Mount `vlog` or `dcd` after a crash though blocks cannot be read in which the youngest
+    /// writes may have been; they are lost then.
     #[arg(long)]
     past_unreadable: bool,
     /// Refuse writes.

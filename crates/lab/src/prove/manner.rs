@@ -316,8 +316,8 @@ impl Manner {
     }
 }
 
-/// A short life: mounted in order, cut off in the middle of a large write. What the next mount drops
-/// is all that lies beside what was there, when the volume is then stopped and damaged.
+/// A short life: mounted in order, cut off in the middle of a large write. What the next mount
+/// drops is all that lies beside what was there, when the volume is then stopped and damaged.
 fn coda(blocks: u64, rng: &mut Rng, acts: &mut Vec<Act>) {
     let count = (2 + rng.below(5)).min(blocks);
     let at = rng.below(blocks - count + 1);

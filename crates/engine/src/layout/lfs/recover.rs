@@ -317,7 +317,8 @@ impl Recovery<'_> {
         let followed = parts.last().map_or(record.start.sequence, |one| one.summary.sequence);
         if followed < judged.sequence {
             return damaged(format!(
-                "part {} of the log is unreadable, though a mount has found it; restore from a copy",
+                "part {} of the log is unreadable, though a mount has found it; restore from a \
+                 copy",
                 followed + 1
             ));
         }
