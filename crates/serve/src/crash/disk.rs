@@ -126,11 +126,15 @@ impl Hub {
         Box::new(CrashDisk(self.clone()))
     }
 
-    /// Arms faults, in order; points count from now.
+    /// Arms faults; points count from now. Of those that exclude each other the last one counts,
+    /// else their order means nothing.
     pub fn arm(&self, faults: &[Fault]) {
         let mut state = self.0.borrow_mut();
-        for fault in faults {
-            state.arm(*fault);
+        // What is drawn when it is armed is drawn by the seed that is armed with it.
+        let (seeds, others): (Vec<Fault>, Vec<Fault>) =
+            faults.iter().partition(|one| matches!(one, Fault::Seed(_)));
+        for fault in seeds.into_iter().chain(others) {
+            state.arm(fault);
         }
     }
 

@@ -157,6 +157,21 @@ fn the_power_goes_when_its_point_has_come() {
 }
 
 #[test]
+fn a_drawn_cut_follows_the_seed_wherever_that_stands() {
+    let lived = |faults: &str| {
+        let disk = hub(faults);
+        (0..).take_while(|at| write(&disk, at % 64, 1).is_ok()).count()
+    };
+    let mut points = BTreeSet::new();
+    for seed in 0..20 {
+        let behind = lived(&format!("cut-at-random=2000 seed={seed}"));
+        assert_eq!(behind, lived(&format!("seed={seed} cut-at-random=2000")));
+        points.insert(behind);
+    }
+    assert!(points.len() > 15, "{points:?}");
+}
+
+#[test]
 fn ranges_fail_rot_and_fill_up() {
     let disk = hub("eio-read=8k+4k eio-write=12k+4k rot=16k+4k");
     for at in [0, 2, 4] {
