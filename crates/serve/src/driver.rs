@@ -485,7 +485,7 @@ impl Driver {
             eprintln!("seekless: a second signal will not end the server at once: {error}");
         }
         eprintln!(
-            "seekless: ending: answering what is in flight ({}); another signal ends at once",
+            "seekless: ending: answering {} requests in flight; another signal ends at once",
             self.edge.in_flight()
         );
         self.let_go();

@@ -2,8 +2,8 @@
 //! run on them.
 //!
 //! Start with [`extents`] and [`image`] (a state as differences from a base image), then [`mount`]
-//! (states as files), [`check`] (the command) and [`stop`] (an end before all is done). Which states there are is the business of the
-//! laboratory.
+//! (states as files), [`check`] (the command) and [`stop`] (an end before all is done). Which
+//! states there are is the business of the laboratory.
 
 pub mod check;
 pub mod copy;

@@ -26,9 +26,9 @@ pub(crate) fn release() -> io::Result<()> {
     change(libc::SIG_UNBLOCK, &both())
 }
 
-/// Has `handler` called when SIGINT, SIGTERM or SIGHUP arrives, once each: the next one does what it
-/// does by default. Signals that are ignored stay so. The handler may only do what is safe in the
-/// middle of anything.
+/// Has `handler` called when SIGINT, SIGTERM or SIGHUP arrives, once each: the next one does what
+/// it does by default. Signals that are ignored stay so. The handler may only do what is safe in
+/// the middle of anything.
 pub(crate) fn handle(handler: extern "C" fn(libc::c_int)) -> io::Result<()> {
     for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
         // SAFETY: all zeros are a valid action: the default one, without flags.

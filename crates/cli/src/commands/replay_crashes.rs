@@ -35,10 +35,11 @@ Examples:
   seekless replay-crashes run.tape --open 812:keep,45=lost --socket /tmp/state.sock
 
 The check runs in a shell; {device} becomes the path of a file that holds a state. It may write
-there: every check has a state of its own. Exit code 0 says that the state is good; 126, 127, a death
-by a signal (as shells tell it: 129 to 192) and a check that takes too long are its own failures,
-reported apart; all other exit codes say that the state is bad. It finds SEEKLESS_STATE (the name of the state) and SEEKLESS_FLUSHES (how many flushes had
-been answered) in its environment.
+there: every check has a state of its own. Exit code 0 says that the state is good; 126, 127, a
+death by a signal (as shells tell it: 129 to 192) and a check that takes too long are its own
+failures, reported apart; all other exit codes say that the state is bad. It finds SEEKLESS_STATE
+(the name of the state) and SEEKLESS_FLUSHES (how many flushes had been answered) in its
+environment.
 
 Exit codes: 0 all states are good; 1 a bad one was found; 3 the recording cannot be used, or is good
 as far as it goes but was cut short (see --cut-short); 6 the check failed for its own reasons; 130
@@ -87,8 +88,8 @@ pub struct Args {
     /// Listen on this Unix socket, for --open.
     #[arg(long, short, value_name = "PATH", requires = "open")]
     socket: Option<PathBuf>,
-    /// A recording that was cut short, is damaged or is followed by something else is as good as any,
-    /// as far as it goes.
+    /// A recording that was cut short, is damaged or is followed by something else is as good as
+    /// any, as far as it goes.
     #[arg(long)]
     cut_short: bool,
     /// How states become files: auto, fuse or copy.

@@ -29,8 +29,8 @@ pub enum Verdict {
     Good,
     /// Any other exit code: the state is bad.
     Bad(i32),
-    /// It could not be started (126, 127) or was killed, which shells tell by exit codes from 129 to
-    /// 192: that says nothing about the state.
+    /// It could not be started (126, 127) or was killed, which shells tell by exit codes from 129
+    /// to 192: that says nothing about the state.
     Failed(String),
     /// It took longer than allowed.
     Hung,
