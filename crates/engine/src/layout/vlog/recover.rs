@@ -2,8 +2,8 @@
 
 use super::commit::marker;
 use super::format::{
-    Changed, Entry, FIXED_BLOCKS, Header, POOL_START, Pointer, SLICE_ENTRIES, TAIL_BLOCK, Tail,
-    decode_header, entries, live_mark, looks_like_map,
+    Changed, Entry, FIXED_BLOCKS, Header, MAP_MAGIC, POOL_START, Pointer, SLICE_ENTRIES,
+    TAIL_BLOCK, Tail, decode_header, entries, live_mark, looks_like_map,
 };
 use super::tree::SliceNr;
 use super::{Vlog, slices};
@@ -234,6 +234,7 @@ impl Recovery<'_> {
             let bytes = match &piece.body {
                 Body::Zeros | Body::Stamp { .. } => Bytes::new(),
                 Body::Bytes(bytes) => bytes.clone(),
+                Body::Sectors(_) | Body::Parity(_) if !piece.begins_with(MAP_MAGIC) => Bytes::new(),
                 Body::Sectors(_) | Body::Lazy(_) | Body::Parity(_) => piece.to_bytes(),
             };
             for (block, place) in bytes.chunks_exact(BLOCK_BYTES).zip(place..) {
