@@ -4,7 +4,13 @@ use crate::failure::{Exit, Failure};
 use crate::size::Size;
 use seekless_disk::{Spec, SpecError, specs};
 use seekless_lab::sim::Target;
+use std::fs::File;
+use std::io::{self, Read as _};
 use std::path::Path;
+
+/// No specification is larger, in bytes: that of a disk with tens of thousands of bands has ten
+/// million.
+const LARGEST: u64 = 64 << 20;
 
 /// The specification that `text` names: a built-in disk or the path of a file, and after a colon
 /// how much of it is used, from its outer edge on (`cmr-20tb:16G`).
@@ -32,10 +38,28 @@ pub fn find(text: &str) -> Result<Spec, Failure> {
         return Err(Failure::usage(format!("no built-in disk is called `{text}`"))
             .hint(format!("known are {}; or give the path of a TOML file", known.join(", "))));
     }
-    let toml = std::fs::read_to_string(path).map_err(|error| {
+    let toml = read(path).map_err(|error| {
         Failure::usage(format!("cannot read the disk specification {text}: {error}"))
     })?;
     Spec::parse(&toml).map_err(|error| blame(text, &error))
+}
+
+/// The text of a file that is not too large to be a specification.
+fn read(path: &Path) -> io::Result<String> {
+    let mut bytes = Vec::new();
+    File::open(path)?.take(LARGEST + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > LARGEST {
+        return Err(io::Error::other(format!("it is larger than {} MiB", LARGEST >> 20)));
+    }
+    String::from_utf8(bytes).map_err(|_| io::Error::other("it is no text"))
+}
+
+/// The file that `text` names if it is no built-in disk: what [`find`] would read.
+pub fn file_of(text: &str) -> &Path {
+    match text.rsplit_once(':') {
+        Some((name, size)) if size.parse::<Size>().is_ok() => Path::new(name),
+        _ => Path::new(text),
+    }
 }
 
 /// The disk that `text` names, to simulate on, after a change to its specification.

@@ -22,6 +22,9 @@ use crate::spec::{Spec, SpecError};
 use lexer::{Files, Place};
 use parser::{Block, Document};
 
+/// What the block of the disk is called among the sources of values, beside the paths of keys.
+const DISK: &str = "the disk";
+
 /// Gives the text of a file: `(the file that asks, the name it asks for)`, both as written. The
 /// first file is asked for by itself. An error is the reason, for people.
 pub type Fetch<'a> = &'a mut dyn FnMut(&str, &str) -> Result<String, String>;
@@ -77,6 +80,7 @@ pub struct Import {
     document: Document,
     files: Files,
     main: String,
+    notes: Vec<String>,
 }
 
 impl Import {
@@ -87,7 +91,17 @@ impl Import {
     pub fn read(name: &str, fetch: Fetch<'_>) -> Result<Import, ImportError> {
         let mut files = Files::default();
         let document = parser::parse(name, &mut files, fetch)?;
-        Ok(Import { document, files, main: name.to_owned() })
+        Ok(Import { document, files, main: name.to_owned(), notes: Vec::new() })
+    }
+
+    /// True if the files describe the system that a disk is part of, hence how fast its bus is.
+    pub fn knows_bus_of(&self, disk: &str) -> bool {
+        system::is_attached(&self.document, disk)
+    }
+
+    /// Adds a sentence that is to stand before the other [`Imported::warnings`].
+    pub fn note(&mut self, text: String) {
+        self.notes.push(text);
     }
 
     /// Names of the disks.
@@ -101,8 +115,9 @@ impl Import {
     /// If there is no such disk, a parameter makes no sense, or a file cannot be had.
     pub fn disk(&self, name: Option<&str>, fetch: Fetch<'_>) -> Result<Imported, ImportError> {
         let disk = self.choose(name)?;
-        let mut mapping = Mapping { files: &self.files, warnings: Vec::new(), sources: Vec::new() };
-        let bus = system::bus(&self.document, disk, &mut mapping);
+        let mut mapping = Mapping::new(&self.files, self.notes.clone());
+        mapping.source(DISK, disk.place);
+        let bus = system::bus(&self.document, disk, &mut mapping)?;
         let spec = drive::map(disk, &self.document, bus, &mut mapping, fetch)?;
         finish::finish(spec, mapping, &self.main)
     }
@@ -135,9 +150,15 @@ struct Mapping<'a> {
     warnings: Vec<String>,
     /// Where values come from: the path of a TOML key, and the place.
     sources: Vec<(String, Place)>,
+    /// Where the parts of a tree of patterns stand: they may be many.
+    tree: g4::Places,
 }
 
-impl Mapping<'_> {
+impl<'a> Mapping<'a> {
+    fn new(files: &'a Files, warnings: Vec<String>) -> Mapping<'a> {
+        Mapping { files, warnings, sources: Vec::new(), tree: g4::Places::default() }
+    }
+
     fn warn(&mut self, place: Place, text: impl AsRef<str>) {
         let place = self.files.show(place);
         self.warnings.push(format!("{place}: {}", text.as_ref()));

@@ -15,7 +15,7 @@ use crate::motion::{Motion, Place};
 use crate::spec::{Discipline, Spec, SpecError};
 use queue::Waiting;
 use seekless_engine::io::{Breakdown, Op};
-use seekless_engine::units::Time;
+use seekless_engine::units::{SECTOR_BYTES, Time};
 use service::Service;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -69,16 +69,32 @@ pub struct Destage {
     pub media_end: Time,
 }
 
-/// The request leaves the disk.
+/// Why a request is not accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("sectors {lbn}+{sectors} lie outside the disk, which has {capacity}")]
-pub struct OutOfRange {
-    /// First sector asked for.
-    pub lbn: u64,
-    /// Number of sectors asked for.
-    pub sectors: u32,
-    /// Sectors of the disk.
-    pub capacity: u64,
+pub enum RequestError {
+    /// The request leaves the disk.
+    #[error("sectors {lbn}+{sectors} lie outside the disk, which has {capacity}")]
+    OutOfRange {
+        /// First sector asked for.
+        lbn: u64,
+        /// Number of sectors asked for.
+        sectors: u32,
+        /// Sectors of the disk.
+        capacity: u64,
+    },
+    /// The request begins or ends within a sector as the host addresses them.
+    #[error(
+        "sectors {lbn}+{sectors} of 512 bytes are no whole sectors of {bytes} bytes, which the \
+         disk is addressed by; give it `sector_size.logical = 512`, or use a recording of such a disk"
+    )]
+    Unaligned {
+        /// First sector asked for.
+        lbn: u64,
+        /// Number of sectors asked for.
+        sectors: u32,
+        /// Bytes of a logical sector.
+        bytes: u32,
+    },
 }
 
 /// A disk as a state machine of time.
@@ -88,6 +104,8 @@ pub struct Drive {
     /// Completions to come, in order of time.
     done: VecDeque<Completion>,
     waiting: Waiting,
+    /// Sectors of 512 bytes in a logical one, a power of two.
+    granule: u32,
 }
 
 impl Drive {
@@ -100,7 +118,13 @@ impl Drive {
             service: Service::new(spec)?,
             done: VecDeque::new(),
             waiting: Waiting::new(spec.queue, spec.host_queue),
+            granule: spec.sector_size.logical_sectors() as u32,
         })
+    }
+
+    /// Sectors of 512 bytes that a request covers whole numbers of.
+    pub fn granule(&self) -> u32 {
+        self.granule
     }
 
     /// Sectors of the disk.
@@ -130,12 +154,16 @@ impl Drive {
     /// Accepts a request.
     ///
     /// # Errors
-    /// Sectors that the disk does not have. Nothing has happened then.
-    pub fn submit(&mut self, now: Time, request: Request) -> Result<(), OutOfRange> {
+    /// Sectors that the disk does not have, or parts of sectors. Nothing has happened then.
+    pub fn submit(&mut self, now: Time, request: Request) -> Result<(), RequestError> {
         let capacity = self.sectors();
         let Request { lbn, sectors, .. } = request;
         if lbn.checked_add(u64::from(sectors)).is_none_or(|end| end > capacity) {
-            return Err(OutOfRange { lbn, sectors, capacity });
+            return Err(RequestError::OutOfRange { lbn, sectors, capacity });
+        }
+        if (lbn | u64::from(sectors)) & u64::from(self.granule - 1) != 0 {
+            let bytes = self.granule * SECTOR_BYTES as u32;
+            return Err(RequestError::Unaligned { lbn, sectors, bytes });
         }
         if self.waiting.in_order() {
             let completion = self.service.serve(now, now, &request);
@@ -165,11 +193,11 @@ impl Drive {
     /// Serves one request while there is no other, and says when it is complete.
     ///
     /// # Errors
-    /// Sectors that the disk does not have.
+    /// Sectors that the disk does not have, or parts of sectors.
     ///
     /// # Panics
     /// If other requests are in the drive.
-    pub fn serve_alone(&mut self, now: Time, request: Request) -> Result<Time, OutOfRange> {
+    pub fn serve_alone(&mut self, now: Time, request: Request) -> Result<Time, RequestError> {
         assert_eq!(self.outstanding(), 0, "a request alone");
         self.submit(now, request)?;
         let mut done = Vec::with_capacity(1);

@@ -212,8 +212,12 @@ pub fn measure(
         bench.note(stop, "the rest of the seek curve", &mut missing)?;
     }
     bench.begin("read-ahead");
-    if let Err(stop) = cache::shape(&mut bench, &zones, &mut cache) {
-        bench.note(stop, "the extent of read-ahead and segments", &mut missing)?;
+    match cache::shape(&mut bench, &zones, &mut cache) {
+        Ok(()) => missing.extend(cache.untold()),
+        Err(stop) => {
+            let what = "some of read-ahead, size of segments, bus and zero-latency reads";
+            bench.note(stop, what, &mut missing)?;
+        }
     }
     fit.revolution = bench.revolution();
     fit.zones = zones::told(&zones, bench.period());

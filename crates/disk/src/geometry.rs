@@ -157,6 +157,13 @@ impl Geometry {
     }
 }
 
+/// Which of these places of a zone, numbered as its slips are, hold sectors of the host before
+/// defects are remapped. The zone has passed all other checks.
+pub(crate) fn data_places(spec: &Spec, zone: usize, places: &[u64]) -> Vec<bool> {
+    let map = ZoneMap::new(spec, zone, 0).without_defects();
+    places.iter().map(|&place| map.holds_data(place)).collect()
+}
+
 #[inline]
 fn zone_of<'a>(zones: &'a [ZoneMap], guess: &[u16], shift: u32, lbn: u64) -> &'a ZoneMap {
     let mut zone = &zones[guess[(lbn >> shift) as usize] as usize];

@@ -4,7 +4,7 @@
 //! a turn, so worlds repeat to the nanosecond.
 
 use crate::geometry::{Geometry, PARTS, Run};
-use crate::spec::{Spec, SpecError, signed_ns};
+use crate::spec::{Spec, SpecError, ns};
 use seekless_engine::units::Time;
 
 /// Where the head is.
@@ -60,7 +60,7 @@ pub struct Motion {
     /// Seek time by distance in cylinders before a read, and before a write.
     seek_ns: [Vec<u32>; 2],
     head_switch_ns: Time,
-    settle_ns: [i64; 2],
+    settle_ns: [Time; 2],
     average: bool,
     /// A change between reading and writing on a track, where the two elements lie apart.
     jog_ns: Time,
@@ -84,7 +84,7 @@ impl Motion {
             rev_ns: (60e9 / spec.rpm).round() as Time,
             seek_ns: [reads, writes],
             head_switch_ns: spec.head_switch_ns(),
-            settle_ns: [signed_ns(spec.read_settle_ms), signed_ns(spec.write_settle_ms).max(0)],
+            settle_ns: [ns(spec.read_settle_ms), ns(spec.write_settle_ms)],
             average: spec.average_rotation,
             jog_ns: match spec.separate_elements() {
                 true => spec.seek.ns(1, spec.cylinders),
@@ -121,7 +121,7 @@ impl Motion {
         if longer == 0 {
             return (0, 0);
         }
-        let settled = longer.saturating_add_signed(self.settle_ns[usize::from(write)]);
+        let settled = longer.saturating_add(self.settle_ns[usize::from(write)]);
         if distance > 0 { (settled, 0) } else { (0, settled) }
     }
 

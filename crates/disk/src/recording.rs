@@ -133,6 +133,9 @@ pub struct Recording<R> {
     /// Nothing comes after an error or the end.
     ended: bool,
     count: u64,
+    /// When the latest request so far was sent, where the recording tells times.
+    latest: Option<Time>,
+    belated: u64,
 }
 
 #[derive(Debug)]
@@ -162,7 +165,7 @@ impl<R: BufRead> Recording<R> {
             Format::Csv => Reader::Csv(Box::new(csv::Csv::new(bytes)?)),
             Format::Srt => Reader::Srt(srt::Srt::new(bytes)?),
         };
-        Ok(Recording { reader, format, ended: false, count: 0 })
+        Ok(Recording { reader, format, ended: false, count: 0, latest: None, belated: 0 })
     }
 
     /// The format that is read.
@@ -177,6 +180,38 @@ impl<R: BufRead> Recording<R> {
             Reader::Columns(_) | Reader::Csv(_) => 0,
         }
     }
+
+    /// Columns of comma-separated values that say nothing to us.
+    pub fn unknown_columns(&self) -> &[String] {
+        match &self.reader {
+            Reader::Csv(reader) => &reader.unknown,
+            Reader::Columns(_) | Reader::Srt(_) => &[],
+        }
+    }
+
+    /// Requests so far that stand behind one that was sent later. SRT files may have such: a driver
+    /// that sorts its queue hands requests to the drive in another order than it notes them. In
+    /// comma-separated values they are an error.
+    pub fn belated(&self) -> u64 {
+        self.belated
+    }
+
+    /// Looks whether time runs backwards.
+    fn in_order(&mut self, request: Recorded) -> Result<Recorded, RecordingError> {
+        let Pace::At(at) = request.pace else { return Ok(request) };
+        let latest = self.latest.unwrap_or(at);
+        self.latest = Some(latest.max(at));
+        if at >= latest {
+            return Ok(request);
+        }
+        self.belated += 1;
+        if self.format == Format::Srt {
+            return Ok(request);
+        }
+        let us = |ns: Time| ns as f64 / 1e3;
+        let problem = format!("time runs backwards, from {} to {} µs", us(latest), us(at));
+        Err(RecordingError::new(request.place, problem, "sort the requests by when they were sent"))
+    }
 }
 
 impl<R: BufRead> Iterator for Recording<R> {
@@ -190,6 +225,10 @@ impl<R: BufRead> Iterator for Recording<R> {
             Reader::Columns(reader) => reader.read(),
             Reader::Csv(reader) => reader.read(),
             Reader::Srt(reader) => reader.read(),
+        };
+        let found = match found {
+            Ok(Some(request)) => self.in_order(request).map(Some),
+            other => other,
         };
         match found {
             Ok(Some(request)) => {

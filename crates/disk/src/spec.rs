@@ -13,6 +13,7 @@ pub mod queue;
 pub mod seek;
 pub mod zoned;
 
+pub(crate) use check::wrong_defects;
 pub use electronics::{Buffer, Bus, Cache, FastWrite, Overheads, Prefetch, ReadAhead, WriteBack};
 pub use geometry::{Defect, Mapping, Pattern, SectorSize, Sparing, Zone};
 pub use queue::{Discipline, Queue};
@@ -51,6 +52,24 @@ impl SpecError {
         SpecError::Field { field: field.into(), problem: problem.into() }
     }
 
+    /// What the reader of the language says, with the line of `text` that it is about.
+    fn syntax(error: &toml::de::Error, text: &str) -> SpecError {
+        let said = error.message().trim().replace('\n', ", ");
+        let Some(before) = error.span().and_then(|span| text.get(..span.start)) else {
+            return SpecError::Syntax(said);
+        };
+        let line = before.matches('\n').count();
+        let shown: String =
+            text.lines().nth(line).unwrap_or_default().trim().chars().take(60).collect();
+        // Where something is missing, the line is only the first of what lacks it.
+        let said = match shown.is_empty() || said.starts_with("missing") {
+            true => said,
+            false => format!("{said} in `{}`", shown.escape_debug()),
+        };
+        let line = u32::try_from(line + 1).unwrap_or(u32::MAX);
+        SpecError::At { line, error: Box::new(SpecError::Syntax(said)) }
+    }
+
     /// With the line of `text` that the field stands on, if it is there.
     fn at_its_line(self, text: &str) -> SpecError {
         let SpecError::Field { field, problem } = &self else { return self };
@@ -84,8 +103,8 @@ pub struct Spec {
     #[serde(default, skip_serializing_if = "is_default")]
     pub read_settle_ms: f64,
     /// Added to every seek and head switch before a write. Drives' descriptions have negative
-    /// values where the seek times were measured with writes' settling in them; these count as
-    /// zero, since recordings show no write that settles faster than a read.
+    /// values where the seek times were measured with writes' settling in them; an import makes
+    /// zero of these, since recordings show no write that settles faster than a read.
     #[serde(default, skip_serializing_if = "is_default")]
     pub write_settle_ms: f64,
     /// Reading and writing elements lie apart, as in all magnetoresistive heads: a change from one
@@ -158,6 +177,9 @@ pub struct Simple {
     pub mb_per_s: f64,
 }
 
+/// Tracks of which [`crate::mechanics`] keeps a table: four megabytes.
+const MOST_PLAIN_TRACKS: u64 = 1 << 20;
+
 /// Skips a value on output that it would have anyway.
 pub(crate) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
@@ -168,19 +190,13 @@ pub(crate) fn ns(ms: f64) -> Time {
     (ms * MILLIS as f64).round() as Time
 }
 
-/// Milliseconds as nanoseconds, for values that may be negative.
-pub(crate) fn signed_ns(ms: f64) -> i64 {
-    (ms * MILLIS as f64).round() as i64
-}
-
 impl Spec {
     /// Reads a specification and checks every value.
     ///
     /// # Errors
     /// The first thing that is wrong, with the name of the field.
     pub fn parse(text: &str) -> Result<Spec, SpecError> {
-        let spec: Spec =
-            toml::from_str(text).map_err(|error| SpecError::Syntax(error.to_string()))?;
+        let spec: Spec = toml::from_str(text).map_err(|error| SpecError::syntax(&error, text))?;
         match spec.validate() {
             Ok(()) => Ok(spec),
             Err(error) => Err(error.at_its_line(text)),
@@ -225,20 +241,29 @@ impl Spec {
         self.cache.is_some_and(early)
     }
 
-    /// The same disk of which no more than `blocks` of 4 KiB are used, from its outer edge on.
+    /// The same disk of which no more than `blocks` of 4 KiB are used, from its outer edge on. Of
+    /// the zones of a shingled disk the same share stays conventional: its first ones alone would
+    /// be another kind of disk.
     #[must_use]
     pub fn outer(&self, blocks: u64) -> Spec {
         let mut spec = self.clone();
         if blocks < spec.capacity_blocks() {
             spec.capacity_sectors = Some(blocks * BLOCK_SECTORS);
+            let part = |zoned: Zoned| zoned.part(spec.zone_count(&zoned), self.zone_count(&zoned));
+            spec.zoned = self.zoned.map(part);
         }
         spec
     }
 
     /// True for a disk of one zone without cache, defects, bus or queue: [`crate::mechanics`] says
-    /// everything about it, so layouts can plan on it.
+    /// everything about it, so layouts can plan on it. It does so with a table of all tracks; a disk
+    /// with more than a million of them is served as others are, whose cost does not grow with
+    /// what a volume leaves unused.
     pub fn is_plain(&self) -> bool {
         let [zone] = self.zones.as_slice() else { return false };
+        if u64::from(self.heads) * u64::from(self.cylinders) > MOST_PLAIN_TRACKS {
+            return false;
+        }
         let whole = |sectors: f64| sectors.fract() == 0.0;
         let as_is = Zone {
             first_cylinder: None,

@@ -1,7 +1,14 @@
 //! What a host-managed shingled disk allows: the state of its zones.
 //!
-//! The rules are those of ZBC and ZAC: a sequential zone is written at its write pointer only, at
-//! most so many zones are open, conventional zones are free, and a zone becomes empty as a whole.
+//! The rules are those of ZBC and ZAC: a sequential zone is written at its write pointer only,
+//! conventional zones are free, and a zone becomes empty as a whole. At most so many zones are open.
+//! There is no command that opens one, so all of them were opened by writes, implicitly; where a
+//! write opens one more than may be, the disk closes another, as these standards have it
+//! (INSUFFICIENT ZONE RESOURCES is for zones that were opened by command, which it may not close).
+//! A closed zone keeps its write pointer, and a write opens it again; closing costs no time here.
+//! So which of the zones written in part are closed makes no difference to a host, and is not kept.
+//! Only where a limit is set to zones that are written in part, open or closed (ZNS has one), a
+//! write to an empty zone is refused beyond it.
 
 use crate::spec::Zoned;
 use seekless_engine::io::ZoneRule;
@@ -12,15 +19,15 @@ use std::collections::{BTreeMap, BTreeSet};
 pub struct Zones {
     rules: Zoned,
     sectors: u64,
-    /// Sectors written in each zone that is neither empty nor full.
-    open: BTreeMap<u64, u64>,
+    /// Sectors written in each zone that is neither empty nor full: it is open or closed.
+    active: BTreeMap<u64, u64>,
     full: BTreeSet<u64>,
 }
 
 impl Zones {
     /// Empty zones on a disk of so many sectors.
     pub fn new(rules: Zoned, sectors: u64) -> Zones {
-        Zones { rules, sectors, open: BTreeMap::new(), full: BTreeSet::new() }
+        Zones { rules, sectors, active: BTreeMap::new(), full: BTreeSet::new() }
     }
 
     fn zone(&self, lbn: u64) -> Option<u64> {
@@ -36,14 +43,19 @@ impl Zones {
     pub fn pointer(&self, zone: u64) -> u64 {
         let written = match self.full.contains(&zone) {
             true => self.size(zone),
-            false => self.open.get(&zone).copied().unwrap_or(0),
+            false => self.active.get(&zone).copied().unwrap_or(0),
         };
         zone * self.rules.zone_sectors + written
     }
 
-    /// Zones that are open.
+    /// Zones that are written in part.
+    pub fn active(&self) -> u32 {
+        self.active.len() as u32
+    }
+
+    /// Zones that are open: of those written in part as many as may be.
     pub fn open(&self) -> u32 {
-        self.open.len() as u32
+        self.active().min(self.rules.max_open)
     }
 
     /// A write: moves the write pointer if it is allowed.
@@ -66,15 +78,16 @@ impl Zones {
         if lbn != self.pointer(zone) {
             return Err(ZoneRule::UnalignedWrite);
         }
-        if !self.open.contains_key(&zone) && self.open() >= self.rules.max_open {
+        let most = self.rules.max_active.unwrap_or(u32::MAX);
+        if !self.active.contains_key(&zone) && self.active() >= most {
             return Err(ZoneRule::TooManyOpen);
         }
         let written = lbn + sectors - zone * self.rules.zone_sectors;
         if written == self.size(zone) {
-            self.open.remove(&zone);
+            self.active.remove(&zone);
             self.full.insert(zone);
         } else {
-            self.open.insert(zone, written);
+            self.active.insert(zone, written);
         }
         Ok(())
     }
@@ -115,10 +128,10 @@ impl Zones {
         if !zones.is_empty() && !ends.into_iter().all(whole) {
             return Err(ZoneRule::PartialReset);
         }
-        let open: Vec<u64> = self.open.range(zones.clone()).map(|(&zone, _)| zone).collect();
+        let active: Vec<u64> = self.active.range(zones.clone()).map(|(&zone, _)| zone).collect();
         let full: Vec<u64> = self.full.range(zones).copied().collect();
-        for zone in open.into_iter().chain(full) {
-            self.open.remove(&zone);
+        for zone in active.into_iter().chain(full) {
+            self.active.remove(&zone);
             self.full.remove(&zone);
         }
         Ok(())
@@ -129,11 +142,32 @@ impl Zones {
 mod tests {
     use super::*;
 
+    const RULES: Zoned = Zoned {
+        zone_sectors: 64,
+        conventional_zones: 1,
+        max_open: 2,
+        max_active: None,
+        read_unwritten: false,
+    };
+
+    #[test]
+    fn a_write_that_opens_one_zone_too_many_closes_another() {
+        let mut zones = Zones::new(RULES, 64 * 5);
+        for zone in 1..5 {
+            assert_eq!(zones.write(64 * zone, 8), Ok(()));
+        }
+        assert_eq!((zones.open(), zones.active()), (2, 4));
+        // A closed one goes on where it was.
+        for zone in 1..5 {
+            assert_eq!(zones.write(64 * zone, 8), Err(ZoneRule::UnalignedWrite));
+            assert_eq!(zones.write(64 * zone + 8, 56), Ok(()));
+        }
+        assert_eq!((zones.open(), zones.active()), (0, 0));
+    }
+
     #[test]
     fn sequential_zones_are_written_in_order() {
-        let rules =
-            Zoned { zone_sectors: 64, conventional_zones: 1, max_open: 2, read_unwritten: false };
-        let mut zones = Zones::new(rules, 64 * 5);
+        let mut zones = Zones::new(Zoned { max_active: Some(2), ..RULES }, 64 * 5);
         assert_eq!(zones.write(8, 8), Ok(()));
         assert_eq!(zones.write(60, 8), Err(ZoneRule::WriteBoundary));
         assert_eq!(zones.write(72, 8), Err(ZoneRule::UnalignedWrite));

@@ -5,13 +5,14 @@ use seekless_engine::data::Data;
 use seekless_engine::device::Device;
 use seekless_engine::device::medium::Cells;
 use seekless_engine::io::{Io, IoError, Outcome, ZoneRule};
+use seekless_engine::units::SECONDS;
 
-/// Zones of 64 sectors, which are 8 blocks: one conventional, then five in order, two open.
+/// Zones of 64 sectors, which are 8 blocks: one conventional, then five in order, two written in part.
 fn disk() -> Disk {
     let text = "name='t'\nsummary=''\nrpm=6000\nheads=2\ncylinders=4\nhead_switch_ms=1\n\
                 overhead_ms=0.1\nseek={constant={ms=2}}\n\
                 zones=[{sectors=48,track_skew=5,cylinder_skew=5}]\n\
-                [zoned]\nzone_sectors=64\nconventional_zones=1\nmax_open=2";
+                [zoned]\nzone_sectors=64\nconventional_zones=1\nmax_open=2\nmax_active=2";
     let spec = Spec::parse(text).expect("a sound specification");
     Disk::new(&spec, Box::new(Cells::new(48))).expect("a disk")
 }
@@ -51,6 +52,27 @@ fn violations_are_refused_by_name_and_change_nothing() {
     assert_eq!(found.to_bytes(), Data::stamp(2, 8, 1).to_bytes());
     let error = refused(8, ZoneRule::UnalignedWrite).expect_err("an error").to_string();
     assert!(error.starts_with("block 8: UNALIGNED WRITE COMMAND"), "{error}");
+}
+
+/// The first 524 of 55,880 zones are conventional, more than a small part of the disk has.
+#[test]
+fn a_small_part_of_a_large_disk_has_zones_of_both_kinds() {
+    let spec = seekless_disk::specs::find("hm-smr-15tb").expect("a built-in disk").outer(10 << 18);
+    assert_eq!(spec.zoned.expect("shingled").conventional_zones, 1);
+    let blocks = spec.capacity_blocks();
+    let mut disk = Disk::new(&spec, Box::new(Cells::new(blocks))).expect("a disk");
+    // A second for each, since this disk chooses among waiting commands.
+    let mut now = 0;
+    let mut write = |at: u64| {
+        disk.submit(now, Io::write(1, at, Data::stamp(1, at, 1)));
+        now += SECONDS;
+        let mut done = Vec::new();
+        disk.reap(now, &mut done);
+        done.pop().expect("an answer").outcome
+    };
+    assert!(write(5).is_ok(), "conventional");
+    assert!(write(1 << 16).is_ok(), "at the pointer");
+    assert_eq!(write(1 << 16), refused(1 << 16, ZoneRule::UnalignedWrite));
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! `seekless disk`: models of drives, where they come from and how good they are.
 
+mod files;
 mod fit;
 mod import;
 mod validate;

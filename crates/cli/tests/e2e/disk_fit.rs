@@ -54,7 +54,7 @@ fn a_recording_tells_what_it_can() {
     fs::write(&file, "op,lbn,sectors,response_us,gap_us\nR,1,x,5,5\n").expect("written");
     let ended = run(seekless().args(["disk", "fit", "--recording", path]));
     assert_eq!(ended.code(), 2);
-    assert!(ended.err.contains("line 2"), "{}", ended.err);
+    assert!(ended.err.contains("mine.csv:2: "), "{}", ended.err);
 }
 
 #[test]
@@ -62,7 +62,8 @@ fn what_is_no_disk_is_refused() {
     let ended = run(seekless().args(["disk", "fit"]));
     assert_eq!(ended.code(), 2);
     let ended = run(seekless().args(["disk", "fit", "--device", "/nowhere"]));
-    assert_eq!(ended.code(), 3);
+    assert_eq!(ended.code(), 2);
+    assert!(ended.err.contains("cannot read /nowhere"), "{}", ended.err);
     let ended = run(seekless().args(["disk", "fit", "--disk", "hp97560", "--budget", "2s"]));
     assert_eq!(ended.code(), 2, "{}", ended.err);
     assert!(ended.err.contains("--budget"), "{}", ended.err);
@@ -89,4 +90,37 @@ fn a_loop_device_is_read_and_shows_no_rotation() {
     assert_ne!(ended.code(), 0);
     let known = ["no rotation", "same time", "--budget", "scatter"];
     assert!(known.iter().any(|what| ended.err.contains(what)), "{}", ended.err);
+}
+
+/// Most writes of the Atlas 10K and the Barracuda were reported before they were written. A model
+/// from the recording alone that does not know this is off by 3.4 and 4.2 ms.
+#[test]
+fn early_writes_of_a_recording_are_in_its_specification() {
+    let Some(shared) = crate::disk_models::recordings() else { return };
+    let dir = temp_dir();
+    let spec = dir.path().join("own.toml");
+    let spec = spec.to_str().expect("text");
+    for (drive, gap, early, most) in [
+        ("atlas10k", "before", true, 1.5),
+        ("barracuda", "before", true, 2.0),
+        ("hp_c2490a", "after", false, 5.0),
+    ] {
+        let trace = shared.join(format!("{drive}.trace"));
+        let trace = trace.to_str().expect("text");
+        let from = ["--recording", trace, "--gap", gap, "--json"];
+        json(&[&["disk", "fit", "--output", spec], &from[..]].concat());
+        let text = fs::read_to_string(spec).expect("specification");
+        assert_eq!(text.contains("fast_write = \"any\""), early, "{drive}: {text}");
+        assert_eq!(text.contains("writes were reported sooner"), early, "{drive}: {text}");
+        let found = json(&[&["disk", "validate", "--disk", spec], &from[..]].concat());
+        assert!(found["mae_ms"].as_f64().is_some_and(|ms| ms <= most), "{drive}: {found}");
+    }
+}
+
+/// No disk of the list turns faster.
+#[test]
+fn a_disk_of_24000_rpm_is_measured() {
+    let fit = json(&["disk", "fit", "--disk", "hylog-2008", "--seeks", "4", "--json"]);
+    let rpm = fit["rpm"]["value"].as_f64().expect("rotation");
+    assert!((rpm - 24_000.0).abs() < 24.0, "{rpm}");
 }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 /// Recordings of real drives, which are no part of the repository: a directory that the variable
 /// names, or `shared` beside the checkout.
-fn recordings() -> Option<PathBuf> {
+pub fn recordings() -> Option<PathBuf> {
     let dir = match std::env::var_os("SEEKLESS_RECORDINGS") {
         Some(dir) => PathBuf::from(dir),
         None => Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data/drive-recordings"),
@@ -97,7 +97,98 @@ fn files_that_cannot_be_imported_are_named() {
     let missing = dir.path().join("none.parv");
     let ended = run(seekless().args(["disk", "import", text(&missing)]));
     assert_eq!(ended.code(), 2, "{}", ended.err);
-    assert!(ended.err.contains("cannot read none.parv"), "{}", ended.err);
+    assert!(ended.err.contains(&format!("cannot read {}", text(&missing))), "{}", ended.err);
+    let ended = run(seekless().args(["disk", "import", text(dir.path())]));
+    assert_eq!(ended.code(), 2, "{}", ended.err);
+    let said = format!("cannot read {}: it is a directory", text(dir.path()));
+    assert!(ended.err.contains(&said), "{}", ended.err);
+}
+
+#[test]
+fn files_that_are_no_specifications_are_named_with_their_line() {
+    let dir = temp_dir();
+    let spec = plain(dir.path());
+    let toml = fs::read_to_string(&spec).expect("specification");
+    let line = toml.lines().position(|line| line.starts_with("rpm")).expect("rpm") + 1;
+    fs::write(&spec, toml.replace("rpm = 6000.0", "rpm = \"fast\"")).expect("write");
+    let ended = run(seekless().args(["disks", text(&spec)]));
+    assert_eq!(ended.code(), 2, "{}", ended.err);
+    assert!(ended.err.contains(&format!("m.toml:{line}: ")), "{}", ended.err);
+    // What has no end is not read for ever.
+    let ended = run(seekless().args(["disks", "/dev/zero"]));
+    assert_eq!(ended.code(), 2, "{}", ended.err);
+    assert!(ended.err.contains("larger than 64 MiB"), "{}", ended.err);
+    let recording = ["disk", "validate", "--disk", "hp97560", "--recording", text(dir.path())];
+    let ended = run(seekless().args(recording));
+    assert_eq!(ended.code(), 2, "{}", ended.err);
+    assert!(ended.err.contains("it is a directory"), "{}", ended.err);
+}
+
+/// A system that the small drive is part of.
+const SYSTEM: &str = "\
+disksim_bus B { Arbitration time = 0.25, Read block transfer time = 0.125,
+  Write block transfer time = 0.5 }
+source m.diskspecs
+instantiate [ bus0 ] as B
+instantiate [ disk0 ] as PLAIN
+topology disksim_bus bus0 [ disksim_disk disk0 [] ]
+";
+
+#[test]
+fn the_bus_of_a_bare_drive_is_that_of_the_system_beside_it() {
+    let dir = temp_dir();
+    plain(dir.path());
+    let import = || {
+        let from = dir.path().join("m.diskspecs");
+        let ended = run(seekless().args(["disk", "import", text(&from)]));
+        assert_eq!(ended.code(), 0, "{}", ended.err);
+        (ended.out, ended.err)
+    };
+    assert!(import().1.contains("the files name no bus"));
+    fs::write(dir.path().join("other.parv"), "disksim_bus B { }\n").expect("write");
+    fs::write(dir.path().join("broken.parv"), "source m.diskspecs\nB {").expect("write");
+    assert!(import().1.contains("the files name no bus"));
+    fs::write(dir.path().join("a.parv"), SYSTEM).expect("write");
+    let (toml, notes) = import();
+    let said = "m.diskspecs names no bus; it is that of a.parv, which sources it";
+    assert!(notes.contains(said), "{notes}");
+    for line in ["read_sector_ms = 0.125", "write_sector_ms = 0.5", "arbitration_ms = 0.25"] {
+        assert!(toml.contains(line), "{toml}");
+    }
+    assert!(toml.contains("a.parv, which sources it"), "{toml}");
+    fs::write(dir.path().join("b.parv"), SYSTEM).expect("write");
+    let (_, notes) = import();
+    assert!(notes.contains("the files name no bus"), "{notes}");
+    assert!(notes.contains("m.diskspecs is sourced by a.parv, b.parv"), "{notes}");
+}
+
+#[test]
+fn no_file_is_written_over_what_it_is_made_from() {
+    let dir = temp_dir();
+    let spec = plain(dir.path());
+    let trace = dir.path().join("t.trace");
+    fs::write(&trace, "R x 0 8 5000 1000\n".repeat(5)).expect("write");
+    let link = dir.path().join("link");
+    fs::hard_link(&trace, &link).expect("link");
+    let at = |name: &str| dir.path().join(name).to_str().expect("text").to_owned();
+    let refused = |args: &[&str], input: &str| {
+        let before = fs::read(at(input)).expect("read");
+        let ended = run(seekless().arg("disk").args(args));
+        assert_eq!(ended.code(), 2, "{}", ended.err);
+        assert!(ended.err.contains("would replace"), "{}", ended.err);
+        assert!(ended.err.contains(input), "{}", ended.err);
+        assert_eq!(fs::read(at(input)).expect("read"), before, "{args:?}");
+    };
+    let (spec, trace, link) = (text(&spec), text(&trace), text(&link));
+    let validate = ["validate", "--disk", spec, "--recording", trace, "--per-request"];
+    refused(&[&validate[..], &[trace]].concat(), "t.trace");
+    refused(&[&validate[..], &[link]].concat(), "t.trace");
+    refused(&[&validate[..], &[spec]].concat(), "m.toml");
+    refused(&["fit", "--recording", trace, "-o", link], "t.trace");
+    refused(&["fit", "--disk", spec, "-o", spec], "m.toml");
+    let from = at("m.diskspecs");
+    refused(&["import", &from, "-o", &from], "m.diskspecs");
+    refused(&["import", &from, "-o", &at("m.model")], "m.model");
 }
 
 #[test]
@@ -120,6 +211,8 @@ fn a_recording_of_the_model_itself_has_no_error() {
     // Its predictions, written down as a recording, are predicted to the nanosecond.
     let each = fs::read_to_string(&each).expect("predictions");
     let mut again = String::new();
+    let head = each.lines().next().expect("header");
+    assert!(head.ends_with("simulated_us,device"), "{head}");
     for (line, gap) in each.lines().skip(1).zip(lines.lines().skip(1)) {
         let f: Vec<&str> = line.split(',').collect();
         let gap = gap.rsplit(',').next().expect("gap");
@@ -178,23 +271,29 @@ fn real_drives_are_predicted() {
         ("hp_c2490a", "after", 0.254, 1.12),
         ("dec_rz26", "after", 0.340, 1.63),
     ] {
-        let spec = dir.path().join(format!("{drive}.toml"));
-        let from = shared.join(format!("{drive}.parv"));
-        succeed(seekless().args(["disk", "import", text(&from), "--output", text(&spec)]));
         let trace = shared.join(format!("{drive}.trace"));
-        let found = json(&[
-            "disk",
-            "validate",
-            "--disk",
-            text(&spec),
-            "--recording",
-            text(&trace),
-            "--gap",
-            gap,
-            "--json",
-        ]);
-        assert_eq!(found["gap"], gap);
-        assert!(found["rms_ms"].as_f64().is_some_and(|ms| ms <= rms), "{drive}: {found}");
-        assert!(found["mae_ms"].as_f64().is_some_and(|ms| ms <= mae), "{drive}: {found}");
+        let mut figures = Vec::new();
+        // The system, or the drive alone: its bus is in the system beside it.
+        for kind in ["parv", "diskspecs"] {
+            let spec = dir.path().join(format!("{drive}.{kind}.toml"));
+            let from = shared.join(format!("{drive}.{kind}"));
+            succeed(seekless().args(["disk", "import", text(&from), "--output", text(&spec)]));
+            let found = json(&[
+                "disk",
+                "validate",
+                "--disk",
+                text(&spec),
+                "--recording",
+                text(&trace),
+                "--gap",
+                gap,
+                "--json",
+            ]);
+            assert_eq!(found["gap"], gap);
+            assert!(found["rms_ms"].as_f64().is_some_and(|ms| ms <= rms), "{drive}: {found}");
+            assert!(found["mae_ms"].as_f64().is_some_and(|ms| ms <= mae), "{drive}: {found}");
+            figures.push((found["rms_ms"].as_f64(), found["mae_ms"].as_f64()));
+        }
+        assert_eq!(figures[0], figures[1], "{drive}");
     }
 }

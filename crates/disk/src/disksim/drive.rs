@@ -92,6 +92,7 @@ fn model(
     let mechanical = f.block("Mechanical Model", m)?;
     let mechanical = f.must("Mechanical Model", mechanical, m)?;
     mechanics::map(mechanical, document, spec, m, fetch)?;
+    g1::defects(spec, m);
     capacity(&mut f, spec, m)?;
     f.name_the_rest(m);
     Ok(())

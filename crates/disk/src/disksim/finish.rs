@@ -54,14 +54,21 @@ fn blame(error: SpecError, m: &Mapping<'_>) -> ImportError {
 
 fn source_of(field: &str, problem: &str, m: &Mapping<'_>) -> Option<Place> {
     let find = |key: &str| m.sources.iter().find(|(of, _)| of == key).map(|&(_, place)| place);
-    if field.starts_with("zones") {
-        // Zones are counted from one in messages.
-        let number = problem.split("zone ").nth(1)?;
-        let digits: String = number.chars().take_while(char::is_ascii_digit).collect();
-        let index = digits.parse::<usize>().ok()?.checked_sub(1)?;
-        return find(&format!("zones[{index}]"));
+    let zone = zone_in(problem).filter(|_| field.starts_with("zones"));
+    if let Some(place) = zone.and_then(|index| find(&format!("zones[{index}]"))) {
+        return Some(place);
     }
-    find(field).or_else(|| find(field.split('.').next()?))
+    if let Some(place) = m.tree.of(field, problem) {
+        return Some(place);
+    }
+    find(field).or_else(|| find(field.split('.').next()?)).or_else(|| find(super::DISK))
+}
+
+/// The index of the zone that a problem names; in messages zones are counted from one.
+pub(super) fn zone_in(problem: &str) -> Option<usize> {
+    let number = problem.split("zone ").nth(1)?;
+    let digits: String = number.chars().take_while(char::is_ascii_digit).collect();
+    digits.parse::<usize>().ok()?.checked_sub(1)
 }
 
 /// The text without what no comment may hold, and no name either: ends of lines, bells.

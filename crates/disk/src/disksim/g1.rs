@@ -4,7 +4,7 @@ use super::fields::{self, Fields};
 use super::lexer::{Place, shorten};
 use super::parser::{Block, Document, Node, Value};
 use super::{ImportError, Mapping};
-use crate::spec::{self, Defect, Sparing, Spec, Zone};
+use crate::spec::{self, Defect, Sparing, Spec, SpecError, Zone, wrong_defects};
 
 /// In what skews are given.
 #[derive(Clone, Copy, PartialEq)]
@@ -36,6 +36,7 @@ pub(super) fn map(
     let unit = unit(&mut f, m)?.unwrap_or(Unit::Sectors);
     let zones = f.list("Zones", m)?;
     let zones = f.must("Zones", zones, m)?;
+    m.source("zones", f.place("Zones"));
     if zones.len() > 4096 {
         let problem = format!("{} zones", zones.len());
         return Err(m.error(f.place("Zones"), problem, "a disk has at most 4096"));
@@ -155,7 +156,7 @@ fn zone(
     let offset = skew(&mut f, "Offset of first block", sectors, unit, m)?;
     let empty = f.count("Empty space at zone front", m)?.unwrap_or(0);
     let mut spares = f.count("Number of spares", m)?.unwrap_or(0);
-    let (mut slips, mut defects) = (slips(&mut f, m)?, defects(&mut f, m)?);
+    let (mut slips, mut defects) = (slips(&mut f, m)?, listed_defects(&mut f, m)?);
     if scheme == 0 && !(slips.is_empty() && defects.is_empty() && spares == 0) {
         m.warn(block.place, "spares, slips and defects mean nothing without a sparing scheme");
         (slips, defects, spares) = (Vec::new(), Vec::new(), 0);
@@ -175,7 +176,7 @@ fn zone(
     })
 }
 
-/// A skew in sectors, less whole turns. Fractions of sectors are cut off, as the format wants it;
+/// A skew in sectors, less than a turn. Fractions of sectors are cut off, as the format wants it;
 /// a part of a turn is taken as it is.
 fn skew(
     f: &mut Fields<'_>,
@@ -186,15 +187,23 @@ fn skew(
 ) -> Result<f64, ImportError> {
     let value = f.number(key, m)?.unwrap_or(0.0);
     let turn = f64::from(sectors);
-    let skew = match unit {
-        Unit::Sectors => value.trunc(),
-        Unit::Turns => value * turn,
+    let (skew, full) = match unit {
+        Unit::Sectors => (value.trunc(), format!("the {sectors} sectors of a track")),
+        Unit::Turns => (value * turn, "one revolution".to_owned()),
     };
-    if !(0.0..turn).contains(&skew) {
-        m.warn(f.place(key), format!("`{key}` = {value} is more than a turn; whole turns go"));
+    if value < 0.0 {
+        let problem = format!("`{key}` = {value} is negative: sectors come later, never sooner");
+        return Err(m.error(f.place(key), problem, format!("it lies between 0 and {full}")));
     }
-    let rest = skew.rem_euclid(turn);
-    Ok(if rest < turn { rest } else { 0.0 })
+    if !(0.0..turn).contains(&skew) {
+        let problem = format!("`{key}` = {value} is not less than {full}");
+        return Err(m.error(f.place(key), problem, "leave whole turns out"));
+    }
+    if unit == Unit::Sectors && skew != value {
+        let text = format!("`{key}` = {value} is cut to {skew}: sectors are counted whole");
+        m.warn(f.place(key), text);
+    }
+    Ok(skew)
 }
 
 fn slips(f: &mut Fields<'_>, m: &mut Mapping<'_>) -> Result<Vec<u64>, ImportError> {
@@ -210,7 +219,28 @@ fn slips(f: &mut Fields<'_>, m: &mut Mapping<'_>) -> Result<Vec<u64>, ImportErro
     Ok(slips)
 }
 
-fn defects(f: &mut Fields<'_>, m: &mut Mapping<'_>) -> Result<Vec<Defect>, ImportError> {
+/// Leaves out defects that cannot be as they are listed, once the rest of the disk is known. Lists
+/// are extracted from drives by programs, and a few sectors make no difference to a disk.
+pub(super) fn defects(spec: &mut Spec, m: &mut Mapping<'_>) {
+    for _ in 0..spec.zones.len() {
+        let Err(SpecError::Field { field, problem }) = spec.validate() else { return };
+        let index = super::finish::zone_in(&problem).filter(|_| field == "zones.defects");
+        let Some(index) = index.filter(|&index| index < spec.zones.len()) else { return };
+        let wrong = wrong_defects(spec, index);
+        let Some((_, first)) = wrong.first() else { return };
+        let (key, all) = (format!("zones[{index}]"), spec.zones[index].defects.len());
+        let place = m.sources.iter().find(|(of, _)| *of == key).map(|&(_, place)| place);
+        let text = format!("{} of {all} defects were left out: {first}", wrong.len());
+        m.warn(place.unwrap_or_default(), text);
+        let mut number = 0;
+        spec.zones[index].defects.retain(|_| {
+            number += 1;
+            wrong.binary_search_by_key(&(number - 1), |&(at, _)| at).is_err()
+        });
+    }
+}
+
+fn listed_defects(f: &mut Fields<'_>, m: &mut Mapping<'_>) -> Result<Vec<Defect>, ImportError> {
     let list = f.list("defects", m)?.unwrap_or_default();
     let (pairs, rest) = list.as_chunks::<2>();
     if let [single] = rest {

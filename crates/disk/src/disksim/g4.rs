@@ -6,13 +6,43 @@
 //! number of the child, and for a track the head. The last node is the root.
 
 use super::fields::{self, Fields};
-use super::lexer::shorten;
+use super::lexer::{Place, shorten};
 use super::parser::{Block, Document, Node, Value};
 use super::{ImportError, Mapping};
 use crate::spec::Spec;
 use crate::spec::geometry::{
     Pattern, PatternChild, PatternEntry, PatternNode, PatternRemap, PatternSlip, PatternTrack,
 };
+
+/// Where the parts of a tree stand, by their numbers in it.
+#[derive(Debug, Default)]
+pub(super) struct Places {
+    tracks: Vec<Place>,
+    entries: Vec<Vec<Place>>,
+    slips: Vec<Place>,
+    remaps: Vec<Place>,
+}
+
+impl Places {
+    /// The place of what a message of the specification's checks is about.
+    pub(super) fn of(&self, field: &str, problem: &str) -> Option<Place> {
+        let number = |word: &str| -> Option<usize> {
+            let behind = problem.split(word).nth(1)?;
+            let digits = behind.chars().take_while(char::is_ascii_digit);
+            digits.collect::<String>().parse().ok()
+        };
+        match field {
+            "pattern.tracks" => self.tracks.get(number("track ")?).copied(),
+            "pattern.slips" => self.slips.get(number("slip ")?).copied(),
+            "pattern.remaps" => self.remaps.get(number("remap ")?).copied(),
+            "pattern.nodes" => {
+                let entry = number("entry ").unwrap_or(0);
+                self.entries.get(number("node ")?)?.get(entry).copied()
+            }
+            _ => None,
+        }
+    }
+}
 
 /// Fills in the pattern.
 pub(super) fn map(
@@ -48,7 +78,7 @@ fn take<'n>(
     })
 }
 
-fn tracks(list: &[Node], m: &Mapping<'_>) -> Result<Vec<PatternTrack>, ImportError> {
+fn tracks(list: &[Node], m: &mut Mapping<'_>) -> Result<Vec<PatternTrack>, ImportError> {
     let mut tracks = Vec::new();
     let mut items = list.iter();
     while let Some(node) = items.next() {
@@ -60,12 +90,13 @@ fn tracks(list: &[Node], m: &Mapping<'_>) -> Result<Vec<PatternTrack>, ImportErr
             let remedy = "TP holds: first sector, last sector, sectors of the track";
             return Err(m.error(node.place, problem, remedy));
         }
+        m.tree.tracks.push(node.place);
         tracks.push(PatternTrack { first, last, sectors });
     }
     Ok(tracks)
 }
 
-fn nodes(list: &[Node], m: &Mapping<'_>) -> Result<Vec<PatternNode>, ImportError> {
+fn nodes(list: &[Node], m: &mut Mapping<'_>) -> Result<Vec<PatternNode>, ImportError> {
     let mut nodes = Vec::new();
     for node in list {
         let Value::List(values) = &node.value else {
@@ -74,10 +105,15 @@ fn nodes(list: &[Node], m: &Mapping<'_>) -> Result<Vec<PatternNode>, ImportError
         let mut entries = Vec::new();
         let mut items = values.iter();
         while let Some(first) = items.next() {
-            entries.push(entry(first, &mut items, m)?);
+            entries.push((entry(first, &mut items, m)?, first.place));
         }
         // Sectors are looked up by where they lie, whatever the order in the file.
-        entries.sort_by_key(|entry| entry.lbn);
+        entries.sort_by_key(|(entry, _)| entry.lbn);
+        let (entries, mut places): (Vec<_>, Vec<_>) = entries.into_iter().unzip();
+        if places.is_empty() {
+            places.push(node.place);
+        }
+        m.tree.entries.push(places);
         nodes.push(PatternNode { entries });
     }
     Ok(nodes)
@@ -139,21 +175,18 @@ fn slips(list: &[Node], m: &mut Mapping<'_>) -> Result<Vec<PatternSlip>, ImportE
         let at = fields::size(node, "Slips", m)?;
         let count = fields::size(take(&mut items, node, m)?, "Slips", m)?;
         total = total.saturating_add(count);
+        m.tree.slips.push(node.place);
         slips.push(PatternSlip { at, total });
-    }
-    if !slips.is_sorted_by_key(|slip| slip.at) {
-        let place = list.first().map(|node| node.place);
-        let place = place.unwrap_or_default();
-        return Err(m.error(place, "the slips do not ascend", "sort them by sector"));
     }
     Ok(slips)
 }
 
-fn remaps(list: &[Node], m: &Mapping<'_>) -> Result<Vec<PatternRemap>, ImportError> {
+fn remaps(list: &[Node], m: &mut Mapping<'_>) -> Result<Vec<PatternRemap>, ImportError> {
     let mut remaps = Vec::new();
     let key = "Remaps";
     let mut items = list.iter();
     while let Some(node) = items.next() {
+        m.tree.remaps.push(node.place);
         let mut next = || take(&mut items, node, m);
         remaps.push(PatternRemap {
             lbn: fields::size(node, key, m)?,

@@ -28,16 +28,12 @@ pub(super) fn map(
     spec.head_switch_ms = f.ms(key, m)?.unwrap_or(0.0);
     m.source("head_switch_ms", f.place(key));
     let key = "Add. write settling delay";
-    spec.write_settle_ms = f.number(key, m)?.unwrap_or(0.0);
+    let settle = f.number(key, m)?.unwrap_or(0.0);
+    spec.write_settle_ms = settle.max(0.0);
     m.source("write_settle_ms", f.place(key));
-    if spec.write_settle_ms < 0.0 {
-        m.warn(
-            f.place(key),
-            format!(
-                "`{key}` = {} is treated as 0: a write's move takes no less than a read's",
-                spec.write_settle_ms
-            ),
-        );
+    if settle < 0.0 {
+        let why = "a write's move takes no less than a read's";
+        m.warn(f.place(key), format!("`{key}` = {settle} is treated as 0: {why}"));
     }
     f.only("Percent error in rpms", 0.0, "the platter turns at a constant speed", m);
     access(&mut f, spec, m)?;
@@ -80,7 +76,7 @@ fn seek(
     let mut writes = None;
     let kind = f.word("Seek type", m)?;
     let kind = f.must("Seek type", kind, m)?;
-    m.source("seek", f.place("Seek type"));
+    m.source("seek", f.place(values_of(kind)));
     let result = match kind {
         "constant" => {
             let ms = f.ms("Constant seek time", m)?;
@@ -138,6 +134,17 @@ fn seek(
     Ok((result, writes))
 }
 
+/// The parameter that has the numbers of a type of curve.
+fn values_of(kind: &str) -> &'static str {
+    match kind {
+        "constant" => "Constant seek time",
+        "linear" | "curve" => "Average seek time",
+        "hpl" | "hplplus10" => "HPL seek equation values",
+        "extracted" => "Full seek curve",
+        _ => "Seek type",
+    }
+}
+
 /// Six values: the distance that divides the pieces, constant and factor of the square root below
 /// it, constant and factor of the distance beyond it, and the time for one cylinder or -1.
 fn hpl(f: &mut Fields<'_>, first: Vec<f64>, m: &mut Mapping<'_>) -> Result<Seek, ImportError> {
@@ -170,7 +177,8 @@ fn hpl(f: &mut Fields<'_>, first: Vec<f64>, m: &mut Mapping<'_>) -> Result<Seek,
     })
 }
 
-/// A file of measured points. Beyond the last one the line through the last two goes on.
+/// A file of measured points. Beyond the last one the line through the last two goes on, unless it
+/// falls: nobody has measured an arm that is back sooner from further away.
 fn extracted(
     f: &mut Fields<'_>,
     cylinders: u32,
@@ -190,8 +198,15 @@ fn extracted(
     let full = cylinders.saturating_sub(1);
     let last = curve.reads.last().map_or(0, |&(distance, _)| distance);
     if curve.reads.len() > 1 && last < full {
-        let text =
-            format!("the seek curve ends at {last} of {full} cylinders; its end was carried on");
+        let falls = |points: &[(u32, f64)]| matches!(points, [.., (_, a), (_, b)] if b < a);
+        let level = if falls(&curve.reads) || falls(&curve.writes) {
+            "; where it falls at its end, its last time"
+        } else {
+            ""
+        };
+        let text = format!(
+            "the seek curve ends at {last} of {full} cylinders; its end was carried on{level}"
+        );
         m.warn(place, text);
     }
     go_on(&mut curve.reads, full);
@@ -208,8 +223,8 @@ fn go_on(points: &mut Vec<(u32, f64)>, full: u32) {
     if let [.., (d1, t1), (d2, t2)] = points[..]
         && d2 < full
     {
-        let slope = (t2 - t1) / f64::from(d2 - d1);
-        let ms = (t2 + slope * f64::from(full - d2)).max(0.0);
+        let slope = ((t2 - t1) / f64::from(d2 - d1)).max(0.0);
+        let ms = t2 + slope * f64::from(full - d2);
         points.push((full, (ms * 1e6).round() / 1e6));
     }
 }
@@ -248,12 +263,12 @@ fn parse_curve(
             line.split([',', ' ', '\t']).filter(|part| !part.is_empty()).collect();
         let time = |column: usize| {
             let ms = parts.get(column).and_then(|part| part.parse::<f64>().ok());
-            ms.filter(|ms| (0.0..=1e4).contains(ms))
+            ms.filter(|ms| (0.0..=1000.0).contains(ms))
         };
         let distance = parts.first().and_then(|part| part.parse::<u32>().ok());
         let (Some(distance), Some(ms), 2..=4) = (distance, time(1), parts.len()) else {
             let problem = format!("`{}` is no point of a seek curve", shorten(line));
-            return Err(wrong(problem, "each line is: cylinders, milliseconds"));
+            return Err(wrong(problem, "each line is: cylinders, milliseconds (0 to 1000)"));
         };
         deviations |= parts.len() > 2;
         if curve.reads.last().is_some_and(|&(last, _)| distance <= last) {

@@ -1,8 +1,8 @@
 //! What stands round a disk: which blocks are disks, and the bus that one hangs from.
 
-use super::Mapping;
 use super::fields::{Fields, base, named};
 use super::parser::{Block, Document, Node, Value};
+use super::{ImportError, Mapping};
 
 /// Types that describe a drive or are part of one.
 const OF_A_DRIVE: [&str; 9] = [
@@ -57,42 +57,92 @@ pub(super) struct BusTimes {
     pub(super) known: bool,
 }
 
+/// True if a disk of that name is part of the system that the files describe.
+pub(super) fn is_attached(document: &Document, disk: &str) -> bool {
+    document.topology.iter().any(|top| path_to(top, disk, document, &mut Vec::new()))
+}
+
 /// The bus that the disk hangs from.
-pub(super) fn bus(document: &Document, disk: &Block, m: &mut Mapping<'_>) -> BusTimes {
+pub(super) fn bus(
+    document: &Document,
+    disk: &Block,
+    m: &mut Mapping<'_>,
+) -> Result<BusTimes, ImportError> {
     name_the_rest(document, m);
-    let Some(name) = disk.name.as_deref() else { return BusTimes::default() };
+    let mut times = BusTimes::default();
+    let Some(name) = disk.name.as_deref() else { return Ok(times) };
     let mut path = Vec::new();
     let found = document.topology.iter().any(|top| path_to(top, name, document, &mut path));
     if !found {
-        return BusTimes::default();
+        return Ok(times);
     }
-    let mut times = BusTimes::default();
-    // From the disk upwards: its bus, then the controller of that bus.
-    let mut above = path.iter().rev().skip(1);
-    for (kind, component) in above.by_ref() {
+    // From the disk upwards: its bus, then the controller of that bus, then what is the host's.
+    let mut controlled = false;
+    for (kind, component) in path.iter().rev().skip(1) {
         let block = component_block(document, component);
         let Some(block) = block.filter(|block| base(block, document) == *kind) else { continue };
         let mut fields = Fields::of(block, document, m);
         match *kind {
-            "disksim_bus" if !times.known => {
-                let mut time = |key: &str| fields.ms(key, m).ok().flatten().unwrap_or(0.0);
-                times.read_ms = time("Read block transfer time");
-                times.write_ms = time("Write block transfer time");
-                times.arbitration_ms = time("Arbitration time");
-                times.known = true;
-                m.source("bus", block.place);
-            }
-            "disksim_ctlr" => {
-                let key = "Bulk sector transfer time";
-                let bulk = fields.ms(key, m).ok().flatten().unwrap_or(0.0);
-                times.read_ms = times.read_ms.max(bulk);
-                times.write_ms = times.write_ms.max(bulk);
-                break;
+            "disksim_bus" if !times.known => own_bus(&mut fields, &mut times, m)?,
+            "disksim_bus" => far_bus(&mut fields, m)?,
+            "disksim_ctlr" if !controlled => {
+                controlled = true;
+                controller(&mut fields, &mut times, m)?;
             }
             _ => {}
         }
     }
-    times
+    Ok(times)
+}
+
+/// The bus next to the disk.
+fn own_bus(
+    f: &mut Fields<'_>,
+    times: &mut BusTimes,
+    m: &mut Mapping<'_>,
+) -> Result<(), ImportError> {
+    let mut time = |key: &str| -> Result<f64, ImportError> { Ok(f.ms(key, m)?.unwrap_or(0.0)) };
+    times.read_ms = time("Read block transfer time")?;
+    times.write_ms = time("Write block transfer time")?;
+    times.arbitration_ms = time("Arbitration time")?;
+    times.known = true;
+    m.source("bus", f.place("Read block transfer time"));
+    // Who wins the bus does not matter where one asks for it.
+    f.ignore(&["type", "Arbitration type", "Print stats"]);
+    f.name_the_rest(m);
+    Ok(())
+}
+
+/// A bus between controller and host: nothing of it is in the model.
+fn far_bus(f: &mut Fields<'_>, m: &mut Mapping<'_>) -> Result<(), ImportError> {
+    for key in ["Arbitration time", "Read block transfer time", "Write block transfer time"] {
+        if f.ms(key, m)?.is_some() {
+            f.only(key, 0.0, "it is that of a bus beyond the controller", m);
+        }
+    }
+    f.ignore(&["type", "Arbitration type", "Print stats"]);
+    f.name_the_rest(m);
+    Ok(())
+}
+
+/// The controller of the disk's bus, which passes on what comes.
+fn controller(
+    f: &mut Fields<'_>,
+    times: &mut BusTimes,
+    m: &mut Mapping<'_>,
+) -> Result<(), ImportError> {
+    let bulk = f.ms("Bulk sector transfer time", m)?.unwrap_or(0.0);
+    times.read_ms = times.read_ms.max(bulk);
+    times.write_ms = times.write_ms.max(bulk);
+    if f.int("type", m)? == Some(3) {
+        let why = "it has a cache and a queue of its own, and the model's controller has neither";
+        m.warn(f.place("type"), format!("`type` = 3 of the controller is not in the model: {why}"));
+    }
+    f.only("Scale for delays", 0.0, "the controller takes no time of its own", m);
+    f.only("Maximum queue length", 0.0, "the controller holds no commands back", m);
+    f.ignore(&["Print stats"]);
+    f.name_the_rest(m);
+    Ok(())
 }
 
 /// Names the blocks that say nothing about a drive, in one line.

@@ -24,11 +24,11 @@ dm_disk TINY.model {
         First cylinder number = 0, Last cylinder number = 4, Blocks per track = 100,
         Offset of first block = 0.0, Empty space at zone front = 3,
         Skew for track switch = 7.9, Skew for cylinder switch = 12,
-        Number of spares = 2, slips = [ 5, 900 ], defects = [ 7, 998 ]
+        Number of spares = 3, slips = [ 5, 900 ], defects = [ 7, 999 ]
       },
       dm_layout_g1_zone {
         First cylinder number = 5, Last cylinder number = 9, Blocks per track = 80,
-        Offset of first block = 4, Empty space at zone front = 0,
+        Offset of first block = 0.125, Empty space at zone front = 0,
         Skew units = revolutions,
         Skew for track switch = 0.25, Skew for cylinder switch = 0.5,
         Number of spares = 1, slips = [], defects = []
@@ -101,7 +101,7 @@ fn a_whole_system_becomes_a_specification() {
     let imported = import(&files(), "tiny.parv", None).expect("imports");
     let spec = &imported.spec;
     assert_eq!((spec.name.as_str(), spec.heads, spec.cylinders), ("TINY", 2, 10));
-    assert_eq!((spec.rpm, spec.head_switch_ms, spec.write_settle_ms), (6000.0, 0.25, -0.5));
+    assert_eq!((spec.rpm, spec.head_switch_ms, spec.write_settle_ms), (6000.0, 0.25, 0.0));
     assert_eq!(
         (spec.mapping, spec.sparing),
         (Order::AlternatingInZone, Sparing::Range { cylinders: 5 })
@@ -110,9 +110,9 @@ fn a_whole_system_becomes_a_specification() {
     let [outer, inner] = spec.zones.as_slice() else { panic!("two zones") };
     // Sectors are cut, turns are not.
     assert_eq!((outer.track_skew, outer.cylinder_skew, outer.offset), (7.0, 12.0, 0.0));
-    assert_eq!((inner.track_skew, inner.cylinder_skew), (20.0, 40.0));
-    assert_eq!((outer.empty, outer.spares, outer.slips.as_slice()), (3, 2, &[5, 900][..]));
-    assert_eq!((outer.defects[0].at, outer.defects[0].spare), (7, 998));
+    assert_eq!((inner.track_skew, inner.cylinder_skew, inner.offset), (20.0, 40.0, 10.0));
+    assert_eq!((outer.empty, outer.spares, outer.slips.as_slice()), (3, 3, &[5, 900][..]));
+    assert_eq!((outer.defects[0].at, outer.defects[0].spare), (7, 999));
     // The last line of the curve goes on to the last cylinder.
     assert_eq!(spec.seek, Seek::Points(vec![(1, 1.0), (2, 1.5), (7, 4.0), (9, 5.0)]));
     assert_eq!((spec.overhead_ms, spec.overheads.read_hit_after_read_ms), (1.0, 0.25));
@@ -230,7 +230,7 @@ fn every_sparing_scheme_and_mapping_is_read() {
             // Tracks, not sectors.
             let text = files.get_mut("tiny.model").expect("file");
             *text = text.replace(
-                "slips = [ 5, 900 ], defects = [ 7, 998 ]",
+                "slips = [ 5, 900 ], defects = [ 7, 999 ]",
                 "slips = [ 5 ], defects = [ 7, 9 ]",
             );
         }
@@ -301,11 +301,35 @@ fn a_tree_of_patterns_is_read() {
         ("IDX, 0 ]", "IDX, 1 ]", "pattern"),
         ("TRACK, 1, 1 ]", "TRACK, 7, 1 ]", "pattern"),
         ("10, 2, 20, 1", "20, 2, 10, 1", "ascend"),
+        ("10, 2, 20, 1", "10, 2, 11, 1", "slip 1 begins at 11"),
+        ("10, 2, 20, 1", "10, 2, 20, 0", "slip 1 has 2 skipped"),
+        ("10, 2, 20, 1", "10, 2, 1899, 2", "slip 1 lies beyond the 1900 sectors"),
+        ("  90, 1, 0.1,  450", "  91, 1, 0.1,  450", "repeats 91 sectors, but track 1 has 90"),
+        ("950, 5, 0.0,  1900", "960, 5, 0.0,  1900", "repeats 960 sectors, but node 0 has 950"),
+        ("500, 0, 0.5,  90", "501, 0, 0.5,  90", "the one before it ends at 500"),
+        ("500, 0, 0.5,  90", "490, 0, 0.5,  90", "the one before it ends at 500"),
+        ("[ 0, 0, 0,  950", "[ 0, 1, 0,  950", "from cylinder 1 to 10"),
+        ("[ 0, 0, 0,  950", "[ 0, -1, 0,  950", "from cylinder -1 to 8"),
+        ("5, 0.0,  1900", "9223372036854775807, 0.0,  1900", "more than any disk has"),
+        ("0, 0, 0.0,  100, 1, 0.1", "0, 0, 0.0,  100, 1, 1e300", "turns"),
+        ("5, 1, 9, 1, 95, 100", "5, 1, 10, 1, 95, 100", "remap 0 leads to cylinder 10"),
+        ("5, 1, 9, 1, 95, 100", "5, 1, 9, 9, 95, 100", "head 9"),
+        ("5, 1, 9, 1, 95, 100", "5, 6, 9, 1, 95, 100", "sector 100 of a track of 100"),
+        ("5, 1, 9, 1, 95, 100", "5, 1, 9, 1, 95, 0", "sector 95 of a track of 0"),
+        ("5, 1, 9, 1, 95, 100", "5, 1, 9, 1, 4294967295, 100", "sector 4294967295 of a track"),
+        ("5, 1, 9, 1, 95, 100", "1896, 2, 9, 1, 95, 100", "moves sector 1897"),
+        ("5, 1, 9, 1, 95, 100", "5, 2, 9, 1, 95, 100, 6, 1, 9, 1, 0, 100", "remap 1 moves"),
+        ("5, 1, 9, 1, 95, 100", "5, 0, 9, 1, 95, 100", "remap 0 has no sectors"),
     ] {
+        assert!(PATTERN.contains(from), "{from}");
         let pattern = PATTERN.replace(from, to);
         files.insert("tiny.model".into(), format!("{}{pattern}", &MODEL[..begin]));
         fails(&files, &[part, "tiny.model:"]);
     }
+    // The line of the entry, not that of the tree.
+    let pattern = PATTERN.replace("500, 0, 0.5,  90", "501, 0, 0.5,  90");
+    files.insert("tiny.model".into(), format!("{}{pattern}", &MODEL[..begin]));
+    fails(&files, &["tiny.model:14: `pattern.nodes`"]);
 }
 
 #[test]
@@ -318,8 +342,14 @@ fn broken_files_are_errors_with_file_and_line() {
     fails(&model("Blocks per track = 100", "Blocks per track = 0"), &["tiny.model:14"]);
     fails(&model("First cylinder number = 5", "First cylinder number = 4"), &["tiny.model:19"]);
     fails(&model("time = 0.25", "time = -0.25"), &["tiny.model:7"]);
+    let zones = &MODEL[MODEL.find("Zones = [").expect("zones")..MODEL.rfind("]\n").expect("end")];
+    fails(&model(zones, "Zones = ["), &["tiny.model:12", "0 zones: 1 to 4096"]);
+    fails(
+        &edited("tiny.diskspecs", "= 64", "= 99999999"),
+        &["tiny.diskspecs:8", "segment_sectors"],
+    );
     fails(&model("= 6000", "= 6"), &["tiny.model:8", "rpm"]);
-    fails(&model("defects = [ 7, 998 ]", "defects = [ 7 ]"), &["odd number"]);
+    fails(&model("defects = [ 7, 999 ]", "defects = [ 7 ]"), &["odd number"]);
     fails(&model("dm_layout_g1 {", "dm_layout_g9 {"), &["tiny.model:10", "dm_layout_g9"]);
     fails(&edited("tiny.diskspecs", "tiny.model", "none"), &["tiny.diskspecs:2", "none"]);
     fails(&edited("tiny.diskspecs", "tiny.model", "tiny.diskspecs"), &["include each other"]);

@@ -49,6 +49,24 @@ impl CacheFit {
     pub fn segments_or_more(&self) -> bool {
         self.segments.is_some_and(|segments| segments as usize >= MOST_SEGMENTS)
     }
+
+    /// What measuring came to the end of and could not tell, and why.
+    pub(super) fn untold(&self) -> Vec<String> {
+        let mut untold = Vec::new();
+        let mut say = |what: &str| untold.push(what.to_owned());
+        if self.zero_latency.is_none() {
+            say("zero-latency reads: no request may be as long as a track");
+        }
+        if self.hit.is_none() {
+            say("segments, hits, bus: no read came from a cache");
+        } else if self.bus_sector.is_none() {
+            say("bus: the times of hits do not grow steadily with their length");
+        }
+        if self.keeps && self.hit.is_some() && self.segment_sectors.is_none() {
+            say("size of segments: they hold the longest request");
+        }
+        untold
+    }
 }
 
 /// Time that lets the platter turn anywhere, in nanoseconds.

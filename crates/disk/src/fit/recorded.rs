@@ -9,7 +9,7 @@
 use super::rotation::strongest;
 use super::{Estimate, FitError};
 use crate::recording::{Op, Pace, Recorded};
-use crate::spec::{Cache, Prefetch, Seek, Spec};
+use crate::spec::{Cache, FastWrite, Prefetch, Seek, Spec};
 use std::collections::BTreeMap;
 
 /// Requests that are kept; a longer recording tells no more.
@@ -22,8 +22,17 @@ const CYLINDERS: u32 = 2000;
 /// nanoseconds: the period of a real spindle is steady to some parts in 10⁵.
 const APART: f64 = 2e9;
 
+/// No turn is shorter, in nanoseconds.
+const SHORTEST: f64 = 2e6;
+
 /// Pairs of completions that are needed to tell a rotation.
 const PAIRS: usize = 24;
+
+/// Where more than this share of the writes were reported early, so are those of the specification.
+const EARLY: f64 = 0.5;
+
+/// Segments of the cache of a specification, and sectors in each: a recording does not show them.
+const SEGMENTS: (u32, u32) = (4, 1024);
 
 /// A point of the rough seek curve.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -107,6 +116,18 @@ pub fn recorded(
     fit.missing.push(
         "zones, tracks, heads, skews, head switch: a recording does not show them; the \
          specification has one zone and waits half a turn for every sector"
+            .into(),
+    );
+    if fit.has_cache() {
+        let (segments, sectors) = SEGMENTS;
+        fit.missing.push(format!(
+            "number and size of cache segments: a recording does not show them; {segments} of \
+             {sectors} sectors are assumed"
+        ));
+    }
+    fit.missing.push(
+        "zero-latency reads, extent of read-ahead: without tracks and angles there is nothing to \
+         tell them by"
             .into(),
     );
     Ok(fit)
@@ -218,7 +239,7 @@ fn rotation(events: &[Event], limit: f64) -> Option<Estimate> {
     for event in events.iter().filter(|event| event.took >= limit) {
         if let Some(before) = last.insert(event.end, event.done) {
             let span = event.done - before;
-            if span > 3e6 && span < APART {
+            if span > SHORTEST && span < APART {
                 spans.push(span);
             }
         }
@@ -257,6 +278,21 @@ fn curve(reads: &[Event], limit: f64) -> Vec<Reached> {
 }
 
 impl RecordedFit {
+    /// Reads come from a cache.
+    fn has_hits(&self) -> bool {
+        self.hit_share > 0.02
+    }
+
+    /// Writes are reported before they are on the platter, as a rule.
+    fn writes_early(&self) -> bool {
+        self.early_writes > EARLY
+    }
+
+    /// The specification has a cache.
+    fn has_cache(&self) -> bool {
+        self.has_hits() || self.writes_early()
+    }
+
     /// The estimates, a line each.
     pub fn lines(&self) -> Vec<String> {
         let ms = |one: Estimate| format!("{:.3} ± {:.3} ms", one.value / 1e6, one.error / 1e6);
@@ -310,7 +346,8 @@ impl RecordedFit {
         }
         let overhead = self.hit.map_or(0.0, |hit| hit.value);
         spec.overhead_ms = round_ms(overhead);
-        spec.buffer.bus_mb_per_s = self.bus_sector.map_or(1e6, |bus| 512e3 / bus.value);
+        spec.buffer.bus_mb_per_s =
+            self.bus_sector.map_or(1e6, |bus| (512e3 / bus.value).clamp(1e-3, 1e6));
         let mut points: Vec<(u32, f64)> = Vec::new();
         for point in &self.seek {
             let distance = (point.sectors * u64::from(cylinders) / self.sectors) as u32;
@@ -323,10 +360,17 @@ impl RecordedFit {
         if !points.is_empty() {
             spec.seek = Seek::Points(points);
         }
-        if self.hit_share > 0.02 {
-            let sectors = 1024.min(self.sectors as u32).max(1);
-            let rules = Cache { segments: 4, segment_sectors: sectors, ..Cache::default() };
-            spec.cache = Some(Cache { read_ahead: Prefetch::Segment, ..rules });
+        if self.has_cache() {
+            let sectors = u64::from(SEGMENTS.1).min(self.sectors).max(1) as u32;
+            let mut rules =
+                Cache { segments: SEGMENTS.0, segment_sectors: sectors, ..Cache::default() };
+            if self.has_hits() {
+                rules.read_ahead = Prefetch::Segment;
+            }
+            if self.writes_early() {
+                (rules.fast_write, rules.combine_writes) = (FastWrite::Any, true);
+            }
+            spec.cache = Some(rules);
         }
         spec.validate().map_err(broken)?;
         Ok(spec)
@@ -349,7 +393,12 @@ impl RecordedFit {
         for line in &self.missing {
             out += &format!("# Not estimated: {line}\n");
         }
-        Ok(out + &text)
+        let share = self.early_writes * 100.0;
+        let why = format!(
+            "\n# {share:.1} % of the writes were reported sooner than the platter can have had them, so\n\
+             # all of them are here; one that continues another then joins it.\nfast_write"
+        );
+        Ok(out + &text.replacen("\nfast_write", &why, 1))
     }
 }
 

@@ -3,9 +3,9 @@
 use super::FitError;
 use super::bench::{Bench, Measured, Stop};
 
-/// Turns from 25 ms to 3 ms are looked for (2,400 to 20,000 rpm).
+/// Turns from 25 ms to 2.2 ms are looked for (2,400 to 27,000 rpm).
 const SLOWEST: f64 = 40.0;
-const FASTEST: f64 = 334.0;
+const FASTEST: f64 = 450.0;
 
 /// A cache that keeps more places than this cannot be passed by reading others.
 const MOST_SEGMENTS: usize = 8192;

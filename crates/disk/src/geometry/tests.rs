@@ -171,6 +171,36 @@ fn a_tree_is_a_serpentine() {
     assert!(said.contains("before the first entry of node 1"), "{said}");
 }
 
+/// A section that is there in part reaches as far as that part.
+#[test]
+fn a_tree_may_end_within_a_repetition() {
+    let entry = |length, run, cylinder_run, child| PatternEntry {
+        lbn: 0,
+        length,
+        run,
+        cylinder: 0,
+        cylinder_length: if cylinder_run < 5 { 1 } else { 4 },
+        cylinder_run,
+        offset: 0.0,
+        skew: 0.0,
+        head: 0,
+        child,
+    };
+    let mut spec = spec(1, 6, vec![]);
+    let four = PatternNode { entries: vec![entry(8, 32, 4, PatternChild::Track(0))] };
+    let root = PatternNode { entries: vec![entry(32, 48, 8, PatternChild::Node(0))] };
+    spec.pattern = Some(Pattern {
+        root: 1,
+        tracks: vec![PatternTrack { first: 0, last: 7, sectors: 8 }],
+        nodes: vec![four, root],
+        ..Pattern::default()
+    });
+    check(&spec);
+    spec.cylinders = 5;
+    let said = spec.validate().expect_err("it reaches the sixth cylinder").to_string();
+    assert!(said.contains("from cylinder 0 to 5, but the disk has 0 to 4"), "{said}");
+}
+
 #[test]
 fn large_disks_need_no_tables() {
     let mut zones: Vec<Zone> = Vec::new();

@@ -278,6 +278,20 @@ impl ZoneMap {
         from * self.heads + head * width + along
     }
 
+    /// The same zone as if none of its sectors were remapped.
+    pub(super) fn without_defects(self) -> ZoneMap {
+        ZoneMap { defects: Vec::new(), ..self }
+    }
+
+    /// True if a sector of the host lies at a place, numbered as slips are.
+    pub(super) fn holds_data(&self, place: u64) -> bool {
+        let place = place * self.slip_size;
+        let (track, sector) = self.split(place);
+        let (cylinder, head) = self.cylinder_head(track);
+        let at = Physical { cylinder: cylinder + self.first_cylinder, head, sector };
+        self.lbn(at).is_some()
+    }
+
     pub(super) fn lbn(&self, at: Physical) -> Option<u64> {
         if at.sector >= self.sectors || at.head >= self.heads {
             return None;

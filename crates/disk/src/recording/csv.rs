@@ -2,7 +2,8 @@
 //!
 //! `op`, `lbn`, `sectors` and `response_us` must be there, and either `gap_us` or `time_us`;
 //! `device` may be, and `label`, which says nothing. Their order is free, some other names are
-//! understood, and times may be in `_ms` or `_ns`. A file without a header has the six columns of
+//! understood, and times may be in `_ms` or `_ns`. Columns of other names are passed over and
+//! named. A file without a header has the six columns of
 //! [`lines`], in their order, or five, without the label.
 
 use super::lines::{self, Lines};
@@ -80,6 +81,8 @@ pub(super) struct Csv<R> {
     /// For each [`Column`] where it stands, and nanoseconds in its unit.
     columns: [Option<(usize, f64)>; COLUMNS],
     width: usize,
+    /// Names of columns that mean nothing here.
+    pub(super) unknown: Vec<String>,
     /// The first request, where no header came before it.
     first: Option<Recorded>,
 }
@@ -89,15 +92,16 @@ impl<R: BufRead> Csv<R> {
         let mut lines = Lines::new(bytes);
         let Some((place, line)) = lines.next()? else { return Err(RecordingError::Empty) };
         let line = line.trim_start_matches('\u{feff}');
+        let mut unknown = Vec::new();
         let (columns, width) = match unnamed(line) {
             Some(columns) => columns,
-            None => header(place, line)?,
+            None => header(place, line, &mut unknown)?,
         };
         let first = match unnamed(line) {
             Some(_) => Some(parse(place, line, &columns, width)?),
             None => None,
         };
-        Ok(Csv { lines, columns, width, first })
+        Ok(Csv { lines, columns, width, unknown, first })
     }
 
     pub(super) fn read(&mut self) -> Result<Option<Recorded>, RecordingError> {
@@ -129,26 +133,34 @@ fn unnamed(line: &str) -> Option<Columns> {
     Some((columns, fields.len()))
 }
 
-fn header(place: Place, line: &str) -> Result<Columns, RecordingError> {
+fn header(place: Place, line: &str, unknown: &mut Vec<String>) -> Result<Columns, RecordingError> {
     let wrong = |problem: String| RecordingError::new(place, problem, HEADER);
     let mut columns = [None; COLUMNS];
     let mut width = 0;
     for (index, name) in line.split(',').enumerate() {
         width += 1;
         let Some((column, ns)) = Column::of(name) else {
-            return Err(wrong(format!("the header names an unknown column `{}`", name.trim())));
+            unknown.push(name.trim().trim_matches('"').escape_debug().to_string());
+            continue;
         };
         if columns[column as usize].replace((index, ns)).is_some() {
             return Err(wrong(format!("the header names `{}` twice", column.name())));
         }
     }
+    // What is missing may be there under a name that nobody knows.
+    let instead = match unknown.is_empty() {
+        true => String::new(),
+        false => format!(", but the unknown `{}`", unknown.join("`, `")),
+    };
     for column in [Column::Op, Column::Lbn, Column::Sectors, Column::Response] {
         if columns[column as usize].is_none() {
-            return Err(wrong(format!("the header has no column `{}`", column.name())));
+            let name = column.name();
+            return Err(wrong(format!("the header has no column `{name}`{instead}")));
         }
     }
     if columns[Column::Gap as usize].is_some() == columns[Column::Time as usize].is_some() {
-        return Err(wrong("the header must have one of `gap_us` and `time_us`".to_owned()));
+        let problem = format!("the header must have one of `gap_us` and `time_us`{instead}");
+        return Err(wrong(problem));
     }
     Ok((columns, width))
 }

@@ -1,7 +1,11 @@
 //! Checks of a specification: every error names the field and what to do.
 
-use super::{FastWrite, Mapping, Pattern, Seek, Sparing, Spec, SpecError};
-use crate::spec::geometry::PatternChild;
+mod pattern;
+mod seek;
+
+use super::{Defect, FastWrite, Mapping, Sparing, Spec, SpecError};
+use crate::geometry::data_places;
+use std::collections::BTreeSet;
 
 type Checked = Result<(), SpecError>;
 
@@ -12,7 +16,7 @@ fn wrong(field: &str, problem: String) -> Checked {
 /// Everything.
 pub(super) fn all(spec: &Spec) -> Checked {
     if !(60.0..=100_000.0).contains(&spec.rpm) {
-        return wrong("rpm", format!("{} lies outside 60 to 100000", spec.rpm));
+        return wrong("rpm", format!("{} lies outside 60 to 100000", shown(spec.rpm)));
     }
     if spec.heads == 0 || spec.heads > 64 {
         return wrong("heads", format!("{} lies outside 1 to 64", spec.heads));
@@ -24,12 +28,9 @@ pub(super) fn all(spec: &Spec) -> Checked {
         ("head_switch_ms", spec.head_switch_ms),
         ("overhead_ms", spec.overhead_ms),
         ("read_settle_ms", spec.read_settle_ms),
+        ("write_settle_ms", spec.write_settle_ms),
     ] {
         time(field, value)?;
-    }
-    if !(-1000.0..=1000.0).contains(&spec.write_settle_ms) {
-        let problem = format!("{} lies outside -1000 to 1000 ms", spec.write_settle_ms);
-        return wrong("write_settle_ms", problem);
     }
     sector_size(spec)?;
     match &spec.pattern {
@@ -37,13 +38,13 @@ pub(super) fn all(spec: &Spec) -> Checked {
             if !spec.zones.is_empty() {
                 return wrong("pattern", "excludes `zones`; keep one of them".into());
             }
-            tree(spec, pattern)?;
+            pattern::check(spec, pattern)?;
         }
         None => zones(spec)?,
     }
-    seek("seek", &spec.seek)?;
+    seek::check("seek", &spec.seek, spec.cylinders)?;
     if let Some(curve) = &spec.write_seek {
-        seek("write_seek", curve)?;
+        seek::check("write_seek", curve, spec.cylinders)?;
     }
     electronics(spec)?;
     rules(spec)?;
@@ -52,16 +53,40 @@ pub(super) fn all(spec: &Spec) -> Checked {
         let problem = format!("{offered} sectors, but the zones hold {held}");
         return wrong("capacity_sectors", problem);
     }
+    if !held.is_multiple_of(spec.sector_size.logical_sectors()) {
+        let problem = format!(
+            "{held} sectors of 512 bytes are no whole number of the 4096 bytes that the host \
+             addresses; write capacity_sectors = {}",
+            held / 8 * 8
+        );
+        return wrong("capacity_sectors", problem);
+    }
     if held < 8 {
         return wrong("zones", format!("{held} sectors are left for data: not one 4 KiB block"));
     }
     Ok(())
 }
 
+/// A number as people write it, in few digits.
+fn shown(number: f64) -> String {
+    match number.abs() {
+        0.0 | 1e-6..1e12 => number.to_string(),
+        _ => format!("{number:e}"),
+    }
+}
+
 fn time(field: &str, ms: f64) -> Checked {
     match (0.0..=1000.0).contains(&ms) {
         true => Ok(()),
-        false => wrong(field, format!("{ms} lies outside 0 to 1000 ms")),
+        false => wrong(field, format!("{} lies outside 0 to 1000 ms", shown(ms))),
+    }
+}
+
+/// A rate in 10⁶ bytes per second; a kilobyte a second is as slow as makes sense.
+fn rate(field: &str, mb_per_s: f64) -> Checked {
+    match (1e-3..=1e6).contains(&mb_per_s) {
+        true => Ok(()),
+        false => wrong(field, format!("{} lies outside 0.001 to 1000000 MB/s", shown(mb_per_s))),
     }
 }
 
@@ -85,8 +110,10 @@ fn zones(spec: &Spec) -> Checked {
         return wrong("zones", format!("{} zones: 1 to 4096 are possible", spec.zones.len()));
     }
     match (spec.mapping, spec.sparing) {
-        (Mapping::Serpentine { band: 0 }, _) => {
-            return wrong("mapping.serpentine.band", "must be at least 1".into());
+        (Mapping::Serpentine { band }, _) if band == 0 || band > spec.cylinders => {
+            let problem =
+                format!("{band} lies outside 1 to the {} cylinders of the disk", spec.cylinders);
+            return wrong("mapping.serpentine.band", problem);
         }
         (_, Sparing::Range { cylinders: 0 }) => {
             return wrong("sparing.range.cylinders", "must be at least 1".into());
@@ -176,103 +203,56 @@ fn zone(spec: &Spec, index: usize) -> Checked {
         let problem = format!("a defect of zone {number} lies beyond its {limit} sectors");
         return wrong("zones.slips", problem);
     }
-    Ok(())
+    defects(spec, index)
 }
 
-fn tree(spec: &Spec, pattern: &Pattern) -> Checked {
-    let (tracks, nodes) = (pattern.tracks.len(), pattern.nodes.len());
-    if pattern.root as usize >= nodes {
-        return wrong("pattern.root", format!("node {} does not exist", pattern.root));
-    }
-    for (number, track) in pattern.tracks.iter().enumerate() {
-        let fits = track.first <= track.last && track.last < track.sectors;
-        if !fits || track.sectors > 1 << 16 {
-            return wrong("pattern.tracks", format!("track {number} does not fit in one turn"));
+/// What stands for a defect is a spare, and stands for that one alone.
+fn defects(spec: &Spec, index: usize) -> Checked {
+    match wrong_defects(spec, index).into_iter().next() {
+        None => Ok(()),
+        Some((_, problem)) => {
+            let remedy = "spares lie where `sparing` and `spares` leave room for them";
+            wrong("zones.defects", format!("{problem}; {remedy}"))
         }
     }
-    for (number, node) in pattern.nodes.iter().enumerate() {
-        if node.entries.is_empty() {
-            return wrong("pattern.nodes", format!("node {number} has no entries"));
-        }
-        if node.entries[0].lbn > 0 {
-            let problem =
-                format!("the sectors before the first entry of node {number} lie nowhere");
-            return wrong("pattern.nodes", problem);
-        }
-        let mut next = 0;
-        for entry in &node.entries {
-            let child = match entry.child {
-                PatternChild::Track(track) => (track as usize) < tracks,
-                // Children come first, so that no tree contains itself.
-                PatternChild::Node(child) => (child as usize) < nodes && child as usize != number,
-            };
-            let sound = child
-                && entry.lbn >= next
-                && entry.length > 0
-                && entry.run >= entry.length.min(1)
-                && entry.run < 1 << 48
-                && entry.cylinder_length != 0
-                && entry.offset.is_finite()
-                && entry.skew.is_finite()
-                && entry.head < spec.heads;
-            if !sound {
-                return wrong("pattern.nodes", format!("an entry of node {number} is unsound"));
-            }
-            next = entry.lbn + entry.run;
-        }
-    }
-    depth(pattern, pattern.root, 0, &mut vec![0; nodes])
 }
 
-/// No path of a tree is longer than 16 nodes, hence none is endless. `seen` holds how many nodes
-/// were above each at most: what was found sound there need not be looked at again.
-fn depth(pattern: &Pattern, node: u32, above: u32, seen: &mut [u32]) -> Checked {
-    if above >= 16 {
-        return wrong(
-            "pattern.nodes",
-            "the tree is deeper than 16 nodes or contains itself".into(),
-        );
+/// The defects of a zone that cannot be, by their index, and why. The rest of the zone is sound.
+pub(crate) fn wrong_defects(spec: &Spec, index: usize) -> Vec<(usize, String)> {
+    let (zone, number) = (&spec.zones[index], index + 1);
+    let spares: Vec<u64> = zone.defects.iter().map(|defect| defect.spare).collect();
+    if spares.is_empty() {
+        return Vec::new();
     }
-    let most = &mut seen[node as usize];
-    if *most > above {
-        return Ok(());
+    let taken = data_places(spec, index, &spares);
+    let bad: BTreeSet<u64> = zone.defects.iter().map(|defect| defect.at).collect();
+    let mut seen = (BTreeSet::new(), BTreeSet::new());
+    let mut found = Vec::new();
+    for (place, (Defect { at, spare }, data)) in zone.defects.iter().zip(taken).enumerate() {
+        let stands = format!("spare {spare} of zone {number}, which stands for {at},");
+        let problem = if at == spare {
+            format!("defect {at} of zone {number} is its own spare")
+        } else if bad.contains(spare) || zone.slips.binary_search(spare).is_ok() {
+            format!("{stands} is defective itself")
+        } else if data {
+            format!("{stands} holds data of its own")
+        } else if !seen.0.insert(*at) {
+            format!("defect {at} of zone {number} is given twice")
+        } else if !seen.1.insert(*spare) {
+            format!("{stands} stands for another defect as well")
+        } else {
+            continue;
+        };
+        found.push((place, problem));
     }
-    *most = above + 1;
-    for entry in &pattern.nodes[node as usize].entries {
-        if let PatternChild::Node(child) = entry.child {
-            depth(pattern, child, above + 1, seen)?;
-        }
-    }
-    Ok(())
-}
-
-fn seek(field: &str, seek: &Seek) -> Checked {
-    let wrong = |problem: &str| Err(SpecError::field(field, problem));
-    let good = |ms: f64| ms.is_finite() && ms >= 0.0;
-    let sound = match seek {
-        Seek::Pieces(pieces) if pieces.is_empty() => return wrong("no pieces"),
-        Seek::Listed { pieces, .. } if pieces.is_empty() => return wrong("no pieces"),
-        Seek::Points(points) if points.is_empty() => return wrong("no points"),
-        Seek::Points(points) if points.windows(2).any(|pair| pair[0].0 >= pair[1].0) => {
-            return wrong("distances must increase");
-        }
-        Seek::Pieces(pieces) => pieces.iter().all(|piece| good(piece.constant_ms)),
-        Seek::Listed { first_ms, pieces } => {
-            first_ms.iter().all(|&ms| good(ms)) && pieces.iter().all(|p| good(p.constant_ms))
-        }
-        Seek::Points(points) => points.iter().all(|&(_, ms)| good(ms)),
-        Seek::Stroke { constant_ms, root_ms } => good(*constant_ms) && good(*root_ms),
-        Seek::Constant { ms } => good(*ms),
-        Seek::ThreePoints { single_ms, average_ms, full_ms, .. } => {
-            good(*single_ms) && good(*average_ms) && good(*full_ms)
-        }
-    };
-    if sound { Ok(()) } else { wrong("times must be zero or above") }
+    found
 }
 
 fn electronics(spec: &Spec) -> Checked {
-    if spec.buffer.bus_mb_per_s.partial_cmp(&0.0) != Some(std::cmp::Ordering::Greater) {
-        return wrong("buffer.bus_mb_per_s", "must be above zero".into());
+    rate("buffer.bus_mb_per_s", spec.buffer.bus_mb_per_s)?;
+    if spec.buffer.fence_sectors > 1 << 24 {
+        let problem = format!("{} lies outside 0 to 16777216", spec.buffer.fence_sectors);
+        return wrong("buffer.fence_sectors", problem);
     }
     let o = &spec.overheads;
     for (field, ms) in [
@@ -331,9 +311,7 @@ fn rules(spec: &Spec) -> Checked {
     }
     if let Some(simple) = &spec.simple {
         time("simple.positioning_ms", simple.positioning_ms)?;
-        if !(1e-6..=1e6).contains(&simple.mb_per_s) {
-            return wrong("simple.mb_per_s", "must be above zero".into());
-        }
+        rate("simple.mb_per_s", simple.mb_per_s)?;
     }
     let Some(zoned) = &spec.zoned else { return Ok(()) };
     if zoned.zone_sectors == 0 || !zoned.zone_sectors.is_multiple_of(8) {
@@ -342,10 +320,131 @@ fn rules(spec: &Spec) -> Checked {
     if zoned.max_open == 0 {
         return wrong("zoned.max_open", "must be at least 1".into());
     }
-    let zones = spec.capacity_sectors().div_ceil(zoned.zone_sectors);
+    if let Some(active) = zoned.max_active.filter(|&active| active < zoned.max_open) {
+        let problem = format!("{active} active zones, but {} of them open", zoned.max_open);
+        return wrong("zoned.max_active", problem);
+    }
+    let zones = spec.zone_count(zoned);
     if u64::from(zoned.conventional_zones) > zones || zones > 1 << 20 {
         let problem = format!("{} of {zones} zones", zoned.conventional_zones);
         return wrong("zoned.conventional_zones", problem);
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::spec::{Discipline, Spec};
+
+    const DISK: &str = "name = 'x'\nsummary = ''\nrpm = 6000\nheads = 2\ncylinders = 10\n\
+        head_switch_ms = 1\noverhead_ms = 0\nseek.constant.ms = 2\n[[zones]]\nsectors = 80\n\
+        track_skew = 1\ncylinder_skew = 1\n";
+
+    /// What is said of the disk with something at its head and something in its zone.
+    fn said(top: &str, zone: &str) -> Option<String> {
+        let text = format!("{top}\n{DISK}{zone}\n");
+        Spec::parse(&text).err().map(|error| error.to_string())
+    }
+
+    fn fails(top: &str, zone: &str, part: &str) {
+        let said = said(top, zone).unwrap_or_else(|| panic!("{top}{zone} is accepted"));
+        assert!(said.contains(part) && said.starts_with("line "), "{said}");
+    }
+
+    #[test]
+    fn what_the_arithmetic_cannot_hold_is_an_error() {
+        for (top, part) in [
+            ("mapping.serpentine.band = 4294967295", "4294967295 lies outside 1 to the 10"),
+            ("mapping.serpentine.band = 0", "0 lies outside 1 to the 10"),
+            ("write_settle_ms = -1", "-1 lies outside 0 to 1000 ms"),
+            ("write_settle_ms = nan", "outside 0 to 1000 ms"),
+        ] {
+            fails(top, "", part);
+        }
+        let buffer = |fence: &str, rate: &str| {
+            format!(
+                "buffer = {{ read_ahead = 'forward', fence_sectors = {fence}, bus_mb_per_s = {rate} }}"
+            )
+        };
+        assert_eq!(said(&buffer("16", "10"), ""), None);
+        fails(&buffer("4294967295", "10"), "", "4294967295 lies outside 0 to 16777216");
+        for rate in ["1e-300", "inf", "nan", "0", "-1"] {
+            fails(&buffer("16", rate), "", "lies outside 0.001 to 1000000 MB/s");
+        }
+        fails(&buffer("16", "1e-300"), "", ": 1e-300 lies");
+        fails("simple = { positioning_ms = 1, mb_per_s = 1e-5 }", "", "0.001 to 1000000 MB/s");
+    }
+
+    #[test]
+    fn scan_is_another_name_of_look() {
+        for name in ["look", "scan"] {
+            let text = format!("host_queue.discipline = '{name}'\n{DISK}");
+            let spec = Spec::parse(&text).expect("both are known");
+            assert_eq!(spec.host_queue.discipline, Discipline::Look);
+        }
+    }
+
+    /// A table of all tracks is for disks that have few.
+    #[test]
+    fn a_disk_of_very_many_tracks_is_not_plain() {
+        let of = |cylinders: u32| {
+            let text = DISK.replace("cylinders = 10\n", &format!("cylinders = {cylinders}\n"));
+            Spec::parse(&text).expect("sound").is_plain()
+        };
+        assert!(of(1 << 19));
+        assert!(!of((1 << 19) + 1));
+    }
+
+    #[test]
+    fn a_disk_ends_with_a_whole_logical_sector() {
+        let large = "sector_size = { logical = 4096, physical = 4096 }";
+        assert_eq!(said(large, ""), None);
+        assert_eq!(said(&format!("{large}\ncapacity_sectors = 1000"), ""), None);
+        fails(&format!("{large}\ncapacity_sectors = 1001"), "", "write capacity_sectors = 1000");
+        let said_of_zones = said(large, "empty = 3").expect("1597 sectors");
+        assert!(said_of_zones.contains("write capacity_sectors = 1592"), "{said_of_zones}");
+        let emulated = "sector_size = { logical = 512, physical = 4096 }";
+        assert_eq!(said(&format!("{emulated}\ncapacity_sectors = 1001"), ""), None);
+    }
+
+    #[test]
+    fn a_part_of_a_shingled_disk_is_one_as_well() {
+        let rules = "zoned = { zone_sectors = 80, conventional_zones = 5, max_open = 2 }";
+        let spec = Spec::parse(&format!("{rules}\n{DISK}")).expect("20 zones");
+        for (blocks, conventional) in [(200, 5), (199, 5), (100, 3), (50, 2), (15, 1), (10, 0)] {
+            let part = spec.outer(blocks);
+            let zoned = part.zoned.expect("still shingled");
+            assert_eq!(zoned.conventional_zones, conventional, "{blocks} blocks");
+            assert_eq!(part.validate(), Ok(()), "{blocks} blocks");
+        }
+        let active =
+            |most| rules.replace("max_open = 2", &format!("max_open = 2, max_active = {most}"));
+        assert_eq!(said(&active(2), ""), None);
+        fails(&active(1), "", "1 active zones, but 2 of them open");
+    }
+
+    #[test]
+    fn a_spare_is_nobody_else_s_sector() {
+        let spares = |defects: &str| format!("spares = 4\nslips = [3]\ndefects = [{defects}]");
+        // Of 1600 sectors the last three are spares, since one is moved on by the slip.
+        assert_eq!(said("", &spares("{ at = 5, spare = 1599 }, { at = 6, spare = 1597 }")), None);
+        for (defects, part) in [
+            ("{ at = 5, spare = 5 }", "defect 5 of zone 1 is its own spare"),
+            ("{ at = 5, spare = 6 }", "spare 6 of zone 1, which stands for 5, holds data"),
+            ("{ at = 5, spare = 1596 }", "spare 1596 of zone 1, which stands for 5, holds data"),
+            ("{ at = 5, spare = 1599 }, { at = 5, spare = 1598 }", "defect 5 of zone 1 is given"),
+            (
+                "{ at = 5, spare = 1599 }, { at = 6, spare = 1599 }",
+                "stands for another defect as well",
+            ),
+            ("{ at = 5, spare = 1599 }, { at = 1599, spare = 1598 }", "is defective itself"),
+            ("{ at = 5, spare = 3 }", "is defective itself"),
+        ] {
+            fails("", &spares(defects), part);
+        }
+        // Whole tracks: the last one is a spare.
+        let tracks = |spare: u32| format!("spares = 1\ndefects = [{{ at = 2, spare = {spare} }}]");
+        assert_eq!(said("sparing = 'tracks'", &tracks(19)), None);
+        fails("sparing = 'tracks'", &tracks(18), "spare 18 of zone 1");
+    }
 }

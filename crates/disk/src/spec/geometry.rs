@@ -1,6 +1,7 @@
 //! Where sectors are: zones, the order in which tracks are filled, spares, defects.
 
 use super::{Spec, is_default};
+use seekless_engine::units::SECTOR_BYTES;
 use serde::{Deserialize, Serialize};
 
 /// A range of cylinders with the same number of sectors on a track.
@@ -112,6 +113,13 @@ pub struct SectorSize {
 impl Default for SectorSize {
     fn default() -> SectorSize {
         SectorSize { logical: 512, physical: 512 }
+    }
+}
+
+impl SectorSize {
+    /// Sectors of 512 bytes in one that the host addresses.
+    pub fn logical_sectors(self) -> u64 {
+        u64::from(self.logical) / SECTOR_BYTES as u64
     }
 }
 

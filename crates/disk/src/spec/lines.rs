@@ -101,7 +101,9 @@ mod tests {
         fails("sectors = 9", "sectors = 9\nfirst_cylinder = 6", "line 22: ");
         fails("sectors = 9", "sectors = 9\nfirst_cylinder = 4", "line 22: ");
         fails("sectors = 9", "sectors = 9\nlast_cylinder = 8", "line 22: ");
-        fails("rpm = 6000", "rpm = fast", "line 3");
-        fails("rpm = 6000", "rpm = 6000\ncolour = 1", "line 4");
+        fails("rpm = 6000", "rpm = fast", "line 3: the disk specification cannot be read: ");
+        fails("rpm = 6000", "rpm = 'fast'", "expected f64 in `rpm = 'fast'`");
+        fails("rpm = 6000", "rpm = 6000\ncolour = 1", "line 4: ");
+        fails("sectors = 9", "sectors = []", "line 21: ");
     }
 }

@@ -32,7 +32,9 @@ pub enum Discipline {
     /// First come, first served.
     #[default]
     Fcfs,
-    /// The nearest in the direction of the last move; turns round where there is none.
+    /// The nearest in the direction of the last move; turns round where there is none. Studies call
+    /// it SCAN (HyLog's does), so `scan` is read as well.
+    #[serde(alias = "scan")]
     Look,
     /// The nearest in ascending order; starts again from the lowest.
     CLook,

@@ -66,44 +66,97 @@ pub struct SeekPiece {
 impl Seek {
     /// Seek time over `distance` cylinders of a disk with `cylinders`, in nanoseconds.
     pub fn ns(&self, distance: u32, cylinders: u32) -> Time {
-        if distance == 0 {
-            return 0;
-        }
+        if distance == 0 { 0 } else { ns(self.ms(distance, cylinders)) }
+    }
+
+    /// The same in milliseconds as the curve has it, below zero where it falls so far.
+    pub(super) fn ms(&self, distance: u32, cylinders: u32) -> f64 {
         let d = f64::from(distance);
         match self {
             Seek::Pieces(pieces) => on_pieces(pieces, distance),
             Seek::Stroke { constant_ms, root_ms } => {
-                ns(constant_ms + root_ms * (d / f64::from(cylinders)).sqrt())
+                constant_ms + root_ms * (d / f64::from(cylinders)).sqrt()
             }
             Seek::Points(points) => {
                 let after = points.partition_point(|&(at, _)| at < distance);
                 match (after.checked_sub(1).map(|i| points[i]), points.get(after)) {
                     (Some((a, x)), Some(&(b, y))) => {
-                        ns(x + (y - x) * (d - f64::from(a)) / f64::from(b - a))
+                        x + (y - x) * (d - f64::from(a)) / f64::from(b - a)
                     }
-                    (_, Some(&(_, y))) => ns(y),
-                    (Some((_, x)), None) => ns(x),
-                    (None, None) => 0,
+                    (_, Some(&(_, y))) => y,
+                    (Some((_, x)), None) => x,
+                    (None, None) => 0.0,
                 }
             }
             Seek::Listed { first_ms, pieces } => match first_ms.get(distance as usize - 1) {
-                Some(&ms) => ns(ms),
+                Some(&ms) => ms,
                 None => on_pieces(pieces, distance),
             },
-            Seek::Constant { ms } => ns(*ms),
+            Seek::Constant { ms } => *ms,
             Seek::ThreePoints { single_ms, average_ms, full_ms, curve } => {
-                let full = f64::from((cylinders - 1).max(1));
-                ns(through([*single_ms, *average_ms, *full_ms], full, *curve, d))
+                through([*single_ms, *average_ms, *full_ms], full_stroke(cylinders), *curve, d)
             }
         }
     }
+
+    /// Distances within the stroke between which the curve rises all the way or falls all the way:
+    /// its greatest and its smallest time are at some of them.
+    pub(super) fn turning_points(&self, cylinders: u32) -> Vec<u32> {
+        let full = cylinders.saturating_sub(1).max(1);
+        let mut found = vec![1, full];
+        match self {
+            Seek::Pieces(pieces) => turns_of(pieces, full, &mut found),
+            Seek::Listed { first_ms, pieces } => {
+                found.extend(1..=(first_ms.len() as u32).saturating_add(1).min(full));
+                turns_of(pieces, full, &mut found);
+            }
+            Seek::Points(points) => found.extend(points.iter().map(|&(distance, _)| distance)),
+            Seek::ThreePoints { single_ms, average_ms, full_ms, curve } => {
+                let stroke = full_stroke(cylinders);
+                found.extend(both_sides(stroke / 3.0));
+                if let (true, Some([_, b, c])) =
+                    (*curve, curve_through([*single_ms, *average_ms, *full_ms], stroke))
+                {
+                    found.extend(both_sides(turn_of(b, c)));
+                }
+            }
+            Seek::Stroke { .. } | Seek::Constant { .. } => {}
+        }
+        found.retain(|distance| (1..=full).contains(distance));
+        found
+    }
 }
 
-fn on_pieces(pieces: &[SeekPiece], distance: u32) -> Time {
+/// The full stroke in cylinders.
+fn full_stroke(cylinders: u32) -> f64 {
+    f64::from(cylinders.saturating_sub(1).max(1))
+}
+
+/// The distance at which `root·√d + linear·d` turns round.
+fn turn_of(root: f64, linear: f64) -> f64 {
+    (root / (2.0 * linear)).powi(2)
+}
+
+/// The whole distances at and next to one; what is no distance becomes one that is.
+fn both_sides(distance: f64) -> [u32; 2] {
+    let below = distance as u32;
+    [below, below.saturating_add(1)]
+}
+
+fn turns_of(pieces: &[SeekPiece], full: u32, found: &mut Vec<u32>) {
+    for piece in pieces {
+        // The last distance of this piece, and the first of the next one.
+        let below = piece.below.unwrap_or(full);
+        found.extend([below.saturating_sub(1), below]);
+        found.extend(both_sides(turn_of(piece.root_ms, piece.linear_ms)));
+    }
+}
+
+fn on_pieces(pieces: &[SeekPiece], distance: u32) -> f64 {
     let d = f64::from(distance);
     let piece = pieces.iter().find(|piece| piece.below.is_none_or(|end| distance < end));
     let piece = piece.or(pieces.last());
-    piece.map_or(0, |p| ns(p.constant_ms + p.root_ms * d.sqrt() + p.linear_ms * d))
+    piece.map_or(0.0, |p| p.constant_ms + p.root_ms * d.sqrt() + p.linear_ms * d)
 }
 
 /// The value at `d` of a curve with the values `ms` at 1, a third of `full`, and `full`.
@@ -113,18 +166,25 @@ fn through(ms: [f64; 3], full: f64, curve: bool, d: f64) -> f64 {
     if full <= 1.0 || third <= 1.0 {
         return single + (most - single) * (d - 1.0) / (full - 1.0).max(1.0);
     }
-    if !curve {
-        return match d <= third {
-            true => single + (average - single) * (d - 1.0) / (third - 1.0),
-            false => average + (most - average) * (d - third) / (full - third),
-        };
+    match curve_through(ms, full).filter(|_| curve) {
+        Some([a, b, c]) => a + b * d.sqrt() + c * d,
+        None if d <= third => single + (average - single) * (d - 1.0) / (third - 1.0),
+        None => average + (most - average) * (d - third) / (full - third),
     }
-    // a + b·√d + c·d through (1, single), (third, average), (full, most).
+}
+
+/// The numbers of `a + b·√d + c·d` through the values at 1, a third of `full`, and `full`, if these
+/// are three distances.
+fn curve_through(ms: [f64; 3], full: f64) -> Option<[f64; 3]> {
+    let ([single, average, most], third) = (ms, full / 3.0);
+    if third <= 1.0 {
+        return None;
+    }
     let (r2, r3) = (third.sqrt(), full.sqrt());
     let (x2, y2, v2) = (r2 - 1.0, third - 1.0, average - single);
     let (x3, y3, v3) = (r3 - 1.0, full - 1.0, most - single);
     let determinant = x2 * y3 - x3 * y2;
     let b = (v2 * y3 - v3 * y2) / determinant;
     let c = (x2 * v3 - x3 * v2) / determinant;
-    (single - b - c + b * d.sqrt() + c * d).max(0.0)
+    Some([single - b - c, b, c])
 }

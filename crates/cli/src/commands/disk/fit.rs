@@ -2,7 +2,8 @@
 
 mod probe;
 
-use super::validate::Gap;
+use super::files;
+use super::validate::{Gap, wrong_recording};
 use crate::failure::{Exit, Failure, Outcome};
 use crate::span::Span;
 use crate::spec;
@@ -15,7 +16,7 @@ use seekless_disk::fit::{
 use seekless_disk::recording::{Recording, RecordingError};
 use seekless_engine::units::SECONDS;
 use serde_json::{Value, json};
-use std::fs::{self, File};
+use std::fs;
 use std::io::{BufReader, Write};
 use std::path::{Path, PathBuf};
 
@@ -84,6 +85,10 @@ struct Source {
 /// # Errors
 /// If the source cannot be read or tells nothing, or the specification cannot be written.
 pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
+    let Source { recording, device, disk } = &args.source;
+    let disk = disk.as_deref().map(spec::file_of);
+    let inputs = [recording.as_deref(), device.as_deref(), disk].into_iter().flatten();
+    files::spare("--output", args.output.as_deref(), &inputs.collect::<Vec<_>>())?;
     if let Some(path) = &args.source.recording {
         let fit = from_recording(path, args.gap == Gap::Before)?;
         let summary = format!("estimated from {}", path.display());
@@ -112,17 +117,15 @@ fn write_spec(args: &Args, toml: &str) -> Outcome {
 }
 
 fn from_recording(path: &Path, before: bool) -> Result<RecordedFit, Failure> {
-    let file = File::open(path)
-        .map_err(|error| Failure::usage(format!("cannot read {}: {error}", path.display())))?;
-    let blame = |error: &RecordingError| {
-        Failure::from_message(Exit::Usage, &format!("{}: {error}", path.display()))
-    };
-    let requests = Recording::open(BufReader::new(file)).map_err(|error| blame(&error))?;
+    let file = files::open(path)?;
+    let blame = |error: RecordingError| wrong_recording(path, &error.into());
+    let requests = Recording::open(BufReader::new(file)).map_err(blame)?;
+    files::name_unknown(path, &requests);
     let mut wrong = None;
     let sound = requests.map_while(|request| request.map_err(|error| wrong = Some(error)).ok());
     let fit = recorded(sound, before);
     match wrong {
-        Some(error) => Err(blame(&error)),
+        Some(error) => Err(blame(error)),
         None => fit.map_err(failure),
     }
 }

@@ -1,5 +1,6 @@
 //! `seekless disk import`: DiskSim's parameter files become a specification.
 
+use super::files;
 use crate::failure::{Exit, Failure, Outcome};
 use crate::term;
 use seekless_disk::disksim::{Import, ImportError, Imported};
@@ -10,6 +11,9 @@ use std::path::{Path, PathBuf};
 /// No parameter file is larger, in bytes.
 const LARGEST: u64 = 64 << 20;
 
+/// Systems that are looked at for the bus of a disk.
+const MOST_SYSTEMS: usize = 256;
+
 /// Arguments of `seekless disk import`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
@@ -18,8 +22,8 @@ Examples:
   seekless disk import drives.diskspecs --name QUANTUM_TORNADO --output atlas10k.toml
   seekless disk import atlas10k.parv                 # to standard output
 
-The files that FILE names lie beside it. Prefer the .parv to the .diskspecs: only it says how fast
-the bus is. What the specification cannot express is named on standard error, with file and line,
+The files that FILE names lie beside it. Only a .parv says how fast the bus is; with a .diskspecs the
+one .parv beside it that sources it is read as well, if there is one. What the specification cannot express is named on standard error, with file and line,
 and at the head of the specification.")]
 pub struct Args {
     /// A .parv or .diskspecs file of version 4.
@@ -37,7 +41,9 @@ pub struct Args {
 /// # Errors
 /// If the files cannot be read or make no sense, or the specification cannot be written.
 pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
-    let imported = import(&args.file, args.name.as_deref())?;
+    files::open(&args.file)?;
+    files::spare("--output", args.output.as_deref(), &[&args.file])?;
+    let imported = import(args)?;
     for warning in &imported.warnings {
         term::say(&format!("{} {warning}", term::Style::of_stderr().cyan("note:")));
     }
@@ -60,32 +66,101 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     Ok(())
 }
 
-fn import(path: &Path, name: Option<&str>) -> Result<Imported, Failure> {
-    let dir = path.parent().unwrap_or(Path::new("")).to_owned();
+fn import(args: &Args) -> Result<Imported, Failure> {
+    let mut reader = Reader::new(&args.file, args.output.as_deref());
+    let path = &args.file;
     let Some(file) = path.file_name().and_then(|file| file.to_str()) else {
         return Err(Failure::usage(format!("{} is no file", path.display())));
     };
-    let mut fetch = |from: &str, wanted: &str| read_beside(&dir, from, wanted);
-    let import = Import::read(file, &mut fetch)?;
-    Ok(import.disk(name, &mut fetch)?)
+    let mut import = reader.read(file)?;
+    let mut name = args.name.clone();
+    if let (None, [only]) = (&name, import.disks().as_slice()) {
+        name = Some((*only).to_owned());
+    }
+    if let Some(disk) = name.as_deref().filter(|disk| !import.knows_bus_of(disk)) {
+        match systems(&mut reader, file, disk).as_mut_slice() {
+            [] => {}
+            [(system, of)] => {
+                import = std::mem::replace(of, import);
+                import
+                    .note(format!("{file} names no bus; it is that of {system}, which sources it"));
+            }
+            several => {
+                let names: Vec<&str> = several.iter().map(|(name, _)| name.as_str()).collect();
+                let names = names.join(", ");
+                import.note(format!(
+                    "{file} is sourced by {names}; import the one whose bus is meant"
+                ));
+            }
+        }
+    }
+    let imported = import.disk(name.as_deref(), &mut |from, wanted| reader.text(from, wanted));
+    reader.refused.take().map_or(Ok(imported?), Err)
 }
 
-/// The text of a file that lies in the directory, or beside the file that asks for it.
-fn read_beside(dir: &Path, from: &str, wanted: &str) -> Result<String, String> {
-    let beside = Path::new(from).parent().unwrap_or(Path::new("")).join(wanted);
-    let bare = Path::new(wanted).file_name().unwrap_or_default();
-    let tried = [dir.join(beside), dir.join(wanted), dir.join(bare)];
-    let path = tried.iter().find(|path| path.is_file()).unwrap_or(&tried[1]);
-    let read = |path: &Path| -> std::io::Result<Vec<u8>> {
-        let mut bytes = Vec::new();
-        fs::File::open(path)?.take(LARGEST + 1).read_to_end(&mut bytes)?;
-        Ok(bytes)
-    };
-    let bytes = read(path).map_err(|error| error.to_string())?;
-    if bytes.len() as u64 > LARGEST {
-        return Err(format!("it is larger than {} MiB", LARGEST >> 20));
+/// The systems beside a file that source it and have that disk of it, by name.
+fn systems(reader: &mut Reader, file: &str, disk: &str) -> Vec<(String, Import)> {
+    let Ok(wanted) = fs::canonicalize(reader.dir.join(file)) else { return Vec::new() };
+    let beside = if reader.dir.as_os_str().is_empty() { Path::new(".") } else { &reader.dir };
+    let listed = fs::read_dir(beside).into_iter().flatten().flatten();
+    let mut names: Vec<String> =
+        listed.filter_map(|entry| entry.file_name().into_string().ok()).collect();
+    names.retain(|name| Path::new(name).extension().is_some_and(|kind| kind == "parv"));
+    names.sort();
+    names.truncate(MOST_SYSTEMS);
+    let mut found = Vec::new();
+    for name in names {
+        reader.paths.clear();
+        // What cannot be read was not asked for.
+        let Ok(import) = reader.read(&name) else { continue };
+        let same = |path: &PathBuf| fs::canonicalize(path).is_ok_and(|path| path == wanted);
+        if import.knows_bus_of(disk) && reader.paths.iter().any(same) {
+            found.push((name, import));
+        }
     }
-    Ok(String::from_utf8_lossy(&bytes).into_owned())
+    found
+}
+
+/// Reads files that lie in a directory, or beside the file that asks for them.
+struct Reader {
+    dir: PathBuf,
+    output: Option<PathBuf>,
+    /// What was read.
+    paths: Vec<PathBuf>,
+    /// The output is among it.
+    refused: Option<Failure>,
+}
+
+impl Reader {
+    fn new(path: &Path, output: Option<&Path>) -> Reader {
+        let dir = path.parent().unwrap_or(Path::new("")).to_owned();
+        Reader { dir, output: output.map(Path::to_owned), paths: Vec::new(), refused: None }
+    }
+
+    fn read(&mut self, file: &str) -> Result<Import, ImportError> {
+        Import::read(file, &mut |from, wanted| self.text(from, wanted))
+    }
+
+    fn text(&mut self, from: &str, wanted: &str) -> Result<String, String> {
+        let beside = Path::new(from).parent().unwrap_or(Path::new("")).join(wanted);
+        let bare = Path::new(wanted).file_name().unwrap_or_default();
+        let tried = [self.dir.join(beside), self.dir.join(wanted), self.dir.join(bare)];
+        let path = tried.iter().find(|path| path.is_file()).unwrap_or(&tried[1]);
+        if let Err(failure) = files::spare("--output", self.output.as_deref(), &[path]) {
+            self.refused.get_or_insert(failure);
+        }
+        self.paths.push(path.clone());
+        let read = |path: &Path| -> std::io::Result<Vec<u8>> {
+            let mut bytes = Vec::new();
+            fs::File::open(path)?.take(LARGEST + 1).read_to_end(&mut bytes)?;
+            Ok(bytes)
+        };
+        let bytes = read(path).map_err(|error| error.to_string())?;
+        if bytes.len() as u64 > LARGEST {
+            return Err(format!("it is larger than {} MiB", LARGEST >> 20));
+        }
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
+    }
 }
 
 impl From<ImportError> for Failure {

@@ -1,5 +1,6 @@
 //! `seekless disk validate`: a recording of a real drive against a model.
 
+use super::files;
 use crate::failure::{Failure, Outcome};
 use crate::spec;
 use crate::term::{Progress, Style};
@@ -75,6 +76,8 @@ struct Replayed {
     elsewhere: u64,
     /// Records that are no requests.
     passed_over: u64,
+    /// Requests behind such as were sent later.
+    belated: u64,
 }
 
 /// Replays and prints the figures.
@@ -91,17 +94,19 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
 }
 
 fn replay(args: &Args) -> Result<Replayed, Failure> {
+    let path = args.recording.as_path();
+    let inputs = [path, spec::file_of(&args.disk)];
+    files::spare("--per-request", args.per_request.as_deref(), &inputs)?;
     let spec = spec::find(&args.disk)?;
     // What is wrong with it must come to light before the first request.
     Drive::new(&spec).map_err(|error| wrong_disk(&args.disk, &error))?;
     let make = || Drive::new(&spec).expect("the specification was tried above");
-    let path = args.recording.as_path();
-    let file = File::open(path)
-        .map_err(|error| Failure::usage(format!("cannot read {}: {error}", path.display())))?;
+    let file = files::open(path)?;
     let blame = |error: ReplayError| wrong_recording(path, &error);
     // The format shows in the first bytes, the header of an SRT file included.
     let bytes = BufReader::with_capacity(1 << 16, file);
     let mut recording = Recording::open(bytes).map_err(|error| blame(error.into()))?;
+    files::name_unknown(path, &recording);
     let mut each = args.per_request.as_deref().map(PerRequest::create).transpose()?;
     let gap = match args.gap {
         Gap::Before => recording::Gap::Before,
@@ -141,6 +146,7 @@ fn replay(args: &Args) -> Result<Replayed, Failure> {
         drives: replay.drives(),
         elsewhere,
         passed_over: recording.passed_over(),
+        belated: recording.belated(),
     })
 }
 
@@ -148,7 +154,7 @@ fn wrong_disk(disk: &str, error: &SpecError) -> Failure {
     Failure::from_message(crate::failure::Exit::Usage, &format!("{disk}: {error}"))
 }
 
-fn wrong_recording(path: &Path, error: &ReplayError) -> Failure {
+pub(super) fn wrong_recording(path: &Path, error: &ReplayError) -> Failure {
     // A line is named as compilers do, so that editors find it.
     let message = error.to_string();
     let message = message.strip_prefix("line ").unwrap_or(&message);
@@ -170,7 +176,8 @@ impl PerRequest {
     fn create(path: &Path) -> Result<PerRequest, Failure> {
         let failed = |error: io::Error| cannot_write(path, &error);
         let mut out = BufWriter::new(File::create(path).map_err(failed)?);
-        writeln!(out, "issued_us,op,lbn,sectors,measured_us,simulated_us").map_err(failed)?;
+        writeln!(out, "issued_us,op,lbn,sectors,measured_us,simulated_us,device")
+            .map_err(failed)?;
         Ok(PerRequest { out, path: path.to_owned() })
     }
 
@@ -179,13 +186,14 @@ impl PerRequest {
         let request = &outcome.request;
         writeln!(
             self.out,
-            "{:.3},{},{},{},{:.3},{:.3}",
+            "{:.3},{},{},{},{:.3},{:.3},{}",
             us(outcome.issued),
             if request.op == Op::Read { 'R' } else { 'W' },
             request.lbn,
             request.sectors,
             us(request.response_ns),
-            us(outcome.simulated_ns)
+            us(outcome.simulated_ns),
+            request.device
         )
         .map_err(|error| cannot_write(&self.path, &error))
     }
@@ -218,6 +226,7 @@ fn to_json(args: &Args, replayed: &Replayed) -> Value {
     json["drives"] = replayed.drives.into();
     json["other_devices"] = replayed.elsewhere.into();
     json["passed_over"] = replayed.passed_over.into();
+    json["belated"] = replayed.belated.into();
     json
 }
 
@@ -264,6 +273,13 @@ fn text(args: &Args, replayed: &Replayed, out: &mut dyn Write) -> Outcome {
     }
     if replayed.passed_over > 0 {
         writeln!(out, "{} records are marked suspect and were left out.", replayed.passed_over)?;
+    }
+    if replayed.belated > 0 {
+        let belated = replayed.belated;
+        writeln!(
+            out,
+            "{belated} requests stand behind later ones; they were sent in the order of the file."
+        )?;
     }
     let head = format!("{:<26}{:>12}{:>12}{:>12}", "", "all", "reads", "writes");
     writeln!(out, "\n{}", Style::of_stdout().bold(&head))?;

@@ -45,6 +45,110 @@ fn seek_curves_are_read_with_their_oddities() {
     assert!(imported.warnings.iter().any(|text| text.contains(late)), "{:?}", imported.warnings);
 }
 
+/// The line through the last two points would end at less than no time.
+#[test]
+fn a_curve_that_falls_at_its_end_goes_on_level() {
+    let imported =
+        import(&with_curve("1, 4.0\n6, 5.0\n7, 3.0\n"), "tiny.parv", None).expect("imports");
+    let points = vec![(1, 4.0), (6, 5.0), (7, 3.0), (9, 3.0)];
+    assert_eq!(imported.spec.seek, Seek::Points(points));
+    let said = "tiny.model:6: the seek curve ends at 7 of 9 cylinders; its end was carried on; \
+                where it falls at its end, its last time";
+    assert!(imported.warnings.iter().any(|text| text == said), "{:?}", imported.warnings);
+}
+
+/// The numbers of a curve may each be sound, and the curve may not.
+#[test]
+fn seek_times_that_no_arm_has_are_errors_with_their_line() {
+    let from = "Seek type = extracted, Full seek curve = tiny.seek,";
+    let with = |seek: &str| edited("tiny.model", from, seek);
+    let six = |constant, root| {
+        let values = format!("[ 5, {constant}, {root}, 2.0, 0.25, -1.0 ]");
+        with(&format!("Seek type = hpl,\n HPL seek equation values = {values},"))
+    };
+    assert!(import(&six(1.0, 0.5), "tiny.parv", None).is_ok());
+    fails(&six(-5.0, -3.0), &["tiny.model:7", "-8 ms over 1 cylinder"]);
+    fails(
+        &with("Seek type = constant,\n Constant seek time = 1e200,"),
+        &["tiny.model:7", "outside 0 to 1000 ms"],
+    );
+    fails(&with_curve("1, 1.0\n2, 1001\n"), &["tiny.seek:2", "0 to 1000"]);
+}
+
+#[test]
+fn wrong_values_of_bus_and_controller_are_errors_with_their_line() {
+    let system = |from, to| edited("tiny.parv", from, to);
+    fails(&system("time = 0.01", "time = -0.01"), &["tiny.parv:1", "`Arbitration time` is -0.01"]);
+    fails(
+        &system("Read block transfer time = 0.1", "Read block transfer time = fast"),
+        &["tiny.parv:2", "`Read block transfer time` is no number"],
+    );
+    fails(
+        &system("Write block transfer time = 0.02", "Write block transfer time = 1e9"),
+        &["tiny.parv:2", "bus.write_sector_ms"],
+    );
+    let files = system("sector transfer time = 0.0", "sector transfer time = -1");
+    // The bus next to the disk is looked at first, then the controller above it.
+    fails(&files, &["tiny.parv:3", "`Bulk sector transfer time` is -1"]);
+}
+
+#[test]
+fn what_bus_and_controller_have_beyond_the_model_is_named() {
+    let mut files = edited("tiny.parv", "type = 1, Arb", "Colour of bus = 7, Arb");
+    let text = files.get_mut("tiny.parv").expect("file");
+    *text = text.replace("disksim_ctlr C { type = 1,", "disksim_ctlr C { type = 3, Scale = 2,");
+    text.push_str("disksim_bus FAR { Read block transfer time = 0.5 }\n");
+    *text = text.replace("[ bus0, bus1 ] as BUS1", "[ bus0 ] as FAR\ninstantiate [ bus1 ] as BUS1");
+    let imported = import(&files, "tiny.parv", None).expect("imports");
+    for said in [
+        "tiny.parv:1: `Colour of bus` is unknown and was left out",
+        "tiny.parv:3: `type` = 3 of the controller is not in the model",
+        "tiny.parv:3: `Scale` is unknown",
+        "`Read block transfer time` = 0.5 is not in the model: it is that of a bus beyond",
+    ] {
+        let named = imported.warnings.iter().any(|text| text.contains(said));
+        assert!(named, "{said}: {:?}", imported.warnings);
+    }
+    assert_eq!(imported.spec.bus.expect("bus").read_sector_ms, 0.1);
+}
+
+#[test]
+fn a_skew_is_less_than_a_turn_and_not_negative() {
+    let model = |from: &str, to: &str| edited("tiny.model", from, to);
+    let track = |to: &str| model("Skew for track switch = 7.9", to);
+    fails(
+        &track("Skew for track switch = 100.0"),
+        &["tiny.model:16", "`Skew for track switch` = 100 is not less than the 100 sectors"],
+    );
+    fails(&track("Skew for track switch = -4.0"), &["tiny.model:16", "-4 is negative"]);
+    fails(
+        &model("Skew for cylinder switch = 0.5", "Skew for cylinder switch = 1.5"),
+        &["tiny.model:23", "not less than one revolution"],
+    );
+    fails(
+        &model("Offset of first block = 0.125", "Offset of first block = 4"),
+        &["tiny.model:21", "`Offset of first block` = 4 is not less than one revolution"],
+    );
+    let imported = import(&files(), "tiny.parv", None).expect("imports");
+    let said =
+        "tiny.model:16: `Skew for track switch` = 7.9 is cut to 7: sectors are counted whole";
+    assert!(imported.warnings.iter().any(|text| text == said), "{:?}", imported.warnings);
+}
+
+/// A list of defects that contradicts itself is no reason to do without the drive.
+#[test]
+fn defects_whose_spares_are_none_are_left_out_and_named() {
+    let files = edited("tiny.model", "[ 7, 999 ]", "[ 7, 8, 9, 999, 10, 999 ]");
+    let imported = import(&files, "tiny.parv", None).expect("imports");
+    let kept: Vec<(u64, u64)> =
+        imported.spec.zones[0].defects.iter().map(|defect| (defect.at, defect.spare)).collect();
+    assert_eq!(kept, [(9, 999)]);
+    let said = "tiny.model:13: 2 of 3 defects were left out: spare 8 of zone 1, which stands for 7, \
+                holds data of its own";
+    assert!(imported.warnings.iter().any(|text| text == said), "{:?}", imported.warnings);
+    assert_eq!(imported.spec.capacity_sectors, Some(1500));
+}
+
 /// A published file has it, and the longest of three times counts anyway.
 #[test]
 fn a_negative_time_on_the_bus_is_none() {
@@ -112,9 +216,9 @@ fn cylinders_that_no_zone_has_are_named() {
     assert!(imported.warnings.iter().any(|text| text.contains(said)), "{:?}", imported.warnings);
     assert!(imported.spec.unused_cylinders);
     let geometry = Geometry::new(&imported.spec).expect("sound");
-    // 5 cylinders of 2 tracks of 100 sectors less 3 at the front, 2 spares; then cylinder 6.
-    assert_eq!(geometry.physical(994).cylinder, 4);
-    assert_eq!(geometry.physical(995).cylinder, 6);
+    // 5 cylinders of 2 tracks of 100 sectors less 3 at the front, 3 spares; then cylinder 6.
+    assert_eq!(geometry.physical(993).cylinder, 4);
+    assert_eq!(geometry.physical(994).cylinder, 6);
     let strict = imported.toml.replace("unused_cylinders = true", "unused_cylinders = false");
     let said = crate::Spec::parse(&strict).expect_err("gaps").to_string();
     assert!(said.contains("zone 2 begins at cylinder 6") && said.contains("cylinder 5"), "{said}");
@@ -193,7 +297,7 @@ fn bands_of_surfaces_are_read() {
 #[test]
 fn large_trees_are_read_at_once() {
     let begin = MODEL.find("dm_layout_g1 {").expect("layout");
-    let mut files = files();
+    let mut files = with_curve("1 1.0\n300000 9.0\n");
     let model = MODEL[..begin]
         .replace("Number of data surfaces = 2", "Number of data surfaces = 10")
         .replace("Number of cylinders = 10, Block count = 1500", "Number of cylinders = 310272");

@@ -1,6 +1,6 @@
 //! What is measured: a block device in real time, or a simulated drive in its own.
 
-use crate::failure::{Exit, Failure};
+use crate::failure::Failure;
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 use seekless_disk::Drive;
@@ -41,6 +41,10 @@ impl Probe for Simulated {
         self.drive.sectors()
     }
 
+    fn granule(&self) -> u32 {
+        self.drive.granule()
+    }
+
     fn now(&self) -> Time {
         self.now
     }
@@ -78,7 +82,7 @@ impl Device {
             .custom_flags(OFlags::DIRECT.bits().cast_signed())
             .open(path);
         let mut file = opened.map_err(|error| {
-            let failure = Failure::new(Exit::Image, format!("cannot read {shown}: {error}"));
+            let failure = Failure::usage(format!("cannot read {shown}: {error}"));
             match Errno::from_io_error(&error) {
                 Some(Errno::ACCESS | Errno::PERM) => {
                     failure.hint("reading a device directly needs root rights or the group `disk`")

@@ -1,0 +1,61 @@
+//! Files that are read, and files that are written without harm to those.
+
+use crate::failure::Failure;
+use crate::term;
+use seekless_disk::recording::Recording;
+use std::fs::{self, File};
+use std::io::BufRead;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
+
+/// Opens an input.
+///
+/// # Errors
+/// If it is not there, is a directory, or may not be read: the command line is wrong.
+pub(super) fn open(path: &Path) -> Result<File, Failure> {
+    let shown = path.display();
+    let wrong =
+        |cause: &dyn std::fmt::Display| Failure::usage(format!("cannot read {shown}: {cause}"));
+    let file = File::open(path).map_err(|error| wrong(&error))?;
+    match file.metadata() {
+        Ok(found) if found.is_dir() => Err(wrong(&"it is a directory").hint("name a file in it")),
+        Ok(_) => Ok(file),
+        Err(error) => Err(wrong(&error)),
+    }
+}
+
+/// Refuses an output that is one of the inputs, by whatever name: it would be destroyed before it
+/// was read.
+///
+/// # Errors
+/// If it is one.
+pub(super) fn spare(option: &str, output: Option<&Path>, inputs: &[&Path]) -> Result<(), Failure> {
+    let Some(output) = output else { return Ok(()) };
+    // What is not there yet is nobody's input.
+    let Ok(found) = fs::metadata(output) else { return Ok(()) };
+    // Whatever is written to these is not lost with it: a terminal, /dev/null.
+    if !found.is_file() {
+        return Ok(());
+    }
+    let same = |input: &&&Path| {
+        fs::metadata(input).is_ok_and(|one| (one.dev(), one.ino()) == (found.dev(), found.ino()))
+    };
+    match inputs.iter().find(same) {
+        None => Ok(()),
+        Some(input) => {
+            let (output, input) = (output.display(), input.display());
+            let cause = format!("{option} {output} would replace {input}, which is read");
+            Err(Failure::usage(cause).hint("write to another file"))
+        }
+    }
+}
+
+/// Names the columns of a recording that are not understood, on standard error.
+pub(super) fn name_unknown<R: BufRead>(path: &Path, recording: &Recording<R>) {
+    let unknown = recording.unknown_columns();
+    if !unknown.is_empty() {
+        let note = term::Style::of_stderr().cyan("note:");
+        let (path, names) = (path.display(), unknown.join("`, `"));
+        term::say(&format!("{note} {path}: not looked at: `{names}`"));
+    }
+}
