@@ -171,9 +171,9 @@ fn subject(
     }
     if (kind, level) == (Kind::Loge, Level::Raid5) {
         // The contract has this exception, which every sweep would find.
-        let problem = "loge on RAID-5 is not proved: of a whole stripe that is being written when a \
-                       member is lost with the power nothing may be left, its labels neither, and \
-                       then it is not mounted (CONTRACT.md, A3)";
+        let problem = "loge on RAID-5 is not proved: of a whole stripe that is being written when \
+                       a member is lost with the power nothing may be left, its labels neither, \
+                       and then it is not mounted (CONTRACT.md, A3)";
         return Err(Failure::usage(problem).hint("--raid 1, or another layout, loses nothing then"));
     }
     Ok(Subject::Array { level, members, kind })

@@ -1,5 +1,5 @@
-//! A recovery that is cut off itself: after some writes, each is on its medium, torn or lost. It runs
-//! once, and what a power cut at each of its writes would find is taken down.
+//! A recovery that is cut off itself: after some writes, each is on its medium, torn or lost. It
+//! runs once, and what a power cut at each of its writes would find is taken down.
 
 use super::states::random_fate;
 use seekless_engine::data::Data;
