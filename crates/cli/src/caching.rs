@@ -24,10 +24,6 @@ pub struct CachingArgs {
     /// never.
     #[arg(long, value_name = "SIZE", default_value = "4M", value_parser = limit)]
     sequential: u32,
-    /// Mount `dcd` though parts of its log cannot be read in which the youngest writes may have
-    /// been; they are lost then.
-    #[arg(long)]
-    past_unreadable: bool,
 }
 
 impl CachingArgs {
@@ -39,7 +35,6 @@ impl CachingArgs {
             order: self.destage,
             bypass_blocks: self.bypass,
             sequential_blocks: self.sequential,
-            past_unreadable: self.past_unreadable,
             ..Caching::default()
         }
     }

@@ -21,6 +21,23 @@ pub enum Exit {
     Backing = 5,
     /// A check command failed for its own reasons.
     Check = 6,
+    /// SIGHUP ended a command that cleans up first.
+    HungUp = 129,
+    /// SIGINT did.
+    Interrupted = 130,
+    /// SIGTERM did.
+    Terminated = 143,
+}
+
+impl Exit {
+    /// After a signal: what a shell would tell of a process that the signal has killed.
+    pub fn by_signal(signal: i32) -> Exit {
+        match signal {
+            1 => Exit::HungUp,
+            2 => Exit::Interrupted,
+            _ => Exit::Terminated,
+        }
+    }
 }
 
 /// The table for `--help`.

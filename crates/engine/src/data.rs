@@ -114,6 +114,20 @@ impl Piece {
         Bytes::from(out)
     }
 
+    /// True if the content begins with these bytes: what looks for headers among many blocks need
+    /// not put the others together.
+    pub fn begins_with(&self, magic: [u8; 8]) -> bool {
+        let word = u64::from_le_bytes(magic);
+        match &self.body {
+            Body::Zeros => word == 0,
+            Body::Stamp { key, .. } => word == *key,
+            Body::Bytes(bytes) => bytes[..8] == magic,
+            Body::Sectors(sectors) => sectors[0][..8] == magic,
+            Body::Parity(parity) => word == parity.first_word(),
+            Body::Lazy(_) => self.to_bytes()[..8] == magic,
+        }
+    }
+
     /// Copies the content to `out`, whose length is that of the piece.
     fn copy_to(&self, out: &mut [u8]) {
         match &self.body {
@@ -420,6 +434,27 @@ impl fmt::Debug for Data {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_a_block_begins_with_is_known_without_its_bytes() {
+        let bytes = |seed: u8| Data::bytes((0..BLOCK_BYTES).map(|at| at as u8 ^ seed).collect());
+        let header = sealed::Sealed::new(b"SEEKLESS and more".to_vec()).into_body();
+        let sectors = std::array::from_fn(|at| Arc::new([at as u8 + 1; SECTOR_BYTES]));
+        let pieces = [
+            Piece { blocks: 3, body: Body::Zeros },
+            Data::stamp(2, 77, 5).pieces()[0].clone(),
+            bytes(9).pieces()[0].clone(),
+            Piece::block(Body::Sectors(Arc::new(sectors))),
+            Piece::block(header),
+            Data::stamp(1, 5, 2).xor(&bytes(3)).block(0),
+            Data::stamp(1, 5, 2).xor(&Data::stamp(1, 9, 1)).block(0),
+        ];
+        for piece in pieces {
+            let first: [u8; 8] = piece.to_bytes()[..8].try_into().expect("eight bytes");
+            assert!(piece.begins_with(first), "{piece:?}");
+            assert!(!piece.begins_with(first.map(|byte| byte ^ 1)), "{piece:?}");
+        }
+    }
 
     #[test]
     fn slices_and_joins_keep_the_content() {

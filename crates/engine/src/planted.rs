@@ -84,6 +84,8 @@ pub enum PlantedBug {
     TombstoneEarly,
     /// Blocks are written home from records that are not durable.
     DestageBeforeDurable,
+    /// A recovery takes what an earlier one has dropped, where damage hides why it did.
+    DroppedTakenLater,
     /// The sums of blocks are CRCs.
     CrcSums,
 }
@@ -253,6 +255,7 @@ impl PlantedBug {
             PlantedBug::CheckpointBeforeMap => "a checkpoint is written before its map is durable",
             PlantedBug::DurableOverstated => "labels call durable what may not be",
             PlantedBug::TombstoneEarly => "a tombstone is logged before what is at home is durable",
+            PlantedBug::DroppedTakenLater => "what a recovery dropped is taken by a later one",
             PlantedBug::CrcSums => "the sums of blocks are CRCs, as older metadata has them",
             PlantedBug::DestageBeforeDurable => "blocks go home from records that are not durable",
         }

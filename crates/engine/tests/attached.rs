@@ -193,7 +193,7 @@ fn a_log_whose_youngest_record_may_be_unreadable_is_refused_unless_told_otherwis
         let named = format!("block {} of the log cannot be read", first + at);
         assert!(refused.contains(&named) && refused.contains("--past-unreadable"), "{refused}");
         let mut options = MountOptions { volatile: true, ..MountOptions::default() };
-        options.tuning.caching.past_unreadable = true;
+        options.tuning.past_unreadable = true;
         dcd::mount(&mut MediumDisk(&mut origin), &mut MediumDisk(&mut log), &options).unwrap();
         // From then on nobody need be told.
         assert_eq!(read(&origin, &log, 100), Data::stamp(1, 100, newest));

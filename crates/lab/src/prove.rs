@@ -66,6 +66,32 @@ impl ProveOptions {
     }
 }
 
+/// None of the acts that are to be kept is one of the case's, so there would be nothing to prove.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{keep}: case {case} has no such acts; its acts are 0 to {last}")]
+pub struct NoSuchActs {
+    keep: String,
+    case: u64,
+    last: usize,
+}
+
+impl ProveOptions {
+    /// Tells whether there is anything to run.
+    ///
+    /// # Errors
+    /// [`NoSuchActs`] if the acts to keep leave nothing, or no power cut.
+    pub fn find_acts(&self) -> Result<(), NoSuchActs> {
+        let (Some(case), Some(keep)) = (self.case, &self.keep) else { return Ok(()) };
+        let world = World::new(self.subject, case, self.seed);
+        let last_kept = keep.of(world.script()).last().map(|(number, _)| *number);
+        if last_kept.is_some_and(|number| number >= keep.watch()) {
+            return Ok(());
+        }
+        let last = world.script().len().saturating_sub(1);
+        Err(NoSuchActs { keep: keep.to_string(), case, last })
+    }
+}
+
 /// Which promise was broken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub enum Sort {

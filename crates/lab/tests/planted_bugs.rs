@@ -19,7 +19,11 @@ fn no_clock() -> u64 {
 fn planted() -> Vec<(Subject, PlantedBug)> {
     let of = |kind: Kind| PlantedBug::of(kind).iter().map(move |&bug| (kind.into(), bug));
     let array = Subject::Array { level: Level::Raid5, members: 3, kind: Kind::Inplace };
-    Kind::ALL.into_iter().flat_map(of).chain(PlantedBug::ARRAY.map(|bug| (array, bug))).collect()
+    let arrays = PlantedBug::ARRAY.map(|bug| (array, bug));
+    // What takes several devices to be seen: one has a part of a write, the other has not.
+    let striped = Subject::Array { level: Level::Raid0, members: 2, kind: Kind::Lfs };
+    let arrays = arrays.into_iter().chain([(striped, PlantedBug::DroppedTakenLater)]);
+    Kind::ALL.into_iter().flat_map(of).chain(arrays).collect()
 }
 
 fn hunt(

@@ -484,7 +484,11 @@ impl Driver {
         if let Err(error) = crate::signals::release() {
             eprintln!("seekless: a second signal will not end the server at once: {error}");
         }
-        eprintln!("seekless: ending: answering what is in flight");
+        eprintln!(
+            "seekless: ending: answering {} requests in flight; another signal ends at once",
+            self.edge.in_flight()
+        );
+        self.let_go();
         self.phase = Phase::Draining(self.now());
         if self.accept_at.take().is_none() {
             let _ = epoll::delete(&self.epoll, &self.parts.listener);

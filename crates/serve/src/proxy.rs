@@ -40,6 +40,9 @@ pub struct RecordOptions {
 pub struct Recorded {
     /// Connections accepted.
     pub connections: u64,
+    /// Connections that the server could not be reached for, or ended before the client said
+    /// goodbye: what their clients asked last has failed.
+    pub lost: u64,
     /// Requests in the recording.
     pub requests: u64,
     /// Bytes of the recording.
@@ -167,13 +170,18 @@ fn start(shared: &Arc<Shared>, stream: Stream, number: u64) -> io::Result<Runnin
         Stream::Unix(stream) => Socket::Unix(stream),
         Stream::Tcp(stream) => Socket::Tcp(stream),
     };
-    let handle = client.try_clone()?;
+    let (handle, closing) = (client.try_clone()?, client.try_clone()?);
     let shared = Arc::clone(shared);
     // A recording has no room for four billion connections.
     let number = u32::try_from(number).unwrap_or(u32::MAX);
-    let body = move || match relay::relay(&shared, client, number) {
-        Ok(()) => eprintln!("seekless: connection {number} closed"),
-        Err(error) => eprintln!("seekless: connection {number} closed: {error}"),
+    let body = move || {
+        let result = relay::relay(&shared, client, number);
+        // The handle keeps the socket open, and a client that could not even begin would wait.
+        closing.hang_up();
+        match result {
+            Ok(()) => eprintln!("seekless: connection {number} closed"),
+            Err(error) => eprintln!("seekless: connection {number} closed: {error}"),
+        }
     };
     let thread = std::thread::Builder::new().name(format!("connection {number}")).spawn(body)?;
     Ok(Running(thread, handle))

@@ -2,8 +2,8 @@
 //! run on them.
 //!
 //! Start with [`extents`] and [`image`] (a state as differences from a base image), then [`mount`]
-//! (states as files) and [`check`] (the command). Which states there are is the business of the
-//! laboratory.
+//! (states as files), [`check`] (the command) and [`stop`] (an end before all is done). Which
+//! states there are is the business of the laboratory.
 
 pub mod check;
 pub mod copy;
@@ -11,4 +11,5 @@ pub mod extents;
 mod fuse;
 pub mod image;
 pub mod mount;
+pub mod stop;
 pub mod workers;

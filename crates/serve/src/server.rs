@@ -5,7 +5,7 @@ mod attached;
 mod crashing;
 pub(crate) mod listen;
 
-use crate::crash::plan::Fault;
+use crate::crash::plan::{BadFault, Fault};
 use crate::crash::raw::Raw;
 use crate::device::file::{DeviceError, FileDevice, IoMode};
 use crate::device::medium::FileMedium;
@@ -153,6 +153,9 @@ pub enum ServeError {
         /// Why.
         source: io::Error,
     },
+    /// A fault that cannot strike.
+    #[error("--faults: {0}")]
+    Fault(#[from] BadFault),
     /// Faults are injected below one disk.
     #[error("faults and power cuts are for a volume on one disk, not for an array")]
     ManyDisks,

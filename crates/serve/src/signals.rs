@@ -1,4 +1,5 @@
-//! SIGINT and SIGTERM as something to read, so that the loop needs no handlers.
+//! SIGINT and SIGTERM as something to read, so that the loop needs no handlers; and a handler for
+//! work that starts processes, which would inherit that signals are blocked.
 
 use std::io;
 use std::os::fd::{FromRawFd, OwnedFd};
@@ -23,6 +24,32 @@ pub(crate) fn block_and_watch() -> io::Result<OwnedFd> {
 /// even if a system call hangs.
 pub(crate) fn release() -> io::Result<()> {
     change(libc::SIG_UNBLOCK, &both())
+}
+
+/// Has `handler` called when SIGINT, SIGTERM or SIGHUP arrives, once each: the next one does what
+/// it does by default. Signals that are ignored stay so. The handler may only do what is safe in
+/// the middle of anything.
+pub(crate) fn handle(handler: extern "C" fn(libc::c_int)) -> io::Result<()> {
+    for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
+        // SAFETY: all zeros are a valid action: the default one, without flags.
+        let (mut action, mut before): (libc::sigaction, libc::sigaction) =
+            unsafe { (std::mem::zeroed(), std::mem::zeroed()) };
+        action.sa_sigaction = handler as *const () as libc::sighandler_t;
+        action.sa_flags = libc::SA_RESTART | libc::SA_RESETHAND;
+        // SAFETY: the actions live through the calls, and the handler keeps to its rules.
+        let result = unsafe {
+            libc::sigemptyset(&raw mut action.sa_mask);
+            match libc::sigaction(signal, std::ptr::null(), &raw mut before) {
+                0 if before.sa_sigaction == libc::SIG_IGN => 0,
+                0 => libc::sigaction(signal, &raw const action, std::ptr::null_mut()),
+                failed => failed,
+            }
+        };
+        if result < 0 {
+            return Err(io::Error::last_os_error());
+        }
+    }
+    Ok(())
 }
 
 fn both() -> libc::sigset_t {

@@ -39,7 +39,8 @@ pub struct Args {
 /// Records until a signal.
 ///
 /// # Errors
-/// If the server cannot be reached or the recording cannot be written.
+/// If the server cannot be reached, ends a connection that its client has not, or the recording
+/// cannot be written.
 pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     let options = RecordOptions {
         upstream: args.upstream.clone(),
@@ -55,7 +56,14 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
         "seekless: {} requests of {} connections recorded, {} bytes",
         recorded.requests, recorded.connections, recorded.bytes
     ));
-    Ok(())
+    match recorded.lost {
+        0 => Ok(()),
+        lost => Err(Failure::failed(format!(
+            "{lost} connections were lost because the server hung up or could not be reached: \
+             their clients got errors"
+        ))
+        .hint("the recording is whole up to there; record again for what was to follow")),
+    }
 }
 
 impl From<RecordError> for Failure {

@@ -11,11 +11,14 @@ use report::Report;
 use seekless_lab::replay::choose::Bounds;
 use seekless_lab::replay::state::Name;
 use seekless_serve::replay::check::{Check, DEVICE};
+use seekless_serve::replay::image::Image;
 use seekless_serve::replay::mount::{Place, Way};
+use seekless_serve::replay::stop::Stop;
 use seekless_serve::server::{Listen, serve_state};
 use session::{Load, Session};
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 use sweep::Sweep;
 
@@ -32,13 +35,15 @@ Examples:
   seekless replay-crashes run.tape --open 812:keep,45=lost --socket /tmp/state.sock
 
 The check runs in a shell; {device} becomes the path of a file that holds a state. It may write
-there: every check has a state of its own. Exit code 0 says that the state is good, 1 to 125 that it
-is bad; 126, 127, a death by a signal and a check that takes too long are its own failures, reported
-apart. It finds SEEKLESS_STATE (the name of the state) and SEEKLESS_FLUSHES (how many flushes had
-been answered) in its environment.
+there: every check has a state of its own. Exit code 0 says that the state is good; 126, 127, a
+death by a signal (as shells tell it: 129 to 192) and a check that takes too long are its own
+failures, reported apart; all other exit codes say that the state is bad. It finds SEEKLESS_STATE
+(the name of the state) and SEEKLESS_FLUSHES (how many flushes had been answered) in its
+environment.
 
 Exit codes: 0 all states are good; 1 a bad one was found; 3 the recording cannot be used, or is good
-as far as it goes but was cut short (see --cut-short); 6 the check failed for its own reasons.")]
+as far as it goes but was cut short (see --cut-short); 6 the check failed for its own reasons; 130
+and 143 it was ended by SIGINT or SIGTERM, and told what it had found.")]
 pub struct Args {
     /// The recording, made by `seekless record`.
     recording: PathBuf,
@@ -74,8 +79,8 @@ pub struct Args {
     /// Try only this state, as a report named it.
     #[arg(long, value_name = "STATE")]
     state: Option<Name>,
-    /// Write the state, or the smallest bad one that was found, to this new file.
-    #[arg(long, value_name = "FILE")]
+    /// Write the state, good or bad, or the smallest bad one that was found, to this new file.
+    #[arg(long, value_name = "FILE", conflicts_with = "open")]
     keep: Option<PathBuf>,
     /// Serve this state as a network block device; what is written to it is forgotten at the end.
     #[arg(long, value_name = "STATE", requires = "socket", conflicts_with_all = ["check", "state"])]
@@ -83,7 +88,8 @@ pub struct Args {
     /// Listen on this Unix socket, for --open.
     #[arg(long, short, value_name = "PATH", requires = "open")]
     socket: Option<PathBuf>,
-    /// A recording that was cut short is as good as any.
+    /// A recording that was cut short, is damaged or is followed by something else is as good as
+    /// any, as far as it goes.
     #[arg(long)]
     cut_short: bool,
     /// How states become files: auto, fuse or copy.
@@ -105,17 +111,22 @@ const MINIMISE: usize = 300;
 /// # Errors
 /// If a state is bad, the recording is unusable, or the check fails for its own reasons.
 pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
+    if let Some(path) = &args.keep {
+        refuse_occupied(path)?;
+    }
     let load = Load { recording: &args.recording, base: args.base.as_deref() };
     let session = load.session()?;
-    if let Some(said) = session.cut_short() {
-        crate::term::say(&format!("seekless: {said}"));
+    if let Some(flaw) = session.flaw() {
+        crate::term::say(&format!("seekless: {}", flaw.said));
     }
-    match (&args.open, &args.socket) {
-        (Some(name), Some(socket)) => return open(&session, name, socket, out),
-        _ if args.check.is_none() => return keep_only(args, &session, out),
-        _ => {}
+    if let (Some(name), Some(socket)) = (&args.open, &args.socket) {
+        return open(&session, name, socket, out);
     }
-    let sweep = sweep(args, &session)?;
+    let stop = Stop::on_signals()?;
+    if args.check.is_none() {
+        return keep_only(args, &session, &stop, out);
+    }
+    let sweep = sweep(args, &session, &stop)?;
     let mut progress = Progress::new();
     let mut shown = |tried: u64| progress.show(|| format!("{tried} crash states"));
     let mut result = match &args.state {
@@ -126,18 +137,25 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     if args.state.is_none() {
         sweep.minimise(&mut result, MINIMISE)?;
     }
-    if let (Some(path), Some(finding)) = (&args.keep, &result.finding) {
-        session.image(&finding.epoch, &finding.state).save(path).map_err(|error| {
-            Failure::failed(format!("cannot write {}: {error}", path.display()))
-        })?;
-    }
-    let report = Report { args, session: &session, result: &result, way: sweep.place.name() };
+    let way = sweep.place.name();
+    let report = Report { args, session: &session, result: &result, way, ended_by: stop.asked() };
     if args.json {
         writeln!(out, "{}", report.to_json())?;
     } else {
         report.print(out)?;
     }
+    out.flush()?;
+    ended(&stop, &result)?;
+    keep(args, &session, &result, &stop, out)?;
     outcome(args, &session, &result)
+}
+
+/// What is left to say after a signal has ended the work.
+fn ended(stop: &Stop, result: &sweep::Swept) -> Outcome {
+    let Some(signal) = stop.asked() else { return Ok(()) };
+    let states = result.states;
+    let cause = format!("ended by signal {signal} after {states} states: not all were tried");
+    Err(Failure::new(Exit::by_signal(signal), cause))
 }
 
 fn outcome(args: &Args, session: &Session, result: &sweep::Swept) -> Outcome {
@@ -147,17 +165,72 @@ fn outcome(args: &Args, session: &Session, result: &sweep::Swept) -> Outcome {
     if result.failed > 0 || result.hung > 0 {
         return Err(Failure::said(Exit::Check));
     }
-    if session.cut_short().is_some() && !args.cut_short {
-        return Err(Failure::new(
-            Exit::Image,
-            "no state is bad, but the recording was cut short: what came later is not known",
-        )
-        .hint("record again, or give --cut-short if that is how it had to end"));
+    match session.flaw().filter(|_| !args.cut_short) {
+        Some(flaw) => {
+            let cause = format!("no state is bad, but {}", flaw.doubt);
+            Err(Failure::new(Exit::Image, cause).hint(flaw.remedy))
+        }
+        None => Ok(()),
+    }
+}
+
+/// Refuses a path that no state could be written to, before hours of work have been done for it.
+fn refuse_occupied(path: &Path) -> Outcome {
+    let shown = path.display();
+    if path.symlink_metadata().is_ok() {
+        return Err(Failure::usage(format!("--keep {shown}: there is such a file already"))
+            .hint("nothing is overwritten: remove it, or give the path of a new file"));
+    }
+    let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let allowed = rustix::fs::Access::WRITE_OK | rustix::fs::Access::EXEC_OK;
+    let possible = match dir.is_dir() {
+        true => rustix::fs::access(dir, allowed),
+        false => Err(rustix::io::Errno::NOTDIR),
+    };
+    possible.map_err(|errno| {
+        let why = std::io::Error::from(errno);
+        Failure::usage(format!("--keep {shown}: no file can be made in {}: {why}", dir.display()))
+    })
+}
+
+/// Writes the state that was asked for, or the one that was found, to a file. The report has been
+/// printed: whatever goes wrong here, what was found is known.
+fn keep(
+    args: &Args,
+    session: &Session,
+    result: &sweep::Swept,
+    stop: &Stop,
+    out: &mut dyn Write,
+) -> Outcome {
+    let Some(path) = &args.keep else { return Ok(()) };
+    let shown = path.display();
+    let image = match (&args.state, &result.finding) {
+        (Some(name), _) => {
+            let (epoch, state) = session.resolve(name)?;
+            session.image(&epoch, &state)
+        }
+        (None, Some(finding)) => session.image(&finding.epoch, &finding.state),
+        (None, None) => {
+            crate::term::say(&format!("seekless: {shown} is not written: no state is bad"));
+            return Ok(());
+        }
+    };
+    save(&image, path, stop)?;
+    match args.json {
+        true => crate::term::say(&format!("seekless: kept as {shown}")),
+        false => writeln!(out, "kept as {shown}")?,
     }
     Ok(())
 }
 
-fn sweep<'s>(args: &Args, session: &'s Session) -> Result<Sweep<'s>, Failure> {
+fn save(image: &Image, path: &Path, stop: &Stop) -> Outcome {
+    image.save(path, stop).map_err(|error| {
+        let exit = stop.asked().map_or(Exit::Failed, Exit::by_signal);
+        Failure::new(exit, format!("cannot write {}: {error}", path.display()))
+    })
+}
+
+fn sweep<'s>(args: &Args, session: &'s Session, stop: &Arc<Stop>) -> Result<Sweep<'s>, Failure> {
     let command = args.check.clone().unwrap_or_default();
     if !command.contains(DEVICE) {
         return Err(Failure::usage(format!("--check `{command}` does not contain {DEVICE}"))
@@ -174,7 +247,7 @@ fn sweep<'s>(args: &Args, session: &'s Session) -> Result<Sweep<'s>, Failure> {
     Ok(Sweep {
         session,
         place,
-        check: Check { command, patience },
+        check: Check { command, patience, stop: Arc::clone(stop) },
         workers: args.workers.map_or_else(processors, usize::from),
         bounds: Bounds {
             exhaustive: args.exhaustive,
@@ -187,16 +260,13 @@ fn sweep<'s>(args: &Args, session: &'s Session) -> Result<Sweep<'s>, Failure> {
 }
 
 /// Writes a state to a file, and that is all.
-fn keep_only(args: &Args, session: &Session, out: &mut dyn Write) -> Outcome {
+fn keep_only(args: &Args, session: &Session, stop: &Stop, out: &mut dyn Write) -> Outcome {
     let (Some(path), Some(name)) = (&args.keep, &args.state) else {
         return Err(Failure::usage("nothing to do: neither --check nor --state is given")
             .hint("give --check COMMAND, or --state STATE and --keep FILE"));
     };
     let (epoch, state) = session.resolve(name)?;
-    session
-        .image(&epoch, &state)
-        .save(path)
-        .map_err(|error| Failure::failed(format!("cannot write {}: {error}", path.display())))?;
+    save(&session.image(&epoch, &state), path, stop)?;
     writeln!(out, "{}: state {name}", path.display())?;
     Ok(())
 }

@@ -21,6 +21,7 @@ use std::path::PathBuf;
     seekless serve [OPTIONS] <IMAGE...|--memory SIZE|--raw FILE> <--socket PATH|--listen ADDR>")]
 #[command(group = ArgGroup::new("where").required(true).args(["socket", "listen"]))]
 #[command(group = ArgGroup::new("what").required(true).args(["image", "memory", "raw"]))]
+#[command(group = ArgGroup::new("crashes").multiple(true).args(["faults", "control"]))]
 #[command(after_help = "\
 Examples:
   seekless serve disk.img --socket /tmp/disk.sock
@@ -37,8 +38,8 @@ cache; a power cut decides their fate by the seed, and `seekless control PATH re
 disk back. Faults: cut-at-write=N, cut-at-random=N (a write up to N), cut-on-flush[=N];
 unflushed=lose, keep, order (a prefix), reorder (any) or tear (any, torn at 512 bytes: the default);
 lying-flush; eio, eio-read, eio-write or rot=FROM+LENGTH (bytes of the disk below the layout);
-enospc[=N]; slow=MILLISECONDS; stuck[=N] (a request that is never answered); cache=SIZE (8M);
-seed=N. docs/crash-testing.md tells more.
+enospc[=N]; slow=MILLISECONDS; stuck[=N] (a request that is not answered before `clear`, a power cut
+or the end); cache=SIZE (8M); seed=N. Their order means nothing. docs/crash-testing.md tells more.
 
 One line with the URI for clients is printed as soon as connections are accepted. SIGTERM and
 SIGINT end the server in good order. The protocol is neither encrypted nor authenticated: serve TCP
@@ -96,6 +97,10 @@ pub struct Args {
     log_disk: Option<String>,
     #[command(flatten)]
     caching: CachingArgs,
+    /// Mount `vlog` or `dcd` after a crash though blocks cannot be read in which the youngest
+    /// writes may have been; they are lost then.
+    #[arg(long)]
+    past_unreadable: bool,
     /// Refuse writes.
     #[arg(long)]
     read_only: bool,
@@ -114,7 +119,7 @@ pub struct Args {
     control: Option<PathBuf>,
     /// What clients notice of a power cut: disconnect (their connections end) or error (their
     /// requests fail).
-    #[arg(long, value_name = "CHOICE", default_value = "disconnect")]
+    #[arg(long, value_name = "CHOICE", default_value = "disconnect", requires = "crashes")]
     on_cut: OnCut,
     /// Most connections at once.
     #[arg(long, value_name = "N", default_value_t = 256)]
@@ -228,6 +233,7 @@ fn options(args: &Args) -> Result<ServeOptions, Failure> {
             reorganise: !args.no_reorganise,
             sort: args.sort,
             clusters: args.clusters,
+            past_unreadable: args.past_unreadable,
             caching: args.caching.caching(),
             ..Tuning::default()
         },
@@ -250,6 +256,7 @@ impl From<ServeError> for Failure {
             | ServeError::DiskTooSmall { .. }
             | ServeError::NotWhole { .. }
             | ServeError::ManyDisks
+            | ServeError::Fault(_)
             | ServeError::LogApart
             | ServeError::NoHeaders(_) => Exit::Usage,
             ServeError::Device(_) | ServeError::NotSocket(_) | ServeError::Os(_) => Exit::Failed,

@@ -103,6 +103,23 @@ fn a_sweep_reports_no_violations() {
 }
 
 #[test]
+fn what_there_is_to_prove_is_listed_for_programs_too() {
+    let flags = succeed(seekless().args(["prove", "--list"]));
+    let listed = json(&["prove", "--list", "--json"]);
+    let subjects = listed["subjects"].as_array().expect("a list");
+    let same: Vec<_> = subjects.iter().map(|one| one["flags"].as_str().expect("flags")).collect();
+    assert_eq!(same, flags.lines().collect::<Vec<_>>());
+    assert!(subjects[0]["name"].is_string(), "{listed}");
+}
+
+#[test]
+fn a_file_without_an_end_is_no_violation() {
+    let ended = run(seekless().args(["prove", "--replay", "/dev/zero"]));
+    assert_eq!(ended.code(), 1, "{ended:?}");
+    assert!(ended.err.contains("is longer than 1048576 bytes"), "{}", ended.err);
+}
+
+#[test]
 fn usage_errors_say_what_to_do() {
     let dir = temp_dir();
     let image = dir.path().join("x.img");
@@ -131,6 +148,10 @@ fn usage_errors_say_what_to_do() {
         (vec!["serve", path], "--socket"),
         (vec!["serve", path, "--memory", "1M", "--socket", "s"], "--memory"),
         (vec!["serve", "--memory", "1M", "--socket", "s"], "--layout"),
+        (vec!["prove", "--layout", "inplace", "--states", "0"], "--states"),
+        (vec!["prove", "--layout", "loge", "--raid", "5"], "CONTRACT.md, A3"),
+        (vec!["prove", "--layout", "vlog", "--case", "3", "--keep", "9999"], "its acts are 0 to"),
+        (vec!["prove", "--layout", "vlog", "--case", "3", "--keep", "1@2"], "has no such acts"),
         (vec!["frobnicate"], "frobnicate"),
     ];
     for (args, part) in cases {

@@ -105,6 +105,24 @@ fn flushed_writes_survive_power_cuts(layout: &str) {
 }
 
 #[test]
+fn impossible_faults_are_refused_while_serving_and_nothing_of_them_is_armed() {
+    let dir = temp_dir();
+    let server = raw(dir.path(), &[]);
+    let refused = control(dir.path(), &["arm", "slow=5", "eio=100G+4k"]);
+    assert_eq!(refused.code(), 1);
+    assert!(refused.err.contains("has 1048576 bytes"), "{}", refused.err);
+    assert_eq!(told(dir.path(), &["status"])["armed"], serde_json::json!([]));
+    let status =
+        told(dir.path(), &["arm", "cut-at-write=1000", "cut-at-write=18446744073709551615"]);
+    assert_eq!(status["armed"], serde_json::json!(["cut-at-write=18446744073709551615"]));
+    let mut client = Client::connect(server.socket()).expect("connection");
+    client.write(0, &[1; 512], false).expect("the power is on");
+    client.write(0, &[1; 512], false).expect("the power is on");
+    client.disconnect().expect("goodbye");
+    assert_eq!(server.stop().code(), 0);
+}
+
+#[test]
 fn the_power_goes_on_command_and_comes_back() {
     let dir = temp_dir();
     let server = raw(dir.path(), &["--faults", "unflushed=lose"]);
@@ -166,6 +184,31 @@ fn requests_can_fail_in_place_of_connections() {
 }
 
 #[test]
+fn nobody_waits_for_a_slow_disk_that_is_cleared_or_that_ends() {
+    let dir = temp_dir();
+    let server = raw(dir.path(), &["--faults", "slow=3600000"]);
+    let waiting = |at: u64| {
+        let mut client = Client::connect(server.socket()).expect("connection");
+        let waiter = std::thread::spawn(move || client.write(at, &[7; 4096], false));
+        std::thread::sleep(std::time::Duration::from_millis(100));
+        assert!(!waiter.is_finished());
+        waiter
+    };
+    let first = waiting(0);
+    told(dir.path(), &["clear"]);
+    first.join().expect("no panic").expect("answered");
+    told(dir.path(), &["arm", "slow=3600000", "stuck=2"]);
+    let (slow, stuck) = (waiting(4096), waiting(8192));
+    let ended = server.stop();
+    assert_eq!(ended.code(), 0, "{}", ended.err);
+    assert!(ended.err.contains("another signal ends at once"), "{}", ended.err);
+    slow.join().expect("no panic").expect("answered at the end");
+    stuck.join().expect("no panic").expect("answered at the end");
+    let held = fs::read(dir.path().join("disk.raw")).expect("read");
+    assert_eq!((held[0], held[4096], held[8192]), (7, 7, 7), "what was answered is there");
+}
+
+#[test]
 fn a_lying_drive_loses_what_it_said_was_safe() {
     let dir = temp_dir();
     let server = raw(dir.path(), &["--faults", "lying-flush,unflushed=lose"]);
@@ -193,12 +236,16 @@ fn senseless_faults_and_commands_are_named() {
         ("melt", "unknown fault `melt`; known are"),
         ("cut-at-write=0", "there is no such point"),
         ("eio=3+5", "not in whole blocks"),
+        ("slow=1,eio=2M+8k", "--faults: eio=2097152+8192: the disk below the layout has"),
     ] {
         let ended = serve(&["--faults", faults]);
         assert_eq!(ended.code(), 2, "{ended:?}");
         assert!(ended.err.contains(why), "{}", ended.err);
     }
     assert_eq!(serve(&["--faults", "slow=1", "--disk", "desktop7200"]).code(), 2);
+    let alone = serve(&["--on-cut", "error"]);
+    assert_eq!(alone.code(), 2);
+    assert!(alone.err.contains("--faults") && alone.err.contains("--control"), "{}", alone.err);
     let nobody = control(dir.path(), &["status"]);
     assert_eq!(nobody.code(), 1);
     assert!(nobody.err.contains("listens there while it runs"), "{}", nobody.err);

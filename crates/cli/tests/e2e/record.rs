@@ -167,6 +167,60 @@ pub fn memory(dir: &Path) -> Server {
 }
 
 #[test]
+fn a_server_that_dies_under_its_clients_is_told_of() {
+    let dir = temp_dir();
+    let server = memory(dir.path());
+    let proxy = recorder(dir.path(), server.uri());
+    let mut client = Client::connect(proxy.socket()).expect("connection");
+    client.write(0, &[1; 4096], false).expect("write");
+    server.kill();
+    assert!(client.write(0, &[2; 4096], false).is_err());
+    // One more that does not even begin.
+    let begin = std::time::Instant::now();
+    assert!(Client::connect(proxy.socket()).is_err());
+    assert!(begin.elapsed().as_secs() < 20, "it was not left to wait");
+    let ended = proxy.stop();
+    assert_eq!(ended.code(), 1, "{}", ended.err);
+    assert!(ended.err.contains("the server hung up in the middle"), "{}", ended.err);
+    assert!(ended.err.contains("2 connections were lost"), "{}", ended.err);
+    // A client that goes without a goodbye is its own business.
+    let server = memory(dir.path());
+    let proxy = recorder(dir.path(), server.uri());
+    drop(Client::connect(proxy.socket()).expect("connection"));
+    let _open = Client::connect(proxy.socket()).expect("connection");
+    let ended = proxy.stop();
+    assert_eq!(ended.code(), 0, "{}", ended.err);
+    assert!(ended.err.contains("there was no goodbye"), "{}", ended.err);
+}
+
+#[test]
+fn what_follows_a_recording_is_told_of() {
+    let dir = temp_dir();
+    let server = memory(dir.path());
+    let proxy = recorder(dir.path(), server.uri());
+    let mut client = Client::connect(proxy.socket()).expect("connection");
+    client.write(0, &[1; 4096], false).expect("write");
+    client.disconnect().expect("goodbye");
+    assert_eq!(proxy.stop().code(), 0);
+    let tape = dir.path().join("run.tape");
+    let bytes = fs::read(&tape).expect("read");
+    fs::write(&tape, [&bytes[..], &bytes].concat()).expect("write");
+    let replay = |more: &[&str]| {
+        let mut command = seekless();
+        command.arg("replay-crashes").arg(&tape).args(["--check", "true {device}"]);
+        run(command.args(more))
+    };
+    let ended = replay(&[]);
+    assert_eq!(ended.code(), 3, "{ended:?}");
+    let truncate = format!("truncate -s {}", bytes.len());
+    assert!(ended.err.contains(&truncate) && ended.err.contains("was not tried"), "{}", ended.err);
+    assert_eq!(replay(&["--cut-short"]).code(), 0);
+    let base = replay(&["--base", dir.path().to_str().expect("a name")]);
+    assert_eq!(base.code(), 3);
+    assert!(base.err.contains("neither a file nor a block device"), "{}", base.err);
+}
+
+#[test]
 fn a_killed_recorder_leaves_a_usable_recording() {
     let dir = temp_dir();
     let server = memory(dir.path());
@@ -196,7 +250,10 @@ fn a_killed_recorder_leaves_a_usable_recording() {
     fs::write(&tape, &bad).expect("write");
     let damaged = replay(&[]);
     assert_eq!(damaged.code(), 3);
-    assert!(damaged.err.contains("damaged at byte"), "{}", damaged.err);
+    let doubt = "no state is bad, but the recording is damaged at byte";
+    assert!(damaged.err.contains(doubt), "{}", damaged.err);
+    assert!(!damaged.err.contains("cut short:"), "{}", damaged.err);
+    assert_eq!(replay(&["--cut-short"]).code(), 0);
     fs::write(&tape, "no recording at all").expect("write");
     let foreign = replay(&[]);
     assert_eq!(foreign.code(), 3);

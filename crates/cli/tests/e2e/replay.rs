@@ -99,6 +99,9 @@ fn checks_that_misbehave_are_no_findings() {
         assert!(ended.out.contains(why), "{}", ended.out);
         assert!(ended.out.contains("0 bad"), "{}", ended.out);
     }
+    let negative = run(&mut replay(dir.path(), "exit 255 # {device}"));
+    assert_eq!(negative.code(), 1, "{negative:?}");
+    assert!(negative.out.contains("the check ended with exit code 255"), "{}", negative.out);
     let unused = run(&mut replay(dir.path(), "true"));
     assert_eq!(unused.code(), 2);
     assert!(unused.err.contains("does not contain {device}"), "{}", unused.err);
@@ -116,6 +119,77 @@ fn checks_that_misbehave_are_no_findings() {
     let base = run(replay(dir.path(), "true {device}").arg("--base").arg(dir.path().join("small")));
     assert_eq!(base.code(), 3, "{base:?}");
     assert!(base.err.contains("has 512 bytes, the recorded export 1048576"), "{}", base.err);
+}
+
+#[test]
+fn states_are_kept_if_they_can_be_and_refused_before_the_work_if_not() {
+    let dir = forgotten_flush();
+    let (kept, marker) = (dir.path().join("kept.raw"), dir.path().join("ran"));
+    let check = format!("touch {}; {IMPLIES}", marker.display());
+    fs::write(&kept, "precious").expect("write");
+    for (path, why) in [
+        (kept.clone(), "there is such a file already"),
+        (dir.path().join("none/kept.raw"), "no file can be made in"),
+    ] {
+        let ended = run(replay(dir.path(), &check).arg("--keep").arg(path));
+        assert_eq!(ended.code(), 2, "{ended:?}");
+        assert!(ended.err.contains(why), "{}", ended.err);
+        assert!(!marker.exists(), "no check was run");
+    }
+    assert_eq!(fs::read(&kept).expect("read"), b"precious");
+    fs::remove_file(&kept).expect("removed");
+    // A good state that was asked for is written; where none was found that is said.
+    let good = run(replay(dir.path(), &check).args(["--state", "5:keep"]).arg("--keep").arg(&kept));
+    assert_eq!(good.code(), 0, "{good:?}");
+    assert!(good.out.contains("kept as"), "{}", good.out);
+    assert_eq!(fs::read(&kept).expect("kept").len(), 1 << 20);
+    fs::remove_file(&kept).expect("removed");
+    let none = run(replay(dir.path(), "true {device}").arg("--keep").arg(&kept));
+    assert_eq!((none.code(), kept.exists()), (0, false));
+    assert!(none.err.contains("is not written: no state is bad"), "{}", none.err);
+    // The report comes first: what was found is known though it cannot be written any more.
+    let check = format!("touch {}; {IMPLIES}", kept.display());
+    let late = run(replay(dir.path(), &check).arg("--keep").arg(&kept));
+    assert_eq!(late.code(), 1);
+    assert!(late.out.contains("bad state 5:"), "{}", late.out);
+    assert!(late.err.contains("cannot write"), "{}", late.err);
+}
+
+#[test]
+fn a_signal_ends_a_replay_and_nothing_is_left_behind() {
+    use rustix::process::{Pid, Signal, kill_process};
+    let dir = forgotten_flush();
+    let states = dir.path().join("states");
+    fs::create_dir(&states).expect("directory");
+    for (via, signal, code) in [("copy", Signal::TERM, 143), ("auto", Signal::INT, 130)] {
+        let pids = dir.path().join(via);
+        fs::create_dir(&pids).expect("directory");
+        // All but the first few hang.
+        let check = format!(
+            "[ $(ls {0} | wc -l) -lt 3 ] && touch {0}/$$ && exit; touch {0}/$$; sleep 100; \
+             cat {{device}}",
+            pids.display()
+        );
+        let mut command = replay(dir.path(), &check);
+        command.args(["--via", via, "--workers", "2"]).arg("--dir").arg(&states);
+        command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
+        let child = command.spawn().expect("it starts");
+        let begun = || fs::read_dir(&pids).expect("directory").count();
+        eventually("hanging checks", || begun() >= 5);
+        kill_process(Pid::from_child(&child), signal).expect("signal");
+        let ended = child.wait_with_output().expect("it ends");
+        let (out, err) =
+            (String::from_utf8_lossy(&ended.stdout), String::from_utf8_lossy(&ended.stderr));
+        assert_eq!(ended.status.code(), Some(code), "{err}");
+        assert!(out.contains("good, 0 bad"), "{out}");
+        assert!(err.contains("not all were tried"), "{err}");
+        assert!(fs::read_dir(&states).expect("directory").next().is_none(), "{via}");
+        for entry in fs::read_dir(&pids).expect("directory") {
+            let group = entry.expect("an entry").file_name();
+            let path = Path::new("/proc").join(group);
+            assert!(!path.exists(), "{} still runs", path.display());
+        }
+    }
 }
 
 #[test]

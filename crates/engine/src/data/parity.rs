@@ -32,6 +32,15 @@ impl Parity {
         }
     }
 
+    /// The first eight bytes.
+    pub(super) fn first_word(&self) -> u64 {
+        let mut word = [0; 8];
+        if let Some(bytes) = &self.bytes {
+            word.copy_from_slice(&bytes[..8]);
+        }
+        self.key ^ u64::from_le_bytes(word)
+    }
+
     /// A number that tells contents apart as the sum of a block does, without the bytes that stamps
     /// stand for.
     pub(crate) fn digest(&self) -> u32 {

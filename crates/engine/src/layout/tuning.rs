@@ -25,6 +25,10 @@ pub struct Tuning {
     /// While no client waits, Loge keeps the arm on its way to the next free block, on devices
     /// that carry out seeks.
     pub anticipate: bool,
+    /// Mount a virtual log or a disk caching disk after a crash though blocks cannot be read in
+    /// which its youngest records may have been: what was durable in those only is lost then. A
+    /// mount that may write overwrites them.
+    pub past_unreadable: bool,
     /// How the disk caching disk works.
     pub caching: Caching,
     /// After how long HyLog chooses anew which blocks are hot, in nanoseconds; 20 minutes if not
@@ -46,6 +50,7 @@ impl Default for Tuning {
             sort: false,
             clusters: false,
             anticipate: false,
+            past_unreadable: false,
             interval: None,
             hot_percent: None,
             cleaning: Cleaning::default(),

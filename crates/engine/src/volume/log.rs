@@ -316,7 +316,7 @@ pub struct Contents {
 pub fn scan(ring: &Data, id: u128, member: usize) -> Contents {
     let mut found: Vec<Found> = Vec::new();
     for (at, piece) in ring.each().enumerate() {
-        if matches!(piece.body, Body::Zeros | Body::Stamp { .. }) {
+        if !MAGICS.iter().any(|&(magic, _)| piece.begins_with(magic)) {
             continue;
         }
         let block = piece.to_bytes();

@@ -247,6 +247,9 @@ impl Manner {
             }
             acts.push(Act::End(rng.below(100) < self.orderly));
         }
+        if rng.chance(0.5) {
+            coda(blocks, rng, &mut acts);
+        }
         acts
     }
 
@@ -311,6 +314,17 @@ impl Manner {
             }
         }
     }
+}
+
+/// A short life: mounted in order, cut off in the middle of a large write. What the next mount
+/// drops is all that lies beside what was there, when the volume is then stopped and damaged.
+fn coda(blocks: u64, rng: &mut Rng, acts: &mut Vec<Act>) {
+    let count = (2 + rng.below(5)).min(blocks);
+    let at = rng.below(blocks - count + 1);
+    acts.push(Act::End(true));
+    acts.push(Act::Write { at, count: count as u32, content: Content::Fresh, fua: true });
+    acts.push(Act::Pass(rng.below(5) as u32));
+    acts.push(Act::End(false));
 }
 
 /// Writes the whole volume, a good part of it in each request.

@@ -51,14 +51,18 @@ impl From<Kind> for Subject {
 /// The arrays that each commit is held to: every level, with and without checksums on top. Loge on
 /// RAID-5 is not among them: of a whole stripe that is torn when a member is lost with the power
 /// nothing is left, and its labels may have been in it (`CONTRACT.md`, A3).
-const ARRAYS: [(Level, usize, Kind); 8] = [
+const ARRAYS: [(Level, usize, Kind); 12] = [
     (Level::Raid0, 3, Kind::Inplace),
     (Level::Raid0, 2, Kind::Loge),
+    (Level::Raid0, 2, Kind::Lfs),
     (Level::Raid1, 2, Kind::Inplace),
+    (Level::Raid1, 2, Kind::Vlog),
     (Level::Raid1, 2, Kind::Loge),
+    (Level::Raid1, 2, Kind::Dcd),
     (Level::Raid1, 3, Kind::Lfs),
     (Level::Raid5, 3, Kind::Inplace),
     (Level::Raid5, 3, Kind::Lfs),
+    (Level::Raid5, 3, Kind::Hylog),
     (Level::Raid5, 4, Kind::Vlog),
 ];
 
@@ -389,7 +393,6 @@ fn any_caching(rng: &mut Rng) -> Caching {
         bypass_blocks: any(&[0, 2, 4, 8, 16], rng),
         sequential_blocks: any(&[0, 0, 0, 6], rng),
         buffers: 2 + rng.below(3) as u32,
-        past_unreadable: false,
     }
 }
 

@@ -1,6 +1,7 @@
 //! The same workload on several layouts and disks, side by side.
 
 use super::{Clock, Load, SimError, SimOptions, SimReport, Target, simulate, simulate_trace};
+use crate::disk_time::DiskTime;
 use crate::histogram::BreakdownMs;
 use seekless_engine::layout::Kind;
 use serde::Serialize;
@@ -30,6 +31,8 @@ pub struct Row {
     pub requests_per_second: f64,
     /// Blocks written to the disk for each block that clients wrote, if they wrote any.
     pub write_amplification: Option<f64>,
+    /// Where the time of each simulated disk went.
+    pub disk_time: Vec<DiskTime>,
     /// How fast the host simulated: requests per second of its time.
     pub simulated_requests_per_second: f64,
 }
@@ -120,6 +123,7 @@ impl Row {
             breakdown_ms: report.breakdown_ms,
             requests_per_second,
             write_amplification: report.write_amplification,
+            disk_time: report.disk_time,
             simulated_requests_per_second: report.simulated_requests_per_second,
         }
     }

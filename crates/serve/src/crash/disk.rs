@@ -8,7 +8,7 @@
 //! [`super::store`].
 
 use super::cut::{Cut, Outcome as Fated, Pending, apply, draw, turn};
-use super::plan::{Blocks, Fault, Unflushed};
+use super::plan::{BadFault, Blocks, Fault, Unflushed};
 use super::store::{Content, Store};
 use seekless_engine::data::Data;
 use seekless_engine::device::Device;
@@ -64,7 +64,7 @@ struct Armed {
     eio_write: Vec<Blocks>,
     enospc_from: Option<u64>,
     slow: Time,
-    stuck_at: Option<u64>,
+    stuck_at: Option<(u64, Fault)>,
     rot: Vec<Blocks>,
     /// As they were given.
     faults: Vec<Fault>,
@@ -126,23 +126,41 @@ impl Hub {
         Box::new(CrashDisk(self.clone()))
     }
 
-    /// Arms faults, in order; points count from now.
-    pub fn arm(&self, faults: &[Fault]) {
+    /// Arms faults; points count from now. Of those that exclude each other the last one counts,
+    /// else their order means nothing.
+    ///
+    /// # Errors
+    /// If one names blocks that the device does not have; then none is armed.
+    pub fn arm(&self, faults: &[Fault]) -> Result<(), BadFault> {
         let mut state = self.0.borrow_mut();
-        for fault in faults {
-            state.arm(*fault);
+        let blocks = state.store.blocks();
+        faults.iter().try_for_each(|fault| fault.fits(blocks))?;
+        // What is drawn when it is armed is drawn by the seed that is armed with it.
+        let (seeds, others): (Vec<Fault>, Vec<Fault>) =
+            faults.iter().partition(|one| matches!(one, Fault::Seed(_)));
+        for fault in seeds.into_iter().chain(others) {
+            state.arm(fault);
         }
+        Ok(())
     }
 
-    /// Disarms everything; what was stuck is answered. Seed and size of the cache stay.
+    /// Disarms everything; what was slow or stuck is answered. Seed and size of the cache stay.
     pub fn clear(&self) {
         let mut state = self.0.borrow_mut();
         state.armed = Armed::default();
-        let stuck = std::mem::take(&mut state.stuck);
-        state.ready.extend(stuck);
+        state.let_go();
     }
 
-    /// The faults that are armed, as they were given.
+    /// Disarms what keeps requests waiting, and answers those that wait; the other faults stay.
+    /// What waits has been carried out, so its answer is true.
+    pub fn hurry(&self) {
+        let mut state = self.0.borrow_mut();
+        state.armed.hurry();
+        state.let_go();
+    }
+
+    /// The faults that are armed, as they were given. Those that have struck for the only time or
+    /// were replaced are not among them.
     pub fn armed(&self) -> Vec<Fault> {
         self.0.borrow().armed.faults.clone()
     }
@@ -203,46 +221,69 @@ impl Hub {
     }
 }
 
+impl Armed {
+    /// Takes note of a fault that is armed now. True if it was not.
+    fn note(&mut self, fault: Fault) -> bool {
+        let known = self.faults.contains(&fault);
+        self.faults.retain(|one| !fault.replaces(one));
+        self.faults.push(fault);
+        !known
+    }
+
+    fn forget(&mut self, fault: Fault) {
+        self.faults.retain(|one| *one != fault);
+    }
+
+    fn hurry(&mut self) {
+        (self.slow, self.stuck_at) = (0, None);
+        self.faults.retain(|one| !matches!(one, Fault::Slow(_) | Fault::Stuck(_)));
+    }
+}
+
 impl State {
     fn arm(&mut self, fault: Fault) {
         let Counts { writes, flushes, .. } = self.counts;
         let armed = &mut self.armed;
-        armed.faults.push(fault);
+        let is_new = armed.note(fault);
+        // A point beyond all counting is never reached.
         match fault {
-            Fault::CutAtWrite(n) => armed.cut_at_write = Some((writes + n, fault)),
+            Fault::CutAtWrite(n) => armed.cut_at_write = Some((writes.saturating_add(n), fault)),
             Fault::CutAtRandom(n) => {
                 let at = 1 + Rng::stream(self.seed ^ writes, "cut").below(n);
-                armed.cut_at_write = Some((writes + at, fault));
+                armed.cut_at_write = Some((writes.saturating_add(at), fault));
             }
-            Fault::CutOnFlush(n) => armed.cut_at_flush = Some((flushes + n, fault)),
+            Fault::CutOnFlush(n) => armed.cut_at_flush = Some((flushes.saturating_add(n), fault)),
             Fault::Unflushed(how) => armed.unflushed = how,
             Fault::LyingFlush => armed.lying = true,
+            Fault::EioRead(_) | Fault::EioWrite(_) | Fault::Eio(_) | Fault::Rot(_) if !is_new => {}
             Fault::EioRead(blocks) => armed.eio_read.push(blocks),
             Fault::EioWrite(blocks) => armed.eio_write.push(blocks),
             Fault::Eio(blocks) => {
                 armed.eio_read.push(blocks);
                 armed.eio_write.push(blocks);
             }
-            Fault::Enospc(n) => armed.enospc_from = Some(writes + n),
+            Fault::Enospc(n) => armed.enospc_from = Some(writes.saturating_add(n)),
             Fault::Slow(span) => armed.slow = span,
-            Fault::Stuck(n) => armed.stuck_at = Some(self.requests + n),
+            Fault::Stuck(n) => armed.stuck_at = Some((self.requests.saturating_add(n), fault)),
             Fault::Rot(blocks) => armed.rot.push(blocks),
             Fault::Cache(blocks) => self.cache_blocks = blocks,
             Fault::Seed(seed) => self.seed = seed,
         }
     }
 
-    fn disarm(&mut self, fault: Fault) {
-        self.armed.faults.retain(|one| *one != fault);
+    /// Answers what was slow or stuck.
+    fn let_go(&mut self) {
+        let slow = std::mem::take(&mut self.delayed).into_iter().map(|(_, done)| done);
+        self.ready.extend(slow.chain(std::mem::take(&mut self.stuck)));
     }
 
     fn submit(&mut self, now: Time, io: Io) {
         self.ready_at = now;
-        self.requests += 1;
         if !self.power {
             self.ready.push(Done::new(io.tag, Err(IoError::PowerOff)));
             return;
         }
+        self.requests += 1;
         let tag = io.tag;
         let outcome = match io.op {
             Op::Read => self.read_request(io.at, io.count),
@@ -256,9 +297,13 @@ impl State {
 
     fn answer(&mut self, now: Time, tag: Tag, outcome: Outcome) {
         let done = Done::new(tag, outcome);
+        let stuck = self.armed.stuck_at.take_if(|(number, _)| *number == self.requests);
+        if let Some((_, fault)) = stuck {
+            self.armed.forget(fault);
+        }
         if !self.power {
             self.ready.push(done);
-        } else if self.armed.stuck_at == Some(self.requests) {
+        } else if stuck.is_some() {
             self.counts.stuck += 1;
             self.stuck.push(done);
         } else if self.armed.slow > 0 {
@@ -298,7 +343,19 @@ impl State {
 
     fn write_request(&mut self, io: Io) -> Outcome {
         self.counts.writes += 1;
-        let Io { at, count, .. } = io;
+        let due = self.armed.cut_at_write.take_if(|(number, _)| *number == self.counts.writes);
+        let outcome = match self.refuse_write(io.at, io.count) {
+            Ok(()) => self.take_write(io, due.is_some()),
+            Err(error) => Err(error),
+        };
+        let Some((_, fault)) = due else { return outcome };
+        self.armed.forget(fault);
+        self.cut(&fault.to_string());
+        Err(IoError::PowerOff)
+    }
+
+    /// Fails a write where that is armed.
+    fn refuse_write(&mut self, at: BlockNr, count: u32) -> Result<(), IoError> {
         if !self.armed.eio_write.is_empty()
             && let Some(block) = self.armed.eio_write.iter().find_map(|b| b.first_in(at, count))
         {
@@ -309,28 +366,30 @@ impl State {
             self.counts.enospc += 1;
             return Err(IoError::NoSpace);
         }
-        let due = self.armed.cut_at_write.filter(|(number, _)| *number == self.counts.writes);
+        Ok(())
+    }
+
+    /// Takes a write into the cache. If it is the `last` one before the power goes it stays there,
+    /// and so does all that was there before.
+    fn take_write(&mut self, io: Io, last: bool) -> Outcome {
+        let Io { at, count, .. } = io;
         let trim = io.op == Op::Trim;
-        if trim && count > LONGEST_TRIM && due.is_none() {
+        if trim && count > LONGEST_TRIM && !last {
             self.write_out();
             return self.store.medium().trim(at, count).map(|()| Data::none());
         }
         self.counts.lies += u64::from(io.fua && self.armed.lying);
-        let forced = io.fua && !self.armed.lying && due.is_none();
+        let forced = io.fua && !self.armed.lying && !last;
         let new = if trim { Content::Zeros(count) } else { self.store.take_in(io.data) };
         let other = Some(self.store.exchange(at, count, new)?);
         self.held += u64::from(count);
         self.pending.push_back(Pending { at, count, trim, forced, other });
-        if let Some((_, fault)) = due {
-            self.armed.cut_at_write = None;
-            self.disarm(fault);
-            self.cut(&fault.to_string());
-            return Err(IoError::PowerOff);
+        if !last {
+            while self.held > self.cache_blocks {
+                self.write_out_oldest();
+            }
+            self.store.warm_up();
         }
-        while self.held > self.cache_blocks {
-            self.write_out_oldest();
-        }
-        self.store.warm_up();
         Ok(Data::none())
     }
 
@@ -352,11 +411,9 @@ impl State {
 
     fn flush_request(&mut self) -> Outcome {
         self.counts.flushes += 1;
-        if let Some((number, fault)) = self.armed.cut_at_flush
-            && number == self.counts.flushes
-        {
-            self.armed.cut_at_flush = None;
-            self.disarm(fault);
+        let due = self.armed.cut_at_flush.take_if(|(number, _)| *number == self.counts.flushes);
+        if let Some((_, fault)) = due {
+            self.armed.forget(fault);
             self.cut(&fault.to_string());
             return Err(IoError::PowerOff);
         }

@@ -2,6 +2,7 @@
 
 use seekless_engine::units::{BLOCK_BYTES, BlockNr, MILLIS, Time};
 use std::fmt;
+use std::mem::{Discriminant, discriminant};
 use std::str::FromStr;
 
 /// What becomes of unflushed writes when the power goes.
@@ -75,7 +76,7 @@ impl Blocks {
     }
 }
 
-/// Why a text names no fault.
+/// Why a text names no fault, or none that can strike.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadFault {
     /// No fault has this name.
@@ -93,13 +94,59 @@ pub enum BadFault {
         /// What is expected.
         form: &'static str,
     },
+    /// The device has no such blocks.
+    #[error(
+        "{fault}: the disk below the layout has {bytes} bytes and ends before that range does; \
+         choose one that lies in it"
+    )]
+    Outside {
+        /// The fault.
+        fault: Fault,
+        /// Size of the device in bytes.
+        bytes: u64,
+    },
 }
 
 /// Every fault, for messages and help.
 pub const KNOWN: &str = "cut-at-write=N, cut-at-random=N, cut-on-flush[=N], \
      unflushed=lose|keep|order|reorder|tear, lying-flush, eio=FROM+LENGTH, eio-read=FROM+LENGTH, \
-     eio-write=FROM+LENGTH, enospc[=N], slow=MILLISECONDS, stuck=N, rot=FROM+LENGTH, cache=SIZE, \
+     eio-write=FROM+LENGTH, enospc[=N], slow=MILLISECONDS, stuck[=N], rot=FROM+LENGTH, cache=SIZE, \
      seed=N";
+
+impl Fault {
+    /// True if this fault takes the place of an older one: it is the same, or of a kind of which
+    /// there is one at a time.
+    pub fn replaces(&self, older: &Fault) -> bool {
+        self == older || (self.sole().is_some() && self.sole() == older.sole())
+    }
+
+    /// What there is one of at a time; `None` for ranges, of which there may be many.
+    fn sole(&self) -> Option<Discriminant<Fault>> {
+        match self {
+            Fault::EioRead(_) | Fault::EioWrite(_) | Fault::Eio(_) | Fault::Rot(_) => None,
+            Fault::CutAtRandom(n) => Some(discriminant(&Fault::CutAtWrite(*n))),
+            other => Some(discriminant(other)),
+        }
+    }
+
+    /// Tells whether a device of `blocks` blocks has all blocks that this is about.
+    ///
+    /// # Errors
+    /// [`BadFault::Outside`] if not.
+    pub fn fits(&self, blocks: u64) -> Result<(), BadFault> {
+        match self {
+            Fault::EioRead(range)
+            | Fault::EioWrite(range)
+            | Fault::Eio(range)
+            | Fault::Rot(range)
+                if range.to > blocks =>
+            {
+                Err(BadFault::Outside { fault: *self, bytes: blocks * BLOCK_BYTES as u64 })
+            }
+            _ => Ok(()),
+        }
+    }
+}
 
 impl FromStr for Fault {
     type Err = BadFault;

@@ -20,8 +20,17 @@ fn hub_over(store: Store, faults: &str) -> Hub {
     let hub = Hub::new(store);
     let faults: Vec<Fault> =
         faults.split_whitespace().map(|one| one.parse().expect("it works")).collect();
-    hub.arm(&faults);
+    hub.arm(&faults).expect("the device has these blocks");
     hub
+}
+
+fn arm(hub: &Hub, fault: &str) {
+    hub.arm(&[fault.parse().expect("a fault")]).expect("the device has these blocks");
+}
+
+/// What is armed, in the words of the command line.
+fn armed(hub: &Hub) -> Vec<String> {
+    hub.armed().iter().map(ToString::to_string).collect()
 }
 
 /// What a request comes to, at once.
@@ -146,14 +155,29 @@ fn the_power_goes_when_its_point_has_come() {
     assert_eq!(disk.armed(), ["unflushed=keep".parse().expect("it works")]);
     disk.power_on();
     // Counted from now, and for flushes.
-    disk.arm(&[Fault::CutOnFlush(2)]);
+    arm(&disk, "cut-on-flush=2");
     one(&disk, Io::flush(1)).expect("it works");
     assert_eq!(one(&disk, Io::flush(1)), Err(IoError::PowerOff));
     disk.power_on();
-    disk.arm(&[Fault::CutAtRandom(5)]);
+    arm(&disk, "cut-at-random=5");
     let lived = (0..5).take_while(|&at| write(&disk, at, 2).is_ok()).count();
     assert!(lived < 5);
     assert_eq!(disk.counts().cuts, 3);
+}
+
+#[test]
+fn a_drawn_cut_follows_the_seed_wherever_that_stands() {
+    let lived = |faults: &str| {
+        let disk = hub(faults);
+        (0..).take_while(|at| write(&disk, at % 64, 1).is_ok()).count()
+    };
+    let mut points = BTreeSet::new();
+    for seed in 0..20 {
+        let behind = lived(&format!("cut-at-random=2000 seed={seed}"));
+        assert_eq!(behind, lived(&format!("seed={seed} cut-at-random=2000")));
+        points.insert(behind);
+    }
+    assert!(points.len() > 15, "{points:?}");
 }
 
 #[test]
@@ -169,7 +193,7 @@ fn ranges_fail_rot_and_fill_up() {
     let good = Data::stamp(1, 4, 1).to_bytes();
     let flipped: u32 = rotten[4096..].iter().zip(&good).map(|(a, b)| (a ^ b).count_ones()).sum();
     assert_eq!(flipped, 1);
-    disk.arm(&["enospc=2".parse().expect("it works")]);
+    arm(&disk, "enospc=2");
     write(&disk, 0, 2).expect("it works");
     assert_eq!(write(&disk, 1, 2), Err(IoError::NoSpace));
     disk.clear();
@@ -192,11 +216,75 @@ fn slow_requests_come_later_and_stuck_ones_when_they_are_let_go() {
     disk.clear();
     device.reap(1000 * MILLIS, &mut done);
     assert_eq!((done.len(), done[1].tag), (2, 2));
-    disk.arm(&["stuck".parse().expect("it works")]);
+    arm(&disk, "stuck");
     assert_eq!(try_one(&disk, 0, Io::flush(3)), None);
     disk.cut("test");
     device.reap(0, &mut done);
     assert_eq!(done[2].outcome, Err(IoError::PowerOff));
+}
+
+#[test]
+fn what_is_slow_is_answered_when_it_is_cleared_and_nothing_waits_in_a_hurry() {
+    let mut done = Vec::new();
+    let disk = hub("slow=3600000");
+    assert_eq!(try_one(&disk, 0, Io::flush(1)), None);
+    disk.clear();
+    disk.device().reap(1, &mut done);
+    assert_eq!((done.len(), disk.next_due()), (1, None));
+    let disk = hub("slow=3600000 stuck=2 lying-flush");
+    assert_eq!(try_one(&disk, 0, Io::flush(1)), None);
+    assert_eq!(try_one(&disk, 0, Io::flush(2)), None);
+    disk.hurry();
+    disk.device().reap(1, &mut done);
+    assert_eq!(done.len(), 3);
+    assert!(one(&disk, Io::flush(3)).is_ok(), "later ones do not wait, either");
+    assert_eq!(armed(&disk), ["lying-flush"]);
+}
+
+#[test]
+fn what_struck_or_was_replaced_is_armed_no_more() {
+    let disk = hub("cut-at-write=1000 unflushed=lose eio=0+4k");
+    for fault in ["cut-at-write=3", "unflushed=keep", "eio=0+4k", "eio-read=0+4k", "eio=0+4k"] {
+        arm(&disk, fault);
+    }
+    assert_eq!(armed(&disk), ["cut-at-write=3", "unflushed=keep", "eio-read=0+4096", "eio=0+4096"]);
+    arm(&disk, "cut-at-random=1");
+    arm(&disk, "stuck");
+    assert!(!armed(&disk).contains(&"cut-at-write=3".to_owned()));
+    assert_eq!(try_one(&disk, 0, Io::flush(1)), None);
+    assert!(!armed(&disk).contains(&"stuck=1".to_owned()), "it struck");
+    disk.hurry();
+    disk.device().reap(0, &mut Vec::new());
+    // A write that fails is a write, too.
+    assert_eq!(write(&disk, 0, 1), Err(IoError::PowerOff));
+    assert_eq!(armed(&disk), ["unflushed=keep", "eio-read=0+4096", "eio=0+4096"]);
+    assert_eq!(disk.last_cut().expect("a cut").outcomes, []);
+    // What is asked without power counts for nothing.
+    let disk = hub("stuck=2");
+    disk.cut("test");
+    assert_eq!(one(&disk, Io::flush(1)), Err(IoError::PowerOff));
+    disk.power_on();
+    assert!(one(&disk, Io::flush(1)).is_ok());
+    assert_eq!(try_one(&disk, 0, Io::flush(2)), None);
+}
+
+#[test]
+fn impossible_ranges_are_refused_and_endless_points_never_come() {
+    let disk = hub("");
+    for text in ["eio=100G+4k", "eio-read=256k+4k", "eio-write=252k+8k", "rot=0+1M"] {
+        let faults = ["slow=1", text].map(|text| text.parse().expect("a fault"));
+        let error = disk.arm(&faults).expect_err("there are 64 blocks").to_string();
+        assert!(error.contains("has 262144 bytes") && error.contains("; choose"), "{error}");
+        assert_eq!(armed(&disk), [""; 0], "all or nothing");
+    }
+    arm(&disk, "eio=252k+4k");
+    for point in ["cut-at-write", "cut-on-flush", "enospc", "stuck"] {
+        write(&disk, 0, 1).expect("it works");
+        one(&disk, Io::flush(1)).expect("it works");
+        arm(&disk, &format!("{point}={}", u64::MAX));
+        write(&disk, 0, 2).expect("it works");
+        one(&disk, Io::flush(1)).expect("it works");
+    }
 }
 
 /// Some writes, trims and flushes; what every block has after those that no cut takes back, and

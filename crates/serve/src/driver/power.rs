@@ -91,6 +91,13 @@ impl Driver {
         }
     }
 
+    /// At the end nobody is kept waiting by a fault, for good least of all.
+    pub(super) fn let_go(&mut self) {
+        if let Some(power) = &self.parts.power {
+            power.hub.hurry();
+        }
+    }
+
     /// Carries out the commands that have come.
     pub(super) fn obey(&mut self) {
         while let Some((command, reply)) =
@@ -110,10 +117,10 @@ impl Driver {
                 hub.clear();
                 Reply::status(&hub)
             }
-            Command::Arm(faults) => {
-                hub.arm(&faults);
-                Reply::status(&hub)
-            }
+            Command::Arm(faults) => match hub.arm(&faults) {
+                Ok(()) => Reply::status(&hub),
+                Err(error) => Reply::error(&error.to_string()),
+            },
             Command::Cut if !hub.has_power() => {
                 Reply::error("the power is off already; restart puts it on")
             }

@@ -15,6 +15,7 @@ use std::collections::HashMap;
 use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, BufWriter, Read, Write};
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Bytes received or sent at once.
@@ -31,9 +32,17 @@ pub enum RelayError {
     /// The server's side.
     #[error("the server: {0}")]
     Server(io::Error),
-    /// One side has closed the connection in the middle.
+    /// The client has closed the connection in the middle.
     #[error("there was no goodbye")]
     NoGoodbye,
+    /// The server has, before the client said goodbye.
+    #[error("the server hung up in the middle, {open} requests were not answered ({source})")]
+    Gone {
+        /// Requests under way.
+        open: usize,
+        /// What was noticed of it.
+        source: io::Error,
+    },
     /// The recording.
     #[error("the recording: {0}")]
     Tape(io::Error),
@@ -50,6 +59,13 @@ pub enum RelayError {
     },
 }
 
+impl RelayError {
+    /// True if the client has lost its connection through no fault of its own.
+    fn is_the_servers(&self) -> bool {
+        matches!(self, RelayError::Server(_) | RelayError::Gone { .. } | RelayError::Size { .. })
+    }
+}
+
 /// What all connections share.
 #[derive(Debug)]
 pub struct Shared {
@@ -57,6 +73,8 @@ pub struct Shared {
     size: u64,
     tape: Mutex<Tape>,
     broken: OwnedFd,
+    /// Connections that the server has ended.
+    lost: AtomicU64,
 }
 
 #[derive(Debug)]
@@ -71,7 +89,7 @@ impl Shared {
     /// descriptor that tells of a tape that cannot be written.
     pub(super) fn new(upstream: Uri, size: u64, writer: Writer<File>, broken: OwnedFd) -> Shared {
         let tape = Mutex::new(Tape { writer: Some(writer), failed: None });
-        Shared { upstream, size, tape, broken }
+        Shared { upstream, size, tape, broken, lost: AtomicU64::new(0) }
     }
 
     pub(super) fn broken(&self) -> BorrowedFd<'_> {
@@ -112,7 +130,8 @@ impl Shared {
         let requests = writer.requests();
         let bytes = writer.bytes() + tape::RECORD_BYTES as u64;
         writer.finish()?.sync_data()?;
-        Ok(Recorded { connections: 0, requests, bytes })
+        let lost = self.lost.load(Ordering::Relaxed);
+        Ok(Recorded { connections: 0, lost, requests, bytes })
     }
 }
 
@@ -138,6 +157,12 @@ fn lock(opens: &Opens) -> MutexGuard<'_, HashMap<u64, Open>> {
 /// # Errors
 /// Why it ended, unless the client said goodbye.
 pub fn relay(shared: &Shared, client: Socket, number: u32) -> Result<(), RelayError> {
+    relay_to_end(shared, client, number).inspect_err(|error| {
+        shared.lost.fetch_add(error.is_the_servers().into(), Ordering::Relaxed);
+    })
+}
+
+fn relay_to_end(shared: &Shared, client: Socket, number: u32) -> Result<(), RelayError> {
     let server = shared.upstream.connect().map_err(RelayError::Server)?;
     let (mut client, mut server) = (client, server);
     match negotiate(&mut client, &mut server, &shared.upstream.export)? {
@@ -152,28 +177,38 @@ pub fn relay(shared: &Shared, client: Socket, number: u32) -> Result<(), RelayEr
         client.try_clone().map_err(RelayError::Client)?,
         server.try_clone().map_err(RelayError::Server)?,
     );
+    // One direction has ended.
+    let over = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let back = scope.spawn(|| {
             let result = answers(shared, &server, to_client, number, &opens);
+            let first = !over.swap(true, Ordering::SeqCst);
             // Whichever direction ends first ends the other one.
             client.hang_up();
-            result
+            (result, first)
         });
         let there = requests(shared, &client, to_server, number, &opens);
+        over.store(true, Ordering::SeqCst);
         match there {
             // The server answers what is in flight and then hangs up by itself.
             Ok(()) => {}
             Err(_) => server.hang_up(),
         }
-        let back = back.join().unwrap_or(Err(RelayError::Protocol("a panic")));
+        let (back, first) = back.join().unwrap_or((Err(RelayError::Protocol("a panic")), true));
         match (there, back) {
             // The client's goodbye is the usual end; the server hangs up then.
             (Ok(()), _) => Ok(()),
             // The side that failed first has hung up on the other.
             (Err(RelayError::Client(error)), Err(other)) if is_end(&error) => match other {
-                RelayError::Server(second) if is_end(&second) => Err(RelayError::NoGoodbye),
+                RelayError::Server(source) if first => {
+                    Err(RelayError::Gone { open: lock(&opens).len(), source })
+                }
+                RelayError::Server(_) => Err(RelayError::NoGoodbye),
                 other => Err(other),
             },
+            (Err(RelayError::Server(source)), _) => {
+                Err(RelayError::Gone { open: lock(&opens).len(), source })
+            }
             (Err(error), _) => Err(error),
         }
     })

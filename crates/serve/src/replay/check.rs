@@ -1,30 +1,41 @@
 //! Somebody's check: a shell command in a process group of its own, with a time limit.
 
+use super::stop::Stop;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _};
+use std::os::fd::AsFd as _;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// What stands for the path of the state in a command.
 pub const DEVICE: &str = "{device}";
 /// Bytes of the command's output that are kept.
 const MOST_OUTPUT: u64 = 16 << 10;
+/// How long a check has to clean up when everything is to end.
+const GRACE: Duration = Duration::from_secs(2);
+/// Exit codes by which a shell tells of a signal: this plus its number, of which there are 64.
+const SHELL_SIGNAL: i32 = 128;
+const MOST_SIGNAL: i32 = 64;
 
 /// What a check says of a state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// Exit code 0.
     Good,
-    /// An exit code from 1 to 125: the state is bad.
+    /// Any other exit code: the state is bad.
     Bad(i32),
-    /// It could not be started (126, 127) or was killed: that says nothing about the state.
+    /// It could not be started (126, 127) or was killed, which shells tell by exit codes from 129
+    /// to 192: that says nothing about the state.
     Failed(String),
     /// It took longer than allowed.
     Hung,
+    /// It was ended, or never begun, because everything is to end.
+    Stopped,
 }
 
 /// What a check came to.
@@ -36,13 +47,33 @@ pub struct Checked {
     pub output: String,
 }
 
-/// A command and how long it may take.
+impl Checked {
+    /// A check that said nothing because everything is to end.
+    pub(super) fn stopped() -> Checked {
+        Checked { verdict: Verdict::Stopped, output: String::new() }
+    }
+}
+
+/// A command, how long it may take, and what ends it before.
 #[derive(Clone, Debug)]
 pub struct Check {
     /// For the shell, with [`DEVICE`] in it.
     pub command: String,
     /// Time limit.
     pub patience: Duration,
+    /// When this wishes for the end, checks are ended and no others begun.
+    pub stop: Arc<Stop>,
+}
+
+/// How waiting for a process ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Waited {
+    /// With its end.
+    Ended,
+    /// It takes too long.
+    TooLong,
+    /// Everything is to end.
+    Stopped,
 }
 
 impl Check {
@@ -52,6 +83,9 @@ impl Check {
     /// # Errors
     /// If the system has no process or file left.
     pub fn run(&self, path: &Path, variables: &[(&str, String)]) -> io::Result<Checked> {
+        if self.stop.asked().is_some() {
+            return Ok(Checked::stopped());
+        }
         let output =
             File::from(rustix::fs::memfd_create("check", rustix::fs::MemfdFlags::CLOEXEC)?);
         let line = self.command.replace(DEVICE, &quoted(&path.to_string_lossy()));
@@ -60,18 +94,28 @@ impl Check {
         command.stdout(output.try_clone()?).stderr(output.try_clone()?);
         command.envs(variables.iter().map(|(name, value)| (name, value))).process_group(0);
         let mut child = command.spawn()?;
-        let ended = ends(&child, self.patience)?;
+        let group = Pid::from_child(&child);
+        let waited = wait(&child, self.patience, Some(&self.stop))?;
+        if waited == Waited::Stopped {
+            // It may have something mounted.
+            let _ = kill_process_group(group, Signal::TERM);
+            wait(&child, GRACE, None)?;
+        }
         // What it left behind would go on using the state. The process itself has not been waited
         // for, so the number of its group cannot have become another's.
-        let _ = kill_process_group(Pid::from_child(&child), Signal::KILL);
+        let _ = kill_process_group(group, Signal::KILL);
         let status = child.wait()?;
-        let verdict = if ended { verdict(status) } else { Verdict::Hung };
+        let verdict = match waited {
+            Waited::Ended => verdict(status),
+            Waited::TooLong => Verdict::Hung,
+            Waited::Stopped => Verdict::Stopped,
+        };
         Ok(Checked { verdict, output: tail(output)? })
     }
 }
 
-/// Waits for the end of a process; false if that takes too long.
-fn ends(child: &Child, patience: Duration) -> io::Result<bool> {
+/// Waits for the end of a process, but not for ever.
+fn wait(child: &Child, patience: Duration, stop: Option<&Stop>) -> io::Result<Waited> {
     let handle = pidfd_open(Pid::from_child(child), PidfdFlags::empty())?;
     let end = Instant::now() + patience;
     loop {
@@ -80,8 +124,13 @@ fn ends(child: &Child, patience: Duration) -> io::Result<bool> {
             tv_sec: i64::try_from(left.as_secs()).unwrap_or(i64::MAX),
             tv_nsec: left.subsec_nanos().into(),
         };
-        match poll(&mut [PollFd::new(&handle, PollFlags::IN)], Some(&timeout)) {
-            Ok(count) => return Ok(count > 0),
+        // Without a wish to look at, the process is looked at twice.
+        let stop = stop.map_or(handle.as_fd(), Stop::fd);
+        let mut fds = [PollFd::new(&handle, PollFlags::IN), PollFd::new(&stop, PollFlags::IN)];
+        match poll(&mut fds, Some(&timeout)) {
+            Ok(0) => return Ok(Waited::TooLong),
+            Ok(_) if fds[0].revents().is_empty() => return Ok(Waited::Stopped),
+            Ok(_) => return Ok(Waited::Ended),
             Err(rustix::io::Errno::INTR) => {}
             Err(errno) => return Err(errno.into()),
         }
@@ -93,9 +142,11 @@ fn verdict(status: ExitStatus) -> Verdict {
         (Some(0), _) => Verdict::Good,
         (Some(126), _) => Verdict::Failed("exit code 126: it cannot be executed".to_owned()),
         (Some(127), _) => Verdict::Failed("exit code 127: it was not found".to_owned()),
-        // A shell reports the death of its last command like this.
-        (Some(code), _) if code > 128 => {
-            Verdict::Failed(format!("exit code {code}: killed by signal {}", code - 128))
+        // A shell reports the death of its last command like this. What is greater is none: 255 is
+        // the -1 of many languages.
+        (Some(code), _) if (1..=MOST_SIGNAL).contains(&(code - SHELL_SIGNAL)) => {
+            let signal = code - SHELL_SIGNAL;
+            Verdict::Failed(format!("exit code {code}: killed by signal {signal}"))
         }
         (Some(code), _) => Verdict::Bad(code),
         (None, signal) => {
@@ -127,9 +178,57 @@ fn quoted(text: &str) -> String {
 mod tests {
     use super::*;
 
+    fn check(command: &str, patience: Duration) -> Check {
+        let stop = Arc::new(Stop::new().expect("a descriptor"));
+        Check { command: command.into(), patience, stop }
+    }
+
     fn run(command: &str) -> Checked {
-        let check = Check { command: command.into(), patience: Duration::from_millis(400) };
+        let check = check(command, Duration::from_millis(400));
         check.run(Path::new("/a b/c'd"), &[("SEEKLESS_FLUSHES", "7".into())]).expect("runs")
+    }
+
+    #[test]
+    fn only_what_a_shell_tells_of_signals_is_one() {
+        for code in [1, 125, 128, 193, 254, 255] {
+            assert_eq!(run(&format!("exit {code}")).verdict, Verdict::Bad(code));
+        }
+        for code in [126, 127, 129, 137, 192] {
+            let verdict = run(&format!("exit {code}")).verdict;
+            assert!(matches!(verdict, Verdict::Failed(_)), "{code}: {verdict:?}");
+        }
+    }
+
+    #[test]
+    fn a_check_that_is_to_end_may_clean_up_and_leaves_nothing_running() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let shown = dir.path().display();
+        let line = format!(
+            "trap 'echo clean > {shown}/trap; exit' TERM; (trap '' TERM; sleep 60) & \
+             echo $! > {shown}/pid; wait"
+        );
+        let check = check(&line, Duration::from_secs(60));
+        let began = Instant::now();
+        let checked = std::thread::scope(|scope| {
+            let running = scope.spawn(|| check.run(Path::new("/"), &[]).expect("runs"));
+            while !std::fs::read_to_string(dir.path().join("pid")).is_ok_and(|pid| pid.len() > 1) {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            check.stop.ask(15);
+            running.join().expect("no panic")
+        });
+        assert_eq!(checked.verdict, Verdict::Stopped);
+        assert!(began.elapsed() < Duration::from_secs(30), "{:?}", began.elapsed());
+        assert_eq!(std::fs::read_to_string(dir.path().join("trap")).expect("a file"), "clean\n");
+        let left = std::fs::read_to_string(dir.path().join("pid")).expect("a file");
+        // Until somebody takes note of its end it is there, but runs no more.
+        let state = || std::fs::read_to_string(format!("/proc/{}/stat", left.trim()));
+        while state().is_ok_and(|stat| !stat.contains(") Z ")) {
+            assert!(began.elapsed() < Duration::from_secs(30), "{:?}", state());
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        // Nothing new is begun.
+        assert_eq!(check.run(Path::new("/"), &[]).expect("runs").verdict, Verdict::Stopped);
     }
 
     #[test]

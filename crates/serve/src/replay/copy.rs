@@ -2,6 +2,7 @@
 
 use super::image::Image;
 use super::mount::own_directory;
+use super::stop::Stop;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -22,10 +23,10 @@ impl Copies {
         Ok(Copies { dir: own_directory(dir)?, next: AtomicU64::new(0) })
     }
 
-    pub(super) fn put(&self, image: &Image) -> io::Result<(u64, PathBuf)> {
+    pub(super) fn put(&self, image: &Image, stop: &Stop) -> io::Result<(u64, PathBuf)> {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         let path = self.dir.join(format!("{number}.img"));
-        image.save(&path)?;
+        image.save(&path, stop)?;
         Ok((number, path))
     }
 

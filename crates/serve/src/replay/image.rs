@@ -2,6 +2,7 @@
 //! medium, and what the check itself has written. All but the last are shared or tiny.
 
 use super::extents::Extents;
+use super::stop::Stop;
 use crate::proxy::tape::Payload;
 use seekless_engine::data::Data;
 use seekless_engine::device::medium::Medium;
@@ -168,17 +169,28 @@ impl Image {
         Ok(())
     }
 
-    /// Writes the state to a new file, sparse where it is zero.
+    /// Writes the state to a new file, sparse where it is zero. If that fails, or everything is to
+    /// end before it is done, there is no file.
     ///
     /// # Errors
-    /// What the base, the recording or the file reports.
-    pub fn save(&self, path: &Path) -> io::Result<()> {
-        const CHUNK: u64 = 1 << 20;
+    /// What the base, the recording or the file reports; [`io::ErrorKind::Interrupted`] at an end.
+    pub fn save(&self, path: &Path, stop: &Stop) -> io::Result<()> {
         let file = File::options().write(true).create_new(true).open(path)?;
+        self.copy_to(&file, stop).inspect_err(|_| {
+            // Half a state would only be taken for a whole one.
+            let _ = std::fs::remove_file(path);
+        })
+    }
+
+    fn copy_to(&self, file: &File, stop: &Stop) -> io::Result<()> {
+        const CHUNK: u64 = 1 << 20;
         file.set_len(self.size())?;
         let mut chunk = vec![0; CHUNK as usize];
         let mut at = 0;
         while let Some(next) = self.next_data(at) {
+            if stop.asked().is_some() {
+                return Err(io::ErrorKind::Interrupted.into());
+            }
             let start = next / PAGE as u64 * PAGE as u64;
             let length = CHUNK.min(self.size() - start) as usize;
             self.read(start, &mut chunk[..length])?;
@@ -305,9 +317,15 @@ mod tests {
             let held = [base; 10_000];
             let image = image((base != 0).then_some(&held));
             let path = dir.path().join(base.to_string());
-            image.save(&path).expect("it works");
+            let stop = Stop::new().expect("a descriptor");
+            image.save(&path, &stop).expect("it works");
             assert!(std::fs::read(&path).expect("it works") == expected(base));
-            assert!(image.save(&path).is_err(), "nothing is overwritten");
+            assert!(image.save(&path, &stop).is_err(), "nothing is overwritten");
+            assert!(path.exists(), "nor taken away");
+            stop.ask(15);
+            let half = dir.path().join("half");
+            let ended = image.save(&half, &stop).expect_err("it is not whole");
+            assert_eq!((ended.kind(), half.exists()), (io::ErrorKind::Interrupted, false));
         }
     }
 }

@@ -4,6 +4,7 @@
 use super::copy::Copies;
 use super::fuse::{self, FIRST_FILE, Files};
 use super::image::Image;
+use super::stop::Stop;
 use rustix::fs::{Mode, OFlags};
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
 use std::ffi::CString;
@@ -87,11 +88,11 @@ impl Place {
     /// Makes a state a file.
     ///
     /// # Errors
-    /// If a copy cannot be made.
-    pub fn put(&self, image: Arc<Image>) -> io::Result<Placed<'_>> {
+    /// If a copy cannot be made, or everything is to end before it is.
+    pub fn put(&self, image: Arc<Image>, stop: &Stop) -> io::Result<Placed<'_>> {
         let (number, path) = match self {
             Place::Mounted(mounted) => mounted.put(image),
-            Place::Copies(copies) => copies.put(&image)?,
+            Place::Copies(copies) => copies.put(&image, stop)?,
         };
         Ok(Placed { place: self, number, path })
     }
@@ -273,8 +274,9 @@ mod tests {
 
     /// What every way of placing must do.
     fn states_are_files(place: &Place) {
-        let first = place.put(image()).expect("a place");
-        let second = place.put(image()).expect("a place");
+        let stop = Stop::new().expect("a descriptor");
+        let first = place.put(image(), &stop).expect("a place");
+        let second = place.put(image(), &stop).expect("a place");
         let mut expected = vec![0; SIZE];
         expected[100_000..105_000].fill(7);
         assert!(std::fs::read(first.path()).expect("read") == expected);
@@ -308,7 +310,8 @@ mod tests {
         };
         assert_eq!(std::fs::read_dir(dir.path()).expect("a directory").count(), 0);
         states_are_files(&place);
-        let placed = place.put(image()).expect("a place");
+        let stop = Stop::new().expect("a descriptor");
+        let placed = place.put(image(), &stop).expect("a place");
         let file = File::options().write(true).open(placed.path()).expect("opens");
         assert!(file.set_len(1).is_err(), "a disk keeps its size");
         assert!(file.write_all_at(&[1], SIZE as u64).is_err(), "and has an end");

@@ -23,12 +23,15 @@ pub struct Job {
 /// # Errors
 /// If it cannot be placed or the check cannot be started.
 pub fn one(place: &Place, check: &Check, job: Job) -> io::Result<Checked> {
-    let placed = place.put(Arc::new(job.image))?;
+    let placed = match place.put(Arc::new(job.image), &check.stop) {
+        Err(_) if check.stop.asked().is_some() => return Ok(Checked::stopped()),
+        placed => placed?,
+    };
     check.run(placed.path(), &job.variables)
 }
 
 /// Checks what `next` gives, `workers` at once, and tells `done` of each result, in any order.
-/// After it breaks nothing new is begun; what is under way is still told of.
+/// After it breaks nothing new is asked for; what was is still told of.
 ///
 /// # Errors
 /// The first state that cannot be placed or checked.

@@ -27,7 +27,7 @@ pub(super) fn mount(options: &ServeOptions, crash: &CrashOptions) -> Result<Moun
     }
     let (store, files) = store(options)?;
     let mut hub = Hub::new(store);
-    hub.arm(&crash.faults);
+    hub.arm(&crash.faults)?;
     let is_raw = matches!(options.source, Source::Raw(_));
     let mount = MountOptions { volatile: true, ..mount_options(options) };
     let again = move |hub: &mut Hub| again(hub, is_raw, &mount);

@@ -23,6 +23,8 @@ pub struct Report<'r> {
     pub result: &'r Swept,
     /// How states became files.
     pub way: &'r str,
+    /// The signal that ended the work before all states were tried.
+    pub ended_by: Option<i32>,
 }
 
 impl Report<'_> {
@@ -83,9 +85,6 @@ impl Report<'_> {
         let story = story(self.session.history(), &finding.epoch, &finding.state);
         story.lines().try_for_each(|line| writeln!(out, "  {line}"))?;
         said(out, &finding.checked.output)?;
-        if let Some(path) = &self.args.keep {
-            writeln!(out, "kept as {}", path.display())?;
-        }
         let base = self.base();
         let (recording, check) = (self.args.recording.display(), self.args.check.as_deref());
         writeln!(out, "again:   seekless replay-crashes {recording}{base} --state '{name}' \\")?;
@@ -113,7 +112,7 @@ impl Report<'_> {
                 "the check failed for its own reasons on state {name}, which says nothing about \
                  the state: {why}"
             )?,
-            Verdict::Good | Verdict::Bad(_) => {}
+            Verdict::Good | Verdict::Bad(_) | Verdict::Stopped => {}
         }
         said(out, &trouble.checked.output)
     }
@@ -125,7 +124,7 @@ impl Report<'_> {
             "recording": self.args.recording.display().to_string(),
             "events": self.session.history().events(),
             "writes": self.session.history().writes().len(),
-            "cut_short": self.session.cut_short(),
+            "cut_short": self.session.flaw().map(|flaw| flaw.said),
             "seed": self.args.seed,
             "boundaries": epochs,
             "states": states,
@@ -136,6 +135,7 @@ impl Report<'_> {
             "seconds": took.as_secs_f64(),
             "states_per_second": self.per_second(),
             "way": self.way,
+            "ended_by_signal": self.ended_by,
             "minimised_in": minimised_in,
             "finding": self.result.finding.as_ref().map(|finding| self.as_json(finding)),
             "trouble": self.result.trouble.as_ref().map(|finding| self.as_json(finding)),
@@ -153,6 +153,10 @@ impl Report<'_> {
             }
             Verdict::Hung => {
                 verdict.push_str("it took too long");
+                None
+            }
+            Verdict::Stopped => {
+                verdict.push_str("it was ended");
                 None
             }
             Verdict::Good => Some(0),

@@ -8,6 +8,7 @@ use seekless_serve::replay::extents::Extents;
 use seekless_serve::replay::image::{Image, Source};
 use std::fs::File;
 use std::io::{BufReader, Seek as _, SeekFrom};
+use std::os::unix::fs::FileTypeExt as _;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -18,6 +19,17 @@ pub struct Load<'p> {
     pub recording: &'p Path,
     /// What the export held before.
     pub base: Option<&'p Path>,
+}
+
+/// What is wrong with the end of a recording.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Flaw {
+    /// What there is and what is used of it.
+    pub said: String,
+    /// Why it is not enough that no state is bad.
+    pub doubt: String,
+    /// What to do about it.
+    pub remedy: String,
 }
 
 /// A recording ready to be replayed.
@@ -64,6 +76,12 @@ impl Load<'_> {
 fn base(path: &Path, size: u64) -> Result<File, Failure> {
     let bad = |error| Failure::new(Exit::Image, format!("--base {}: {error}", path.display()));
     let mut file = File::open(path).map_err(bad)?;
+    let kind = file.metadata().map_err(bad)?.file_type();
+    if !kind.is_file() && !kind.is_block_device() {
+        let cause = format!("--base {} is neither a file nor a block device", path.display());
+        return Err(Failure::new(Exit::Image, cause)
+            .hint("the base is what the export held when the recording began"));
+    }
     let found = file.seek(SeekFrom::End(0)).map_err(bad)?;
     if found == size {
         return Ok(file);
@@ -105,17 +123,37 @@ impl Session {
         &self.history
     }
 
-    /// What to say about a recording that does not end in order.
-    pub fn cut_short(&self) -> Option<String> {
+    /// What is to be said about a recording that does not end in order.
+    pub fn flaw(&self) -> Option<Flaw> {
         let events = self.history.events();
+        let content = "or give --cut-short to be content with that";
         match self.ending {
             Ending::Orderly => None,
-            Ending::Cut { at } => Some(format!(
-                "the recording was cut short: {events} events, {at} bytes of it are whole and used"
-            )),
-            Ending::Damaged { at } => Some(format!(
-                "the recording is damaged at byte {at}: the {events} events before are used"
-            )),
+            Ending::Cut { at } => Some(Flaw {
+                said: format!(
+                    "the recording was cut short: {events} events, {at} bytes of it are whole and \
+                     used"
+                ),
+                doubt: "the recording was cut short: what came later is not known".to_owned(),
+                remedy: "record again, or give --cut-short if that is how it had to end".to_owned(),
+            }),
+            Ending::Damaged { at } => Some(Flaw {
+                said: format!(
+                    "the recording is damaged at byte {at}: the {events} events before are used"
+                ),
+                doubt: format!(
+                    "the recording is damaged at byte {at}: what came later is not known"
+                ),
+                remedy: format!("take a sound copy or record again, {content}"),
+            }),
+            Ending::Followed { at } => Some(Flaw {
+                said: format!(
+                    "the recording ends in order at byte {at}, and something follows: that is not \
+                     used"
+                ),
+                doubt: format!("what follows the end of the recording at byte {at} was not tried"),
+                remedy: format!("`truncate -s {at}` takes it off; replay it apart, {content}"),
+            }),
         }
     }
 

@@ -131,6 +131,9 @@ impl Sweep<'_> {
         let mut done = |number: u64, checked: Checked| {
             let running = running.borrow_mut().remove(&number);
             let Running { epoch, state } = running.expect("each state is told of once");
+            if checked.verdict == Verdict::Stopped {
+                return ControlFlow::Break(());
+            }
             tried(result.states + 1);
             let found = result.note(Finding { epoch, state, checked, number });
             match found && !self.keep_going {
@@ -219,9 +222,9 @@ fn cannot(error: io::Error) -> Failure {
 impl Swept {
     /// Counts a checked state; true if it is not good.
     fn note(&mut self, found: Finding) -> bool {
-        self.states += 1;
+        self.states += u64::from(found.checked.verdict != Verdict::Stopped);
         let place = match found.checked.verdict {
-            Verdict::Good => return false,
+            Verdict::Good | Verdict::Stopped => return false,
             Verdict::Bad(_) => {
                 self.bad += 1;
                 &mut self.finding

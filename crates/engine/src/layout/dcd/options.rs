@@ -42,9 +42,6 @@ pub struct Caching {
     pub sequential_blocks: u32,
     /// Segment buffers in memory, 2 to 4 (claim D6).
     pub buffers: u32,
-    /// Mount though blocks of the log cannot be read in which the youngest records may have been:
-    /// what was durable in those only is lost then. A mount that may write overwrites them.
-    pub past_unreadable: bool,
 }
 
 impl Default for Caching {
@@ -56,7 +53,6 @@ impl Default for Caching {
             bypass_blocks: BYPASS_BLOCKS,
             sequential_blocks: SEQUENTIAL_BLOCKS,
             buffers: 4,
-            past_unreadable: false,
         }
     }
 }

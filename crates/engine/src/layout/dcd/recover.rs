@@ -318,11 +318,11 @@ pub(super) fn recover(
     (log.written, log.durable, log.life) = (last, last, scan.life + 1);
     let suspects = behind(&scan.unreadable, &log);
     if let Some(&addr) = suspects.first()
-        && !options.tuning.caching.past_unreadable
+        && !options.tuning.past_unreadable
     {
         return damaged(format!(
             "block {} of the log cannot be read, and the youngest writes may have been in it; \
-             --past-unreadable takes what can be read for all there is",
+             serve --past-unreadable takes what can be read for all there is",
             log.device_block(addr)
         ));
     }

@@ -177,6 +177,8 @@ impl Lfs {
             mounts: self.log.mount,
             clean: self.checkpoint.clean,
             start: self.checkpoint.position,
+            // This mount has written everything from before there on.
+            judged: Some(self.checkpoint.position.into()),
             roots: self.map.roots().to_vec(),
         };
         let bytes = record.encode(self.id);

@@ -368,6 +368,22 @@ pub struct Position {
     pub ways: [u32; WAYS],
 }
 
+/// How much of a log holds whatever is found later. Behind it only the last mount has written: what
+/// an earlier one has left there was not taken by a recovery, and must not be by the next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Judged {
+    /// Number of the last part that holds.
+    pub sequence: u64,
+    /// Its name to the next one.
+    pub link: Link,
+}
+
+impl From<Position> for Judged {
+    fn from(position: Position) -> Judged {
+        Judged { sequence: position.sequence, link: position.link }
+    }
+}
+
 /// A checkpoint: which index blocks name the map, and where the log goes on from there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
@@ -379,6 +395,8 @@ pub struct Record {
     pub clean: bool,
     /// Where the log goes on.
     pub start: Position,
+    /// What of the log holds; nothing in records of older programs.
+    pub judged: Option<Judged>,
     /// The index blocks; an entry without a place stands for one without map blocks.
     pub roots: Vec<Entry>,
 }
@@ -396,12 +414,17 @@ impl Record {
             out[32..40].copy_from_slice(&self.start.sequence.to_le_bytes());
             out[40..48].copy_from_slice(&self.start.link.to_le_bytes());
             out[48..52].copy_from_slice(&self.mounts.to_le_bytes());
-            out[52..56].copy_from_slice(&u32::from(self.clean).to_le_bytes());
+            let flags = u32::from(self.clean) | u32::from(self.judged.is_some()) << 1;
+            out[52..56].copy_from_slice(&flags.to_le_bytes());
             for (way, at) in self.start.ways.iter().zip((56..).step_by(4)) {
                 out[at..at + 4].copy_from_slice(&way.to_le_bytes());
             }
             out[72..76].copy_from_slice(&(index as u32).to_le_bytes());
             out[76..80].copy_from_slice(&(self.roots.len() as u32).to_le_bytes());
+            if let Some(Judged { sequence, link }) = self.judged {
+                out[80..88].copy_from_slice(&sequence.to_le_bytes());
+                out[88..96].copy_from_slice(&link.to_le_bytes());
+            }
             let roots = self.roots.chunks(ROOTS).nth(index).unwrap_or_default();
             for (root, at) in roots.iter().zip((ROOTS_AT..).step_by(8)) {
                 out[at..at + 8].copy_from_slice(&root.encode());
@@ -426,7 +449,8 @@ impl Record {
                 ways: std::array::from_fn(|way| le32(block, 56 + 4 * way)),
             };
             let number = le64(block, 24);
-            let mounts = le32(block, 48);
+            let (mounts, flags) = (le32(block, 48), le32(block, 52));
+            let judged = Judged { sequence: le64(block, 80), link: le64(block, 88) };
             let limits =
                 number < NUMBER_LIMIT && start.sequence < NUMBER_LIMIT && mounts < u32::MAX;
             if !(ours && whole && here && limits) {
@@ -435,8 +459,9 @@ impl Record {
             let record = record.get_or_insert_with(|| Record {
                 number,
                 mounts,
-                clean: le32(block, 52) & 1 != 0,
+                clean: flags & 1 != 0,
                 start,
+                judged: (flags & 2 != 0).then_some(judged),
                 roots: Vec::new(),
             });
             if record.number != number || record.start != start || record.mounts != mounts {
@@ -610,7 +635,8 @@ mod tests {
     fn record() -> Record {
         let start = Position { sequence: 5, link: 6, ways: [1, 2, 3, 4] };
         let roots = (1..=ROOTS as u32 + 5).map(|at| Entry::new(at, Mark::default(), at)).collect();
-        Record { number: 3, mounts: 1, clean: true, start, roots }
+        let judged = Some(Judged { sequence: 8, link: 9 });
+        Record { number: 3, mounts: 1, clean: true, start, judged, roots }
     }
 
     #[test]

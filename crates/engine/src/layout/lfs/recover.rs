@@ -60,11 +60,13 @@ pub(super) fn format(disk: &mut dyn Disk, options: &FormatOptions) -> Result<(),
     for (pair, segment) in ways.chunks_exact_mut(2).zip(0..) {
         pair[1] = geometry.start_of(segment);
     }
+    let start = Position { sequence: 0, link: 0, ways };
     let record = Record {
         number: 0,
         mounts: 0,
         clean: true,
-        start: Position { sequence: 0, link: 0, ways },
+        start,
+        judged: Some(start.into()),
         roots: vec![Entry::UNMAPPED; geometry.indices() as usize],
     };
     write_record(disk, &geometry, options.identity(), &record)?;
@@ -244,8 +246,12 @@ impl Recovery<'_> {
         if interests { Summary::decode(self.id, place, &bytes) } else { None }
     }
 
-    /// The part that follows a position.
-    fn next_part(&mut self, position: &Position, mount: u32, mounts: u32) -> Option<Found> {
+    /// The part that follows a position, of that mount or a later one.
+    fn next_part(&mut self, position: &Position, mount: u32, record: &Record) -> Option<Found> {
+        let judged = record.judged.filter(|_| !planted(PlantedBug::DroppedTakenLater));
+        // What is found behind what was judged must be of the mount that this is the record of.
+        let judged = judged.is_some_and(|one| position.sequence >= one.sequence);
+        let mount = if judged { record.mounts } else { mount };
         let mut next: Option<Found> = None;
         self.lost = None;
         for place in position.ways {
@@ -259,7 +265,7 @@ impl Recovery<'_> {
             let follows = |claims: &Claims| {
                 claims.sequence == position.sequence + 1
                     && claims.link == position.link
-                    && (mount..=mounts).contains(&claims.mount)
+                    && (mount..=record.mounts).contains(&claims.mount)
             };
             let found = self.summary(place, &block.block(0), follows);
             let Some((summary, link)) = found else { continue };
@@ -293,8 +299,9 @@ impl Recovery<'_> {
         let mut position = record.start;
         let mut mount = (position.link >> 32) as u32;
         let mut parts: Vec<Found> = Vec::new();
-        let mut durable = 0;
-        while let Some(found) = self.next_part(&position, mount, record.mounts) {
+        let judged = record.judged.unwrap_or(record.start.into());
+        let mut durable = judged.sequence;
+        while let Some(found) = self.next_part(&position, mount, record) {
             let Found { summary, link, .. } = &found;
             if summary.checkpoint > record.number {
                 return damaged("the last checkpoint is unreadable; restore from a copy");
@@ -302,7 +309,18 @@ impl Recovery<'_> {
             durable = durable.max(summary.durable);
             position = Position { sequence: summary.sequence, link: *link, ways: summary.ways };
             mount = summary.mount;
+            if position.sequence == judged.sequence && *link != judged.link {
+                break;
+            }
             parts.push(found);
+        }
+        let followed = parts.last().map_or(record.start.sequence, |one| one.summary.sequence);
+        if followed < judged.sequence {
+            return damaged(format!(
+                "part {} of the log is unreadable, though a mount has found it; restore from a \
+                 copy",
+                followed + 1
+            ));
         }
         if !record.clean {
             self.look_beyond(&position, mount)?;
@@ -455,7 +473,13 @@ impl Recovery<'_> {
         };
         volume.log.heads.push(Head { segment, offset: 0, next });
         if !planted(PlantedBug::StaleTailAccepted) {
-            let record = Record { number, mounts, clean: false, ..record.clone() };
+            if followed.accepted > 0 {
+                // What the record says must be true before it is there: what was found may be in a
+                // cache that only a process has lost.
+                self.disk.flush()?;
+            }
+            let judged = Some(position.into());
+            let record = Record { number, mounts, clean: false, judged, ..record.clone() };
             write_record(self.disk, &self.geometry, self.id, &record)?;
         }
         self.disk.flush()?;

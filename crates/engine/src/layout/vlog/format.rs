@@ -23,7 +23,8 @@ pub const FIXED_BLOCKS: u64 = 3;
 /// Block numbers are 31 bits wide on disk, which bounds a device to 8 TiB.
 pub const MAX_DEVICE_BLOCKS: u64 = 1 << 31;
 
-const MAP_MAGIC: [u8; 8] = *b"SKLSMAP1";
+/// What map blocks begin with.
+pub const MAP_MAGIC: [u8; 8] = *b"SKLSMAP1";
 const TAIL_MAGIC: [u8; 8] = *b"SKLSTAIL";
 const CHANGED_AT: usize = 96;
 const POINTERS_AT: usize = 152;

@@ -2,8 +2,8 @@
 
 use super::commit::marker;
 use super::format::{
-    Changed, Entry, FIXED_BLOCKS, Header, POOL_START, Pointer, SLICE_ENTRIES, TAIL_BLOCK, Tail,
-    decode_header, entries, live_mark, looks_like_map,
+    Changed, Entry, FIXED_BLOCKS, Header, MAP_MAGIC, POOL_START, Pointer, SLICE_ENTRIES,
+    TAIL_BLOCK, Tail, decode_header, entries, live_mark, looks_like_map,
 };
 use super::tree::SliceNr;
 use super::{Vlog, slices};
@@ -81,6 +81,8 @@ struct Recovery<'d> {
     /// Blocks that begin as a map block and are none: torn by a power cut. A later write to one of
     /// them that is torn as well could make it whole.
     torn: Vec<u32>,
+    /// Blocks that the scan could not read.
+    unreadable: Vec<u32>,
 }
 
 /// Recovers the state of a volume.
@@ -89,7 +91,8 @@ pub(super) fn mount(
     superblock: &Superblock,
     options: &MountOptions<'_>,
 ) -> Result<(Vlog, MountReport), LayoutError> {
-    let mut recovery = Recovery { disk, superblock: *superblock, blocks_read: 1, torn: Vec::new() };
+    let (torn, unreadable) = (Vec::new(), Vec::new());
+    let mut recovery = Recovery { disk, superblock: *superblock, blocks_read: 1, torn, unreadable };
     let tail = recovery.read_tail();
     let by_tail = match &tail {
         Some(tail) => recovery.follow(tail)?,
@@ -101,6 +104,7 @@ pub(super) fn mount(
     };
     let mut volume = Vlog::empty(superblock, options);
     recovery.load(&mut volume, &found)?;
+    recovery.look_past_unreadable(&volume, options)?;
     if !options.read_only {
         recovery.settle(&mut volume, &found, path)?;
     }
@@ -211,8 +215,10 @@ impl Recovery<'_> {
                 // One bad block must not hide its neighbours.
                 Err(_) => {
                     for place in start..start + count {
-                        if let Ok(data) = self.read_block(place as u32) {
-                            self.collect(place, &data, &mut all);
+                        match self.read_block(place as u32) {
+                            Ok(data) => self.collect(place, &data, &mut all),
+                            Err(IoError::PowerOff) => return Err(IoError::PowerOff.into()),
+                            Err(_) => self.unreadable.push(place as u32),
                         }
                     }
                 }
@@ -228,6 +234,7 @@ impl Recovery<'_> {
             let bytes = match &piece.body {
                 Body::Zeros | Body::Stamp { .. } => Bytes::new(),
                 Body::Bytes(bytes) => bytes.clone(),
+                Body::Sectors(_) | Body::Parity(_) if !piece.begins_with(MAP_MAGIC) => Bytes::new(),
                 Body::Sectors(_) | Body::Lazy(_) | Body::Parity(_) => piece.to_bytes(),
             };
             for (block, place) in bytes.chunks_exact(BLOCK_BYTES).zip(place..) {
@@ -321,8 +328,33 @@ impl Recovery<'_> {
         }
         match self.read_block(entry.place()) {
             Ok(data) => self.superblock.sums.of(&data.block(0)) == entry.checksum(),
-            Err(_) => false,
+            // A power cut leaves blocks torn, not unreadable: reading it is an error later.
+            Err(_) => true,
         }
+    }
+
+    /// Where a scan cannot read a block that the map does not name, the last commits may have been:
+    /// what they made durable must not be lost silently.
+    fn look_past_unreadable(
+        &mut self,
+        volume: &Vlog,
+        options: &MountOptions<'_>,
+    ) -> Result<(), LayoutError> {
+        self.unreadable.retain(|&place| volume.free.is_free(u64::from(place)));
+        let Some(first) = self.unreadable.first() else { return Ok(()) };
+        if !options.tuning.past_unreadable {
+            let more = match self.unreadable.len() - 1 {
+                0 => String::new(),
+                more => format!(" and {more} more"),
+            };
+            return damaged(format!(
+                "device block {first}{more} cannot be read, and the youngest writes before the \
+                 crash may have been there; serve --past-unreadable takes what can be read for \
+                 all there is"
+            ));
+        }
+        self.torn.append(&mut self.unreadable);
+        Ok(())
     }
 
     /// The last commit knows which map blocks are live with it. If others were found, one has

@@ -122,9 +122,13 @@ impl World {
                 }
             };
             for (block, (&name, &right)) in names.iter().zip(&expected).enumerate() {
-                if right.is_some_and(|right| name != right) && !(open && name == UNREADABLE) {
-                    let found = self.checker.names.text(name);
-                    let story = format!("{strike}, and block {block} reads {found}");
+                let Some(right) = right.filter(|&right| name != right) else { continue };
+                if !(open && name == UNREADABLE) {
+                    let [found, right] = [name, right].map(|one| self.checker.names.text(one));
+                    let story = format!(
+                        "the volume is stopped in order; then {strike}, and block {block} reads \
+                         {found}, not {right}"
+                    );
                     return self.blame(Sort::Damage, story);
                 }
             }

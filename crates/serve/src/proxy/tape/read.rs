@@ -33,6 +33,11 @@ pub enum TapeError {
 pub enum Ending {
     /// The mark of an orderly end.
     Orderly,
+    /// The mark of an orderly end, and something behind it, another recording perhaps.
+    Followed {
+        /// Where that begins.
+        at: u64,
+    },
     /// Nothing, or part of a record: the recorder was killed or the file cut short at this byte.
     Cut {
         /// Bytes of whole records.
@@ -212,7 +217,12 @@ impl<R: Read> Recording<R> {
             ANSWER => self.open.remove(&(fields.connection, fields.number)),
             _ => {
                 let orderly = fields.kind == END && fields.number == self.requests;
-                self.ending = orderly.then_some(Ending::Orderly);
+                if orderly {
+                    self.ending = Some(match fill(&mut self.file, &mut [0])? {
+                        Filled::Short => Ending::Orderly,
+                        Filled::Whole => Ending::Followed { at: self.at },
+                    });
+                }
                 return Ok(None);
             }
         };

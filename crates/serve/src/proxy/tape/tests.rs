@@ -90,6 +90,16 @@ fn every_flipped_byte_is_noticed() {
 }
 
 #[test]
+fn what_follows_the_end_is_told_and_not_used() {
+    let (bytes, _) = sample();
+    let (events, _) = read(&bytes);
+    for more in [&bytes[..], &[0]] {
+        let longer = [&bytes, more].concat();
+        assert_eq!(read(&longer), (events.clone(), Ending::Followed { at: bytes.len() as u64 }));
+    }
+}
+
+#[test]
 fn senseless_records_are_damage() {
     let flush = Fields { kind: FLUSH, connection: 1, number: 1, ..Fields::default() };
     for bad in [
