@@ -6,10 +6,10 @@
 //! At most so many zones are open. There is no command here that opens one, so all of them were
 //! opened by writes, implicitly; where a write opens one more than may be, the disk closes another,
 //! as these standards have it (INSUFFICIENT ZONE RESOURCES is for zones that were opened by
-//! command, which it may not close). A closed zone keeps its write pointer, and a write opens it again;
-//! closing costs no time here. So which of the zones written in part are closed makes no difference
-//! to a host, and is not kept. Only where a limit is set to zones that are written in part, open or
-//! closed (ZNS has one), a write to an empty zone is refused beyond it.
+//! command, which it may not close). A closed zone keeps its write pointer, and a write opens it
+//! again; closing costs no time here. So which of the zones written in part are closed makes no
+//! difference to a host, and is not kept. Only where a limit is set to zones that are written in
+//! part, open or closed (ZNS has one), a write to an empty zone is refused beyond it.
 
 use crate::spec::Zoned;
 use seekless_engine::io::ZoneRule;

@@ -5,7 +5,7 @@ use crate::term;
 use seekless_disk::recording::Recording;
 use std::fs::{self, File};
 use std::io::BufRead;
-use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::Path;
 
 /// Opens an input.
@@ -33,12 +33,17 @@ pub(super) fn spare(option: &str, output: Option<&Path>, inputs: &[&Path]) -> Re
     let Some(output) = output else { return Ok(()) };
     // What is not there yet is nobody's input.
     let Ok(found) = fs::metadata(output) else { return Ok(()) };
-    // Whatever is written to these is not lost with it: a terminal, /dev/null.
-    if !found.is_file() {
+    // These hold nothing that could be lost: a terminal, /dev/null. A block device does.
+    if !found.is_file() && !found.file_type().is_block_device() {
         return Ok(());
     }
     let same = |input: &&&Path| {
-        fs::metadata(input).is_ok_and(|one| (one.dev(), one.ino()) == (found.dev(), found.ino()))
+        fs::metadata(input).is_ok_and(|one| {
+            let node = (one.dev(), one.ino()) == (found.dev(), found.ino());
+            // A device may have several names that are no links.
+            let device = found.file_type().is_block_device() && one.rdev() == found.rdev();
+            node || device && one.file_type().is_block_device()
+        })
     };
     match inputs.iter().find(same) {
         None => Ok(()),

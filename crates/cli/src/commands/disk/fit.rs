@@ -36,8 +36,8 @@ A device is only ever read, past the page cache (O_DIRECT). Its parameters are f
 reads complete: rotation, zones, skews, seeks, head switch, overhead and cache. Other load on the
 drive or the machine makes the estimates worse; they come with their standard errors.
 
-A recording tells much less: hits, the bus, rough seek times, sometimes the rotation. What cannot
-be estimated is named.")]
+A recording tells much less: hits, the bus, rough seek times, whether writes are reported early,
+sometimes the rotation. What cannot be estimated is named.")]
 pub struct Args {
     #[command(flatten)]
     source: Source,
