@@ -121,6 +121,10 @@ impl PlantedBug {
         PlantedBug::WaiterForgotten,
     ];
 
+    /// Those that are planted in a log over stripes: where one device has a part of a write, the
+    /// other has not.
+    pub const STRIPED: [PlantedBug; 1] = [PlantedBug::DroppedTakenLater];
+
     /// Those that can be planted in arrays.
     pub const ARRAY: [PlantedBug; 8] = [
         PlantedBug::NoWriteLog,
@@ -186,7 +190,8 @@ impl PlantedBug {
     #[cfg(debug_assertions)]
     pub fn all() -> Vec<PlantedBug> {
         let of_layouts = Kind::ALL.into_iter().flat_map(|kind| PlantedBug::of(kind));
-        of_layouts.chain(&PlantedBug::ARRAY).copied().collect()
+        let of_arrays = PlantedBug::ARRAY.iter().chain(&PlantedBug::STRIPED);
+        of_layouts.chain(of_arrays).copied().collect()
     }
 
     /// Those that are planted in Wolf as well, whose engine is that of `Lfs`: where its policies

@@ -9,7 +9,7 @@ use seekless_lab::prove::{ProveOptions, ProveReport, Subject, prove};
 
 /// Seeds that must each lead to every bug.
 const SEEDS: [u64; 3] = [1, 2, 3];
-const MOST_STATES: u64 = 1_000_000;
+const MOST_STATES: u64 = 2_000_000;
 
 fn no_clock() -> u64 {
     0
@@ -20,9 +20,8 @@ fn planted() -> Vec<(Subject, PlantedBug)> {
     let of = |kind: Kind| PlantedBug::of(kind).iter().map(move |&bug| (kind.into(), bug));
     let array = Subject::Array { level: Level::Raid5, members: 3, kind: Kind::Inplace };
     let arrays = PlantedBug::ARRAY.map(|bug| (array, bug));
-    // What takes several devices to be seen: one has a part of a write, the other has not.
     let striped = Subject::Array { level: Level::Raid0, members: 2, kind: Kind::Lfs };
-    let arrays = arrays.into_iter().chain([(striped, PlantedBug::DroppedTakenLater)]);
+    let arrays = arrays.into_iter().chain(PlantedBug::STRIPED.map(|bug| (striped, bug)));
     Kind::ALL.into_iter().flat_map(of).chain(arrays).collect()
 }
 

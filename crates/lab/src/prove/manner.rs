@@ -247,8 +247,10 @@ impl Manner {
             }
             acts.push(Act::End(rng.below(100) < self.orderly));
         }
+        // Drawn apart: what follows in the world does not depend on whether there is one.
+        let mut rng = rng.clone();
         if rng.chance(0.5) {
-            coda(blocks, rng, &mut acts);
+            coda(blocks, &mut rng, &mut acts);
         }
         acts
     }
