@@ -152,9 +152,25 @@ impl Kind {
         of_kind!(self, L => L::device_blocks(logical))
     }
 
+    /// The same where the segments are to be of `segment` blocks.
+    pub fn device_blocks_for(self, logical: u64, segment: Option<u32>) -> u64 {
+        match (self, segment) {
+            (Kind::Lfs | Kind::Wolf | Kind::Hylog, Some(segment)) => {
+                lfs::device_blocks(logical, |_| segment)
+            }
+            _ => self.device_blocks(logical),
+        }
+    }
+
     /// The largest volume that fits on a device of `device` blocks, in blocks; 0 if none does.
     pub fn largest_volume(self, device: u64) -> u64 {
         of_kind!(self, L => L::largest_volume(device))
+    }
+
+    /// The volume that a device of `device` blocks gets if nobody says how large it is to be: the
+    /// largest one that still works well when it is full, in blocks; 0 if none fits.
+    pub fn usual_volume(self, device: u64) -> u64 {
+        of_kind!(self, L => L::usual_volume(device))
     }
 }
 
@@ -331,6 +347,11 @@ pub trait Layout: Layer + Sized + 'static {
     /// See [`Kind::largest_volume`].
     fn largest_volume(device: u64) -> u64;
 
+    /// See [`Kind::usual_volume`].
+    fn usual_volume(device: u64) -> u64 {
+        Self::largest_volume(device)
+    }
+
     /// Writes an empty volume. [`format`] has checked that its size fits.
     ///
     /// # Errors
@@ -437,6 +458,11 @@ pub(crate) fn check_range(blocks: u64, at: BlockNr, count: u32) -> Result<(), Io
         return Err(IoError::OutOfRange { at, count });
     }
     Ok(())
+}
+
+/// The volume that leaves an eighth of itself to a layout that needs room to work well.
+fn with_an_eighth_left<L: Layout>(device: u64) -> u64 {
+    L::largest_volume(device).min(device / 9 * 8)
 }
 
 /// The largest number up to `limit` that fits, where whatever is smaller than what fits does too.

@@ -252,8 +252,8 @@ fn a_request_of_a_mebibyte_is_old_or_new_on_loge() {
 #[test]
 fn a_request_of_a_mebibyte_is_old_or_new_on_lfs() {
     // So large that no checkpoint makes the second write durable.
-    old_or_new(Kind::Lfs, 4000, 256);
-    old_or_new(Kind::Wolf, 4000, 256);
+    old_or_new(Kind::Lfs, 16_000, 256);
+    old_or_new(Kind::Wolf, 16_000, 256);
 }
 
 #[test]

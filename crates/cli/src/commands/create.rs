@@ -22,7 +22,7 @@ Examples:
   seekless create disk.img --layout loge --size 1G --headers   # to be served with --disk
   seekless create disk.img --layout loge --size 1G --table compressed    # less memory
   seekless create disk.img --layout loge --size 1G --sparse 20G    # more addresses than room
-  sudo seekless create /dev/sdb --layout vlog      # as large as the device allows
+  sudo seekless create /dev/sdb --layout vlog      # as large as works well there
   seekless create --raid 5 --stripe 64k --layout inplace --size 1G a.img b.img c.img
   sudo seekless create /dev/sdb --layout dcd --log /dev/nvme0n1p3    # keeps what is on sdb
 
@@ -35,7 +35,7 @@ pub struct Args {
     #[arg(long, short, value_name = "LAYOUT")]
     layout: Kind,
     /// Size that clients see, in whole 4 KiB blocks: bytes, or with k, M, G, T. May be left out
-    /// for a block device.
+    /// for a block device: all of it then, less what the layout needs to work well.
     #[arg(long, short, value_name = "SIZE")]
     size: Option<Size>,
     /// Give a `loge` volume so many addresses, as a size, though it can store no more than --size:

@@ -95,6 +95,8 @@ struct Short {
     commit: bool,
     /// Empty segments wait for a checkpoint.
     checkpoint: bool,
+    /// As many wait for a flush as are wanted.
+    enough: bool,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -288,6 +290,9 @@ impl Lfs {
         } else if busy {
         } else if self.is_clean() {
             self.stop = Stop::Done;
+        } else if !self.has_room_for_checkpoint() && !self.is_all_durable() {
+            self.short.commit = true;
+            self.advance_log(cx);
         } else {
             self.begin_checkpoint(true, cx);
             self.advance_checkpoint(cx);
@@ -402,23 +407,36 @@ impl Layer for Lfs {
     }
 }
 
+/// Blocks of the device for a volume with segments of the size that `segment` gives.
+pub(super) fn device_blocks(logical: u64, segment: impl Fn(u64) -> u32) -> u64 {
+    let mut device = logical + (logical / 8).max(1024) + logical / 64;
+    while largest_volume(device, &segment) < logical && device < 2 * logical + 4096 {
+        device += device / 64;
+    }
+    device
+}
+
+fn largest_volume(device: u64, segment: impl Fn(u64) -> u32) -> u64 {
+    let device_blocks = device.min(MAX_DEVICE_BLOCKS);
+    let segment = segment(device_blocks);
+    let fits = |blocks| Geometry { blocks, device_blocks, segment, aligned: false }.fits();
+    super::largest(device_blocks, fits)
+}
+
 impl Layout for Lfs {
     const MOST_DEVICE_BLOCKS: u64 = MAX_DEVICE_BLOCKS;
 
     /// An eighth more than the volume, so that cleaning costs little.
     fn device_blocks(logical: u64) -> u64 {
-        let mut device = logical + (logical / 8).max(1024) + logical / 64;
-        while Lfs::largest_volume(device) < logical && device < 2 * logical + 4096 {
-            device += device / 64;
-        }
-        device
+        device_blocks(logical, default_segment)
     }
 
     fn largest_volume(device: u64) -> u64 {
-        let device_blocks = device.min(MAX_DEVICE_BLOCKS);
-        let segment = default_segment(device_blocks);
-        let fits = |blocks| Geometry { blocks, device_blocks, segment, aligned: false }.fits();
-        super::largest(device_blocks, fits)
+        largest_volume(device, default_segment)
+    }
+
+    fn usual_volume(device: u64) -> u64 {
+        super::with_an_eighth_left::<Self>(device)
     }
 
     fn format(disk: &mut dyn Disk, options: &FormatOptions) -> Result<(), LayoutError> {

@@ -352,6 +352,10 @@ impl Layout for Loge {
         super::largest(device_blocks, fits)
     }
 
+    fn usual_volume(device: u64) -> u64 {
+        super::with_an_eighth_left::<Self>(device)
+    }
+
     fn format(disk: &mut dyn Disk, options: &FormatOptions) -> Result<(), LayoutError> {
         recover::format(disk, options)
     }

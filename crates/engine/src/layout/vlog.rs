@@ -293,6 +293,10 @@ impl Layout for Vlog {
         super::largest(device, fits)
     }
 
+    fn usual_volume(device: u64) -> u64 {
+        super::with_an_eighth_left::<Self>(device)
+    }
+
     fn format(disk: &mut dyn Disk, options: &FormatOptions) -> Result<(), LayoutError> {
         recover::format(disk, options)
     }

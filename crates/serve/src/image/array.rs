@@ -85,7 +85,7 @@ pub fn create_array(
     let mut found = members.assemble(&AssembleOptions::default())?;
     let id = id()?;
     let superblock = members.with_disk(&mut found, |disk| {
-        let blocks = blocks.unwrap_or_else(|| kind.largest_volume(disk.blocks()));
+        let blocks = blocks.unwrap_or_else(|| kind.usual_volume(disk.blocks()));
         let options = FormatOptions { heuristic, table, ..FormatOptions::new(kind, blocks, id) };
         layout::format(disk, &options)?;
         Superblock::read(disk)

@@ -98,7 +98,7 @@ fn in_new_file(path: &Path, options: &CreateOptions) -> Result<Image, ImageError
 fn fill_file(mut image: Image, options: &CreateOptions, blocks: u64) -> Result<Image, ImageError> {
     let device_blocks = match options.addresses {
         Some(addresses) => sparse_device_blocks(blocks, addresses),
-        None => options.kind.device_blocks(blocks),
+        None => options.kind.device_blocks_for(blocks, options.segment),
     };
     let headers = options.headers.then_some(Headers { blocks: device_blocks });
     let file_blocks = headers.map_or(device_blocks, Headers::file_blocks);
@@ -237,7 +237,7 @@ fn on_device(path: &Path, options: &CreateOptions) -> Result<Image, ImageError> 
     {
         return Err(ImageError::Occupied { path: path.to_owned(), what });
     }
-    let blocks = options.blocks.unwrap_or_else(|| options.kind.largest_volume(image.blocks));
+    let blocks = options.blocks.unwrap_or_else(|| options.kind.usual_volume(image.blocks));
     if blocks == 0 || blocks > options.kind.largest_volume(image.blocks) {
         let reason = format!(
             "the device has {} blocks of 4 KiB, room for a volume of at most {}",

@@ -108,7 +108,9 @@ impl Lfs {
         if self.desk.latched().is_some() || self.desk.is_read_only() {
             return;
         }
-        if self.checkpoint.phase == Phase::Idle && self.wants_checkpoint() {
+        let begins = self.checkpoint.phase == Phase::Idle && self.wants_checkpoint();
+        // Where there is no room, a flush is under way that brings some.
+        if begins && self.has_room_for_checkpoint() {
             self.begin_checkpoint(false, cx);
         }
         let chunk = self.geometry.segment as usize - 1;

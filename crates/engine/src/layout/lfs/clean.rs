@@ -123,8 +123,9 @@ impl Cleaner {
 impl Lfs {
     /// Fresh segments that commits of so many blocks in all take.
     fn fresh_for(&self, blocks: u64, commits: u64) -> u64 {
-        // What is moved is a commit of its own.
-        let commits = commits + u64::from(self.pool.moved() > 0);
+        // What is moved is a commit of its own, and so is what was plugged or freed.
+        let commits =
+            commits + u64::from(self.pool.moved() > 0) + u64::from(self.pool.has_ranges());
         let segment = u64::from(self.geometry.segment);
         let left = |head: &super::log::Head| segment - u64::from(head.offset);
         let left = self.log.heads.iter().map(left).min().unwrap_or(0);
@@ -188,6 +189,10 @@ impl Lfs {
             let (blocks, commits) = self.checkpoint_blocks(0);
             let checkpoint = self.fresh_for(blocks, commits) + WORTH_WHILE;
             self.short.checkpoint = u64::from(waits.checkpoint) > checkpoint || self.settles();
+            // What is left to do for this space is a flush; until it comes nothing is gained by
+            // cleaning more, which takes space first.
+            self.short.enough = free.min(u64::from(waits.commit)) >= low + self.pass();
+            self.short.commit |= self.short.enough;
         } else if self.cleaner.pressed && self.segments.free() < low {
             let waits = self.segments.waits(self.log.durable(), self.checkpoint.start());
             self.short.checkpoint = u64::from(waits.checkpoint) > low / 2;
@@ -213,7 +218,7 @@ impl Lfs {
             return false;
         }
         if self.starving {
-            return !self.short.checkpoint && self.relieve(cx);
+            return !self.short.checkpoint && !self.short.enough && self.relieve(cx);
         }
         // Where all is cold, free segments serve nobody for now.
         let serves = !self.cleaner.pressed || !self.policy.is_cold_all_over();
@@ -319,8 +324,17 @@ impl Lfs {
         };
         let fresh = self.fresh_for(self.pool.live() + live, 1);
         let changed = u64::from(one.live);
-        self.has_room_for_moved(live, changed)
-            || one.written <= self.checkpoint.start() && fresh == 0
+        // A checkpoint that is writing the map needs the rest of the segment itself.
+        let rest = self.checkpoint.phase() != Phase::Map && fresh == 0;
+        self.has_room_for_moved(live, changed) || one.written <= self.checkpoint.start() && rest
+    }
+
+    /// True if a checkpoint that begins now finds room for the map, with what the cleaner reads.
+    pub(super) fn has_room_for_checkpoint(&self) -> bool {
+        let moving = self.cleaner.reading.map_or(0, |it| self.segments.get(it.segment).live);
+        let (blocks, commits) = self.checkpoint_blocks(u64::from(moving));
+        let all = self.pool.live() + u64::from(moving) + blocks;
+        self.segments.free() >= self.fresh_for(all, commits + 2)
     }
 
     /// True if so many blocks that move to the log find room, and the next checkpoint as well if

@@ -566,11 +566,12 @@ impl Geometry {
 const RESERVE: u64 = 8;
 
 /// The segment size that a volume on a device of that many blocks gets if nothing is known of the
-/// device: 1 MiB, and less on devices that would have fewer than 64 segments.
+/// device: 1 MiB, but less on devices that would have fewer than 256 segments, and least 128 KiB
+/// unless those would be fewer than 64. A dozen segments serve the log and the cleaner alone; where
+/// they are most of what the volume leaves free, cleaning brings next to nothing.
 pub fn default_segment(device_blocks: u64) -> u32 {
-    let fitting = (device_blocks / 64).max(1);
-    let power = 1_u64 << fitting.ilog2();
-    power.clamp(8, 256) as u32
+    let power = |segments: u64| 1_u64 << (device_blocks / segments).max(1).ilog2();
+    power(256).max(power(64).min(32)).clamp(8, 256) as u32
 }
 
 /// The segment size that suits a device with a head: four times what it transfers while it

@@ -594,8 +594,9 @@ impl Lfs {
     /// A segment that is three quarters full when it has been written out is not continued: the
     /// rest would make a small write (Sprite LFS and the logical disk have the same threshold).
     pub(super) fn close_crowded(&mut self) {
-        // Where space is scarce a small write costs less than the rest of a segment.
-        if self.cleaner.is_pressed() {
+        // Where space is scarce a small write costs less than the rest of a segment; and where
+        // somebody waits for it, cleaning counts on that rest.
+        if self.cleaner.is_pressed() || self.starving || self.segments.free() < self.low() {
             return;
         }
         let segment = self.geometry.segment;
@@ -609,6 +610,11 @@ impl Lfs {
         if let Some(hylog) = self.policy.hylog() {
             hylog.meter.left_empty += left_empty;
         }
+    }
+
+    /// True if nothing waits to be written out or flushed.
+    pub(super) fn is_all_durable(&self) -> bool {
+        self.pool.is_empty() && self.log.completed == self.log.durable
     }
 
     fn wants_flush(&self) -> bool {
