@@ -181,7 +181,7 @@ fn h30_users_and_disks() {
 /// log that closes the write hole is a fifth command for each page. Segments are whole stripes, so
 /// the log loses nothing where they fill within the 200 ms that a write may wait in memory:
 /// `wolf`, whose buffer is twice as large, gains 8 % (study: 6.5 to 10). `lfs` writes half of its
-/// segments in parts, whose stripes are read first: 0.94. On full disks, where clients fill few
+/// segments in parts, whose stripes are read first: 0.96. On full disks, where clients fill few
 /// segments, so do both: 0.70. The study's buffer keeps its content without power and has no such
 /// limit. HyLog takes all pages for hot, as in the study.
 #[test]

@@ -12,7 +12,7 @@ use super::format::Entry;
 use super::map::MetaBlock;
 use super::overwrite::service_ns;
 use super::plug::{Homeless, Plugs};
-use super::segments::{Owner, Segment, SegmentNr, State};
+use super::segments::{Owner, Segment, SegmentNr, State, Waiting};
 use super::{CLEAN, Lfs};
 use crate::data::{Data, Piece};
 use crate::io::{Done, Io, Purpose};
@@ -170,6 +170,10 @@ impl Lfs {
         (PASS_BLOCKS / u64::from(self.geometry.segment)).clamp(1, most)
     }
 
+    fn waits(&self) -> Waiting {
+        self.segments.waits(self.log.durable(), self.log.completed(), self.checkpoint.start())
+    }
+
     /// Finds out what keeps space from being free, when somebody waits for it.
     pub(super) fn look_for_space(&mut self) {
         let free = self.segments.free() + self.segments.waiting();
@@ -182,19 +186,17 @@ impl Lfs {
         // The segment that was emptied is free once the log says where its blocks are.
         self.short.commit = (self.starving || self.cleaner.pressed) && self.plugs_wait();
         if self.starving {
-            let waits = self.segments.waits(self.log.durable(), self.checkpoint.start());
+            let waits = self.waits();
             // What has been moved is written out when it fills a segment, never before: half-filled
             // segments would take the space that cleaning brings.
             self.short.flush = u64::from(waits.commit) > WORTH_WHILE;
             let (blocks, commits) = self.checkpoint_blocks(0);
             let checkpoint = self.fresh_for(blocks, commits) + WORTH_WHILE;
             self.short.checkpoint = u64::from(waits.checkpoint) > checkpoint || self.settles();
-            // What is left to do for this space is a flush; until it comes nothing is gained by
-            // cleaning more, which takes space first.
-            self.short.enough = free.min(u64::from(waits.commit)) >= low + self.pass();
-            self.short.commit |= self.short.enough;
+            // Until the flush comes nothing is gained by cleaning more, which takes space first.
+            self.short.enough = u64::from(waits.flush) >= low + self.pass();
         } else if self.cleaner.pressed && self.segments.free() < low {
-            let waits = self.segments.waits(self.log.durable(), self.checkpoint.start());
+            let waits = self.waits();
             self.short.checkpoint = u64::from(waits.checkpoint) > low / 2;
         }
     }
@@ -265,7 +267,7 @@ impl Lfs {
             // The end of the last pass has brought some.
             return true;
         }
-        let waits = self.segments.waits(self.log.durable(), self.checkpoint.start());
+        let waits = self.waits();
         self.short.commit = waits.commit > 0;
         self.short.checkpoint = waits.checkpoint > 0;
         if self.segments.waiting() > 0
@@ -324,17 +326,30 @@ impl Lfs {
         };
         let fresh = self.fresh_for(self.pool.live() + live, 1);
         let changed = u64::from(one.live);
-        // A checkpoint that is writing the map needs the rest of the segment itself.
-        let rest = self.checkpoint.phase() != Phase::Map && fresh == 0;
+        let rest = fresh == 0 && self.leaves_room_for_map_on_its_way(live);
         self.has_room_for_moved(live, changed) || one.written <= self.checkpoint.start() && rest
+    }
+
+    /// True if a checkpoint that is writing the map can go on beside so many blocks that move.
+    fn leaves_room_for_map_on_its_way(&self, live: u64) -> bool {
+        let blocks = self.checkpoint.left() + self.geometry.indices();
+        let commits = 3 + blocks / u64::from(self.geometry.segment - 1);
+        let all = self.pool.live() + live + blocks;
+        self.checkpoint.phase() != Phase::Map
+            || self.segments.free() >= self.fresh_for(all, commits)
     }
 
     /// True if a checkpoint that begins now finds room for the map, with what the cleaner reads.
     pub(super) fn has_room_for_checkpoint(&self) -> bool {
+        self.segments.free() >= self.needed_for_checkpoint()
+    }
+
+    /// Free segments that a checkpoint takes at most, with what the cleaner reads.
+    pub(super) fn needed_for_checkpoint(&self) -> u64 {
         let moving = self.cleaner.reading.map_or(0, |it| self.segments.get(it.segment).live);
         let (blocks, commits) = self.checkpoint_blocks(u64::from(moving));
         let all = self.pool.live() + u64::from(moving) + blocks;
-        self.segments.free() >= self.fresh_for(all, commits + 2)
+        self.fresh_for(all, commits + 2)
     }
 
     /// True if so many blocks that move to the log find room, and the next checkpoint as well if

@@ -120,6 +120,11 @@ impl Log {
         self.durable
     }
 
+    /// The last commit that is on the device with all before it.
+    pub fn completed(&self) -> u64 {
+        self.completed
+    }
+
     /// Blocks on their way to the device.
     pub fn in_flight(&self) -> u64 {
         self.in_flight
@@ -594,9 +599,11 @@ impl Lfs {
     /// A segment that is three quarters full when it has been written out is not continued: the
     /// rest would make a small write (Sprite LFS and the logical disk have the same threshold).
     pub(super) fn close_crowded(&mut self) {
-        // Where space is scarce a small write costs less than the rest of a segment; and where
-        // somebody waits for it, cleaning counts on that rest.
-        if self.cleaner.is_pressed() || self.starving || self.segments.free() < self.low() {
+        // Where space is scarce a small write costs less than the rest of a segment, and there the
+        // cleaner and the next checkpoint count on that rest.
+        let heads = self.log.heads.len() as u64;
+        let scarce = self.segments.free() < self.needed_for_checkpoint() + heads;
+        if self.cleaner.is_pressed() || scarce {
             return;
         }
         let segment = self.geometry.segment;

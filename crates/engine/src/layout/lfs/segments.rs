@@ -59,6 +59,8 @@ pub struct Segment {
 pub struct Waiting {
     /// Those that wait for a commit to be durable.
     pub commit: u32,
+    /// Those of them whose commit is on the device: a flush is all that is missing.
+    pub flush: u32,
     /// Those that wait for a checkpoint.
     pub checkpoint: u32,
     /// Those that wait for commands only.
@@ -260,13 +262,15 @@ impl Segments {
         self.waiting = waiting;
     }
 
-    /// What the waiting segments wait for.
-    pub fn waits(&self, durable: u64, start: u64) -> Waiting {
+    /// What the waiting segments wait for, when commits up to `durable` are durable and those up to
+    /// `completed` on the device.
+    pub fn waits(&self, durable: u64, completed: u64, start: u64) -> Waiting {
         let mut waits = Waiting::default();
         for &segment in &self.waiting {
             let one = self.get(segment);
             if one.emptied > durable {
                 waits.commit += 1;
+                waits.flush += u32::from(one.emptied <= completed);
             } else if one.written > start {
                 waits.checkpoint += 1;
             } else {
