@@ -371,22 +371,36 @@ impl Seal {
     pub fn of_log(disk: &mut dyn Disk, superblock: &Superblock) -> Seal {
         let mut newest = Seal::for_log(superblock, 0, 0);
         for at in [0, superblock.device_blocks - 1] {
-            let Ok(block) = disk.read(at, 1).map(|data| data.to_bytes()) else { continue };
-            if Superblock::decode(&block).is_ok_and(|found| found == *superblock) {
-                let copy = Seal::with_marks(*superblock, &block);
-                newest.generation = newest.generation.max(copy.generation);
-                newest.confirmed = newest.confirmed.max(copy.confirmed);
+            if let Some((generation, confirmed)) = Seal::marks_of_log(disk, superblock, at) {
+                newest.generation = newest.generation.max(generation);
+                newest.confirmed = newest.confirmed.max(confirmed);
             }
         }
         newest
     }
 
-    /// Writes both copies of the superblock of a log, the second one first.
+    /// What one copy says of both, if it is whole.
+    fn marks_of_log(
+        disk: &mut dyn Disk,
+        superblock: &Superblock,
+        at: BlockNr,
+    ) -> Option<(u32, u32)> {
+        let block = disk.read(at, 1).ok()?.to_bytes();
+        let whole = Superblock::decode(&block).is_ok_and(|found| found == *superblock);
+        let copy = Seal::with_marks(*superblock, &block);
+        whole.then_some((copy.generation, copy.confirmed))
+    }
+
+    /// Writes both copies of the superblock of a log, one after the other, the one that counts
+    /// last: as in [`Seal::write`], one of them is whole whenever this is cut off.
     ///
     /// # Errors
     /// What the medium reports.
     pub fn write_to_log(&self, disk: &mut dyn Disk) -> Result<(), IoError> {
-        for at in [self.superblock.device_blocks - 1, 0] {
+        let end = self.superblock.device_blocks - 1;
+        let first = Seal::marks_of_log(disk, &self.superblock, 0);
+        let last = Seal::marks_of_log(disk, &self.superblock, end);
+        for at in if last > first { [0, end] } else { [end, 0] } {
             self.write_at(disk, at)?;
             disk.flush()?;
         }
