@@ -152,7 +152,7 @@ impl From<ImageError> for Failure {
         let exit = match &error {
             ImageError::NotFound(_) | ImageError::NotBlocks(_) => Exit::Image,
             ImageError::InUse { .. } => Exit::Busy,
-            ImageError::BadSize { .. } => Exit::Usage,
+            ImageError::BadSize { .. } | ImageError::Twice(_) => Exit::Usage,
             ImageError::Layout { source, .. } => layout_exit(source),
             ImageError::Exists(_) | ImageError::Occupied { .. } | ImageError::Os { .. } => {
                 Exit::Failed

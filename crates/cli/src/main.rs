@@ -8,6 +8,7 @@ mod commands;
 mod failure;
 mod idling;
 mod nbd;
+mod rebuild;
 mod size;
 mod span;
 mod spec;

@@ -68,6 +68,11 @@ impl Progress {
         Progress { shown: std::io::stderr().is_terminal(), last: None }
     }
 
+    /// True if there is a terminal to show it on.
+    pub fn is_shown(&self) -> bool {
+        self.shown
+    }
+
     /// Replaces the line, at most ten times a second. The text is only made when it is shown.
     pub fn show(&mut self, text: impl FnOnce() -> String) {
         let pause = std::time::Duration::from_millis(100);
@@ -75,7 +80,8 @@ impl Progress {
             return;
         }
         self.last = Some(std::time::Instant::now());
-        let _ = write!(std::io::stderr(), "\r\x1b[K{}", text());
+        // Behind it the cursor goes back: what others say in between goes over it, not behind it.
+        let _ = write!(std::io::stderr(), "\r\x1b[K{}\r", text());
         let _ = std::io::stderr().flush();
     }
 }

@@ -8,6 +8,7 @@ pub mod volatile;
 use crate::account::Account;
 use crate::arm::{Arm, Head};
 use crate::io::{Done, Io};
+use crate::layer::Rebuild;
 use crate::units::Time;
 use std::fmt::Debug;
 
@@ -44,6 +45,11 @@ pub trait Device: Debug {
     /// True when an orderly end that was asked for is complete.
     fn stopped(&self) -> bool {
         true
+    }
+
+    /// How a member is filled that was put into an array, if this is one.
+    fn rebuild(&self) -> Option<Rebuild> {
+        None
     }
 
     /// Named counters for reports, in a fixed order.

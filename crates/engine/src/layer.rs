@@ -65,6 +65,22 @@ pub enum Extent {
     Hole,
 }
 
+/// How far the filling of a member that was put into an array has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rebuild {
+    /// It is under way.
+    Running {
+        /// Stripes that are filled.
+        done: u64,
+        /// Of how many.
+        stripes: u64,
+    },
+    /// The member counts as one that has everything, and all members know.
+    Ended,
+    /// The member, or what it was filled from, has failed.
+    Failed,
+}
+
 /// What a volume promises less than its kind of layout does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
@@ -130,6 +146,11 @@ pub trait Layer: Debug {
     /// What it promises less than its kind of layout does, because of how it was mounted.
     fn limits(&self) -> Limits {
         Limits::default()
+    }
+
+    /// The filling of a member since this array was assembled, if there was anything to fill.
+    fn rebuild(&self) -> Option<Rebuild> {
+        None
     }
 
     /// Why the volume refuses writes, if it does: the first error of its write path.

@@ -1,20 +1,19 @@
 //! Members change while clients are busy: one is being filled, one fails, and the power is cut.
 #![allow(clippy::disallowed_types, missing_docs)]
 
+#[path = "support/seen.rs"]
+mod seen;
+
 use seekless_engine::data::Data;
-use seekless_engine::device::Device;
 use seekless_engine::device::medium::Cells;
-use seekless_engine::device::volatile::{Fate, Latency, VolatileRam, apply};
 use seekless_engine::disk::{Disk, MediumDisk};
-use seekless_engine::io::{Done, Io};
+use seekless_engine::io::Io;
 use seekless_engine::node::Node;
 use seekless_engine::rng::Rng;
-use seekless_engine::units::Time;
 use seekless_engine::volume::member::{MemberSuperblock, Standing};
 use seekless_engine::volume::scrub::scrub;
 use seekless_engine::volume::{AssembleOptions, CreateArray, Level, assemble, create, replace};
-use std::cell::RefCell;
-use std::rc::Rc;
+use seen::{Seen, cut, start, with_disks};
 
 const MEMBERS: usize = 3;
 /// So large that four stripes are a step of a rebuild, and a client's writes come between steps.
@@ -24,48 +23,6 @@ const WHOLE: u32 = 2 * CHUNK;
 /// Power cuts after each event while a stripe is filled and no superblock says so.
 const CUTS: u64 = 30;
 const REPLACED: usize = 1;
-
-/// A device that can be looked at while it works.
-#[derive(Clone, Debug)]
-struct Seen(Rc<RefCell<VolatileRam>>);
-
-impl Device for Seen {
-    fn blocks(&self) -> u64 {
-        self.0.borrow().blocks()
-    }
-    fn submit(&mut self, now: Time, io: Io) {
-        self.0.borrow_mut().submit(now, io);
-    }
-    fn reap(&mut self, now: Time, done: &mut Vec<Done>) {
-        self.0.borrow_mut().reap(now, done);
-    }
-    fn next_event(&self) -> Option<Time> {
-        self.0.borrow().next_event()
-    }
-    fn volatile(&self) -> bool {
-        true
-    }
-}
-
-fn with_disks<T>(media: &mut [Cells], act: impl FnOnce(&mut [Option<&mut dyn Disk>]) -> T) -> T {
-    let mut plain: Vec<_> = media.iter_mut().map(|medium| MediumDisk(medium)).collect();
-    let mut disks: Vec<_> = plain.iter_mut().map(|disk| Some(disk as &mut dyn Disk)).collect();
-    act(&mut disks)
-}
-
-/// The array of media, on devices that take their time, each request another one.
-fn start(media: &mut [Cells], seed: u64) -> (Node, Vec<Seen>) {
-    let options = AssembleOptions { volatile: true, ..AssembleOptions::default() };
-    let found = with_disks(media, |disks| assemble(disks, &options)).expect("all are there");
-    let seen = |(member, medium): (u64, &Cells)| {
-        let rng = Rng::stream(seed, &format!("member {member}"));
-        let ram = VolatileRam::new(medium.clone(), true, Latency::Random, rng);
-        Seen(Rc::new(RefCell::new(ram)))
-    };
-    let devices: Vec<Seen> = (0..).zip(media.iter()).map(seen).collect();
-    let boxed = devices.iter().map(|one| Box::new(one.clone()) as Box<dyn Device>).collect();
-    (Node::new(Box::new(found.array), boxed, 1), devices)
-}
 
 /// Members that hold the first version of everything, one of them new and still empty.
 fn replaced() -> Vec<Cells> {
@@ -91,21 +48,6 @@ fn replaced() -> Vec<Cells> {
     });
     media[REPLACED] = fresh;
     media
-}
-
-/// What a power cut leaves of devices: some of what was not flushed.
-fn cut(devices: &[Seen], rng: &mut Rng) -> Vec<Cells> {
-    let mut left = |device: &Seen| {
-        let ram = device.0.borrow();
-        let mut medium = ram.durable().clone();
-        for write in ram.pending() {
-            if rng.chance(0.5) {
-                apply(&mut medium, write, &Fate::Whole);
-            }
-        }
-        medium
-    };
-    devices.iter().map(&mut left).collect()
 }
 
 /// What is written to a stripe. Its chunks differ: stamps are linear, and in the parity of equal

@@ -21,6 +21,7 @@ use lead::Clock;
 use rustix::event::epoll::{self, EventData, EventFlags};
 use seekless_engine::account::Account;
 use seekless_engine::io::{Done, Io, IoError};
+use seekless_engine::layer::Rebuild;
 use seekless_engine::node::Node;
 use seekless_engine::units::{SECONDS, Time};
 use slab::Slab;
@@ -110,6 +111,8 @@ pub struct Driver {
     served: Served,
     started: Instant,
     phase: Phase,
+    /// What was last said of a member that is filled.
+    rebuild: Option<Rebuild>,
     /// When to watch the listener again, if it is not watched.
     accept_at: Option<Time>,
     /// Connections that have not chosen an export yet.
@@ -132,6 +135,11 @@ impl std::fmt::Debug for Driver {
     }
 }
 
+/// What an array below a volume fills.
+fn rebuild_below(node: &Node) -> Option<Rebuild> {
+    node.devices.iter().find_map(|device| device.rebuild())
+}
+
 impl Driver {
     /// Sets the poller up.
     ///
@@ -152,6 +160,7 @@ impl Driver {
             export: Arc::new(parts.export.clone()),
             edge: Edge::new(blocks, parts.export.read_only),
             clock: Clock::new(parts.lead_ns),
+            rebuild: rebuild_below(&parts.node),
             parts,
             epoll,
             clients: Slab::new(),
@@ -175,13 +184,23 @@ impl Driver {
     ///
     /// # Errors
     /// Only what makes going on impossible: the poller fails.
-    pub fn run(mut self) -> io::Result<Served> {
+    pub fn run(self) -> io::Result<Served> {
+        self.run_watched(&mut |_| {})
+    }
+
+    /// The same; `watch` hears how a member is filled that was put into the array below.
+    ///
+    /// # Errors
+    /// As for [`Driver::run`].
+    pub fn run_watched(mut self, watch: &mut dyn FnMut(Rebuild)) -> io::Result<Served> {
         if self.parts.simulated {
             // The system may wake a thread 50 µs later than asked, to save power. If it cannot be
             // told otherwise the time is kept less well, no more.
             let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
         }
         let mut events = Vec::with_capacity(256);
+        // What the volume does by itself begins now, not when the first client comes.
+        self.turn();
         while !self.is_over() {
             self.wait(&mut events)?;
             for event in &events {
@@ -201,6 +220,7 @@ impl Driver {
             if self.phase != Phase::Serving {
                 self.advance_end();
             }
+            self.tell(watch);
         }
         if !self.is_dark() {
             self.served.latched = self.parts.node.layer.latched();
@@ -210,6 +230,18 @@ impl Driver {
         }
         self.served.elapsed_ns = self.now();
         Ok(self.served)
+    }
+
+    /// Says how far a rebuild has come if that is news. None begins while an array is served.
+    fn tell(&mut self, watch: &mut dyn FnMut(Rebuild)) {
+        if !matches!(self.rebuild, Some(Rebuild::Running { .. })) {
+            return;
+        }
+        let found = rebuild_below(&self.parts.node);
+        if let Some(news) = found.filter(|_| found != self.rebuild) {
+            self.rebuild = found;
+            watch(news);
+        }
     }
 
     fn now(&self) -> Time {

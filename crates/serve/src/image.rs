@@ -43,6 +43,13 @@ pub enum ImageError {
         /// The process that holds it, if the system says.
         pid: Option<u32>,
     },
+    /// It is named in two places of the command.
+    #[error(
+        "{} is given twice, and one file or device cannot be two; name another one in one of the \
+         places",
+        .0.display()
+    )]
+    Twice(PathBuf),
     /// The device is not empty.
     #[error("{} holds {what}; --force overwrites it", .path.display())]
     Occupied {
@@ -108,9 +115,24 @@ pub struct Image {
 /// Opens an image. Writers exclude everybody else, readers exclude writers.
 ///
 /// # Errors
-/// [`ImageError::NotFound`], [`ImageError::InUse`], [`ImageError::NotBlocks`], or what the
-/// operating system says.
+/// [`ImageError::NotFound`], [`ImageError::InUse`], [`ImageError::Twice`],
+/// [`ImageError::NotBlocks`], or what the operating system says.
 pub fn open(path: &Path, read_only: bool) -> Result<Image, ImageError> {
+    let (file, block_device) = open_file(path, read_only)?;
+    Image::adopt(file, path, read_only, block_device)
+}
+
+/// Opens an image to look at what its writer has noted in it, whoever that is: what is found may
+/// change at any time.
+///
+/// # Errors
+/// As for [`open`], but nobody is in the way.
+pub(crate) fn peek(path: &Path) -> Result<Image, ImageError> {
+    let (file, block_device) = open_file(path, true)?;
+    Image::measure(file, path, true, block_device)
+}
+
+fn open_file(path: &Path, read_only: bool) -> Result<(File, bool), ImageError> {
     let found = match std::fs::metadata(path) {
         Ok(found) => found,
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -131,11 +153,14 @@ pub fn open(path: &Path, read_only: bool) -> Result<Image, ImageError> {
     let file = match options.open(path) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::ResourceBusy => {
+            if lock::is_held_here(&Some(found), 0) {
+                return Err(ImageError::Twice(path.to_owned()));
+            }
             return Err(ImageError::InUse { path: path.to_owned(), pid: None });
         }
         Err(error) => return Err(ImageError::os("open", path, error)),
     };
-    Image::adopt(file, path, read_only, block_device)
+    Ok((file, block_device))
 }
 
 impl Image {
@@ -147,6 +172,15 @@ impl Image {
         block_device: bool,
     ) -> Result<Image, ImageError> {
         lock::take(&file, path, read_only)?;
+        Image::measure(file, path, read_only, block_device)
+    }
+
+    fn measure(
+        file: File,
+        path: &Path,
+        read_only: bool,
+        block_device: bool,
+    ) -> Result<Image, ImageError> {
         let bytes = rustix::fs::seek(&file, SeekFrom::End(0))
             .map_err(|errno| ImageError::os("find the size of", path, errno))?;
         let file_blocks = bytes / BLOCK_BYTES as u64;
@@ -173,6 +207,14 @@ impl Image {
     /// Where labels of its blocks are, if it has any.
     pub(crate) fn headers(&self) -> Option<Headers> {
         self.headers
+    }
+
+    /// True if it is the file or device at that path.
+    pub fn is_at(&self, path: &Path) -> bool {
+        let (Ok(own), Ok(found)) = (self.file.metadata(), std::fs::metadata(path)) else {
+            return false;
+        };
+        lock::is_same(&own, &found)
     }
 
     /// Another handle to the same open file; it shares the lock.

@@ -19,6 +19,7 @@ use seekless_engine::device::medium::{Flat, Medium};
 use seekless_engine::device::ram::Ram;
 use seekless_engine::disk::{Disk, MediumDisk};
 use seekless_engine::io::IoError;
+use seekless_engine::layer::Rebuild;
 use seekless_engine::layout::{
     self, FormatOptions, Kind, LayoutError, MountOptions, MountPath, MountReport, Tuning,
 };
@@ -201,11 +202,16 @@ impl Mounted {
     }
 }
 
-/// Serves until SIGINT or SIGTERM. `ready` hears the URI for clients once connections are accepted.
+/// Serves until SIGINT or SIGTERM. `ready` hears the URI for clients once connections are accepted,
+/// `watch` how a member is filled that was put into an array.
 ///
 /// # Errors
 /// See [`ServeError`].
-pub fn serve(options: &ServeOptions, ready: &mut dyn FnMut(&str)) -> Result<Served, ServeError> {
+pub fn serve(
+    options: &ServeOptions,
+    ready: &mut dyn FnMut(&str),
+    watch: &mut dyn FnMut(Rebuild),
+) -> Result<Served, ServeError> {
     let Mounted { node, description, device_fds, rotational, files, power } = mount(options)?;
     let hub = power.as_ref().map(|power| power.hub.clone());
     // Only now: however long the mount takes, a signal ends it. The device starts its threads when
@@ -234,7 +240,7 @@ pub fn serve(options: &ServeOptions, ready: &mut dyn FnMut(&str)) -> Result<Serv
     };
     let driver = Driver::new(parts)?;
     ready(&uri);
-    let served = driver.run();
+    let served = driver.run_watched(watch);
     drop(socket);
     let served = served?;
     if let Some(hub) = hub {

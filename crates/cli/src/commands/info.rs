@@ -9,8 +9,8 @@ use seekless_engine::layout::loge::TableForm;
 use seekless_engine::layout::{self, Kind, MountOptions, dcd};
 use seekless_engine::superblock::Superblock;
 use seekless_engine::units::BLOCK_BYTES;
-use seekless_serve::image;
-use seekless_serve::image::array::{is_member, open_members};
+use seekless_serve::image::array::{is_member, open_members, peek_members};
+use seekless_serve::image::{self, ImageError};
 use serde_json::json;
 use std::io::Write;
 use std::os::unix::fs::MetadataExt as _;
@@ -25,6 +25,7 @@ Examples:
   seekless info a.img b.img c.img        # an array
   seekless info origin.img --log log.img
 
+Of an array that is being served it says what the members say, a rebuild's progress included.
 Reads the superblock, and of a volume of layout `loge` its labels, which say how much is stored;
 `seekless check` reads and verifies everything.")]
 pub struct Args {
@@ -62,7 +63,10 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
 }
 
 fn of_array(args: &Args, images: &[PathBuf], out: &mut dyn Write) -> Outcome {
-    let members = open_members(images, true, args.degraded)?;
+    let members = match open_members(images, true, args.degraded) {
+        Err(ImageError::InUse { pid, .. }) => return of_served(args, images, pid, out),
+        found => found?,
+    };
     let complete = members.images().iter().all(Option::is_some) || args.degraded;
     if args.json {
         let mut facts = json!({ "array": json_members(&members) });
@@ -86,6 +90,20 @@ fn of_array(args: &Args, images: &[PathBuf], out: &mut dyn Write) -> Outcome {
         writeln!(out, "volume   {} ({blocks} blocks of 4 KiB)", Size::from_blocks(blocks))?;
         writeln!(out, "id       {id:032x}")?;
     }
+    Ok(())
+}
+
+/// An array that somebody serves: what its members say, without the volume on it.
+fn of_served(args: &Args, images: &[PathBuf], pid: Option<u32>, out: &mut dyn Write) -> Outcome {
+    let members = peek_members(images, args.degraded)?;
+    if args.json {
+        let facts = json!({ "array": json_members(&members), "served": true, "pid": pid });
+        writeln!(out, "{facts}")?;
+        return Ok(());
+    }
+    print_members(&members, out)?;
+    let by = pid.map(|pid| format!(" by process {pid}")).unwrap_or_default();
+    writeln!(out, "in use   now{by}: the progress of a rebuild is what was written down last")?;
     Ok(())
 }
 

@@ -2,6 +2,7 @@
 
 use crate::caching::CachingArgs;
 use crate::failure::{Exit, Failure, Outcome};
+use crate::rebuild::RebuildLines;
 use crate::size::Size;
 use crate::spec;
 use clap::ArgGroup;
@@ -140,7 +141,10 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     let options = options(args)?;
     let mut printed = Ok(());
     let mut ready = |uri: &str| printed = writeln!(out, "{uri}").and_then(|()| out.flush());
-    let served = serve(&options, &mut ready)?;
+    let mut rebuild = RebuildLines::new();
+    let served = serve(&options, &mut ready, &mut |news| rebuild.tell(news));
+    rebuild.end();
+    let served = served?;
     // A server whose starter has gone away goes on serving; other reasons are worth a word.
     printed?;
     crate::term::say(&format!(

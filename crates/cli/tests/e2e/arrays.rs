@@ -175,3 +175,63 @@ fn members_that_do_not_belong_together_are_named() {
     assert_eq!(shape.code(), 2, "{}", shape.err);
     assert!(shape.err.contains("members"), "{}", shape.err);
 }
+
+/// No client comes, and the rebuild ends all the same; whoever looks sees that, while it is served.
+#[test]
+fn a_rebuild_ends_without_clients_and_tells_how_far_it_is() {
+    for level in ["1", "5"] {
+        let dir = temp_dir();
+        let members = files(dir.path(), &["a", "b", "c"]);
+        create_array(level, "inplace", "64M", &members, &[]);
+        fs::remove_file(&members[1]).expect("remove");
+        let left = [members[0].clone(), members[2].clone()];
+        let new = dir.path().join("d.img");
+        succeed(seekless().arg("replace").args(&left).arg("--with").arg(&new));
+        let all = [members[0].clone(), new.clone(), members[2].clone()];
+        // One member is filled after the other.
+        let second = run(seekless().arg("replace").args(&all[..2]).args(["--with", "/tmp/never"]));
+        assert_eq!(second.code(), 2, "{}", second.err);
+        assert!(second.err.contains("member 1 is still being filled"), "{}", second.err);
+        let server = serve(dir.path(), &all, &[]);
+        eventually("the rebuild comes to an end", || {
+            let info = succeed(seekless().arg("info").args(&all));
+            assert!(info.contains("in use   now by process"), "{info}");
+            !info.contains("rebuilding")
+        });
+        let ended = server.stop();
+        assert_eq!(ended.code(), 0);
+        assert!(ended.err.contains("% done, "), "{}", ended.err);
+        assert!(ended.err.contains("the new member is filled and active"), "{}", ended.err);
+        // It stands in for another one now.
+        let server = serve(dir.path(), &all[..2], &["--degraded"]);
+        assert_eq!(server.stop().code(), 0);
+    }
+}
+
+#[test]
+fn one_image_in_two_places_is_named() {
+    let dir = temp_dir();
+    let members = files(dir.path(), &["a", "b", "c"]);
+    create_array("5", "inplace", "8M", &members, &[]);
+    let socket = dir.path().join("never.sock");
+    for force in [&[][..], &["--force"]] {
+        let left = [&members[0], &members[2]];
+        let mut replace = seekless();
+        let itself = replace.arg("replace").args(left).arg("--with").arg(&members[2]).args(force);
+        let ended = run(itself);
+        assert_eq!(ended.code(), 2, "{}", ended.err);
+        assert!(ended.err.contains("given as a member"), "{}", ended.err);
+    }
+    let twice = [&members[0], &members[1], &members[1]];
+    let ended = run(seekless().arg("serve").args(twice).arg("--socket").arg(&socket));
+    assert_eq!(ended.code(), 2, "{}", ended.err);
+    assert!(ended.err.contains("is given twice"), "{}", ended.err);
+    let plain = dir.path().join("o");
+    fs::write(&plain, pattern(1, 1 << 20)).expect("write");
+    for (command, more) in [("serve", vec!["--socket".into(), socket.clone()]), ("drain", vec![])] {
+        let mut own = seekless();
+        let ended = run(own.arg(command).arg(&plain).arg("--log").arg(&plain).args(more));
+        assert_eq!(ended.code(), 2, "{}", ended.err);
+        assert!(ended.err.contains("is given twice"), "{}", ended.err);
+    }
+}

@@ -4,6 +4,7 @@
 use super::Device;
 use crate::account::Account;
 use crate::io::{Done, Io, IoError};
+use crate::layer::Rebuild;
 use crate::node::Node;
 use crate::units::Time;
 
@@ -68,6 +69,10 @@ impl Device for Nested {
 
     fn stopped(&self) -> bool {
         self.node.stopped()
+    }
+
+    fn rebuild(&self) -> Option<Rebuild> {
+        self.node.layer.rebuild()
     }
 
     fn stats(&self) -> Vec<(&'static str, f64)> {

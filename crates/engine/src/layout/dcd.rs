@@ -25,6 +25,7 @@ mod drain;
 mod format;
 mod gap;
 mod log;
+mod note;
 mod options;
 mod read;
 mod recover;
@@ -53,6 +54,7 @@ use direct::Directs;
 use format::{Areas, MAX_DEVICE_BLOCKS};
 use gap::Gaps;
 use log::Log;
+use note::Notes;
 use read::{Part, Reading};
 use settle::{Settling, Stop};
 use slab::Slab;
@@ -66,6 +68,7 @@ const DIRECT: Tag = 3 << 32;
 const DESTAGE_READ: Tag = 4 << 32;
 const DESTAGE_WRITE: Tag = 5 << 32;
 const FLUSH: Tag = 6 << 32;
+const NOTE: Tag = 7 << 32;
 
 /// A request from above that has not been answered.
 #[derive(Clone, Debug)]
@@ -142,6 +145,8 @@ pub struct Dcd {
     parts: Slab<Part>,
     destage: Destage,
     settling: Settling,
+    /// What the seal of an origin apart is to say.
+    notes: Option<Notes>,
     stop: Stop,
 }
 
@@ -358,6 +363,7 @@ impl Layer for Dcd {
             DESTAGE_READ => self.destage_read_done(index, done),
             DESTAGE_WRITE => self.destage_write_done(index, done, cx),
             FLUSH => self.flush_done(port, done, cx),
+            NOTE => self.note_done(done, cx),
             _ => panic!("answer to the unknown command {:#x}", done.tag),
         }
     }

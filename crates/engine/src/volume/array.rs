@@ -21,7 +21,7 @@ use super::log::{Log, Run};
 use super::member::{MemberSuperblock, Standing};
 use crate::data::{Data, Piece};
 use crate::io::{Breakdown, Done, Io, IoError, Op, Purpose};
-use crate::layer::{Cx, Extent, Layer, Port};
+use crate::layer::{self, Cx, Extent, Layer, Port};
 use crate::planted::{PlantedBug, planted};
 use crate::units::{BlockNr, Time};
 use cast::{Cast, Casting, Sweep};
@@ -350,8 +350,9 @@ impl Array {
             // What goes on may want a record in a log or a mark, which are next.
             self.resume_settled();
             self.write_logs();
-            self.advance_casts(cx);
+            // What a rebuild has to say goes out with the next superblocks; nothing else would.
             self.advance_rebuild(cx);
+            self.advance_casts(cx);
             self.advance_stop(cx);
             let resumable = self.is_settled() && !self.unsettled.is_empty();
             if self.ready.is_empty() && !resumable {
@@ -517,6 +518,16 @@ impl Layer for Array {
 
     fn latched(&self) -> Option<IoError> {
         self.latched
+    }
+
+    fn rebuild(&self) -> Option<layer::Rebuild> {
+        let (done, stripes) = (self.rebuild.done(), self.geometry.stripes);
+        let running = layer::Rebuild::Running { done, stripes };
+        match self.rebuild.outcome() {
+            Some(layer::Rebuild::Ended) if !self.is_settled() => Some(running),
+            None => self.superblock.replacement().map(|_| running),
+            outcome => outcome,
+        }
     }
 
     fn extent(&self, _at: BlockNr, limit: u64) -> (Extent, u64) {

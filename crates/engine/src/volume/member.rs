@@ -120,7 +120,7 @@ impl MemberSuperblock {
             first: le64(block, 40),
             stripes: le64(block, 48),
         };
-        let superblock = MemberSuperblock {
+        let mut superblock = MemberSuperblock {
             id: u128::from_le_bytes(id),
             geometry,
             log_blocks: le32(block, 60),
@@ -130,7 +130,22 @@ impl MemberSuperblock {
             standings,
             rebuilt: le64(block, 80),
         };
+        superblock.end_rebuild();
         if superblock.makes_sense() { Ok(superblock) } else { Err(VolumeError::Damaged) }
+    }
+
+    /// The place of the member that is being filled.
+    pub fn replacement(&self) -> Option<usize> {
+        self.standings.iter().position(|&one| one == Standing::Rebuilding)
+    }
+
+    /// A member that is filled to its end is a member like the others. Earlier versions could leave
+    /// one behind that was filled and did not count as such.
+    pub(super) fn end_rebuild(&mut self) {
+        let over = self.rebuilt >= self.geometry.stripes;
+        if let Some(member) = self.replacement().filter(|_| over) {
+            self.standings[member] = Standing::Active;
+        }
     }
 
     /// A whole checksum over senseless sizes can only come from a forged image.

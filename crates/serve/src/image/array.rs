@@ -1,12 +1,12 @@
 //! Images that are the members of an array.
 
 use super::create::{blank_member, fresh_id};
-use super::{Image, ImageError, open};
+use super::{Image, ImageError, open, peek};
 use seekless_engine::disk::Disk;
 use seekless_engine::layout::loge::{Heuristic, TableForm};
 use seekless_engine::layout::{self, FormatOptions, Kind, LayoutError};
 use seekless_engine::superblock::Superblock;
-use seekless_engine::volume::member::MemberSuperblock;
+use seekless_engine::volume::member::{MemberSuperblock, Standing};
 use seekless_engine::volume::{
     self, ArrayDisk, AssembleOptions, Assembled, CreateArray, Level, VolumeError, assemble,
 };
@@ -45,12 +45,12 @@ fn blame(path: &Path, source: VolumeError) -> ImageError {
     ImageError::Layout { path: path.to_owned(), source: LayoutError::Volume(source) }
 }
 
-/// True if the image says that it is the member of an array.
+/// True if the image says that it is the member of an array, in use or not.
 ///
 /// # Errors
 /// As for [`open`].
 pub fn is_member(path: &Path) -> Result<bool, ImageError> {
-    let mut image = open(path, true)?;
+    let mut image = peek(path)?;
     Ok(!matches!(MemberSuperblock::read(&mut image), Err(VolumeError::NoMember)))
 }
 
@@ -104,9 +104,26 @@ pub fn open_members(
     read_only: bool,
     degraded: bool,
 ) -> Result<Members, ImageError> {
+    find_members(paths, degraded, |path| open(path, read_only))
+}
+
+/// Looks at the members of an array that somebody else may be serving: only what their superblocks
+/// say is of any use, and it may be out of date.
+///
+/// # Errors
+/// As for [`open_members`], but nobody is in the way.
+pub fn peek_members(paths: &[PathBuf], degraded: bool) -> Result<Members, ImageError> {
+    find_members(paths, degraded, peek)
+}
+
+fn find_members(
+    paths: &[PathBuf],
+    degraded: bool,
+    open: impl Fn(&Path) -> Result<Image, ImageError>,
+) -> Result<Members, ImageError> {
     let (mut images, mut found, mut rejected) = (Vec::new(), Vec::new(), Vec::new());
     for path in paths {
-        let mut image = match open(path, read_only) {
+        let mut image = match open(path) {
             Err(ImageError::NotFound(_)) if degraded => {
                 rejected.push((path.clone(), VolumeError::NoMember));
                 continue;
@@ -195,16 +212,28 @@ impl Members {
 /// does not exist is made. Returns the place.
 ///
 /// # Errors
-/// All members there, a level without redundancy, and what the system says.
+/// All members there, one of them still to be filled, the new one among them, a level without
+/// redundancy, and what the system says.
 pub fn replace_member(members: &mut Members, new: &Path, force: bool) -> Result<usize, ImageError> {
-    use seekless_engine::volume::member::Standing;
     let newest = members.newest.clone();
+    let bad = |reason: String| Err(blame(new, VolumeError::BadShape(reason)));
+    if members.images.iter().flatten().any(|image| image.is_at(new)) {
+        return bad("it is given as a member that is left, too; name another file or device, or \
+                    leave it out of the members and --force to fill it anew"
+            .to_owned());
+    }
+    let filled = newest.replacement().filter(|&member| members.images[member].is_some());
+    if let Some(member) = filled {
+        return bad(format!(
+            "member {member} is still being filled; serve the array until it is, or leave that \
+             member out to replace it"
+        ));
+    }
     let missing = (0..newest.geometry.members).find(|&member| {
         newest.standings[member] != Standing::Active || members.images[member].is_none()
     });
     let Some(member) = missing else {
-        let reason = "all members are there; leave out the one to be replaced".to_owned();
-        return Err(blame(new, VolumeError::BadShape(reason)));
+        return bad("all members are there; leave out the one to be replaced".to_owned());
     };
     let mut image = blank_member(new, Some(newest.device_blocks()), force)?;
     let replaced = members.with_disks(|disks| volume::replace(disks, member, &mut image));

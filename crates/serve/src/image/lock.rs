@@ -3,8 +3,8 @@
 use super::ImageError;
 use rustix::fs::FlockOperation;
 use rustix::io::Errno;
-use std::fs::File;
-use std::os::unix::fs::MetadataExt;
+use std::fs::{DirEntry, File, Metadata};
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 use std::time::Duration;
 
@@ -24,6 +24,9 @@ pub(super) fn take(file: &File, path: &Path, shared: bool) -> Result<(), ImageEr
         match rustix::fs::flock(file, operation) {
             Ok(()) => break,
             Err(Errno::WOULDBLOCK) => {
+                if is_held_here(&file.metadata().ok(), 1) {
+                    return Err(ImageError::Twice(path.to_owned()));
+                }
                 let pid = holder(file);
                 if step == STEPS || pid.is_some_and(is_alive) {
                     return Err(ImageError::InUse { path: path.to_owned(), pid });
@@ -34,6 +37,24 @@ pub(super) fn take(file: &File, path: &Path, shared: bool) -> Result<(), ImageEr
         }
     }
     Ok(())
+}
+
+/// True if this process has more open files of the same file or device than the `own` that the
+/// caller knows of: then it is this process that holds it.
+pub(super) fn is_held_here(found: &Option<Metadata>, own: usize) -> bool {
+    let (Some(found), Ok(open)) = (found, std::fs::read_dir("/proc/self/fd")) else { return false };
+    let same = |entry: &DirEntry| {
+        std::fs::metadata(entry.path()).is_ok_and(|other| is_same(&other, found))
+    };
+    open.flatten().filter(same).count() > own
+}
+
+/// True if both are one file, or two names of one block device.
+pub(super) fn is_same(one: &Metadata, other: &Metadata) -> bool {
+    if one.file_type().is_block_device() && other.file_type().is_block_device() {
+        return one.rdev() == other.rdev();
+    }
+    (one.dev(), one.ino()) == (other.dev(), other.ino())
 }
 
 /// True if a process runs, as far as `/proc` tells.

@@ -99,7 +99,7 @@ mod tests {
             most_connections: 1,
             crash: Some(CrashOptions::default()),
         };
-        let refused = crate::server::serve(&options, &mut |_| {});
+        let refused = crate::server::serve(&options, &mut |_| {}, &mut |_| {});
         assert!(matches!(refused, Err(ServeError::LogApart)));
     }
 }

@@ -9,14 +9,17 @@
 //! could go wrong. Detaching a clean log copies the blocks back.
 //!
 //! Log and origin count their common *generations*, one for each mount: first both copies of the
-//! log's superblock say the new one, then the seal. So a log that is older than its origin, or an
-//! origin that was put back from a copy, is refused. The ring has no part in that: a full one has
-//! no room for a record at each mount.
+//! log's superblock say the new one, then the seal, then the log that the seal is durable; only
+//! then is anything written. So a log that is older than its origin, or an origin that was put back
+//! from a copy, is refused. The ring has no part in that: a full one has no room for a record at
+//! each mount. Within a mount the seal is brought up to date now and then, with the number of a
+//! record that the log has durably: a log that ends before it is an older one, too.
 
 use super::Dcd;
 use super::check as checking;
 use super::format::{Areas, Header, SEALED_BLOCKS, Seal};
 use super::log::Log;
+use super::note::Notes;
 use super::recover::{self, Recovered};
 use crate::checksum::Identity;
 use crate::data::Data;
@@ -100,7 +103,7 @@ fn open(
     let seal = match Seal::read(origin) {
         // The power failed while the first seal was written; the log has all that was there.
         Err(LayoutError::Superblock(SuperblockError::Damaged))
-            if Seal::of_log(log, &superblock) == 0 =>
+            if Seal::of_log(log, &superblock).generation == 0 =>
         {
             Some(Seal::new(&superblock, 0))
         }
@@ -124,20 +127,36 @@ fn open(
         return Err(SuperblockError::Truncated { needed, found }.into());
     }
     let found = recover::recover(log, areas, superblock.identity(), options)?;
-    let (known, sealed) = (Seal::of_log(log, &superblock), seal.generation);
+    fits(&Seal::of_log(log, &superblock), &seal)?;
+    let last = found.log.written;
+    if last < seal.seen && !options.tuning.past_unreadable {
+        return apart(format!(
+            "the log is older than the origin (it ends with record {last}, the origin knows of \
+             record {}): it was put back from a copy, and what was written since is lost with the \
+             newer one",
+            seal.seen
+        ));
+    }
+    Ok((superblock, seal, found))
+}
+
+/// Refuses a log and an origin of which one is older than the other. While the seal of the origin
+/// was not known to be durable nothing was written, so it may be one mount behind until then.
+fn fits(log: &Seal, seal: &Seal) -> Result<(), LayoutError> {
+    let (known, sealed) = (log.generation, seal.generation);
     if known < sealed {
         return apart(format!(
             "the log is older than the origin (generation {known}, the origin has {sealed}): it \
              was put back from a copy, and what was written since is lost with the newer one"
         ));
     }
-    if known > sealed + 1 {
+    if known > sealed + 1 || log.confirmed > sealed {
         return apart(format!(
             "the origin is older than its log (generation {sealed}, the log has {known}): it was \
              put back from a copy; what the log holds does not fit it"
         ));
     }
-    Ok((superblock, seal, found))
+    Ok(())
 }
 
 /// Mounts an origin with its log. The layer has the origin as its first device and the log as its
@@ -151,21 +170,23 @@ pub fn mount(
     log: &mut dyn Disk,
     options: &MountOptions<'_>,
 ) -> Result<(Dcd, Superblock, MountReport), LayoutError> {
-    let (superblock, seal, found) = open(origin, log, options)?;
+    let (superblock, mut seal, found) = open(origin, log, options)?;
     if !options.read_only {
         if options.volatile {
             origin.flush()?;
         }
         found.settle(log, options)?;
         let generation = seal.generation + 1;
-        for at in [superblock.device_blocks - 1, 0] {
-            Seal { superblock, generation }.write_at(log, at)?;
-            log.flush()?;
-        }
-        Seal::new(&superblock, generation).write(origin)?;
+        Seal::for_log(&superblock, generation, seal.generation).write_to_log(log)?;
+        seal = Seal { generation, seen: seal.seen.min(found.log.written), ..seal };
+        seal.write(origin)?;
+        // Only from here on may anything be written: an origin without this seal is an older one.
+        Seal::for_log(&superblock, generation, generation).write_to_log(log)?;
     }
     let report = found.report;
-    Ok((recover::assemble(superblock.identity(), found.log, options), superblock, report))
+    let mut volume = recover::assemble(superblock.identity(), found.log, options);
+    volume.notes = (!options.read_only).then(|| Notes::new(seal));
+    Ok((volume, superblock, report))
 }
 
 /// Appends the record of an orderly end, alone and at once; nothing is dirty.

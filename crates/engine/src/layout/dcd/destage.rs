@@ -375,7 +375,13 @@ impl Dcd {
                 self.send(port, io.for_purpose(Purpose::Destaging), cx);
             }
         }
-        let over = batch.todo.is_empty() && batch.in_flight == 0;
+        let mut over = batch.todo.is_empty() && batch.in_flight == 0;
+        if over && let Some(note) = self.note_of_batch(DESTAGE_WRITE, cx.now) {
+            // To the batch it is one more write home.
+            batch.in_flight += 1;
+            self.send(0, note, cx);
+            over = false;
+        }
         if over {
             batch.phase = Phase::Flushing(self.settling.done());
         }

@@ -2,6 +2,7 @@
 //! nobody uses the volume.
 
 use super::attach::append;
+use super::note::NOTE_BLOCK;
 use super::read::is_sum_of;
 use super::table::{Addr, DIRTY, ESCAPED};
 use super::{Dcd, attach, format, recover};
@@ -47,6 +48,10 @@ pub fn drain(
     }
     let (id, port) = (volume.id, volume.log_port());
     append(disks[port], &mut volume.log, id)?;
+    if let Some(note) = volume.last_note() {
+        disks[0].write(NOTE_BLOCK, note)?;
+        disks[0].flush()?;
+    }
     Ok(total)
 }
 

@@ -40,6 +40,10 @@ pub const PHYSICAL: u32 = 1 << 4;
 pub const SEALED: u32 = 1 << 5;
 /// Where a seal has its generation, behind what every superblock has.
 const GENERATION_AT: usize = 56;
+/// Where a log says which generation it knows the seal of the origin to have.
+const CONFIRMED_AT: usize = 60;
+/// Where a seal says which record of the log was durable.
+const SEEN_AT: usize = 64;
 const ESCAPED: u64 = 1 << 63;
 const GONE: u64 = 1 << 62;
 const CLEAN: u8 = 1;
@@ -295,13 +299,28 @@ pub struct Seal {
     pub superblock: Superblock,
     /// How often log and origin have been mounted together.
     pub generation: u32,
+    /// In a log: the last generation that the seal of the origin was known to have durably. Writes
+    /// of a mount come only after that.
+    pub confirmed: u32,
+    /// In an origin: a record of the log that was durable when this was written.
+    pub seen: u64,
 }
 
 impl Seal {
     /// A seal for the origin of the log that has this superblock.
     pub fn new(log: &Superblock, generation: u32) -> Seal {
         let superblock = Superblock { options: SEALED, device_blocks: log.blocks, ..*log };
-        Seal { superblock, generation }
+        Seal { superblock, generation, confirmed: 0, seen: 0 }
+    }
+
+    /// The superblock of a log as it is written at a mount.
+    pub fn for_log(log: &Superblock, generation: u32, confirmed: u32) -> Seal {
+        Seal { superblock: *log, generation, confirmed, seen: 0 }
+    }
+
+    fn with_marks(superblock: Superblock, block: &[u8]) -> Seal {
+        let (generation, confirmed) = (le32(block, GENERATION_AT), le32(block, CONFIRMED_AT));
+        Seal { superblock, generation, confirmed, seen: le64(block, SEEN_AT) }
     }
 
     /// Reads the seal of an origin, if there is one. Of its two copies, in blocks 0 and 1, the
@@ -312,7 +331,7 @@ impl Seal {
     pub fn read(disk: &mut dyn Disk) -> Result<Option<Seal>, LayoutError> {
         let copies = [Seal::copy(disk, 0)?, Seal::copy(disk, 1)?];
         let whole = copies.iter().filter_map(|copy| copy.as_ref().ok());
-        match (whole.max_by_key(|seal| seal.generation), &copies[0]) {
+        match (whole.max_by_key(|seal| (seal.generation, seal.seen)), &copies[0]) {
             (Some(seal), _) => Ok(Some(*seal)),
             (None, Ok(_) | Err(SuperblockError::Foreign)) => Ok(None),
             (None, Err(error)) => Err(error.clone().into()),
@@ -324,7 +343,7 @@ impl Seal {
         let block = disk.read(at, 1)?.to_bytes();
         Ok(match Superblock::decode(&block) {
             Ok(superblock) if superblock.options & SEALED != 0 => {
-                Ok(Seal { superblock, generation: le32(&block, GENERATION_AT) })
+                Ok(Seal::with_marks(superblock, &block))
             }
             Ok(_) => Err(SuperblockError::Foreign),
             Err(error) => Err(error),
@@ -347,14 +366,45 @@ impl Seal {
         Ok(())
     }
 
-    /// The generation of a log: the greater one of what the copies of its superblock say.
-    pub fn of_log(disk: &mut dyn Disk, superblock: &Superblock) -> u32 {
-        let copies = [0, superblock.device_blocks - 1].into_iter().filter_map(|at| {
-            let block = disk.read(at, 1).ok()?.to_bytes();
-            let whole = Superblock::decode(&block).is_ok_and(|found| found == *superblock);
-            whole.then(|| le32(&block, GENERATION_AT))
-        });
-        copies.max().unwrap_or(0)
+    /// The generation of a log, and which one it knows the origin to have: the greater one of what
+    /// the copies of its superblock say.
+    pub fn of_log(disk: &mut dyn Disk, superblock: &Superblock) -> Seal {
+        let mut newest = Seal::for_log(superblock, 0, 0);
+        for at in [0, superblock.device_blocks - 1] {
+            if let Some((generation, confirmed)) = Seal::marks_of_log(disk, superblock, at) {
+                newest.generation = newest.generation.max(generation);
+                newest.confirmed = newest.confirmed.max(confirmed);
+            }
+        }
+        newest
+    }
+
+    /// What one copy says of both, if it is whole.
+    fn marks_of_log(
+        disk: &mut dyn Disk,
+        superblock: &Superblock,
+        at: BlockNr,
+    ) -> Option<(u32, u32)> {
+        let block = disk.read(at, 1).ok()?.to_bytes();
+        let whole = Superblock::decode(&block).is_ok_and(|found| found == *superblock);
+        let copy = Seal::with_marks(*superblock, &block);
+        whole.then_some((copy.generation, copy.confirmed))
+    }
+
+    /// Writes both copies of the superblock of a log, one after the other, the one that counts
+    /// last: as in [`Seal::write`], one of them is whole whenever this is cut off.
+    ///
+    /// # Errors
+    /// What the medium reports.
+    pub fn write_to_log(&self, disk: &mut dyn Disk) -> Result<(), IoError> {
+        let end = self.superblock.device_blocks - 1;
+        let first = Seal::marks_of_log(disk, &self.superblock, 0);
+        let last = Seal::marks_of_log(disk, &self.superblock, end);
+        for at in if last > first { [0, end] } else { [end, 0] } {
+            self.write_at(disk, at)?;
+            disk.flush()?;
+        }
+        Ok(())
     }
 
     /// Writes the superblock with the generation anywhere.
@@ -362,11 +412,18 @@ impl Seal {
     /// # Errors
     /// What the medium reports.
     pub fn write_at(&self, disk: &mut dyn Disk, at: BlockNr) -> Result<(), IoError> {
+        disk.write(at, self.encode())
+    }
+
+    /// The block as it lies on disk.
+    pub fn encode(&self) -> Data {
         let mut block = self.superblock.encode().to_vec();
         block[GENERATION_AT..GENERATION_AT + 4].copy_from_slice(&self.generation.to_le_bytes());
+        block[CONFIRMED_AT..CONFIRMED_AT + 4].copy_from_slice(&self.confirmed.to_le_bytes());
+        block[SEEN_AT..SEEN_AT + 8].copy_from_slice(&self.seen.to_le_bytes());
         let sum = crc32c(&block[..CHECKED]);
         block[CHECKED..].copy_from_slice(&sum.to_le_bytes());
-        disk.write(at, Data::bytes(Bytes::from(block)))
+        Data::bytes(Bytes::from(block))
     }
 }
 

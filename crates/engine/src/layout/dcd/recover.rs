@@ -391,6 +391,7 @@ pub(super) fn assemble(id: Identity, log: Log, options: &MountOptions<'_>) -> Dc
         parts: Slab::new(),
         destage: super::Destage::default(),
         settling: super::Settling::default(),
+        notes: None,
         stop: super::Stop::default(),
     }
 }

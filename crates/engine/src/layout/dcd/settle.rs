@@ -5,8 +5,9 @@
 //! a durable record. In that order: a tombstone that comes first would cancel the only durable
 //! version. (Claim D14 wants it before the write; then a crash between the two loses the block.)
 
-use super::{Dcd, FLUSH, Request, format};
-use crate::io::{Breakdown, Done, Io};
+use super::note::NOTE_BLOCK;
+use super::{Dcd, FLUSH, NOTE, Request, format};
+use crate::io::{Breakdown, Done, Io, Purpose};
 use crate::layer::{Cx, Port};
 use crate::planted::{PlantedBug, planted};
 use crate::units::BlockNr;
@@ -90,6 +91,10 @@ pub enum Stop {
     Asked,
     /// The last record is on its way.
     Ending(u64),
+    /// The origin is about to know of it.
+    Noting,
+    /// It does, once so many writes home are durable.
+    Noted(u64),
     /// Complete.
     Done,
 }
@@ -221,7 +226,8 @@ impl Dcd {
         let homes = self.settling.waiters.iter().any(|waiter| missing(waiter.homes))
             || self.destage.waits_for().is_some_and(missing)
             || (pressed && missing(self.settling.done));
-        records || homes
+        let noted = port == 0 && matches!(self.stop, Stop::Noted(stamp) if stamp > durable);
+        records || homes || noted
     }
 
     /// A flush has been answered.
@@ -267,8 +273,19 @@ impl Dcd {
             Stop::Ending(seq)
                 if self.destage.rests() && (self.log.durable >= seq || self.latched.is_some()) =>
             {
+                let note = if self.latched.is_none() { self.last_note() } else { None };
+                let Some(note) = note else {
+                    self.stop = Stop::Done;
+                    return false;
+                };
+                self.stop = Stop::Noting;
+                let io = Io::write(NOTE, NOTE_BLOCK, note).for_purpose(Purpose::Destaging);
+                self.send(0, io, cx);
+            }
+            Stop::Noted(stamp) if self.settling.durable[0] >= stamp || self.latched.is_some() => {
                 self.stop = Stop::Done;
             }
+            Stop::Noting if self.latched.is_some() => self.stop = Stop::Done,
             _ => {}
         }
         false

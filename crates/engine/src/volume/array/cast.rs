@@ -228,7 +228,7 @@ impl Array {
                 self.advance_stop(cx);
             }
             Stopping::Flushed => {
-                self.superblock.rebuilt = self.rebuild.done();
+                self.end_rebuild();
                 let marked = self.bitmap.quiet(Time::MAX);
                 self.stopping = Some(Stopping::Clearing);
                 self.clear = Some((marked, Time::MAX));

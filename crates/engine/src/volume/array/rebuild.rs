@@ -4,7 +4,7 @@
 use super::{Array, Call, cast::Then};
 use crate::data::Data;
 use crate::io::{Io, IoError, Purpose};
-use crate::layer::Cx;
+use crate::layer::{self, Cx};
 use crate::planted::{PlantedBug, planted};
 use crate::units::{MILLIS, Time};
 use crate::volume::Level;
@@ -43,6 +43,12 @@ pub(super) struct Rebuild {
     steps: VecDeque<Step>,
     next_number: u64,
     not_before: Time,
+    /// When steps were last begun, and how many: where members answer at once nothing else would
+    /// get its turn before the last step.
+    begun: (Time, usize),
+    /// Steps wait for the next moment.
+    waits: bool,
+    outcome: Option<layer::Rebuild>,
     /// A note of the progress is on its way.
     noting: bool,
     busy: bool,
@@ -50,8 +56,7 @@ pub(super) struct Rebuild {
 
 impl Rebuild {
     pub(super) fn new(superblock: &MemberSuperblock) -> Rebuild {
-        let standings = &superblock.standings;
-        let member = standings.iter().position(|&one| one == Standing::Rebuilding);
+        let member = superblock.replacement();
         let done = if member.is_some() { superblock.rebuilt } else { 0 };
         Rebuild {
             member,
@@ -60,6 +65,9 @@ impl Rebuild {
             steps: VecDeque::new(),
             next_number: 0,
             not_before: 0,
+            begun: (0, 0),
+            waits: false,
+            outcome: None,
             noting: false,
             busy: false,
         }
@@ -70,6 +78,11 @@ impl Rebuild {
         self.done
     }
 
+    /// How it ended, if it did.
+    pub(super) fn outcome(&self) -> Option<layer::Rebuild> {
+        self.outcome
+    }
+
     /// True if nothing of it is under way.
     pub(super) fn is_resting(&self) -> bool {
         self.steps.is_empty() && !self.noting
@@ -77,7 +90,11 @@ impl Rebuild {
 
     /// When to go on though nothing happens.
     pub(super) fn deadline(&self) -> Option<Time> {
-        (self.member.is_some() && self.busy && self.steps.is_empty()).then_some(self.not_before)
+        self.member?;
+        if self.waits {
+            return Some(self.begun.0 + 1);
+        }
+        (self.busy && self.steps.is_empty()).then_some(self.not_before)
     }
 }
 
@@ -91,13 +108,26 @@ impl Array {
         }
         if self.read_only || self.latched.is_some() || self.stopping.is_some() {
             // There is nothing to be woken for.
-            self.rebuild.busy = false;
+            (self.rebuild.busy, self.rebuild.waits) = (false, false);
             return;
         }
         self.rebuild.busy = cx.idle_since.is_none();
         let most = if self.rebuild.busy { 1 } else { STEPS_IDLE };
         let early = self.rebuild.busy && cx.now < self.rebuild.not_before;
-        while self.rebuild.steps.len() < most && !early && self.begin_step(member, cx.now) {}
+        if self.rebuild.begun.0 != cx.now {
+            self.rebuild.begun = (cx.now, 0);
+        }
+        self.rebuild.waits = false;
+        while self.rebuild.steps.len() < most && !early {
+            if self.rebuild.begun.1 == STEPS_IDLE {
+                self.rebuild.waits = true;
+                break;
+            }
+            if !self.begin_step(member, cx.now) {
+                break;
+            }
+            self.rebuild.begun.1 += 1;
+        }
         if self.rebuild.busy && !early && self.rebuild.steps.is_empty() {
             // Clients hold the stripes that come next, or only the note of the end is missing. A
             // deadline that has passed would be met over and over.
@@ -203,6 +233,7 @@ impl Array {
 
     fn give_up_rebuild(&mut self) {
         self.rebuild.member = None;
+        self.rebuild.outcome = Some(layer::Rebuild::Failed);
         for step in std::mem::take(&mut self.rebuild.steps) {
             (step.first..step.first + step.count).for_each(|stripe| self.release(stripe));
         }
@@ -230,11 +261,24 @@ impl Array {
         if self.superblock.standings[member] != Standing::Rebuilding || self.latched.is_some() {
             return;
         }
-        self.superblock.rebuilt = stripes;
-        if stripes == self.geometry.stripes {
-            self.superblock.standings[member] = Standing::Active;
-            self.rebuild.member = None;
-        }
+        self.note(stripes);
         self.stale = self.stale.max(1);
+    }
+
+    /// Everything is durable, and the last superblocks are about to be written: they say how far
+    /// the rebuild has come, and that it is over if it is.
+    pub(super) fn end_rebuild(&mut self) {
+        if self.rebuild.member.is_some() {
+            self.note(self.rebuild.done);
+        }
+    }
+
+    fn note(&mut self, stripes: u64) {
+        self.superblock.rebuilt = stripes;
+        self.superblock.end_rebuild();
+        if self.superblock.replacement().is_none() {
+            self.rebuild.member = None;
+            self.rebuild.outcome = Some(layer::Rebuild::Ended);
+        }
     }
 }
