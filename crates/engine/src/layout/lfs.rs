@@ -419,7 +419,7 @@ pub(super) fn device_blocks(logical: u64, segment: impl Fn(u64) -> u32) -> u64 {
 fn largest_volume(device: u64, segment: impl Fn(u64) -> u32) -> u64 {
     let device_blocks = device.min(MAX_DEVICE_BLOCKS);
     let segment = segment(device_blocks);
-    let fits = |blocks| Geometry { blocks, device_blocks, segment, aligned: false }.fits();
+    let fits = |blocks| Geometry { blocks, device_blocks, segment, aligned: false }.fits_newly();
     super::largest(device_blocks, fits)
 }
 

@@ -540,6 +540,12 @@ impl Geometry {
         self.blocks <= self.capacity()
     }
 
+    /// True if a new volume may be as large: a segment less than what would fit. At the brim requests
+    /// were refused now and then, since parts that are written early take more summaries.
+    pub fn fits_newly(&self) -> bool {
+        self.blocks + u64::from(self.segment) <= self.capacity()
+    }
+
     /// The segment that a place lies in; the place must lie in one.
     pub fn segment_of(&self, place: u32) -> u32 {
         (place - self.first() as u32) / self.segment

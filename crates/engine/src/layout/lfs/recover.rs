@@ -39,9 +39,9 @@ pub(super) fn format(disk: &mut dyn Disk, options: &FormatOptions) -> Result<(),
     // Whole stripes, where that pays and a segment less leaves enough room.
     let stripe = disk.stripe();
     let pays = stripe > 1 && u64::from(segment).is_multiple_of(stripe);
-    let geometry = if pays && aligned.fits() { aligned } else { plain };
-    if !geometry.fits() {
-        let most = geometry.capacity();
+    let geometry = if pays && aligned.fits_newly() { aligned } else { plain };
+    if !geometry.fits_newly() {
+        let most = geometry.capacity().saturating_sub(u64::from(segment));
         return Err(LayoutError::BadSize(format!(
             "with segments of {segment} blocks the device holds {most} blocks, not {}; \
              use smaller segments or a smaller volume",
