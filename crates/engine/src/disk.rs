@@ -1,7 +1,7 @@
 //! Plain blocking access, for the code that runs alone: format, mount, check, dump.
 
 use crate::data::Data;
-use crate::io::{IoError, Label};
+use crate::io::{Expected, IoError, Label};
 use crate::units::BlockNr;
 
 /// A device in blocking style.
@@ -14,6 +14,15 @@ pub trait Disk {
     /// # Errors
     /// What the medium reports; a range outside the device is [`IoError::OutOfRange`].
     fn read(&mut self, at: BlockNr, count: u32) -> Result<Data, IoError>;
+
+    /// Reads blocks of which something is known: a device with copies looks for the one that is
+    /// right; see [`crate::io::Io::expected`]. What comes back need not be.
+    ///
+    /// # Errors
+    /// As for [`Disk::read`].
+    fn read_expecting(&mut self, at: BlockNr, expected: Expected) -> Result<Data, IoError> {
+        self.read(at, expected.each.len() as u32)
+    }
 
     /// Writes blocks; durable after the next [`Disk::flush`].
     ///

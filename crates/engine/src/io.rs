@@ -1,8 +1,9 @@
 //! The vocabulary of requests and answers, the same above and below every layer.
 
-use crate::data::Data;
+use crate::checksum::Sums;
+use crate::data::{Data, Piece};
 use crate::units::{BlockNr, Time};
-use smallvec::SmallVec;
+use smallvec::{SmallVec, smallvec};
 use std::sync::Arc;
 
 /// Names a request towards whoever submitted it; unique among that submitter's requests in flight.
@@ -94,6 +95,30 @@ pub struct Io {
     pub data: Data,
     /// For writes to devices with sector headers: a label for each block.
     pub labels: Option<Labels>,
+    /// For reads of devices with copies: what the blocks must be like.
+    pub expected: Option<Arc<Expected>>,
+}
+
+/// What is known of blocks that are read, so that a device with copies can tell which one is right:
+/// checksums, block by block; `None` where nothing is known.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Expected {
+    /// How they are made.
+    pub sums: Sums,
+    /// One for each block.
+    pub each: SmallVec<[Option<u32>; 4]>,
+}
+
+impl Expected {
+    /// That one block has this checksum.
+    pub fn one(sums: Sums, sum: u32) -> Expected {
+        Expected { sums, each: smallvec![Some(sum)] }
+    }
+
+    /// True if block `index` may be this.
+    pub fn is_met(&self, index: u32, block: &Piece) -> bool {
+        self.each[index as usize].is_none_or(|sum| self.sums.of(block) == sum)
+    }
 }
 
 impl Io {
@@ -108,6 +133,7 @@ impl Io {
             count,
             data: Data::none(),
             labels: None,
+            expected: None,
         }
     }
 
@@ -120,7 +146,7 @@ impl Io {
     /// A write; its length is that of `data`.
     pub fn write(tag: Tag, at: BlockNr, data: Data) -> Io {
         let count = data.blocks();
-        Io { tag, op: Op::Write, fua: false, purpose: Purpose::Data, at, count, data, labels: None }
+        Io { op: Op::Write, data, ..Io::read(tag, at, count) }
     }
 
     /// A flush.
@@ -134,6 +160,7 @@ impl Io {
             count: 0,
             data: Data::none(),
             labels: None,
+            expected: None,
         }
     }
 
@@ -148,6 +175,7 @@ impl Io {
             count,
             data: Data::none(),
             labels: None,
+            expected: None,
         }
     }
 
@@ -161,6 +189,13 @@ impl Io {
     pub fn with_labels(mut self, labels: Labels) -> Io {
         debug_assert_eq!(labels.len() as u32, self.count);
         self.labels = Some(labels);
+        self
+    }
+
+    /// The same read, of blocks of which something is known.
+    pub fn expecting(mut self, expected: Expected) -> Io {
+        debug_assert_eq!(expected.each.len() as u32, self.count);
+        self.expected = Some(Arc::new(expected));
         self
     }
 

@@ -40,6 +40,11 @@ impl Cx<'_> {
         self.devices[port].head(self.now)
     }
 
+    /// True if a device holds blocks more than once; see [`Device::has_copies`].
+    pub fn has_copies(&self, port: Port) -> bool {
+        self.devices[port].has_copies()
+    }
+
     /// Sends a request to a device.
     pub fn send(&mut self, port: Port, io: Io) {
         self.below.push((port, io));
@@ -142,6 +147,11 @@ pub trait Layer: Debug {
 
     /// True when an orderly end that was asked for is complete.
     fn stopped(&self) -> bool;
+
+    /// True if it holds blocks more than once; see [`Device::has_copies`].
+    fn has_copies(&self) -> bool {
+        false
+    }
 
     /// What it promises less than its kind of layout does, because of how it was mounted.
     fn limits(&self) -> Limits {

@@ -62,6 +62,10 @@ impl Device for Nested {
         self.node.devices.iter().any(|device| device.volatile())
     }
 
+    fn has_copies(&self) -> bool {
+        self.node.layer.has_copies()
+    }
+
     fn stop(&mut self, now: Time) {
         self.node.stop(now);
         self.stirred = Some(now);

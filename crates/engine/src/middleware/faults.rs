@@ -226,6 +226,10 @@ impl Device for Faults {
         self.inner.volatile()
     }
 
+    fn has_copies(&self) -> bool {
+        self.inner.has_copies()
+    }
+
     fn accounts(&self, each: &mut dyn FnMut(&Account)) {
         self.inner.accounts(each);
     }

@@ -8,6 +8,7 @@
 
 mod cast;
 mod fetch;
+mod mend;
 mod outbox;
 mod rebuild;
 mod request;
@@ -26,6 +27,7 @@ use crate::planted::{PlantedBug, planted};
 use crate::units::{BlockNr, Time};
 use cast::{Cast, Casting, Sweep};
 use fetch::Fetch;
+use mend::Mend;
 use outbox::{Answer, Outbox};
 use rebuild::Rebuild;
 pub(super) use request::Source;
@@ -64,6 +66,7 @@ enum Call {
 enum Job {
     Write(Part),
     Fetch(Fetch),
+    Mend(Mend),
 }
 
 /// A stripe that somebody uses or waits for.
@@ -87,6 +90,7 @@ struct StripeOp {
 enum Work {
     Write(Box<Write>),
     Fetch(Fetch),
+    Mend(Box<Mend>),
 }
 
 /// Counters for reports: requests to members and blocks in them, by purpose.
@@ -116,6 +120,8 @@ pub struct Counters {
     pub partial_stripes: u64,
     /// Blocks computed from the other members because one could not be read.
     pub reconstructed: u64,
+    /// Blocks of which a member gave something else than was written, and others did not.
+    pub mended: u64,
     /// Members put out of the array since it was assembled.
     pub kicked: u64,
 }
@@ -323,6 +329,7 @@ impl Array {
             lock.busy = true;
             match first {
                 Job::Fetch(fetch) => self.start_fetch(stripe, fetch),
+                Job::Mend(mend) => self.start_mend(stripe, mend),
                 Job::Write(part) => {
                     let mut parts = vec![part];
                     while parts.len() < MOST_PARTS
@@ -440,6 +447,7 @@ impl Array {
         match self.ops[op].work {
             Work::Write(_) => self.write_answered(op, slot, member, outcome, cx.now),
             Work::Fetch(_) => self.fetch_answered(op, slot, member, outcome),
+            Work::Mend(_) => self.mend_answered(op, slot, member, outcome),
         }
     }
 
@@ -530,6 +538,10 @@ impl Layer for Array {
         }
     }
 
+    fn has_copies(&self) -> bool {
+        self.geometry.level != Level::Raid0
+    }
+
     fn extent(&self, _at: BlockNr, limit: u64) -> (Extent, u64) {
         (Extent::Data, limit)
     }
@@ -546,6 +558,7 @@ impl Layer for Array {
             ("array_full_stripes", counters.full_stripes as f64),
             ("array_partial_stripes", counters.partial_stripes as f64),
             ("array_reconstructed_blocks", counters.reconstructed as f64),
+            ("array_mended_blocks", counters.mended as f64),
             ("array_members_out", out as f64),
             ("array_rebuilt_stripes", self.rebuild.done() as f64),
         ]

@@ -4,7 +4,7 @@ use super::array::Source;
 use super::{Array, Level};
 use crate::data::Data;
 use crate::disk::Disk;
-use crate::io::{Io, IoError, Op, Outcome};
+use crate::io::{Expected, Io, IoError, Op, Outcome};
 use crate::layer::{Cx, Layer};
 use crate::rng::Rng;
 use crate::units::BlockNr;
@@ -103,6 +103,17 @@ impl Disk for ArrayDisk<'_, '_> {
     fn read(&mut self, at: BlockNr, count: u32) -> Result<Data, IoError> {
         crate::layout::check_range(self.array.blocks(), at, count)?;
         self.read_directly(at, count).map_or_else(|| self.run(Io::read(0, at, count)), Ok)
+    }
+
+    fn read_expecting(&mut self, at: BlockNr, expected: Expected) -> Result<Data, IoError> {
+        let count = expected.each.len() as u32;
+        crate::layout::check_range(self.array.blocks(), at, count)?;
+        let met =
+            |data: &Data| data.each().zip(0..).all(|(block, index)| expected.is_met(index, &block));
+        match self.read_directly(at, count).filter(met) {
+            Some(data) => Ok(data),
+            None => self.run(Io::read(0, at, count).expecting(expected)),
+        }
     }
 
     fn write(&mut self, at: BlockNr, data: Data) -> Result<(), IoError> {

@@ -64,6 +64,8 @@ pub fn start_on(media: &mut [Cells], seed: u64, volatile: bool) -> (Node, Vec<Se
 }
 
 /// What a power cut leaves of devices: some of what was not flushed.
+// Not every test that shares this file cuts the power.
+#[allow(dead_code)]
 pub fn cut(devices: &[Seen], rng: &mut Rng) -> Vec<Cells> {
     let mut left = |device: &Seen| {
         let ram = device.0.borrow();

@@ -4,6 +4,7 @@ use super::Mapped;
 use super::read::verify;
 use crate::checksum::Sums;
 use crate::disk::Disk;
+use crate::io::Expected;
 use crate::layout::CheckReport;
 use crate::units::BlockNr;
 
@@ -19,7 +20,7 @@ pub fn stored<E: Mapped>(
     for (block, entry) in (0..).zip(entries).filter(|(_, entry)| entry.is_mapped()) {
         stored += 1;
         let outcome = disk
-            .read(u64::from(entry.place()), 1)
+            .read_expecting(u64::from(entry.place()), Expected::one(sums, entry.checksum()))
             .and_then(|data| verify(sums, std::slice::from_ref(&entry), data, block));
         if let Err(error) = outcome {
             let place = entry.place();

@@ -3,7 +3,7 @@
 use super::Mapped;
 use crate::checksum::Sums;
 use crate::data::{Body, Data, Piece};
-use crate::io::{Done, Io, IoError, Tag};
+use crate::io::{Done, Expected, Io, IoError, Tag};
 use crate::layer::Cx;
 use crate::layout::desk::{Desk, RequestNr};
 use crate::planted::{PlantedBug, planted};
@@ -103,9 +103,16 @@ impl<E: Mapped> Reads<E> {
         }
         for (run, one) in self.reads[index].runs.iter().enumerate() {
             if one.data.is_empty() {
-                let place = self.reads[index].entries[one.from as usize].place();
+                let from = one.from as usize;
+                let entries = &self.reads[index].entries[from..from + one.count as usize];
                 let part = self.parts.insert(Part { reading: index, run });
-                cx.send(0, Io::read(self.tag | part as Tag, BlockNr::from(place), one.count));
+                let at = BlockNr::from(entries[0].place());
+                let mut io = Io::read(self.tag | part as Tag, at, one.count);
+                if cx.has_copies(0) {
+                    let each = entries.iter().map(|entry| Some(entry.checksum())).collect();
+                    io = io.expecting(Expected { sums: self.sums, each });
+                }
+                cx.send(0, io);
             }
         }
     }

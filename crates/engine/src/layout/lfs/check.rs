@@ -15,7 +15,7 @@ pub(super) fn check(volume: &Lfs, disk: &mut dyn Disk) -> Result<CheckReport, La
     for (entry, block) in entries.filter(|(entry, _)| entry.is_mapped()) {
         let place = entry.place();
         let outcome = disk
-            .read(BlockNr::from(place), 1)
+            .read_expecting(BlockNr::from(place), entry.expected(volume.sums))
             .and_then(|data| verify(volume.sums, std::slice::from_ref(entry), data, block));
         if let Err(error) = outcome {
             report.problems.push(format!("block {block} (device block {place}): {error}"));
@@ -23,7 +23,8 @@ pub(super) fn check(volume: &Lfs, disk: &mut dyn Disk) -> Result<CheckReport, La
     }
     let meta = volume.map.slices().iter().chain(volume.map.roots());
     for entry in meta.clone().filter(|entry| entry.is_mapped()) {
-        let data = disk.read(BlockNr::from(entry.place()), 1)?;
+        let data =
+            disk.read_expecting(BlockNr::from(entry.place()), entry.expected(volume.sums))?;
         if volume.sums.of(&data.block(0)) != entry.checksum() {
             let place = entry.place();
             report

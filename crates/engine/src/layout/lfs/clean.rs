@@ -15,7 +15,7 @@ use super::plug::{Homeless, Plugs};
 use super::segments::{Owner, Segment, SegmentNr, State, Waiting};
 use super::{CLEAN, Lfs};
 use crate::data::{Data, Piece};
-use crate::io::{Done, Io, Purpose};
+use crate::io::{Done, Expected, Io, Purpose};
 use crate::layer::Cx;
 use crate::planted::{PlantedBug, planted};
 use crate::units::{BLOCK_BYTES, BlockNr, MILLIS, Time};
@@ -384,7 +384,13 @@ impl Lfs {
         self.cleaner.blocks_read += u64::from(count);
         self.cleaner.in_vain += u64::from(count);
         self.cleaner.credit = self.cleaner.credit.saturating_sub(u64::from(count));
-        cx.send(0, Io::read(CLEAN, BlockNr::from(from), count).for_purpose(Purpose::Cleaning));
+        let mut io = Io::read(CLEAN, BlockNr::from(from), count).for_purpose(Purpose::Cleaning);
+        if cx.has_copies(0) {
+            let known = |place| self.live_at(place).and_then(|(_, entry)| entry.known_sum());
+            let each = (from..=to).map(known).collect();
+            io = io.expecting(Expected { sums: self.sums, each });
+        }
+        cx.send(0, io);
     }
 
     /// What is live at a place.

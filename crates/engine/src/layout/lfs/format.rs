@@ -2,12 +2,14 @@
 //! `SPEC.md` has the tables.
 
 use crate::arm::Arm;
-use crate::checksum::Identity;
+use crate::checksum::{Identity, Sums};
 use crate::data::Body;
 use crate::data::sealed::Sealed;
+use crate::io::Expected;
 use crate::superblock::{le32, le64};
 use crate::units::{BLOCK_BYTES, BlockNr, Time};
 use bytes::Bytes;
+use smallvec::smallvec;
 use std::fmt;
 
 /// Device blocks that are no fixed area and no segment: the two superblocks.
@@ -79,6 +81,16 @@ impl Entry {
     /// Checksum of the bytes as stored; means nothing if the mark says so.
     pub fn checksum(self) -> u32 {
         (self.0 >> 32) as u32
+    }
+
+    /// The checksum, if it means anything.
+    pub fn known_sum(self) -> Option<u32> {
+        (!self.mark().unchecked).then(|| self.checksum())
+    }
+
+    /// What is known of the block, to read it from a device with copies.
+    pub fn expected(self, sums: Sums) -> Expected {
+        Expected { sums, each: smallvec![self.known_sum()] }
     }
 
     /// True if the block is stored.

@@ -7,7 +7,7 @@ use super::segments::SegmentNr;
 use super::{Lfs, READ, pool};
 use crate::checksum::{Identity, Sums};
 use crate::data::{Body, Data, Piece};
-use crate::io::{Done, Io, IoError, Tag};
+use crate::io::{Done, Expected, Io, IoError, Tag};
 use crate::layer::Cx;
 use crate::planted::{PlantedBug, planted};
 use crate::units::BlockNr;
@@ -67,7 +67,12 @@ impl Lfs {
                 let place = entries[0].place();
                 self.segments.enter(segment);
                 let part = self.parts.insert(Part { reading: index, run });
-                cx.send(0, Io::read(READ | part as Tag, BlockNr::from(place), count));
+                let mut io = Io::read(READ | part as Tag, BlockNr::from(place), count);
+                if cx.has_copies(0) {
+                    let each = entries.iter().map(|entry| entry.known_sum()).collect();
+                    io = io.expecting(Expected { sums: self.sums, each });
+                }
+                cx.send(0, io);
             }
         }
     }

@@ -198,7 +198,9 @@ impl Recovery<'_> {
                  cannot be found; restore from a copy"
             ))
         };
-        let block = self.read(BlockNr::from(entry.place()), 1).map_err(lost)?.block(0);
+        self.blocks_read += 1;
+        let (at, expected) = (BlockNr::from(entry.place()), entry.expected(self.sums));
+        let block = self.disk.read_expecting(at, expected).map_err(lost)?.block(0);
         if self.sums.of(&block) != entry.checksum() {
             return Err(lost(IoError::Checksum { block: BlockNr::from(entry.place()) }));
         }

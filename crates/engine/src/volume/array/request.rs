@@ -2,14 +2,16 @@
 
 use super::cast::Then;
 use super::fetch::Fetch;
+use super::mend::Mend;
 use super::{Array, Call, Job};
 use crate::data::Data;
-use crate::io::{Breakdown, Done, Io, IoError, Op, Purpose, Tag};
+use crate::io::{Breakdown, Done, Expected, Io, IoError, Op, Purpose, Tag};
 use crate::layer::Cx;
 use crate::units::{BlockNr, Time};
 use crate::volume::Level;
 use crate::volume::geometry::Place;
 use smallvec::{SmallVec, smallvec};
+use std::sync::Arc;
 
 /// Whole stripes of a trim that are under way at once.
 const TRIM_WINDOW: u64 = 64;
@@ -21,6 +23,9 @@ pub(super) struct Request {
     op: Op,
     fua: bool,
     pub(super) purpose: Purpose,
+    /// Of a read: what its blocks must be like, from the first one on.
+    at: BlockNr,
+    expected: Option<Arc<Expected>>,
     since: Time,
     /// Parts that are not done.
     left: u32,
@@ -67,12 +72,14 @@ pub(in crate::volume) struct Source {
 impl Array {
     /// Cuts a request up and begins with it.
     pub(super) fn take_on(&mut self, io: Io, now: Time) {
-        let Io { tag, op, fua, purpose, at, count, data, .. } = io;
+        let Io { tag, op, fua, purpose, at, count, data, expected, .. } = io;
         let request = self.requests.insert(Request {
             tag,
             op,
             fua,
             purpose,
+            at,
+            expected,
             since: now,
             // One for the cutting itself, so that nothing is finished before all of it has begun.
             left: 1,
@@ -201,7 +208,10 @@ impl Array {
         match outcome {
             Ok(data) => {
                 let data = self.overlaid(member, self.geometry.block(stripe, row), data);
-                self.slot_done(request, slot, Ok(data));
+                match self.is_expected(request, slot, &data) {
+                    true => self.slot_done(request, slot, Ok(data)),
+                    false => self.mend(request, slot, member, data),
+                }
             }
             Err(IoError::PowerOff) => self.slot_done(request, slot, Err(IoError::PowerOff)),
             Err(_) if self.can_compute(stripe) => self.compute(request, slot, member),
@@ -210,6 +220,24 @@ impl Array {
             }
             Err(error) => self.slot_done(request, slot, Err(error)),
         }
+    }
+
+    /// What the blocks of a part of a read must be like, and the index of its first one there.
+    pub(super) fn expected(&self, request: usize, slot: usize) -> Option<(Arc<Expected>, u32)> {
+        let one = &self.requests[request];
+        let expected = one.expected.clone()?;
+        Some((expected, (one.slots[slot].at - one.at) as u32))
+    }
+
+    fn is_expected(&self, request: usize, slot: usize, data: &Data) -> bool {
+        let Some((expected, from)) = self.expected(request, slot) else { return true };
+        data.each().zip(from..).all(|(block, index)| expected.is_met(index, &block))
+    }
+
+    /// A member gave something else than was written: the others are asked.
+    fn mend(&mut self, request: usize, slot: usize, member: usize, found: Data) {
+        let Place { stripe, row, .. } = self.requests[request].slots[slot].place;
+        self.enqueue(stripe, Job::Mend(Mend::new(request, slot, member, row, found)));
     }
 
     /// The content of a part of a read has come.

@@ -136,7 +136,7 @@ impl Array {
     fn write_of(&mut self, op: usize) -> &mut Write {
         match &mut self.ops[op].work {
             Work::Write(write) => write,
-            Work::Fetch(_) => unreachable!("operation {op} is a write"),
+            Work::Fetch(_) | Work::Mend(_) => unreachable!("operation {op} is a write"),
         }
     }
 

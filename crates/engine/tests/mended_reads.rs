@@ -1,0 +1,198 @@
+//! A member of an array that gives something else than was written, without an error: what a
+//! layout with checksums reads is right all the same, and the member gets it back.
+#![allow(clippy::disallowed_types, missing_docs)]
+
+#[path = "support/seen.rs"]
+mod seen;
+
+use seekless_engine::data::{Body, Data};
+use seekless_engine::device::medium::{Cells, Medium};
+use seekless_engine::device::nested::Nested;
+use seekless_engine::disk::{Disk, MediumDisk};
+use seekless_engine::io::{Io, IoError};
+use seekless_engine::layout::{self, FormatOptions, Kind, MountOptions};
+use seekless_engine::node::Node;
+use seekless_engine::rng::Rng;
+use seekless_engine::units::BLOCK_BYTES;
+use seekless_engine::volume::member::MemberSuperblock;
+use seekless_engine::volume::{ArrayDisk, AssembleOptions, CreateArray, Level, assemble, create};
+use seen::{Seen, start, with_disks};
+
+const SHAPES: [(Level, usize); 4] =
+    [(Level::Raid1, 2), (Level::Raid1, 3), (Level::Raid5, 3), (Level::Raid5, 4)];
+const BLOCKS: u64 = 400;
+const CHUNK: u32 = 16;
+
+fn body(at: u64) -> Data {
+    let mut rng = Rng::stream(at, "content");
+    Data::bytes((0..BLOCK_BYTES).map(|_| rng.next() as u8).collect::<Vec<u8>>().into())
+}
+
+/// Does something with the array in blocking style.
+fn with_array<T>(media: &mut [Cells], act: impl FnOnce(&mut dyn Disk) -> T) -> T {
+    with_disks(media, |disks| {
+        let options = AssembleOptions { volatile: true, ..AssembleOptions::default() };
+        let mut found = assemble(disks, &options).expect("all are there");
+        act(&mut ArrayDisk::new(&mut found.array, disks))
+    })
+}
+
+struct World {
+    node: Node,
+    devices: Vec<Seen>,
+    now: u64,
+}
+
+impl World {
+    fn mount(media: &mut [Cells]) -> World {
+        let options = MountOptions { volatile: true, ..MountOptions::default() };
+        let (layer, ..) = with_array(media, |disk| layout::mount(disk, &options)).expect("whole");
+        let (array, devices) = start(media, 1);
+        World { node: Node::new(layer, vec![Box::new(Nested::new(array))], 1), devices, now: 0 }
+    }
+
+    /// A volume that holds something, on an array.
+    fn new(kind: Kind, level: Level, members: usize) -> World {
+        let mut media = vec![Cells::new(4000); members];
+        let mut plain: Vec<_> = media.iter_mut().map(|medium| MediumDisk(medium)).collect();
+        let mut disks: Vec<_> = plain.iter_mut().map(|disk| disk as &mut dyn Disk).collect();
+        let shape = CreateArray { level, chunk: CHUNK, id: 5, blank: true };
+        create(&mut disks, &shape).expect("it fits");
+        let options = FormatOptions::new(kind, BLOCKS, 9);
+        with_array(&mut media, |disk| layout::format(disk, &options)).expect("it fits");
+        let mut world = World::mount(&mut media);
+        for at in (0..BLOCKS).step_by(4) {
+            let mut data = Data::none();
+            (at..at + 4).for_each(|at| data.append(body(at)));
+            world.run(Io::write(0, at, data)).expect("it is written");
+        }
+        world.node.finish(&mut world.now);
+        World::mount(&mut world.media())
+    }
+
+    fn run(&mut self, io: Io) -> Result<Data, IoError> {
+        self.node.run(&mut self.now, io)
+    }
+
+    fn media(&self) -> Vec<Cells> {
+        self.devices.iter().map(|one| one.0.borrow().durable().clone()).collect()
+    }
+
+    fn mended(&self) -> u64 {
+        let stats = self.node.stats();
+        let found = stats.iter().find(|(name, _)| *name == "array_mended_blocks");
+        found.expect("the array counts them").1 as u64
+    }
+
+    /// Spoils so many blocks of clients on a member, and returns where.
+    fn spoil(&mut self, member: usize, most: usize) -> Vec<u64> {
+        let mut ram = self.devices[member].0.borrow_mut();
+        let known: Vec<_> = (0..BLOCKS).map(|at| body(at).to_bytes()).collect();
+        let cells = ram.durable().clone();
+        let holds = |&at: &u64| match cells.get(at) {
+            Body::Zeros => false,
+            body => {
+                let bytes = seekless_engine::data::Piece::block(body).to_bytes();
+                known.contains(&bytes)
+            }
+        };
+        // Not in the log of the array, nor in parity, where they may be as well.
+        let superblock = MemberSuperblock::read(&mut MediumDisk(&mut cells.clone()));
+        let geometry = superblock.expect("a member").geometry;
+        let first = geometry.block(0, 0);
+        let is_data = |at: &u64| geometry.parity(geometry.stripe_of(*at).0) != Some(member);
+        let places: Vec<u64> =
+            (first..ram.durable().blocks()).filter(is_data).filter(holds).take(most).collect();
+        for &at in &places {
+            let mut bytes = seekless_engine::data::Piece::block(cells.get(at)).to_bytes().to_vec();
+            bytes[at as usize % BLOCK_BYTES] ^= 4;
+            ram.rot(at, &Body::Bytes(bytes.into()));
+        }
+        places
+    }
+
+    fn reads_right(&mut self, each: u32) {
+        for at in (0..BLOCKS).step_by(each as usize) {
+            let mut data = Data::none();
+            (at..at + u64::from(each)).for_each(|at| data.append(body(at)));
+            let found = self.run(Io::read(0, at, each)).map(|data| data.to_bytes());
+            assert_eq!(found, Ok(data.to_bytes()), "from block {at}");
+        }
+    }
+}
+
+fn kinds(level: Level) -> Vec<Kind> {
+    let mut kinds = vec![Kind::Lfs, Kind::Wolf, Kind::Hylog, Kind::Vlog];
+    if level == Level::Raid1 {
+        kinds.push(Kind::Loge);
+    }
+    kinds
+}
+
+#[test]
+fn what_a_member_gives_wrong_comes_from_the_others() {
+    for (level, members) in SHAPES {
+        for kind in kinds(level) {
+            for member in 0..members {
+                let mut world = World::new(kind, level, members);
+                let before = world.media();
+                let places = world.spoil(member, usize::MAX);
+                assert!(places.len() > 20, "{kind} on {level:?}: {}", places.len());
+                // Of mirrors not all reads go to the same one.
+                for each in [40, 1, 8] {
+                    world.reads_right(each);
+                }
+                let mended = world.mended();
+                assert!(mended > 0 && mended <= places.len() as u64, "{kind}, {level:?}: {mended}");
+                world.node.finish(&mut world.now);
+                let mut after = world.media();
+                if level == Level::Raid5 {
+                    for &at in &places {
+                        let (is, was) = (after[member].get(at), before[member].get(at));
+                        assert_eq!(is, was, "{kind}, member {member}: block {at}");
+                    }
+                    let mut world = World::mount(&mut after);
+                    world.reads_right(1);
+                    assert_eq!(world.mended(), 0, "each once");
+                }
+            }
+        }
+    }
+}
+
+/// Of a volume at rest: nothing is damaged as long as somebody has it, and a mount finds its map.
+#[test]
+fn checks_and_mounts_find_what_is_right() {
+    for (level, members) in SHAPES {
+        for kind in [Kind::Lfs, Kind::Vlog] {
+            for member in 0..members {
+                let mut world = World::new(kind, level, members);
+                assert!(world.spoil(member, usize::MAX).len() > 20, "{kind} on {level:?}");
+                let mut media = world.media();
+                let found = with_array(&mut media, |disk| layout::check(disk)).expect("mounts");
+                assert_eq!(found.2.problems, Vec::<String>::new(), "{kind} on {level:?}");
+            }
+        }
+    }
+}
+
+/// Two members that are wrong in different stripes, and both in the same: what can be had is had,
+/// and what cannot is an error, never wrong bytes.
+#[test]
+fn what_nobody_has_is_an_error() {
+    let mut world = World::new(Kind::Lfs, Level::Raid5, 3);
+    let (one, other) = (world.spoil(0, usize::MAX), world.spoil(1, usize::MAX));
+    let both = one.iter().filter(|at| other.contains(at)).count();
+    assert!(both > 0);
+    let mut errors = 0;
+    for at in 0..BLOCKS {
+        match world.run(Io::read(0, at, 1)) {
+            Ok(data) => assert_eq!(data.to_bytes(), body(at).to_bytes(), "block {at}"),
+            Err(error) => {
+                assert!(matches!(error, IoError::Checksum { .. }), "{error:?}");
+                errors += 1;
+            }
+        }
+    }
+    assert!(errors > 0 && errors < BLOCKS, "{errors}");
+}
