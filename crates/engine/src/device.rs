@@ -38,9 +38,9 @@ pub trait Device: Debug {
     /// True if a completed write may still be lost until the next flush completes.
     fn volatile(&self) -> bool;
 
-    /// True if it holds blocks more than once, or can compute them: a read that says what it expects
-    /// ([`crate::io::Io::expected`]) is answered with what is right where one of the copies is not,
-    /// and that one is put right.
+    /// True if it holds blocks more than once, or can compute them: a read that says what it
+    /// expects ([`crate::io::Io::expected`]) is answered with what is right where one of the copies
+    /// is not, and that one is put right.
     fn has_copies(&self) -> bool {
         false
     }

@@ -145,6 +145,10 @@ impl Superblock {
             false if crate::layout::loge::is_sparse(&superblock) => {
                 crate::layout::loge::most_addresses(&superblock)
             }
+            // How large one may be made has changed; the mount knows what its segments hold.
+            false if matches!(kind, Kind::Lfs | Kind::Wolf | Kind::Hylog) => {
+                superblock.device_blocks
+            }
             false => kind.largest_volume(superblock.device_blocks),
         };
         if superblock.blocks == 0 || superblock.blocks > fits {

@@ -203,7 +203,7 @@ fn all_layouts_hold_what_was_written() {
     for kind in Kind::ALL {
         for volatile in [false, true] {
             for seed in 0..4 {
-                exercise(kind, volatile, seed, 1000, Cells::new(1300));
+                exercise(kind, volatile, seed, 1000, Cells::new(1320));
                 exercise(kind, volatile, seed, kind.largest_volume(700), Cells::new(700));
             }
         }

@@ -552,8 +552,8 @@ impl Geometry {
         self.blocks <= self.capacity()
     }
 
-    /// True if a new volume may be as large: a segment less than what would fit. At the brim requests
-    /// were refused now and then, since parts that are written early take more summaries.
+    /// True if a new volume may be as large: a segment less than what would fit. At the brim
+    /// requests were refused now and then, since parts that are written early take more summaries.
     pub fn fits_newly(&self) -> bool {
         self.blocks + u64::from(self.segment) <= self.capacity()
     }
@@ -621,6 +621,8 @@ pub fn journeys(arm: &dyn Arm) -> (Time, f64) {
 mod tests {
     use super::*;
     use crate::checksum::Sums;
+    use crate::layout::Kind;
+    use crate::superblock::Superblock;
 
     fn id(number: u128) -> Identity {
         Identity::new(number, Sums::NEWEST)
@@ -698,6 +700,26 @@ mod tests {
             assert!(u64::from(last + segment) < device_blocks);
             assert!(!geometry.holds(geometry.first() as u32 - 1, 1));
             assert!(geometry.record_at(1, 1) + geometry.record_blocks() == geometry.first());
+        }
+    }
+
+    /// Older versions made volumes as large as that.
+    #[test]
+    fn volumes_at_the_brim_are_known() {
+        for segment in [8, 64, 256, 4096] {
+            let of = |blocks| Geometry { blocks, device_blocks: 300_000, segment, aligned: false };
+            let most = (1..300_000).rev().find(|&blocks| of(blocks).fits());
+            let geometry = of(most.expect("some fit"));
+            assert!(geometry.fits() && !geometry.fits_newly());
+            let superblock = Superblock {
+                kind: Kind::Lfs,
+                id: 5,
+                blocks: geometry.blocks,
+                device_blocks: geometry.device_blocks,
+                options: segment.ilog2(),
+                sums: Sums::NEWEST,
+            };
+            assert_eq!(Superblock::decode(&superblock.encode()), Ok(superblock));
         }
     }
 
