@@ -20,7 +20,7 @@ use crate::checksum::{Identity, Sums};
 use crate::disk::Disk;
 use crate::io::IoError;
 use crate::layer::Layer;
-use crate::superblock::{Superblock, SuperblockError};
+use crate::superblock::{Superblock, SuperblockError, report_lost};
 use crate::units::{BLOCK_BYTES, BlockNr};
 use crate::volume::VolumeError;
 use std::fmt;
@@ -412,7 +412,8 @@ fn check_size<L: Layout>(kind: Kind, device: u64, blocks: u64) -> Result<(), Lay
     Ok(())
 }
 
-/// Mounts whatever volume the device holds.
+/// Mounts whatever volume the device holds. A copy of the superblock that is lost is written anew
+/// unless the mount is read-only.
 ///
 /// # Errors
 /// A damaged, foreign or newer image, and what the medium reports.
@@ -423,6 +424,9 @@ pub fn mount(
     let superblock = Superblock::read(disk)?;
     of_kind!(superblock.kind, L => {
         let (layer, report) = L::mount(disk, &superblock, options)?;
+        if !options.read_only {
+            superblock.mend(disk)?;
+        }
         Ok((Box::new(layer), superblock, report))
     })
 }
@@ -436,7 +440,8 @@ pub fn check(disk: &mut dyn Disk) -> Result<(Superblock, MountReport, CheckRepor
     let options = MountOptions { read_only: true, ..MountOptions::default() };
     of_kind!(superblock.kind, L => {
         let (layout, report) = L::mount(disk, &superblock, &options)?;
-        let found = layout.check(disk)?;
+        let mut found = layout.check(disk)?;
+        report_lost("the superblock", &superblock.lost_copies(disk), &mut found);
         Ok((superblock, report, found))
     })
 }

@@ -6,7 +6,7 @@ use crate::checksum::{Identity, Sums, crc32c};
 use crate::data::Data;
 use crate::disk::Disk;
 use crate::io::IoError;
-use crate::layout::Kind;
+use crate::layout::{CheckReport, Kind};
 use crate::units::{BLOCK_BYTES, BlockNr};
 use bytes::Bytes;
 use std::fmt;
@@ -193,6 +193,38 @@ impl Superblock {
         }
         Ok(superblock)
     }
+
+    /// The blocks in which a copy should be and none is that says the same.
+    pub fn lost_copies(&self, disk: &mut dyn Disk) -> Vec<BlockNr> {
+        let places = [0, self.device_blocks - 1];
+        places.into_iter().filter(|&at| read_copy(disk, at) != Ok(*self)).collect()
+    }
+
+    /// Writes a copy that is lost from the one that is whole, and makes it durable. The whole one
+    /// is not written to, so a power cut in the middle leaves what there was.
+    ///
+    /// # Errors
+    /// What the medium reports.
+    pub fn mend(&self, disk: &mut dyn Disk) -> Result<(), IoError> {
+        let [lost] = self.lost_copies(disk)[..] else { return Ok(()) };
+        let whole = if lost == 0 { self.device_blocks - 1 } else { 0 };
+        // As it is, not encoded anew: an older program may have written it.
+        let block = disk.read(whole, 1)?;
+        disk.write(lost, block)?;
+        disk.flush()
+    }
+}
+
+/// What a check says of copies that are lost, of a superblock or of another `thing` that lies
+/// twice on a device.
+pub(crate) fn report_lost(thing: &str, lost: &[BlockNr], report: &mut CheckReport) {
+    let problem = |at: &BlockNr| {
+        format!(
+            "block {at} holds no whole copy of {thing}: if the other copy is lost, too, so is the \
+             volume. Serve it once, not --read-only: that writes the copy anew"
+        )
+    };
+    report.problems.extend(lost.iter().map(problem));
 }
 
 /// An unreadable copy counts as a damaged one: the other may still be whole.

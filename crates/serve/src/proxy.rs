@@ -82,7 +82,7 @@ pub enum RecordError {
     Os(#[from] io::Error),
 }
 
-/// Records until SIGINT or SIGTERM. `ready` hears the URI for clients once connections are
+/// Records until SIGINT, SIGTERM or SIGHUP. `ready` hears the URI for clients once connections are
 /// accepted.
 ///
 /// # Errors
@@ -99,11 +99,12 @@ pub fn record(
     let header =
         tape::Header { size_bytes: size, multi_conn: flags & export_flag::CAN_MULTI_CONN != 0 };
     let output = |source| RecordError::Output { path: options.output.clone(), source };
-    let file = create(&options.output, options.force)?;
-    let writer = tape::Writer::new(file, header).map_err(output)?;
     // Threads that are started later leave signals alone, too.
     let stop_fd = crate::signals::block_and_watch()?;
+    // Before the output, which an earlier recording may lose its place to.
     let (listener, socket, uri) = listen(&Listen::Unix(options.socket.clone()))?;
+    let file = create(&options.output, options.force)?;
+    let writer = tape::Writer::new(file, header).map_err(output)?;
     let broken = eventfd(0, EventfdFlags::CLOEXEC).map_err(io::Error::from)?;
     let shared = Arc::new(Shared::new(options.upstream.clone(), size, writer, broken));
     ready(&uri);

@@ -146,6 +146,9 @@ pub enum ServeError {
     /// There is something else at that path.
     #[error("{} exists and is no socket; choose another path", .0.display())]
     NotSocket(PathBuf),
+    /// This is no address at all.
+    #[error("`{0}` is no address to listen on; give HOST:PORT, as in 127.0.0.1:10809")]
+    BadAddress(String),
     /// The address cannot be listened on.
     #[error("cannot listen on {at}: {source}")]
     Listen {
@@ -202,8 +205,8 @@ impl Mounted {
     }
 }
 
-/// Serves until SIGINT or SIGTERM. `ready` hears the URI for clients once connections are accepted,
-/// `watch` how a member is filled that was put into an array.
+/// Serves until SIGINT, SIGTERM or SIGHUP. `ready` hears the URI for clients once connections are
+/// accepted, `watch` how a member is filled that was put into an array.
 ///
 /// # Errors
 /// See [`ServeError`].
@@ -212,6 +215,9 @@ pub fn serve(
     ready: &mut dyn FnMut(&str),
     watch: &mut dyn FnMut(Rebuild),
 ) -> Result<Served, ServeError> {
+    // First of all: a mount takes the mark of an orderly end away, and only a driver puts it back.
+    // Whoever connects meanwhile waits until there is something to serve.
+    let (listener, socket, uri) = listen::listen(&options.listen)?;
     let Mounted { node, description, device_fds, rotational, files, power } = mount(options)?;
     let hub = power.as_ref().map(|power| power.hub.clone());
     // Only now: however long the mount takes, a signal ends it. The device starts its threads when
@@ -220,7 +226,6 @@ pub fn serve(
     if let Some(control) = power.as_ref().and_then(|power| power.control.as_ref()) {
         control.start()?;
     }
-    let (listener, socket, uri) = listen::listen(&options.listen)?;
     let export = Export {
         description,
         size_bytes: node.layer.blocks() * BLOCK_BYTES as u64,
@@ -256,7 +261,7 @@ pub fn serve(
     Ok(served)
 }
 
-/// Serves a medium of `size_bytes` bytes as it is until SIGINT or SIGTERM; see [`serve`].
+/// Serves a medium of `size_bytes` bytes as it is until a signal, as [`serve`] does.
 ///
 /// # Errors
 /// See [`ServeError`].
@@ -392,6 +397,7 @@ fn from_image(options: &ServeOptions, path: &Path) -> Result<Mounted, ServeError
         let medium = Box::new(medium);
         return simulated(options, spec, medium, vec![file]);
     }
+    FileDevice::try_out(&image, options.io, options.direct)?;
     let mount = MountOptions { volatile: true, ..mount_options(options) };
     let started = Instant::now();
     let mounted = layout::mount(&mut image, &mount);

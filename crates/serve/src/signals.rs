@@ -1,13 +1,13 @@
-//! SIGINT and SIGTERM as something to read, so that the loop needs no handlers; and a handler for
-//! work that starts processes, which would inherit that signals are blocked.
+//! SIGINT, SIGTERM and SIGHUP as something to read, so that the loop needs no handlers; and a
+//! handler for work that starts processes, which would inherit that signals are blocked.
 
 use std::io;
 use std::os::fd::{FromRawFd, OwnedFd};
 
-/// Takes both signals away from their default action, in this thread and those it starts, and
-/// returns a descriptor that becomes readable when one arrives.
+/// Takes the signals that end us away from their default action, in this thread and those it
+/// starts, and returns a descriptor that becomes readable when one arrives.
 pub(crate) fn block_and_watch() -> io::Result<OwnedFd> {
-    let set = both();
+    let set = ending()?;
     change(libc::SIG_BLOCK, &set)?;
     // SAFETY: `set` is initialised, and the descriptor that `signalfd` returns belongs to nobody
     // else.
@@ -20,10 +20,10 @@ pub(crate) fn block_and_watch() -> io::Result<OwnedFd> {
     }
 }
 
-/// Gives both signals their default action back in this thread: the next one ends the process,
+/// Gives these signals their default action back in this thread: the next one ends the process,
 /// even if a system call hangs.
 pub(crate) fn release() -> io::Result<()> {
-    change(libc::SIG_UNBLOCK, &both())
+    change(libc::SIG_UNBLOCK, &ending()?)
 }
 
 /// Has `handler` called when SIGINT, SIGTERM or SIGHUP arrives, once each: the next one does what
@@ -52,16 +52,26 @@ pub(crate) fn handle(handler: extern "C" fn(libc::c_int)) -> io::Result<()> {
     Ok(())
 }
 
-fn both() -> libc::sigset_t {
+/// The signals that ask for an end. SIGHUP is not among them if it is ignored: somebody wants the
+/// process to outlive its terminal, and a signal that is blocked would be told of all the same.
+fn ending() -> io::Result<libc::sigset_t> {
     let mut set = std::mem::MaybeUninit::<libc::sigset_t>::uninit();
-    // SAFETY: `sigemptyset` initialises the set before anything else uses it; adding valid signal
-    // numbers to an initialised set cannot fail.
+    // SAFETY: all zeros are a valid action, which `sigaction` only writes to; `sigemptyset`
+    // initialises the set before anything else uses it; adding valid signal numbers to an
+    // initialised set cannot fail.
     unsafe {
+        let mut hangup: libc::sigaction = std::mem::zeroed();
+        if libc::sigaction(libc::SIGHUP, std::ptr::null(), &raw mut hangup) < 0 {
+            return Err(io::Error::last_os_error());
+        }
         libc::sigemptyset(set.as_mut_ptr());
         let mut set = set.assume_init();
         libc::sigaddset(&mut set, libc::SIGINT);
         libc::sigaddset(&mut set, libc::SIGTERM);
-        set
+        if hangup.sa_sigaction != libc::SIG_IGN {
+            libc::sigaddset(&mut set, libc::SIGHUP);
+        }
+        Ok(set)
     }
 }
 

@@ -17,9 +17,9 @@ Examples:
   seekless replay-crashes run.tape --base before.raw --check 'fsck.ext4 -fy {device}'
 
 Clients connect to the socket in place of the server and notice nothing. One line with the URI for
-them is printed as soon as connections are accepted. SIGTERM and SIGINT end the recording; one that
-was killed is usable up to its last whole record. The recording tells what was written since it
-began: copy the image before, for --base, or begin with an empty one.")]
+them is printed as soon as connections are accepted. SIGTERM, SIGINT and SIGHUP end the recording;
+one that was killed is usable up to its last whole record. The recording tells what was written
+since it began: copy the image before, for --base, or begin with an empty one.")]
 pub struct Args {
     /// The server whose export is recorded: nbd+unix:///EXPORT?socket=PATH or
     /// nbd://HOST:PORT/EXPORT.

@@ -42,9 +42,9 @@ lying-flush; eio, eio-read, eio-write or rot=FROM+LENGTH (bytes of the disk belo
 enospc[=N]; slow=MILLISECONDS; stuck[=N] (a request that is not answered before `clear`, a power cut
 or the end); cache=SIZE (8M); seed=N. Their order means nothing. docs/crash-testing.md tells more.
 
-One line with the URI for clients is printed as soon as connections are accepted. SIGTERM and
-SIGINT end the server in good order. The protocol is neither encrypted nor authenticated: serve TCP
-to trusted networks only.")]
+One line with the URI for clients is printed as soon as connections are accepted. SIGTERM, SIGINT
+and SIGHUP (unless it is ignored) end the server in good order. The protocol is neither encrypted
+nor authenticated: serve TCP to trusted networks only.")]
 pub struct Args {
     /// The image; of an array all members, in any order.
     #[arg(value_name = "IMAGE")]
@@ -254,9 +254,12 @@ impl From<ServeError> for Failure {
             ServeError::SocketInUse(_) => Exit::Busy,
             ServeError::Listen { ref source, .. } => match source.kind() {
                 io::ErrorKind::AddrInUse => Exit::Busy,
+                // A path that is too long for a socket.
+                io::ErrorKind::InvalidInput => Exit::Usage,
                 _ => Exit::Failed,
             },
-            ServeError::Spec(_)
+            ServeError::BadAddress(_)
+            | ServeError::Spec(_)
             | ServeError::DiskTooSmall { .. }
             | ServeError::NotWhole { .. }
             | ServeError::ManyDisks

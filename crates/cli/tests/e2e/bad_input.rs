@@ -2,7 +2,9 @@
 //! panic, never a guess.
 
 use crate::each_layout;
-use crate::harness::{Ended, Server, create, pattern, run, seekless, skip, succeed, temp_dir};
+use crate::harness::{
+    Ended, Server, check_is_clean, create, pattern, run, seekless, skip, succeed, temp_dir,
+};
 use crate::nbd::Client;
 use std::fs;
 use std::path::Path;
@@ -94,6 +96,14 @@ fn truncated_and_newer_images_are_named(layout: &str) {
     damaged[last + 100] ^= 1;
     fs::write(&image, &damaged).expect("write");
     succeed(seekless().arg("info").arg(&image));
+    let ended = run(seekless().arg("check").arg(&image));
+    assert_eq!(ended.code(), 1, "{}", ended.err);
+    assert!(ended.out.contains("block 0 holds no whole copy of the superblock"), "{}", ended.out);
+    assert!(fs::read(&image).expect("read") == damaged, "a check wrote to the image");
+    assert_eq!(Server::with(&image, &["--read-only"]).stop().code(), 0);
+    assert!(fs::read(&image).expect("read") == damaged, "a read-only export wrote to the image");
+    assert_eq!(Server::image(&image).stop().code(), 0);
+    check_is_clean(&image);
 }
 
 /// CRC-32C, bit by bit: slow, and independent of the program.

@@ -17,6 +17,7 @@ mod filesystems;
 mod full;
 mod harness;
 mod hostile;
+mod listening;
 mod load;
 mod log_apart;
 mod loge_tables;

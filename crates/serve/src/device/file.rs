@@ -121,6 +121,26 @@ pub struct FileDevice {
 }
 
 impl FileDevice {
+    /// Finds out whether [`FileDevice::new`] would refuse this image, which stays as it is: for
+    /// who is about to mount it, since a device comes after the mount.
+    ///
+    /// # Errors
+    /// When the kernel lacks what was asked for.
+    pub fn try_out(image: &Image, mode: IoMode, direct: bool) -> Result<(), DeviceError> {
+        let handle = image.handle()?;
+        if direct {
+            let no_direct = |errno| DeviceError::NoDirect { path: image.path().into(), errno };
+            let flags = rustix::fs::fcntl_getfl(&handle).map_err(no_direct)?;
+            rustix::fs::fcntl_setfl(&handle, flags | OFlags::DIRECT).map_err(no_direct)?;
+            // Handles share these flags, and a mount goes through the page cache.
+            rustix::fs::fcntl_setfl(&handle, flags).map_err(no_direct)?;
+        }
+        if mode == IoMode::Uring {
+            Ring::new(Arc::new(handle), direct).map_err(DeviceError::NoRing)?;
+        }
+        Ok(())
+    }
+
     /// A device over an open image.
     ///
     /// # Errors

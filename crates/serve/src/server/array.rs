@@ -26,6 +26,13 @@ pub(super) fn mount(
     for (path, reason) in members.rejected() {
         eprintln!("seekless: {} is left out: {reason}", path.display());
     }
+    for image in members.images().iter().flatten() {
+        // What refuses to be served does so before anything is written.
+        match &options.disk {
+            Some(spec) => drop(super::fits(image, spec)?),
+            None => FileDevice::try_out(image, options.io, options.direct)?,
+        }
+    }
     let volatile = match &options.disk {
         None => true,
         Some(spec) => SimulatedDisk::new(spec, Box::new(Flat::new(1)))?.volatile(),

@@ -32,6 +32,11 @@ pub(super) fn mount(
         fitting(&images[0], options.disk.as_ref())?,
         fitting(&images[1], options.log_disk.as_ref())?,
     ];
+    for (image, spec) in images.iter().zip(&specs) {
+        if spec.is_none() {
+            FileDevice::try_out(image, options.io, options.direct)?;
+        }
+    }
     let files = images.iter().map(Image::handle).collect::<Result<Vec<_>, _>>()?;
     // Mounting needs the mechanics before there is a device; these have next to nothing on them.
     let lender = |spec: &Option<Spec>| {

@@ -31,9 +31,10 @@ pub(super) fn mount(options: &ServeOptions, crash: &CrashOptions) -> Result<Moun
     let is_raw = matches!(options.source, Source::Raw(_));
     let mount = MountOptions { volatile: true, ..mount_options(options) };
     let again = move |hub: &mut Hub| again(hub, is_raw, &mount);
+    // What may fail comes before the mount, which takes the mark of an orderly end away.
+    let control = crash.control.as_deref().map(Control::listen).transpose()?;
     let (layer, description) = again(&mut hub)?;
     let node = Node::new(layer, vec![hub.device()], 1);
-    let control = crash.control.as_deref().map(Control::listen).transpose()?;
     let remount = Box::new(move |hub: &mut Hub| again(hub).map(|mounted| mounted.0));
     let power = Some(Power { hub, control, remount, on_cut: crash.on_cut });
     Ok(Mounted { files, power, ..Mounted::new(node, description) })
@@ -99,7 +100,7 @@ mod tests {
             most_connections: 1,
             crash: Some(CrashOptions::default()),
         };
-        let refused = crate::server::serve(&options, &mut |_| {}, &mut |_| {});
+        let refused = crate::server::mount(&options);
         assert!(matches!(refused, Err(ServeError::LogApart)));
     }
 }

@@ -4,7 +4,7 @@ use super::{Listen, ServeError};
 use crate::driver::Listener;
 use crate::nbd::uri::Uri;
 use std::io;
-use std::net::TcpListener;
+use std::net::{SocketAddr, TcpListener};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
@@ -53,12 +53,21 @@ pub(crate) fn listen(at: &Listen) -> Result<(Listener, Option<SocketFile>, Strin
         }
         Listen::Tcp(address) => {
             let failed = |source| ServeError::Listen { at: address.clone(), source };
+            if !is_address(address) {
+                return Err(ServeError::BadAddress(address.clone()));
+            }
             let listener = TcpListener::bind(address).map_err(failed)?;
             listener.set_nonblocking(true)?;
             let uri = format!("nbd://{}", listener.local_addr()?);
             Ok((Listener::Tcp(listener), None, uri))
         }
     }
+}
+
+/// True for HOST:PORT, whether or not the host can be found.
+fn is_address(text: &str) -> bool {
+    let named = |(host, port): (&str, &str)| !host.is_empty() && port.parse::<u16>().is_ok();
+    text.parse::<SocketAddr>().is_ok() || text.rsplit_once(':').is_some_and(named)
 }
 
 /// Binds a path. A socket that nobody listens on any more is left over and is replaced.
@@ -114,7 +123,10 @@ mod tests {
         let (first, _, uri) = listen(&Listen::Tcp("127.0.0.1:0".into())).expect("listens");
         let address = uri.strip_prefix("nbd://").expect("a URI").to_owned();
         assert!(matches!(listen(&Listen::Tcp(address)), Err(ServeError::Listen { .. })));
-        assert!(matches!(listen(&Listen::Tcp("nowhere".into())), Err(ServeError::Listen { .. })));
+        for senseless in ["nowhere", ":10809", "127.0.0.1:", "127.0.0.1:65536", "[::1]"] {
+            let refused = listen(&Listen::Tcp(senseless.into()));
+            assert!(matches!(refused, Err(ServeError::BadAddress(_))), "{senseless}: {refused:?}");
+        }
         drop(first);
     }
 }

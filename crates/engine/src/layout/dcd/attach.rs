@@ -26,7 +26,7 @@ use crate::data::Data;
 use crate::disk::Disk;
 use crate::layout::inplace::header_blocks;
 use crate::layout::{CheckReport, FormatOptions, Kind, LayoutError, MountOptions, MountReport};
-use crate::superblock::{Superblock, SuperblockError};
+use crate::superblock::{Superblock, SuperblockError, report_lost};
 use std::fmt;
 
 fn apart<T>(what: impl Into<String>) -> Result<T, LayoutError> {
@@ -235,6 +235,9 @@ pub fn check(
     let options = MountOptions { read_only: true, ..MountOptions::default() };
     let (volume, superblock, mounted) = mount(origin, log, &options)?;
     let mut report = CheckReport::default();
+    // A mount that may write writes all four.
+    report_lost("the superblock of the log", &superblock.lost_copies(log), &mut report);
+    report_lost("the seal of the origin", &Seal::lost_copies(origin, &superblock), &mut report);
     checking::check_log(&volume, log, &mut report);
     checking::check_home(&volume, origin, &mut report);
     checking::facts(&volume, &mut report);

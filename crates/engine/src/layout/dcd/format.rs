@@ -338,6 +338,13 @@ impl Seal {
         }
     }
 
+    /// The blocks of an origin in which a copy should be and none is that names this log.
+    pub fn lost_copies(disk: &mut dyn Disk, log: &Superblock) -> Vec<BlockNr> {
+        let whole =
+            |copy| matches!(copy, Ok(Ok(Seal { superblock, .. })) if superblock.id == log.id);
+        [0, 1].into_iter().filter(|&at| !whole(Seal::copy(disk, at))).collect()
+    }
+
     /// One copy, or why it is none.
     fn copy(disk: &mut dyn Disk, at: BlockNr) -> Result<Result<Seal, SuperblockError>, IoError> {
         let block = disk.read(at, 1)?.to_bytes();

@@ -1,0 +1,88 @@
+//! How a server begins and ends: an image is touched only when there is somewhere to listen, and
+//! each signal that asks for an end gets an orderly one.
+
+use crate::each_layout;
+use crate::harness::{Server, check_is_clean, create, pattern, run, seekless, succeed, temp_dir};
+use crate::nbd::Client;
+use std::fs;
+use std::net::TcpListener;
+use std::os::unix::net::UnixListener;
+use std::path::Path;
+
+each_layout!(a_server_that_cannot_listen_leaves_the_image_alone, a_hangup_is_an_orderly_end);
+
+fn a_server_that_cannot_listen_leaves_the_image_alone(layout: &str) {
+    let dir = temp_dir();
+    let image = create(dir.path(), layout, "8M");
+    fill(&image);
+    let before = fs::read(&image).expect("read");
+    let port = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let taken = port.local_addr().expect("address").to_string();
+    let path = dir.path().join("taken.sock");
+    let _listener = UnixListener::bind(&path).expect("a socket");
+    let path = path.to_str().expect("text");
+    let long = format!("/tmp/{}", "long".repeat(50));
+    let control = dir.path().join("free.sock");
+    let free = control.to_str().expect("text");
+    for (code, args) in [
+        (4, vec!["--socket", path]),
+        (4, vec!["--listen", &taken]),
+        (1, vec!["--listen", "no-such-host.invalid:10809"]),
+        (1, vec!["--socket", "/nonexistent/disk.sock"]),
+        (2, vec!["--listen", "nowhere"]),
+        (2, vec!["--socket", &long]),
+        (4, vec!["--socket", free, "--control", path]),
+    ] {
+        let ended = run(seekless().arg("serve").arg(&image).args(&args));
+        assert_eq!(ended.code(), code, "{args:?}: {}", ended.err);
+        assert_eq!(ended.out, "", "{args:?}");
+        assert!(fs::read(&image).expect("read") == before, "{args:?} changed the image");
+    }
+    assert!(!control.exists(), "a refused server left its socket behind");
+}
+
+fn fill(image: &Path) {
+    let server = Server::image(image);
+    let mut client = Client::connect(server.socket()).expect("connection");
+    client.write(0, &pattern(5, 1 << 20), false).expect("write");
+    client.disconnect().expect("goodbye");
+    assert_eq!(server.stop().code(), 0);
+}
+
+/// A closed terminal, for one.
+fn a_hangup_is_an_orderly_end(layout: &str) {
+    let dir = temp_dir();
+    let image = create(dir.path(), layout, "8M");
+    let mut server = Server::image(&image);
+    let mut client = Client::connect(server.socket()).expect("connection");
+    client.write(0, &pattern(6, 1 << 20), false).expect("write");
+    client.disconnect().expect("goodbye");
+    let pid = rustix::process::Pid::from_raw(server.pid() as i32).expect("a process");
+    rustix::process::kill_process(pid, rustix::process::Signal::HUP).expect("signal");
+    let ended = server.ended();
+    assert_eq!(ended.code(), 0, "{}", ended.err);
+    assert!(!server.socket().exists(), "the socket is left behind");
+    let report = succeed(seekless().args(["check", "--json"]).arg(&image));
+    let report: serde_json::Value = serde_json::from_str(&report).expect("JSON");
+    let expected = if layout == "inplace" { "stateless" } else { "tail" };
+    assert_eq!(report["mount"]["path"], expected, "{report:#}");
+    check_is_clean(&image);
+}
+
+/// Started by `nohup`, it is to outlive its terminal.
+#[test]
+fn a_hangup_that_is_ignored_ends_nothing() {
+    let dir = temp_dir();
+    let image = create(dir.path(), "inplace", "1M");
+    let socket = dir.path().join("disk.sock");
+    let mut command = crate::harness::command("sh");
+    command.args(["-c", "trap '' HUP; exec \"$@\"", "sh", env!("CARGO_BIN_EXE_seekless"), "serve"]);
+    command.arg(&image).arg("--socket").arg(&socket);
+    let server = Server::start(command, socket);
+    let pid = rustix::process::Pid::from_raw(server.pid() as i32).expect("a process");
+    rustix::process::kill_process(pid, rustix::process::Signal::HUP).expect("signal");
+    let mut client = Client::connect(server.socket()).expect("connection");
+    client.read(0, &mut [0; 4096]).expect("read");
+    client.disconnect().expect("goodbye");
+    assert_eq!(server.stop().code(), 0);
+}
