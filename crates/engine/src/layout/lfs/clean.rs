@@ -268,8 +268,8 @@ impl Lfs {
             return true;
         }
         let waits = self.waits();
-        // Only where a flush alone brings nothing: parts that are written early take a summary each,
-        // which on a full volume may be all that a segment brings.
+        // Only where a flush alone brings nothing: parts that are written early take a summary
+        // each, which on a full volume may be all that a segment brings.
         self.short.flush |= waits.flush > 0;
         self.short.commit = waits.commit > 0 && waits.flush == 0;
         self.short.checkpoint = waits.checkpoint > 0;
