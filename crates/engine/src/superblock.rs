@@ -189,6 +189,12 @@ impl Superblock {
         }
         Ok(superblock)
     }
+
+    /// Where copies of it should be and are not.
+    pub fn damaged_copies(&self, disk: &mut dyn Disk) -> Vec<BlockNr> {
+        let copies = [0, self.device_blocks - 1];
+        copies.into_iter().filter(|&at| read_copy(disk, at).as_ref() != Ok(self)).collect()
+    }
 }
 
 /// An unreadable copy counts as a damaged one: the other may still be whole.
