@@ -10,7 +10,7 @@ use seekless_engine::device::medium::{Cells, Medium as _};
 use seekless_engine::device::nested::Nested;
 use seekless_engine::device::ram::Ram;
 use seekless_engine::disk::{Disk, MediumDisk};
-use seekless_engine::io::Io;
+use seekless_engine::io::{Io, IoError};
 use seekless_engine::layout::{self, FormatOptions, Kind, MountOptions};
 use seekless_engine::node::Node;
 use seekless_engine::rng::Rng;
@@ -302,6 +302,69 @@ fn a_volume_that_mounts_with_no_member_believed_is_not_touched() {
         let refused = scrubbed(&mut media, true);
         assert!(matches!(refused, Err(VolumeError::Undecided { .. })), "{refused:?}");
         assert!(media == before);
+    }
+}
+
+/// A member of which one block cannot be read until it is written.
+struct Unreadable<'m> {
+    disk: MediumDisk<'m>,
+    at: Option<u64>,
+}
+
+impl Disk for Unreadable<'_> {
+    fn blocks(&self) -> u64 {
+        self.disk.blocks()
+    }
+    fn read(&mut self, at: u64, count: u32) -> Result<Data, IoError> {
+        match self.at.filter(|bad| (at..at + u64::from(count)).contains(bad)) {
+            Some(block) => Err(IoError::Media { block }),
+            None => self.disk.read(at, count),
+        }
+    }
+    fn write(&mut self, at: u64, data: Data) -> Result<(), IoError> {
+        self.at = self.at.filter(|bad| !(at..at + u64::from(data.blocks())).contains(bad));
+        self.disk.write(at, data)
+    }
+    fn flush(&mut self) -> Result<(), IoError> {
+        self.disk.flush()
+    }
+}
+
+/// What cannot be read on one member is computed, unless another one beside it is wrong.
+#[test]
+fn unreadable_blocks_are_computed_from_members_that_are_right() {
+    for (level, members) in SHAPES {
+        let (media, content) = written(level, members, Kind::Vlog, true);
+        let first = geometry(&mut media.clone()).first;
+        let mut left = 0;
+        let stored = (first..media[0].blocks()).filter(|&at| is_content(&media[0], at, &content));
+        for (at, wrong) in stored.flat_map(|at| [(at, false), (at, true)]) {
+            let mut media = media.clone();
+            if wrong {
+                spoil(&mut media[1], at, 9);
+            }
+            let before = media[0].clone();
+            let whole = |medium| Unreadable { disk: MediumDisk(medium), at: None };
+            let mut bad: Vec<_> = media.iter_mut().map(|medium| whole(medium)).collect();
+            bad[0].at = Some(at);
+            let mut disks: Vec<_> = bad.iter_mut().map(|disk| disk as &mut dyn Disk).collect();
+            let superblock = MemberSuperblock::read(disks[1]).expect("a member");
+            let found = scrub(&mut disks, &superblock, true, &mut |_| {});
+            match found {
+                Ok(found) if found.left.is_empty() => {
+                    assert_eq!(bad[0].at, None);
+                    assert_eq!((found.unreadable.len(), found.repaired > 0), (1, true));
+                    assert!(wrong || media[0] == before);
+                    holds(&media, &content, &format!("{level} of {members}, {at}"));
+                }
+                _ => {
+                    assert!(wrong && (level, members) != (Level::Raid1, 3), "{at}: {found:?}");
+                    assert_eq!(bad[0].at, Some(at), "wrong bytes were written");
+                    left += 1;
+                }
+            }
+        }
+        assert_eq!(left > 10, (level, members) != (Level::Raid1, 3), "{level} of {members}");
     }
 }
 

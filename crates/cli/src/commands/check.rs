@@ -69,8 +69,8 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
         let problems = problems.chain(scrubbed.mismatched.iter().map(differs));
         let left = |stripe: &u64| {
             format!(
-                "the members disagree about stripe {stripe}, and whichever is believed, it does \
-                 not hold all that was stored there; it was left as it is"
+                "the members disagree about stripe {stripe}, and none of them holds all that was \
+                 stored there; it was left as it is: write or restore the blocks named as damaged"
             )
         };
         if args.repair {
