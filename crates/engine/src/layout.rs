@@ -334,6 +334,20 @@ pub struct CheckReport {
     pub problems: Vec<String>,
     /// Facts worth knowing: name and value.
     pub facts: Vec<(&'static str, String)>,
+    /// Device blocks that do not hold what the layout has stored there, as far as its checksums
+    /// tell; also copies of what is kept twice, which are no problem as long as one is whole.
+    pub damaged: Vec<BlockNr>,
+    /// Grows with what is written, as far as the mount has found it: of two mounts of what should
+    /// be the same volume, the one with the smaller number misses something.
+    pub youngest: u128,
+}
+
+impl CheckReport {
+    /// Notes a device block that does not hold what it should.
+    fn damage(&mut self, at: BlockNr, problem: String) {
+        self.damaged.push(at);
+        self.problems.push(problem);
+    }
 }
 
 /// A layout: a layer that can be made, mounted and checked. These run alone, in blocking style.
@@ -441,7 +455,9 @@ pub fn check(disk: &mut dyn Disk) -> Result<(Superblock, MountReport, CheckRepor
     of_kind!(superblock.kind, L => {
         let (layout, report) = L::mount(disk, &superblock, &options)?;
         let mut found = layout.check(disk)?;
-        report_lost("the superblock", &superblock.lost_copies(disk), &mut found);
+        let lost = superblock.lost_copies(disk);
+        report_lost("the superblock", &lost, &mut found);
+        found.damaged.extend(lost);
         Ok((superblock, report, found))
     })
 }

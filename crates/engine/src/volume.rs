@@ -10,6 +10,7 @@ pub mod assemble;
 pub mod bitmap;
 mod blocking;
 pub mod geometry;
+mod judge;
 mod log;
 pub mod member;
 pub mod scrub;
@@ -175,6 +176,16 @@ pub enum VolumeError {
     LogDamaged {
         /// Which log.
         member: usize,
+    },
+    /// Members disagree, and the volume cannot be mounted with any of them believed.
+    #[error(
+        "the members disagree, and whichever is believed, the volume cannot be mounted \
+         ({reason}); nothing was overwritten: take the member with the wrong bytes out and put it \
+         back with `seekless replace`, or restore from a copy"
+    )]
+    Undecided {
+        /// What the mount said.
+        reason: String,
     },
     /// A medium failed.
     #[error("member {member}: {error}")]

@@ -23,7 +23,12 @@ Examples:
   seekless check --scrub a.img b.img c.img            # an array: copies and parity, too
 
 Nothing is written, unless --repair asks for it. The exit code is 0 if all is well, 1 if damage was
-found, 3 if the image cannot be mounted at all.")]
+found, 3 if the image cannot be mounted at all.
+
+Where members of an array disagree, --repair believes what the layout finds whole by its checksums;
+where it keeps none, the data on RAID-5 and the first member on RAID-1. It overwrites nothing where
+no member holds what should be there, and nothing at all if the volume cannot be mounted whichever
+member is believed.")]
 pub struct Args {
     /// The image; of an array all members, in any order.
     #[arg(required = true, value_name = "IMAGE")]
@@ -34,7 +39,7 @@ pub struct Args {
     /// Compare copies and parity of an array first, on all of its members.
     #[arg(long)]
     scrub: bool,
-    /// Repair what --scrub finds: parity from the data, copies from the first member.
+    /// Repair what --scrub finds, as the checksums of the layout say.
     #[arg(long, requires = "scrub")]
     repair: bool,
     /// The log of a disk caching disk, if it is apart.
@@ -62,7 +67,15 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
         let problems = scrubbed.unreadable.iter().map(unreadable);
         let differs = |stripe: &u64| format!("the members disagree about stripe {stripe}");
         let problems = problems.chain(scrubbed.mismatched.iter().map(differs));
+        let left = |stripe: &u64| {
+            format!(
+                "the members disagree about stripe {stripe}, and none of them holds all that was \
+                 stored there; it was left as it is: write or restore the blocks named as damaged"
+            )
+        };
         if args.repair {
+            let left = scrubbed.left.iter().map(left).take(MOST_NAMED);
+            found.problems.splice(0..0, left);
             found.facts.push(("mismatched stripes", scrubbed.mismatched.len().to_string()));
         } else {
             found.problems.splice(0..0, problems.take(MOST_NAMED));

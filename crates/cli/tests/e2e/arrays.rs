@@ -208,6 +208,58 @@ fn a_rebuild_ends_without_clients_and_tells_how_far_it_is() {
     }
 }
 
+/// Changes a byte of every block between two offsets of an image.
+fn spoil(image: &Path, from: usize, to: usize) {
+    let mut bytes = fs::read(image).expect("read");
+    for at in (from..to.min(bytes.len())).step_by(4096) {
+        bytes[at + 77] ^= 0x10;
+    }
+    fs::write(image, bytes).expect("write");
+}
+
+#[test]
+fn a_repair_believes_the_member_that_is_right() {
+    require!("nbdcopy");
+    for (level, names) in [("1", &["a", "b"][..]), ("5", &["a", "b", "c"])] {
+        let dir = temp_dir();
+        let source = dir.path().join("source");
+        fs::write(&source, pattern(5, 12 << 20)).expect("write");
+        let members = files(dir.path(), names);
+        create_array(level, "lfs", "12M", &members, &["--stripe", "64k"]);
+        let server = serve(dir.path(), &members, &[]);
+        copy_in(&source, &server);
+        assert_eq!(server.stop().code(), 0);
+        spoil(&members[0], 1 << 20, 5 << 20);
+        let found = run(seekless().args(["check", "--scrub"]).args(&members));
+        assert_eq!(found.code(), 1, "{}", found.out);
+        let repaired = succeed(seekless().args(["check", "--scrub", "--repair"]).args(&members));
+        assert!(repaired.contains("no damage found"), "{repaired}");
+        let again = succeed(seekless().args(["check", "--scrub"]).args(&members));
+        assert!(again.contains("no damage found"), "{again}");
+        let server = serve(dir.path(), &members, &[]);
+        holds(&server, dir.path(), &source);
+        assert_eq!(server.stop().code(), 0);
+        // Each in a way of its own, so that none of them is right.
+        let offset = 3 << 20;
+        spoil(&members[0], offset, offset + 1);
+        spoil(&members[1], offset + 1, offset + 2);
+        let before: Vec<_> = members.iter().map(|one| fs::read(one).expect("read")).collect();
+        let left = run(seekless().args(["check", "--scrub", "--repair"]).args(&members));
+        assert_eq!(left.code(), 1, "{}{}", left.out, left.err);
+        assert!(left.out.contains("it was left as it is"), "{}", left.out);
+        let after: Vec<_> = members.iter().map(|one| fs::read(one).expect("read")).collect();
+        // The members' own superblocks count how often the array was put together.
+        for (member, (before, after)) in before.iter().zip(&after).enumerate() {
+            let blocks = before.chunks(4096).zip(after.chunks(4096)).enumerate();
+            let changed: Vec<usize> = blocks
+                .filter(|(at, (a, b))| a != b && (256..1280).contains(at))
+                .map(|it| it.0)
+                .collect();
+            assert_eq!(changed, [0; 0], "RAID-{level}: blocks of member {member} were overwritten");
+        }
+    }
+}
+
 #[test]
 fn one_image_in_two_places_is_named() {
     let dir = temp_dir();

@@ -1,13 +1,19 @@
 //! Scrubbing: reads everything on all members and compares it; on request, repairs it.
 
 use super::geometry::Geometry;
+use super::judge::{judge, right};
 use super::member::{MemberSuperblock, Standing};
 use super::{Level, VolumeError};
 use crate::data::{Data, cancel};
 use crate::disk::Disk;
+use std::collections::BTreeSet;
 
 /// Blocks of each member that are read at a time (1 MiB).
 const STEP_BLOCKS: u64 = 256;
+
+/// A row of blocks, one of each member, that hold copies of each other or data and its parity:
+/// stripe, and row in it.
+pub(super) type Row = (u64, u32);
 
 /// What a scrub found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -18,17 +24,23 @@ pub struct Scrubbed {
     pub mismatched: Vec<u64>,
     /// Runs of blocks that could not be read: member and first block.
     pub unreadable: Vec<(usize, u64)>,
-    /// Stripes and runs repaired.
+    /// Stripes repaired on a member, each counted once for each member.
     pub repaired: u64,
+    /// Stripes left as they are, wholly or in part: whichever member is believed, they do not hold
+    /// what the layout has stored there.
+    pub left: Vec<u64>,
 }
 
 /// Reads all stripes of an array whose members are all there, in their places. With `repair`,
-/// parity is computed anew from the data, copies are taken from the first member, and blocks that
-/// cannot be read are computed from the others. `progress` hears how many stripes are done.
+/// what the members should hold is what the layout on the array finds whole by its checksums;
+/// where it has none, parity is computed from the data and copies are taken from the first
+/// member, unless the layout cannot be mounted, or finds less, if these are believed. Blocks that
+/// cannot be read are computed from the others. Nothing is written before all of that is known.
+/// `progress` hears how many stripes are done.
 ///
 /// # Errors
-/// A level without redundancy, members that are not active, and what the media report about
-/// writes.
+/// A level without redundancy, members that are not active, members of which none can be believed
+/// (nothing is written then), and what the media report about writes.
 pub fn scrub(
     disks: &mut [&mut dyn Disk],
     superblock: &MemberSuperblock,
@@ -47,6 +59,7 @@ pub fn scrub(
         return Err(VolumeError::Degraded { missing, members: geometry.members, who });
     }
     let mut found = Scrubbed::default();
+    let mut suspects = BTreeSet::new();
     let each = (STEP_BLOCKS / u64::from(geometry.chunk)).max(1);
     let mut first = 0;
     while first < geometry.stripes {
@@ -56,77 +69,97 @@ pub fn scrub(
         let Some(next) = next.map(|block| geometry.stripe_of(block.max(from)).0) else { break };
         first = first.max(next);
         let end = (first + each).min(geometry.stripes);
-        step(disks, &geometry, first..end, repair, &mut found)?;
+        for stripe in first..end {
+            compare(disks, &geometry, stripe, &mut suspects, &mut found);
+        }
         first = end;
         progress(first);
     }
-    if repair {
-        for (member, disk) in disks.iter_mut().enumerate() {
-            disk.flush().map_err(|error| VolumeError::Io { member, error })?;
-        }
+    if repair && !suspects.is_empty() {
+        mend(disks, &geometry, &suspects, &mut found)?;
     }
     Ok(found)
 }
 
-fn step(
+/// Reads a stripe on all members, and notes rows in which they disagree or cannot all be read.
+fn compare(
     disks: &mut [&mut dyn Disk],
     geometry: &Geometry,
-    stripes: std::ops::Range<u64>,
-    repair: bool,
+    stripe: u64,
+    suspects: &mut BTreeSet<Row>,
+    found: &mut Scrubbed,
+) {
+    let at = geometry.block(stripe, 0);
+    let mut chunks: Vec<Option<Data>> = Vec::with_capacity(disks.len());
+    for (member, disk) in disks.iter_mut().enumerate() {
+        let data = disk.read(at, geometry.chunk).ok();
+        if data.is_none() {
+            found.unreadable.push((member, at));
+        }
+        chunks.push(data);
+    }
+    found.stripes += 1;
+    let whole: Option<Vec<Data>> = chunks.into_iter().collect();
+    let Some(chunks) = whole else {
+        suspects.extend((0..geometry.chunk).map(|row| (stripe, row)));
+        return;
+    };
+    if agree(geometry, &chunks) {
+        return;
+    }
+    found.mismatched.push(stripe);
+    for row in 0..geometry.chunk {
+        let blocks: Vec<Data> = chunks.iter().map(|data| data.slice(row, 1)).collect();
+        if !agree(geometry, &blocks) {
+            suspects.insert((stripe, row));
+        }
+    }
+}
+
+/// True if copies are the same, or parity fits.
+fn agree(geometry: &Geometry, held: &[Data]) -> bool {
+    match geometry.level {
+        Level::Raid5 => cancel(&held.iter().collect::<Vec<_>>()),
+        _ => held.iter().all(|data| same(data, &held[0])),
+    }
+}
+
+fn same(one: &Data, other: &Data) -> bool {
+    one == other || one.to_bytes() == other.to_bytes()
+}
+
+/// Lets the layout judge, and writes what should be there.
+fn mend(
+    disks: &mut [&mut dyn Disk],
+    geometry: &Geometry,
+    suspects: &BTreeSet<Row>,
     found: &mut Scrubbed,
 ) -> Result<(), VolumeError> {
-    let chunk = geometry.chunk;
-    for stripe in stripes {
-        let at = geometry.block(stripe, 0);
-        let mut chunks: Vec<Option<Data>> = Vec::with_capacity(disks.len());
-        for (member, disk) in disks.iter_mut().enumerate() {
-            let data = disk.read(at, chunk).ok();
-            if data.is_none() {
-                found.unreadable.push((member, at));
-            }
-            chunks.push(data);
-        }
-        found.stripes += 1;
-        let wrong = match geometry.level {
-            Level::Raid5 => right_parity(&chunks, geometry, stripe),
-            _ => right_copies(&chunks),
+    let verdict = judge(disks, *geometry, suspects)?;
+    let mut repaired = BTreeSet::new();
+    let mut left = BTreeSet::new();
+    for (&row, &candidate) in &verdict.believed {
+        let at = geometry.block(row.0, row.1);
+        let held: Vec<_> = disks.iter_mut().map(|disk| disk.read(at, 1).ok()).collect();
+        let right = right(geometry, row, candidate, held.clone());
+        let right = right.filter(|_| !verdict.left.contains(&row));
+        let Some(right) = right else {
+            left.insert(row.0);
+            continue;
         };
-        if chunks.iter().all(Option::is_some) && !wrong.is_empty() {
-            found.mismatched.push(stripe);
-        }
-        for (member, data) in wrong.into_iter().filter(|_| repair) {
-            found.repaired += 1;
+        for (member, data) in right.into_iter().enumerate() {
+            if held[member].as_ref().is_some_and(|held| same(held, &data)) {
+                continue;
+            }
             let written = disks[member].write(at, data);
             written.map_err(|error| VolumeError::Io { member, error })?;
+            repaired.insert((row.0, member));
         }
     }
+    for (member, disk) in disks.iter_mut().enumerate() {
+        disk.flush().map_err(|error| VolumeError::Io { member, error })?;
+    }
+    found.repaired = repaired.len() as u64;
+    found.left = left.into_iter().collect();
     Ok(())
-}
-
-/// Members whose chunk is not what it should be, and what it should be.
-fn right_parity(chunks: &[Option<Data>], geometry: &Geometry, stripe: u64) -> Vec<(usize, Data)> {
-    let present: Vec<&Data> = chunks.iter().flatten().collect();
-    if present.len() == chunks.len() && cancel(&present) {
-        return Vec::new();
-    }
-    let missing: Vec<usize> =
-        (0..chunks.len()).filter(|&member| chunks[member].is_none()).collect();
-    let Some(sum) = present.into_iter().cloned().reduce(|sum, data| sum.xor(&data)) else {
-        return Vec::new();
-    };
-    let parity = geometry.parity(stripe).expect("RAID-5 has parity");
-    match (missing.as_slice(), &chunks[parity]) {
-        ([], Some(old)) => vec![(parity, sum.xor(old))],
-        ([member], _) => vec![(*member, sum)],
-        _ => Vec::new(),
-    }
-}
-
-fn right_copies(chunks: &[Option<Data>]) -> Vec<(usize, Data)> {
-    let Some(right) = chunks.iter().flatten().next() else { return Vec::new() };
-    let differs = |data: &Option<Data>| {
-        data.as_ref().is_none_or(|data| data != right && data.to_bytes() != right.to_bytes())
-    };
-    let wrong = (0..chunks.len()).filter(|&member| differs(&chunks[member]));
-    wrong.map(|member| (member, right.clone())).collect()
 }

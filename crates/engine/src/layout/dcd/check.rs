@@ -15,6 +15,7 @@ pub(super) fn check(volume: &Dcd, disk: &mut dyn Disk) -> Result<CheckReport, La
     check_log(volume, disk, &mut report);
     check_home(volume, disk, &mut report);
     facts(volume, &mut report);
+    report.youngest = u128::from(volume.log.written);
     Ok(report)
 }
 
@@ -43,7 +44,7 @@ pub(super) fn check_log(volume: &Dcd, disk: &mut dyn Disk, report: &mut CheckRep
             whole.then_some(()).ok_or(IoError::Checksum { block: block.into() })
         });
         if let Err(error) = outcome {
-            report.problems.push(format!("block {block} (device block {at}): {error}"));
+            report.damage(at, format!("block {block} (device block {at}): {error}"));
         }
     }
 }

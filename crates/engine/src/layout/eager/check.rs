@@ -24,7 +24,8 @@ pub fn stored<E: Mapped>(
             .and_then(|data| verify(sums, std::slice::from_ref(&entry), data, block));
         if let Err(error) = outcome {
             let place = entry.place();
-            report.problems.push(format!("block {block} (device block {place}): {error}"));
+            let problem = format!("block {block} (device block {place}): {error}");
+            report.damage(u64::from(place), problem);
         }
     }
     stored

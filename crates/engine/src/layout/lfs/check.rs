@@ -1,6 +1,7 @@
 //! Checking and printing a mounted volume.
 
 use super::Lfs;
+use super::format::Record;
 use super::read::verify;
 use super::segments::State;
 use crate::disk::Disk;
@@ -18,7 +19,8 @@ pub(super) fn check(volume: &Lfs, disk: &mut dyn Disk) -> Result<CheckReport, La
             .read_expecting(BlockNr::from(place), entry.expected(volume.sums))
             .and_then(|data| verify(volume.sums, std::slice::from_ref(entry), data, block));
         if let Err(error) = outcome {
-            report.problems.push(format!("block {block} (device block {place}): {error}"));
+            let problem = format!("block {block} (device block {place}): {error}");
+            report.damage(BlockNr::from(place), problem);
         }
     }
     let meta = volume.map.slices().iter().chain(volume.map.roots());
@@ -27,9 +29,8 @@ pub(super) fn check(volume: &Lfs, disk: &mut dyn Disk) -> Result<CheckReport, La
             disk.read_expecting(BlockNr::from(entry.place()), entry.expected(volume.sums))?;
         if volume.sums.of(&data.block(0)) != entry.checksum() {
             let place = entry.place();
-            report
-                .problems
-                .push(format!("the block of the map at device block {place} is damaged"));
+            let problem = format!("the block of the map at device block {place} is damaged");
+            report.damage(BlockNr::from(place), problem);
         }
     }
     let kept = meta.filter(|entry| entry.is_mapped()).count() as u64;
@@ -38,11 +39,33 @@ pub(super) fn check(volume: &Lfs, disk: &mut dyn Disk) -> Result<CheckReport, La
         let stored = volume.map.stored();
         report.problems.push(format!("{live} live blocks in segments, but {stored} + {kept}"));
     }
+    report.damaged.extend(damaged_records(volume, disk));
+    report.youngest = u128::from(volume.log.position.sequence);
     report.facts.push(("stored blocks", volume.map.stored().to_string()));
     report.facts.push(("map blocks", kept.to_string()));
     report.facts.push(("segments", volume.geometry.segments().to_string()));
     report.facts.push(("free segments", volume.segments.free().to_string()));
     Ok(report)
+}
+
+/// Blocks of copies of checkpoint records that are not whole. A slot that was never written holds
+/// zeros.
+fn damaged_records(volume: &Lfs, disk: &mut dyn Disk) -> Vec<BlockNr> {
+    let (blocks, roots) = (volume.geometry.record_blocks(), volume.geometry.indices() as usize);
+    let places = [(0, 0), (0, 1), (1, 0), (1, 1)];
+    let places = places.map(|(slot, copy)| volume.geometry.record_at(slot, copy));
+    let mut damaged = Vec::new();
+    for at in places {
+        let whole = disk.read(at, blocks as u32).is_ok_and(|data| {
+            let bytes = data.to_bytes();
+            bytes.iter().all(|&byte| byte == 0)
+                || Record::decode(volume.id, &bytes, roots).is_some()
+        });
+        if !whole {
+            damaged.extend(at..at + blocks);
+        }
+    }
+    damaged
 }
 
 /// Prints the segments that are in use, and the map as runs.

@@ -16,6 +16,7 @@ pub(super) fn check(volume: &Loge, disk: &mut dyn Disk) -> Result<CheckReport, L
         report.problems.push(format!("{stored} blocks are in use and {free} free, of {pool}"));
     }
     let labels = if volume.areas.headers { "sector headers" } else { "label blocks" };
+    report.youngest = u128::from(volume.next_stamp);
     report.facts.push(("stored blocks", stored.to_string()));
     report.facts.push(("capacity in blocks", volume.capacity.to_string()));
     report.facts.push(("free blocks", free.to_string()));

@@ -1,10 +1,11 @@
 //! Checking and printing a mounted volume.
 
 use super::Vlog;
-use super::format::{SLICE_ENTRIES, decode_header};
+use super::format::{SLICE_ENTRIES, TAIL_BLOCK, Tail, decode_header};
 use crate::disk::Disk;
 use crate::layout::eager::{Mapped, check};
 use crate::layout::{CheckReport, LayoutError};
+use bytes::Bytes;
 use std::fmt;
 
 /// Reads every stored block and every live map block and compares them with the map.
@@ -22,11 +23,36 @@ pub(super) fn check(volume: &Vlog, disk: &mut dyn Disk) -> Result<CheckReport, L
         let free = volume.free.free();
         report.problems.push(format!("{used} blocks are in use and {free} free, of {pool}"));
     }
+    check_map_blocks(volume, disk, &mut report);
     report.facts.push(("stored blocks", stored.to_string()));
     report.facts.push(("map blocks", volume.tree.live().to_string()));
     report.facts.push(("free blocks", volume.free.free().to_string()));
     report.facts.push(("empty tracks", volume.free.empty_tracks().to_string()));
     Ok(report)
+}
+
+/// Reads the tail record, if there is one, and every live map block.
+fn check_map_blocks(volume: &Vlog, disk: &mut dyn Disk, report: &mut CheckReport) {
+    let mut read = |at: u64| disk.read(at, 1).ok().map(|data| data.to_bytes());
+    let tail = read(TAIL_BLOCK);
+    let is_tail = |block: &Bytes| {
+        block.iter().all(|&byte| byte == 0) || Tail::decode(volume.id, block).is_some()
+    };
+    if !tail.as_ref().is_some_and(is_tail) {
+        // A scan finds all that it would say, so it is no problem.
+        report.damaged.push(TAIL_BLOCK);
+    }
+    for slice in (0..volume.tree.slices()).filter(|&slice| volume.tree.node(slice).place != 0) {
+        let node = volume.tree.node(slice);
+        let (place, sequence) = (node.place, node.sequence);
+        // An older version of any slice makes the sum smaller.
+        report.youngest += u128::from(sequence);
+        let header = read(u64::from(place)).and_then(|it| decode_header(volume.id, place, &it));
+        if header.is_none_or(|it| it.slice != slice || it.sequence != sequence) {
+            let problem = format!("the map block at device block {place} is damaged");
+            report.damage(u64::from(place), problem);
+        }
+    }
 }
 
 /// Prints the log, youngest map block first, and the map as runs.
