@@ -85,6 +85,8 @@ pub struct Io {
     pub op: Op,
     /// For writes and trims: acknowledge only when durable (forced unit access).
     pub fua: bool,
+    /// For writes: blocks of zeros take their room, too, where a volume may run out of it.
+    pub keep: bool,
     /// What it is for.
     pub purpose: Purpose,
     /// First block.
@@ -117,7 +119,7 @@ impl Expected {
 
     /// True if block `index` may be this.
     pub fn is_met(&self, index: u32, block: &Piece) -> bool {
-        self.each[index as usize].is_none_or(|sum| self.sums.of(block) == sum)
+        self.each[index as usize].is_none_or(|sum| self.sums.is_of(block, sum))
     }
 }
 
@@ -128,6 +130,7 @@ impl Io {
             tag,
             op: Op::Read,
             fua: false,
+            keep: false,
             purpose: Purpose::Data,
             at,
             count,
@@ -155,6 +158,7 @@ impl Io {
             tag,
             op: Op::Flush,
             fua: false,
+            keep: false,
             purpose: Purpose::Data,
             at: 0,
             count: 0,
@@ -170,6 +174,7 @@ impl Io {
             tag,
             op: Op::Trim,
             fua: false,
+            keep: false,
             purpose: Purpose::Data,
             at,
             count,
@@ -182,6 +187,12 @@ impl Io {
     /// The same request with forced unit access.
     pub fn with_fua(mut self) -> Io {
         self.fua = true;
+        self
+    }
+
+    /// The same write, which keeps room for blocks of zeros.
+    pub fn with_room(mut self) -> Io {
+        self.keep = true;
         self
     }
 
