@@ -77,6 +77,9 @@ fn forms_that_cannot_be_are_refused() {
         (&["--table", "compressed:50"], "unknown table"),
         (&["--table", "sorted", "--sparse", "1G"], "--table"),
         (&["--table", "sorted", "--layout", "vlog"], "--table"),
+        (&["--heuristic", "cr", "--layout", "vlog"], "--heuristic"),
+        (&["--segment", "64k", "--layout", "inplace"], "--segment"),
+        (&["--log-size", "1M", "--layout", "lfs"], "--log-size"),
     ] {
         let mut create = seekless();
         create.arg("create").arg(&image).args(["--size", "8M"]);
