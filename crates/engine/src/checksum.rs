@@ -76,6 +76,15 @@ impl Sums {
     }
 }
 
+impl Sums {
+    /// True if that is the checksum of a stored piece of one block. A device may say of stored
+    /// zeros that they are a hole.
+    pub fn is_of(self, piece: &Piece, sum: u32) -> bool {
+        let bytes = || Piece::block(Body::Bytes(piece.to_bytes()));
+        self.of(piece) == sum || (matches!(piece.body, Body::Zeros) && self.of(&bytes()) == sum)
+    }
+}
+
 /// The volume that metadata belongs to, and how the checksums of its metadata are made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Identity {

@@ -84,6 +84,8 @@ pub struct Io {
     pub op: Op,
     /// For writes and trims: acknowledge only when durable (forced unit access).
     pub fua: bool,
+    /// For writes: blocks of zeros take their room, too, where a volume may run out of it.
+    pub keep: bool,
     /// What it is for.
     pub purpose: Purpose,
     /// First block.
@@ -103,6 +105,7 @@ impl Io {
             tag,
             op: Op::Read,
             fua: false,
+            keep: false,
             purpose: Purpose::Data,
             at,
             count,
@@ -120,7 +123,17 @@ impl Io {
     /// A write; its length is that of `data`.
     pub fn write(tag: Tag, at: BlockNr, data: Data) -> Io {
         let count = data.blocks();
-        Io { tag, op: Op::Write, fua: false, purpose: Purpose::Data, at, count, data, labels: None }
+        Io {
+            tag,
+            op: Op::Write,
+            fua: false,
+            keep: false,
+            purpose: Purpose::Data,
+            at,
+            count,
+            data,
+            labels: None,
+        }
     }
 
     /// A flush.
@@ -129,6 +142,7 @@ impl Io {
             tag,
             op: Op::Flush,
             fua: false,
+            keep: false,
             purpose: Purpose::Data,
             at: 0,
             count: 0,
@@ -143,6 +157,7 @@ impl Io {
             tag,
             op: Op::Trim,
             fua: false,
+            keep: false,
             purpose: Purpose::Data,
             at,
             count,
@@ -154,6 +169,12 @@ impl Io {
     /// The same request with forced unit access.
     pub fn with_fua(mut self) -> Io {
         self.fua = true;
+        self
+    }
+
+    /// The same write, which keeps room for blocks of zeros.
+    pub fn with_room(mut self) -> Io {
+        self.keep = true;
         self
     }
 

@@ -215,6 +215,40 @@ fn transactions_that_cannot_be_are_refused() {
     assert_eq!(refused(&mut Volume::mount(&medium, false), &all), TransactionError::Unsupported);
 }
 
+/// What NBD calls NO_HOLE.
+#[test]
+fn zeros_that_keep_their_room_are_stored_on_a_sparse_volume() {
+    for volatile in [false, true] {
+        let mut options = FormatOptions::new(Kind::Loge, 400, 5);
+        options.addresses = Some(40_000);
+        let medium = format(&options, sparse_device_blocks(400, 40_000));
+        let mut volume = Volume::mount(&medium, volatile);
+        let capacity = volume.stat("capacity_blocks");
+        volume.run(Io::write(0, 0, Data::zeros(40)).with_room()).unwrap();
+        assert_eq!(volume.stat("stored_blocks"), 40);
+        for block in 40..capacity {
+            volume.write(block * 90, 1, 1).unwrap();
+        }
+        assert_eq!(volume.write(39_999, 1, 1), Err(IoError::NoSpace));
+        let more = Io::write(0, 39_000, Data::zeros(2)).with_room();
+        assert_eq!(volume.run(more), Err(IoError::NoSpace));
+        volume.finish();
+        let report = layout::check(&mut MediumDisk(&mut medium.clone())).unwrap().2;
+        assert_eq!(report.problems, Vec::<String>::new());
+        let mut volume = Volume::mount(&medium, volatile);
+        assert_eq!(volume.stat("stored_blocks"), capacity);
+        let zeros = volume.run(Io::read(0, 0, 40)).unwrap();
+        assert!(zeros.to_bytes().iter().all(|&byte| byte == 0));
+        // The room is there.
+        for block in 0..40 {
+            volume.write(block, 1, 2).unwrap();
+        }
+        volume.run(Io::trim(0, 0, 10)).unwrap();
+        volume.write(39_990, 10, 1).unwrap();
+        volume.finish();
+    }
+}
+
 #[test]
 fn a_sparse_volume_says_when_it_is_full_and_goes_on() {
     for volatile in [false, true] {

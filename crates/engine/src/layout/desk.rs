@@ -39,6 +39,8 @@ pub enum Work {
         at: BlockNr,
         /// What to write there.
         data: Data,
+        /// Blocks of zeros take their room, too.
+        keep: bool,
     },
     /// Part of a trim.
     Trim {
@@ -184,7 +186,7 @@ impl Desk {
         let parts = u64::from(io.count).div_ceil(limit) as u32;
         let request = self.open(&io, parts, now);
         if parts == 1 && io.op == Op::Write {
-            self.queue.push_back(Work::Write { request, at: io.at, data: io.data });
+            self.queue.push_back(Work::Write { request, at: io.at, data: io.data, keep: io.keep });
             return;
         }
         let mut from = 0;
@@ -192,7 +194,10 @@ impl Desk {
             let count = u64::from(io.count - from).min(limit) as u32;
             let at = io.at + u64::from(from);
             self.queue.push_back(match io.op {
-                Op::Write => Work::Write { request, at, data: io.data.slice(from, count) },
+                Op::Write => {
+                    let data = io.data.slice(from, count);
+                    Work::Write { request, at, data, keep: io.keep }
+                }
                 _ => Work::Trim { request, at, count },
             });
             from += count;
@@ -369,7 +374,7 @@ mod tests {
         let mut parts = Vec::new();
         while let Some(work) = desk.pop() {
             parts.push(match work {
-                Work::Write { request, at, data } => (request, at, data.blocks()),
+                Work::Write { request, at, data, .. } => (request, at, data.blocks()),
                 Work::Trim { request, at, count } | Work::Read { request, at, count } => {
                     (request, at, count)
                 }

@@ -202,7 +202,9 @@ impl Loge {
             }
             match self.desk.pop() {
                 Some(Work::Read { request, at, count }) => self.begin_read(request, at, count, cx),
-                Some(Work::Write { request, at, data }) => self.begin_write(request, at, &data, cx),
+                Some(Work::Write { request, at, data, keep }) => {
+                    self.begin_write(request, at, (&data, keep), cx);
+                }
                 Some(Work::Trim { request, at, count }) => self.trim(request, at, count, cx),
                 Some(Work::Group { request, all }) => self.begin_group(request, &all, cx),
                 None => {}

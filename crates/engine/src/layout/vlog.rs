@@ -178,7 +178,9 @@ impl Vlog {
         while self.next_has_room() {
             match self.desk.pop() {
                 Some(Work::Read { request, at, count }) => self.begin_read(request, at, count, cx),
-                Some(Work::Write { request, at, data }) => self.begin_write(request, at, &data, cx),
+                Some(Work::Write { request, at, data, .. }) => {
+                    self.begin_write(request, at, &data, cx)
+                }
                 Some(Work::Trim { request, at, count }) => self.trim(request, at, count, cx),
                 Some(Work::Group { .. }) => unreachable!("it takes no transactions"),
                 None => {}

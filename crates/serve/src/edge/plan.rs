@@ -83,7 +83,9 @@ pub(super) fn writes(span: &Span, new: &New, head: Option<Data>, tail: Option<Da
     for part in [head, middle, tail].into_iter().flatten() {
         rope.append(part);
     }
-    vec![Io::write(0, first, rope)]
+    let write = Io::write(0, first, rope);
+    // Whoever wants no hole wants no later write there to find the volume full.
+    vec![if matches!(new, New::Zeros { .. }) { write.with_room() } else { write }]
 }
 
 /// Zeros that give their space back: the whole blocks are trimmed, the edges written.

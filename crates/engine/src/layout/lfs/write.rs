@@ -20,7 +20,7 @@ impl Lfs {
         while self.next_has_room(cx) {
             match self.desk.pop() {
                 Some(Work::Read { request, at, count }) => self.begin_read(request, at, count, cx),
-                Some(Work::Write { request, at, data }) => self.write(request, at, &data, cx),
+                Some(Work::Write { request, at, data, .. }) => self.write(request, at, &data, cx),
                 Some(Work::Trim { request, at, count }) => self.trim(request, at, count, cx),
                 Some(Work::Group { .. }) => unreachable!("it takes no transactions"),
                 None => {}

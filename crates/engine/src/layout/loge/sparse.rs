@@ -1,6 +1,7 @@
 //! Volumes with more addresses than they can store blocks: the extended address space of section
 //! 8.4.1 of the paper. Clients lay out their structures in it as they like; a trim, or zeros, frees
-//! what they need no longer, and the report of how much is stored is in the counters.
+//! what they need no longer (zeros that are to keep their room, as NBD's NO_HOLE asks for, are
+//! stored like anything else), and the report of how much is stored is in the counters.
 //!
 //! The price is the trim map, which has a tombstone for each address: half a per cent of the
 //! address space, so there are at most [`MOST_SPREAD`] addresses for each block of the device. The
@@ -9,7 +10,6 @@
 
 use super::format::{Areas, FIXED_BLOCKS, GROUP, MAX_DEVICE_BLOCKS, TRIM_SLICE};
 use super::{Loge, least_slack, recover};
-use crate::checksum;
 use crate::io::IoError;
 use crate::layer::Cx;
 use crate::layout::desk::Work;
@@ -112,8 +112,8 @@ impl Loge {
             {
                 data.blocks() as usize
             }
-            Some(Work::Write { at, data, .. }) => {
-                let stores = |index: u32| !checksum::is_zero(&data.block(index));
+            Some(Work::Write { at, data, keep, .. }) => {
+                let stores = |index: u32| self.stored_piece(data, index, *keep).is_some();
                 let blocks = (*at..).zip(0..data.blocks());
                 blocks.filter(|&(at, index)| hole(at) && stores(index)).count()
             }
@@ -143,7 +143,7 @@ impl Loge {
         }
     }
 
-    fn is_sparse(&self) -> bool {
+    pub(super) fn is_sparse(&self) -> bool {
         self.capacity < self.areas.blocks
     }
 

@@ -5,7 +5,7 @@ use super::format::{Label, SCATTERED};
 use super::table::Entry;
 use super::{Loge, MAX_MEMBERS};
 use crate::checksum;
-use crate::data::{Data, Piece};
+use crate::data::{Body, Data, Piece};
 use crate::io::{Done, Io, Label as LabelBytes};
 use crate::layer::Cx;
 use crate::layout::desk::{RequestNr, Work};
@@ -15,7 +15,8 @@ use crate::layout::eager::write::Writing;
 use crate::layout::eager::{self, BATCH_BLOCKS, Mapped, SHORT_RUN};
 use crate::planted::{PlantedBug, planted};
 use crate::transaction::Transaction as Group;
-use crate::units::BlockNr;
+use crate::units::{BLOCK_BYTES, BlockNr};
+use bytes::Bytes;
 use smallvec::{SmallVec, smallvec};
 use std::sync::Arc;
 
@@ -112,11 +113,11 @@ impl Loge {
     }
 
     /// Gives a write its stamp, its places and its labels, and collects the commands. Blocks of
-    /// zeros are not stored.
+    /// zeros are not stored, unless they are to keep room in a volume that may run out of it.
     fn prepare(
         &mut self,
         at: BlockNr,
-        data: &Data,
+        (data, keep): (&Data, bool),
         commands: &mut Commands,
         cx: &Cx<'_>,
     ) -> Transaction {
@@ -127,13 +128,24 @@ impl Loge {
         self.counters.client_blocks += u64::from(count);
         let mut transaction = Transaction::new(smallvec![(at, count)], stamp);
         for index in 0..count {
-            let piece = Some(data.block(index)).filter(|piece| !checksum::is_zero(piece));
+            let piece = self.stored_piece(data, index, keep);
             let member = (index as u16, (count - 1) as u16);
             let at = at + u64::from(index);
             let how = (member, count - index, scattered);
             self.store(&mut transaction, at, piece, how, commands, cx);
         }
         transaction
+    }
+
+    /// What is stored of a block of a write; nothing of zeros that need not keep their room.
+    pub(super) fn stored_piece(&self, data: &Data, index: u32, keep: bool) -> Option<Piece> {
+        let piece = data.block(index);
+        if !checksum::is_zero(&piece) {
+            return Some(piece);
+        }
+        // As bytes: what is read back of them has the checksum of bytes.
+        let zeros = || Piece::block(Body::Bytes(Bytes::from_static(&[0; BLOCK_BYTES])));
+        (keep && self.is_sparse()).then(zeros)
     }
 
     /// Up to which stamp a label of transaction `stamp` calls everything durable.
@@ -200,7 +212,7 @@ impl Loge {
         &mut self,
         request: RequestNr,
         at: BlockNr,
-        data: &Data,
+        data: (&Data, bool),
         cx: &mut Cx<'_>,
     ) {
         let mut commands = Commands::default();
@@ -351,9 +363,9 @@ impl Loge {
         let mut blocks = 0;
         while blocks < BATCH_BLOCKS && self.batch_goes_on(cx) {
             match self.desk.pop() {
-                Some(Work::Write { request, at, data }) => {
+                Some(Work::Write { request, at, data, keep }) => {
                     blocks += data.blocks();
-                    let transaction = self.prepare(at, &data, &mut commands, cx);
+                    let transaction = self.prepare(at, (&data, keep), &mut commands, cx);
                     self.install(&transaction, cx, &mut |at, old| batch.undo.push((at, old)));
                     batch.requests.push(request);
                 }

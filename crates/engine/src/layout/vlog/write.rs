@@ -233,7 +233,7 @@ impl Vlog {
         let mut blocks = 0;
         while !self.desk.next_is_read() && blocks < BATCH_BLOCKS && self.next_has_room() {
             match self.desk.pop() {
-                Some(Work::Write { request, at, data }) => {
+                Some(Work::Write { request, at, data, .. }) => {
                     blocks += data.blocks();
                     self.counters.client_blocks += u64::from(data.blocks());
                     let entries = self.place_data(at, &data, 1, &mut commands, cx);

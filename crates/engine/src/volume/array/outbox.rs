@@ -113,7 +113,8 @@ impl Outbox {
     fn submit(&mut self, one: Outgoing, calls: SmallVec<[(Call, u32); 1]>, cx: &mut Cx<'_>) {
         let Outgoing { member, op, at, count, data, purpose, .. } = one;
         let tag = self.sent.insert(Sent { member, op, at, purpose, calls }) as Tag;
-        let io = Io { tag, op, fua: false, purpose, at, count, data, labels: None };
+        let (fua, keep, labels) = (false, false, None);
+        let io = Io { tag, op, fua, keep, purpose, at, count, data, labels };
         cx.send(member, io);
     }
 
