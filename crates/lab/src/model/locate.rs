@@ -57,6 +57,8 @@ fn first_free(free: f64, mut reaches: Vec<Reach>, turn: Option<u32>) -> f64 {
     let mut waiting = reaches.into_iter().peekable();
     let (mut mean, mut now, mut none_yet) = (0.0, 0.0, 1.0);
     let mut whole = 0.0_f64;
+    // True if all tracks were in reach a slot ago.
+    let mut settled = false;
     loop {
         while let Some(next) = waiting.next_if(|next| next.lead.floor() <= whole) {
             let at = active.partition_point(|one| one.lead.fract() < next.lead.fract());
@@ -68,6 +70,7 @@ fn first_free(free: f64, mut reaches: Vec<Reach>, turn: Option<u32>) -> f64 {
         if active.is_empty() && waiting.peek().is_none() {
             return mean;
         }
+        let (mean_before, all) = (mean, turn.is_none() && waiting.peek().is_none());
         for one in &active {
             let passes = whole + one.lead.fract();
             mean += (passes - now) * none_yet;
@@ -77,6 +80,14 @@ fn first_free(free: f64, mut reaches: Vec<Reach>, turn: Option<u32>) -> f64 {
                 return mean;
             }
         }
+        if all && settled {
+            // From here on each slot is like the one before, but for what has been found already:
+            // a geometric series, which has too many terms to add up where little is free.
+            let tracks: f64 = active.iter().map(|one| one.tracks).sum();
+            let log = tracks * (-free).ln_1p();
+            return mean + (mean - mean_before) * log.exp() / -log.exp_m1();
+        }
+        settled = all;
         whole += 1.0;
     }
 }
