@@ -150,7 +150,9 @@ fn layout_exit(error: &LayoutError) -> Exit {
 impl From<ImageError> for Failure {
     fn from(error: ImageError) -> Failure {
         let exit = match &error {
-            ImageError::NotFound(_) | ImageError::NotBlocks(_) => Exit::Image,
+            ImageError::NotFound(_) | ImageError::NotBlocks(_) | ImageError::LeadsNowhere(_) => {
+                Exit::Image
+            }
             ImageError::InUse { .. } => Exit::Busy,
             ImageError::BadSize { .. } | ImageError::Twice(_) => Exit::Usage,
             ImageError::Layout { source, .. } => layout_exit(source),

@@ -28,6 +28,9 @@ pub enum ImageError {
     /// There is nothing at the path.
     #[error("{} does not exist; `seekless create` makes a volume", .0.display())]
     NotFound(PathBuf),
+    /// Symbolic links go round in a circle.
+    #[error("{} is a symbolic link that leads back to itself; name the image", .0.display())]
+    LeadsNowhere(PathBuf),
     /// There is something at the path.
     #[error("{} already exists; --force replaces it", .0.display())]
     Exists(PathBuf),
@@ -110,6 +113,8 @@ pub struct Image {
     headers: Option<Headers>,
     read_only: bool,
     block_device: bool,
+    /// What lies below a loop device, locked as well.
+    below: Vec<File>,
 }
 
 /// Opens an image. Writers exclude everybody else, readers exclude writers.
@@ -137,6 +142,9 @@ fn open_file(path: &Path, read_only: bool) -> Result<(File, bool), ImageError> {
         Ok(found) => found,
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             return Err(ImageError::NotFound(path.to_owned()));
+        }
+        Err(error) if error.raw_os_error() == Some(libc::ELOOP) => {
+            return Err(ImageError::LeadsNowhere(path.to_owned()));
         }
         Err(error) => return Err(ImageError::os("open", path, error)),
     };
@@ -171,8 +179,9 @@ impl Image {
         read_only: bool,
         block_device: bool,
     ) -> Result<Image, ImageError> {
-        lock::take(&file, path, read_only)?;
-        Image::measure(file, path, read_only, block_device)
+        let below = lock::take(&file, path, read_only)?;
+        let image = Image::measure(file, path, read_only, block_device)?;
+        Ok(Image { below, ..image })
     }
 
     fn measure(
@@ -186,7 +195,8 @@ impl Image {
         let file_blocks = bytes / BLOCK_BYTES as u64;
         let headers = Headers::find(&file, file_blocks);
         let blocks = headers.map_or(file_blocks, |headers| headers.blocks);
-        Ok(Image { file, path: path.to_owned(), blocks, headers, read_only, block_device })
+        let path = path.to_owned();
+        Ok(Image { file, path, blocks, headers, read_only, block_device, below: Vec::new() })
     }
 
     /// Where it is.
@@ -223,6 +233,16 @@ impl Image {
     /// When the process has no file descriptor left.
     pub fn handle(&self) -> Result<File, ImageError> {
         self.file.try_clone().map_err(|error| ImageError::os("open", &self.path, error))
+    }
+
+    /// Handles that keep all locks of the image though it is dropped; the first is to itself.
+    ///
+    /// # Errors
+    /// When the process has no file descriptor left.
+    pub fn locks(&self) -> Result<Vec<File>, ImageError> {
+        let all = [&self.file].into_iter().chain(&self.below);
+        let all: io::Result<Vec<File>> = all.map(File::try_clone).collect();
+        all.map_err(|error| ImageError::os("open", &self.path, error))
     }
 
     /// The same file, opened another time: errors of writes are told to each open file once. It

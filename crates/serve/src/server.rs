@@ -387,7 +387,7 @@ fn mount_options(options: &ServeOptions) -> MountOptions<'static> {
 
 fn from_image(options: &ServeOptions, path: &Path) -> Result<Mounted, ServeError> {
     let mut image = image::open(path, options.read_only)?;
-    let file = image.handle()?;
+    let files = image.locks()?;
     if image.headers().is_some() && !has_headers(options) {
         return Err(ServeError::NoHeaders(path.to_owned()));
     }
@@ -395,7 +395,7 @@ fn from_image(options: &ServeOptions, path: &Path) -> Result<Mounted, ServeError
         let blocks = fits(&image, spec)?;
         let medium = FileMedium::new(image.handle()?, blocks).with_headers(image.headers());
         let medium = Box::new(medium);
-        return simulated(options, spec, medium, vec![file]);
+        return simulated(options, spec, medium, files);
     }
     FileDevice::try_out(&image, options.io, options.direct)?;
     let mount = MountOptions { volatile: true, ..mount_options(options) };
@@ -406,19 +406,19 @@ fn from_image(options: &ServeOptions, path: &Path) -> Result<Mounted, ServeError
     let device = FileDevice::new(image, options.io, options.direct)?;
     let device_fds = vec![device.wait_fd()?];
     let node = Node::new(layer, vec![Box::new(device)], 1);
-    Ok(Mounted { device_fds, files: vec![file], ..Mounted::new(node, describe(&superblock)) })
+    Ok(Mounted { device_fds, files, ..Mounted::new(node, describe(&superblock)) })
 }
 
 /// A file as it is.
 fn raw_file(options: &ServeOptions, path: &Path) -> Result<Mounted, ServeError> {
     let image = open_raw(path, options.read_only)?;
-    let file = image.handle()?;
+    let files = image.locks()?;
     let layer = Box::new(Raw::new(image.blocks()));
     let device = FileDevice::new(image, options.io, options.direct)?;
     let device_fds = vec![device.wait_fd()?];
     let node = Node::new(layer, vec![Box::new(device)], 1);
     let description = RAW.to_owned();
-    Ok(Mounted { device_fds, files: vec![file], ..Mounted::new(node, description) })
+    Ok(Mounted { device_fds, files, ..Mounted::new(node, description) })
 }
 
 /// Opens a file that holds no volume.

@@ -45,6 +45,9 @@ fn foreign_files_are_refused() {
         on_every_command(&image, 3, "no Seekless volume");
     }
     on_every_command(&dir.path().join("missing.img"), 3, "does not exist");
+    let circle = dir.path().join("circle.img");
+    std::os::unix::fs::symlink(&circle, &circle).expect("a link");
+    on_every_command(&circle, 3, "leads back to itself");
     on_every_command(dir.path(), 3, "neither a regular file nor a block device");
 }
 

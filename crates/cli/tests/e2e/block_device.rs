@@ -88,6 +88,25 @@ fn refused(ended: &Ended, code: i32, part: &str) {
     assert!(!ended.err.contains("panicked"), "{}", ended.err);
 }
 
+/// The same bytes by two names.
+#[test]
+fn a_file_is_not_served_beside_the_loop_device_on_it() {
+    let dir = temp_dir();
+    let Some(disk) = volume(dir.path(), "vlog", 64 << 20) else { return };
+    let other = dir.path().join("other.sock");
+    let (device, file) = (&disk.device, &disk.file);
+    for (first, second) in [(device, file), (file, device)] {
+        // At the pace of a disk a server has its image open in another way.
+        for way in [&[][..], &["--disk", "cmr-20tb:256M"]] {
+            let server = serve(first, dir.path(), way);
+            let serve = run(seekless().arg("serve").arg(second).arg("--socket").arg(&other));
+            refused(&serve, 4, "in use");
+            refused(&run(seekless().arg("check").arg(second)), 4, "in use");
+            assert_eq!(server.stop().code(), 0);
+        }
+    }
+}
+
 fn a_device_is_served_through_kills(layout: &str) {
     require!("fio");
     let ways: [&[&str]; 3] = [&[], &["--direct"], &["--direct", "--io", "threads"]];

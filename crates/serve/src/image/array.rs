@@ -192,7 +192,7 @@ impl Members {
     /// Assembles the array.
     ///
     /// # Errors
-    /// See [`assemble`].
+    /// See [`assemble()`].
     pub fn assemble(&mut self, options: &AssembleOptions) -> Result<Assembled, ImageError> {
         let found = self.with_disks(|disks| assemble(disks, options));
         found.map_err(|error| self.blame(LayoutError::Volume(error)))

@@ -3,9 +3,11 @@
 use super::ImageError;
 use rustix::fs::FlockOperation;
 use rustix::io::Errno;
+use std::ffi::OsStr;
 use std::fs::{DirEntry, File, Metadata};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// How long the lock of a process that seems to be gone is waited for, in steps. What a killed
@@ -13,9 +15,39 @@ use std::time::Duration;
 const STEP: Duration = Duration::from_millis(10);
 const STEPS: u32 = 100;
 
-/// Locks `file` for writing alone or for reading among readers. Somebody who is alive is not waited
-/// for.
-pub(super) fn take(file: &File, path: &Path, shared: bool) -> Result<(), ImageError> {
+/// Loop devices that lie one on the other, at most.
+const MOST_LOOPS: usize = 8;
+
+/// Locks `file` for writing alone or for reading among readers and, if it is a loop device, the
+/// file that it stands for: two processes could write to the same bytes by two names. What is
+/// returned has those locks, for as long as it is open.
+pub(super) fn take(file: &File, path: &Path, shared: bool) -> Result<Vec<File>, ImageError> {
+    lock(file, path, shared)?;
+    let mut below: Vec<File> = Vec::new();
+    while below.len() < MOST_LOOPS
+        && let Some((path, file)) = backing(below.last().unwrap_or(file))
+    {
+        lock(&file, &path, shared)?;
+        below.push(file);
+    }
+    Ok(below)
+}
+
+/// The file that a loop device, or a partition of one, stands for; nothing for what is none, and
+/// where the file cannot be reached by the name that the kernel has for it.
+fn backing(file: &File) -> Option<(PathBuf, File)> {
+    let found = file.metadata().ok().filter(|found| found.file_type().is_block_device())?;
+    let (major, minor) = (rustix::fs::major(found.rdev()), rustix::fs::minor(found.rdev()));
+    let device = PathBuf::from(format!("/sys/dev/block/{major}:{minor}"));
+    let mut names = ["loop", "../loop"].map(|at| device.join(at).join("backing_file")).into_iter();
+    let name = names.find_map(|name| std::fs::read(name).ok())?;
+    let path = PathBuf::from(OsStr::from_bytes(name.strip_suffix(b"\n").unwrap_or(&name)));
+    let file = File::open(&path).ok()?;
+    Some((path, file))
+}
+
+/// Somebody who is alive is not waited for.
+fn lock(file: &File, path: &Path, shared: bool) -> Result<(), ImageError> {
     let operation = match shared {
         true => FlockOperation::NonBlockingLockShared,
         false => FlockOperation::NonBlockingLockExclusive,

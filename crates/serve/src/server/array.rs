@@ -53,7 +53,7 @@ pub(super) fn mount(
             devices.push(Box::new(Ram::volatile(Box::new(Flat::new(1)))));
             continue;
         };
-        files.push(image.handle()?);
+        files.extend(image.locks()?);
         if let Some(spec) = &options.disk {
             let blocks = super::fits(&image, spec)?;
             let medium = FileMedium::new(image.handle()?, blocks);

@@ -37,7 +37,8 @@ pub(super) fn mount(
             FileDevice::try_out(image, options.io, options.direct)?;
         }
     }
-    let files = images.iter().map(Image::handle).collect::<Result<Vec<_>, _>>()?;
+    let locks = images.iter().map(Image::locks).collect::<Result<Vec<_>, _>>()?;
+    let files = locks.into_iter().flatten().collect();
     // Mounting needs the mechanics before there is a device; these have next to nothing on them.
     let lender = |spec: &Option<Spec>| {
         spec.as_ref().map(|spec| SimulatedDisk::new(spec, Box::new(Flat::new(1)))).transpose()

@@ -74,7 +74,7 @@ fn store(options: &ServeOptions) -> Result<(Store, Vec<File>), ServeError> {
     }
     // Every handle shares the lock.
     let medium = FileMedium::new(image.handle()?, image.blocks());
-    Ok((Store::Medium(Box::new(medium)), vec![image.handle()?]))
+    Ok((Store::Medium(Box::new(medium)), image.locks()?))
 }
 
 #[cfg(test)]

@@ -124,6 +124,18 @@ fn v18_single_cylinder_has_the_values_of_table_v_b() {
     }
 }
 
+/// Next to nothing is free: the answer comes at once, and is that of a geometric search.
+#[test]
+fn v18_full_disks_have_an_answer() {
+    for (tracks, free) in [(19_u32, 1e-6), (16, 1e-9), (1, f64::EPSILON / 2.0)] {
+        let found = locate::cylinder(free, tracks, 13.0);
+        let endless = 1.0 / (f64::from(tracks) * free);
+        assert!((found / endless - 1.0).abs() < 1e-3, "{found} for {endless}");
+    }
+    assert!(locate::cylinder_at_work_ms(&st(), 1e-12).is_finite());
+    assert!(locate::zone_ms(&st(), 1e-12).is_finite());
+}
+
 /// The general search and the closed form of the claim are the same number.
 #[test]
 fn v18_the_sum_in_closed_form_agrees() {
