@@ -75,7 +75,8 @@ fn a_missing_member_is_replaced_and_rebuilt(layout: &str) {
         assert_eq!(server.stop().code(), 0);
         fs::remove_file(&members[1]).expect("remove");
         let left = [members[0].clone(), members[2].clone()];
-        let refused = run(seekless().arg("serve").args(&left).args(["--socket", "/nonexistent/s"]));
+        let socket = dir.path().join("refused.sock");
+        let refused = run(seekless().arg("serve").args(&left).arg("--socket").arg(&socket));
         assert_eq!(refused.code(), 3, "{}", refused.err);
         assert!(refused.err.contains("member 1") && refused.err.contains("--degraded"));
         let server = serve(dir.path(), &left, &["--degraded"]);
