@@ -1,6 +1,6 @@
 //! Plain blocking access, for the code that runs alone: format, mount, check, dump.
 
-use crate::data::Data;
+use crate::data::{Data, Piece};
 use crate::io::{Expected, IoError, Label};
 use crate::units::BlockNr;
 
@@ -22,6 +22,21 @@ pub trait Disk {
     /// As for [`Disk::read`].
     fn read_expecting(&mut self, at: BlockNr, expected: Expected) -> Result<Data, IoError> {
         self.read(at, expected.each.len() as u32)
+    }
+
+    /// Reads blocks that tell by themselves whether they are whole, by checksums of their own: a
+    /// device with copies looks for one that is where `is_whole`, which is given the index of a
+    /// block and its content, says no. What comes back need not be whole.
+    ///
+    /// # Errors
+    /// As for [`Disk::read`].
+    fn read_whole(
+        &mut self,
+        at: BlockNr,
+        count: u32,
+        _is_whole: &dyn Fn(u32, &Piece) -> bool,
+    ) -> Result<Data, IoError> {
+        self.read(at, count)
     }
 
     /// Writes blocks; durable after the next [`Disk::flush`].

@@ -3,7 +3,7 @@
 //! `SPEC.md`, section "Superblock", has the layout to the byte.
 
 use crate::checksum::{Identity, Sums, crc32c};
-use crate::data::Data;
+use crate::data::{Data, Piece};
 use crate::disk::Disk;
 use crate::io::IoError;
 use crate::layout::{CheckReport, Kind};
@@ -229,7 +229,8 @@ pub(crate) fn report_lost(thing: &str, lost: &[BlockNr], report: &mut CheckRepor
 
 /// An unreadable copy counts as a damaged one: the other may still be whole.
 fn read_copy(disk: &mut dyn Disk, at: BlockNr) -> Result<Superblock, SuperblockError> {
-    match disk.read(at, 1) {
+    let is_whole = |_, block: &Piece| Superblock::decode(&block.to_bytes()).is_ok();
+    match disk.read_whole(at, 1, &is_whole) {
         Ok(data) => Superblock::decode(&data.to_bytes()),
         Err(_) => Err(SuperblockError::Damaged),
     }

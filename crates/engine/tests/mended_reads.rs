@@ -30,8 +30,16 @@ fn body(at: u64) -> Data {
 
 /// Does something with the array in blocking style.
 fn with_array<T>(media: &mut [Cells], act: impl FnOnce(&mut dyn Disk) -> T) -> T {
+    with_array_as(false, media, act)
+}
+
+fn with_array_as<T>(
+    read_only: bool,
+    media: &mut [Cells],
+    act: impl FnOnce(&mut dyn Disk) -> T,
+) -> T {
     with_disks(media, |disks| {
-        let options = AssembleOptions { volatile: true, ..AssembleOptions::default() };
+        let options = AssembleOptions { volatile: true, read_only, ..AssembleOptions::default() };
         let mut found = assemble(disks, &options).expect("all are there");
         act(&mut ArrayDisk::new(&mut found.array, disks))
     })
@@ -86,6 +94,11 @@ impl World {
 
     /// Spoils so many blocks of clients on a member, and returns where.
     fn spoil(&mut self, member: usize, most: usize) -> Vec<u64> {
+        self.spoil_some(member, most, true)
+    }
+
+    /// The same, of clients or what the layout has written for itself.
+    fn spoil_some(&mut self, member: usize, most: usize, of_clients: bool) -> Vec<u64> {
         let mut ram = self.devices[member].0.borrow_mut();
         let known: Vec<_> = (0..BLOCKS).map(|at| body(at).to_bytes()).collect();
         let cells = ram.durable().clone();
@@ -93,7 +106,7 @@ impl World {
             Body::Zeros => false,
             body => {
                 let bytes = seekless_engine::data::Piece::block(body).to_bytes();
-                known.contains(&bytes)
+                known.contains(&bytes) == of_clients
             }
         };
         // Not in the log of the array, nor in parity, where they may be as well.
@@ -172,6 +185,35 @@ fn checks_and_mounts_find_what_is_right() {
                 let found = with_array(&mut media, |disk| layout::check(disk)).expect("mounts");
                 assert_eq!(found.2.problems, Vec::<String>::new(), "{kind} on {level:?}");
             }
+        }
+    }
+}
+
+/// All that the layout has written for itself is wrong on one member: it tells so by itself, and a
+/// mount takes it from the others; the member gets back what was looked at.
+#[test]
+fn mounts_take_metadata_from_who_has_it_right() {
+    for (level, members) in SHAPES {
+        for kind in kinds(level) {
+            let mut back = 0;
+            for member in 0..members {
+                let mut world = World::new(kind, level, members);
+                world.node.finish(&mut world.now);
+                let places = world.spoil_some(member, usize::MAX, false);
+                let label = format!("{kind} on {level:?}, member {member}");
+                let mut media = world.media();
+                let spoiled = media.clone();
+                let found = with_array_as(true, &mut media, |disk| layout::check(disk));
+                assert_eq!(found.expect(&label).2.problems, Vec::<String>::new(), "{label}");
+                assert!(media == spoiled, "{label}: a check writes nothing");
+                let mut world = World::mount(&mut media);
+                world.reads_right(1);
+                assert_eq!(world.mended(), 0, "{label}: data of clients is right");
+                let is_back = |at: &&u64| media[member].get(**at) != spoiled[member].get(**at);
+                back += places.iter().filter(is_back).count();
+            }
+            // On RAID-5 some member may have none that are of use.
+            assert!(back > 0, "{kind} on {level:?}");
         }
     }
 }

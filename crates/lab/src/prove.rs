@@ -76,6 +76,12 @@ pub struct NoSuchActs {
 }
 
 impl ProveOptions {
+    /// The command that runs a case again.
+    pub fn replay(&self, case: u64) -> String {
+        let flags = self.subject.flags();
+        format!("seekless prove {flags} --seed {} --case {case}", self.seed)
+    }
+
     /// Tells whether there is anything to run.
     ///
     /// # Errors
@@ -237,16 +243,18 @@ impl ProveReport {
 const MOST_SHRUNK: usize = 3;
 
 /// Runs cases until enough states have been tried. `clock` counts nanoseconds and only serves to
-/// report the speed; `progress` hears how many states have been tried.
+/// report the speed; `progress` hears before each case its number and how many states have been
+/// tried.
 pub fn prove(
     options: &ProveOptions,
     clock: fn() -> u64,
-    progress: &mut dyn FnMut(u64),
+    progress: &mut dyn FnMut(u64, u64),
 ) -> ProveReport {
     let started = clock();
     let mut report = ProveReport::new(options);
     let first = options.case.unwrap_or(0);
     for case in first.. {
+        progress(case, report.states);
         let mut world = World::new(options.subject, case, options.seed);
         let keep = match &options.keep {
             None => Keep::acts(0..world.script().len() as u32),
@@ -266,7 +274,6 @@ pub fn prove(
         }
         report.cases += 1;
         report.workloads = report.cases.min(WORKLOADS);
-        progress(report.states);
         let found = options.stop_at_first && !report.violations.is_empty();
         // A hundred broken promises tell as much as a million.
         let enough = report.states >= options.states || report.violations.len() >= 100;

@@ -31,7 +31,7 @@ fn hunt(
     options: &ProveOptions,
 ) -> ProveReport {
     let options = ProveOptions { stop_at_first: true, subject: subject.into(), ..options.clone() };
-    with_bug(bug, || prove(&options, no_clock, &mut |_| {}))
+    with_bug(bug, || prove(&options, no_clock, &mut |_, _| {}))
 }
 
 /// States until each seed has found a bug, and the seeds that have not.

@@ -13,7 +13,7 @@ fn no_clock() -> u64 {
 fn every_layout_keeps_its_contract() {
     for kind in Kind::ALL {
         let options = ProveOptions { states: 150_000, ..ProveOptions::new(kind) };
-        let report = prove(&options, no_clock, &mut |_| {});
+        let report = prove(&options, no_clock, &mut |_, _| {});
         assert!(report.violations.is_empty(), "{}", report.to_text());
         assert!(report.states >= 150_000);
         assert!(report.workloads >= 20.min(WORKLOADS), "{} kinds of workload", report.workloads);
@@ -28,10 +28,10 @@ fn every_layout_keeps_its_contract() {
 fn the_same_seed_gives_the_same_sweep() {
     for kind in Kind::ALL {
         let options = ProveOptions { states: 3_000, ..ProveOptions::new(kind) };
-        let one = prove(&options, no_clock, &mut |_| {});
-        assert_eq!(one, prove(&options, no_clock, &mut |_| {}));
+        let one = prove(&options, no_clock, &mut |_, _| {});
+        assert_eq!(one, prove(&options, no_clock, &mut |_, _| {}));
         let other = ProveOptions { seed: 2, ..options };
-        assert_ne!(one.faults, prove(&other, no_clock, &mut |_| {}).faults);
+        assert_ne!(one.faults, prove(&other, no_clock, &mut |_, _| {}).faults);
     }
 }
 
@@ -41,7 +41,7 @@ fn every_array_keeps_its_contract() {
     for subject in Subject::all() {
         let Subject::Array { level, .. } = subject else { continue };
         let options = ProveOptions { states: 15_000, ..ProveOptions::new(subject) };
-        let report = prove(&options, no_clock, &mut |_| {});
+        let report = prove(&options, no_clock, &mut |_, _| {});
         assert!(report.violations.is_empty(), "{}", report.to_text());
         let faults = report.faults;
         assert!(faults.lost > 0 && faults.torn > 0 && faults.second_cuts > 0, "{faults:?}");
@@ -55,7 +55,7 @@ fn every_array_keeps_its_contract() {
 
 fn keeps_the_contract(subject: Subject) {
     let options = ProveOptions { states: 30_000, ..ProveOptions::new(subject) };
-    let report = prove(&options, no_clock, &mut |_| {});
+    let report = prove(&options, no_clock, &mut |_, _| {});
     assert!(report.violations.is_empty(), "{}", report.to_text());
     assert!(report.faults.second_cuts > 0, "{:?}", report.faults);
 }

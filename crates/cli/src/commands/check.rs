@@ -101,7 +101,7 @@ fn scrub(args: &Args) -> Result<Scrubbed, Failure> {
     // What a crash has left is put right first: else every stripe under way would be reported.
     let read_only = !args.repair;
     let options = AssembleOptions { read_only, ..AssembleOptions::default() };
-    let found = members.assemble(&options)?;
+    let mut found = members.assemble(&options)?;
     let superblock = found.array.superblock().clone();
     let mut progress = Progress::new();
     let stripes = superblock.geometry.stripes;
@@ -113,7 +113,12 @@ fn scrub(args: &Args) -> Result<Scrubbed, Failure> {
         }
         volume::scrub::scrub(&mut here, &superblock, args.repair, &mut shown)
     });
-    Ok(scrubbed.map_err(|error| members.blame(error.into()))?)
+    let scrubbed = scrubbed.map_err(|error| members.blame(error.into()))?;
+    if args.repair {
+        let ended = members.end(&mut found);
+        ended.map_err(|error| members.blame(error.into()))?;
+    }
+    Ok(scrubbed)
 }
 
 /// One word for how a mount found its state.

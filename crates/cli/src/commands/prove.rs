@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 use std::fs::File;
 use std::io::{Read as _, Write};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Arguments of `seekless prove`.
 #[derive(Debug, clap::Args)]
@@ -250,6 +251,19 @@ fn list(json: bool, out: &mut dyn Write) -> Outcome {
     Ok(())
 }
 
+/// The case that is being run.
+static CASE: AtomicU64 = AtomicU64::new(0);
+
+/// A panic is a finding as well: it names the command that repeats it.
+fn name_the_case_of_a_panic(options: ProveOptions) {
+    let before = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        before(panic);
+        let replay = options.replay(CASE.load(Ordering::Relaxed));
+        crate::term::say(&format!("replay: {replay}"));
+    }));
+}
+
 /// Runs the sweep and prints what it found.
 ///
 /// # Errors
@@ -263,8 +277,10 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
         Some(file) => Failure::failed(format!("{}: {error}", file.display())),
         None => Failure::usage(format!("--keep {error}")),
     })?;
+    name_the_case_of_a_panic(options.clone());
     let mut progress = Progress::new();
-    let mut shown = |tried: u64| {
+    let mut shown = |case: u64, tried: u64| {
+        CASE.store(case, Ordering::Relaxed);
         progress.show(|| format!("{tried} of {} crash states", args.states));
     };
     #[cfg(debug_assertions)]

@@ -59,6 +59,25 @@ fn rebuilds(dir: &Path, members: &[PathBuf], expected: &Path) {
     assert!(scrubbed.contains("no damage found"), "{scrubbed}");
 }
 
+/// Nothing has to be recovered that nobody has served yet, or that was only repaired.
+#[test]
+fn what_is_made_or_repaired_has_ended_in_order() {
+    for level in ["0", "1", "5"] {
+        let dir = temp_dir();
+        let members = files(dir.path(), &["a", "b", "c"]);
+        create_array(level, "vlog", "8M", &members, &[]);
+        let in_order = || {
+            let info = succeed(seekless().arg("info").args(&members));
+            assert!(info.contains("ended    in order"), "{info}");
+        };
+        in_order();
+        if level != "0" {
+            succeed(seekless().args(["check", "--scrub", "--repair"]).args(&members));
+            in_order();
+        }
+    }
+}
+
 fn a_missing_member_is_replaced_and_rebuilt(layout: &str) {
     require!("nbdcopy");
     for level in ["1", "5"] {

@@ -57,12 +57,17 @@ pub enum Latency {
     /// Each on its own and at random, so that they complete in any order: mostly within half a
     /// millisecond, now and then within ten, which leaves time for whole commits in between.
     Random,
+    /// The same, but flushes take up to a tenth of a second, as on a device with a large cache:
+    /// many requests begin and end while one is under way.
+    SlowFlushes,
 }
 
 /// Most requests take between this and half a millisecond longer.
 const LEAST: Time = 10 * MICROS;
 const USUAL_SPREAD: Time = 500 * MICROS;
 const RARE_SPREAD: Time = 10 * MILLIS;
+/// What a slow flush takes, at most.
+const SLOW_SPREAD: Time = 100 * MILLIS;
 /// One request in so many takes long.
 const RARE: u64 = 16;
 
@@ -202,13 +207,14 @@ impl VolatileRam {
         Ok(())
     }
 
-    fn due(&mut self, now: Time) -> Time {
+    fn due(&mut self, now: Time, op: Op) -> Time {
         match self.latency {
             Latency::InOrder(each) => {
                 let last = self.running.iter().map(|one| one.due).max();
                 last.map_or(now, |last| last.max(now)) + each
             }
-            Latency::Random => {
+            Latency::SlowFlushes if op == Op::Flush => now + LEAST + self.rng.below(SLOW_SPREAD),
+            Latency::Random | Latency::SlowFlushes => {
                 let rare = self.rng.below(RARE) == 0;
                 now + LEAST + self.rng.below(if rare { RARE_SPREAD } else { USUAL_SPREAD })
             }
@@ -320,7 +326,7 @@ impl Device for VolatileRam {
             Op::Flush => self.pending.iter().filter(|p| p.completed).map(|p| p.number).collect(),
             _ => Vec::new(),
         };
-        let due = self.due(now);
+        let due = self.due(now, io.op);
         self.running.push(Running { due, number, io, covers });
     }
 

@@ -2,10 +2,10 @@
 
 use super::array::Source;
 use super::{Array, Level};
-use crate::data::Data;
+use crate::data::{Data, Piece};
 use crate::disk::Disk;
-use crate::io::{Expected, Io, IoError, Op, Outcome};
-use crate::layer::{Cx, Layer};
+use crate::io::{Done, Expected, Io, IoError, Op, Outcome};
+use crate::layer::{Cx, Layer, Port};
 use crate::rng::Rng;
 use crate::units::BlockNr;
 use std::fmt;
@@ -34,55 +34,91 @@ impl<'a, 'd> ArrayDisk<'a, 'd> {
     /// above would be needed for. Nothing if there is anything out of the ordinary.
     fn read_directly(&mut self, at: BlockNr, count: u32) -> Option<Data> {
         let mut whole = Data::none();
-        for Source { members, block, count } in self.array.sources(at, count)? {
-            let mut sum: Option<Data> = None;
-            for member in members {
-                let data = self.disks[member].as_deref_mut()?.read(block, count).ok()?;
-                let data = self.array.overlaid(member, block, data);
-                sum = Some(match sum {
-                    Some(sum) => sum.xor(&data),
-                    None => data,
-                });
-            }
-            whole.append(sum?);
+        for source in self.array.sources(at, count)? {
+            whole.append(self.read_source(&source)?);
         }
         Some(whole)
     }
 
+    fn read_source(&mut self, source: &Source) -> Option<Data> {
+        let mut sum: Option<Data> = None;
+        for &member in &source.members {
+            let disk = self.disks[member].as_deref_mut()?;
+            let data = disk.read(source.block, source.count).ok()?;
+            let data = self.array.overlaid(member, source.block, data);
+            sum = Some(match sum {
+                Some(sum) => sum.xor(&data),
+                None => data,
+            });
+        }
+        sum
+    }
+
+    /// Looks for a way to have a block that `is_whole`. Members that have it wrong get it back.
+    fn look_for(&mut self, at: BlockNr, is_whole: &dyn Fn(&Piece) -> bool) -> Option<Piece> {
+        let mut right = None;
+        let mut wrong = Vec::new();
+        for source in self.array.ways(at) {
+            let found = self.read_source(&source).map(|data| data.block(0));
+            match found.filter(is_whole) {
+                Some(block) => right = right.or(Some(block)),
+                // Of members that it is computed from nobody knows who is wrong.
+                None if source.members.len() == 1 => wrong.push((source.members[0], source.block)),
+                None => {}
+            }
+        }
+        let right = right?;
+        if !wrong.is_empty() && self.array.puts_right(wrong.len()) {
+            for (member, block) in wrong {
+                let Some(disk) = self.disks[member].as_deref_mut() else { continue };
+                // If it fails, there is what was there: nothing that anybody believes.
+                let _ = disk.write(block, Data::block_of(right.body.clone()));
+            }
+        }
+        Some(right)
+    }
+
     fn run(&mut self, io: Io) -> Outcome {
+        // What goes on after the answer (a block written back) is carried out, too.
+        let over = |array: &Array, above: &[Done]| !above.is_empty() && array.is_at_rest();
+        let done = self.turn(|array, cx| array.submit(io, cx), over);
+        done.last().expect("it is over when there is one").outcome.clone()
+    }
+
+    /// Brings the array to an orderly end.
+    ///
+    /// # Errors
+    /// Why writing has ended, if it has.
+    pub fn end(&mut self) -> Result<(), IoError> {
+        let over = |array: &Array, _: &[Done]| array.stopped() || array.latched().is_some();
+        self.turn(|array, cx| array.stop(cx), over);
+        self.array.latched().map_or(Ok(()), Err)
+    }
+
+    /// Lets the array work until something is over; returns its answers.
+    fn turn(
+        &mut self,
+        begin: impl FnOnce(&mut Array, &mut Cx<'_>),
+        over: impl Fn(&Array, &[Done]) -> bool,
+    ) -> Vec<Done> {
         let (mut below, mut above) = (Vec::new(), Vec::new());
-        let mut submitted = Some(io);
+        begin(self.array, &mut cx(&mut self.rng, &mut below, &mut above));
         loop {
-            let mut cx = Cx {
-                now: 0,
-                rng: &mut self.rng,
-                idle_since: None,
-                below: &mut below,
-                above: &mut above,
-                devices: &[],
-            };
-            if let Some(io) = submitted.take() {
-                self.array.submit(io, &mut cx);
-            }
-            self.array.pump(&mut cx);
+            self.array.pump(&mut cx(&mut self.rng, &mut below, &mut above));
             for (member, io) in std::mem::take(&mut below) {
-                let done = crate::io::Done::new(io.tag, carry_out(&mut self.disks[member], &io));
-                let mut cx = Cx {
-                    now: 0,
-                    rng: &mut self.rng,
-                    idle_since: None,
-                    below: &mut below,
-                    above: &mut above,
-                    devices: &[],
-                };
-                self.array.complete(member, done, &mut cx);
+                let done = Done::new(io.tag, carry_out(&mut self.disks[member], &io));
+                self.array.complete(member, done, &mut cx(&mut self.rng, &mut below, &mut above));
             }
-            // What goes on after the answer (a block written back) is carried out, too.
-            if let (Some(done), true) = (above.last(), self.array.is_at_rest()) {
-                return done.outcome.clone();
+            if over(self.array, &above) {
+                return above;
             }
         }
     }
+}
+
+/// All happens at one instant, and no device is there to be asked.
+fn cx<'c>(rng: &'c mut Rng, below: &'c mut Vec<(Port, Io)>, above: &'c mut Vec<Done>) -> Cx<'c> {
+    Cx { now: 0, rng, idle_since: None, below, above, devices: &[] }
 }
 
 fn carry_out(disk: &mut Option<&mut dyn Disk>, io: &Io) -> Outcome {
@@ -114,6 +150,28 @@ impl Disk for ArrayDisk<'_, '_> {
             Some(data) => Ok(data),
             None => self.run(Io::read(0, at, count).expecting(expected)),
         }
+    }
+
+    fn read_whole(
+        &mut self,
+        at: BlockNr,
+        count: u32,
+        is_whole: &dyn Fn(u32, &Piece) -> bool,
+    ) -> Result<Data, IoError> {
+        let data = self.read(at, count)?;
+        if data.each().zip(0..).all(|(block, index)| is_whole(index, &block)) {
+            return Ok(data);
+        }
+        let mut whole = Data::none();
+        for (block, index) in data.each().zip(0..) {
+            let is_whole = |block: &Piece| is_whole(index, block);
+            let other = match is_whole(&block) {
+                true => None,
+                false => self.look_for(at + u64::from(index), &is_whole),
+            };
+            whole.push(other.unwrap_or(block));
+        }
+        Ok(whole)
     }
 
     fn write(&mut self, at: BlockNr, data: Data) -> Result<(), IoError> {

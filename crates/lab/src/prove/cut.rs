@@ -1,4 +1,5 @@
-//! A recovery that is cut off itself: after some writes, each is on its medium, torn or lost.
+//! A recovery that is cut off itself: after some writes, each is on its medium, torn or lost. It
+//! runs once, and what a power cut at each of its writes would find is taken down.
 
 use super::states::random_fate;
 use seekless_engine::data::Data;
@@ -11,7 +12,7 @@ use seekless_engine::units::BlockNr;
 use std::cell::RefCell;
 
 /// A write that its device has not been asked to flush yet.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Unflushed {
     device: usize,
     write: Pending,
@@ -28,6 +29,29 @@ pub enum Leaving {
     Something,
 }
 
+/// What a power cut at some write finds.
+#[derive(Clone, Debug)]
+pub struct Cut {
+    flushed: Vec<Cells>,
+    pending: Vec<Unflushed>,
+}
+
+impl Cut {
+    /// A state that it may leave.
+    pub fn leave(&self, leaving: Leaving, rng: &mut Rng) -> Vec<Cells> {
+        let mut media = self.flushed.clone();
+        for Unflushed { device, write } in &self.pending {
+            let fate = match leaving {
+                Leaving::Nothing => Fate::Lost,
+                Leaving::Everything => Fate::Whole,
+                Leaving::Something => random_fate(write, rng),
+            };
+            apply(&mut media[*device], write, &fate);
+        }
+        media
+    }
+}
+
 /// The media of a recovery and the power supply they share.
 #[derive(Debug)]
 pub struct Power {
@@ -36,24 +60,16 @@ pub struct Power {
     pending: Vec<Unflushed>,
     /// What a device has completed may be lost until it is flushed.
     volatile: bool,
-    writes_left: u64,
-    leaving: Leaving,
-    rng: Rng,
-    cut: bool,
+    /// What a cut would find at each of the first writes, and how many of these are looked at.
+    cuts: Vec<Cut>,
+    most: usize,
 }
 
 impl Power {
-    /// Power for `writes_left` writes and one more.
-    pub fn new(
-        media: Vec<Cells>,
-        volatile: bool,
-        writes_left: u64,
-        leaving: Leaving,
-        rng: Rng,
-    ) -> Power {
+    /// Power for these media; what a cut would find is taken down for so many writes.
+    pub fn new(media: Vec<Cells>, volatile: bool, most: usize) -> Power {
         let flushed = media.clone();
-        let pending = Vec::new();
-        Power { media, flushed, pending, volatile, writes_left, leaving, rng, cut: false }
+        Power { media, flushed, pending: Vec::new(), volatile, cuts: Vec::new(), most }
     }
 
     /// Number of devices.
@@ -61,22 +77,9 @@ impl Power {
         self.media.len()
     }
 
-    /// What is left on the media, and whether the power was cut.
-    pub fn leave(self) -> (Vec<Cells>, bool) {
-        (self.media, self.cut)
-    }
-
-    fn off(&mut self) {
-        self.cut = true;
-        self.media = self.flushed.clone();
-        for Unflushed { device, write } in self.pending.drain(..) {
-            let fate = match self.leaving {
-                Leaving::Nothing => Fate::Lost,
-                Leaving::Everything => Fate::Whole,
-                Leaving::Something => random_fate(&write, &mut self.rng),
-            };
-            apply(&mut self.media[device], &write, &fate);
-        }
+    /// What a cut would have found at each of the first writes, and what is there in the end.
+    pub fn end(self) -> (Vec<Cut>, Vec<Cells>) {
+        (self.cuts, self.media)
     }
 }
 
@@ -104,8 +107,7 @@ impl Disk for CutDisk<'_> {
     }
 
     fn read(&mut self, at: BlockNr, count: u32) -> Result<Data, IoError> {
-        let mut power = self.power.borrow_mut();
-        if power.cut { Err(IoError::PowerOff) } else { power.media[self.device].read(at, count) }
+        self.power.borrow_mut().media[self.device].read(at, count)
     }
 
     fn write(&mut self, at: BlockNr, data: Data) -> Result<(), IoError> {
@@ -118,15 +120,11 @@ impl Disk for CutDisk<'_> {
     }
 
     fn labels(&mut self, at: BlockNr, count: u32) -> Result<Vec<Label>, IoError> {
-        let mut power = self.power.borrow_mut();
-        if power.cut { Err(IoError::PowerOff) } else { power.media[self.device].labels(at, count) }
+        self.power.borrow_mut().media[self.device].labels(at, count)
     }
 
     fn write_labelled(&mut self, at: BlockNr, data: Data, labels: &[Label]) -> Result<(), IoError> {
         let mut power = self.power.borrow_mut();
-        if power.cut {
-            return Err(IoError::PowerOff);
-        }
         if !power.volatile {
             // All writes but the one that is under way when the power goes are safe.
             power.flushed = power.media.clone();
@@ -137,19 +135,15 @@ impl Disk for CutDisk<'_> {
         power
             .pending
             .push(Unflushed { device: self.device, write: Pending::new(at, data, labels) });
-        if power.writes_left == 0 {
-            power.off();
-            return Err(IoError::PowerOff);
+        if power.cuts.len() < power.most {
+            let cut = Cut { flushed: power.flushed.clone(), pending: power.pending.clone() };
+            power.cuts.push(cut);
         }
-        power.writes_left -= 1;
         Ok(())
     }
 
     fn flush(&mut self) -> Result<(), IoError> {
         let mut power = self.power.borrow_mut();
-        if power.cut {
-            return Err(IoError::PowerOff);
-        }
         let device = self.device;
         power.pending.retain(|one| one.device != device);
         power.flushed[device] = power.media[device].clone();

@@ -81,6 +81,11 @@ impl Strike {
         }
     }
 
+    /// True if what is there is wrong and nobody says so.
+    pub fn is_rot(&self) -> bool {
+        self.how != How::Unreadable
+    }
+
     /// Carries it out.
     pub fn hit(&self, media: &mut [Cells], faults: &mut FaultCounts) {
         let medium = &mut media[self.device];

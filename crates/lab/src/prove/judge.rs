@@ -1,6 +1,6 @@
 //! Mounting what a power cut left, and reading everything back.
 
-use super::cut::{CutDisk, Leaving, Power};
+use super::cut::{Cut, CutDisk, Power};
 use super::subject::{Mounted, Subject};
 use seekless_engine::data::{Body, Data, Piece};
 use seekless_engine::device::Device;
@@ -14,26 +14,21 @@ use seekless_engine::node::Node;
 use seekless_engine::rng::Rng;
 use std::cell::RefCell;
 
-/// Mounts and cuts the power after so many writes of it. The media are then in a state that the
-/// cut may have left; false if the mount did not get that far.
+/// Mounts, and takes down what a power cut at each of the first writes of the mount, `most` at the
+/// most, would find; and what the media hold after it.
 pub fn cut_recovery(
     subject: Subject,
-    media: &mut Vec<Cells>,
+    media: Vec<Cells>,
     volatile: bool,
-    writes: u64,
-    leaving: Leaving,
-    rng: Rng,
-) -> bool {
-    let media_before = std::mem::take(media);
-    let power = RefCell::new(Power::new(media_before, volatile, writes, leaving, rng));
+    most: usize,
+) -> (Vec<Cut>, Vec<Cells>) {
+    let power = RefCell::new(Power::new(media, volatile, most));
     let mut cuts: Vec<_> = (0..power.borrow().devices()).map(|n| CutDisk::new(&power, n)).collect();
     let mut disks: Vec<_> = cuts.iter_mut().map(|cut| Some(cut as &mut dyn Disk)).collect();
     let options = MountOptions { volatile, ..MountOptions::default() };
-    // Whether it got through or not, the second mount must cope.
+    // Whether it got through or not, the next mount must cope.
     let _ = subject.mount(&mut disks, &options);
-    let (left, cut) = power.into_inner().leave();
-    *media = left;
-    cut
+    power.into_inner().end()
 }
 
 /// Mounts media; the device `lost` is gone.

@@ -39,6 +39,8 @@ pub struct Manner {
     pub volatile: Option<bool>,
     /// Devices have heads; drawn if not given.
     pub headed: Option<bool>,
+    /// Their flushes take long.
+    pub slow_flushes: bool,
     /// How large they are.
     pub size: Size,
     /// Weights of the operations.
@@ -81,6 +83,7 @@ const MIXED: Manner = Manner {
     name: "mixed",
     volatile: None,
     headed: None,
+    slow_flushes: false,
     size: Size::Small,
     writes: 8,
     reads: 2,
@@ -110,8 +113,23 @@ const MIXED: Manner = Manner {
 const BROKEN: Manner =
     Manner { volatile: Some(true), lives: 8, bursts: 9, single: 80, reads: 1, ..MIXED };
 
+/// Much is written while a flush is under way, and there is hardly any room.
+const SLOW: Manner = Manner {
+    size: Size::Large,
+    volatile: Some(true),
+    slow_flushes: true,
+    fill: true,
+    lives: 1,
+    burst: 12,
+    flushes: 2,
+    fua: 4,
+    reads: 0,
+    patience: 5,
+    ..MIXED
+};
+
 /// All kinds; a case has the one at its number, round and round: the rarest events come first.
-const KINDS: [Manner; 31] = [
+const KINDS: [Manner; 33] = [
     MIXED,
     Manner { name: "failing writes", trouble: Trouble::Writes, ..BROKEN },
     Manner {
@@ -169,6 +187,8 @@ const KINDS: [Manner; 31] = [
     Manner { name: "rotting blocks", trouble: Trouble::Rot, reads: 6, ..MIXED },
     Manner { name: "transactions", groups: 12, writes: 4, most: 9, burst: 3, ..MIXED },
     Manner { name: "small transactions", groups: 20, most: 3, single: 0, hot: 8, ..MIXED },
+    Manner { name: "full volume, slow flushes", trims: 0, hot_share: 0, bursts: 40, ..SLOW },
+    Manner { name: "overwritten while flushes last", most: 64, single: 0, burst: 2, ..SLOW },
 ];
 
 /// Number of kinds of workload.

@@ -196,13 +196,12 @@ pub fn tell(options: &ProveOptions, case: u64, keep: Option<Keep>, found: Found)
     });
     story.extend(found.wrong.story);
     let acts = keep.as_ref().map(|keep| format!(" --keep {keep}")).unwrap_or_default();
-    let flags = options.subject.flags();
     Violation {
         case,
         event: found.event,
         sort: found.wrong.sort,
         story,
         keep: keep.map(|keep| keep.to_string()),
-        replay: format!("seekless prove {flags} --seed {} --case {case}{acts}", options.seed),
+        replay: options.replay(case) + &acts,
     }
 }

@@ -17,7 +17,7 @@ use seekless_engine::rng::Rng;
 use seekless_engine::volume::member::{MemberSuperblock, Standing};
 use seekless_engine::volume::scrub::scrub;
 use seekless_engine::volume::{
-    self, Array, ArrayDisk, AssembleOptions, CreateArray, Level, assemble,
+    self, Array, ArrayDisk, AssembleOptions, CreateArray, Level, VolumeError, assemble,
 };
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
@@ -238,6 +238,18 @@ impl Subject {
         found.mismatched.first().copied()
     }
 
+    /// Repairs an array of which all members are there, as [`scrub`] does.
+    ///
+    /// # Errors
+    /// Why it cannot be assembled or repaired.
+    pub fn repair(self, media: &mut [Cells]) -> Result<(), VolumeError> {
+        let mut plain: Vec<_> = media.iter_mut().map(|medium| MediumDisk(medium)).collect();
+        let mut disks: Vec<_> = plain.iter_mut().map(|disk| Some(disk as &mut dyn Disk)).collect();
+        let found = assemble(&mut disks, &AssembleOptions::default())?;
+        let mut disks: Vec<_> = disks.into_iter().flatten().collect();
+        scrub(&mut disks, found.array.superblock(), true, &mut |_| {}).map(drop)
+    }
+
     /// What happens to the devices while the power is off: one may be pulled out for the life to
     /// come, and one that was may be replaced. Returns the device that is pulled out.
     pub fn tinker(self, media: &mut [Cells], rng: &mut Rng) -> Option<usize> {
@@ -411,8 +423,24 @@ fn format(kind: Kind, disk: &mut dyn Disk, full: bool, rng: &mut Rng) -> u64 {
         options.heuristic = any_heuristic(rng);
         options.table = any_table(options.id);
     }
-    layout::format(disk, &options).expect("the size was asked for");
+    options.segment = any_segment(kind, options.id);
+    let other = options.segment.is_some();
+    let made = layout::format(disk, &options);
+    if other && matches!(made, Err(LayoutError::BadSize(_))) {
+        options.segment = None;
+        layout::format(disk, &options).expect("the size was asked for");
+    } else {
+        made.expect("the size was asked for");
+    }
     blocks
+}
+
+/// How large the segments of a log are to be, if not as usual. The identity of the volume decides,
+/// so that nothing else is drawn differently than before.
+fn any_segment(kind: Kind, id: u128) -> Option<u32> {
+    let mut rng = Rng::stream(id as u64, "segments");
+    let is_log = matches!(kind, Kind::Lfs | Kind::Wolf | Kind::Hylog);
+    (is_log && rng.chance(0.3)).then(|| 8 << rng.below(4))
 }
 
 /// How Loge is to choose places: anything goes.

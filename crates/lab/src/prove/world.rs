@@ -41,6 +41,8 @@ struct Make {
     volatile: bool,
     /// They have heads.
     headed: bool,
+    /// Their flushes take long.
+    slow_flushes: bool,
 }
 
 /// Something that broke a promise.
@@ -115,7 +117,7 @@ impl World {
         // What goes on while nobody waits needs a head, and writes that last.
         let headed = rng.chance(if volatile { 0.2 } else { 0.9 });
         let headed = manner.headed.unwrap_or(headed) && subject.wants_heads();
-        let make = Make { volatile, headed };
+        let make = Make { volatile, headed, slow_flushes: manner.slow_flushes };
         let Made { media, blocks, whole_blocks } = subject.create(manner.size, headed, &mut rng);
         let script = manner.script(subject, blocks, &mut rng);
         let mut history = History::new(subject.promises(), blocks, !volatile);

@@ -3,6 +3,7 @@
 use super::create::{blank_member, fresh_id};
 use super::{Image, ImageError, open, peek};
 use seekless_engine::disk::Disk;
+use seekless_engine::io::IoError;
 use seekless_engine::layout::loge::{Heuristic, TableForm};
 use seekless_engine::layout::{self, FormatOptions, Kind, LayoutError};
 use seekless_engine::superblock::Superblock;
@@ -90,6 +91,9 @@ pub fn create_array(
         layout::format(disk, &options)?;
         Superblock::read(disk)
     });
+    let ended = members.end(&mut found);
+    let superblock =
+        superblock.and_then(|superblock| ended.map(|()| superblock).map_err(Into::into));
     let superblock = superblock.map_err(|error| members.blame(error))?;
     Ok((members, superblock))
 }
@@ -196,6 +200,14 @@ impl Members {
     pub fn assemble(&mut self, options: &AssembleOptions) -> Result<Assembled, ImageError> {
         let found = self.with_disks(|disks| assemble(disks, options));
         found.map_err(|error| self.blame(LayoutError::Volume(error)))
+    }
+
+    /// Brings an array that nobody has mounted to an orderly end.
+    ///
+    /// # Errors
+    /// What the members report.
+    pub fn end(&mut self, found: &mut Assembled) -> Result<(), IoError> {
+        self.with_disks(|disks| ArrayDisk::new(&mut found.array, disks).end())
     }
 
     /// The array as one disk.

@@ -108,14 +108,19 @@ fn scan(disk: &mut dyn Disk, areas: &Areas, id: Identity) -> Scan {
             continue;
         }
         scan.blocks_read += segment;
-        for (offset, block) in (0..).zip(read_segment(disk, first, areas.segment)) {
+        let own =
+            |header: &Header, offset: u32| header.place(areas) == place && header.offset == offset;
+        let is_whole = |offset: u32, block: &Piece| {
+            let header = || Header::decode(&block.to_bytes(), id, areas);
+            !looks_like_header(block) || header().is_some_and(|header| own(&header, offset))
+        };
+        for (offset, block) in (0..).zip(read_segment(disk, first, areas.segment, &is_whole)) {
             if block.is_none() {
                 scan.unreadable.push(place * areas.segment + offset);
             }
             let Some(block) = block.filter(looks_like_header) else { continue };
             let bytes = block.to_bytes();
-            let own = |header: &Header| header.place(areas) == place && header.offset == offset;
-            match Header::decode(&bytes, id, areas).filter(own) {
+            match Header::decode(&bytes, id, areas).filter(|header| own(header, offset)) {
                 Some(header) => scan.take(header),
                 None if bytes[8..24] == id.to_le_bytes() => {
                     scan.torn.push(place * areas.segment + offset);
@@ -128,8 +133,13 @@ fn scan(disk: &mut dyn Disk, areas: &Areas, id: Identity) -> Scan {
 }
 
 /// The blocks of a segment; nothing for one that cannot be read.
-fn read_segment(disk: &mut dyn Disk, first: u64, count: u32) -> Vec<Option<Piece>> {
-    if let Ok(data) = disk.read(first, count) {
+fn read_segment(
+    disk: &mut dyn Disk,
+    first: u64,
+    count: u32,
+    is_whole: &dyn Fn(u32, &Piece) -> bool,
+) -> Vec<Option<Piece>> {
+    if let Ok(data) = disk.read_whole(first, count, is_whole) {
         return data.each().map(Some).collect();
     }
     let blocks = first..first + u64::from(count);

@@ -4,6 +4,8 @@ use super::Lfs;
 use super::format::Record;
 use super::read::verify;
 use super::segments::State;
+use crate::checksum::are_zeros;
+use crate::data::Piece;
 use crate::disk::Disk;
 use crate::layout::{CheckReport, LayoutError};
 use crate::units::BlockNr;
@@ -56,7 +58,11 @@ fn damaged_records(volume: &Lfs, disk: &mut dyn Disk) -> Vec<BlockNr> {
     let places = places.map(|(slot, copy)| volume.geometry.record_at(slot, copy));
     let mut damaged = Vec::new();
     for at in places {
-        let whole = disk.read(at, blocks as u32).is_ok_and(|data| {
+        let is_whole = |index: u32, block: &Piece| {
+            let bytes = block.to_bytes();
+            are_zeros(&bytes) || Record::is_block(volume.id, index as usize, &bytes)
+        };
+        let whole = disk.read_whole(at, blocks as u32, &is_whole).is_ok_and(|data| {
             let bytes = data.to_bytes();
             bytes.iter().all(|&byte| byte == 0)
                 || Record::decode(volume.id, &bytes, roots).is_some()

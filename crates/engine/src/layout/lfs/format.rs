@@ -448,13 +448,19 @@ impl Record {
         Bytes::from(all)
     }
 
+    /// True if a block is that with the given index of some whole record of the volume.
+    pub fn is_block(id: Identity, index: usize, block: &[u8]) -> bool {
+        block[0..8] == RECORD_MAGIC
+            && block[8..24] == id.to_le_bytes()
+            && le32(block, 72) as usize == index
+            && id.sum(&block[..CRC_AT]) == le32(block, CRC_AT)
+    }
+
     /// Reads a record of `roots` index blocks back; `None` if it is no whole one of this volume.
     pub fn decode(id: Identity, blocks: &[u8], roots: usize) -> Option<Record> {
         let mut record: Option<Record> = None;
         for (index, block) in blocks.chunks_exact(BLOCK_BYTES).enumerate() {
-            let ours = block[0..8] == RECORD_MAGIC && block[8..24] == id.to_le_bytes();
-            let whole = id.sum(&block[..CRC_AT]) == le32(block, CRC_AT);
-            let here = le32(block, 72) as usize == index && le32(block, 76) as usize == roots;
+            let ours = Record::is_block(id, index, block) && le32(block, 76) as usize == roots;
             let start = Position {
                 sequence: le64(block, 32),
                 link: le64(block, 40),
@@ -465,7 +471,7 @@ impl Record {
             let judged = Judged { sequence: le64(block, 80), link: le64(block, 88) };
             let limits =
                 number < NUMBER_LIMIT && start.sequence < NUMBER_LIMIT && mounts < u32::MAX;
-            if !(ours && whole && here && limits) {
+            if !(ours && limits) {
                 return None;
             }
             let record = record.get_or_insert_with(|| Record {

@@ -151,6 +151,23 @@ pub(super) fn mount(
     Ok((volume, report))
 }
 
+/// The summary in a block that lies at `place`, with its link, if what it says of itself is of any
+/// interest: most are summaries of long ago, whose checksums nobody needs to compare.
+fn summary(
+    id: Identity,
+    place: u32,
+    block: &Piece,
+    interests: impl Fn(&Claims) -> bool,
+) -> Option<(Summary, Link)> {
+    if matches!(block.body, Body::Zeros | Body::Stamp { .. }) {
+        // A stamp begins with the number of a block, which no summary does.
+        return None;
+    }
+    let bytes = block.to_bytes();
+    let interests = interests(&Summary::claims(&bytes));
+    if interests { Summary::decode(id, place, &bytes) } else { None }
+}
+
 impl Recovery<'_> {
     fn read(&mut self, at: BlockNr, count: u64) -> Result<Data, IoError> {
         self.blocks_read += count;
@@ -164,7 +181,13 @@ impl Recovery<'_> {
         for slot in 0..2 {
             let mut unreadable = 0;
             for copy in 0..2 {
-                let Ok(data) = self.read(self.geometry.record_at(slot, copy), blocks) else {
+                let id = self.id;
+                let is_whole = |index: u32, block: &Piece| {
+                    Record::is_block(id, index as usize, &block.to_bytes())
+                };
+                let at = self.geometry.record_at(slot, copy);
+                self.blocks_read += blocks;
+                let Ok(data) = self.disk.read_whole(at, blocks as u32, &is_whole) else {
                     unreadable += 1;
                     continue;
                 };
@@ -231,23 +254,6 @@ impl Recovery<'_> {
         Ok(())
     }
 
-    /// The summary in a block that lies at `place`, with its link, if what it says of itself is
-    /// of any interest: most are summaries of long ago, whose checksums nobody needs to compare.
-    fn summary(
-        &self,
-        place: u32,
-        block: &Piece,
-        interests: impl Fn(&Claims) -> bool,
-    ) -> Option<(Summary, Link)> {
-        if matches!(block.body, Body::Zeros | Body::Stamp { .. }) {
-            // A stamp begins with the number of a block, which no summary does.
-            return None;
-        }
-        let bytes = block.to_bytes();
-        let interests = interests(&Summary::claims(&bytes));
-        if interests { Summary::decode(self.id, place, &bytes) } else { None }
-    }
-
     /// The part that follows a position, of that mount or a later one.
     fn next_part(&mut self, position: &Position, mount: u32, record: &Record) -> Option<Found> {
         let judged = record.judged.filter(|_| !planted(PlantedBug::DroppedTakenLater));
@@ -260,16 +266,19 @@ impl Recovery<'_> {
             if !self.geometry.holds(place, 1) {
                 continue;
             }
-            let Ok(block) = self.read(BlockNr::from(place), 1) else {
-                self.lost = Some(place);
-                continue;
-            };
             let follows = |claims: &Claims| {
                 claims.sequence == position.sequence + 1
                     && claims.link == position.link
                     && (mount..=record.mounts).contains(&claims.mount)
             };
-            let found = self.summary(place, &block.block(0), follows);
+            let id = self.id;
+            let is_whole = |_, block: &Piece| summary(id, place, block, follows).is_some();
+            self.blocks_read += 1;
+            let Ok(block) = self.disk.read_whole(BlockNr::from(place), 1, &is_whole) else {
+                self.lost = Some(place);
+                continue;
+            };
+            let found = summary(id, place, &block.block(0), follows);
             let Some((summary, link)) = found else { continue };
             // Where a crash was followed by another, what was not taken after the first one may
             // lie beside what was written since.
@@ -401,7 +410,7 @@ impl Recovery<'_> {
             for (place, block) in (way..).zip(blocks) {
                 let knows_more =
                     |claims: &Claims| claims.mount >= mount && claims.durable > position.sequence;
-                let found = block.and_then(|block| self.summary(place, &block, knows_more));
+                let found = block.and_then(|block| summary(self.id, place, &block, knows_more));
                 let Some((summary, _)) = found else { continue };
                 return damaged(format!(
                     "part {} of the log is unreadable, though part {} says that it was \

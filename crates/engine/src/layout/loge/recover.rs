@@ -9,10 +9,10 @@ use super::format::{
 use super::table::Entry;
 use super::{Loge, TableForm};
 use crate::arm::Arm;
-use crate::checksum::Sums;
-use crate::data::{Body, Data};
+use crate::checksum::{Identity, Sums};
+use crate::data::{Body, Data, Piece};
 use crate::disk::Disk;
-use crate::io::Label as LabelBytes;
+use crate::io::{Expected, Label as LabelBytes};
 use crate::layout::eager::Mapped;
 use crate::layout::{FormatOptions, LayoutError, MountOptions, MountPath, MountReport};
 use crate::planted::{PlantedBug, planted};
@@ -179,6 +179,13 @@ pub(super) fn mount(
     Ok((scan.volume, report))
 }
 
+/// True if no label of a block of labels has wrong bytes; the first one is of block `first`.
+fn labels_are_whole(id: Identity, blocks: u64, first: u64, block: &Piece) -> bool {
+    let bytes = block.to_bytes();
+    let labels = bytes.as_chunks::<{ size_of::<LabelBytes>() }>().0;
+    (first..).zip(labels).all(|(place, label)| Label::decode(id, place, label, blocks).is_ok())
+}
+
 impl Scan<'_> {
     /// The younger of the two records. A crash may have torn one of them, but not both.
     fn read_record(&mut self) -> Result<(), LayoutError> {
@@ -186,8 +193,10 @@ impl Scan<'_> {
         for at in RECORDS {
             self.blocks_read += 1;
             // An unreadable record counts as a torn one.
-            let Ok(data) = self.disk.read(at, 1) else { continue };
-            let record = Record::decode(self.superblock.identity(), &data.to_bytes());
+            let id = self.superblock.identity();
+            let is_whole = |_, block: &Piece| Record::decode(id, &block.to_bytes()).is_some();
+            let Ok(data) = self.disk.read_whole(at, 1, &is_whole) else { continue };
+            let record = Record::decode(id, &data.to_bytes());
             let newer = |record: &Record| found.is_none_or(|best| record.number > best.number);
             if let Some(record) = record.filter(newer) {
                 found = Some(record);
@@ -232,13 +241,15 @@ impl Scan<'_> {
                 continue;
             }
             self.blocks_read += 1;
-            let Ok(data) = self.disk.read(at, 1) else { return self.rot(at) };
+            let first =
+                at / SECTOR_LABELS as u64 / BLOCK_SECTORS * SECTOR_LABELS as u64 * BLOCK_SECTORS;
+            let (id, blocks) = (self.superblock.identity(), self.areas.blocks);
+            let is_whole = |_, block: &Piece| labels_are_whole(id, blocks, first, block);
+            let Ok(data) = self.disk.read_whole(at, 1, &is_whole) else { return self.rot(at) };
             let bytes = data.to_bytes();
             if bytes.iter().all(|&byte| byte == 0) {
                 continue;
             }
-            let first =
-                at / SECTOR_LABELS as u64 / BLOCK_SECTORS * SECTOR_LABELS as u64 * BLOCK_SECTORS;
             for (place, label) in (first..).zip(bytes.as_chunks::<{ size_of::<LabelBytes>() }>().0)
             {
                 self.label(place, label)?;
@@ -283,13 +294,20 @@ impl Scan<'_> {
         while let Some(start) = self.disk.next_data(at).filter(|&at| at < self.areas.start()) {
             let count = SCAN_BLOCKS.min(self.areas.start() - start);
             self.blocks_read += count;
-            let Ok(data) = self.disk.read(start, count as u32) else {
+            let id = self.superblock.identity();
+            let first = (start - TRIMS_START) * BLOCK_SECTORS;
+            let is_whole = |index: u32, block: &Piece| {
+                let first = first + u64::from(index) * BLOCK_SECTORS;
+                let bytes = block.to_bytes();
+                let mut sectors = (first..).zip(bytes.as_chunks::<SECTOR_BYTES>().0);
+                sectors.all(|(number, sector)| trims_are_whole(id, number, sector))
+            };
+            let Ok(data) = self.disk.read_whole(start, count as u32, &is_whole) else {
                 return damaged("the trim map is unreadable; restore from a copy");
             };
             let bytes = data.to_bytes();
-            let first = (start - TRIMS_START) * BLOCK_SECTORS;
             for (number, sector) in (first..).zip(bytes.as_chunks::<SECTOR_BYTES>().0) {
-                if !trims_are_whole(self.superblock.identity(), number, sector) {
+                if !trims_are_whole(id, number, sector) {
                     return damaged(format!("sector {number} of the trim map is unreadable"));
                 }
                 self.volume.trims.load(number as usize, sector);
@@ -390,8 +408,9 @@ impl Scan<'_> {
     /// Reads the descriptor of a transaction that is not known to be durable.
     fn descriptor(&mut self, place: u64, sum: u32, stamp: u64, young: &mut BTreeMap<u64, Found>) {
         self.blocks_read += 1;
-        let Ok(data) = self.disk.read(place, 1) else { return };
-        if self.superblock.sums.of(&data.block(0)) != sum {
+        let sums = self.superblock.sums;
+        let Ok(data) = self.disk.read_expecting(place, Expected::one(sums, sum)) else { return };
+        if sums.of(&data.block(0)) != sum {
             return;
         }
         let blocks = self.areas.blocks;
@@ -404,11 +423,9 @@ impl Scan<'_> {
 
     fn data_holds(&mut self, place: u64, sum: u32) -> bool {
         self.blocks_read += 1;
-        match self.disk.read(place, 1) {
-            Ok(data) => {
-                self.superblock.sums.is_of(&data.block(0), sum)
-                    || planted(PlantedBug::ChecksumNotVerified)
-            }
+        let sums = self.superblock.sums;
+        match self.disk.read_expecting(place, Expected::one(sums, sum)) {
+            Ok(data) => sums.is_of(&data.block(0), sum) || planted(PlantedBug::ChecksumNotVerified),
             Err(_) => false,
         }
     }

@@ -1,11 +1,11 @@
 //! Checking and printing a mounted volume.
 
 use super::Vlog;
-use super::format::{SLICE_ENTRIES, TAIL_BLOCK, Tail, decode_header};
+use super::format::{SLICE_ENTRIES, TAIL_BLOCK, decode_header, may_be_tail};
+use crate::data::Piece;
 use crate::disk::Disk;
 use crate::layout::eager::{Mapped, check};
 use crate::layout::{CheckReport, LayoutError};
-use bytes::Bytes;
 use std::fmt;
 
 /// Reads every stored block and every live map block and compares them with the map.
@@ -33,12 +33,10 @@ pub(super) fn check(volume: &Vlog, disk: &mut dyn Disk) -> Result<CheckReport, L
 
 /// Reads the tail record, if there is one, and every live map block.
 fn check_map_blocks(volume: &Vlog, disk: &mut dyn Disk, report: &mut CheckReport) {
-    let mut read = |at: u64| disk.read(at, 1).ok().map(|data| data.to_bytes());
-    let tail = read(TAIL_BLOCK);
-    let is_tail = |block: &Bytes| {
-        block.iter().all(|&byte| byte == 0) || Tail::decode(volume.id, block).is_some()
+    let mut has = |at: u64, is_whole: &dyn Fn(u32, &Piece) -> bool| {
+        disk.read_whole(at, 1, is_whole).is_ok_and(|data| is_whole(0, &data.block(0)))
     };
-    if !tail.as_ref().is_some_and(is_tail) {
+    if !has(TAIL_BLOCK, &|_, block| may_be_tail(volume.id, block)) {
         // A scan finds all that it would say, so it is no problem.
         report.damaged.push(TAIL_BLOCK);
     }
@@ -47,8 +45,11 @@ fn check_map_blocks(volume: &Vlog, disk: &mut dyn Disk, report: &mut CheckReport
         let (place, sequence) = (node.place, node.sequence);
         // An older version of any slice makes the sum smaller.
         report.youngest += u128::from(sequence);
-        let header = read(u64::from(place)).and_then(|it| decode_header(volume.id, place, &it));
-        if header.is_none_or(|it| it.slice != slice || it.sequence != sequence) {
+        let is_whole = |_, block: &Piece| {
+            let header = decode_header(volume.id, place, &block.to_bytes());
+            header.is_some_and(|it| it.slice == slice && it.sequence == sequence)
+        };
+        if !has(u64::from(place), &is_whole) {
             let problem = format!("the map block at device block {place} is damaged");
             report.damage(u64::from(place), problem);
         }
@@ -74,7 +75,9 @@ pub(super) fn dump(
     slices.sort_by_key(|&slice| std::cmp::Reverse(volume.tree.node(slice).sequence));
     for slice in slices {
         let node = volume.tree.node(slice);
-        let block = disk.read(u64::from(node.place), 1)?.to_bytes();
+        let is_whole =
+            |_, block: &Piece| decode_header(volume.id, node.place, &block.to_bytes()).is_some();
+        let block = disk.read_whole(u64::from(node.place), 1, &is_whole)?.to_bytes();
         let Some(header) = decode_header(volume.id, node.place, &block) else {
             return Err(LayoutError::Damaged(format!("map block {} is unreadable", node.place)));
         };

@@ -1,6 +1,7 @@
 //! Bytes of the virtual log on disk: map blocks and the tail record. `SPEC.md` has the tables.
 
-use crate::checksum::{Identity, mix};
+use crate::checksum::{Identity, are_zeros, mix};
+use crate::data::Piece;
 use crate::layout::eager::Mapped;
 use crate::superblock::{le32, le64};
 use crate::units::{BLOCK_BYTES, SECTOR_BYTES};
@@ -269,6 +270,13 @@ impl Tail {
             live: le32(block, 60),
         })
     }
+}
+
+/// True if a block may be where the tail record is: one, or zeros, which say that there is none. No
+/// copy that holds one is to be believed rather than those.
+pub fn may_be_tail(id: Identity, block: &Piece) -> bool {
+    let bytes = block.to_bytes();
+    are_zeros(&bytes) || Tail::decode(id, &bytes).is_some()
 }
 
 #[cfg(test)]

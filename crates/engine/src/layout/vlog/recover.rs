@@ -3,14 +3,14 @@
 use super::commit::marker;
 use super::format::{
     Changed, Entry, FIXED_BLOCKS, Header, MAP_MAGIC, POOL_START, Pointer, SLICE_ENTRIES,
-    TAIL_BLOCK, Tail, decode_header, entries, live_mark, looks_like_map,
+    TAIL_BLOCK, Tail, decode_header, entries, live_mark, looks_like_map, may_be_tail,
 };
 use super::tree::SliceNr;
 use super::{Vlog, slices};
 use crate::checksum::Sums;
-use crate::data::{Body, Data};
+use crate::data::{Body, Data, Piece};
 use crate::disk::Disk;
-use crate::io::IoError;
+use crate::io::{Expected, IoError};
 use crate::layout::eager::Mapped;
 use crate::layout::{FormatOptions, LayoutError, MountOptions, MountPath, MountReport};
 use crate::planted::{PlantedBug, planted};
@@ -122,6 +122,28 @@ fn damaged<T>(what: impl Into<String>) -> Result<T, LayoutError> {
     Err(LayoutError::Damaged(what.into()))
 }
 
+/// The header of a map block that makes sense.
+fn header(volume: &Superblock, place: u32, block: &[u8]) -> Option<Header> {
+    let header = decode_header(volume.identity(), place, block)?;
+    let sound = u64::from(header.slice) < slices(volume.blocks)
+        && header.index < header.members
+        && header.previous < header.commit
+        && header.durable < header.commit
+        && header.commit < NUMBER_LIMIT
+        && header.sequence < NUMBER_LIMIT;
+    sound.then_some(header)
+}
+
+/// False if a block begins as a map block and is none.
+fn is_no_torn_map(volume: &Superblock, start: u64, index: u32, block: &Piece) -> bool {
+    if !block.begins_with(MAP_MAGIC) {
+        return true;
+    }
+    let bytes = block.to_bytes();
+    let place = start as u32 + index;
+    !looks_like_map(volume.identity(), &bytes) || header(volume, place, &bytes).is_some()
+}
+
 impl Recovery<'_> {
     fn read_block(&mut self, place: u32) -> Result<Data, IoError> {
         self.blocks_read += 1;
@@ -130,8 +152,11 @@ impl Recovery<'_> {
 
     /// An unreadable tail record counts as an absent one: a scan finds the same state.
     fn read_tail(&mut self) -> Option<Tail> {
-        let data = self.read_block(TAIL_BLOCK as u32).ok()?;
-        Tail::decode(self.superblock.identity(), &data.to_bytes())
+        let id = self.superblock.identity();
+        self.blocks_read += 1;
+        let is_whole = |_, block: &Piece| may_be_tail(id, block);
+        let data = self.disk.read_whole(TAIL_BLOCK, 1, &is_whole).ok()?;
+        Tail::decode(id, &data.to_bytes())
     }
 
     /// The whole map block at `place`, if there is one.
@@ -140,20 +165,12 @@ impl Recovery<'_> {
         if !(POOL_START..end).contains(&u64::from(place)) {
             return None;
         }
-        let data = self.read_block(place).ok()?;
-        let header = self.header(place, &data.to_bytes())?;
+        self.blocks_read += 1;
+        let volume = self.superblock;
+        let is_whole = |_, block: &Piece| header(&volume, place, &block.to_bytes()).is_some();
+        let data = self.disk.read_whole(u64::from(place), 1, &is_whole).ok()?;
+        let header = header(&volume, place, &data.to_bytes())?;
         Some((Found { place, header }, data))
-    }
-
-    fn header(&self, place: u32, block: &[u8]) -> Option<Header> {
-        let header = decode_header(self.superblock.identity(), place, block)?;
-        let sound = u64::from(header.slice) < slices(self.superblock.blocks)
-            && header.index < header.members
-            && header.previous < header.commit
-            && header.durable < header.commit
-            && header.commit < NUMBER_LIMIT
-            && header.sequence < NUMBER_LIMIT;
-        sound.then_some(header)
     }
 
     /// Follows the log tree from the tail record, youngest map block first. `None` if that does
@@ -207,7 +224,9 @@ impl Recovery<'_> {
         let mut at = POOL_START;
         while let Some(start) = self.disk.next_data(at).filter(|&start| start < end) {
             let count = SCAN_BLOCKS.min(end - start);
-            match self.disk.read(start, count as u32) {
+            let volume = self.superblock;
+            let is_whole = |index, block: &Piece| is_no_torn_map(&volume, start, index, block);
+            match self.disk.read_whole(start, count as u32, &is_whole) {
                 Ok(data) => {
                     self.blocks_read += count;
                     self.collect(start, &data, &mut all);
@@ -238,7 +257,7 @@ impl Recovery<'_> {
                 Body::Sectors(_) | Body::Lazy(_) | Body::Parity(_) => piece.to_bytes(),
             };
             for (block, place) in bytes.chunks_exact(BLOCK_BYTES).zip(place..) {
-                match self.header(place, block) {
+                match header(&self.superblock, place, block) {
                     Some(header) => all.push(Found { place, header }),
                     None if looks_like_map(self.superblock.identity(), block) => {
                         self.torn.push(place)
@@ -326,8 +345,10 @@ impl Recovery<'_> {
         if !(POOL_START..end).contains(&u64::from(entry.place())) {
             return false;
         }
-        match self.read_block(entry.place()) {
-            Ok(data) => self.superblock.sums.of(&data.block(0)) == entry.checksum(),
+        self.blocks_read += 1;
+        let (sums, sum) = (self.superblock.sums, entry.checksum());
+        match self.disk.read_expecting(u64::from(entry.place()), Expected::one(sums, sum)) {
+            Ok(data) => sums.of(&data.block(0)) == sum,
             // A power cut leaves blocks torn, not unreadable: reading it is an error later.
             Err(_) => true,
         }

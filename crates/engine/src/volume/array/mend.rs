@@ -61,7 +61,8 @@ impl Array {
             Level::Raid1 => !others.is_empty(),
             _ => others.len() == self.geometry.members - 1,
         };
-        let asked = if enough { others } else { Vec::new() };
+        // What need not agree is no help: a recovery may decide for the member that was read.
+        let asked = if enough && self.can_compute(stripe) { others } else { Vec::new() };
         mend.others = asked.iter().map(|&one| (one, None)).collect();
         let (at, count) = (self.geometry.block(stripe, mend.row), mend.found.blocks());
         let waiting = asked.len() as u32;

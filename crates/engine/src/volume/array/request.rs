@@ -159,6 +159,35 @@ impl Array {
         self.is_at_rest().then(|| self.runs(at, count).into_iter().map(source).collect())?
     }
 
+    /// All ways to have a block: each copy, or what its own member gives and what comes of the
+    /// others; as members whose sum it is. None where members need not agree.
+    pub(in crate::volume) fn ways(&self, at: BlockNr) -> Vec<Source> {
+        let Place { stripe, index, row } = self.geometry.place(at);
+        if !self.is_at_rest() || self.is_distrusted(stripe) {
+            return Vec::new();
+        }
+        let member = self.geometry.member(stripe, index);
+        let own = |one: usize| self.present(one, stripe).then(|| smallvec![one]);
+        let ways: Vec<_> = match self.geometry.level {
+            Level::Raid0 => Vec::new(),
+            Level::Raid1 => (0..self.geometry.members).filter_map(own).collect(),
+            Level::Raid5 => {
+                [own(member), self.others(stripe, member)].into_iter().flatten().collect()
+            }
+        };
+        let block = self.geometry.block(stripe, row);
+        ways.into_iter().map(|members| Source { members, block, count: 1 }).collect()
+    }
+
+    /// True if what a member has wrong may be put right. Then it counts as done.
+    pub(in crate::volume) fn puts_right(&mut self, blocks: usize) -> bool {
+        let writable = !self.read_only && self.latched.is_none();
+        if writable {
+            self.counters.mended += blocks as u64;
+        }
+        writable
+    }
+
     /// The members that a missing one is computed from.
     fn others(&self, stripe: u64, missing: usize) -> Option<SmallVec<[usize; 8]>> {
         if self.geometry.level != Level::Raid5 || !self.can_compute(stripe) {

@@ -2,7 +2,7 @@
 
 use super::{Checker, State, Wrong};
 use crate::prove::ProveReport;
-use crate::prove::cut::Leaving;
+use crate::prove::cut::{Cut, Leaving};
 use crate::prove::history::History;
 use crate::prove::judge::cut_recovery;
 use seekless_engine::device::medium::Cells;
@@ -27,30 +27,26 @@ struct Again {
 }
 
 impl Again {
-    /// What is left of media; `None` if the recovery needs no more writes than that.
+    /// What is left of media after a cut in the middle of a recovery, and perhaps of the next one.
     fn leave(
-        writes: u64,
+        (writes, cut): (u64, &Cut),
         leaving: Leaving,
         checker: &Checker,
         state: &State<'_>,
-        media: &mut Vec<Cells>,
         rng: &mut Rng,
-    ) -> Option<Again> {
-        let mut cut = |writes, leaving, rng: &mut Rng, name| {
-            let stream = Rng::stream(rng.next(), name);
-            cut_recovery(checker.subject, media, checker.volatile, writes, leaving, stream)
-        };
-        if !cut(writes, leaving, rng, "second cut") {
-            return None;
-        }
+    ) -> (Again, Vec<Cells>) {
+        let mut media = cut.leave(leaving, rng);
         let third = (rng.below(THIRD_CUT) == 0).then(|| rng.below(MOST_CUTS));
         if let Some(writes) = third {
-            cut(writes, Leaving::Something, rng, "third cut");
+            let most = writes as usize + 1;
+            let (cuts, whole) = cut_recovery(checker.subject, media, checker.volatile, most);
+            let cut = cuts.get(writes as usize);
+            media = cut.map_or(whole, |cut| cut.leave(Leaving::Something, rng));
         }
         let dispensable = state.dispensable;
         let loses = !dispensable.is_empty() && rng.below(LOST) == 0;
         let lost = loses.then(|| dispensable[rng.below(dispensable.len() as u64) as usize]);
-        Some(Again { writes, leaving, third, lost })
+        (Again { writes, leaving, third, lost }, media)
     }
 
     /// It in sentences.
@@ -78,10 +74,11 @@ impl Checker {
         rng: &mut Rng,
         report: &mut ProveReport,
     ) -> Option<Wrong> {
-        for writes in 0..MOST_CUTS {
+        let most = MOST_CUTS as usize;
+        let (cuts, _) = cut_recovery(self.subject, media.to_vec(), self.volatile, most);
+        for cut in (0..).zip(&cuts) {
             for leaving in [Leaving::Nothing, Leaving::Everything, Leaving::Something] {
-                let mut left = media.to_vec();
-                let again = Again::leave(writes, leaving, self, state, &mut left, rng)?;
+                let (again, left) = Again::leave(cut, leaving, self, state, rng);
                 report.states += 1;
                 report.recovered += 1;
                 report.faults.second_cuts += 1;

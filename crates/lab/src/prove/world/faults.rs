@@ -6,6 +6,7 @@ use crate::prove::check::Wrong;
 use crate::prove::damage::{Damage, Strike, all_places, find};
 use crate::prove::judge::rotten;
 use crate::prove::names::{Name, UNREADABLE};
+use crate::prove::states::FaultCounts;
 use crate::prove::{ProveReport, Sort};
 use seekless_engine::device::medium::Cells;
 use seekless_engine::device::volatile::Trouble;
@@ -103,7 +104,10 @@ impl World {
         let blocks = self.node.layer.blocks();
         let expected: Vec<Option<Name>> =
             (0..blocks).map(|block| self.history.newest(block)).collect();
-        let covers = self.subject.absent(media).len() < self.subject.spare();
+        let absent = self.subject.absent(media).len();
+        let covers = absent < self.subject.spare();
+        // Whoever is to be put right must be there.
+        let whole = covers && absent == 0;
         for place in all_places(media, STRIKES / media.len(), &mut rng) {
             let strike = Strike::draw(self.subject, place, media, &mut rng);
             let mut struck = media.to_vec();
@@ -121,17 +125,62 @@ impl World {
                     return self.tell(event, Wrong { sort: Sort::Damage, story });
                 }
             };
-            for (block, (&name, &right)) in names.iter().zip(&expected).enumerate() {
-                let Some(right) = right.filter(|&right| name != right) else { continue };
-                if !(open && name == UNREADABLE) {
-                    let [found, right] = [name, right].map(|one| self.checker.names.text(one));
-                    let story = format!(
-                        "the volume is stopped in order; then {strike}, and block {block} reads \
-                         {found}, not {right}"
-                    );
-                    return self.blame(Sort::Damage, story);
-                }
+            // What one member has wrong the others have right, and checksums tell.
+            let heals = whole && strike.is_rot();
+            let wrong = match names.is_empty() && heals {
+                true => Some("the volume is not mounted".to_owned()),
+                false => self.differs(&names, &expected, open && !heals),
+            };
+            if let Some(wrong) = wrong {
+                let story = format!("the volume is stopped in order; then {strike}, and {wrong}");
+                return self.blame(Sort::Damage, story);
             }
+            if heals {
+                self.repair(strike, media, &expected, &mut rng, report);
+            }
+            if self.found.is_some() {
+                return;
+            }
+        }
+    }
+
+    /// The first block that is not what it should be; with `open`, errors are what it may be, too.
+    fn differs(&self, names: &[Name], expected: &[Option<Name>], open: bool) -> Option<String> {
+        let pairs = names.iter().zip(expected).enumerate();
+        let mut wrong = pairs.filter_map(|(block, (&name, &right))| {
+            let right = right.filter(|&right| name != right && !(open && name == UNREADABLE))?;
+            let [found, right] = [name, right].map(|one| self.checker.names.text(one));
+            Some(format!("block {block} reads {found}, not {right}"))
+        });
+        wrong.next()
+    }
+
+    /// A scrub that asks the layout puts right what one member of an array holds wrong: after it
+    /// everything is there again, and all members agree.
+    fn repair(
+        &mut self,
+        strike: Strike,
+        media: &[Cells],
+        expected: &[Option<Name>],
+        rng: &mut Rng,
+        report: &mut ProveReport,
+    ) {
+        let mut struck = media.to_vec();
+        strike.hit(&mut struck, &mut FaultCounts::default());
+        report.states += 1;
+        report.recovered += 1;
+        self.checker.damage = Damage::None;
+        let wrong = match self.subject.repair(&mut struck) {
+            Err(error) => Some(format!("cannot be: {error}")),
+            Ok(()) => match self.checker.content_of(struck, &self.history, rng, report) {
+                Err(wrong) => Some(format!("does not help: {}", wrong.story.join("; "))),
+                Ok(names) => self.differs(&names, expected, false),
+            },
+        };
+        if let Some(wrong) = wrong {
+            let story =
+                format!("the volume is stopped in order; then {strike}, and repair {wrong}");
+            self.blame(Sort::Damage, story);
         }
     }
 }

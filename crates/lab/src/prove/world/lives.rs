@@ -91,7 +91,7 @@ pub(super) fn power_on(
     seed: u64,
 ) -> (Node, Rc<RefCell<Bench>>, BTreeSet<usize>) {
     let mut rng = Rng::stream(seed, "life");
-    let Make { volatile, headed } = make;
+    let Make { volatile, headed, slow_flushes } = make;
     let arm = |medium: &Cells| headed.then(|| ToyArm::new(cells(medium), rng.chance(0.5)));
     let arms: Vec<Option<ToyArm>> = media.iter().map(arm).collect();
     let compaction = Compaction::ALL[rng.below(Compaction::ALL.len() as u64) as usize];
@@ -128,6 +128,7 @@ pub(super) fn power_on(
     absent.extend(lost);
     let ram = |medium| {
         let latency = match rng.below(5) {
+            _ if slow_flushes => Latency::SlowFlushes,
             0 => Latency::InOrder(100 * MICROS),
             _ => Latency::Random,
         };
