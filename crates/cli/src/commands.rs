@@ -22,6 +22,7 @@ pub mod serve;
 pub mod sim;
 
 use crate::args::Command;
+use crate::effect::Given;
 use crate::failure::{Failure, Outcome};
 use std::io::{self, Write};
 
@@ -29,19 +30,19 @@ use std::io::{self, Write};
 ///
 /// # Errors
 /// What the command comes to.
-pub fn run(command: Command) -> Outcome {
+pub fn run(command: Command, given: &Given) -> Outcome {
     let stdout = io::stdout();
     let out = &mut io::BufWriter::new(stdout.lock());
     let outcome = match command {
-        Command::Create(args) => create::run(&args, out),
-        Command::Serve(args) => serve::run(&args, out),
+        Command::Create(args) => create::run(&args, given, out),
+        Command::Serve(args) => serve::run(&args, given, out),
         Command::Info(args) => info::run(&args, out),
         Command::Check(args) => check::run(&args, out),
         Command::Dump(args) => dump::run(&args, out),
         Command::Replace(args) => replace::run(&args, out),
         Command::Drain(args) => drain::run(&args, out),
         Command::Detach(args) => detach::run(&args, out),
-        Command::Sim(args) => sim::run(&args, out),
+        Command::Sim(args) => sim::run(&args, given, out),
         Command::Model(args) => model::run(&args, out),
         Command::Prove(args) => prove::run(&args, out),
         Command::Record(args) => record::run(&args, out),

@@ -5,6 +5,7 @@
 mod args;
 mod caching;
 mod commands;
+mod effect;
 mod failure;
 mod idling;
 mod nbd;
@@ -15,12 +16,15 @@ mod spec;
 mod term;
 mod volume;
 
-use clap::Parser as _;
+use clap::{CommandFactory as _, FromArgMatches as _};
+use effect::Given;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let cli = args::Cli::parse();
-    match commands::run(cli.command) {
+    let matches = args::Cli::command().get_matches();
+    let cli = args::Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
+    let given = matches.subcommand().map(|(_, matches)| Given::of(matches)).unwrap_or_default();
+    match commands::run(cli.command, &given) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => failure.report(),
     }

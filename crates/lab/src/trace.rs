@@ -81,6 +81,17 @@ pub enum TraceError {
         /// What is wrong with it.
         problem: String,
     },
+    /// Times run backwards, and records are to begin at theirs.
+    #[error(
+        "{name}:{line}: this time is before that of the line above; sort the lines, or let users \
+         take turns: --loop closed"
+    )]
+    Backwards {
+        /// The file.
+        name: String,
+        /// The line, from 1 on.
+        line: u64,
+    },
     /// The file cannot be read.
     #[error("{name}: {problem}")]
     Read {
@@ -106,12 +117,23 @@ pub struct Lines<R> {
     line: u64,
     text: Vec<u8>,
     ended: bool,
+    /// Times must not run backwards; the last one.
+    ordered: bool,
+    last_ns: Time,
 }
 
 impl<R: BufRead> Lines<R> {
     /// The lines of `reader`, which errors call `name`.
     pub fn new(name: &str, reader: R) -> Lines<R> {
-        Lines { name: name.to_owned(), reader, line: 0, text: Vec::new(), ended: false }
+        let (name, text) = (name.to_owned(), Vec::new());
+        Lines { name, reader, line: 0, text, ended: false, ordered: false, last_ns: 0 }
+    }
+
+    /// The same, but a line whose time is before that of the line above is an error: for those who
+    /// let records begin at their times.
+    pub fn in_order(mut self) -> Lines<R> {
+        self.ordered = true;
+        self
     }
 
     /// The next line into the buffer; false at the end.
@@ -140,7 +162,13 @@ impl<R: BufRead> Lines<R> {
             };
             let text = text.trim();
             if !text.is_empty() && !text.starts_with('#') {
-                return parse(text).map(Some).map_err(|problem| self.problem(problem));
+                let record = parse(text).map_err(|problem| self.problem(problem))?;
+                if self.ordered && record.at_ns < self.last_ns {
+                    let (name, line) = (self.name.clone(), self.line);
+                    return Err(TraceError::Backwards { name, line });
+                }
+                self.last_ns = record.at_ns;
+                return Ok(Some(record));
             }
         }
         Ok(None)

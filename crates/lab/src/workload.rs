@@ -101,6 +101,9 @@ pub enum WorkloadError {
     /// More requests than a run can have.
     #[error("{0} requests: at most {MAX_REQUESTS} in one run")]
     Requests(u64),
+    /// The same before the measured ones.
+    #[error("{0} requests to warm up: at most {MAX_REQUESTS} in one run")]
+    WarmUp(u64),
     /// A count that must not be zero is zero.
     #[error("{0} must be at least 1")]
     Zero(&'static str),
@@ -153,9 +156,11 @@ impl Workload {
         if self.requests == 0 {
             return Err(WorkloadError::Zero("the number of requests"));
         }
-        let most = self.requests.max(self.warm_up);
-        if most > MAX_REQUESTS {
-            return Err(WorkloadError::Requests(most));
+        if self.requests > MAX_REQUESTS {
+            return Err(WorkloadError::Requests(self.requests));
+        }
+        if self.warm_up > MAX_REQUESTS {
+            return Err(WorkloadError::WarmUp(self.warm_up));
         }
         if self.flush_every == Some(0) {
             return Err(WorkloadError::Zero("the number of writes between flushes"));

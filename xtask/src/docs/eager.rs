@@ -184,8 +184,12 @@ fn news(program: &Path) -> Result<String> {
     );
     let base = ["--disk", "hp97560-full", "--generate", "news", "--utilisation", "0.9", "--age"];
     let run = |layout: &str, heuristic: &str| {
-        let more = ["0", "--requests", "30000", "--layout", layout, "--heuristic", heuristic];
-        let report = sim(program, &[base.as_slice(), more.as_slice()].concat())?;
+        let mut args = base.to_vec();
+        args.extend(["0", "--requests", "30000", "--layout", layout]);
+        if layout == "loge" {
+            args.extend(["--heuristic", heuristic]);
+        }
+        let report = sim(program, &args)?;
         let mean = |path: &str| number(&report, path);
         anyhow::Ok([
             mean("/reads/latency_ms/mean")?,

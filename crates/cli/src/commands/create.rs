@@ -1,5 +1,6 @@
 //! `seekless create`: makes an image.
 
+use crate::effect::Given;
 use crate::failure::{Failure, Outcome};
 use crate::size::Size;
 use seekless_engine::disk::Disk as _;
@@ -84,13 +85,9 @@ pub struct Args {
 ///
 /// # Errors
 /// If there is something already, the size does not fit, or the file cannot be written.
-pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
+pub fn run(args: &Args, given: &Given, out: &mut dyn Write) -> Outcome {
     let blocks = args.size.map(Size::blocks);
-    if args.headers && args.layout != Kind::Loge {
-        let problem = format!("--headers: the layout {} has no labels to keep there", args.layout);
-        return Err(Failure::usage(problem).hint("leave it out, or choose --layout loge"));
-    }
-    refuse_without_effect(args)?;
+    given.refuse_without_effect(&[args.layout], "choose --layout")?;
     let shape = shape(args)?;
     let &Args { force, heuristic, table, headers, .. } = args;
     let segment = args.segment.map(|size| size.blocks().try_into().unwrap_or(u32::MAX));
@@ -124,23 +121,6 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
         Size::from_blocks(image.blocks())
     )?;
     Ok(())
-}
-
-/// Refuses options that mean nothing to the layout.
-fn refuse_without_effect(args: &Args) -> Outcome {
-    let logs: &[Kind] = &[Kind::Lfs, Kind::Wolf, Kind::Hylog, Kind::Dcd];
-    let options: [(&str, bool, &[Kind]); 4] = [
-        ("--table", args.table != TableForm::Plain, &[Kind::Loge]),
-        ("--heuristic", args.heuristic != Heuristic::default(), &[Kind::Loge]),
-        ("--segment", args.segment.is_some(), logs),
-        ("--log-size", args.log_size.is_some(), &[Kind::Dcd]),
-    ];
-    let given = |(_, given, kinds): &(&str, bool, &[Kind])| *given && !kinds.contains(&args.layout);
-    let Some((option, _, kinds)) = options.into_iter().find(given) else { return Ok(()) };
-    let known: Vec<String> = kinds.iter().map(Kind::to_string).collect();
-    let problem = format!("{option}: the layout {} has no use for it", args.layout);
-    let hint = format!("leave it out, or choose --layout {}", known.join(" or "));
-    Err(Failure::usage(problem).hint(hint))
 }
 
 /// Makes an array and a volume on it.

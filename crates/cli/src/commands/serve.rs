@@ -1,12 +1,15 @@
 //! `seekless serve`: a volume as a network block device.
 
 use crate::caching::CachingArgs;
+use crate::effect::Given;
 use crate::failure::{Exit, Failure, Outcome};
 use crate::rebuild::RebuildLines;
 use crate::size::Size;
 use crate::spec;
+use crate::volume::Volume;
 use clap::ArgGroup;
 use seekless_engine::layout::{Compaction, Kind, Tuning};
+use seekless_engine::superblock::Superblock;
 use seekless_lab::disk_time::{self, DiskTime};
 use seekless_serve::crash::plan::Fault;
 use seekless_serve::device::file::IoMode;
@@ -137,8 +140,9 @@ const MOST_MEMORY_IN_PLACE_BYTES: u64 = 30 << 40;
 ///
 /// # Errors
 /// If the image or the address is unusable or in use, or the backing store fails.
-pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
+pub fn run(args: &Args, given: &Given, out: &mut dyn Write) -> Outcome {
     let options = options(args)?;
+    refuse_without_effect(args, given)?;
     let mut printed = Ok(());
     let mut ready = |uri: &str| printed = writeln!(out, "{uri}").and_then(|()| out.flush());
     let mut rebuild = RebuildLines::new();
@@ -160,6 +164,26 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
         crate::term::say(&format!("\n{}", disk_time::table(&disks)));
     }
     Ok(())
+}
+
+/// Refuses options that mean nothing to the layout at hand.
+fn refuse_without_effect(args: &Args, given: &Given) -> Outcome {
+    if !given.depends_on_layout() {
+        return Ok(());
+    }
+    if args.raw.is_some() {
+        return given.refuse_without_effect(&[], "serve a volume of layout");
+    }
+    let kind = match args.layout {
+        Some(kind) => kind,
+        // On the origin lies whatever was there before it had a log.
+        None if args.log.is_some() => Kind::Dcd,
+        None => {
+            let mut volume = Volume::open(&args.image, args.degraded, None)?;
+            volume.with(|disk| Superblock::read(disk))?.kind
+        }
+    };
+    given.refuse_without_effect(&[kind], "serve a volume of layout")
 }
 
 fn source(args: &Args) -> Result<Source, Failure> {
@@ -208,6 +232,11 @@ fn options(args: &Args) -> Result<ServeOptions, Failure> {
         (None, Some(address)) => Listen::Tcp(address.clone()),
         _ => return Err(Failure::usage("give either --socket or --listen")),
     };
+    // With a simulated disk, only a log in a file is read and written as files are.
+    if args.direct && args.disk.is_some() && (args.log.is_none() || args.log_disk.is_some()) {
+        return Err(Failure::usage("--direct: a simulated disk has its bytes in the page cache")
+            .hint("leave out --direct, or --disk"));
+    }
     if matches!(source, Source::Raw(_)) && args.disk.is_some() {
         return Err(Failure::usage("--raw and --disk do not go together")
             .hint("make a volume in place: seekless create IMAGE --layout inplace"));

@@ -4,6 +4,7 @@ mod trace;
 
 use super::host_clock;
 use crate::caching::CachingArgs;
+use crate::effect::Given;
 use crate::failure::{Failure, Outcome};
 use crate::idling::IdlingArgs;
 use crate::size::Size;
@@ -218,11 +219,22 @@ enum Pattern {
     Sequential,
 }
 
+/// Refuses values that make no sense.
+fn refuse_nonsense(args: &Args) -> Outcome {
+    if args.interval.is_some_and(|interval| interval.ns == 0) {
+        return Err(Failure::usage("--interval 0s: `hylog` chooses anew after some time")
+            .hint("leave it out for 20 minutes"));
+    }
+    Ok(())
+}
+
 /// Simulates and prints the report.
 ///
 /// # Errors
 /// If the options make no sense, or the simulation found a defect.
-pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
+pub fn run(args: &Args, given: &Given, out: &mut dyn Write) -> Outcome {
+    given.refuse_without_effect(&args.layout, "choose --layout")?;
+    refuse_nonsense(args)?;
     let options = options(args)?;
     let workload = &options.workload;
     let load = args.trace.load(workload, args.requests, args.warm_up, args.seed)?;

@@ -12,6 +12,7 @@ mod crashes;
 mod disk_fit;
 mod disk_models;
 mod disk_speed;
+mod effect;
 mod faults;
 mod filesystems;
 mod full;

@@ -83,6 +83,7 @@ fn what_is_wrong_with_a_trace_is_named() {
         path
     };
     let bad = file("bad.csv", b"1,R,0,8\n2,R,8\n");
+    let backwards = file("backwards.csv", b"1,R,0,8\n0.5,R,0,8\n");
     let empty = file("empty.csv", b"# nothing\n");
     let mut broken = compress_to_vec(small().as_bytes(), CompressionLevel::Fastest);
     broken.truncate(broken.len() / 2);
@@ -93,6 +94,8 @@ fn what_is_wrong_with_a_trace_is_named() {
     let fine = file("fine.csv", small().as_bytes());
     for (args, part) in [
         (vec!["--trace", text(&bad)], "bad.csv:2: there is no number of sectors"),
+        (vec!["--trace", text(&backwards)], "backwards.csv:2: this time is before"),
+        (vec!["--trace", text(&backwards), "--speed", "2e6"], "at most 1000000"),
         (vec!["--trace", text(&empty)], "no requests"),
         (vec!["--trace", text(&broken)], "broken.zst"),
         (vec!["--trace", text(&scattered)], "fold"),

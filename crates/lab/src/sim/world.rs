@@ -123,12 +123,19 @@ impl Target {
     /// layouts do not use it.
     ///
     /// # Errors
-    /// A buffer that is too small to be one.
+    /// A buffer that is too small to be one, or as large as the device.
     pub fn with_nvram(self, blocks: u64) -> Result<Target, LayoutError> {
         if blocks < LEAST_NVRAM_BLOCKS {
             let reason =
                 "a buffer of less than 256 KiB has no room for the segments it is cut into";
             return Err(LayoutError::BadSize(reason.to_owned()));
+        }
+        if blocks >= self.blocks {
+            let device = self.blocks;
+            return Err(LayoutError::BadSize(format!(
+                "a buffer of {blocks} blocks of 4 KiB before a disk of {device}: nothing would \
+                 reach the disk; make it smaller"
+            )));
         }
         Ok(Target { nvram: Some(blocks), ..self })
     }

@@ -34,6 +34,17 @@ fn lines_of_the_kernel_are_understood() {
 }
 
 #[test]
+fn times_run_forwards_for_those_to_whom_they_matter() {
+    let text = "1,R,0,8\n1,R,0,8\n# a pause\n0.5,W,0,8\n";
+    assert!(read(text).iter().all(Result::is_ok));
+    let lines = Lines::new("small.csv", text.as_bytes()).in_order();
+    let found: Vec<_> = lines.collect();
+    assert_eq!(found.len(), 3);
+    let error = found[2].as_ref().expect_err("it runs backwards").to_string();
+    assert!(error.starts_with("small.csv:4: this time is before"), "{error}");
+}
+
+#[test]
 fn malformed_lines_are_named_with_file_and_line() {
     for (line, part) in [
         ("1,R,0", "number of sectors"),

@@ -17,6 +17,9 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
+/// Most times as fast as recorded.
+const MOST_SPEED: f64 = 1e6;
+
 /// Flags of `seekless sim` about traces and users.
 #[derive(Debug, clap::Args)]
 pub(super) struct TraceArgs {
@@ -146,12 +149,13 @@ impl TraceArgs {
         };
         if let Some(path) = &self.trace {
             let path = path.clone();
+            let timed = matches!(load.replay.pacing, Pacing::Open { .. });
             load.name = path.file_name().map_or_else(String::new, |n| n.to_string_lossy().into());
             // What is wrong with the file should come to light before the volume is filled.
-            if let Some(first) = open(&path)?.next() {
+            if let Some(first) = open(&path, timed)?.next() {
                 first?;
             }
-            load.open = Box::new(move |_| open(&path));
+            load.open = Box::new(move |_| open(&path, timed));
         } else if let Some(generate) = self.generate {
             load.name = generate.title().to_owned();
             load.requests = Some(requests.unwrap_or(super::REQUESTS));
@@ -180,8 +184,14 @@ impl TraceArgs {
         if self.users.is_some_and(|users| users == 0 || users > MAX_USERS) {
             return Err(Failure::usage(format!("--users: must be 1 to {MAX_USERS}")));
         }
-        if !(self.speed > 0.0 && self.speed <= 1e6) {
-            return Err(Failure::usage(format!("--speed {}: must lie above 0", self.speed)));
+        if !(self.speed > 0.0 && self.speed <= MOST_SPEED) {
+            let problem =
+                format!("--speed {}: must lie above 0 and be at most {MOST_SPEED}", self.speed);
+            return Err(Failure::usage(problem));
+        }
+        if self.pool_clean.is_some_and(|span| span.ns == 0) {
+            return Err(Failure::usage("--pool-clean 0s: the background writes after some time")
+                .hint("leave it out, and blocks are written when others take their place"));
         }
         let timed = self.trace.is_some();
         let by_default = if timed && self.users.is_none() { Loop::Open } else { Loop::Closed };
@@ -237,17 +247,23 @@ fn spelled_out(workload: &Workload, volume: u64, seed: u64) -> Records<'static> 
 /// The first bytes of what zstd compressed.
 const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 
-/// Opens a trace and decompresses it as it is read.
-fn open(path: &Path) -> Result<Records<'static>, TraceError> {
+/// Opens a trace and decompresses it as it is read; where records are `timed`, times must not run
+/// backwards.
+fn open(path: &Path, timed: bool) -> Result<Records<'static>, TraceError> {
     let name = path.display().to_string();
     let failed =
         |error: io::Error| TraceError::Read { name: name.clone(), problem: error.to_string() };
     let mut file = BufReader::with_capacity(1 << 16, File::open(path).map_err(failed)?);
     if file.fill_buf().map_err(failed)?.starts_with(&ZSTD_MAGIC) {
         let text = BufReader::with_capacity(1 << 16, Frames::new(file));
-        return Ok(Box::new(Lines::new(&name, text)));
+        return Ok(lines(&name, text, timed));
     }
-    Ok(Box::new(Lines::new(&name, file)))
+    Ok(lines(&name, file, timed))
+}
+
+fn lines(name: &str, reader: impl BufRead + 'static, timed: bool) -> Records<'static> {
+    let lines = Lines::new(name, reader);
+    Box::new(if timed { lines.in_order() } else { lines })
 }
 
 /// Decompresses frames of zstd, one after the other, and compares their checksums.

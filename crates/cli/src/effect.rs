@@ -1,0 +1,130 @@
+//! Which options mean something to which layouts. One that was given and means nothing to any
+//! layout at hand is refused: whoever gives it expects something of it.
+
+use crate::failure::{Failure, Outcome};
+use clap::ArgMatches;
+use clap::parser::ValueSource;
+use seekless_engine::layout::Kind;
+use std::collections::BTreeSet;
+
+const LOGS: &[Kind] = &[Kind::Lfs, Kind::Wolf, Kind::Hylog];
+
+/// Options by the names of their fields, and the layouts that look at them. What is not here is of
+/// use to all.
+const OPTIONS: &[(&str, &[Kind])] = &[
+    ("anticipate", &[Kind::Loge]),
+    ("bypass", &[Kind::Dcd]),
+    ("cache", &[Kind::Dcd]),
+    ("cleaning", LOGS),
+    ("clusters", &[Kind::Loge]),
+    ("compaction", &[Kind::Vlog]),
+    ("destage", &[Kind::Dcd]),
+    ("fill_percent", &[Kind::Vlog]),
+    ("headers", &[Kind::Loge]),
+    ("heuristic", &[Kind::Loge]),
+    ("hot_percent", &[Kind::Hylog]),
+    ("interval", &[Kind::Hylog]),
+    ("log", &[Kind::Dcd]),
+    ("log_disk", &[Kind::Dcd]),
+    ("log_size", &[Kind::Dcd]),
+    ("no_headers", &[Kind::Loge]),
+    ("no_reorganise", &[Kind::Vlog]),
+    ("nvram", LOGS),
+    ("past_unreadable", &[Kind::Vlog, Kind::Dcd]),
+    ("report", &[Kind::Dcd]),
+    ("segment", &[Kind::Lfs, Kind::Wolf, Kind::Hylog, Kind::Dcd]),
+    ("sequential", &[Kind::Dcd]),
+    ("sort", &[Kind::Loge]),
+    ("table", &[Kind::Loge]),
+];
+
+/// The options that the command line gives, by the names of their fields; defaults are not among
+/// them, unless they were spelled out.
+#[derive(Clone, Debug, Default)]
+pub struct Given(BTreeSet<String>);
+
+impl Given {
+    /// Those of a subcommand.
+    pub fn of(matches: &ArgMatches) -> Given {
+        let ids = matches.ids().map(clap::Id::as_str);
+        let spelled = |id: &&str| matches.value_source(id) == Some(ValueSource::CommandLine);
+        Given(ids.filter(spelled).map(str::to_owned).collect())
+    }
+
+    /// The given options that some layouts have no use for, and those that do.
+    fn particular(&self) -> impl Iterator<Item = &(&'static str, &'static [Kind])> {
+        OPTIONS.iter().filter(|(id, _)| self.0.contains(*id))
+    }
+
+    /// True if the layout matters to what was given.
+    pub fn depends_on_layout(&self) -> bool {
+        self.particular().next().is_some()
+    }
+
+    /// Refuses what means nothing to any of these layouts. `remedy` says how to have one that it
+    /// means something to, and is followed by its name.
+    ///
+    /// # Errors
+    /// Names the first such option.
+    pub fn refuse_without_effect(&self, layouts: &[Kind], remedy: &str) -> Outcome {
+        let means_nothing =
+            |(_, users): &&(&str, &[Kind])| layouts.iter().all(|layout| !users.contains(layout));
+        let Some((id, users)) = self.particular().find(means_nothing) else { return Ok(()) };
+        let option = id.replace('_', "-");
+        let which = match layouts {
+            [] => "there is no layout that has any use for it".to_owned(),
+            [layout] => format!("the layout {layout} has no use for it"),
+            _ => format!("none of the layouts {} has any use for it", names(layouts, ", ")),
+        };
+        let hint = format!("leave it out, or {remedy} {}", names(users, " or "));
+        Err(Failure::usage(format!("--{option}: {which}")).hint(hint))
+    }
+}
+
+fn names(layouts: &[Kind], between: &str) -> String {
+    let names: Vec<&str> = layouts.iter().map(|layout| layout.name()).collect();
+    names.join(between)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::Cli;
+    use clap::CommandFactory as _;
+
+    fn given(line: &str) -> Given {
+        let matches = Cli::command().try_get_matches_from(line.split(' ')).expect(line);
+        Given::of(matches.subcommand().expect("a subcommand").1)
+    }
+
+    fn refusal(line: &str, layouts: &[Kind]) -> Option<String> {
+        let refused = given(line).refuse_without_effect(layouts, "choose --layout");
+        refused.err().map(|failure| failure.cause)
+    }
+
+    #[test]
+    fn every_option_of_the_table_is_one_of_some_command() {
+        let command = Cli::command();
+        for (id, _) in OPTIONS {
+            let has = |one: &clap::Command| one.get_arguments().any(|arg| arg.get_id() == id);
+            assert!(command.get_subcommands().any(has), "{id}");
+        }
+    }
+
+    #[test]
+    fn what_means_nothing_is_refused_though_it_is_the_default() {
+        let line = "seekless sim --disk x --layout lfs --fill-percent 75 --cleaning copy";
+        let refused = refusal(line, &[Kind::Lfs]).expect("it is refused");
+        assert!(refused.contains("--fill-percent: the layout lfs has no use for it"), "{refused}");
+        assert_eq!(refusal(line, &[Kind::Lfs, Kind::Vlog]), None);
+        let both = refusal(line, &[Kind::Dcd, Kind::Loge]).expect("it is refused");
+        assert!(both.contains("none of the layouts dcd, loge has any use for it"), "{both}");
+        assert_eq!(refusal("seekless sim --disk x --layout lfs", &[Kind::Lfs]), None);
+    }
+
+    #[test]
+    fn what_is_of_use_to_all_does_not_depend_on_the_layout() {
+        assert!(!given("seekless serve a --socket s --read-only --direct").depends_on_layout());
+        assert!(given("seekless serve a --socket s --past-unreadable").depends_on_layout());
+    }
+}
