@@ -8,8 +8,8 @@ pub mod volatile;
 use crate::account::Account;
 use crate::arm::{Arm, Head};
 use crate::io::{Done, Io};
-use crate::layer::Rebuild;
-use crate::units::Time;
+use crate::layer::{Extent, Rebuild};
+use crate::units::{BlockNr, Time};
 use std::fmt::Debug;
 
 /// Something that stores blocks: a simulated disk, memory, a file, a block device.
@@ -43,6 +43,12 @@ pub trait Device: Debug {
     /// is not, and that one is put right.
     fn has_copies(&self) -> bool {
         false
+    }
+
+    /// What lies at `at` and for how many blocks it stays the same, at least 1 and at most `limit`,
+    /// as far as the device knows: a hole reads as zeros. All that it has answered counts.
+    fn extent(&mut self, _at: BlockNr, limit: u64) -> (Extent, u64) {
+        (Extent::Data, limit)
     }
 
     /// Asks for an orderly end, for devices that keep state of their own; nothing but what this

@@ -173,6 +173,12 @@ pub trait Layer: Debug {
         (Extent::Data, limit)
     }
 
+    /// Where its first block lies on device 0, for layouts that have all their blocks there in order,
+    /// always: what holds nothing there holds nothing here, and the device may know.
+    fn in_place(&self) -> Option<BlockNr> {
+        None
+    }
+
     /// Share of free blocks in each of `parts` equal stretches of the device, along its arm, for
     /// layouts that choose places; nothing for others.
     fn free_profile(&self, _parts: usize) -> Vec<f64> {

@@ -5,10 +5,10 @@
 use crate::account::Account;
 use crate::device::Device;
 use crate::io::{Done, Io, Op, Outcome, Tag};
-use crate::layer::{Cx, Layer, Port};
+use crate::layer::{Cx, Extent, Layer, Port};
 use crate::rng::Rng;
 use crate::transaction::{Transaction, TransactionError};
-use crate::units::Time;
+use crate::units::{BlockNr, Time};
 
 /// How far an orderly end has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,6 +53,14 @@ impl Node {
             below: Vec::new(),
             above: Vec::new(),
             reaped: Vec::new(),
+        }
+    }
+
+    /// What lies at `at` and for how many blocks it stays the same, at least 1 and at most `limit`.
+    pub fn extent(&mut self, at: BlockNr, limit: u64) -> (Extent, u64) {
+        match self.layer.in_place() {
+            Some(first) => self.devices[0].extent(first + at, limit),
+            None => self.layer.extent(at, limit),
         }
     }
 

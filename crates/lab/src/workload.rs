@@ -102,7 +102,7 @@ pub enum WorkloadError {
     #[error("{0} requests: at most {MAX_REQUESTS} in one run")]
     Requests(u64),
     /// The same before the measured ones.
-    #[error("{0} requests to warm up: at most {MAX_REQUESTS} in one run")]
+    #[error("{0} requests to warm up (--warm-up): at most {MAX_REQUESTS} in one run")]
     WarmUp(u64),
     /// A count that must not be zero is zero.
     #[error("{0} must be at least 1")]

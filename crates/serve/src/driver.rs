@@ -353,8 +353,8 @@ impl Driver {
                         self.answers.push((request.who, power::off()));
                         continue;
                     }
-                    let layer = self.parts.node.layer.as_ref();
-                    self.edge.request(request, layer, &mut self.ios, &mut self.answers);
+                    let mut extent = |at, limit| self.parts.node.extent(at, limit);
+                    self.edge.request(request, &mut extent, &mut self.ios, &mut self.answers);
                 }
                 Event::Disconnected => client.leaving = true,
                 Event::Failed(error) => {

@@ -14,8 +14,8 @@ use bytes::Bytes;
 use plan::Span;
 use seekless_engine::data::Data;
 use seekless_engine::io::{Done, Io, IoError, Tag};
-use seekless_engine::layer::Layer;
-use seekless_engine::units::BLOCK_BYTES;
+use seekless_engine::layer::Extent;
+use seekless_engine::units::{BLOCK_BYTES, BlockNr};
 use slab::Slab;
 
 /// Extents in one answer to [`Verb::Status`] at most; the client asks again for the rest.
@@ -146,15 +146,15 @@ impl<W> Edge<W> {
     }
 
     /// Takes a request in: appends the block requests it starts with to `ios`, or its answer to
-    /// `answers`. `layer` is the volume, for its map.
+    /// `answers`. `extent` is that of the volume; see [`seekless_engine::node::Node::extent`].
     pub fn request(
         &mut self,
         request: Request<W>,
-        layer: &dyn Layer,
+        extent: &mut dyn FnMut(BlockNr, u64) -> (Extent, u64),
         ios: &mut Vec<Io>,
         answers: &mut Vec<(W, Answer)>,
     ) {
-        if let Some(answer) = self.at_once(&request, layer) {
+        if let Some(answer) = self.at_once(&request, extent) {
             answers.push((request.who, answer));
             return;
         }
@@ -182,7 +182,11 @@ impl<W> Edge<W> {
     }
 
     /// What can be answered without a block request: refusals and what needs no work.
-    fn at_once(&self, request: &Request<W>, layer: &dyn Layer) -> Option<Answer> {
+    fn at_once(
+        &self,
+        request: &Request<W>,
+        extent: &mut dyn FnMut(BlockNr, u64) -> (Extent, u64),
+    ) -> Option<Answer> {
         let Request { verb, offset, length, .. } = request;
         let writes = matches!(verb, Verb::Write(_) | Verb::Trim | Verb::Zero { .. });
         if writes && self.read_only {
@@ -210,7 +214,7 @@ impl<W> Edge<W> {
                 Some(Answer::refuse(Fault::Invalid, "the status of no bytes was asked for"))
             }
             Verb::Status { one } => {
-                Some(Answer::Status(plan::status(layer, *offset, *length, *one, MOST_EXTENTS)))
+                Some(Answer::Status(plan::status(extent, *offset, *length, *one, MOST_EXTENTS)))
             }
             Verb::Cache => Some(Answer::Done),
             Verb::Read if *length == 0 => Some(Answer::Data(Rope::default())),

@@ -219,6 +219,23 @@ enum Pattern {
     Sequential,
 }
 
+/// Refuses options that mean nothing to any of the layouts.
+fn refuse_without_effect(args: &Args, given: &Given) -> Outcome {
+    let is_log = |kind: &Kind| matches!(kind, Kind::Lfs | Kind::Wolf | Kind::Hylog);
+    let has_log = args.layout.iter().any(is_log);
+    let mut layouts = args.layout.clone();
+    if args.nvram.is_some() && has_log && !layouts.contains(&Kind::Dcd) {
+        // The buffer is a disk caching disk, and as adjustable as one.
+        layouts.push(Kind::Dcd);
+    }
+    if args.segment.is_some() && !has_log {
+        let problem = "--segment: none of the layouts has segments whose size can be simulated";
+        let hint = "leave it out, or choose --layout lfs or wolf or hylog";
+        return Err(Failure::usage(problem).hint(hint));
+    }
+    given.refuse_without_effect(&layouts, "choose --layout")
+}
+
 /// Refuses values that make no sense.
 fn refuse_nonsense(args: &Args) -> Outcome {
     if args.interval.is_some_and(|interval| interval.ns == 0) {
@@ -233,7 +250,7 @@ fn refuse_nonsense(args: &Args) -> Outcome {
 /// # Errors
 /// If the options make no sense, or the simulation found a defect.
 pub fn run(args: &Args, given: &Given, out: &mut dyn Write) -> Outcome {
-    given.refuse_without_effect(&args.layout, "choose --layout")?;
+    refuse_without_effect(args, given)?;
     refuse_nonsense(args)?;
     let options = options(args)?;
     let workload = &options.workload;

@@ -52,4 +52,7 @@ fn a_comparison_takes_what_one_of_its_layouts_has_a_use_for() {
     let ended = run(seekless().args(sim).args(["--layout", "inplace,vlog"]).args(sort));
     assert_eq!(ended.code(), 2, "{}", ended.err);
     assert!(ended.err.contains("--sort: none of the layouts inplace, vlog"), "{}", ended.err);
+    // A buffer that keeps its content without power works as a disk caching disk does.
+    let buffered = ["--layout", "lfs", "--nvram", "1M", "--bypass", "off"];
+    succeed(seekless().args(sim).args(buffered));
 }

@@ -5,6 +5,7 @@ mod labels;
 
 use crate::data::{Body, Data, Piece};
 use crate::io::{IoError, Label};
+use crate::layer::Extent;
 use crate::table::Table;
 use crate::units::{BLOCK_BYTES, BlockNr};
 use bytes::Bytes;
@@ -76,6 +77,21 @@ pub trait Medium: Debug + Send {
     /// The first block at or after `at` that may hold something other than zeros, if any.
     fn next_data(&mut self, at: BlockNr) -> Option<BlockNr> {
         (at < self.blocks()).then_some(at)
+    }
+
+    /// The first block behind `at` that is known to hold nothing, or the end.
+    fn next_hole(&mut self, _at: BlockNr) -> BlockNr {
+        self.blocks()
+    }
+
+    /// What lies at `at` and for how many blocks it stays the same; see
+    /// [`Device::extent`](super::Device::extent).
+    fn extent(&mut self, at: BlockNr, limit: u64) -> (Extent, u64) {
+        let end = at + limit;
+        match self.next_data(at).unwrap_or(end) {
+            next if next > at => (Extent::Hole, next.min(end) - at),
+            _ => (Extent::Data, self.next_hole(at).clamp(at + 1, end) - at),
+        }
     }
 }
 
@@ -316,6 +332,13 @@ impl Medium for Flat {
         }
         self.labels.clear(first, data.blocks());
         Ok(())
+    }
+
+    fn next_hole(&mut self, at: BlockNr) -> BlockNr {
+        let first = (at / PAGE_BLOCKS) as usize + 1;
+        let pages = self.blocks.div_ceil(PAGE_BLOCKS) as usize;
+        let page = (first..pages).find(|&page| self.pages.get(page).is_none());
+        page.map_or(self.blocks, |page| page as u64 * PAGE_BLOCKS)
     }
 
     fn has_labels(&self) -> bool {

@@ -4,7 +4,8 @@ use super::Device;
 use super::medium::Medium;
 use crate::data::Data;
 use crate::io::{Done, Io, IoError, Op};
-use crate::units::Time;
+use crate::layer::Extent;
+use crate::units::{BlockNr, Time};
 
 /// A device without mechanics over any medium. It holds no volatile cache of its own: what it has
 /// answered is on the medium.
@@ -71,5 +72,9 @@ impl Device for Ram {
 
     fn volatile(&self) -> bool {
         self.volatile
+    }
+
+    fn extent(&mut self, at: BlockNr, limit: u64) -> (Extent, u64) {
+        self.medium.extent(at, limit)
     }
 }

@@ -13,7 +13,7 @@ use crate::io::{Breakdown, Done, Io, IoError, Op, Tag};
 use crate::layer::{Cx, Layer, Port};
 use crate::planted::{PlantedBug, planted};
 use crate::superblock::Superblock;
-use crate::units::Time;
+use crate::units::{BlockNr, Time};
 use std::fmt;
 
 /// Blocks before the first client block: the superblock, and room so that client data starts at a
@@ -165,6 +165,10 @@ impl Layer for Inplace {
 
     fn stopped(&self) -> bool {
         self.stopping && self.busy == 0
+    }
+
+    fn in_place(&self) -> Option<BlockNr> {
+        Some(self.first)
     }
 
     fn latched(&self) -> Option<IoError> {

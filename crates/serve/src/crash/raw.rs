@@ -3,7 +3,7 @@
 
 use seekless_engine::io::{Done, Io};
 use seekless_engine::layer::{Cx, Layer, Port};
-use seekless_engine::units::Time;
+use seekless_engine::units::{BlockNr, Time};
 
 /// The layer that passes everything on. What fails, fails; nothing is latched, as on a plain disk.
 #[derive(Clone, Debug)]
@@ -47,6 +47,10 @@ impl Layer for Raw {
 
     fn stopped(&self) -> bool {
         self.stopping && self.in_flight == 0
+    }
+
+    fn in_place(&self) -> Option<BlockNr> {
+        Some(0)
     }
 
     fn fork(&self) -> Box<dyn Layer> {

@@ -18,7 +18,8 @@ use seekless_engine::data::Data;
 use seekless_engine::device::Device;
 use seekless_engine::disk::Disk as _;
 use seekless_engine::io::{Done, Io, IoError, Op, Outcome, Tag};
-use seekless_engine::units::{BLOCK_BYTES, Time};
+use seekless_engine::layer::Extent;
+use seekless_engine::units::{BLOCK_BYTES, BlockNr, Time};
 use std::fs::File;
 use std::io::{self, IoSliceMut};
 use std::os::fd::OwnedFd;
@@ -311,6 +312,14 @@ fn read_cached(file: &File, buffer: &mut Buffer, offset: u64) -> Result<usize, E
 impl Device for FileDevice {
     fn blocks(&self) -> u64 {
         self.blocks
+    }
+
+    fn extent(&mut self, at: BlockNr, limit: u64) -> (Extent, u64) {
+        let (file, end) = (&self.file, at + limit);
+        match raw::next_data(file, at, end).unwrap_or(end) {
+            next if next > at => (Extent::Hole, next - at),
+            _ => (Extent::Data, raw::next_hole(file, at, end) - at),
+        }
     }
 
     fn submit(&mut self, now: Time, io: Io) {

@@ -178,6 +178,15 @@ pub(crate) fn next_data(file: &File, at: BlockNr, blocks: u64) -> Option<BlockNr
     }
 }
 
+/// The first block behind `at`, which holds something, that is known to hold nothing, or `blocks`.
+pub(crate) fn next_hole(file: &File, at: BlockNr, blocks: u64) -> BlockNr {
+    match rustix::fs::seek(file, SeekFrom::Hole(offset_of(at))) {
+        // A block of which only a part is a hole holds something.
+        Ok(offset) => offset.div_ceil(BLOCK_BYTES as u64).clamp(at + 1, blocks),
+        Err(_) => blocks,
+    }
+}
+
 /// Reads blocks into one byte string.
 pub(crate) fn read_blocks(file: &File, at: BlockNr, count: u32) -> Result<Data, IoError> {
     if count == 0 {

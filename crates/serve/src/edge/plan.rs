@@ -4,7 +4,7 @@ use super::New;
 use bytes::Bytes;
 use seekless_engine::data::Data;
 use seekless_engine::io::Io;
-use seekless_engine::layer::{Extent, Layer};
+use seekless_engine::layer::Extent;
 use seekless_engine::units::{BLOCK_BYTES, BlockNr};
 
 const BLOCK: u64 = BLOCK_BYTES as u64;
@@ -122,7 +122,7 @@ fn overlay(data: Data, span: &Span, block: BlockNr, new: &New) -> Data {
 
 /// Where data is and where holes are in a range of bytes, as runs of bytes.
 pub(super) fn status(
-    layer: &dyn Layer,
+    extent: &mut dyn FnMut(BlockNr, u64) -> (Extent, u64),
     offset: u64,
     length: u32,
     one: bool,
@@ -133,7 +133,7 @@ pub(super) fn status(
     let (mut at, count) = span.blocks();
     let end = at + u64::from(count);
     while at < end {
-        let (kind, blocks) = layer.extent(at, end - at);
+        let (kind, blocks) = extent(at, end - at);
         assert!((1..=end - at).contains(&blocks), "an extent of {blocks} blocks of {}", end - at);
         let from = (at * BLOCK).max(offset);
         at += blocks;

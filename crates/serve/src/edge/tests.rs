@@ -3,37 +3,16 @@ use proptest::prelude::*;
 use seekless_engine::device::medium::Flat;
 use seekless_engine::device::ram::carry_out;
 use seekless_engine::io::{Op, Outcome};
-use seekless_engine::layer::{Cx, Extent, Port};
+use seekless_engine::layer::Extent;
 use seekless_engine::rng::Rng;
-use seekless_engine::units::Time;
+use seekless_engine::units::BlockNr;
 
 const BLOCKS: u64 = 6;
 const SIZE: usize = BLOCKS as usize * BLOCK_BYTES;
 
-/// A volume that is never asked anything but what lies where: even blocks are holes.
-#[derive(Clone, Debug)]
-struct Chequered;
-
-impl Layer for Chequered {
-    fn blocks(&self) -> u64 {
-        BLOCKS
-    }
-    fn submit(&mut self, _io: Io, _cx: &mut Cx<'_>) {}
-    fn complete(&mut self, _port: Port, _done: Done, _cx: &mut Cx<'_>) {}
-    fn pump(&mut self, _cx: &mut Cx<'_>) {}
-    fn deadline(&self) -> Option<Time> {
-        None
-    }
-    fn stop(&mut self, _cx: &mut Cx<'_>) {}
-    fn stopped(&self) -> bool {
-        true
-    }
-    fn extent(&self, at: u64, _limit: u64) -> (Extent, u64) {
-        (if at.is_multiple_of(2) { Extent::Hole } else { Extent::Data }, 1)
-    }
-    fn fork(&self) -> Box<dyn Layer> {
-        Box::new(self.clone())
-    }
+/// Of the volume even blocks are holes.
+fn chequered(at: BlockNr, _limit: u64) -> (Extent, u64) {
+    (if at.is_multiple_of(2) { Extent::Hole } else { Extent::Data }, 1)
 }
 
 /// An edge over a medium whose requests are carried out in any order.
@@ -56,7 +35,7 @@ impl Rig {
 
     fn ask(&mut self, who: usize, verb: Verb, offset: u64, length: u32) {
         let request = Request { who, verb, fua: false, offset, length };
-        self.edge.request(request, &Chequered, &mut self.ios, &mut self.answers);
+        self.edge.request(request, &mut chequered, &mut self.ios, &mut self.answers);
     }
 
     /// Carries out one of the block requests in flight.
@@ -161,7 +140,7 @@ fn zeros_trim_whole_blocks_and_write_the_edges_durably() {
     rig.one(write(7, SIZE as u32), 0, SIZE as u32);
     let verb = Verb::Zero { keep_space: false };
     let request = Request { who: 0, verb, fua: true, offset: 100, length: 3 * 4096 };
-    rig.edge.request(request, &Chequered, &mut rig.ios, &mut rig.answers);
+    rig.edge.request(request, &mut chequered, &mut rig.ios, &mut rig.answers);
     assert!(rig.ios.iter().all(|io| io.op == Op::Read && io.count == 1), "{:?}", rig.ios);
     rig.carry_out(0);
     rig.carry_out(0);
