@@ -173,8 +173,8 @@ pub trait Layer: Debug {
         (Extent::Data, limit)
     }
 
-    /// Where its first block lies on device 0, for layouts that have all their blocks there in order,
-    /// always: what holds nothing there holds nothing here, and the device may know.
+    /// Where its first block lies on device 0, for layouts that have all their blocks there in
+    /// order, always: what holds nothing there holds nothing here, and the device may know.
     fn in_place(&self) -> Option<BlockNr> {
         None
     }
