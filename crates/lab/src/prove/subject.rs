@@ -194,6 +194,11 @@ impl Subject {
         }
     }
 
+    /// True if its devices hold copies of each other.
+    pub fn has_copies(self) -> bool {
+        matches!(self, Subject::Array { level: Level::Raid1, .. })
+    }
+
     /// Devices that it can do without.
     pub fn spare(self) -> usize {
         match self {

@@ -5,6 +5,7 @@ use crate::prove::act::Fault;
 use crate::prove::check::Wrong;
 use crate::prove::damage::{Damage, Strike, all_places, find};
 use crate::prove::judge::rotten;
+use crate::prove::look::look;
 use crate::prove::names::{Name, UNREADABLE};
 use crate::prove::states::FaultCounts;
 use crate::prove::{ProveReport, Sort};
@@ -125,17 +126,20 @@ impl World {
                     return self.tell(event, Wrong { sort: Sort::Damage, story });
                 }
             };
-            // What one member has wrong the others have right, and checksums tell.
+            // What one member has wrong the others have right, and checksums tell. But where a
+            // mount writes in the same stripe, parity may be computed with what is wrong.
             let heals = whole && strike.is_rot();
+            let copied = heals && self.subject.has_copies();
             let wrong = match names.is_empty() && heals {
                 true => Some("the volume is not mounted".to_owned()),
-                false => self.differs(&names, &expected, open && !heals),
+                false => self.differs(&names, &expected, open && !copied),
             };
             if let Some(wrong) = wrong {
                 let story = format!("the volume is stopped in order; then {strike}, and {wrong}");
                 return self.blame(Sort::Damage, story);
             }
             if heals {
+                self.look_past(strike, media, &expected, report);
                 self.repair(strike, media, &expected, &mut rng, report);
             }
             if self.found.is_some() {
@@ -153,6 +157,43 @@ impl World {
             Some(format!("block {block} reads {found}, not {right}"))
         });
         wrong.next()
+    }
+
+    /// Whoever only looks sees everything as it should be, though a member of an array holds
+    /// something wrong.
+    fn look_past(
+        &mut self,
+        strike: Strike,
+        media: &[Cells],
+        expected: &[Option<Name>],
+        report: &mut ProveReport,
+    ) {
+        let mut struck = media.to_vec();
+        strike.hit(&mut struck, &mut FaultCounts::default());
+        report.states += 1;
+        report.recovered += 1;
+        let wrong = match look(self.subject, &struck, None, self.make.volatile) {
+            Err(error) => Some(error),
+            Ok(seen) => {
+                let mut names = Vec::new();
+                for (count, data) in seen {
+                    match data {
+                        Some(data) => {
+                            names.extend(self.checker.names.of(names.len() as u64, &data));
+                        }
+                        None => names.extend((0..count).map(|_| UNREADABLE)),
+                    }
+                }
+                self.differs(&names, expected, false)
+            }
+        };
+        if let Some(wrong) = wrong {
+            let story = format!(
+                "the volume is stopped in order; then {strike}, and it is mounted read-only: \
+                 {wrong}"
+            );
+            self.blame(Sort::Damage, story);
+        }
     }
 
     /// A scrub that asks the layout puts right what one member of an array holds wrong: after it
