@@ -26,7 +26,8 @@ pub trait Disk {
 
     /// Reads blocks that tell by themselves whether they are whole, by checksums of their own: a
     /// device with copies looks for one that is where `is_whole`, which is given the index of a
-    /// block and its content, says no. What comes back need not be whole.
+    /// block and its content, says no, and gives it to the others. What comes back need not be
+    /// whole.
     ///
     /// # Errors
     /// As for [`Disk::read`].
@@ -37,6 +38,19 @@ pub trait Disk {
         _is_whole: &dyn Fn(u32, &Piece) -> bool,
     ) -> Result<Data, IoError> {
         self.read(at, count)
+    }
+
+    /// The same for one block of which it is not certain that such a one belongs there: what is
+    /// whole may be something old that only one copy still holds. Nobody is given anything.
+    ///
+    /// # Errors
+    /// As for [`Disk::read`].
+    fn look_for_whole(
+        &mut self,
+        at: BlockNr,
+        _is_whole: &dyn Fn(&Piece) -> bool,
+    ) -> Result<Data, IoError> {
+        self.read(at, 1)
     }
 
     /// Writes blocks; durable after the next [`Disk::flush`].

@@ -5,7 +5,7 @@
 #[path = "support/seen.rs"]
 mod seen;
 
-use seekless_engine::data::{Body, Data};
+use seekless_engine::data::{Body, Data, Piece};
 use seekless_engine::device::medium::{Cells, Medium};
 use seekless_engine::device::nested::Nested;
 use seekless_engine::disk::{Disk, MediumDisk};
@@ -215,6 +215,42 @@ fn mounts_take_metadata_from_who_has_it_right() {
             // On RAID-5 some member may have none that are of use.
             assert!(back > 0, "{kind} on {level:?}");
         }
+    }
+}
+
+/// What is whole on one member only need not be what belongs there: unless that is certain, it is
+/// shown and nobody gets it.
+#[test]
+fn only_what_certainly_belongs_there_is_given_back() {
+    for level in [Level::Raid1, Level::Raid5] {
+        let mut world = World::new(Kind::Lfs, level, 3);
+        world.node.finish(&mut world.now);
+        let (mut media, right) = (world.media(), Data::stamp(1, 7, 7));
+        let at = 3000;
+        with_disks(&mut media, |disks| {
+            let mut found = assemble(disks, &AssembleOptions::default()).expect("all are there");
+            let mut disk = ArrayDisk::new(&mut found.array, disks);
+            disk.write(at, right.clone()).expect("written");
+            // Else the next assembly would bring the members into step.
+            disk.end().expect("in order");
+        });
+        let geometry = with_disks(&mut media, |disks| {
+            let first = disks[0].as_deref_mut().expect("there");
+            MemberSuperblock::read(first).expect("a member").geometry
+        });
+        let place = geometry.place(at);
+        let member = geometry.member(place.stripe, place.index);
+        let block = geometry.block(place.stripe, place.row);
+        let other = Data::stamp(1, 8, 8);
+        MediumDisk(&mut media[member]).write(block, other.clone()).expect("writes");
+        let is_right = |block: &Piece| Data::block_of(block.body.clone()) == right;
+        let seen = with_array(&mut media, |disk| disk.look_for_whole(at, &is_right));
+        assert_eq!(seen, Ok(right.clone()), "{level:?}");
+        let held = MediumDisk(&mut media[member]).read(block, 1);
+        assert_eq!(held, Ok(other), "{level:?}: looking changes nothing");
+        let read = with_array(&mut media, |disk| disk.read_whole(at, 1, &|_, it| is_right(it)));
+        assert_eq!(read, Ok(right.clone()), "{level:?}");
+        assert_eq!(MediumDisk(&mut media[member]).read(block, 1), Ok(right), "{level:?}");
     }
 }
 

@@ -54,8 +54,14 @@ impl<'a, 'd> ArrayDisk<'a, 'd> {
         sum
     }
 
-    /// Looks for a way to have a block that `is_whole`. Members that have it wrong get it back.
-    fn look_for(&mut self, at: BlockNr, is_whole: &dyn Fn(&Piece) -> bool) -> Option<Piece> {
+    /// Looks for a way to have a block that `is_whole`; if it is `certain` that such a one belongs
+    /// there, members that have it wrong get it back.
+    fn find(
+        &mut self,
+        at: BlockNr,
+        is_whole: &dyn Fn(&Piece) -> bool,
+        certain: bool,
+    ) -> Option<Piece> {
         let mut right = None;
         let mut wrong = Vec::new();
         for source in self.array.ways(at) {
@@ -68,7 +74,7 @@ impl<'a, 'd> ArrayDisk<'a, 'd> {
             }
         }
         let right = right?;
-        if !wrong.is_empty() && self.array.puts_right(wrong.len()) {
+        if certain && !wrong.is_empty() && self.array.puts_right(wrong.len()) {
             for (member, block) in wrong {
                 let Some(disk) = self.disks[member].as_deref_mut() else { continue };
                 // If it fails, there is what was there: nothing that anybody believes.
@@ -167,11 +173,21 @@ impl Disk for ArrayDisk<'_, '_> {
             let is_whole = |block: &Piece| is_whole(index, block);
             let other = match is_whole(&block) {
                 true => None,
-                false => self.look_for(at + u64::from(index), &is_whole),
+                false => self.find(at + u64::from(index), &is_whole, true),
             };
             whole.push(other.unwrap_or(block));
         }
         Ok(whole)
+    }
+
+    fn look_for_whole(
+        &mut self,
+        at: BlockNr,
+        is_whole: &dyn Fn(&Piece) -> bool,
+    ) -> Result<Data, IoError> {
+        let data = self.read(at, 1)?;
+        let found = if is_whole(&data.block(0)) { None } else { self.find(at, is_whole, false) };
+        Ok(found.map_or(data, |block| Data::block_of(block.body)))
     }
 
     fn write(&mut self, at: BlockNr, data: Data) -> Result<(), IoError> {

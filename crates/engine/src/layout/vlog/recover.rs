@@ -167,8 +167,9 @@ impl Recovery<'_> {
         }
         self.blocks_read += 1;
         let volume = self.superblock;
-        let is_whole = |_, block: &Piece| header(&volume, place, &block.to_bytes()).is_some();
-        let data = self.disk.read_whole(u64::from(place), 1, &is_whole).ok()?;
+        let is_whole = |block: &Piece| header(&volume, place, &block.to_bytes()).is_some();
+        // Pointers may be dead: what lies there now need not be a map block any more.
+        let data = self.disk.look_for_whole(u64::from(place), &is_whole).ok()?;
         let header = header(&volume, place, &data.to_bytes())?;
         Some((Found { place, header }, data))
     }
@@ -458,7 +459,14 @@ impl Recovery<'_> {
     }
 
     fn load_entries(&mut self, volume: &mut Vlog, one: &Found) -> Result<(), LayoutError> {
-        let Some((_, data)) = self.read_map(one.place) else {
+        self.blocks_read += 1;
+        let (own, wanted) = (self.superblock, &one.header);
+        let is_it = |_, block: &Piece| {
+            let found = header(&own, one.place, &block.to_bytes());
+            found.is_some_and(|it| (it.slice, it.sequence) == (wanted.slice, wanted.sequence))
+        };
+        let data = self.disk.read_whole(u64::from(one.place), 1, &is_it);
+        let Some(data) = data.ok().filter(|data| is_it(0, &data.block(0))) else {
             return damaged(format!("map block {} changed while it was read", one.place));
         };
         let first = one.header.slice as usize * SLICE_ENTRIES;
