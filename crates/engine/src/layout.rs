@@ -416,8 +416,12 @@ fn check_size<L: Layout>(kind: Kind, device: u64, blocks: u64) -> Result<(), Lay
         return Err(LayoutError::BadSize("a volume needs at least one block of 4 KiB".into()));
     }
     if device > L::MOST_DEVICE_BLOCKS {
-        let tebibytes = L::MOST_DEVICE_BLOCKS >> (40 - BLOCK_BYTES.trailing_zeros());
-        let reason = format!("layout {kind} is limited to devices of {tebibytes} TiB");
+        let gibibytes = L::MOST_DEVICE_BLOCKS >> (30 - BLOCK_BYTES.trailing_zeros());
+        let most = match gibibytes % 1024 {
+            0 => format!("{} TiB", gibibytes / 1024),
+            _ => format!("{gibibytes} GiB"),
+        };
+        let reason = format!("layout {kind} is limited to devices of {most}");
         return Err(LayoutError::BadSize(reason));
     }
     if L::largest_volume(device) < blocks {

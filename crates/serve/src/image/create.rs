@@ -3,6 +3,8 @@
 use super::{Headers, Image, ImageError, open};
 use crate::device::raw::{self, ZeroWay};
 use rustix::io::Errno;
+use seekless_engine::device::medium::Cells;
+use seekless_engine::disk::MediumDisk;
 use seekless_engine::layout::dcd::{self, Shape};
 use seekless_engine::layout::loge::{Heuristic, TableForm, sparse_device_blocks};
 use seekless_engine::layout::{self, FormatOptions, Kind, LayoutError};
@@ -103,6 +105,7 @@ fn fill_file(mut image: Image, options: &CreateOptions, blocks: u64) -> Result<I
     let headers = options.headers.then_some(Headers { blocks: device_blocks });
     let file_blocks = headers.map_or(device_blocks, Headers::file_blocks);
     let bytes = file_blocks * BLOCK_BYTES as u64;
+    try_out(&image, options, device_blocks, blocks)?;
     // Shortened to nothing first, so that no byte of an earlier content survives.
     image
         .file
@@ -246,6 +249,7 @@ fn on_device(path: &Path, options: &CreateOptions) -> Result<Image, ImageError> 
         );
         return Err(ImageError::BadSize { path: path.to_owned(), reason });
     }
+    try_out(&image, options, image.blocks, blocks)?;
     erase(&image, options.kind)?;
     format(&mut image, options, blocks)?;
     Ok(image)
@@ -299,10 +303,30 @@ fn erase(image: &Image, kind: Kind) -> Result<(), ImageError> {
 fn format(image: &mut Image, options: &CreateOptions, blocks: u64) -> Result<(), ImageError> {
     let id =
         fresh_id().map_err(|errno| ImageError::os("draw an identity for", &image.path, errno))?;
-    let &CreateOptions { kind, heuristic, table, shape, segment, addresses, .. } = options;
-    let like = FormatOptions::new(kind, blocks, id);
-    let options = FormatOptions { heuristic, table, shape, segment, addresses, ..like };
+    let options = options.of_format(blocks, id);
     layout::format(image, &options).map_err(|error| image.blame(error))
+}
+
+/// Makes the volume in memory first: sizes that the layout cannot have come to light before what
+/// is there is gone.
+fn try_out(
+    image: &Image,
+    options: &CreateOptions,
+    device_blocks: u64,
+    blocks: u64,
+) -> Result<(), ImageError> {
+    let cells = Cells::new(device_blocks);
+    let mut cells = if options.headers { cells.with_labels() } else { cells };
+    let options = options.of_format(blocks, 0);
+    layout::format(&mut MediumDisk(&mut cells), &options).map_err(|error| image.blame(error))
+}
+
+impl CreateOptions {
+    fn of_format(&self, blocks: u64, id: u128) -> FormatOptions {
+        let &CreateOptions { kind, heuristic, table, shape, segment, addresses, .. } = self;
+        let like = FormatOptions::new(kind, blocks, id);
+        FormatOptions { heuristic, table, shape, segment, addresses, ..like }
+    }
 }
 
 /// A volume identity that no other volume has.

@@ -71,6 +71,24 @@ fn a_failed_create_leaves_nothing_behind() {
 }
 
 #[test]
+fn what_cannot_be_made_replaces_nothing() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("disk.img");
+    drop(create(&path, &options(10)).expect("creates"));
+    let before = std::fs::read(&path).expect("read");
+    let again = |kind, blocks, segment| {
+        let like = CreateOptions { kind, segment, force: true, ..options(blocks) };
+        create(&path, &like).expect_err("it cannot be made").to_string()
+    };
+    let error = again(Kind::Lfs, 10 << 28, None);
+    assert!(error.contains("limited to devices of 4092 GiB"), "{error}");
+    let error = again(Kind::Vlog, 10 << 28, None);
+    assert!(error.contains("limited to devices of 8 TiB"), "{error}");
+    again(Kind::Lfs, 1000, Some(7));
+    assert!(std::fs::read(&path).expect("read") == before, "what was there is gone");
+}
+
+#[test]
 fn writers_exclude_everybody_and_readers_only_writers() {
     let dir = tempfile::tempdir().expect("a directory");
     let path = dir.path().join("a.img");
