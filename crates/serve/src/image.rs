@@ -4,6 +4,7 @@ pub mod array;
 mod create;
 mod headers;
 mod lock;
+mod prospect;
 
 pub(crate) use create::fresh_id;
 pub use create::{AttachOptions, CreateOptions, attach, create};
@@ -197,6 +198,13 @@ impl Image {
         let blocks = headers.map_or(file_blocks, |headers| headers.blocks);
         let path = path.to_owned();
         Ok(Image { file, path, blocks, headers, read_only, block_device, below: Vec::new() })
+    }
+
+    /// Makes a file one hole of so many bytes. It is shortened to nothing first, so that no byte
+    /// of an earlier content survives.
+    fn set_blank(&self, bytes: u64) -> Result<(), ImageError> {
+        let set = self.file.set_len(0).and_then(|()| self.file.set_len(bytes));
+        set.map_err(|error| ImageError::os("set the size of", &self.path, error))
     }
 
     /// Where it is.

@@ -22,8 +22,8 @@ const DISKSIM: [(&str, f64); 4] = [
 pub fn disk(setup: &Setup) -> Result<()> {
     let requests = setup.pick("1000000", "200000");
     let build = ["build", "--quiet", "--release", "--package", "seekless-disk"];
-    crate::run::run(cargo().args(build).args(["--example", "speed"]))?;
-    let program = setup.program.with_file_name("examples").join("speed");
+    crate::run::run(cargo().args(build).args(["--example", "drive_speed"]))?;
+    let program = setup.program.with_file_name("examples").join("drive_speed");
     let spec = root().join("crates/disk/specs/atlas10k.toml");
     let mut figures: BTreeMap<String, Vec<f64>> = BTreeMap::new();
     for _ in 0..setup.repeats() {

@@ -70,6 +70,14 @@ pub fn seekless() -> Command {
     command(env!("CARGO_BIN_EXE_seekless"))
 }
 
+/// The program under test with the signals of a terminal. A job in the background of a shell, as a
+/// run of all tests may be, ignores SIGINT, one under `nohup` SIGHUP, and so does what it starts.
+pub fn seekless_of_terminal() -> Command {
+    let mut command = command("env");
+    command.args(["--default-signal=HUP,INT", env!("CARGO_BIN_EXE_seekless")]);
+    command
+}
+
 /// What a command printed and how it ended.
 #[derive(Debug)]
 pub struct Ended {

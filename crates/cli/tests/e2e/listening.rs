@@ -2,7 +2,9 @@
 //! each signal that asks for an end gets an orderly one.
 
 use crate::each_layout;
-use crate::harness::{Server, check_is_clean, create, pattern, run, seekless, succeed, temp_dir};
+use crate::harness::{
+    Server, check_is_clean, create, pattern, run, seekless, seekless_of_terminal, succeed, temp_dir,
+};
 use crate::nbd::Client;
 use std::fs;
 use std::net::TcpListener;
@@ -53,7 +55,10 @@ fn fill(image: &Path) {
 fn a_hangup_is_an_orderly_end(layout: &str) {
     let dir = temp_dir();
     let image = create(dir.path(), layout, "8M");
-    let mut server = Server::image(&image);
+    let socket = image.with_extension("sock");
+    let mut command = seekless_of_terminal();
+    command.arg("serve").arg(&image).arg("--socket").arg(&socket);
+    let mut server = Server::start(command, socket);
     let mut client = Client::connect(server.socket()).expect("connection");
     client.write(0, &pattern(6, 1 << 20), false).expect("write");
     client.disconnect().expect("goodbye");

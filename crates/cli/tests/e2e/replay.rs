@@ -1,6 +1,9 @@
 //! Crashes of recorded disks: a toy database, file systems, SQLite, and checks that misbehave.
 
-use crate::harness::{Ended, Server, command, eventually, run, seekless, skip, succeed, temp_dir};
+use crate::harness::{
+    Ended, Server, command, eventually, run, seekless, seekless_of_terminal, skip, succeed,
+    temp_dir,
+};
 use crate::nbd::Client;
 use crate::record::{last_state, memory, recorder};
 use crate::require;
@@ -12,7 +15,7 @@ use std::process::Command;
 use tempfile::TempDir;
 
 fn replay(dir: &Path, check: &str) -> Command {
-    let mut command = seekless();
+    let mut command = seekless_of_terminal();
     command.arg("replay-crashes").arg(dir.join("run.tape")).args(["--check", check]);
     command
 }

@@ -1,8 +1,10 @@
 //! Images that are the members of an array.
 
-use super::create::{blank_member, fresh_id};
+use super::create::fresh_id;
+use super::prospect::Prospect;
 use super::{Image, ImageError, open, peek};
-use seekless_engine::disk::Disk;
+use seekless_engine::device::medium::Cells;
+use seekless_engine::disk::{Disk, MediumDisk};
 use seekless_engine::io::IoError;
 use seekless_engine::layout::loge::{Heuristic, TableForm};
 use seekless_engine::layout::{self, FormatOptions, Kind, LayoutError};
@@ -43,7 +45,11 @@ pub struct Members {
 }
 
 fn blame(path: &Path, source: VolumeError) -> ImageError {
-    ImageError::Layout { path: path.to_owned(), source: LayoutError::Volume(source) }
+    blame_layout(path, LayoutError::Volume(source))
+}
+
+fn blame_layout(path: &Path, source: LayoutError) -> ImageError {
+    ImageError::Layout { path: path.to_owned(), source }
 }
 
 /// True if the image says that it is the member of an array, in use or not.
@@ -63,7 +69,7 @@ pub fn create_array(
     paths: &[PathBuf],
     options: &CreateArrayOptions,
 ) -> Result<(Members, Superblock), ImageError> {
-    let &CreateArrayOptions { level, chunk, kind, blocks, force, heuristic, table } = options;
+    let &CreateArrayOptions { level, chunk, kind, blocks, force, .. } = options;
     let first = paths.first().ok_or_else(|| ImageError::NotFound(PathBuf::new()))?;
     let wanted = blocks.map(|blocks| kind.device_blocks(blocks));
     let each = match wanted {
@@ -73,29 +79,53 @@ pub fn create_array(
             Some(each.map_err(|error| blame(first, error))?)
         }
     };
-    let mut images = Vec::with_capacity(paths.len());
-    for path in paths {
-        images.push(blank_member(path, each, force)?);
-    }
+    let prospects = paths.iter().map(|path| Prospect::member(path, each, force));
+    let mut prospects = prospects.collect::<Result<Vec<_>, _>>()?;
     let id = || fresh_id().map_err(|errno| ImageError::os("draw an identity for", first, errno));
-    let array = CreateArray { level, chunk, id: id()?, blank: true };
-    let mut disks: Vec<_> = images.iter_mut().map(|image| image as &mut dyn Disk).collect();
-    let newest = volume::create(&mut disks, &array).map_err(|error| blame(first, error))?;
-    let images = images.into_iter().map(Some).collect();
-    let mut members = Members { images, rejected: Vec::new(), newest };
-    let mut found = members.assemble(&AssembleOptions::default())?;
-    let id = id()?;
-    let superblock = members.with_disk(&mut found, |disk| {
+    let plan = Plan { options, array: id()?, volume: id()? };
+    // In memory first: what cannot be made comes to light before what is there is gone.
+    let blank = |prospect: &Prospect| Cells::new(prospect.blocks());
+    let mut cells: Vec<Cells> = prospects.iter().map(blank).collect();
+    let mut trial: Vec<_> = cells.iter_mut().map(|cells| MediumDisk(cells)).collect();
+    let trial = trial.iter_mut().map(|disk| disk as _).collect();
+    plan.carry_out(trial).map_err(|source| blame_layout(first, source))?;
+    prospects.iter_mut().try_for_each(Prospect::blank)?;
+    let images = prospects.iter_mut().map(|prospect| prospect.image() as _).collect();
+    let made = plan.carry_out(images);
+    let (newest, superblock) = made.map_err(|source| match source {
+        LayoutError::Volume(VolumeError::Io { member, .. }) => blame_layout(&paths[member], source),
+        _ => blame_layout(first, source),
+    })?;
+    let images = prospects.into_iter().map(|prospect| Some(prospect.keep())).collect();
+    Ok((Members { images, rejected: Vec::new(), newest }, superblock))
+}
+
+/// An array that is to be made, and the identities of it and of the volume on it.
+struct Plan<'o> {
+    options: &'o CreateArrayOptions,
+    array: u128,
+    volume: u128,
+}
+
+impl Plan<'_> {
+    /// Makes it on disks of zeros.
+    fn carry_out(
+        &self,
+        mut disks: Vec<&mut dyn Disk>,
+    ) -> Result<(MemberSuperblock, Superblock), LayoutError> {
+        let &CreateArrayOptions { level, chunk, kind, blocks, heuristic, table, .. } = self.options;
+        let array = CreateArray { level, chunk, id: self.array, blank: true };
+        let newest = volume::create(&mut disks, &array)?;
+        let mut members: Vec<_> = disks.into_iter().map(Some).collect();
+        let mut found = assemble(&mut members, &AssembleOptions::default())?;
+        let mut disk = ArrayDisk::new(&mut found.array, &mut members);
         let blocks = blocks.unwrap_or_else(|| kind.usual_volume(disk.blocks()));
-        let options = FormatOptions { heuristic, table, ..FormatOptions::new(kind, blocks, id) };
-        layout::format(disk, &options)?;
-        Superblock::read(disk)
-    });
-    let ended = members.end(&mut found);
-    let superblock =
-        superblock.and_then(|superblock| ended.map(|()| superblock).map_err(Into::into));
-    let superblock = superblock.map_err(|error| members.blame(error))?;
-    Ok((members, superblock))
+        let like = FormatOptions::new(kind, blocks, self.volume);
+        layout::format(&mut disk, &FormatOptions { heuristic, table, ..like })?;
+        let superblock = Superblock::read(&mut disk)?;
+        disk.end()?;
+        Ok((newest, superblock))
+    }
 }
 
 /// Opens the members of an array, in any order. With `degraded`, images that are not what they
@@ -247,9 +277,10 @@ pub fn replace_member(members: &mut Members, new: &Path, force: bool) -> Result<
     let Some(member) = missing else {
         return bad("all members are there; leave out the one to be replaced".to_owned());
     };
-    let mut image = blank_member(new, Some(newest.device_blocks()), force)?;
-    let replaced = members.with_disks(|disks| volume::replace(disks, member, &mut image));
+    let mut prospect = Prospect::member(new, Some(newest.device_blocks()), force)?;
+    prospect.blank()?;
+    let replaced = members.with_disks(|disks| volume::replace(disks, member, prospect.image()));
     members.newest = replaced.map_err(|error| blame(new, error))?;
-    members.images[member] = Some(image);
+    members.images[member] = Some(prospect.keep());
     Ok(member)
 }

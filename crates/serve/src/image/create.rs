@@ -1,5 +1,6 @@
 //! Making a new image.
 
+use super::prospect::Prospect;
 use super::{Headers, Image, ImageError, open};
 use crate::device::raw::{self, ZeroWay};
 use rustix::io::Errno;
@@ -10,7 +11,6 @@ use seekless_engine::layout::loge::{Heuristic, TableForm, sparse_device_blocks};
 use seekless_engine::layout::{self, FormatOptions, Kind, LayoutError};
 use seekless_engine::superblock::{Superblock, SuperblockError};
 use seekless_engine::units::BLOCK_BYTES;
-use std::fs::OpenOptions;
 use std::io;
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
@@ -61,7 +61,9 @@ pub fn create(path: &Path, options: &CreateOptions) -> Result<Image, ImageError>
         Ok(_) if !options.force => Err(ImageError::Exists(path.to_owned())),
         Ok(_) => {
             let blocks = file_blocks(path, options)?;
-            fill_file(open(path, false)?, options, blocks)
+            let mut image = open(path, false)?;
+            fill_file(&mut image, options, blocks)?;
+            Ok(image)
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound => in_new_file(path, options),
         Err(error) => Err(ImageError::os("create", path, error)),
@@ -80,24 +82,13 @@ fn file_blocks(path: &Path, options: &CreateOptions) -> Result<u64, ImageError> 
 
 fn in_new_file(path: &Path, options: &CreateOptions) -> Result<Image, ImageError> {
     let blocks = file_blocks(path, options)?;
-    let file = match OpenOptions::new().read(true).write(true).create_new(true).open(path) {
-        Ok(file) => file,
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-            return Err(ImageError::Exists(path.to_owned()));
-        }
-        Err(error) => return Err(ImageError::os("create", path, error)),
-    };
-    let made = Image::adopt(file, path, false, false)
-        .and_then(|image| fill_file(image, options, blocks))
-        .and_then(|image| sync_directory(path).map(|()| image));
-    if made.is_err() {
-        // The first error is the one worth reporting.
-        let _ = std::fs::remove_file(path);
-    }
-    made
+    let mut prospect = Prospect::new_file(path, blocks)?;
+    fill_file(prospect.image(), options, blocks)?;
+    sync_directory(path)?;
+    Ok(prospect.keep())
 }
 
-fn fill_file(mut image: Image, options: &CreateOptions, blocks: u64) -> Result<Image, ImageError> {
+fn fill_file(image: &mut Image, options: &CreateOptions, blocks: u64) -> Result<(), ImageError> {
     let device_blocks = match options.addresses {
         Some(addresses) => sparse_device_blocks(blocks, addresses),
         None => options.kind.device_blocks_for(blocks, options.segment),
@@ -105,60 +96,15 @@ fn fill_file(mut image: Image, options: &CreateOptions, blocks: u64) -> Result<I
     let headers = options.headers.then_some(Headers { blocks: device_blocks });
     let file_blocks = headers.map_or(device_blocks, Headers::file_blocks);
     let bytes = file_blocks * BLOCK_BYTES as u64;
-    try_out(&image, options, device_blocks, blocks)?;
-    // Shortened to nothing first, so that no byte of an earlier content survives.
-    image
-        .file
-        .set_len(0)
-        .and_then(|()| image.file.set_len(bytes))
-        .map_err(|error| ImageError::os("set the size of", &image.path, error))?;
+    try_out(image, options, device_blocks, blocks)?;
+    image.set_blank(bytes)?;
     (image.blocks, image.headers) = (device_blocks, headers);
     if let Some(headers) = headers {
         let written = headers.write_descriptor(&image.file);
         written.map_err(|error| image.blame(LayoutError::Io(error)))?;
     }
-    format(&mut image, options, blocks)?;
-    image.file.sync_all().map_err(|error| ImageError::os("write to", &image.path, error))?;
-    Ok(image)
-}
-
-/// An image of zeros that is going to be the member of an array; `blocks` may be left out for a
-/// block device.
-pub(super) fn blank_member(
-    path: &Path,
-    blocks: Option<u64>,
-    force: bool,
-) -> Result<Image, ImageError> {
-    let bad = |reason: &str| ImageError::BadSize { path: path.to_owned(), reason: reason.into() };
-    let found = std::fs::metadata(path);
-    let image = match &found {
-        Ok(found) if found.file_type().is_block_device() => {
-            let mut image = open(path, false)?;
-            if !force && let Some(what) = signs(&mut image)? {
-                return Err(ImageError::Occupied { path: path.to_owned(), what });
-            }
-            if blocks.is_some_and(|blocks| blocks > image.blocks) {
-                return Err(bad("the device is too small for its part of the array"));
-            }
-            // Parity and copies are in step if everything is zero.
-            erase(&image, Kind::Inplace)?;
-            return Ok(image);
-        }
-        Ok(found) if !found.is_file() => return Err(ImageError::NotBlocks(path.to_owned())),
-        Ok(_) if !force => return Err(ImageError::Exists(path.to_owned())),
-        Ok(_) => open(path, false)?,
-        Err(_) => {
-            let file = OpenOptions::new().read(true).write(true).create_new(true).open(path);
-            let file = file.map_err(|error| ImageError::os("create", path, error))?;
-            Image::adopt(file, path, false, false)?
-        }
-    };
-    let blocks = blocks.ok_or_else(|| bad("a volume in a file needs a size"))?;
-    let set = image.file.set_len(0);
-    set.and_then(|()| image.file.set_len(blocks * BLOCK_BYTES as u64))
-        .map_err(|error| ImageError::os("set the size of", path, error))?;
-    sync_directory(path)?;
-    Ok(Image { blocks, ..image })
+    format(image, options, blocks)?;
+    image.file.sync_all().map_err(|error| ImageError::os("write to", &image.path, error))
 }
 
 /// A log that is put in front of an origin.
@@ -178,48 +124,54 @@ pub struct AttachOptions {
 /// Puts a log in front of an origin, whose content stays.
 ///
 /// # Errors
-/// As for [`create`]; an origin that is attached already or too small.
+/// As for [`create`]; an origin that is attached already or too small. No new file is left behind.
 pub fn attach(origin: &Path, log: &Path, options: &AttachOptions) -> Result<(), ImageError> {
     let mut origin = match std::fs::metadata(origin) {
         Err(error) if error.kind() == io::ErrorKind::NotFound && options.blocks.is_some() => {
-            let blocks = options.blocks.unwrap_or_default();
-            new_file(origin, blocks)?
+            Prospect::new_file(origin, options.blocks.unwrap_or_default())?
         }
-        _ => open(origin, false)?,
+        _ => Prospect::there(open(origin, false)?),
     };
-    let default = (origin.blocks / 16).clamp(512, 1 << 18);
-    let exists = std::fs::metadata(log).is_ok();
-    let mut log = match exists {
-        false => new_file(log, options.log_blocks.unwrap_or(default))?,
-        true => open(log, false)?,
-    };
-    if exists
-        && !options.force
-        && let Some(what) = signs(&mut log)?
-    {
-        return Err(ImageError::Occupied { path: log.path.clone(), what });
-    }
+    origin.extend()?;
+    let mut log = find_log(log, origin.image().blocks, options)?;
+    log.extend()?;
+    let (origin_image, log_image) = (origin.image(), log.image());
+    let drawn = fresh_id();
     let id =
-        fresh_id().map_err(|errno| ImageError::os("draw an identity for", &log.path, errno))?;
+        drawn.map_err(|errno| ImageError::os("draw an identity for", &log_image.path, errno))?;
     let format = FormatOptions { shape: options.shape, ..FormatOptions::new(Kind::Dcd, 0, id) };
-    dcd::attach(&mut origin, &mut log, &format).map_err(|error| origin.blame(error))?;
-    sync_directory(&log.path)
+    let attached = dcd::attach(origin_image, log_image, &format);
+    attached.map_err(|error| origin_image.blame(error))?;
+    sync_directory(&log_image.path)?;
+    origin.keep();
+    log.keep();
+    Ok(())
 }
 
-/// A new sparse file of that size.
-fn new_file(path: &Path, blocks: u64) -> Result<Image, ImageError> {
-    let file = OpenOptions::new()
-        .read(true)
-        .write(true)
-        .create_new(true)
-        .open(path)
-        .and_then(|file| file.set_len(blocks * BLOCK_BYTES as u64).map(|()| file))
-        .map_err(|error| ImageError::os("create", path, error))?;
-    Image::adopt(file, path, false, false)
+/// What is going to be the log of an origin with so many blocks.
+fn find_log(path: &Path, origin: u64, options: &AttachOptions) -> Result<Prospect, ImageError> {
+    if std::fs::metadata(path).is_err() {
+        let default = (origin / 16).clamp(512, 1 << 18);
+        return Prospect::new_file(path, options.log_blocks.unwrap_or(default));
+    }
+    let mut image = open(path, false)?;
+    if options.log_blocks.is_some_and(|blocks| blocks != image.blocks) {
+        let reason = format!(
+            "it is there already, with {} blocks of 4 KiB, and is taken whole; leave out the size",
+            image.blocks
+        );
+        return Err(ImageError::BadSize { path: path.to_owned(), reason });
+    }
+    if !options.force
+        && let Some(what) = signs(&mut image)?
+    {
+        return Err(ImageError::Occupied { path: path.to_owned(), what });
+    }
+    Ok(Prospect::there(image))
 }
 
 /// A new file is durable only when the directory that names it is.
-fn sync_directory(path: &Path) -> Result<(), ImageError> {
+pub(super) fn sync_directory(path: &Path) -> Result<(), ImageError> {
     let parent = match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => Path::new("."),
@@ -256,7 +208,7 @@ fn on_device(path: &Path, options: &CreateOptions) -> Result<Image, ImageError> 
 }
 
 /// What a device seems to hold, if it is not empty.
-fn signs(image: &mut Image) -> Result<Option<String>, ImageError> {
+pub(super) fn signs(image: &mut Image) -> Result<Option<String>, ImageError> {
     match Superblock::read(image) {
         Ok(found) => return Ok(Some(format!("a Seekless volume ({found})"))),
         Err(LayoutError::Superblock(SuperblockError::Foreign)) => {}
@@ -277,7 +229,7 @@ fn signs(image: &mut Image) -> Result<Option<String>, ImageError> {
 /// A device may hold anything between its ends. A layout without a map would serve it as the
 /// content of blocks never written, so there every block is zeroed, however long that takes;
 /// the others never show it, so for them giving the space back is all that is tried.
-fn erase(image: &Image, kind: Kind) -> Result<(), ImageError> {
+pub(super) fn erase(image: &Image, kind: Kind) -> Result<(), ImageError> {
     const STEP: u64 = 1 << 30;
     let bytes = raw::offset_of(image.blocks);
     let mut way = ZeroWay::Punch;

@@ -1,5 +1,6 @@
 use super::*;
 use seekless_engine::layout::{self, Kind, MountOptions};
+use seekless_engine::volume::Level;
 use std::fs;
 
 fn options(blocks: u64) -> CreateOptions {
@@ -86,6 +87,54 @@ fn what_cannot_be_made_replaces_nothing() {
     assert!(error.contains("limited to devices of 8 TiB"), "{error}");
     again(Kind::Lfs, 1000, Some(7));
     assert!(std::fs::read(&path).expect("read") == before, "what was there is gone");
+}
+
+#[test]
+fn an_array_that_cannot_be_made_replaces_nothing_and_leaves_nothing_behind() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let paths = ["a", "b", "c"].map(|name| dir.path().join(name));
+    let array = |level, chunk, kind, blocks, force| {
+        let (heuristic, table) = Default::default();
+        let blocks = Some(blocks);
+        array::CreateArrayOptions { level, chunk, kind, blocks, force, heuristic, table }
+    };
+    let make = |options: &array::CreateArrayOptions| array::create_array(&paths, options);
+    fs::write(&paths[2], b"precious").expect("writes");
+    let error = make(&array(Level::Raid5, 16, Kind::Inplace, 4096, false)).expect_err("refuses");
+    assert!(matches!(error, ImageError::Exists(_)), "{error}");
+    assert!(!paths[0].exists() && !paths[1].exists(), "new members are left behind");
+    // What only the layout can tell.
+    let error = make(&array(Level::Raid0, 16, Kind::Lfs, 10 << 28, true)).expect_err("refuses");
+    assert!(error.to_string().contains("limited to devices of 4092 GiB"), "{error}");
+    assert!(!paths[0].exists() && !paths[1].exists(), "new members are left behind");
+    assert_eq!(fs::read(&paths[2]).expect("still there"), b"precious");
+    drop(make(&array(Level::Raid5, 16, Kind::Lfs, 4096, true)).expect("it is made"));
+    let mut members = array::open_members(&paths, false, false).expect("opens");
+    let mut found = members.assemble(&Default::default()).expect("assembles");
+    let mounted = |disk: &mut dyn Disk| layout::mount(disk, &MountOptions::default()).map(|_| ());
+    members.with_disk(&mut found, mounted).expect("mounts");
+}
+
+#[test]
+fn a_log_that_cannot_be_attached_leaves_no_new_origin_behind() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let (origin, log) = (dir.path().join("origin"), dir.path().join("log"));
+    let options = AttachOptions {
+        blocks: Some(4096),
+        log_blocks: None,
+        shape: Default::default(),
+        force: false,
+    };
+    fs::write(&log, vec![1; 4 << 20]).expect("writes");
+    let error = attach(&origin, &log, &options).expect_err("refuses");
+    assert!(matches!(error, ImageError::Occupied { .. }), "{error}");
+    let sized = AttachOptions { log_blocks: Some(2048), force: true, ..options };
+    let error = attach(&origin, &log, &sized).expect_err("refuses");
+    assert!(error.to_string().contains("with 1024 blocks"), "{error}");
+    assert!(!origin.exists(), "a new origin is left behind");
+    assert_eq!(fs::read(&log).expect("still there"), vec![1; 4 << 20]);
+    attach(&origin, &log, &AttachOptions { force: true, ..options }).expect("attaches");
+    assert_eq!(fs::metadata(&origin).expect("it is there").len(), 4096 * BLOCK_BYTES as u64);
 }
 
 #[test]

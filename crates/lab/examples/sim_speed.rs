@@ -1,7 +1,7 @@
 //! How fast the host simulates: requests per second of its time, for every layout and target, or
 //! for one layout on one disk.
 //!
-//! `cargo run --release -p seekless-lab --example speed [requests [layout disk[:MiB] [depth]]]`
+//! `cargo run --release -p seekless-lab --example sim_speed [requests [layout disk[:MiB] [depth]]]`
 
 use seekless_disk::specs;
 use seekless_engine::layout::Kind;

@@ -1,5 +1,5 @@
-//! How many requests a second the timing of a disk simulates: `speed SPEC.toml [REQUESTS]`. One
-//! line a workload: its name, a tab, requests a second. `cargo xtask bench disk` compares.
+//! How many requests a second the timing of a disk simulates: `drive_speed SPEC.toml [REQUESTS]`.
+//! One line a workload: its name, a tab, requests a second. `cargo xtask bench disk` compares.
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "measures itself")]
 
 use seekless_disk::drive::{Completion, Drive, Request};

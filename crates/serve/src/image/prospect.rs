@@ -1,0 +1,129 @@
+//! Files and devices on which something is going to be made: open, locked, and as they were until
+//! everything about a command is known to be in order.
+
+use super::create::{erase, signs, sync_directory};
+use super::{Image, ImageError, open};
+use seekless_engine::layout::Kind;
+use seekless_engine::units::BLOCK_BYTES;
+use std::fs::OpenOptions;
+use std::io;
+use std::os::unix::fs::FileTypeExt as _;
+use std::path::Path;
+
+/// A place for something new. If it is dropped without being kept, a file that was not there
+/// before is gone again.
+#[derive(Debug)]
+pub(super) struct Prospect {
+    /// `None` once it is kept.
+    image: Option<Image>,
+    /// Blocks that it is to have.
+    blocks: u64,
+    /// The file was not there before.
+    is_new: bool,
+}
+
+impl Prospect {
+    /// A new file, empty as yet.
+    ///
+    /// # Errors
+    /// [`ImageError::Exists`], and what the operating system says.
+    pub(super) fn new_file(path: &Path, blocks: u64) -> Result<Prospect, ImageError> {
+        let file = OpenOptions::new().read(true).write(true).create_new(true).open(path);
+        let file = file.map_err(|error| match error.kind() {
+            io::ErrorKind::AlreadyExists => ImageError::Exists(path.to_owned()),
+            _ => ImageError::os("create", path, error),
+        })?;
+        let image = Image::adopt(file, path, false, false)?;
+        Ok(Prospect { image: Some(image), blocks, is_new: true })
+    }
+
+    /// What is there already, with the size that it has.
+    pub(super) fn there(image: Image) -> Prospect {
+        let blocks = image.blocks;
+        Prospect { image: Some(image), blocks, is_new: false }
+    }
+
+    /// What is going to be a member of an array, of `blocks` blocks; they may be left out for a
+    /// block device. Nothing is overwritten yet.
+    ///
+    /// # Errors
+    /// What is there and not to be overwritten without `force`, in use, or too small.
+    pub(super) fn member(
+        path: &Path,
+        blocks: Option<u64>,
+        force: bool,
+    ) -> Result<Prospect, ImageError> {
+        let bad =
+            |reason: &str| ImageError::BadSize { path: path.to_owned(), reason: reason.into() };
+        let found = std::fs::metadata(path);
+        if let Ok(found) = &found
+            && found.file_type().is_block_device()
+        {
+            let mut image = open(path, false)?;
+            if !force && let Some(what) = signs(&mut image)? {
+                return Err(ImageError::Occupied { path: path.to_owned(), what });
+            }
+            if blocks.is_some_and(|blocks| blocks > image.blocks) {
+                return Err(bad("the device is too small for its part of the array"));
+            }
+            return Ok(Prospect::there(image));
+        }
+        let blocks = || blocks.ok_or_else(|| bad("a volume in a file needs a size"));
+        match found {
+            Ok(found) if !found.is_file() => Err(ImageError::NotBlocks(path.to_owned())),
+            Ok(_) if !force => Err(ImageError::Exists(path.to_owned())),
+            Ok(_) => {
+                let (blocks, image) = (blocks()?, Some(open(path, false)?));
+                Ok(Prospect { image, blocks, is_new: false })
+            }
+            Err(_) => Prospect::new_file(path, blocks()?),
+        }
+    }
+
+    /// Blocks that it is to have.
+    pub(super) fn blocks(&self) -> u64 {
+        self.blocks
+    }
+
+    /// The open image.
+    pub(super) fn image(&mut self) -> &mut Image {
+        self.image.as_mut().expect("only `keep` takes it, and the rest with it")
+    }
+
+    /// Gives a new file its size.
+    ///
+    /// # Errors
+    /// What the operating system says.
+    pub(super) fn extend(&mut self) -> Result<(), ImageError> {
+        if self.is_new { self.blank() } else { Ok(()) }
+    }
+
+    /// Overwrites all that is there with zeros. Copies and parity are in step then.
+    ///
+    /// # Errors
+    /// What the operating system says.
+    pub(super) fn blank(&mut self) -> Result<(), ImageError> {
+        let blocks = self.blocks;
+        let image = self.image();
+        if image.block_device {
+            return erase(image, Kind::Inplace);
+        }
+        image.set_blank(blocks * BLOCK_BYTES as u64)?;
+        (image.blocks, image.headers) = (blocks, None);
+        sync_directory(&image.path)
+    }
+
+    /// Something was made there: it stays.
+    pub(super) fn keep(mut self) -> Image {
+        self.image.take().expect("it is taken once, with the rest")
+    }
+}
+
+impl Drop for Prospect {
+    fn drop(&mut self) {
+        if let Some(image) = self.image.take().filter(|_| self.is_new) {
+            // Whatever led here is the error worth reporting.
+            let _ = std::fs::remove_file(&image.path);
+        }
+    }
+}
