@@ -5,6 +5,7 @@
 //! lengths and places come from the geometry once, when the disk is made; times come from the
 //! same [`Motion`] that the disk serves commands with.
 
+use crate::drive::bus::BusRules;
 use crate::geometry::{PARTS, Run};
 use crate::motion::{Motion, Place};
 use crate::spec::{Spec, ns};
@@ -119,13 +120,11 @@ impl TrackArm {
 /// moments is part of [`crate::drive::Drive::writer`].
 fn overhead_ns(spec: &Spec) -> Time {
     let overheads = &spec.overheads;
-    let bus = spec.bus.unwrap_or_default();
-    spec.overhead_ns()
-        + ns(overheads.write_miss_after_write_ms.min(overheads.write_miss_after_read_ms))
-        + ns(overheads.write_completion_ms)
-        + ns(overheads.minimum_seek_delay_ms)
-        + ns(bus.arbitration_ms)
-        + ns(bus.write_sector_ms) * BLOCK_SECTORS
+    let command = overheads.write_miss_after_write_ms.min(overheads.write_miss_after_read_ms);
+    let bus = BusRules::new(spec);
+    let taking = bus.taking(spec.overhead_ns(), ns(command), BLOCK_SECTORS as u32, true);
+    let before = taking.data.max(taking.arm + ns(overheads.minimum_seek_delay_ms));
+    before + taking.regain + ns(overheads.write_completion_ms)
 }
 
 /// Sectors on the longest track.

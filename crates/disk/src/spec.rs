@@ -14,7 +14,9 @@ pub mod seek;
 pub mod zoned;
 
 pub(crate) use check::wrong_defects;
-pub use electronics::{Buffer, Bus, Cache, FastWrite, Overheads, Prefetch, ReadAhead, WriteBack};
+pub use electronics::{
+    Buffer, Bus, Cache, ExtraDisconnect, FastWrite, Overheads, Prefetch, ReadAhead, WriteBack,
+};
 pub use geometry::{Defect, Mapping, Pattern, SectorSize, Sparing, Zone};
 pub use queue::{Discipline, Queue};
 pub use seek::{Seek, SeekPiece};

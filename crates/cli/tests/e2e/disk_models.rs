@@ -236,6 +236,25 @@ fn a_recording_of_the_model_itself_has_no_error() {
     );
 }
 
+/// Some parameter files say that a drive has fewer sectors than it was asked for.
+#[test]
+fn what_the_zones_hold_may_be_asked_for_though_it_is_not_offered() {
+    let dir = temp_dir();
+    fs::write(dir.path().join("m.diskspecs"), DISK).expect("write");
+    let fewer = MODEL.replace("Block count = 20000", "Block count = 15000");
+    fs::write(dir.path().join("m.model"), fewer).expect("write");
+    let (spec, from) = (dir.path().join("m.toml"), dir.path().join("m.diskspecs"));
+    let ended = run(seekless().args(["disk", "import", text(&from), "--output", text(&spec)]));
+    assert!(ended.err.contains("is 15000, the layout holds 20000 sectors"), "{}", ended.err);
+    let file = dir.path().join("beyond.trace");
+    fs::write(&file, "R x 0 8 1000 0\nR x 14996 8 1000 0\nW x 19992 8 1000 0\n").expect("write");
+    let validate = ["disk", "validate", "--disk", text(&spec), "--recording", text(&file)];
+    let found = json(&[&validate[..], &["--json"]].concat());
+    assert_eq!((&found["requests"], &found["beyond_capacity"]), (&3.into(), &2.into()));
+    let shown = succeed(seekless().args(validate));
+    assert!(shown.contains("2 requests lie beyond the 15000 sectors"), "{shown}");
+}
+
 #[test]
 fn recordings_that_make_no_sense_are_errors_with_their_line() {
     let dir = temp_dir();

@@ -5,7 +5,9 @@ use super::lexer::shorten;
 use super::parser::{Block, Document};
 use super::system::BusTimes;
 use super::{Fetch, ImportError, Mapping, g1, g4, mechanics};
-use crate::spec::{Bus, Cache, Discipline, FastWrite, Overheads, Prefetch, Spec, SpecError};
+use crate::spec::{
+    Bus, Cache, Discipline, ExtraDisconnect, FastWrite, Overheads, Prefetch, Spec, SpecError,
+};
 
 /// The specification of a disk.
 pub(super) fn map(
@@ -29,7 +31,10 @@ pub(super) fn map(
     spec.overhead_ms = scale * f.ms("Per-request overhead time", m)?.unwrap_or(0.0);
     m.source("overhead_ms", f.place("Per-request overhead time"));
     spec.overheads = overheads(&mut f, scale, m)?;
-    spec.bus = Some(way(&mut f, bus, m)?);
+    spec.overheads.extra_disconnect = extra_disconnect(&mut f, scale, m)?;
+    let mut way = way(&mut f, bus, m)?;
+    watermark(&mut f, &mut way, m)?;
+    spec.bus = Some(way);
     if let (Some(simple), Some(bus)) = (&mut spec.simple, &spec.bus)
         && bus.read_sector_ms > 0.0
     {
@@ -111,6 +116,8 @@ fn capacity(f: &mut Fields<'_>, spec: &mut Spec, m: &mut Mapping<'_>) -> Result<
     if count < held {
         spec.capacity_sectors = Some(count);
         m.source("capacity_sectors", node.place);
+        let rest = "the rest is not offered";
+        m.warn(node.place, format!("`{key}` is {count}, the layout holds {held} sectors; {rest}"));
     } else if count > held {
         m.warn(node.place, format!("`{key}` is {count}, but the layout holds {held} sectors"));
     }
@@ -136,7 +143,50 @@ fn overheads(
         read_completion_ms: ms("Read completion overhead")?,
         write_completion_ms: ms("Write completion overhead")?,
         minimum_seek_delay_ms: ms("Minimum seek delay")?,
+        data_preparation_ms: ms("Data preparation overhead")?,
+        reselect_ms: ms("First reselect overhead")?,
+        later_reselect_ms: ms("Other reselect overhead")?,
+        read_disconnect_after_read_ms: ms("Read disconnect afterread")?,
+        read_disconnect_after_write_ms: ms("Read disconnect afterwrite")?,
+        write_disconnect_ms: ms("Write disconnect overhead")?,
+        extra_disconnect: None,
     })
+}
+
+/// Writes that leave the bus once more.
+fn extra_disconnect(
+    f: &mut Fields<'_>,
+    scale: f64,
+    m: &mut Mapping<'_>,
+) -> Result<Option<ExtraDisconnect>, ImportError> {
+    let has = f.flag("Extra write disconnect", m)?.unwrap_or(false);
+    let mut ms =
+        |key: &str| -> Result<f64, ImportError> { Ok(scale * f.ms(key, m)?.unwrap_or(0.0)) };
+    let extra = ExtraDisconnect {
+        command_ms: ms("Extradisc command overhead")?,
+        disconnect_ms: ms("Extradisc disconnect overhead")?,
+        gap_ms: ms("Extradisc inter-disconnect delay")? / scale.max(f64::MIN_POSITIVE),
+        second_disconnect_ms: ms("Extradisc 2nd disconnect overhead")?,
+        seek_delta_ms: ms("Extradisc seek delta")?,
+    };
+    Ok(has.then_some(extra))
+}
+
+/// How much of a read waits until the disk takes the bus for it.
+fn watermark(f: &mut Fields<'_>, bus: &mut Bus, m: &mut Mapping<'_>) -> Result<(), ImportError> {
+    let key = "High (read) water mark";
+    let share = f.number(key, m)?.unwrap_or(0.0);
+    if !(0.0..=1.0).contains(&share) {
+        let remedy = "a share of a request or a segment lies from 0 to 1";
+        return Err(m.error(f.place(key), format!("`{key}` is {share}"), remedy));
+    }
+    let segment = f.count("Segment size (in blks)", m)?.unwrap_or(0);
+    if f.flag("Set watermark by reqsize", m)?.unwrap_or(false) {
+        bus.read_watermark = share;
+    } else {
+        bus.read_watermark_sectors = (f64::from(segment) * share).ceil() as u32;
+    }
+    Ok(())
 }
 
 /// A sector moves at the pace of the slowest on its way.
@@ -159,6 +209,7 @@ fn way(f: &mut Fields<'_>, bus: BusTimes, m: &mut Mapping<'_>) -> Result<Bus, Im
         read_sector_ms: own.max(bus.read_ms),
         write_sector_ms: own.max(bus.write_ms),
         arbitration_ms: bus.arbitration_ms,
+        ..Bus::default()
     })
 }
 
@@ -303,18 +354,8 @@ fn queue(
 /// Parameters that the model does not have, named where they would change something.
 fn unmodelled(f: &mut Fields<'_>, m: &mut Mapping<'_>) {
     let alone = "commands are served one at a time";
-    let water = "data moves when it is there";
-    let extra = "a write gives the bus back once at most";
-    let bus = "what it costs to leave the bus and to win it back is part of the other overheads";
-    let held = "data moves in one burst that ends when the last sector has come";
+    let held = "a write leaves the bus when its data has come";
     for (key, value, why) in [
-        ("Data preparation overhead", 0.0, bus),
-        ("First reselect overhead", 0.0, bus),
-        ("Other reselect overhead", 0.0, bus),
-        ("Read disconnect afterread", 0.0, bus),
-        ("Read disconnect afterwrite", 0.0, bus),
-        ("Write disconnect overhead", 0.0, bus),
-        ("Hold bus entire read xfer", 0.0, held),
         ("Hold bus entire write xfer", 0.0, held),
         ("Never disconnect", 0.0, "what it saves is not charged"),
         ("Write hit stop prefetch", 1.0, "a write takes the arm at once"),
@@ -324,32 +365,30 @@ fn unmodelled(f: &mut Fields<'_>, m: &mut Mapping<'_>) {
         ("Allow sneaky intermediate read hits", 0.0, alone),
         ("Allow write prebuffering", 0.0, alone),
         ("Preseeking level", 0.0, alone),
-        ("Low (write) water mark", 0.0, water),
-        ("High (read) water mark", 0.0, water),
+        ("Low (write) water mark", 0.0, "a write that has begun to come goes on coming"),
         ("Disconnect write if seek", 0.0, "the bus is given back by need"),
         ("Read directly to buffer", 1.0, "sectors go to the buffer as they pass"),
         ("Immed transfer partial hit", 1.0, "what is there is sent at once"),
-        ("Extra write disconnect", 0.0, extra),
-        ("Extradisc command overhead", 0.0, extra),
-        ("Extradisc disconnect overhead", 0.0, extra),
-        ("Extradisc inter-disconnect delay", 0.0, extra),
-        ("Extradisc 2nd disconnect overhead", 0.0, extra),
-        ("Extradisc seek delta", 0.0, extra),
     ] {
         f.only(key, value, why, m);
+    }
+    let leaves = "Read disconnect afterread";
+    if f.number(leaves, m).is_ok_and(|ms| ms.is_some_and(|ms| ms > 0.0)) {
+        let why = "a read that has taken the bus back keeps it to its end";
+        f.only("Hold bus entire read xfer", 1.0, why, m);
     }
     // Output, approximations for schedulers, and switches without effect.
     f.ignore(&[
         "Print stats",
         "Avg sectors per cylinder",
-        "Set watermark by reqsize",
+        "Hold bus entire read xfer",
         "Calc sector by sector",
         "Constant access time",
     ]);
 }
 
 /// Which parameter a value comes from.
-const SOURCES: [(&str, &str); 28] = [
+const SOURCES: [(&str, &str); 42] = [
     ("overheads.read_hit_after_read_ms", "Read hit over. after read"),
     ("overheads.read_hit_after_write_ms", "Read hit over. after write"),
     ("overheads.read_miss_after_read_ms", "Read miss over. after read"),
@@ -361,6 +400,20 @@ const SOURCES: [(&str, &str); 28] = [
     ("overheads.read_completion_ms", "Read completion overhead"),
     ("overheads.write_completion_ms", "Write completion overhead"),
     ("overheads.minimum_seek_delay_ms", "Minimum seek delay"),
+    ("overheads.data_preparation_ms", "Data preparation overhead"),
+    ("overheads.reselect_ms", "First reselect overhead"),
+    ("overheads.later_reselect_ms", "Other reselect overhead"),
+    ("overheads.read_disconnect_after_read_ms", "Read disconnect afterread"),
+    ("overheads.read_disconnect_after_write_ms", "Read disconnect afterwrite"),
+    ("overheads.write_disconnect_ms", "Write disconnect overhead"),
+    ("overheads.extra_disconnect", "Extra write disconnect"),
+    ("overheads.extra_disconnect.command_ms", "Extradisc command overhead"),
+    ("overheads.extra_disconnect.disconnect_ms", "Extradisc disconnect overhead"),
+    ("overheads.extra_disconnect.gap_ms", "Extradisc inter-disconnect delay"),
+    ("overheads.extra_disconnect.second_disconnect_ms", "Extradisc 2nd disconnect overhead"),
+    ("overheads.extra_disconnect.seek_delta_ms", "Extradisc seek delta"),
+    ("bus.read_watermark", "High (read) water mark"),
+    ("bus.read_watermark_sectors", "High (read) water mark"),
     ("cache.segments", "Number of buffer segments"),
     ("cache.segment_sectors", "Segment size (in blks)"),
     ("cache.write_segments", "Maximum number of write segments"),

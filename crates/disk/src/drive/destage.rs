@@ -94,7 +94,8 @@ impl Service {
         spent.overhead_ns = overhead;
         let at = self.room(start + overhead, lbn, end);
         spent.queue_ns += at - start - overhead;
-        let done = at + self.bus[1] * (end - lbn) + self.arbitration + self.completion[1];
+        let taking = self.bus.taking(0, 0, (end - lbn) as u32, false);
+        let done = at + taking.data + self.completion[1];
         if let Some(cache) = &mut self.cache {
             cache.drop_range(lbn, end, None);
         }

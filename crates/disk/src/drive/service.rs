@@ -1,5 +1,6 @@
 //! What one command does: controller, cache, arm, platter and bus.
 
+use super::bus::BusRules;
 use super::writeback::Dirty;
 use super::{Completion, Destage, Request};
 use crate::cache::{Ahead, Segments};
@@ -27,9 +28,7 @@ pub(super) struct Service {
     overhead: Time,
     table: Table,
     pub(super) completion: [Time; 2],
-    /// Time of a sector on the bus, to the host and from it; and to win it.
-    pub(super) bus: [Time; 2],
-    pub(super) arbitration: Time,
+    pub(super) bus: BusRules,
     minimum_seek: Time,
     simple: Option<(Time, f64)>,
     last_was_write: usize,
@@ -77,8 +76,6 @@ fn plain(spec: &Spec) -> Option<Cache> {
 
 impl Service {
     pub(super) fn new(spec: &Spec) -> Result<Service, SpecError> {
-        let bus = spec.bus.unwrap_or_default();
-        let buffered = spec.bus_ns(1);
         Ok(Service {
             motion: Arc::new(Motion::new(spec)?),
             place: Place::default(),
@@ -92,11 +89,7 @@ impl Service {
                 ns(spec.overheads.read_completion_ms),
                 ns(spec.overheads.write_completion_ms),
             ],
-            bus: match spec.bus {
-                Some(_) => [ns(bus.read_sector_ms), ns(bus.write_sector_ms)],
-                None => [buffered, 0],
-            },
-            arbitration: ns(bus.arbitration_ms),
+            bus: BusRules::new(spec),
             minimum_seek: ns(spec.overheads.minimum_seek_delay_ms),
             simple: spec.simple.map(|Simple { positioning_ms, mb_per_s }| {
                 (ns(positioning_ms), SECTOR_BYTES as f64 * 1e3 / mb_per_s)
@@ -226,20 +219,19 @@ impl Service {
         });
         let written =
             hit.is_none() && self.dirty.as_ref().is_some_and(|dirty| dirty.covers(lbn, end, start));
+        let after = self.last_was_write;
         let overhead = self.command_overhead(start, false, hit.is_some() || written);
         spent.overhead_ns = overhead;
         let at = start + overhead;
-        let bus = self.bus[0];
-        let all = bus * u64::from(sectors) + self.arbitration;
         let media = match hit {
             // What waits for the platter is in memory.
             _ if written => None,
             Some(segment) => self.read_hit(segment, at, lbn, end, spent),
-            None => self.read_miss(at, lbn, end, spent),
+            None => Some(self.read_miss(at, lbn, end, spent)),
         };
         let done = match media {
-            None => at + all,
-            Some((first, last)) => (first.max(at) + all).max(last + bus),
+            Some(passed) if hit.is_none() => self.bus.sent_late(at, after, sectors, passed),
+            media => self.bus.sent(at, sectors, media),
         };
         let (first, last) = media.unwrap_or((at, at));
         (done + self.completion[0], (first, last))
@@ -275,7 +267,7 @@ impl Service {
                     return None;
                 }
                 let ready = ahead.reach(&self.motion, end);
-                let whole = at + self.bus[0] * (end - lbn);
+                let whole = at + self.bus.sector[0] * (end - lbn);
                 if ready <= at {
                     return None;
                 }
@@ -317,13 +309,7 @@ impl Service {
         }
     }
 
-    fn read_miss(
-        &mut self,
-        at: Time,
-        lbn: u64,
-        end: u64,
-        spent: &mut Breakdown,
-    ) -> Option<(Time, Time)> {
+    fn read_miss(&mut self, at: Time, lbn: u64, end: u64, spent: &mut Breakdown) -> (Time, Time) {
         let access = self.fetch(at, lbn, end, spent);
         if let Some(cache) = &mut self.cache {
             let mut begin = lbn;
@@ -355,7 +341,7 @@ impl Service {
             let limit = cache.limit(&self.motion, begin, lbn, end);
             self.go_on(segment, end, limit, &access);
         }
-        Some((access.first, access.end))
+        (access.first, access.end)
     }
 
     /// The time to change elements if the head stays where it is.
@@ -423,25 +409,26 @@ impl Service {
             dirty.remove(lbn, end);
         }
         let continued = self.cache.as_ref().and_then(|cache| cache.continued(lbn));
-        let overhead = self.command_overhead(start, true, continued.is_some());
-        spent.overhead_ns = overhead;
-        let mut at = start + overhead;
-        let all = self.bus[1] * u64::from(count) + self.arbitration;
+        let extra = self.bus.has_extra() && self.last_was_write == 1 && continued.is_none();
+        let command = self.command_overhead(start, true, continued.is_some()) - self.overhead;
+        let mut taking = self.bus.taking(self.overhead, command, count, extra);
+        spent.overhead_ns = taking.arm;
         let fast = match self.cache.as_ref().map(|cache| cache.rules.fast_write) {
             None | Some(FastWrite::None) => false,
             Some(FastWrite::Any) => !request.fua,
         };
         let joins = self.cache.as_ref().is_some_and(|cache| cache.rules.combine_writes)
             && self.destaging.is_some_and(|(_, last)| last == lbn);
-        if fast && self.mechanism_free > at && !joins {
+        if fast && self.mechanism_free > start + taking.arm && !joins {
             // The one before is still on its way: its segment must be free first.
             let behind = self.destaging.is_some();
             if behind {
-                spent.queue_ns += self.mechanism_free - at;
-                at = self.mechanism_free;
+                let wait = self.mechanism_free - start - taking.arm;
+                spent.queue_ns += wait;
+                taking = taking.later(wait);
             }
         }
-        let data = at + all;
+        let (at, data) = (start + taking.arm, start + taking.data);
         let (access, free) = self.put(at, data, lbn, count, continued);
         if fast {
             self.destaging = match self.destaging {
@@ -455,7 +442,7 @@ impl Service {
         spent.seek_ns += access.parts.seek;
         spent.head_switch_ns += access.parts.switch;
         spent.rotation_ns += access.parts.wait;
-        let done = access.end.max(data) + self.completion[1];
+        let done = access.end.max(start + taking.left) + taking.regain + self.completion[1];
         (done, (access.start, access.end))
     }
 
@@ -470,7 +457,7 @@ impl Service {
     ) -> (Access, Time) {
         let end = lbn + u64::from(count);
         let mut zero = false;
-        let free = self.stop_ahead(at + self.minimum_seek);
+        let free = self.stop_ahead(at);
         let jog = self.jog(lbn, true);
         if let Some(cache) = &mut self.cache {
             zero = cache.rules.zero_latency_writes;
@@ -481,10 +468,11 @@ impl Service {
         }
         // The head must not run out of data: a bus slower than the platter has a lead.
         let run = self.motion.geometry().run(lbn);
-        let bus = self.bus[1];
+        let others = u64::from(count.saturating_sub(1));
         let pass = self.motion.pass_ns(&run, count.min(run.count));
-        let ahead = (pass / u64::from(count.max(1))) * u64::from(count.saturating_sub(1));
-        let earliest = (at + bus).max(data.saturating_sub(ahead));
+        let ahead = (pass / u64::from(count.max(1))) * others;
+        let first = data.saturating_sub(self.bus.sector[1] * others);
+        let earliest = first.max(data.saturating_sub(ahead)).max(free + self.minimum_seek);
         let mut access = self.over(lbn, count, free + jog, earliest, zero);
         access.parts.seek += jog;
         (access, free)

@@ -1,7 +1,7 @@
 mod rules;
 
 use super::*;
-use crate::spec::{Cache, FastWrite, Mapping, Prefetch, Queue, Seek, Simple};
+use crate::spec::{Cache, ExtraDisconnect, FastWrite, Mapping, Prefetch, Queue, Seek, Simple};
 use proptest::prelude::*;
 use seekless_engine::rng::Rng;
 use seekless_engine::units::MILLIS;
@@ -68,6 +68,41 @@ fn the_parts_of_a_read_are_those_of_the_specification() {
         drive.motion().travel(Place::default(), &drive.motion().geometry().run(450), false,).0
     );
     assert_eq!((next.at - 110_000) % (10 * MILLIS), 500_000);
+}
+
+#[test]
+fn only_writes_that_do_not_continue_a_write_leave_the_bus_once_more() {
+    let mut spec = cached();
+    if let Some(cache) = &mut spec.cache {
+        cache.fast_write = FastWrite::None;
+    }
+    let extra = ExtraDisconnect { command_ms: 2.0, seek_delta_ms: 0.25, ..Default::default() };
+    spec.overheads.extra_disconnect = Some(extra);
+    let mut drive = Drive::new(&spec).unwrap();
+    let requests = [write(0, 5000, 8), write(1, 7000, 8), write(2, 7008, 8), read(3, 9000, 8)];
+    let mut overheads = Vec::new();
+    let mut now = 0;
+    for request in requests.into_iter().chain([write(4, 5000, 8)]) {
+        let done = one(&mut drive, now, request);
+        overheads.push(done.spent.overhead_ns as f64 / MILLIS as f64);
+        now = done.at;
+    }
+    assert_eq!(overheads, [0.5, 2.75, 0.5, 0.5, 0.5]);
+}
+
+#[test]
+fn a_write_is_not_begun_before_the_least_time_for_a_seek() {
+    let mut spec = spec();
+    let at = |spec: &Spec| {
+        let mut drive = Drive::new(spec).unwrap();
+        // Over the sector where the head is when the controller is done, and data has come.
+        one(&mut drive, 0, write(0, 10, 1)).at
+    };
+    let soon = at(&spec);
+    spec.overheads.minimum_seek_delay_ms = 0.25;
+    assert_eq!(at(&spec), soon, "0.5 ms of overhead and 0.25 are over before the sector comes");
+    spec.overheads.minimum_seek_delay_ms = 0.75;
+    assert_eq!(at(&spec), soon + 10 * MILLIS, "it has passed");
 }
 
 #[test]

@@ -255,6 +255,7 @@ fn electronics(spec: &Spec) -> Checked {
         return wrong("buffer.fence_sectors", problem);
     }
     let o = &spec.overheads;
+    let extra = o.extra_disconnect.unwrap_or_default();
     for (field, ms) in [
         ("overheads.read_hit_after_read_ms", o.read_hit_after_read_ms),
         ("overheads.read_hit_after_write_ms", o.read_hit_after_write_ms),
@@ -267,6 +268,17 @@ fn electronics(spec: &Spec) -> Checked {
         ("overheads.read_completion_ms", o.read_completion_ms),
         ("overheads.write_completion_ms", o.write_completion_ms),
         ("overheads.minimum_seek_delay_ms", o.minimum_seek_delay_ms),
+        ("overheads.data_preparation_ms", o.data_preparation_ms),
+        ("overheads.reselect_ms", o.reselect_ms),
+        ("overheads.later_reselect_ms", o.later_reselect_ms),
+        ("overheads.read_disconnect_after_read_ms", o.read_disconnect_after_read_ms),
+        ("overheads.read_disconnect_after_write_ms", o.read_disconnect_after_write_ms),
+        ("overheads.write_disconnect_ms", o.write_disconnect_ms),
+        ("overheads.extra_disconnect.command_ms", extra.command_ms),
+        ("overheads.extra_disconnect.disconnect_ms", extra.disconnect_ms),
+        ("overheads.extra_disconnect.gap_ms", extra.gap_ms),
+        ("overheads.extra_disconnect.second_disconnect_ms", extra.second_disconnect_ms),
+        ("overheads.extra_disconnect.seek_delta_ms", extra.seek_delta_ms),
     ] {
         time(field, ms)?;
     }
@@ -274,6 +286,10 @@ fn electronics(spec: &Spec) -> Checked {
         time("bus.read_sector_ms", bus.read_sector_ms)?;
         time("bus.write_sector_ms", bus.write_sector_ms)?;
         time("bus.arbitration_ms", bus.arbitration_ms)?;
+        if !(0.0..=1.0).contains(&bus.read_watermark) {
+            let problem = format!("{} is no share from 0 to 1", bus.read_watermark);
+            return wrong("bus.read_watermark", problem);
+        }
     }
     let Some(cache) = &spec.cache else { return Ok(()) };
     if cache.segments == 0 || cache.segments > 1 << 16 {

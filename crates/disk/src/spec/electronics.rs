@@ -46,6 +46,13 @@ pub struct Bus {
     /// Time to win the bus, once for each transfer.
     #[serde(default, skip_serializing_if = "is_default")]
     pub arbitration_ms: f64,
+    /// Share of a read, from 0 to 1, that must have come from the platter before the disk takes the
+    /// bus to send it. With 0 it does so when the first sector has come.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub read_watermark: f64,
+    /// The same as a number of sectors, if that is more; never more than the read has.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub read_watermark_sectors: u32,
 }
 
 /// What commands cost in the controller, by what the cache holds and by the command before.
@@ -82,9 +89,48 @@ pub struct Overheads {
     /// At the end of a write.
     #[serde(skip_serializing_if = "is_default")]
     pub write_completion_ms: f64,
-    /// The arm starts to move no earlier than this after the command came.
+    /// The head is over the first sector of a write no earlier than this after the command was
+    /// taken up, however short the way.
     #[serde(skip_serializing_if = "is_default")]
     pub minimum_seek_delay_ms: f64,
+    /// Before data moves.
+    #[serde(skip_serializing_if = "is_default")]
+    pub data_preparation_ms: f64,
+    /// To win the bus back that was left.
+    #[serde(skip_serializing_if = "is_default")]
+    pub reselect_ms: f64,
+    /// The same for the second time within a write, see [`ExtraDisconnect`].
+    #[serde(skip_serializing_if = "is_default")]
+    pub later_reselect_ms: f64,
+    /// A read that goes to the platter leaves the bus, after a read.
+    #[serde(skip_serializing_if = "is_default")]
+    pub read_disconnect_after_read_ms: f64,
+    /// The same after a write.
+    #[serde(skip_serializing_if = "is_default")]
+    pub read_disconnect_after_write_ms: f64,
+    /// A write leaves the bus when its data has come.
+    #[serde(skip_serializing_if = "is_default")]
+    pub write_disconnect_ms: f64,
+    /// Some disks leave the bus once more within a write.
+    #[serde(skip_serializing_if = "is_default")]
+    pub extra_disconnect: Option<ExtraDisconnect>,
+}
+
+/// A write that follows a write and does not continue it leaves the bus before its data has come.
+/// These times then take the place of the overhead of a write and of its disconnect.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ExtraDisconnect {
+    /// The command in the controller.
+    pub command_ms: f64,
+    /// To leave the bus behind that.
+    pub disconnect_ms: f64,
+    /// From there until the disk wants it again.
+    pub gap_ms: f64,
+    /// To leave it again when the data has come.
+    pub second_disconnect_ms: f64,
+    /// The arm sets out so long after the command was understood.
+    pub seek_delta_ms: f64,
 }
 
 /// How far a disk reads ahead by itself.

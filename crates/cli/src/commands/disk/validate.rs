@@ -10,7 +10,7 @@ use seekless_disk::recording::{
     self, Figures, Format, Op, Pace, Recording, RecordingError, Replay, ReplayError, Report,
     Statistics,
 };
-use seekless_disk::{Drive, SpecError};
+use seekless_disk::{Drive, Spec, SpecError};
 use serde_json::{Value, json};
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter, IsTerminal as _, Write};
@@ -78,6 +78,9 @@ struct Replayed {
     passed_over: u64,
     /// Requests behind such as were sent later.
     belated: u64,
+    /// Requests for sectors that the specification says are not offered, and how many are.
+    beyond: u64,
+    offered: u64,
 }
 
 /// Replays and prints the figures.
@@ -100,7 +103,10 @@ fn replay(args: &Args) -> Result<Replayed, Failure> {
     let spec = spec::find(&args.disk)?;
     // What is wrong with it must come to light before the first request.
     Drive::new(&spec).map_err(|error| wrong_disk(&args.disk, &error))?;
-    let make = || Drive::new(&spec).expect("the specification was tried above");
+    // The drive has offered what the recording asks for, whatever is said of its capacity.
+    let whole = Spec { capacity_sectors: None, ..spec.clone() };
+    let make = || Drive::new(&whole).expect("the specification was tried above");
+    let offered = spec.capacity_sectors();
     let file = files::open(path)?;
     let blame = |error: ReplayError| wrong_recording(path, &error);
     // The format shows in the first bytes, the header of an SRT file included.
@@ -115,7 +121,7 @@ fn replay(args: &Args) -> Result<Replayed, Failure> {
     let mut replay = Replay::new(gap, make);
     let mut statistics = Statistics::new();
     let mut progress = Progress::new();
-    let (mut timed, mut elsewhere, mut count) = (false, 0, 0u64);
+    let (mut timed, mut elsewhere, mut beyond, mut count) = (false, 0, 0, 0u64);
     for request in recording.by_ref() {
         let request = request.map_err(|error| blame(error.into()))?;
         if args.device.is_some_and(|device| device != request.device) {
@@ -123,6 +129,7 @@ fn replay(args: &Args) -> Result<Replayed, Failure> {
             continue;
         }
         timed |= matches!(request.pace, Pace::At(_));
+        beyond += u64::from(request.lbn.saturating_add(u64::from(request.sectors)) > offered);
         let outcome = replay.step(request).map_err(blame)?;
         statistics.add(&outcome);
         if let Some(each) = &mut each {
@@ -147,6 +154,8 @@ fn replay(args: &Args) -> Result<Replayed, Failure> {
         elsewhere,
         passed_over: recording.passed_over(),
         belated: recording.belated(),
+        beyond,
+        offered,
     })
 }
 
@@ -227,6 +236,7 @@ fn to_json(args: &Args, replayed: &Replayed) -> Value {
     json["other_devices"] = replayed.elsewhere.into();
     json["passed_over"] = replayed.passed_over.into();
     json["belated"] = replayed.belated.into();
+    json["beyond_capacity"] = replayed.beyond.into();
     json
 }
 
@@ -279,6 +289,14 @@ fn text(args: &Args, replayed: &Replayed, out: &mut dyn Write) -> Outcome {
         writeln!(
             out,
             "{belated} requests stand behind later ones; they were sent in the order of the file."
+        )?;
+    }
+    if replayed.beyond > 0 {
+        writeln!(
+            out,
+            "{} requests lie beyond the {} sectors that `capacity_sectors` says are offered; the \
+             zones hold them.",
+            replayed.beyond, replayed.offered
         )?;
     }
     let head = format!("{:<26}{:>12}{:>12}{:>12}", "", "all", "reads", "writes");
