@@ -3,25 +3,32 @@
 use crate::size::Size;
 use seekless_engine::layout::dcd::{Caching, Mode, Order, Report};
 
+/// Each argument says it: a heading for all that follow would go on behind them.
+const HEADING: &str = "Disk caching disk";
+
 /// Arguments that several subcommands share.
 #[derive(Clone, Copy, Debug, clap::Args)]
-#[command(next_help_heading = "Disk caching disk")]
 pub struct CachingArgs {
     /// Where `dcd` writes first: write-back, write-through or write-around.
+    #[arg(help_heading = HEADING)]
     #[arg(long, value_name = "MODE", default_value_t = Mode::Back)]
     cache: Mode,
     /// When `dcd` acknowledges a write that asks for nothing special: immediate (from memory) or
     /// logged.
+    #[arg(help_heading = HEADING)]
     #[arg(long, value_name = "WHEN", default_value_t = Report::Immediate)]
     report: Report,
     /// What `dcd` writes home first while nobody waits: last-first, least-valid or location.
+    #[arg(help_heading = HEADING)]
     #[arg(long, value_name = "ORDER", default_value_t = Order::LastFirst)]
     destage: Order,
     /// Requests from this size on go past the log of `dcd`; `off` for none.
+    #[arg(help_heading = HEADING)]
     #[arg(long, value_name = "SIZE", default_value = "64k", value_parser = limit)]
     bypass: u32,
     /// Streams of adjoining writes without a flush go past the log after this much; `off` for
     /// never.
+    #[arg(help_heading = HEADING)]
     #[arg(long, value_name = "SIZE", default_value = "4M", value_parser = limit)]
     sequential: u32,
 }

@@ -88,9 +88,10 @@ impl Failure {
         Failure::new(exit, "")
     }
 
-    /// A failure from a message of the form `cause; remedy`, which all crates keep to.
+    /// A failure from a message of the form `cause; remedy`, which all crates keep to. The cause
+    /// may name a path, in which anything may stand; the remedy has no semicolon.
     pub fn from_message(exit: Exit, message: &str) -> Failure {
-        match message.split_once("; ") {
+        match message.rsplit_once("; ") {
             Some((cause, remedy)) => Failure::new(exit, cause).hint(remedy),
             None => Failure::new(exit, message),
         }

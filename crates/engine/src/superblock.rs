@@ -15,6 +15,7 @@ const MAGIC: [u8; 8] = *b"SEEKLESS";
 /// Newest version of the on-disk format that this build reads and writes.
 pub const FORMAT_VERSION: u32 = 5;
 const CHECKED: usize = BLOCK_BYTES - 4;
+const _: () = assert!(CHECKED == 4092);
 
 /// What the superblock says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -117,7 +118,10 @@ impl Superblock {
             return Err(SuperblockError::Damaged);
         }
         let version = le32(block, 8);
-        if !(1..=FORMAT_VERSION).contains(&version) {
+        if version == 0 {
+            return Err(SuperblockError::Damaged);
+        }
+        if version > FORMAT_VERSION {
             return Err(SuperblockError::Newer(version));
         }
         let number = le32(block, 12);

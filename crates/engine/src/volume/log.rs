@@ -24,6 +24,7 @@ const RUNS_AT: usize = 64;
 const RUN_BYTES: usize = 16;
 /// Runs that a header has room for.
 const MOST_RUNS: usize = (CHECKED - RUNS_AT) / RUN_BYTES;
+const _: () = assert!(MOST_RUNS == 251);
 
 /// Blocks that are going to be written to a member.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -283,6 +284,16 @@ impl Found {
         self.at + self.runs.iter().map(|run| run.blocks).sum::<u32>()
     }
 
+    fn makes_sense(&self, bounds: &Bounds) -> bool {
+        let lies = |run: &Noted| {
+            let end = run.at.checked_add(u64::from(run.blocks));
+            run.member < bounds.members
+                && bounds.blocks.start <= run.at
+                && end.is_some_and(|end| end <= bounds.blocks.end)
+        };
+        self.tail <= self.seq && self.seq < NUMBER_LIMIT && self.runs.iter().all(lies)
+    }
+
     /// The runs as they lie in the ring, if all are whole.
     fn content(&self, ring: &Data) -> Option<Vec<Run>> {
         let mut from = self.at;
@@ -299,6 +310,19 @@ impl Found {
     }
 }
 
+/// Numbers of batches lie below this: the first of an assembly is the count of events, shifted (see
+/// [`Log::open`]), and no array lives to count the rest.
+const NUMBER_LIMIT: u64 = 3 << 62;
+
+/// What a batch may speak of.
+#[derive(Clone, Debug)]
+pub struct Bounds {
+    /// Members of the array.
+    pub members: usize,
+    /// Blocks of a member that chunks lie in.
+    pub blocks: std::ops::Range<BlockNr>,
+}
+
 /// What a ring holds.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Contents {
@@ -308,12 +332,12 @@ pub struct Contents {
     pub last: u64,
     /// Block of the ring behind it.
     pub head: u32,
-    /// A batch that should be there is not.
+    /// A batch that should be there is not, or one speaks of what the array does not have.
     pub damaged: bool,
 }
 
 /// Reads a ring: the whole of it, in `ring`.
-pub fn scan(ring: &Data, id: u128, member: usize) -> Contents {
+pub fn scan(ring: &Data, id: u128, member: usize, bounds: &Bounds) -> Contents {
     let mut found: Vec<Found> = Vec::new();
     for (at, piece) in ring.each().enumerate() {
         if !MAGICS.iter().any(|&(magic, _)| piece.begins_with(magic)) {
@@ -324,16 +348,20 @@ pub fn scan(ring: &Data, id: u128, member: usize) -> Contents {
             found.push(one);
         }
     }
+    // A whole checksum over nonsense can only come from a forged image.
+    let all = found.len();
+    found.retain(|one| one.makes_sense(bounds));
+    let forged = found.len() < all;
     found.sort_by_key(|one| one.seq);
     // Of what lies there only the youngest batch that is whole and those up to its tail matter.
     let Some(youngest) = found.iter().rposition(|one| one.content(ring).is_some()) else {
-        return Contents::default();
+        return Contents { damaged: forged, ..Contents::default() };
     };
     let Found { seq: last, tail, .. } = found[youngest];
     let head = found[youngest].end();
     let needed = found[..=youngest].iter().filter(|one| one.seq >= tail);
     let live: Vec<Vec<Run>> = needed.filter_map(|one| one.content(ring)).collect();
-    let damaged = live.len() as u64 != last + 1 - tail.min(last + 1);
+    let damaged = forged || live.len() as u64 != last + 1 - tail;
     Contents { runs: live.into_iter().flatten().collect(), last, head, damaged }
 }
 
@@ -368,6 +396,10 @@ mod tests {
     use bytes::Bytes;
 
     const BLOCKS: u32 = 22;
+
+    fn bounds() -> Bounds {
+        Bounds { members: 4, blocks: 0..1 << 40 }
+    }
 
     fn runs(stripe: u64, version: u64) -> Vec<Run> {
         let run = |member, at| Run { member, at, data: Data::stamp(2, at, version) };
@@ -405,11 +437,15 @@ mod tests {
                 assert_eq!(ops, [7]);
             }
             assert!(log.covers(round));
-            let contents = scan(&whole(&ring), 9, 3);
+            let contents = scan(&whole(&ring), 9, 3, &bounds());
             assert!(!contents.damaged, "round {round}");
             assert_eq!(contents.runs.last(), runs(round, round).last());
             assert!(contents.last >= seq && contents.runs.len() <= 6);
-            assert_eq!(scan(&whole(&ring), 8, 3), Contents::default(), "another array's");
+            assert_eq!(
+                scan(&whole(&ring), 8, 3, &bounds()),
+                Contents::default(),
+                "another array's"
+            );
             clock += 1;
             log.ended(contents.last, clock);
         }
@@ -442,11 +478,11 @@ mod tests {
         }
         let mut torn = ring.clone();
         torn[12] = Data::zeros(1);
-        let contents = scan(&whole(&torn), 9, 3);
+        let contents = scan(&whole(&torn), 9, 3, &bounds());
         assert_eq!((contents.last, contents.damaged, contents.runs.len()), (2, false, 4));
         let mut rotten = ring.clone();
         rotten[6] = Data::zeros(1);
-        assert!(scan(&whole(&rotten), 9, 3).damaged);
+        assert!(scan(&whole(&rotten), 9, 3, &bounds()).damaged);
     }
 
     /// What a log with one batch of an earlier assembly finds after the next one has opened it.
@@ -455,7 +491,7 @@ mod tests {
         let Contents { last, head, .. } = earlier.unwrap_or(&nothing);
         let mut log = Log::new(9, 3, BLOCKS, *last, *head);
         put(ring, log.open(2));
-        scan(&whole(ring), 9, 3)
+        scan(&whole(ring), 9, 3, &bounds())
     }
 
     #[test]
@@ -469,7 +505,7 @@ mod tests {
             let (seq, _) = log.written();
             log.ended(seq, 1);
         }
-        let seen = scan(&whole(&ring), 9, 3);
+        let seen = scan(&whole(&ring), 9, 3, &bounds());
         assert_eq!((seen.damaged, seen.runs.len(), seen.head), (false, 2, BLOCKS - 1));
         // Its last batch finds no room before the end of the ring, and the power goes meanwhile.
         log.push(4, 4, runs(4, 1));
@@ -478,7 +514,7 @@ mod tests {
         let mut cut_off = ring.clone();
         assert_eq!(reopened(Some(&seen), &mut cut_off).runs, []);
         put(&mut cut_off, late);
-        let found = scan(&whole(&cut_off), 9, 3);
+        let found = scan(&whole(&cut_off), 9, 3, &bounds());
         assert_eq!((found.damaged, found.runs), (false, Vec::new()), "a number twice");
         // Nothing of the ring could be read: what the assembly writes is younger all the same.
         let found = reopened(None, &mut ring);
@@ -508,7 +544,34 @@ mod tests {
             let mut ring = Data::bytes(Bytes::from(header));
             ring.append(run.data.clone());
             ring.append(Data::zeros(BLOCKS - 2));
-            assert_eq!(scan(&ring, 9, 3).runs, [run]);
+            assert_eq!(scan(&ring, 9, 3, &bounds()).runs, [run]);
+        }
+    }
+
+    #[test]
+    fn what_speaks_of_more_than_the_array_has_is_damage() {
+        let forge = |at, seq: u64, tail| {
+            let log = Log::new(9, 3, BLOCKS, 0, 0);
+            let run = Run { member: 1, at, data: Data::stamp(2, 7, 7) };
+            let mut ring = vec![Data::zeros(1); BLOCKS as usize];
+            let mut batch = Data::block_of(log.encode(std::slice::from_ref(&run), seq, tail, 0));
+            batch.append(run.data);
+            put(&mut ring, (LOG_BLOCK, batch));
+            let few = Bounds { members: 2, blocks: 100..200 };
+            scan(&whole(&ring), 9, 3, &few)
+        };
+        assert!(!forge(100, 5, 5).damaged && forge(198, 5, 5).runs.len() == 1);
+        for (at, seq, tail) in [
+            (99, 5, 5),
+            (199, 5, 5),
+            (u64::MAX, 5, 5),
+            (1 << 63, 5, 5),
+            (100, u64::MAX, u64::MAX),
+            (100, NUMBER_LIMIT, 5),
+            (100, 5, 6),
+        ] {
+            let damage = Contents { damaged: true, ..Contents::default() };
+            assert_eq!(forge(at, seq, tail), damage, "{at} {seq} {tail}");
         }
     }
 }

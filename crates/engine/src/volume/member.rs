@@ -4,6 +4,7 @@
 //! goes into both, so that no copy that cannot be read takes it back. Everything lies in
 //! the first sector, which cannot tear. `SPEC.md`, section "Array members", has it to the byte.
 
+use super::assemble::USUAL_LOG_BLOCKS;
 use super::geometry::Geometry;
 use super::{Level, MOST_MEMBERS, VolumeError};
 use crate::checksum::crc32c;
@@ -19,6 +20,10 @@ const MAGIC: [u8; 8] = *b"SEEKARRY";
 const VERSION: u32 = 3;
 const CHECKED: usize = SECTOR_BYTES - 4;
 const CLEAN: u32 = 1;
+const STANDINGS_AT: usize = 96;
+const _: () = assert!(STANDINGS_AT + MOST_MEMBERS <= CHECKED && CHECKED == 508);
+/// No array lives to count so many events; numbers of the log begin with them.
+const EVENTS_LIMIT: u64 = 1 << 31;
 
 /// Block of a member that holds the intent bitmap.
 pub const BITMAP_BLOCK: BlockNr = 2;
@@ -75,7 +80,7 @@ impl MemberSuperblock {
         out[68..72].copy_from_slice(&(index as u32).to_le_bytes());
         out[72..76].copy_from_slice(&(if self.clean { CLEAN } else { 0 }).to_le_bytes());
         out[80..88].copy_from_slice(&self.rebuilt.to_le_bytes());
-        for (byte, standing) in out[96..].iter_mut().zip(&self.standings) {
+        for (byte, standing) in out[STANDINGS_AT..].iter_mut().zip(&self.standings) {
             *byte = *standing as u8;
         }
         let sum = crc32c(&out[..CHECKED]);
@@ -96,7 +101,10 @@ impl MemberSuperblock {
             return Err(VolumeError::Damaged);
         }
         let version = le32(block, 8);
-        if !(1..=VERSION).contains(&version) {
+        if version == 0 {
+            return Err(VolumeError::Damaged);
+        }
+        if version > VERSION {
             return Err(VolumeError::Newer(version));
         }
         let level = Level::from_number(le32(block, 12)).ok_or(VolumeError::Damaged)?;
@@ -110,7 +118,10 @@ impl MemberSuperblock {
             2 => Ok(Standing::Rebuilding),
             _ => Err(VolumeError::Damaged),
         };
-        let standings = block[96..96 + members].iter().map(standing).collect::<Result<_, _>>()?;
+        let standings = block[STANDINGS_AT..STANDINGS_AT + members]
+            .iter()
+            .map(standing)
+            .collect::<Result<_, _>>()?;
         let mut id = [0; 16];
         id.copy_from_slice(&block[16..32]);
         let geometry = Geometry {
@@ -155,11 +166,13 @@ impl MemberSuperblock {
             && (1..1 << 44).contains(&stripes)
             && first <= 1 << 32
             && stripes.checked_mul(u64::from(chunk) * members as u64).is_some_and(|n| n < 1 << 52);
+        let least = super::least_log_blocks(members, chunk);
         let log = match level {
-            Level::Raid5 => self.log_blocks >= super::least_log_blocks(members, chunk),
+            Level::Raid5 => (least..=least.max(USUAL_LOG_BLOCKS)).contains(&self.log_blocks),
             _ => self.log_blocks == 0,
         };
-        sizes && log && first >= LOG_BLOCK + u64::from(self.log_blocks)
+        let lived = self.events < EVENTS_LIMIT;
+        sizes && log && lived && first >= LOG_BLOCK + u64::from(self.log_blocks)
     }
 
     /// Blocks that a member must have.
@@ -268,5 +281,10 @@ mod tests {
         assert_eq!(forge(|one| one.geometry.stripes = u64::MAX), Err(VolumeError::Damaged));
         assert_eq!(forge(|one| one.geometry.first = 9), Err(VolumeError::Damaged));
         assert_eq!(forge(|one| one.log_blocks = 3), Err(VolumeError::Damaged));
+        let large = |one: &mut MemberSuperblock| {
+            (one.log_blocks, one.geometry.first) = (1 << 26, 1 << 27);
+        };
+        assert_eq!(forge(large), Err(VolumeError::Damaged));
+        assert_eq!(forge(|one| one.events = u64::MAX), Err(VolumeError::Damaged));
     }
 }

@@ -141,7 +141,12 @@ pub fn attach(origin: &Path, log: &Path, options: &AttachOptions) -> Result<(), 
         drawn.map_err(|errno| ImageError::os("draw an identity for", &log_image.path, errno))?;
     let format = FormatOptions { shape: options.shape, ..FormatOptions::new(Kind::Dcd, 0, id) };
     let attached = dcd::attach(origin_image, log_image, &format);
-    attached.map_err(|error| origin_image.blame(error))?;
+    attached.map_err(|error| match &error {
+        LayoutError::TooSmall { device, .. } if *device == log_image.blocks => {
+            log_image.blame(error)
+        }
+        _ => origin_image.blame(error),
+    })?;
     sync_directory(&log_image.path)?;
     origin.keep();
     log.keep();

@@ -15,6 +15,7 @@ const MAGIC: [u8; 8] = *b"SKLSHEAD";
 const VERSION: u32 = 1;
 const SUM_AT: usize = BLOCK_BYTES - 4;
 const LABEL_BYTES: usize = size_of::<Label>();
+const _: () = assert!(LABEL_BYTES == 32 && SUM_AT == 4092);
 
 /// Where the labels of an image are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -33,8 +33,14 @@ impl Prospect {
             io::ErrorKind::AlreadyExists => ImageError::Exists(path.to_owned()),
             _ => ImageError::os("create", path, error),
         })?;
-        let image = Image::adopt(file, path, false, false)?;
-        Ok(Prospect { image: Some(image), blocks, is_new: true })
+        match Image::adopt(file, path, false, false) {
+            Ok(image) => Ok(Prospect { image: Some(image), blocks, is_new: true }),
+            Err(error) => {
+                // The first error is the one worth reporting.
+                let _ = std::fs::remove_file(path);
+                Err(error)
+            }
+        }
     }
 
     /// What is there already, with the size that it has.

@@ -29,6 +29,9 @@ use crate::layout::{CheckReport, FormatOptions, Kind, LayoutError, MountOptions,
 use crate::superblock::{Superblock, SuperblockError, report_lost};
 use std::fmt;
 
+/// No origin is mounted so often with one log.
+const GENERATION_LIMIT: u32 = 1 << 31;
+
 fn apart<T>(what: impl Into<String>) -> Result<T, LayoutError> {
     Err(LayoutError::Apart(what.into()))
 }
@@ -144,6 +147,9 @@ fn open(
 /// was not known to be durable nothing was written, so it may be one mount behind until then.
 fn fits(log: &Seal, seal: &Seal) -> Result<(), LayoutError> {
     let (known, sealed) = (log.generation, seal.generation);
+    if known.max(sealed) >= GENERATION_LIMIT {
+        return Err(LayoutError::Superblock(SuperblockError::Damaged));
+    }
     if known < sealed {
         return apart(format!(
             "the log is older than the origin (generation {known}, the origin has {sealed}): it \

@@ -18,6 +18,7 @@ const ENTRIES_AT: usize = 72;
 const ENTRY_BYTES: usize = 12;
 /// Most entries of a record.
 pub const MAX_ENTRIES: usize = (CHECKED - ENTRIES_AT) / ENTRY_BYTES;
+const _: () = assert!(MAX_ENTRIES == 335 && CHECKED == 4092);
 /// Blocks are numbered with 32 bits.
 pub const MAX_DEVICE_BLOCKS: u64 = 1 << 32;
 /// A log has at least so many segments.

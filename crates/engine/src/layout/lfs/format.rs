@@ -40,6 +40,7 @@ pub const ALIGNED: u32 = 1 << 9;
 const ROOTS_AT: usize = 96;
 /// Index blocks named by a block of a checkpoint record.
 pub const ROOTS: usize = (CRC_AT - ROOTS_AT) / 8;
+const _: () = assert!(MAP_ENTRIES == 512 && MOST_ITEMS == 444 && ROOTS == 499);
 /// Numbers that count up stay below this: no volume lives to see it. What says otherwise is forged.
 pub const NUMBER_LIMIT: u64 = 1 << 62;
 
