@@ -12,8 +12,39 @@ fn bytes(rng: &mut Rng, count: u64) -> Vec<u8> {
 
 #[test]
 fn undamaged_images_are_whole() {
-    for base in 0..24 {
+    for base in 0..28 {
         damage::exercise(&[base]);
+    }
+    for array in 0..8 {
+        damage::arrays::exercise(&[array]);
+    }
+}
+
+#[test]
+fn damaged_and_forged_arrays_are_survived() {
+    let mut rng = Rng::stream(3, "arrays");
+    for round in 0..2500_u64 {
+        let changes = 1 + rng.below(6);
+        let mut input = vec![round as u8];
+        input.extend(bytes(&mut rng, changes * 7));
+        damage::arrays::exercise(&input);
+    }
+}
+
+/// Numbers without measure in each structure of each member of arrays, checksums made to fit.
+#[test]
+fn forged_numbers_of_arrays_are_survived() {
+    for number in [u64::MAX, 1 << 63, u64::MAX / 2, 1 << 32] {
+        for base in 0..8 {
+            for structure in 0..6 {
+                for offset in (24..88).step_by(8) {
+                    let forged = forged_number(structure, offset, number);
+                    let member = |change: &[u8]| [&[base % 3], change].concat();
+                    let all: Vec<u8> = forged.chunks(6).flat_map(member).collect();
+                    damage::arrays::exercise(&[&[base], &all[..]].concat());
+                }
+            }
+        }
     }
 }
 
@@ -22,7 +53,7 @@ fn undamaged_images_are_whole() {
 fn exercise_changes(rng: &mut Rng, rounds: u64, most_changes: u64, fitting: bool) {
     for round in 0..rounds {
         let changes = 1 + rng.below(most_changes);
-        let mut input = vec![round as u8 % 128];
+        let mut input = vec![round as u8 % 64];
         input.extend(bytes(rng, changes * 6));
         for change in input[1..].chunks_exact_mut(6) {
             change[0] = change[0] & 0x7f | if fitting { 0x80 } else { 0 };

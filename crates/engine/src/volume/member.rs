@@ -166,13 +166,16 @@ impl MemberSuperblock {
             && (1..1 << 44).contains(&stripes)
             && first <= 1 << 32
             && stripes.checked_mul(u64::from(chunk) * members as u64).is_some_and(|n| n < 1 << 52);
+        if !sizes {
+            return false;
+        }
         let least = super::least_log_blocks(members, chunk);
         let log = match level {
             Level::Raid5 => (least..=least.max(USUAL_LOG_BLOCKS)).contains(&self.log_blocks),
             _ => self.log_blocks == 0,
         };
         let lived = self.events < EVENTS_LIMIT;
-        sizes && log && lived && first >= LOG_BLOCK + u64::from(self.log_blocks)
+        log && lived && first >= LOG_BLOCK + u64::from(self.log_blocks)
     }
 
     /// Blocks that a member must have.

@@ -2,6 +2,7 @@
 //! whatever reads images has to cope. The body of the fuzz target `mount` and of the tests of
 //! damaged images.
 
+pub mod arrays;
 #[path = "../support/mod.rs"]
 mod support;
 
@@ -21,8 +22,20 @@ use support::Shared;
 /// Largest raw image, in blocks: 256 KiB.
 const RAW_BLOCKS: usize = 64;
 /// What blocks of the layouts begin with.
-const MAGICS: [&[u8]; 7] =
-    [b"SEEKLESS", b"SKLSTAIL", b"SKLSMAP1", b"SKLSLOGE", b"SKLSSEG1", b"SKLSCKPT", b"SKLSDCR2"];
+const MAGICS: [&[u8]; 10] = [
+    b"SEEKLESS",
+    b"SKLSTAIL",
+    b"SKLSMAP1",
+    b"SKLSLOGE",
+    b"SKLSSEG1",
+    b"SKLSCKPT",
+    b"SKLSDCR2",
+    b"SKLSTRAN",
+    MEMBER,
+    b"SEEKRLG3",
+];
+/// What a member of an array begins with; its first sector has a checksum of its own.
+const MEMBER: &[u8] = b"SEEKARRY";
 /// Where a map block keeps the checksum of its entries, and that of its header.
 const ENTRIES_SUM: usize = 84;
 const HEADER_SUM: usize = 508;
@@ -129,8 +142,10 @@ fn block(cells: &Cells, at: BlockNr) -> Vec<u8> {
 fn seal(bytes: &mut [u8]) {
     let is = MAGICS.map(|magic| bytes.starts_with(magic));
     let map = is[2];
-    // Superblocks have CRCs, whatever is in them.
-    let sums = if bytes.starts_with(b"SEEKLESS") { Sums::Crc } else { Sums::NEWEST };
+    // Superblocks and what belongs to arrays have CRCs, whatever is in them.
+    let plain = bytes.starts_with(b"SEEK");
+    let member = bytes.starts_with(MEMBER);
+    let sums = if plain { Sums::Crc } else { Sums::NEWEST };
     let id = Identity::new(0, sums);
     let mut sum = |at: usize, from: usize, to: usize| {
         let sum = id.sum(&bytes[from..to]);
@@ -138,6 +153,8 @@ fn seal(bytes: &mut [u8]) {
     };
     if map {
         sum(ENTRIES_SUM, 512, BLOCK_BYTES);
+        sum(HEADER_SUM, 0, HEADER_SUM);
+    } else if member {
         sum(HEADER_SUM, 0, HEADER_SUM);
     } else if is.contains(&true) {
         sum(BLOCK_BYTES - 4, 0, BLOCK_BYTES - 4);
@@ -147,42 +164,45 @@ fn seal(bytes: &mut [u8]) {
 /// Changes an image as the input says, six bytes a change. Returns true if checksums were made to
 /// fit, so that content is no longer protected.
 fn damage(cells: &mut Cells, targets: &Targets, input: &[u8]) -> bool {
+    let changes = input.chunks_exact(6);
+    changes.fold(false, |forged, one| change(cells, targets, one) || forged)
+}
+
+/// Changes one block. Returns true if its checksums were made to fit.
+fn change(cells: &mut Cells, targets: &Targets, change: &[u8]) -> bool {
     let blocks = cells.blocks();
-    let mut forged = false;
-    for change in input.chunks_exact(6) {
-        let near = u64::from(u16::from_le_bytes([change[1], change[2]]));
-        // Most changes go where something is, half to what is there for the layout itself.
-        let pick = |from: &[BlockNr]| from.get(near as usize % from.len().max(1)).copied();
-        let at = match change[0] & 3 {
-            0 => None,
-            1 => pick(&targets.written),
-            _ => pick(&targets.structure),
-        };
-        let at = at.unwrap_or(near % blocks);
-        let mut bytes = block(cells, at);
-        let value = u16::from_le_bytes([change[4], change[5]]);
-        // Structures begin at the start of a block and checksums of them lie at its end.
-        let offset = match change[0] & 12 {
-            0 => usize::from(change[3]),
-            4 => 512 + usize::from(change[3]) * 8,
-            8 => BLOCK_BYTES - 1 - usize::from(change[3]) % 8,
-            _ => usize::from(change[3]) * 16,
-        }
-        .min(BLOCK_BYTES - 2);
-        match change[0] >> 4 & 7 {
-            0 => bytes = vec![0; BLOCK_BYTES],
-            1 => bytes = block(cells, u64::from(value) % blocks),
-            2 => bytes[offset..].fill(value as u8),
-            3 => bytes[offset..offset + 2].copy_from_slice(&value.to_le_bytes()),
-            4 => bytes[offset] = bytes[offset].wrapping_add(value as u8),
-            _ => bytes[offset] ^= value as u8,
-        }
-        if change[0] & 128 != 0 {
-            forged = true;
-            seal(&mut bytes);
-        }
-        cells.set(at, Body::Bytes(Bytes::from(bytes)));
+    let near = u64::from(u16::from_le_bytes([change[1], change[2]]));
+    // Most changes go where something is, half to what is there for the layout itself.
+    let pick = |from: &[BlockNr]| from.get(near as usize % from.len().max(1)).copied();
+    let at = match change[0] & 3 {
+        0 => None,
+        1 => pick(&targets.written),
+        _ => pick(&targets.structure),
+    };
+    let at = at.unwrap_or(near % blocks);
+    let mut bytes = block(cells, at);
+    let value = u16::from_le_bytes([change[4], change[5]]);
+    // Structures begin at the start of a block and checksums of them lie at its end.
+    let offset = match change[0] & 12 {
+        0 => usize::from(change[3]),
+        4 => 512 + usize::from(change[3]) * 8,
+        8 => BLOCK_BYTES - 1 - usize::from(change[3]) % 8,
+        _ => usize::from(change[3]) * 16,
     }
+    .min(BLOCK_BYTES - 2);
+    match change[0] >> 4 & 7 {
+        0 => bytes = vec![0; BLOCK_BYTES],
+        1 => bytes = block(cells, u64::from(value) % blocks),
+        2 => bytes[offset..].fill(value as u8),
+        3 => bytes[offset..offset + 2].copy_from_slice(&value.to_le_bytes()),
+        4 => bytes[offset] = bytes[offset].wrapping_add(value as u8),
+        _ => bytes[offset] ^= value as u8,
+    }
+    let forged = change[0] & 128 != 0;
+    if forged {
+        seal(&mut bytes);
+    }
+    cells.set(at, Body::Bytes(Bytes::from(bytes)));
     forged
 }
 
@@ -228,8 +248,8 @@ fn use_image(cells: &Cells, genuine: bool) {
     volume.stop();
 }
 
-/// Treats the input as an image or as changes to one, as its first byte says, and reads it in
-/// every way there is.
+/// Treats the input as an image, as changes to one or to an array, as its first byte says, and reads
+/// it in every way there is.
 ///
 /// # Panics
 /// If something that reads images does, if a check writes, or if a volume with checksums gives out
@@ -247,6 +267,9 @@ pub fn exercise(input: &[u8]) {
             cells.set(at, Body::Bytes(Bytes::from(bytes)));
         }
         return use_image(&cells, false);
+    }
+    if setup & 0x40 != 0 {
+        return arrays::exercise(&[&[setup & 0x3f], rest].concat());
     }
     let bases = bases();
     let (kind, image, targets) = &bases[usize::from(*setup) % bases.len()];
