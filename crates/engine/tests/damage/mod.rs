@@ -164,8 +164,11 @@ fn seal(bytes: &mut [u8]) {
 /// Changes an image as the input says, six bytes a change. Returns true if checksums were made to
 /// fit, so that content is no longer protected.
 fn damage(cells: &mut Cells, targets: &Targets, input: &[u8]) -> bool {
-    let changes = input.chunks_exact(6);
-    changes.fold(false, |forged, one| change(cells, targets, one) || forged)
+    let mut forged = false;
+    for one in input.chunks_exact(6) {
+        forged |= change(cells, targets, one);
+    }
+    forged
 }
 
 /// Changes one block. Returns true if its checksums were made to fit.
@@ -248,8 +251,8 @@ fn use_image(cells: &Cells, genuine: bool) {
     volume.stop();
 }
 
-/// Treats the input as an image, as changes to one or to an array, as its first byte says, and reads
-/// it in every way there is.
+/// Treats the input as an image, or as changes to one or to an array, as its first byte says, and
+/// reads it in every way there is.
 ///
 /// # Panics
 /// If something that reads images does, if a check writes, or if a volume with checksums gives out
