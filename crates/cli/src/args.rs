@@ -21,7 +21,7 @@ pub enum Command {
     Create(commands::create::Args),
     /// Serve an image, or memory, as a network block device (NBD).
     Serve(commands::serve::Args),
-    /// Say what an image is.
+    /// Show the layout, size and identity of an image or an array.
     Info(commands::info::Args),
     /// Read everything an image holds and verify it.
     Check(commands::check::Args),
@@ -69,6 +69,18 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         Cli::command().debug_assert();
+    }
+
+    /// A heading of one group of options goes on to what follows it, unless each says its own.
+    #[test]
+    fn options_of_all_layouts_stand_under_no_heading() {
+        for command in Cli::command().get_subcommands() {
+            for id in ["json", "read_only", "faults", "control", "connections"] {
+                let found = command.get_arguments().find(|arg| arg.get_id() == id);
+                let heading = found.and_then(clap::Arg::get_help_heading);
+                assert_eq!(heading, None, "{} --{id}", command.get_name());
+            }
+        }
     }
 
     #[test]

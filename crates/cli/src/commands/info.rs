@@ -11,7 +11,7 @@ use seekless_engine::superblock::Superblock;
 use seekless_engine::units::BLOCK_BYTES;
 use seekless_serve::image::array::{is_member, open_members, peek_members};
 use seekless_serve::image::{self, ImageError};
-use serde_json::json;
+use serde_json::{Value, json};
 use std::io::Write;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -179,6 +179,36 @@ fn of_pair(args: &Args, origin: &Path, log: &Path, out: &mut dyn Write) -> Outco
     Ok(())
 }
 
+/// What an image is, for machines.
+fn facts(path: &Path, superblock: &Superblock, stored_bytes: u64, used: Option<&Usage>) -> Value {
+    let &Superblock { kind, id, blocks, device_blocks, .. } = superblock;
+    let mut facts = json!({
+        "image": path,
+        "layout": kind.name(),
+        "format_version": superblock.version(),
+        "id": format!("{id:032x}"),
+        "volume_blocks": blocks,
+        "volume_bytes": blocks * BLOCK_BYTES as u64,
+        "image_blocks": device_blocks,
+        "image_bytes": device_blocks * BLOCK_BYTES as u64,
+        "stored_bytes": stored_bytes,
+    });
+    if let Some(used) = used {
+        facts["stored_blocks"] = json!(used.stored);
+        facts["capacity_blocks"] = json!(used.capacity);
+        facts["table"] = json!(used.form.to_string());
+        facts["table_bytes"] = json!(used.table);
+        facts["address_bits"] = json!(used.address_bits);
+        if let Some((now, most)) = used.exceptions {
+            facts["exceptions"] = json!(now);
+            facts["exceptions_most"] = json!(most);
+        }
+        facts["mount_blocks_read"] = json!(used.read);
+        facts["mount_ms"] = json!(used.ms);
+    }
+    facts
+}
+
 fn of_image(args: &Args, path: &Path, out: &mut dyn Write) -> Outcome {
     let mut image = image::open(path, true)?;
     let superblock = Superblock::read(&mut image).map_err(|error| image.blame(error))?;
@@ -186,31 +216,8 @@ fn of_image(args: &Args, path: &Path, out: &mut dyn Write) -> Outcome {
     let Superblock { kind, id, blocks, device_blocks, .. } = superblock;
     let used = (kind == Kind::Loge).then(|| usage(&mut image, &superblock).ok());
     if args.json {
-        let mut facts = json!({
-            "image": path,
-            "layout": kind.name(),
-            "format_version": superblock.version(),
-            "id": format!("{id:032x}"),
-            "volume_blocks": blocks,
-            "volume_bytes": blocks * BLOCK_BYTES as u64,
-            "image_blocks": device_blocks,
-            "image_bytes": device_blocks * BLOCK_BYTES as u64,
-            "stored_bytes": stored_bytes,
-        });
-        if let Some(Some(used)) = used {
-            facts["stored_blocks"] = json!(used.stored);
-            facts["capacity_blocks"] = json!(used.capacity);
-            facts["table"] = json!(used.form.to_string());
-            facts["table_bytes"] = json!(used.table);
-            facts["address_bits"] = json!(used.address_bits);
-            if let Some((now, most)) = used.exceptions {
-                facts["exceptions"] = json!(now);
-                facts["exceptions_most"] = json!(most);
-            }
-            facts["mount_blocks_read"] = json!(used.read);
-            facts["mount_ms"] = json!(used.ms);
-        }
-        writeln!(out, "{facts}")?;
+        let used = used.as_ref().and_then(Option::as_ref);
+        writeln!(out, "{}", facts(path, &superblock, stored_bytes, used))?;
         return Ok(());
     }
     writeln!(out, "image    {}", path.display())?;

@@ -42,8 +42,8 @@ failures, reported apart; all other exit codes say that the state is bad. It fin
 environment.
 
 Exit codes: 0 all states are good; 1 a bad one was found; 3 the recording cannot be used, or is good
-as far as it goes but was cut short (see --cut-short); 6 the check failed for its own reasons; 130
-and 143 it was ended by SIGINT or SIGTERM, and told what it had found.")]
+as far as it goes but was cut short (see --cut-short); 6 the check failed for its own reasons; 129,
+130 and 143 it was ended by SIGHUP, SIGINT or SIGTERM, and told what it had found.")]
 pub struct Args {
     /// The recording, made by `seekless record`.
     recording: PathBuf,

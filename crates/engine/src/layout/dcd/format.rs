@@ -1,5 +1,5 @@
 //! Bytes on disk: where the log lies and what the header of a record says. `SPEC.md`, section
-//! "Disk caching disk".
+//! "Layout 4: `dcd`".
 
 use super::options::Shape;
 use crate::checksum::{Identity, Sums, crc32c};

@@ -8,7 +8,6 @@ use crate::units::{BLOCK_BYTES, SECTOR_BYTES};
 use bytes::Bytes;
 use smallvec::SmallVec;
 use std::fmt;
-use zerocopy::little_endian::U64;
 
 /// Map entries in a map block.
 pub const SLICE_ENTRIES: usize = 448;
@@ -43,17 +42,17 @@ const _: () = assert!(ENTRIES_AT == SECTOR_BYTES);
 /// bit 31, the checksum of the content in bits 32–63. Zero is an unmapped block, which reads as
 /// zeros (device block 0 holds the superblock, so it never is a place for data).
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
-pub struct Entry(U64);
+pub struct Entry(u64);
 
 impl Entry {
     /// The block is not stored.
-    pub const UNMAPPED: Entry = Entry(U64::ZERO);
+    pub const UNMAPPED: Entry = Entry(0);
 
     /// A stored block.
     pub fn new(place: u32, escaped: bool, checksum: u32) -> Entry {
         debug_assert!(place != 0 && u64::from(place) < MAX_DEVICE_BLOCKS);
         let bits = u64::from(checksum) << 32 | u64::from(escaped) << 31 | u64::from(place);
-        Entry(U64::new(bits))
+        Entry(bits)
     }
 
     /// The same block, stored elsewhere as it is.
@@ -63,12 +62,12 @@ impl Entry {
 
     /// As it lies on disk.
     pub fn encode(self) -> [u8; 8] {
-        self.0.to_bytes()
+        self.0.to_le_bytes()
     }
 
     /// From the eight bytes on disk.
     pub fn decode(bytes: &[u8]) -> Entry {
-        Entry(U64::new(le64(bytes, 0)))
+        Entry(le64(bytes, 0))
     }
 }
 
@@ -78,16 +77,16 @@ impl Mapped for Entry {
     }
 
     fn place(self) -> u32 {
-        self.0.get() as u32 & 0x7fff_ffff
+        self.0 as u32 & 0x7fff_ffff
     }
 
     fn checksum(self) -> u32 {
-        (self.0.get() >> 32) as u32
+        (self.0 >> 32) as u32
     }
 
     /// See [`looks_like_map`].
     fn escaped(self) -> bool {
-        self.0.get() & (1 << 31) != 0
+        self.0 & (1 << 31) != 0
     }
 }
 

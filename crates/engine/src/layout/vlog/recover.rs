@@ -284,12 +284,12 @@ impl Recovery<'_> {
         let mut accepted = BTreeSet::new();
         // Where a recovery was interrupted, two commits may follow the same one: the commit that
         // the recovery wrote has the higher number.
-        while let Some(&commit) = later
-            .iter()
-            .rev()
-            .filter(|(_, members)| members[0].header.previous == recovered.last)
-            .find(|(_, members)| self.holds(members))
-            .map(|(commit, _)| commit)
+        let mut following: BTreeMap<u64, Vec<u64>> = BTreeMap::new();
+        for (&commit, members) in later.iter().rev() {
+            following.entry(members[0].header.previous).or_default().push(commit);
+        }
+        while let Some(candidates) = following.get(&recovered.last)
+            && let Some(&commit) = candidates.iter().find(|commit| self.holds(&later[commit]))
         {
             accepted.insert(commit);
             recovered.last = commit;
