@@ -18,6 +18,9 @@ fn undamaged_images_are_whole() {
     for array in 0..8 {
         damage::arrays::exercise(&[array]);
     }
+    for volume in 0..2 {
+        damage::attached::exercise(&[volume]);
+    }
 }
 
 #[test]
@@ -28,6 +31,42 @@ fn damaged_and_forged_arrays_are_survived() {
         let mut input = vec![round as u8];
         input.extend(bytes(&mut rng, changes * 7));
         damage::arrays::exercise(&input);
+    }
+}
+
+#[test]
+fn damaged_and_forged_logs_apart_are_survived() {
+    let mut rng = Rng::stream(4, "attached");
+    for round in 0..2500_u64 {
+        let changes = 1 + rng.below(6);
+        let mut input = vec![round as u8];
+        input.extend(bytes(&mut rng, changes * 7));
+        damage::attached::exercise(&input);
+    }
+    for number in [u64::MAX, 1 << 63, u64::MAX / 2, u64::from(u32::MAX)] {
+        for (base, structure) in (0..12).map(|at| (at % 2, at / 2)) {
+            for offset in (24..80).step_by(4) {
+                for half in 0..2 {
+                    let forged = forged_number(structure, offset, number);
+                    let changes = forged.chunks(6).flat_map(|one| [&[half], one].concat());
+                    let input: Vec<u8> = [base].into_iter().chain(changes).collect();
+                    damage::attached::exercise(&input);
+                }
+            }
+        }
+    }
+    // What both halves say alike.
+    for base in 0..2 {
+        for offset in (52..68).step_by(4) {
+            // Both copies of the seal, and the superblock of the log.
+            let all = [(0, 0), (0, 1), (1, 0)].into_iter();
+            let one = |(half, structure)| {
+                let forged = forged_number(structure, offset, u64::MAX);
+                forged.chunks(6).flat_map(|one| [&[half], one].concat()).collect::<Vec<u8>>()
+            };
+            let input: Vec<u8> = [base].into_iter().chain(all.flat_map(one)).collect();
+            damage::attached::exercise(&input);
+        }
     }
 }
 

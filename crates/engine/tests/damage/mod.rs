@@ -3,6 +3,7 @@
 //! damaged images.
 
 pub mod arrays;
+pub mod attached;
 #[path = "../support/mod.rs"]
 mod support;
 
@@ -251,8 +252,8 @@ fn use_image(cells: &Cells, genuine: bool) {
     volume.stop();
 }
 
-/// Treats the input as an image, or as changes to one or to an array, as its first byte says, and
-/// reads it in every way there is.
+/// Treats the input as an image, or as changes to one, to an array, or to an origin and its log, as
+/// its first byte says, and reads it in every way there is.
 ///
 /// # Panics
 /// If something that reads images does, if a check writes, or if a volume with checksums gives out
@@ -271,8 +272,10 @@ pub fn exercise(input: &[u8]) {
         }
         return use_image(&cells, false);
     }
-    if setup & 0x40 != 0 {
-        return arrays::exercise(&[&[setup & 0x3f], rest].concat());
+    match setup & 0x60 {
+        0x40 => return arrays::exercise(&[&[setup & 0x1f], rest].concat()),
+        0x60 => return attached::exercise(&[&[setup & 0x1f], rest].concat()),
+        _ => {}
     }
     let bases = bases();
     let (kind, image, targets) = &bases[usize::from(*setup) % bases.len()];
