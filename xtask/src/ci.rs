@@ -125,6 +125,6 @@ pub fn fuzz() -> Result<()> {
 /// If something is found, or the number is none.
 pub fn targets(seconds: Option<&str>) -> Result<()> {
     let seconds = seconds.unwrap_or(FUZZ_SECONDS);
-    let number = seconds.parse().with_context(|| format!("`{seconds}` is no number of seconds"))?;
-    fuzz::fuzz(number, commit_seed()?)
+    let why = || format!("`{seconds}` is not a number of seconds");
+    fuzz::fuzz(seconds.parse().with_context(why)?, commit_seed()?)
 }

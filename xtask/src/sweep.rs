@@ -60,7 +60,7 @@ pub fn sweep(args: &[&str]) -> Result<()> {
     let mut args = args.iter();
     while let Some(arg) = args.next() {
         let value = *args.next().with_context(|| format!("{arg} wants a value"))?;
-        let number = || value.parse().with_context(|| format!("`{value}` is no number"));
+        let number = || value.parse().with_context(|| format!("`{value}` is not a number"));
         match *arg {
             "--states" => states = Some(number()?),
             "--seed" => seed = number()?,
@@ -291,7 +291,7 @@ pub fn commit_seed() -> Result<u64> {
     let head = capture(Command::new("git").current_dir(root()).args(["rev-parse", "HEAD"]));
     let Ok(head) = head else { return Ok(1) };
     let digits = head.trim().get(..12).context("a commit hash is longer")?;
-    u64::from_str_radix(digits, 16).with_context(|| format!("`{digits}` is no commit hash"))
+    u64::from_str_radix(digits, 16).with_context(|| format!("`{digits}` is not a commit hash"))
 }
 
 /// The bounded sweep as continuous integration runs it.

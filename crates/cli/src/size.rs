@@ -50,7 +50,7 @@ impl FromStr for Size {
             } else {
                 format!("the nearest are {below} and {above}")
             };
-            return Err(format!("{bytes} bytes are no whole number of 4 KiB blocks; {nearest}"));
+            return Err(format!("{bytes} bytes are not a whole number of 4 KiB blocks; {nearest}"));
         }
         Ok(Size { blocks: bytes / block })
     }
@@ -60,7 +60,7 @@ fn parse_bytes(text: &str) -> Result<u64, String> {
     let digits = text.chars().take_while(char::is_ascii_digit).count();
     let (number, suffix) = text.split_at(digits);
     let shape = || {
-        format!("`{text}` is no size; write bytes, or a number with k, M, G or T (powers of 1024)")
+        format!("`{text}` is not a size; write bytes, or a number with k, M, G, T (powers of 1024)")
     };
     if number.is_empty() {
         return Err(shape());
@@ -122,13 +122,13 @@ mod tests {
     #[test]
     fn refuses_the_rest_and_says_why() {
         for (text, part) in [
-            ("", "no size"),
-            ("k", "no size"),
-            ("-4k", "no size"),
-            ("1.5G", "no size"),
-            ("4kk", "no size"),
-            ("4ib", "no size"),
-            ("4x", "no size"),
+            ("", "not a size"),
+            ("k", "not a size"),
+            ("-4k", "not a size"),
+            ("1.5G", "not a size"),
+            ("4kk", "not a size"),
+            ("4ib", "not a size"),
+            ("4x", "not a size"),
             ("0", "at least one block"),
             ("1", "the nearest is 4096"),
             ("5000", "the nearest are 4096 and 8192"),

@@ -17,7 +17,7 @@ impl FromStr for Span {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Span, String> {
-        let shape = || format!("`{text}` is no span of time; write 500us, 20ms, 1.5s or 2m");
+        let shape = || format!("`{text}` is not a span of time; write 500us, 20ms, 1.5s or 2m");
         let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
         let (number, unit) = text.split_at(end);
         let number: f64 = number.parse().map_err(|_| shape())?;

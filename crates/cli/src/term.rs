@@ -2,7 +2,7 @@
 
 use std::io::{IsTerminal as _, Write as _};
 
-/// Colours, or none where the output is no terminal or `NO_COLOR` is set.
+/// Colours, or none where the output is not a terminal or `NO_COLOR` is set.
 #[derive(Clone, Copy, Debug)]
 pub struct Style {
     colour: bool,

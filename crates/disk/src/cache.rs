@@ -1,6 +1,6 @@
 //! The segmented cache: what it holds, and how far the head has read ahead.
 //!
-//! Reading ahead is no series of events. It is a run of sectors, the time at which its first one
+//! Reading ahead is not a series of events. It is a run of sectors, the time at which its first one
 //! began to pass, and a limit; how far it has come is computed when somebody asks.
 
 use crate::geometry::Run;

@@ -85,7 +85,7 @@ pub enum RequestError {
     },
     /// The request begins or ends within a sector as the host addresses them.
     #[error(
-        "sectors {lbn}+{sectors} of 512 bytes are no whole sectors of {bytes} bytes, which the \
+        "sectors {lbn}+{sectors} of 512 bytes are not whole sectors of {bytes} bytes, which the \
          disk is addressed by; ask for whole ones, or give the disk `sector_size.logical = 512`"
     )]
     Unaligned {

@@ -97,7 +97,7 @@ pub enum FitError {
     /// The time ran out before there was anything to tell.
     #[error("the time was up while measuring {0}; allow more with --budget")]
     TimeUp(&'static str),
-    /// What was measured is no mechanical disk.
+    /// What was measured is not a mechanical disk.
     #[error("{0}")]
     NotMechanical(String),
     /// What was found makes no specification.
@@ -167,7 +167,7 @@ impl Fit {
 /// Measures a drive.
 ///
 /// # Errors
-/// If the drive fails, is no mechanical disk, or the time is too short even for its rotation and
+/// If the drive fails, is not a mechanical disk, or the time is too short even for its rotation and
 /// first track. Whatever else is missing is named in [`Fit::missing`].
 pub fn measure(
     probe: &mut dyn Probe,

@@ -205,11 +205,11 @@ impl Data {
     /// Real bytes.
     ///
     /// # Panics
-    /// If the length is no whole number of blocks, or above 2³² blocks.
+    /// If the length is not a whole number of blocks, or above 2³² blocks.
     pub fn bytes(bytes: Bytes) -> Data {
         assert!(
             bytes.len().is_multiple_of(BLOCK_BYTES),
-            "{} bytes are no whole blocks",
+            "{} bytes are not whole blocks",
             bytes.len()
         );
         let blocks = u32::try_from(bytes.len() / BLOCK_BYTES).expect("at most 2^32 blocks");

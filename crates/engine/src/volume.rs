@@ -107,7 +107,7 @@ pub enum VolumeError {
     #[error("{0}")]
     BadShape(String),
     /// Not a member of any array.
-    #[error("this is no member of an array; `seekless create --raid` makes some")]
+    #[error("this is not a member of an array; `seekless create --raid` makes some")]
     NoMember,
     /// The superblock of the member is damaged.
     #[error("both copies of the member's superblock are damaged")]

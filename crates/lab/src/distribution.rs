@@ -50,22 +50,22 @@ pub enum Distribution {
     },
 }
 
-/// Why a text is no distribution. Messages have the form `cause; remedy`.
+/// Why a text is not a distribution. Messages have the form `cause; remedy`.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum DistributionError {
     /// It has not the right form.
     #[error(
-        "`{0}` is no distribution; write uniform, hotcold:90,10 or knuth:80,20 (percent of the \
+        "`{0}` is not a distribution; write uniform, hotcold:90,10 or knuth:80,20 (percent of the \
          references, percent of the pages), or hill:105,.528,.546"
     )]
     Form(String),
-    /// A number is no percentage between 0 and 100.
+    /// A number is not a percentage between 0 and 100.
     #[error("`{0}`: percentages must lie between 0 and 100; leave out both ends")]
     Percentage(String),
     /// The hot pages would be the cold ones.
     #[error("`{0}`: the hot pages get less than their share; put the larger number first")]
     Inverted(String),
-    /// A Hill function that is no distribution.
+    /// A Hill function that is not a distribution.
     #[error(
         "`{0}`: a Hill function needs positive numbers and must reach 100 % at 100 % of the \
          pages, which this one does not; take a larger first number"

@@ -107,7 +107,7 @@ impl SimOptions {
 /// Why a simulation did not come to a report.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum SimError {
-    /// The utilisation is no share.
+    /// The utilisation is not a share.
     #[error("utilisation {0}: must lie above 0 and be at most 1")]
     Utilisation(f64),
     /// The layout needs room for itself.
@@ -138,7 +138,7 @@ pub enum SimError {
         /// Blocks that would be live.
         blocks: u64,
     },
-    /// The ageing is no count.
+    /// The ageing is not a count.
     #[error("{0} overwrites per block: must be 0 or more, and at most {MAX_REQUESTS} in all")]
     Age(f64),
     /// The workload makes no sense.

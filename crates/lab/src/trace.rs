@@ -158,7 +158,7 @@ impl<R: BufRead> Lines<R> {
     fn record(&mut self) -> Result<Option<Record>, TraceError> {
         while self.fetch()? {
             let Ok(text) = std::str::from_utf8(&self.text) else {
-                return Err(self.problem("bytes that are no text".to_owned()));
+                return Err(self.problem("bytes that are not text".to_owned()));
             };
             let text = text.trim();
             if !text.is_empty() && !text.starts_with('#') {
@@ -197,13 +197,13 @@ fn parse(text: &str) -> Result<Record, String> {
     if fields.next().is_some() {
         return Err("there are more than four fields".to_owned());
     }
-    let seconds: f64 = time.parse().map_err(|_| format!("`{time}` is no time"))?;
+    let seconds: f64 = time.parse().map_err(|_| format!("`{time}` is not a time"))?;
     if !(0.0..=LATEST_SECONDS).contains(&seconds) {
-        return Err(format!("{seconds} s is no time of a trace"));
+        return Err(format!("{seconds} s is not a time of a trace"));
     }
     let number =
-        |text: &str| text.parse::<u64>().map_err(|_| format!("`{text}` is no number of sectors"));
-    let (sector, sectors) = (number(sector)?, number(sectors)?);
+        |text: &str| text.parse().map_err(|_| format!("`{text}` is not a number of sectors"));
+    let (sector, sectors): (u64, u64) = (number(sector)?, number(sectors)?);
     if sectors > LONGEST_REQUEST || sector.checked_add(sectors).is_none() {
         return Err(format!("no request has sectors {sector}+{sectors}"));
     }

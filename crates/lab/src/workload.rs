@@ -86,13 +86,13 @@ impl Default for Workload {
 /// Why a described workload cannot be run.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum WorkloadError {
-    /// The read share is no share.
+    /// The read share is not a share.
     #[error("read share {0}: must lie between 0 (only writes) and 1 (only reads)")]
     ReadShare(f64),
     /// The request size is out of range.
     #[error("requests of {0} blocks of 4 KiB: must be 1 to {MAX_REQUEST_BLOCKS} blocks")]
     RequestBlocks(u32),
-    /// The request size is no whole number of blocks.
+    /// The request size is not a whole number of blocks.
     #[error("requests of {0} bytes: must be a multiple of 4096 bytes, at least one")]
     RequestBytes(u64),
     /// The queue depth is out of range.
@@ -107,7 +107,7 @@ pub enum WorkloadError {
     /// A count that must not be zero is zero.
     #[error("{0} must be at least 1")]
     Zero(&'static str),
-    /// The range is no share.
+    /// The range is not a share.
     #[error("range {0}: must be a share of the live data, above 0 and at most 1")]
     Range(f64),
     /// The range is shorter than one request.
@@ -126,7 +126,7 @@ pub enum WorkloadError {
 /// The length of requests of `bytes` bytes, in blocks.
 ///
 /// # Errors
-/// Sizes that are no whole number of blocks, or too large.
+/// Sizes that are not a whole number of blocks, or too large.
 pub fn request_blocks(bytes: u64) -> Result<u32, WorkloadError> {
     if bytes == 0 || !bytes.is_multiple_of(BLOCK_BYTES as u64) {
         return Err(WorkloadError::RequestBytes(bytes));

@@ -316,7 +316,7 @@ impl<W> Edge<W> {
         let slot = &mut self.slots[key];
         let span = slot.span;
         let Step::Merge(merge) = std::mem::replace(&mut slot.step, Step::Answer) else {
-            panic!("{:?} is no write", slot.step);
+            panic!("{:?} is not a write", slot.step);
         };
         for mut io in plan::writes(&span, &merge.bytes, merge.head, merge.tail) {
             io.fua = merge.fua;

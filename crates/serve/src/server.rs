@@ -144,7 +144,7 @@ pub enum ServeError {
     #[error("a server listens on {} already; choose another path or end that one", .0.display())]
     SocketInUse(PathBuf),
     /// There is something else at that path.
-    #[error("{} exists and is no socket; choose another path", .0.display())]
+    #[error("{} exists and is not a socket; choose another path", .0.display())]
     NotSocket(PathBuf),
     /// This is no address at all.
     #[error("`{0}` is no address to listen on; give HOST:PORT, as in 127.0.0.1:10809")]

@@ -58,7 +58,7 @@ pub fn eager(check: bool, program: Option<PathBuf>) -> Result<()> {
 pub(super) fn sim(program: &Path, args: &[&str]) -> Result<Value> {
     let mut sim = Command::new(program);
     let text = capture(sim.args(["sim", "--json"]).args(args))?;
-    serde_json::from_str(&text).context("the report is no JSON")
+    serde_json::from_str(&text).context("the report is not JSON")
 }
 
 pub(super) fn number(value: &Value, path: &str) -> Result<f64> {

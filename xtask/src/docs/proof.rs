@@ -71,7 +71,7 @@ pub fn table(which: Table, program: Option<PathBuf>) -> Result<()> {
 fn planted(list: &str) -> Result<usize> {
     let lengths = list.split(": [PlantedBug; ").skip(1).map(|rest| {
         let digits = rest.split(']').next().unwrap_or_default();
-        digits.parse::<usize>().with_context(|| format!("`{digits}` is no length"))
+        digits.parse::<usize>().with_context(|| format!("`{digits}` is not a length"))
     });
     lengths.sum()
 }

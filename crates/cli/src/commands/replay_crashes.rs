@@ -238,7 +238,7 @@ fn sweep<'s>(args: &Args, session: &'s Session, stop: &Arc<Stop>) -> Result<Swee
     }
     let patience = Duration::try_from_secs_f64(args.timeout).ok().filter(|time| !time.is_zero());
     let patience = patience.ok_or_else(|| {
-        Failure::usage(format!("--timeout: {} is no number of seconds above 0", args.timeout))
+        Failure::usage(format!("--timeout: {} is not a number of seconds above 0", args.timeout))
     })?;
     let dir = args.dir.clone().unwrap_or_else(std::env::temp_dir);
     let place = Place::new(args.via, &dir)

@@ -128,7 +128,7 @@ fn usage_errors_say_what_to_do() {
     let with = |more: &[&'static str]| [sim.as_slice(), more].concat();
     let cases: Vec<(Vec<&str>, &str)> = vec![
         (vec!["create", path, "--layout", "vlog", "--size", "5000"], "4096 and 8192"),
-        (vec!["create", path, "--layout", "vlog", "--size", "ten"], "no size"),
+        (vec!["create", path, "--layout", "vlog", "--size", "ten"], "not a size"),
         (vec!["create", path, "--layout", "vlog"], "needs a size"),
         (vec!["create", path, "--layout", "vlog", "--size", "0"], "at least one block"),
         (vec!["create", path, "--layout", "best", "--size", "1M"], "inplace, vlog, loge, dcd"),

@@ -1,4 +1,4 @@
-//! `seekless disk fit`: a model as a black box, a recording, a device that is no disk.
+//! `seekless disk fit`: a model as a black box, a recording, a device that is not a disk.
 
 use crate::harness::{command, installed, run, seekless, skip, succeed, temp_dir};
 use serde_json::Value;

@@ -87,7 +87,7 @@ fn files_that_cannot_be_imported_are_named() {
     fs::write(&from, DISK).expect("write");
     fails(&["m.diskspecs:1: cannot read m.model"]);
     fs::write(dir.path().join("m.model"), MODEL.replace("= 6000", "= fast")).expect("write");
-    fails(&["m.model:5: `Rotation speed (in rpms)` is no number"]);
+    fails(&["m.model:5: `Rotation speed (in rpms)` is not a number"]);
     fs::write(dir.path().join("m.model"), MODEL.replace("= 99", "= 4294967295")).expect("write");
     fails(&["m.model:9"]);
     fs::write(&from, "disksim_bus B { }\n").expect("write");
@@ -263,7 +263,7 @@ fn recordings_that_make_no_sense_are_errors_with_their_line() {
     for (bytes, part) in [
         (&b"R x 0 8 1000 0\nR x 0 8 1000\n"[..], "bad.trace:2: fewer than six"),
         (b"R x 0 8 1000 0\nR x 19999 2 1000 0\n", "bad.trace:2: the request for 2 sectors"),
-        (b"Q x 0 8 1000 0\n", "bad.trace:1: `Q` is no operation"),
+        (b"Q x 0 8 1000 0\n", "bad.trace:1: `Q` is not an operation"),
         (b"op,lbn\n", "bad.trace:1: the header has no column"),
         (b"", "holds no request"),
         (&[0, 0, 0, 56, 0, 9, 0, 1], "byte 0"),

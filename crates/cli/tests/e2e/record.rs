@@ -149,7 +149,7 @@ fn recorders_refuse_what_cannot_be_and_say_why() {
     assert!(!tape.exists(), "nothing was recorded");
     let senseless = record("/tmp/sock");
     assert_eq!(senseless.code(), 2);
-    assert!(senseless.err.contains("is no URI"), "{}", senseless.err);
+    assert!(senseless.err.contains("is not a URI"), "{}", senseless.err);
     let server = memory(dir.path());
     fs::write(&tape, "precious").expect("write");
     let exists = record(server.uri());
@@ -257,5 +257,5 @@ fn a_killed_recorder_leaves_a_usable_recording() {
     fs::write(&tape, "no recording at all").expect("write");
     let foreign = replay(&[]);
     assert_eq!(foreign.code(), 3);
-    assert!(foreign.err.contains("this is no recording"), "{}", foreign.err);
+    assert!(foreign.err.contains("this is not a recording"), "{}", foreign.err);
 }

@@ -110,7 +110,7 @@ fn checks_that_misbehave_are_no_findings() {
     assert!(unused.err.contains("does not contain {device}"), "{}", unused.err);
     for (state, why) in [
         ("9:keep", "no flush boundary is at event 9"),
-        ("5:keep,3=lost", "request 3 is no unsettled write"),
+        ("5:keep,3=lost", "request 3 is not an unsettled write"),
         ("5:keep,1=8", "touches 8 sectors"),
         ("5", "names no state"),
     ] {

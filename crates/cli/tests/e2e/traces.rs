@@ -16,7 +16,7 @@ fn json(args: &[&str]) -> Value {
 
 fn number(value: &Value, pointer: &str) -> f64 {
     let found = value.pointer(pointer).and_then(Value::as_f64);
-    found.unwrap_or_else(|| panic!("{pointer} is no number in {value:#}"))
+    found.unwrap_or_else(|| panic!("{pointer} is not a number in {value:#}"))
 }
 
 fn text(path: &Path) -> &str {

@@ -101,7 +101,7 @@ fn is_full() -> bool {
 fn found() -> Option<PathBuf> {
     if let Some(named) = std::env::var_os("SEEKLESS_TREE") {
         let named = PathBuf::from(named);
-        assert!(named.is_dir(), "SEEKLESS_TREE: {} is no directory", named.display());
+        assert!(named.is_dir(), "SEEKLESS_TREE: {} is not a directory", named.display());
         return Some(named);
     }
     let is_kernel = |name: &String| {

@@ -102,7 +102,9 @@ impl<'b> Fields<'b> {
         match self.get(key) {
             None => Ok(None),
             Some(Node { value: Value::Word(word), .. }) => Ok(Some(word)),
-            Some(node) => Err(m.error(node.place, format!("`{key}` is no word"), "write a word")),
+            Some(node) => {
+                Err(m.error(node.place, format!("`{key}` is not a word"), "write a word"))
+            }
         }
     }
 
@@ -115,7 +117,7 @@ impl<'b> Fields<'b> {
         match self.get(key) {
             None => Ok(None),
             Some(Node { value: Value::List(list), .. }) => Ok(Some(list)),
-            Some(node) => Err(m.error(node.place, format!("`{key}` is no list"), "write [ … ]")),
+            Some(node) => Err(m.error(node.place, format!("`{key}` is not a list"), "write [ … ]")),
         }
     }
 
@@ -129,7 +131,7 @@ impl<'b> Fields<'b> {
             None => Ok(None),
             Some(Node { value: Value::Block(block), .. }) => Ok(Some(block)),
             Some(node) => {
-                let problem = format!("`{key}` is no block");
+                let problem = format!("`{key}` is not a block");
                 Err(m.error(node.place, problem, "write the type of the block and { … }"))
             }
         }
@@ -190,7 +192,7 @@ pub(super) fn number(node: &Node, key: &str, m: &Mapping) -> Result<f64, ImportE
     match node.value {
         Value::Int(int) => Ok(int as f64),
         Value::Float(float) => Ok(float),
-        _ => Err(m.error(node.place, format!("`{key}` is no number"), "write a number")),
+        _ => Err(m.error(node.place, format!("`{key}` is not a number"), "write a number")),
     }
 }
 
@@ -198,7 +200,7 @@ pub(super) fn int(node: &Node, key: &str, m: &Mapping) -> Result<i64, ImportErro
     match node.value {
         Value::Int(int) => Ok(int),
         Value::Float(float) if float.fract() == 0.0 && float.abs() < 9e15 => Ok(float as i64),
-        _ => Err(m.error(node.place, format!("`{key}` is no whole number"), "write one")),
+        _ => Err(m.error(node.place, format!("`{key}` is not a whole number"), "write one")),
     }
 }
 

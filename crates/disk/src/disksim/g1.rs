@@ -43,7 +43,8 @@ pub(super) fn map(
     }
     for (index, node) in zones.iter().enumerate() {
         let Value::Block(block) = &node.value else {
-            return Err(m.error(node.place, "a zone that is no block", "write dm_layout_g1_zone"));
+            let problem = "a zone that is not a block";
+            return Err(m.error(node.place, problem, "write dm_layout_g1_zone"));
         };
         let zone = zone(block, document, unit, scheme, m)?;
         m.source(format!("zones[{index}]"), block.place);

@@ -100,7 +100,7 @@ fn nodes(list: &[Node], m: &mut Mapping<'_>) -> Result<Vec<PatternNode>, ImportE
     let mut nodes = Vec::new();
     for node in list {
         let Value::List(values) = &node.value else {
-            return Err(m.error(node.place, "a node that is no list", "IDX is a list of lists"));
+            return Err(m.error(node.place, "a node that is not a list", "IDX is a list of lists"));
         };
         let mut entries = Vec::new();
         let mut items = values.iter();

@@ -267,7 +267,7 @@ fn parse_curve(
         };
         let distance = parts.first().and_then(|part| part.parse::<u32>().ok());
         let (Some(distance), Some(ms), 2..=4) = (distance, time(1), parts.len()) else {
-            let problem = format!("`{}` is no point of a seek curve", shorten(line));
+            let problem = format!("`{}` is not a point of a seek curve", shorten(line));
             return Err(wrong(problem, "each line is: cylinders, milliseconds (0 to 1000)"));
         };
         deviations |= parts.len() > 2;
@@ -283,7 +283,7 @@ fn parse_curve(
             (Some(ms), _) => Some(ms),
             (None, false) => None,
             (None, true) => {
-                let problem = format!("`{}` is no time before a write", shorten(parts[3]));
+                let problem = format!("`{}` is not a time before a write", shorten(parts[3]));
                 return Err(wrong(problem, "the fourth column holds milliseconds"));
             }
         };

@@ -219,7 +219,7 @@ impl Parser<'_, '_> {
                 match node.value {
                     Value::Word(key) => keys.push(key),
                     _ => {
-                        let problem = "a key that is no word";
+                        let problem = "a key that is not a word";
                         return Err(self.lexer.files.error(node.place, problem, "write its name"));
                     }
                 }

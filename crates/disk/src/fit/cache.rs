@@ -118,8 +118,8 @@ pub(super) fn hits(bench: &mut Bench<'_>) -> Measured<CacheFit> {
     bench.hit_limit = limit;
     if elsewhere.iter().filter(|&&took| took <= limit).count() > elsewhere.len() / 2 {
         return Err(Stop::Failed(FitError::NotMechanical(
-            "all reads take the same time; this is no mechanical disk, or something between holds \
-             what is read"
+            "all reads take the same time; this is not a mechanical disk, or something between \
+             holds what is read"
                 .into(),
         )));
     }

@@ -100,7 +100,7 @@ pub(super) struct Track {
 
 fn no_tracks(lbn: u64) -> Stop {
     Stop::Failed(FitError::NotMechanical(format!(
-        "no track ends within a turn from sector {lbn}; this is no disk with skewed tracks"
+        "no track ends within a turn from sector {lbn}; this is not a disk with skewed tracks"
     )))
 }
 

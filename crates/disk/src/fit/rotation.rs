@@ -12,8 +12,8 @@ const MOST_SEGMENTS: usize = 8192;
 
 fn no_rotation() -> Stop {
     Stop::Failed(FitError::NotMechanical(
-        "completion times show no rotation; this is no mechanical disk, or its cache or something \
-         between holds what is read"
+        "completion times show no rotation; this is not a mechanical disk, or its cache or \
+         something between holds what is read"
             .into(),
     ))
 }

@@ -366,7 +366,7 @@ impl Probe for Memory {
 #[test]
 fn what_does_not_turn_is_refused() {
     let error = measure(&mut Memory(0), &Options::default(), &mut |_| {}).expect_err("memory");
-    assert!(error.to_string().contains("no mechanical disk"), "{error}");
+    assert!(error.to_string().contains("not a mechanical disk"), "{error}");
 }
 
 #[test]

@@ -40,7 +40,7 @@ impl<R: BufRead> Lines<R> {
             Ok(text) => Ok(Some((place, text))),
             Err(_) => Err(RecordingError::new(
                 place,
-                "this is no text",
+                "this is not text",
                 "recordings are text, or HP Labs' SRT records",
             )),
         }
@@ -79,7 +79,7 @@ pub(super) fn op(place: Place, text: &str) -> Result<Op, RecordingError> {
         "W" | "w" | "write" | "Write" | "WRITE" => Ok(Op::Write),
         other => Err(RecordingError::new(
             place,
-            format!("`{other}` is no operation"),
+            format!("`{other}` is not an operation"),
             "write R for a read, W for a write",
         )),
     }
@@ -89,7 +89,7 @@ pub(super) fn number(place: Place, name: &str, text: &str) -> Result<u64, Record
     text.parse().map_err(|_| {
         RecordingError::new(
             place,
-            format!("the {name} `{text}` is no whole number"),
+            format!("the {name} `{text}` is not a whole number"),
             "write it in decimal digits",
         )
     })
@@ -128,7 +128,7 @@ pub(super) fn time_in(
         };
         RecordingError::new(
             place,
-            format!("the {name} `{text}` is no time"),
+            format!("the {name} `{text}` is not a time"),
             format!("write {unit}, zero or more"),
         )
     })

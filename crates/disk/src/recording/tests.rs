@@ -55,7 +55,7 @@ fn comma_separated_values_of_others_are_read() {
     // Times may count from 1970; responses may not.
     let at = one("op,lbn,sectors,response_us,time_us\nR,7,4,1,1760000000000000\n");
     assert_eq!(at.pace, Pace::At(1_760_000_000_000_000_000));
-    fails(b"R,7,4,1760000000000000,1\n", &["line 1", "no time", "microseconds"]);
+    fails(b"R,7,4,1760000000000000,1\n", &["line 1", "not a time", "microseconds"]);
     fails(b"op,lbn,sectors,response_ms,gap_us\nR,7,4,-1,1\n", &["line 2", "milliseconds"]);
     fails(b"op,lbn,sectors,response,gap_us\nR,7,4,1,1\n", &["line 1", "`response`"]);
     fails(b"R,7,4,1\n", &["line 1", "no column `op`, but the unknown `R`, `7`, `4`, `1`"]);

@@ -55,7 +55,7 @@ pub(super) fn all(spec: &Spec) -> Checked {
     }
     if !held.is_multiple_of(spec.sector_size.logical_sectors()) {
         let problem = format!(
-            "{held} sectors of 512 bytes are no whole number of the 4096 bytes that the host \
+            "{held} sectors of 512 bytes are not a whole number of the 4096 bytes that the host \
              addresses; write capacity_sectors = {}",
             held / 8 * 8
         );
@@ -287,7 +287,7 @@ fn electronics(spec: &Spec) -> Checked {
         time("bus.write_sector_ms", bus.write_sector_ms)?;
         time("bus.arbitration_ms", bus.arbitration_ms)?;
         if !(0.0..=1.0).contains(&bus.read_watermark) {
-            let problem = format!("{} is no share from 0 to 1", bus.read_watermark);
+            let problem = format!("{} is not a share from 0 to 1", bus.read_watermark);
             return wrong("bus.read_watermark", problem);
         }
     }

@@ -262,7 +262,7 @@ mod tests {
             }
             bitmap.end(stripe, stripe);
         }
-        assert_eq!(marks, 1 + 1023_u64.div_ceil(1 + AHEAD as u64), "the first is no stream yet");
+        assert_eq!(marks, 1 + 1023_u64.div_ceil(1 + AHEAD as u64), "the first is not a stream yet");
         // Somewhere else there is no stream, and what was marked ahead is cleared like the rest.
         let mut bitmap = Bitmap::new(&geometry(1024));
         for stripe in [500, 501] {

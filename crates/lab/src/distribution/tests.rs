@@ -87,11 +87,11 @@ fn names_come_back() {
 #[test]
 fn senseless_texts_are_explained() {
     for (text, part) in [
-        ("", "no distribution"),
+        ("", "not a distribution"),
         ("zipf", "knuth:80,20"),
-        ("knuth:80", "no distribution"),
-        ("knuth:80,20,1", "no distribution"),
-        ("knuth:a,b", "no distribution"),
+        ("knuth:80", "not a distribution"),
+        ("knuth:80,20,1", "not a distribution"),
+        ("knuth:a,b", "not a distribution"),
         ("hotcold:100,10", "percentages"),
         ("hotcold:nan,10", "percentages"),
         ("knuth:80,0", "percentages"),

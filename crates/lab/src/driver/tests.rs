@@ -187,7 +187,7 @@ fn a_planted_wrong_block_is_reported() {
 
 #[test]
 fn read_back_reaches_the_remainder() {
-    // 1000 is no multiple of 16: block 998 lies beyond the last whole request.
+    // 1000 is not a multiple of 16: block 998 lies beyond the last whole request.
     let mut driver = inplace(|cells| Box::new(Liar { cells, block: 999 }));
     let workload = Workload { requests: 1000, pattern: Pattern::Sequential, ..Workload::default() };
     run(&mut driver, &workload).unwrap();

@@ -253,7 +253,7 @@ impl fmt::Display for Place {
 /// Not a list of acts.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "`{0}` is no list of acts: numbers and ranges in ascending order are wanted, each with a \
+    "`{0}` is not a list of acts: numbers and ranges in ascending order are wanted, each with a \
      colon and the most blocks of a request if need be, and at the end an @ and the act from \
      which on the power is cut, such as 3,7:1,9-12 or 3,7:1,9-12@9"
 )]

@@ -26,7 +26,7 @@ impl ToyArm {
     /// The arm of a device of `blocks` blocks, whole cylinders of them. A journey to the next track
     /// takes as long as two slots, or if it is `far` as twenty.
     pub fn new(blocks: u64, far: bool) -> ToyArm {
-        assert!(blocks.is_multiple_of(CYLINDER_BLOCKS), "{blocks} blocks are no whole cylinders");
+        assert!(blocks.is_multiple_of(CYLINDER_BLOCKS), "{blocks} blocks are not whole cylinders");
         let journey = if far { 20 } else { 2 } * SLOT;
         ToyArm { tracks: (blocks / u64::from(SLOTS)) as Track, journey }
     }

@@ -107,8 +107,8 @@ pub enum BadState {
     },
     /// A request that the cut cannot take.
     #[error(
-        "request {number} is no unsettled write at event {cut}; it is durable, comes later, or is \
-         no write"
+        "request {number} is not an unsettled write at event {cut}; it is durable, comes later, \
+         or is not a write"
     )]
     Write {
         /// The request.

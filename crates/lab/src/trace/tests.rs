@@ -49,15 +49,15 @@ fn malformed_lines_are_named_with_file_and_line() {
     for (line, part) in [
         ("1,R,0", "number of sectors"),
         ("1,R,0,8,9", "more than four"),
-        ("soon,R,0,8", "no time"),
-        ("-1,R,0,8", "no time"),
-        ("nan,R,0,8", "no time"),
+        ("soon,R,0,8", "not a time"),
+        ("-1,R,0,8", "not a time"),
+        ("nan,R,0,8", "not a time"),
         ("1,Q,0,8", "no flags"),
         ("1,,0,8", "no flags"),
         ("1,N,0,8", "no flags"),
         ("1,RZ,0,8", "no flags"),
-        ("1,R,-5,8", "no number"),
-        ("1,R,5,x", "no number"),
+        ("1,R,-5,8", "not a number"),
+        ("1,R,5,x", "not a number"),
         ("1,R,0,0", "of no sectors"),
         ("1,R,0,99999999999", "no request"),
         ("1,R,18446744073709551615,8", "no request"),
@@ -71,7 +71,7 @@ fn malformed_lines_are_named_with_file_and_line() {
     assert!(read(&long)[0].as_ref().expect_err("long").to_string().contains("longer"));
     let binary: &[u8] = &[0xff, 0xfe, b'\n'];
     let mut lines = Lines::new("b", binary);
-    assert!(lines.next().expect("a line").expect_err("bytes").to_string().contains("no text"));
+    assert!(lines.next().expect("a line").expect_err("bytes").to_string().contains("not text"));
 }
 
 fn mapped(mapper: &mut Mapper, record: Record) -> Vec<Blocks> {

@@ -57,7 +57,7 @@ struct Line {
 pub fn parse(line: &str) -> Result<Command, String> {
     let known = "known are cut, restart, status, log, arm, clear";
     let line: Line = serde_json::from_str(line)
-        .map_err(|error| format!("this is no command: {error}; {known}"))?;
+        .map_err(|error| format!("this is not a command: {error}; {known}"))?;
     let faults: Vec<Fault> = line
         .faults
         .iter()

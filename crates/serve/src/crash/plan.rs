@@ -162,7 +162,7 @@ impl FromStr for Fault {
         let point = || match value.parse() {
             Ok(0) => Err(bad("there is no such point", "a number from 1 on")),
             Ok(number) => Ok(number),
-            Err(_) => Err(bad("this is no number", "a number from 1 on")),
+            Err(_) => Err(bad("this is not a number", "a number from 1 on")),
         };
         let first = || if value.is_empty() { Ok(1) } else { point() };
         let blocks = || {
@@ -203,14 +203,14 @@ impl FromStr for Fault {
             "rot" => Fault::Rot(blocks()?),
             "cache" => {
                 let form = "a size of at least 4k, as in 32M";
-                let bytes = bytes(value).ok_or_else(|| bad("this is no size", form))?;
+                let bytes = bytes(value).ok_or_else(|| bad("this is not a size", form))?;
                 match bytes / BLOCK_BYTES as u64 {
                     0 => return Err(bad("a cache holds a block at least", form)),
                     blocks => Fault::Cache(blocks),
                 }
             }
             "seed" => {
-                let number = value.parse().map_err(|_| bad("this is no number", "a number"));
+                let number = value.parse().map_err(|_| bad("this is not a number", "a number"));
                 Fault::Seed(number?)
             }
             _ => return Err(BadFault::Unknown(name.to_owned())),
@@ -246,13 +246,13 @@ impl fmt::Display for Fault {
 }
 
 fn blocks(text: &str) -> Result<Blocks, &'static str> {
-    let (from, length) = text.split_once('+').ok_or("this is no range")?;
+    let (from, length) = text.split_once('+').ok_or("this is not a range")?;
     let (from, length) = match (bytes(from), bytes(length)) {
         (Some(from), Some(length)) => (from, length),
-        _ => return Err("this is no range"),
+        _ => return Err("this is not a range"),
     };
     let unit = BLOCK_BYTES as u64;
-    let end = from.checked_add(length).ok_or("this is no range")?;
+    let end = from.checked_add(length).ok_or("this is not a range")?;
     if length == 0 || !from.is_multiple_of(unit) || !length.is_multiple_of(unit) {
         return Err("the range is empty or not in whole blocks");
     }

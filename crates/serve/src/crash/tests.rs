@@ -107,7 +107,7 @@ fn cuts_in_order_keep_a_prefix_and_tears_mix_sectors() {
         (0..4).for_each(|at| assert!(write(&disk, at, 1).is_ok()));
         disk.cut("test");
         let kept = versions(&disk, 4);
-        assert!(kept.is_sorted_by(|a, b| a >= b), "{kept:?} is no prefix");
+        assert!(kept.is_sorted_by(|a, b| a >= b), "{kept:?} is not a prefix");
         let disk = hub(&format!("seed={seed}"));
         write(&disk, 0, 1).expect("it works");
         one(&disk, Io::flush(1)).expect("it works");
@@ -382,12 +382,12 @@ fn faults_are_read_and_written_and_nonsense_is_named() {
     assert_eq!("unflushed=tear".parse(), Ok(Fault::Unflushed(Unflushed::Tear)));
     for (text, why) in [
         ("cut-at-write=0", "there is no such point"),
-        ("cut-at-write=x", "this is no number"),
-        ("cut-at-write", "this is no number"),
+        ("cut-at-write=x", "this is not a number"),
+        ("cut-at-write", "this is not a number"),
         ("unflushed=some", "there is no such choice"),
         ("eio=1+4096", "not in whole blocks"),
         ("eio=0+0", "not in whole blocks"),
-        ("eio=99999999999G+4k", "this is no range"),
+        ("eio=99999999999G+4k", "this is not a range"),
         ("slow=-1", "time does not run backwards"),
         ("slow=NaN", "this is no such number"),
         ("cache=1", "a cache holds a block at least"),
@@ -407,7 +407,7 @@ fn commands_are_read_and_nonsense_is_named() {
     let arm = parse(r#"{"command":"arm","faults":["slow=1"]}"#);
     assert_eq!(arm, Ok(Command::Arm(vec![Fault::Slow(MILLIS)])));
     for (line, why) in [
-        ("cut", "no command"),
+        ("cut", "not a command"),
         (r#"{"command":"explode"}"#, "unknown command `explode`"),
         (r#"{"command":"arm"}"#, "needs faults"),
         (r#"{"command":"cut","faults":["slow=1"]}"#, "only arm"),

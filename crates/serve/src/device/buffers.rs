@@ -38,9 +38,9 @@ impl Pool {
     /// A buffer of `bytes` bytes, a whole number of blocks of them, with whatever content.
     ///
     /// # Panics
-    /// If `bytes` is no whole number of blocks.
+    /// If `bytes` is not a whole number of blocks.
     pub fn take(&self, bytes: usize) -> Buffer {
-        assert!(bytes.is_multiple_of(BLOCK_BYTES), "{bytes} bytes are no whole blocks");
+        assert!(bytes.is_multiple_of(BLOCK_BYTES), "{bytes} bytes are not whole blocks");
         let blocks = bytes / BLOCK_BYTES;
         let class = class_of(blocks);
         let kept = match class {

@@ -198,7 +198,7 @@ fn an_image_has_room_for_labels_if_asked() {
     let expected = [none, labels[0], none, labels[2], labels[3], labels[4], none];
     assert_eq!(image.labels(blocks - 7, 7).expect("reads"), expected);
     assert!(image.labels(blocks - 1, 2).is_err(), "past the end");
-    layout::check(&mut image).expect_err("what was written is no label of the volume");
+    layout::check(&mut image).expect_err("what was written is not a label of the volume");
     drop(image);
     // Whatever happens to the trailer, an image without it is not served as one that never had it.
     let file = fs::OpenOptions::new().write(true).open(&path).expect("opens");

@@ -157,7 +157,7 @@ impl Connection {
         }
         let unit = u64::from(self.export.minimum_block.max(1));
         if !offset.is_multiple_of(unit) || !u64::from(length).is_multiple_of(unit) {
-            return Err((NbdErrno::Inval, "the range is no multiple of the minimum block size"));
+            return Err((NbdErrno::Inval, "the range is not a multiple of the minimum block size"));
         }
         let reserves = command_flag::FAST_ZERO | command_flag::NO_HOLE;
         if flags & reserves == reserves {

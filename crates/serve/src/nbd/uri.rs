@@ -50,7 +50,7 @@ impl FromStr for Uri {
     fn from_str(text: &str) -> Result<Uri, BadUri> {
         let bad = |why| BadUri { text: text.to_owned(), why };
         let Some((scheme, rest)) = text.split_once("://") else {
-            return Err(bad("is no URI"));
+            return Err(bad("is not a URI"));
         };
         let (front, query) = rest.split_once('?').unwrap_or((rest, ""));
         let (authority, path) = front.split_once('/').unwrap_or((front, ""));
@@ -235,7 +235,7 @@ mod tests {
     #[test]
     fn senseless_uris_say_what_is_wrong() {
         for (text, why) in [
-            ("/tmp/sock", "is no URI"),
+            ("/tmp/sock", "is not a URI"),
             ("http://x/", "is no NBD URI"),
             ("nbds://host", "encryption"),
             ("nbd+unix:///x", "no socket"),

@@ -70,7 +70,7 @@ fn import(args: &Args) -> Result<Imported, Failure> {
     let mut reader = Reader::new(&args.file, args.output.as_deref());
     let path = &args.file;
     let Some(file) = path.file_name().and_then(|file| file.to_str()) else {
-        return Err(Failure::usage(format!("{} is no file", path.display())));
+        return Err(Failure::usage(format!("{} is not a file", path.display())));
     };
     let mut import = reader.read(file)?;
     let mut name = args.name.clone();

@@ -29,8 +29,8 @@ fn seek_times_of_writes_may_stand_apart() {
     fails(&with_curve("1, 1.0, 0, 1.5\n2, 1.5, 0\n"), &["tiny.seek:2", "some lines only"]);
     fails(&with_curve("1, 1.0, 0\n2, 1.5, 0, 2\n"), &["tiny.seek:2", "some lines only"]);
     fails(&with_curve("1, 1.0, 0, soon\n"), &["tiny.seek:1", "`soon`"]);
-    fails(&with_curve("1, 1.0, 0, 1, 1\n"), &["tiny.seek:1", "no point"]);
-    fails(&with_curve("1\n"), &["tiny.seek:1", "no point"]);
+    fails(&with_curve("1, 1.0, 0, 1, 1\n"), &["tiny.seek:1", "not a point"]);
+    fails(&with_curve("1\n"), &["tiny.seek:1", "not a point"]);
     fails(&with_curve("Seek distances measured: 0\n"), &["tiny.seek:1", "no point"]);
 }
 
@@ -81,7 +81,7 @@ fn wrong_values_of_bus_and_controller_are_errors_with_their_line() {
     fails(&system("time = 0.01", "time = -0.01"), &["tiny.parv:1", "`Arbitration time` is -0.01"]);
     fails(
         &system("Read block transfer time = 0.1", "Read block transfer time = fast"),
-        &["tiny.parv:2", "`Read block transfer time` is no number"],
+        &["tiny.parv:2", "`Read block transfer time` is not a number"],
     );
     fails(
         &system("Write block transfer time = 0.02", "Write block transfer time = 1e9"),

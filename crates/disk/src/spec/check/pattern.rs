@@ -106,7 +106,7 @@ fn entry(spec: &Spec, pattern: &Pattern, node: usize, entry: &PatternEntry) -> O
         }
     }
     for turns in [entry.offset, entry.skew] {
-        // Also true of what is no number.
+        // Also true of what is not a number.
         if !(-MOST_TURNS..=MOST_TURNS).contains(&turns) {
             return Some(format!("has an offset or a skew of {turns} turns"));
         }

@@ -61,7 +61,7 @@ fn pieces(field: &str, pieces: &[SeekPiece]) -> Checked {
     for (index, piece) in pieces.iter().enumerate() {
         let (number, next) = (index + 1, pieces.get(index + 1));
         if ![piece.constant_ms, piece.root_ms, piece.linear_ms].iter().all(|ms| ms.is_finite()) {
-            return wrong(field, format!("piece {number} has a value that is no number"));
+            return wrong(field, format!("piece {number} has a value that is not a number"));
         }
         match (piece.below, next.map(|next| next.below)) {
             (None, Some(_)) => {
@@ -100,8 +100,9 @@ mod tests {
     fn curves_that_no_arm_follows_are_errors() {
         let one = |constant, root, linear| Seek::Pieces(vec![piece(None, constant, root, linear)]);
         assert!(said(&one(1.0, -5.0, 0.0)).contains("-4 ms over 1 cylinder"));
-        assert!(said(&one(1.0, f64::NAN, 0.0)).contains("piece 1 has a value that is no number"));
-        assert!(said(&one(1.0, 0.0, f64::INFINITY)).contains("no number"));
+        let nan = said(&one(1.0, f64::NAN, 0.0));
+        assert!(nan.contains("piece 1 has a value that is not a number"));
+        assert!(said(&one(1.0, 0.0, f64::INFINITY)).contains("not a number"));
         // Within bounds at both ends of the stroke, below zero in between.
         assert!(said(&one(4.0, -2.0, 0.2)).contains("over 25 cylinders"));
         assert!(said(&Seek::Constant { ms: 1e18 }).contains("outside 0 to 1000 ms"));

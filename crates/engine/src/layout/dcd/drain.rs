@@ -22,7 +22,7 @@ const STEP: usize = 1024;
 /// Cut off at any point, nothing is lost, and the next drain goes on.
 ///
 /// # Errors
-/// A volume that is no disk caching disk, everything that keeps it from being mounted, a block in
+/// A volume that is not a disk caching disk, all that keeps it from being mounted, a block in
 /// the log that is damaged, and what the media report.
 ///
 /// # Panics

@@ -15,7 +15,7 @@ const GAPS: [u32; 10] = [0, 1, 2, 4, 6, 8, 12, 16, 24, 32];
 const CLOSE: Time = 2 * MILLIS;
 /// A record that takes less right behind the last one than this costs no turn.
 const QUICK: f64 = (1500 * MICROS) as f64;
-/// Longer than this is no turn, either: something else was in the way.
+/// Longer than this is not a turn, either: something else was in the way.
 const STRANGE: Time = 50 * MILLIS;
 /// A gap has to be so much faster than none.
 const PAYS: f64 = 0.8;

@@ -285,7 +285,7 @@ impl Summary {
         (block.into_body(), link)
     }
 
-    /// Reads a summary that lies at `place` back, with its link; `None` if it is no whole one of
+    /// Reads a summary that lies at `place` back, with its link; `None` if it is not a whole one of
     /// this volume written for that place.
     pub fn decode(id: Identity, place: u32, block: &[u8]) -> Option<(Summary, Link)> {
         let sum = le32(block, CRC_AT);
@@ -457,7 +457,7 @@ impl Record {
             && id.sum(&block[..CRC_AT]) == le32(block, CRC_AT)
     }
 
-    /// Reads a record of `roots` index blocks back; `None` if it is no whole one of this volume.
+    /// Reads a record of `roots` index blocks back; `None` if it is not a whole one of this volume.
     pub fn decode(id: Identity, blocks: &[u8], roots: usize) -> Option<Record> {
         let mut record: Option<Record> = None;
         for (index, block) in blocks.chunks_exact(BLOCK_BYTES).enumerate() {

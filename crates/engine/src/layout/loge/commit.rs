@@ -1,7 +1,7 @@
 //! Commits: writing label blocks and the trim map, knowing what is durable, and when a superseded
 //! place may be used again.
 //!
-//! A commit is no unit of atomicity here, transactions are; it is what becomes durable together.
+//! A commit is not a unit of atomicity here, transactions are; it is what becomes durable together.
 //! It covers all that is installed when it begins. On a device that keeps completed writes each
 //! batch is a commit; elsewhere commits wait for a flush, a limit or a pause.
 

@@ -176,7 +176,7 @@ pub fn looks_like_map(id: Identity, block: &[u8]) -> bool {
     block[0..8] == MAP_MAGIC && block[8..24] == id.to_le_bytes()
 }
 
-/// Reads the header of a map block that lies at `place`; `None` if it is no whole map block of
+/// Reads the header of a map block that lies at `place`; `None` if it is not a whole map block of
 /// this volume written for that place.
 pub fn decode_header(id: Identity, place: u32, block: &[u8]) -> Option<Header> {
     if !looks_like_map(id, block) || le32(block, 76) != place {

@@ -40,7 +40,7 @@ impl Disk {
     /// [`Disk::recommended_bytes`] comes to with [`ALPHA`].
     ///
     /// # Errors
-    /// Numbers that no disk can have, and segments that are no whole number of pages.
+    /// Numbers that no disk can have, and segments that are not a whole number of pages.
     pub fn new(
         name: &str,
         positioning_ms: f64,
@@ -120,7 +120,7 @@ impl Disk {
     /// The same disk with segments of so many bytes.
     ///
     /// # Errors
-    /// Segments that are no whole number of pages.
+    /// Segments that are not a whole number of pages.
     pub fn with_segment(&self, bytes: f64) -> Result<Disk, ModelError> {
         Disk::new(&self.name, self.positioning_ms, self.mb_per_s, self.page_bytes, Some(bytes))
     }

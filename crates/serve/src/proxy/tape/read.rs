@@ -11,11 +11,11 @@ use std::io::{self, Read};
 /// Bytes of payload read at once.
 const CHUNK: usize = 256 << 10;
 
-/// Why a file is no usable recording.
+/// Why a file is not a usable recording.
 #[derive(Debug, thiserror::Error)]
 pub enum TapeError {
     /// It begins otherwise.
-    #[error("this is no recording; `seekless record` makes one")]
+    #[error("this is not a recording; `seekless record` makes one")]
     Foreign,
     /// It is from a later version of the program.
     #[error("the recording has format version {0}, this program reads up to 1; update it")]
@@ -43,7 +43,7 @@ pub enum Ending {
         /// Bytes of whole records.
         at: u64,
     },
-    /// Something that is no record.
+    /// Something that is not a record.
     Damaged {
         /// Where it begins.
         at: u64,
@@ -146,7 +146,7 @@ impl<R: Read> Recording<R> {
     /// Reads the header.
     ///
     /// # Errors
-    /// If this is no recording that can be used.
+    /// If this is not a recording that can be used.
     pub fn open(mut file: R) -> Result<Recording<R>, TapeError> {
         let mut bytes = [0; HEADER_BYTES];
         let filled = fill(&mut file, &mut bytes)?;
