@@ -1,43 +1,126 @@
-//! The track buffer: what has been read ahead, computed when somebody asks.
+//! The track buffer of a disk without a segmented cache: what has been read ahead, computed when
+//! somebody asks.
 
-use crate::mechanics::{Mechanics, Place};
+use crate::mechanics::Mechanics;
+use crate::motion::Motion;
 use crate::spec::ReadAhead;
-use seekless_engine::arm::Track;
 use seekless_engine::units::{Sector, Time};
+use std::ops::Range;
+
+/// What a track buffer has to know of a platter.
+pub(crate) trait Tracks {
+    /// The sectors of the track that a sector lies on.
+    fn track(&self, sector: Sector) -> Range<Sector>;
+    /// Sectors in a whole turn of that track.
+    fn turn_sectors(&self, sector: Sector) -> u64;
+    /// Time that `count` sectors from this one on take to pass; they lie on its track.
+    fn pass_ns(&self, sector: Sector, count: u32) -> Time;
+    /// One revolution, in nanoseconds.
+    fn rev_ns(&self) -> Time;
+    /// The sector of a track whose beginning passes the head first at or after `at`, and when.
+    fn first_to_pass(&self, track: &Range<Sector>, at: Time) -> (Sector, Time);
+}
+
+impl Tracks for Mechanics {
+    fn track(&self, sector: Sector) -> Range<Sector> {
+        let sectors = u64::from(self.sectors_per_track());
+        let start = sector / sectors * sectors;
+        start..start + sectors
+    }
+
+    fn turn_sectors(&self, _sector: Sector) -> u64 {
+        u64::from(self.sectors_per_track())
+    }
+
+    fn pass_ns(&self, sector: Sector, count: u32) -> Time {
+        self.pass_ns(self.place(sector), count)
+    }
+
+    fn rev_ns(&self) -> Time {
+        self.rev_ns()
+    }
+
+    fn first_to_pass(&self, track: &Range<Sector>, at: Time) -> (Sector, Time) {
+        let mut place = self.place(track.start);
+        place.sector = self.next_sector(place.track, at % self.rev_ns());
+        (track.start + u64::from(place.sector), at + self.rotation_ns(place, at))
+    }
+}
+
+impl Tracks for Motion {
+    fn track(&self, sector: Sector) -> Range<Sector> {
+        let geometry = self.geometry();
+        let before = u64::from(geometry.physical(sector).sector);
+        sector.saturating_sub(before)..geometry.track_end(sector)
+    }
+
+    fn turn_sectors(&self, sector: Sector) -> u64 {
+        u64::from(self.geometry().run(sector).track_sectors)
+    }
+
+    fn pass_ns(&self, sector: Sector, count: u32) -> Time {
+        self.pass_ns(&self.geometry().run(sector), count)
+    }
+
+    fn rev_ns(&self) -> Time {
+        self.rev_ns()
+    }
+
+    fn first_to_pass(&self, track: &Range<Sector>, at: Time) -> (Sector, Time) {
+        let run = self.geometry().run(track.start);
+        let turned = (self.rev_ns() - self.until(self.target_ns(&run), at)) % self.rev_ns();
+        let guess = turned * u64::from(run.track_sectors) / self.rev_ns();
+        let passes = |sector: u64| self.pass_ns(&run, sector as u32) >= turned;
+        let sectors = track.end - track.start;
+        // What passes behind the last one is the first one, a turn later.
+        let next = (guess.saturating_sub(1)..sectors).find(|&sector| passes(sector));
+        let next = track.start + next.unwrap_or(0);
+        (next, at + self.until(self.target_ns(&self.geometry().run(next)), at))
+    }
+}
 
 /// A track buffer that holds part of one track. It is filled by the passing platter from `since`
 /// on; how far it has come is computed from the time.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TrackBuffer {
+pub(crate) struct TrackBuffer {
     policy: ReadAhead,
-    fence: u32,
+    fence: u64,
     held: Option<Held>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 struct Held {
-    track: Track,
-    /// First sector of the track that is held.
-    from: u32,
+    track: Range<Sector>,
+    /// First sector that is held.
+    from: Sector,
     /// End of what a request has read.
-    read: u32,
+    read: Sector,
     /// End of what may be read ahead.
-    limit: u32,
+    limit: Sector,
     /// When the sector at `read` began to pass (forward), or the first sector of all (whole track).
     since: Time,
     /// The sector under the head at `since` (whole track).
-    first: u32,
+    first: Sector,
+}
+
+/// The beginning of a read, or all of it, that is in the buffer or will be without moving the head.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Covered {
+    /// Sectors.
+    pub count: u32,
+    /// When all of them are there.
+    pub ready: Time,
 }
 
 impl TrackBuffer {
     /// An empty buffer.
-    pub fn new(policy: ReadAhead, fence: u32) -> TrackBuffer {
-        TrackBuffer { policy, fence, held: None }
+    pub fn new(policy: ReadAhead, fence_sectors: u32) -> TrackBuffer {
+        TrackBuffer { policy, fence: u64::from(fence_sectors), held: None }
     }
 
-    /// The policy.
-    pub fn policy(&self) -> ReadAhead {
-        self.policy
+    /// True if whole tracks are read, from whatever sector the head finds first.
+    pub fn reads_whole_tracks(&self) -> bool {
+        self.policy == ReadAhead::WholeTrack
     }
 
     /// Forgets everything, as when the head leaves the track or a write goes to it.
@@ -45,82 +128,62 @@ impl TrackBuffer {
         self.held = None;
     }
 
-    /// When all of the sectors are in the buffer, if they are or will be without moving the head.
-    pub fn ready(&self, mechanics: &Mechanics, sector: Sector, count: u32) -> Option<Time> {
-        let held = self.held?;
-        let place = mechanics.place(sector);
-        let end = place.sector + count;
-        if place.track != held.track || end > mechanics.sectors_per_track() {
+    /// What there is of a read, from its first sector on.
+    pub fn covers(&self, tracks: &impl Tracks, sector: Sector, count: u32) -> Option<Covered> {
+        let held = self.held.as_ref()?;
+        let end = (sector + u64::from(count)).min(held.limit);
+        if sector < held.from || sector >= end {
             return None;
         }
-        match self.policy {
-            ReadAhead::None => None,
-            ReadAhead::Forward => {
-                if place.sector < held.from {
-                    return None;
-                }
-                if end <= held.read {
-                    return Some(held.since);
-                }
-                if end > held.limit {
-                    return None;
-                }
-                let from = Place { track: held.track, sector: held.read };
-                Some(held.since + mechanics.pass_ns(from, end - held.read))
-            }
+        let passed = match self.policy {
+            ReadAhead::None => return None,
+            ReadAhead::Forward if end <= held.read => 0,
+            ReadAhead::Forward => tracks.pass_ns(held.read, (end - held.read) as u32),
             ReadAhead::WholeTrack => {
-                let sectors = mechanics.sectors_per_track();
+                let turn = tracks.turn_sectors(sector);
                 // Sectors pass in order from `first` on, wrapping round.
-                let position = |sector: u32| (sector + sectors - held.first) % sectors;
-                let wraps = place.sector < held.first && held.first < end;
-                let last = if wraps { sectors - 1 } else { position(end - 1) };
-                let passed = u64::from(last + 1) * mechanics.rev_ns() / u64::from(sectors);
-                Some(held.since + passed)
+                let wraps = sector < held.first && held.first < end;
+                let last = if wraps { turn - 1 } else { (end - 1 + turn - held.first) % turn };
+                (last + 1) * tracks.rev_ns() / turn
             }
-        }
+        };
+        Some(Covered { count: (end - sector) as u32, ready: held.since + passed })
     }
 
-    /// A read of these sectors has come from the platter, or from the buffer, and ended at `end`.
-    pub fn after_read(&mut self, mechanics: &Mechanics, sector: Sector, count: u32, end: Time) {
-        let place = mechanics.place(sector);
-        let sectors = mechanics.sectors_per_track();
-        match self.policy {
-            ReadAhead::None => {}
-            ReadAhead::Forward => {
-                let (track, read) = match place.sector + count {
-                    within if within <= sectors => (place.track, within),
-                    _ => {
-                        let last = mechanics.place(sector + u64::from(count) - 1);
-                        (last.track, last.sector + 1)
-                    }
-                };
-                let from = if track == place.track { place.sector } else { 0 };
-                let limit = (read + self.fence).min(sectors);
-                self.held = Some(Held { track, from, read, limit, since: end, first: 0 });
-            }
-            ReadAhead::WholeTrack => {}
+    /// A read of these sectors has come from the platter and ended at `end`.
+    pub fn after_read(&mut self, tracks: &impl Tracks, sector: Sector, count: u32, end: Time) {
+        self.held = None;
+        if self.policy == ReadAhead::Forward {
+            let read = sector + u64::from(count);
+            let track = tracks.track(read - 1);
+            let from = sector.max(track.start);
+            let limit = (read + self.fence).min(track.end);
+            self.held = Some(Held { track, from, read, limit, since: end, first: 0 });
         }
     }
 
     /// A hit at `now`: what lies before the request is dropped. Reading goes on further, unless it
     /// had come to its limit already: then the next sectors have passed the head.
-    pub fn after_hit(&mut self, mechanics: &Mechanics, sector: Sector, count: u32, now: Time) {
-        let sectors = mechanics.sectors_per_track();
-        if let Some(held) = &mut self.held
-            && self.policy == ReadAhead::Forward
-        {
-            let place = mechanics.place(sector);
-            held.from = place.sector;
-            let from = Place { track: held.track, sector: held.read.min(sectors - 1) };
-            let full = held.since + mechanics.pass_ns(from, held.limit - held.read.min(held.limit));
-            if now < full {
-                held.limit = held.limit.max((place.sector + count + self.fence).min(sectors));
-            }
+    pub fn after_hit(&mut self, tracks: &impl Tracks, sector: Sector, count: u32, now: Time) {
+        let Some(held) = self.held.as_mut().filter(|_| self.policy == ReadAhead::Forward) else {
+            return;
+        };
+        held.from = sector;
+        let ahead = held.limit.saturating_sub(held.read) as u32;
+        let full = held.since + if ahead > 0 { tracks.pass_ns(held.read, ahead) } else { 0 };
+        if now < full {
+            let limit = (sector + u64::from(count) + self.fence).min(held.track.end);
+            held.limit = held.limit.max(limit);
         }
     }
 
-    /// The head has arrived over a track with nothing held and reads all of it from `first` on.
-    pub fn start_track(&mut self, track: Track, first: u32, since: Time) {
-        self.held = Some(Held { track, from: 0, read: 0, limit: 0, since, first });
+    /// The head has arrived at `at` over the track of a sector and reads all of it. Returns when
+    /// the first sector of all began to pass.
+    pub fn start_track(&mut self, tracks: &impl Tracks, sector: Sector, at: Time) -> Time {
+        let track = tracks.track(sector);
+        let (first, since) = tracks.first_to_pass(&track, at);
+        let (from, limit) = (track.start, track.end);
+        self.held = Some(Held { track, from, read: from, limit, since, first });
+        since
     }
 }

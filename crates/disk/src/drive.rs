@@ -4,6 +4,7 @@
 //! a medium and the semantics of a power cut. Commands in order of arrival are settled when they
 //! are submitted; with any other discipline the next one is chosen when the one before is done.
 
+mod buffered;
 pub(crate) mod bus;
 mod destage;
 mod queue;

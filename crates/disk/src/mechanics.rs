@@ -100,16 +100,19 @@ impl Mechanics {
         Place { track, sector: (sector % u64::from(self.sectors)) as u32 }
     }
 
-    /// Seek and head switch from one track to another: at most one of them is not zero.
+    /// Seek and head switch from one track to another: at most one of them is not zero. Heads are
+    /// switched while the arm moves.
     pub fn moves(&self, from: Track, to: Track) -> (Time, Time) {
         if from == to {
             return (0, 0);
         }
         let distance = (from / self.heads).abs_diff(to / self.heads);
-        match distance {
-            0 => (0, self.head_switch_ns),
-            _ => (self.seek_ns[distance as usize], 0),
+        if distance == 0 {
+            return (0, self.head_switch_ns);
         }
+        let seek = self.seek_ns[distance as usize];
+        let other = seek < self.head_switch_ns && from % self.heads != to % self.heads;
+        (if other { self.head_switch_ns } else { seek }, 0)
     }
 
     /// Time from `at` until the beginning of a sector passes the head, below one revolution.

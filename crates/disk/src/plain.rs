@@ -3,7 +3,7 @@
 //! Layouts plan on such a disk with the same functions that compute its times, so their predictions
 //! are exact.
 
-use crate::buffer::TrackBuffer;
+use crate::buffer::{Covered, TrackBuffer};
 use crate::mechanics::{Mechanics, Place};
 use crate::spec::{ReadAhead, Spec, SpecError};
 use seekless_engine::account::Account;
@@ -37,7 +37,7 @@ pub(crate) struct PlainDisk {
     mechanics: Mechanics,
     medium: Box<dyn Medium>,
     buffer: TrackBuffer,
-    bus_ns_per_block: Time,
+    bus_sector_ns: Time,
     queue: VecDeque<Accepted>,
     /// Where the head is when all accepted work is done, and when that is.
     track: Track,
@@ -73,7 +73,7 @@ impl PlainDisk {
             mechanics: Mechanics::new(spec)?,
             medium,
             buffer: TrackBuffer::new(spec.buffer.read_ahead, spec.buffer.fence_sectors),
-            bus_ns_per_block: spec.bus_ns(BLOCK_SECTORS),
+            bus_sector_ns: spec.bus_ns(1),
             queue: VecDeque::new(),
             track: 0,
             free_at: 0,
@@ -182,24 +182,46 @@ impl PlainDisk {
     /// Serves a read from the buffer, or from the platter.
     fn read(&mut self, io: &Io, at: Time, parts: &mut Breakdown) -> Access {
         let (first, count) = (io.at * BLOCK_SECTORS, io.count * BLOCK_SECTORS as u32);
-        let bus = self.bus_ns_per_block * u64::from(io.count);
-        if let Some(ready) = self.buffer.ready(&self.mechanics, first, count) {
-            // The bus runs while the platter turns; what is left is waiting for the platter.
-            let end = (at + bus).max(ready);
+        if let Some(covered) = self.buffer.covers(&self.mechanics, first, count) {
+            return self.read_covered(first, count, covered, at, parts);
+        }
+        let place = self.mechanics.place(first);
+        let within = place.sector + count <= self.mechanics.sectors_per_track();
+        if self.buffer.reads_whole_tracks() && within {
+            return self.read_track(first, count, at, parts);
+        }
+        let access = self.access(first, count, at, parts);
+        self.buffer.after_read(&self.mechanics, first, count, access.end);
+        access
+    }
+
+    /// Serves a read that begins in the buffer; what is not there comes from the platter, when the
+    /// head has passed over the rest.
+    fn read_covered(
+        &mut self,
+        first: Sector,
+        count: u32,
+        covered: Covered,
+        at: Time,
+        parts: &mut Breakdown,
+    ) -> Access {
+        // The bus runs while the platter turns; what is left is waiting for the platter.
+        let bus = self.bus_sector_ns * u64::from(count);
+        if covered.count == count {
+            let end = (at + bus).max(covered.ready);
             parts.transfer_ns += bus;
             parts.rotation_ns += end - at - bus;
             self.buffer.after_hit(&self.mechanics, first, count, at);
             return Access { media_start: at, end, track: self.track };
         }
-        let place = self.mechanics.place(first);
-        let whole = self.buffer.policy() == ReadAhead::WholeTrack;
-        if whole && place.sector + count <= self.mechanics.sectors_per_track() {
-            return self.read_track(first, count, at, parts);
-        }
-        let access = self.access(first, count, at, parts);
-        self.buffer.clear();
+        let begin = at.max(covered.ready);
+        parts.rotation_ns += begin - at;
+        let (first, count) = (first + u64::from(covered.count), count - covered.count);
+        let access = self.access(first, count, begin, parts);
         self.buffer.after_read(&self.mechanics, first, count, access.end);
-        access
+        let end = access.end.max(at + bus);
+        parts.transfer_ns += end - access.end;
+        Access { media_start: at, end, ..access }
     }
 
     /// The whole-track rule: reads from the first sector under the head on, so that the track is
@@ -210,12 +232,9 @@ impl PlainDisk {
         parts.seek_ns += seek;
         parts.head_switch_ns += switch;
         let arrived = at + seek + switch;
-        let under = self.mechanics.next_sector(place.track, self.mechanics.angle_ns(arrived));
-        let since = arrived
-            + self.mechanics.rotation_ns(Place { track: place.track, sector: under }, arrived);
-        self.buffer.start_track(place.track, under, since);
-        let ready = self.buffer.ready(&self.mechanics, first, count);
-        let end = ready.expect("the track has just been taken into the buffer");
+        let since = self.buffer.start_track(&self.mechanics, first, arrived);
+        let covered = self.buffer.covers(&self.mechanics, first, count);
+        let end = covered.expect("the track has just been taken into the buffer").ready;
         let pass = self.mechanics.pass_ns(place, count).min(end - arrived);
         parts.transfer_ns += pass;
         parts.rotation_ns += end - arrived - pass;

@@ -21,6 +21,9 @@ pub(crate) struct BusRules {
     watermark: f64,
     watermark_sectors: u32,
     segment_sectors: u32,
+    /// Nothing is known of the bus but how fast memory is read over it: data from the platter
+    /// flows as it comes.
+    flows: bool,
 }
 
 /// [`ExtraDisconnect`] in nanoseconds.
@@ -87,12 +90,18 @@ impl BusRules {
             segment_sectors: spec
                 .cache
                 .map_or(u32::MAX, |Cache { segment_sectors, .. }| segment_sectors),
+            flows: spec.bus.is_none(),
         }
     }
 
     /// Time on the bus of the data of a read or a write.
     fn all(&self, write: usize, sectors: u32) -> Time {
         self.sector[write] * Time::from(sectors) + self.arbitration
+    }
+
+    /// How long data in memory takes to the host.
+    pub(super) fn from_memory(&self, sectors: u32) -> Time {
+        self.preparation + self.all(0, sectors)
     }
 
     /// When the host has a read whose data the disk begins to send at `at`, the bus never left:
@@ -102,6 +111,7 @@ impl BusRules {
         let all = self.all(0, sectors);
         match media {
             None => at + all,
+            Some((_, last)) if self.flows => last.max(at + all),
             Some((first, last)) => (first.max(at) + all).max(last + self.sector[0]),
         }
     }
@@ -115,6 +125,9 @@ impl BusRules {
         sectors: u32,
         (first, last): (Time, Time),
     ) -> Time {
+        if self.flows {
+            return last + self.reselect + self.preparation;
+        }
         let left = at + self.read_disconnect[after];
         let enough = self.enough(sectors);
         let share = (last - first) * Time::from(enough - 1) / Time::from(sectors.max(2) - 1);

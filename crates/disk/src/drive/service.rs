@@ -3,9 +3,10 @@
 use super::bus::BusRules;
 use super::writeback::Dirty;
 use super::{Completion, Destage, Request};
+use crate::buffer::TrackBuffer;
 use crate::cache::{Ahead, Segments};
 use crate::motion::{Access, Motion, Place};
-use crate::spec::{Cache, FastWrite, Overheads, Prefetch, ReadAhead, Simple, Spec, SpecError, ns};
+use crate::spec::{FastWrite, Overheads, Simple, Spec, SpecError, ns};
 use seekless_engine::io::{Breakdown, Op};
 use seekless_engine::units::{SECTOR_BYTES, Time};
 use std::collections::VecDeque;
@@ -25,13 +26,15 @@ pub(super) struct Service {
     pub(super) mechanism_free: Time,
     pub(super) cache: Option<Segments>,
     pub(super) ahead: Option<Ahead>,
+    /// The track buffer of a disk without a segmented cache.
+    pub(super) buffer: Option<TrackBuffer>,
     overhead: Time,
     table: Table,
     pub(super) completion: [Time; 2],
     pub(super) bus: BusRules,
     minimum_seek: Time,
     simple: Option<(Time, f64)>,
-    last_was_write: usize,
+    pub(super) last_was_write: usize,
     /// The last access to the platter was a write.
     wrote: bool,
     /// The write that is on its way to the platter after it was reported: first sector and the
@@ -58,22 +61,6 @@ fn table(o: &Overheads) -> Table {
     ]
 }
 
-/// The cache that behaves like the plain track buffer of a disk without one.
-fn plain(spec: &Spec) -> Option<Cache> {
-    let fence = spec.buffer.fence_sectors;
-    let sectors = spec.zones.iter().map(|zone| zone.sectors).max().unwrap_or(1);
-    let rules = Cache { segment_sectors: sectors + fence, ..Cache::default() };
-    match spec.buffer.read_ahead {
-        ReadAhead::None => None,
-        ReadAhead::Forward => {
-            Some(Cache { read_ahead: Prefetch::Track, max_read_ahead: fence.max(1), ..rules })
-        }
-        ReadAhead::WholeTrack => {
-            Some(Cache { read_ahead: Prefetch::Track, reads_free_sectors: true, ..rules })
-        }
-    }
-}
-
 impl Service {
     pub(super) fn new(spec: &Spec) -> Result<Service, SpecError> {
         Ok(Service {
@@ -81,8 +68,12 @@ impl Service {
             place: Place::default(),
             controller_free: 0,
             mechanism_free: 0,
-            cache: spec.cache.or_else(|| plain(spec)).map(Segments::new),
+            cache: spec.cache.map(Segments::new),
             ahead: None,
+            buffer: spec
+                .cache
+                .is_none()
+                .then(|| TrackBuffer::new(spec.buffer.read_ahead, spec.buffer.fence_sectors)),
             overhead: spec.overhead_ns(),
             table: table(&spec.overheads),
             completion: [
@@ -133,6 +124,9 @@ impl Service {
                 (end, (end, end))
             }
             _ if self.simple.is_some() => self.formula(start, request, &mut spent),
+            Op::Read if self.buffer.is_some() => {
+                self.read_buffered(start, request.lbn, request.sectors, &mut spent)
+            }
             Op::Read => self.read(start, request.lbn, request.sectors, &mut spent),
             Op::Write => self.write(start, request, &mut spent),
         };
@@ -365,13 +359,18 @@ impl Service {
         jog + here - after_read.min(after_write)
     }
 
-    /// Positions the head over sectors and reads them.
-    fn fetch(&mut self, at: Time, lbn: u64, end: u64, spent: &mut Breakdown) -> Access {
-        let mut free = self.stop_ahead(at);
+    /// When the arm can set out for a read.
+    pub(super) fn set_out(&mut self, at: Time, lbn: u64, spent: &mut Breakdown) -> Time {
+        let free = self.stop_ahead(at);
         spent.queue_ns += free - at;
         let jog = self.jog(lbn, false);
         spent.seek_ns += jog;
-        free += jog;
+        free + jog
+    }
+
+    /// Positions the head over sectors and reads them.
+    pub(super) fn fetch(&mut self, at: Time, lbn: u64, end: u64, spent: &mut Breakdown) -> Access {
+        let free = self.set_out(at, lbn, spent);
         let zero = self.cache.as_ref().is_some_and(|cache| cache.rules.zero_latency_reads);
         let count = (end - lbn) as u32;
         let access = self.motion.access_from(lbn, count, false, self.place, free, 0, zero);
@@ -459,6 +458,9 @@ impl Service {
         let mut zero = false;
         let free = self.stop_ahead(at);
         let jog = self.jog(lbn, true);
+        if let Some(buffer) = &mut self.buffer {
+            buffer.clear();
+        }
         if let Some(cache) = &mut self.cache {
             zero = cache.rules.zero_latency_writes;
             let segment = continued.unwrap_or_else(|| cache.take(true));

@@ -2,7 +2,7 @@
 
 use super::cache::Reach;
 use super::{Estimate, Fit, FitError};
-use crate::spec::{Cache, Prefetch, Seek, Sparing, Spec, Zone};
+use crate::spec::{Bus, Cache, Prefetch, Seek, Sparing, Spec, Zone};
 use std::fmt::Write as _;
 
 /// Milliseconds to a hundred nanoseconds: more would be noise.
@@ -108,9 +108,10 @@ impl Fit {
 
     fn electronics_of(&self, spec: &mut Spec) {
         let bus = self.cache.bus_sector.map_or(0.0, |one| one.value);
-        // 512 bytes in so many nanoseconds; without an estimate the bus takes no time to speak of.
-        let rate = if bus > 0.0 { 512e3 / bus } else { 1e6 };
-        spec.buffer.bus_mb_per_s = thousandth(rate);
+        if bus > 0.0 {
+            let read_sector_ms = bus.round() / 1e6;
+            spec.bus = Some(Bus { read_sector_ms, ..Bus::default() });
+        }
         let miss = self.overhead.map_or(0.0, |one| (one.value - bus).max(0.0));
         let Some(hit) = self.cache.hit else {
             spec.overhead_ms = ms(miss);

@@ -1,0 +1,102 @@
+//! Reads of a disk that has a track buffer and no segmented cache.
+
+use super::service::Service;
+use crate::buffer::Covered;
+use crate::motion::Place;
+use seekless_engine::io::Breakdown;
+use seekless_engine::units::Time;
+
+/// When a read is complete, and between when its sectors passed the head.
+type Read = (Time, (Time, Time));
+
+impl Service {
+    /// Serves a read from the buffer, or from the platter.
+    pub(super) fn read_buffered(
+        &mut self,
+        start: Time,
+        lbn: u64,
+        sectors: u32,
+        spent: &mut Breakdown,
+    ) -> Read {
+        let motion = self.motion.clone();
+        let covered = self.buffer.as_ref().and_then(|held| held.covers(&*motion, lbn, sectors));
+        let hit = covered.is_some_and(|covered| covered.count == sectors);
+        let after = self.last_was_write;
+        let at = start + self.command_overhead(start, false, hit);
+        spent.overhead_ns = at - start;
+        if let Some(covered) = covered {
+            return self.read_covered(at, lbn, sectors, covered, spent);
+        }
+        let track_end = motion.geometry().track_end(lbn);
+        let whole = self.buffer.as_ref().is_some_and(|held| held.reads_whole_tracks());
+        let (passed, media) = match whole && lbn + u64::from(sectors) <= track_end {
+            true => self.read_track(at, lbn, sectors, spent),
+            false => {
+                let access = self.fetch(at, lbn, lbn + u64::from(sectors), spent);
+                if let Some(buffer) = &mut self.buffer {
+                    buffer.after_read(&*motion, lbn, sectors, access.end);
+                }
+                ((access.first, access.end), (access.start, access.end))
+            }
+        };
+        (self.bus.sent_late(at, after, sectors, passed) + self.completion[0], media)
+    }
+
+    /// A read that begins in the buffer; what is not there comes from the platter, when the head
+    /// has passed over the rest.
+    fn read_covered(
+        &mut self,
+        at: Time,
+        lbn: u64,
+        sectors: u32,
+        covered: Covered,
+        spent: &mut Breakdown,
+    ) -> Read {
+        let motion = self.motion.clone();
+        let rest = sectors - covered.count;
+        let mut last = covered.ready;
+        if rest > 0 {
+            let (begin, first) = (at.max(covered.ready), lbn + u64::from(covered.count));
+            spent.rotation_ns += begin - at;
+            last = self.fetch(begin, first, first + u64::from(rest), spent).end;
+            if let Some(buffer) = &mut self.buffer {
+                buffer.after_read(&*motion, first, rest, last);
+            }
+        } else if let Some(buffer) = &mut self.buffer {
+            buffer.after_hit(&*motion, lbn, sectors, at);
+            spent.rotation_ns += last.saturating_sub(at + self.bus.from_memory(sectors));
+        }
+        let done = self.bus.sent(at, sectors, (last > at).then_some((at, last)));
+        (done + self.completion[0], (at, last.max(at)))
+    }
+
+    /// The whole-track rule: reads from the first sector under the head on, so that the track is
+    /// in the buffer after one turn wherever the request lies on it. Returns between when the
+    /// sectors passed, and when the first of all did.
+    fn read_track(
+        &mut self,
+        at: Time,
+        lbn: u64,
+        sectors: u32,
+        spent: &mut Breakdown,
+    ) -> ((Time, Time), (Time, Time)) {
+        let motion = self.motion.clone();
+        let free = self.set_out(at, lbn, spent);
+        let run = motion.geometry().run(lbn);
+        let (seek, switch) = motion.travel(self.place, &run, false);
+        spent.seek_ns += seek;
+        spent.head_switch_ns += switch;
+        let arrived = free + seek + switch;
+        let mut since = arrived;
+        let mut end = arrived;
+        if let Some(buffer) = &mut self.buffer {
+            since = buffer.start_track(&*motion, lbn, arrived);
+            let covered = buffer.covers(&*motion, lbn, sectors);
+            end = covered.expect("the track has just been taken into the buffer").ready;
+        }
+        spent.rotation_ns += end - arrived - motion.pass_ns(&run, sectors).min(end - arrived);
+        self.place = Place::from(&run);
+        self.mechanism_free = end;
+        ((end, end), (since, end))
+    }
+}
