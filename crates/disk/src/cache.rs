@@ -128,6 +128,12 @@ impl Segments {
         &self.segments[index]
     }
 
+    /// First sector of each segment that holds something, and the sector behind its last.
+    pub fn spans(&self) -> impl Iterator<Item = (u64, u64)> {
+        let held = self.segments.iter().filter(|segment| segment.start < segment.end);
+        held.map(|segment| (segment.start, segment.end))
+    }
+
     /// The segment that holds a sector, the one used last if there are several.
     pub fn find(&self, lbn: u64) -> Option<usize> {
         let mut found: Option<usize> = None;

@@ -7,6 +7,7 @@
 mod buffered;
 pub(crate) mod bus;
 mod destage;
+mod memory;
 mod queue;
 mod service;
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! Requests that wait, in the disk and before it in the host.
 
 use super::Request;
+use super::memory::Memory;
 use super::service::Service;
 use crate::geometry::Run;
 use crate::motion::Motion;
@@ -161,9 +162,10 @@ fn smallest(entries: &[Entry], key: impl Fn(&Entry) -> u64) -> Option<usize> {
 /// The one whose first sector passes the head first, less `weight` of the time that it waited.
 fn nearest(service: &Service, at: Time, entries: &[Entry], weight: f64) -> Option<usize> {
     let mut best: Option<(i64, usize)> = None;
+    let memory = Memory::new(service, at);
     for (index, entry) in entries.iter().enumerate() {
-        // What goes into the cache takes no arm.
-        if service.takes_at_once(&entry.request, at) {
+        // What goes into the cache takes no arm, and neither does what comes out of it.
+        if service.takes_at_once(&entry.request, at) || memory.has(&entry.request) {
             return Some(index);
         }
         let write = entry.request.op == Op::Write;

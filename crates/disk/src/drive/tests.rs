@@ -1,4 +1,5 @@
 mod rules;
+mod streams;
 
 use super::*;
 use crate::spec::{Cache, ExtraDisconnect, FastWrite, Mapping, Prefetch, Queue, Seek, Simple};
