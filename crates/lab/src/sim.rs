@@ -139,8 +139,16 @@ pub enum SimError {
         blocks: u64,
     },
     /// The ageing is not a count.
-    #[error("{0} overwrites per block: must be 0 or more, and at most {MAX_REQUESTS} in all")]
-    Age(f64),
+    #[error(
+        "{age} overwrites for each of {live} blocks: must be 0 or more, and at most {MAX_REQUESTS} \
+         in all"
+    )]
+    Age {
+        /// Overwrites per block.
+        age: f64,
+        /// Blocks of the volume.
+        live: u64,
+    },
     /// The workload makes no sense.
     #[error(transparent)]
     Workload(#[from] WorkloadError),
@@ -209,9 +217,9 @@ fn live_blocks(target: &Target, options: &SimOptions) -> Result<u64, SimError> {
     if options.fill && live > MAX_FILLED_BLOCKS {
         return Err(SimError::TooLarge { blocks: live });
     }
-    let ageing = live as f64 * options.age;
+    let ageing = if options.fill { live as f64 * options.age } else { 0.0 };
     if !(0.0..=MAX_REQUESTS as f64).contains(&ageing) {
-        return Err(SimError::Age(options.age));
+        return Err(SimError::Age { age: options.age, live });
     }
     options.workload.check(live)?;
     Ok(live)

@@ -14,11 +14,13 @@ use crate::term::Progress;
 use clap::ValueEnum;
 use seekless_disk::Spec;
 use seekless_disk::spec::{Discipline, Queue};
+use seekless_engine::io::IoError;
 use seekless_engine::layout::dcd::Shape;
 use seekless_engine::layout::loge::{Heuristic, TableForm};
 use seekless_engine::layout::{Cleaning, Compaction, Kind, Tuning};
 use seekless_engine::volume::Level;
 use seekless_lab::distribution::Distribution;
+use seekless_lab::driver::DriveError;
 use seekless_lab::sim::{Field, SimError, SimOptions, Target, compare, simulate, simulate_trace};
 use seekless_lab::workload::{self, Bursts, Workload};
 use std::io::Write;
@@ -111,9 +113,10 @@ pub struct Args {
     /// Share of the live data that requests go to.
     #[arg(long, value_name = "SHARE", default_value_t = 1.0)]
     range: f64,
-    /// Random overwrites per block that age the volume before anything is measured.
-    #[arg(long, value_name = "N", default_value_t = 2.0)]
-    age: f64,
+    /// Random overwrites per block that age the volume before anything is measured; 2 unless it is
+    /// to be empty.
+    #[arg(long, value_name = "N")]
+    age: Option<f64>,
     /// How long the aged volume is left alone before anything is measured, for work in the
     /// background.
     #[arg(long, value_name = "SPAN")]
@@ -178,6 +181,8 @@ pub struct Args {
 
 /// Requests that are measured if nothing else is said.
 const REQUESTS: u64 = 20_000;
+/// Overwrites per block that age a volume if nothing else is said.
+const AGE: f64 = 2.0;
 
 /// Which waiting request is next.
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -241,6 +246,10 @@ fn refuse_nonsense(args: &Args) -> Outcome {
     if args.interval.is_some_and(|interval| interval.ns == 0) {
         return Err(Failure::usage("--interval 0s: `hylog` chooses anew after some time")
             .hint("leave it out for 20 minutes"));
+    }
+    if args.empty && args.age.is_some_and(|age| age != 0.0) {
+        return Err(Failure::usage("--age: an empty volume has nothing to be overwritten")
+            .hint("leave out --age or --empty"));
     }
     Ok(())
 }
@@ -324,7 +333,7 @@ fn options(args: &Args) -> Result<SimOptions, Failure> {
         },
         seed: args.seed,
         fill: !args.empty,
-        age: args.age,
+        age: args.age.unwrap_or(AGE),
         rest_ns: args.rest.map_or(0, |rest| rest.ns),
         verify: true,
         tuning: args.idling.onto(Tuning {
@@ -350,7 +359,13 @@ impl From<SimError> for Failure {
         let failure = Failure::from_message(crate::failure::Exit::Usage, &error.to_string());
         match error {
             // A run that breaks off has found a defect, in us or in the layout.
+            SimError::Drive(DriveError::Failed { error: IoError::Zone { .. }, .. }) => failure
+                .hint(
+                    "a host-managed disk takes writes in the order of its zones only, and layouts \
+                 write elsewhere, too; choose another disk",
+                ),
             SimError::Drive(_) => Failure { exit: crate::failure::Exit::Failed, ..failure },
+            SimError::Age { .. } => failure.hint("choose a smaller --age, or 0 for none"),
             SimError::TooLarge { .. } => failure.hint("start with an empty volume: --empty"),
             _ => failure,
         }

@@ -135,6 +135,8 @@ fn usage_errors_say_what_to_do() {
         (vec!["create", path, "--layout", "inplace", "--size", "1P"], "at most"),
         (vec!["create", path, "--layout", "loge", "--heuristic", "best"], "unknown heuristic"),
         (vec!["sim", "--layout", "vlog", "--disk", "st1910"], "known are"),
+        (with(&["--empty", "--age", "7"]), "leave out --age or --empty"),
+        (with(&["--age", "1e9"]), "a smaller --age"),
         (vec!["sim", "--layout", "vlog", "--disk", "./no.toml"], "cannot read"),
         (with(&["--utilisation", "1.5"]), "utilisation"),
         (with(&["--utilisation", "0.9999"]), "ask for less"),

@@ -65,6 +65,49 @@ fn zoned_disks_with_early_writes_are_served() {
     served("atlas10k", "vlog", "64M");
 }
 
+/// A disk with zones of 1 MiB that are written in order, but for the first four.
+const SHINGLED: &str = "\
+name = 'shingled'
+summary = 'small zones'
+rpm = 7200
+heads = 2
+cylinders = 100
+head_switch_ms = 1
+overhead_ms = 0.1
+seek = { constant = { ms = 1 } }
+zones = [{ sectors = 256, track_skew = 30, cylinder_skew = 50 }]
+zoned = { zone_sectors = 2048, conventional_zones = 4, max_open = 8 }
+";
+
+const AGAINST_THE_RULES: &str = "
+def refused(what):
+    try:
+        what()
+    except nbd.Error:
+        return
+    assert False
+h.pwrite(b'a' * 4096, 0)
+# Neither the write pointer of the fifth zone nor the whole of it, wherever the volume begins.
+refused(lambda: h.pwrite(b'b' * 4096, 0x500000 + 65536))
+refused(lambda: h.trim(65536, 0x500000 + 65536))
+# That was all: writing goes on.
+h.pwrite(b'c' * 4096, 4096)
+h.flush()
+assert h.pread(8192, 0) == b'a' * 4096 + b'c' * 4096
+";
+
+#[test]
+fn what_a_shingled_disk_refuses_ends_nothing() {
+    require!("nbdsh");
+    let dir = temp_dir();
+    let disk = dir.path().join("shingled.toml");
+    std::fs::write(&disk, SHINGLED).expect("write");
+    let image = create(dir.path(), "inplace", "16M");
+    let server = Server::with(&image, &["--disk", disk.to_str().expect("text")]);
+    succeed(command("nbdsh").args(["-u", server.uri(), "-c", AGAINST_THE_RULES]));
+    assert_eq!(server.stop().code(), 0);
+}
+
 /// What eager writing knows of the mechanics covers more than the image.
 #[test]
 fn images_smaller_than_the_disk_are_served() {

@@ -7,6 +7,9 @@ use super::{Defect, FastWrite, Mapping, Sparing, Spec, SpecError};
 use crate::geometry::data_places;
 use std::collections::BTreeSet;
 
+/// Zones of a shingled disk, each of which takes memory once it is written.
+const MOST_ZONES: u64 = 1 << 20;
+
 type Checked = Result<(), SpecError>;
 
 fn wrong(field: &str, problem: String) -> Checked {
@@ -15,6 +18,12 @@ fn wrong(field: &str, problem: String) -> Checked {
 
 /// Everything.
 pub(super) fn all(spec: &Spec) -> Checked {
+    for (field, text) in [("name", &spec.name), ("summary", &spec.summary)] {
+        // They are shown on terminals.
+        if text.chars().any(char::is_control) {
+            return wrong(field, "control characters are not for people; leave them out".into());
+        }
+    }
     if !(60.0..=100_000.0).contains(&spec.rpm) {
         return wrong("rpm", format!("{} lies outside 60 to 100000", shown(spec.rpm)));
     }
@@ -50,7 +59,9 @@ pub(super) fn all(spec: &Spec) -> Checked {
     rules(spec)?;
     let (offered, held) = (spec.capacity_sectors.unwrap_or(0), spec.capacity_sectors());
     if offered > held {
-        let problem = format!("{offered} sectors, but the zones hold {held}");
+        let problem = format!(
+            "{offered} sectors, but the zones hold {held}; write {held} or less, or leave it out"
+        );
         return wrong("capacity_sectors", problem);
     }
     if !held.is_multiple_of(spec.sector_size.logical_sectors()) {
@@ -300,7 +311,10 @@ fn electronics(spec: &Spec) -> Checked {
         return wrong("cache.segment_sectors", problem);
     }
     if cache.write_segments > cache.segments {
-        let problem = format!("{} of {} segments", cache.write_segments, cache.segments);
+        let problem = format!(
+            "{} segments for writes, but the cache has {}; write that many or fewer",
+            cache.write_segments, cache.segments
+        );
         return wrong("cache.write_segments", problem);
     }
     if let Some(back) = &cache.write_back {
@@ -320,9 +334,12 @@ fn electronics(spec: &Spec) -> Checked {
 }
 
 fn rules(spec: &Spec) -> Checked {
-    for (field, queue) in [("queue", spec.queue), ("host_queue", spec.host_queue)] {
+    for (field, queue) in
+        [("queue.age_weight", spec.queue), ("host_queue.age_weight", spec.host_queue)]
+    {
         if !(0.0..=1e6).contains(&queue.age_weight) {
-            return wrong(field, format!("age_weight {} is below zero", queue.age_weight));
+            let weight = shown(queue.age_weight);
+            return wrong(field, format!("{weight} lies outside 0 to 1000000"));
         }
     }
     if let Some(simple) = &spec.simple {
@@ -341,8 +358,16 @@ fn rules(spec: &Spec) -> Checked {
         return wrong("zoned.max_active", problem);
     }
     let zones = spec.zone_count(zoned);
-    if u64::from(zoned.conventional_zones) > zones || zones > 1 << 20 {
-        let problem = format!("{} of {zones} zones", zoned.conventional_zones);
+    if zones > MOST_ZONES {
+        let problem =
+            format!("{zones} zones of this size, more than {MOST_ZONES}; make zones larger");
+        return wrong("zoned.zone_sectors", problem);
+    }
+    if u64::from(zoned.conventional_zones) > zones {
+        let problem = format!(
+            "{} zones, but the disk has {zones}; count those that are conventional",
+            zoned.conventional_zones
+        );
         return wrong("zoned.conventional_zones", problem);
     }
     Ok(())
@@ -370,6 +395,8 @@ mod tests {
     #[test]
     fn what_the_arithmetic_cannot_hold_is_an_error() {
         for (top, part) in [
+            ("queue.age_weight = 1e7", "10000000 lies outside 0 to 1000000"),
+            ("zoned = { zone_sectors = 80, conventional_zones = 99, max_open = 2 }", "has 20;"),
             ("mapping.serpentine.band = 4294967295", "4294967295 lies outside 1 to the 10"),
             ("mapping.serpentine.band = 0", "0 lies outside 1 to the 10"),
             ("write_settle_ms = -1", "-1 lies outside 0 to 1000 ms"),

@@ -57,12 +57,26 @@ fn utilisation_that_does_not_fit_names_what_does() {
     }
 }
 
+/// Nothing on such a disk is farther away than a turn.
+#[test]
+fn a_disk_of_one_track_is_simulated() {
+    let spec = seekless_disk::specs::find("desktop7200").expect("built in").outer(300);
+    let target = Target::disk(&spec, None).expect("a disk");
+    for kind in [Kind::Vlog, Kind::Loge] {
+        let base = ram(kind).1;
+        let options = SimOptions { utilisation: Some(0.3), ..base };
+        let report = simulate(&target, &options, stopped_clock).expect("it runs");
+        let turn_ms = 60e3 / spec.rpm;
+        assert!(report.latency_ms.max < 3.0 * turn_ms, "{}: {report:?}", kind.name());
+    }
+}
+
 #[test]
 fn senseless_options_are_errors() {
     let (target, base) = ram(Kind::Inplace);
     for age in [-1.0, f64::NAN, 1e12] {
         let options = SimOptions { age, ..base.clone() };
-        assert!(matches!(simulate(&target, &options, stopped_clock), Err(SimError::Age(_))));
+        assert!(matches!(simulate(&target, &options, stopped_clock), Err(SimError::Age { .. })));
     }
     let workload = Workload { depth: 0, ..base.workload.clone() };
     let options = SimOptions { workload, ..base.clone() };

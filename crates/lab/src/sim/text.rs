@@ -18,12 +18,12 @@ macro_rules! line {
 
 /// The workload in words.
 pub(super) fn describe(report: &SimReport) -> String {
-    format!(
-        "{}, {:.0} % of the disk live, seed {}",
-        describe_load(report),
-        report.utilisation * 100.0,
-        report.seed
-    )
+    let share = report.utilisation * 100.0;
+    let volume = match report.filled {
+        true => format!("{share:.0} % of the disk live"),
+        false => format!("an empty volume on {share:.0} % of the disk"),
+    };
+    format!("{}, {volume}, seed {}", describe_load(report), report.seed)
 }
 
 /// The workload alone in words.
@@ -139,7 +139,8 @@ fn latency_line(out: &mut String, name: &str, requests: u64, latency: &LatencyMs
 pub(super) fn report(report: &SimReport) -> String {
     let mut out = String::new();
     let (size, live) = (mebibytes(report.device_blocks), mebibytes(report.volume_blocks));
-    line!(out, "{} on {} ({size:.1} MiB, {live:.1} MiB live)", report.layout, report.disk);
+    let how = if report.filled { "live" } else { "to be written" };
+    line!(out, "{} on {} ({size:.1} MiB, {live:.1} MiB {how})", report.layout, report.disk);
     line!(out, "{}", describe(report));
     line!(out, "");
     line!(

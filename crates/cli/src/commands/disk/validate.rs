@@ -103,8 +103,10 @@ fn replay(args: &Args) -> Result<Replayed, Failure> {
     let spec = spec::find(&args.disk)?;
     // What is wrong with it must come to light before the first request.
     Drive::new(&spec).map_err(|error| wrong_disk(&args.disk, &error))?;
-    // The drive has offered what the recording asks for, whatever is said of its capacity.
+    // The drive has offered what the recording asks for, whatever is said of its capacity; unless
+    // it makes a disk only with that.
     let whole = Spec { capacity_sectors: None, ..spec.clone() };
+    let whole = if Drive::new(&whole).is_ok() { whole } else { spec.clone() };
     let make = || Drive::new(&whole).expect("the specification was tried above");
     let offered = spec.capacity_sectors();
     let file = files::open(path)?;

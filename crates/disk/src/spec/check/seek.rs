@@ -16,11 +16,11 @@ pub(super) fn check(field: &str, seek: &Seek, cylinders: u32) -> Checked {
         }
         Seek::Points(points) => {
             if points.is_empty() {
-                return wrong(field, "no points".into());
+                return wrong(field, "no points; write some, as [[1, 2.5], [1000, 12.0]]".into());
             }
             if let Some(pair) = points.windows(2).find(|pair| pair[0].0 >= pair[1].0) {
                 let problem = format!(
-                    "distances must increase, but {} comes before {}",
+                    "distances must increase, but {} comes before {}; sort the points",
                     pair[0].0, pair[1].0
                 );
                 return wrong(field, problem);

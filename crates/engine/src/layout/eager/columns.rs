@@ -250,8 +250,10 @@ impl Columns {
             cylinders: vec![0; cells as usize * words],
             words,
         };
+        // The next track stands for all of the same cylinder; a disk of one track has none.
+        let to = |distance: u32| (distance * heads).max(1).min(arm.tracks() - 1);
         let mut travel_ns: Vec<Time> =
-            (0..cylinders).map(|distance| arm.travel_ns(0, (distance * heads).max(1))).collect();
+            (0..cylinders).map(|distance| arm.travel_ns(0, to(distance))).collect();
         // A head switch may take longer than a short seek; no search goes there before it.
         for distance in 1..travel_ns.len() {
             travel_ns[distance] = travel_ns[distance].max(travel_ns[distance - 1]);

@@ -97,7 +97,8 @@ impl Disk {
         name: &str,
     ) -> Result<Disk, MeasureError> {
         let page = page_bytes.div_ceil(SECTOR_BYTES as u64).max(1);
-        let long = LONG_SECTORS.min(spec.capacity_sectors() / 8).max(2 * page);
+        // Whole sectors as the disk is addressed, whatever these are.
+        let long = LONG_SECTORS.min(spec.capacity_sectors() / 8 / 8 * 8).max(2 * page);
         if long * 2 > spec.capacity_sectors() {
             let (what, value) = ("page in bytes", page_bytes as f64);
             let range = "a small part of the disk";
