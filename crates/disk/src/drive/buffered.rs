@@ -64,7 +64,7 @@ impl Service {
             }
         } else if let Some(buffer) = &mut self.buffer {
             buffer.after_hit(&*motion, lbn, sectors, at);
-            spent.rotation_ns += last.saturating_sub(at + self.bus.from_memory(sectors));
+            spent.rotation_ns += last.saturating_sub(at + self.bus.hit_ns(sectors));
         }
         let done = self.bus.sent(at, sectors, (last > at).then_some((at, last)));
         (done + self.completion[0], (at, last.max(at)))

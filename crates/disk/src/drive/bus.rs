@@ -100,7 +100,7 @@ impl BusRules {
     }
 
     /// How long data in memory takes to the host.
-    pub(super) fn from_memory(&self, sectors: u32) -> Time {
+    pub(super) fn hit_ns(&self, sectors: u32) -> Time {
         self.preparation + self.all(0, sectors)
     }
 
