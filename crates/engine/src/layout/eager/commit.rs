@@ -83,7 +83,9 @@ pub struct Commits<E> {
     /// What flushes of the device are sent with.
     flush_tag: Tag,
     history: History,
-    running: Option<Commit<E>>,
+    running: Option<Box<Commit<E>>>,
+    /// The last one that was closed: the next one takes its room.
+    closed: Option<Box<Commit<E>>>,
     /// Up to which commit the flush in flight makes everything durable.
     flush: Option<u64>,
     /// Something changed since the last commit was begun, and since when.
@@ -104,6 +106,7 @@ impl<E: Mapped> Commits<E> {
             flush_tag,
             history: History { next: 1, ..History::default() },
             running: None,
+            closed: None,
             flush: None,
             changed_since: None,
             starving: false,
@@ -234,12 +237,14 @@ impl<E: Mapped> Commits<E> {
         self.history.last = number;
         self.history.next = number + 1;
         self.history.notes.push_back((number, note));
-        self.running = Some(Commit {
-            number,
-            commands_left: commands,
-            failed: None,
-            spent: Breakdown::default(),
-            batch,
+        let spent = Breakdown::default();
+        let commit = Commit { number, commands_left: commands, failed: None, spent, batch };
+        self.running = Some(match self.closed.take() {
+            Some(mut room) => {
+                *room = commit;
+                room
+            }
+            None => Box::new(commit),
         });
     }
 
@@ -248,7 +253,7 @@ impl<E: Mapped> Commits<E> {
     ///
     /// # Panics
     /// If none is on its way.
-    pub fn part_done(&mut self, done: Done) -> Option<Commit<E>> {
+    pub fn part_done(&mut self, done: Done) -> Option<Box<Commit<E>>> {
         let Some(commit) = &mut self.running else {
             panic!("answer to a commit that is not in flight");
         };
@@ -261,12 +266,12 @@ impl<E: Mapped> Commits<E> {
     }
 
     /// The commit on its way, if all its commands have been answered.
-    pub fn complete(&mut self) -> Option<Commit<E>> {
+    pub fn complete(&mut self) -> Option<Box<Commit<E>>> {
         self.running.take_if(|commit| commit.commands_left == 0)
     }
 
     /// All of a commit is on the device, or has failed; answers its requests.
-    pub fn close(&mut self, commit: Commit<E>, desk: &mut Desk, cx: &mut Cx<'_>) {
+    pub fn close(&mut self, commit: Box<Commit<E>>, desk: &mut Desk, cx: &mut Cx<'_>) {
         if let Some(error) = commit.failed {
             for &request in &commit.batch.requests {
                 desk.fail(request, error);
@@ -279,10 +284,11 @@ impl<E: Mapped> Commits<E> {
             }
         }
         let share = commit.spent.share(commit.batch.requests.len().max(1) as u64);
-        for request in commit.batch.requests {
+        for &request in &commit.batch.requests {
             desk.spend(request, &share);
             desk.part_done(request, cx);
         }
+        self.closed = Some(commit);
     }
 
     /// Flushes the device.

@@ -16,7 +16,7 @@ use std::sync::{Arc, Weak};
 
 /// Map blocks in a row that name the one before; then follows one with a copy of all entries. Few,
 /// since superseded map blocks are kept as long as a later one names them.
-const LONGEST_CHAIN: u8 = 6;
+const LONGEST_CHAIN: u8 = 14;
 /// More changes than this are not listed: the map block has a copy of all entries.
 const MOST_CHANGES: u32 = 16;
 
