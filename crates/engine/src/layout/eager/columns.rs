@@ -35,9 +35,12 @@ pub struct Columns {
     cylinders: u32,
     /// Cells on a track.
     cells: u32,
-    /// Cells from slot to slot, slots on a track.
+    /// Cells from slot to slot.
     per_slot: u32,
-    slots: u32,
+    /// By cells behind the first slot of a track: the slot that a cell belongs to, and the next one
+    /// to begin.
+    slot_of: Vec<u32>,
+    slot_from: Vec<u32>,
     turn: Turn,
     /// Time for a slot to pass, rounded up.
     slot_ns: Time,
@@ -268,7 +271,8 @@ impl Columns {
             cylinders,
             cells,
             per_slot: cells / slots,
-            slots,
+            slot_of: (0..cells).map(|cell| cell / (cells / slots)).collect(),
+            slot_from: (0..cells).map(|cell| cell.div_ceil(cells / slots) % slots).collect(),
             turn: Turn::new(turn_ns),
             slot_ns: arm.transfer_ns(0, 1),
             passes_ns,
@@ -321,13 +325,14 @@ impl Columns {
         ((u128::from(since) * u128::from(self.per_ns) + u128::from(u64::MAX)) >> 64) as u32
     }
 
-    /// A cell within the turn, from one that is counted on.
-    fn within(&self, cell: u32) -> u32 {
-        let mut cell = cell;
+    /// A cell within the turn, from one that is counted on, and when that turn begins.
+    fn within(&self, cell: u32) -> (u32, Time) {
+        let (mut cell, mut turned_ns) = (cell, 0);
         while cell >= self.cells {
             cell -= self.cells;
+            turned_ns += self.turn.ns;
         }
-        cell
+        (cell, turned_ns)
     }
 
     fn begin(&self, wanted: &Wanted) -> Search {
@@ -343,20 +348,27 @@ impl Columns {
         Search { origin, angle, pairs: run == 2, holes_beside, end, limit, found: None }
     }
 
-    /// Something begins on a track at a cell, which is counted on; `within` the turn it is that.
-    fn offer(&self, search: &mut Search, track: Track, cell: u32, within: u32) {
+    /// Something begins on a track at a cell, which is counted on; within the turn that begins
+    /// after `turned_ns` it is `within`.
+    #[inline]
+    fn offer(
+        &self,
+        search: &mut Search,
+        track: Track,
+        cell: u32,
+        (within, turned_ns): (u32, Time),
+    ) {
         if cell < search.end {
-            let turns = Time::from((cell - within) / self.cells);
             search.end = cell;
-            search.limit =
-                search.origin + turns * self.turn.ns + Time::from(self.passes_ns[within as usize]);
+            search.limit = search.origin + turned_ns + Time::from(self.passes_ns[within as usize]);
             search.found = Some((track, within));
         }
     }
 
     fn result(&self, search: &Search) -> Option<Candidate> {
         let (track, cell) = search.found?;
-        let slot = self.behind_first(&self.lanes[track as usize], cell) / self.per_slot;
+        let behind = self.behind_first(&self.lanes[track as usize], cell);
+        let slot = self.slot_of[behind as usize];
         Some(Candidate { track, slot, start: search.limit })
     }
 
@@ -415,16 +427,19 @@ impl Columns {
             return;
         }
         let from = self.next_cell(search.angle + travel);
-        let angle = self.within(from);
+        let (angle, mut turned_ns) = self.within(from);
         let lane = &self.lanes[track as usize];
-        let next = self.behind_first(lane, angle).div_ceil(self.per_slot);
-        let next = if next == self.slots { 0 } else { next };
+        let next = self.slot_from[self.behind_first(lane, angle) as usize];
         let slot =
             if search.pairs { free.next_pair(track, next) } else { free.next_free(track, next) };
         let Some(slot) = slot else { return };
         let within = self.cell(lane, slot);
-        let turned = if within < angle { self.cells } else { 0 };
-        self.offer(search, track, from - angle + turned + within, within);
+        let mut cell = from - angle + within;
+        if within < angle {
+            cell += self.cells;
+            turned_ns += self.turn.ns;
+        }
+        self.offer(search, track, cell, (within, turned_ns));
     }
 
     /// Looks at cylinders, cell by cell in the order of passing; at each at those that the arm has
@@ -439,12 +454,12 @@ impl Columns {
             return;
         }
         // A turn after the last one has been reached, everything has passed.
-        let last = self.next_cell(search.angle + travel_ns[farthest as usize]);
-        let end = search.end.min(last + self.cells);
+        let end = match search.end {
+            u32::MAX => self.next_cell(search.angle + travel_ns[farthest as usize]) + self.cells,
+            end => end,
+        };
         let starts = if search.pairs { &self.pairs } else { &self.singles };
-        let mut within = self.within(cell);
-        let turns = Time::from((cell - within) / self.cells);
-        let mut turned_ns = turns * self.turn.ns;
+        let (mut within, mut turned_ns) = self.within(cell);
         while cell < end {
             // The time that the arm has had when the cell begins to pass.
             let away = turned_ns + Time::from(self.passes_ns[within as usize]) - search.angle;
@@ -458,7 +473,7 @@ impl Columns {
             };
             if let Some((cylinder, surfaces)) = self.pick(search, starts, free, within, &reach) {
                 let track = cylinder * self.heads + surfaces.trailing_zeros();
-                self.offer(search, track, cell, within);
+                self.offer(search, track, cell, (within, turned_ns));
                 return;
             }
             cell += 1;
