@@ -156,6 +156,18 @@ pub enum VolumeError {
         /// Which, for people.
         who: String,
     },
+    /// Members were in use without each other.
+    #[error(
+        "members {first} and {second} have diverged: each was in use without the other since; give \
+         the one whose content is wanted and not the other, with --degraded, and then replace the \
+         other"
+    )]
+    Diverged {
+        /// One of them.
+        first: usize,
+        /// The other.
+        second: usize,
+    },
     /// More members are missing than the level can do without.
     #[error("{missing} of {members} members missing or out of date ({who}); {level} needs more")]
     TooFew {

@@ -240,6 +240,78 @@ fn members_that_do_not_fit_are_named() {
     assert!(matches!(find(&blank, &[], false), Err(VolumeError::NoMember)));
 }
 
+/// Put back from a copy made before the last mount, or within it: the others have an end or a start
+/// more than it, though a crash came after.
+#[test]
+fn a_member_that_missed_a_mount_is_out_of_date() {
+    for (level, members) in [(Level::Raid1, 2), (Level::Raid5, 3)] {
+        for ended in [false, true] {
+            for within in [false, true].into_iter().filter(|&within| ended || !within) {
+                let mut world = World::fresh(level, members, 2, 10);
+                let write = |world: &mut World, version| {
+                    world.run(Io::write(1, 0, Data::stamp(8, 0, version)).with_fua()).expect("ok");
+                };
+                write(&mut world, 1);
+                world.node.finish(&mut world.now);
+                let mut old = copies(&world.media);
+                let array = find(&world.media, &[], false).expect("whole").array;
+                let mut world = World::new(world.media, array);
+                if within {
+                    old = copies(&world.media);
+                }
+                write(&mut world, 2);
+                if ended {
+                    world.node.finish(&mut world.now);
+                }
+                for stale in 0..members {
+                    let mut mixed = copies(&world.media);
+                    mixed[stale] = copies(&old).swap_remove(stale);
+                    let what = format!("{level}, {stale}, ended {ended}, within {within}");
+                    let error = find(&mixed, &[], false).expect_err(&what);
+                    assert!(matches!(error, VolumeError::Degraded { missing: 1, .. }), "{what}");
+                    let found = find(&mixed, &[], true).expect("one less will do");
+                    assert_eq!(found.missing, [stale], "{what}");
+                    World::new(mixed, found.array).check(&[2; 8]);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn members_that_went_separate_ways_are_named() {
+    let media = media(Level::Raid1, 2, 2, 10);
+    for (alone, mounts) in [(0, 1), (1, 3)] {
+        for mount in 0..mounts {
+            let array = find(&media, &[1 - alone], true).expect("one will do").array;
+            let mut world = World::new(media.clone(), array);
+            world.run(Io::write(1, alone as u64, Data::stamp(1, 0, 1 + mount))).expect("writes");
+            world.node.finish(&mut world.now);
+        }
+    }
+    for degraded in [false, true] {
+        let error = find(&media, &[], degraded).expect_err("nobody knows which is right");
+        assert!(matches!(error, VolumeError::Diverged { .. }), "{error}");
+    }
+    assert!(find(&media, &[0], true).is_ok());
+}
+
+/// The device that was replaced is not taken for the one in its place, and not overwritten.
+#[test]
+fn a_device_that_was_replaced_does_not_come_back() {
+    let media = media(Level::Raid5, 3, 2, 10);
+    let mut world = World::new(media.clone(), find(&media, &[], false).expect("whole").array);
+    world.run(Io::write(1, 0, Data::stamp(8, 0, 1))).expect("writes");
+    world.node.finish(&mut world.now);
+    let old = copies(&media).swap_remove(2);
+    let mut new = Shared::new(Cells::new(old.with(|cells| cells.blocks())));
+    let mut new = MediumDisk(&mut new);
+    with_disks(&media, &[2], |disks| replace(disks, 2, &mut new)).expect("it fits");
+    let mixed = vec![media[0].clone(), media[1].clone(), old];
+    let found = find(&mixed, &[], true).expect("two will do");
+    assert_eq!(found.missing, [2]);
+}
+
 /// The one member that is left has its word about the other in two copies.
 #[test]
 fn who_is_out_stays_out_though_a_superblock_cannot_be_read() {

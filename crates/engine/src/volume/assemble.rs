@@ -215,6 +215,23 @@ pub(super) fn names(members: &[usize]) -> String {
     members.iter().map(|member| format!("member {member}")).collect::<Vec<_>>().join(", ")
 }
 
+/// Members that each say of the other that it is out were in use without each other since: who of
+/// them is right is not for us to say.
+fn diverged(
+    found: &[Option<MemberSuperblock>],
+    newest: &MemberSuperblock,
+) -> Result<(), VolumeError> {
+    let second = newest.index;
+    for one in found.iter().flatten() {
+        let first = one.index;
+        let out = |of: &MemberSuperblock, who: usize| of.standings[who] == Standing::Out;
+        if out(newest, first) && out(one, second) && !out(one, first) {
+            return Err(VolumeError::Diverged { first, second });
+        }
+    }
+    Ok(())
+}
+
 /// The superblock with the youngest word, and which members may be used according to it.
 fn judge(
     found: &[Option<MemberSuperblock>],
@@ -222,10 +239,12 @@ fn judge(
 ) -> Result<(MemberSuperblock, Vec<bool>), VolumeError> {
     let newest =
         found.iter().flatten().max_by_key(|one| one.events).ok_or(VolumeError::NoMember)?;
-    // Changes reach the members one by one, so a crash leaves some of them one behind, no more.
+    // Changes reach the members one by one, so a crash leaves some of them one behind, no more; and
+    // each start, end and replacement is two changes, so who is one behind has missed no data.
     let recent = |one: &MemberSuperblock| {
         one.events + 1 >= newest.events || planted(PlantedBug::StaleMember)
     };
+    diverged(found, newest)?;
     let wanted = |member: usize| {
         newest.standings[member] != Standing::Out || planted(PlantedBug::StaleMember)
     };
@@ -532,12 +551,12 @@ impl Recovery<'_, '_> {
     /// Writes down who belongs to the array, then that nothing is left to repair.
     fn sign(&mut self, logs: &mut [Log]) -> Result<(), VolumeError> {
         self.flush()?;
-        let before = self.superblock.standings.clone();
         self.superblock.clean = false;
         self.count_out();
-        // Who is missing is written into both copies: were the only one that knows it unreadable
-        // later, the member would be taken back.
-        let times = if self.superblock.standings == before { 1 } else { 2 };
+        // Twice: a member that has missed this start is two behind then, and is not taken for one
+        // that a crash has left behind. And who is missing stands in both copies: were the only one
+        // that knows it unreadable later, the member would be taken back.
+        let times = if planted(PlantedBug::StaleMember) { 1 } else { 2 };
         for _ in 0..times {
             self.superblock.events += 1;
             for member in self.members() {
@@ -563,6 +582,22 @@ impl Recovery<'_, '_> {
         }
         self.flush()
     }
+}
+
+/// Writes the superblock to all usable members but one.
+fn tell_others(
+    disks: &mut [Option<&mut dyn Disk>],
+    usable: &[bool],
+    except: usize,
+    superblock: &MemberSuperblock,
+) -> Result<(), VolumeError> {
+    for (place, disk) in disks.iter_mut().enumerate() {
+        if let Some(disk) = disk.as_mut().filter(|_| usable[place] && place != except) {
+            on(place, superblock.write(*disk, place))?;
+            on(place, disk.flush())?;
+        }
+    }
+    Ok(())
 }
 
 /// Puts a new device in the place of a member: the next assembly begins to fill it. The other
@@ -608,11 +643,11 @@ pub fn replace(
     }
     on(member, prepare(new, &superblock, false))?;
     on(member, write_both(new, &mut superblock, member))?;
-    for (place, disk) in disks.iter_mut().enumerate() {
-        if let Some(disk) = disk.as_mut().filter(|_| usable[place] && place != member) {
-            on(place, superblock.write(*disk, place))?;
-            on(place, disk.flush())?;
-        }
-    }
+    tell_others(disks, &usable, member, &superblock)?;
+    // Once more, so that the device that was replaced is two behind.
+    superblock.events += 1;
+    on(member, superblock.write(new, member))?;
+    on(member, new.flush())?;
+    tell_others(disks, &usable, member, &superblock)?;
     Ok(superblock)
 }

@@ -238,7 +238,8 @@ impl Array {
             Stopping::Clearing if !casting => {
                 self.stopping = Some(Stopping::Signing);
                 self.superblock.clean = true;
-                self.stale = self.stale.max(1);
+                // Twice, as at the start: who misses the end is two behind.
+                self.stale = self.stale.max(2);
                 self.advance_casts(cx);
             }
             Stopping::Signing if !casting => self.stopping = Some(Stopping::Stopped),
