@@ -7,7 +7,7 @@ pub mod volatile;
 
 use crate::account::Account;
 use crate::arm::{Arm, Head};
-use crate::io::{Done, Io};
+use crate::io::{Done, Io, IoError};
 use crate::layer::{Extent, Rebuild};
 use crate::units::{BlockNr, Time};
 use std::fmt::Debug;
@@ -63,6 +63,11 @@ pub trait Device: Debug {
     /// How a member is filled that was put into an array, if this is one.
     fn rebuild(&self) -> Option<Rebuild> {
         None
+    }
+
+    /// Members that failed since this array was assembled, with why, if this is one.
+    fn fallen(&self) -> &[(usize, IoError)] {
+        &[]
     }
 
     /// Named counters for reports, in a fixed order.

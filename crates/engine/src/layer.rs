@@ -163,6 +163,12 @@ pub trait Layer: Debug {
         None
     }
 
+    /// Members of this array that failed since it was assembled and were put out of it, with why,
+    /// in order.
+    fn fallen(&self) -> &[(usize, IoError)] {
+        &[]
+    }
+
     /// Why the volume refuses writes, if it does: the first error of its write path.
     fn latched(&self) -> Option<IoError> {
         None

@@ -113,6 +113,8 @@ pub struct Driver {
     phase: Phase,
     /// What was last said of a member that is filled.
     rebuild: Option<Rebuild>,
+    /// How many failed members of an array have been told of.
+    fallen: usize,
     /// When to watch the listener again, if it is not watched.
     accept_at: Option<Time>,
     /// Connections that have not chosen an export yet.
@@ -161,6 +163,7 @@ impl Driver {
             edge: Edge::new(blocks, parts.export.read_only),
             clock: Clock::new(parts.lead_ns),
             rebuild: rebuild_below(&parts.node),
+            fallen: 0,
             parts,
             epoll,
             clients: Slab::new(),
@@ -220,6 +223,7 @@ impl Driver {
             if self.phase != Phase::Serving {
                 self.advance_end();
             }
+            self.tell_fallen();
             self.tell(watch);
         }
         if !self.is_dark() {
@@ -230,6 +234,18 @@ impl Driver {
         }
         self.served.elapsed_ns = self.now();
         Ok(self.served)
+    }
+
+    /// Says which members of an array have failed, once each.
+    fn tell_fallen(&mut self) {
+        let fallen = self.parts.node.devices.iter().flat_map(|device| device.fallen());
+        for (member, error) in fallen.skip(self.fallen) {
+            self.fallen += 1;
+            eprintln!(
+                "seekless: member {member} has failed ({error}) and is out of the array; \
+                 `seekless replace` puts another one in its place"
+            );
+        }
     }
 
     /// Says how far a rebuild has come if that is news. None begins while an array is served.

@@ -131,3 +131,33 @@ fn a_full_volume_says_so_and_is_overwritten_and_trimmed(layout: &str) {
     assert_eq!(server.stop().code(), 0);
     check_is_clean(&image);
 }
+
+/// One of two mirrors runs out of space: everything goes on, and somebody hears of it.
+#[test]
+fn a_member_that_fails_is_told_of() {
+    let dir = temp_dir();
+    let Some(small) = Small::new(dir.path()) else {
+        return skip("a small tmpfs needs root rights");
+    };
+    let members = [dir.path().join("large.img"), small.0.join("small.img")];
+    let make = ["create", "--raid", "1", "--layout", "inplace", "--size", "16M"];
+    succeed(seekless().args(make).args(&members));
+    let socket = dir.path().join("s.sock");
+    let mut serve = seekless();
+    serve.arg("serve").args(&members).arg("--socket").arg(&socket);
+    let server = Server::start(serve, socket);
+    let mut client = Client::connect(server.socket()).expect("connection");
+    let bytes = pattern(1, 8 << 20);
+    for (index, part) in bytes.chunks(1 << 20).enumerate() {
+        client.write((index as u64) << 20, part, false).expect("the other member takes it");
+    }
+    client.flush().expect("the other member has it");
+    let mut found = vec![0; bytes.len()];
+    client.read(0, &mut found).expect("read");
+    assert!(found == bytes, "content differs");
+    let ended = server.stop();
+    assert_eq!(ended.code(), 0, "{}", ended.err);
+    assert!(ended.err.contains("member 1 has failed (the backing store is full)"), "{}", ended.err);
+    assert_eq!(ended.err.matches("has failed").count(), 1, "{}", ended.err);
+    drop(small);
+}

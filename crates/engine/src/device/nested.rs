@@ -75,6 +75,10 @@ impl Device for Nested {
         self.node.stopped()
     }
 
+    fn fallen(&self) -> &[(usize, IoError)] {
+        self.node.layer.fallen()
+    }
+
     fn rebuild(&self) -> Option<Rebuild> {
         self.node.layer.rebuild()
     }

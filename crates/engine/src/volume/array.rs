@@ -156,6 +156,8 @@ pub struct Array {
     casts: [Option<Casting>; 2],
     /// How many times the superblocks have to be written once more.
     stale: u32,
+    /// Members that failed and were put out, and why.
+    fallen: Vec<(usize, IoError)>,
     /// Requests that are answered when the superblocks are up to date.
     held: Vec<usize>,
     sweeps: Slab<Sweep>,
@@ -207,6 +209,7 @@ impl Array {
             unsettled: Vec::new(),
             casts: [None, None],
             stale: 0,
+            fallen: Vec::new(),
             held: Vec::new(),
             sweeps: Slab::new(),
             // What ended before the first operation is durable.
@@ -285,6 +288,7 @@ impl Array {
             return;
         }
         self.superblock.standings[member] = Standing::Out;
+        self.fallen.push((member, error));
         self.counters.kicked += 1;
         if self.is_settled() {
             // What it has not flushed may be lost there, though the others flush it now.
@@ -526,6 +530,10 @@ impl Layer for Array {
 
     fn latched(&self) -> Option<IoError> {
         self.latched
+    }
+
+    fn fallen(&self) -> &[(usize, IoError)] {
+        &self.fallen
     }
 
     fn rebuild(&self) -> Option<layer::Rebuild> {
