@@ -100,6 +100,18 @@ pub enum FitError {
     /// What was measured is not a mechanical disk.
     #[error("{0}")]
     NotMechanical(String),
+    /// What was found leads beyond the end of the drive.
+    #[error(
+        "what was found of the layout leads to sector {lbn} of a drive of {sectors}; it may be too \
+         small, or laid out in a way that is not known here: try another --seed, or write the \
+         specification by hand"
+    )]
+    Lost {
+        /// The sector.
+        lbn: u64,
+        /// Sectors of the drive.
+        sectors: u64,
+    },
     /// What was found makes no specification.
     #[error("what was found makes no specification: {0}")]
     Specification(String),

@@ -173,6 +173,9 @@ impl<'a> Bench<'a> {
         if self.deadline.is_some_and(|deadline| self.probe.now() >= deadline) {
             return Err(Stop::TimeUp);
         }
+        if lbn + u64::from(sectors) > self.sectors() {
+            return Err(Stop::Failed(FitError::Lost { lbn, sectors: self.sectors() }));
+        }
         self.reads += 1;
         if self.reads.is_multiple_of(32) {
             self.tell();

@@ -19,7 +19,8 @@ pub(super) fn tell(
         let heads = zone.heads as u32;
         return Ok((zone, Some(heads)));
     }
-    let reach = TRACKS.min(zone.followed.saturating_sub(1));
+    let whole = (bench.sectors() - zone.first) / zone.track;
+    let reach = TRACKS.min(zone.followed.saturating_sub(1)).min(whole.saturating_sub(1));
     let mut travel = Vec::new();
     for track in 1..=reach {
         let found = positioning(bench, &mut |bench, _| {

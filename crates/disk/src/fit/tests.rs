@@ -178,6 +178,28 @@ fn a_drive_that_begins_within_a_cylinder_is_recognized() {
     }
 }
 
+/// Reads stay on the drive, however small it is.
+#[test]
+fn small_drives_are_measured_or_refused_by_name() {
+    for (blocks, seed) in [(300, 1), (768, 1), (768, 2), (900, 3)] {
+        let spec = builtin("st19101").outer(blocks);
+        let mut probe = Emulated::new(&spec, 0);
+        let options = Options { seed, seek_points: 4, ..Options::default() };
+        match measure(&mut probe, &options, &mut |_| {}) {
+            Ok(fit) => near("rpm", fit.rpm().value, spec.rpm, spec.rpm / 1e4),
+            Err(error) => assert!(!matches!(error, FitError::Probe(_)), "{blocks}: {error}"),
+        }
+    }
+}
+
+/// Some drives keep nothing of what was asked for, only what follows it, in each of their segments.
+#[test]
+fn segments_of_drives_that_keep_only_what_follows_are_counted() {
+    let fit = fit(&builtin("barracuda"), 0);
+    assert!(!fit.cache.keeps);
+    assert_eq!(fit.cache.segments, Some(3));
+}
+
 /// Tracks along one surface after the other: it is not told as something else in silence.
 #[test]
 fn bands_are_named() {

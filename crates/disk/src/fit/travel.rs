@@ -53,6 +53,7 @@ fn trial(bench: &mut Bench<'_>, pair: &Pair<'_>, wanted: f64) -> Measured<f64> {
     let begin = known - piece;
     let ahead = (passing - begin).rem_euclid(period);
     let mut index = (ahead / piece).ceil() as u64;
+    let length = length.min(bench.sectors().saturating_sub(start));
     if (index + 1) * granule > length || pair.first_sector || !regular {
         index = 0;
     }

@@ -42,7 +42,8 @@ pub struct Args {
     #[command(flatten)]
     source: Source,
     /// Whether the gap of a line is the pause before its request or after it.
-    #[arg(long, value_enum, default_value_t = Gap::After, requires = "recording")]
+    #[arg(long, value_enum, default_value_t = Gap::After,
+          conflicts_with_all = ["disk", "device"])]
     gap: Gap,
     /// End measuring after so long; what is known by then is told [default for devices: 15m].
     #[arg(long, value_name = "TIME", conflicts_with = "recording")]
@@ -105,7 +106,9 @@ fn failure(error: FitError) -> Failure {
     let exit = match &error {
         FitError::Probe(_) => Exit::Backing,
         FitError::TimeUp(_) => Exit::Usage,
-        FitError::NotMechanical(_) | FitError::Specification(_) => Exit::Failed,
+        FitError::NotMechanical(_) | FitError::Lost { .. } | FitError::Specification(_) => {
+            Exit::Failed
+        }
     };
     Failure::from_message(exit, &error.to_string())
 }
