@@ -103,15 +103,6 @@ struct Held {
     first: Sector,
 }
 
-/// The beginning of a read, or all of it, that is in the buffer or will be without moving the head.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Covered {
-    /// Sectors.
-    pub count: u32,
-    /// When all of them are there.
-    pub ready: Time,
-}
-
 impl TrackBuffer {
     /// An empty buffer.
     pub fn new(policy: ReadAhead, fence_sectors: u32) -> TrackBuffer {
@@ -128,11 +119,12 @@ impl TrackBuffer {
         self.held = None;
     }
 
-    /// What there is of a read, from its first sector on.
-    pub fn covers(&self, tracks: &impl Tracks, sector: Sector, count: u32) -> Option<Covered> {
+    /// When all of the sectors are in the buffer, if they are or will be without moving the head. A
+    /// read that leaves the track is none of those: all of it comes from the platter.
+    pub fn ready(&self, tracks: &impl Tracks, sector: Sector, count: u32) -> Option<Time> {
         let held = self.held.as_ref()?;
-        let end = (sector + u64::from(count)).min(held.limit);
-        if sector < held.from || sector >= end {
+        let end = sector + u64::from(count);
+        if sector < held.from || end > held.limit {
             return None;
         }
         let passed = match self.policy {
@@ -147,7 +139,7 @@ impl TrackBuffer {
                 (last + 1) * tracks.rev_ns() / turn
             }
         };
-        Some(Covered { count: (end - sector) as u32, ready: held.since + passed })
+        Some(held.since + passed)
     }
 
     /// A read of these sectors has come from the platter and ended at `end`.

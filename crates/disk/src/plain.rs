@@ -3,7 +3,7 @@
 //! Layouts plan on such a disk with the same functions that compute its times, so their predictions
 //! are exact.
 
-use crate::buffer::{Covered, TrackBuffer};
+use crate::buffer::TrackBuffer;
 use crate::mechanics::{Mechanics, Place};
 use crate::spec::{ReadAhead, Spec, SpecError};
 use seekless_engine::account::Account;
@@ -182,8 +182,14 @@ impl PlainDisk {
     /// Serves a read from the buffer, or from the platter.
     fn read(&mut self, io: &Io, at: Time, parts: &mut Breakdown) -> Access {
         let (first, count) = (io.at * BLOCK_SECTORS, io.count * BLOCK_SECTORS as u32);
-        if let Some(covered) = self.buffer.covers(&self.mechanics, first, count) {
-            return self.read_covered(first, count, covered, at, parts);
+        if let Some(ready) = self.buffer.ready(&self.mechanics, first, count) {
+            // The bus runs while the platter turns; what is left is waiting for the platter.
+            let bus = self.bus_sector_ns * u64::from(count);
+            let end = (at + bus).max(ready);
+            parts.transfer_ns += bus;
+            parts.rotation_ns += end - at - bus;
+            self.buffer.after_hit(&self.mechanics, first, count, at);
+            return Access { media_start: at, end, track: self.track };
         }
         let place = self.mechanics.place(first);
         let within = place.sector + count <= self.mechanics.sectors_per_track();
@@ -195,35 +201,6 @@ impl PlainDisk {
         access
     }
 
-    /// Serves a read that begins in the buffer; what is not there comes from the platter, when the
-    /// head has passed over the rest.
-    fn read_covered(
-        &mut self,
-        first: Sector,
-        count: u32,
-        covered: Covered,
-        at: Time,
-        parts: &mut Breakdown,
-    ) -> Access {
-        // The bus runs while the platter turns; what is left is waiting for the platter.
-        let bus = self.bus_sector_ns * u64::from(count);
-        if covered.count == count {
-            let end = (at + bus).max(covered.ready);
-            parts.transfer_ns += bus;
-            parts.rotation_ns += end - at - bus;
-            self.buffer.after_hit(&self.mechanics, first, count, at);
-            return Access { media_start: at, end, track: self.track };
-        }
-        let begin = at.max(covered.ready);
-        parts.rotation_ns += begin - at;
-        let (first, count) = (first + u64::from(covered.count), count - covered.count);
-        let access = self.access(first, count, begin, parts);
-        self.buffer.after_read(&self.mechanics, first, count, access.end);
-        let end = access.end.max(at + bus);
-        parts.transfer_ns += end - access.end;
-        Access { media_start: at, end, ..access }
-    }
-
     /// The whole-track rule: reads from the first sector under the head on, so that the track is
     /// in the buffer after one turn wherever the request lies on it.
     fn read_track(&mut self, first: Sector, count: u32, at: Time, parts: &mut Breakdown) -> Access {
@@ -233,8 +210,8 @@ impl PlainDisk {
         parts.head_switch_ns += switch;
         let arrived = at + seek + switch;
         let since = self.buffer.start_track(&self.mechanics, first, arrived);
-        let covered = self.buffer.covers(&self.mechanics, first, count);
-        let end = covered.expect("the track has just been taken into the buffer").ready;
+        let ready = self.buffer.ready(&self.mechanics, first, count);
+        let end = ready.expect("the track has just been taken into the buffer");
         let pass = self.mechanics.pass_ns(place, count).min(end - arrived);
         parts.transfer_ns += pass;
         parts.rotation_ns += end - arrived - pass;

@@ -1,7 +1,6 @@
 //! Reads of a disk that has a track buffer and no segmented cache.
 
 use super::service::Service;
-use crate::buffer::Covered;
 use crate::motion::Place;
 use seekless_engine::io::Breakdown;
 use seekless_engine::units::Time;
@@ -19,13 +18,15 @@ impl Service {
         spent: &mut Breakdown,
     ) -> Read {
         let motion = self.motion.clone();
-        let covered = self.buffer.as_ref().and_then(|held| held.covers(&*motion, lbn, sectors));
-        let hit = covered.is_some_and(|covered| covered.count == sectors);
+        let ready = self.buffer.as_ref().and_then(|held| held.ready(&*motion, lbn, sectors));
         let after = self.last_was_write;
-        let at = start + self.command_overhead(start, false, hit);
+        let at = start + self.command_overhead(start, false, ready.is_some());
         spent.overhead_ns = at - start;
-        if let Some(covered) = covered {
-            return self.read_covered(at, lbn, sectors, covered, spent);
+        if let (Some(ready), Some(buffer)) = (ready, &mut self.buffer) {
+            buffer.after_hit(&*motion, lbn, sectors, at);
+            spent.rotation_ns += ready.saturating_sub(at + self.bus.hit_ns(sectors));
+            let done = self.bus.sent(at, sectors, (ready > at).then_some((at, ready)));
+            return (done + self.completion[0], (at, ready.max(at)));
         }
         let track_end = motion.geometry().track_end(lbn);
         let whole = self.buffer.as_ref().is_some_and(|held| held.reads_whole_tracks());
@@ -40,34 +41,6 @@ impl Service {
             }
         };
         (self.bus.sent_late(at, after, sectors, passed) + self.completion[0], media)
-    }
-
-    /// A read that begins in the buffer; what is not there comes from the platter, when the head
-    /// has passed over the rest.
-    fn read_covered(
-        &mut self,
-        at: Time,
-        lbn: u64,
-        sectors: u32,
-        covered: Covered,
-        spent: &mut Breakdown,
-    ) -> Read {
-        let motion = self.motion.clone();
-        let rest = sectors - covered.count;
-        let mut last = covered.ready;
-        if rest > 0 {
-            let (begin, first) = (at.max(covered.ready), lbn + u64::from(covered.count));
-            spent.rotation_ns += begin - at;
-            last = self.fetch(begin, first, first + u64::from(rest), spent).end;
-            if let Some(buffer) = &mut self.buffer {
-                buffer.after_read(&*motion, first, rest, last);
-            }
-        } else if let Some(buffer) = &mut self.buffer {
-            buffer.after_hit(&*motion, lbn, sectors, at);
-            spent.rotation_ns += last.saturating_sub(at + self.bus.hit_ns(sectors));
-        }
-        let done = self.bus.sent(at, sectors, (last > at).then_some((at, last)));
-        (done + self.completion[0], (at, last.max(at)))
     }
 
     /// The whole-track rule: reads from the first sector under the head on, so that the track is
@@ -91,8 +64,8 @@ impl Service {
         let mut end = arrived;
         if let Some(buffer) = &mut self.buffer {
             since = buffer.start_track(&*motion, lbn, arrived);
-            let covered = buffer.covers(&*motion, lbn, sectors);
-            end = covered.expect("the track has just been taken into the buffer").ready;
+            let ready = buffer.ready(&*motion, lbn, sectors);
+            end = ready.expect("the track has just been taken into the buffer");
         }
         spent.rotation_ns += end - arrived - motion.pass_ns(&run, sectors).min(end - arrived);
         self.place = Place::from(&run);

@@ -52,7 +52,7 @@ impl<'s> Memory<'s> {
         }
         let (lbn, end) = (request.lbn, request.lbn + u64::from(request.sectors));
         if let Some(buffer) = &self.service.buffer {
-            return buffer.covers(&*self.service.motion, lbn, request.sectors).is_some();
+            return buffer.ready(&*self.service.motion, lbn, request.sectors).is_some();
         }
         let Some(cache) = &self.service.cache else { return false };
         if self.service.dirty.as_ref().is_some_and(|dirty| dirty.covers(lbn, end, self.at)) {

@@ -215,17 +215,25 @@ pub(super) fn names(members: &[usize]) -> String {
     members.iter().map(|member| format!("member {member}")).collect::<Vec<_>>().join(", ")
 }
 
-/// Members that each say of the other that it is out were in use without each other since: who of
-/// them is right is not for us to say.
+/// Two members that each say of the other that it is out were in use without each other since: who
+/// of them is right is not for us to say. What only the younger copy of a superblock says was cut
+/// off by a crash before anything was acknowledged. Of more than two members one may say so that
+/// was put out before the other was replaced.
 fn diverged(
     found: &[Option<MemberSuperblock>],
+    older: &[Option<MemberSuperblock>],
     newest: &MemberSuperblock,
 ) -> Result<(), VolumeError> {
+    if found.len() > 2 {
+        return Ok(());
+    }
     let second = newest.index;
-    for one in found.iter().flatten() {
+    for (one, before) in found.iter().zip(older) {
+        let (Some(one), Some(before)) = (one, before) else { continue };
         let first = one.index;
         let out = |of: &MemberSuperblock, who: usize| of.standings[who] == Standing::Out;
-        if out(newest, first) && out(one, second) && !out(one, first) {
+        let sure = out(one, second) && out(before, second);
+        if out(newest, first) && sure && !out(one, first) {
             return Err(VolumeError::Diverged { first, second });
         }
     }
@@ -235,6 +243,7 @@ fn diverged(
 /// The superblock with the youngest word, and which members may be used according to it.
 fn judge(
     found: &[Option<MemberSuperblock>],
+    older: &[Option<MemberSuperblock>],
     degraded: bool,
 ) -> Result<(MemberSuperblock, Vec<bool>), VolumeError> {
     let newest =
@@ -244,7 +253,7 @@ fn judge(
     let recent = |one: &MemberSuperblock| {
         one.events + 1 >= newest.events || planted(PlantedBug::StaleMember)
     };
-    diverged(found, newest)?;
+    diverged(found, older, newest)?;
     let wanted = |member: usize| {
         newest.standings[member] != Standing::Out || planted(PlantedBug::StaleMember)
     };
@@ -278,22 +287,23 @@ pub fn assemble(
     disks: &mut [Option<&mut dyn Disk>],
     options: &AssembleOptions,
 ) -> Result<Assembled, VolumeError> {
-    let mut found = Vec::with_capacity(disks.len());
+    let (mut found, mut older) = (Vec::new(), Vec::new());
     for disk in disks.iter_mut() {
-        found.push(match disk {
+        let both = match disk.as_mut().map(|disk| MemberSuperblock::read_both(*disk)) {
             None => None,
-            Some(disk) => match MemberSuperblock::read(*disk) {
-                Ok(superblock) => Some(superblock),
-                Err(_) if options.degraded => None,
-                Err(error) => return Err(error),
-            },
-        });
+            Some(Ok(both)) => Some(both),
+            Some(Err(_)) if options.degraded => None,
+            Some(Err(error)) => return Err(error),
+        };
+        let (superblock, before) = both.unzip();
+        found.push(superblock);
+        older.push(before.flatten());
     }
     let places = arrange(&found)?;
     let ordered = places.len() == disks.len()
         && places.iter().enumerate().all(|(member, place)| place.is_none_or(|at| at == member));
     assert!(ordered, "members are handed in at their places");
-    let (superblock, usable) = judge(&found, options.degraded)?;
+    let (superblock, usable) = judge(&found, &older, options.degraded)?;
     let behind = |one: &Option<MemberSuperblock>| {
         one.as_ref().is_some_and(|one| one.events < superblock.events)
     };
@@ -619,7 +629,7 @@ pub fn replace(
             Some(disk) => Some(MemberSuperblock::read(*disk)?),
         });
     }
-    let (mut superblock, usable) = judge(&found, true)?;
+    let (mut superblock, usable) = judge(&found, &[], true)?;
     let needed = superblock.device_blocks();
     if new.blocks() < needed {
         return Err(VolumeError::Truncated { needed, found: new.blocks() });

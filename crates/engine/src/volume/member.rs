@@ -193,6 +193,16 @@ impl MemberSuperblock {
     /// # Errors
     /// Why there is none, or that the member is shorter than it was.
     pub fn read(disk: &mut dyn Disk) -> Result<MemberSuperblock, VolumeError> {
+        MemberSuperblock::read_both(disk).map(|(younger, _)| younger)
+    }
+
+    /// Reads both copies: the younger one, and the older one if that is whole.
+    ///
+    /// # Errors
+    /// As for [`MemberSuperblock::read`].
+    pub fn read_both(
+        disk: &mut dyn Disk,
+    ) -> Result<(MemberSuperblock, Option<MemberSuperblock>), VolumeError> {
         let found = disk.blocks();
         if found < LOG_BLOCK {
             return Err(VolumeError::NoMember);
@@ -201,15 +211,10 @@ impl MemberSuperblock {
             Ok(data) => MemberSuperblock::decode(&data.to_bytes()),
             Err(_) => Err(VolumeError::Damaged),
         };
-        let superblock = match (copy(0), copy(1)) {
-            (Ok(a), Ok(b)) => {
-                if a.events > b.events {
-                    a
-                } else {
-                    b
-                }
-            }
-            (Ok(one), Err(_)) | (Err(_), Ok(one)) => one,
+        let (superblock, older) = match (copy(0), copy(1)) {
+            (Ok(a), Ok(b)) if a.events > b.events => (a, Some(b)),
+            (Ok(a), Ok(b)) => (b, Some(a)),
+            (Ok(one), Err(_)) | (Err(_), Ok(one)) => (one, None),
             (Err(VolumeError::NoMember), Err(second)) => return Err(second),
             (Err(first), Err(_)) => return Err(first),
         };
@@ -217,7 +222,7 @@ impl MemberSuperblock {
         if needed > found {
             return Err(VolumeError::Truncated { needed, found });
         }
-        Ok(superblock)
+        Ok((superblock, older))
     }
 
     /// Writes the record to the member with place `index`; durable after the next flush.
