@@ -100,6 +100,11 @@ pub enum FitError {
     /// What was measured is not a mechanical disk.
     #[error("{0}")]
     NotMechanical(String),
+    /// The times of a recording add up to more than [`LONGEST_REPLAY`] at this request.
+    ///
+    /// [`LONGEST_REPLAY`]: crate::recording::LONGEST_REPLAY
+    #[error("{}", crate::recording::ReplayError::TooLong { place: *.0 })]
+    TooLong(crate::recording::Place),
     /// What was found makes no specification.
     #[error("what was found makes no specification: {0}")]
     Specification(String),

@@ -72,7 +72,8 @@ impl<R: BufRead> Srt<R> {
                 return Err(RecordingError::new(
                     Place::Byte(self.offset),
                     "the header has no end",
-                    "the header of an SRT file ends with a form feed (byte 0x0c)",
+                    "the file was taken for an SRT recording, the header of which ends with a form feed \
+                     (byte 0x0c); is it one?",
                 ));
             }
             let end = buffer.iter().position(|&byte| byte == FORM_FEED);
@@ -118,7 +119,7 @@ impl<R: BufRead> Srt<R> {
         RecordingError::new(
             Place::Byte(self.offset),
             "the file ends within a record",
-            "it is cut off; get the whole file",
+            "it was taken for an SRT recording and is cut off, or is none; get the whole file",
         )
     }
 
@@ -132,7 +133,8 @@ impl<R: BufRead> Srt<R> {
                 return Err(RecordingError::new(
                     place,
                     format!("a record of version {version} and type {kind}"),
-                    "versions 1 to 4 and types 1 and 4 are known",
+                    "the file was taken for an SRT recording, of which versions 1 to 4 and types 1 \
+                     and 4 are known; is it one?",
                 ));
             }
             let words = WORDS + u32::from(version == 4) + u32::from(kind == SUSPECT);
@@ -140,7 +142,7 @@ impl<R: BufRead> Srt<R> {
                 return Err(RecordingError::new(
                     place,
                     format!("a record of {size} bytes"),
-                    format!("one of this kind has {}", words * 4),
+                    format!("in an SRT recording one of this kind has {}; is it one?", words * 4),
                 ));
             }
             let mut record = [0; 15];
