@@ -18,12 +18,16 @@ mod tests;
 use super::{Estimate, FitError};
 use crate::recording::{Figures, Recorded};
 use events::{Event, events};
+use model::Guess;
 use position::Means;
 
 pub use position::Reached;
 
 /// Where more than this share of the writes were reported early, so are those of the specification.
 const EARLY: f64 = 0.5;
+
+/// After a pause like this no write waits for the one before, in nanoseconds.
+const RESTED: u64 = 20_000_000;
 
 /// Reads that follow an early write by less than this may wait for it, in nanoseconds.
 const SETTLED: u64 = 40_000_000;
@@ -59,8 +63,14 @@ pub struct RecordedFit {
     means: Means,
     /// How much longer writes to the platter take than reads.
     writes_more: f64,
+    /// How much longer reads from the platter have to take in the model for the mean to be right.
+    reads_more: f64,
     /// Sectors of the longest request.
     longest: u64,
+    /// Share of the writes after a long pause that were reported early: others may have had to
+    /// wait for the one before.
+    early_rested: f64,
+    guess: Guess,
 }
 
 /// Estimates what a recording tells; pauses stand before their requests if `before`, else after.
@@ -84,6 +94,8 @@ pub fn recorded(
         ..RecordedFit::default()
     };
     fit.estimate(&events, &reads);
+    fit.guess_cache(&requests, before);
+    fit.level(&requests, before);
     fit.name_missing();
     fit.model = fit.replay(&requests, before);
     Ok(fit)
@@ -118,6 +130,11 @@ impl RecordedFit {
         let early = |event: &Event| quick.as_ref().is_some_and(|quick| quick.holds(event));
         let count = writes.iter().filter(|event| early(event)).count();
         self.early_writes = count as f64 / writes.len().max(1) as f64;
+        let rested: Vec<&&Event> = writes.iter().filter(|event| event.pause > RESTED).collect();
+        self.early_rested = match rested.len() {
+            0..20 => self.early_writes,
+            all => rested.iter().filter(|event| early(event)).count() as f64 / all as f64,
+        };
         if let Some((constant, slope)) =
             hits::edge(writes.iter().copied().filter(|event| early(event)))
         {
@@ -154,10 +171,10 @@ impl RecordedFit {
                 .into(),
         );
         if self.has_cache() {
-            let (segments, sectors) = model::SEGMENTS;
+            let Guess { segments, sectors, .. } = self.guess;
             self.missing.push(format!(
                 "number and size of cache segments: a recording does not show them; {segments} of \
-                 {sectors} sectors are assumed"
+                 {sectors} sectors are assumed, which come closest of what was tried"
             ));
         }
         self.missing.push(
@@ -174,7 +191,7 @@ impl RecordedFit {
 
     /// Writes are reported before they are on the platter, as a rule.
     fn writes_early(&self) -> bool {
-        self.early_writes > EARLY
+        self.early_writes.max(self.early_rested) > EARLY
     }
 
     /// The specification has a cache.

@@ -27,8 +27,35 @@ const REQUESTS: u64 = 128;
 /// contradicted, half a turn is less than what requests take.
 const ASSUMED: [f64; 3] = [7200.0, 10_000.0, 15_000.0];
 
-/// Segments of the cache of a specification, and sectors in each: a recording does not show them.
-pub(super) const SEGMENTS: (u32, u32) = (4, 1024);
+/// A cache of a specification: segments, sectors in each, and whether they are filled by reading
+/// ahead.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Guess {
+    pub(super) segments: u32,
+    pub(super) sectors: u32,
+    pub(super) ahead: bool,
+    /// Tracks are long, and the bus takes what was measured for a sector.
+    long_tracks: bool,
+}
+
+impl Default for Guess {
+    fn default() -> Guess {
+        Guess { segments: 4, sectors: 1024, ahead: true, long_tracks: false }
+    }
+}
+
+/// What is tried: a recording does not show segments, but it shows which guess answers best.
+const SEGMENTS: [u32; 4] = [1, 4, 16, 64];
+const SEGMENT_SECTORS: [u32; 4] = [32, 128, 512, 2048];
+
+/// Requests that guesses are tried with.
+const TRIED: usize = 10_000;
+
+/// How often means are moved at most.
+const LEVELLED: usize = 3;
+
+/// Another guess than the usual one has to be better by this share.
+const BETTER: f64 = 0.98;
 
 /// Tracks of a nominal disk.
 struct Nominal {
@@ -66,7 +93,9 @@ impl RecordedFit {
         if let Some(turn) = self.revolution {
             return 60e9 / turn.value;
         }
-        let least = self.means.by_distance.first().map_or(f64::MAX, |&(_, ns, _)| ns);
+        // Close by, requests may find a part of what they want in the cache.
+        let far = self.means.by_distance.iter().find(|&&(sectors, ..)| sectors > 1024.0);
+        let least = far.or(self.means.by_distance.first()).map_or(f64::MAX, |&(_, ns, _)| ns);
         let fits = |rpm: &&f64| 30e9 / **rpm + self.command() <= least;
         *ASSUMED.iter().find(fits).unwrap_or(&ASSUMED[ASSUMED.len() - 1])
     }
@@ -87,7 +116,7 @@ impl RecordedFit {
     pub fn spec(&self, name: &str, summary: &str) -> Result<Spec, FitError> {
         let broken = |error: SpecError| FitError::Specification(error.to_string());
         let rpm = self.rpm();
-        let track = match self.means.sector {
+        let track = match self.means.sector.filter(|_| !self.guess.long_tracks) {
             Some(sector) => (1.5 * 60e9 / rpm / sector.value).round() as u64,
             None => LONG_TRACK.max(REQUESTS * self.longest),
         };
@@ -126,8 +155,10 @@ impl RecordedFit {
             .fold((0.0, 0.0), |(sum, count), &(_, ns, of)| (sum + ns * of, count + of));
         let first = self.means.by_distance.first().map_or(0.0, |&(_, ns, _)| ns);
         let base = if count > 0.0 { sum / count } else { first } - command - half;
-        let read = round_ms(base.max(0.0));
-        let write = round_ms((base + self.writes_more).max(0.0));
+        // What is not there to be taken off on the spot is taken off the way.
+        let less = (base + self.reads_more).min(0.0);
+        let read = round_ms((base + self.reads_more).max(0.0));
+        let write = round_ms((base + self.writes_more - less).max(0.0));
         let hit = round_ms(beyond(self.hit.filter(|_| self.has_hits())));
         spec.overhead_ms = round_ms(command);
         spec.overheads = Overheads {
@@ -157,7 +188,7 @@ impl RecordedFit {
         let mut points: Vec<(u32, f64)> = Vec::new();
         for &(sectors, ns, _) in self.means.by_distance.iter().filter(|one| !near(one)) {
             let distance = ((sectors / nominal.cylinder()).round() as u32).max(1);
-            let ms = round_ms((ns - command - half - base.max(0.0)).max(0.0));
+            let ms = round_ms((ns - command - half - base + less).max(0.0));
             match points.last_mut() {
                 Some(last) if last.0 >= distance => last.1 = ms,
                 _ => points.push((distance, ms)),
@@ -172,16 +203,63 @@ impl RecordedFit {
         if !self.has_cache() {
             return;
         }
-        let sectors = u64::from(SEGMENTS.1).min(self.sectors).max(1) as u32;
-        let mut rules =
-            Cache { segments: SEGMENTS.0, segment_sectors: sectors, ..Cache::default() };
-        if self.has_hits() {
+        let Guess { segments, sectors, ahead, .. } = self.guess;
+        let segment_sectors = u64::from(sectors).min(self.sectors).max(1) as u32;
+        let mut rules = Cache { segments, segment_sectors, ..Cache::default() };
+        if self.has_hits() && ahead {
             rules.read_ahead = Prefetch::Segment;
         }
         if self.writes_early() {
             (rules.fast_write, rules.combine_writes) = (FastWrite::Any, true);
         }
         spec.cache = Some(rules);
+    }
+
+    /// Looks for the cache with which the specification answers best.
+    pub(super) fn guess_cache(&mut self, requests: &[Recorded], before: bool) {
+        let some = &requests[..requests.len().min(TRIED)];
+        let Some(mut least) = self.off(some, before).filter(|_| self.has_hits()) else { return };
+        least *= BETTER;
+        let mut tried = self.clone();
+        for segments in SEGMENTS {
+            for sectors in SEGMENT_SECTORS {
+                for (ahead, long_tracks) in
+                    [(true, false), (false, false), (true, true), (false, true)]
+                {
+                    tried.guess = Guess { segments, sectors, ahead, long_tracks };
+                    if let Some(off) = tried.off(some, before).filter(|&off| off < least) {
+                        (least, self.guess) = (off, tried.guess);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Moves the mean responses of reads and writes to those measured: the model has hits and
+    /// waits where the drive had none.
+    pub(super) fn level(&mut self, requests: &[Recorded], before: bool) {
+        let some = &requests[..requests.len().min(TRIED)];
+        let missed = 1.0 - self.hit_share;
+        for _ in 0..LEVELLED {
+            let Some(least) = self.off(some, before) else { return };
+            let Some([_, reads, writes]) = self.replay(some, before) else { return };
+            let ns = |figures: Figures| figures.mean_error_ms.unwrap_or(0.0) * 1e6;
+            let mut tried = self.clone();
+            if missed > 0.0 {
+                tried.reads_more -= ns(reads) / missed;
+            }
+            tried.writes_more -= ns(writes);
+            if tried.off(some, before).is_none_or(|off| off >= least) {
+                return;
+            }
+            *self = tried;
+        }
+    }
+
+    /// How far the specification is off, by mean and request by request, in milliseconds.
+    fn off(&self, requests: &[Recorded], before: bool) -> Option<f64> {
+        let [all, ..] = self.replay(requests, before)?;
+        Some(all.mae_ms? + all.mean_error_ms?.abs())
     }
 
     /// How well the specification answers the requests themselves.

@@ -32,6 +32,9 @@ const FASTEST: f64 = 450.0;
 /// Step of the search in Hz: a span of [`APART`] moves by a twentieth of a turn.
 const STEP: f64 = 0.025;
 
+/// Recordings tell times in steps like this, in nanoseconds.
+const WRITTEN: f64 = 2000.0;
+
 /// Two completions at the same place, in nanoseconds.
 #[derive(Clone, Copy)]
 struct Pair {
@@ -74,11 +77,12 @@ pub(super) fn rotation(
 }
 
 fn pairs(events: &[Event], missed: impl Fn(&Event) -> bool) -> Vec<Pair> {
-    let mut last: BTreeMap<u64, f64> = BTreeMap::new();
+    // What a read costs after its last sector is not what a write costs.
+    let mut last: BTreeMap<(u64, bool), f64> = BTreeMap::new();
     let mut pairs = Vec::new();
     for event in events.iter().filter(|event| missed(event)) {
         let (took, done) = (event.took as f64, event.done as f64);
-        if let Some(before) = last.insert(event.end, done) {
+        if let Some(before) = last.insert((event.end, event.read), done) {
             let pair = Pair { waited: done - took - before, took };
             if (SHORTEST..APART).contains(&pair.span()) {
                 pairs.push(pair);
@@ -127,28 +131,40 @@ fn is_whole(pairs: &[Pair], period: f64) -> bool {
     turns.len() >= 8 || range > 0.55 * period
 }
 
-/// The period by least squares over the spans, which are whole multiples of it.
+/// The period by least squares over the spans, which are whole multiples of it but for something
+/// that all have in common: what the drive does between the end of a sector and its report is not
+/// always the same, and among spans of a turn or two that would pass for a part of the turn.
 fn refined(spans: &[f64], period: f64) -> Option<Estimate> {
-    let mut period = period;
-    let mut error = 0.0;
-    for _ in 0..4 {
-        let (mut product, mut squares, mut used) = (0.0, 0.0, Vec::new());
-        for &span in spans {
-            let turns = (span / period).round();
-            // What lies in between is no read from the platter, or one that was tried again.
-            if turns > 0.0 && (span - turns * period).abs() < period / 6.0 {
-                product += turns * span;
-                squares += turns * turns;
-                used.push((turns, span));
-            }
-        }
-        if used.len() < PAIRS {
+    let (mut period, mut common, mut error) = (period, 0.0, 0.0);
+    // What lies further off a whole turn is no read from the platter, or one that was tried again.
+    let mut near = period / 6.0;
+    for _ in 0..6 {
+        let turns = |span: f64| ((span - common) / period).round();
+        let off = |span: f64| span - common - turns(span) * period;
+        let used: Vec<(f64, f64)> = spans
+            .iter()
+            .filter(|&&span| turns(span) > 0.0 && off(span).abs() <= near)
+            .map(|&span| (turns(span), span))
+            .collect();
+        if used.len() < PAIRS / 2 {
             return None;
         }
-        period = product / squares;
-        let off = used.iter().map(|(turns, span)| (span - turns * period).powi(2)).sum::<f64>();
-        error = (off / (used.len() - 1) as f64 / squares).sqrt();
+        let count = used.len() as f64;
+        let x = used.iter().map(|one| one.0).sum::<f64>() / count;
+        let y = used.iter().map(|one| one.1).sum::<f64>() / count;
+        let xx: f64 = used.iter().map(|one| (one.0 - x).powi(2)).sum();
+        if xx < 1.0 {
+            return None;
+        }
+        period = used.iter().map(|one| (one.0 - x) * (one.1 - y)).sum::<f64>() / xx;
+        common = y - period * x;
+        let mut off: Vec<f64> =
+            used.iter().map(|one| (one.1 - common - one.0 * period).abs()).collect();
+        error = (off.iter().map(|off| off * off).sum::<f64>() / (count - 2.0) / xx).sqrt();
+        // Those that scatter like most, but no closer than times are written down.
+        off.sort_by(f64::total_cmp);
+        near = (6.0 * super::quantile(&off, 0.5)).clamp(WRITTEN, period / 6.0);
     }
     // Drives and models count time in steps of a nanosecond, which no number of spans undercuts.
-    Some(Estimate::new(period, error.max(0.5)))
+    (common.abs() < period / 6.0).then_some(Estimate::new(period, error.max(0.5)))
 }
