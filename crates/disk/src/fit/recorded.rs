@@ -224,15 +224,13 @@ impl RecordedFit {
             let Reached { sectors, ns, reads } = point;
             lines.push(format!("positioning    {} at {sectors} sectors ({reads} reads)", ms(*ns)));
         }
-        if let Some([all, ..]) = &self.model {
-            if let (Some(measured), Some(simulated)) = (all.measured_mean_ms, all.simulated_mean_ms)
-            {
-                let share = 100.0 * (simulated - measured) / measured.max(f64::MIN_POSITIVE);
-                lines.push(format!(
-                    "the model      {simulated:.3} ms on average for the recording's own requests, \
-                     measured {measured:.3} ms ({share:+.1} %)"
-                ));
-            }
+        let means = self.model.map(|[all, ..]| (all.measured_mean_ms, all.simulated_mean_ms));
+        if let Some((Some(measured), Some(simulated))) = means {
+            let share = 100.0 * (simulated - measured) / measured.max(f64::MIN_POSITIVE);
+            lines.push(format!(
+                "the model      {simulated:.3} ms on average for the recording's own requests, \
+                 measured {measured:.3} ms ({share:+.1} %)"
+            ));
         }
         lines
     }

@@ -168,10 +168,10 @@ pub(super) fn edge<'a>(
             points.push((length as f64, quantile(&times, 0.25), times.len() as f64));
         }
     }
-    if let Some((constant, slope)) = line(&points) {
-        if slope.value > 0.0 && constant.value > 0.0 {
-            return Some((constant, Some(slope)));
-        }
+    let found = line(&points);
+    let grows = |(constant, slope): &(Estimate, Estimate)| constant.value.min(slope.value) > 0.0;
+    if let Some((constant, slope)) = found.filter(grows) {
+        return Some((constant, Some(slope)));
     }
     all.sort_by(f64::total_cmp);
     let (low, middle) = (quantile(&all, 0.25), quantile(&all, 0.5));

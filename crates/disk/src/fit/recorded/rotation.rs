@@ -32,6 +32,10 @@ const FASTEST: f64 = 450.0;
 /// Step of the search in Hz: a span of [`APART`] moves by a twentieth of a turn.
 const STEP: f64 = 0.025;
 
+/// What a drive may do between a sector and its report that spans of one number of turns do not
+/// show, in nanoseconds.
+const UNSEEN: f64 = 50e3;
+
 /// Recordings tell times in steps like this, in nanoseconds.
 const WRITTEN: f64 = 2000.0;
 
@@ -149,22 +153,45 @@ fn refined(spans: &[f64], period: f64) -> Option<Estimate> {
         if used.len() < PAIRS / 2 {
             return None;
         }
+        let sound = varied(&used);
+        (period, common) = if sound { sloping(&used) } else { (through_zero(&used), 0.0) };
         let count = used.len() as f64;
-        let x = used.iter().map(|one| one.0).sum::<f64>() / count;
-        let y = used.iter().map(|one| one.1).sum::<f64>() / count;
+        let x = if sound { used.iter().map(|one| one.0).sum::<f64>() / count } else { 0.0 };
         let xx: f64 = used.iter().map(|one| (one.0 - x).powi(2)).sum();
-        if xx < 1.0 {
-            return None;
-        }
-        period = used.iter().map(|one| (one.0 - x) * (one.1 - y)).sum::<f64>() / xx;
-        common = y - period * x;
+        let unseen = if sound { 0.0 } else { UNSEEN / (xx / count).sqrt() };
         let mut off: Vec<f64> =
             used.iter().map(|one| (one.1 - common - one.0 * period).abs()).collect();
-        error = (off.iter().map(|off| off * off).sum::<f64>() / (count - 2.0) / xx).sqrt();
+        let squares: f64 = off.iter().map(|off| off * off).sum();
+        error = (squares / (count - 2.0) / xx).sqrt().hypot(unseen);
         // Those that scatter like most, but no closer than times are written down.
         off.sort_by(f64::total_cmp);
         near = (6.0 * super::quantile(&off, 0.5)).clamp(WRITTEN, period / 6.0);
     }
     // Drives and models count time in steps of a nanosecond, which no number of spans undercuts.
     (common.abs() < period / 6.0).then_some(Estimate::new(period, error.max(0.5)))
+}
+
+/// True if spans of other numbers of turns than the commonest are enough for a line.
+fn varied(spans: &[(f64, f64)]) -> bool {
+    let mut counts: BTreeMap<u64, usize> = BTreeMap::new();
+    for (turns, _) in spans {
+        *counts.entry(*turns as u64).or_default() += 1;
+    }
+    let most = counts.values().copied().max().unwrap_or(0);
+    spans.len() - most >= PAIRS / 2
+}
+
+/// The slope of the line through turns and spans, and its value at zero.
+fn sloping(spans: &[(f64, f64)]) -> (f64, f64) {
+    let count = spans.len() as f64;
+    let x = spans.iter().map(|one| one.0).sum::<f64>() / count;
+    let y = spans.iter().map(|one| one.1).sum::<f64>() / count;
+    let xx: f64 = spans.iter().map(|one| (one.0 - x).powi(2)).sum();
+    let slope = spans.iter().map(|one| (one.0 - x) * (one.1 - y)).sum::<f64>() / xx;
+    (slope, y - slope * x)
+}
+
+fn through_zero(spans: &[(f64, f64)]) -> f64 {
+    let squares: f64 = spans.iter().map(|one| one.0 * one.0).sum();
+    spans.iter().map(|one| one.0 * one.1).sum::<f64>() / squares
 }
