@@ -112,6 +112,11 @@ pub enum FitError {
         /// Sectors of the drive.
         sectors: u64,
     },
+    /// The times of a recording add up to more than [`LONGEST_REPLAY`] at this request.
+    ///
+    /// [`LONGEST_REPLAY`]: crate::recording::LONGEST_REPLAY
+    #[error("{}", crate::recording::ReplayError::TooLong { place: *.0 })]
+    TooLong(crate::recording::Place),
     /// What was found makes no specification.
     #[error("what was found makes no specification: {0}")]
     Specification(String),

@@ -18,7 +18,7 @@ mod tests;
 use seekless_engine::units::Time;
 use std::io::BufRead;
 
-pub use replay::{Gap, Outcome, Refused, Replay, ReplayError, Subject};
+pub use replay::{Gap, LONGEST_REPLAY, Outcome, Refused, Replay, ReplayError, Subject};
 pub use statistics::{Figures, Report, Statistics};
 
 /// What a request does.
@@ -125,6 +125,12 @@ impl Format {
     }
 }
 
+/// What a file was compressed with, by the bytes that every such file begins with.
+fn compressed(begin: &[u8]) -> Option<&'static str> {
+    let magic: [(&[u8], &str); 2] = [(&[0x1f, 0x8b], "gzip"), (&[0x28, 0xb5, 0x2f, 0xfd], "zstd")];
+    magic.into_iter().find(|(bytes, _)| begin.starts_with(bytes)).map(|(_, name)| name)
+}
+
 /// A recording, read request by request: memory does not grow with its length.
 #[derive(Debug)]
 pub struct Recording<R> {
@@ -151,7 +157,15 @@ impl<R: BufRead> Recording<R> {
     /// # Errors
     /// If the bytes cannot be had or the header is wrong.
     pub fn open(mut bytes: R) -> Result<Recording<R>, RecordingError> {
-        let format = Format::of(bytes.fill_buf()?);
+        let begin = bytes.fill_buf()?;
+        if let Some(name) = compressed(begin) {
+            return Err(RecordingError::new(
+                Place::Byte(0),
+                format!("the recording is compressed with {name}"),
+                "decompress it first",
+            ));
+        }
+        let format = Format::of(begin);
         Recording::with_format(bytes, format)
     }
 

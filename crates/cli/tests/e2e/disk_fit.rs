@@ -51,10 +51,23 @@ fn a_recording_tells_what_it_can() {
     assert!((fit["hit_ms"]["value"].as_f64().expect("hits") - 0.5).abs() < 0.01, "{fit}");
     assert!((fit["hit_share"].as_f64().expect("share") - 0.5).abs() < 0.01, "{fit}");
     assert!(fit["not_estimated"].to_string().contains("rotation"), "{fit}");
+    // What comes of it is asked the same, and how far it is off is told.
+    let model = &fit["model"];
+    assert_eq!((&model["requests"], &model["reads"]["requests"]), (&400.into(), &400.into()));
+    assert!(model["measured_mean_ms"].as_f64().is_some_and(|ms| ms > 3.0), "{fit}");
+    assert!(model["simulated_mean_ms"].is_f64() && model["mean_error_ms"].is_f64(), "{fit}");
+    let told = succeed(seekless().args(["disk", "fit", "--recording", path]));
+    assert!(told.contains("the model  ") && told.contains(" measured "), "{told}");
     fs::write(&file, "op,lbn,sectors,response_us,gap_us\nR,1,x,5,5\n").expect("written");
     let ended = run(seekless().args(["disk", "fit", "--recording", path]));
     assert_eq!(ended.code(), 2);
     assert!(ended.err.contains("mine.csv:2: "), "{}", ended.err);
+    fs::write(&file, "R x 0 8 5 1e12\n".repeat(5000)).expect("written");
+    for command in [&["validate", "--disk", "hp97560"][..], &["fit"]] {
+        let ended = run(seekless().arg("disk").args(command).args(["--recording", path]));
+        assert_eq!(ended.code(), 2);
+        assert!(ended.err.contains("mine.csv:3155: ") && ended.err.contains("100 years"));
+    }
 }
 
 #[test]

@@ -80,7 +80,7 @@ impl std::fmt::Display for Token {
 }
 
 /// A word for an error message: short, whatever the file holds.
-pub(super) fn shorten(word: &str) -> String {
+pub(crate) fn shorten(word: &str) -> String {
     match word.char_indices().nth(60) {
         Some((end, _)) => format!("{}…", word[..end].escape_debug()),
         None => word.escape_debug().to_string(),

@@ -8,6 +8,7 @@
 
 use super::lines::{self, Lines};
 use super::{Pace, Place, Recorded, RecordingError};
+use crate::disksim::lexer::shorten;
 use seekless_engine::units::Time;
 use std::io::BufRead;
 
@@ -140,7 +141,7 @@ fn header(place: Place, line: &str, unknown: &mut Vec<String>) -> Result<Columns
     for (index, name) in line.split(',').enumerate() {
         width += 1;
         let Some((column, ns)) = Column::of(name) else {
-            unknown.push(name.trim().trim_matches('"').escape_debug().to_string());
+            unknown.push(shorten(name.trim().trim_matches('"')));
             continue;
         };
         if columns[column as usize].replace((index, ns)).is_some() {

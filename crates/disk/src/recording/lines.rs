@@ -1,6 +1,7 @@
 //! Lines of bounded length, the fields in them, and the format with six columns.
 
 use super::{Op, Pace, Place, Recorded, RecordingError};
+use crate::disksim::lexer::shorten;
 use seekless_engine::units::Time;
 use std::io::BufRead;
 
@@ -79,7 +80,7 @@ pub(super) fn op(place: Place, text: &str) -> Result<Op, RecordingError> {
         "W" | "w" | "write" | "Write" | "WRITE" => Ok(Op::Write),
         other => Err(RecordingError::new(
             place,
-            format!("`{other}` is not an operation"),
+            format!("`{}` is not an operation", shorten(other)),
             "write R for a read, W for a write",
         )),
     }
@@ -89,7 +90,7 @@ pub(super) fn number(place: Place, name: &str, text: &str) -> Result<u64, Record
     text.parse().map_err(|_| {
         RecordingError::new(
             place,
-            format!("the {name} `{text}` is not a whole number"),
+            format!("the {name} `{}` is not a whole number", shorten(text)),
             "write it in decimal digits",
         )
     })
@@ -128,7 +129,7 @@ pub(super) fn time_in(
         };
         RecordingError::new(
             place,
-            format!("the {name} `{text}` is not a time"),
+            format!("the {name} `{}` is not a time", shorten(text)),
             format!("write {unit}, zero or more"),
         )
     })

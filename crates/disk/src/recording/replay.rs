@@ -1,7 +1,12 @@
 //! Asking a model what a drive was asked, one request at a time.
 
 use super::{Op, Pace, Place, Recorded, RecordingError};
-use seekless_engine::units::Time;
+use seekless_engine::units::{SECONDS, Time};
+
+/// No replay goes on for longer, in nanoseconds from its first request: 100 years. Times are 64-bit
+/// numbers of nanoseconds, which hold nearly six times as much; a sum that came near their end
+/// would stop growing, and responses would be told as zero.
+pub const LONGEST_REPLAY: Time = 100 * 365 * 24 * 3600 * SECONDS;
 
 /// Whether the pause that stands beside a request came before or after it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,6 +75,15 @@ pub enum ReplayError {
         /// What it says.
         refused: Refused,
     },
+    /// The times of the recording add up to more than [`LONGEST_REPLAY`].
+    #[error(
+        "{place}: the times up to this request add up to more than 100 years; are they in \
+         microseconds?"
+    )]
+    TooLong {
+        /// The request that is sent later.
+        place: Place,
+    },
     /// A recording of very many drives.
     #[error("{place}: more than {MOST_DEVICES} drives in one recording; is the column right?")]
     Devices {
@@ -112,7 +126,7 @@ impl<S: Subject, F: FnMut() -> S> Replay<S, F> {
     /// Sends the next request.
     ///
     /// # Errors
-    /// If it lies beyond the end of the disk or the model refuses it.
+    /// If it lies beyond the end of the disk, the model refuses it, or it is sent too late.
     pub fn step(&mut self, request: Recorded) -> Result<Outcome, ReplayError> {
         let origin = match request.pace {
             Pace::At(at) => *self.origin.get_or_insert(at),
@@ -132,6 +146,9 @@ impl<S: Subject, F: FnMut() -> S> Replay<S, F> {
             // The requests of the host queue up while the drive is busy.
             (Pace::At(at), _) => at.saturating_sub(origin).max(drive.idle),
         };
+        if issued > LONGEST_REPLAY {
+            return Err(ReplayError::TooLong { place });
+        }
         let done = drive
             .subject
             .serve(issued, request.op, lbn, sectors)

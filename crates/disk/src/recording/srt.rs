@@ -71,8 +71,8 @@ impl<R: BufRead> Srt<R> {
             if buffer.is_empty() || self.offset > LONGEST_HEADER {
                 return Err(RecordingError::new(
                     Place::Byte(self.offset),
-                    "the header has no end",
-                    "the header of an SRT file ends with a form feed (byte 0x0c)",
+                    "the file was taken for an SRT recording, and its header has no end",
+                    "such a header ends with a form feed (byte 0x0c); is it a recording?",
                 ));
             }
             let end = buffer.iter().position(|&byte| byte == FORM_FEED);
@@ -117,8 +117,8 @@ impl<R: BufRead> Srt<R> {
     fn cut_off(&self) -> RecordingError {
         RecordingError::new(
             Place::Byte(self.offset),
-            "the file ends within a record",
-            "it is cut off; get the whole file",
+            "the file was taken for an SRT recording, and it ends within a record",
+            "if it is one, it is cut off: get the whole file",
         )
     }
 
@@ -131,16 +131,21 @@ impl<R: BufRead> Srt<R> {
             if !(1..=4).contains(&version) || !matches!(kind, REQUEST | SUSPECT) {
                 return Err(RecordingError::new(
                     place,
-                    format!("a record of version {version} and type {kind}"),
-                    "versions 1 to 4 and types 1 and 4 are known",
+                    format!(
+                        "the file was taken for an SRT recording, and this is a record of version \
+                         {version} and type {kind}"
+                    ),
+                    "versions 1 to 4 and types 1 and 4 are known; is it a recording?",
                 ));
             }
             let words = WORDS + u32::from(version == 4) + u32::from(kind == SUSPECT);
             if size != words * 4 {
                 return Err(RecordingError::new(
                     place,
-                    format!("a record of {size} bytes"),
-                    format!("one of this kind has {}", words * 4),
+                    format!(
+                        "the file was taken for an SRT recording, and a record has {size} bytes"
+                    ),
+                    format!("one of this kind has {}; is it a recording?", words * 4),
                 ));
             }
             let mut record = [0; 15];

@@ -227,6 +227,53 @@ fn requests_that_cannot_be_served_are_named() {
     assert_eq!(said, "line 3: the sector is cursed; take another");
 }
 
+/// Each pause may be in a recording; their sum leaves what times can hold.
+#[test]
+fn a_replay_of_centuries_is_an_error_with_its_line() {
+    let mut replay = Replay::new(Gap::After, || Fixed { ns: 1, asked: std::rc::Rc::default() });
+    let requests = read("R a 0 1 5 1e12\n".repeat(4000).as_bytes()).expect("reads");
+    let ended = requests.into_iter().find_map(|request| replay.step(request).err());
+    let said = ended.expect("1,000,000 seconds each, a hundred years").to_string();
+    // 3153 pauses are 100 years and less; the request behind one more is too late.
+    assert!(said.starts_with("line 3155: ") && said.contains("100 years; "), "{said}");
+    let text = "op,lbn,sectors,response_us,time_us\nR,0,1,5,0\nR,0,1,5,8e15\n";
+    let mut replay = Replay::new(Gap::After, || Fixed { ns: 1, asked: std::rc::Rc::default() });
+    let requests = read(text.as_bytes()).expect("reads");
+    assert!(replay.step(requests[0]).is_ok());
+    let said = replay.step(requests[1]).expect_err("253 years").to_string();
+    assert!(said.starts_with("line 3: "), "{said}");
+}
+
+#[test]
+fn what_a_file_holds_does_not_reach_the_terminal_as_it_is() {
+    let cases: [&[u8]; 5] = [
+        b"X\x1b[31mhello\x07 x 0 8 5 0\n",
+        b"R x \x1b[31m 8 5 0\n",
+        b"R x 0 \x07 5 0\n",
+        b"R x 0 8 \x1b 0\n",
+        b"op,lbn\x1b,sectors,response_us,gap_us\n",
+    ];
+    for text in cases {
+        let said = read(text).expect_err("must fail").to_string();
+        assert!(!said.contains(char::is_control) && said.contains("\\u{"), "{said:?}");
+    }
+    let long = format!("R x {} 8 5 0\n", "z".repeat(3000));
+    assert!(read(long.as_bytes()).expect_err("must fail").to_string().len() < 300);
+}
+
+#[test]
+fn compressed_recordings_and_other_binary_files_are_recognised() {
+    fails(b"\x1f\x8b\x08\0\0\0\0\0\x0c\x03", &["compressed with gzip", "decompress it first"]);
+    fails(b"\x28\xb5\x2f\xfd\0\x0c", &["compressed with zstd", "decompress it first"]);
+    let binary: [&[u8]; 3] =
+        [&[0; 64], b"\xef\xee\x0c\xef\xee\x01\x02\xff\x07\x11\x22", b"tracedate"];
+    for bytes in binary {
+        fails(bytes, &["was taken for an SRT recording"]);
+    }
+    let short = [&[0, 0, 0, 9], &[0, 1, 0, 1], [0; 60].as_slice()].concat();
+    fails(&short, &["SRT recording"]);
+}
+
 fn report(pairs: &[(Op, f64, f64)]) -> Report {
     let mut statistics = Statistics::new();
     for &(op, measured, simulated) in pairs {

@@ -3,7 +3,7 @@
 mod probe;
 
 use super::files;
-use super::validate::{Gap, wrong_recording};
+use super::validate::{Gap, figures, wrong_recording};
 use crate::failure::{Exit, Failure, Outcome};
 use crate::span::Span;
 use crate::spec;
@@ -13,7 +13,7 @@ use seekless_disk::fit::recorded::{RecordedFit, recorded};
 use seekless_disk::fit::{
     Estimate, Fit, FitError, Options, Probe, Reach, SeekPoint, Step, ZoneFit, measure,
 };
-use seekless_disk::recording::{Recording, RecordingError};
+use seekless_disk::recording::{Recording, RecordingError, ReplayError};
 use seekless_engine::units::SECONDS;
 use serde_json::{Value, json};
 use std::fs;
@@ -105,7 +105,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
 fn failure(error: FitError) -> Failure {
     let exit = match &error {
         FitError::Probe(_) => Exit::Backing,
-        FitError::TimeUp(_) => Exit::Usage,
+        FitError::TimeUp(_) | FitError::TooLong(_) => Exit::Usage,
         FitError::NotMechanical(_) | FitError::Lost { .. } | FitError::Specification(_) => {
             Exit::Failed
         }
@@ -129,7 +129,10 @@ fn from_recording(path: &Path, before: bool) -> Result<RecordedFit, Failure> {
     let fit = recorded(sound, before);
     match wrong {
         Some(error) => Err(blame(error)),
-        None => fit.map_err(failure),
+        None => fit.map_err(|error| match error {
+            FitError::TooLong(place) => wrong_recording(path, &ReplayError::TooLong { place }),
+            other => failure(other),
+        }),
     }
 }
 
@@ -289,7 +292,14 @@ fn tell_recorded(args: &Args, fit: &RecordedFit, out: &mut dyn Write) -> Outcome
             "hit_ms": perhaps(fit.hit, MS),
             "bus_mb_per_s": fit.bus_sector.map(|bus| 512e3 / bus.value),
             "early_writes": fit.early_writes,
+            "early_write_ms": perhaps(fit.early, MS),
             "positioning": seek.collect::<Vec<_>>(),
+            "model": fit.model.as_ref().map(|[all, reads, writes]| {
+                let mut json = figures(all);
+                json["reads"] = figures(reads);
+                json["writes"] = figures(writes);
+                json
+            }),
             "not_estimated": fit.missing,
         });
         writeln!(out, "{json}")?;

@@ -242,7 +242,7 @@ fn to_json(args: &Args, replayed: &Replayed) -> Value {
     json
 }
 
-fn figures(figures: &Figures) -> Value {
+pub(super) fn figures(figures: &Figures) -> Value {
     json!({
         "requests": figures.requests,
         "rms_ms": figures.rms_ms,
