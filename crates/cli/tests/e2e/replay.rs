@@ -213,6 +213,31 @@ fn checks_write_to_states_of_their_own() {
 
 /// The toy database of the documentation: its story ends as it is told there.
 #[test]
+fn states_that_are_truncated_keep_their_size() {
+    let dir = forgotten_flush();
+    fs::write(dir.path().join("x"), [7; 4096]).expect("a file");
+    let x = dir.path().join("x");
+    let whole = "size=$(wc -c < {device}) && old=$(tail -c +4097 {device} | cksum)";
+    let same = "test $(wc -c < {device}) = $size && \
+         test \"$(tail -c +4097 {device} | cksum)\" = \"$old\"";
+    for act in [
+        "dd if=/dev/zero of={device} bs=512 count=1 status=none".to_owned(),
+        "dd if=/dev/zero of={device} bs=512 seek=1 count=1 status=none".to_owned(),
+        format!("cp {} {{device}} && cmp -n 4096 {0} {{device}}", x.display()),
+        ": > {device}".to_owned(),
+        "truncate -s 0 {device}".to_owned(),
+    ] {
+        let check = format!("{whole} && {act} && {same}");
+        let ended = run(replay(dir.path(), &check).args(["--via", "fuse", "--json"]));
+        if ended.err.contains("cannot make states files") {
+            return skip("no FUSE here");
+        }
+        assert_eq!(ended.code(), 0, "{act}: {ended:?}");
+        assert!(json(&ended)["states"].as_u64().expect("a number") > 10);
+    }
+}
+
+#[test]
 fn the_toy_database_is_found_out_and_its_correction_passes() {
     require!("bash");
     let program = PathBuf::from(env!("CARGO_BIN_EXE_seekless"));

@@ -42,7 +42,9 @@ mod op {
     pub const FALLOCATE: u32 = 43;
 }
 
-/// Requests may be answered out of order, writes may be long, pages are counted below.
+/// Requests may be answered out of order, writes may be long, pages are counted below. Not asked
+/// for is `FUSE_ATOMIC_O_TRUNC`: with it the kernel would take a file opened with `O_TRUNC` for
+/// empty, whatever the answer; without it, it asks for a change of size and heeds the answer.
 const ASYNC_READ: u32 = 1;
 const BIG_WRITES: u32 = 1 << 5;
 const MAX_PAGES: u32 = 1 << 22;
@@ -216,9 +218,9 @@ fn answer(files: &Files, opcode: u32, message: &[u8]) -> Result<Reply, i32> {
         }
         op::GETATTR => attributes(files, node),
         op::SETATTR => {
-            let (valid, size) = (u32_at(rest, 0)?, u64_at(rest, 16)?);
-            // A disk keeps its size.
-            if valid & SET_SIZE != 0 && (node == ROOT || size != files.get(node)?.size()) {
+            // A disk keeps its size: like a block device a state ignores that it is truncated, be
+            // it with O_TRUNC. The kernel believes the size that it is answered.
+            if node == ROOT && u32_at(rest, 0)? & SET_SIZE != 0 {
                 return Err(libc::EPERM);
             }
             attributes(files, node)
