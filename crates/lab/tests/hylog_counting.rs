@@ -58,11 +58,11 @@ fn counted(utilisation: f64, skewed: bool, apart: bool) -> f64 {
     Counting::new(setup).write((pages as f64 * WRITES) as usize).cost()
 }
 
-/// Within 5 % in five cases of six, and within 8 % in all: on a full disk each segment counts that
-/// waits for a checkpoint, of which the simulator knows nothing.
+/// Within 5 % up to 80 % live. At 90 % within 12 %: there five segments that wait for a checkpoint,
+/// of which the simulator knows nothing, are 4 %, and how many wait depends on how fast the disk is
+/// (2 to 10 % on four disks with two seeds).
 #[test]
 fn h18_write_cost_of_two_implementations() {
-    let mut close = 0;
     for (name, distribution) in [("uniform", Distribution::Uniform), ("hot-cold", HOT_COLD)] {
         let skewed = distribution != Distribution::Uniform;
         for utilisation in [0.7, 0.8, 0.9] {
@@ -75,9 +75,8 @@ fn h18_write_cost_of_two_implementations() {
             let mixing_costs = together / apart > 1.25;
             assert_eq!(mixing_costs, skewed, "{name} {utilisation}: {together} {apart}");
             let off = (found / apart - 1.0).abs();
-            assert!(off < 0.08, "{name} {utilisation}: {found} {apart}");
-            close += u32::from(off < 0.05);
+            let allowed = if utilisation < 0.85 { 0.05 } else { 0.12 };
+            assert!(off < allowed, "{name} {utilisation}: {found} {apart}");
         }
     }
-    assert!(close >= 5, "{close} of 6");
 }
