@@ -6,6 +6,7 @@ mod late;
 mod lead;
 mod listener;
 mod power;
+mod room;
 mod wait;
 
 pub use client::Stream;
@@ -18,6 +19,7 @@ use crate::edge::{Answer, Edge};
 use crate::nbd::{Event, Export, Ticket};
 use client::{Client, Flow, weight};
 use lead::Clock;
+use room::Room;
 use rustix::event::epoll::{self, EventData, EventFlags};
 use seekless_engine::account::Account;
 use seekless_engine::io::{Done, Io, IoError};
@@ -38,9 +40,6 @@ const DEVICE: u64 = u64::MAX - 1;
 const STOP: u64 = u64::MAX - 2;
 const CONTROL: u64 = u64::MAX - 3;
 
-/// Bytes of payload in flight on all connections together beyond which nobody with requests in
-/// flight gets more of them taken on.
-const MOST_BYTES: usize = 512 << 20;
 /// A client that has not chosen an export by then is sent away.
 const NEGOTIATION_NS: Time = 10 * SECONDS;
 /// How long the end waits for clients to take their last answers.
@@ -121,7 +120,7 @@ pub struct Driver {
     strangers: usize,
     /// Connections whose requests wait until others are answered.
     paused: usize,
-    bytes_in_flight: usize,
+    room: Room,
     patience: Patience,
     margin: Margin,
     clock: Clock,
@@ -173,7 +172,7 @@ impl Driver {
             accept_at: None,
             strangers: 0,
             paused: 0,
-            bytes_in_flight: 0,
+            room: Room::default(),
             patience: Patience::new(),
             margin: Margin::new(),
             ios: Vec::new(),
@@ -219,6 +218,9 @@ impl Driver {
             self.turn();
             if self.strangers > 0 {
                 self.send_strangers_away();
+            }
+            if self.room.is_watched() {
+                self.send_stalled_away();
             }
             if self.phase != Phase::Serving {
                 self.advance_end();
@@ -343,17 +345,11 @@ impl Driver {
             self.paused -= 1;
         }
         loop {
+            if self.clients[key].leaving {
+                return;
+            }
+            let Some(event) = self.next_event(key) else { return };
             let client = &mut self.clients[key];
-            if client.leaving {
-                return;
-            }
-            let crowded = self.bytes_in_flight >= MOST_BYTES && client.in_flight > 0;
-            if crowded || client.is_full() {
-                client.paused = true;
-                self.paused += 1;
-                return;
-            }
-            let Some(event) = client.connection.poll() else { return };
             match event {
                 Event::Negotiated => {
                     client.negotiated = true;
@@ -363,7 +359,7 @@ impl Driver {
                 Event::Request(request) => {
                     let ticket = request.ticket();
                     client.begin(&ticket);
-                    self.bytes_in_flight += weight(&ticket);
+                    self.room.begin(weight(&ticket));
                     let request = client::request(request, (key, client.number, ticket));
                     if self.is_dark() {
                         self.answers.push((request.who, power::off()));
@@ -388,6 +384,8 @@ impl Driver {
         let client = self.clients.remove(key);
         self.paused -= usize::from(client.paused);
         self.strangers -= usize::from(!client.negotiated);
+        self.room.recount(client.counted, 0);
+        self.room.dequeue(key);
         let Client { number, peer, negotiated, .. } = &client;
         match why {
             Some(why) => eprintln!("seekless: connection {number} of {peer} closed: {why}"),
@@ -412,7 +410,11 @@ impl Driver {
             self.settle();
             self.deliver();
             if self.paused > 0 {
+                self.room.released = false;
                 self.resume_paused();
+                if self.room.released && self.paused > 0 {
+                    continue;
+                }
             }
             if self.ios.is_empty() && self.answers.is_empty() {
                 break;
@@ -468,7 +470,7 @@ impl Driver {
         }
         for ((key, number, ticket), answer) in self.answers.drain(..) {
             self.served.requests += 1;
-            self.bytes_in_flight -= weight(&ticket);
+            self.room.end(weight(&ticket));
             // The connection may be gone, and its slot another's.
             if let Some(client) = self.clients.get_mut(key).filter(|c| c.number == number) {
                 client.answer(ticket, answer);
@@ -491,9 +493,13 @@ impl Driver {
     /// Gives those another chance who were full when they may have had more requests.
     fn resume_paused(&mut self) {
         let paused = |client: &Client| client.paused && !client.leaving;
-        let keys: Vec<usize> =
-            self.clients.iter().filter(|(_, client)| paused(client)).map(|(key, _)| key).collect();
+        let others = self.clients.iter().filter(|(_, client)| paused(client)).map(|(key, _)| key);
+        // Those who wait for room come in their order; one that is there twice does no harm.
+        let keys: Vec<usize> = self.room.queue().chain(others).collect();
         for key in keys {
+            if !self.clients.get(key).is_some_and(paused) {
+                continue;
+            }
             self.take_requests(key);
             // It may be gone, or want to be watched differently.
             self.touched.push(key);
@@ -506,9 +512,12 @@ impl Driver {
     /// Sends what a connection has, and watches it for what it needs next.
     fn serve_socket(&mut self, key: usize) {
         let Some(client) = self.clients.get_mut(key) else { return };
-        if let Err(Flow::Closed(why)) = client.send() {
+        let sent = client.send();
+        self.recount(key);
+        if let Err(Flow::Closed(why)) = sent {
             return self.drop_client(key, why.map(|errno| errno.to_string()));
         }
+        let client = &mut self.clients[key];
         let idle = client.in_flight == 0 && client.connection.output().is_empty();
         if client.leaving && idle {
             return self.drop_client(key, None);

@@ -41,6 +41,10 @@ pub struct Export {
     pub maximum_payload: u32,
 }
 
+/// Payload that is longer is received into memory of its own, which is given back with it: what a
+/// connection keeps for what it receives next stays small.
+pub const LARGE: usize = 512 << 10;
+
 /// What a client asks for in the transmission phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Command {
@@ -281,10 +285,17 @@ impl Connection {
 
     /// The next event in the bytes received so far; `None` if more are needed.
     pub fn poll(&mut self) -> Option<Event> {
+        self.poll_admitting(|_, _| true)
+    }
+
+    /// The same; `admits` is asked about a request of this kind and length before it is taken, and
+    /// before the payload of a write is complete. If it says no, that is `None`, and the request
+    /// stays where it is.
+    pub fn poll_admitting(&mut self, admits: impl FnMut(Command, u32) -> bool) -> Option<Event> {
         let event = match self.phase {
             Phase::ClientFlags => self.client_flags(),
             Phase::Options => self.next_option(),
-            Phase::Transmission => self.next_request(),
+            Phase::Transmission => self.next_request(admits),
             Phase::Over => {
                 self.input.clear();
                 None

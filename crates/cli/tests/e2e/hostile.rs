@@ -134,3 +134,55 @@ fn deliberate() -> Vec<Vec<u8>> {
     cases.push([hello(), request(0, 0, 0, 1 << 20).repeat(200)].concat());
     cases
 }
+
+/// Memory of a process in mebibytes.
+fn resident(pid: u32) -> usize {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("status");
+    let line = status.lines().find(|line| line.starts_with("VmRSS:")).expect("a size");
+    line.split_whitespace().nth(1).and_then(|kib| kib.parse::<usize>().ok()).expect("KiB") >> 10
+}
+
+#[test]
+fn clients_that_fetch_nothing_fill_the_limit_and_no_more() {
+    const LONGEST: usize = 32 << 20;
+    let dir = temp_dir();
+    let image = create(dir.path(), "inplace", "64M");
+    let server = Server::image(&image);
+    let mut honest = Client::connect(server.socket()).expect("connection");
+    let content = pattern(5, LONGEST);
+    honest.write(0, &content, false).expect("write");
+    let check = |honest: &mut Client, what: &str| {
+        let mut found = vec![0; 128 << 10];
+        for round in 0..64 {
+            honest.read(round << 17, &mut found).expect("read");
+        }
+        assert!(found == content[63 << 17..64 << 17], "content differs");
+        honest.write(LONGEST as u64, &found, true).expect("write");
+        let now = resident(server.pid());
+        assert!((100..600).contains(&now), "{now} MiB with {what}");
+    };
+    let connect = |bytes: &[u8]| {
+        let mut stream = UnixStream::connect(server.socket()).expect("connection");
+        stream.set_write_timeout(Some(Duration::from_millis(100))).expect("timeout");
+        // The server need not take it all.
+        let _ = stream.write_all(bytes);
+        stream
+    };
+    let reads = [hello(), request(0, 0, 0, LONGEST as u32).repeat(20)].concat();
+    let readers: Vec<UnixStream> = (0..40).map(|_| connect(&reads)).collect();
+    check(&mut honest, "40 clients that do not read");
+    // A long request waits until there is room, and then it has its turn.
+    honest.send_read(0, LONGEST as u32).expect("request");
+    std::thread::sleep(Duration::from_millis(100));
+    drop(readers);
+    let mut found = vec![0; LONGEST];
+    honest.receive_read(&mut found).expect("answer");
+    assert!(found == content, "content differs");
+    let half = [hello(), request(0, 1, 0, LONGEST as u32), vec![9; LONGEST - 1]].concat();
+    let writers: Vec<UnixStream> = (0..30).map(|_| connect(&half)).collect();
+    check(&mut honest, "30 writes that do not end");
+    drop((writers, found));
+    honest.read(0, &mut [0; 4096]).expect("read");
+    let ended = server.stop();
+    assert_eq!(ended.code(), 0, "{}", ended.err);
+}

@@ -1,7 +1,8 @@
 //! One connection: its socket, its side of the protocol, what it still has to be sent.
 
+use super::room::{self, SHORT, Stall};
 use crate::edge::{Answer, Fault, Request, Verb};
-use crate::nbd::{Chunk, Command, Connection, Export, NbdErrno, Reply, Ticket};
+use crate::nbd::{Chunk, Command, Connection, Export, LARGE, NbdErrno, Reply, Ticket};
 use rustix::event::epoll::EventFlags;
 use rustix::io::Errno;
 use rustix::net::{SendAncillaryBuffer, SendFlags};
@@ -13,13 +14,11 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 
-/// Requests of one connection in flight, and bytes that they and the answers not yet sent hold in
-/// memory, beyond which no more is taken from it. One request is always let through.
+/// Requests of one connection in flight beyond which no more is taken from it.
 const MOST_REQUESTS: usize = 1024;
-const MOST_BYTES: usize = 64 << 20;
 /// Bytes received at once: little until a connection shows that it sends much.
 const RECEIVE_LEAST: usize = 16 << 10;
-const RECEIVE_MOST: usize = 512 << 10;
+const RECEIVE_MOST: usize = LARGE;
 /// Pieces sent at once; the kernel takes at most 1,024.
 const SEND_PIECES: usize = 128;
 
@@ -67,6 +66,10 @@ pub struct Client {
     pub in_flight: usize,
     /// Bytes of payload that they carry or will bring.
     pub bytes_in_flight: usize,
+    /// Bytes of a request that has been admitted and is still being received, or 0.
+    pub promised: usize,
+    /// Bytes in its buffers when they were last counted.
+    pub counted: usize,
     /// Nothing more is read: close once everything is answered and sent.
     pub leaving: bool,
     /// It was full when there may have been more requests in its input.
@@ -74,6 +77,9 @@ pub struct Client {
     /// What the poller watches for.
     pub interest: EventFlags,
     receive: usize,
+    /// Transfers in either direction.
+    transfers: u64,
+    stall: Stall,
 }
 
 impl Client {
@@ -92,17 +98,39 @@ impl Client {
             negotiated: false,
             in_flight: 0,
             bytes_in_flight: 0,
+            promised: 0,
+            counted: 0,
             leaving: false,
             paused: false,
             interest: EventFlags::empty(),
             receive: RECEIVE_LEAST,
+            transfers: 0,
+            stall: Stall::default(),
         }
     }
 
-    /// True if the client must wait before more of its requests are taken on.
-    pub fn is_full(&mut self) -> bool {
+    /// True if the client must wait for answers before more of its requests are taken on.
+    pub fn is_full(&self) -> bool {
         self.in_flight >= MOST_REQUESTS
-            || self.bytes_in_flight + self.connection.output().len() >= MOST_BYTES
+    }
+
+    /// Bytes that are held for the client; not 0 if it has a request in flight.
+    pub fn held(&mut self) -> usize {
+        self.in_flight + self.bytes_in_flight + self.connection.output().held()
+    }
+
+    /// Bytes in its buffers, those that are promised included.
+    pub fn buffered(&mut self) -> usize {
+        // A buffer that has grown is kept.
+        let kept = if self.receive > RECEIVE_LEAST { self.receive } else { 0 };
+        let input = self.connection.input().len().max(self.promised).max(kept);
+        self.connection.output().held() + input
+    }
+
+    /// True if the client has left much lying for long.
+    pub fn is_stalled(&mut self, now: Time) -> bool {
+        let owes = self.connection.output().held().max(self.promised) > SHORT;
+        self.stall.look(owes, self.transfers, now)
     }
 
     /// What to watch for now.
@@ -122,17 +150,20 @@ impl Client {
     /// # Errors
     /// Why there is nothing more.
     pub fn receive(&mut self) -> Result<(), Flow> {
-        let room = self.connection.wanted().max(self.receive);
+        let wanted = self.connection.wanted();
+        // What follows large payload must not share its memory.
+        let room = if self.promised > LARGE { wanted } else { wanted.max(self.receive) };
         let input = self.connection.input();
         input.reserve(room);
         let before = input.len();
-        match rustix::io::read(self.stream.as_fd(), input.spare_capacity_mut()) {
+        match rustix::io::read(self.stream.as_fd(), &mut input.spare_capacity_mut()[..room]) {
             Ok(([], _)) => Err(Flow::Closed(None)),
             Ok((received, _)) => {
                 let count = received.len();
                 // SAFETY: the system call has initialised `received`, the bytes right behind the
                 // old end of the buffer.
                 unsafe { input.set_len(before + count) };
+                self.transfers += 1;
                 if count >= self.receive {
                     self.receive = (self.receive * 2).min(RECEIVE_MOST);
                 }
@@ -159,7 +190,10 @@ impl Client {
                 rustix::net::sendmsg(self.stream.as_fd(), &slices[..count], &mut control, flags)
             };
             match sent {
-                Ok(sent) => self.connection.output().advance(sent),
+                Ok(sent) => {
+                    self.connection.output().advance(sent);
+                    self.transfers += 1;
+                }
                 Err(Errno::AGAIN) => return Ok(()),
                 Err(Errno::INTR) => {}
                 Err(errno) => return Err(Flow::Closed(Some(errno))),
@@ -182,12 +216,9 @@ impl Client {
     }
 }
 
-/// Bytes of payload that a request holds in memory until it is answered.
+/// Bytes that a request holds in memory until it is answered.
 pub fn weight(ticket: &Ticket) -> usize {
-    match ticket.command {
-        Command::Read | Command::Write => ticket.length as usize,
-        _ => 0,
-    }
+    room::weight(ticket.command, ticket.length)
 }
 
 /// A request of the protocol as one of the edge.

@@ -162,7 +162,7 @@ impl Driver {
         for key in keys {
             self.drop_client(key, Some("its requests were lost with the power".to_owned()));
         }
-        self.bytes_in_flight = 0;
+        self.room.lose();
         eprintln!("seekless: the power is on again");
         Reply::ok(json!({ "power": "on" }))
     }

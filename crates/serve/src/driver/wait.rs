@@ -164,8 +164,9 @@ impl Driver {
         };
         // Once the farewell is over only the volume is waited for.
         let farewell = farewell.filter(|&due| due > now);
+        let stalled = self.room.due();
         let delayed = self.parts.power.as_ref().and_then(|power| power.hub.next_due());
-        [devices, node.layer.deadline(), strangers, farewell, self.accept_at, delayed]
+        [devices, node.layer.deadline(), strangers, stalled, farewell, self.accept_at, delayed]
             .into_iter()
             .flatten()
             .min()

@@ -57,6 +57,11 @@ impl Output {
         self.length
     }
 
+    /// Bytes of memory that are held at most: a short piece may keep a whole block.
+    pub fn held(&self) -> usize {
+        self.length + self.ready.len() * 4096
+    }
+
     /// Fills `slices` with the first pieces; returns how many.
     pub fn chunks_vectored<'o>(&'o mut self, slices: &mut [IoSlice<'o>]) -> usize {
         self.close();

@@ -3,8 +3,10 @@
 use super::wire::{
     REQUEST, SIMPLE_REPLY, STRUCTURED_REPLY, be16, be32, be64, chunk, command, command_flag,
 };
-use super::{Chunk, Command, Connection, Event, NbdErrno, ProtocolError, Reply, Request, Ticket};
-use bytes::{Buf, Bytes};
+use super::{
+    Chunk, Command, Connection, Event, LARGE, NbdErrno, ProtocolError, Reply, Request, Ticket,
+};
+use bytes::{Buf, Bytes, BytesMut};
 use smallvec::{SmallVec, smallvec};
 
 const HEADER: usize = 28;
@@ -33,7 +35,10 @@ struct Header {
 }
 
 impl Connection {
-    pub(super) fn next_request(&mut self) -> Option<Event> {
+    pub(super) fn next_request(
+        &mut self,
+        mut admits: impl FnMut(Command, u32) -> bool,
+    ) -> Option<Event> {
         loop {
             if self.skip > 0 {
                 let now = self.skip.min(self.input.len() as u64);
@@ -58,15 +63,19 @@ impl Connection {
                 offset: be64(&self.input, 16),
                 length: be32(&self.input, 24),
             };
-            if let Some(outcome) = self.request(header)? {
+            if let Some(outcome) = self.request(header, &mut admits)? {
                 return Some(outcome);
             }
         }
     }
 
-    /// Takes one request off the input: `None` if its payload is not complete, `Some(None)` if it
-    /// has been refused already.
-    fn request(&mut self, header: Header) -> Option<Option<Event>> {
+    /// Takes one request off the input: `None` if its payload is not complete or it is not
+    /// admitted, `Some(None)` if it has been refused already.
+    fn request(
+        &mut self,
+        header: Header,
+        admits: &mut impl FnMut(Command, u32) -> bool,
+    ) -> Option<Option<Event>> {
         let Header { number, cookie, offset, length, .. } = header;
         let mut data = Bytes::new();
         if number == command::WRITE {
@@ -81,20 +90,26 @@ impl Connection {
                 self.fail(cookie, errno, why);
                 return Some(None);
             }
-            if self.input.len() < HEADER + length as usize {
+            let complete = self.input.len() >= HEADER + length as usize;
+            if !admits(Command::Write, length) || !complete {
                 return None;
             }
             self.input.advance(HEADER);
-            data = self.input.split_to(length as usize).freeze();
+            data = self.payload(length as usize);
         } else {
-            self.input.advance(HEADER);
             if number == command::DISC {
+                self.input.advance(HEADER);
                 return Some(Some(Event::Disconnected));
             }
             if let Err((errno, why)) = self.check(header) {
+                self.input.advance(HEADER);
                 self.fail(cookie, errno, why);
                 return Some(None);
             }
+            if !admits(command_of(number)?, length) {
+                return None;
+            }
+            self.input.advance(HEADER);
         }
         let has = |flag: u16| header.flags & flag != 0;
         Some(Some(Event::Request(Request {
@@ -109,6 +124,17 @@ impl Connection {
             length,
             data,
         })))
+    }
+
+    /// Takes payload off the input.
+    fn payload(&mut self, length: usize) -> Bytes {
+        let data = self.input.split_to(length).freeze();
+        if length > LARGE {
+            // Both share their memory, which would stay with the connection. What follows such
+            // payload was hardly ever received with it.
+            self.input = BytesMut::from(&self.input[..]);
+        }
+        data
     }
 
     /// Everything that can be wrong with a request but leaves the connection usable.

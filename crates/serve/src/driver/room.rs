@@ -1,0 +1,290 @@
+//! The memory that clients take up, all together: who may have a request taken on, and who waits.
+//!
+//! What counts are requests in flight, answers that wait to be sent, and payload that is still
+//! being received, which counts in full as soon as its first part is taken. A request that does
+//! not fit waits; those that wait are served in the order in which they came, so that a long one
+//! is not overtaken by short ones for ever. A client for which nothing is held may have one short
+//! request beyond the limit, so nobody is stopped by the answers that others do not fetch. Whoever
+//! leaves its answers or half a request lying for a minute while others wait is sent away.
+
+use super::{Client, Driver};
+use crate::nbd::{Command, Event};
+use seekless_engine::units::{SECONDS, Time};
+use std::collections::VecDeque;
+
+/// Bytes held for all clients together.
+const MOST_BYTES: usize = 512 << 20;
+/// Bytes held for one client.
+const MOST_OF_ONE: usize = 64 << 20;
+/// A request that brings or asks for no more is short.
+pub(super) const SHORT: usize = 128 << 10;
+/// How long a client may leave things lying while others wait for room.
+const STALL_NS: Time = 60 * SECONDS;
+/// How often clients are looked at for that.
+const SWEEP_NS: Time = 5 * SECONDS;
+/// Extents in one answer at most, and bytes of each.
+const MOST_EXTENTS: usize = 4096;
+const EXTENT_BYTES: usize = 8;
+
+/// Bytes that a request holds in memory, or will once it is carried out.
+pub(super) fn weight(command: Command, length: u32) -> usize {
+    match command {
+        Command::Read | Command::Write => length as usize,
+        // No extent is shorter than a block.
+        Command::BlockStatus => (length as usize / 4096 + 2).min(MOST_EXTENTS) * EXTENT_BYTES,
+        Command::Flush | Command::Trim | Command::WriteZeroes | Command::Cache => 0,
+    }
+}
+
+/// What is held, and who waits.
+#[derive(Debug, Default)]
+pub(super) struct Room {
+    /// Bytes of requests in flight, those of clients that have gone included.
+    in_flight: usize,
+    /// Bytes in the buffers of connections.
+    buffered: usize,
+    /// Clients whose next request does not fit, in the order in which that was found.
+    queue: VecDeque<usize>,
+    /// Something was released since this was last reset.
+    pub(super) released: bool,
+    /// When to look for clients that leave things lying.
+    sweep_at: Option<Time>,
+}
+
+impl Room {
+    /// True if a request of `weight` bytes of client `key`, for which `own` bytes are held, may be
+    /// taken on.
+    fn admits(&self, key: usize, own: usize, weight: usize) -> bool {
+        (own == 0 && weight <= SHORT) || (self.fits(weight) && self.is_next(key))
+    }
+
+    fn fits(&self, weight: usize) -> bool {
+        self.in_flight + self.buffered + weight <= MOST_BYTES
+    }
+
+    fn is_next(&self, key: usize) -> bool {
+        self.queue.front().is_none_or(|&first| first == key)
+    }
+
+    /// A request is on its way.
+    pub(super) fn begin(&mut self, weight: usize) {
+        self.in_flight += weight;
+    }
+
+    /// It has been answered.
+    pub(super) fn end(&mut self, weight: usize) {
+        self.in_flight -= weight;
+        self.released = true;
+    }
+
+    /// What is in flight is lost.
+    pub(super) fn lose(&mut self) {
+        self.in_flight = 0;
+    }
+
+    /// The buffers of a connection hold `now` bytes; they held `before`.
+    pub(super) fn recount(&mut self, before: usize, now: usize) {
+        self.buffered = self.buffered - before + now;
+        self.released |= now < before;
+    }
+
+    /// A client has to wait for room.
+    pub(super) fn enqueue(&mut self, key: usize) {
+        if !self.queue.contains(&key) {
+            self.queue.push_back(key);
+        }
+    }
+
+    /// A client waits no longer, or is gone.
+    pub(super) fn dequeue(&mut self, key: usize) {
+        if let Some(place) = self.queue.iter().position(|&other| other == key) {
+            self.queue.remove(place);
+            // The next one may be first now.
+            self.released = true;
+        }
+    }
+
+    /// Who waits, in order.
+    pub(super) fn queue(&self) -> impl Iterator<Item = usize> {
+        self.queue.iter().copied()
+    }
+
+    /// True if clients have to be looked at, now or later.
+    pub(super) fn is_watched(&self) -> bool {
+        !self.queue.is_empty() || self.sweep_at.is_some()
+    }
+
+    /// When to look for clients that leave things lying.
+    pub(super) fn due(&self) -> Option<Time> {
+        self.sweep_at
+    }
+
+    /// True if it is time to look; only while somebody waits.
+    fn is_due(&mut self, now: Time) -> bool {
+        let due = self.sweep_at.is_some_and(|at| now >= at);
+        if self.queue.is_empty() {
+            self.sweep_at = None;
+        } else if due || self.sweep_at.is_none() {
+            self.sweep_at = Some(now + SWEEP_NS);
+        }
+        due && self.sweep_at.is_some()
+    }
+}
+
+/// True if a client for which `own` bytes are held has to wait for its own answers before it may
+/// have `weight` more. One request is always let through.
+fn is_full(own: usize, weight: usize) -> bool {
+    own > 0 && own + weight > MOST_OF_ONE
+}
+
+/// How long a client has left things lying.
+#[derive(Debug, Default)]
+pub(super) struct Stall {
+    /// Transfers so far when it was last seen to move, and when that was.
+    seen: (u64, Time),
+}
+
+impl Stall {
+    /// Looks at a client that has made `transfers`; `owes` says whether it has things lying. True
+    /// if that has gone on for too long.
+    pub(super) fn look(&mut self, owes: bool, transfers: u64, now: Time) -> bool {
+        if !owes || self.seen.0 != transfers {
+            self.seen = (transfers, now);
+        }
+        now >= self.seen.1 + STALL_NS
+    }
+}
+
+impl Driver {
+    /// What a client has come to, as far as the limits allow; if they do not, it is paused.
+    pub(super) fn next_event(&mut self, key: usize) -> Option<Event> {
+        let client = &mut self.clients[key];
+        let (own, promised, busy) = (client.held(), client.promised > 0, client.is_full());
+        let (mut begun, mut refused, mut crowded) = (0, false, false);
+        let event = client.connection.poll_admitting(|command, length| {
+            let weight = weight(command, length);
+            if promised {
+                return true;
+            }
+            let full = busy || is_full(own, weight);
+            crowded = !full && !self.room.admits(key, own, weight);
+            refused = full || crowded;
+            begun = weight;
+            !refused
+        });
+        if event.is_some() {
+            if promised {
+                client.promised = 0;
+                self.recount(key);
+            }
+            self.room.dequeue(key);
+        } else if refused {
+            client.paused = true;
+            self.paused += 1;
+            if crowded {
+                self.room.enqueue(key);
+            }
+        } else if begun > 0 {
+            client.promised = begun;
+            self.recount(key);
+            self.room.dequeue(key);
+        }
+        event
+    }
+
+    /// Counts again what the buffers of a connection hold.
+    pub(super) fn recount(&mut self, key: usize) {
+        if let Some(client) = self.clients.get_mut(key) {
+            let now = client.buffered();
+            self.room.recount(std::mem::replace(&mut client.counted, now), now);
+        }
+    }
+
+    /// Sends those away who keep others waiting for room.
+    pub(super) fn send_stalled_away(&mut self) {
+        let now = self.now();
+        if !self.room.is_due(now) {
+            return;
+        }
+        let stalled = |(key, client): (usize, &mut Client)| client.is_stalled(now).then_some(key);
+        let keys: Vec<usize> = self.clients.iter_mut().filter_map(stalled).collect();
+        if keys.is_empty() {
+            return;
+        }
+        for key in keys {
+            let why = "it left its answers or half a request lying while others waited for memory";
+            self.drop_client(key, Some(why.to_owned()));
+        }
+        // Others may go on.
+        self.turn();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LONGEST: usize = 32 << 20;
+
+    #[test]
+    fn long_requests_wait_and_short_ones_of_idle_clients_do_not() {
+        let mut room = Room::default();
+        let mut taken = 0;
+        while room.admits(taken, 0, LONGEST) {
+            room.begin(LONGEST);
+            taken += 1;
+        }
+        assert_eq!(taken, MOST_BYTES / LONGEST);
+        assert!(room.admits(99, 0, SHORT) && !room.admits(99, 0, SHORT + 1));
+        assert!(!room.admits(99, 1, SHORT) && room.admits(99, 1, 0));
+        // What has been answered but not sent counts as well.
+        room.end(LONGEST);
+        room.recount(0, LONGEST);
+        assert!(!room.admits(99, 0, LONGEST));
+        room.recount(LONGEST, LONGEST / 2);
+        assert!(!room.admits(99, 0, LONGEST) && room.admits(99, 0, LONGEST / 2));
+    }
+
+    #[test]
+    fn nobody_is_overtaken_while_it_waits() {
+        let mut room = Room::default();
+        room.begin(MOST_BYTES - SHORT);
+        [1, 2, 1].into_iter().for_each(|key| room.enqueue(key));
+        assert_eq!(room.queue().collect::<Vec<_>>(), [1, 2]);
+        assert!(!room.admits(3, 4096, 4096) && !room.admits(2, 4096, 4096));
+        assert!(room.admits(1, 4096, 4096));
+        room.dequeue(1);
+        assert!(room.admits(2, 4096, 4096) && !room.admits(1, 4096, 4096));
+        room.dequeue(2);
+        assert!(room.admits(3, 4096, 4096));
+    }
+
+    #[test]
+    fn one_client_has_its_own_limit() {
+        assert!(!is_full(0, 2 * MOST_OF_ONE) && !is_full(LONGEST, LONGEST));
+        assert!(is_full(LONGEST + 1, LONGEST));
+    }
+
+    #[test]
+    fn only_who_does_not_move_while_it_owes_stalls() {
+        let mut stall = Stall::default();
+        assert!(!stall.look(true, 1, SECONDS));
+        assert!(!stall.look(true, 1, 60 * SECONDS));
+        assert!(stall.look(true, 1, 61 * SECONDS));
+        assert!(!stall.look(true, 2, 62 * SECONDS));
+        assert!(!stall.look(false, 2, 500 * SECONDS));
+        assert!(!stall.look(true, 2, 501 * SECONDS));
+    }
+
+    #[test]
+    fn clients_are_looked_at_only_while_somebody_waits() {
+        let mut room = Room::default();
+        assert!(!room.is_due(0) && room.due().is_none());
+        room.enqueue(1);
+        assert!(!room.is_due(SECONDS));
+        assert_eq!(room.due(), Some(SECONDS + SWEEP_NS));
+        assert!(room.is_due(SECONDS + SWEEP_NS));
+        room.dequeue(1);
+        assert!(!room.is_due(3 * SWEEP_NS) && room.due().is_none());
+    }
+}
