@@ -146,10 +146,11 @@ impl Cells {
             Arc::make_mut(unreadable).remove(&at);
         }
         let index = at as usize / CHUNK;
-        if body == Body::Zeros && self.chunks.get(index).is_none() {
-            return;
+        match self.chunks.get_mut(index) {
+            Some(chunk) => chunk.set(at as usize % CHUNK, body),
+            None if matches!(body, Body::Zeros) => {}
+            None => self.chunks.entry(index, Chunk::zeros).set(at as usize % CHUNK, body),
         }
-        self.chunks.entry(index, Chunk::zeros).set(at as usize % CHUNK, body);
     }
 
     fn set_all(&mut self, at: BlockNr, data: &Data) {

@@ -216,7 +216,12 @@ impl Desk {
 
     /// Takes it from the queue.
     pub fn pop(&mut self) -> Option<Work> {
-        self.queue.pop_front()
+        let work = self.queue.pop_front();
+        if self.queue.is_empty() {
+            // The next one takes the same place: a ring that goes round leaves the cache.
+            self.queue.clear();
+        }
+        work
     }
 
     /// Takes back what was queued last: a read that is to overtake writes.

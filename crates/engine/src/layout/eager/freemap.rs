@@ -240,14 +240,23 @@ impl FreeMap {
     }
 
     fn set_columns(&mut self, track: Track, slot: u32, free: bool) {
-        if self.columns.is_none() {
-            return;
-        }
-        let before = slot > 0 && self.slot_is_free(track, slot - 1);
-        let behind = self.slot_is_free(track, slot + 1);
-        if let Some(columns) = &mut self.columns {
-            columns.set(track, slot, free, before, behind);
-        }
+        let Some(columns) = &mut self.columns else { return };
+        let (before, behind) = match self.words_per_track {
+            1 => {
+                // Beyond both ends of a track no bit is set.
+                let bits = self.bits[track as usize];
+                (bits << 1 >> slot & 1 != 0, bits >> 1 >> slot & 1 != 0)
+            }
+            words => {
+                let track_bits = &self.bits[track as usize * words..][..words];
+                let is_free = |slot: u32| {
+                    let word = track_bits.get((slot / 64) as usize).copied().unwrap_or(0);
+                    word >> (slot % 64) & 1 != 0
+                };
+                (slot > 0 && is_free(slot - 1), is_free(slot + 1))
+            }
+        };
+        columns.set(track, slot, free, before, behind);
     }
 
     /// Marks a block as free.
