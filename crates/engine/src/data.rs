@@ -249,15 +249,21 @@ impl Data {
     }
 
     /// All blocks in order, each as a piece of one block.
-    pub fn each(&self) -> impl Iterator<Item = Piece> + '_ {
-        let blocks = |piece: &Piece| {
-            let piece = piece.clone();
-            (0..piece.blocks).map(move |index| match piece.blocks {
-                1 => piece.clone(),
-                _ => piece.slice(index, 1),
-            })
-        };
-        self.pieces.iter().flat_map(blocks)
+    pub fn each(&self) -> Each<'_> {
+        Each { pieces: self.pieces.iter(), piece: None, index: 0 }
+    }
+
+    /// True if something holds for each block, given its index and itself as a piece of one block.
+    pub fn all(&self, mut holds: impl FnMut(u32, &Piece) -> bool) -> bool {
+        let mut first = 0;
+        self.pieces.iter().all(|piece| {
+            let at = first;
+            first += piece.blocks;
+            match piece.blocks {
+                1 => holds(at, piece),
+                blocks => (0..blocks).all(|index| holds(at + index, &piece.slice(index, 1))),
+            }
+        })
     }
 
     /// The payload to be cut into parts, one after the other.
@@ -285,6 +291,10 @@ impl Data {
 
     /// Appends all of `other`.
     pub fn append(&mut self, other: Data) {
+        if self.is_empty() {
+            *self = other;
+            return;
+        }
         for piece in other.pieces {
             self.push(piece);
         }
@@ -352,6 +362,32 @@ impl Data {
             piece.copy_to(here);
             rest = after;
         }
+    }
+}
+
+/// The blocks of a payload in order, each as a piece of one block.
+#[derive(Clone, Debug)]
+pub struct Each<'a> {
+    pieces: std::slice::Iter<'a, Piece>,
+    piece: Option<&'a Piece>,
+    /// The next block of it.
+    index: u32,
+}
+
+impl Iterator for Each<'_> {
+    type Item = Piece;
+
+    fn next(&mut self) -> Option<Piece> {
+        let piece = match self.piece {
+            Some(piece) if self.index < piece.blocks => piece,
+            _ => {
+                self.index = 0;
+                self.piece = self.pieces.next();
+                self.piece?
+            }
+        };
+        self.index += 1;
+        Some(if piece.blocks == 1 { piece.clone() } else { piece.slice(self.index - 1, 1) })
     }
 }
 

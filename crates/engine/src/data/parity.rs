@@ -69,7 +69,7 @@ impl Data {
         if let (Some(a), Some(b)) = (real(self), real(other)) {
             return Data::bytes(xor_bytes(&a, &b));
         }
-        let mut out = Data::none();
+        let mut out = Data::with_room(self.blocks() as usize);
         for (a, b) in self.each().zip(other.each()) {
             out.push(Piece::block(match (&a.body, &b.body) {
                 (Body::Zeros, _) => b.body,

@@ -495,7 +495,7 @@ impl Recovery<'_, '_> {
             // Copies are mostly equal as they are kept; only where they are not need bytes tell.
             let found = self.read_stripes(member, first, end)?;
             let same = |(a, b): (Piece, Piece)| a == b || a.to_bytes() == b.to_bytes();
-            if !found.each().zip(data.each()).all(same) {
+            if found != data && !found.each().zip(data.each()).all(same) {
                 let at = self.superblock.geometry.block(first, 0);
                 on(member, self.disk(member).write(at, data.clone()))?;
             }

@@ -150,8 +150,7 @@ impl Disk for ArrayDisk<'_, '_> {
     fn read_expecting(&mut self, at: BlockNr, expected: Expected) -> Result<Data, IoError> {
         let count = expected.each.len() as u32;
         crate::layout::check_range(self.array.blocks(), at, count)?;
-        let met =
-            |data: &Data| data.each().zip(0..).all(|(block, index)| expected.is_met(index, &block));
+        let met = |data: &Data| data.all(|index, block| expected.is_met(index, block));
         match self.read_directly(at, count).filter(met) {
             Some(data) => Ok(data),
             None => self.run(Io::read(0, at, count).expecting(expected)),
@@ -165,7 +164,7 @@ impl Disk for ArrayDisk<'_, '_> {
         is_whole: &dyn Fn(u32, &Piece) -> bool,
     ) -> Result<Data, IoError> {
         let data = self.read(at, count)?;
-        if data.each().zip(0..).all(|(block, index)| is_whole(index, &block)) {
+        if data.all(is_whole) {
             return Ok(data);
         }
         let mut whole = Data::none();

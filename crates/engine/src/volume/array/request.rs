@@ -260,7 +260,7 @@ impl Array {
 
     fn is_expected(&self, request: usize, slot: usize, data: &Data) -> bool {
         let Some((expected, from)) = self.expected(request, slot) else { return true };
-        data.each().zip(from..).all(|(block, index)| expected.is_met(index, &block))
+        data.all(|index, block| expected.is_met(from + index, block))
     }
 
     /// A member gave something else than was written: the others are asked.
