@@ -6,6 +6,8 @@ use crate::harness::{
 };
 use crate::nbd::Client;
 use std::fs;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 
 each_layout!(flushed_writes_survive_power_cuts);
@@ -257,4 +259,22 @@ fn senseless_faults_and_commands_are_named() {
     let odd = run(odd.arg("--socket").arg(dir.path().join("s")));
     assert_eq!(odd.code(), 2, "{odd:?}");
     assert!(odd.err.contains("no whole number of 4 KiB blocks"), "{}", odd.err);
+}
+
+#[test]
+fn a_line_that_is_no_text_is_answered_as_any_that_makes_no_sense() {
+    let dir = temp_dir();
+    let server = raw(dir.path(), &[]);
+    let mut stream = UnixStream::connect(dir.path().join("ctl")).expect("connection");
+    stream
+        .write_all(b"\xff\xfe\n{\"command\":\"\xff\"}\n{\"command\":\"status\"}\n")
+        .expect("send");
+    let mut lines = BufReader::new(stream).lines();
+    for ok in [false, false, true] {
+        let line = lines.next().expect("an answer").expect("text");
+        let answer: serde_json::Value = serde_json::from_str(&line).expect("JSON");
+        assert_eq!(answer["ok"], ok, "{answer}");
+        assert_eq!(answer["error"].is_string(), !ok, "{answer}");
+    }
+    assert_eq!(server.stop().code(), 0);
 }

@@ -54,9 +54,9 @@ struct Line {
 ///
 /// # Errors
 /// What is wrong with it.
-pub fn parse(line: &str) -> Result<Command, String> {
+pub fn parse(line: impl AsRef<[u8]>) -> Result<Command, String> {
     let known = "known are cut, restart, status, log, arm, clear";
-    let line: Line = serde_json::from_str(line)
+    let line: Line = serde_json::from_slice(line.as_ref())
         .map_err(|error| format!("this is not a command: {error}; {known}"))?;
     let faults: Vec<Fault> = line
         .faults
@@ -244,8 +244,8 @@ fn converse(
 ) -> Option<()> {
     let mut lines = BufReader::new(stream);
     loop {
-        let mut line = String::new();
-        if (&mut lines).take(MOST_BYTES).read_line(&mut line).ok()? == 0 {
+        let mut line = Vec::new();
+        if (&mut lines).take(MOST_BYTES).read_until(b'\n', &mut line).ok()? == 0 {
             return None;
         }
         let reply = match parse(&line) {
@@ -258,7 +258,7 @@ fn converse(
             }
         };
         writeln!(&*stream, "{}", reply.0).ok()?;
-        if !line.ends_with('\n') {
+        if !line.ends_with(b"\n") {
             return None;
         }
     }
