@@ -203,6 +203,9 @@ impl Driver {
         let mut events = Vec::with_capacity(256);
         // What the volume does by itself begins now, not when the first client comes.
         self.turn();
+        if self.phase != Phase::Serving {
+            self.advance_end();
+        }
         while !self.is_over() {
             self.wait(&mut events)?;
             for event in &events {
@@ -322,6 +325,12 @@ impl Driver {
 
     fn client_ready(&mut self, key: usize, flags: EventFlags) {
         let Some(client) = self.clients.get_mut(key) else { return };
+        if client.parting.is_some() {
+            if client.discard() != Flow::Blocked {
+                self.drop_client(key, None);
+            }
+            return;
+        }
         self.touched.push(key);
         let gone = flags.intersects(EventFlags::HUP | EventFlags::ERR);
         if gone && (client.paused || client.leaving) {
@@ -519,9 +528,13 @@ impl Driver {
         }
         let client = &mut self.clients[key];
         let idle = client.in_flight == 0 && client.connection.output().is_empty();
-        if client.leaving && idle {
-            return self.drop_client(key, None);
+        if client.leaving && idle && client.parting.is_none() {
+            let (now, ending) = (self.now(), self.phase != Phase::Serving);
+            if !ending || !self.clients[key].part(now) {
+                return self.drop_client(key, None);
+            }
         }
+        let client = &mut self.clients[key];
         let wants = client.wants();
         if wants != client.interest {
             client.interest = wants;
@@ -532,9 +545,9 @@ impl Driver {
         }
     }
 
-    /// Somebody wants the end: nothing new is taken on. Asked once more, the process ends at once
-    /// by the default action of the signal.
-    fn stop(&mut self) {
+    /// Begins the end: nothing new is taken on. A signal after that ends the process at once, by
+    /// its default action.
+    pub fn stop(&mut self) {
         let _ = epoll::delete(&self.epoll, &self.parts.stop_fd);
         // A signal stays pending until it is read: released, it would end the process at once.
         let _ = rustix::io::read(&self.parts.stop_fd, &mut [0_u8; 128]);
@@ -557,6 +570,12 @@ impl Driver {
     }
 
     fn advance_end(&mut self) {
+        let now = self.now();
+        let late = self.clients.iter().filter(|(_, client)| client.has_parted(now));
+        let late = late.map(|(key, _)| key);
+        for key in late.collect::<Vec<_>>() {
+            self.drop_client(key, None);
+        }
         if let Phase::Draining(since) = self.phase
             && self.edge.in_flight() == 0
         {

@@ -7,8 +7,9 @@ use crate::harness::{
 };
 use crate::nbd::Client;
 use std::fs;
+use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
-use std::os::unix::net::UnixListener;
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 
 each_layout!(a_server_that_cannot_listen_leaves_the_image_alone, a_hangup_is_an_orderly_end);
@@ -90,4 +91,26 @@ fn a_hangup_that_is_ignored_ends_nothing() {
     client.read(0, &mut [0; 4096]).expect("read");
     client.disconnect().expect("goodbye");
     assert_eq!(server.stop().code(), 0);
+}
+
+/// Bytes that nobody has read when a socket is closed are an error at the other side.
+#[test]
+fn a_client_that_is_sending_at_the_end_sees_an_end_and_no_error() {
+    let dir = temp_dir();
+    let image = create(dir.path(), "inplace", "1M");
+    let mut server = Server::image(&image);
+    let mut stream = UnixStream::connect(server.socket()).expect("connection");
+    stream.read_exact(&mut [0; 18]).expect("a greeting");
+    let pid = rustix::process::Pid::from_raw(server.pid() as i32).expect("a process");
+    let signal = |signal| rustix::process::kill_process(pid, signal).expect("signal");
+    // The server learns of its end first, and of the bytes right after that.
+    signal(rustix::process::Signal::STOP);
+    signal(rustix::process::Signal::TERM);
+    stream.write_all(&[0; 96 << 10]).expect("the socket has room");
+    signal(rustix::process::Signal::CONT);
+    let mut rest = Vec::new();
+    stream.read_to_end(&mut rest).expect("an end, not an error");
+    drop(stream);
+    // Another signal would end it at once.
+    assert_eq!(server.ended().code(), 0);
 }

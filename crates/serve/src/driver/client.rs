@@ -5,9 +5,9 @@ use crate::edge::{Answer, Fault, Request, Verb};
 use crate::nbd::{Chunk, Command, Connection, Export, LARGE, NbdErrno, Reply, Ticket};
 use rustix::event::epoll::EventFlags;
 use rustix::io::Errno;
-use rustix::net::{SendAncillaryBuffer, SendFlags};
+use rustix::net::{SendAncillaryBuffer, SendFlags, Shutdown};
 use seekless_engine::layer::Extent;
-use seekless_engine::units::Time;
+use seekless_engine::units::{MILLIS, Time};
 use std::io::IoSlice;
 use std::net::TcpStream;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -19,6 +19,9 @@ const MOST_REQUESTS: usize = 1024;
 /// Bytes received at once: little until a connection shows that it sends much.
 const RECEIVE_LEAST: usize = 16 << 10;
 const RECEIVE_MOST: usize = LARGE;
+/// How long a client that has its last answers may go on sending before its connection is closed.
+/// Bytes that nobody has read at that moment are an error at its side, not an end.
+pub const PARTING_NS: Time = 250 * MILLIS;
 /// Pieces sent at once; the kernel takes at most 1,024.
 const SEND_PIECES: usize = 128;
 
@@ -72,6 +75,8 @@ pub struct Client {
     pub counted: usize,
     /// Nothing more is read: close once everything is answered and sent.
     pub leaving: bool,
+    /// Since when it has been told that nothing more comes.
+    pub parting: Option<Time>,
     /// It was full when there may have been more requests in its input.
     pub paused: bool,
     /// What the poller watches for.
@@ -101,6 +106,7 @@ impl Client {
             promised: 0,
             counted: 0,
             leaving: false,
+            parting: None,
             paused: false,
             interest: EventFlags::empty(),
             receive: RECEIVE_LEAST,
@@ -136,7 +142,7 @@ impl Client {
     /// What to watch for now.
     pub fn wants(&mut self) -> EventFlags {
         let mut flags = EventFlags::empty();
-        if !self.leaving && !self.paused {
+        if self.parting.is_some() || !self.leaving && !self.paused {
             flags |= EventFlags::IN;
         }
         if !self.connection.output().is_empty() {
@@ -171,6 +177,28 @@ impl Client {
             }
             Err(Errno::AGAIN | Errno::INTR) => Err(Flow::Blocked),
             Err(errno) => Err(Flow::Closed(Some(errno))),
+        }
+    }
+
+    /// Tells the other side that nothing more comes; false if nobody is there to hear it.
+    pub fn part(&mut self, now: Time) -> bool {
+        self.parting = Some(now);
+        rustix::net::shutdown(self.stream.as_fd(), Shutdown::Write).is_ok()
+    }
+
+    /// True if the other side has had its time to hear that.
+    pub fn has_parted(&self, now: Time) -> bool {
+        self.parting.is_some_and(|since| now >= since + PARTING_NS)
+    }
+
+    /// Takes what comes after that, and says how it ended.
+    pub fn discard(&mut self) -> Flow {
+        let mut nowhere = [0; RECEIVE_LEAST];
+        match rustix::io::read(self.stream.as_fd(), &mut nowhere[..]) {
+            // Whether there is more, the poller knows.
+            Ok(1..) | Err(Errno::AGAIN | Errno::INTR) => Flow::Blocked,
+            Ok(0) => Flow::Closed(None),
+            Err(errno) => Flow::Closed(Some(errno)),
         }
     }
 

@@ -1,5 +1,6 @@
 //! How the loop waits: asleep, except where an event is so close that waking would come too late.
 
+use super::client::PARTING_NS;
 use super::{Driver, FAREWELL_NS, NEGOTIATION_NS, Phase};
 use rustix::event::Timespec;
 use rustix::event::epoll;
@@ -164,9 +165,13 @@ impl Driver {
         };
         // Once the farewell is over only the volume is waited for.
         let farewell = farewell.filter(|&due| due > now);
+        let parting =
+            farewell.and_then(|_| self.clients.iter().filter_map(|one| one.1.parting).min());
+        let parting = parting.map(|since| since + PARTING_NS);
         let stalled = self.room.due();
         let delayed = self.parts.power.as_ref().and_then(|power| power.hub.next_due());
-        [devices, node.layer.deadline(), strangers, stalled, farewell, self.accept_at, delayed]
+        let layer = node.layer.deadline();
+        [devices, layer, strangers, stalled, farewell, parting, self.accept_at, delayed]
             .into_iter()
             .flatten()
             .min()
