@@ -95,6 +95,18 @@ impl Volume {
         dcd::dump(origin, log, out).map_err(|error| origin.blame(error).into())
     }
 
+    /// What an array lacks of its redundancy, for people, and the members that are not there.
+    pub fn lacking(&self) -> (Option<String>, Vec<usize>) {
+        let Volume::Array(_, found) = self else { return (None, Vec::new()) };
+        let missing = found.missing.clone();
+        let each = |member: &usize| format!("member {member} is missing or out of date");
+        let mut all: Vec<String> = missing.iter().map(each).collect();
+        all.extend(found.array.rebuilding().map(|(done, stripes)| {
+            format!("a member is being filled ({} % done)", 100 * done / stripes.max(1))
+        }));
+        ((!all.is_empty()).then(|| all.join(", ")), missing)
+    }
+
     /// Says what the array is, if it is one.
     ///
     /// # Errors

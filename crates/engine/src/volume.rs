@@ -124,7 +124,10 @@ pub enum VolumeError {
         found: u64,
     },
     /// A member of another array.
-    #[error("device {device} belongs to another array ({found:032x}, not {expected:032x})")]
+    #[error(
+        "this belongs to another array ({found:032x}) than the others ({expected:032x}); leave it \
+         out, or name the members of its own array"
+    )]
     Foreign {
         /// Position among the devices given, from 1.
         device: usize,
@@ -134,7 +137,10 @@ pub enum VolumeError {
         expected: u128,
     },
     /// Two devices claim the same place.
-    #[error("devices {first} and {second} both claim to be member {member} of the array")]
+    #[error(
+        "this claims to be member {member} of the array, as number {first} of those given does; \
+         leave out the one that is a copy"
+    )]
     Twice {
         /// Position among the devices given, from 1.
         first: usize,

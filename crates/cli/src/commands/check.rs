@@ -23,7 +23,8 @@ Examples:
   seekless check --scrub a.img b.img c.img            # an array: copies and parity, too
 
 Nothing is written, unless --repair asks for it. The exit code is 0 if all is well, 1 if damage was
-found, 3 if the image cannot be mounted at all.
+found, 3 if the image cannot be mounted at all. An array that lacks a member is said to be degraded;
+that alone is no damage.
 
 Where members of an array disagree, --repair believes what the layout finds whole by its checksums;
 where it keeps none, the data on RAID-5 and the first member on RAID-1. It overwrites nothing where
@@ -85,9 +86,13 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
         volume.print_array(out)?;
     }
     if args.json {
-        writeln!(out, "{}", as_json(args, &superblock, &mount, &found))?;
+        let mut report = as_json(args, &superblock, &mount, &found);
+        let (lacking, missing) = volume.lacking();
+        report["degraded"] = lacking.is_some().into();
+        report["missing_members"] = missing.into();
+        writeln!(out, "{report}")?;
     } else {
-        print(args, &superblock, &mount, &found, out)?;
+        print(args, &superblock, &mount, &found, volume.lacking().0, out)?;
     }
     if found.problems.is_empty() { Ok(()) } else { Err(Failure::said(Exit::Failed)) }
 }
@@ -158,6 +163,7 @@ fn print(
     superblock: &Superblock,
     mount: &MountReport,
     found: &CheckReport,
+    lacking: Option<String>,
     out: &mut dyn Write,
 ) -> Outcome {
     let style = Style::of_stdout();
@@ -179,6 +185,14 @@ fn print(
     }
     for problem in &found.problems {
         writeln!(out, "{} {problem}", style.red("damage:"))?;
+    }
+    if let Some(lacking) = lacking {
+        writeln!(
+            out,
+            "{} {lacking}: less redundancy is left, or none; `seekless replace` puts a new \
+             member in, which is filled while the array is served",
+            style.red("degraded:")
+        )?;
     }
     let verdict = match found.problems.len() {
         0 => style.green("no damage found"),

@@ -307,3 +307,63 @@ fn one_image_in_two_places_is_named() {
         assert!(ended.err.contains("is given twice"), "{}", ended.err);
     }
 }
+
+#[test]
+fn the_image_that_does_not_belong_is_the_one_that_is_named() {
+    let dir = temp_dir();
+    let (one, other) = (files(dir.path(), &["a", "b", "c"]), files(dir.path(), &["d", "e", "f"]));
+    create_array("5", "inplace", "8M", &one, &[]);
+    create_array("5", "inplace", "8M", &other, &[]);
+    let [copy, missing] = ["copy", "missing"].map(|name| dir.path().join(name));
+    fs::copy(&one[1], &copy).expect("copy");
+    let check = |images: &[&PathBuf], more: &[&str], code: i32, named: &PathBuf, why: &str| {
+        let ended = run(seekless().arg("check").args(images).args(more));
+        assert_eq!(ended.code(), code, "{images:?}: {}", ended.err);
+        let named = format!("error: {}", named.display());
+        assert!(ended.err.starts_with(&named), "{images:?}: {}", ended.err);
+        assert!(ended.err.contains(why), "{images:?}: {}", ended.err);
+    };
+    let [a, b, d] = [&one[0], &one[1], &other[0]];
+    check(&[a, b, d], &[], 3, d, "another array");
+    check(&[d, a, b], &[], 3, d, "another array");
+    check(&[a, b, &copy], &[], 3, &copy, "leave out the one that is a copy");
+    check(&[a, b, b], &[], 2, b, "is given twice");
+    check(&[&missing], &["--degraded"], 3, &missing, "does not exist");
+    let told = succeed(seekless().args(["info", "--degraded"]).args([a, b, &missing]));
+    assert!(told.contains("missing: it does not exist\n"), "{told}");
+}
+
+#[test]
+fn a_check_says_that_an_array_is_degraded() {
+    let dir = temp_dir();
+    let members = files(dir.path(), &["a", "b", "c"]);
+    create_array("5", "inplace", "8M", &members, &[]);
+    let told = |members: &[PathBuf], more: &[&str]| {
+        succeed(seekless().arg("check").args(members).args(more))
+    };
+    assert!(!told(&members, &[]).contains("degraded"));
+    let left = told(&members[1..], &["--degraded"]);
+    assert!(left.contains("degraded: member 0 is missing"), "{left}");
+    assert!(left.contains("no damage found"), "{left}");
+    let json = |text: String| serde_json::from_str::<serde_json::Value>(&text).expect("JSON");
+    let left = json(told(&members[1..], &["--degraded", "--json"]));
+    assert_eq!((&left["degraded"], &left["missing_members"][0]), (&true.into(), &0.into()));
+    assert_eq!(json(told(&members, &["--json"]))["degraded"], false);
+}
+
+#[test]
+fn an_array_that_cannot_be_made_says_what_helps() {
+    let dir = temp_dir();
+    for (args, hint) in [
+        (&["5", "--size", "8M", "x"][..], "name an image for each"),
+        (&["1", "x", "y"], "give one with --size"),
+        (&["1", "--size", "8M", "x", "x"], "is given twice"),
+        (&["0", "--size", "8M", "--stripe", "2M", "x", "y"], "choose a --stripe of 4k to 1M"),
+    ] {
+        let make = ["create", "--layout", "inplace", "--raid"];
+        let refused = run(seekless().current_dir(dir.path()).args(make).args(args));
+        assert_eq!(refused.code(), 2, "{args:?}: {}", refused.err);
+        assert!(refused.err.contains(hint), "{args:?}: {}", refused.err);
+        assert!(!dir.path().join("x").exists(), "{args:?} left something behind");
+    }
+}

@@ -51,10 +51,15 @@ pub fn shape(
     let bad = |reason: String| Err(VolumeError::BadShape(reason));
     if !(level.least_members()..=MOST_MEMBERS).contains(&members) {
         let least = level.least_members();
-        return bad(format!("{level} has {least} to {MOST_MEMBERS} members, not {members}"));
+        return bad(format!(
+            "{level} has {least} to {MOST_MEMBERS} members, not {members}; name an image for each"
+        ));
     }
     if !(1..=MOST_CHUNK_BLOCKS).contains(&chunk) {
-        return bad(format!("a chunk has 1 to {MOST_CHUNK_BLOCKS} blocks of 4 KiB, not {chunk}"));
+        return bad(format!(
+            "a chunk has 1 to {MOST_CHUNK_BLOCKS} blocks of 4 KiB, not {chunk}; choose a --stripe \
+             of 4k to 1M"
+        ));
     }
     let large = device >= LARGE_BLOCKS;
     let log_blocks = match level {
@@ -68,7 +73,7 @@ pub fn shape(
     if stripes == 0 {
         return bad(format!(
             "a member of {device} blocks of 4 KiB is too small: {level} with chunks of {chunk} \
-             needs at least {}",
+             needs at least {}; choose larger devices, or smaller chunks",
             first + u64::from(chunk)
         ));
     }
@@ -194,7 +199,10 @@ pub struct Assembled {
 /// # Errors
 /// Members of different arrays, or two that claim the same place.
 pub fn arrange(found: &[Option<MemberSuperblock>]) -> Result<Vec<Option<usize>>, VolumeError> {
-    let first = found.iter().flatten().next().ok_or(VolumeError::NoMember)?;
+    // Of several arrays the one with the most members here is meant, or else the first.
+    let fellows =
+        |one: &&MemberSuperblock| found.iter().flatten().filter(|other| one.id == other.id).count();
+    let first = found.iter().flatten().rev().max_by_key(fellows).ok_or(VolumeError::NoMember)?;
     let mut places = vec![None; first.geometry.members];
     for (device, superblock) in found.iter().enumerate() {
         let Some(superblock) = superblock else { continue };

@@ -40,8 +40,28 @@ pub struct CreateArrayOptions {
 pub struct Members {
     images: Vec<Option<Image>>,
     /// Images that were given and are not part of it: what is wrong with them.
-    rejected: Vec<(PathBuf, VolumeError)>,
+    rejected: Vec<(PathBuf, Rejected)>,
     newest: MemberSuperblock,
+}
+
+/// Why an image that was given is left out of an array.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Rejected {
+    /// There is nothing at the path.
+    #[error("it does not exist")]
+    NotFound,
+    /// It is not what it should be.
+    #[error(transparent)]
+    Unusable(VolumeError),
+}
+
+impl Rejected {
+    fn into_error(self, path: &Path) -> ImageError {
+        match self {
+            Rejected::NotFound => ImageError::NotFound(path.to_owned()),
+            Rejected::Unusable(error) => blame(path, error),
+        }
+    }
 }
 
 fn blame(path: &Path, source: VolumeError) -> ImageError {
@@ -79,8 +99,13 @@ pub fn create_array(
             Some(each.map_err(|error| blame(first, error))?)
         }
     };
-    let prospects = paths.iter().map(|path| Prospect::member(path, each, force));
-    let mut prospects = prospects.collect::<Result<Vec<_>, _>>()?;
+    let mut prospects: Vec<Prospect> = Vec::with_capacity(paths.len());
+    for path in paths {
+        if prospects.iter_mut().any(|other| other.image().is_at(path)) {
+            return Err(ImageError::Twice(path.clone()));
+        }
+        prospects.push(Prospect::member(path, each, force)?);
+    }
     let id = || fresh_id().map_err(|errno| ImageError::os("draw an identity for", first, errno));
     let plan = Plan { options, array: id()?, volume: id()? };
     // In memory first: what cannot be made comes to light before what is there is gone.
@@ -155,11 +180,14 @@ fn find_members(
     degraded: bool,
     open: impl Fn(&Path) -> Result<Image, ImageError>,
 ) -> Result<Members, ImageError> {
-    let (mut images, mut found, mut rejected) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut images, mut found, mut rejected) = (Vec::<Image>::new(), Vec::new(), Vec::new());
     for path in paths {
+        if images.iter().any(|other| other.is_at(path)) {
+            return Err(ImageError::Twice(path.clone()));
+        }
         let mut image = match open(path) {
             Err(ImageError::NotFound(_)) if degraded => {
-                rejected.push((path.clone(), VolumeError::NoMember));
+                rejected.push((path.clone(), Rejected::NotFound));
                 continue;
             }
             other => other?,
@@ -169,13 +197,21 @@ fn find_members(
                 images.push(image);
                 found.push(Some(superblock));
             }
-            Err(error) if degraded => rejected.push((path.clone(), error)),
+            Err(error) if degraded => rejected.push((path.clone(), Rejected::Unusable(error))),
             Err(error) => return Err(blame(path, error)),
         }
     }
-    let places = volume::assemble::arrange(&found).map_err(|error| blame(&paths[0], error))?;
+    let places = volume::assemble::arrange(&found).map_err(|error| match error {
+        VolumeError::Foreign { device, .. } => blame(images[device - 1].path(), error),
+        VolumeError::Twice { second, .. } => blame(images[second - 1].path(), error),
+        _ => blame(&paths[0], error),
+    });
     let newest = found.into_iter().flatten().max_by_key(|one| one.events);
-    let newest = newest.ok_or_else(|| blame(&paths[0], VolumeError::NoMember))?;
+    let Some(newest) = newest else {
+        let (path, reason) = rejected.swap_remove(0);
+        return Err(reason.into_error(&path));
+    };
+    let places = places?;
     let mut given: Vec<Option<Image>> = images.into_iter().map(Some).collect();
     let images = places.iter().map(|place| place.and_then(|at| given[at].take())).collect();
     Ok(Members { images, rejected, newest })
@@ -193,7 +229,7 @@ impl Members {
     }
 
     /// Images that were given and are left out, and why.
-    pub fn rejected(&self) -> &[(PathBuf, VolumeError)] {
+    pub fn rejected(&self) -> &[(PathBuf, Rejected)] {
         &self.rejected
     }
 

@@ -70,11 +70,14 @@ impl Prospect {
                 return Err(ImageError::Occupied { path: path.to_owned(), what });
             }
             if blocks.is_some_and(|blocks| blocks > image.blocks) {
-                return Err(bad("the device is too small for its part of the array"));
+                return Err(bad(
+                    "the device is too small for its part of the array; choose a smaller --size",
+                ));
             }
             return Ok(Prospect::there(image));
         }
-        let blocks = || blocks.ok_or_else(|| bad("a volume in a file needs a size"));
+        let blocks =
+            || blocks.ok_or_else(|| bad("a volume in a file needs a size; give one with --size"));
         match found {
             Ok(found) if !found.is_file() => Err(ImageError::NotBlocks(path.to_owned())),
             Ok(_) if !force => Err(ImageError::Exists(path.to_owned())),
