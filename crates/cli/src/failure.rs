@@ -1,9 +1,11 @@
 //! How a command ends: a stable exit code, the cause, and what to do about it.
 
+use seekless_engine::io::IoError;
 use seekless_engine::layout::LayoutError;
 use seekless_engine::volume::VolumeError;
 use seekless_serve::image::ImageError;
 use std::io;
+use std::ops::ControlFlow;
 use std::process::ExitCode;
 
 /// Exit codes that scripts may rely on. `0` is success.
@@ -145,23 +147,55 @@ fn layout_exit(error: &LayoutError) -> Exit {
         LayoutError::Volume(VolumeError::BadShape(_) | VolumeError::UnknownLevel(_)) => Exit::Usage,
         LayoutError::Volume(VolumeError::Io { .. }) | LayoutError::Io(_) => Exit::Backing,
         LayoutError::Volume(_) => Exit::Image,
+        LayoutError::OfLog(error) => layout_exit(error),
     }
 }
 
 impl From<ImageError> for Failure {
     fn from(error: ImageError) -> Failure {
         let exit = match &error {
-            ImageError::NotFound(_) | ImageError::NotBlocks(_) | ImageError::LeadsNowhere(_) => {
-                Exit::Image
-            }
+            ImageError::NotFound(_)
+            | ImageError::NoRaw(_)
+            | ImageError::NoLog(_)
+            | ImageError::NotBlocks(_)
+            | ImageError::LeadsNowhere(_) => Exit::Image,
             ImageError::InUse { .. } => Exit::Busy,
-            ImageError::BadSize { .. } | ImageError::Twice(_) => Exit::Usage,
+            ImageError::BadSize { .. }
+            | ImageError::Twice(_)
+            | ImageError::NotWhole { .. }
+            | ImageError::NoOrigin { .. } => Exit::Usage,
             ImageError::Layout { source, .. } => layout_exit(source),
             ImageError::Exists(_) | ImageError::Occupied { .. } | ImageError::Os { .. } => {
                 Exit::Failed
             }
         };
-        Failure::from_message(exit, &error.to_string())
+        let failure = Failure::from_message(exit, &error.to_string());
+        match &error {
+            ImageError::Layout { source, .. } if is_full(source) => failure.hint(
+                "free space where it lies; `seekless serve --read-only` reads it without any",
+            ),
+            _ => failure,
+        }
+    }
+}
+
+/// True if the file system below has no room left.
+fn is_full(error: &LayoutError) -> bool {
+    match error {
+        LayoutError::Io(error) | LayoutError::Volume(VolumeError::Io { error, .. }) => {
+            *error == IoError::NoSpace
+        }
+        LayoutError::OfLog(error) => is_full(error),
+        _ => false,
+    }
+}
+
+/// Whether to serve though the line with the URI may not have been printed: a reader that has gone
+/// away does not want it, but where it could not be written nobody ever learns of the server.
+pub fn worth_going_on(printed: &io::Result<()>) -> ControlFlow<()> {
+    match printed {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => ControlFlow::Break(()),
+        _ => ControlFlow::Continue(()),
     }
 }
 

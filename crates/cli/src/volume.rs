@@ -9,7 +9,7 @@ use seekless_engine::units::BLOCK_BYTES;
 use seekless_engine::volume::member::{MemberSuperblock, Standing};
 use seekless_engine::volume::{AssembleOptions, Assembled};
 use seekless_serve::image::array::{Members, is_member, open_members};
-use seekless_serve::image::{self, Image};
+use seekless_serve::image::{self, Image, blame_half};
 use serde_json::{Value, json};
 use std::fmt;
 use std::io::Write;
@@ -37,7 +37,7 @@ impl Volume {
                 let problem = "--log: several images have no log apart";
                 return Err(Failure::usage(problem).hint("give the origin alone, and its log"));
             };
-            let images = [image::open(origin, true)?, image::open(log, true)?];
+            let images = [image::open(origin, true)?, image::open_log(log, true)?];
             return Ok(Volume::Attached(Box::new(images)));
         }
         if let [path] = paths
@@ -80,7 +80,8 @@ impl Volume {
     pub fn check(&mut self) -> Result<(Superblock, MountReport, CheckReport), Failure> {
         let Volume::Attached(images) = self else { return self.with(layout::check) };
         let [origin, log] = images.as_mut();
-        dcd::check(origin, log).map_err(|error| origin.blame(error).into())
+        let found = dcd::check(origin, log);
+        found.map_err(|error| blame_half(origin, Some(log), error).into())
     }
 
     /// Prints the on-disk structures.
@@ -92,7 +93,8 @@ impl Volume {
             return self.with(|disk| layout::dump(disk, out));
         };
         let [origin, log] = images.as_mut();
-        dcd::dump(origin, log, out).map_err(|error| origin.blame(error).into())
+        let dumped = dcd::dump(origin, log, out);
+        dumped.map_err(|error| blame_half(origin, Some(log), error).into())
     }
 
     /// What an array lacks of its redundancy, for people, and the members that are not there.

@@ -225,7 +225,10 @@ pub enum LayoutError {
     )]
     UnknownTable(String),
     /// The device is too small for the volume.
-    #[error("the device has {device} blocks of 4 KiB, the volume needs {needed}")]
+    #[error(
+        "the device has {device} blocks of 4 KiB, the volume needs {needed}; choose a smaller size \
+         or a larger device"
+    )]
     TooSmall {
         /// Blocks there are.
         device: u64,
@@ -241,6 +244,9 @@ pub enum LayoutError {
     /// A volume of two parts of which one is missing or belongs elsewhere.
     #[error("{0}")]
     Apart(String),
+    /// It concerns the log of an origin, not the origin.
+    #[error(transparent)]
+    OfLog(Box<LayoutError>),
     /// The superblock is whole but what it describes is not.
     #[error("the volume is damaged: {0}")]
     Damaged(String),
@@ -250,6 +256,16 @@ pub enum LayoutError {
     /// The medium failed.
     #[error(transparent)]
     Io(#[from] IoError),
+}
+
+impl LayoutError {
+    /// The same of the log of an origin.
+    pub fn of_log(self) -> LayoutError {
+        match self {
+            LayoutError::OfLog(_) => self,
+            other => LayoutError::OfLog(Box::new(other)),
+        }
+    }
 }
 
 /// How to make a volume.
@@ -421,7 +437,8 @@ fn check_size<L: Layout>(kind: Kind, device: u64, blocks: u64) -> Result<(), Lay
             0 => format!("{} TiB", gibibytes / 1024),
             _ => format!("{gibibytes} GiB"),
         };
-        let reason = format!("layout {kind} is limited to devices of {most}");
+        let reason =
+            format!("layout {kind} is limited to devices of {most}; choose a smaller size");
         return Err(LayoutError::BadSize(reason));
     }
     if L::largest_volume(device) < blocks {

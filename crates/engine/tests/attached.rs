@@ -38,8 +38,7 @@ fn read(origin: &Cells, log: &Cells, at: u64) -> Data {
 
 fn reason<T>(result: Result<T, LayoutError>) -> String {
     match result {
-        Err(LayoutError::Apart(reason)) => reason,
-        Err(other) => other.to_string(),
+        Err(error) => error.to_string(),
         Ok(_) => "it was mounted".to_owned(),
     }
 }

@@ -42,6 +42,7 @@ fn refusal(origin: &Cells, log: &Cells) -> Option<String> {
     match mount(&mut [origin.clone(), log.clone()]) {
         Ok(_) => None,
         Err(LayoutError::Apart(reason)) => Some(reason),
+        Err(LayoutError::OfLog(error)) => Some(error.to_string()),
         Err(other) => panic!("{other}"),
     }
 }
@@ -199,7 +200,7 @@ fn mount_cut(media: &[Cells; 2], steps: u64, rng: &mut Rng) -> ([Cells; 2], bool
     let options = MountOptions { volatile: true, ..MountOptions::default() };
     let up = match dcd::mount(&mut origin, &mut log, &options) {
         Ok(_) => true,
-        Err(LayoutError::Io(IoError::PowerOff)) => false,
+        Err(error) if error.to_string() == IoError::PowerOff.to_string() => false,
         Err(error) => panic!("{error}"),
     };
     let mut left = |device: &VolatileRam| {

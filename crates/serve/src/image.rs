@@ -29,6 +29,17 @@ pub enum ImageError {
     /// There is nothing at the path.
     #[error("{} does not exist; `seekless create` makes a volume", .0.display())]
     NotFound(PathBuf),
+    /// There is no file that could be served as it is.
+    #[error("{} does not exist; `truncate -s 1G FILE` makes an empty disk", .0.display())]
+    NoRaw(PathBuf),
+    /// There is no log at the path.
+    #[error(
+        "{} does not exist; name the log that the origin was attached to with `seekless create \
+         --log` (if it is gone, the first 128 KiB of the origin and all that was not drained are \
+         lost)",
+        .0.display()
+    )]
+    NoLog(PathBuf),
     /// Symbolic links go round in a circle.
     #[error("{} is a symbolic link that leads back to itself; name the image", .0.display())]
     LeadsNowhere(PathBuf),
@@ -81,6 +92,28 @@ pub enum ImageError {
         /// Why.
         source: LayoutError,
     },
+    /// A length with a remainder, which would be out of reach.
+    #[error(
+        "{} has {bytes} bytes, no whole number of 4 KiB blocks; {}",
+        .path.display(),
+        lengthening(*.device)
+    )]
+    NotWhole {
+        /// The file or device.
+        path: PathBuf,
+        /// Its length.
+        bytes: u64,
+        /// It is a block device.
+        device: bool,
+    },
+    /// What cannot have a log in front of it.
+    #[error("{} {why}", .path.display())]
+    NoOrigin {
+        /// The file or device.
+        path: PathBuf,
+        /// What it is, and the remedy.
+        why: &'static str,
+    },
     /// The operating system refuses.
     #[error("cannot {action} {}: {source}", .path.display())]
     Os {
@@ -95,6 +128,13 @@ pub enum ImageError {
 
 fn holder(pid: Option<u32>) -> String {
     pid.map(|pid| format!(" (pid {pid})")).unwrap_or_default()
+}
+
+fn lengthening(device: bool) -> &'static str {
+    match device {
+        true => "use a partition that is one",
+        false => "truncate -s %4096 lengthens it",
+    }
 }
 
 impl ImageError {
@@ -126,6 +166,25 @@ pub struct Image {
 pub fn open(path: &Path, read_only: bool) -> Result<Image, ImageError> {
     let (file, block_device) = open_file(path, read_only)?;
     Image::adopt(file, path, read_only, block_device)
+}
+
+/// Opens the log of an origin.
+///
+/// # Errors
+/// As for [`open`], but [`ImageError::NoLog`] if there is none.
+pub fn open_log(path: &Path, read_only: bool) -> Result<Image, ImageError> {
+    open(path, read_only).map_err(|error| match error {
+        ImageError::NotFound(path) => ImageError::NoLog(path),
+        other => other,
+    })
+}
+
+/// Names in an error of an attached volume the half that it concerns.
+pub fn blame_half(origin: &Image, log: Option<&Image>, source: LayoutError) -> ImageError {
+    match (source, log) {
+        (LayoutError::OfLog(source), Some(log)) => log.blame(*source),
+        (source, _) => origin.blame(source),
+    }
 }
 
 /// Opens an image to look at what its writer has noted in it, whoever that is: what is found may
@@ -260,6 +319,20 @@ impl Image {
     /// When the system does not offer that, or the process has no file descriptor left.
     pub(crate) fn opened_anew(&self) -> io::Result<File> {
         File::open(format!("/proc/self/fd/{}", self.file.as_raw_fd()))
+    }
+
+    /// Refuses a file or device that ends with part of a block.
+    ///
+    /// # Errors
+    /// [`ImageError::NotWhole`], and what the operating system says.
+    pub fn check_whole(&self) -> Result<(), ImageError> {
+        let bytes = rustix::fs::seek(&self.file, SeekFrom::End(0))
+            .map_err(|errno| ImageError::os("find the size of", &self.path, errno))?;
+        if bytes.is_multiple_of(BLOCK_BYTES as u64) {
+            return Ok(());
+        }
+        let (path, device) = (self.path.clone(), self.block_device);
+        Err(ImageError::NotWhole { path, bytes, device })
     }
 
     /// Names the image in an error of its volume.

@@ -17,6 +17,7 @@ use relay::Shared;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use std::fs::{File, OpenOptions};
 use std::io;
+use std::ops::ControlFlow;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -83,13 +84,13 @@ pub enum RecordError {
 }
 
 /// Records until SIGINT, SIGTERM or SIGHUP. `ready` hears the URI for clients once connections are
-/// accepted.
+/// accepted, and may say that the end has come already.
 ///
 /// # Errors
 /// See [`RecordError`].
 pub fn record(
     options: &RecordOptions,
-    ready: &mut dyn FnMut(&str),
+    ready: &mut dyn FnMut(&str) -> ControlFlow<()>,
 ) -> Result<Recorded, RecordError> {
     let upstream = |source| RecordError::Upstream { uri: options.upstream.to_string(), source };
     let probe = Client::open(&options.upstream).map_err(upstream)?;
@@ -107,8 +108,10 @@ pub fn record(
     let writer = tape::Writer::new(file, header).map_err(output)?;
     let broken = eventfd(0, EventfdFlags::CLOEXEC).map_err(io::Error::from)?;
     let shared = Arc::new(Shared::new(options.upstream.clone(), size, writer, broken));
-    ready(&uri);
-    let connections = accept_all(&shared, &listener, socket, &stop_fd)?;
+    let connections = match ready(&uri) {
+        ControlFlow::Continue(()) => accept_all(&shared, &listener, socket, &stop_fd)?,
+        ControlFlow::Break(()) => 0,
+    };
     let written = shared.finish().map_err(output)?;
     Ok(Recorded { connections, ..written })
 }

@@ -27,7 +27,8 @@ use seekless_engine::node::Node;
 use seekless_engine::superblock::Superblock;
 use seekless_engine::units::BLOCK_BYTES;
 use std::fs::File;
-use std::io::{self, Seek as _, SeekFrom};
+use std::io;
+use std::ops::ControlFlow;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -150,13 +151,21 @@ pub enum ServeError {
     #[error("`{0}` is no address to listen on; give HOST:PORT, as in 127.0.0.1:10809")]
     BadAddress(String),
     /// The address cannot be listened on.
-    #[error("cannot listen on {at}: {source}")]
+    #[error("cannot listen on {at}: {source}{}", listen_remedy(.source))]
     Listen {
         /// The address.
         at: String,
         /// Why.
         source: io::Error,
     },
+    /// The kernel has no room for such a path.
+    #[error(
+        "cannot listen on {}: the path has {} bytes, that of a socket at most {MOST_PATH_BYTES}; \
+         choose a shorter one",
+        .0.display(),
+        .0.as_os_str().len()
+    )]
+    LongPath(PathBuf),
     /// A fault that cannot strike.
     #[error("--faults: {0}")]
     Fault(#[from] BadFault),
@@ -166,23 +175,34 @@ pub enum ServeError {
     /// A log apart is one disk more.
     #[error("faults and power cuts are for a volume on one disk, not for one with its log apart")]
     LogApart,
-    /// A raw file with a remainder.
-    #[error(
-        "{} has {bytes} bytes, no whole number of 4 KiB blocks; truncate -s %4096 lengthens it",
-        .path.display()
-    )]
-    NotWhole {
-        /// The file.
-        path: PathBuf,
-        /// Its length.
-        bytes: u64,
-    },
     /// The system refuses something that every server needs.
     #[error("cannot serve: {0}")]
     Os(#[from] io::Error),
     /// The backing store failed while serving.
     #[error("the backing store failed while serving: {0}")]
     Failed(IoError),
+}
+
+/// Bytes of the path of a Unix socket, without the zero at its end.
+pub(crate) const MOST_PATH_BYTES: usize = 107;
+
+/// What helps against what the system says when one listens.
+fn listen_remedy(source: &io::Error) -> &'static str {
+    match source.kind() {
+        io::ErrorKind::AddrInUse => {
+            "; end the server that listens there or choose another port (0 finds a free one)"
+        }
+        io::ErrorKind::AddrNotAvailable => {
+            "; give an address of this machine, or 0.0.0.0 for all of them"
+        }
+        io::ErrorKind::NotFound => "; make the directory of the socket first",
+        io::ErrorKind::PermissionDenied => {
+            "; choose a directory that you may write to, or a port from 1024 on"
+        }
+        // Not from the system, but from who looks up names.
+        _ if source.raw_os_error().is_none() => "; give a name that is known here, or an address",
+        _ => "",
+    }
 }
 
 /// A volume over its device, ready to be served.
@@ -206,13 +226,14 @@ impl Mounted {
 }
 
 /// Serves until SIGINT, SIGTERM or SIGHUP. `ready` hears the URI for clients once connections are
-/// accepted, `watch` how a member is filled that was put into an array.
+/// accepted, and may say that the end has come already; `watch` how a member is filled that was put
+/// into an array.
 ///
 /// # Errors
 /// See [`ServeError`].
 pub fn serve(
     options: &ServeOptions,
-    ready: &mut dyn FnMut(&str),
+    ready: &mut dyn FnMut(&str) -> ControlFlow<()>,
     watch: &mut dyn FnMut(Rebuild),
 ) -> Result<Served, ServeError> {
     // First of all: a mount takes the mark of an orderly end away, and only a driver puts it back.
@@ -243,8 +264,10 @@ pub fn serve(
         most_connections: options.most_connections,
         power,
     };
-    let driver = Driver::new(parts)?;
-    ready(&uri);
+    let mut driver = Driver::new(parts)?;
+    if ready(&uri).is_break() {
+        driver.stop();
+    }
     let served = driver.run_watched(watch);
     drop(socket);
     let served = served?;
@@ -269,7 +292,7 @@ pub fn serve_state(
     medium: Box<dyn Medium>,
     size_bytes: u64,
     at: &Listen,
-    ready: &mut dyn FnMut(&str),
+    ready: &mut dyn FnMut(&str) -> ControlFlow<()>,
 ) -> Result<Served, ServeError> {
     let stop_fd = crate::signals::block_and_watch()?;
     let (listener, socket, uri) = listen::listen(at)?;
@@ -289,8 +312,10 @@ pub fn serve_state(
         most_connections: 64,
         power: None,
     };
-    let driver = Driver::new(parts)?;
-    ready(&uri);
+    let mut driver = Driver::new(parts)?;
+    if ready(&uri).is_break() {
+        driver.stop();
+    }
     let served = driver.run();
     drop(socket);
     Ok(served?)
@@ -423,14 +448,14 @@ fn raw_file(options: &ServeOptions, path: &Path) -> Result<Mounted, ServeError> 
 
 /// Opens a file that holds no volume.
 fn open_raw(path: &Path, read_only: bool) -> Result<Image, ServeError> {
-    let image = image::open(path, read_only)?;
+    let image = image::open(path, read_only).map_err(|error| match error {
+        ImageError::NotFound(path) => ImageError::NoRaw(path),
+        other => other,
+    })?;
     if image.headers().is_some() {
         return Err(ServeError::NoHeaders(path.to_owned()));
     }
-    let bytes = image.handle()?.seek(SeekFrom::End(0))?;
-    if bytes != image.blocks() * BLOCK_BYTES as u64 {
-        return Err(ServeError::NotWhole { path: path.to_owned(), bytes });
-    }
+    image.check_whole()?;
     Ok(image)
 }
 

@@ -73,7 +73,8 @@ pub struct Args {
     /// as it is.
     #[arg(long, value_name = "LOG", conflicts_with_all = ["raid", "headers"])]
     log: Option<PathBuf>,
-    /// Size of the log of `dcd`. [default: a sixteenth of the device, at most 1G]
+    /// Size of the log of `dcd`; a file is made large enough for it beside the volume. [default: a
+    /// sixteenth of the device, at most 1G]
     #[arg(long, value_name = "SIZE", conflicts_with = "raid")]
     log_size: Option<Size>,
     /// Replace what is there.

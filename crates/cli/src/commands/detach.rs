@@ -29,8 +29,9 @@ pub struct Args {
 /// If something is in the log only, the two do not belong together, or one is in use.
 pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     let mut origin = image::open(&args.origin, false)?;
-    let mut log = image::open(&args.log, false)?;
-    dcd::detach(&mut origin, &mut log).map_err(|error| log.blame(error))?;
+    let mut log = image::open_log(&args.log, false)?;
+    let detached = dcd::detach(&mut origin, &mut log);
+    detached.map_err(|error| image::blame_half(&origin, Some(&log), error))?;
     writeln!(out, "{}: a plain disk again", args.origin.display())?;
     Ok(())
 }

@@ -36,7 +36,7 @@ pub struct Args {
 /// If the volume is unusable or in use, or something in the log is damaged.
 pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     let mut origin = image::open(&args.image, false)?;
-    let mut log = args.log.as_deref().map(|log| image::open(log, false)).transpose()?;
+    let mut log = args.log.as_deref().map(|log| image::open_log(log, false)).transpose()?;
     let started = Instant::now();
     let mut progress = Progress::new();
     let mut shown = |done: u64, total: u64| {
@@ -51,7 +51,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     disks.extend(log.as_mut().map(|log| log as &mut dyn Disk));
     let drained = dcd::drain(&mut disks, &mut shown);
     drop(progress);
-    let blocks = drained.map_err(|error| origin.blame(error))?;
+    let blocks = drained.map_err(|error| image::blame_half(&origin, log.as_ref(), error))?;
     let seconds = started.elapsed().as_secs_f64();
     if args.json {
         writeln!(out, "{}", json!({ "image": args.image, "blocks": blocks, "seconds": seconds }))?;

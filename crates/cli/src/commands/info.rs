@@ -147,7 +147,7 @@ fn usage(image: &mut image::Image, superblock: &Superblock) -> Result<Usage, Fai
 
 /// An origin and its log.
 fn of_pair(args: &Args, origin: &Path, log: &Path, out: &mut dyn Write) -> Outcome {
-    let mut images = [image::open(origin, true)?, image::open(log, true)?];
+    let mut images = [image::open(origin, true)?, image::open_log(log, true)?];
     let read =
         |image: &mut image::Image| Superblock::read(image).map_err(|error| image.blame(error));
     let [first, second] = &mut images;

@@ -1,6 +1,6 @@
 //! `seekless record`: a proxy that takes down what an NBD export is asked.
 
-use crate::failure::{Exit, Failure, Outcome};
+use crate::failure::{Exit, Failure, Outcome, worth_going_on};
 use seekless_serve::nbd::uri::Uri;
 use seekless_serve::proxy::{RecordError, RecordOptions, record};
 use std::io::Write;
@@ -49,7 +49,10 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
         force: args.force,
     };
     let mut printed = Ok(());
-    let mut ready = |uri: &str| printed = writeln!(out, "{uri}").and_then(|()| out.flush());
+    let mut ready = |uri: &str| {
+        printed = writeln!(out, "{uri}").and_then(|()| out.flush());
+        worth_going_on(&printed)
+    };
     let recorded = record(&options, &mut ready)?;
     printed?;
     crate::term::say(&format!(

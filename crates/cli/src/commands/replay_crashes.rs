@@ -4,7 +4,7 @@ mod report;
 mod session;
 mod sweep;
 
-use crate::failure::{Exit, Failure, Outcome};
+use crate::failure::{Exit, Failure, Outcome, worth_going_on};
 use crate::term::Progress;
 use clap::ArgGroup;
 use report::Report;
@@ -280,7 +280,10 @@ fn open(session: &Session, name: &Name, socket: &std::path::Path, out: &mut dyn 
     let size = image.size();
     let listen = Listen::Unix(socket.to_owned());
     let mut printed = Ok(());
-    let mut ready = |uri: &str| printed = writeln!(out, "{uri}").and_then(|()| out.flush());
+    let mut ready = |uri: &str| {
+        printed = writeln!(out, "{uri}").and_then(|()| out.flush());
+        worth_going_on(&printed)
+    };
     serve_state(Box::new(image), size, &listen, &mut ready)?;
     printed?;
     Ok(())

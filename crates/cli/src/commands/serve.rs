@@ -2,7 +2,7 @@
 
 use crate::caching::CachingArgs;
 use crate::effect::Given;
-use crate::failure::{Exit, Failure, Outcome};
+use crate::failure::{Exit, Failure, Outcome, worth_going_on};
 use crate::rebuild::RebuildLines;
 use crate::size::Size;
 use crate::spec;
@@ -144,12 +144,15 @@ pub fn run(args: &Args, given: &Given, out: &mut dyn Write) -> Outcome {
     let options = options(args)?;
     refuse_without_effect(args, given)?;
     let mut printed = Ok(());
-    let mut ready = |uri: &str| printed = writeln!(out, "{uri}").and_then(|()| out.flush());
+    let mut ready = |uri: &str| {
+        printed = writeln!(out, "{uri}").and_then(|()| out.flush());
+        // A server whose starter has gone away goes on serving; else nobody would find it.
+        worth_going_on(&printed)
+    };
     let mut rebuild = RebuildLines::new();
     let served = serve(&options, &mut ready, &mut |news| rebuild.tell(news));
     rebuild.end();
     let served = served?;
-    // A server whose starter has gone away goes on serving; other reasons are worth a word.
     printed?;
     crate::term::say(&format!(
         "seekless: {} requests served on {} connections",
@@ -283,14 +286,14 @@ impl From<ServeError> for Failure {
             ServeError::SocketInUse(_) => Exit::Busy,
             ServeError::Listen { ref source, .. } => match source.kind() {
                 io::ErrorKind::AddrInUse => Exit::Busy,
-                // A path that is too long for a socket.
+                // No path of a socket, whatever its length.
                 io::ErrorKind::InvalidInput => Exit::Usage,
                 _ => Exit::Failed,
             },
             ServeError::BadAddress(_)
             | ServeError::Spec(_)
             | ServeError::DiskTooSmall { .. }
-            | ServeError::NotWhole { .. }
+            | ServeError::LongPath(_)
             | ServeError::ManyDisks
             | ServeError::Fault(_)
             | ServeError::LogApart

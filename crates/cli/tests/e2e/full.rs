@@ -161,3 +161,42 @@ fn a_member_that_fails_is_told_of() {
     assert_eq!(ended.err.matches("has failed").count(), 1, "{}", ended.err);
     drop(small);
 }
+
+/// What recovery would write has no room; what is there can be read all the same.
+#[test]
+fn an_array_on_a_full_file_system_says_how_it_can_be_served() {
+    let dir = temp_dir();
+    let Some(small) = Small::new(dir.path()) else {
+        return skip("a small tmpfs needs root rights");
+    };
+    let members = ["a", "b", "c"].map(|name| small.0.join(name));
+    succeed(
+        seekless()
+            .args(["create", "--raid", "5", "--layout", "vlog", "--size", "32M"])
+            .args(&members),
+    );
+    let socket = dir.path().join("s.sock");
+    let serve = |more: &[&str]| {
+        let mut serve = seekless();
+        serve.arg("serve").args(&members).arg("--socket").arg(&socket).args(more);
+        serve
+    };
+    let server = Server::start(serve(&[]), socket.clone());
+    let mut client = Client::connect(server.socket()).expect("connection");
+    let bytes = pattern(1, 256 << 10);
+    client.write(0, &bytes, true).expect("there is room");
+    server.kill();
+    // Whatever the file system still takes.
+    let _ = std::fs::write(small.0.join("rest"), vec![1; 8 << 20]);
+    let refused = run(&mut serve(&[]));
+    assert_eq!(refused.code(), 5, "{}", refused.err);
+    assert!(refused.err.contains("hint: free space where it lies"), "{}", refused.err);
+    assert!(refused.err.contains("--read-only"), "{}", refused.err);
+    let server = Server::start(serve(&["--read-only"]), socket.clone());
+    let mut client = Client::connect(server.socket()).expect("connection");
+    let mut found = vec![0; bytes.len()];
+    client.read(0, &mut found).expect("reads");
+    assert!(found == bytes, "content differs");
+    assert_eq!(server.stop().code(), 0);
+    drop(small);
+}

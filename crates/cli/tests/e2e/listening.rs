@@ -93,6 +93,45 @@ fn a_hangup_that_is_ignored_ends_nothing() {
     assert_eq!(server.stop().code(), 0);
 }
 
+#[test]
+fn who_cannot_listen_hears_what_helps() {
+    let dir = temp_dir();
+    let port = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let taken = port.local_addr().expect("address").to_string();
+    let long = format!("/tmp/{}", "l".repeat(103));
+    for (args, why) in [
+        (["--listen", &taken], "hint: end the server that listens there"),
+        (["--listen", "no-such-host.invalid:10809"], "hint: give a name that is known here"),
+        (["--socket", "/nonexistent/disk.sock"], "hint: make the directory"),
+        (["--socket", &long], "the path has 108 bytes, that of a socket at most 107"),
+    ] {
+        let memory = ["serve", "--memory", "1M", "--layout", "inplace"];
+        let ended = run(seekless().args(memory).args(args));
+        assert!(ended.err.contains(why), "{args:?}: {}", ended.err);
+    }
+    let missing = dir.path().join("missing");
+    let mut raw = seekless();
+    let ended = run(raw.arg("serve").arg("--raw").arg(&missing).args(["--socket", "never"]));
+    assert_eq!(ended.code(), 3, "{}", ended.err);
+    assert!(ended.err.contains("truncate -s 1G"), "{}", ended.err);
+}
+
+/// Nobody would ever learn where it listens.
+#[test]
+fn a_server_whose_uri_cannot_be_printed_ends_in_order() {
+    let dir = temp_dir();
+    let image = create(dir.path(), "vlog", "8M");
+    let socket = dir.path().join("disk.sock");
+    let mut command = crate::harness::command("sh");
+    command.args(["-c", "exec \"$@\" > /dev/full", "sh", env!("CARGO_BIN_EXE_seekless"), "serve"]);
+    let ended = run(command.arg(&image).arg("--socket").arg(&socket));
+    assert_eq!(ended.code(), 1, "{}", ended.err);
+    assert!(ended.err.contains("error: cannot write the output"), "{}", ended.err);
+    assert!(!socket.exists(), "the socket is left behind");
+    let report = succeed(seekless().args(["check", "--json"]).arg(&image));
+    assert!(report.contains("\"path\":\"tail\""), "{report}");
+}
+
 /// Bytes that nobody has read when a socket is closed are an error at the other side.
 #[test]
 fn a_client_that_is_sending_at_the_end_sees_an_end_and_no_error() {

@@ -439,6 +439,15 @@ impl Layer for Dcd {
     }
 }
 
+/// Blocks of a device with room for a volume of `logical` blocks beside a log of `log`, no fewer
+/// than without that wish.
+pub fn device_blocks_beside(logical: u64, log: u64) -> u64 {
+    let used = logical + log + 1;
+    // A device large enough for the longer header has it.
+    let longest = header_blocks(u64::MAX);
+    (used + header_blocks(used + longest)).max(Dcd::device_blocks(logical))
+}
+
 impl Layout for Dcd {
     const MOST_DEVICE_BLOCKS: u64 = MAX_DEVICE_BLOCKS;
 

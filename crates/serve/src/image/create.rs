@@ -1,7 +1,7 @@
 //! Making a new image.
 
 use super::prospect::Prospect;
-use super::{Headers, Image, ImageError, open};
+use super::{Headers, Image, ImageError, blame_half, open};
 use crate::device::raw::{self, ZeroWay};
 use rustix::io::Errno;
 use seekless_engine::device::medium::Cells;
@@ -11,6 +11,8 @@ use seekless_engine::layout::loge::{Heuristic, TableForm, sparse_device_blocks};
 use seekless_engine::layout::{self, FormatOptions, Kind, LayoutError};
 use seekless_engine::superblock::{Superblock, SuperblockError};
 use seekless_engine::units::BLOCK_BYTES;
+use seekless_engine::volume::VolumeError;
+use seekless_engine::volume::member::MemberSuperblock;
 use std::io;
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
@@ -73,7 +75,7 @@ pub fn create(path: &Path, options: &CreateOptions) -> Result<Image, ImageError>
 fn file_blocks(path: &Path, options: &CreateOptions) -> Result<u64, ImageError> {
     let bad = |reason: &str| ImageError::BadSize { path: path.to_owned(), reason: reason.into() };
     match options.blocks {
-        None => Err(bad("a volume in a file needs a size")),
+        None => Err(bad("a volume in a file needs a size; give one with --size")),
         Some(0) => Err(bad("a volume needs at least one block of 4 KiB")),
         Some(blocks) if blocks > MOST_BLOCKS => Err(bad("a volume has at most 256 TiB")),
         Some(blocks) => Ok(blocks),
@@ -91,7 +93,10 @@ fn in_new_file(path: &Path, options: &CreateOptions) -> Result<Image, ImageError
 fn fill_file(image: &mut Image, options: &CreateOptions, blocks: u64) -> Result<(), ImageError> {
     let device_blocks = match options.addresses {
         Some(addresses) => sparse_device_blocks(blocks, addresses),
-        None => options.kind.device_blocks_for(blocks, options.segment),
+        None => match (options.kind, options.shape.log_blocks) {
+            (Kind::Dcd, Some(log)) => dcd::device_blocks_beside(blocks, log.min(MOST_BLOCKS)),
+            _ => options.kind.device_blocks_for(blocks, options.segment),
+        },
     };
     let headers = options.headers.then_some(Headers { blocks: device_blocks });
     let file_blocks = headers.map_or(device_blocks, Headers::file_blocks);
@@ -110,7 +115,7 @@ fn fill_file(image: &mut Image, options: &CreateOptions, blocks: u64) -> Result<
 /// A log that is put in front of an origin.
 #[derive(Clone, Copy, Debug)]
 pub struct AttachOptions {
-    /// Size of a new origin in blocks; `None` takes what is there.
+    /// Size of the origin in blocks, if it is new; one that is there has it already or is refused.
     pub blocks: Option<u64>,
     /// Size of the log's file in blocks; by default a sixteenth of the origin, at most 1 GiB. A
     /// block device is taken whole.
@@ -126,12 +131,7 @@ pub struct AttachOptions {
 /// # Errors
 /// As for [`create`]; an origin that is attached already or too small. No new file is left behind.
 pub fn attach(origin: &Path, log: &Path, options: &AttachOptions) -> Result<(), ImageError> {
-    let mut origin = match std::fs::metadata(origin) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound && options.blocks.is_some() => {
-            Prospect::new_file(origin, options.blocks.unwrap_or_default())?
-        }
-        _ => Prospect::there(open(origin, false)?),
-    };
+    let mut origin = find_origin(origin, options)?;
     origin.extend()?;
     let mut log = find_log(log, origin.image().blocks, options)?;
     log.extend()?;
@@ -141,16 +141,38 @@ pub fn attach(origin: &Path, log: &Path, options: &AttachOptions) -> Result<(), 
         drawn.map_err(|errno| ImageError::os("draw an identity for", &log_image.path, errno))?;
     let format = FormatOptions { shape: options.shape, ..FormatOptions::new(Kind::Dcd, 0, id) };
     let attached = dcd::attach(origin_image, log_image, &format);
-    attached.map_err(|error| match &error {
-        LayoutError::TooSmall { device, .. } if *device == log_image.blocks => {
-            log_image.blame(error)
-        }
-        _ => origin_image.blame(error),
-    })?;
+    attached.map_err(|error| blame_half(origin_image, Some(log_image), error))?;
     sync_directory(&log_image.path)?;
     origin.keep();
     log.keep();
     Ok(())
+}
+
+/// What is going to be the origin: a new file, or what is there and stands alone.
+fn find_origin(path: &Path, options: &AttachOptions) -> Result<Prospect, ImageError> {
+    let mut image = match (open(path, false), options.blocks) {
+        (Err(ImageError::NotFound(_)), Some(blocks)) => return Prospect::new_file(path, blocks),
+        (found, _) => found?,
+    };
+    let refused = |why| Err(ImageError::NoOrigin { path: path.to_owned(), why });
+    if image.headers.is_some() {
+        return refused(
+            "keeps labels in sector headers, which writes past them would spoil; use a disk or an \
+             image without --headers",
+        );
+    }
+    if !matches!(MemberSuperblock::read(&mut image), Err(VolumeError::NoMember)) {
+        return refused("is a member of an array; a log goes in front of a disk that stands alone");
+    }
+    image.check_whole()?;
+    if options.blocks.is_some_and(|blocks| blocks != image.blocks) {
+        let reason = format!(
+            "it is there already, with {} blocks of 4 KiB, and is taken whole; leave out --size",
+            image.blocks
+        );
+        return Err(ImageError::BadSize { path: path.to_owned(), reason });
+    }
+    Ok(Prospect::there(image))
 }
 
 /// What is going to be the log of an origin with so many blocks.
@@ -162,7 +184,8 @@ fn find_log(path: &Path, origin: u64, options: &AttachOptions) -> Result<Prospec
     let mut image = open(path, false)?;
     if options.log_blocks.is_some_and(|blocks| blocks != image.blocks) {
         let reason = format!(
-            "it is there already, with {} blocks of 4 KiB, and is taken whole; leave out the size",
+            "it is there already, with {} blocks of 4 KiB, and is taken whole; leave out \
+             --log-size",
             image.blocks
         );
         return Err(ImageError::BadSize { path: path.to_owned(), reason });
@@ -200,7 +223,8 @@ fn on_device(path: &Path, options: &CreateOptions) -> Result<Image, ImageError> 
     let blocks = options.blocks.unwrap_or_else(|| options.kind.usual_volume(image.blocks));
     if blocks == 0 || blocks > options.kind.largest_volume(image.blocks) {
         let reason = format!(
-            "the device has {} blocks of 4 KiB, room for a volume of at most {}",
+            "the device has {} blocks of 4 KiB, room for a volume of at most {}; choose a smaller \
+             --size",
             image.blocks,
             options.kind.largest_volume(image.blocks)
         );

@@ -3,7 +3,7 @@
 use super::{Mounted, ServeError, ServeOptions, describe, fits, log_mount, mount_options, outer};
 use crate::device::file::FileDevice;
 use crate::device::medium::FileMedium;
-use crate::image::{self, Image};
+use crate::image::{self, Image, blame_half};
 use seekless_disk::{Disk as SimulatedDisk, Spec};
 use seekless_engine::device::Device;
 use seekless_engine::device::medium::Flat;
@@ -24,7 +24,7 @@ pub(super) fn mount(
     log: &Path,
 ) -> Result<Mounted, ServeError> {
     let mut images =
-        [image::open(origin, options.read_only)?, image::open(log, options.read_only)?];
+        [image::open(origin, options.read_only)?, image::open_log(log, options.read_only)?];
     let fitting = |image: &Image, spec: Option<&Spec>| {
         spec.map(|spec| fits(image, spec).map(|blocks| outer(spec, blocks))).transpose()
     };
@@ -50,7 +50,8 @@ pub(super) fn mount(
     let started = Instant::now();
     let [first, second] = &mut images;
     let mounted = dcd::mount(first, second, &mount);
-    let (layer, superblock, report) = mounted.map_err(|error| images[1].blame(error))?;
+    let blame = |error| blame_half(&images[0], Some(&images[1]), error);
+    let (layer, superblock, report) = mounted.map_err(blame)?;
     log_mount(&report, started.elapsed());
     let mut devices = Vec::new();
     let mut device_fds = Vec::new();

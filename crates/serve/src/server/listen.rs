@@ -1,6 +1,6 @@
 //! Listening, and the URI that clients connect to.
 
-use super::{Listen, ServeError};
+use super::{Listen, MOST_PATH_BYTES, ServeError};
 use crate::driver::Listener;
 use crate::nbd::uri::Uri;
 use std::io;
@@ -73,6 +73,9 @@ fn is_address(text: &str) -> bool {
 /// Binds a path. A socket that nobody listens on any more is left over and is replaced.
 fn bind_unix(path: &Path) -> Result<UnixListener, ServeError> {
     let failed = |source| ServeError::Listen { at: path.display().to_string(), source };
+    if path.as_os_str().len() > MOST_PATH_BYTES {
+        return Err(ServeError::LongPath(path.to_owned()));
+    }
     match UnixListener::bind(path) {
         Err(error) if error.kind() == io::ErrorKind::AddrInUse => {}
         other => return other.map_err(failed),

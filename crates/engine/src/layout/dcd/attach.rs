@@ -17,7 +17,7 @@
 
 use super::Dcd;
 use super::check as checking;
-use super::format::{Areas, Header, SEALED_BLOCKS, Seal};
+use super::format::{Areas, Header, LEAST_LOG_BLOCKS, SEALED_BLOCKS, Seal};
 use super::log::Log;
 use super::note::Notes;
 use super::recover::{self, Recovered};
@@ -36,10 +36,20 @@ fn apart<T>(what: impl Into<String>) -> Result<T, LayoutError> {
     Err(LayoutError::Apart(what.into()))
 }
 
+/// Blames the log, not the origin, in what failed.
+pub(super) fn of_log<T>(result: Result<T, impl Into<LayoutError>>) -> Result<T, LayoutError> {
+    result.map_err(|error| error.into().of_log())
+}
+
 /// Home of the first blocks on the log device.
 fn beside(superblock: &Superblock) -> u64 {
     header_blocks(superblock.device_blocks)
 }
+
+/// What nobody brings back if a log is lost, as the end of a hint.
+pub(super) const LOST_WITH_LOG: &str =
+    ", the first 128 KiB of the origin and all that was not drained are lost";
+const _: () = assert!(SEALED_BLOCKS == 32);
 
 /// Puts a log in front of an origin, whose content stays. `options.blocks` is not used: the volume
 /// is as large as the origin. Nothing has happened to the origin until everything is durable on
@@ -59,14 +69,19 @@ pub fn attach(
     }
     if let Some(seal) = Seal::read(origin)? {
         return apart(format!(
-            "the origin is attached to the log {:032x} already; detach that one first",
+            "the origin is attached to the log {:032x} already; detach that one first (if it is \
+             gone{LOST_WITH_LOG}: `seekless create --force` makes a new volume there)",
             seal.superblock.id
         ));
     }
     let areas = Areas::physical(&options.shape, device, blocks);
     if !areas.fit(device) {
-        let least = 8 * u64::from(super::SEGMENT_BLOCKS) + SEALED_BLOCKS + 2;
-        return Err(LayoutError::TooSmall { device, needed: least });
+        let least = header_blocks(device) + SEALED_BLOCKS + LEAST_LOG_BLOCKS + 1;
+        let reason = format!(
+            "a log in front of a disk needs {least} blocks of 4 KiB, and here are {device}; give \
+             it a mebibyte or more"
+        );
+        return of_log(Err(LayoutError::BadSize(reason)));
     }
     let superblock = Superblock {
         kind: Kind::Dcd,
@@ -76,11 +91,11 @@ pub fn attach(
         options: areas.options(),
         sums: areas.sums,
     };
-    recover::write_first(log, &areas, options.identity())?;
+    of_log(recover::write_first(log, &areas, options.identity()))?;
     let first = origin.read(0, SEALED_BLOCKS as u32)?;
-    log.write(beside(&superblock), first)?;
-    superblock.write(log)?;
-    log.flush()?;
+    of_log(log.write(beside(&superblock), first))?;
+    of_log(superblock.write(log))?;
+    of_log(log.flush())?;
     // Block 0 goes first, and everything else that looks like something only when it is durable:
     // until then the old block 0 could still be what counts.
     let seal = Seal::new(&superblock, 0);
@@ -98,10 +113,21 @@ fn open(
     log: &mut dyn Disk,
     options: &MountOptions<'_>,
 ) -> Result<(Superblock, Seal, Recovered), LayoutError> {
-    let superblock = Superblock::read(log)?;
+    let superblock = match Superblock::read(log) {
+        Err(LayoutError::Superblock(SuperblockError::Foreign)) => {
+            return of_log(apart(format!(
+                "this is no Seekless volume, and so no log; name the one that the origin was \
+                 attached to (if it was wiped{LOST_WITH_LOG})"
+            )));
+        }
+        found => of_log(found)?,
+    };
     let areas = Areas::from_superblock(&superblock).filter(|areas| areas.physical);
     let Some(areas) = areas else {
-        return apart("what is given as the log is a volume of its own");
+        return of_log(apart(
+            "what is given as the log is a volume of its own; name the log that the origin was \
+             attached to, or give this volume alone, without --log",
+        ));
     };
     let seal = match Seal::read(origin) {
         // The power failed while the first seal was written; the log has all that was there.
@@ -120,25 +146,25 @@ fn open(
         ));
     };
     if seal.superblock.id != superblock.id {
-        return apart(format!(
+        return of_log(apart(format!(
             "the log {:032x} belongs to another volume; the origin wants the log {:032x}",
             superblock.id, seal.superblock.id
-        ));
+        )));
     }
     if superblock.blocks > origin.blocks() {
         let (needed, found) = (superblock.blocks, origin.blocks());
         return Err(SuperblockError::Truncated { needed, found }.into());
     }
-    let found = recover::recover(log, areas, superblock.identity(), options)?;
+    let found = of_log(recover::recover(log, areas, superblock.identity(), options))?;
     fits(&Seal::of_log(log, &superblock), &seal)?;
     let last = found.log.written;
     if last < seal.seen && !options.tuning.past_unreadable {
-        return apart(format!(
+        return of_log(apart(format!(
             "the log is older than the origin (it ends with record {last}, the origin knows of \
              record {}): it was put back from a copy, and what was written since is lost with the \
              newer one",
             seal.seen
-        ));
+        )));
     }
     Ok((superblock, seal, found))
 }
@@ -151,10 +177,10 @@ fn fits(log: &Seal, seal: &Seal) -> Result<(), LayoutError> {
         return Err(LayoutError::Superblock(SuperblockError::Damaged));
     }
     if known < sealed {
-        return apart(format!(
+        return of_log(apart(format!(
             "the log is older than the origin (generation {known}, the origin has {sealed}): it \
              was put back from a copy, and what was written since is lost with the newer one"
-        ));
+        )));
     }
     if known > sealed + 1 || log.confirmed > sealed {
         return apart(format!(
@@ -181,13 +207,13 @@ pub fn mount(
         if options.volatile {
             origin.flush()?;
         }
-        found.settle(log, options)?;
+        of_log(found.settle(log, options))?;
         let generation = seal.generation + 1;
-        Seal::for_log(&superblock, generation, seal.generation).write_to_log(log)?;
+        of_log(Seal::for_log(&superblock, generation, seal.generation).write_to_log(log))?;
         seal = Seal { generation, seen: seal.seen.min(found.log.written), ..seal };
         seal.write(origin)?;
         // Only from here on may anything be written: an origin without this seal is an older one.
-        Seal::for_log(&superblock, generation, generation).write_to_log(log)?;
+        of_log(Seal::for_log(&superblock, generation, generation).write_to_log(log))?;
     }
     let report = found.report;
     let mut volume = recover::assemble(superblock.identity(), found.log, options);
@@ -212,21 +238,21 @@ pub(super) fn append(disk: &mut dyn Disk, log: &mut Log, id: Identity) -> Result
 pub fn detach(origin: &mut dyn Disk, log: &mut dyn Disk) -> Result<(), LayoutError> {
     let (superblock, _, found) = open(origin, log, &MountOptions::default())?;
     if found.log.dirty() > 0 {
-        return apart(format!(
+        return of_log(apart(format!(
             "{} blocks are in the log only; `seekless drain` writes them home first",
             found.log.dirty()
-        ));
+        )));
     }
-    let first = log.read(beside(&superblock), SEALED_BLOCKS as u32)?;
+    let first = of_log(log.read(beside(&superblock), SEALED_BLOCKS as u32))?;
     origin.write(1, first.slice(1, SEALED_BLOCKS as u32 - 1))?;
     origin.flush()?;
     origin.write(0, first.slice(0, 1))?;
     origin.flush()?;
     // From now on nothing needs the log; that it says so is for people.
     for at in [0, superblock.device_blocks - 1] {
-        log.write(at, Data::zeros(1))?;
+        of_log(log.write(at, Data::zeros(1)))?;
     }
-    log.flush()?;
+    of_log(log.flush())?;
     Ok(())
 }
 
@@ -262,7 +288,7 @@ pub fn dump(
     let options = MountOptions { read_only: true, ..MountOptions::default() };
     let (volume, superblock, _) = mount(origin, log, &options)?;
     writeln!(out, "{superblock}").map_err(|_| LayoutError::Damaged("cannot print".into()))?;
-    checking::dump(&volume, log, out)
+    of_log(checking::dump(&volume, log, out))
 }
 
 /// Where a last record goes and what it says.

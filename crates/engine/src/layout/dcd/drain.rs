@@ -1,7 +1,7 @@
 //! Draining: writing home everything that is in the log, at once and in order of location, while
 //! nobody uses the volume.
 
-use super::attach::append;
+use super::attach::{append, of_log};
 use super::note::NOTE_BLOCK;
 use super::read::is_sum_of;
 use super::table::{Addr, DIRTY, ESCAPED};
@@ -40,19 +40,24 @@ pub fn drain(
     let mut done = 0;
     progress(done, total);
     for step in all.chunks(STEP) {
-        let pieces = read_log(&volume, step, disks)?;
+        let pieces = blaming(volume.log_port(), read_log(&volume, step, disks))?;
         write_home(&volume, step, pieces, disks)?;
         step.iter().for_each(|&(_, addr)| volume.log.release(addr));
         done += step.len() as u64;
         progress(done, total);
     }
     let (id, port) = (volume.id, volume.log_port());
-    append(disks[port], &mut volume.log, id)?;
+    blaming(port, append(disks[port], &mut volume.log, id))?;
     if let Some(note) = volume.last_note() {
         disks[0].write(NOTE_BLOCK, note)?;
         disks[0].flush()?;
     }
     Ok(total)
+}
+
+/// Says of a failure at the second device that it concerns the log.
+fn blaming<T>(port: usize, result: Result<T, impl Into<LayoutError>>) -> Result<T, LayoutError> {
+    if port == 1 { of_log(result) } else { result.map_err(Into::into) }
 }
 
 fn open(disks: &mut [&mut dyn Disk]) -> Result<Dcd, LayoutError> {
@@ -108,12 +113,12 @@ fn write_home(
     for (first, data) in runs {
         let mut from = 0;
         for (port, home, count) in volume.homes(first.into(), data.blocks()) {
-            disks[port].write(home, data.slice(from, count))?;
+            blaming(port, disks[port].write(home, data.slice(from, count)))?;
             from += count;
         }
     }
-    for disk in disks {
-        disk.flush()?;
+    for (port, disk) in disks.iter_mut().enumerate() {
+        blaming(port, disk.flush())?;
     }
     Ok(())
 }

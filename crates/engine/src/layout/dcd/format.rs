@@ -23,6 +23,8 @@ const _: () = assert!(MAX_ENTRIES == 335 && CHECKED == 4092);
 pub const MAX_DEVICE_BLOCKS: u64 = 1 << 32;
 /// A log has at least so many segments.
 pub const LEAST_SEGMENTS: u64 = 8;
+/// The smallest log: the fewest of the smallest segments.
+pub const LEAST_LOG_BLOCKS: u64 = LEAST_SEGMENTS * LEAST_SEGMENT as u64;
 /// The largest log taken without being asked for: 1 GiB.
 const MOST_LOG_BLOCKS: u64 = 1 << 18;
 /// The smallest segment.
@@ -143,7 +145,7 @@ impl Areas {
 
 /// The size of the log if nothing is said.
 pub fn default_log(device: u64) -> u64 {
-    (device / 16).clamp(LEAST_SEGMENTS * u64::from(LEAST_SEGMENT), MOST_LOG_BLOCKS)
+    (device / 16).clamp(LEAST_LOG_BLOCKS, MOST_LOG_BLOCKS)
 }
 
 /// What a record says of a block of the volume.

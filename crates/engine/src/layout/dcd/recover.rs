@@ -11,7 +11,8 @@
 //! be read in the part of the ring that comes next may have held the youngest record: such a log is
 //! refused, not guessed at, unless the owner says that what can be read is all there is.
 
-use super::format::{Areas, Entry, Header, SEALED, escape, looks_like_header};
+use super::attach::LOST_WITH_LOG;
+use super::format::{Areas, Entry, Header, LEAST_LOG_BLOCKS, SEALED, escape, looks_like_header};
 use super::log::Log;
 use super::read::is_sum_of;
 use super::table::{Addr, ESCAPED};
@@ -37,12 +38,20 @@ pub(super) fn format(disk: &mut dyn Disk, options: &FormatOptions) -> Result<(),
         && areas.log_blocks() + u64::from(areas.segment) <= asked
     {
         return Err(LayoutError::BadSize(format!(
-            "a log of {asked} blocks does not fit beside {} blocks of volume on {device} blocks",
+            "a log of {asked} blocks does not fit beside {} blocks of volume on {device} blocks; \
+             choose a smaller size of the volume or of its log",
             options.blocks
         )));
     }
+    if let Some(asked) = options.shape.log_blocks.filter(|&asked| asked < LEAST_LOG_BLOCKS) {
+        return Err(LayoutError::BadSize(format!(
+            "a log of {asked} blocks of 4 KiB is too small, it needs {LEAST_LOG_BLOCKS} at least; \
+             choose a larger log, of 128k or more"
+        )));
+    }
     if !areas.fit(device) {
-        return Err(LayoutError::TooSmall { device, needed: options.blocks + areas.log_blocks() });
+        let needed = areas.log_first + LEAST_LOG_BLOCKS + options.blocks + 1;
+        return Err(LayoutError::TooSmall { device, needed });
     }
     write_first(disk, &areas, options.identity())?;
     let superblock = Superblock {
@@ -359,7 +368,7 @@ pub(super) fn mount(
     if superblock.options & SEALED != 0 {
         return Err(LayoutError::Apart(format!(
             "this disk is the origin of a disk caching disk, and what was written last is in its \
-             log {:032x}; name that with --log",
+             log {:032x}; name that with --log (if it is gone{LOST_WITH_LOG})",
             superblock.id
         )));
     }
