@@ -53,6 +53,12 @@ pub trait Disk {
         self.read(at, 1)
     }
 
+    /// True if no device has a block, and reading it computes it from what several devices have at
+    /// the same place: wrong bytes of one of them make two blocks wrong.
+    fn is_computed(&self, _at: BlockNr) -> bool {
+        false
+    }
+
     /// Writes blocks; durable after the next [`Disk::flush`].
     ///
     /// # Errors

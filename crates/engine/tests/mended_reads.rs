@@ -274,3 +274,42 @@ fn what_nobody_has_is_an_error() {
     }
     assert!(errors > 0 && errors < BLOCKS, "{errors}");
 }
+
+/// On an array that lacks a member, wrong bytes of another make two blocks wrong at once. Where
+/// one of them is the record of an orderly end of `vlog`, the other may be its youngest map block,
+/// and nothing that is left tells: the mount fails, unless it is asked to go on.
+#[test]
+fn two_blocks_that_are_wrong_at_once_are_an_error() {
+    let mut world = World::new(Kind::Vlog, Level::Raid5, 3);
+    world.node.finish(&mut world.now);
+    let media = world.media();
+    let superblock = MemberSuperblock::read(&mut MediumDisk(&mut media[0].clone()));
+    let geometry = superblock.expect("a member").geometry;
+    let tail = geometry.place(1);
+    let lost = geometry.member(tail.stripe, tail.index);
+    let row = geometry.block(tail.stripe, tail.row);
+    let mount = |wrong: Option<usize>, past_unreadable| {
+        let mut media = media.clone();
+        if let Some(member) = wrong {
+            let mut bytes = Piece::block(media[member].get(row)).to_bytes().to_vec();
+            bytes[100] ^= 4;
+            media[member].set(row, Body::Bytes(bytes.into()));
+        }
+        let mut options = MountOptions { volatile: true, ..MountOptions::default() };
+        options.tuning.past_unreadable = past_unreadable;
+        with_disks(&mut media, |disks| {
+            disks[lost] = None;
+            let options_of_array =
+                AssembleOptions { volatile: true, degraded: true, ..AssembleOptions::default() };
+            let mut found = assemble(disks, &options_of_array).expect("two of three are there");
+            layout::mount(&mut ArrayDisk::new(&mut found.array, disks), &options).map(|_| ())
+        })
+    };
+    assert_eq!(mount(None, false), Ok(()));
+    for wrong in (0..3).filter(|&member| member != lost) {
+        let found = mount(Some(wrong), false);
+        let said = found.expect_err("the record is wrong").to_string();
+        assert!(said.contains("a member of the array has wrong bytes"), "{said}");
+        assert_eq!(mount(Some(wrong), true), Ok(()));
+    }
+}

@@ -189,6 +189,10 @@ impl Disk for ArrayDisk<'_, '_> {
         Ok(found.map_or(data, |block| Data::block_of(block.body)))
     }
 
+    fn is_computed(&self, at: BlockNr) -> bool {
+        self.array.is_computed(at)
+    }
+
     fn write(&mut self, at: BlockNr, data: Data) -> Result<(), IoError> {
         crate::layout::check_range(self.array.blocks(), at, data.blocks())?;
         self.run(Io::write(0, at, data)).map(|_| ())

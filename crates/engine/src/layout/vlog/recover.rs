@@ -83,6 +83,8 @@ struct Recovery<'d> {
     torn: Vec<u32>,
     /// Blocks that the scan could not read.
     unreadable: Vec<u32>,
+    /// The tail record is wrong and was computed: another block of its stripe is wrong as well.
+    is_tail_wrong: bool,
 }
 
 /// Recovers the state of a volume.
@@ -92,7 +94,14 @@ pub(super) fn mount(
     options: &MountOptions<'_>,
 ) -> Result<(Vlog, MountReport), LayoutError> {
     let (torn, unreadable) = (Vec::new(), Vec::new());
-    let mut recovery = Recovery { disk, superblock: *superblock, blocks_read: 1, torn, unreadable };
+    let mut recovery = Recovery {
+        disk,
+        superblock: *superblock,
+        blocks_read: 1,
+        torn,
+        unreadable,
+        is_tail_wrong: false,
+    };
     let tail = recovery.read_tail();
     let by_tail = match &tail {
         Some(tail) => recovery.follow(tail)?,
@@ -150,12 +159,15 @@ impl Recovery<'_> {
         self.disk.read(u64::from(place), 1)
     }
 
-    /// An unreadable tail record counts as an absent one: a scan finds the same state.
+    /// An unreadable tail record counts as an absent one: a scan finds the same state, unless what
+    /// is wrong with the record is wrong with a map block, too.
     fn read_tail(&mut self) -> Option<Tail> {
         let id = self.superblock.identity();
         self.blocks_read += 1;
         let is_whole = |_, block: &Piece| may_be_tail(id, block);
         let data = self.disk.read_whole(TAIL_BLOCK, 1, &is_whole).ok()?;
+        let computed = self.disk.is_computed(TAIL_BLOCK);
+        self.is_tail_wrong = computed && !may_be_tail(id, &data.block(0));
         Tail::decode(id, &data.to_bytes())
     }
 
@@ -362,6 +374,13 @@ impl Recovery<'_> {
         volume: &Vlog,
         options: &MountOptions<'_>,
     ) -> Result<(), LayoutError> {
+        if self.is_tail_wrong && !options.tuning.past_unreadable {
+            return damaged(
+                "a member of the array has wrong bytes in the first stripe while another member \
+                 is missing, and the youngest writes may have been there; serve \
+                 --past-unreadable takes what can be read for all there is",
+            );
+        }
         self.unreadable.retain(|&place| volume.free.is_free(u64::from(place)));
         let Some(first) = self.unreadable.first() else { return Ok(()) };
         if !options.tuning.past_unreadable {

@@ -179,6 +179,14 @@ impl Array {
         ways.into_iter().map(|members| Source { members, block, count: 1 }).collect()
     }
 
+    /// True if the member that a block belongs to does not have it, and the others make up for it
+    /// together.
+    pub(in crate::volume) fn is_computed(&self, at: BlockNr) -> bool {
+        let Place { stripe, index, .. } = self.geometry.place(at);
+        let member = self.geometry.member(stripe, index);
+        self.geometry.level == Level::Raid5 && !self.present(member, stripe)
+    }
+
     /// True if what a member has wrong may be put right. Then it counts as done.
     pub(in crate::volume) fn puts_right(&mut self, blocks: usize) -> bool {
         let writable = !self.read_only && self.latched.is_none();
