@@ -74,7 +74,7 @@ impl TrackArm {
         }
         // Cylinder after cylinder with all their heads, or no cylinders at all.
         let whole = |(number, track): (usize, &TrackPlace)| {
-            track.cylinder - tracks[0].cylinder == number as u32 / heads
+            track.cylinder.checked_sub(tracks[0].cylinder) == Some(number as u32 / heads)
         };
         let blocks = spec.capacity_blocks();
         let step = (blocks / tracks.len() as u64).max(1);
@@ -337,5 +337,34 @@ mod tests {
             }
             assert_eq!(next, spec.capacity_blocks());
         }
+    }
+
+    /// Its first sector was moved to a later cylinder, so that the tracks are in no order.
+    #[test]
+    fn a_disk_that_begins_in_the_middle_has_no_cylinders() {
+        let text = r#"
+            name = "moved"
+            summary = "a disk"
+            rpm = 6000
+            heads = 1
+            cylinders = 10
+            head_switch_ms = 1.0
+            overhead_ms = 0.5
+            [seek]
+            three_points = { single_ms = 1.0, average_ms = 4.0, full_ms = 9.0, curve = true }
+            [pattern]
+            root = 0
+            remaps = [
+                { lbn = 0, count = 8, cylinder = 9, head = 0, sector = 8, track_sectors = 96 },
+            ]
+            tracks = [{ first = 0, last = 79, sectors = 96 }]
+            [[pattern.nodes]]
+            entries = [{ lbn = 0, length = 80, run = 800, cylinder = 0, cylinder_length = 1,
+                         cylinder_run = 10, child = { track = 0 } }]
+        "#;
+        let spec = Spec::parse(text).expect("it makes sense");
+        let drive = Drive::new(&spec).expect("it can be simulated");
+        let arm = TrackArm::new(&spec, drive.motion()).expect("it has an arm");
+        assert_eq!((arm.place(0).cylinder, arm.tracks_per_cylinder()), (9, 1));
     }
 }
