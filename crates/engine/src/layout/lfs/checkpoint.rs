@@ -228,7 +228,7 @@ impl Lfs {
         for place in std::mem::take(&mut checkpoint.given_up) {
             let segment = self.segments.of(place);
             self.segments.get_mut(segment).drained = false;
-            self.segments.vacate(segment);
+            self.segments.vacate(place);
         }
         self.segments.stir();
         if let Some(hylog) = self.policy.hylog() {

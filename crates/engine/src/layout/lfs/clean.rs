@@ -431,9 +431,15 @@ impl Lfs {
 
     fn move_live(&mut self, segment: SegmentNr, from: u32, data: &Data, cx: &mut Cx<'_>) {
         self.cleaner.segments += 1;
-        // All are looked up first: what the map says of them lies all over the memory, and is
-        // fetched side by side that way. Moving one changes nothing about the others.
-        let live: Vec<_> = (from..from + data.blocks()).map(|at| self.live_at(at)).collect();
+        // All are looked up first: what is known of them lies all over the memory, and is fetched
+        // side by side that way. Moving one changes nothing about the others.
+        let live = |at| {
+            self.live_at(at).inspect(|(owner, _)| match owner {
+                Owner::Data(block) => self.policy.expect(u64::from(*block)),
+                Owner::Slice(_) | Owner::Index(_) => {}
+            })
+        };
+        let live: Vec<_> = (from..from + data.blocks()).map(live).collect();
         let mut live = live.into_iter();
         for piece in data.pieces() {
             for (index, live) in (0..piece.blocks).zip(&mut live) {

@@ -506,11 +506,13 @@ impl Hylog {
         if fades {
             self.remembered /= 2;
         }
-        for (score, counter) in self.scores.iter_mut().zip(&mut self.counters) {
-            let old = (*score & SCORE) >> u32::from(fades);
-            let new = old.saturating_add(std::mem::take(counter)).min(SCORE);
-            *score = *score & HOT | new;
+        // Blocks side by side: nothing that is done with one depends on what it is.
+        let kept = if fades { SCORE >> 1 } else { SCORE };
+        for (score, counter) in self.scores.iter_mut().zip(&self.counters) {
+            let old = if fades { *score >> 1 } else { *score } & kept;
+            *score = *score & HOT | old.saturating_add(*counter).min(SCORE);
         }
+        self.counters.fill(0);
     }
 
     /// Makes about that share of the stored blocks hot: those with the highest scores.

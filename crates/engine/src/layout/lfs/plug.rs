@@ -9,7 +9,6 @@
 //! the point where a recovery begins to follow the log. From then on the segment waits for the
 //! next checkpoint before another hole in it is written, or a block overwritten in place.
 
-use super::checkpoint::Phase;
 use super::clean::Way;
 use super::format::{Entry, Mark};
 use super::segments::{Owner, Segment, SegmentNr, State};
@@ -101,16 +100,6 @@ impl Lfs {
             && one.emptied <= self.log.durable()
     }
 
-    /// True if nothing that somebody needs lies at a place.
-    fn is_hole(&self, place: u32) -> bool {
-        let given_up = match self.segments.owner(place) {
-            // What a checkpoint gives up the last durable one still needs.
-            Some(Owner::Slice(_) | Owner::Index(_)) => self.checkpoint.phase() == Phase::Idle,
-            Some(Owner::Data(_)) | None => true,
-        };
-        given_up && self.live_at(place).is_none()
-    }
-
     /// A pass begins: these segments have holes, the fullest first.
     pub(super) fn set_holes(&mut self, cold: bool, segments: Vec<SegmentNr>) {
         let holes = Holes { segments: segments.into(), ..Holes::default() };
@@ -138,7 +127,7 @@ impl Lfs {
             }
             let start = self.geometry.start_of(segment);
             let places = (start..start + self.geometry.segment).rev();
-            let places = places.filter(|&place| self.is_hole(place)).collect();
+            let places = places.filter(|&place| !self.segments.is_live(place)).collect();
             self.segments.enter(segment);
             let holes = &mut self.cleaner.plugs.holes[kind];
             (holes.pinned, holes.places) = (Some(segment), places);

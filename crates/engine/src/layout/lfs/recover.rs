@@ -426,26 +426,21 @@ impl Recovery<'_> {
     /// Fills the usage table.
     fn count(&mut self, volume: &mut Lfs, record: &Record) -> Result<(), LayoutError> {
         let blocks = volume.map.range(0, self.geometry.blocks).iter().zip(0..);
-        for (entry, block) in blocks.filter(|(entry, _)| entry.is_mapped()) {
-            volume.segments.occupy(entry.place(), Owner::Data(block));
-        }
-        for (entry, slice) in volume.map.slices().iter().zip(0..) {
-            if entry.is_mapped() {
-                volume.segments.occupy(entry.place(), Owner::Slice(slice));
+        let slices = volume.map.slices().iter().zip(0..);
+        let roots = volume.map.roots().iter().zip(0..);
+        let blocks = blocks.map(|(entry, block)| (entry, Owner::Data(block)));
+        let slices = slices.map(|(entry, slice)| (entry, Owner::Slice(slice)));
+        let roots = roots.map(|(entry, index)| (entry, Owner::Index(index)));
+        let all = blocks.chain(slices).chain(roots);
+        for (entry, owner) in all.filter(|(entry, _)| entry.is_mapped()) {
+            if volume.segments.is_live(entry.place()) {
+                return damaged(format!("the map has two blocks at {}", entry.place()));
             }
-        }
-        for (entry, index) in volume.map.roots().iter().zip(0..) {
-            if entry.is_mapped() {
-                volume.segments.occupy(entry.place(), Owner::Index(index));
-            }
+            volume.segments.occupy(entry.place(), owner);
         }
         volume.segments.restore(record.start.sequence);
         for (segment, cold) in cold_segments(volume) {
             volume.segments.get_mut(segment).cold = cold;
-        }
-        let size = self.geometry.segment;
-        if volume.segments.iter().any(|(_, one)| one.live > size) {
-            return damaged("the map has one place for several blocks");
         }
         Ok(())
     }

@@ -77,9 +77,11 @@ pub struct Segments {
     /// Something has happened that may free a waiting segment.
     stirred: bool,
     cursor: SegmentNr,
-    /// What was last written to each block of the segments; whether it is still there, the map
-    /// says.
+    /// What was last written to each block of the segments.
     owners: Vec<u32>,
+    /// A bit for each of them, set if it is still there: the cleaner need not ask the map, whose
+    /// entries lie anywhere in the memory.
+    live: Vec<u64>,
 }
 
 /// What may lie in a block.
@@ -110,6 +112,7 @@ impl Segments {
             stirred: false,
             cursor: 0,
             owners: vec![NOBODY; owners as usize],
+            live: vec![0; owners.div_ceil(64) as usize],
         }
     }
 
@@ -147,8 +150,17 @@ impl Segments {
         (u64::from(place) - self.geometry.first()) as usize
     }
 
-    /// What was last written to a place.
+    /// True if a place is needed: the map points there, or the last checkpoint does.
+    pub fn is_live(&self, place: u32) -> bool {
+        let index = self.owner_index(place);
+        self.live[index / 64] >> (index % 64) & 1 != 0
+    }
+
+    /// What lies at a place that is needed.
     pub fn owner(&self, place: u32) -> Option<Owner> {
+        if !self.is_live(place) {
+            return None;
+        }
         match self.owners[self.owner_index(place)] {
             NOBODY => None,
             owner if owner & INDEX != 0 => Some(Owner::Index(owner & !INDEX)),
@@ -165,6 +177,8 @@ impl Segments {
             Owner::Slice(slice) => slice | SLICE,
             Owner::Index(block) => block | INDEX,
         };
+        debug_assert!(!self.is_live(place), "two live blocks at {place}");
+        self.live[index / 64] |= 1 << (index % 64);
         let segment = self.of(place);
         self.all[segment as usize].live += 1;
     }
@@ -174,13 +188,16 @@ impl Segments {
         let segment = self.of(place);
         let one = &mut self.all[segment as usize];
         one.emptied = one.emptied.max(commit);
-        self.vacate(segment);
+        self.vacate(place);
     }
 
-    /// A block of a segment is not needed any more.
-    pub fn vacate(&mut self, segment: SegmentNr) {
+    /// The block at a place is not needed any more.
+    pub fn vacate(&mut self, place: u32) {
+        debug_assert!(self.is_live(place), "nothing lies at {place}");
+        let index = self.owner_index(place);
+        self.live[index / 64] &= !(1 << (index % 64));
+        let segment = self.of(place);
         let one = &mut self.all[segment as usize];
-        debug_assert!(one.live > 0, "segment {segment}");
         one.live = one.live.saturating_sub(1);
         if one.live == 0 && one.state == State::Closed {
             self.wait(segment);
