@@ -506,10 +506,8 @@ impl Hylog {
         if fades {
             self.remembered /= 2;
         }
-        // Blocks side by side: nothing that is done with one depends on what it is.
-        let kept = if fades { SCORE >> 1 } else { SCORE };
         for (score, counter) in self.scores.iter_mut().zip(&self.counters) {
-            let old = if fades { *score >> 1 } else { *score } & kept;
+            let old = if fades { (*score & SCORE) >> 1 } else { *score & SCORE };
             *score = *score & HOT | old.saturating_add(*counter).min(SCORE);
         }
         self.counters.fill(0);

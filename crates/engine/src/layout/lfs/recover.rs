@@ -533,3 +533,6 @@ fn apply(volume: &mut Lfs, followed: &Followed) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

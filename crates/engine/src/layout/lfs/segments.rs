@@ -95,7 +95,6 @@ pub enum Owner {
     Index(u32),
 }
 
-const NOBODY: u32 = u32::MAX;
 const SLICE: u32 = 1 << 30;
 const INDEX: u32 = 1 << 31;
 
@@ -111,7 +110,7 @@ impl Segments {
             waiting: Vec::new(),
             stirred: false,
             cursor: 0,
-            owners: vec![NOBODY; owners as usize],
+            owners: vec![0; owners as usize],
             live: vec![0; owners.div_ceil(64) as usize],
         }
     }
@@ -158,15 +157,11 @@ impl Segments {
 
     /// What lies at a place that is needed.
     pub fn owner(&self, place: u32) -> Option<Owner> {
-        if !self.is_live(place) {
-            return None;
-        }
-        match self.owners[self.owner_index(place)] {
-            NOBODY => None,
-            owner if owner & INDEX != 0 => Some(Owner::Index(owner & !INDEX)),
-            owner if owner & SLICE != 0 => Some(Owner::Slice(owner & !SLICE)),
-            owner => Some(Owner::Data(owner)),
-        }
+        self.is_live(place).then(|| match self.owners[self.owner_index(place)] {
+            owner if owner & INDEX != 0 => Owner::Index(owner & !INDEX),
+            owner if owner & SLICE != 0 => Owner::Slice(owner & !SLICE),
+            owner => Owner::Data(owner),
+        })
     }
 
     /// A live block lies at a place.
