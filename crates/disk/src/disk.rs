@@ -303,6 +303,7 @@ impl Device for AnyDisk {
         self.medium.blocks()
     }
 
+    #[inline(never)]
     fn submit(&mut self, now: Time, io: Io) {
         if let Err(error) = self.allowed(&io) {
             self.refused.push_back((now, Done::new(io.tag, Err(error))));
@@ -330,6 +331,7 @@ impl Device for AnyDisk {
         }
     }
 
+    #[inline(never)]
     fn reap(&mut self, now: Time, done: &mut Vec<Done>) {
         while self.refused.front().is_some_and(|(at, _)| *at <= now) {
             done.extend(self.refused.pop_front().map(|(_, answer)| answer));
@@ -346,6 +348,7 @@ impl Device for AnyDisk {
         self.follow(now);
     }
 
+    #[inline(never)]
     fn next_event(&self) -> Option<Time> {
         let refused = self.refused.front().map(|(at, _)| *at);
         match (refused, self.drive.next_event()) {
@@ -366,6 +369,7 @@ impl Device for AnyDisk {
         self.arm.as_ref().map(|arm| arm as &dyn Arm)
     }
 
+    #[inline(never)]
     fn head(&self, now: Time) -> Option<Head> {
         let arm = self.arm.as_ref()?;
         let (place, free_at) = self.drive.writer(now);

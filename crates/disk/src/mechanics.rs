@@ -143,6 +143,7 @@ impl Mechanics {
     }
 
     /// Time that `count` sectors from `place` on take to pass; they stay on the track.
+    #[inline(always)]
     pub fn pass_ns(&self, place: Place, count: u32) -> Time {
         debug_assert!(place.sector + count <= self.sectors);
         let mut first = place.sector + self.skew[place.track as usize];

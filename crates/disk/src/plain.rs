@@ -15,6 +15,7 @@ use seekless_engine::device::ram::carry_out;
 use seekless_engine::io::{Breakdown, Done, Io, IoError, Op};
 use seekless_engine::units::{BLOCK_BYTES, BLOCK_SECTORS, SECTOR_BYTES, Sector, Time};
 use std::collections::VecDeque;
+use std::hint::cold_path;
 
 /// A command whose course is settled: commands are served in order of arrival, so everything
 /// about one is known when it is accepted.
@@ -253,6 +254,7 @@ impl Device for PlainDisk {
 
     fn submit(&mut self, now: Time, io: Io) {
         if io.at + u64::from(io.count) > self.medium.blocks() {
+            cold_path();
             let refused = Some(IoError::OutOfRange { at: io.at, count: io.count });
             let end = now.max(self.free_at);
             let spent = Breakdown { queue_ns: end - now, ..Breakdown::default() };

@@ -123,6 +123,7 @@ impl Identity {
 }
 
 /// True if a piece of one block is all zeros.
+#[inline]
 pub fn is_zero(piece: &Piece) -> bool {
     match &piece.body {
         Body::Zeros => true,

@@ -184,12 +184,20 @@ impl Piece {
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Data {
     pieces: SmallVec<[Piece; 1]>,
+    /// The sum of their lengths: every layer asks for it.
+    blocks: u32,
+}
+
+impl From<Piece> for Data {
+    fn from(piece: Piece) -> Data {
+        Data { blocks: piece.blocks, pieces: smallvec![piece] }
+    }
 }
 
 impl Data {
     /// No payload: flushes, trims and reads carry none.
     pub fn none() -> Data {
-        Data { pieces: SmallVec::new() }
+        Data::default()
     }
 
     /// `blocks` blocks of zeros.
@@ -218,19 +226,19 @@ impl Data {
 
     /// One block.
     pub fn block_of(body: Body) -> Data {
-        Data { pieces: smallvec![Piece::block(body)] }
+        Data::from(Piece::block(body))
     }
 
     fn from_piece(blocks: u32, body: Body) -> Data {
         if blocks == 0 {
             return Data::none();
         }
-        Data { pieces: smallvec![Piece { blocks, body }] }
+        Data::from(Piece { blocks, body })
     }
 
     /// Length in blocks.
     pub fn blocks(&self) -> u32 {
-        self.pieces.iter().map(|piece| piece.blocks).sum()
+        self.blocks
     }
 
     /// True if there is no payload.
@@ -245,7 +253,7 @@ impl Data {
 
     /// The same with room for so many pieces.
     pub fn with_room(pieces: usize) -> Data {
-        Data { pieces: SmallVec::with_capacity(pieces) }
+        Data { pieces: SmallVec::with_capacity(pieces), blocks: 0 }
     }
 
     /// All blocks in order, each as a piece of one block.
@@ -273,6 +281,7 @@ impl Data {
 
     /// Appends a piece, merging it with the last one where that needs no copy.
     pub fn push(&mut self, piece: Piece) {
+        self.blocks += piece.blocks;
         if let Some(last) = self.pieces.last_mut() {
             let merges = match (&last.body, &piece.body) {
                 (Body::Zeros, Body::Zeros) => true,

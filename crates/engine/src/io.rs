@@ -4,6 +4,7 @@ use crate::checksum::Sums;
 use crate::data::{Data, Piece};
 use crate::units::{BlockNr, Time};
 use smallvec::{SmallVec, smallvec};
+use std::hint::cold_path;
 use std::sync::Arc;
 
 /// Names a request towards whoever submitted it; unique among that submitter's requests in flight.
@@ -299,6 +300,7 @@ impl Breakdown {
         self.queue_ns = 0;
         let served = self.total_ns();
         if served > total_ns {
+            cold_path();
             let scale = |part: &mut Time| {
                 // The quotient never exceeds `part`, so it fits.
                 *part = (u128::from(*part) * u128::from(total_ns) / u128::from(served)) as Time;

@@ -155,7 +155,7 @@ impl Node {
     /// Moves requests and answers until nothing more can happen at `now`, and appends the answers
     /// to the clients' requests.
     pub fn settle(&mut self, now: Time, answers: &mut Vec<Done>) {
-        self.stirred |= self.layer.deadline().is_some_and(|at| at <= now);
+        self.stirred = self.stirred || self.layer.deadline().is_some_and(|at| at <= now);
         loop {
             if std::mem::take(&mut self.stirred) {
                 let (layer, mut cx) = self.split(now);

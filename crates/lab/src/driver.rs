@@ -16,6 +16,7 @@ use seekless_engine::io::{Breakdown, Done, Io, IoError, Op, Tag};
 use seekless_engine::node::Node;
 use seekless_engine::units::{BlockNr, Time};
 use std::collections::VecDeque;
+use std::hint::cold_path;
 
 /// Settling this often at one instant without an answer means that the node asks to be called
 /// again for ever: no layout has that many chunks of background work due at once.
@@ -304,6 +305,7 @@ impl Driver {
     }
 
     /// Hands a request in.
+    #[inline(always)]
     fn send(&mut self, part: Part) -> Tag {
         let Part { op, at, count, fua } = part;
         let tag = self.free.pop().expect("whoever drives has made room for its requests");
@@ -354,12 +356,16 @@ impl Driver {
         Ok(())
     }
 
+    #[inline(always)]
     fn finish(&mut self, done: Done) -> Result<Completion, DriveError> {
         let Slot { op, at, count, submitted } = self.slots[done.tag as usize];
         let now_ns = self.now;
         let data = match done.outcome {
             Ok(data) => data,
-            Err(error) => return Err(DriveError::Failed { op, at, count, error, now_ns }),
+            Err(error) => {
+                cold_path();
+                return Err(DriveError::Failed { op, at, count, error, now_ns });
+            }
         };
         match (&mut self.oracle, op) {
             (Some(oracle), Op::Write | Op::Trim) => oracle.write_ends(at, count),

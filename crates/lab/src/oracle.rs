@@ -145,6 +145,7 @@ impl Oracle {
     }
 
     /// Notes that version `version` of `count` blocks is handed in. Versions count up.
+    #[inline(always)]
     pub fn write_begins(&mut self, at: BlockNr, count: u32, version: u32) {
         for block in at..at + u64::from(count) {
             self.change(block, |cell| {

@@ -140,6 +140,7 @@ impl Cells {
     }
 
     /// Replaces one block; `body` stands for exactly one block.
+    #[inline(always)]
     pub fn set(&mut self, at: BlockNr, body: Body) {
         assert!(at < self.blocks, "block {at} of {}", self.blocks);
         if let Some(unreadable) = &mut self.unreadable {
@@ -153,6 +154,7 @@ impl Cells {
         }
     }
 
+    #[inline(always)]
     fn set_all(&mut self, at: BlockNr, data: &Data) {
         let mut block = at;
         for piece in data.pieces() {

@@ -35,6 +35,7 @@ impl Ram {
 ///
 /// # Errors
 /// What the medium reports; a range outside it is [`IoError::OutOfRange`].
+#[inline]
 pub fn carry_out(medium: &mut dyn Medium, io: &Io) -> Result<Data, IoError> {
     if io.at + u64::from(io.count) > medium.blocks() {
         return Err(IoError::OutOfRange { at: io.at, count: io.count });

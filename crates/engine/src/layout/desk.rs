@@ -15,6 +15,7 @@ use crate::transaction::Transaction;
 use crate::units::{BlockNr, Time};
 use slab::Slab;
 use std::collections::VecDeque;
+use std::hint::cold_path;
 
 /// Names a request at its desk until it is answered.
 pub type RequestNr = usize;
@@ -128,6 +129,7 @@ impl Desk {
         if io.op != Op::Read
             && let Some(error) = self.refusal(io.op)
         {
+            cold_path();
             cx.fail(io.tag, error);
             return None;
         }
@@ -137,12 +139,9 @@ impl Desk {
                 self.queue.push_back(Work::Read { request, at: io.at, count: io.count });
                 None
             }
-            Op::Write => {
-                self.enqueue(io, limits.write, cx.now);
-                None
-            }
-            Op::Trim => {
-                self.enqueue(io, limits.trim, cx.now);
+            Op::Write | Op::Trim => {
+                let limit = if io.op == Op::Write { limits.write } else { limits.trim };
+                self.enqueue(io, limit, cx.now);
                 None
             }
             Op::Flush => Some(self.open(&io, 1, cx.now)),

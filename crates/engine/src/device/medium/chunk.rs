@@ -14,7 +14,7 @@ pub struct Chunk(Arc<Blocks>);
 
 /// Zeros, and stamps with numbers of 32 bits, are words: that is all that a simulation stores of
 /// its clients, in a third of the memory of a body.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 struct Blocks {
     words: [u64; CHUNK],
     /// Whatever else there is, each named by a word: its number, counted from 1.
@@ -54,6 +54,14 @@ impl Chunk {
                 blocks.remove(old);
             }
         }
+    }
+}
+
+impl Clone for Blocks {
+    /// Apart from the code that writes a block, which hardly ever has to copy others.
+    #[inline(never)]
+    fn clone(&self) -> Blocks {
+        Blocks { words: self.words, others: self.others.clone() }
     }
 }
 

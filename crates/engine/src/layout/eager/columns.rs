@@ -302,7 +302,7 @@ impl Columns {
 
     /// Notes that a slot has become free or has been taken; `before` and `behind` say whether its
     /// neighbours on the track are free.
-    #[inline]
+    #[inline(always)]
     pub fn set(&mut self, track: Track, slot: u32, free: bool, before: bool, behind: bool) {
         let lane = self.lanes[track as usize];
         let cell = self.cell(&lane, slot);
@@ -433,6 +433,7 @@ impl Columns {
     }
 
     /// Looks at one track, which its own bitmap shows slot by slot.
+    #[inline(always)]
     fn track(&self, search: &mut Search, free: &FreeMap, track: Track, travel: Time) {
         let may = search.holes_beside.is_none_or(|victim| free.is_hole(track, victim));
         if !may || free.free_on(track) <= u32::from(search.pairs) {
@@ -500,6 +501,7 @@ impl Columns {
     /// The same where a word has a bit for each cylinder, as on most disks in the papers: `ahead`
     /// for this cylinder and those behind it in sweep direction, otherwise for those before it. A
     /// comparison for each cell, up to where the arm reaches the next cylinder.
+    #[inline(always)]
     fn sweep_word(&self, search: &mut Search, here: u32, ahead: bool) {
         let (mut distance, farthest, mut reach) = match ahead {
             true => (0, self.cylinders - 1 - here, 1_u64 << here),

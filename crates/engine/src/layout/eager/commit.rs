@@ -16,6 +16,7 @@ use crate::planted::{PlantedBug, planted};
 use crate::units::{BlockNr, MILLIS, Time};
 use smallvec::SmallVec;
 use std::collections::VecDeque;
+use std::hint::cold_path;
 
 /// How long an acknowledged write may wait for its commit on a device with a volatile cache.
 const COMMIT_DELAY: Time = 200 * MILLIS;
@@ -260,6 +261,7 @@ impl<E: Mapped> Commits<E> {
         commit.commands_left -= 1;
         commit.spent.add(&done.spent);
         if let Err(error) = done.outcome {
+            cold_path();
             commit.failed.get_or_insert(error);
         }
         self.complete()
@@ -273,6 +275,7 @@ impl<E: Mapped> Commits<E> {
     /// All of a commit is on the device, or has failed; answers its requests.
     pub fn close(&mut self, commit: Box<Commit<E>>, desk: &mut Desk, cx: &mut Cx<'_>) {
         if let Some(error) = commit.failed {
+            cold_path();
             for &request in &commit.batch.requests {
                 desk.fail(request, error);
             }

@@ -239,6 +239,7 @@ impl FreeMap {
         }
     }
 
+    #[inline(always)]
     fn set_columns(&mut self, track: Track, slot: u32, free: bool) {
         let Some(columns) = &mut self.columns else { return };
         let (before, behind) = match self.words_per_track {
@@ -292,6 +293,7 @@ impl FreeMap {
     }
 
     /// The first free slot of `track` at or after `from`, in the order of passing; wraps round.
+    #[inline(always)]
     pub fn next_free(&self, track: Track, from: u32) -> Option<u32> {
         if self.free_on[track as usize] == 0 {
             return None;

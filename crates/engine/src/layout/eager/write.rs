@@ -59,6 +59,7 @@ impl<L: Default> Commands<L> {
         self.add(place, piece, beside, if own { self.purpose } else { Purpose::Map });
     }
 
+    #[inline(always)]
     fn add<T>(&mut self, place: u32, piece: Piece, beside: T, purpose: Purpose)
     where
         L: Extend<T>,
@@ -73,8 +74,7 @@ impl<L: Default> Commands<L> {
                 }
             }
             _ => {
-                let (mut data, mut labels) = (Data::none(), L::default());
-                data.push(piece);
+                let (data, mut labels) = (Data::from(piece), L::default());
                 labels.extend(Some(beside));
                 self.runs.push(Run { place, end: place + 1, data, beside: labels, purpose });
             }
@@ -83,6 +83,7 @@ impl<L: Default> Commands<L> {
 
     /// Sends all commands with one tag; `dress` puts on what goes beside the blocks. Returns how
     /// many there were.
+    #[inline(always)]
     pub fn send(self, tag: Tag, cx: &mut Cx<'_>, dress: impl Fn(Io, L) -> Io) -> u32 {
         let count = self.runs.len() as u32;
         for run in self.runs {

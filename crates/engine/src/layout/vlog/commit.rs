@@ -44,12 +44,7 @@ impl Vlog {
                 continue; // Appended already to give out its pointers again.
             }
             let want = (slices.len() - index) as u32;
-            tree.append(
-                slice,
-                &mut next,
-                &mut || self.place(want, want < SHORT_RUN, cx),
-                &mut appended,
-            );
+            tree.append(slice, &mut next, || self.place(want, want < SHORT_RUN, cx), &mut appended);
         }
         self.next_sequence = next;
         self.tree = tree;

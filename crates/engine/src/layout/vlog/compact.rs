@@ -54,11 +54,20 @@ impl Owners {
 
     fn set(&mut self, place: u32, owner: u32) {
         let page = place as usize / Owners::PAGE;
+        if !matches!(self.pages.get(page), Some(Some(_))) {
+            self.add(page);
+        }
+        if let Some(page) = &mut self.pages[page] {
+            page[place as usize % Owners::PAGE] = owner;
+        }
+    }
+
+    #[cold]
+    fn add(&mut self, page: usize) {
         if page >= self.pages.len() {
             self.pages.resize(page + 1, None);
         }
-        let page = self.pages[page].get_or_insert_with(|| Box::new([u32::MAX; Owners::PAGE]));
-        page[place as usize % Owners::PAGE] = owner;
+        self.pages[page] = Some(Box::new([u32::MAX; Owners::PAGE]));
     }
 
     fn get(&self, place: u32) -> Option<Owner> {
@@ -383,6 +392,7 @@ impl Vlog {
     }
 
     /// The next place for a block that leaves the victim: in a hole, if there is one.
+    #[inline(never)]
     pub(super) fn place_in_hole(&mut self, victim: Track, cx: &Cx<'_>) -> Option<u32> {
         match (cx.arm(0), cx.head(0)) {
             (Some(arm), Some(head)) if self.headed => {

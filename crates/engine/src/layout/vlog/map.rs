@@ -126,6 +126,7 @@ impl Map {
 
     /// The map block with this header, of volume `id`, that is to lie at `place`. The header says
     /// what changed since the last one of its slice.
+    #[inline(always)]
     pub fn block(&mut self, id: Identity, place: u32, header: Header) -> Arc<MapBlock> {
         let slice = self.slices[header.slice as usize].get_or_insert_with(Slice::empty);
         let count: u32 = header.changed.iter().map(|word| word.count_ones()).sum();

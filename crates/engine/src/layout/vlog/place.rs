@@ -167,6 +167,12 @@ fn first(free: &FreeMap, arm: &dyn Arm, wanted: &Wanted) -> Option<Candidate> {
     if let Some(columns) = free.columns().filter(|_| wanted.run <= 2) {
         return columns.best(free, wanted);
     }
+    track_by_track(free, arm, wanted)
+}
+
+/// The same without columns, or for a long run.
+#[inline(never)]
+fn track_by_track(free: &FreeMap, arm: &dyn Arm, wanted: &Wanted) -> Option<Candidate> {
     let mut search = Search { free, arm, wanted: *wanted, found: None };
     search.track(wanted.from);
     search.greedy();

@@ -573,7 +573,7 @@ impl Recovery<'_> {
         volume.free.take(place);
         let mut sequence = volume.next_sequence;
         let mut appended = SmallVec::new();
-        volume.tree.append(root, &mut sequence, &mut || place, &mut appended);
+        volume.tree.append(root, &mut sequence, || place, &mut appended);
         assert_eq!(appended.len(), 1, "a root's pointers fit again");
         volume.next_sequence = sequence;
         let header = marker(

@@ -102,6 +102,7 @@ impl Tree {
 
     /// The pointers to write into the newest map block of a slice. Valid from [`Tree::append`]
     /// until the next append: children of a new root are live then.
+    #[inline(always)]
     pub fn pointers(&self, slice: SliceNr) -> SmallVec<[Pointer; 4]> {
         let children = self.node(slice).children.iter();
         children
@@ -141,7 +142,7 @@ impl Tree {
         &mut self,
         slice: SliceNr,
         next_sequence: &mut u64,
-        place: &mut dyn FnMut() -> u32,
+        mut place: impl FnMut() -> u32,
         appended: &mut SmallVec<[Appended; 2]>,
     ) {
         let mut orphans: SmallVec<[SliceNr; 8]> = SmallVec::new();

@@ -39,6 +39,7 @@ impl Vlog {
     }
 
     /// True if there is something to dispatch and room for it.
+    #[inline(always)]
     pub(super) fn next_has_room(&mut self) -> bool {
         match self.desk.front() {
             None => false,
