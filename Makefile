@@ -1,12 +1,13 @@
 # One entry for people; the work is in `cargo xtask` and scripts/.
 CARGO ?= cargo
 
-.PHONY: crash-story help run test bench fuzz setup clean
+.PHONY: crash-story help run test bench guided fuzz setup clean
 
 help:
 	@echo 'make run    build, then show the whole thing in one screen (under two minutes)'
 	@echo 'make test   install missing test clients, sweep power cuts, fuzz briefly, run every test'
 	@echo 'make bench  compare with peers on this machine (make bench QUICK=1: shorter)'
+	@echo 'make guided a build guided by a profile, which simulates and proves faster: target/guided/seekless'
 	@echo 'make fuzz   bounded fuzzing of the parsers and of the volumes'
 	@echo 'make crash-story   a database that forgets one flush, found out (docs/crash-testing.md)'
 	@echo 'make setup  only install the clients that the tests talk to'
@@ -23,6 +24,9 @@ test: setup
 
 bench:
 	$(CARGO) xtask bench $(if $(QUICK),--quick)
+
+guided:
+	$(CARGO) xtask guided
 
 crash-story:
 	@bash scripts/crash-story.sh

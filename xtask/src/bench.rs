@@ -4,11 +4,12 @@
 mod disk;
 mod emulated;
 mod faults;
-mod fio;
+pub mod fio;
 mod mount;
 mod servers;
 mod simulation;
 
+use crate::guided::guided;
 use crate::run::seekless;
 use anyhow::{Result, bail};
 use std::path::PathBuf;
@@ -52,12 +53,15 @@ const SECTIONS: [(&str, Section); 7] = [
 /// Unknown sections, and whatever goes wrong while measuring.
 pub fn bench(args: &[&str]) -> Result<()> {
     let quick = args.contains(&"--quick");
-    let names: Vec<&str> = args.iter().copied().filter(|arg| *arg != "--quick").collect();
+    let with_profile = args.contains(&"--guided");
+    let names: Vec<&str> =
+        args.iter().copied().filter(|arg| !["--quick", "--guided"].contains(arg)).collect();
     let known = SECTIONS.map(|(name, _)| name);
     if let Some(unknown) = names.iter().find(|name| !known.contains(name)) {
         bail!("no section `{unknown}`: known are {}", known.join(", "));
     }
-    let setup = Setup { program: seekless()?, quick };
+    let program = if with_profile { guided()? } else { seekless()? };
+    let setup = Setup { program, quick };
     for (name, section) in SECTIONS {
         if names.is_empty() || names.contains(&name) {
             println!("\n== {name} ==\n");

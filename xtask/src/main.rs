@@ -1,10 +1,11 @@
-//! Development tasks: `cargo xtask ci|sweep|fuzz|tidy|bench|docs|man`. One command is the whole of
-//! continuous integration, so that what runs on a server can be run at a desk.
+//! Development tasks: `cargo xtask ci|sweep|fuzz|tidy|guided|bench|docs|man`. One command is the
+//! whole of continuous integration, so that what runs on a server can be run at a desk.
 
 mod bench;
 mod ci;
 mod docs;
 mod fuzz;
+mod guided;
 mod run;
 mod sweep;
 mod tidy;
@@ -27,8 +28,10 @@ usage: cargo xtask TASK
                      --soak until DIR has a file `stop`, saving failures there
   fuzz [SECONDS]     the fuzz targets alone, each for so long (default: 60)
   tidy               house rules that the compiler does not know
-  bench [--quick] [simulation|factors|disk|servers|faults|emulated|mount]...
-                     comparisons with peers on this machine
+  guided             a build guided by a profile of what the program does: target/guided/seekless
+  bench [--quick] [--guided] [simulation|factors|disk|servers|faults|emulated|mount]...
+                     comparisons with peers on this machine; with --guided of a build guided by
+                     a profile
   docs [--check] [--recordings DIR] [--eager|--bugs|--faults] [--program PATH]
                      write the measured part of docs/, or fail if it is out of date; with --eager
                      only the page about eager writing, with --bugs or --faults only that table of
@@ -50,6 +53,7 @@ fn main() -> ExitCode {
         ["fuzz", rest @ ..] if rest.len() <= 1 => ci::targets(rest.first().copied()),
         ["tidy"] => tidy::tidy(),
         ["bench", rest @ ..] => bench::bench(rest),
+        ["guided"] => guided::guided().map(drop),
         ["docs", rest @ ..] => docs::docs(rest),
         ["man", rest @ ..] if rest.len() <= 1 => ci::man(rest.first().copied()),
         _ => {

@@ -72,7 +72,8 @@ pub fn asserting() -> Result<PathBuf> {
     Ok(target().join("debug").join("seekless"))
 }
 
-fn target() -> PathBuf {
+/// Where builds go.
+pub fn target() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR")
         .map_or_else(|| root().join("target"), |dir| root().join(dir))
 }
