@@ -1,4 +1,4 @@
 //! Any bytes as a recording of an NBD export, with or without checksums put right.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|input: &[u8]| seekless_serve::proxy::tape::exercise(input));
+libfuzzer_sys::fuzz_target!(|input: &[u8]| seekless_crashtest::record::tape::exercise(input));

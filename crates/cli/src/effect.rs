@@ -4,41 +4,15 @@
 use crate::failure::{Failure, Outcome};
 use clap::ArgMatches;
 use clap::parser::ValueSource;
-use seekless_engine::layout::Kind;
+use seekless_layouts::Kind;
 use std::collections::BTreeSet;
 
-const LOGS: &[Kind] = &[Kind::Lfs, Kind::Wolf, Kind::Hylog];
+/// The layouts that obey a flag; all where it is none of a layout's.
+fn users(flag: &str) -> Vec<Kind> {
+    Kind::ALL.into_iter().filter(|kind| kind.obeys(flag)).collect()
+}
 
-/// Options by the names of their fields, and the layouts that look at them. What is not here is of
-/// use to all.
-const OPTIONS: &[(&str, &[Kind])] = &[
-    ("anticipate", &[Kind::Loge]),
-    ("bypass", &[Kind::Dcd]),
-    ("cache", &[Kind::Dcd]),
-    ("cleaning", LOGS),
-    ("clusters", &[Kind::Loge]),
-    ("compaction", &[Kind::Vlog]),
-    ("destage", &[Kind::Dcd]),
-    ("fill_percent", &[Kind::Vlog]),
-    ("headers", &[Kind::Loge]),
-    ("heuristic", &[Kind::Loge]),
-    ("hot_percent", &[Kind::Hylog]),
-    ("interval", &[Kind::Hylog]),
-    ("log", &[Kind::Dcd]),
-    ("log_disk", &[Kind::Dcd]),
-    ("log_size", &[Kind::Dcd]),
-    ("no_headers", &[Kind::Loge]),
-    ("no_reorganise", &[Kind::Vlog]),
-    ("nvram", LOGS),
-    ("past_unreadable", &[Kind::Vlog, Kind::Dcd]),
-    ("report", &[Kind::Dcd]),
-    ("segment", &[Kind::Lfs, Kind::Wolf, Kind::Hylog, Kind::Dcd]),
-    ("sequential", &[Kind::Dcd]),
-    ("sort", &[Kind::Loge]),
-    ("table", &[Kind::Loge]),
-];
-
-/// The options that the command line gives, by the names of their fields; defaults are not among
+/// The options that the command line gives, by the names of their flags; defaults are not among
 /// them, unless they were spelled out.
 #[derive(Clone, Debug, Default)]
 pub struct Given(BTreeSet<String>);
@@ -48,12 +22,13 @@ impl Given {
     pub fn of(matches: &ArgMatches) -> Given {
         let ids = matches.ids().map(clap::Id::as_str);
         let spelled = |id: &&str| matches.value_source(id) == Some(ValueSource::CommandLine);
-        Given(ids.filter(spelled).map(str::to_owned).collect())
+        Given(ids.filter(spelled).map(|id| id.replace('_', "-")).collect())
     }
 
-    /// The given options that some layouts have no use for, and those that do.
-    fn particular(&self) -> impl Iterator<Item = &(&'static str, &'static [Kind])> {
-        OPTIONS.iter().filter(|(id, _)| self.0.contains(*id))
+    /// The given options that some layouts have no use for, and the layouts that do.
+    fn particular(&self) -> impl Iterator<Item = (&str, Vec<Kind>)> {
+        let with_users = self.0.iter().map(|flag| (flag.as_str(), users(flag)));
+        with_users.filter(|(_, users)| !users.is_empty() && users.len() < Kind::ALL.len())
     }
 
     /// True if the layout matters to what was given.
@@ -68,15 +43,14 @@ impl Given {
     /// Names the first such option.
     pub fn refuse_without_effect(&self, layouts: &[Kind], remedy: &str) -> Outcome {
         let means_nothing =
-            |(_, users): &&(&str, &[Kind])| layouts.iter().all(|layout| !users.contains(layout));
-        let Some((id, users)) = self.particular().find(means_nothing) else { return Ok(()) };
-        let option = id.replace('_', "-");
+            |(_, users): &(&str, Vec<Kind>)| layouts.iter().all(|layout| !users.contains(layout));
+        let Some((option, users)) = self.particular().find(means_nothing) else { return Ok(()) };
         let which = match layouts {
             [] => "there is no layout that has any use for it".to_owned(),
             [layout] => format!("the layout {layout} has no use for it"),
             _ => format!("none of the layouts {} has any use for it", names(layouts, ", ")),
         };
-        let hint = format!("leave it out, or {remedy} {}", names(users, " or "));
+        let hint = format!("leave it out, or {remedy} {}", names(&users, " or "));
         Err(Failure::usage(format!("--{option}: {which}")).hint(hint))
     }
 }
@@ -103,23 +77,28 @@ mod tests {
     }
 
     #[test]
-    fn every_option_of_the_table_is_one_of_some_command() {
+    fn every_flag_of_a_layout_is_one_of_some_command() {
         let command = Cli::command();
-        for (id, _) in OPTIONS {
-            let has = |one: &clap::Command| one.get_arguments().any(|arg| arg.get_id() == id);
-            assert!(command.get_subcommands().any(has), "{id}");
+        for kind in Kind::ALL {
+            let options = kind.options().map(|option| option.name());
+            for flag in options.chain(kind.device_flags.iter().copied()) {
+                let has = |one: &clap::Command| {
+                    one.get_arguments().any(|arg| arg.get_long() == Some(flag))
+                };
+                assert!(command.get_subcommands().any(has), "{kind}: --{flag}");
+            }
         }
     }
 
     #[test]
     fn what_means_nothing_is_refused_though_it_is_the_default() {
         let line = "seekless sim --disk x --layout lfs --fill-percent 75 --cleaning copy";
-        let refused = refusal(line, &[Kind::Lfs]).expect("it is refused");
+        let refused = refusal(line, &[Kind::LFS]).expect("it is refused");
         assert!(refused.contains("--fill-percent: the layout lfs has no use for it"), "{refused}");
-        assert_eq!(refusal(line, &[Kind::Lfs, Kind::Vlog]), None);
-        let both = refusal(line, &[Kind::Dcd, Kind::Loge]).expect("it is refused");
+        assert_eq!(refusal(line, &[Kind::LFS, Kind::VLOG]), None);
+        let both = refusal(line, &[Kind::DCD, Kind::LOGE]).expect("it is refused");
         assert!(both.contains("none of the layouts dcd, loge has any use for it"), "{both}");
-        assert_eq!(refusal("seekless sim --disk x --layout lfs", &[Kind::Lfs]), None);
+        assert_eq!(refusal("seekless sim --disk x --layout lfs", &[Kind::LFS]), None);
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! How a command ends: a stable exit code, the cause, and what to do about it.
 
+use seekless_arrays::VolumeError;
 use seekless_engine::io::IoError;
 use seekless_engine::layout::LayoutError;
-use seekless_engine::volume::VolumeError;
 use seekless_serve::image::ImageError;
 use std::io;
 use std::ops::ControlFlow;
@@ -138,15 +138,14 @@ impl From<LayoutError> for Failure {
 
 fn layout_exit(error: &LayoutError) -> Exit {
     match error {
-        LayoutError::UnknownLayout(_)
-        | LayoutError::UnknownHeuristic(_)
-        | LayoutError::UnknownTable(_)
-        | LayoutError::TooSmall { .. }
-        | LayoutError::BadSize(_) => Exit::Usage,
+        LayoutError::TooSmall { .. } | LayoutError::BadSize(_) => Exit::Usage,
         LayoutError::Superblock(_) | LayoutError::Damaged(_) | LayoutError::Apart(_) => Exit::Image,
-        LayoutError::Volume(VolumeError::BadShape(_) | VolumeError::UnknownLevel(_)) => Exit::Usage,
-        LayoutError::Volume(VolumeError::Io { .. }) | LayoutError::Io(_) => Exit::Backing,
-        LayoutError::Volume(_) => Exit::Image,
+        LayoutError::Io(_) => Exit::Backing,
+        LayoutError::Below(_) => match error.below() {
+            Some(VolumeError::BadShape(_) | VolumeError::UnknownLevel(_)) => Exit::Usage,
+            Some(VolumeError::Io { .. }) => Exit::Backing,
+            _ => Exit::Image,
+        },
         LayoutError::OfLog(error) => layout_exit(error),
     }
 }
@@ -182,11 +181,9 @@ impl From<ImageError> for Failure {
 /// True if the file system below has no room left.
 fn is_full(error: &LayoutError) -> bool {
     match error {
-        LayoutError::Io(error) | LayoutError::Volume(VolumeError::Io { error, .. }) => {
-            *error == IoError::NoSpace
-        }
+        LayoutError::Io(error) => *error == IoError::NoSpace,
         LayoutError::OfLog(error) => is_full(error),
-        _ => false,
+        _ => matches!(error.below(), Some(VolumeError::Io { error: IoError::NoSpace, .. })),
     }
 }
 

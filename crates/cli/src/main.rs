@@ -3,15 +3,12 @@
 //! This crate only reads arguments, calls the other crates and prints. One file per subcommand.
 
 mod args;
-mod caching;
 mod commands;
 mod effect;
 mod failure;
-mod idling;
+mod layout_flags;
 mod nbd;
 mod rebuild;
-mod size;
-mod span;
 mod spec;
 mod term;
 mod volume;

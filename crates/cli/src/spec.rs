@@ -1,8 +1,8 @@
 //! Disk specifications as the command line names them: a built-in name or a TOML file.
 
 use crate::failure::{Exit, Failure};
-use crate::size::Size;
 use seekless_disk::{Spec, SpecError, specs};
+use seekless_engine::size::Size;
 use seekless_lab::sim::Target;
 use std::fs::File;
 use std::io::{self, Read as _};

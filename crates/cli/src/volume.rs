@@ -1,13 +1,14 @@
 //! What the commands look into: one image, or the members of an array.
 
 use crate::failure::{Failure, Outcome};
-use crate::size::Size;
+use seekless_arrays::member::{MemberSuperblock, Standing};
+use seekless_arrays::{AssembleOptions, Assembled};
 use seekless_engine::disk::Disk;
-use seekless_engine::layout::{self, CheckReport, LayoutError, MountReport, dcd};
+use seekless_engine::layout::{CheckReport, LayoutError, MountReport};
+use seekless_engine::size::Size;
 use seekless_engine::superblock::Superblock;
 use seekless_engine::units::BLOCK_BYTES;
-use seekless_engine::volume::member::{MemberSuperblock, Standing};
-use seekless_engine::volume::{AssembleOptions, Assembled};
+use seekless_layouts::dcd;
 use seekless_serve::image::array::{Members, is_member, open_members};
 use seekless_serve::image::{self, Image, blame_half};
 use serde_json::{Value, json};
@@ -78,7 +79,7 @@ impl Volume {
     /// # Errors
     /// If it cannot be mounted.
     pub fn check(&mut self) -> Result<(Superblock, MountReport, CheckReport), Failure> {
-        let Volume::Attached(images) = self else { return self.with(layout::check) };
+        let Volume::Attached(images) = self else { return self.with(seekless_layouts::check) };
         let [origin, log] = images.as_mut();
         let found = dcd::check(origin, log);
         found.map_err(|error| blame_half(origin, Some(log), error).into())
@@ -90,7 +91,7 @@ impl Volume {
     /// If they cannot be read, or nothing can be printed.
     pub fn dump(&mut self, out: &mut dyn fmt::Write) -> Result<(), Failure> {
         let Volume::Attached(images) = self else {
-            return self.with(|disk| layout::dump(disk, out));
+            return self.with(|disk| seekless_layouts::dump(disk, out));
         };
         let [origin, log] = images.as_mut();
         let dumped = dcd::dump(origin, log, out);

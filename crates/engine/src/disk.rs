@@ -120,12 +120,12 @@ impl Disk for MediumDisk<'_> {
     }
 
     fn read(&mut self, at: BlockNr, count: u32) -> Result<Data, IoError> {
-        crate::layout::check_range(self.0.blocks(), at, count)?;
+        check_range(self.0.blocks(), at, count)?;
         self.0.read(at, count)
     }
 
     fn write(&mut self, at: BlockNr, data: Data) -> Result<(), IoError> {
-        crate::layout::check_range(self.0.blocks(), at, data.blocks())?;
+        check_range(self.0.blocks(), at, data.blocks())?;
         self.0.write(at, &data)
     }
 
@@ -134,12 +134,12 @@ impl Disk for MediumDisk<'_> {
     }
 
     fn write_labelled(&mut self, at: BlockNr, data: Data, labels: &[Label]) -> Result<(), IoError> {
-        crate::layout::check_range(self.0.blocks(), at, data.blocks())?;
+        check_range(self.0.blocks(), at, data.blocks())?;
         self.0.write_labelled(at, &data, labels)
     }
 
     fn labels(&mut self, at: BlockNr, count: u32) -> Result<Vec<Label>, IoError> {
-        crate::layout::check_range(self.0.blocks(), at, count)?;
+        check_range(self.0.blocks(), at, count)?;
         self.0.labels(at, count)
     }
 
@@ -150,4 +150,15 @@ impl Disk for MediumDisk<'_> {
     fn next_data(&mut self, at: BlockNr) -> Option<BlockNr> {
         self.0.next_data(at)
     }
+}
+
+/// Refuses a range of blocks that leaves `0..blocks`.
+///
+/// # Errors
+/// [`IoError::OutOfRange`] with the range.
+pub fn check_range(blocks: u64, at: BlockNr, count: u32) -> Result<(), IoError> {
+    if at + u64::from(count) > blocks {
+        return Err(IoError::OutOfRange { at, count });
+    }
+    Ok(())
 }

@@ -12,6 +12,7 @@
 pub mod account;
 pub mod arm;
 pub mod checksum;
+pub mod clean_shutdown;
 pub mod data;
 pub mod device;
 pub mod disk;
@@ -20,12 +21,15 @@ pub mod layer;
 pub mod layout;
 pub mod middleware;
 pub mod node;
+pub mod options;
 pub mod planted;
+pub mod request_table;
 pub mod rng;
+pub mod size;
+pub mod span;
 pub mod superblock;
 pub mod table;
 pub mod transaction;
 pub mod units;
-pub mod volume;
 
 pub use bytes::Bytes;

@@ -3,8 +3,6 @@
 //! In a build without debug assertions every question here is answered `false` at compile time:
 //! the product carries none of it.
 
-use crate::layout::Kind;
-
 /// A bug that can be planted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PlantedBug {
@@ -186,14 +184,6 @@ impl PlantedBug {
         PlantedBug::CrcSums,
     ];
 
-    /// All of them, some more than once.
-    #[cfg(debug_assertions)]
-    pub fn all() -> Vec<PlantedBug> {
-        let of_layouts = Kind::ALL.into_iter().flat_map(|kind| PlantedBug::of(kind));
-        let of_arrays = PlantedBug::ARRAY.iter().chain(&PlantedBug::STRIPED);
-        of_layouts.chain(of_arrays).copied().collect()
-    }
-
     /// Those that are planted in Wolf as well, whose engine is that of `Lfs`: where its policies
     /// decide what is written and cleaned when.
     pub const WOLF: [PlantedBug; 4] = [
@@ -205,19 +195,6 @@ impl PlantedBug {
 
     /// Those that are planted in HyLog as well.
     pub const HYLOG: [PlantedBug; 2] = [PlantedBug::AckBeforeDurable, PlantedBug::MissingFlush];
-
-    /// Those that can be planted in a layout.
-    pub fn of(kind: Kind) -> &'static [PlantedBug] {
-        match kind {
-            Kind::Inplace => &PlantedBug::INPLACE,
-            Kind::Vlog => &PlantedBug::VLOG,
-            Kind::Loge => &PlantedBug::LOGE,
-            Kind::Dcd => &PlantedBug::DCD,
-            Kind::Lfs => &PlantedBug::LFS,
-            Kind::Wolf => &PlantedBug::WOLF,
-            Kind::Hylog => &PlantedBug::HYLOG,
-        }
-    }
 
     /// What the bug does, for the table of bugs.
     pub fn summary(self) -> &'static str {

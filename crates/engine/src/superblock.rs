@@ -6,10 +6,9 @@ use crate::checksum::{Identity, Sums, crc32c};
 use crate::data::{Data, Piece};
 use crate::disk::Disk;
 use crate::io::IoError;
-use crate::layout::{CheckReport, Kind};
+use crate::layout::LayoutNumber;
 use crate::units::{BLOCK_BYTES, BlockNr};
 use bytes::Bytes;
-use std::fmt;
 
 const MAGIC: [u8; 8] = *b"SEEKLESS";
 /// Newest version of the on-disk format that this build reads and writes.
@@ -21,7 +20,9 @@ const _: () = assert!(CHECKED == 4092);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Superblock {
     /// Layout of the volume.
-    pub kind: Kind,
+    pub layout: LayoutNumber,
+    /// Version of the on-disk format that the volume needs.
+    pub version: u32,
     /// Identity of the volume.
     pub id: u128,
     /// Size seen by clients, in blocks.
@@ -62,34 +63,47 @@ pub enum SuperblockError {
     },
 }
 
+/// Refuses a superblock that no layout can have written, and completes what only its layout knows.
+/// The registry of layouts has the one there is.
+pub type Known<'k> = &'k dyn Fn(Superblock) -> Result<Superblock, SuperblockError>;
+
 impl Superblock {
     /// How its metadata is signed.
     pub fn identity(&self) -> Identity {
         Identity::new(self.id, self.sums)
     }
 
-    /// Version of the format that the volume needs: 5 to 2 for what programs of older versions
-    /// would take for damage, 1 for all else.
-    pub fn version(&self) -> u32 {
-        match self.sums {
-            Sums::Mixed => return 5,
-            Sums::Xxh3 => return 4,
-            Sums::Crc | Sums::TurnedCrc => {}
+    /// The version that a volume needs: that of its checksums, or `least`, which is that of the
+    /// options of its layout, 1 if they need none.
+    pub fn version_for(sums: Sums, least: u32) -> u32 {
+        match sums {
+            Sums::Mixed => 5,
+            Sums::Xxh3 => 4,
+            Sums::Crc | Sums::TurnedCrc => least,
         }
-        if crate::layout::lfs::needs_version_three(self) {
-            return 3;
-        }
-        let newer = crate::layout::lfs::needs_version_two(self)
-            || crate::layout::loge::needs_version_two(self);
-        if newer { 2 } else { 1 }
+    }
+
+    /// The same, with these where the superblock says nothing of how checksums are made.
+    pub fn with_oldest_sums(self, oldest: Sums) -> Superblock {
+        let sums = if self.sums == Sums::Crc { oldest } else { self.sums };
+        Superblock { sums, ..self }
+    }
+
+    /// What it says, in a line, given the name of its layout.
+    pub fn to_text(&self, layout: &str) -> String {
+        let Superblock { version, id, blocks, device_blocks, .. } = self;
+        format!(
+            "superblock: layout {layout}, format {version}, id {id:032x}, \
+             {blocks} blocks of 4 KiB on a device of {device_blocks}"
+        )
     }
 
     /// The block as it lies on disk.
     pub fn encode(&self) -> Bytes {
         let mut out = vec![0; BLOCK_BYTES];
         out[0..8].copy_from_slice(&MAGIC);
-        out[8..12].copy_from_slice(&self.version().to_le_bytes());
-        out[12..16].copy_from_slice(&self.kind.number().to_le_bytes());
+        out[8..12].copy_from_slice(&self.version.to_le_bytes());
+        out[12..16].copy_from_slice(&self.layout.0.to_le_bytes());
         out[16..32].copy_from_slice(&self.id.to_le_bytes());
         out[32..40].copy_from_slice(&self.blocks.to_le_bytes());
         out[40..48].copy_from_slice(&self.device_blocks.to_le_bytes());
@@ -105,7 +119,7 @@ impl Superblock {
         Bytes::from(out)
     }
 
-    /// Reads the block back.
+    /// Reads the block back. Which layouts exist, and what their options mean, is not known here.
     ///
     /// # Errors
     /// Foreign, newer or damaged content.
@@ -124,38 +138,23 @@ impl Superblock {
         if version > FORMAT_VERSION {
             return Err(SuperblockError::Newer(version));
         }
-        let number = le32(block, 12);
-        let kind = Kind::ALL.into_iter().find(|&kind| kind.number() == number);
-        let kind = kind.ok_or(SuperblockError::UnknownLayout(number))?;
         let mut id = [0; 16];
         id.copy_from_slice(&block[16..32]);
         let superblock = Superblock {
-            kind,
+            layout: LayoutNumber(le32(block, 12)),
+            version,
             id: u128::from_le_bytes(id),
             blocks: le64(block, 32),
             device_blocks: le64(block, 40),
             options: le32(block, 48),
-            sums: match (le32(block, 52), kind) {
-                (0, Kind::Dcd) => Sums::TurnedCrc,
-                (0, _) => Sums::Crc,
-                (1, _) => Sums::Xxh3,
-                (2, _) => Sums::Mixed,
+            sums: match le32(block, 52) {
+                0 => Sums::Crc,
+                1 => Sums::Xxh3,
+                2 => Sums::Mixed,
                 _ => return Err(SuperblockError::Damaged),
             },
         };
-        // A whole checksum over senseless sizes can only come from a forged image.
-        let fits = match crate::layout::dcd::is_half(&superblock) {
-            true => kind.most_blocks(),
-            false if crate::layout::loge::is_sparse(&superblock) => {
-                crate::layout::loge::most_addresses(&superblock)
-            }
-            // How large one may be made has changed; the mount knows what its segments hold.
-            false if matches!(kind, Kind::Lfs | Kind::Wolf | Kind::Hylog) => {
-                superblock.device_blocks
-            }
-            false => kind.largest_volume(superblock.device_blocks),
-        };
-        if superblock.blocks == 0 || superblock.blocks > fits {
+        if superblock.blocks == 0 {
             return Err(SuperblockError::Damaged);
         }
         Ok(superblock)
@@ -175,33 +174,33 @@ impl Superblock {
     ///
     /// # Errors
     /// The reason why the first copy is unusable, unless the second one is whole.
-    pub fn read(disk: &mut dyn Disk) -> Result<Superblock, crate::layout::LayoutError> {
+    pub fn read(disk: &mut dyn Disk, known: Known<'_>) -> Result<Superblock, SuperblockError> {
         let found = disk.blocks();
         if found < 2 {
-            return Err(SuperblockError::Foreign.into());
+            return Err(SuperblockError::Foreign);
         }
-        let first = read_copy(disk, 0);
+        let first = read_copy(disk, 0, known);
         let superblock = match first {
             Ok(superblock) => superblock,
-            Err(reason) => match read_copy(disk, found - 1) {
+            Err(reason) => match read_copy(disk, found - 1, known) {
                 Ok(superblock) if superblock.device_blocks == found => superblock,
-                Ok(_) => return Err(reason.into()),
+                Ok(_) => return Err(reason),
                 // A damaged magic number in one copy must not hide that the other is ours.
-                Err(second) if reason == SuperblockError::Foreign => return Err(second.into()),
-                Err(_) => return Err(reason.into()),
+                Err(second) if reason == SuperblockError::Foreign => return Err(second),
+                Err(_) => return Err(reason),
             },
         };
         if superblock.device_blocks > found {
             let needed = superblock.device_blocks;
-            return Err(SuperblockError::Truncated { needed, found }.into());
+            return Err(SuperblockError::Truncated { needed, found });
         }
         Ok(superblock)
     }
 
     /// The blocks in which a copy should be and none is that says the same.
-    pub fn lost_copies(&self, disk: &mut dyn Disk) -> Vec<BlockNr> {
+    pub fn lost_copies(&self, disk: &mut dyn Disk, known: Known<'_>) -> Vec<BlockNr> {
         let places = [0, self.device_blocks - 1];
-        places.into_iter().filter(|&at| read_copy(disk, at) != Ok(*self)).collect()
+        places.into_iter().filter(|&at| read_copy(disk, at, known) != Ok(*self)).collect()
     }
 
     /// Writes a copy that is lost from the one that is whole, and makes it durable. The whole one
@@ -209,8 +208,8 @@ impl Superblock {
     ///
     /// # Errors
     /// What the medium reports.
-    pub fn mend(&self, disk: &mut dyn Disk) -> Result<(), IoError> {
-        let [lost] = self.lost_copies(disk)[..] else { return Ok(()) };
+    pub fn mend(&self, disk: &mut dyn Disk, known: Known<'_>) -> Result<(), IoError> {
+        let [lost] = self.lost_copies(disk, known)[..] else { return Ok(()) };
         let whole = if lost == 0 { self.device_blocks - 1 } else { 0 };
         // As it is, not encoded anew: an older program may have written it.
         let block = disk.read(whole, 1)?;
@@ -219,51 +218,32 @@ impl Superblock {
     }
 }
 
-/// What a check says of copies that are lost, of a superblock or of another `thing` that lies
-/// twice on a device.
-pub(crate) fn report_lost(thing: &str, lost: &[BlockNr], report: &mut CheckReport) {
-    let problem = |at: &BlockNr| {
-        format!(
-            "block {at} holds no whole copy of {thing}: if the other copy is lost, too, so is the \
-             volume. Serve it once, not --read-only: that writes the copy anew"
-        )
-    };
-    report.problems.extend(lost.iter().map(problem));
-}
-
 /// An unreadable copy counts as a damaged one: the other may still be whole.
-fn read_copy(disk: &mut dyn Disk, at: BlockNr) -> Result<Superblock, SuperblockError> {
-    let is_whole = |_, block: &Piece| Superblock::decode(&block.to_bytes()).is_ok();
+fn read_copy(
+    disk: &mut dyn Disk,
+    at: BlockNr,
+    known: Known<'_>,
+) -> Result<Superblock, SuperblockError> {
+    let decode = |block: &[u8]| known(Superblock::decode(block)?);
+    let is_whole = |_, block: &Piece| decode(&block.to_bytes()).is_ok();
     match disk.read_whole(at, 1, &is_whole) {
-        Ok(data) => Superblock::decode(&data.to_bytes()),
+        Ok(data) => decode(&data.to_bytes()),
         Err(_) => Err(SuperblockError::Damaged),
     }
 }
 
 /// The little-endian 32-bit number at `at`.
-pub(crate) fn le32(bytes: &[u8], at: usize) -> u32 {
+pub fn le32(bytes: &[u8], at: usize) -> u32 {
     let mut word = [0; 4];
     word.copy_from_slice(&bytes[at..at + 4]);
     u32::from_le_bytes(word)
 }
 
 /// The little-endian 64-bit number at `at`.
-pub(crate) fn le64(bytes: &[u8], at: usize) -> u64 {
+pub fn le64(bytes: &[u8], at: usize) -> u64 {
     let mut word = [0; 8];
     word.copy_from_slice(&bytes[at..at + 8]);
     u64::from_le_bytes(word)
-}
-
-impl fmt::Display for Superblock {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Superblock { kind, id, blocks, device_blocks, .. } = self;
-        write!(
-            f,
-            "superblock: layout {kind}, format {}, id {id:032x}, \
-             {blocks} blocks of 4 KiB on a device of {device_blocks}",
-            self.version()
-        )
-    }
 }
 
 #[cfg(test)]
@@ -272,7 +252,8 @@ mod tests {
 
     fn sample() -> Superblock {
         Superblock {
-            kind: Kind::Inplace,
+            layout: LayoutNumber(1),
+            version: Superblock::version_for(Sums::NEWEST, 1),
             id: 42,
             blocks: 100,
             device_blocks: 1000,

@@ -4,9 +4,9 @@
 //! `cargo run --release -p seekless-lab --example sim_speed [requests [layout disk[:MiB] [depth]]]`
 
 use seekless_disk::specs;
-use seekless_engine::layout::Kind;
 use seekless_lab::sim::{SimOptions, Target, simulate};
 use seekless_lab::workload::Workload;
+use seekless_layouts::Kind;
 use std::error::Error;
 use std::sync::OnceLock;
 

@@ -16,8 +16,6 @@ pub mod model;
 pub mod news;
 pub mod oracle;
 pub mod pool;
-pub mod prove;
-pub mod replay;
 pub mod sim;
 pub mod system;
 pub mod tpcc;

@@ -21,10 +21,10 @@ use crate::histogram::Latencies;
 use crate::trace::{NoRoom, TraceError};
 use crate::workload::{Generator, MAX_REQUESTS, Workload, WorkloadError};
 use seekless_engine::io::Op;
-use seekless_engine::layout::dcd::Shape;
-use seekless_engine::layout::loge::{Heuristic, TableForm};
-use seekless_engine::layout::{Kind, LayoutError, Tuning};
+use seekless_engine::layout::LayoutError;
+use seekless_engine::options::Options;
 use seekless_engine::units::{BLOCK_BYTES, Time};
+use seekless_layouts::Kind;
 
 /// Reads a clock that counts nanoseconds. Handed in, so that nothing in here depends on one: it
 /// serves only to say how fast the host simulated.
@@ -68,18 +68,10 @@ pub struct SimOptions {
     pub rest_ns: Time,
     /// Compare everything that is read with what was written.
     pub verify: bool,
-    /// How the layout is to work.
-    pub tuning: Tuning,
-    /// How [`Kind::Loge`] chooses places.
-    pub heuristic: Heuristic,
-    /// Form of the table of [`Kind::Loge`].
-    pub table: TableForm,
     /// Disks let layouts use their sector headers.
     pub headers: bool,
-    /// Blocks in a segment of a log-structured layout; what suits the disk if not given.
-    pub segment: Option<u32>,
-    /// How the log of [`Kind::Dcd`] is cut.
-    pub shape: Shape,
+    /// What was chosen about the layout, both when the volume is made and when it is mounted.
+    pub options: Options,
 }
 
 impl SimOptions {
@@ -94,12 +86,8 @@ impl SimOptions {
             age: 2.0,
             rest_ns: 0,
             verify: true,
-            tuning: Tuning::default(),
-            heuristic: Heuristic::default(),
-            table: TableForm::default(),
             headers: true,
-            segment: None,
-            shape: Shape::default(),
+            options: Options::default(),
         }
     }
 }

@@ -1,18 +1,18 @@
 //! Arrays of mechanical disks in virtual time: what a rebuild and small writes cost.
 #![allow(missing_docs)]
 
+use seekless_arrays::{AssembleOptions, CreateArray, Level};
 use seekless_disk::{Disk as Mechanical, Spec, specs};
 use seekless_engine::data::Data;
 use seekless_engine::device::Device;
 use seekless_engine::device::medium::Cells;
 use seekless_engine::disk::{Disk, MediumDisk};
 use seekless_engine::io::Io;
-use seekless_engine::layout::Kind;
 use seekless_engine::node::Node;
 use seekless_engine::units::{BLOCK_SECTORS, MILLIS, SECONDS};
-use seekless_engine::volume::{self, AssembleOptions, CreateArray, Level};
 use seekless_lab::sim::{SimOptions, SimReport, Target, simulate};
 use seekless_lab::workload::{Pattern, Workload};
+use seekless_layouts::Kind;
 
 /// The outer blocks of a built-in disk.
 fn disk(name: &str, blocks: u64) -> Spec {
@@ -55,12 +55,13 @@ fn an_idle_rebuild_runs_at_the_speed_of_the_disks() {
         let mut plain: Vec<_> = cells.iter_mut().map(|cells| MediumDisk(cells)).collect();
         let mut disks: Vec<_> = plain.iter_mut().map(|disk| disk as &mut dyn Disk).collect();
         let array = CreateArray { level, chunk: 16, id: 1, blank: true };
-        let superblock = volume::create(&mut disks, &array).expect("fits");
+        let superblock = seekless_arrays::create(&mut disks, &array).expect("fits");
         let mut disks: Vec<_> = disks.into_iter().map(Some).collect();
-        volume::replace(&mut disks, 1, &mut MediumDisk(&mut fresh)).expect("replaces");
+        seekless_arrays::replace(&mut disks, 1, &mut MediumDisk(&mut fresh)).expect("replaces");
         let mut new = MediumDisk(&mut fresh);
         disks[1] = Some(&mut new);
-        let found = volume::assemble(&mut disks, &AssembleOptions::default()).expect("all there");
+        let found =
+            seekless_arrays::assemble(&mut disks, &AssembleOptions::default()).expect("all there");
         cells[1] = fresh;
         let devices = cells.into_iter().map(|cells| mechanical(&spec, cells)).collect();
         let mut node = Node::new(Box::new(found.array), devices, 1);
@@ -94,7 +95,7 @@ fn small_writes_cost_four_requests_and_large_ones_the_parity() {
             utilisation: Some(0.5),
             age: 0.0,
             workload,
-            ..SimOptions::new(Kind::Inplace)
+            ..SimOptions::new(Kind::INPLACE)
         };
         let report = simulate(&target, &options, || 0).expect("simulates");
         600.0 / (report.virtual_seconds)
@@ -118,7 +119,7 @@ fn five(level: Level, disk: &str, workload: Workload) -> SimReport {
         fill: false,
         age: 0.0,
         workload,
-        ..SimOptions::new(Kind::Inplace)
+        ..SimOptions::new(Kind::INPLACE)
     };
     simulate(&target, &options, || 0).expect("simulates")
 }

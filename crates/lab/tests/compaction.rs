@@ -1,10 +1,12 @@
 //! What idle time is worth to the virtual log (claim V47), and what it costs those who come back.
 
 use seekless_disk::specs;
-use seekless_engine::layout::{Compaction, Kind, Tuning};
+use seekless_engine::options::Options;
 use seekless_engine::units::{MILLIS, Time};
 use seekless_lab::sim::{SimOptions, SimReport, Target, simulate};
 use seekless_lab::workload::{Bursts, Workload};
+use seekless_layouts::Kind;
+use seekless_layouts::vlog::{COMPACTION, Compaction};
 
 fn no_clock() -> u64 {
     0
@@ -15,8 +17,8 @@ fn bursts(compaction: Compaction, idle_ns: Time) -> SimReport {
     let target = Target::disk(&specs::find("st19101").expect("built in"), None).expect("sound");
     let bursts = Some(Bursts { requests: 256, idle_ns });
     let workload = Workload { bursts, requests: 8192, warm_up: 4096, ..Workload::default() };
-    let tuning = Tuning { compaction: Some(compaction), ..Tuning::default() };
-    let options = SimOptions { workload, tuning, ..SimOptions::new(Kind::Vlog) };
+    let chosen = Options::default().with(&COMPACTION, Some(compaction));
+    let options = SimOptions { workload, options: chosen, ..SimOptions::new(Kind::VLOG) };
     simulate(&target, &options, no_clock).expect("nothing is lost")
 }
 

@@ -3,8 +3,7 @@
 
 use seekless_disk::spec::FastWrite;
 use seekless_disk::specs;
-use seekless_engine::layout::Kind;
-use seekless_engine::layout::dcd::Shape;
+use seekless_engine::options::Options;
 use seekless_engine::rng::Rng;
 use seekless_engine::units::{MILLIS, SECONDS};
 use seekless_lab::distribution::Distribution;
@@ -14,6 +13,8 @@ use seekless_lab::sim::{
 };
 use seekless_lab::trace::{Action, Mapping, Record};
 use seekless_lab::workload::{Bursts, Workload};
+use seekless_layouts::Kind;
+use seekless_layouts::dcd::LOG_SIZE;
 
 fn no_clock() -> u64 {
     0
@@ -88,8 +89,8 @@ fn replay(target: &Target, kind: Kind, users: u64, fua: bool) -> SimReport {
 /// second one.
 fn gains(users: u64, fua: bool) -> [f64; 2] {
     let (alone, apart) = (disk(), disk().with_log(disk()).expect("two single disks"));
-    let inplace = replay(&alone, Kind::Inplace, users, fua).virtual_seconds;
-    [&alone, &apart].map(|target| inplace / replay(target, Kind::Dcd, users, fua).virtual_seconds)
+    let inplace = replay(&alone, Kind::INPLACE, users, fua).virtual_seconds;
+    [&alone, &apart].map(|target| inplace / replay(target, Kind::DCD, users, fua).virtual_seconds)
 }
 
 /// D18: metadata-heavy work of one, four and eight users takes a half to a seventh of the time,
@@ -123,7 +124,7 @@ fn d20_one_constant_explains_the_bandwidth_of_random_writes() {
     let target = disk();
     let bandwidth = |blocks: u32| {
         let workload = Workload { request_blocks: blocks, requests: 3000, ..Workload::default() };
-        let options = SimOptions { workload, ..options(Kind::Inplace) };
+        let options = SimOptions { workload, ..options(Kind::INPLACE) };
         let report = simulate(&target, &options, no_clock).expect("nothing is lost");
         report.throughput.mebibytes_per_second
     };
@@ -181,10 +182,10 @@ fn d27_write_response_is_eight_times_better() {
     let (alone, apart) = (disk(), disk().with_log(disk()).expect("two single disks"));
     // What fits the segment buffers, and twice as much.
     for requests in [60, 128] {
-        let inplace = copy(&alone, Kind::Inplace, requests).latency_ms;
+        let inplace = copy(&alone, Kind::INPLACE, requests).latency_ms;
         assert!((25.0..=150.0).contains(&inplace.mean), "{inplace:?}");
         for target in [&alone, &apart] {
-            let report = copy(target, Kind::Dcd, requests);
+            let report = copy(target, Kind::DCD, requests);
             let (dcd, exposed) = (report.latency_ms, report.layout_stats["longest_exposure_ms"]);
             let ratio = inplace.mean / dcd.mean;
             println!(
@@ -212,7 +213,7 @@ fn d29_there_are_fewer_requests_in_all() {
         requests: 8000,
         ..Workload::default()
     };
-    let options = SimOptions { workload, verify: false, ..options(Kind::Dcd) };
+    let options = SimOptions { workload, verify: false, ..options(Kind::DCD) };
     let (report, mut driver) = simulate_world(&disk(), &options, no_clock).expect("it runs");
     driver.idle(600 * SECONDS).expect("it runs");
     let stat = |name| driver.node().stats().iter().find(|one| one.0 == name).map(|one| one.1);
@@ -230,13 +231,13 @@ fn a_full_log_costs_no_more_than_a_quarter() {
     let (alone, apart) = (disk(), disk().with_log(disk()).expect("two single disks"));
     let full = |target: &Target, kind| {
         let workload = Workload { fua: true, requests: 6000, warm_up: 6000, ..Workload::default() };
-        let shape = Shape { log_blocks: Some(4096), ..Shape::default() };
-        let options = SimOptions { workload, shape, ..options(kind) };
+        let chosen = Options::default().with(&LOG_SIZE, Some(4096));
+        let options = SimOptions { workload, options: chosen, ..options(kind) };
         simulate(target, &options, no_clock).expect("nothing is lost")
     };
-    let inplace = full(&alone, Kind::Inplace).latency_ms;
+    let inplace = full(&alone, Kind::INPLACE).latency_ms;
     for (target, least) in [(&alone, 0.75), (&apart, 1.2)] {
-        let report = full(target, Kind::Dcd);
+        let report = full(target, Kind::DCD);
         let ratio = inplace.mean / report.latency_ms.mean;
         println!(
             "{}: {:.2} ms in place, {:.2} ms (99 %: {:.1}), {ratio:.2} times, {} segments free",
@@ -268,7 +269,7 @@ fn records_leave_the_gap_that_a_drive_needs() {
                 fill: false,
                 age: 0.0,
                 utilisation: Some(0.1),
-                ..SimOptions::new(Kind::Dcd)
+                ..SimOptions::new(Kind::DCD)
             };
             let report = simulate(&target, &options, no_clock).expect("nothing is lost");
             let latency = report.latency_ms;

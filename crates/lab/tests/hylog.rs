@@ -3,11 +3,14 @@
 #![allow(missing_docs)]
 
 use seekless_disk::specs;
-use seekless_engine::layout::{Cleaning, Kind, Tuning};
+use seekless_engine::options::Options;
 use seekless_lab::distribution::Distribution;
 use seekless_lab::model::hylog::cleaning_utilisation;
 use seekless_lab::sim::{SimOptions, SimReport, Target, simulate};
 use seekless_lab::workload::Workload;
+use seekless_layouts::Kind;
+use seekless_layouts::lfs::{CLEANING, Cleaning};
+use seekless_layouts::shared::SEGMENT as SEGMENT_BLOCKS;
 use std::collections::BTreeMap;
 
 /// Blocks of the disks: their outer 512 MiB.
@@ -34,8 +37,7 @@ fn options(kind: Kind, utilisation: f64, cleaning: Cleaning) -> SimOptions {
         utilisation: Some(utilisation),
         workload,
         age: 1.0,
-        segment: Some(SEGMENT),
-        tuning: Tuning { cleaning, ..Tuning::default() },
+        options: Options::default().with(&SEGMENT_BLOCKS, Some(SEGMENT)).with(&CLEANING, cleaning),
         ..SimOptions::new(kind)
     }
 }
@@ -63,7 +65,7 @@ fn growth(target: &Target, options: &SimOptions) -> BTreeMap<&'static str, f64> 
 fn h6_segments_are_cleaned_as_equation_2_says() {
     let target = disk("hylog-2003");
     for utilisation in [0.6, 0.75] {
-        let options = options(Kind::Lfs, utilisation, Cleaning::Copy);
+        let options = options(Kind::LFS, utilisation, Cleaning::Copy);
         let done = growth(&target, &options);
         let slots = f64::from(SEGMENT - 1);
         let found = done["blocks_moved"] / (done["segments_cleaned"] * slots);
@@ -81,7 +83,7 @@ fn h19_plugging_pays_on_full_disks_and_the_choice_follows() {
     let target = disk("hylog-2003");
     for (utilisation, copying_wins) in [(0.5, true), (0.75, true), (0.94, false)] {
         let [adaptive, copy, plug] = Cleaning::ALL
-            .map(|cleaning| throughput(&target, &options(Kind::Lfs, utilisation, cleaning)));
+            .map(|cleaning| throughput(&target, &options(Kind::LFS, utilisation, cleaning)));
         println!("{utilisation}: copy {copy:.0}, plug {plug:.0}, adaptive {adaptive:.0}");
         assert_eq!(copy > plug, copying_wins, "{utilisation}: {copy} {plug}");
         // Near the crossing the choice is late: it learns what plugging costs by plugging.
@@ -95,8 +97,9 @@ fn h19_plugging_pays_on_full_disks_and_the_choice_follows() {
 fn plugging_gives_way_to_copying_before_a_write_is_refused() {
     let spec = specs::find("st19101").expect("a built-in disk");
     let target = Target::disk(&spec, None).expect("it can be simulated");
-    let mut options = options(Kind::Wolf, 0.8, Cleaning::Plug);
-    (options.age, options.segment) = (2.0, None);
+    let mut options = options(Kind::WOLF, 0.8, Cleaning::Plug);
+    options.age = 2.0;
+    options.options.set(&SEGMENT_BLOCKS, None);
     options.workload.distribution = Distribution::HotCold { references: 0.9, pages: 0.1 };
     (options.workload.request_blocks, options.workload.requests) = (4, 20_000);
     options.workload.fua = true;
@@ -106,7 +109,7 @@ fn plugging_gives_way_to_copying_before_a_write_is_refused() {
 /// What HyLog reaches beside the better of the others, in requests per second.
 fn beside_both(target: &Target, options: impl Fn(Kind) -> SimOptions) -> (String, f64) {
     let [overwrite, lfs, hylog] =
-        [Kind::Inplace, Kind::Lfs, Kind::Hylog].map(|kind| throughput(target, &options(kind)));
+        [Kind::INPLACE, Kind::LFS, Kind::HYLOG].map(|kind| throughput(target, &options(kind)));
     let told = format!("in place {overwrite:.0}, lfs {lfs:.0}, hylog {hylog:.0}");
     (told, hylog / overwrite.max(lfs))
 }

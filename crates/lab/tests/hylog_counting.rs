@@ -5,10 +5,13 @@ mod counting;
 
 use counting::{Counting, Setup};
 use seekless_disk::specs;
-use seekless_engine::layout::{Cleaning, Kind, Tuning};
+use seekless_engine::options::Options;
 use seekless_lab::distribution::Distribution;
 use seekless_lab::sim::{SimOptions, Target, simulate};
 use seekless_lab::workload::Workload;
+use seekless_layouts::Kind;
+use seekless_layouts::lfs::{CLEANING, Cleaning};
+use seekless_layouts::shared::SEGMENT as SEGMENT_BLOCKS;
 
 /// Blocks of the disk and of its segments: 256 MiB in pieces of 128 KiB.
 const BLOCKS: u64 = 1 << 16;
@@ -31,9 +34,10 @@ fn simulated(utilisation: f64, distribution: Distribution) -> f64 {
         utilisation: Some(utilisation),
         workload: Workload { requests, distribution, fua: false, ..Workload::default() },
         age: 0.0,
-        segment: Some(SEGMENT),
-        tuning: Tuning { cleaning: Cleaning::Copy, ..Tuning::default() },
-        ..SimOptions::new(Kind::Lfs)
+        options: Options::default()
+            .with(&SEGMENT_BLOCKS, Some(SEGMENT))
+            .with(&CLEANING, Cleaning::Copy),
+        ..SimOptions::new(Kind::LFS)
     };
     let done = simulate(&target, &options, || 0).expect("it runs").layout_stats;
     let read = done["segments_cleaned"] * f64::from(SEGMENT - 1);

@@ -4,15 +4,18 @@
 
 mod users;
 
+use seekless_arrays::Level;
 use seekless_disk::spec::{Discipline, Queue, Seek};
 use seekless_disk::specs;
-use seekless_engine::layout::{Kind, Tuning};
+use seekless_engine::options::Options;
 use seekless_engine::units::SECONDS;
-use seekless_engine::volume::Level;
 use seekless_lab::driver::{Pacing, PoolOptions, ReplayOptions};
 use seekless_lab::sim::{Load, SimOptions, SimReport, Target, simulate_trace};
 use seekless_lab::tpcc::Tpcc;
 use seekless_lab::trace::{Mapping, Records};
+use seekless_layouts::Kind;
+use seekless_layouts::lfs::{HOT_PERCENT, INTERVAL};
+use seekless_layouts::shared::SEGMENT;
 
 /// Blocks of a segment on each disk: 128 KiB.
 const CHUNK: u32 = 32;
@@ -107,8 +110,10 @@ impl Run {
             utilisation: Some(self.utilisation),
             age: 0.7,
             verify: false,
-            segment: Some(self.segment),
-            tuning: Tuning { hot_percent: self.hot_percent, interval, ..Tuning::default() },
+            options: Options::default()
+                .with(&SEGMENT, Some(self.segment))
+                .with(&HOT_PERCENT, self.hot_percent)
+                .with(&INTERVAL, interval),
             ..SimOptions::new(self.kind)
         };
         simulate_trace(target, &options, &load, || 0).expect("it runs")
@@ -124,7 +129,7 @@ impl Run {
 }
 
 const TPCC: Run = Run {
-    kind: Kind::Inplace,
+    kind: Kind::INPLACE,
     does: Users::Tpcc,
     users: 20,
     utilisation: 0.8,
@@ -142,7 +147,7 @@ const BLOCKS: u64 = 1 << 17;
 
 /// Throughput over that of writing in place.
 fn beside_in_place(run: Run, target: &Target, kinds: &[Kind]) -> Vec<f64> {
-    let inplace = run.with(Kind::Inplace).throughput(target);
+    let inplace = run.with(Kind::INPLACE).throughput(target);
     kinds.iter().map(|&kind| run.with(kind).throughput(target) / inplace).collect()
 }
 
@@ -159,7 +164,7 @@ fn h30_users_and_disks() {
         let target = striped(disks, BLOCKS);
         let segment = CHUNK * disks as u32;
         let run = Run { users, utilisation, segment, ..SCATTERED };
-        let found = beside_in_place(run, &target, &[Kind::Lfs, Kind::Hylog]);
+        let found = beside_in_place(run, &target, &[Kind::LFS, Kind::HYLOG]);
         println!("{utilisation}: {disks} disks, {users} users: lfs, hylog {found:.3?}");
         let &[lfs, hylog] = &found[..] else { panic!("two layouts") };
         assert!(hylog > 0.95 * lfs.max(1.0), "{utilisation}, {disks} disks, {users} users");
@@ -190,10 +195,10 @@ fn h31_arrays() {
     let parity = disk(BLOCKS / 8, STUDIED / BLOCKS as f64);
     let parity = parity.array(Level::Raid5, 9, CHUNK).expect("nine disks make an array");
     for (kind, utilisation, range) in [
-        (Kind::Inplace, 0.8, 0.38..0.6),
-        (Kind::Lfs, 0.8, 0.9..1.2),
-        (Kind::Wolf, 0.8, 0.965..1.2),
-        (Kind::Lfs, 0.92, 0.62..1.2),
+        (Kind::INPLACE, 0.8, 0.38..0.6),
+        (Kind::LFS, 0.8, 0.9..1.2),
+        (Kind::WOLF, 0.8, 0.965..1.2),
+        (Kind::LFS, 0.92, 0.62..1.2),
     ] {
         let run = Run { kind, utilisation, segment: 8 * CHUNK, ..SCATTERED };
         let share = run.throughput(&parity) / run.throughput(&plain);
@@ -201,7 +206,7 @@ fn h31_arrays() {
         assert!(range.contains(&share), "{utilisation} {kind}: {share}");
     }
     let run = Run { utilisation: 0.92, segment: 8 * CHUNK, ..SCATTERED };
-    let [lfs, hylog] = [Kind::Lfs, Kind::Hylog].map(|kind| run.with(kind).throughput(&parity));
+    let [lfs, hylog] = [Kind::LFS, Kind::HYLOG].map(|kind| run.with(kind).throughput(&parity));
     assert!((hylog / lfs - 1.0).abs() < 0.05, "{hylog} {lfs}");
 }
 
@@ -215,7 +220,7 @@ fn h32_skewed_workloads() {
     let target = striped(1, BLOCKS / 2);
     let gain = |does, warm_up, requests| {
         let run = Run { does, warm_up, requests, segment: 64, ..TPCC };
-        let found = beside_in_place(run, &target, &[Kind::Lfs, Kind::Wolf, Kind::Hylog]);
+        let found = beside_in_place(run, &target, &[Kind::LFS, Kind::WOLF, Kind::HYLOG]);
         println!("{does:?}: lfs, wolf, hylog {found:.3?}");
         found
     };
@@ -232,7 +237,7 @@ fn h32_skewed_workloads() {
 #[test]
 fn h29_the_share_of_hot_pages_is_nearly_the_best() {
     let target = striped(4, BLOCKS);
-    let run = Run { utilisation: 0.95, segment: 4 * CHUNK, kind: Kind::Hylog, ..TPCC };
+    let run = Run { utilisation: 0.95, segment: 4 * CHUNK, kind: Kind::HYLOG, ..TPCC };
     let of = |hot_percent| {
         let report = Run { hot_percent, ..run }.on(&target);
         let found = report.throughput.requests_per_second;

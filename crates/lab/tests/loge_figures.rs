@@ -2,7 +2,7 @@
 //! transit and blocks that are sorted while nobody waits.
 
 use seekless_disk::specs;
-use seekless_engine::layout::{Kind, Tuning};
+use seekless_engine::options::Options;
 use seekless_engine::units::{MILLIS, SECONDS};
 use seekless_lab::driver::{Pacing, ReplayOptions};
 use seekless_lab::news::News;
@@ -10,6 +10,8 @@ use seekless_lab::sim::{Load, Open, SimOptions, SimReport, Target, simulate, sim
 use seekless_lab::system::System;
 use seekless_lab::trace::{Mapping, Record, Records};
 use seekless_lab::workload::{Bursts, Pattern, Workload};
+use seekless_layouts::Kind;
+use seekless_layouts::loge::options::{ANTICIPATE, HEURISTIC, SORT};
 
 fn no_clock() -> u64 {
     0
@@ -24,7 +26,8 @@ fn run(disk: &str, options: &SimOptions) -> SimReport {
 }
 
 fn with_heuristic(name: &str) -> SimOptions {
-    SimOptions { heuristic: name.parse().expect("known"), ..SimOptions::new(Kind::Loge) }
+    let options = Options::default().with(&HEURISTIC, name.parse().expect("known"));
+    SimOptions { options, ..SimOptions::new(Kind::LOGE) }
 }
 
 /// L30, under uniform writes at 80 %: linear scan empties the low cylinders and is the slowest,
@@ -81,9 +84,9 @@ fn means_on(disk: &Target, kind: Kind, heuristic: &str, open: Box<Open<'_>>) -> 
 /// heuristics alike on reads, PL better on writes.
 #[test]
 fn l23_news_writes_gain_and_reads_lose() {
-    let (reads, writes) = news(Kind::Inplace, "soonest");
-    let ls = news(Kind::Loge, "ls");
-    let pl = news(Kind::Loge, "pl");
+    let (reads, writes) = news(Kind::INPLACE, "soonest");
+    let ls = news(Kind::LOGE, "ls");
+    let pl = news(Kind::LOGE, "pl");
     for (own_reads, own_writes) in [ls, pl] {
         let (read_gain, write_gain) = (reads / own_reads - 1.0, writes / own_writes - 1.0);
         assert!(write_gain >= 0.8, "writes gain {write_gain}");
@@ -102,9 +105,9 @@ fn l25_root_and_swap_gain_though_most_requests_read() {
         let system = |volume| Ok(Box::new(System::new(volume, 1).map(Ok)) as Records<'_>);
         means(kind, heuristic, Box::new(system))
     };
-    let (reads, writes) = run(Kind::Inplace, "soonest");
+    let (reads, writes) = run(Kind::INPLACE, "soonest");
     for heuristic in ["ls", "pl"] {
-        let (own_reads, own_writes) = run(Kind::Loge, heuristic);
+        let (own_reads, own_writes) = run(Kind::LOGE, heuristic);
         let (read_gain, write_gain) = (reads / own_reads - 1.0, writes / own_writes - 1.0);
         let all = (2.0 * reads + writes) / (2.0 * own_reads + own_writes) - 1.0;
         println!("{heuristic}: reads {read_gain:.3}, writes {write_gain:.3}, all {all:.3}");
@@ -147,7 +150,7 @@ fn l26_blocks_of_a_kilobyte_gain_as_larger_ones_do() {
         };
         means_on(&disk, kind, "pl+sg", Box::new(system))
     };
-    let ((reads, writes), (own_reads, own_writes)) = (run(Kind::Inplace), run(Kind::Loge));
+    let ((reads, writes), (own_reads, own_writes)) = (run(Kind::INPLACE), run(Kind::LOGE));
     let (read_gain, write_gain) = (reads / own_reads - 1.0, writes / own_writes - 1.0);
     let all = (2.0 * reads + writes) / (2.0 * own_reads + own_writes) - 1.0;
     println!("reads {read_gain:.3}, writes {write_gain:.3}, all {all:.3}");
@@ -162,9 +165,9 @@ fn l19_an_arm_in_transit_is_ready_sooner() {
     let bursts = Some(Bursts { requests: 1, idle_ns: 177 * MILLIS });
     let workload = Workload { bursts, requests: 3000, ..Workload::default() };
     let locate = |anticipate: bool| {
-        let tuning = Tuning { anticipate, ..Tuning::default() };
+        let options = Options::default().with(&ANTICIPATE, anticipate);
         let workload = workload.clone();
-        let options = SimOptions { workload, tuning, ..SimOptions::new(Kind::Loge) };
+        let options = SimOptions { workload, options, ..SimOptions::new(Kind::LOGE) };
         let report = run("hp97560", &options);
         let parts = report.breakdown_ms;
         report.latency_ms.mean - parts.overhead - parts.transfer
@@ -185,14 +188,14 @@ fn sorted_blocks_are_read_in_sequence() {
         ..Workload::default()
     };
     let rate = |kind: Kind, sort: bool| {
-        let tuning = Tuning { sort, ..Tuning::default() };
+        let options = Options::default().with(&SORT, sort);
         let rest_ns = if sort { 200 * SECONDS } else { 0 };
         let workload = workload.clone();
-        let options = SimOptions { workload, tuning, rest_ns, ..SimOptions::new(kind) };
+        let options = SimOptions { workload, options, rest_ns, ..SimOptions::new(kind) };
         run("st19101", &options).throughput.mebibytes_per_second
     };
     let (in_place, scattered, sorted) =
-        (rate(Kind::Inplace, false), rate(Kind::Loge, false), rate(Kind::Loge, true));
+        (rate(Kind::INPLACE, false), rate(Kind::LOGE, false), rate(Kind::LOGE, true));
     assert!(sorted > 6.0 * scattered, "{sorted} MiB/s after {scattered}");
     assert!(sorted > 0.85 * in_place, "{sorted} MiB/s against {in_place} in place");
 }

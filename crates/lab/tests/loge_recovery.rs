@@ -2,7 +2,7 @@
 //! mount after a crash is that of a simulated disk.
 #![allow(clippy::disallowed_types)]
 
-#[path = "../../engine/tests/support/mod.rs"]
+#[path = "../../layouts/tests/support/mod.rs"]
 mod support;
 
 use seekless_disk::{Disk as Simulated, Spec, specs};
@@ -11,11 +11,12 @@ use seekless_engine::device::Device;
 use seekless_engine::device::medium::Cells;
 use seekless_engine::disk::{Disk, MediumDisk};
 use seekless_engine::io::{Io, IoError, Label};
-use seekless_engine::layout::{self, FormatOptions, Kind, MountOptions, MountReport};
+use seekless_engine::layout::{FormatOptions, MountOptions, MountReport};
 use seekless_engine::node::Node;
 use seekless_engine::units::{BLOCK_BYTES, BlockNr, SECONDS, Time};
 use seekless_lab::driver::Driver;
 use seekless_lab::workload::{Generator, Workload};
+use seekless_layouts::Kind;
 use support::Shared;
 
 /// A medium whose accesses take as long as those of a disk.
@@ -78,11 +79,11 @@ fn recover(spec: &Spec, headers: bool) -> (MountReport, f64) {
     let cells = Cells::new(spec.capacity_blocks());
     let medium = Shared::new(if headers { cells.with_labels() } else { cells });
     let blocks = spec.capacity_blocks() * 8 / 10;
-    let options = FormatOptions::new(Kind::Loge, blocks, 3);
-    layout::format(&mut MediumDisk(&mut medium.clone()), &options).expect("fits");
+    let options = FormatOptions::new(Kind::LOGE, blocks, 3);
+    seekless_layouts::format(&mut MediumDisk(&mut medium.clone()), &options).expect("fits");
     let device = Simulated::new(spec, Box::new(medium.clone())).expect("fits");
     let options = MountOptions { arm: device.arm(), ..MountOptions::default() };
-    let mounted = layout::mount(&mut MediumDisk(&mut medium.clone()), &options);
+    let mounted = seekless_layouts::mount(&mut MediumDisk(&mut medium.clone()), &options);
     let node = Node::new(mounted.expect("mounts").0, vec![Box::new(device)], 1);
     let mut driver = Driver::new(node, false);
     driver.fill(64).expect("fills");
@@ -91,7 +92,8 @@ fn recover(spec: &Spec, headers: bool) -> (MountReport, f64) {
     driver.run(&workload, &mut generator, 5000, |_| {}).expect("goes on");
     drop(driver);
     let mut timed = Timed::new(spec, medium);
-    let (_, _, report) = layout::mount(&mut timed, &MountOptions::default()).expect("recovers");
+    let (_, _, report) =
+        seekless_layouts::mount(&mut timed, &MountOptions::default()).expect("recovers");
     (report, timed.now as f64 / SECONDS as f64)
 }
 

@@ -2,17 +2,20 @@
 //! memory, how far from their homes blocks lie, and what that costs.
 
 use seekless_disk::specs;
-use seekless_engine::layout::Kind;
+use seekless_engine::options::Options;
 use seekless_engine::units::SECONDS;
 use seekless_lab::sim::{SimOptions, SimReport, Target, simulate};
 use seekless_lab::workload::{Bursts, Pattern, Workload};
+use seekless_layouts::Kind;
+use seekless_layouts::loge::options::TABLE;
 
 fn no_clock() -> u64 {
     0
 }
 
 fn with_table(form: &str, workload: Workload) -> SimOptions {
-    SimOptions { table: form.parse().expect("known"), workload, ..SimOptions::new(Kind::Loge) }
+    let options = Options::default().with(&TABLE, form.parse().expect("known"));
+    SimOptions { options, workload, ..SimOptions::new(Kind::LOGE) }
 }
 
 fn run(disk: &str, options: &SimOptions) -> SimReport {

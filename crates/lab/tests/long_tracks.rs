@@ -1,10 +1,10 @@
 //! Eager writing on a disk with long tracks, where the block that passes first is not the best one.
 
 use seekless_disk::{Spec, specs};
-use seekless_engine::layout::Kind;
 use seekless_engine::units::{BLOCK_SECTORS, MILLIS};
 use seekless_lab::sim::{SimOptions, Target, simulate};
 use seekless_lab::workload::Workload;
+use seekless_layouts::Kind;
 
 fn no_clock() -> u64 {
     0
@@ -22,7 +22,7 @@ fn mean_ms(spec: &Spec, utilisation: f64) -> f64 {
     let target = Target::disk(spec, None).expect("sound");
     let workload = Workload { requests: 10_000, ..Workload::default() };
     let options =
-        SimOptions { workload, utilisation: Some(utilisation), ..SimOptions::new(Kind::Vlog) };
+        SimOptions { workload, utilisation: Some(utilisation), ..SimOptions::new(Kind::VLOG) };
     simulate(&target, &options, no_clock).expect("nothing is lost").latency_ms.mean
 }
 

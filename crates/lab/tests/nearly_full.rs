@@ -1,7 +1,7 @@
 //! Long runs on disks that are 95 to 99 % full: nothing is lost, neither data nor space.
 #![allow(clippy::disallowed_types)]
 
-#[path = "../../engine/tests/support/mod.rs"]
+#[path = "../../layouts/tests/support/mod.rs"]
 mod support;
 
 use seekless_disk::{Disk, specs};
@@ -11,11 +11,12 @@ use seekless_engine::device::medium::Cells;
 use seekless_engine::device::ram::Ram;
 use seekless_engine::disk::MediumDisk;
 use seekless_engine::io::Io;
-use seekless_engine::layout::{self, FormatOptions, Kind, MountOptions};
+use seekless_engine::layout::{FormatOptions, MountOptions};
 use seekless_engine::node::Node;
 use seekless_engine::rng::Rng;
 use seekless_lab::driver::Driver;
 use seekless_lab::workload::{Generator, Workload};
+use seekless_layouts::Kind;
 use support::Shared;
 
 /// Blocks that may wait for a commit at the end of a run.
@@ -46,7 +47,7 @@ impl World {
         });
         let blocks = ((device as f64 * share) as u64).min(kind.largest_volume(device));
         let options = FormatOptions::new(kind, blocks, 9);
-        layout::format(&mut MediumDisk(&mut medium.clone()), &options).expect("fits");
+        seekless_layouts::format(&mut MediumDisk(&mut medium.clone()), &options).expect("fits");
         World { kind, below, medium, blocks }
     }
 
@@ -65,14 +66,14 @@ impl World {
         let device = self.device();
         let volatile = device.volatile();
         let options = MountOptions { arm: device.arm(), volatile, ..MountOptions::default() };
-        let mounted = layout::mount(&mut MediumDisk(&mut self.medium.clone()), &options);
+        let mounted = seekless_layouts::mount(&mut MediumDisk(&mut self.medium.clone()), &options);
         Node::new(mounted.expect("mounts").0, vec![device], 1)
     }
 
     /// Checks the volume after an orderly end; returns the free blocks.
     fn check(&self) -> u64 {
         let (_, _, found) =
-            layout::check(&mut MediumDisk(&mut self.medium.clone())).expect("checks");
+            seekless_layouts::check(&mut MediumDisk(&mut self.medium.clone())).expect("checks");
         assert_eq!(found.problems, Vec::<String>::new(), "{} {:?}", self.kind, self.below);
         let free = found.facts.iter().find(|(name, _)| *name == "free blocks").expect("a fact");
         free.1.parse().expect("a number")
@@ -147,10 +148,10 @@ fn stat(node: &Node, name: &str) -> u64 {
 #[test]
 fn long_runs_on_nearly_full_disks_lose_no_space() {
     for share in [0.95, 0.97, 0.99] {
-        World::new(Kind::Vlog, Below::Disk, share).run();
-        World::new(Kind::Vlog, Below::Cache, share).run();
-        World::new(Kind::Loge, Below::Disk, share).run();
-        World::new(Kind::Loge, Below::DiskWithHeaders, share).run();
-        World::new(Kind::Loge, Below::Cache, share).run();
+        World::new(Kind::VLOG, Below::Disk, share).run();
+        World::new(Kind::VLOG, Below::Cache, share).run();
+        World::new(Kind::LOGE, Below::Disk, share).run();
+        World::new(Kind::LOGE, Below::DiskWithHeaders, share).run();
+        World::new(Kind::LOGE, Below::Cache, share).run();
     }
 }

@@ -2,10 +2,10 @@
 //! paper measures LFS (section 5.5, claims V45, V46 and V49).
 
 use seekless_disk::specs;
-use seekless_engine::layout::Kind;
 use seekless_engine::units::{MILLIS, SECONDS, Time};
 use seekless_lab::sim::{SimOptions, SimReport, Target, simulate};
 use seekless_lab::workload::{Bursts, Workload};
+use seekless_layouts::Kind;
 
 /// 6.1 MB, as in the paper (claim V10).
 const NVRAM_BLOCKS: u64 = 6_100_000 / 4096;
@@ -29,7 +29,7 @@ fn bursts(kind: Kind, nvram: bool, requests: u64, idle_ns: Time) -> SimReport {
 /// enough for what a burst needs; larger bursts need longer ones.
 #[test]
 fn v45_pauses_that_are_long_enough_leave_the_speed_of_memory() {
-    for kind in [Kind::Lfs, Kind::Wolf] {
+    for kind in [Kind::LFS, Kind::WOLF] {
         let mut enough = Vec::new();
         for requests in [64, 256] {
             let mean = |idle| bursts(kind, true, requests, idle * MILLIS).latency_ms.mean;
@@ -47,7 +47,7 @@ fn v45_pauses_that_are_long_enough_leave_the_speed_of_memory() {
 /// V46: at 80 % the free space is smaller than the buffer, so cleaning goes on while it is emptied.
 #[test]
 fn v46_cleaning_goes_on_while_the_buffer_is_emptied() {
-    let report = bursts(Kind::Lfs, true, 256, 10 * MILLIS);
+    let report = bursts(Kind::LFS, true, 256, 10 * MILLIS);
     assert!(NVRAM_BLOCKS > report.device_blocks - report.volume_blocks);
     assert!(report.write_amplification.is_some_and(|factor| factor > 2.0), "{report:?}");
 }
@@ -58,8 +58,8 @@ fn v46_cleaning_goes_on_while_the_buffer_is_emptied() {
 fn v49_unlimited_idle_time_is_worth_more_to_the_buffer() {
     let mean = |kind, nvram, idle| bursts(kind, nvram, 256, idle).latency_ms.mean;
     let (idle, busy) = (5 * SECONDS, MILLIS);
-    assert!(mean(Kind::Lfs, true, idle) < 0.1 * mean(Kind::Vlog, false, idle));
+    assert!(mean(Kind::LFS, true, idle) < 0.1 * mean(Kind::VLOG, false, idle));
     let [buffered, plain, vlog] =
-        [(Kind::Lfs, true), (Kind::Lfs, false), (Kind::Vlog, false)].map(|(k, n)| mean(k, n, busy));
+        [(Kind::LFS, true), (Kind::LFS, false), (Kind::VLOG, false)].map(|(k, n)| mean(k, n, busy));
     assert!(vlog < buffered && buffered < plain, "{vlog} {buffered} {plain}");
 }

@@ -2,10 +2,12 @@
 //! what it costs those who come back.
 
 use seekless_disk::{Spec, specs};
-use seekless_engine::layout::{Kind, Tuning};
+use seekless_engine::options::Options;
 use seekless_engine::units::{MILLIS, SECONDS, Time};
 use seekless_lab::sim::{SimOptions, SimReport, Target, simulate, simulate_world};
 use seekless_lab::workload::{Bursts, Pattern, Workload};
+use seekless_layouts::Kind;
+use seekless_layouts::vlog::NO_REORGANISE;
 
 fn no_clock() -> u64 {
     0
@@ -34,18 +36,18 @@ fn mebibytes_per_second(spec: &Spec, options: &SimOptions) -> f64 {
 fn idle_time_makes_sequential_reads_fast_again() {
     for name in ["st19101", "hp97560"] {
         let spec = specs::find(name).expect("built in");
-        let in_place = mebibytes_per_second(&spec, &sequential_reads(Kind::Inplace, 0));
-        let mut last = mebibytes_per_second(&spec, &sequential_reads(Kind::Vlog, 0));
+        let in_place = mebibytes_per_second(&spec, &sequential_reads(Kind::INPLACE, 0));
+        let mut last = mebibytes_per_second(&spec, &sequential_reads(Kind::VLOG, 0));
         assert!(last < 0.2 * in_place, "{name}: {last} MiB/s are not scattered");
         for rest in [20, 60, 300] {
-            let options = sequential_reads(Kind::Vlog, rest * SECONDS);
+            let options = sequential_reads(Kind::VLOG, rest * SECONDS);
             let found = mebibytes_per_second(&spec, &options);
             assert!(found >= 0.95 * last, "{name}, {rest} s: {found} MiB/s after {last}");
             last = found;
         }
         assert!(last > 0.8 * in_place, "{name}: {last} MiB/s, in place {in_place}");
-        let tuning = Tuning { reorganise: false, ..Tuning::default() };
-        let without = SimOptions { tuning, ..sequential_reads(Kind::Vlog, 300 * SECONDS) };
+        let options = Options::default().with(&NO_REORGANISE, true);
+        let without = SimOptions { options, ..sequential_reads(Kind::VLOG, 300 * SECONDS) };
         assert!(mebibytes_per_second(&spec, &without) < 0.2 * in_place, "{name}");
     }
 }
@@ -55,7 +57,7 @@ fn idle_time_makes_sequential_reads_fast_again() {
 fn a_volume_in_order_is_left_alone() {
     let spec = specs::find("st19101").expect("built in");
     let target = Target::disk(&spec, None).expect("sound");
-    let options = sequential_reads(Kind::Vlog, 300 * SECONDS);
+    let options = sequential_reads(Kind::VLOG, 300 * SECONDS);
     let (_, mut driver) = simulate_world(&target, &options, no_clock).expect("nothing is lost");
     driver.idle(SECONDS).expect("rests");
     let written = |stats: Vec<(&str, f64)>| {
@@ -71,8 +73,8 @@ fn bursts(reorganise: bool) -> SimReport {
     let target = Target::disk(&specs::find("st19101").expect("built in"), None).expect("sound");
     let bursts = Some(Bursts { requests: 256, idle_ns: 2000 * MILLIS });
     let workload = Workload { bursts, requests: 8192, warm_up: 4096, ..Workload::default() };
-    let tuning = Tuning { reorganise, ..Tuning::default() };
-    let options = SimOptions { workload, tuning, ..SimOptions::new(Kind::Vlog) };
+    let options = Options::default().with(&NO_REORGANISE, !reorganise);
+    let options = SimOptions { workload, options, ..SimOptions::new(Kind::VLOG) };
     simulate(&target, &options, no_clock).expect("nothing is lost")
 }
 

@@ -1,11 +1,11 @@
 //! Claims about eager writing that only a whole run can show, at the level of blocks.
 
 use seekless_disk::{Spec, specs};
-use seekless_engine::layout::Kind;
 use seekless_engine::units::{MILLIS, Time};
 use seekless_lab::model::{Overrides, Params, locate};
 use seekless_lab::sim::{SimOptions, SimReport, Target, simulate};
 use seekless_lab::workload::{Bursts, Workload};
+use seekless_layouts::Kind;
 
 fn no_clock() -> u64 {
     0
@@ -38,8 +38,8 @@ fn locating_ms(report: &SimReport) -> f64 {
 #[test]
 fn v20_the_newer_disk_locates_several_times_faster() {
     for utilisation in [0.5, 0.8, 0.9] {
-        let old = locating_ms(&writes(&disk("hp97560"), Kind::Loge, utilisation));
-        let new = locating_ms(&writes(&disk("st19101"), Kind::Loge, utilisation));
+        let old = locating_ms(&writes(&disk("hp97560"), Kind::LOGE, utilisation));
+        let new = locating_ms(&writes(&disk("st19101"), Kind::LOGE, utilisation));
         assert!((6.0..9.5).contains(&(old / new)), "{utilisation}: {old} ms and {new} ms");
     }
 }
@@ -53,7 +53,7 @@ fn a_synchronous_write_stays_near_the_physical_limit() {
         let spec = disk(name);
         let params = Params::new(&spec, 8, &Overrides::default()).expect("slots fill its tracks");
         for utilisation in [0.5, 0.8, 0.9] {
-            for (kind, blocks) in [(Kind::Loge, 1.0), (Kind::Vlog, 2.0)] {
+            for (kind, blocks) in [(Kind::LOGE, 1.0), (Kind::VLOG, 2.0)] {
                 let report = writes(&spec, kind, utilisation);
                 let free = report.layout_stats["free_blocks"] / report.device_blocks as f64;
                 let block = params.overhead_ms()
@@ -71,10 +71,10 @@ fn a_synchronous_write_stays_near_the_physical_limit() {
 #[test]
 fn v29_a_map_block_for_each_slice() {
     let spec = disk("st19101");
-    let alone = writes(&spec, Kind::Vlog, 0.8);
+    let alone = writes(&spec, Kind::VLOG, 0.8);
     assert_eq!(alone.write_amplification, Some(2.0));
     let workload = Workload { requests: 8_000, depth: 16, ..Workload::default() };
-    let together = run(&spec, &SimOptions { workload, ..SimOptions::new(Kind::Vlog) });
+    let together = run(&spec, &SimOptions { workload, ..SimOptions::new(Kind::VLOG) });
     // The volume has 4506 blocks: ten slices of 448 and a rest.
     let (whole, rest) = (448.0 / 4506.0, 26.0 / 4506.0);
     let missed = |share: f64| (1.0_f64 - share).powi(16);
@@ -91,7 +91,7 @@ fn v35_only_overwrites_free_blocks() {
     let spec = disk("st19101");
     let after = |requests| {
         let workload = Workload { requests, ..Workload::default() };
-        let report = run(&spec, &SimOptions { workload, ..SimOptions::new(Kind::Vlog) });
+        let report = run(&spec, &SimOptions { workload, ..SimOptions::new(Kind::VLOG) });
         report.layout_stats["free_blocks"]
     };
     let (early, late) = (after(100), after(10_000));
@@ -102,7 +102,7 @@ fn v35_only_overwrites_free_blocks() {
 fn bursts(seed: u64, idle_ns: Time) -> f64 {
     let bursts = Some(Bursts { requests: 128, idle_ns });
     let workload = Workload { bursts, requests: 4_096, warm_up: 2_048, ..Workload::default() };
-    let options = SimOptions { workload, seed, ..SimOptions::new(Kind::Vlog) };
+    let options = SimOptions { workload, seed, ..SimOptions::new(Kind::VLOG) };
     run(&disk("st19101"), &options).latency_ms.mean
 }
 
@@ -123,8 +123,8 @@ fn v47_latency_varies_little() {
 fn v50_overheads_bound_the_gain() {
     let gain = |overhead_ms: f64| {
         let spec = Spec { overhead_ms, ..disk("st19101") };
-        let inplace = writes(&spec, Kind::Inplace, 0.8).latency_ms.mean;
-        inplace / writes(&spec, Kind::Vlog, 0.8).latency_ms.mean
+        let inplace = writes(&spec, Kind::INPLACE, 0.8).latency_ms.mean;
+        inplace / writes(&spec, Kind::VLOG, 0.8).latency_ms.mean
     };
     let gains: Vec<f64> = [0.1, 1.0, 4.0].into_iter().map(gain).collect();
     assert!(gains.is_sorted_by(|a, b| a > b), "{gains:?}");

@@ -1,9 +1,9 @@
 //! Eager writing on disks with zones, caches and queues: the arm is known on them too.
 
 use seekless_disk::specs;
-use seekless_engine::layout::Kind;
 use seekless_lab::sim::{SimOptions, Target, simulate};
 use seekless_lab::workload::Workload;
+use seekless_layouts::Kind;
 
 fn no_clock() -> u64 {
     0
@@ -24,9 +24,9 @@ fn mean_ms(disk: &str, kind: Kind) -> f64 {
 /// is wins what the papers promised.
 #[test]
 fn a_current_disk_gains_tenfold() {
-    let inplace = mean_ms("cmr-20tb", Kind::Inplace);
-    let vlog = mean_ms("cmr-20tb", Kind::Vlog);
-    let loge = mean_ms("cmr-20tb", Kind::Loge);
+    let inplace = mean_ms("cmr-20tb", Kind::INPLACE);
+    let vlog = mean_ms("cmr-20tb", Kind::VLOG);
+    let loge = mean_ms("cmr-20tb", Kind::LOGE);
     assert!(inplace / vlog > 10.0, "{inplace:.3} ms in place, {vlog:.3} ms in the virtual log");
     assert!(inplace / loge > 15.0, "{inplace:.3} ms in place, {loge:.3} ms with Loge");
 }
@@ -35,9 +35,9 @@ fn a_current_disk_gains_tenfold() {
 #[test]
 fn measured_drives_gain() {
     for disk in ["hp-c2490a", "rz26"] {
-        let inplace = mean_ms(disk, Kind::Inplace);
-        let vlog = mean_ms(disk, Kind::Vlog);
-        let loge = mean_ms(disk, Kind::Loge);
+        let inplace = mean_ms(disk, Kind::INPLACE);
+        let vlog = mean_ms(disk, Kind::VLOG);
+        let loge = mean_ms(disk, Kind::LOGE);
         assert!(inplace / vlog > 1.15, "{disk}: {inplace:.2} ms in place, {vlog:.2} ms vlog");
         assert!(inplace / loge > 2.5, "{disk}: {inplace:.2} ms in place, {loge:.2} ms loge");
     }

@@ -11,7 +11,5 @@ pub mod driver;
 pub mod edge;
 pub mod image;
 pub mod nbd;
-pub mod proxy;
-pub mod replay;
 pub mod server;
-mod signals;
+pub mod signals;

@@ -3,7 +3,7 @@
 mod array;
 mod attached;
 mod crashing;
-pub(crate) mod listen;
+pub mod listen;
 
 use crate::crash::plan::{BadFault, Fault};
 use crate::crash::raw::Raw;
@@ -20,12 +20,12 @@ use seekless_engine::device::ram::Ram;
 use seekless_engine::disk::{Disk, MediumDisk};
 use seekless_engine::io::IoError;
 use seekless_engine::layer::Rebuild;
-use seekless_engine::layout::{
-    self, FormatOptions, Kind, LayoutError, MountOptions, MountPath, MountReport, Tuning,
-};
+use seekless_engine::layout::{FormatOptions, LayoutError, MountOptions, MountPath, MountReport};
 use seekless_engine::node::Node;
+use seekless_engine::options::Options;
 use seekless_engine::superblock::Superblock;
 use seekless_engine::units::BLOCK_BYTES;
+use seekless_layouts::Kind;
 use std::fs::File;
 use std::io;
 use std::ops::ControlFlow;
@@ -85,7 +85,7 @@ pub struct ServeOptions {
     /// Bypass the page cache.
     pub direct: bool,
     /// How the layout is to work.
-    pub tuning: Tuning,
+    pub options: Options,
     /// Most connections at once.
     pub most_connections: usize,
     /// A disk that crashes on demand.
@@ -360,13 +360,17 @@ fn memory(options: &ServeOptions, kind: Kind, blocks: u64) -> Result<Mounted, Se
         None => kind.device_blocks(blocks),
     };
     let flat = Flat::new(device_blocks);
-    let headers = kind == Kind::Loge && has_headers(options);
+    let headers = kind == Kind::LOGE && has_headers(options);
     let mut medium: Box<dyn Medium> = Box::new(if headers { flat.with_labels() } else { flat });
     let id = image::fresh_id().map_err(io::Error::from)?;
-    layout::format(&mut MediumDisk(medium.as_mut()), &FormatOptions::new(kind, blocks, id))?;
+    seekless_layouts::format(
+        &mut MediumDisk(medium.as_mut()),
+        &FormatOptions::new(kind, blocks, id),
+    )?;
     let Some(spec) = &options.disk else {
         let mount = MountOptions { volatile: true, ..mount_options(options) };
-        let (layer, superblock, _) = layout::mount(&mut MediumDisk(medium.as_mut()), &mount)?;
+        let (layer, superblock, _) =
+            seekless_layouts::mount(&mut MediumDisk(medium.as_mut()), &mount)?;
         let node = Node::new(layer, vec![Box::new(Ram::volatile(medium))], 1);
         return Ok(Mounted::new(node, describe(&superblock)));
     };
@@ -388,7 +392,8 @@ fn simulated(
     let (arm, volatile) = (lender.arm(), lender.volatile());
     let mount = MountOptions { arm, volatile, ..mount_options(options) };
     let started = Instant::now();
-    let (layer, superblock, report) = layout::mount(&mut MediumDisk(medium.as_mut()), &mount)?;
+    let (layer, superblock, report) =
+        seekless_layouts::mount(&mut MediumDisk(medium.as_mut()), &mount)?;
     log_mount(&report, started.elapsed());
     let disk = SimulatedDisk::new(&spec, medium)?;
     let node = Node::new(layer, vec![Box::new(disk)], 1);
@@ -406,8 +411,8 @@ fn has_headers(options: &ServeOptions) -> bool {
 }
 
 fn mount_options(options: &ServeOptions) -> MountOptions<'static> {
-    let ServeOptions { read_only, tuning, .. } = *options;
-    MountOptions { read_only, tuning, ..MountOptions::default() }
+    let ServeOptions { read_only, ref options, .. } = *options;
+    MountOptions { read_only, options: options.clone(), ..MountOptions::default() }
 }
 
 fn from_image(options: &ServeOptions, path: &Path) -> Result<Mounted, ServeError> {
@@ -425,7 +430,7 @@ fn from_image(options: &ServeOptions, path: &Path) -> Result<Mounted, ServeError
     FileDevice::try_out(&image, options.io, options.direct)?;
     let mount = MountOptions { volatile: true, ..mount_options(options) };
     let started = Instant::now();
-    let mounted = layout::mount(&mut image, &mount);
+    let mounted = seekless_layouts::mount(&mut image, &mount);
     let (layer, superblock, report) = mounted.map_err(|error| image.blame(error))?;
     log_mount(&report, started.elapsed());
     let device = FileDevice::new(image, options.io, options.direct)?;
@@ -462,7 +467,7 @@ fn open_raw(path: &Path, read_only: bool) -> Result<Image, ServeError> {
 const RAW: &str = "a raw disk";
 
 fn describe(superblock: &Superblock) -> String {
-    format!("Seekless volume, layout {}", superblock.kind)
+    format!("Seekless volume, layout {}", Kind::of(superblock))
 }
 
 /// The size of an image that is to be served at the pace of a disk.

@@ -6,7 +6,7 @@ use std::os::fd::{FromRawFd, OwnedFd};
 
 /// Takes the signals that end us away from their default action, in this thread and those it
 /// starts, and returns a descriptor that becomes readable when one arrives.
-pub(crate) fn block_and_watch() -> io::Result<OwnedFd> {
+pub fn block_and_watch() -> io::Result<OwnedFd> {
     let set = ending()?;
     change(libc::SIG_BLOCK, &set)?;
     // SAFETY: `set` is initialised, and the descriptor that `signalfd` returns belongs to nobody
@@ -22,14 +22,14 @@ pub(crate) fn block_and_watch() -> io::Result<OwnedFd> {
 
 /// Gives these signals their default action back in this thread: the next one ends the process,
 /// even if a system call hangs.
-pub(crate) fn release() -> io::Result<()> {
+pub fn release() -> io::Result<()> {
     change(libc::SIG_UNBLOCK, &ending()?)
 }
 
 /// Has `handler` called when SIGINT, SIGTERM or SIGHUP arrives, once each: the next one does what
 /// it does by default. Signals that are ignored stay so. The handler may only do what is safe in
 /// the middle of anything.
-pub(crate) fn handle(handler: extern "C" fn(libc::c_int)) -> io::Result<()> {
+pub fn handle(handler: extern "C" fn(libc::c_int)) -> io::Result<()> {
     for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
         // SAFETY: all zeros are a valid action: the default one, without flags.
         let (mut action, mut before): (libc::sigaction, libc::sigaction) =

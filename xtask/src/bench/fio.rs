@@ -45,20 +45,36 @@ impl Server {
     /// # Errors
     /// If it does not come up.
     pub fn nbdkit(socket: &Path, plugin: &[&OsStr]) -> Result<Server> {
-        let begin = Instant::now();
         let mut command = pinned(0, OsStr::new("nbdkit"));
         command.arg("--foreground").arg("--unix").arg(socket).args(plugin);
+        Server::peer(command, socket)
+    }
+
+    /// Starts qemu-nbd on a Unix socket, on a file that it opens with `O_DIRECT`.
+    ///
+    /// # Errors
+    /// If it does not come up.
+    pub fn qemu_nbd(socket: &Path, file: &Path) -> Result<Server> {
+        let mut command = pinned(0, OsStr::new("qemu-nbd"));
+        command.args(["--format=raw", "--cache=none", "--aio=native", "--persistent", "--socket"]);
+        command.arg(socket).arg(file);
+        Server::peer(command, socket)
+    }
+
+    /// A server that listens on a socket some time after it was started.
+    fn peer(mut command: Command, socket: &Path) -> Result<Server> {
+        let begin = Instant::now();
         let child = command
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()
-            .context("cannot start nbdkit")?;
+            .with_context(|| format!("cannot start {command:?}"))?;
         let uri = format!("nbd+unix:///?socket={}", socket.display());
         let mut server = Server { child, uri, ready_after: Duration::ZERO };
         while std::os::unix::net::UnixStream::connect(socket).is_err() {
             if begin.elapsed() > Duration::from_secs(10) || server.child.try_wait()?.is_some() {
-                bail!("nbdkit with {plugin:?} does not come up");
+                bail!("{command:?} does not come up");
             }
             std::thread::sleep(Duration::from_millis(10));
         }

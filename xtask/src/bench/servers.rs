@@ -1,8 +1,10 @@
-//! fio against our server and against nbdkit, over the same kind of socket, on the same backing.
+//! fio against our server and against a peer, over the same kind of socket, on the same backing.
+//!
+//! The peer is nbdkit; past the page cache, which its plugin for files does not do, it is qemu-nbd.
 
 use super::fio::{Job, Server, clients_installed, fio};
 use super::{Scratch, Setup, median};
-use crate::run::capture;
+use crate::run::{capture, installed};
 use anyhow::Result;
 use std::ffi::OsStr;
 use std::path::Path;
@@ -15,10 +17,22 @@ const LAYOUTS: [&str; 2] = ["inplace", "vlog"];
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Backing {
     Memory,
+    /// A file, through the page cache.
     File,
+    /// A file, past the page cache.
+    Direct,
 }
 
-/// Prints requests per second and the ratio to nbdkit.
+impl Backing {
+    fn peer(self) -> &'static str {
+        match self {
+            Backing::Memory | Backing::File => "nbdkit",
+            Backing::Direct => "qemu-nbd",
+        }
+    }
+}
+
+/// Prints requests per second and the ratio to the peer.
 ///
 /// # Errors
 /// If a server or fio fails.
@@ -26,9 +40,15 @@ pub fn servers(setup: &Setup) -> Result<()> {
     if !clients_installed() {
         return Ok(());
     }
-    println!("4 KiB requests per second; in brackets, times nbdkit on the same backing.\n");
-    for (backing, name) in [(Backing::Memory, "memory"), (Backing::File, "file")] {
-        print!("{name:<26}{:>10}", "nbdkit");
+    println!("4 KiB requests per second; in brackets, times the peer on the same backing.\n");
+    for (backing, name) in
+        [(Backing::Memory, "memory"), (Backing::File, "file"), (Backing::Direct, "file, O_DIRECT")]
+    {
+        if !installed(backing.peer()) {
+            println!("{name}: skipped, {} is not installed (`make setup`)", backing.peer());
+            continue;
+        }
+        print!("{name:<26}{:>10}", backing.peer());
         LAYOUTS.iter().for_each(|layout| print!("{layout:>20}"));
         println!();
         for (rw, fsync, label) in [
@@ -72,7 +92,7 @@ fn measure(setup: &Setup, backing: Backing, layout: Option<&str>, job: &Job) -> 
     let dir = scratch.0.as_path();
     let server = match layout {
         Some(layout) => ours(&setup.program, dir, backing, layout)?,
-        None => nbdkit(dir, backing)?,
+        None => peer(dir, backing)?,
     };
     // Reads of what was never written would measure nothing.
     let fill = Job { rw: "write", bs: "256k", depth: 4, fsync: 0, seconds: 0, ..*job };
@@ -80,15 +100,18 @@ fn measure(setup: &Setup, backing: Backing, layout: Option<&str>, job: &Job) -> 
     fio(&server, dir, job)
 }
 
-fn nbdkit(dir: &Path, backing: Backing) -> Result<Server> {
-    let socket = dir.join("nbdkit.sock");
+fn peer(dir: &Path, backing: Backing) -> Result<Server> {
+    let socket = dir.join("peer.sock");
     let size = format!("{VOLUME_MIB}M");
     if backing == Backing::Memory {
         return Server::nbdkit(&socket, &[OsStr::new("memory"), OsStr::new(&size)]);
     }
     let file = dir.join("plain.img");
     std::fs::File::create(&file)?.set_len(VOLUME_MIB << 20)?;
-    Server::nbdkit(&socket, &[OsStr::new("file"), file.as_os_str()])
+    match backing {
+        Backing::Direct => Server::qemu_nbd(&socket, &file),
+        _ => Server::nbdkit(&socket, &[OsStr::new("file"), file.as_os_str()]),
+    }
 }
 
 fn ours(program: &Path, dir: &Path, backing: Backing, layout: &str) -> Result<Server> {
@@ -104,5 +127,7 @@ fn ours(program: &Path, dir: &Path, backing: Backing, layout: &str) -> Result<Se
     let mut create = Command::new(program);
     create.arg("create").arg(&image).args(["--layout", layout, "--size", &size]);
     capture(&mut create)?;
-    Server::seekless(program, &[image.as_os_str(), word("--socket"), socket.as_os_str()])
+    let mut args = vec![image.as_os_str(), word("--socket"), socket.as_os_str()];
+    args.extend((backing == Backing::Direct).then_some(word("--direct")));
+    Server::seekless(program, &args)
 }

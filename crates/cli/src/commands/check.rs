@@ -3,11 +3,12 @@
 use crate::failure::{Exit, Failure, Outcome};
 use crate::term::{Progress, Style};
 use crate::volume::Volume;
+use seekless_arrays::AssembleOptions;
+use seekless_arrays::scrub::Scrubbed;
 use seekless_engine::disk::Disk;
 use seekless_engine::layout::{CheckReport, MountPath, MountReport};
 use seekless_engine::superblock::Superblock;
-use seekless_engine::volume::scrub::Scrubbed;
-use seekless_engine::volume::{self, AssembleOptions};
+use seekless_layouts::Kind;
 use seekless_serve::image::array::open_members;
 use serde_json::{Map, Value, json};
 use std::io::Write;
@@ -116,7 +117,12 @@ fn scrub(args: &Args) -> Result<Scrubbed, Failure> {
         for disk in disks.iter_mut() {
             here.extend(disk.as_mut().map(|disk| &mut **disk as &mut dyn Disk));
         }
-        volume::scrub::scrub(&mut here, &superblock, args.repair, &mut shown)
+        seekless_arrays::scrub::scrub(
+            &mut here,
+            &superblock,
+            args.repair.then_some(seekless_layouts::check),
+            &mut shown,
+        )
     });
     let scrubbed = scrubbed.map_err(|error| members.blame(error.into()))?;
     if args.repair {
@@ -145,7 +151,7 @@ fn as_json(
         found.facts.iter().map(|(name, value)| ((*name).to_owned(), json!(value))).collect();
     json!({
         "image": crate::volume::json_names(&args.image),
-        "layout": superblock.kind.name(),
+        "layout": Kind::of(superblock).name(),
         "ok": found.problems.is_empty(),
         "problems": found.problems,
         "mount": {
@@ -167,7 +173,7 @@ fn print(
     out: &mut dyn Write,
 ) -> Outcome {
     let style = Style::of_stdout();
-    writeln!(out, "{superblock}")?;
+    writeln!(out, "{}", superblock.to_text(Kind::of(superblock).name()))?;
     match mount.path {
         MountPath::Stateless => writeln!(out, "mount: the layout keeps no state to recover")?,
         MountPath::Tail => {

@@ -2,13 +2,12 @@
 
 use crate::effect::Given;
 use crate::failure::{Failure, Outcome};
-use crate::size::Size;
+use crate::layout_flags::{Format, LayoutFlags};
+use seekless_arrays::Level;
 use seekless_engine::disk::Disk as _;
-use seekless_engine::layout::Kind;
-use seekless_engine::layout::dcd::Shape;
-use seekless_engine::layout::loge::{Heuristic, TableForm};
-use seekless_engine::superblock::Superblock;
-use seekless_engine::volume::Level;
+use seekless_engine::size::Size;
+use seekless_layouts::dcd::LOG_SIZE;
+use seekless_layouts::{Kind, read_superblock};
 use seekless_serve::image::array::{CreateArrayOptions, create_array};
 use seekless_serve::image::{self, AttachOptions, CreateOptions};
 use std::io::Write;
@@ -39,25 +38,6 @@ pub struct Args {
     /// for a block device: all of it then, less what the layout needs to work well.
     #[arg(long, short, value_name = "SIZE")]
     size: Option<Size>,
-    /// Give a `loge` volume so many addresses, as a size, though it can store no more than --size:
-    /// clients free what they need no longer with trims, and a write that finds no room is refused
-    /// with ENOSPC. At most 32 times the image.
-    #[arg(long, value_name = "SIZE", requires = "size", conflicts_with_all = ["raid", "log"])]
-    sparse: Option<Size>,
-    /// How `loge` chooses places on a disk with a head: soonest, ls, cr, fr, r or pl, each with or
-    /// without `+sg`.
-    #[arg(long, value_name = "NAME", default_value_t = Heuristic::default())]
-    heuristic: Heuristic,
-    /// Form of the table of `loge` in memory, and so where blocks may lie: plain (anywhere),
-    /// sorted:N (within N cylinders on either side of where each block belongs; 2 if left out) or
-    /// compressed:P (where it belongs, but for P percent of the blocks; 5 if left out).
-    #[arg(long, value_name = "FORM", default_value_t, conflicts_with = "sparse")]
-    table: TableForm,
-    /// Size of a segment of the log of `dcd`, a power of two from 16k to 1M (128k if not given), or
-    /// of the segments of `lfs`, `wolf` and `hylog`: a power of two from 32k to 16M. What
-    /// suits the size of the volume if left out.
-    #[arg(long, value_name = "SIZE", conflicts_with = "raid")]
-    segment: Option<Size>,
     /// Keep the labels of `loge` in sector headers, where they cost no time: for an image that is
     /// always served at the pace of a disk (`serve --disk`).
     #[arg(long)]
@@ -73,10 +53,8 @@ pub struct Args {
     /// as it is.
     #[arg(long, value_name = "LOG", conflicts_with_all = ["raid", "headers"])]
     log: Option<PathBuf>,
-    /// Size of the log of `dcd`; a file is made large enough for it beside the volume. [default: a
-    /// sixteenth of the device, at most 1G]
-    #[arg(long, value_name = "SIZE", conflicts_with = "raid")]
-    log_size: Option<Size>,
+    #[command(flatten)]
+    layout_flags: LayoutFlags<Format>,
     /// Replace what is there.
     #[arg(long)]
     force: bool,
@@ -89,13 +67,10 @@ pub struct Args {
 pub fn run(args: &Args, given: &Given, out: &mut dyn Write) -> Outcome {
     let blocks = args.size.map(Size::blocks);
     given.refuse_without_effect(&[args.layout], "choose --layout")?;
-    let shape = shape(args)?;
-    let &Args { force, heuristic, table, headers, .. } = args;
-    let segment = args.segment.map(|size| size.blocks().try_into().unwrap_or(u32::MAX));
-    let kind = args.layout;
-    let addresses = args.sparse.map(Size::blocks);
-    let options =
-        CreateOptions { kind, blocks, addresses, force, heuristic, table, headers, segment, shape };
+    refuse_combinations(args)?;
+    let (kind, force, headers) = (args.layout, args.force, args.headers);
+    let chosen = args.layout_flags.options.clone();
+    let options = CreateOptions { kind, blocks, force, headers, options: chosen };
     let path = match (args.raid, args.images.as_slice()) {
         (Some(level), _) => return array(args, level, out),
         (None, [image]) => image,
@@ -112,12 +87,12 @@ pub fn run(args: &Args, given: &Given, out: &mut dyn Write) -> Outcome {
         return attach(args, path, log, blocks, out);
     }
     let mut image = image::create(path, &options)?;
-    let superblock = Superblock::read(&mut image).map_err(|error| image.blame(error))?;
+    let superblock = read_superblock(&mut image).map_err(|error| image.blame(error))?;
     writeln!(
         out,
         "{}: {} volume of {}, image of {}",
         path.display(),
-        superblock.kind,
+        Kind::of(&superblock),
         Size::from_blocks(superblock.blocks),
         Size::from_blocks(image.blocks())
     )?;
@@ -133,8 +108,7 @@ fn array(args: &Args, level: Level, out: &mut dyn Write) -> Outcome {
         kind: args.layout,
         blocks: args.size.map(Size::blocks),
         force: args.force,
-        heuristic: args.heuristic,
-        table: args.table,
+        options: args.layout_flags.options.clone(),
     };
     let (members, superblock) = create_array(&args.images, &options)?;
     let geometry = members.superblock().geometry;
@@ -143,25 +117,32 @@ fn array(args: &Args, level: Level, out: &mut dyn Write) -> Outcome {
         "{level} of {} members, {} to a stripe: {} volume of {}, members of {}",
         geometry.members,
         Size::from_blocks(u64::from(geometry.chunk)),
-        superblock.kind,
+        Kind::of(&superblock),
         Size::from_blocks(superblock.blocks),
         Size::from_blocks(members.superblock().device_blocks())
     )?;
     Ok(())
 }
 
-/// How the log is cut.
-fn shape(args: &Args) -> Result<Shape, Failure> {
-    let shape = Shape { log_blocks: args.log_size.map(Size::blocks), ..Shape::default() };
-    let Some(segment) = args.segment.filter(|_| args.layout == Kind::Dcd) else {
-        return Ok(shape);
-    };
-    let blocks = segment.blocks();
-    if !blocks.is_power_of_two() || !(4..=256).contains(&blocks) {
-        return Err(Failure::usage(format!("--segment: {segment} is not possible"))
-            .hint("a segment of dcd has a power of two of bytes, from 16k to 1M"));
+/// Refuses options of the layout that do not go together with the rest.
+fn refuse_combinations(args: &Args) -> Outcome {
+    let given = |name| args.layout_flags.options.names().any(|one| one == name);
+    let refuse = |problem: String| Err(Failure::usage(problem).hint("leave one of the two out"));
+    if given("sparse") && args.size.is_none() {
+        return Err(Failure::usage("--sparse: how much the volume can store is not said")
+            .hint("add --size"));
     }
-    Ok(Shape { segment_blocks: blocks as u32, ..shape })
+    let cannot = [
+        (args.raid.is_some(), "--raid", &["sparse", "segment", "log-size"][..]),
+        (args.log.is_some(), "--log", &["sparse"]),
+        (given("table"), "--table", &["sparse"]),
+    ];
+    for (is_given, flag, others) in cannot {
+        if let Some(other) = others.iter().find(|other| is_given && given(other)) {
+            return refuse(format!("{flag} does not go together with --{other}"));
+        }
+    }
+    Ok(())
 }
 
 /// Puts a log in front of what is there.
@@ -172,13 +153,13 @@ fn attach(
     blocks: Option<u64>,
     out: &mut dyn Write,
 ) -> Outcome {
-    if args.layout != Kind::Dcd {
+    if args.layout != Kind::DCD {
         let reason = format!("--log: a volume of layout {} has no log apart", args.layout);
         return Err(Failure::usage(reason).hint("--layout dcd has one"));
     }
-    let shape = Shape { log_blocks: None, ..shape(args)? };
-    let log_blocks = args.log_size.map(Size::blocks);
-    let options = AttachOptions { blocks, log_blocks, shape, force: args.force };
+    let options = args.layout_flags.options.clone();
+    let log_blocks = options.get(&LOG_SIZE);
+    let options = AttachOptions { blocks, log_blocks, options, force: args.force };
     image::attach(origin, log, &options)?;
     writeln!(
         out,

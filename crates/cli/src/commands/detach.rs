@@ -1,7 +1,7 @@
 //! `seekless detach`: takes the log of a disk caching disk away.
 
 use crate::failure::Outcome;
-use seekless_engine::layout::dcd;
+use seekless_layouts::dcd;
 use seekless_serve::image;
 use std::io::Write;
 use std::path::PathBuf;

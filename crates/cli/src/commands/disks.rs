@@ -1,9 +1,9 @@
 //! `seekless disks`: the built-in disks, or one in full.
 
 use crate::failure::Outcome;
-use crate::size::Size;
 use crate::spec;
 use seekless_disk::{Spec, specs};
+use seekless_engine::size::Size;
 use serde_json::{Value, json};
 use std::io::Write;
 

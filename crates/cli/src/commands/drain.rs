@@ -1,10 +1,10 @@
 //! `seekless drain`: writes home what is in the log of a disk caching disk.
 
 use crate::failure::Outcome;
-use crate::size::Size;
 use crate::term::Progress;
 use seekless_engine::disk::Disk;
-use seekless_engine::layout::dcd;
+use seekless_engine::size::Size;
+use seekless_layouts::dcd;
 use seekless_serve::image;
 use serde_json::json;
 use std::io::Write;

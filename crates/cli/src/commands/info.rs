@@ -2,13 +2,14 @@
 
 use super::host_clock;
 use crate::failure::{Exit, Failure, Outcome};
-use crate::size::Size;
 use crate::volume::{Volume, json_members, print_members};
 use seekless_engine::disk::Disk as _;
-use seekless_engine::layout::loge::TableForm;
-use seekless_engine::layout::{self, Kind, MountOptions, dcd};
+use seekless_engine::layout::MountOptions;
+use seekless_engine::size::Size;
 use seekless_engine::superblock::Superblock;
 use seekless_engine::units::BLOCK_BYTES;
+use seekless_layouts::loge::TableForm;
+use seekless_layouts::{Kind, dcd, read_superblock};
 use seekless_serve::image::array::{is_member, open_members, peek_members};
 use seekless_serve::image::{self, ImageError};
 use serde_json::{Value, json};
@@ -73,8 +74,8 @@ fn of_array(args: &Args, images: &[PathBuf], out: &mut dyn Write) -> Outcome {
         drop(members);
         if complete {
             let mut volume = Volume::open(images, args.degraded, None)?;
-            let superblock = volume.with(Superblock::read)?;
-            facts["layout"] = json!(superblock.kind.name());
+            let superblock = volume.with(read_superblock)?;
+            facts["layout"] = json!(Kind::of(&superblock).name());
             facts["volume_blocks"] = json!(superblock.blocks);
             facts["volume_bytes"] = json!(superblock.blocks * BLOCK_BYTES as u64);
         }
@@ -85,8 +86,9 @@ fn of_array(args: &Args, images: &[PathBuf], out: &mut dyn Write) -> Outcome {
     drop(members);
     if complete {
         let mut volume = Volume::open(images, args.degraded, None)?;
-        let Superblock { kind, blocks, id, .. } = volume.with(Superblock::read)?;
-        writeln!(out, "layout   {kind} ({})", kind.summary())?;
+        let superblock = volume.with(read_superblock)?;
+        let (kind, Superblock { blocks, id, .. }) = (Kind::of(&superblock), superblock);
+        writeln!(out, "layout   {kind} ({})", kind.summary)?;
         writeln!(out, "volume   {} ({blocks} blocks of 4 KiB)", Size::from_blocks(blocks))?;
         writeln!(out, "id       {id:032x}")?;
     }
@@ -125,7 +127,8 @@ struct Usage {
 fn usage(image: &mut image::Image, superblock: &Superblock) -> Result<Usage, Failure> {
     let began = host_clock();
     let options = MountOptions { read_only: true, ..MountOptions::default() };
-    let (layer, _, report) = layout::mount(image, &options).map_err(|error| image.blame(error))?;
+    let (layer, _, report) =
+        seekless_layouts::mount(image, &options).map_err(|error| image.blame(error))?;
     let ms = host_clock().saturating_sub(began) as f64 / 1e6;
     let stats = layer.stats();
     let find = |name: &str| stats.iter().find(|stat| stat.0 == name).map(|&(_, value)| value);
@@ -149,7 +152,7 @@ fn usage(image: &mut image::Image, superblock: &Superblock) -> Result<Usage, Fai
 fn of_pair(args: &Args, origin: &Path, log: &Path, out: &mut dyn Write) -> Outcome {
     let mut images = [image::open(origin, true)?, image::open_log(log, true)?];
     let read =
-        |image: &mut image::Image| Superblock::read(image).map_err(|error| image.blame(error));
+        |image: &mut image::Image| read_superblock(image).map_err(|error| image.blame(error));
     let [first, second] = &mut images;
     let (seal, Superblock { id, blocks, device_blocks, .. }) = (read(first)?, read(second)?);
     if !dcd::is_seal(&seal) || seal.id != id {
@@ -162,7 +165,7 @@ fn of_pair(args: &Args, origin: &Path, log: &Path, out: &mut dyn Write) -> Outco
         let facts = json!({
             "image": origin,
             "log": log,
-            "layout": seal.kind.name(),
+            "layout": Kind::of(&seal).name(),
             "id": format!("{id:032x}"),
             "volume_blocks": blocks,
             "volume_bytes": blocks * BLOCK_BYTES as u64,
@@ -173,7 +176,7 @@ fn of_pair(args: &Args, origin: &Path, log: &Path, out: &mut dyn Write) -> Outco
     }
     writeln!(out, "origin   {}", origin.display())?;
     writeln!(out, "log      {} ({})", log.display(), Size::from_blocks(device_blocks))?;
-    writeln!(out, "layout   {} ({})", seal.kind, seal.kind.summary())?;
+    writeln!(out, "layout   {} ({})", Kind::of(&seal), Kind::of(&seal).summary)?;
     writeln!(out, "volume   {} ({blocks} blocks of 4 KiB)", Size::from_blocks(blocks))?;
     writeln!(out, "id       {id:032x}")?;
     Ok(())
@@ -181,11 +184,11 @@ fn of_pair(args: &Args, origin: &Path, log: &Path, out: &mut dyn Write) -> Outco
 
 /// What an image is, for machines.
 fn facts(path: &Path, superblock: &Superblock, stored_bytes: u64, used: Option<&Usage>) -> Value {
-    let &Superblock { kind, id, blocks, device_blocks, .. } = superblock;
+    let &Superblock { version, id, blocks, device_blocks, .. } = superblock;
     let mut facts = json!({
         "image": path,
-        "layout": kind.name(),
-        "format_version": superblock.version(),
+        "layout": Kind::of(superblock).name(),
+        "format_version": version,
         "id": format!("{id:032x}"),
         "volume_blocks": blocks,
         "volume_bytes": blocks * BLOCK_BYTES as u64,
@@ -211,17 +214,18 @@ fn facts(path: &Path, superblock: &Superblock, stored_bytes: u64, used: Option<&
 
 fn of_image(args: &Args, path: &Path, out: &mut dyn Write) -> Outcome {
     let mut image = image::open(path, true)?;
-    let superblock = Superblock::read(&mut image).map_err(|error| image.blame(error))?;
+    let superblock = read_superblock(&mut image).map_err(|error| image.blame(error))?;
     let stored_bytes = std::fs::metadata(path).map_or(0, |found| found.blocks() * 512);
-    let Superblock { kind, id, blocks, device_blocks, .. } = superblock;
-    let used = (kind == Kind::Loge).then(|| usage(&mut image, &superblock).ok());
+    let Superblock { id, blocks, device_blocks, .. } = superblock;
+    let kind = Kind::of(&superblock);
+    let used = (kind == Kind::LOGE).then(|| usage(&mut image, &superblock).ok());
     if args.json {
         let used = used.as_ref().and_then(Option::as_ref);
         writeln!(out, "{}", facts(path, &superblock, stored_bytes, used))?;
         return Ok(());
     }
     writeln!(out, "image    {}", path.display())?;
-    writeln!(out, "layout   {kind} ({})", kind.summary())?;
+    writeln!(out, "layout   {kind} ({})", kind.summary)?;
     if dcd::is_seal(&superblock) {
         writeln!(
             out,
@@ -264,6 +268,6 @@ fn of_image(args: &Args, path: &Path, out: &mut dyn Write) -> Outcome {
         }
     }
     writeln!(out, "id       {id:032x}")?;
-    writeln!(out, "format   {}", superblock.version())?;
+    writeln!(out, "format   {}", superblock.version)?;
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! `seekless layouts`: what there is to choose from.
 
 use crate::failure::Outcome;
-use seekless_engine::layout::Kind;
+use seekless_layouts::Kind;
 use serde_json::json;
 use std::io::Write;
 
@@ -25,13 +25,13 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     if args.json {
         let layouts: Vec<_> = Kind::ALL
             .into_iter()
-            .map(|kind| json!({ "name": kind.name(), "summary": kind.summary() }))
+            .map(|kind| json!({ "name": kind.name(), "summary": kind.summary }))
             .collect();
         writeln!(out, "{}", json!({ "layouts": layouts }))?;
         return Ok(());
     }
     for kind in Kind::ALL {
-        writeln!(out, "{:<9} {}", kind.name(), kind.summary())?;
+        writeln!(out, "{:<9} {}", kind.name(), kind.summary)?;
     }
     Ok(())
 }

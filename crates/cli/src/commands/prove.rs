@@ -3,11 +3,11 @@
 use super::host_clock;
 use crate::failure::{Exit, Failure, Outcome};
 use crate::term::Progress;
-use seekless_engine::layout::Kind;
+use seekless_arrays::Level;
 #[cfg(debug_assertions)]
 use seekless_engine::planted::{PlantedBug, with_bug};
-use seekless_engine::volume::Level;
-use seekless_lab::prove::{Keep, ProveOptions, ProveReport, Subject, Violation, prove};
+use seekless_layouts::Kind;
+use seekless_prove::{Keep, ProveOptions, ProveReport, Subject, Violation, prove};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::fs::File;
@@ -90,7 +90,7 @@ pub struct Args {
 /// A bug by its name.
 #[cfg(debug_assertions)]
 fn planted_bug(name: &str) -> Result<PlantedBug, String> {
-    let known = PlantedBug::all();
+    let known = seekless_prove::planted_bugs();
     let found = known.iter().find(|bug| format!("{bug:?}") == name);
     found.copied().ok_or_else(|| format!("known are {known:?}"))
 }
@@ -153,12 +153,12 @@ fn subject(
 ) -> Result<Subject, Failure> {
     match (apart, kind) {
         (Apart { log: false, sparse: false }, _) => {}
-        (Apart { log: true, .. }, Kind::Dcd) => return Ok(Subject::Attached),
+        (Apart { log: true, .. }, Kind::DCD) => return Ok(Subject::Attached),
         (Apart { log: true, .. }, _) => {
             let problem = format!("--log: a volume of layout {kind} has no log");
             return Err(Failure::usage(problem).hint("--layout dcd has one"));
         }
-        (Apart { sparse: true, .. }, Kind::Loge) => return Ok(Subject::Sparse),
+        (Apart { sparse: true, .. }, Kind::LOGE) => return Ok(Subject::Sparse),
         (Apart { sparse: true, .. }, _) => {
             let problem = format!("--sparse: a volume of layout {kind} stores all its addresses");
             return Err(Failure::usage(problem).hint("--layout loge can be sparse"));
@@ -170,7 +170,7 @@ fn subject(
     if members < least {
         return Err(Failure::usage(format!("--members: {level} has at least {least}")));
     }
-    if (kind, level) == (Kind::Loge, Level::Raid5) {
+    if (kind, level) == (Kind::LOGE, Level::Raid5) {
         // The contract has this exception, which every sweep would find.
         let problem = "loge on RAID-5 is not proved: of a whole stripe that is being written when \
                        a member is lost with the power nothing may be left, its labels neither, \

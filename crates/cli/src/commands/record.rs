@@ -1,8 +1,8 @@
 //! `seekless record`: a proxy that takes down what an NBD export is asked.
 
 use crate::failure::{Exit, Failure, Outcome, worth_going_on};
+use seekless_crashtest::record::{RecordError, RecordOptions, record};
 use seekless_serve::nbd::uri::Uri;
-use seekless_serve::proxy::{RecordError, RecordOptions, record};
 use std::io::Write;
 use std::path::PathBuf;
 

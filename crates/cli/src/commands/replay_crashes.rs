@@ -8,12 +8,12 @@ use crate::failure::{Exit, Failure, Outcome, worth_going_on};
 use crate::term::Progress;
 use clap::ArgGroup;
 use report::Report;
-use seekless_lab::replay::choose::Bounds;
-use seekless_lab::replay::state::Name;
-use seekless_serve::replay::check::{Check, DEVICE};
-use seekless_serve::replay::image::Image;
-use seekless_serve::replay::mount::{Place, Way};
-use seekless_serve::replay::stop::Stop;
+use seekless_crashtest::replay::check::{Check, DEVICE};
+use seekless_crashtest::replay::image::Image;
+use seekless_crashtest::replay::mount::{Place, Way};
+use seekless_crashtest::replay::stop::Stop;
+use seekless_crashtest::states::choose::Bounds;
+use seekless_crashtest::states::state::Name;
 use seekless_serve::server::{Listen, serve_state};
 use session::{Load, Session};
 use std::io::Write;
@@ -274,7 +274,7 @@ fn keep_only(args: &Args, session: &Session, stop: &Stop, out: &mut dyn Write) -
 /// Serves a state.
 fn open(session: &Session, name: &Name, socket: &std::path::Path, out: &mut dyn Write) -> Outcome {
     let (epoch, state) = session.resolve(name)?;
-    let story = seekless_lab::replay::story::story(session.history(), &epoch, &state);
+    let story = seekless_crashtest::states::story::story(session.history(), &epoch, &state);
     crate::term::say(story.trim_end());
     let image = session.image(&epoch, &state);
     let size = image.size();

@@ -1,16 +1,15 @@
 //! `seekless serve`: a volume as a network block device.
 
-use crate::caching::CachingArgs;
 use crate::effect::Given;
 use crate::failure::{Exit, Failure, Outcome, worth_going_on};
+use crate::layout_flags::{LayoutFlags, Mount};
 use crate::rebuild::RebuildLines;
-use crate::size::Size;
 use crate::spec;
 use crate::volume::Volume;
 use clap::ArgGroup;
-use seekless_engine::layout::{Compaction, Kind, Tuning};
-use seekless_engine::superblock::Superblock;
+use seekless_engine::size::Size;
 use seekless_lab::disk_time::{self, DiskTime};
+use seekless_layouts::{Kind, read_superblock};
 use seekless_serve::crash::plan::Fault;
 use seekless_serve::device::file::IoMode;
 use seekless_serve::driver::OnCut;
@@ -73,26 +72,6 @@ pub struct Args {
     /// Answer at the pace of this disk: a built-in name or the path of a TOML file.
     #[arg(long, short, value_name = "SPEC")]
     disk: Option<String>,
-    /// Which tracks the virtual log empties while no client waits, on a simulated disk: off,
-    /// random, least-used (the default) or nearest.
-    #[arg(long, value_name = "CHOICE", requires = "disk")]
-    compaction: Option<Compaction>,
-    /// How full a track is, in percent, when the virtual log leaves it for the next empty one.
-    #[arg(long, value_name = "PERCENT", requires = "disk", default_value_t = 75,
-          value_parser = clap::value_parser!(u32).range(1..=100))]
-    fill_percent: u32,
-    /// Leave blocks where the virtual log has written them, however scattered, while no client
-    /// waits on a simulated disk.
-    #[arg(long, requires = "disk")]
-    no_reorganise: bool,
-    /// Put neighbouring blocks of a `loge` volume back beside each other while no client waits, on
-    /// a simulated disk.
-    #[arg(long, requires = "disk")]
-    sort: bool,
-    /// Put blocks of a `loge` volume that were read in succession beside each other while no client
-    /// waits, on a simulated disk.
-    #[arg(long, requires = "disk")]
-    clusters: bool,
     /// Where the log of a disk caching disk is, if it is apart from the image.
     #[arg(long, value_name = "LOG", requires = "image")]
     log: Option<PathBuf>,
@@ -100,11 +79,7 @@ pub struct Args {
     #[arg(long, value_name = "SPEC", requires = "log")]
     log_disk: Option<String>,
     #[command(flatten)]
-    caching: CachingArgs,
-    /// Mount `vlog` or `dcd` after a crash though blocks cannot be read in which the youngest
-    /// writes may have been; they are lost then.
-    #[arg(long)]
-    past_unreadable: bool,
+    layout_flags: LayoutFlags<Mount>,
     /// Refuse writes.
     #[arg(long)]
     read_only: bool,
@@ -180,10 +155,10 @@ fn refuse_without_effect(args: &Args, given: &Given) -> Outcome {
     let kind = match args.layout {
         Some(kind) => kind,
         // On the origin lies whatever was there before it had a log.
-        None if args.log.is_some() => Kind::Dcd,
+        None if args.log.is_some() => Kind::DCD,
         None => {
             let mut volume = Volume::open(&args.image, args.degraded, None)?;
-            volume.with(|disk| Superblock::read(disk))?.kind
+            Kind::of(&volume.with(read_superblock)?)
         }
     };
     given.refuse_without_effect(&[kind], "serve a volume of layout")
@@ -212,7 +187,7 @@ fn source(args: &Args) -> Result<Source, Failure> {
 
 /// Bytes of the largest volume in memory.
 fn most_memory(kind: Kind) -> u64 {
-    if kind == Kind::Inplace { MOST_MEMORY_IN_PLACE_BYTES } else { MOST_MEMORY_BYTES }
+    if kind == Kind::INPLACE { MOST_MEMORY_IN_PLACE_BYTES } else { MOST_MEMORY_BYTES }
 }
 
 /// Refuses what a log apart does not go together with.
@@ -263,16 +238,7 @@ fn options(args: &Args) -> Result<ServeOptions, Failure> {
         read_only: args.read_only,
         io: args.io,
         direct: args.direct,
-        tuning: Tuning {
-            compaction: args.compaction,
-            fill_percent: args.fill_percent,
-            reorganise: !args.no_reorganise,
-            sort: args.sort,
-            clusters: args.clusters,
-            past_unreadable: args.past_unreadable,
-            caching: args.caching.caching(),
-            ..Tuning::default()
-        },
+        options: args.layout_flags.options.clone(),
         most_connections: usize::from(args.connections),
         crash,
     })

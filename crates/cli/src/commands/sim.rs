@@ -3,26 +3,23 @@
 mod trace;
 
 use super::host_clock;
-use crate::caching::CachingArgs;
 use crate::effect::Given;
 use crate::failure::{Failure, Outcome};
-use crate::idling::IdlingArgs;
-use crate::size::Size;
-use crate::span::Span;
+use crate::layout_flags::{LayoutFlags, Simulate};
 use crate::spec;
 use crate::term::Progress;
 use clap::ValueEnum;
+use seekless_arrays::Level;
 use seekless_disk::Spec;
 use seekless_disk::spec::{Discipline, Queue};
 use seekless_engine::io::IoError;
-use seekless_engine::layout::dcd::Shape;
-use seekless_engine::layout::loge::{Heuristic, TableForm};
-use seekless_engine::layout::{Cleaning, Compaction, Kind, Tuning};
-use seekless_engine::volume::Level;
+use seekless_engine::size::Size;
+use seekless_engine::span::Span;
 use seekless_lab::distribution::Distribution;
 use seekless_lab::driver::DriveError;
 use seekless_lab::sim::{Field, SimError, SimOptions, Target, compare, simulate, simulate_trace};
 use seekless_lab::workload::{self, Bursts, Workload};
+use seekless_layouts::Kind;
 use std::io::Write;
 
 /// Arguments of `seekless sim`.
@@ -55,10 +52,6 @@ pub struct Args {
     /// Put the log of `dcd` on a disk of its own, named like --disk. Other layouts do not use it.
     #[arg(long, value_name = "SPEC", conflicts_with = "raid")]
     log: Option<String>,
-    /// Size of the log of `dcd`. [default: a sixteenth of the disk, at most 1G; the whole of a
-    /// disk of its own]
-    #[arg(long, value_name = "SIZE")]
-    log_size: Option<Size>,
     /// Put a buffer of this size that keeps its content without power (NVRAM) in front of `lfs`,
     /// `wolf` or `hylog`: durable writes are answered from it. Other layouts do not use it.
     #[arg(long, value_name = "SIZE", conflicts_with = "log")]
@@ -127,43 +120,9 @@ pub struct Args {
     /// Start with an empty volume: for disks too large to be filled in memory.
     #[arg(long)]
     empty: bool,
-    /// Which tracks the virtual log empties while no client waits: off, random, least-used (the
-    /// default on a disk with an arm) or nearest.
-    #[arg(long, value_name = "CHOICE")]
-    compaction: Option<Compaction>,
-    /// How log-structured layouts win space back: copy (live blocks to new segments), plug (to
-    /// holes in fuller ones) or adaptive (whatever is cheaper).
-    #[arg(long, value_name = "CHOICE", default_value_t)]
-    cleaning: Cleaning,
-    /// How full a track is, in percent, when the virtual log leaves it for the next empty one.
-    #[arg(long, value_name = "PERCENT", default_value_t = 75,
-          value_parser = clap::value_parser!(u32).range(1..=100))]
-    fill_percent: u32,
-    /// Leave blocks where the virtual log has written them, however scattered, while no client
-    /// waits.
-    #[arg(long)]
-    no_reorganise: bool,
-    /// How `loge` chooses places: soonest, ls, cr, fr, r or pl, each with or without `+sg`.
-    #[arg(long, value_name = "NAME", default_value_t = Heuristic::default())]
-    heuristic: Heuristic,
-    /// Form of the table of `loge`: plain, sorted:N with N cylinders on either side of where a
-    /// block belongs (2 if left out), or compressed:P with P percent of exceptions (5 if left out).
-    #[arg(long, value_name = "FORM", default_value_t)]
-    table: TableForm,
     /// Disks without sector headers for layouts: `loge` then keeps its labels in blocks.
     #[arg(long)]
     no_headers: bool,
-    /// Size of the segments of `lfs`, `wolf` and `hylog`: a power of two from 32k to 16M. What
-    /// suits the disk if left out.
-    #[arg(long, value_name = "SIZE")]
-    segment: Option<Size>,
-    /// After how long `hylog` chooses anew which blocks are hot; 20 minutes if left out.
-    #[arg(long, value_name = "SPAN")]
-    interval: Option<Span>,
-    /// Share of the blocks, in percent, that is to be hot in `hylog`. If left out, the one that
-    /// costs least by the measured service times.
-    #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u32).range(0..=100))]
-    hot_percent: Option<u32>,
     /// Order in which waiting requests go to the disk, one at a time; without it as the disk
     /// itself does.
     #[arg(long, value_enum, value_name = "RULE")]
@@ -171,9 +130,7 @@ pub struct Args {
     #[command(flatten)]
     trace: trace::TraceArgs,
     #[command(flatten)]
-    idling: IdlingArgs,
-    #[command(flatten)]
-    caching: CachingArgs,
+    layout_flags: LayoutFlags<Simulate>,
     /// Print one JSON object.
     #[arg(long)]
     json: bool,
@@ -226,27 +183,18 @@ enum Pattern {
 
 /// Refuses options that mean nothing to any of the layouts.
 fn refuse_without_effect(args: &Args, given: &Given) -> Outcome {
-    let is_log = |kind: &Kind| matches!(kind, Kind::Lfs | Kind::Wolf | Kind::Hylog);
+    let is_log = |kind: &Kind| matches!(*kind, Kind::LFS | Kind::WOLF | Kind::HYLOG);
     let has_log = args.layout.iter().any(is_log);
     let mut layouts = args.layout.clone();
-    if args.nvram.is_some() && has_log && !layouts.contains(&Kind::Dcd) {
+    if args.nvram.is_some() && has_log && !layouts.contains(&Kind::DCD) {
         // The buffer is a disk caching disk, and as adjustable as one.
-        layouts.push(Kind::Dcd);
-    }
-    if args.segment.is_some() && !has_log {
-        let problem = "--segment: none of the layouts has segments whose size can be simulated";
-        let hint = "leave it out, or choose --layout lfs or wolf or hylog";
-        return Err(Failure::usage(problem).hint(hint));
+        layouts.push(Kind::DCD);
     }
     given.refuse_without_effect(&layouts, "choose --layout")
 }
 
 /// Refuses values that make no sense.
 fn refuse_nonsense(args: &Args) -> Outcome {
-    if args.interval.is_some_and(|interval| interval.ns == 0) {
-        return Err(Failure::usage("--interval 0s: `hylog` chooses anew after some time")
-            .hint("leave it out for 20 minutes"));
-    }
     if args.empty && args.age.is_some_and(|age| age != 0.0) {
         return Err(Failure::usage("--age: an empty volume has nothing to be overwritten")
             .hint("leave out --age or --empty"));
@@ -336,21 +284,8 @@ fn options(args: &Args) -> Result<SimOptions, Failure> {
         age: args.age.unwrap_or(AGE),
         rest_ns: args.rest.map_or(0, |rest| rest.ns),
         verify: true,
-        tuning: args.idling.onto(Tuning {
-            compaction: args.compaction,
-            cleaning: args.cleaning,
-            fill_percent: args.fill_percent,
-            reorganise: !args.no_reorganise,
-            caching: args.caching.caching(),
-            interval: args.interval.map(|interval| interval.ns),
-            hot_percent: args.hot_percent,
-            ..Tuning::default()
-        }),
-        heuristic: args.heuristic,
-        table: args.table,
         headers: !args.no_headers,
-        segment: args.segment.map(|segment| segment.blocks().try_into().unwrap_or(u32::MAX)),
-        shape: Shape { log_blocks: args.log_size.map(Size::blocks), ..Shape::default() },
+        options: args.layout_flags.options.clone(),
     })
 }
 

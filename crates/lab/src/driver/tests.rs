@@ -5,8 +5,9 @@ use seekless_engine::device::Device;
 use seekless_engine::device::medium::{Cells, Medium};
 use seekless_engine::device::ram::carry_out;
 use seekless_engine::disk::MediumDisk;
-use seekless_engine::layout::{self, FormatOptions, Kind, MountOptions};
+use seekless_engine::layout::{FormatOptions, MountOptions};
 use seekless_engine::units::MICROS;
+use seekless_layouts::Kind;
 use std::collections::VecDeque;
 
 pub(super) const SERVICE: Time = 100 * MICROS;
@@ -90,10 +91,10 @@ impl Medium for Liar {
 
 pub(super) fn inplace(medium: impl FnOnce(Cells) -> Box<dyn Medium>) -> Driver {
     let mut cells = Cells::new(1002);
-    let options = FormatOptions::new(Kind::Inplace, 1000, 1);
-    layout::format(&mut MediumDisk(&mut cells), &options).unwrap();
+    let options = FormatOptions::new(Kind::INPLACE, 1000, 1);
+    seekless_layouts::format(&mut MediumDisk(&mut cells), &options).unwrap();
     let (layer, _, _) =
-        layout::mount(&mut MediumDisk(&mut cells), &MountOptions::default()).unwrap();
+        seekless_layouts::mount(&mut MediumDisk(&mut cells), &MountOptions::default()).unwrap();
     let device = Box::new(Steady::new(medium(cells)));
     Driver::new(Node::new(layer, vec![device], 1), true)
 }

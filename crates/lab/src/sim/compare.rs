@@ -3,7 +3,7 @@
 use super::{Clock, Load, SimError, SimOptions, SimReport, Target, simulate, simulate_trace};
 use crate::disk_time::DiskTime;
 use crate::histogram::BreakdownMs;
-use seekless_engine::layout::Kind;
+use seekless_layouts::Kind;
 use serde::Serialize;
 
 /// One layout on one disk.

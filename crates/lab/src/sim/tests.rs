@@ -3,6 +3,8 @@ use crate::distribution::Distribution;
 use crate::workload::{Bursts, Pattern};
 use proptest::prelude::*;
 use seekless_disk::{ReadAhead, specs};
+use seekless_layouts::loge::Heuristic;
+use seekless_layouts::loge::options::HEURISTIC;
 
 /// Counts calls instead of time, so that reports can be compared whole.
 fn stopped_clock() -> u64 {
@@ -62,7 +64,7 @@ fn utilisation_that_does_not_fit_names_what_does() {
 fn a_disk_of_one_track_is_simulated() {
     let spec = seekless_disk::specs::find("desktop7200").expect("built in").outer(300);
     let target = Target::disk(&spec, None).expect("a disk");
-    for kind in [Kind::Vlog, Kind::Loge] {
+    for kind in [Kind::VLOG, Kind::LOGE] {
         let base = ram(kind).1;
         let options = SimOptions { utilisation: Some(0.3), ..base };
         let report = simulate(&target, &options, stopped_clock).expect("it runs");
@@ -73,7 +75,7 @@ fn a_disk_of_one_track_is_simulated() {
 
 #[test]
 fn senseless_options_are_errors() {
-    let (target, base) = ram(Kind::Inplace);
+    let (target, base) = ram(Kind::INPLACE);
     for age in [-1.0, f64::NAN, 1e12] {
         let options = SimOptions { age, ..base.clone() };
         assert!(matches!(simulate(&target, &options, stopped_clock), Err(SimError::Age { .. })));
@@ -161,13 +163,13 @@ fn reports_read_well() {
 
 #[test]
 fn write_amplification_counts_the_measured_phase_only() {
-    let (target, base) = ram(Kind::Inplace);
+    let (target, base) = ram(Kind::INPLACE);
     let report = simulate(&target, &base, stopped_clock).unwrap();
     assert_eq!(report.write_amplification, Some(1.0));
     let workload = Workload { read_share: 1.0, ..base.workload.clone() };
     let reads = SimOptions { workload, ..base.clone() };
     assert_eq!(simulate(&target, &reads, stopped_clock).unwrap().write_amplification, None);
-    let report = simulate(&target, &SimOptions { kind: Kind::Vlog, ..base }, stopped_clock);
+    let report = simulate(&target, &SimOptions { kind: Kind::VLOG, ..base }, stopped_clock);
     let factor = report.unwrap().write_amplification.unwrap();
     // One map block for each block of data, since every write is committed on its own.
     assert!((1.9..=2.1).contains(&factor), "{factor}");
@@ -200,7 +202,7 @@ fn update_in_place_takes_as_long_as_the_claims_say() {
     ];
     for (disk, utilisation, expected, tolerance) in claims {
         let utilisation = Some(utilisation);
-        let options = SimOptions { utilisation, ..SimOptions::new(Kind::Inplace) };
+        let options = SimOptions { utilisation, ..SimOptions::new(Kind::INPLACE) };
         let report = simulate(&mechanical(disk, None), &options, stopped_clock).unwrap();
         let mean = report.latency_ms.mean;
         assert!((mean - expected).abs() < tolerance, "{disk} {utilisation:?}: {mean}");
@@ -214,7 +216,7 @@ fn the_parts_of_the_time_are_those_of_the_data_sheet() {
     for (disk, overhead, transfer, half_turn) in
         [("st19101", 0.1, 0.1875, 3.0), ("hp97560", 2.3, 1.666, 7.496)]
     {
-        let options = SimOptions::new(Kind::Inplace);
+        let options = SimOptions::new(Kind::INPLACE);
         let report = simulate(&mechanical(disk, None), &options, stopped_clock).unwrap();
         let parts = report.breakdown_ms;
         assert!((parts.overhead - overhead).abs() < 1e-9, "{disk}: {parts:?}");
@@ -253,7 +255,7 @@ fn read_ahead_can_be_overridden() {
     let mean = |policy| {
         let pattern = Pattern::Sequential;
         let workload = Workload { pattern, read_share: 1.0, requests: 4000, ..Workload::default() };
-        let options = SimOptions { workload, ..SimOptions::new(Kind::Inplace) };
+        let options = SimOptions { workload, ..SimOptions::new(Kind::INPLACE) };
         let target = mechanical("st19101", policy);
         simulate(&target, &options, stopped_clock).unwrap().latency_ms.mean
     };
@@ -268,8 +270,8 @@ fn read_ahead_can_be_overridden() {
 fn the_virtual_log_gains_and_gains_more_on_the_younger_disk() {
     let targets = ["hp97560", "st19101"].map(|name| mechanical(name, None));
     let workload = Workload { requests: 5000, ..Workload::default() };
-    let options = SimOptions { workload, ..SimOptions::new(Kind::Inplace) };
-    let kinds = [Kind::Inplace, Kind::Vlog];
+    let options = SimOptions { workload, ..SimOptions::new(Kind::INPLACE) };
+    let kinds = [Kind::INPLACE, Kind::VLOG];
     let comparison = compare(&field(&kinds, &targets), &options, None, stopped_clock).unwrap();
     let factors: Vec<f64> = comparison.rows.iter().map(|row| row.factor).collect();
     assert_eq!((factors[0], factors[2]), (1.0, 1.0));
@@ -327,12 +329,13 @@ fn every_heuristic_of_loge_keeps_a_nearly_full_disk() {
     let target = Target::disk(&spec, None).expect("it can be simulated");
     let workload = Workload { requests: 1000, read_share: 0.3, ..Workload::default() };
     let base =
-        SimOptions { utilisation: Some(0.97), workload, age: 0.5, ..SimOptions::new(Kind::Loge) };
+        SimOptions { utilisation: Some(0.97), workload, age: 0.5, ..SimOptions::new(Kind::LOGE) };
     // Everything is read back and compared; the free space left is what the volume does not hold.
     for name in ["soonest", "ls", "cr", "fr", "r", "pl", "sg", "ls+sg", "pl+sg"] {
         for headers in [false, true] {
-            let heuristic = name.parse().expect("a heuristic");
-            let options = SimOptions { heuristic, headers, ..base.clone() };
+            let heuristic: Heuristic = name.parse().expect("a heuristic");
+            let options = Options::default().with(&HEURISTIC, heuristic);
+            let options = SimOptions { options, headers, ..base.clone() };
             let (report, _) = simulate_world(&target, &options, stopped_clock).expect(name);
             let per_write = report.write_amplification.expect("there are writes");
             assert_eq!(per_write == 1.0, headers, "{name}: {per_write} blocks for each written");
@@ -349,7 +352,7 @@ fn sector_headers_make_a_durable_write_one_command() {
         let options = SimOptions { workload: workload.clone(), ..SimOptions::new(kind) };
         simulate(&target, &options, stopped_clock).expect("it runs").latency_ms.mean
     };
-    let [inplace, vlog, loge] = [Kind::Inplace, Kind::Vlog, Kind::Loge].map(mean);
+    let [inplace, vlog, loge] = [Kind::INPLACE, Kind::VLOG, Kind::LOGE].map(mean);
     assert!(2.0 * loge < inplace && 1.5 * loge < vlog, "{inplace} {vlog} {loge}");
 }
 
@@ -368,7 +371,7 @@ fn the_time_of_a_disk_is_accounted_for() {
         let all = report.disk_time.iter().flat_map(|disk| &disk.spent);
         all.filter(|one| one.what == what).map(|one| one.seconds).sum::<f64>()
     };
-    let inplace = run(Kind::Inplace, &disk(), 0.9);
+    let inplace = run(Kind::INPLACE, &disk(), 0.9);
     let [time] = &inplace.disk_time[..] else { panic!("one disk") };
     assert_eq!((time.spent.len(), time.spent[0].commands), (1, 3000));
     // One request after the other: the disk is never idle, and its breakdown is that of clients.
@@ -377,21 +380,18 @@ fn the_time_of_a_disk_is_accounted_for() {
     let positioning = inplace.breakdown_ms.seek + inplace.breakdown_ms.head_switch;
     let positioning = positioning + inplace.breakdown_ms.rotation;
     assert!((time.spent[0].positioning_seconds - positioning * 3.0).abs() < 1e-6);
-    let vlog = run(Kind::Vlog, &disk(), 0.8);
+    let vlog = run(Kind::VLOG, &disk(), 0.8);
     let (data, map) = (seconds(&vlog, "data writes"), seconds(&vlog, "map writes"));
     let idle = vlog.disk_time[0].idle_seconds;
     assert!(((data + map + idle) / vlog.virtual_seconds - 1.0).abs() < 1e-9);
-    let lfs = run(Kind::Lfs, &disk(), 0.85);
+    let lfs = run(Kind::LFS, &disk(), 0.85);
     assert!(seconds(&lfs, "cleaning reads") > seconds(&lfs, "map writes"));
     assert!(seconds(&lfs, "cleaning writes") > 0.0 && seconds(&lfs, "data writes") > 0.0);
-    let dcd = run(Kind::Dcd, &disk().with_log(disk()).unwrap(), 0.5);
+    let dcd = run(Kind::DCD, &disk().with_log(disk()).unwrap(), 0.5);
     let [home, log] = &dcd.disk_time[..] else { panic!("two disks") };
     assert!(home.busy_seconds() > 0.0 && log.busy_seconds() > 0.0);
-    let raid = run(
-        Kind::Inplace,
-        &disk().array(seekless_engine::volume::Level::Raid5, 4, 16).unwrap(),
-        0.5,
-    );
+    let raid =
+        run(Kind::INPLACE, &disk().array(seekless_arrays::Level::Raid5, 4, 16).unwrap(), 0.5);
     assert_eq!(raid.disk_time.len(), 4);
     let parity = seconds(&raid, "parity reads") + seconds(&raid, "parity writes");
     assert!(parity > seconds(&raid, "data writes"));

@@ -1,6 +1,7 @@
 //! Builds what is simulated: a device over a medium with a freshly made volume on it.
 
 use super::SimOptions;
+use seekless_arrays::{ArrayDisk, AssembleOptions, CreateArray, Level, VolumeError};
 use seekless_disk::{Disk, ReadAhead, Spec, SpecError};
 use seekless_engine::device::Device;
 use seekless_engine::device::medium::{Cells, Medium};
@@ -8,13 +9,11 @@ use seekless_engine::device::nested::Nested;
 use seekless_engine::device::ram::Ram;
 use seekless_engine::disk::{self as engine, MediumDisk};
 use seekless_engine::layer::Layer;
-use seekless_engine::layout::dcd::{Caching, Order, Shape};
-use seekless_engine::layout::{
-    self, FormatOptions, Kind, LayoutError, MountOptions, Tuning, dcd, lfs,
-};
+use seekless_engine::layout::{FormatOptions, LayoutError, MountOptions};
 use seekless_engine::node::Node;
 use seekless_engine::units::BLOCK_BYTES;
-use seekless_engine::volume::{self, ArrayDisk, AssembleOptions, CreateArray, Level, VolumeError};
+use seekless_layouts::dcd::{Order, Shape};
+use seekless_layouts::{Kind, dcd};
 use std::fmt;
 
 /// The smallest buffer that keeps its content without power: 256 KiB.
@@ -31,7 +30,7 @@ pub struct Target {
     make: Make,
     /// So many of them are one array.
     array: Option<Members>,
-    /// The disk that has the log of [`Kind::Dcd`].
+    /// The disk that has the log of [`Kind::DCD`].
     log: Option<Box<Target>>,
     /// Blocks of a buffer that keeps its content without power, in front of log-structured layouts.
     nvram: Option<u64>,
@@ -99,13 +98,13 @@ impl Target {
     /// # Errors
     /// Numbers that make no array.
     pub fn array(self, level: Level, members: usize, chunk: u32) -> Result<Target, VolumeError> {
-        let (geometry, _) = volume::assemble::shape(level, members, chunk, self.blocks)?;
+        let (geometry, _) = seekless_arrays::assemble::shape(level, members, chunk, self.blocks)?;
         let name = format!("{level} of {members} {}", self.name);
         let array = Some(Members { level, count: members, chunk, blocks: self.blocks });
         Ok(Target { name, blocks: geometry.blocks(), headers: false, array, ..self })
     }
 
-    /// The same target with the log of [`Kind::Dcd`] on a device of its own. Other layouts do not
+    /// The same target with the log of [`Kind::DCD`] on a device of its own. Other layouts do not
     /// use it.
     ///
     /// # Errors
@@ -142,12 +141,12 @@ impl Target {
 
     /// The size of the buffer, if a layout has one here.
     fn nvram(&self, kind: Kind) -> Option<u64> {
-        self.nvram.filter(|_| matches!(kind, Kind::Lfs | Kind::Wolf | Kind::Hylog))
+        self.nvram.filter(|_| matches!(kind, Kind::LFS | Kind::WOLF | Kind::HYLOG))
     }
 
     /// The device of the log, if a layout has one of its own here.
     fn log(&self, kind: Kind) -> Option<&Target> {
-        self.log.as_deref().filter(|_| kind == Kind::Dcd)
+        self.log.as_deref().filter(|_| kind == Kind::DCD)
     }
 
     /// What reports call it under a layout.
@@ -211,23 +210,24 @@ fn build_plain(target: &Target, options: &SimOptions, blocks: u64) -> Result<Nod
     if let Some(log) = target.log(options.kind) {
         return build_attached(target, log, options, blocks);
     }
-    let SimOptions { kind, seed, tuning, heuristic, table, headers, segment, shape, .. } = *options;
+    let SimOptions { kind, seed, headers, ref options, .. } = *options;
     let mut cells = Cells::new(target.blocks());
-    if target.headers && headers && kind == Kind::Loge {
+    if target.headers && headers && kind == Kind::LOGE {
         cells = cells.with_labels();
     }
     let id = u128::from(seed) << 64 | u128::from(blocks);
     // Mounting needs the mechanics and the medium at once; the device that lends its mechanics
     // here has next to nothing on it.
     let lender = target.device(Box::new(Cells::new(1)));
-    let suits = |arm| lfs::segment_for(arm, target.blocks());
-    let segment = segment.or_else(|| lender.arm().map(suits));
-    let options =
-        FormatOptions { heuristic, table, segment, shape, ..FormatOptions::new(kind, blocks, id) };
-    layout::format(&mut MediumDisk(&mut cells), &options)?;
-    let options =
-        MountOptions { arm: lender.arm(), volatile: lender.volatile(), read_only: false, tuning };
-    let (layer, _, _) = layout::mount(&mut MediumDisk(&mut cells), &options)?;
+    let options = match lender.arm() {
+        Some(arm) => (kind.suit)(arm, target.blocks(), options.clone()),
+        None => options.clone(),
+    };
+    let format = FormatOptions::new(kind, blocks, id).with(options.clone());
+    seekless_layouts::format(&mut MediumDisk(&mut cells), &format)?;
+    let volatile = lender.volatile();
+    let mount = MountOptions { arm: lender.arm(), volatile, read_only: false, options };
+    let (layer, _, _) = seekless_layouts::mount(&mut MediumDisk(&mut cells), &mount)?;
     Ok(Node::new(layer, vec![target.device(Box::new(cells))], seed))
 }
 
@@ -242,8 +242,8 @@ fn build_attached(
     let (mut home, mut ring) = (Cells::new(blocks), Cells::new(log.blocks()));
     let lenders = [target, log].map(|one| one.device(Box::new(Cells::new(1))));
     let volatile = lenders.iter().any(|one| one.volatile());
-    let tuning = options.tuning;
-    let mount = MountOptions { arm: lenders[1].arm(), volatile, read_only: false, tuning };
+    let (arm, chosen) = (lenders[1].arm(), options.options.clone());
+    let mount = MountOptions { arm, volatile, read_only: false, options: chosen };
     let layer = attach(&mut home, &mut ring, options, blocks, &mount)?;
     let devices = vec![target.device(Box::new(home)), log.device(Box::new(ring))];
     Ok(Node::new(layer, devices, options.seed))
@@ -257,9 +257,9 @@ fn attach(
     blocks: u64,
     mount: &MountOptions<'_>,
 ) -> Result<Box<dyn Layer>, LayoutError> {
-    let SimOptions { seed, shape, .. } = *options;
+    let SimOptions { seed, ref options, .. } = *options;
     let id = u128::from(seed) << 64 | u128::from(blocks);
-    let format = FormatOptions { shape, ..FormatOptions::new(Kind::Dcd, blocks, id) };
+    let format = FormatOptions::new(Kind::DCD, blocks, id).with(options.clone());
     dcd::attach(&mut MediumDisk(home), &mut MediumDisk(ring), &format)?;
     let (layer, _, _) = dcd::mount(&mut MediumDisk(home), &mut MediumDisk(ring), mount)?;
     Ok(Box::new(layer))
@@ -273,14 +273,14 @@ fn build_buffered(
     options: &SimOptions,
     blocks: u64,
 ) -> Result<Node, LayoutError> {
-    let shape = Shape { log_blocks: None, ..options.shape };
-    let caching = Caching { order: Order::Location, ..options.tuning.caching };
-    let tuning = Tuning { caching, ..options.tuning };
-    let options = SimOptions { kind: Kind::Dcd, shape, tuning, ..options.clone() };
+    let chosen = Shape::default().onto(options.options.clone());
+    let chosen = chosen.with(&dcd::DESTAGE, Order::Location);
+    let options = SimOptions { kind: Kind::DCD, options: chosen, ..options.clone() };
     // The seal of the origin, which only a mount reads, stays on the blank one that lends itself.
     let (mut blank, mut ring) = (Cells::new(blocks), Cells::new(buffer));
     let volume = Nested::new(volume);
-    let mount = MountOptions { volatile: volume.volatile(), tuning, ..MountOptions::default() };
+    let (volatile, chosen) = (volume.volatile(), options.options.clone());
+    let mount = MountOptions { volatile, options: chosen, ..MountOptions::default() };
     let layer = attach(&mut blank, &mut ring, &options, blocks, &mount)?;
     let devices: Vec<Box<dyn Device>> = vec![Box::new(volume), Box::new(Ram::new(Box::new(ring)))];
     Ok(Node::new(layer, devices, options.seed))
@@ -293,23 +293,23 @@ fn build_array(
     options: &SimOptions,
     blocks: u64,
 ) -> Result<Node, LayoutError> {
-    let SimOptions { kind, seed, tuning, heuristic, table, segment, .. } = *options;
+    let SimOptions { kind, seed, ref options, .. } = *options;
     let &Members { level, count, chunk, blocks: device } = members;
     let id = u128::from(seed) << 64 | u128::from(blocks);
     let mut cells: Vec<Cells> = (0..count).map(|_| Cells::new(device)).collect();
     let mut plain: Vec<_> = cells.iter_mut().map(|cells| MediumDisk(cells)).collect();
     let mut disks: Vec<_> = plain.iter_mut().map(|disk| disk as &mut dyn engine::Disk).collect();
-    volume::create(&mut disks, &CreateArray { level, chunk, id, blank: true })?;
+    seekless_arrays::create(&mut disks, &CreateArray { level, chunk, id, blank: true })?;
     let volatile = target.device(Box::new(Cells::new(1))).volatile();
     let mut disks: Vec<_> = disks.into_iter().map(Some).collect();
     let below = AssembleOptions { volatile, ..AssembleOptions::default() };
-    let mut found = volume::assemble(&mut disks, &below)?;
+    let mut found = seekless_arrays::assemble(&mut disks, &below)?;
     let mut disk = ArrayDisk::new(&mut found.array, &mut disks);
-    let format =
-        FormatOptions { heuristic, table, segment, ..FormatOptions::new(kind, blocks, id) };
-    layout::format(&mut disk, &format)?;
-    let mount = MountOptions { arm: None, volatile, read_only: false, tuning };
-    let (layer, _, _) = layout::mount(&mut disk, &mount)?;
+    let format = FormatOptions::new(kind, blocks, id).with(options.clone());
+    seekless_layouts::format(&mut disk, &format)?;
+    let options = options.clone();
+    let mount = MountOptions { arm: None, volatile, read_only: false, options };
+    let (layer, _, _) = seekless_layouts::mount(&mut disk, &mount)?;
     let devices = cells.into_iter().map(|cells| target.device(Box::new(cells))).collect();
     let array = Node::new(Box::new(found.array), devices, seed);
     Ok(Node::new(layer, vec![Box::new(Nested::new(array))], seed))

@@ -3,20 +3,21 @@
 use super::create::fresh_id;
 use super::prospect::Prospect;
 use super::{Image, ImageError, open, peek};
+use seekless_arrays::member::{MemberSuperblock, Standing};
+use seekless_arrays::{
+    ArrayDisk, AssembleOptions, Assembled, CreateArray, Level, VolumeError, assemble,
+};
 use seekless_engine::device::medium::Cells;
 use seekless_engine::disk::{Disk, MediumDisk};
 use seekless_engine::io::IoError;
-use seekless_engine::layout::loge::{Heuristic, TableForm};
-use seekless_engine::layout::{self, FormatOptions, Kind, LayoutError};
+use seekless_engine::layout::{FormatOptions, LayoutError};
+use seekless_engine::options::Options;
 use seekless_engine::superblock::Superblock;
-use seekless_engine::volume::member::{MemberSuperblock, Standing};
-use seekless_engine::volume::{
-    self, ArrayDisk, AssembleOptions, Assembled, CreateArray, Level, VolumeError, assemble,
-};
+use seekless_layouts::Kind;
 use std::path::{Path, PathBuf};
 
 /// What to make.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct CreateArrayOptions {
     /// Level of the array.
     pub level: Level,
@@ -29,10 +30,8 @@ pub struct CreateArrayOptions {
     pub blocks: Option<u64>,
     /// Overwrite what is there.
     pub force: bool,
-    /// How [`Kind::Loge`] chooses places.
-    pub heuristic: Heuristic,
-    /// Form of the table of a `loge` volume.
-    pub table: TableForm,
+    /// What was chosen about the layout.
+    pub options: Options,
 }
 
 /// Open images in their places in an array.
@@ -65,7 +64,7 @@ impl Rejected {
 }
 
 fn blame(path: &Path, source: VolumeError) -> ImageError {
-    blame_layout(path, LayoutError::Volume(source))
+    blame_layout(path, source.into())
 }
 
 fn blame_layout(path: &Path, source: LayoutError) -> ImageError {
@@ -95,7 +94,7 @@ pub fn create_array(
     let each = match wanted {
         None => None,
         Some(wanted) => {
-            let each = volume::assemble::member_blocks(level, paths.len(), chunk, wanted);
+            let each = seekless_arrays::assemble::member_blocks(level, paths.len(), chunk, wanted);
             Some(each.map_err(|error| blame(first, error))?)
         }
     };
@@ -117,8 +116,8 @@ pub fn create_array(
     prospects.iter_mut().try_for_each(Prospect::blank)?;
     let images = prospects.iter_mut().map(|prospect| prospect.image() as _).collect();
     let made = plan.carry_out(images);
-    let (newest, superblock) = made.map_err(|source| match source {
-        LayoutError::Volume(VolumeError::Io { member, .. }) => blame_layout(&paths[member], source),
+    let (newest, superblock) = made.map_err(|source| match source.below() {
+        Some(&VolumeError::Io { member, .. }) => blame_layout(&paths[member], source),
         _ => blame_layout(first, source),
     })?;
     let images = prospects.into_iter().map(|prospect| Some(prospect.keep())).collect();
@@ -138,16 +137,16 @@ impl Plan<'_> {
         &self,
         mut disks: Vec<&mut dyn Disk>,
     ) -> Result<(MemberSuperblock, Superblock), LayoutError> {
-        let &CreateArrayOptions { level, chunk, kind, blocks, heuristic, table, .. } = self.options;
+        let &CreateArrayOptions { level, chunk, kind, blocks, ref options, .. } = self.options;
         let array = CreateArray { level, chunk, id: self.array, blank: true };
-        let newest = volume::create(&mut disks, &array)?;
+        let newest = seekless_arrays::create(&mut disks, &array)?;
         let mut members: Vec<_> = disks.into_iter().map(Some).collect();
         let mut found = assemble(&mut members, &AssembleOptions::default())?;
         let mut disk = ArrayDisk::new(&mut found.array, &mut members);
         let blocks = blocks.unwrap_or_else(|| kind.usual_volume(disk.blocks()));
         let like = FormatOptions::new(kind, blocks, self.volume);
-        layout::format(&mut disk, &FormatOptions { heuristic, table, ..like })?;
-        let superblock = Superblock::read(&mut disk)?;
+        seekless_layouts::format(&mut disk, &like.with(options.clone()))?;
+        let superblock = seekless_layouts::read_superblock(&mut disk)?;
         disk.end()?;
         Ok((newest, superblock))
     }
@@ -201,7 +200,7 @@ fn find_members(
             Err(error) => return Err(blame(path, error)),
         }
     }
-    let places = volume::assemble::arrange(&found).map_err(|error| match error {
+    let places = seekless_arrays::assemble::arrange(&found).map_err(|error| match error {
         VolumeError::Foreign { device, .. } => blame(images[device - 1].path(), error),
         VolumeError::Twice { second, .. } => blame(images[second - 1].path(), error),
         _ => blame(&paths[0], error),
@@ -240,8 +239,8 @@ impl Members {
 
     /// Names the array in an error.
     pub fn blame(&self, source: LayoutError) -> ImageError {
-        let named = match &source {
-            LayoutError::Volume(VolumeError::Io { member, .. }) => self.images[*member].as_ref(),
+        let named = match source.below() {
+            Some(VolumeError::Io { member, .. }) => self.images[*member].as_ref(),
             _ => None,
         };
         let image = named.or_else(|| self.images.iter().flatten().next());
@@ -265,7 +264,7 @@ impl Members {
     /// See [`assemble()`].
     pub fn assemble(&mut self, options: &AssembleOptions) -> Result<Assembled, ImageError> {
         let found = self.with_disks(|disks| assemble(disks, options));
-        found.map_err(|error| self.blame(LayoutError::Volume(error)))
+        found.map_err(|error| self.blame(error.into()))
     }
 
     /// Brings an array that nobody has mounted to an orderly end.
@@ -315,7 +314,8 @@ pub fn replace_member(members: &mut Members, new: &Path, force: bool) -> Result<
     };
     let mut prospect = Prospect::member(new, Some(newest.device_blocks()), force)?;
     prospect.blank()?;
-    let replaced = members.with_disks(|disks| volume::replace(disks, member, prospect.image()));
+    let replaced =
+        members.with_disks(|disks| seekless_arrays::replace(disks, member, prospect.image()));
     members.newest = replaced.map_err(|error| blame(new, error))?;
     members.images[member] = Some(prospect.keep());
     Ok(member)

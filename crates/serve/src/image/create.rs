@@ -4,15 +4,16 @@ use super::prospect::Prospect;
 use super::{Headers, Image, ImageError, blame_half, open};
 use crate::device::raw::{self, ZeroWay};
 use rustix::io::Errno;
+use seekless_arrays::VolumeError;
+use seekless_arrays::member::MemberSuperblock;
 use seekless_engine::device::medium::Cells;
 use seekless_engine::disk::MediumDisk;
-use seekless_engine::layout::dcd::{self, Shape};
-use seekless_engine::layout::loge::{Heuristic, TableForm, sparse_device_blocks};
-use seekless_engine::layout::{self, FormatOptions, Kind, LayoutError};
-use seekless_engine::superblock::{Superblock, SuperblockError};
+use seekless_engine::layout::{FormatOptions, LayoutError};
+use seekless_engine::options::Options;
+use seekless_engine::superblock::SuperblockError;
 use seekless_engine::units::BLOCK_BYTES;
-use seekless_engine::volume::VolumeError;
-use seekless_engine::volume::member::MemberSuperblock;
+use seekless_layouts::Kind;
+use seekless_layouts::dcd;
 use std::io;
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
@@ -24,29 +25,20 @@ const MOST_BLOCKS: u64 = 1 << 36;
 const SIGN_BLOCKS: u32 = 32;
 
 /// What to make.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct CreateOptions {
     /// Layout of the volume.
     pub kind: Kind,
     /// Size of the volume in blocks of 4 KiB as clients see it; `None` means the largest that
     /// fits on the block device.
     pub blocks: Option<u64>,
-    /// Addresses of a [`Kind::Loge`] volume that has more of them than blocks; not in a device of
-    /// which the size is to be found out.
-    pub addresses: Option<u64>,
     /// Overwrite what is there.
     pub force: bool,
-    /// How [`Kind::Loge`] chooses places.
-    pub heuristic: Heuristic,
-    /// Form of the table of a `loge` volume.
-    pub table: TableForm,
-    /// Blocks in a segment of a log-structured layout.
-    pub segment: Option<u32>,
     /// Give each block a label that costs no time, as the headers of sectors do: for images that
     /// stand for a disk. In files only.
     pub headers: bool,
-    /// How the log of [`Kind::Dcd`] is cut.
-    pub shape: Shape,
+    /// What was chosen about the layout.
+    pub options: Options,
 }
 
 /// Makes a volume in a new sparse file or on a block device, and returns it open and locked.
@@ -91,13 +83,7 @@ fn in_new_file(path: &Path, options: &CreateOptions) -> Result<Image, ImageError
 }
 
 fn fill_file(image: &mut Image, options: &CreateOptions, blocks: u64) -> Result<(), ImageError> {
-    let device_blocks = match options.addresses {
-        Some(addresses) => sparse_device_blocks(blocks, addresses),
-        None => match (options.kind, options.shape.log_blocks) {
-            (Kind::Dcd, Some(log)) => dcd::device_blocks_beside(blocks, log.min(MOST_BLOCKS)),
-            _ => options.kind.device_blocks_for(blocks, options.segment),
-        },
-    };
+    let device_blocks = options.kind.device_blocks_with(blocks, &options.options);
     let headers = options.headers.then_some(Headers { blocks: device_blocks });
     let file_blocks = headers.map_or(device_blocks, Headers::file_blocks);
     let bytes = file_blocks * BLOCK_BYTES as u64;
@@ -113,15 +99,15 @@ fn fill_file(image: &mut Image, options: &CreateOptions, blocks: u64) -> Result<
 }
 
 /// A log that is put in front of an origin.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct AttachOptions {
     /// Size of the origin in blocks, if it is new; one that is there has it already or is refused.
     pub blocks: Option<u64>,
     /// Size of the log's file in blocks; by default a sixteenth of the origin, at most 1 GiB. A
     /// block device is taken whole.
     pub log_blocks: Option<u64>,
-    /// How the log is cut.
-    pub shape: Shape,
+    /// What was chosen about the log; its size is that of its device.
+    pub options: Options,
     /// Overwrite what is where the log is to be.
     pub force: bool,
 }
@@ -139,7 +125,7 @@ pub fn attach(origin: &Path, log: &Path, options: &AttachOptions) -> Result<(), 
     let drawn = fresh_id();
     let id =
         drawn.map_err(|errno| ImageError::os("draw an identity for", &log_image.path, errno))?;
-    let format = FormatOptions { shape: options.shape, ..FormatOptions::new(Kind::Dcd, 0, id) };
+    let format = FormatOptions::new(Kind::DCD, 0, id).with(options.options.clone());
     let attached = dcd::attach(origin_image, log_image, &format);
     attached.map_err(|error| blame_half(origin_image, Some(log_image), error))?;
     sync_directory(&log_image.path)?;
@@ -238,8 +224,13 @@ fn on_device(path: &Path, options: &CreateOptions) -> Result<Image, ImageError> 
 
 /// What a device seems to hold, if it is not empty.
 pub(super) fn signs(image: &mut Image) -> Result<Option<String>, ImageError> {
-    match Superblock::read(image) {
-        Ok(found) => return Ok(Some(format!("a Seekless volume ({found})"))),
+    match seekless_layouts::read_superblock(image) {
+        Ok(found) => {
+            return Ok(Some(format!(
+                "a Seekless volume ({})",
+                found.to_text(Kind::of(&found).name())
+            )));
+        }
         Err(LayoutError::Superblock(SuperblockError::Foreign)) => {}
         Err(error) => return Ok(Some(format!("a Seekless volume ({error})"))),
     }
@@ -265,13 +256,13 @@ pub(super) fn erase(image: &Image, kind: Kind) -> Result<(), ImageError> {
     for offset in (0..bytes).step_by(STEP as usize) {
         let here = STEP.min(bytes - offset);
         let done = match (kind, way.flags()) {
-            (Kind::Inplace | Kind::Dcd, _) => raw::zero_full(&image.file, offset, here, &mut way),
+            (Kind::INPLACE | Kind::DCD, _) => raw::zero_full(&image.file, offset, here, &mut way),
             (_, Some(flags)) => rustix::fs::fallocate(&image.file, flags, offset, here),
             (_, None) => return Ok(()),
         };
         match done {
             Ok(()) => {}
-            Err(errno) if !matches!(kind, Kind::Inplace | Kind::Dcd) && way.unsupported(errno) => {
+            Err(errno) if !matches!(kind, Kind::INPLACE | Kind::DCD) && way.unsupported(errno) => {
                 return Ok(());
             }
             Err(errno) => return Err(ImageError::os("erase", &image.path, errno)),
@@ -285,7 +276,7 @@ fn format(image: &mut Image, options: &CreateOptions, blocks: u64) -> Result<(),
     let id =
         fresh_id().map_err(|errno| ImageError::os("draw an identity for", &image.path, errno))?;
     let options = options.of_format(blocks, id);
-    layout::format(image, &options).map_err(|error| image.blame(error))
+    seekless_layouts::format(image, &options).map_err(|error| image.blame(error))
 }
 
 /// Makes the volume in memory first: sizes that the layout cannot have come to light before what
@@ -299,14 +290,13 @@ fn try_out(
     let cells = Cells::new(device_blocks);
     let mut cells = if options.headers { cells.with_labels() } else { cells };
     let options = options.of_format(blocks, 0);
-    layout::format(&mut MediumDisk(&mut cells), &options).map_err(|error| image.blame(error))
+    seekless_layouts::format(&mut MediumDisk(&mut cells), &options)
+        .map_err(|error| image.blame(error))
 }
 
 impl CreateOptions {
     fn of_format(&self, blocks: u64, id: u128) -> FormatOptions {
-        let &CreateOptions { kind, heuristic, table, shape, segment, addresses, .. } = self;
-        let like = FormatOptions::new(kind, blocks, id);
-        FormatOptions { heuristic, table, shape, segment, addresses, ..like }
+        FormatOptions::new(self.kind, blocks, id).with(self.options.clone())
     }
 }
 

@@ -3,8 +3,8 @@
 
 use super::create::{erase, signs, sync_directory};
 use super::{Image, ImageError, open};
-use seekless_engine::layout::Kind;
 use seekless_engine::units::BLOCK_BYTES;
+use seekless_layouts::Kind;
 use std::fs::OpenOptions;
 use std::io;
 use std::os::unix::fs::FileTypeExt as _;
@@ -115,7 +115,7 @@ impl Prospect {
         let blocks = self.blocks;
         let image = self.image();
         if image.block_device {
-            return erase(image, Kind::Inplace);
+            return erase(image, Kind::INPLACE);
         }
         image.set_blank(blocks * BLOCK_BYTES as u64)?;
         (image.blocks, image.headers) = (blocks, None);

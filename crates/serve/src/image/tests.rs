@@ -1,19 +1,18 @@
 use super::*;
-use seekless_engine::layout::{self, Kind, MountOptions};
-use seekless_engine::volume::Level;
+use seekless_arrays::Level;
+use seekless_engine::layout::MountOptions;
+use seekless_engine::options::Options;
+use seekless_layouts::Kind;
+use seekless_layouts::shared::SEGMENT;
 use std::fs;
 
 fn options(blocks: u64) -> CreateOptions {
     CreateOptions {
-        kind: Kind::Inplace,
+        kind: Kind::INPLACE,
         blocks: Some(blocks),
         force: false,
-        addresses: None,
-        heuristic: Default::default(),
-        table: Default::default(),
-        segment: None,
         headers: false,
-        shape: Default::default(),
+        options: Default::default(),
     }
 }
 
@@ -22,9 +21,9 @@ fn a_new_image_is_sparse_and_mounts() {
     let dir = tempfile::tempdir().expect("a directory");
     let path = dir.path().join("a.img");
     let mut image = create(&path, &options(1 << 20)).expect("creates");
-    assert_eq!(image.blocks(), Kind::Inplace.device_blocks(1 << 20));
+    assert_eq!(image.blocks(), Kind::INPLACE.device_blocks(1 << 20));
     let (layer, superblock, _) =
-        layout::mount(&mut image, &MountOptions::default()).expect("mounts");
+        seekless_layouts::mount(&mut image, &MountOptions::default()).expect("mounts");
     assert_eq!((layer.blocks(), superblock.blocks), (1 << 20, 1 << 20));
     use std::os::unix::fs::MetadataExt;
     assert!(fs::metadata(&path).expect("is there").blocks() < 10_000, "not sparse");
@@ -38,7 +37,7 @@ fn two_volumes_never_share_an_identity() {
     let mut ids = Vec::new();
     for name in ["a", "b"] {
         let mut image = create(&dir.path().join(name), &options(10)).expect("creates");
-        let found = layout::mount(&mut image, &MountOptions::default()).expect("mounts");
+        let found = seekless_layouts::mount(&mut image, &MountOptions::default()).expect("mounts");
         ids.push(found.1.id);
     }
     assert_ne!(ids[0], ids[1]);
@@ -78,14 +77,15 @@ fn what_cannot_be_made_replaces_nothing() {
     drop(create(&path, &options(10)).expect("creates"));
     let before = std::fs::read(&path).expect("read");
     let again = |kind, blocks, segment| {
-        let like = CreateOptions { kind, segment, force: true, ..options(blocks) };
+        let chosen = Options::default().with(&SEGMENT, segment);
+        let like = CreateOptions { kind, options: chosen, force: true, ..options(blocks) };
         create(&path, &like).expect_err("it cannot be made").to_string()
     };
-    let error = again(Kind::Lfs, 10 << 28, None);
+    let error = again(Kind::LFS, 10 << 28, None);
     assert!(error.contains("limited to devices of 4092 GiB"), "{error}");
-    let error = again(Kind::Vlog, 10 << 28, None);
+    let error = again(Kind::VLOG, 10 << 28, None);
     assert!(error.contains("limited to devices of 8 TiB"), "{error}");
-    again(Kind::Lfs, 1000, Some(7));
+    again(Kind::LFS, 1000, Some(7));
     assert!(std::fs::read(&path).expect("read") == before, "what was there is gone");
 }
 
@@ -94,24 +94,25 @@ fn an_array_that_cannot_be_made_replaces_nothing_and_leaves_nothing_behind() {
     let dir = tempfile::tempdir().expect("a directory");
     let paths = ["a", "b", "c"].map(|name| dir.path().join(name));
     let array = |level, chunk, kind, blocks, force| {
-        let (heuristic, table) = Default::default();
+        let options = Default::default();
         let blocks = Some(blocks);
-        array::CreateArrayOptions { level, chunk, kind, blocks, force, heuristic, table }
+        array::CreateArrayOptions { level, chunk, kind, blocks, force, options }
     };
     let make = |options: &array::CreateArrayOptions| array::create_array(&paths, options);
     fs::write(&paths[2], b"precious").expect("writes");
-    let error = make(&array(Level::Raid5, 16, Kind::Inplace, 4096, false)).expect_err("refuses");
+    let error = make(&array(Level::Raid5, 16, Kind::INPLACE, 4096, false)).expect_err("refuses");
     assert!(matches!(error, ImageError::Exists(_)), "{error}");
     assert!(!paths[0].exists() && !paths[1].exists(), "new members are left behind");
     // What only the layout can tell.
-    let error = make(&array(Level::Raid0, 16, Kind::Lfs, 10 << 28, true)).expect_err("refuses");
+    let error = make(&array(Level::Raid0, 16, Kind::LFS, 10 << 28, true)).expect_err("refuses");
     assert!(error.to_string().contains("limited to devices of 4092 GiB"), "{error}");
     assert!(!paths[0].exists() && !paths[1].exists(), "new members are left behind");
     assert_eq!(fs::read(&paths[2]).expect("still there"), b"precious");
-    drop(make(&array(Level::Raid5, 16, Kind::Lfs, 4096, true)).expect("it is made"));
+    drop(make(&array(Level::Raid5, 16, Kind::LFS, 4096, true)).expect("it is made"));
     let mut members = array::open_members(&paths, false, false).expect("opens");
     let mut found = members.assemble(&Default::default()).expect("assembles");
-    let mounted = |disk: &mut dyn Disk| layout::mount(disk, &MountOptions::default()).map(|_| ());
+    let mounted =
+        |disk: &mut dyn Disk| seekless_layouts::mount(disk, &MountOptions::default()).map(|_| ());
     members.with_disk(&mut found, mounted).expect("mounts");
 }
 
@@ -122,13 +123,13 @@ fn a_log_that_cannot_be_attached_leaves_no_new_origin_behind() {
     let options = AttachOptions {
         blocks: Some(4096),
         log_blocks: None,
-        shape: Default::default(),
+        options: Default::default(),
         force: false,
     };
     fs::write(&log, vec![1; 4 << 20]).expect("writes");
     let error = attach(&origin, &log, &options).expect_err("refuses");
     assert!(matches!(error, ImageError::Occupied { .. }), "{error}");
-    let sized = AttachOptions { log_blocks: Some(2048), force: true, ..options };
+    let sized = AttachOptions { log_blocks: Some(2048), force: true, ..options.clone() };
     let error = attach(&origin, &log, &sized).expect_err("refuses");
     assert!(error.to_string().contains("with 1024 blocks"), "{error}");
     assert!(!origin.exists(), "a new origin is left behind");
@@ -184,9 +185,9 @@ fn a_read_only_image_refuses_writes_and_every_image_refuses_other_ranges() {
 fn an_image_has_room_for_labels_if_asked() {
     let dir = tempfile::tempdir().expect("a directory");
     let path = dir.path().join("a.img");
-    let with = CreateOptions { kind: Kind::Loge, headers: true, ..options(1000) };
+    let with = CreateOptions { kind: Kind::LOGE, headers: true, ..options(1000) };
     let mut image = create(&path, &with).expect("creates");
-    let blocks = Kind::Loge.device_blocks(1000);
+    let blocks = Kind::LOGE.device_blocks(1000);
     assert_eq!(image.blocks(), blocks);
     let labels: Vec<Label> = (1..=5).map(|byte| [byte; 32]).collect();
     image.write_labelled(blocks - 6, Data::stamp(5, 0, 1), &labels).expect("writes");
@@ -198,7 +199,7 @@ fn an_image_has_room_for_labels_if_asked() {
     let expected = [none, labels[0], none, labels[2], labels[3], labels[4], none];
     assert_eq!(image.labels(blocks - 7, 7).expect("reads"), expected);
     assert!(image.labels(blocks - 1, 2).is_err(), "past the end");
-    layout::check(&mut image).expect_err("what was written is not a label of the volume");
+    seekless_layouts::check(&mut image).expect_err("what was written is not a label of the volume");
     drop(image);
     // Whatever happens to the trailer, an image without it is not served as one that never had it.
     let file = fs::OpenOptions::new().write(true).open(&path).expect("opens");
@@ -206,6 +207,6 @@ fn an_image_has_room_for_labels_if_asked() {
     drop(file);
     let mut image = open(&path, true).expect("opens");
     assert!(!image.has_labels());
-    let error = layout::check(&mut image).expect_err("its labels are gone");
+    let error = seekless_layouts::check(&mut image).expect_err("its labels are gone");
     assert!(error.to_string().contains("sector headers"), "{error}");
 }

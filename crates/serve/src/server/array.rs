@@ -4,14 +4,14 @@ use super::{Mounted, ServeError, ServeOptions, log_mount, mount_options};
 use crate::device::file::FileDevice;
 use crate::device::medium::FileMedium;
 use crate::image::array::open_members;
+use seekless_arrays::{AssembleOptions, Assembled};
 use seekless_disk::Disk as SimulatedDisk;
 use seekless_engine::device::Device;
 use seekless_engine::device::medium::Flat;
 use seekless_engine::device::nested::Nested;
 use seekless_engine::device::ram::Ram;
-use seekless_engine::layout::{self, MountOptions};
+use seekless_engine::layout::MountOptions;
 use seekless_engine::node::Node;
-use seekless_engine::volume::{AssembleOptions, Assembled};
 use std::path::PathBuf;
 use std::time::Instant;
 
@@ -41,7 +41,7 @@ pub(super) fn mount(
     let mut found = members.assemble(&below)?;
     log_assembled(&found, started);
     let mount = MountOptions { volatile, ..mount_options(options) };
-    let mounted = members.with_disk(&mut found, |disk| layout::mount(disk, &mount));
+    let mounted = members.with_disk(&mut found, |disk| seekless_layouts::mount(disk, &mount));
     let (layer, superblock, report) = mounted.map_err(|error| members.blame(error))?;
     log_mount(&report, started.elapsed());
     let mut files = Vec::new();

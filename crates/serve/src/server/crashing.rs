@@ -14,7 +14,7 @@ use crate::driver::Power;
 use crate::image;
 use seekless_engine::disk::{Disk as _, MediumDisk};
 use seekless_engine::layer::Layer;
-use seekless_engine::layout::{self, FormatOptions, LayoutError, MountOptions};
+use seekless_engine::layout::{FormatOptions, LayoutError, MountOptions};
 use seekless_engine::node::Node;
 use std::fs::File;
 use std::io;
@@ -50,7 +50,7 @@ fn again(
         return Ok((Box::new(Raw::new(hub.blocks())), RAW.to_owned()));
     }
     let started = Instant::now();
-    let (layer, superblock, report) = layout::mount(hub, options)?;
+    let (layer, superblock, report) = seekless_layouts::mount(hub, options)?;
     log_mount(&report, started.elapsed());
     Ok((layer, describe(&superblock)))
 }
@@ -62,7 +62,7 @@ fn store(options: &ServeOptions) -> Result<(Store, Vec<File>), ServeError> {
             let mut medium = Memory::new(kind.device_blocks(*blocks));
             let id = image::fresh_id().map_err(io::Error::from)?;
             let format = FormatOptions::new(*kind, *blocks, id);
-            layout::format(&mut MediumDisk(&mut medium), &format)?;
+            seekless_layouts::format(&mut MediumDisk(&mut medium), &format)?;
             return Ok((Store::Memory(medium), Vec::new()));
         }
         Source::Image(path) => image::open(path, options.read_only)?,
@@ -82,13 +82,14 @@ mod tests {
     use super::*;
     use crate::device::file::IoMode;
     use crate::server::Listen;
-    use seekless_engine::layout::{Kind, Tuning};
+    use seekless_engine::options::Options;
+    use seekless_layouts::Kind;
 
     /// Else it would be left out in silence.
     #[test]
     fn a_log_apart_does_not_crash_on_demand() {
         let options = ServeOptions {
-            source: Source::Memory { kind: Kind::Inplace, blocks: 16 },
+            source: Source::Memory { kind: Kind::INPLACE, blocks: 16 },
             listen: Listen::Unix("/nonexistent/socket".into()),
             log: Some("/nonexistent/log".into()),
             disk: None,
@@ -96,7 +97,7 @@ mod tests {
             read_only: false,
             io: IoMode::default(),
             direct: false,
-            tuning: Tuning::default(),
+            options: Options::default(),
             most_connections: 1,
             crash: Some(CrashOptions::default()),
         };

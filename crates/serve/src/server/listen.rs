@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 /// Removes the socket from the file system when dropped, unless another has taken its place.
 #[derive(Debug)]
-pub(crate) struct SocketFile {
+pub struct SocketFile {
     path: PathBuf,
     identity: Identity,
 }
@@ -41,7 +41,7 @@ fn identity(path: &Path) -> io::Result<Identity> {
 }
 
 /// Listens, without accepting yet: the socket, its file if it has one, and the URI for clients.
-pub(crate) fn listen(at: &Listen) -> Result<(Listener, Option<SocketFile>, String), ServeError> {
+pub fn listen(at: &Listen) -> Result<(Listener, Option<SocketFile>, String), ServeError> {
     match at {
         Listen::Unix(path) => {
             let failed = |source| ServeError::Listen { at: path.display().to_string(), source };

@@ -5,7 +5,6 @@ mod probe;
 use super::files;
 use super::validate::{Gap, figures, wrong_recording};
 use crate::failure::{Exit, Failure, Outcome};
-use crate::span::Span;
 use crate::spec;
 use crate::term::{Progress, Style};
 use seekless_disk::Drive;
@@ -14,6 +13,7 @@ use seekless_disk::fit::{
     Estimate, Fit, FitError, Options, Probe, Reach, SeekPoint, Step, ZoneFit, measure,
 };
 use seekless_disk::recording::{Recording, RecordingError, ReplayError};
+use seekless_engine::span::Span;
 use seekless_engine::units::SECONDS;
 use serde_json::{Value, json};
 use std::fs;

@@ -2,9 +2,9 @@
 
 use super::print;
 use crate::failure::{Exit, Failure};
-use crate::size::Size;
 use crate::spec;
 use clap::ValueEnum;
+use seekless_engine::size::Size;
 use seekless_lab::distribution::Distribution;
 use seekless_lab::model::Table;
 use seekless_lab::model::hylog::explain::{Explanation, explain};

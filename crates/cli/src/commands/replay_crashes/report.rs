@@ -3,8 +3,8 @@
 use super::Args;
 use super::session::Session;
 use super::sweep::{Finding, Swept};
-use seekless_lab::replay::story::story;
-use seekless_serve::replay::check::Verdict;
+use seekless_crashtest::replay::check::Verdict;
+use seekless_crashtest::states::story::story;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::io::{self, Write};

@@ -1,11 +1,11 @@
 //! A recording that has been read: its history, and its states as images.
 
 use crate::failure::{Exit, Failure};
-use seekless_lab::replay::history::{Epoch, Event, History, Kind};
-use seekless_lab::replay::state::{BadState, Fate, Name, State, ranges};
-use seekless_serve::proxy::tape::{self, Ending, Payload, Recording, TapeError, What};
-use seekless_serve::replay::extents::Extents;
-use seekless_serve::replay::image::{Image, Source};
+use seekless_crashtest::record::tape::{self, Ending, Payload, Recording, TapeError, What};
+use seekless_crashtest::replay::extents::Extents;
+use seekless_crashtest::replay::image::{Image, Source};
+use seekless_crashtest::states::history::{Epoch, Event, History, Kind};
+use seekless_crashtest::states::state::{BadState, Fate, Name, State, ranges};
 use std::fs::File;
 use std::io::{BufReader, Seek as _, SeekFrom};
 use std::os::unix::fs::FileTypeExt as _;

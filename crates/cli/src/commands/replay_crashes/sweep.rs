@@ -2,14 +2,14 @@
 
 use super::session::Session;
 use crate::failure::Failure;
-use seekless_lab::replay::choose::{Bounds, choose};
-use seekless_lab::replay::history::{Epoch, Epochs};
-use seekless_lab::replay::minimise::minimise;
-use seekless_lab::replay::state::{Name, State};
-use seekless_serve::replay::check::{Check, Checked, Verdict};
-use seekless_serve::replay::extents::Extents;
-use seekless_serve::replay::mount::Place;
-use seekless_serve::replay::workers::{self, Job};
+use seekless_crashtest::replay::check::{Check, Checked, Verdict};
+use seekless_crashtest::replay::extents::Extents;
+use seekless_crashtest::replay::mount::Place;
+use seekless_crashtest::replay::workers::{self, Job};
+use seekless_crashtest::states::choose::{Bounds, choose};
+use seekless_crashtest::states::history::{Epoch, Epochs};
+use seekless_crashtest::states::minimise::minimise;
+use seekless_crashtest::states::state::{Name, State};
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::ops::ControlFlow;

@@ -2,10 +2,10 @@
 //! database, and described workloads behind a buffer pool.
 
 use crate::failure::Failure;
-use crate::size::Size;
-use crate::span::Span;
 use clap::ValueEnum;
 use ruzstd::decoding::StreamingDecoder;
+use seekless_engine::size::Size;
+use seekless_engine::span::Span;
 use seekless_lab::driver::{MAX_USERS, Pacing, PoolOptions, ReplayOptions};
 use seekless_lab::news::{self, News};
 use seekless_lab::sim::Load;

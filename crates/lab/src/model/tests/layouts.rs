@@ -4,14 +4,14 @@ use super::params;
 use crate::model::locate;
 use crate::sim::{SimOptions, Target, simulate};
 use seekless_disk::specs;
-use seekless_engine::layout::Kind;
+use seekless_layouts::Kind;
 
 /// Seek, head switch and rotation per block written by the virtual log under random updates of one
 /// block, and the share of blocks that is free. In milliseconds.
 fn locate_of_vlog(disk: &str, utilisation: f64) -> (f64, f64) {
     let spec = specs::find(disk).expect("it comes with the program");
     let target = Target::disk(&spec, None).expect("it can be simulated");
-    let options = SimOptions { utilisation: Some(utilisation), ..SimOptions::new(Kind::Vlog) };
+    let options = SimOptions { utilisation: Some(utilisation), ..SimOptions::new(Kind::VLOG) };
     let report = simulate(&target, &options, || 0).expect("it fits");
     let parts = report.breakdown_ms;
     let blocks = report.write_amplification.expect("blocks were written");

@@ -3,7 +3,7 @@ use crate::image::{CreateOptions, create};
 use bytes::Bytes;
 use proptest::prelude::*;
 use rustix::event::{PollFd, PollFlags, poll};
-use seekless_engine::layout::Kind;
+use seekless_layouts::Kind;
 use std::os::fd::AsFd;
 
 const MODES: [IoMode; 2] = [IoMode::Uring, IoMode::Threads];
@@ -18,15 +18,11 @@ struct Rig {
 fn rig(blocks: u64, mode: IoMode, direct: bool) -> Rig {
     let dir = tempfile::tempdir().expect("a directory");
     let options = CreateOptions {
-        kind: Kind::Inplace,
+        kind: Kind::INPLACE,
         blocks: Some(blocks - 2),
         force: false,
-        addresses: None,
-        heuristic: Default::default(),
-        table: Default::default(),
-        segment: None,
         headers: false,
-        shape: Default::default(),
+        options: Default::default(),
     };
     let image = create(&dir.path().join("image"), &options).expect("creates");
     let device = FileDevice::new(image, mode, direct).expect("a device");

@@ -1,0 +1,604 @@
+//! An array as a layer: requests come in, are cut at chunks, and go to the members.
+//!
+//! Reads go straight to the member that has the block. Writes queue at their stripe: while one
+//! operation holds a stripe the next ones gather, and are then carried out as one, so that small
+//! writes in order become full stripes. What an operation does is in [`write`](mod@write); what all
+//! members are told at once (flushes, superblocks, the bitmap) in [`cast`]; failing members in
+//! [`fetch`] and [`rebuild`].
+
+mod cast;
+mod fetch;
+mod mend;
+mod outbox;
+mod rebuild;
+mod request;
+mod spread;
+mod write;
+
+use super::Level;
+use super::bitmap::Bitmap;
+use super::geometry::Geometry;
+use super::log::{Log, Run};
+use super::member::{MemberSuperblock, Standing};
+use cast::{Cast, Casting, Sweep};
+use fetch::Fetch;
+use mend::Mend;
+use outbox::{Answer, Outbox};
+use rebuild::Rebuild;
+pub(super) use request::Source;
+use request::{Part, Request};
+use seekless_engine::data::{Data, Piece};
+use seekless_engine::io::{Breakdown, Done, Io, IoError, Op, Purpose};
+use seekless_engine::layer::{self, Cx, Extent, Layer, Port};
+use seekless_engine::planted::{PlantedBug, planted};
+use seekless_engine::units::{BlockNr, Time};
+use slab::Slab;
+use std::collections::{BTreeMap, VecDeque};
+use std::ops::Range;
+use write::Write;
+
+/// Writes that one stripe operation takes on at most; bounds what its log record has to name.
+const MOST_PARTS: usize = 64;
+
+/// What a part of a request to a member is for.
+#[derive(Clone, Copy, Debug)]
+enum Call {
+    /// Part `slot` of the answer to a client's read.
+    Read { request: usize, slot: usize },
+    /// A write or trim of RAID-0.
+    Plain { request: usize },
+    /// Something an operation on a stripe needs; `slot` says what.
+    Op { op: usize, slot: usize },
+    /// A batch of the member's log.
+    Log,
+    /// The flush that follows it.
+    LogFlush,
+    /// A block that all members get.
+    Cast(Cast),
+    /// A flush of all members.
+    Sweep { sweep: usize },
+    /// A step of the rebuild.
+    Rebuild { step: u64 },
+}
+
+/// What waits for a stripe.
+#[derive(Clone, Debug)]
+enum Job {
+    Write(Part),
+    Fetch(Fetch),
+    Mend(Mend),
+}
+
+/// A stripe that somebody uses or waits for.
+#[derive(Clone, Debug, Default)]
+struct Lock {
+    busy: bool,
+    queue: VecDeque<Job>,
+}
+
+/// An operation that holds a stripe.
+#[derive(Clone, Debug)]
+struct StripeOp {
+    stripe: u64,
+    /// Answers to come before the next step.
+    waiting: u32,
+    spent: Breakdown,
+    work: Work,
+}
+
+#[derive(Clone, Debug)]
+enum Work {
+    Write(Box<Write>),
+    Fetch(Fetch),
+    Mend(Box<Mend>),
+}
+
+/// Counters for reports: requests to members and blocks in them, by purpose.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Blocks that clients wrote.
+    pub client_blocks_written: u64,
+    /// Reads of old data and parity before writes.
+    pub prereads: u64,
+    /// Writes of data, and its blocks.
+    pub data_writes: u64,
+    /// Blocks of data written.
+    pub data_blocks: u64,
+    /// Writes of parity.
+    pub parity_writes: u64,
+    /// Blocks of parity written.
+    pub parity_blocks: u64,
+    /// Batches written to logs.
+    pub log_writes: u64,
+    /// Blocks in them.
+    pub log_blocks: u64,
+    /// Times that the intent bitmap was written.
+    pub bitmap_writes: u64,
+    /// Stripe operations that wrote whole stripes.
+    pub full_stripes: u64,
+    /// Stripe operations that wrote parts of stripes.
+    pub partial_stripes: u64,
+    /// Blocks computed from the other members because one could not be read.
+    pub reconstructed: u64,
+    /// Blocks of which a member gave something else than was written, and others did not.
+    pub mended: u64,
+    /// Members put out of the array since it was assembled.
+    pub kicked: u64,
+}
+
+/// The array.
+#[derive(Clone, Debug)]
+pub struct Array {
+    superblock: MemberSuperblock,
+    geometry: Geometry,
+    volatile: bool,
+    read_only: bool,
+    /// What members should hold and may not: what a read-only array would have replayed from its
+    /// logs, and the writes after which there were too few members to go on.
+    overlay: BTreeMap<(usize, BlockNr), Piece>,
+    /// Stripes in order in which parity or copies may disagree, and which a read-only array has not
+    /// brought into step.
+    distrusted: Vec<Range<u64>>,
+    outbox: Outbox,
+    requests: Slab<Request>,
+    ops: Slab<StripeOp>,
+    locks: BTreeMap<u64, Lock>,
+    /// Stripes at which something waits and that may be free.
+    ready: Vec<u64>,
+    /// For spreading reads: requests under way and the end of the last one, member by member.
+    heads: Vec<(u32, BlockNr)>,
+    bitmap: Bitmap,
+    logs: Vec<Log>,
+    /// Operations that wait for their region to be marked.
+    unmarked: Vec<usize>,
+    /// Operations that wait until all members know which of them is out.
+    unsettled: Vec<usize>,
+    casts: [Option<Casting>; 2],
+    /// How many times the superblocks have to be written once more.
+    stale: u32,
+    /// Members that failed and were put out, and why.
+    fallen: Vec<(usize, IoError)>,
+    /// Requests that are answered when the superblocks are up to date.
+    held: Vec<usize>,
+    sweeps: Slab<Sweep>,
+    /// Operations ended so far, and how many of them are durable for certain.
+    clock: u64,
+    flushed: u64,
+    /// How many of them were durable on all members when one of these failed last.
+    failed_clock: u64,
+    /// When to look for regions whose marks can be cleared, and what may be cleared then.
+    clear_at: Option<Time>,
+    clear: Option<(Vec<usize>, Time)>,
+    rebuild: Rebuild,
+    stopping: Option<cast::Stopping>,
+    latched: Option<IoError>,
+    counters: Counters,
+}
+
+/// What [`assemble`](super::assemble) hands over.
+#[derive(Debug)]
+pub(super) struct Parts {
+    pub superblock: MemberSuperblock,
+    pub volatile: bool,
+    pub read_only: bool,
+    pub distrusted: Vec<Range<u64>>,
+    pub overlay: Vec<Run>,
+    pub logs: Vec<Log>,
+}
+
+impl Array {
+    pub(super) fn new(parts: Parts) -> Array {
+        let Parts { superblock, volatile, read_only, distrusted, overlay, logs } = parts;
+        let geometry = superblock.geometry;
+        let mut array = Array {
+            rebuild: Rebuild::new(&superblock),
+            geometry,
+            volatile,
+            read_only,
+            overlay: BTreeMap::new(),
+            distrusted,
+            outbox: Outbox::default(),
+            requests: Slab::new(),
+            ops: Slab::new(),
+            locks: BTreeMap::new(),
+            ready: Vec::new(),
+            heads: vec![(0, 0); geometry.members],
+            bitmap: Bitmap::new(&geometry),
+            logs,
+            unmarked: Vec::new(),
+            unsettled: Vec::new(),
+            casts: [None, None],
+            stale: 0,
+            fallen: Vec::new(),
+            held: Vec::new(),
+            sweeps: Slab::new(),
+            // What ended before the first operation is durable.
+            clock: 1,
+            flushed: 0,
+            failed_clock: 0,
+            clear_at: None,
+            clear: None,
+            stopping: None,
+            latched: None,
+            counters: Counters::default(),
+            superblock,
+        };
+        array.lay(overlay);
+        array
+    }
+
+    /// What its members know of it.
+    pub fn superblock(&self) -> &MemberSuperblock {
+        &self.superblock
+    }
+
+    /// Counts of what it has asked of its members.
+    pub fn counters(&self) -> Counters {
+        self.counters
+    }
+
+    /// Stripes rebuilt so far, and of how many, while a rebuild is under way.
+    pub fn rebuilding(&self) -> Option<(u64, u64)> {
+        let standings = &self.superblock.standings;
+        let under_way = standings.contains(&Standing::Rebuilding);
+        under_way.then_some((self.rebuild.done(), self.geometry.stripes))
+    }
+
+    /// True if a member has what it should have of a stripe.
+    fn present(&self, member: usize, stripe: u64) -> bool {
+        match self.superblock.standings[member] {
+            Standing::Active => true,
+            Standing::Out => false,
+            Standing::Rebuilding => stripe < self.rebuild.done(),
+        }
+    }
+
+    /// True if a recovery would take a member to have what it should have of a stripe: of one that
+    /// is being filled it knows only what the superblocks say.
+    fn present_after_crash(&self, member: usize, stripe: u64) -> bool {
+        let filling = self.superblock.standings[member] == Standing::Rebuilding;
+        self.present(member, stripe) && !(filling && stripe >= self.superblock.rebuilt)
+    }
+
+    /// The members that are told of changes.
+    fn informed(&self) -> Vec<usize> {
+        let standings = &self.superblock.standings;
+        (0..standings.len()).filter(|&member| standings[member] != Standing::Out).collect()
+    }
+
+    /// Operations that ended up to this one need no protection any more: they are durable, and all
+    /// members know who has missed them.
+    fn durable_clock(&self) -> u64 {
+        let flushed = if self.volatile { self.flushed } else { u64::MAX };
+        if self.is_settled() { flushed } else { flushed.min(self.failed_clock) }
+    }
+
+    /// A member has failed a request that changes something. It is put out of the array, unless the
+    /// array cannot do without it; then nothing can be written any more.
+    fn member_failed(&mut self, member: usize, error: IoError) {
+        let standings = &self.superblock.standings;
+        if standings[member] == Standing::Out || self.latched.is_some() {
+            return;
+        }
+        let missing = standings.iter().filter(|&&one| one != Standing::Active).count();
+        let spare = self.geometry.level.spare(self.geometry.members);
+        let dispensable = standings[member] == Standing::Rebuilding || missing < spare;
+        if error == IoError::PowerOff || !dispensable {
+            self.latched = Some(error);
+            return;
+        }
+        self.superblock.standings[member] = Standing::Out;
+        self.fallen.push((member, error));
+        self.counters.kicked += 1;
+        if self.is_settled() {
+            // What it has not flushed may be lost there, though the others flush it now.
+            self.failed_clock = if self.volatile { self.flushed } else { self.clock };
+        }
+        // Into both copies: were the only one that knows it unreadable later, the member would be
+        // taken back.
+        self.stale = 2;
+        if member < self.logs.len() {
+            // Without the parity there is nothing to protect.
+            self.abandon_log(member);
+        }
+    }
+
+    /// Forgets the log of a member; who waited for it goes on without, in time.
+    fn abandon_log(&mut self, member: usize) {
+        for op in self.logs[member].abandon() {
+            self.ops[op].waiting = 0;
+            self.unsettled.push(op);
+        }
+    }
+
+    /// Queues a job at a stripe.
+    fn enqueue(&mut self, stripe: u64, job: Job) {
+        let lock = self.locks.entry(stripe).or_default();
+        lock.queue.push_back(job);
+        if !lock.busy {
+            self.ready.push(stripe);
+        }
+    }
+
+    /// Gives stripes that are free to those who wait for them.
+    fn start_ready(&mut self, now: Time) {
+        while let Some(stripe) = self.ready.pop() {
+            let Some(lock) = self.locks.get_mut(&stripe).filter(|lock| !lock.busy) else {
+                continue;
+            };
+            let Some(first) = lock.queue.pop_front() else {
+                self.locks.remove(&stripe);
+                continue;
+            };
+            lock.busy = true;
+            match first {
+                Job::Fetch(fetch) => self.start_fetch(stripe, fetch),
+                Job::Mend(mend) => self.start_mend(stripe, mend),
+                Job::Write(part) => {
+                    let mut parts = vec![part];
+                    while parts.len() < MOST_PARTS
+                        && let Some(Job::Write(_)) = lock.queue.front()
+                        && let Some(Job::Write(part)) = lock.queue.pop_front()
+                    {
+                        parts.push(part);
+                    }
+                    self.start_write(stripe, parts, now);
+                }
+            }
+        }
+    }
+
+    fn release(&mut self, stripe: u64) {
+        let lock = self.locks.get_mut(&stripe).expect("an operation holds its stripe");
+        lock.busy = false;
+        self.ready.push(stripe);
+    }
+
+    /// Everything that can begin now.
+    fn advance(&mut self, cx: &mut Cx<'_>) {
+        loop {
+            self.start_ready(cx.now);
+            // What goes on may want a record in a log or a mark, which are next.
+            self.resume_settled();
+            self.write_logs();
+            // What a rebuild has to say goes out with the next superblocks; nothing else would.
+            self.advance_rebuild(cx);
+            self.advance_casts(cx);
+            self.advance_stop(cx);
+            let resumable = self.is_settled() && !self.unsettled.is_empty();
+            if self.ready.is_empty() && !resumable {
+                break;
+            }
+        }
+        self.outbox.send(cx);
+    }
+
+    /// Sends the batches of all logs that have one.
+    fn write_logs(&mut self) {
+        if self.latched.is_some() {
+            // No flush makes room any more; whoever waits for a record hears why.
+            return (0..self.logs.len()).for_each(|member| self.abandon_log(member));
+        }
+        let flushed = self.durable_clock();
+        for member in 0..self.logs.len() {
+            let Some((at, data)) = self.logs[member].next_batch(flushed) else { continue };
+            self.counters.log_writes += 1;
+            self.counters.log_blocks += u64::from(data.blocks());
+            let io = Io::write(0, at, data).for_purpose(Purpose::Parity);
+            self.outbox.push(member, io, Call::Log);
+        }
+        let starved = self.logs.iter().any(Log::is_starved);
+        let sweeping = self.sweeps.iter().any(|(_, sweep)| sweep.is_for_room());
+        if starved && !sweeping && self.volatile && self.flushed < self.clock {
+            self.sweep(cast::Then::Room);
+        }
+    }
+
+    /// A batch of a member's log is written, or durable.
+    fn log_answered(&mut self, member: usize, call: Call, outcome: Result<Data, IoError>) {
+        if let Err(error) = outcome {
+            self.member_failed(member, error);
+            return;
+        }
+        if self.latched.is_some() || !self.logs[member].is_writing() {
+            return;
+        }
+        let flush = self.volatile && !planted(PlantedBug::LogNotFlushed);
+        if matches!(call, Call::Log) && flush {
+            let io = Io::flush(0).for_purpose(Purpose::Parity);
+            self.outbox.push(member, io, Call::LogFlush);
+            return;
+        }
+        let (seq, ops) = self.logs[member].written();
+        for op in ops {
+            self.ops[op].waiting -= 1;
+            self.logged(op, member, seq);
+        }
+    }
+
+    fn handle(&mut self, answer: Answer, cx: &mut Cx<'_>) {
+        let Answer { call, done: Done { outcome, spent, .. }, member } = answer;
+        match call {
+            Call::Read { request, slot } => {
+                self.requests[request].spent.add(&spent);
+                self.read_answered(request, slot, member, outcome);
+            }
+            Call::Plain { request } => {
+                self.requests[request].spent.add(&spent);
+                self.plain_answered(request, member, outcome);
+            }
+            Call::Op { op, slot } => {
+                self.ops[op].spent.add(&spent);
+                self.op_answered(op, slot, member, outcome, cx);
+            }
+            Call::Log | Call::LogFlush => self.log_answered(member, call, outcome),
+            Call::Cast(cast) => self.cast_answered(cast, member, outcome),
+            Call::Sweep { sweep } => self.sweep_answered(sweep, member, outcome),
+            Call::Rebuild { step } => self.rebuild_answered(step, member, outcome, cx.now),
+        }
+        self.answer_finished(cx);
+    }
+
+    fn op_answered(
+        &mut self,
+        op: usize,
+        slot: usize,
+        member: usize,
+        outcome: Result<Data, IoError>,
+        cx: &Cx<'_>,
+    ) {
+        self.ops[op].waiting -= 1;
+        match self.ops[op].work {
+            Work::Write(_) => self.write_answered(op, slot, member, outcome, cx.now),
+            Work::Fetch(_) => self.fetch_answered(op, slot, member, outcome),
+            Work::Mend(_) => self.mend_answered(op, slot, member, outcome),
+        }
+    }
+
+    /// From now on members seem to hold this.
+    fn lay(&mut self, runs: Vec<Run>) {
+        for run in runs {
+            for (at, block) in (run.at..).zip(run.data.each()) {
+                self.overlay.insert((run.member, at), block);
+            }
+        }
+    }
+
+    /// The first block from `at` on that some member seems to hold by that.
+    pub(super) fn next_laid(&self, at: BlockNr) -> Option<BlockNr> {
+        let next = |member| self.overlay.range((member, at)..(member + 1, 0)).next();
+        (0..self.geometry.members).filter_map(next).map(|(&(_, block), _)| block).min()
+    }
+
+    /// What a member should hold where it was read.
+    pub(super) fn overlaid(&self, member: usize, at: BlockNr, data: Data) -> Data {
+        if self.overlay.is_empty() || planted(PlantedBug::UnreplayedShown) {
+            return data;
+        }
+        let mut out = Data::none();
+        for index in 0..data.blocks() {
+            let laid = self.overlay.get(&(member, at + u64::from(index)));
+            out.push(laid.cloned().unwrap_or_else(|| data.block(index)));
+        }
+        out
+    }
+}
+
+impl Layer for Array {
+    fn blocks(&self) -> u64 {
+        self.geometry.blocks()
+    }
+
+    fn submit(&mut self, io: Io, cx: &mut Cx<'_>) {
+        if io.op != Op::Read
+            && let Some(error) = self.latched
+        {
+            return cx.fail(io.tag, if io.op == Op::Flush { error } else { IoError::ReadOnly });
+        }
+        if self.read_only && matches!(io.op, Op::Write | Op::Trim) {
+            return cx.fail(io.tag, IoError::ReadOnly);
+        }
+        self.take_on(io, cx.now);
+    }
+
+    fn complete(&mut self, _port: Port, done: Done, cx: &mut Cx<'_>) {
+        for answer in self.outbox.answered(done) {
+            self.handle(answer, cx);
+        }
+    }
+
+    fn pump(&mut self, cx: &mut Cx<'_>) {
+        self.advance(cx);
+        self.answer_finished(cx);
+    }
+
+    fn deadline(&self) -> Option<Time> {
+        if self.latched.is_some() {
+            // Nothing is cleared or rebuilt any more: a deadline would be met over and over.
+            return None;
+        }
+        [self.clear_at, self.rebuild.deadline()].into_iter().flatten().min()
+    }
+
+    fn stop(&mut self, _cx: &mut Cx<'_>) {
+        self.stopping.get_or_insert(cast::Stopping::Draining);
+    }
+
+    fn stopped(&self) -> bool {
+        self.stopping == Some(cast::Stopping::Stopped)
+    }
+
+    fn latched(&self) -> Option<IoError> {
+        self.latched
+    }
+
+    fn fallen(&self) -> &[(usize, IoError)] {
+        &self.fallen
+    }
+
+    fn rebuild(&self) -> Option<layer::Rebuild> {
+        let (done, stripes) = (self.rebuild.done(), self.geometry.stripes);
+        let running = layer::Rebuild::Running { done, stripes };
+        match self.rebuild.outcome() {
+            Some(layer::Rebuild::Ended) if !self.is_settled() => Some(running),
+            None => self.superblock.replacement().map(|_| running),
+            outcome => outcome,
+        }
+    }
+
+    fn has_copies(&self) -> bool {
+        self.geometry.level != Level::Raid0
+    }
+
+    fn extent(&self, _at: BlockNr, limit: u64) -> (Extent, u64) {
+        (Extent::Data, limit)
+    }
+
+    fn stats(&self) -> Vec<(&'static str, f64)> {
+        let counters = &self.counters;
+        let out = self.superblock.standings.iter().filter(|&&one| one != Standing::Active).count();
+        vec![
+            ("array_prereads", counters.prereads as f64),
+            ("array_data_writes", counters.data_writes as f64),
+            ("array_parity_writes", counters.parity_writes as f64),
+            ("array_log_writes", counters.log_writes as f64),
+            ("array_bitmap_writes", counters.bitmap_writes as f64),
+            ("array_full_stripes", counters.full_stripes as f64),
+            ("array_partial_stripes", counters.partial_stripes as f64),
+            ("array_reconstructed_blocks", counters.reconstructed as f64),
+            ("array_mended_blocks", counters.mended as f64),
+            ("array_members_out", out as f64),
+            ("array_rebuilt_stripes", self.rebuild.done() as f64),
+        ]
+    }
+
+    fn fork(&self) -> Box<dyn Layer> {
+        Box::new(self.clone())
+    }
+}
+
+impl Array {
+    /// True if nothing is under way, below or within.
+    pub(super) fn is_at_rest(&self) -> bool {
+        self.outbox.is_idle() && self.ops.is_empty() && self.locks.is_empty()
+    }
+
+    /// True if copies or parity of a stripe may disagree.
+    fn is_distrusted(&self, stripe: u64) -> bool {
+        let next = self.distrusted.partition_point(|stripes| stripes.end <= stripe);
+        self.distrusted.get(next).is_some_and(|stripes| stripes.contains(&stripe))
+    }
+
+    /// True if copies or parity may be used to compute what a member does not give. Parity that
+    /// may be off still tells all that there is to know of a member that is out.
+    fn can_compute(&self, stripe: u64) -> bool {
+        match self.geometry.level {
+            Level::Raid0 => false,
+            Level::Raid1 => !self.is_distrusted(stripe),
+            Level::Raid5 => {
+                let out = |member| !self.present(member, stripe);
+                !self.is_distrusted(stripe) || (0..self.geometry.members).any(out)
+            }
+        }
+    }
+}

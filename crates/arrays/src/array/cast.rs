@@ -1,0 +1,249 @@
+//! What all members are told at once: flushes, superblocks, the bitmap; and the orderly end.
+
+use super::{Array, Call};
+use crate::member::BITMAP_BLOCK;
+use seekless_engine::data::Data;
+use seekless_engine::io::{Io, IoError, Purpose};
+use seekless_engine::layer::Cx;
+use seekless_engine::units::{SECONDS, Time};
+
+/// How long nobody must have written to a region before its mark is cleared.
+const QUIET_NS: Time = 5 * SECONDS;
+
+/// A block that all members get.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Cast {
+    /// Their superblocks.
+    Superblocks = 0,
+    /// The intent bitmap.
+    Bitmap = 1,
+}
+
+/// One that is on its way.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Casting {
+    left: u32,
+    flushing: bool,
+}
+
+/// Why all members are flushed.
+#[derive(Clone, Debug)]
+pub(super) enum Then {
+    /// A request waits for it.
+    Request(usize),
+    /// To make room in the logs.
+    Room,
+    /// Before marks are cleared of regions quiet since then.
+    Clear(Vec<usize>, Time),
+    /// Before the orderly end is written down.
+    Stop,
+    /// Before the progress of a rebuild is written down: stripes below that are done.
+    Rebuilt(u64),
+}
+
+/// A flush of all members.
+#[derive(Clone, Debug)]
+pub(super) struct Sweep {
+    left: u32,
+    /// Operations that had ended when it began.
+    mark: u64,
+    then: Then,
+}
+
+impl Sweep {
+    pub(super) fn is_for_room(&self) -> bool {
+        matches!(self.then, Then::Room)
+    }
+}
+
+/// How far the orderly end has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stopping {
+    Draining,
+    Flushing,
+    Flushed,
+    Clearing,
+    Signing,
+    Stopped,
+}
+
+impl Array {
+    /// Flushes all members.
+    pub(super) fn sweep(&mut self, then: Then) {
+        let members = if self.volatile { self.informed() } else { Vec::new() };
+        // One for the beginning, so that it does not end before all have been asked.
+        let left = members.len() as u32 + 1;
+        let sweep = self.sweeps.insert(Sweep { left, mark: self.clock, then });
+        for member in members {
+            self.outbox.push(member, Io::flush(0), Call::Sweep { sweep });
+        }
+        self.sweep_part(sweep);
+    }
+
+    pub(super) fn sweep_answered(
+        &mut self,
+        sweep: usize,
+        member: usize,
+        outcome: Result<Data, IoError>,
+    ) {
+        if let Err(error) = outcome {
+            self.member_failed(member, error);
+        }
+        self.sweep_part(sweep);
+    }
+
+    fn sweep_part(&mut self, sweep: usize) {
+        let one = &mut self.sweeps[sweep];
+        one.left -= 1;
+        if one.left > 0 {
+            return;
+        }
+        let Sweep { mark, then, .. } = self.sweeps.remove(sweep);
+        if self.latched.is_none() {
+            self.flushed = self.flushed.max(mark);
+        }
+        match then {
+            Then::Request(request) => {
+                self.part_done(request, self.latched.map_or(Ok(()), Err));
+            }
+            Then::Room => {}
+            Then::Clear(regions, since) => self.clear = Some((regions, since)),
+            Then::Stop => self.stopping = Some(Stopping::Flushed),
+            Then::Rebuilt(stripes) => self.rebuilt_durably(stripes),
+        }
+    }
+
+    /// True if the members know all that has to be known before a change is acknowledged.
+    pub(super) fn is_settled(&self) -> bool {
+        let writing = self.casts[Cast::Superblocks as usize].is_some();
+        self.stale == 0 && !writing || self.latched.is_some()
+    }
+
+    /// Sends one block to all members.
+    fn cast(&mut self, cast: Cast, block: impl Fn(&Array, usize) -> (u64, Data)) {
+        let members = self.informed();
+        self.casts[cast as usize] = Some(Casting { left: members.len() as u32, flushing: false });
+        for member in members {
+            let (at, data) = block(self, member);
+            let io = Io::write(0, at, data).for_purpose(Purpose::Map);
+            self.outbox.push(member, io, Call::Cast(cast));
+        }
+    }
+
+    /// Begins with what is to be sent to all and is not on its way.
+    pub(super) fn advance_casts(&mut self, cx: &mut Cx<'_>) {
+        if self.latched.is_some() {
+            // Nothing is marked any more; whoever waits for it hears why.
+            let unmarked = std::mem::take(&mut self.unmarked);
+            unmarked.into_iter().for_each(|op| self.write_in_place(op));
+        }
+        if self.read_only || self.latched.is_some() {
+            return;
+        }
+        if self.stale > 0 && self.casts[Cast::Superblocks as usize].is_none() {
+            self.stale -= 1;
+            self.superblock.events += 1;
+            self.cast(Cast::Superblocks, |array, member| {
+                let superblock = &array.superblock;
+                (superblock.slot(), Data::bytes(superblock.encode(member)))
+            });
+        }
+        if self.casts[Cast::Bitmap as usize].is_none() {
+            // While a member that failed is not known to be out, its absence is what the marks say.
+            let settled = self.is_settled();
+            let (clear, since) = self.clear.take().filter(|_| settled).unwrap_or_default();
+            if let Some(block) = self.bitmap.next_block(&clear, since, cx.now) {
+                self.counters.bitmap_writes += 1;
+                self.cast(Cast::Bitmap, |_, _| (BITMAP_BLOCK, Data::bytes(block.clone())));
+            }
+        }
+        self.clear_quiet(cx.now);
+    }
+
+    /// Every few seconds, looks for marks that are not needed any more.
+    fn clear_quiet(&mut self, now: Time) {
+        if self.clear_at.is_some_and(|at| at <= now) {
+            self.clear_at = None;
+            let since = now.saturating_sub(QUIET_NS);
+            let quiet = self.bitmap.quiet(since);
+            if !quiet.is_empty() && self.is_settled() {
+                self.sweep(Then::Clear(quiet, since));
+            }
+        }
+        if self.clear_at.is_none() && self.bitmap.any_marked() && self.stopping.is_none() {
+            self.clear_at = Some(now + QUIET_NS);
+        }
+    }
+
+    pub(super) fn cast_answered(
+        &mut self,
+        cast: Cast,
+        member: usize,
+        outcome: Result<Data, IoError>,
+    ) {
+        if let Err(error) = outcome {
+            self.member_failed(member, error);
+        }
+        let casting = self.casts[cast as usize].as_mut().expect("it is on its way");
+        casting.left -= 1;
+        if casting.left > 0 {
+            return;
+        }
+        if self.volatile && !casting.flushing {
+            let members = self.informed();
+            let left = members.len() as u32;
+            self.casts[cast as usize] = Some(Casting { left, flushing: true });
+            for member in members {
+                let io = Io::flush(0).for_purpose(Purpose::Map);
+                self.outbox.push(member, io, Call::Cast(cast));
+            }
+            return;
+        }
+        self.casts[cast as usize] = None;
+        if cast == Cast::Bitmap {
+            self.bitmap.written();
+            let (go, wait): (Vec<usize>, Vec<usize>) = std::mem::take(&mut self.unmarked)
+                .into_iter()
+                .partition(|&op| self.bitmap.is_marked(self.ops[op].stripe));
+            self.unmarked = wait;
+            go.into_iter().for_each(|op| self.write_in_place(op));
+        }
+    }
+
+    /// The orderly end, step by step: everything durable, no marks, a clean superblock.
+    pub(super) fn advance_stop(&mut self, cx: &mut Cx<'_>) {
+        let Some(step) = self.stopping else { return };
+        let quiet = self.requests.is_empty() && self.ops.is_empty() && self.rebuild.is_resting();
+        if self.latched.is_some() || self.read_only {
+            if quiet && self.outbox.is_idle() {
+                self.stopping = Some(Stopping::Stopped);
+            }
+            return;
+        }
+        let casting = self.casts.iter().any(Option::is_some) || self.stale > 0;
+        match step {
+            Stopping::Draining if quiet && !casting && self.sweeps.is_empty() => {
+                self.stopping = Some(Stopping::Flushing);
+                self.sweep(Then::Stop);
+                self.advance_stop(cx);
+            }
+            Stopping::Flushed => {
+                self.end_rebuild();
+                let marked = self.bitmap.quiet(Time::MAX);
+                self.stopping = Some(Stopping::Clearing);
+                self.clear = Some((marked, Time::MAX));
+                self.advance_casts(cx);
+                self.advance_stop(cx);
+            }
+            Stopping::Clearing if !casting => {
+                self.stopping = Some(Stopping::Signing);
+                self.superblock.clean = true;
+                // Twice, as at the start: who misses the end is two behind.
+                self.stale = self.stale.max(2);
+                self.advance_casts(cx);
+            }
+            Stopping::Signing if !casting => self.stopping = Some(Stopping::Stopped),
+            _ => {}
+        }
+    }
+}

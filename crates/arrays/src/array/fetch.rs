@@ -1,0 +1,154 @@
+//! Blocks that their member does not give: computed from the others, and written back to a member
+//! that could not read them, which makes most disks put them elsewhere.
+
+use super::{Array, Call, StripeOp, Work};
+use crate::Level;
+use seekless_engine::data::Data;
+use seekless_engine::io::{Breakdown, Io, IoError, Purpose};
+
+/// A part of a read that is to be computed.
+#[derive(Clone, Debug)]
+pub(super) struct Fetch {
+    request: usize,
+    slot: usize,
+    /// The member that should have it.
+    member: usize,
+    row: u32,
+    count: u32,
+    /// The sum of what has come.
+    sum: Option<Data>,
+    /// Of a mirror: copies not tried yet.
+    others: Vec<usize>,
+    error: Option<IoError>,
+    /// It is being written back.
+    repairing: bool,
+}
+
+impl Fetch {
+    pub(super) fn new(request: usize, slot: usize, member: usize, row: u32, count: u32) -> Fetch {
+        Fetch {
+            request,
+            slot,
+            member,
+            row,
+            count,
+            sum: None,
+            others: Vec::new(),
+            error: None,
+            repairing: false,
+        }
+    }
+}
+
+impl Array {
+    pub(super) fn start_fetch(&mut self, stripe: u64, mut fetch: Fetch) {
+        let mut others: Vec<usize> = (0..self.geometry.members)
+            .filter(|&one| one != fetch.member && self.present(one, stripe))
+            .collect();
+        let enough = match self.geometry.level {
+            Level::Raid1 => !others.is_empty(),
+            _ => others.len() == self.geometry.members - 1,
+        };
+        let (row, count) = (fetch.row, fetch.count);
+        let mut asked = Vec::new();
+        if !enough && self.present(fetch.member, stripe) {
+            // It has been filled since it was to be computed, and another one has gone out.
+            asked.push(fetch.member);
+        } else if !enough {
+            let block = self.slot_block(fetch.request, fetch.slot);
+            fetch.error = Some(IoError::Media { block });
+        } else if self.geometry.level == Level::Raid1 {
+            asked.push(others.remove(0));
+            fetch.others = others;
+        } else {
+            asked = others;
+        }
+        let waiting = asked.len() as u32;
+        let work = Work::Fetch(fetch);
+        let op = StripeOp { stripe, waiting, spent: Breakdown::default(), work };
+        let op = self.ops.insert(op);
+        for member in asked {
+            let io = Io::read(0, self.geometry.block(stripe, row), count);
+            let io = io.for_purpose(Purpose::Parity);
+            self.outbox.push(member, io, Call::Op { op, slot: 0 });
+        }
+        if waiting == 0 {
+            self.fetched(op);
+        }
+    }
+
+    pub(super) fn fetch_answered(
+        &mut self,
+        op: usize,
+        _slot: usize,
+        member: usize,
+        outcome: Result<Data, IoError>,
+    ) {
+        let stripe = self.ops[op].stripe;
+        let Work::Fetch(fetch) = &self.ops[op].work else { return };
+        let at = self.geometry.block(stripe, fetch.row);
+        let outcome = outcome.map(|data| self.overlaid(member, at, data));
+        let Work::Fetch(fetch) = &mut self.ops[op].work else { return };
+        if fetch.repairing {
+            if let Err(error) = outcome {
+                self.member_failed(member, error);
+            }
+            return self.finish_fetch(op);
+        }
+        match outcome {
+            Ok(data) => {
+                fetch.sum = Some(match fetch.sum.take() {
+                    Some(sum) => sum.xor(&data),
+                    None => data,
+                });
+            }
+            Err(_) if !fetch.others.is_empty() => {
+                let next = fetch.others.remove(0);
+                let io = Io::read(0, at, fetch.count).for_purpose(Purpose::Parity);
+                self.ops[op].waiting += 1;
+                return self.outbox.push(next, io, Call::Op { op, slot: 0 });
+            }
+            Err(error) => fetch.error = Some(error),
+        }
+        if self.ops[op].waiting == 0 {
+            self.fetched(op);
+        }
+    }
+
+    /// All that can come has come.
+    fn fetched(&mut self, op: usize) {
+        let stripe = self.ops[op].stripe;
+        let spent = self.ops[op].spent;
+        let Work::Fetch(fetch) = &mut self.ops[op].work else { return };
+        let Fetch { request, slot, member, row, count, .. } = *fetch;
+        let outcome = match (fetch.error, fetch.sum.take()) {
+            (None, Some(data)) => Ok(data),
+            (Some(IoError::PowerOff), _) => Err(IoError::PowerOff),
+            _ => Err(IoError::Media { block: self.slot_block(request, slot) }),
+        };
+        self.charge(request, &spent);
+        let writable = !self.read_only && self.latched.is_none();
+        let repair = outcome.as_ref().ok().filter(|_| writable).cloned();
+        if outcome.is_ok() {
+            self.counters.reconstructed += u64::from(count);
+        }
+        self.slot_done(request, slot, outcome);
+        match repair.filter(|_| self.present(member, stripe)) {
+            None => self.finish_fetch(op),
+            Some(data) => {
+                if let Work::Fetch(fetch) = &mut self.ops[op].work {
+                    fetch.repairing = true;
+                }
+                self.ops[op].waiting = 1;
+                let io = Io::write(0, self.geometry.block(stripe, row), data);
+                let io = io.for_purpose(Purpose::Parity);
+                self.outbox.push(member, io, Call::Op { op, slot: 0 });
+            }
+        }
+    }
+
+    fn finish_fetch(&mut self, op: usize) {
+        let StripeOp { stripe, .. } = self.ops.remove(op);
+        self.release(stripe);
+    }
+}

@@ -1,0 +1,394 @@
+//! Repairs of arrays of which a member holds wrong bytes: the layout's checksums decide.
+#![allow(clippy::disallowed_types, missing_docs)]
+
+#[path = "../../layouts/tests/support/mod.rs"]
+mod support;
+
+use seekless_arrays::geometry::Geometry;
+use seekless_arrays::member::MemberSuperblock;
+use seekless_arrays::scrub::{Scrubbed, scrub};
+use seekless_arrays::{
+    Array, ArrayDisk, AssembleOptions, CreateArray, Level, VolumeError, assemble, create,
+};
+use seekless_engine::Bytes;
+use seekless_engine::data::{Body, Data};
+use seekless_engine::device::Device;
+use seekless_engine::device::medium::{Cells, Medium as _};
+use seekless_engine::device::nested::Nested;
+use seekless_engine::device::ram::Ram;
+use seekless_engine::disk::{Disk, MediumDisk};
+use seekless_engine::io::{Io, IoError};
+use seekless_engine::layout::{FormatOptions, MountOptions};
+use seekless_engine::node::Node;
+use seekless_engine::rng::Rng;
+use seekless_layouts::Kind;
+use support::Shared;
+
+const CHUNK: u32 = 4;
+const BLOCKS: u64 = 64;
+const SHAPES: [(Level, usize); 3] = [(Level::Raid1, 2), (Level::Raid1, 3), (Level::Raid5, 3)];
+
+/// Lets something happen to the members as disks.
+fn with_disks<T>(media: &mut [Cells], act: impl FnOnce(&mut [&mut dyn Disk]) -> T) -> T {
+    let mut plain: Vec<_> = media.iter_mut().map(|medium| MediumDisk(medium)).collect();
+    let mut disks: Vec<_> = plain.iter_mut().map(|disk| disk as &mut dyn Disk).collect();
+    act(&mut disks)
+}
+
+fn with_array<T>(
+    media: &mut [Cells],
+    act: impl FnOnce(Array, &mut [Option<&mut dyn Disk>]) -> T,
+) -> T {
+    let mut plain: Vec<_> = media.iter_mut().map(|medium| MediumDisk(medium)).collect();
+    let mut disks: Vec<_> = plain.iter_mut().map(|disk| Some(disk as &mut dyn Disk)).collect();
+    let array = assemble(&mut disks, &AssembleOptions::default()).expect("all are there").array;
+    act(array, &mut disks)
+}
+
+fn geometry(media: &mut [Cells]) -> Geometry {
+    with_disks(media, |disks| MemberSuperblock::read(disks[0]).expect("a member").geometry)
+}
+
+/// A new volume on a new array.
+fn fresh(level: Level, members: usize, kind: Kind) -> Vec<Cells> {
+    let data = if level == Level::Raid5 { members as u64 - 1 } else { 1 };
+    let stripes = kind.device_blocks(BLOCKS).div_ceil(data * u64::from(CHUNK));
+    let log = if level == Level::Raid5 { 2 * (1 + members as u64 * 4) + 2 } else { 0 };
+    let device = 4 + log + stripes * u64::from(CHUNK);
+    let mut media = vec![Cells::new(device); members];
+    let options = CreateArray { level, chunk: CHUNK, id: 5, blank: true };
+    with_disks(&mut media, |disks| create(disks, &options).expect("fits"));
+    with_array(&mut media, |mut array, disks| {
+        let mut disk = ArrayDisk::new(&mut array, disks);
+        seekless_layouts::format(&mut disk, &FormatOptions::new(kind, BLOCKS, 7)).expect("fits");
+    });
+    media
+}
+
+/// The volume on copies of the members, which are handed back as well.
+fn mounted(media: &[Cells]) -> (Node, Vec<Shared>) {
+    let mut media = media.to_vec();
+    let (array, layer) = with_array(&mut media, |mut array, disks| {
+        let options = MountOptions { volatile: true, ..MountOptions::default() };
+        let mut disk = ArrayDisk::new(&mut array, disks);
+        let (layer, ..) = seekless_layouts::mount(&mut disk, &options).expect("mounts");
+        (array, layer)
+    });
+    let shared: Vec<Shared> = media.into_iter().map(Shared::new).collect();
+    let device =
+        |medium: &Shared| -> Box<dyn Device> { Box::new(Ram::volatile(Box::new(medium.clone()))) };
+    let array = Node::new(Box::new(array), shared.iter().map(device).collect(), 3);
+    (Node::new(layer, vec![Box::new(Nested::new(array))], 3), shared)
+}
+
+/// Members of an array with a volume that was written to, ended orderly or not, and its content.
+fn written(level: Level, members: usize, kind: Kind, orderly: bool) -> (Vec<Cells>, Vec<Data>) {
+    let (mut node, shared) = mounted(&fresh(level, members, kind));
+    let (mut now, mut rng) = (0, Rng::stream(1, "scrubs"));
+    let mut content = vec![Data::zeros(1); BLOCKS as usize];
+    for version in 1..=60 {
+        let at = rng.below(BLOCKS - 3);
+        let data = Data::bytes(Data::stamp(3, at, version).to_bytes());
+        for index in 0..3 {
+            content[at as usize + index] = data.slice(index as u32, 1);
+        }
+        node.run(&mut now, Io::write(0, at, data)).expect("space is left");
+        if version % 7 == 0 {
+            node.run(&mut now, Io::flush(0)).expect("the devices are sound");
+        }
+    }
+    node.run(&mut now, Io::flush(0)).expect("the devices are sound");
+    if orderly {
+        node.finish(&mut now);
+    }
+    let mut media: Vec<Cells> = shared.iter().map(|one| one.with(|cells| cells.clone())).collect();
+    // What the crash has left of the array itself is put right first, as the command does.
+    with_array(&mut media, |_, _| {});
+    (media, content)
+}
+
+fn scrubbed(media: &mut [Cells], repair: bool) -> Result<Scrubbed, VolumeError> {
+    with_disks(media, |disks| {
+        let superblock = MemberSuperblock::read(disks[0]).expect("a member");
+        scrub(disks, &superblock, repair.then_some(seekless_layouts::check), &mut |_| {})
+    })
+}
+
+/// Changes a byte of a block.
+fn spoil(medium: &mut Cells, at: u64, byte: usize) {
+    let mut bytes = medium.read(at, 1).expect("a block").to_bytes().to_vec();
+    bytes[byte] ^= 0x55;
+    medium.set(at, Body::Bytes(Bytes::from(bytes)));
+}
+
+fn holds(media: &[Cells], content: &[Data], what: &str) {
+    let (mut node, _) = mounted(media);
+    let data = node.run(&mut 0, Io::read(0, 0, BLOCKS as u32));
+    let data = data.unwrap_or_else(|error| panic!("{what}: {error}"));
+    for (block, expected) in content.iter().enumerate() {
+        let found = data.slice(block as u32, 1).to_bytes();
+        assert!(found == expected.to_bytes(), "{what}: block {block}");
+    }
+}
+
+/// Repairs what is spoilt, and asks for everything back.
+fn repairs(media: &mut [Cells], content: &[Data], what: &str) {
+    let found = scrubbed(media, true).unwrap_or_else(|error| panic!("{what}: {error}"));
+    assert_eq!((found.left.len(), found.mismatched.is_empty()), (0, false), "{what}");
+    assert_eq!(scrubbed(media, false).expect("scrubs").mismatched, [], "{what}");
+    holds(media, content, what);
+    let problems = with_array(media, |mut array, disks| {
+        seekless_layouts::check(&mut ArrayDisk::new(&mut array, disks)).expect("mounts").2
+    });
+    assert_eq!((problems.problems.len(), problems.damaged), (0, vec![]), "{what}");
+}
+
+/// True if a check of the volume shows that a block of a mirror is spoilt on all members.
+fn is_noticed(media: &[Cells], at: u64, byte: usize) -> bool {
+    let check = |mut media: Vec<Cells>| {
+        let found = with_array(&mut media, |mut array, disks| {
+            seekless_layouts::check(&mut ArrayDisk::new(&mut array, disks))
+        });
+        found.map(|(.., report)| (report.problems.len(), report.damaged.len(), report.youngest))
+    };
+    let mut spoilt = media.to_vec();
+    spoilt.iter_mut().for_each(|medium| spoil(medium, at, byte));
+    check(spoilt) != check(media.to_vec())
+}
+
+/// Every block that a member holds is spoilt in turn, on each member.
+fn each_block_is_repaired(kind: Kind) {
+    let shapes = SHAPES.into_iter().flat_map(|shape| [(shape, false), (shape, true)]);
+    for ((level, members), orderly) in shapes {
+        if kind == Kind::DCD && level == Level::Raid5 {
+            continue;
+        }
+        let (mut media, content) = written(level, members, kind, orderly);
+        let first = geometry(&mut media).first;
+        for member in 0..members {
+            let held = |at: &u64| media[member].get(*at) != Body::Zeros;
+            for at in (first..media[member].blocks()).filter(held) {
+                let bytes =
+                    if members == 2 { vec![3, 2000] } else { vec![[3, 2000][at as usize % 2]] };
+                for byte in bytes {
+                    // Blocks at home have no checksums.
+                    if kind == Kind::DCD && !is_noticed(&media, at, byte) {
+                        continue;
+                    }
+                    let mut media = media.clone();
+                    spoil(&mut media[member], at, byte);
+                    let what = format!("{kind} on {level} of {members}, member {member} at {at}");
+                    repairs(&mut media, &content, &format!("{what}, orderly: {orderly}"));
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_member_with_wrong_bytes_is_put_right_under_lfs() {
+    each_block_is_repaired(Kind::LFS);
+}
+
+#[test]
+fn a_member_with_wrong_bytes_is_put_right_under_hylog() {
+    each_block_is_repaired(Kind::HYLOG);
+}
+
+#[test]
+fn a_member_with_wrong_bytes_is_put_right_under_vlog() {
+    each_block_is_repaired(Kind::VLOG);
+}
+
+#[test]
+fn a_member_with_wrong_bytes_is_put_right_under_loge() {
+    each_block_is_repaired(Kind::LOGE);
+}
+
+#[test]
+fn a_member_with_wrong_bytes_is_put_right_under_dcd() {
+    each_block_is_repaired(Kind::DCD);
+}
+
+/// The member block that stands for a block of the volume's device, of a chunk of data.
+fn place(geometry: &Geometry, at: u64) -> (usize, u64) {
+    let place = geometry.place(at);
+    (geometry.member(place.stripe, place.index), geometry.block(place.stripe, place.row))
+}
+
+/// Each member is wrong somewhere, also where the layout keeps something twice.
+#[test]
+fn members_that_are_wrong_in_different_places_are_put_right() {
+    for kind in [Kind::LFS, Kind::WOLF, Kind::HYLOG, Kind::VLOG, Kind::LOGE] {
+        for ((level, members), orderly) in SHAPES.map(|shape| (shape, true)) {
+            let (mut media, content) = written(level, members, kind, orderly);
+            let geometry = geometry(&mut media);
+            let mut rng = Rng::stream(2, "places");
+            for round in 0..30 {
+                let mut media = media.clone();
+                for turn in 0..6 {
+                    // Each in a stripe of its own: one row has one wrong member.
+                    let stripe = rng.below(geometry.stripes / 6) * 6 + turn;
+                    let at = geometry.block(stripe, rng.below(CHUNK.into()) as u32);
+                    let member = (turn as usize + round) % members;
+                    // Structures that a mount cannot do without are wrong on one member at most.
+                    if is_content(&media[member], at, &content) {
+                        spoil(&mut media[member], at, 100);
+                    }
+                }
+                let last = geometry.blocks() - 1;
+                let (member, at) = place(&geometry, 0);
+                spoil(&mut media[member], at, 100);
+                let (_, at) = place(&geometry, last);
+                if level == Level::Raid1 {
+                    spoil(&mut media[(member + 1) % members], at, 100);
+                }
+                repairs(&mut media, &content, &format!("{kind} on {level} of {members}: {round}"));
+            }
+        }
+    }
+}
+
+fn is_content(medium: &Cells, at: u64, content: &[Data]) -> bool {
+    let block = medium.clone().read(at, 1).expect("a block").to_bytes();
+    content.iter().any(|data| data.to_bytes() == block)
+}
+
+/// Where no member holds what the layout has stored, nothing is overwritten.
+#[test]
+fn what_no_member_holds_is_left_as_it_is() {
+    for (level, members) in SHAPES {
+        let (mut media, content) = written(level, members, Kind::LFS, true);
+        let first = geometry(&mut media).first;
+        let mut left = 0;
+        for at in first..media[0].blocks() {
+            if !is_content(&media[0], at, &content) {
+                continue;
+            }
+            let mut spoilt = media.clone();
+            for (member, medium) in spoilt.iter_mut().enumerate() {
+                spoil(medium, at, 100 + member);
+            }
+            let before = spoilt.clone();
+            match scrubbed(&mut spoilt, true) {
+                // On RAID-5 a block of the map may be beside it.
+                Err(error) => {
+                    assert_eq!(level, Level::Raid5, "{error}");
+                    assert!(spoilt == before, "{level} of {members}: {at} was overwritten");
+                }
+                Ok(found) if !found.left.is_empty() => {
+                    assert_eq!(found.left, found.mismatched);
+                    assert!(spoilt == before, "{level} of {members}: {at} was overwritten");
+                    left += 1;
+                }
+                // What was overwritten long ago.
+                Ok(_) => {}
+            }
+        }
+        assert!(left > 10, "{level} of {members}: {left}");
+    }
+}
+
+#[test]
+fn a_volume_that_mounts_with_no_member_believed_is_not_touched() {
+    for (level, members) in SHAPES {
+        let (mut media, _) = written(level, members, Kind::VLOG, true);
+        let geometry = geometry(&mut media);
+        for at in [0, geometry.blocks() - 1] {
+            let (_, at) = place(&geometry, at);
+            for (member, medium) in media.iter_mut().enumerate() {
+                spoil(medium, at, 100 + member);
+            }
+        }
+        let before = media.clone();
+        let refused = scrubbed(&mut media, true);
+        assert!(matches!(refused, Err(VolumeError::Undecided { .. })), "{refused:?}");
+        assert!(media == before);
+    }
+}
+
+/// A member of which one block cannot be read until it is written.
+struct Unreadable<'m> {
+    disk: MediumDisk<'m>,
+    at: Option<u64>,
+}
+
+impl Disk for Unreadable<'_> {
+    fn blocks(&self) -> u64 {
+        self.disk.blocks()
+    }
+    fn read(&mut self, at: u64, count: u32) -> Result<Data, IoError> {
+        match self.at.filter(|bad| (at..at + u64::from(count)).contains(bad)) {
+            Some(block) => Err(IoError::Media { block }),
+            None => self.disk.read(at, count),
+        }
+    }
+    fn write(&mut self, at: u64, data: Data) -> Result<(), IoError> {
+        self.at = self.at.filter(|bad| !(at..at + u64::from(data.blocks())).contains(bad));
+        self.disk.write(at, data)
+    }
+    fn flush(&mut self) -> Result<(), IoError> {
+        self.disk.flush()
+    }
+}
+
+/// What cannot be read on one member is computed, unless another one beside it is wrong.
+#[test]
+fn unreadable_blocks_are_computed_from_members_that_are_right() {
+    for (level, members) in SHAPES {
+        let (media, content) = written(level, members, Kind::VLOG, true);
+        let first = geometry(&mut media.clone()).first;
+        let mut left = 0;
+        let stored = (first..media[0].blocks()).filter(|&at| is_content(&media[0], at, &content));
+        for (at, wrong) in stored.flat_map(|at| [(at, false), (at, true)]) {
+            let mut media = media.clone();
+            if wrong {
+                spoil(&mut media[1], at, 9);
+            }
+            let before = media[0].clone();
+            let whole = |medium| Unreadable { disk: MediumDisk(medium), at: None };
+            let mut bad: Vec<_> = media.iter_mut().map(|medium| whole(medium)).collect();
+            bad[0].at = Some(at);
+            let mut disks: Vec<_> = bad.iter_mut().map(|disk| disk as &mut dyn Disk).collect();
+            let superblock = MemberSuperblock::read(disks[1]).expect("a member");
+            let found = scrub(&mut disks, &superblock, Some(seekless_layouts::check), &mut |_| {});
+            match found {
+                Ok(found) if found.left.is_empty() => {
+                    assert_eq!(bad[0].at, None);
+                    assert_eq!((found.unreadable.len(), found.repaired > 0), (1, true));
+                    assert!(wrong || media[0] == before);
+                    holds(&media, &content, &format!("{level} of {members}, {at}"));
+                }
+                _ => {
+                    assert!(wrong && (level, members) != (Level::Raid1, 3), "{at}: {found:?}");
+                    assert_eq!(bad[0].at, Some(at), "wrong bytes were written");
+                    left += 1;
+                }
+            }
+        }
+        assert_eq!(left > 10, (level, members) != (Level::Raid1, 3), "{level} of {members}");
+    }
+}
+
+/// Without checksums what the first member holds, or the data, counts.
+#[test]
+fn where_nothing_is_checked_the_first_member_counts() {
+    for (level, members) in SHAPES {
+        let (media, _) = written(level, members, Kind::INPLACE, true);
+        let mut spoilt = media.clone();
+        let geometry = geometry(&mut spoilt);
+        let (_, at) = place(&geometry, 9);
+        for (member, medium) in spoilt.iter_mut().enumerate() {
+            spoil(medium, at, 100 + member);
+        }
+        let before = spoilt.clone();
+        let found = scrubbed(&mut spoilt, true).expect("mounts");
+        assert_eq!((found.left.len(), found.mismatched.len()), (0, 1));
+        let parity = geometry.parity(found.mismatched[0]);
+        for member in 0..members {
+            let same = spoilt[member] == before[member];
+            assert_eq!(same, parity.map_or(member == 0, |parity| member != parity));
+        }
+        assert_eq!(scrubbed(&mut spoilt, false).expect("scrubs").mismatched, []);
+    }
+}

@@ -1,0 +1,324 @@
+//! A log on a device of its own, in front of an origin that may hold data already.
+//!
+//! While a log is attached, the origin alone is not what its clients wrote: somebody who mounts it
+//! would see an old state and spoil it. So it is *sealed*: the home of its first blocks is on the
+//! log device, and in their place lies a superblock that names the log. Partition tables, boot
+//! sectors and the superblocks of file systems are there, so other software finds nothing, and
+//! Seekless says what to do. The seal stays while the log is attached, whether something is dirty
+//! or not: it costs nothing, and there is no moment at which the order of sealing and acknowledging
+//! could go wrong. Detaching a clean log copies the blocks back.
+//!
+//! Log and origin count their common *generations*, one for each mount: first both copies of the
+//! log's superblock say the new one, then the seal, then the log that the seal is durable; only
+//! then is anything written. So a log that is older than its origin, or an origin that was put back
+//! from a copy, is refused. The ring has no part in that: a full one has no room for a record at
+//! each mount. Within a mount the seal is brought up to date now and then, with the number of a
+//! record that the log has durably: a log that ends before it is an older one, too.
+
+use super::Dcd;
+use super::check as checking;
+use super::format::{Areas, Header, LEAST_LOG_BLOCKS, SEALED_BLOCKS, Seal};
+use super::log::Log;
+use super::note::Notes;
+use super::options::Shape;
+use super::recover::{self, Recovered};
+use crate::inplace::header_blocks;
+use crate::registry::{Kind, known};
+use crate::shared::PAST_UNREADABLE;
+use seekless_engine::checksum::Identity;
+use seekless_engine::data::Data;
+use seekless_engine::disk::Disk;
+use seekless_engine::layout::{CheckReport, FormatOptions, LayoutError, MountOptions, MountReport};
+use seekless_engine::superblock::{Superblock, SuperblockError};
+use std::fmt;
+
+/// No origin is mounted so often with one log.
+const GENERATION_LIMIT: u32 = 1 << 31;
+
+fn apart<T>(what: impl Into<String>) -> Result<T, LayoutError> {
+    Err(LayoutError::Apart(what.into()))
+}
+
+/// Blames the log, not the origin, in what failed.
+pub(super) fn of_log<T>(result: Result<T, impl Into<LayoutError>>) -> Result<T, LayoutError> {
+    result.map_err(|error| error.into().of_log())
+}
+
+/// Home of the first blocks on the log device.
+fn beside(superblock: &Superblock) -> u64 {
+    header_blocks(superblock.device_blocks)
+}
+
+/// What nobody brings back if a log is lost, as the end of a hint.
+pub(super) const LOST_WITH_LOG: &str =
+    ", the first 128 KiB of the origin and all that was not drained are lost";
+const _: () = assert!(SEALED_BLOCKS == 32);
+
+/// Puts a log in front of an origin, whose content stays. `options.blocks` is not used: the volume
+/// is as large as the origin. Nothing has happened to the origin until everything is durable on
+/// the log device; an attempt that was cut off can be repeated.
+///
+/// # Errors
+/// An origin that is attached already or too small, a log device that is too small, and what the
+/// media report.
+pub fn attach(
+    origin: &mut dyn Disk,
+    log: &mut dyn Disk,
+    options: &FormatOptions,
+) -> Result<(), LayoutError> {
+    let (blocks, device) = (origin.blocks(), log.blocks());
+    if blocks <= SEALED_BLOCKS {
+        return Err(LayoutError::TooSmall { device: blocks, needed: SEALED_BLOCKS + 1 });
+    }
+    if let Some(seal) = Seal::read(origin)? {
+        return apart(format!(
+            "the origin is attached to the log {:032x} already; detach that one first (if it is \
+             gone{LOST_WITH_LOG}: `seekless create --force` makes a new volume there)",
+            seal.superblock.id
+        ));
+    }
+    let shape = of_log(Shape::of(&options.options).check())?;
+    let areas = Areas::physical(&shape, device, blocks);
+    if !areas.fit(device) {
+        let least = header_blocks(device) + SEALED_BLOCKS + LEAST_LOG_BLOCKS + 1;
+        let reason = format!(
+            "a log in front of a disk needs {least} blocks of 4 KiB, and here are {device}; give \
+             it a mebibyte or more"
+        );
+        return of_log(Err(LayoutError::BadSize(reason)));
+    }
+    let superblock = Superblock {
+        layout: Kind::DCD.into(),
+        version: Superblock::version_for(areas.sums, 1),
+        id: options.id,
+        blocks,
+        device_blocks: device,
+        options: areas.options(),
+        sums: areas.sums,
+    };
+    of_log(recover::write_first(log, &areas, options.identity()))?;
+    let first = origin.read(0, SEALED_BLOCKS as u32)?;
+    of_log(log.write(beside(&superblock), first))?;
+    of_log(superblock.write(log))?;
+    of_log(log.flush())?;
+    // Block 0 goes first, and everything else that looks like something only when it is durable:
+    // until then the old block 0 could still be what counts.
+    let seal = Seal::new(&superblock, 0);
+    seal.write_at(origin, 0)?;
+    origin.flush()?;
+    seal.write_at(origin, 1)?;
+    origin.write(2, Data::zeros(SEALED_BLOCKS as u32 - 2))?;
+    origin.flush()?;
+    Ok(())
+}
+
+/// The superblock of a log and what was recovered from it, if it belongs to the origin.
+fn open(
+    origin: &mut dyn Disk,
+    log: &mut dyn Disk,
+    options: &MountOptions<'_>,
+) -> Result<(Superblock, Seal, Recovered), LayoutError> {
+    let superblock = match Superblock::read(log, &known) {
+        Err(SuperblockError::Foreign) => {
+            return of_log(apart(format!(
+                "this is no Seekless volume, and so no log; name the one that the origin was \
+                 attached to (if it was wiped{LOST_WITH_LOG})"
+            )));
+        }
+        found => of_log(found)?,
+    };
+    let areas = Areas::from_superblock(&superblock).filter(|areas| areas.physical);
+    let Some(areas) = areas else {
+        return of_log(apart(
+            "what is given as the log is a volume of its own; name the log that the origin was \
+             attached to, or give this volume alone, without --log",
+        ));
+    };
+    let seal = match Seal::read(origin) {
+        // The power failed while the first seal was written; the log has all that was there.
+        Err(LayoutError::Superblock(SuperblockError::Damaged))
+            if Seal::of_log(log, &superblock).generation == 0 =>
+        {
+            Some(Seal::new(&superblock, 0))
+        }
+        found => found?,
+    };
+    let Some(seal) = seal else {
+        return apart(format!(
+            "the origin is not sealed: the log {:032x} is attached to another disk, was detached, \
+             or was never attached completely; attach it again",
+            superblock.id
+        ));
+    };
+    if seal.superblock.id != superblock.id {
+        return of_log(apart(format!(
+            "the log {:032x} belongs to another volume; the origin wants the log {:032x}",
+            superblock.id, seal.superblock.id
+        )));
+    }
+    if superblock.blocks > origin.blocks() {
+        let (needed, found) = (superblock.blocks, origin.blocks());
+        return Err(SuperblockError::Truncated { needed, found }.into());
+    }
+    let found = of_log(recover::recover(log, areas, superblock.identity(), options))?;
+    fits(&Seal::of_log(log, &superblock), &seal)?;
+    let last = found.log.written;
+    if last < seal.seen && !options.options.get(&PAST_UNREADABLE) {
+        return of_log(apart(format!(
+            "the log is older than the origin (it ends with record {last}, the origin knows of \
+             record {}): it was put back from a copy, and what was written since is lost with the \
+             newer one",
+            seal.seen
+        )));
+    }
+    Ok((superblock, seal, found))
+}
+
+/// Refuses a log and an origin of which one is older than the other. While the seal of the origin
+/// was not known to be durable nothing was written, so it may be one mount behind until then.
+fn fits(log: &Seal, seal: &Seal) -> Result<(), LayoutError> {
+    let (known, sealed) = (log.generation, seal.generation);
+    if known.max(sealed) >= GENERATION_LIMIT {
+        return Err(LayoutError::Superblock(SuperblockError::Damaged));
+    }
+    if known < sealed {
+        return of_log(apart(format!(
+            "the log is older than the origin (generation {known}, the origin has {sealed}): it \
+             was put back from a copy, and what was written since is lost with the newer one"
+        )));
+    }
+    if known > sealed + 1 || log.confirmed > sealed {
+        return apart(format!(
+            "the origin is older than its log (generation {sealed}, the log has {known}): it was \
+             put back from a copy; what the log holds does not fit it"
+        ));
+    }
+    Ok(())
+}
+
+/// Mounts an origin with its log. The layer has the origin as its first device and the log as its
+/// second; `options.arm` is that of the log.
+///
+/// # Errors
+/// A log that is wiped, belongs to another volume or is older than the origin, an origin that is
+/// older than the log, and what the media report. Nothing has been written then.
+pub fn mount(
+    origin: &mut dyn Disk,
+    log: &mut dyn Disk,
+    options: &MountOptions<'_>,
+) -> Result<(Dcd, Superblock, MountReport), LayoutError> {
+    let (superblock, mut seal, found) = open(origin, log, options)?;
+    if !options.read_only {
+        if options.volatile {
+            origin.flush()?;
+        }
+        of_log(found.settle(log, options))?;
+        let generation = seal.generation + 1;
+        of_log(Seal::for_log(&superblock, generation, seal.generation).write_to_log(log))?;
+        seal = Seal { generation, seen: seal.seen.min(found.log.written), ..seal };
+        seal.write(origin)?;
+        // Only from here on may anything be written: an origin without this seal is an older one.
+        of_log(Seal::for_log(&superblock, generation, generation).write_to_log(log))?;
+    }
+    let report = found.report;
+    let mut volume = recover::assemble(superblock.identity(), found.log, options);
+    volume.notes = (!options.read_only).then(|| Notes::new(seal));
+    Ok((volume, superblock, report))
+}
+
+/// Appends the record of an orderly end, alone and at once; nothing is dirty.
+pub(super) fn append(disk: &mut dyn Disk, log: &mut Log, id: Identity) -> Result<(), LayoutError> {
+    let (header, addr) = log.last_record();
+    disk.write(log.device_block(addr), Data::block_of(header.encode(id)))?;
+    disk.flush()?;
+    log.written = header.seq;
+    log.made_durable(header.seq);
+    Ok(())
+}
+
+/// Takes a clean log away: the origin is as if it had never been there.
+///
+/// # Errors
+/// [`LayoutError::Apart`] while something is in the log only; otherwise as for [`mount`].
+pub fn detach(origin: &mut dyn Disk, log: &mut dyn Disk) -> Result<(), LayoutError> {
+    let (superblock, _, found) = open(origin, log, &MountOptions::default())?;
+    if found.log.dirty() > 0 {
+        return of_log(apart(format!(
+            "{} blocks are in the log only; `seekless drain` writes them home first",
+            found.log.dirty()
+        )));
+    }
+    let first = of_log(log.read(beside(&superblock), SEALED_BLOCKS as u32))?;
+    origin.write(1, first.slice(1, SEALED_BLOCKS as u32 - 1))?;
+    origin.flush()?;
+    origin.write(0, first.slice(0, 1))?;
+    origin.flush()?;
+    // From now on nothing needs the log; that it says so is for people.
+    for at in [0, superblock.device_blocks - 1] {
+        of_log(log.write(at, Data::zeros(1)))?;
+    }
+    of_log(log.flush())?;
+    Ok(())
+}
+
+/// Mounts without writing, then checks everything on both devices.
+///
+/// # Errors
+/// As for [`mount`].
+pub fn check(
+    origin: &mut dyn Disk,
+    log: &mut dyn Disk,
+) -> Result<(Superblock, MountReport, CheckReport), LayoutError> {
+    let options = MountOptions { read_only: true, ..MountOptions::default() };
+    let (volume, superblock, mounted) = mount(origin, log, &options)?;
+    let mut report = CheckReport::default();
+    // A mount that may write writes all four.
+    report.lost_copies("the superblock of the log", &superblock.lost_copies(log, &known));
+    report.lost_copies("the seal of the origin", &Seal::lost_copies(origin, &superblock));
+    checking::check_log(&volume, log, &mut report);
+    checking::check_home(&volume, origin, &mut report);
+    checking::facts(&volume, &mut report);
+    Ok((superblock, mounted, report))
+}
+
+/// Writes the on-disk structures as text.
+///
+/// # Errors
+/// As for [`mount`].
+pub fn dump(
+    origin: &mut dyn Disk,
+    log: &mut dyn Disk,
+    out: &mut dyn fmt::Write,
+) -> Result<(), LayoutError> {
+    let options = MountOptions { read_only: true, ..MountOptions::default() };
+    let (volume, superblock, _) = mount(origin, log, &options)?;
+    writeln!(out, "{}", superblock.to_text(Kind::DCD.name()))
+        .map_err(|_| LayoutError::Damaged("cannot print".into()))?;
+    of_log(checking::dump(&volume, log, out))
+}
+
+/// Where a last record goes and what it says.
+impl Log {
+    fn last_record(&mut self) -> (Header, u32) {
+        let seq = self.written + 1;
+        if self.offset >= self.areas.segment {
+            // A segment is always left for a record that makes room.
+            self.advance_to(self.head + 1, seq);
+        }
+        let (tail_segment, tail) = self.tail_now(seq, 0);
+        let header = Header {
+            seq,
+            segment: self.head,
+            offset: self.offset,
+            durable: self.durable,
+            tail,
+            life: self.life,
+            clean: true,
+            entries: Vec::new(),
+        };
+        let addr = self.place(self.head) as u32 * self.areas.segment + self.offset;
+        self.offset += 1;
+        self.note_tail(seq, tail_segment);
+        (header, addr)
+    }
+}

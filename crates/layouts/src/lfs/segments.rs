@@ -1,0 +1,308 @@
+//! The usage table: which segments are free, what the others still hold, and when one that holds
+//! nothing any more may be written again.
+//!
+//! A segment that has lost its last live block waits for three things. What superseded its blocks
+//! must be durable, else a recovery would fall back on them. Its parts must lie before the point
+//! where the last durable checkpoint lets the log go on, else a recovery would miss them when it
+//! follows the log. And no read may be under way in it.
+
+use super::format::Geometry;
+use seekless_engine::planted::{PlantedBug, planted};
+use seekless_engine::units::Time;
+use std::collections::BTreeSet;
+
+/// Number of a segment.
+pub type SegmentNr = u32;
+
+/// What is done with a segment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum State {
+    /// It may be written from its start.
+    #[default]
+    Free,
+    /// It is being filled, or will be next.
+    Open,
+    /// Nothing is appended to it any more.
+    Closed,
+    /// It is closed and holds nothing; it will be free.
+    Waiting,
+}
+
+/// A segment.
+#[derive(Clone, Debug, Default)]
+pub struct Segment {
+    pub state: State,
+    /// Blocks that the map points to.
+    pub live: u32,
+    /// Commands under way in it.
+    pub busy: u32,
+    /// A block in it cannot be read: it stays as it is.
+    pub stuck: bool,
+    /// The cleaner has moved what it could; blocks of the map go with the next checkpoint.
+    pub drained: bool,
+    /// It is filled with cold blocks.
+    pub cold: bool,
+    /// Last part of the log whose check needs what lies here.
+    pub written: u64,
+    /// The last of those that names data here, which a recovery may compare.
+    pub checked: u64,
+    /// Last commit that superseded a block here.
+    pub emptied: u64,
+    /// Checkpoint that says which blocks here became cold: none is overwritten in place before.
+    pub settles: u64,
+    /// When a block was last written here.
+    pub youngest: Time,
+}
+
+/// What segments that hold nothing wait for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Waiting {
+    /// Those that wait for a commit to be durable.
+    pub commit: u32,
+    /// Those of them whose commit is on the device: a flush is all that is missing.
+    pub flush: u32,
+    /// Those that wait for a checkpoint.
+    pub checkpoint: u32,
+    /// Those that wait for commands only.
+    pub busy: u32,
+}
+
+/// All segments, and the reverse map.
+#[derive(Clone, Debug)]
+pub struct Segments {
+    geometry: Geometry,
+    all: Vec<Segment>,
+    free: BTreeSet<SegmentNr>,
+    waiting: Vec<SegmentNr>,
+    /// Something has happened that may free a waiting segment.
+    stirred: bool,
+    cursor: SegmentNr,
+    /// What was last written to each block of the segments.
+    owners: Vec<u32>,
+    /// A bit for each of them, set if it is still there: the cleaner need not ask the map, whose
+    /// entries lie anywhere in the memory.
+    live: Vec<u64>,
+}
+
+/// What may lie in a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Owner {
+    /// A block of the volume.
+    Data(u32),
+    /// A map block.
+    Slice(u32),
+    /// An index block.
+    Index(u32),
+}
+
+const SLICE: u32 = 1 << 30;
+const INDEX: u32 = 1 << 31;
+
+impl Segments {
+    /// All of them free.
+    pub fn new(geometry: Geometry) -> Segments {
+        let count = geometry.segments() as u32;
+        let owners = u64::from(count) * u64::from(geometry.segment);
+        Segments {
+            geometry,
+            all: vec![Segment::default(); count as usize],
+            free: (0..count).collect(),
+            waiting: Vec::new(),
+            stirred: false,
+            cursor: 0,
+            owners: vec![0; owners as usize],
+            live: vec![0; owners.div_ceil(64) as usize],
+        }
+    }
+
+    /// Number of free segments.
+    pub fn free(&self) -> u64 {
+        self.free.len() as u64
+    }
+
+    /// Number of segments that will be free.
+    pub fn waiting(&self) -> u64 {
+        self.waiting.len() as u64
+    }
+
+    /// A segment.
+    pub fn get(&self, segment: SegmentNr) -> &Segment {
+        &self.all[segment as usize]
+    }
+
+    /// A segment, to note something about it.
+    pub fn get_mut(&mut self, segment: SegmentNr) -> &mut Segment {
+        &mut self.all[segment as usize]
+    }
+
+    /// All segments in order.
+    pub fn iter(&self) -> impl Iterator<Item = (SegmentNr, &Segment)> {
+        (0..).zip(&self.all)
+    }
+
+    /// The segment of a place.
+    pub fn of(&self, place: u32) -> SegmentNr {
+        self.geometry.segment_of(place)
+    }
+
+    fn owner_index(&self, place: u32) -> usize {
+        (u64::from(place) - self.geometry.first()) as usize
+    }
+
+    /// True if a place is needed: the map points there, or the last checkpoint does.
+    pub fn is_live(&self, place: u32) -> bool {
+        let index = self.owner_index(place);
+        self.live[index / 64] >> (index % 64) & 1 != 0
+    }
+
+    /// What lies at a place that is needed.
+    pub fn owner(&self, place: u32) -> Option<Owner> {
+        self.is_live(place).then(|| match self.owners[self.owner_index(place)] {
+            owner if owner & INDEX != 0 => Owner::Index(owner & !INDEX),
+            owner if owner & SLICE != 0 => Owner::Slice(owner & !SLICE),
+            owner => Owner::Data(owner),
+        })
+    }
+
+    /// A live block lies at a place.
+    pub fn occupy(&mut self, place: u32, owner: Owner) {
+        let index = self.owner_index(place);
+        self.owners[index] = match owner {
+            Owner::Data(block) => block,
+            Owner::Slice(slice) => slice | SLICE,
+            Owner::Index(block) => block | INDEX,
+        };
+        debug_assert!(!self.is_live(place), "two live blocks at {place}");
+        self.live[index / 64] |= 1 << (index % 64);
+        let segment = self.of(place);
+        self.all[segment as usize].live += 1;
+    }
+
+    /// A commit supersedes the block at a place.
+    pub fn supersede(&mut self, place: u32, commit: u64) {
+        let segment = self.of(place);
+        let one = &mut self.all[segment as usize];
+        one.emptied = one.emptied.max(commit);
+        self.vacate(place);
+    }
+
+    /// The block at a place is not needed any more.
+    pub fn vacate(&mut self, place: u32) {
+        debug_assert!(self.is_live(place), "nothing lies at {place}");
+        let index = self.owner_index(place);
+        self.live[index / 64] &= !(1 << (index % 64));
+        let segment = self.of(place);
+        let one = &mut self.all[segment as usize];
+        one.live = one.live.saturating_sub(1);
+        if one.live == 0 && one.state == State::Closed {
+            self.wait(segment);
+        }
+    }
+
+    fn wait(&mut self, segment: SegmentNr) {
+        self.all[segment as usize].state = State::Waiting;
+        self.waiting.push(segment);
+        self.stirred = true;
+    }
+
+    /// The next free segment behind the last one that was taken; it is open from now on. `None` if
+    /// there is none.
+    pub fn allocate(&mut self) -> Option<SegmentNr> {
+        let next = self.free.range(self.cursor..).next().or(self.free.first()).copied()?;
+        self.take(next);
+        Some(next)
+    }
+
+    /// Takes a certain free segment; false if it is not free.
+    pub fn take(&mut self, segment: SegmentNr) -> bool {
+        self.cursor = segment + 1;
+        let was_free = self.free.remove(&segment);
+        if was_free {
+            self.all[segment as usize] = Segment { state: State::Open, ..Segment::default() };
+        }
+        was_free
+    }
+
+    /// A segment that was taken and never written is free again.
+    pub fn give_back(&mut self, segment: SegmentNr) {
+        self.all[segment as usize].state = State::Free;
+        self.free.insert(segment);
+    }
+
+    /// Nothing is appended to a segment any more.
+    pub fn close(&mut self, segment: SegmentNr) {
+        self.all[segment as usize].state = State::Closed;
+        if self.all[segment as usize].live == 0 {
+            self.wait(segment);
+        }
+    }
+
+    /// A command begins in a segment.
+    pub fn enter(&mut self, segment: SegmentNr) {
+        self.all[segment as usize].busy += 1;
+    }
+
+    /// A command in a segment has been answered.
+    pub fn leave(&mut self, segment: SegmentNr) {
+        self.all[segment as usize].busy -= 1;
+        self.stirred = true;
+    }
+
+    /// More is durable than before.
+    pub fn stir(&mut self) {
+        self.stirred = true;
+    }
+
+    /// Frees the waiting segments that nobody needs, when commits up to `durable` are durable and
+    /// a recovery follows the log from behind part `start`.
+    pub fn release(&mut self, durable: u64, start: u64) {
+        if !std::mem::take(&mut self.stirred) {
+            return;
+        }
+        let mut waiting = std::mem::take(&mut self.waiting);
+        waiting.retain(|&segment| {
+            let one = &self.all[segment as usize];
+            let committed = one.emptied <= durable || planted(PlantedBug::FreeBeforeCommit);
+            let passed = one.written <= start || planted(PlantedBug::FreeBeforeCheckpoint);
+            let keep = !committed || !passed || one.busy > 0;
+            if !keep {
+                self.all[segment as usize].state = State::Free;
+                self.free.insert(segment);
+            }
+            keep
+        });
+        self.waiting = waiting;
+    }
+
+    /// What the waiting segments wait for, when commits up to `durable` are durable and those up to
+    /// `completed` on the device.
+    pub fn waits(&self, durable: u64, completed: u64, start: u64) -> Waiting {
+        let mut waits = Waiting::default();
+        for &segment in &self.waiting {
+            let one = self.get(segment);
+            if one.emptied > durable {
+                waits.commit += 1;
+                waits.flush += u32::from(one.emptied <= completed);
+            } else if one.written > start {
+                waits.checkpoint += 1;
+            } else {
+                waits.busy += 1;
+            }
+        }
+        waits
+    }
+
+    /// After a recovery has noted all live blocks and all parts behind `start`: which segments are
+    /// free.
+    pub fn restore(&mut self, start: u64) {
+        self.free.clear();
+        for segment in 0..self.all.len() as u32 {
+            let one = &self.all[segment as usize];
+            if one.live == 0 && one.written <= start {
+                self.free.insert(segment);
+            } else {
+                self.close(segment);
+            }
+        }
+    }
+}

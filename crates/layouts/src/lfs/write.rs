@@ -1,0 +1,200 @@
+//! Writing: blocks go to the write buffer, and from there to the log.
+
+use super::Lfs;
+use super::format::{Entry, Mark};
+use super::overwrite::Overwrites;
+use super::pool::{self, Slot};
+use super::read::escape;
+use super::segments::SegmentNr;
+use seekless_engine::checksum;
+use seekless_engine::data::{Body, Data};
+use seekless_engine::io::IoError;
+use seekless_engine::layer::Cx;
+use seekless_engine::request_table::Work;
+use seekless_engine::units::{BlockNr, Time};
+
+impl Lfs {
+    /// Begins what waits, in order of arrival.
+    pub(super) fn dispatch(&mut self, cx: &mut Cx<'_>) {
+        self.starving = false;
+        while self.next_has_room(cx) {
+            match self.desk.pop() {
+                Some(Work::Read { request, at, count }) => self.begin_read(request, at, count, cx),
+                Some(Work::Write { request, at, data, .. }) => self.write(request, at, &data, cx),
+                Some(Work::Trim { request, at, count }) => self.trim(request, at, count, cx),
+                Some(Work::Group { .. }) => unreachable!("it takes no transactions"),
+                None => {}
+            }
+        }
+    }
+
+    /// True if there is something to begin and room for it.
+    fn next_has_room(&mut self, cx: &mut Cx<'_>) -> bool {
+        let count = match self.desk.front() {
+            None => return false,
+            Some(Work::Read { .. }) => return true,
+            Some(Work::Write { data, .. }) => data.blocks(),
+            Some(Work::Trim { .. }) => 1,
+            Some(Work::Group { .. }) => unreachable!("it takes no transactions"),
+        };
+        if self.log.in_flight() > self.in_flight_limit {
+            return false;
+        }
+        if !self.has_room(u64::from(count)) && !self.takes_no_room() {
+            self.starving = true;
+            return false;
+        }
+        if self.pool.is_long() {
+            self.write_out(&[], cx);
+        }
+        true
+    }
+
+    /// True if what comes next is overwritten in place, all of it.
+    fn takes_no_room(&self) -> bool {
+        let Some(Work::Write { at, data, .. }) = self.desk.front() else { return false };
+        (0..data.blocks()).zip(*at..).all(|(index, at)| {
+            let block = data.block(index);
+            self.policy.is_cold(at)
+                && self.may_overwrite(self.map.get(at))
+                && !checksum::is_zero(&block)
+                && !escape(self.id, block).1
+        })
+    }
+
+    /// True if what comes next will be overwritten in place, all of it, after a checkpoint.
+    pub(super) fn waits_for_checkpoint(&self) -> bool {
+        let Some(Work::Write { at, data, .. }) = self.desk.front() else { return false };
+        self.policy.is_cold_all_over()
+            && self
+                .map
+                .range(*at, u64::from(data.blocks()))
+                .iter()
+                .all(|entry| entry.is_mapped() && !entry.mark().escaped)
+    }
+
+    fn write(&mut self, request: usize, at: BlockNr, data: &Data, cx: &mut Cx<'_>) {
+        let count = data.blocks();
+        self.counters.client_blocks += u64::from(count);
+        let capacity = self.capacity();
+        if self.pool.has_changes() && self.pool.clients() + u64::from(count) > capacity {
+            self.write_out_clients(cx);
+            self.close_crowded();
+        }
+        let mut overwrites = Overwrites::default();
+        let mut logged = 0;
+        for index in 0..count {
+            let block = data.block(index);
+            let at = at + u64::from(index);
+            let cold = self.policy.is_cold_write(at, cx.now);
+            if checksum::is_zero(&block) {
+                logged += 1;
+                self.forget(at, 1, cx.now);
+                continue;
+            }
+            let (piece, escaped) = escape(self.id, block);
+            let old = self.map.get(at);
+            if cold && !escaped && self.may_overwrite(old) {
+                overwrites.push(old.place(), piece);
+                continue;
+            }
+            logged += 1;
+            if let Some(hylog) = self.policy.hylog() {
+                hylog.meter.log_blocks += 1;
+            }
+            let checksum = self.sums.of(&piece);
+            let mark = Mark { escaped, unchecked: cold };
+            self.put(at, piece.body, mark, checksum, cx.now);
+        }
+        self.cleaner.earn(logged);
+        if self.pool.clients() >= self.capacity() {
+            self.write_out_clients(cx);
+        }
+        self.overwrite(request, overwrites, cx);
+    }
+
+    /// Answers a request that has happened, or lets it wait for durability if it asked for that.
+    pub(super) fn written(&mut self, request: usize, cx: &mut Cx<'_>) {
+        if let Some(request) = self.desk.part_written(request, cx) {
+            self.wait_durable(request, cx);
+        }
+    }
+
+    fn trim(&mut self, request: usize, at: BlockNr, count: u32, cx: &mut Cx<'_>) {
+        self.forget(at, count, cx.now);
+        self.written(request, cx);
+    }
+
+    /// Puts a block into the buffer; what was there before is superseded by the commit that takes
+    /// it.
+    fn put(&mut self, at: BlockNr, body: Body, mark: Mark, checksum: u32, now: Time) {
+        let old = self.map.get(at);
+        let buffered = old.is_mapped() && pool::is_buffered(old.place());
+        if buffered && !pool::is_moved(old.place()) {
+            self.pool.replace(old.place(), body, now);
+            self.map.replace(at, Entry::new(old.place(), mark, checksum));
+            return;
+        }
+        let from = match buffered {
+            true => self.pool.forget(old.place()),
+            false => self.supersede(old),
+        };
+        let place = self.pool.add(Slot { block: at as u32, body, written: now, from }, now);
+        self.map.replace(at, Entry::new(place, mark, checksum));
+    }
+
+    /// The open commit supersedes what lies on the device; returns where.
+    fn supersede(&mut self, old: Entry) -> Option<SegmentNr> {
+        old.is_mapped().then(|| {
+            self.segments.supersede(old.place(), self.log.open());
+            self.segments.of(old.place())
+        })
+    }
+
+    /// Blocks are not stored any more.
+    fn forget(&mut self, at: BlockNr, count: u32, now: Time) {
+        let mut any = false;
+        for block in at..at + u64::from(count) {
+            let old = self.map.get(block);
+            if !old.is_mapped() {
+                continue;
+            }
+            any = true;
+            self.map.replace(block, Entry::UNMAPPED);
+            if pool::is_buffered(old.place()) {
+                self.pool.forget(old.place());
+            } else {
+                self.supersede(old);
+            }
+        }
+        if any {
+            self.pool.add_zeros(at as u32, count, now);
+        }
+    }
+
+    /// A block that the cleaner has read moves, if it still lies where it was read.
+    pub(super) fn put_moved(&mut self, at: BlockNr, entry: Entry, body: Body, now: Time) {
+        let checksum = match entry.mark().unchecked {
+            true => self.checksum_of(&body),
+            false => entry.checksum(),
+        };
+        let mark = Mark { unchecked: self.policy.is_cold(at), ..entry.mark() };
+        // It is not younger for having been moved.
+        let written = self.segments.get(self.segments.of(entry.place())).youngest;
+        let from = self.supersede(entry);
+        let slot = Slot { block: at as u32, body, written, from };
+        let place = match self.tells_moved() {
+            true => self.pool.add_moved(slot),
+            false => self.pool.add(slot, now),
+        };
+        self.map.replace(at, Entry::new(place, mark, checksum));
+    }
+
+    /// What waits for space cannot get any: the first of it fails.
+    pub(super) fn refuse_first(&mut self, cx: &mut Cx<'_>) {
+        if let Some(Work::Write { request, .. } | Work::Trim { request, .. }) = self.desk.pop() {
+            self.desk.fail(request, IoError::NoSpace);
+            self.desk.part_done(request, cx);
+        }
+    }
+}

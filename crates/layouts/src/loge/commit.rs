@@ -1,0 +1,134 @@
+//! Commits: writing label blocks and the trim map, knowing what is durable, and when a superseded
+//! place may be used again.
+//!
+//! A commit is not a unit of atomicity here, transactions are; it is what becomes durable together.
+//! It covers all that is installed when it begins. On a device that keeps completed writes each
+//! batch is a commit; elsewhere commits wait for a flush, a limit or a pause.
+
+use super::format::{RECORDS, Record, TRIMS_START};
+use super::table::Entry;
+use super::write::{Commands, labelled};
+use super::{Loge, META, RECORD};
+use crate::eager::commit::Batch;
+use seekless_engine::clean_shutdown::Ending;
+use seekless_engine::data::{Body, Data, Piece};
+use seekless_engine::io::{Done, IoError, Label};
+use seekless_engine::layer::Cx;
+use seekless_engine::request_table::Work;
+
+impl Loge {
+    /// True if a commit may begin. A sector of the trim map keeps two tombstones of each block: the
+    /// last one and the one before, which a recovery believes. Were it written again before the
+    /// last one is durable, a recovery would believe a transaction that may not hold.
+    pub(super) fn may_commit(&self) -> bool {
+        !self.trims.is_dirty() || self.last_with_trims <= self.commits.durable()
+    }
+
+    /// Writes all labels and tombstones that changed, behind the data in `commands`.
+    pub(super) fn begin_commit(
+        &mut self,
+        batch: Batch<Entry>,
+        mut commands: Commands,
+        cx: &mut Cx<'_>,
+    ) {
+        self.counters.commits += 1;
+        self.record_if_wanted(&mut commands);
+        let labels = self.labels.as_mut().map_or_else(Vec::new, |area| area.take_dirty());
+        let buried = self.trims.take_dirty();
+        let trims = buried.len() as u64;
+        self.counters.trim_blocks += trims;
+        self.counters.label_blocks += labels.len() as u64;
+        let buried = buried.into_iter().map(|(block, sectors)| (TRIMS_START + block, sectors));
+        for (at, sectors) in labels.into_iter().chain(buried) {
+            commands.push_map(at as u32, Piece::block(Body::Sectors(sectors)), Label::default());
+        }
+        if trims > 0 {
+            self.last_with_trims = self.commits.open();
+        }
+        let first_in_flight = self.in_flight.first().copied();
+        let covers = first_in_flight.unwrap_or(self.next_stamp) - 1;
+        let sent = commands.send(META, cx, labelled(self.areas.headers));
+        self.commits.begin(batch, covers, sent);
+        if let Some(commit) = self.commits.complete() {
+            self.commits.close(commit, &mut self.desk, cx);
+        }
+    }
+
+    /// A command of the commit has been answered.
+    pub(super) fn commit_part_done(&mut self, done: Done, cx: &mut Cx<'_>) {
+        if let Some(commit) = self.commits.part_done(done) {
+            self.undo(commit.undo());
+            self.commits.close(commit, &mut self.desk, cx);
+        }
+    }
+
+    /// Begins whatever commit or flush is wanted now.
+    pub(super) fn advance_commits(&mut self, cx: &mut Cx<'_>) {
+        if self.desk.latched().is_some() {
+            return;
+        }
+        let wanted = self.commits.wants_commit(false, &self.free, &self.desk, cx.now);
+        if wanted && self.may_commit() {
+            self.begin_commit(Batch::default(), Commands::default(), cx);
+        }
+        let held_up = wanted && !self.may_commit() && !self.commits.is_flushing();
+        if held_up || self.commits.wants_flush(&self.free, &self.desk) {
+            self.commits.begin_flush(cx);
+        }
+        if self.commits.is_stuck() {
+            self.relieve(cx);
+        }
+    }
+
+    /// Something waits for free blocks, and no commit or flush would bring any: where nothing is
+    /// in flight that may, the volume is too small, which is an error.
+    fn relieve(&mut self, cx: &mut Cx<'_>) {
+        let moving = !self.writes.is_empty() || self.homing.is_active();
+        if self.commits.waiting() > 0 || moving || !self.reads.is_empty() {
+            return;
+        }
+        if self.record_would_free() {
+            self.begin_commit(Batch::default(), Commands::default(), cx);
+            return;
+        }
+        if let Some(Work::Write { request, .. } | Work::Group { request, .. }) =
+            self.desk.front().cloned()
+        {
+            self.desk.pop();
+            self.desk.fail(request, IoError::NoSpace);
+            self.desk.part_done(request, cx);
+        }
+    }
+
+    /// Brings an orderly end one step further: commit what changed, flush, write the record that
+    /// says so, flush.
+    pub(super) fn advance_ending(&mut self, cx: &mut Cx<'_>) {
+        let moving = self.sorter.is_reading() || self.homing.is_active();
+        let idling = moving || self.idle.is_moving();
+        let busy = !self.desk.is_idle() || self.commits.is_busy() || idling;
+        if self.ending != Ending::Asked || busy {
+            return;
+        }
+        if self.desk.latched().is_some() || self.desk.is_read_only() {
+            self.ending = Ending::Done;
+        } else if self.commits.has_changes() && self.may_commit() {
+            self.begin_commit(Batch::default(), Commands::default(), cx);
+            // A commit without commands is complete at once.
+            self.advance_ending(cx);
+        } else if !self.commits.is_durable() {
+            self.commits.begin_flush(cx);
+        } else {
+            self.record += 1;
+            let record = Data::bytes(self.record(true).encode(self.id));
+            let at = RECORDS[self.record as usize % RECORDS.len()];
+            self.ending.write(RECORD, at, record, cx);
+        }
+    }
+
+    /// What a record says now.
+    pub(super) fn record(&self, clean: bool) -> Record {
+        let (stored, digest) = self.table.digest();
+        let durable = self.next_stamp - 1;
+        Record { number: self.record, durable, clean, stored, digest }
+    }
+}

@@ -1,0 +1,611 @@
+//! Making and mounting a volume: from the tail record, or by reading the whole device.
+
+use super::commit::marker;
+use super::format::{
+    Changed, Entry, FIXED_BLOCKS, Header, MAP_MAGIC, POOL_START, Pointer, SLICE_ENTRIES,
+    TAIL_BLOCK, Tail, decode_header, entries, live_mark, looks_like_map, may_be_tail,
+};
+use super::tree::SliceNr;
+use super::{Vlog, slices};
+use crate::eager::Mapped;
+use crate::shared::PAST_UNREADABLE;
+use bytes::Bytes;
+use seekless_engine::checksum::Sums;
+use seekless_engine::data::{Body, Data, Piece};
+use seekless_engine::disk::Disk;
+use seekless_engine::io::{Expected, IoError};
+use seekless_engine::layout::{FormatOptions, LayoutError, MountOptions, MountPath, MountReport};
+use seekless_engine::planted::{PlantedBug, planted};
+use seekless_engine::superblock::Superblock;
+use seekless_engine::units::BLOCK_BYTES;
+use smallvec::SmallVec;
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
+
+/// Blocks read at once by a scan.
+const SCAN_BLOCKS: u64 = 256;
+
+/// Writes an empty volume.
+pub(super) fn format(disk: &mut dyn Disk, options: &FormatOptions) -> Result<(), LayoutError> {
+    let device = disk.blocks();
+    let superblock = Superblock {
+        layout: options.layout,
+        version: Superblock::version_for(Sums::NEWEST, 1),
+        id: options.id,
+        blocks: options.blocks,
+        device_blocks: device,
+        options: 0,
+        sums: Sums::NEWEST,
+    };
+    let root = Pointer { place: 0, sequence: 0 };
+    let tail = Tail { root, next_sequence: 1, commit: 0, digest: 0, live: 0 };
+    disk.write(TAIL_BLOCK, Data::bytes(tail.encode(options.identity())))?;
+    superblock.write(disk)?;
+    disk.flush()?;
+    Ok(())
+}
+
+/// A map block found on the device.
+#[derive(Clone, Debug)]
+struct Found {
+    place: u32,
+    header: Header,
+}
+
+/// Commits and sequence numbers stay below this: no volume lives to see it, and numbers counted up
+/// from below it do not overflow. What says otherwise is forged.
+const NUMBER_LIMIT: u64 = 1 << 62;
+
+/// What a recovery has found out.
+#[derive(Debug, Default)]
+struct Recovered {
+    /// The newest whole version of each slice.
+    live: Vec<Found>,
+    /// The last commit that holds.
+    last: u64,
+    /// Numbers for what comes next.
+    next_commit: u64,
+    next_sequence: u64,
+    accepted: u64,
+    dropped: u64,
+    /// The last commit is the marker of an earlier recovery. It says all that another one would;
+    /// and another one would call it durable, and all numbers below it, that of the doomed too.
+    marked: bool,
+    /// Map blocks of commits that do not hold: to be erased, lest they be taken for valid later.
+    doomed: Vec<u32>,
+    /// Blocks that another recovery, should this one be interrupted, might need; in order.
+    keep: Vec<u32>,
+}
+
+struct Recovery<'d> {
+    disk: &'d mut dyn Disk,
+    superblock: Superblock,
+    blocks_read: u64,
+    /// Blocks that begin as a map block and are none: torn by a power cut. A later write to one of
+    /// them that is torn as well could make it whole.
+    torn: Vec<u32>,
+    /// Blocks that the scan could not read.
+    unreadable: Vec<u32>,
+    /// The tail record is wrong and was computed: another block of its stripe is wrong as well.
+    is_tail_wrong: bool,
+}
+
+/// Recovers the state of a volume.
+pub(super) fn mount(
+    disk: &mut dyn Disk,
+    superblock: &Superblock,
+    options: &MountOptions<'_>,
+) -> Result<(Vlog, MountReport), LayoutError> {
+    let (torn, unreadable) = (Vec::new(), Vec::new());
+    let mut recovery = Recovery {
+        disk,
+        superblock: *superblock,
+        blocks_read: 1,
+        torn,
+        unreadable,
+        is_tail_wrong: false,
+    };
+    let tail = recovery.read_tail();
+    let by_tail = match &tail {
+        Some(tail) => recovery.follow(tail)?,
+        None => None,
+    };
+    let (path, found) = match by_tail {
+        Some(found) => (MountPath::Tail, found),
+        None => (MountPath::Scan, recovery.scan(tail.as_ref())?),
+    };
+    let mut volume = Vlog::empty(superblock, options);
+    recovery.load(&mut volume, &found)?;
+    recovery.look_past_unreadable(&volume, options)?;
+    if !options.read_only {
+        recovery.settle(&mut volume, &found, path)?;
+    }
+    volume.learn_owners();
+    let report = MountReport {
+        path,
+        blocks_read: recovery.blocks_read,
+        commits_accepted: found.accepted,
+        commits_dropped: found.dropped,
+    };
+    Ok((volume, report))
+}
+
+fn damaged<T>(what: impl Into<String>) -> Result<T, LayoutError> {
+    Err(LayoutError::Damaged(what.into()))
+}
+
+/// The header of a map block that makes sense.
+fn header(volume: &Superblock, place: u32, block: &[u8]) -> Option<Header> {
+    let header = decode_header(volume.identity(), place, block)?;
+    let sound = u64::from(header.slice) < slices(volume.blocks)
+        && header.index < header.members
+        && header.previous < header.commit
+        && header.durable < header.commit
+        && header.commit < NUMBER_LIMIT
+        && header.sequence < NUMBER_LIMIT;
+    sound.then_some(header)
+}
+
+/// False if a block begins as a map block and is none.
+fn is_no_torn_map(volume: &Superblock, start: u64, index: u32, block: &Piece) -> bool {
+    if !block.begins_with(MAP_MAGIC) {
+        return true;
+    }
+    let bytes = block.to_bytes();
+    let place = start as u32 + index;
+    !looks_like_map(volume.identity(), &bytes) || header(volume, place, &bytes).is_some()
+}
+
+impl Recovery<'_> {
+    fn read_block(&mut self, place: u32) -> Result<Data, IoError> {
+        self.blocks_read += 1;
+        self.disk.read(u64::from(place), 1)
+    }
+
+    /// An unreadable tail record counts as an absent one: a scan finds the same state, unless what
+    /// is wrong with the record is wrong with a map block, too.
+    fn read_tail(&mut self) -> Option<Tail> {
+        let id = self.superblock.identity();
+        self.blocks_read += 1;
+        let is_whole = |_, block: &Piece| may_be_tail(id, block);
+        let data = self.disk.read_whole(TAIL_BLOCK, 1, &is_whole).ok()?;
+        let computed = self.disk.is_computed(TAIL_BLOCK);
+        self.is_tail_wrong = computed && !may_be_tail(id, &data.block(0));
+        Tail::decode(id, &data.to_bytes())
+    }
+
+    /// The whole map block at `place`, if there is one.
+    fn read_map(&mut self, place: u32) -> Option<(Found, Data)> {
+        let end = self.superblock.device_blocks - 1;
+        if !(POOL_START..end).contains(&u64::from(place)) {
+            return None;
+        }
+        self.blocks_read += 1;
+        let volume = self.superblock;
+        let is_whole = |block: &Piece| header(&volume, place, &block.to_bytes()).is_some();
+        // Pointers may be dead: what lies there now need not be a map block any more.
+        let data = self.disk.look_for_whole(u64::from(place), &is_whole).ok()?;
+        let header = header(&volume, place, &data.to_bytes())?;
+        Some((Found { place, header }, data))
+    }
+
+    /// Follows the log tree from the tail record, youngest map block first. `None` if that does
+    /// not lead to exactly the live set that the record describes.
+    fn follow(&mut self, tail: &Tail) -> Result<Option<Recovered>, LayoutError> {
+        let mut todo = BinaryHeap::new();
+        if tail.root.place != 0 {
+            todo.push((tail.root.sequence, tail.root.place));
+        }
+        let mut seen_places = BTreeSet::new();
+        let mut seen_slices = BTreeSet::new();
+        let mut live = Vec::new();
+        let mut digest = 0;
+        while let Some((sequence, place)) = todo.pop() {
+            if !seen_places.insert((place, sequence)) {
+                continue;
+            }
+            let Some((found, _)) = self.read_map(place) else { continue };
+            if found.header.sequence != sequence || !seen_slices.insert(found.header.slice) {
+                continue; // The pointer is dead, or an older version.
+            }
+            digest ^= live_mark(found.header.slice, sequence);
+            for pointer in &found.header.pointers {
+                if pointer.sequence < sequence {
+                    todo.push((pointer.sequence, pointer.place));
+                }
+            }
+            live.push(found);
+        }
+        // Numbers that were used already would be given out again.
+        let fresh = tail.root.sequence < tail.next_sequence
+            && tail.next_sequence < NUMBER_LIMIT
+            && live.iter().all(|found: &Found| found.header.commit <= tail.commit)
+            && tail.commit < NUMBER_LIMIT;
+        if live.len() as u32 != tail.live || digest != tail.digest || !fresh {
+            return Ok(None);
+        }
+        Ok(Some(Recovered {
+            live,
+            last: tail.commit,
+            next_commit: tail.commit + 1,
+            next_sequence: tail.next_sequence,
+            ..Recovered::default()
+        }))
+    }
+
+    /// Finds every whole map block on the device.
+    fn find_all(&mut self) -> Result<Vec<Found>, LayoutError> {
+        let end = self.superblock.device_blocks - 1;
+        let mut all = Vec::new();
+        let mut at = POOL_START;
+        while let Some(start) = self.disk.next_data(at).filter(|&start| start < end) {
+            let count = SCAN_BLOCKS.min(end - start);
+            let volume = self.superblock;
+            let is_whole = |index, block: &Piece| is_no_torn_map(&volume, start, index, block);
+            match self.disk.read_whole(start, count as u32, &is_whole) {
+                Ok(data) => {
+                    self.blocks_read += count;
+                    self.collect(start, &data, &mut all);
+                }
+                // One bad block must not hide its neighbours.
+                Err(_) => {
+                    for place in start..start + count {
+                        match self.read_block(place as u32) {
+                            Ok(data) => self.collect(place, &data, &mut all),
+                            Err(IoError::PowerOff) => return Err(IoError::PowerOff.into()),
+                            Err(_) => self.unreadable.push(place as u32),
+                        }
+                    }
+                }
+            }
+            at = start + count;
+        }
+        Ok(all)
+    }
+
+    fn collect(&mut self, start: u64, data: &Data, all: &mut Vec<Found>) {
+        let mut place = start as u32;
+        for piece in data.pieces() {
+            let bytes = match &piece.body {
+                Body::Zeros | Body::Stamp { .. } => Bytes::new(),
+                Body::Bytes(bytes) => bytes.clone(),
+                Body::Sectors(_) | Body::Parity(_) if !piece.begins_with(MAP_MAGIC) => Bytes::new(),
+                Body::Sectors(_) | Body::Lazy(_) | Body::Parity(_) => piece.to_bytes(),
+            };
+            for (block, place) in bytes.chunks_exact(BLOCK_BYTES).zip(place..) {
+                match header(&self.superblock, place, block) {
+                    Some(header) => all.push(Found { place, header }),
+                    None if looks_like_map(self.superblock.identity(), block) => {
+                        self.torn.push(place)
+                    }
+                    None => {}
+                }
+            }
+            place += piece.blocks;
+        }
+    }
+
+    /// Recovers from whatever map blocks the device holds.
+    fn scan(&mut self, tail: Option<&Tail>) -> Result<Recovered, LayoutError> {
+        let all = self.find_all()?;
+        let durable = all.iter().map(|found| found.header.durable).max().unwrap_or(0);
+        let mut recovered = Recovered { last: durable, ..Recovered::default() };
+        let mut later: BTreeMap<u64, Vec<&Found>> = BTreeMap::new();
+        for found in &all {
+            if found.header.commit > durable {
+                later.entry(found.header.commit).or_default().push(found);
+            }
+        }
+        let mut accepted = BTreeSet::new();
+        // Where a recovery was interrupted, two commits may follow the same one: the commit that
+        // the recovery wrote has the higher number.
+        let mut following: BTreeMap<u64, Vec<u64>> = BTreeMap::new();
+        for (&commit, members) in later.iter().rev() {
+            following.entry(members[0].header.previous).or_default().push(commit);
+        }
+        while let Some(candidates) = following.get(&recovered.last)
+            && let Some(&commit) = candidates.iter().find(|commit| self.holds(&later[commit]))
+        {
+            accepted.insert(commit);
+            recovered.last = commit;
+        }
+        recovered.accepted = accepted.len() as u64;
+        recovered.dropped = later.len() as u64 - recovered.accepted;
+        recovered.next_commit = all.iter().map(|f| f.header.commit).max().unwrap_or(0) + 1;
+        recovered.next_sequence = all.iter().map(|f| f.header.sequence).max().unwrap_or(0) + 1;
+        let holds = |found: &Found| {
+            found.header.commit <= durable || accepted.contains(&found.header.commit)
+        };
+        recovered.live = newest(all.iter().filter(|found| holds(found)));
+        recovered.doomed = all.iter().filter(|found| !holds(found)).map(|f| f.place).collect();
+        let last = all.iter().find(|found| found.header.commit == recovered.last);
+        recovered.marked = last.is_some_and(|Found { header, .. }| {
+            header.changed == Changed::default() && header.durable == header.previous
+        });
+        self.compare_digest(&all, &recovered, tail)?;
+        let before = newest(all.iter().filter(|found| found.header.commit <= durable));
+        let after = all.iter().filter(|found| found.header.commit > durable).cloned();
+        recovered.keep = self.needed(before.into_iter().chain(after));
+        Ok(recovered)
+    }
+
+    /// True if a commit is whole: all its map blocks are there, and so is the data they name.
+    fn holds(&mut self, members: &[&Found]) -> bool {
+        let first = &members[0].header;
+        let mut indices = BTreeSet::new();
+        for one in members {
+            let header = &one.header;
+            let same = header.members == first.members && header.previous == first.previous;
+            if !same || !indices.insert(header.index) {
+                return false;
+            }
+        }
+        (indices.len() as u32 == first.members || planted(PlantedBug::PartialTransaction))
+            && members
+                .iter()
+                .all(|one| planted(PlantedBug::ChecksumNotVerified) || self.data_holds(one))
+    }
+
+    fn data_holds(&mut self, found: &Found) -> bool {
+        let Some((_, block)) = self.read_map(found.place) else { return false };
+        let changed = &found.header.changed;
+        let bytes = block.to_bytes();
+        entries(&bytes).enumerate().all(|(index, entry)| {
+            let bit = changed[index / 64] & (1 << (index % 64));
+            bit == 0 || !entry.is_mapped() || self.entry_holds(entry)
+        })
+    }
+
+    fn entry_holds(&mut self, entry: Entry) -> bool {
+        let end = self.superblock.device_blocks - 1;
+        if !(POOL_START..end).contains(&u64::from(entry.place())) {
+            return false;
+        }
+        self.blocks_read += 1;
+        let (sums, sum) = (self.superblock.sums, entry.checksum());
+        match self.disk.read_expecting(u64::from(entry.place()), Expected::one(sums, sum)) {
+            Ok(data) => sums.of(&data.block(0)) == sum,
+            // A power cut leaves blocks torn, not unreadable: reading it is an error later.
+            Err(_) => true,
+        }
+    }
+
+    /// Where a scan cannot read a block that the map does not name, the last commits may have been:
+    /// what they made durable must not be lost silently.
+    fn look_past_unreadable(
+        &mut self,
+        volume: &Vlog,
+        options: &MountOptions<'_>,
+    ) -> Result<(), LayoutError> {
+        if self.is_tail_wrong && !options.options.get(&PAST_UNREADABLE) {
+            return damaged(
+                "a member of the array has wrong bytes in the first stripe while another member \
+                 is missing, and the youngest writes may have been there; serve \
+                 --past-unreadable takes what can be read for all there is",
+            );
+        }
+        self.unreadable.retain(|&place| volume.free.is_free(u64::from(place)));
+        let Some(first) = self.unreadable.first() else { return Ok(()) };
+        if !options.options.get(&PAST_UNREADABLE) {
+            let more = match self.unreadable.len() - 1 {
+                0 => String::new(),
+                more => format!(" and {more} more"),
+            };
+            return damaged(format!(
+                "device block {first}{more} cannot be read, and the youngest writes before the \
+                 crash may have been there; serve --past-unreadable takes what can be read for \
+                 all there is"
+            ));
+        }
+        self.torn.append(&mut self.unreadable);
+        Ok(())
+    }
+
+    /// The last commit knows which map blocks are live with it. If others were found, one has
+    /// become unreadable, and an older version of its slice must not be served in its place.
+    fn compare_digest(
+        &self,
+        all: &[Found],
+        recovered: &Recovered,
+        tail: Option<&Tail>,
+    ) -> Result<(), LayoutError> {
+        let last = all.iter().find(|found| found.header.commit == recovered.last);
+        let expected = match (last, tail) {
+            (_, Some(tail)) => tail.digest,
+            (Some(found), None) => found.header.digest,
+            (None, None) if recovered.last == 0 => 0,
+            (None, None) => {
+                return damaged(format!(
+                    "no map block of the last durable commit {} is readable",
+                    recovered.last
+                ));
+            }
+        };
+        let digest = recovered
+            .live
+            .iter()
+            .fold(0, |sum, found| sum ^ live_mark(found.header.slice, found.header.sequence));
+        if digest != expected && !planted(PlantedBug::DigestIgnored) {
+            return damaged(
+                "a map block is unreadable, so some blocks cannot be found; restore from a copy",
+            );
+        }
+        Ok(())
+    }
+
+    /// All blocks that the given map blocks occupy and name.
+    fn needed(&mut self, found: impl Iterator<Item = Found>) -> Vec<u32> {
+        let mut keep = Vec::new();
+        for one in found {
+            keep.push(one.place);
+            if let Some((_, data)) = self.read_map(one.place) {
+                keep.extend(
+                    entries(&data.to_bytes()).map(Entry::place).filter(|&place| place != 0),
+                );
+            }
+        }
+        keep.sort_unstable();
+        keep.dedup();
+        keep
+    }
+
+    /// Fills map, free map and tree.
+    fn load(&mut self, volume: &mut Vlog, found: &Recovered) -> Result<(), LayoutError> {
+        for place in POOL_START..self.superblock.device_blocks - 1 {
+            volume.free.release(place as u32);
+        }
+        let mut slice_at = BTreeMap::new();
+        for one in &found.live {
+            let Header { slice, sequence, .. } = one.header;
+            self.take(volume, one.place)?;
+            volume.tree.restore(slice, Pointer { place: one.place, sequence });
+            slice_at.insert(one.place, slice);
+            self.load_entries(volume, one)?;
+        }
+        for one in &found.live {
+            let children: SmallVec<[(SliceNr, u64); 4]> = one
+                .header
+                .pointers
+                .iter()
+                .filter_map(|pointer| Some((*slice_at.get(&pointer.place)?, pointer.sequence)))
+                .collect();
+            volume.tree.restore_children(one.header.slice, &children);
+        }
+        if let Some(root) = found.live.iter().max_by_key(|one| one.header.sequence) {
+            volume.tree.restore_root(root.header.slice);
+        }
+        volume.next_sequence = found.next_sequence;
+        volume.commits.restore(found.last, found.next_commit, found.last);
+        volume.last_with_changes = found.last;
+        Ok(())
+    }
+
+    fn load_entries(&mut self, volume: &mut Vlog, one: &Found) -> Result<(), LayoutError> {
+        self.blocks_read += 1;
+        let (own, wanted) = (self.superblock, &one.header);
+        let is_it = |_, block: &Piece| {
+            let found = header(&own, one.place, &block.to_bytes());
+            found.is_some_and(|it| (it.slice, it.sequence) == (wanted.slice, wanted.sequence))
+        };
+        let data = self.disk.read_whole(u64::from(one.place), 1, &is_it);
+        let Some(data) = data.ok().filter(|data| is_it(0, &data.block(0))) else {
+            return damaged(format!("map block {} changed while it was read", one.place));
+        };
+        let first = one.header.slice as usize * SLICE_ENTRIES;
+        let blocks = self.superblock.blocks as usize;
+        let bytes = data.to_bytes();
+        volume.map.load(one.header.slice, entries(&bytes));
+        for (index, entry) in entries(&bytes).enumerate() {
+            if !entry.is_mapped() {
+                continue;
+            }
+            if first + index >= blocks {
+                return damaged(format!("map block {} names a block past the end", one.place));
+            }
+            self.take(volume, entry.place())?;
+        }
+        Ok(())
+    }
+
+    fn take(&self, volume: &mut Vlog, place: u32) -> Result<(), LayoutError> {
+        let end = self.superblock.device_blocks - 1;
+        if !(POOL_START..end).contains(&u64::from(place)) {
+            return damaged(format!("the map names block {place}, which is outside the pool"));
+        }
+        if !volume.free.is_free(u64::from(place)) {
+            return damaged(format!("block {place} is named twice"));
+        }
+        volume.free.take(place);
+        Ok(())
+    }
+
+    /// Makes the recovered state the one that any later recovery starts from, before anything may
+    /// be written over what this one relied on.
+    fn settle(
+        &mut self,
+        volume: &mut Vlog,
+        found: &Recovered,
+        path: MountPath,
+    ) -> Result<(), LayoutError> {
+        self.disk.flush()?;
+        if path == MountPath::Scan && !planted(PlantedBug::RecoveryUnrecorded) {
+            // What is torn claims nothing, and goes first: were it made whole by an erasure that
+            // is torn itself, nothing younger may be there yet. What is whole may be the only
+            // witness that something before it is durable, until the marker is.
+            let torn = std::mem::take(&mut self.torn);
+            self.erase(volume, &torn)?;
+            if let Some(root) = volume.tree.root().filter(|_| !found.marked) {
+                self.write_marker(volume, found, root)?;
+                self.disk.flush()?;
+            }
+            self.erase(volume, &found.doomed)?;
+        }
+        if !planted(PlantedBug::StaleTailAccepted) {
+            self.disk.write(TAIL_BLOCK, Data::zeros(1))?;
+            self.disk.flush()?;
+        }
+        Ok(())
+    }
+
+    /// Overwrites blocks with zeros, durably, unless they are in use.
+    fn erase(&mut self, volume: &Vlog, places: &[u32]) -> Result<(), LayoutError> {
+        let free = |place: &&u32| volume.free.is_free(u64::from(**place));
+        for &place in places.iter().filter(free) {
+            self.disk.write(u64::from(place), Data::zeros(1))?;
+        }
+        if !places.is_empty() {
+            self.disk.flush()?;
+        }
+        Ok(())
+    }
+
+    fn write_marker(
+        &mut self,
+        volume: &mut Vlog,
+        found: &Recovered,
+        root: SliceNr,
+    ) -> Result<(), LayoutError> {
+        let end = self.superblock.device_blocks - 1;
+        let mut candidates = (POOL_START..end).map(|place| place as u32);
+        let place = candidates.find(|&place| {
+            volume.free.is_free(u64::from(place)) && found.keep.binary_search(&place).is_err()
+        });
+        let Some(place) = place else {
+            return damaged("no free block is left to record the recovery");
+        };
+        volume.free.take(place);
+        let mut sequence = volume.next_sequence;
+        let mut appended = SmallVec::new();
+        volume.tree.append(root, &mut sequence, || place, &mut appended);
+        assert_eq!(appended.len(), 1, "a root's pointers fit again");
+        volume.next_sequence = sequence;
+        let header = marker(
+            root,
+            appended[0].sequence,
+            found.next_commit,
+            found.last,
+            volume.tree.digest(),
+            volume.tree.pointers(root),
+        );
+        let block = volume.map.block(volume.id, place, header);
+        self.disk.write(u64::from(place), Data::block_of(Body::Lazy(block)))?;
+        volume.free.release(appended[0].superseded);
+        volume.commits.restore(found.next_commit, found.next_commit + 1, found.next_commit);
+        volume.last_with_changes = found.next_commit;
+        Ok(())
+    }
+}
+
+/// The newest version of each slice.
+fn newest<'f>(found: impl Iterator<Item = &'f Found>) -> Vec<Found> {
+    let mut newest: BTreeMap<SliceNr, &Found> = BTreeMap::new();
+    for one in found {
+        let best = newest.entry(one.header.slice).or_insert(one);
+        let younger = one.header.sequence > best.header.sequence;
+        if younger != planted(PlantedBug::StaleStampWins) {
+            *best = one;
+        }
+    }
+    newest.into_values().cloned().collect()
+}
+
+const _: () = assert!(FIXED_BLOCKS == POOL_START + 1);

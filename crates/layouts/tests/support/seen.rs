@@ -1,0 +1,81 @@
+//! Members that can be looked at while they work, and what a power cut leaves of them.
+
+use seekless_arrays::{AssembleOptions, assemble};
+use seekless_engine::device::Device;
+use seekless_engine::device::medium::Cells;
+use seekless_engine::device::volatile::{Fate, Latency, VolatileRam, apply};
+use seekless_engine::disk::{Disk, MediumDisk};
+use seekless_engine::io::{Done, Io};
+use seekless_engine::node::Node;
+use seekless_engine::rng::Rng;
+use seekless_engine::units::Time;
+use std::cell::RefCell;
+use std::rc::Rc;
+
+/// A device that can be looked at while it works.
+#[derive(Clone, Debug)]
+pub struct Seen(pub Rc<RefCell<VolatileRam>>);
+
+impl Device for Seen {
+    fn blocks(&self) -> u64 {
+        self.0.borrow().blocks()
+    }
+    fn submit(&mut self, now: Time, io: Io) {
+        self.0.borrow_mut().submit(now, io);
+    }
+    fn reap(&mut self, now: Time, done: &mut Vec<Done>) {
+        self.0.borrow_mut().reap(now, done);
+    }
+    fn next_event(&self) -> Option<Time> {
+        self.0.borrow().next_event()
+    }
+    fn volatile(&self) -> bool {
+        self.0.borrow().volatile()
+    }
+}
+
+/// The media as disks, all of them.
+pub fn with_disks<T>(
+    media: &mut [Cells],
+    act: impl FnOnce(&mut [Option<&mut dyn Disk>]) -> T,
+) -> T {
+    let mut plain: Vec<_> = media.iter_mut().map(|medium| MediumDisk(medium)).collect();
+    let mut disks: Vec<_> = plain.iter_mut().map(|disk| Some(disk as &mut dyn Disk)).collect();
+    act(&mut disks)
+}
+
+/// The array of media, on devices that take their time, each request another one.
+pub fn start(media: &mut [Cells], seed: u64) -> (Node, Vec<Seen>) {
+    start_on(media, seed, true)
+}
+
+/// The same on devices of which a power cut takes what is not flushed, or nothing.
+pub fn start_on(media: &mut [Cells], seed: u64, volatile: bool) -> (Node, Vec<Seen>) {
+    let options = AssembleOptions { volatile, ..AssembleOptions::default() };
+    let found = with_disks(media, |disks| assemble(disks, &options)).expect("all are there");
+    let seen = |(member, medium): (u64, &Cells)| {
+        let rng = Rng::stream(seed, &format!("member {member}"));
+        let ram = VolatileRam::new(medium.clone(), volatile, Latency::Random, rng);
+        Seen(Rc::new(RefCell::new(ram)))
+    };
+    let devices: Vec<Seen> = (0..).zip(media.iter()).map(seen).collect();
+    let boxed = devices.iter().map(|one| Box::new(one.clone()) as Box<dyn Device>).collect();
+    (Node::new(Box::new(found.array), boxed, 1), devices)
+}
+
+/// What a power cut leaves of devices: some of what was not flushed.
+// Not every test that shares this file cuts the power.
+#[allow(dead_code)]
+pub fn cut(devices: &[Seen], rng: &mut Rng) -> Vec<Cells> {
+    let mut left = |device: &Seen| {
+        let ram = device.0.borrow();
+        let mut medium = ram.durable().clone();
+        for write in ram.pending() {
+            if rng.chance(0.5) {
+                apply(&mut medium, write, &Fate::Whole);
+            }
+        }
+        medium
+    };
+    devices.iter().map(&mut left).collect()
+}

@@ -1,0 +1,238 @@
+//! Whole worlds with every fault of the model, run twice: what is asked of the device and answered
+//! by it, what the client hears, the state that is left and the next random number are the same.
+//! And what a fault may do to the client: an error or a refusal, where there are checksums never
+//! wrong bytes.
+#![allow(clippy::unwrap_used, missing_docs)]
+
+use seekless_engine::data::Data;
+use seekless_engine::device::medium::Cells;
+use seekless_engine::device::volatile::{Latency, VolatileRam};
+use seekless_engine::disk::MediumDisk;
+use seekless_engine::io::{Done, Io, IoError, Op};
+use seekless_engine::layout::{FormatOptions, MountOptions};
+use seekless_engine::middleware::faults::{Control, Counts, Faults, Plan};
+use seekless_engine::middleware::record::{Log, Record};
+use seekless_engine::node::Node;
+use seekless_engine::rng::Rng;
+use seekless_layouts::Kind;
+use std::collections::{BTreeMap, BTreeSet};
+
+const BLOCKS: u64 = 600;
+const REQUESTS: u64 = 400;
+
+struct World {
+    kind: Kind,
+    node: Node,
+    log: Log,
+    control: Control,
+    rng: Rng,
+    now: u64,
+    sent: BTreeMap<u64, Io>,
+    heard: Vec<Done>,
+    /// Tags of reads.
+    reads: BTreeSet<u64>,
+    /// Versions that a block may have: one, or several where requests overlap or have failed.
+    model: Vec<Vec<u64>>,
+}
+
+impl World {
+    fn new(kind: Kind, plan: Plan, seed: u64) -> World {
+        let mut medium = Cells::new(kind.device_blocks(BLOCKS));
+        let options = FormatOptions::new(kind, BLOCKS, 5);
+        seekless_layouts::format(&mut MediumDisk(&mut medium), &options).unwrap();
+        let options = MountOptions { volatile: true, ..MountOptions::default() };
+        let (layer, _, _) =
+            seekless_layouts::mount(&mut MediumDisk(&mut medium), &options).unwrap();
+        let stream = Rng::stream(seed, "device");
+        let ram = VolatileRam::new(medium, true, Latency::Random, stream);
+        let (faults, control) = Faults::new(Box::new(ram), plan, seed);
+        let (record, log) = Record::new(Box::new(faults));
+        World {
+            kind,
+            node: Node::new(layer, vec![Box::new(record)], seed),
+            log,
+            control,
+            rng: Rng::stream(seed, "client"),
+            now: 0,
+            sent: BTreeMap::new(),
+            heard: Vec::new(),
+            reads: BTreeSet::new(),
+            model: vec![vec![0]; BLOCKS as usize],
+        }
+    }
+
+    /// Requests one at a time or up to eight at once, then an orderly end.
+    fn run(&mut self) {
+        let mut tag = 0;
+        while tag < REQUESTS {
+            for _ in 0..=self.rng.below(8) {
+                tag += 1;
+                let io = self.request(tag);
+                self.sent.insert(tag, io.clone());
+                if io.op == Op::Read {
+                    self.reads.insert(tag);
+                }
+                self.node.submit(self.now, io);
+            }
+            self.settle();
+        }
+        self.node.stop(self.now);
+        self.settle();
+        assert!(self.node.layer.stopped());
+    }
+
+    fn request(&mut self, tag: u64) -> Io {
+        let at = self.rng.below(BLOCKS - 20);
+        let count = 1 + self.rng.below(20) as u32;
+        match self.rng.below(10) {
+            0 => Io::flush(tag),
+            1..4 => Io::read(tag, at, count),
+            4 => Io::trim(tag, at, count),
+            _ => Io::write(tag, at, Data::stamp(count, at, tag)),
+        }
+    }
+
+    fn settle(&mut self) {
+        let mut done = Vec::new();
+        loop {
+            self.node.settle(self.now, &mut done);
+            match self.node.next_event() {
+                Some(due) => self.now = self.now.max(due),
+                None => break,
+            }
+        }
+        assert_eq!(done.len(), self.sent.len(), "every request is answered once");
+        for one in &done {
+            let io = self.sent.remove(&one.tag).unwrap();
+            self.hear(&io, one, done.len() > 1);
+        }
+        self.heard.append(&mut done);
+    }
+
+    fn hear(&mut self, io: &Io, done: &Done, overlaps: bool) {
+        for (index, at) in (0..io.count).zip(io.at..) {
+            let allowed = &mut self.model[at as usize];
+            match (io.op, &done.outcome) {
+                (Op::Read, Ok(data)) if self.kind.promises().checked && !overlaps => {
+                    let found = data.block(index).body;
+                    let expect = |&version: &u64| match version {
+                        0 => found == Data::zeros(1).block(0).body,
+                        version => found == Data::stamp(1, at, version).block(0).body,
+                    };
+                    assert!(allowed.iter().any(expect), "block {at} reads {found:?}");
+                }
+                (Op::Write | Op::Trim, outcome) => {
+                    if outcome.is_ok() && !overlaps {
+                        allowed.clear();
+                    }
+                    allowed.push(if io.op == Op::Trim { 0 } else { io.tag });
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn errors(&self) -> Vec<(u64, IoError)> {
+        let errors =
+            self.heard.iter().filter_map(|done| Some((done.tag, done.outcome.clone().err()?)));
+        errors.collect()
+    }
+}
+
+/// Runs a world twice; compares all there is.
+fn twice(kind: Kind, plan: &Plan, seed: u64) -> (World, Counts) {
+    let [mut one, mut two] = [(); 2].map(|()| World::new(kind, plan.clone(), seed));
+    one.run();
+    two.run();
+    assert_eq!(*one.log.borrow(), *two.log.borrow(), "{kind} {plan:?} {seed}");
+    assert_eq!(one.heard, two.heard, "{kind} {plan:?} {seed}");
+    assert_eq!(one.now, two.now);
+    assert_eq!(format!("{:?}", one.node), format!("{:?}", two.node));
+    for (one, two) in [(&mut one.node.rng, &mut two.node.rng), (&mut one.rng, &mut two.rng)] {
+        assert_eq!(one.next(), two.next());
+    }
+    let counts = one.control.counts();
+    assert_eq!(counts, two.control.counts());
+    (one, counts)
+}
+
+#[test]
+fn another_seed_is_another_world() {
+    let run = |seed| {
+        let mut world = World::new(Kind::VLOG, Plan::default(), seed);
+        world.run();
+        world.log.borrow().clone()
+    };
+    assert_ne!(run(1), run(2));
+}
+
+#[test]
+fn worlds_without_faults_repeat() {
+    for kind in Kind::ALL {
+        for seed in 0..4 {
+            let (world, counts) = twice(kind, &Plan::default(), seed);
+            assert_eq!((world.errors(), counts), (Vec::new(), Counts::default()));
+        }
+    }
+}
+
+#[test]
+fn the_first_failed_write_or_flush_ends_writing() {
+    let plans = [
+        Plan { failing_write: Some(40), ..Plan::default() },
+        Plan { full_from_write: Some(60), ..Plan::default() },
+        Plan { failing_flush: Some(5), ..Plan::default() },
+    ];
+    for kind in Kind::ALL {
+        for (plan, seed) in plans.iter().zip(10..) {
+            let (world, counts) = twice(kind, plan, seed);
+            let happened = counts.failed_writes + counts.full + counts.failed_flushes;
+            assert!(happened > 0, "{kind} {plan:?}: no fault has happened");
+            assert!(world.node.layer.latched().is_some(), "{kind} {plan:?}");
+            let errors = world.errors();
+            let first = errors[0].0;
+            // What is sent in later rounds is refused: reads alone succeed.
+            for done in world.heard.iter().filter(|done| done.tag > first + 16) {
+                let reads = world.reads.contains(&done.tag);
+                assert!(reads || done.outcome.is_err(), "{kind} {plan:?}: {done:?}");
+            }
+            assert!(errors.iter().any(|(_, error)| *error == IoError::ReadOnly), "{errors:?}");
+        }
+    }
+}
+
+#[test]
+fn unreadable_and_rotten_blocks_are_errors_and_writing_goes_on() {
+    for kind in Kind::ALL {
+        // What cannot be read back from the log of a disk caching disk cannot go home: once the
+        // ring comes to it, writing ends. Its homes begin behind the log.
+        let first = if kind == Kind::DCD { 200 } else { 20 };
+        let blocks = (first..1500).collect();
+        let (world, counts) = twice(kind, &Plan { unreadable: blocks, ..Plan::default() }, 20);
+        assert!(counts.unreadable > 0 && world.node.layer.latched().is_none(), "{kind}");
+        assert!(world.errors().iter().all(|(_, e)| matches!(e, IoError::Media { .. })));
+    }
+    let plan = Plan { rotten: (20..1500).collect(), ..Plan::default() };
+    for kind in [Kind::VLOG, Kind::LOGE, Kind::LFS, Kind::WOLF] {
+        let (world, counts) = twice(kind, &plan, 21);
+        assert!(counts.rotten > 0 && world.node.layer.latched().is_none());
+        let errors = world.errors();
+        assert!(errors.iter().all(|(_, e)| matches!(e, IoError::Checksum { .. })), "{errors:?}");
+        assert!(!errors.is_empty());
+    }
+}
+
+#[test]
+fn what_a_device_loses_silently_is_never_read_as_something_else() {
+    let mut lost = 0;
+    let writes = [10, 20, 30, 40, 50];
+    for (kind, write) in [Kind::VLOG, Kind::LOGE].into_iter().flat_map(|k| writes.map(|w| (k, w))) {
+        let plan = Plan { lost_write: Some(write), lying_flush: true, ..Plan::default() };
+        let (world, counts) = twice(kind, &plan, 30 + write);
+        lost += counts.lost_writes;
+        assert!(counts.lying_flushes > 0);
+        let errors = world.errors();
+        assert!(errors.iter().all(|(_, e)| matches!(e, IoError::Checksum { .. })), "{errors:?}");
+    }
+    assert_eq!(lost, 10);
+}

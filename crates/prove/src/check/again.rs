@@ -1,0 +1,102 @@
+//! Recoveries that are cut off themselves, once or twice; a device may be lost with the last cut.
+
+use super::{Checker, State, Wrong};
+use crate::ProveReport;
+use crate::cut::{Cut, Leaving};
+use crate::history::History;
+use crate::judge::cut_recovery;
+use seekless_engine::device::medium::Cells;
+use seekless_engine::rng::Rng;
+
+/// Writes of a recovery after which the power is cut.
+const MOST_CUTS: u64 = 24;
+/// One in so many recovers in vain once more.
+const THIRD_CUT: u64 = 6;
+/// With the last cut of one in so many a device is lost, if one may be.
+const LOST: u64 = 3;
+
+/// How a recovery is cut off, and what comes after it.
+#[derive(Clone, Copy, Debug)]
+struct Again {
+    /// Writes that it gets through.
+    writes: u64,
+    leaving: Leaving,
+    /// Writes that the next one gets through, if it is cut off, too.
+    third: Option<u64>,
+    lost: Option<usize>,
+}
+
+impl Again {
+    /// What is left of media after a cut in the middle of a recovery, and perhaps of the next one.
+    fn leave(
+        (writes, cut): (u64, &Cut),
+        leaving: Leaving,
+        checker: &Checker,
+        state: &State<'_>,
+        rng: &mut Rng,
+    ) -> (Again, Vec<Cells>) {
+        let mut media = cut.leave(leaving, rng);
+        let third = (rng.below(THIRD_CUT) == 0).then(|| rng.below(MOST_CUTS));
+        if let Some(writes) = third {
+            let most = writes as usize + 1;
+            let (cuts, whole) = cut_recovery(checker.subject, media, checker.volatile, most);
+            let cut = cuts.get(writes as usize);
+            media = cut.map_or(whole, |cut| cut.leave(Leaving::Something, rng));
+        }
+        let dispensable = state.dispensable;
+        let loses = !dispensable.is_empty() && rng.below(LOST) == 0;
+        let lost = loses.then(|| dispensable[rng.below(dispensable.len() as u64) as usize]);
+        (Again { writes, leaving, third, lost }, media)
+    }
+
+    /// It in sentences.
+    fn story(&self) -> Vec<String> {
+        let what = format!("{:?}", self.leaving).to_lowercase();
+        let mut story = vec![format!(
+            "the recovery from that is cut off after its write {}; {what} of what it had not \
+             flushed is on the medium",
+            self.writes + 1
+        )];
+        let third = |writes| format!("the next one after its write {writes}, if it has one");
+        story.extend(self.third.map(|writes| third(writes + 1)));
+        story.extend(self.lost.map(|lost| format!("device {lost} is lost with the power then")));
+        story
+    }
+}
+
+impl Checker {
+    /// Cuts the recovery of a state off after each of its writes.
+    pub(super) fn cut_again(
+        &mut self,
+        state: &State<'_>,
+        media: &[Cells],
+        history: &History,
+        rng: &mut Rng,
+        report: &mut ProveReport,
+    ) -> Option<Wrong> {
+        let most = MOST_CUTS as usize;
+        let (cuts, _) = cut_recovery(self.subject, media.to_vec(), self.volatile, most);
+        for cut in (0..).zip(&cuts) {
+            for leaving in [Leaving::Nothing, Leaving::Everything, Leaving::Something] {
+                let (again, left) = Again::leave(cut, leaving, self, state, rng);
+                report.states += 1;
+                report.recovered += 1;
+                report.faults.second_cuts += 1;
+                let recovered = match again.lost {
+                    None => self.recover(left, rng, report).map(Some),
+                    Some(lost) => {
+                        report.faults.lost_devices += 1;
+                        self.without(lost, left, rng, report)
+                    }
+                };
+                let without = again.lost.is_some();
+                let judge = |index: Option<usize>| self.judge(index?, without, history);
+                if let Some(mut wrong) = recovered.map(judge).unwrap_or_else(Some) {
+                    wrong.story.splice(0..0, again.story());
+                    return Some(wrong);
+                }
+            }
+        }
+        None
+    }
+}
