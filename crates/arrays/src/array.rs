@@ -19,7 +19,7 @@ use super::Level;
 use super::bitmap::Bitmap;
 use super::geometry::Geometry;
 use super::log::{Log, Run};
-use super::member::{MemberSuperblock, Standing};
+use super::member::{MemberState, MemberSuperblock};
 use cast::{Cast, Casting, Sweep};
 use fetch::Fetch;
 use mend::Mend;
@@ -157,7 +157,7 @@ pub struct Array {
     /// How many times the superblocks have to be written once more.
     stale: u32,
     /// Members that failed and were put out, and why.
-    fallen: Vec<(usize, IoError)>,
+    failed_members: Vec<(usize, IoError)>,
     /// Requests that are answered when the superblocks are up to date.
     held: Vec<usize>,
     sweeps: Slab<Sweep>,
@@ -171,7 +171,7 @@ pub struct Array {
     clear: Option<(Vec<usize>, Time)>,
     rebuild: Rebuild,
     stopping: Option<cast::Stopping>,
-    latched: Option<IoError>,
+    failed: Option<IoError>,
     counters: Counters,
 }
 
@@ -209,7 +209,7 @@ impl Array {
             unsettled: Vec::new(),
             casts: [None, None],
             stale: 0,
-            fallen: Vec::new(),
+            failed_members: Vec::new(),
             held: Vec::new(),
             sweeps: Slab::new(),
             // What ended before the first operation is durable.
@@ -219,7 +219,7 @@ impl Array {
             clear_at: None,
             clear: None,
             stopping: None,
-            latched: None,
+            failed: None,
             counters: Counters::default(),
             superblock,
         };
@@ -239,31 +239,31 @@ impl Array {
 
     /// Stripes rebuilt so far, and of how many, while a rebuild is under way.
     pub fn rebuilding(&self) -> Option<(u64, u64)> {
-        let standings = &self.superblock.standings;
-        let under_way = standings.contains(&Standing::Rebuilding);
+        let states = &self.superblock.states;
+        let under_way = states.contains(&MemberState::Rebuilding);
         under_way.then_some((self.rebuild.done(), self.geometry.stripes))
     }
 
     /// True if a member has what it should have of a stripe.
     fn present(&self, member: usize, stripe: u64) -> bool {
-        match self.superblock.standings[member] {
-            Standing::Active => true,
-            Standing::Out => false,
-            Standing::Rebuilding => stripe < self.rebuild.done(),
+        match self.superblock.states[member] {
+            MemberState::Active => true,
+            MemberState::Out => false,
+            MemberState::Rebuilding => stripe < self.rebuild.done(),
         }
     }
 
     /// True if a recovery would take a member to have what it should have of a stripe: of one that
     /// is being filled it knows only what the superblocks say.
     fn present_after_crash(&self, member: usize, stripe: u64) -> bool {
-        let filling = self.superblock.standings[member] == Standing::Rebuilding;
+        let filling = self.superblock.states[member] == MemberState::Rebuilding;
         self.present(member, stripe) && !(filling && stripe >= self.superblock.rebuilt)
     }
 
     /// The members that are told of changes.
     fn informed(&self) -> Vec<usize> {
-        let standings = &self.superblock.standings;
-        (0..standings.len()).filter(|&member| standings[member] != Standing::Out).collect()
+        let states = &self.superblock.states;
+        (0..states.len()).filter(|&member| states[member] != MemberState::Out).collect()
     }
 
     /// Operations that ended up to this one need no protection any more: they are durable, and all
@@ -276,19 +276,19 @@ impl Array {
     /// A member has failed a request that changes something. It is put out of the array, unless the
     /// array cannot do without it; then nothing can be written any more.
     fn member_failed(&mut self, member: usize, error: IoError) {
-        let standings = &self.superblock.standings;
-        if standings[member] == Standing::Out || self.latched.is_some() {
+        let states = &self.superblock.states;
+        if states[member] == MemberState::Out || self.failed.is_some() {
             return;
         }
-        let missing = standings.iter().filter(|&&one| one != Standing::Active).count();
+        let missing = states.iter().filter(|&&one| one != MemberState::Active).count();
         let spare = self.geometry.level.spare(self.geometry.members);
-        let dispensable = standings[member] == Standing::Rebuilding || missing < spare;
+        let dispensable = states[member] == MemberState::Rebuilding || missing < spare;
         if error == IoError::PowerOff || !dispensable {
-            self.latched = Some(error);
+            self.failed = Some(error);
             return;
         }
-        self.superblock.standings[member] = Standing::Out;
-        self.fallen.push((member, error));
+        self.superblock.states[member] = MemberState::Out;
+        self.failed_members.push((member, error));
         self.counters.kicked += 1;
         if self.is_settled() {
             // What it has not flushed may be lost there, though the others flush it now.
@@ -375,7 +375,7 @@ impl Array {
 
     /// Sends the batches of all logs that have one.
     fn write_logs(&mut self) {
-        if self.latched.is_some() {
+        if self.failed.is_some() {
             // No flush makes room any more; whoever waits for a record hears why.
             return (0..self.logs.len()).for_each(|member| self.abandon_log(member));
         }
@@ -400,7 +400,7 @@ impl Array {
             self.member_failed(member, error);
             return;
         }
-        if self.latched.is_some() || !self.logs[member].is_writing() {
+        if self.failed.is_some() || !self.logs[member].is_writing() {
             return;
         }
         let flush = self.volatile && !planted(PlantedBug::LogNotFlushed);
@@ -491,7 +491,7 @@ impl Layer for Array {
 
     fn submit(&mut self, io: Io, cx: &mut Cx<'_>) {
         if io.op != Op::Read
-            && let Some(error) = self.latched
+            && let Some(error) = self.failed
         {
             return cx.fail(io.tag, if io.op == Op::Flush { error } else { IoError::ReadOnly });
         }
@@ -513,7 +513,7 @@ impl Layer for Array {
     }
 
     fn deadline(&self) -> Option<Time> {
-        if self.latched.is_some() {
+        if self.failed.is_some() {
             // Nothing is cleared or rebuilt any more: a deadline would be met over and over.
             return None;
         }
@@ -528,12 +528,12 @@ impl Layer for Array {
         self.stopping == Some(cast::Stopping::Stopped)
     }
 
-    fn latched(&self) -> Option<IoError> {
-        self.latched
+    fn failed(&self) -> Option<IoError> {
+        self.failed
     }
 
-    fn fallen(&self) -> &[(usize, IoError)] {
-        &self.fallen
+    fn failed_members(&self) -> &[(usize, IoError)] {
+        &self.failed_members
     }
 
     fn rebuild(&self) -> Option<layer::Rebuild> {
@@ -556,7 +556,7 @@ impl Layer for Array {
 
     fn stats(&self) -> Vec<(&'static str, f64)> {
         let counters = &self.counters;
-        let out = self.superblock.standings.iter().filter(|&&one| one != Standing::Active).count();
+        let out = self.superblock.states.iter().filter(|&&one| one != MemberState::Active).count();
         vec![
             ("array_prereads", counters.prereads as f64),
             ("array_data_writes", counters.data_writes as f64),

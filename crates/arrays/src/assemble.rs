@@ -8,7 +8,7 @@ use super::array::Parts;
 use super::bitmap::{self, Bitmap, Marks};
 use super::geometry::Geometry;
 use super::log::{self, Log, Run};
-use super::member::{BITMAP_BLOCK, LOG_BLOCK, MemberSuperblock, Standing};
+use super::member::{BITMAP_BLOCK, LOG_BLOCK, MemberState, MemberSuperblock};
 use super::{Array, Level, MOST_CHUNK_BLOCKS, MOST_MEMBERS, VolumeError, least_log_blocks};
 use seekless_engine::data::{Cuts, Data, Piece, cancel};
 use seekless_engine::disk::Disk;
@@ -124,7 +124,7 @@ pub fn create(
         index: 0,
         events: 1,
         clean: blank,
-        standings: vec![Standing::Active; disks.len()],
+        states: vec![MemberState::Active; disks.len()],
         rebuilt: 0,
     };
     for (member, disk) in disks.iter_mut().enumerate() {
@@ -239,7 +239,7 @@ fn diverged(
     for (one, before) in found.iter().zip(older) {
         let (Some(one), Some(before)) = (one, before) else { continue };
         let first = one.index;
-        let out = |of: &MemberSuperblock, who: usize| of.standings[who] == Standing::Out;
+        let out = |of: &MemberSuperblock, who: usize| of.states[who] == MemberState::Out;
         let sure = out(one, second) && out(before, second);
         if out(newest, first) && sure && !out(one, first) {
             return Err(VolumeError::Diverged { first, second });
@@ -263,15 +263,15 @@ fn judge(
     };
     diverged(found, older, newest)?;
     let wanted = |member: usize| {
-        newest.standings[member] != Standing::Out || planted(PlantedBug::StaleMember)
+        newest.states[member] != MemberState::Out || planted(PlantedBug::StaleMember)
     };
     let usable: Vec<bool> = (0..found.len())
         .map(|member| wanted(member) && found[member].as_ref().is_some_and(recent))
         .collect();
-    let active = |member: &usize| newest.standings[*member] == Standing::Active;
+    let active = |member: &usize| newest.states[*member] == MemberState::Active;
     let gone: Vec<usize> = (0..found.len()).filter(|&member| !usable[member]).collect();
     let short: Vec<usize> = (0..found.len())
-        .filter(|member| !usable[*member] || newest.standings[*member] == Standing::Rebuilding)
+        .filter(|member| !usable[*member] || newest.states[*member] == MemberState::Rebuilding)
         .collect();
     let (level, members) = (newest.geometry.level, found.len());
     if short.len() > level.spare(members) {
@@ -345,9 +345,9 @@ impl Recovery<'_, '_> {
     fn present(&self, member: usize, stripe: u64) -> bool {
         let rebuilt = stripe < self.superblock.rebuilt;
         self.usable[member]
-            && match self.superblock.standings[member] {
-                Standing::Rebuilding => rebuilt,
-                Standing::Active | Standing::Out => true,
+            && match self.superblock.states[member] {
+                MemberState::Rebuilding => rebuilt,
+                MemberState::Active | MemberState::Out => true,
             }
     }
 
@@ -369,8 +369,8 @@ impl Recovery<'_, '_> {
                 logs.push(Log::new(id, member, log_blocks, contents.last, contents.head));
             }
         }
-        let standings = &self.superblock.standings;
-        let short = self.usable.contains(&false) || standings.contains(&Standing::Rebuilding);
+        let states = &self.superblock.states;
+        let short = self.usable.contains(&false) || states.contains(&MemberState::Rebuilding);
         if let Some(&member) = damaged.first().filter(|_| short) {
             return Err(VolumeError::LogDamaged { member });
         }
@@ -543,10 +543,10 @@ impl Recovery<'_, '_> {
     /// Who is missing is out.
     fn count_out(&mut self) {
         for member in 0..self.usable.len() {
-            let standing = &mut self.superblock.standings[member];
-            match (self.usable[member], *standing) {
-                (false, _) => *standing = Standing::Out,
-                (true, Standing::Out) => *standing = Standing::Active,
+            let state = &mut self.superblock.states[member];
+            match (self.usable[member], *state) {
+                (false, _) => *state = MemberState::Out,
+                (true, MemberState::Out) => *state = MemberState::Active,
                 (true, _) => {}
             }
         }
@@ -651,11 +651,11 @@ pub fn replace(
     }
     superblock.events += 1;
     superblock.rebuilt = 0;
-    for (place, standing) in superblock.standings.iter_mut().enumerate() {
-        match *standing {
-            _ if place == member => *standing = Standing::Rebuilding,
+    for (place, state) in superblock.states.iter_mut().enumerate() {
+        match *state {
+            _ if place == member => *state = MemberState::Rebuilding,
             // One at a time: what was being filled begins anew later.
-            Standing::Rebuilding => *standing = Standing::Out,
+            MemberState::Rebuilding => *state = MemberState::Out,
             _ => {}
         }
     }

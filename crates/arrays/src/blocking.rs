@@ -91,14 +91,14 @@ impl<'a, 'd> ArrayDisk<'a, 'd> {
         done.last().expect("it is over when there is one").outcome.clone()
     }
 
-    /// Brings the array to an orderly end.
+    /// Brings the array to a clean shutdown.
     ///
     /// # Errors
     /// Why writing has ended, if it has.
     pub fn end(&mut self) -> Result<(), IoError> {
-        let over = |array: &Array, _: &[Done]| array.stopped() || array.latched().is_some();
+        let over = |array: &Array, _: &[Done]| array.stopped() || array.failed().is_some();
         self.turn(|array, cx| array.stop(cx), over);
-        self.array.latched().map_or(Ok(()), Err)
+        self.array.failed().map_or(Ok(()), Err)
     }
 
     /// Lets the array work until something is over; returns its answers.

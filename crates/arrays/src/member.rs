@@ -32,7 +32,7 @@ pub const LOG_BLOCK: BlockNr = 4;
 
 /// What a member is to its array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing {
+pub enum MemberState {
     /// It holds what it should.
     Active,
     /// It failed or was missing: what it holds is out of date.
@@ -56,8 +56,8 @@ pub struct MemberSuperblock {
     pub events: u64,
     /// The array was ended in order: nothing to replay, nothing to resync.
     pub clean: bool,
-    /// Standing of each member as of `events`.
-    pub standings: Vec<Standing>,
+    /// MemberState of each member as of `events`.
+    pub states: Vec<MemberState>,
     /// Stripes that a rebuild has been through.
     pub rebuilt: u64,
 }
@@ -80,8 +80,8 @@ impl MemberSuperblock {
         out[68..72].copy_from_slice(&(index as u32).to_le_bytes());
         out[72..76].copy_from_slice(&(if self.clean { CLEAN } else { 0 }).to_le_bytes());
         out[80..88].copy_from_slice(&self.rebuilt.to_le_bytes());
-        for (byte, standing) in out[STANDINGS_AT..].iter_mut().zip(&self.standings) {
-            *byte = *standing as u8;
+        for (byte, state) in out[STANDINGS_AT..].iter_mut().zip(&self.states) {
+            *byte = *state as u8;
         }
         let sum = crc32c(&out[..CHECKED]);
         out[CHECKED..SECTOR_BYTES].copy_from_slice(&sum.to_le_bytes());
@@ -112,15 +112,15 @@ impl MemberSuperblock {
         if !(level.least_members()..=MOST_MEMBERS).contains(&members) || index >= members {
             return Err(VolumeError::Damaged);
         }
-        let standing = |byte: &u8| match byte {
-            0 => Ok(Standing::Active),
-            1 => Ok(Standing::Out),
-            2 => Ok(Standing::Rebuilding),
+        let state = |byte: &u8| match byte {
+            0 => Ok(MemberState::Active),
+            1 => Ok(MemberState::Out),
+            2 => Ok(MemberState::Rebuilding),
             _ => Err(VolumeError::Damaged),
         };
-        let standings = block[STANDINGS_AT..STANDINGS_AT + members]
+        let states = block[STANDINGS_AT..STANDINGS_AT + members]
             .iter()
-            .map(standing)
+            .map(state)
             .collect::<Result<_, _>>()?;
         let mut id = [0; 16];
         id.copy_from_slice(&block[16..32]);
@@ -138,7 +138,7 @@ impl MemberSuperblock {
             index,
             events: le64(block, 32),
             clean: le32(block, 72) & CLEAN != 0,
-            standings,
+            states,
             rebuilt: le64(block, 80),
         };
         superblock.end_rebuild();
@@ -147,7 +147,7 @@ impl MemberSuperblock {
 
     /// The place of the member that is being filled.
     pub fn replacement(&self) -> Option<usize> {
-        self.standings.iter().position(|&one| one == Standing::Rebuilding)
+        self.states.iter().position(|&one| one == MemberState::Rebuilding)
     }
 
     /// A member that is filled to its end is a member like the others. Earlier versions could leave
@@ -155,7 +155,7 @@ impl MemberSuperblock {
     pub(super) fn end_rebuild(&mut self) {
         let over = self.rebuilt >= self.geometry.stripes;
         if let Some(member) = self.replacement().filter(|_| over) {
-            self.standings[member] = Standing::Active;
+            self.states[member] = MemberState::Active;
         }
     }
 
@@ -252,11 +252,11 @@ mod tests {
             index: 2,
             events: 9,
             clean: true,
-            standings: vec![
-                Standing::Active,
-                Standing::Out,
-                Standing::Active,
-                Standing::Rebuilding,
+            states: vec![
+                MemberState::Active,
+                MemberState::Out,
+                MemberState::Active,
+                MemberState::Rebuilding,
             ],
             rebuilt: 40,
         }

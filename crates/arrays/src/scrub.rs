@@ -2,7 +2,7 @@
 
 use super::geometry::Geometry;
 use super::judge::{judge, right};
-use super::member::{MemberSuperblock, Standing};
+use super::member::{MemberState, MemberSuperblock};
 use super::{Level, VolumeError};
 use seekless_engine::data::{Data, cancel};
 use seekless_engine::disk::Disk;
@@ -59,7 +59,7 @@ pub fn scrub(
         return Err(VolumeError::BadShape("RAID-0 has nothing to compare".into()));
     }
     let out: Vec<usize> = (0..geometry.members)
-        .filter(|&member| superblock.standings[member] != Standing::Active)
+        .filter(|&member| superblock.states[member] != MemberState::Active)
         .collect();
     if !out.is_empty() {
         let (missing, who) = (out.len(), super::assemble::names(&out));

@@ -4,7 +4,7 @@
 #[path = "../../layouts/tests/support/seen.rs"]
 mod seen;
 
-use seekless_arrays::member::{MemberSuperblock, Standing};
+use seekless_arrays::member::{MemberState, MemberSuperblock};
 use seekless_arrays::scrub::scrub;
 use seekless_arrays::{AssembleOptions, CreateArray, Level, assemble, create, replace};
 use seekless_engine::data::Data;
@@ -155,7 +155,7 @@ fn a_read_that_waited_while_its_member_was_filled_is_answered() {
         node.finish(&mut now);
         let mut medium = devices[1].0.borrow().durable().clone();
         let superblock = MemberSuperblock::read(&mut MediumDisk(&mut medium)).expect("a member");
-        gone += u32::from(superblock.standings[0] == Standing::Out);
+        gone += u32::from(superblock.states[0] == MemberState::Out);
     }
     assert!(gone > 5, "a member went out {gone} times");
 }
@@ -170,7 +170,7 @@ fn recovered_wrong(media: &mut [Cells]) -> Option<Vec<u64>> {
     let options = AssembleOptions { volatile: true, ..AssembleOptions::default() };
     let found = with_disks(media, |disks| assemble(disks, &options)).expect("all are there");
     let superblock = found.array.superblock().clone();
-    if superblock.standings.iter().any(|&one| one != Standing::Active) {
+    if superblock.states.iter().any(|&one| one != MemberState::Active) {
         return None;
     }
     let mut plain: Vec<_> = media.iter_mut().map(|medium| MediumDisk(medium)).collect();

@@ -4,7 +4,7 @@
 #[path = "../../layouts/tests/support/seen.rs"]
 mod seen;
 
-use seekless_arrays::member::{MemberSuperblock, Standing};
+use seekless_arrays::member::{MemberState, MemberSuperblock};
 use seekless_arrays::scrub::scrub;
 use seekless_arrays::{
     AssembleOptions, CreateArray, Level, VolumeError, assemble, create, replace,
@@ -71,7 +71,7 @@ fn newest(media: &[Cells]) -> MemberSuperblock {
 }
 
 fn is_whole(media: &[Cells]) -> bool {
-    newest(media).standings.iter().all(|&one| one == Standing::Active)
+    newest(media).states.iter().all(|&one| one == MemberState::Active)
 }
 
 fn holds(node: &mut Node) {
@@ -166,7 +166,7 @@ fn an_idle_rebuild_survives_power_cuts() {
     assert!(cuts > 500, "{cuts}");
 }
 
-/// An orderly end may come at any moment; in it, too, the power may be cut.
+/// A clean shutdown may come at any moment; in it, too, the power may be cut.
 #[test]
 fn an_idle_rebuild_goes_on_after_any_orderly_end() {
     for (seed, (level, members)) in (0..).zip(SHAPES) {
@@ -207,7 +207,7 @@ fn a_member_that_was_filled_and_did_not_count_does() {
     for (level, members) in SHAPES {
         let mut media = comes_to_its_end(&mut replaced(level, members), true);
         let mut stuck = newest(&media);
-        stuck.standings[REPLACED] = Standing::Rebuilding;
+        stuck.states[REPLACED] = MemberState::Rebuilding;
         (stuck.clean, stuck.rebuilt) = (true, STRIPES);
         for (member, medium) in media.iter_mut().enumerate() {
             for _ in 0..2 {
@@ -219,11 +219,11 @@ fn a_member_that_was_filled_and_did_not_count_does() {
         does_without_others(&media);
         let (mut node, _) = start(&mut media, 1);
         holds(&mut node);
-        // The superblocks themselves say so then: the byte of the standing is 0.
+        // The superblocks themselves say so then: the byte of the state is 0.
         for medium in &mut media {
             let slot = newest(std::slice::from_ref(medium)).slot();
             let block = MediumDisk(medium).read(slot, 1).expect("it is there").to_bytes();
-            assert_eq!(block[96 + REPLACED], Standing::Active as u8);
+            assert_eq!(block[96 + REPLACED], MemberState::Active as u8);
         }
     }
 }

@@ -5,7 +5,7 @@
 mod support;
 
 use proptest::prelude::*;
-use seekless_arrays::member::{MemberSuperblock, Standing};
+use seekless_arrays::member::{MemberState, MemberSuperblock};
 use seekless_arrays::scrub::scrub;
 use seekless_arrays::{
     Array, AssembleOptions, Assembled, CreateArray, Level, VolumeError, assemble, create, replace,
@@ -186,7 +186,7 @@ fn replaced(mut world: World) -> World {
         MemberSuperblock::read(&mut MediumDisk(&mut medium.clone())).expect("a member")
     });
     let newest = superblocks.max_by_key(|one| one.events).expect("members");
-    let Some(out) = newest.standings.iter().position(|&one| one != Standing::Active) else {
+    let Some(out) = newest.states.iter().position(|&one| one != MemberState::Active) else {
         return world;
     };
     let mut media = world.media.clone();
@@ -342,14 +342,14 @@ fn too_many_failures_end_writing() {
         let mut world = World::fresh(level, members, 2, 20);
         let blocks = world.node.layer.blocks() as u32;
         for victim in 0..=spare {
-            assert_eq!(world.node.layer.latched(), None);
+            assert_eq!(world.node.layer.failed(), None);
             let next = world.controls[victim].writes() + 1;
             let plan = Plan { failing_write: Some(next), ..Plan::default() };
             world.controls[victim].set(plan);
             let written = world.run(Io::write(1, 0, Data::stamp(blocks, 0, 1 + victim as u64)));
             assert_eq!(written.is_ok(), victim < spare, "{level}, failure {victim}");
         }
-        assert!(world.node.layer.latched().is_some());
+        assert!(world.node.layer.failed().is_some());
         assert!(world.run(Io::write(1, 0, Data::stamp(1, 0, 9))).is_err());
         assert!(world.run(Io::flush(1)).is_err());
         world.now += 60 * SECONDS;

@@ -280,7 +280,7 @@ fn what_nobody_has_is_an_error() {
 }
 
 /// On an array that lacks a member, wrong bytes of another make two blocks wrong at once. Where
-/// one of them is the record of an orderly end of `vlog`, the other may be its youngest map block,
+/// one of them is the record of a clean shutdown of `vlog`, the other may be its youngest map block,
 /// and nothing that is left tells: the mount fails, unless it is asked to go on.
 #[test]
 fn two_blocks_that_are_wrong_at_once_are_an_error() {

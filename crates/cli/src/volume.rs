@@ -1,7 +1,7 @@
 //! What the commands look into: one image, or the members of an array.
 
 use crate::failure::{Failure, Outcome};
-use seekless_arrays::member::{MemberSuperblock, Standing};
+use seekless_arrays::member::{MemberState, MemberSuperblock};
 use seekless_arrays::{AssembleOptions, Assembled};
 use seekless_engine::disk::Disk;
 use seekless_engine::layout::{CheckReport, LayoutError, MountReport};
@@ -136,7 +136,7 @@ pub fn print_members(members: &Members, out: &mut dyn Write) -> Outcome {
     for (member, image) in members.images().iter().enumerate() {
         let place = image.as_ref().map(|image| image.path().display().to_string());
         let place = place.unwrap_or_else(|| "not given".to_owned());
-        writeln!(out, "member {member} {place}: {}", standing(superblock, member))?;
+        writeln!(out, "member {member} {place}: {}", state(superblock, member))?;
     }
     for (path, reason) in members.rejected() {
         writeln!(out, "left out {}: {reason}", path.display())?;
@@ -144,11 +144,11 @@ pub fn print_members(members: &Members, out: &mut dyn Write) -> Outcome {
     Ok(())
 }
 
-fn standing(superblock: &MemberSuperblock, member: usize) -> String {
-    match superblock.standings[member] {
-        Standing::Active => "active".to_owned(),
-        Standing::Out => "out of date".to_owned(),
-        Standing::Rebuilding => {
+fn state(superblock: &MemberSuperblock, member: usize) -> String {
+    match superblock.states[member] {
+        MemberState::Active => "active".to_owned(),
+        MemberState::Out => "out of date".to_owned(),
+        MemberState::Rebuilding => {
             let share = 100 * superblock.rebuilt / superblock.geometry.stripes;
             format!("rebuilding, {share} % done")
         }
@@ -161,7 +161,7 @@ pub fn json_members(members: &Members) -> Value {
     let member = |(member, image): (usize, &Option<Image>)| {
         json!({
             "image": image.as_ref().map(|image| image.path()),
-            "standing": standing(superblock, member),
+            "state": state(superblock, member),
         })
     };
     json!({

@@ -1,15 +1,15 @@
-//! The orderly end of a layout that leaves a record: what is in flight is answered, what is left is
+//! The clean shutdown of a layout that leaves a record: what is in flight is answered, what is left is
 //! made durable, the record is written, and the record is flushed.
 
 use crate::data::Data;
 use crate::io::{Done, Io, Purpose, Tag};
 use crate::layer::Cx;
-use crate::request_table::Desk;
+use crate::request_table::RequestTable;
 use crate::units::BlockNr;
 
-/// How far an orderly end has come.
+/// How far a clean shutdown has come.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Ending {
+pub enum CleanShutdown {
     /// Nobody asked for it.
     #[default]
     Running,
@@ -23,31 +23,31 @@ pub enum Ending {
     Done,
 }
 
-impl Ending {
+impl CleanShutdown {
     /// Asks for it.
     pub fn ask(&mut self) {
-        if *self == Ending::Running {
-            *self = Ending::Asked;
+        if *self == CleanShutdown::Running {
+            *self = CleanShutdown::Asked;
         }
     }
 
     /// Writes the record, one block. Everything that it speaks of is durable.
     pub fn write(&mut self, tag: Tag, at: BlockNr, record: Data, cx: &mut Cx<'_>) {
-        debug_assert_eq!(*self, Ending::Asked);
-        *self = Ending::Record;
+        debug_assert_eq!(*self, CleanShutdown::Asked);
+        *self = CleanShutdown::Record;
         cx.send(0, Io::write(tag, at, record).for_purpose(Purpose::Map));
     }
 
     /// The record, or the flush behind it, has been answered; both have the tag `tag`.
-    pub fn written(&mut self, tag: Tag, done: Done, desk: &mut Desk, cx: &mut Cx<'_>) {
+    pub fn written(&mut self, tag: Tag, done: Done, requests: &mut RequestTable, cx: &mut Cx<'_>) {
         if let Err(error) = done.outcome {
-            desk.latch(error, cx);
-            *self = Ending::Done;
-        } else if *self == Ending::Record {
-            *self = Ending::Flush;
+            requests.fail_volume(error, cx);
+            *self = CleanShutdown::Done;
+        } else if *self == CleanShutdown::Record {
+            *self = CleanShutdown::Flush;
             cx.send(0, Io::flush(tag).for_purpose(Purpose::Map));
         } else {
-            *self = Ending::Done;
+            *self = CleanShutdown::Done;
         }
     }
 }

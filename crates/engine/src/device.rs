@@ -51,11 +51,11 @@ pub trait Device: Debug {
         (Extent::Data, limit)
     }
 
-    /// Asks for an orderly end, for devices that keep state of their own; nothing but what this
+    /// Asks for a clean shutdown, for devices that keep state of their own; nothing but what this
     /// causes is under way any more.
     fn stop(&mut self, _now: Time) {}
 
-    /// True when an orderly end that was asked for is complete.
+    /// True when a clean shutdown that was asked for is complete.
     fn stopped(&self) -> bool {
         true
     }
@@ -66,7 +66,7 @@ pub trait Device: Debug {
     }
 
     /// Members that failed since this array was assembled, with why, if this is one.
-    fn fallen(&self) -> &[(usize, IoError)] {
+    fn failed_members(&self) -> &[(usize, IoError)] {
         &[]
     }
 

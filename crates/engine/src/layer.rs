@@ -141,11 +141,11 @@ pub trait Layer: Debug {
     /// When to pump again though nothing happens.
     fn deadline(&self) -> Option<Time>;
 
-    /// Asks for an orderly end: after the requests in flight are answered and [`Layer::stopped`]
+    /// Asks for a clean shutdown: after the requests in flight are answered and [`Layer::stopped`]
     /// says so, the devices hold a state that the next mount recognises as clean.
     fn stop(&mut self, cx: &mut Cx<'_>);
 
-    /// True when an orderly end that was asked for is complete.
+    /// True when a clean shutdown that was asked for is complete.
     fn stopped(&self) -> bool;
 
     /// True if it holds blocks more than once; see [`Device::has_copies`].
@@ -165,12 +165,12 @@ pub trait Layer: Debug {
 
     /// Members of this array that failed since it was assembled and were put out of it, with why,
     /// in order.
-    fn fallen(&self) -> &[(usize, IoError)] {
+    fn failed_members(&self) -> &[(usize, IoError)] {
         &[]
     }
 
     /// Why the volume refuses writes, if it does: the first error of its write path.
-    fn latched(&self) -> Option<IoError> {
+    fn failed(&self) -> Option<IoError> {
         None
     }
 

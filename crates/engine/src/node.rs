@@ -10,7 +10,7 @@ use crate::rng::Rng;
 use crate::transaction::{Transaction, TransactionError};
 use crate::units::{BlockNr, Time};
 
-/// How far an orderly end has come.
+/// How far a clean shutdown has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stopping {
     No,
@@ -122,7 +122,7 @@ impl Node {
         Ok(())
     }
 
-    /// Asks the layer for an orderly end, and then the devices; see [`Layer::stop`].
+    /// Asks the layer for a clean shutdown, and then the devices; see [`Layer::stop`].
     pub fn stop(&mut self, now: Time) {
         self.stirred = true;
         if self.stopping == Stopping::No {
@@ -132,7 +132,7 @@ impl Node {
         layer.stop(&mut cx);
     }
 
-    /// True when an orderly end that was asked for is complete, down to the devices.
+    /// True when a clean shutdown that was asked for is complete, down to the devices.
     pub fn stopped(&self) -> bool {
         self.stopping == Stopping::Devices && self.devices.iter().all(|device| device.stopped())
     }
@@ -181,7 +181,7 @@ impl Node {
         }
     }
 
-    /// Asks the devices for an orderly end once the layer has come to its own. True if they have
+    /// Asks the devices for a clean shutdown once the layer has come to its own. True if they have
     /// just been asked.
     fn stop_devices(&mut self, now: Time) -> bool {
         if self.stopping != Stopping::Layer || !self.layer.stopped() {
@@ -263,7 +263,7 @@ impl Node {
         self.settle(*now, &mut none);
     }
 
-    /// Brings the layer to an orderly end while no request is in flight.
+    /// Brings the layer to a clean shutdown while no request is in flight.
     ///
     /// # Panics
     /// If the end never comes, which is a defect of the layer.

@@ -36,7 +36,7 @@ pub enum PlantedBug {
     /// A write that failed is answered as done.
     ErrorSwallowed,
     /// After an error the volume goes on taking writes.
-    ErrorNotLatched,
+    ErrorForgotten,
     /// A flush that failed is tried again and called good.
     FlushRetried,
     /// Superseded blocks are reused before a commit says that they were superseded for good.
@@ -94,7 +94,7 @@ impl PlantedBug {
         PlantedBug::AckBeforeDurable,
         PlantedBug::MissingFlush,
         PlantedBug::ErrorSwallowed,
-        PlantedBug::ErrorNotLatched,
+        PlantedBug::ErrorForgotten,
         PlantedBug::FlushRetried,
         PlantedBug::OtherFlushTrusted,
     ];
@@ -215,7 +215,7 @@ impl PlantedBug {
             PlantedBug::DescriptorFreedEarly => "the list of a transaction is given up too early",
             PlantedBug::TombstoneLost => "a trim leaves no tombstone",
             PlantedBug::ErrorSwallowed => "a failed write is answered as done",
-            PlantedBug::ErrorNotLatched => "writes go on after an error",
+            PlantedBug::ErrorForgotten => "writes go on after an error",
             PlantedBug::FlushRetried => "a failed flush is retried and called good",
             PlantedBug::ReuseUnwitnessed => "blocks are reused before a commit witnesses it",
             PlantedBug::DigestIgnored => "a missing map block is not noticed",

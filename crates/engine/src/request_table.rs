@@ -1,12 +1,12 @@
-//! The desk of a layout: requests from above that have not been answered, what of them waits to
+//! The request table of a layout: requests from above that have not been answered, what of them waits to
 //! be begun, and the answers.
 //!
-//! A layout takes every request in through [`Desk::accept`]. Reads go to a queue; writes and trims
+//! A layout takes every request in through [`RequestTable::accept`]. Reads go to a queue; writes and trims
 //! are cut into *parts* of at most [`Limits`] blocks, which go to the same queue; a flush comes
 //! back to the layout at once. The layout takes [`Work`] from the queue when it can, and says of
 //! each piece of it that it is done. A request is answered when its last part is: at once, or when
 //! the layout says that everything up to some number of its own (of a commit, a log record) is
-//! durable. The first error of the write path *latches* the desk: from then on it takes reads only.
+//! durable. The first error of the write path *fails* the request table: from then on it takes reads only.
 
 use crate::data::Data;
 use crate::io::{Breakdown, Done, Io, IoError, Op, Tag};
@@ -17,7 +17,7 @@ use slab::Slab;
 use std::collections::VecDeque;
 use std::hint::cold_path;
 
-/// Names a request at its desk until it is answered.
+/// Names a request at its request table until it is answered.
 pub type RequestNr = usize;
 
 /// Part of a request that waits to be begun.
@@ -86,21 +86,21 @@ struct Request {
 
 /// Requests in flight and how they are answered.
 #[derive(Clone, Debug)]
-pub struct Desk {
+pub struct RequestTable {
     read_only: bool,
-    latched: Option<IoError>,
+    failed: Option<IoError>,
     requests: Slab<Request>,
     queue: VecDeque<Work>,
     /// Requests that are answered when everything up to a number is durable.
     waiters: Vec<(RequestNr, u64)>,
 }
 
-impl Desk {
-    /// Nothing in flight. A `read_only` desk refuses writes and trims.
-    pub fn new(read_only: bool) -> Desk {
-        Desk {
+impl RequestTable {
+    /// Nothing in flight. A `read_only` request table refuses writes and trims.
+    pub fn new(read_only: bool) -> RequestTable {
+        RequestTable {
             read_only,
-            latched: None,
+            failed: None,
             requests: Slab::new(),
             queue: VecDeque::new(),
             waiters: Vec::new(),
@@ -113,8 +113,8 @@ impl Desk {
     }
 
     /// The first error of the write path, if there was one.
-    pub fn latched(&self) -> Option<IoError> {
-        self.latched
+    pub fn failed(&self) -> Option<IoError> {
+        self.failed
     }
 
     /// True if every request has been answered.
@@ -123,8 +123,8 @@ impl Desk {
     }
 
     /// Takes a request in, or refuses it. Reads, writes and trims are queued; of a flush the
-    /// number is returned, for the layout to answer it with [`Desk::part_done`] or to let it wait
-    /// with [`Desk::wait`].
+    /// number is returned, for the layout to answer it with [`RequestTable::part_done`] or to let it wait
+    /// with [`RequestTable::wait`].
     pub fn accept(&mut self, io: Io, limits: Limits, cx: &mut Cx<'_>) -> Option<RequestNr> {
         if io.op != Op::Read
             && let Some(error) = self.refusal(io.op)
@@ -160,7 +160,7 @@ impl Desk {
     }
 
     fn refusal(&self, op: Op) -> Option<IoError> {
-        match (self.latched, op) {
+        match (self.failed, op) {
             (Some(error), Op::Flush) => Some(error),
             (Some(_), _) => Some(IoError::ReadOnly),
             (None, Op::Flush) => None,
@@ -248,7 +248,7 @@ impl Desk {
         self.requests[request].failed.is_some()
     }
 
-    /// A read has found its data; [`Desk::part_done`] sends it.
+    /// A read has found its data; [`RequestTable::part_done`] sends it.
     pub fn found(&mut self, request: RequestNr, data: Data) {
         self.requests[request].data = data;
     }
@@ -263,7 +263,7 @@ impl Desk {
 
     /// One part of a write or trim has happened, though it may not be durable. After the last one
     /// the request is answered; if it asked to be durable it is returned instead, to
-    /// [`Desk::wait`].
+    /// [`RequestTable::wait`].
     #[must_use = "a request that is neither answered nor waits is lost"]
     pub fn part_written(&mut self, request: RequestNr, cx: &mut Cx<'_>) -> Option<RequestNr> {
         let one = &mut self.requests[request];
@@ -323,11 +323,11 @@ impl Desk {
 
     /// Refuses all further writes, after an error on the write path; what waits to be begun or to
     /// be durable fails now. The first error is kept.
-    pub fn latch(&mut self, error: IoError, cx: &mut Cx<'_>) {
-        if self.latched.is_some() {
+    pub fn fail_volume(&mut self, error: IoError, cx: &mut Cx<'_>) {
+        if self.failed.is_some() {
             return;
         }
-        self.latched = Some(error);
+        self.failed = Some(error);
         for (request, _) in std::mem::take(&mut self.waiters) {
             self.fail(request, error);
             self.part_done(request, cx);
@@ -369,14 +369,14 @@ mod tests {
 
     #[test]
     fn a_request_is_answered_after_its_last_part() {
-        let mut desk = Desk::new(false);
+        let mut table = RequestTable::new(false);
         let answers = at(0, |cx| {
-            desk.accept(Io::write(7, 100, Data::stamp(9, 100, 1)).with_fua(), LIMITS, cx);
-            desk.accept(Io::trim(8, 50, 11), LIMITS, cx);
+            table.accept(Io::write(7, 100, Data::stamp(9, 100, 1)).with_fua(), LIMITS, cx);
+            table.accept(Io::trim(8, 50, 11), LIMITS, cx);
         });
-        assert_eq!((answers, desk.queued()), (vec![], 5));
+        assert_eq!((answers, table.queued()), (vec![], 5));
         let mut parts = Vec::new();
-        while let Some(work) = desk.pop() {
+        while let Some(work) = table.pop() {
             parts.push(match work {
                 Work::Write { request, at, data, .. } => (request, at, data.blocks()),
                 Work::Trim { request, at, count } | Work::Read { request, at, count } => {
@@ -390,41 +390,41 @@ mod tests {
         let mut durable = None;
         let answers = at(5, |cx| {
             for &(request, ..) in &parts[..3] {
-                durable = desk.part_written(request, cx);
+                durable = table.part_written(request, cx);
             }
-            desk.part_done(parts[3].0, cx);
+            table.part_done(parts[3].0, cx);
         });
         assert_eq!(answers, []);
-        desk.wait(durable.expect("it asked to be durable"), 3);
-        assert_eq!(at(6, |cx| desk.durable(2, cx)), []);
-        assert!(desk.any_waits(|number| number == 3));
-        assert_eq!(at(6, |cx| desk.durable(3, cx)), [(7, Ok(()))]);
-        assert_eq!(at(7, |cx| desk.part_done(parts[4].0, cx)), [(8, Ok(()))]);
-        assert!(desk.is_idle());
+        table.wait(durable.expect("it asked to be durable"), 3);
+        assert_eq!(at(6, |cx| table.durable(2, cx)), []);
+        assert!(table.any_waits(|number| number == 3));
+        assert_eq!(at(6, |cx| table.durable(3, cx)), [(7, Ok(()))]);
+        assert_eq!(at(7, |cx| table.part_done(parts[4].0, cx)), [(8, Ok(()))]);
+        assert!(table.is_idle());
     }
 
     #[test]
-    fn a_latched_desk_takes_reads_only() {
+    fn a_failed_table_takes_reads_only() {
         let error = IoError::Media { block: 9 };
-        let mut desk = Desk::new(false);
+        let mut table = RequestTable::new(false);
         let answers = at(0, |cx| {
-            desk.accept(Io::read(1, 0, 1), LIMITS, cx);
-            desk.accept(Io::write(2, 0, Data::stamp(1, 0, 1)), LIMITS, cx);
-            let flush = desk.accept(Io::flush(3), LIMITS, cx).expect("it is handed back");
-            desk.wait(flush, 1);
-            desk.latch(error, cx);
-            desk.latch(IoError::NoSpace, cx);
-            desk.accept(Io::flush(4), LIMITS, cx);
-            desk.accept(Io::trim(5, 0, 1), LIMITS, cx);
+            table.accept(Io::read(1, 0, 1), LIMITS, cx);
+            table.accept(Io::write(2, 0, Data::stamp(1, 0, 1)), LIMITS, cx);
+            let flush = table.accept(Io::flush(3), LIMITS, cx).expect("it is handed back");
+            table.wait(flush, 1);
+            table.fail_volume(error, cx);
+            table.fail_volume(IoError::NoSpace, cx);
+            table.accept(Io::flush(4), LIMITS, cx);
+            table.accept(Io::trim(5, 0, 1), LIMITS, cx);
         });
         let refused = IoError::ReadOnly;
         assert_eq!(answers, [(3, Err(error)), (2, Err(error)), (4, Err(error)), (5, Err(refused))]);
-        assert!(desk.next_is_read() && desk.queued() == 1);
-        assert_eq!(desk.latched(), Some(error));
-        let mut desk = Desk::new(true);
+        assert!(table.next_is_read() && table.queued() == 1);
+        assert_eq!(table.failed(), Some(error));
+        let mut table = RequestTable::new(true);
         let answers = at(0, |cx| {
-            desk.accept(Io::write(1, 0, Data::stamp(1, 0, 1)), LIMITS, cx);
-            assert!(desk.accept(Io::flush(2), LIMITS, cx).is_some(), "nothing is lost by it");
+            table.accept(Io::write(1, 0, Data::stamp(1, 0, 1)), LIMITS, cx);
+            assert!(table.accept(Io::flush(2), LIMITS, cx).is_some(), "nothing is lost by it");
         });
         assert_eq!(answers, [(1, Err(refused))]);
     }

@@ -219,7 +219,7 @@ impl Driver {
         }
     }
 
-    /// Brings the volume to an orderly end.
+    /// Brings the volume to a clean shutdown.
     ///
     /// # Errors
     /// As for [`Driver::run`].

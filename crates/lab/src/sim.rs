@@ -5,16 +5,16 @@
 //! the measured state is not the fresh one; the workload warms up; then it is measured. At the end
 //! all live data is read back and compared with what was written.
 
+mod build;
 mod compare;
 mod load;
 mod report;
 mod text;
-mod world;
 
+pub use build::Target;
 pub use compare::{Comparison, Field, Row, compare};
 pub use load::{Load, Open, PoolReport, TraceReport};
 pub use report::{Side, SimReport, Throughput};
-pub use world::Target;
 
 use crate::driver::{Completion, DriveError, Driver};
 use crate::histogram::Latencies;
@@ -285,7 +285,7 @@ pub fn simulate_trace(
 /// A volume as it is when the workload begins, and its blocks.
 fn prepare(target: &Target, options: &SimOptions) -> Result<(Driver, u64), SimError> {
     let live = live_blocks(target, options)?;
-    let node = world::build(target, options, live)?;
+    let node = build::build(target, options, live)?;
     let mut driver = Driver::new(node, options.verify);
     if options.fill {
         driver.fill(LARGE_BLOCKS)?;

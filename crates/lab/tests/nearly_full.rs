@@ -70,7 +70,7 @@ impl World {
         Node::new(mounted.expect("mounts").0, vec![device], 1)
     }
 
-    /// Checks the volume after an orderly end; returns the free blocks.
+    /// Checks the volume after a clean shutdown; returns the free blocks.
     fn check(&self) -> u64 {
         let (_, _, found) =
             seekless_layouts::check(&mut MediumDisk(&mut self.medium.clone())).expect("checks");

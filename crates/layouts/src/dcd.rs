@@ -25,11 +25,11 @@ mod drain;
 mod format;
 mod gap;
 mod log;
-mod note;
 mod options;
 mod read;
 mod recover;
 mod settle;
+mod stale_marker;
 mod table;
 
 pub use attach::{attach, check, detach, dump, mount};
@@ -49,7 +49,6 @@ use direct::Directs;
 use format::{Areas, MAX_DEVICE_BLOCKS};
 use gap::Gaps;
 use log::Log;
-use note::Notes;
 use read::{Part, Reading};
 use seekless_engine::checksum::Identity;
 use seekless_engine::checksum::Sums;
@@ -67,6 +66,7 @@ use seekless_engine::superblock::Superblock;
 use seekless_engine::units::{BlockNr, Time};
 use settle::{Settling, Stop};
 use slab::Slab;
+use stale_marker::StaleMarkers;
 use std::collections::VecDeque;
 use std::fmt;
 
@@ -77,7 +77,7 @@ const DIRECT: Tag = 3 << 32;
 const DESTAGE_READ: Tag = 4 << 32;
 const DESTAGE_WRITE: Tag = 5 << 32;
 const FLUSH: Tag = 6 << 32;
-const NOTE: Tag = 7 << 32;
+const MARKER: Tag = 7 << 32;
 
 /// A request from above that has not been answered.
 #[derive(Clone, Debug)]
@@ -137,7 +137,7 @@ pub struct Dcd {
     /// The log is on a device with a head: its records go where the head is.
     headed: bool,
     read_only: bool,
-    latched: Option<IoError>,
+    failed: Option<IoError>,
     counters: Counters,
     requests: Slab<Request>,
     queue: VecDeque<Work>,
@@ -154,20 +154,20 @@ pub struct Dcd {
     parts: Slab<Part>,
     destage: Destage,
     settling: Settling,
-    /// What the seal of an origin apart is to say.
-    notes: Option<Notes>,
+    /// What the binding of an origin apart is to say.
+    markers: Option<StaleMarkers>,
     stop: Stop,
 }
 
 /// True if a superblock is that of a log, or of an origin, whose other part is another device.
 pub fn is_half(superblock: &Superblock) -> bool {
-    let half = format::PHYSICAL | format::SEALED;
+    let half = format::PHYSICAL | format::BOUND;
     superblock.layout == Kind::DCD && superblock.options & half != 0
 }
 
-/// True if a superblock seals an origin.
-pub fn is_seal(superblock: &Superblock) -> bool {
-    superblock.layout == Kind::DCD && superblock.options & format::SEALED != 0
+/// True if a superblock binds an origin.
+pub fn is_binding(superblock: &Superblock) -> bool {
+    superblock.layout == Kind::DCD && superblock.options & format::BOUND != 0
 }
 
 impl Dcd {
@@ -177,7 +177,7 @@ impl Dcd {
 
     /// Where a range of blocks has its home, as one or two runs: port, first block, length.
     fn homes(&self, at: BlockNr, count: u32) -> impl Iterator<Item = (Port, BlockNr, u32)> {
-        let sealed = if self.areas.physical { format::SEALED_BLOCKS } else { 0 };
+        let sealed = if self.areas.physical { format::BOUND_BLOCKS } else { 0 };
         let beside = sealed.saturating_sub(at).min(u64::from(count)) as u32;
         let first = (self.log_port(), self.areas.log_first - sealed.min(self.areas.log_first) + at);
         let rest = (0, self.areas.origin_first + at + u64::from(beside));
@@ -243,11 +243,11 @@ impl Dcd {
     }
 
     /// Refuses all further writes; everything that waits for durability fails now.
-    fn latch(&mut self, error: IoError, cx: &mut Cx<'_>) {
-        if self.latched.is_some() {
+    fn fail_volume(&mut self, error: IoError, cx: &mut Cx<'_>) {
+        if self.failed.is_some() {
             return;
         }
-        self.latched = Some(error);
+        self.failed = Some(error);
         let mut failed = self.settling.give_up();
         // A request may wait with several parts, in buffers and in the queue.
         let queued = std::mem::take(&mut self.queue).into_iter().map(|work| match work {
@@ -306,7 +306,7 @@ impl Dcd {
 
     /// Begins what waits, in order of arrival, as far as there is room and nothing is overtaken.
     fn dispatch(&mut self, cx: &mut Cx<'_>) {
-        while self.latched.is_none() {
+        while self.failed.is_none() {
             let begins = match self.queue.front() {
                 None => return,
                 Some(Work::Log { at, data, .. }) => {
@@ -335,7 +335,7 @@ impl Layer for Dcd {
 
     fn submit(&mut self, io: Io, cx: &mut Cx<'_>) {
         if io.op != Op::Read {
-            if let Some(error) = self.latched {
+            if let Some(error) = self.failed {
                 cx.fail(io.tag, if io.op == Op::Flush { error } else { IoError::ReadOnly });
                 return;
             }
@@ -372,7 +372,7 @@ impl Layer for Dcd {
             DESTAGE_READ => self.destage_read_done(index, done),
             DESTAGE_WRITE => self.destage_write_done(index, done, cx),
             FLUSH => self.flush_done(port, done, cx),
-            NOTE => self.note_done(done, cx),
+            MARKER => self.marker_done(done, cx),
             _ => panic!("answer to the unknown command {:#x}", done.tag),
         }
     }
@@ -406,8 +406,8 @@ impl Layer for Dcd {
         self.stop.is_done()
     }
 
-    fn latched(&self) -> Option<IoError> {
-        self.latched
+    fn failed(&self) -> Option<IoError> {
+        self.failed
     }
 
     fn limits(&self) -> Limits {

@@ -44,7 +44,7 @@ pub struct Inplace {
     free: u32,
     busy: usize,
     stopping: bool,
-    latched: Option<IoError>,
+    failed: Option<IoError>,
     blocks_written: u64,
 }
 
@@ -59,7 +59,7 @@ impl Inplace {
             free: NONE,
             busy: 0,
             stopping: false,
-            latched: None,
+            failed: None,
             blocks_written: 0,
         }
     }
@@ -99,7 +99,7 @@ impl Layer for Inplace {
 
     fn submit(&mut self, mut io: Io, cx: &mut Cx<'_>) {
         if io.op != Op::Read
-            && let Some(error) = self.latched
+            && let Some(error) = self.failed
         {
             cx.fail(io.tag, if io.op == Op::Flush { error } else { IoError::ReadOnly });
             return;
@@ -127,14 +127,14 @@ impl Layer for Inplace {
         if let Err(error) = done.outcome
             && op != Op::Read
             && !matches!(error, IoError::Zone { .. })
-            && !planted(PlantedBug::ErrorNotLatched)
+            && !planted(PlantedBug::ErrorForgotten)
             && !(op == Op::Flush && planted(PlantedBug::FlushRetried))
         {
-            self.latched.get_or_insert(error);
+            self.failed.get_or_insert(error);
         }
         // A flush that was on its way when another one failed proves nothing: what the failed one
         // was to cover may be gone, and part of it was this one's as well.
-        if let Some(error) = self.latched
+        if let Some(error) = self.failed
             && op != Op::Read
             && !planted(PlantedBug::OtherFlushTrusted)
         {
@@ -176,8 +176,8 @@ impl Layer for Inplace {
         Some(self.first)
     }
 
-    fn latched(&self) -> Option<IoError> {
-        self.latched
+    fn failed(&self) -> Option<IoError> {
+        self.failed
     }
 
     fn stats(&self) -> Vec<(&'static str, f64)> {

@@ -52,7 +52,7 @@ use seekless_engine::layout::{
 };
 use seekless_engine::options::Options;
 use seekless_engine::planted::PlantedBug;
-use seekless_engine::request_table::{Desk, Limits, Work};
+use seekless_engine::request_table::{Limits, RequestTable, Work};
 use seekless_engine::superblock::Superblock;
 use seekless_engine::units::{BlockNr, MILLIS, Time};
 
@@ -116,7 +116,7 @@ struct Counters {
     overwritten: u64,
 }
 
-/// How far an orderly end has come.
+/// How far a clean shutdown has come.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Stop {
     #[default]
@@ -135,7 +135,7 @@ pub struct Lfs {
     /// The device may lose completed writes until it is flushed.
     volatile: bool,
     counters: Counters,
-    desk: Desk,
+    requests: RequestTable,
     stop: Stop,
     policy: Policy,
 
@@ -180,7 +180,7 @@ impl Lfs {
             geometry,
             volatile: options.volatile,
             counters: Counters::default(),
-            desk: Desk::new(options.read_only),
+            requests: RequestTable::new(options.read_only),
             stop: Stop::Running,
             policy: Policy::new(superblock.layout, geometry.blocks, options),
             map: Map::new(&geometry),
@@ -270,17 +270,17 @@ impl Lfs {
         self.stop != Stop::Running
     }
 
-    /// Brings an orderly end one step further.
+    /// Brings a clean shutdown one step further.
     fn advance_stop(&mut self, cx: &mut Cx<'_>) {
-        let busy = !self.desk.is_idle()
+        let busy = !self.requests.is_idle()
             || !self.log.is_quiet()
             || self.cleaner.is_busy()
             || self.checkpoint.phase() != Phase::Idle;
         if self.stop != Stop::Asked {
             return;
         }
-        if self.desk.latched().is_some() || self.desk.is_read_only() {
-            if self.desk.is_idle() {
+        if self.requests.failed().is_some() || self.requests.is_read_only() {
+            if self.requests.is_idle() {
                 self.stop = Stop::Done;
             }
         } else if busy {
@@ -310,11 +310,11 @@ impl Layer for Lfs {
     fn submit(&mut self, io: Io, cx: &mut Cx<'_>) {
         let reads = io.op == Op::Read;
         let limits = Limits { write: self.atomic_blocks, trim: u64::from(u32::MAX) };
-        if let Some(request) = self.desk.accept(io, limits, cx) {
+        if let Some(request) = self.requests.accept(io, limits, cx) {
             self.wait_durable(request, cx);
         }
         // A read does not wait behind writes that wait for space.
-        if reads && let Some(Work::Read { request, at, count }) = self.desk.pop_last() {
+        if reads && let Some(Work::Read { request, at, count }) = self.requests.pop_last() {
             self.begin_read(request, at, count, cx);
         }
     }
@@ -350,7 +350,7 @@ impl Layer for Lfs {
     }
 
     fn deadline(&self) -> Option<Time> {
-        let write_out = self.write_out_at().filter(|_| self.desk.latched().is_none());
+        let write_out = self.write_out_at().filter(|_| self.requests.failed().is_none());
         match (write_out, self.cleaner.due()) {
             (Some(one), Some(other)) => Some(one.min(other)),
             (one, other) => one.or(other),
@@ -367,8 +367,8 @@ impl Layer for Lfs {
         self.stop == Stop::Done
     }
 
-    fn latched(&self) -> Option<IoError> {
-        self.desk.latched()
+    fn failed(&self) -> Option<IoError> {
+        self.requests.failed()
     }
 
     fn extent(&self, at: BlockNr, limit: u64) -> (Extent, u64) {

@@ -27,11 +27,11 @@ mod format;
 mod group;
 mod home;
 mod homes;
-mod homing;
 mod idle;
 pub mod options;
 mod place;
 mod recover;
+mod relocation;
 mod route;
 mod sort;
 mod sparse;
@@ -51,11 +51,11 @@ use crate::eager::read::Reads;
 use crate::eager::write::Writes;
 use format::{Areas, FIXED_BLOCKS, GROUP, MAX_DEVICE_BLOCKS, MAX_MEMBERS, TRIM_SLICE};
 use group::Descriptors;
-use homing::Homing;
 use idle::Idle;
 use place::Placer;
+use relocation::Relocation;
 use seekless_engine::checksum::{Identity, Sums};
-use seekless_engine::clean_shutdown::Ending;
+use seekless_engine::clean_shutdown::CleanShutdown;
 use seekless_engine::disk::Disk;
 use seekless_engine::io::{Done, Io, IoError, Tag};
 use seekless_engine::layer::{Cx, Extent, Layer, Limits as LayerLimits, Port};
@@ -65,7 +65,7 @@ use seekless_engine::layout::{
 };
 use seekless_engine::options::Options;
 use seekless_engine::planted::PlantedBug;
-use seekless_engine::request_table::{Desk, Limits, Work};
+use seekless_engine::request_table::{Limits, RequestTable, Work};
 use seekless_engine::superblock::Superblock;
 use seekless_engine::transaction::Transaction as Group;
 use seekless_engine::units::{BlockNr, Time};
@@ -112,7 +112,7 @@ pub struct Loge {
     headed: bool,
     counters: Counters,
 
-    desk: Desk,
+    requests: RequestTable,
 
     table: Table,
     /// On a device without sector headers.
@@ -142,12 +142,12 @@ pub struct Loge {
     last_with_trims: u64,
     /// Number of the last record on the device.
     record: u64,
-    ending: Ending,
+    shutdown: CleanShutdown,
     reads: Reads<Entry>,
 
     idle: Idle,
     sorter: Sorter,
-    homing: Homing,
+    relocation: Relocation,
 }
 
 impl Loge {
@@ -161,7 +161,7 @@ impl Loge {
             areas,
             headed: options.arm.is_some(),
             counters: Counters::default(),
-            desk: Desk::new(options.read_only),
+            requests: RequestTable::new(options.read_only),
             table: Table::new(areas.blocks),
             labels: (!areas.headers).then(|| LabelArea::new(areas)),
             trims: TrimMap::new(superblock.identity(), &areas),
@@ -181,14 +181,14 @@ impl Loge {
             commits: Commits::new(options.volatile, FLUSH),
             last_with_trims: 0,
             record: 0,
-            ending: Ending::default(),
+            shutdown: CleanShutdown::default(),
             reads: Reads::new(READ, superblock.sums),
             idle: Idle::new(options.options.get(&self::options::ANTICIPATE)),
             sorter: Sorter::new(
                 options.options.get(&self::options::SORT),
                 options.options.get(&self::options::CLUSTERS),
             ),
-            homing: Homing::default(),
+            relocation: Relocation::default(),
         }
     }
 
@@ -197,9 +197,11 @@ impl Loge {
         if self.commits.is_serial() {
             // Holes are read, and forgotten anew, without the device: go on with the next.
             let mut before = usize::MAX;
-            while !self.commits.is_running() && self.reads.is_empty() && self.desk.queued() < before
+            while !self.commits.is_running()
+                && self.reads.is_empty()
+                && self.requests.queued() < before
             {
-                before = self.desk.queued();
+                before = self.requests.queued();
                 self.begin_batch(cx);
             }
             return;
@@ -209,7 +211,7 @@ impl Loge {
             if !self.next_may_begin() {
                 break;
             }
-            match self.desk.pop() {
+            match self.requests.pop() {
                 Some(Work::Read { request, at, count }) => self.begin_read(request, at, count, cx),
                 Some(Work::Write { request, at, data, keep }) => {
                     self.begin_write(request, at, (&data, keep), cx);
@@ -229,8 +231,8 @@ impl Layer for Loge {
 
     fn submit(&mut self, io: Io, cx: &mut Cx<'_>) {
         let limits = Limits { write: self.atomic_blocks, trim: TRIM_BLOCKS };
-        if let Some(flush) = self.desk.accept(io, limits, cx) {
-            self.commits.wait(flush, &mut self.desk, cx);
+        if let Some(flush) = self.requests.accept(io, limits, cx) {
+            self.commits.wait(flush, &mut self.requests, cx);
         }
     }
 
@@ -239,17 +241,17 @@ impl Layer for Loge {
     }
 
     fn submit_transaction(&mut self, tag: Tag, all: Group, fua: bool, cx: &mut Cx<'_>) {
-        self.desk.accept_group(tag, all, fua, cx);
+        self.requests.accept_group(tag, all, fua, cx);
     }
 
     fn complete(&mut self, _port: Port, done: Done, cx: &mut Cx<'_>) {
         let index = (done.tag & 0xffff_ffff) as usize;
         match done.tag & !0xffff_ffff {
-            READ => self.reads.done(index, done, &mut self.desk, cx),
+            READ => self.reads.done(index, done, &mut self.requests, cx),
             DATA => self.data_done(index, done, cx),
             META => self.commit_part_done(done, cx),
-            FLUSH => self.commits.flush_done(done, &mut self.desk, cx),
-            RECORD => self.ending.written(RECORD, done, &mut self.desk, cx),
+            FLUSH => self.commits.flush_done(done, &mut self.requests, cx),
+            RECORD => self.shutdown.written(RECORD, done, &mut self.requests, cx),
             SORT => self.sorter_read(done),
             HOVER => self.idle.moved(),
             FETCH => self.fetched(index, done),
@@ -260,13 +262,13 @@ impl Layer for Loge {
 
     fn pump(&mut self, cx: &mut Cx<'_>) {
         self.plan = None;
-        if !self.desk.is_idle() {
+        if !self.requests.is_idle() {
             self.abandon_sorting();
         }
         self.commits.release(self.commits.durable(), &self.reads, &mut self.free);
         self.dispatch(cx);
         self.advance_commits(cx);
-        if self.advance_homing(cx) {
+        if self.advance_relocation(cx) {
             // Nothing can be brought home: what waits for it goes on.
             self.dispatch(cx);
             self.advance_commits(cx);
@@ -278,8 +280,8 @@ impl Layer for Loge {
     fn deadline(&self) -> Option<Time> {
         // What waits for a flush goes on when that is answered.
         let flushing = self.commits.is_flushing() && !self.may_commit();
-        let commit = self.commits.due(&self.desk).filter(|_| !flushing);
-        commit.into_iter().chain(self.idle.due()).chain(self.homing.due()).min()
+        let commit = self.commits.due(&self.requests).filter(|_| !flushing);
+        commit.into_iter().chain(self.idle.due()).chain(self.relocation.due()).min()
     }
 
     fn limits(&self) -> LayerLimits {
@@ -287,15 +289,15 @@ impl Layer for Loge {
     }
 
     fn stop(&mut self, _cx: &mut Cx<'_>) {
-        self.ending.ask();
+        self.shutdown.ask();
     }
 
     fn stopped(&self) -> bool {
-        self.ending == Ending::Done
+        self.shutdown == CleanShutdown::Done
     }
 
-    fn latched(&self) -> Option<IoError> {
-        self.desk.latched()
+    fn failed(&self) -> Option<IoError> {
+        self.requests.failed()
     }
 
     fn extent(&self, at: BlockNr, limit: u64) -> (Extent, u64) {

@@ -43,7 +43,7 @@ use place::Placer;
 use reorganise::Reorganiser;
 use seekless_engine::arm::Track;
 use seekless_engine::checksum::{Identity, Sums};
-use seekless_engine::clean_shutdown::Ending;
+use seekless_engine::clean_shutdown::CleanShutdown;
 use seekless_engine::disk::Disk;
 use seekless_engine::io::{Done, Io, IoError, Tag};
 use seekless_engine::layer::{Cx, Extent, Layer, Port};
@@ -52,7 +52,7 @@ use seekless_engine::layout::{
 };
 use seekless_engine::options::Options;
 use seekless_engine::planted::{PlantedBug, planted};
-use seekless_engine::request_table::{Desk, Limits, Work};
+use seekless_engine::request_table::{Limits, RequestTable, Work};
 use seekless_engine::superblock::Superblock;
 use seekless_engine::units::{BlockNr, Time};
 use std::fmt;
@@ -98,7 +98,7 @@ pub struct Vlog {
     headed: bool,
     counters: Counters,
 
-    desk: Desk,
+    requests: RequestTable,
 
     map: Map,
     dirty: Vec<SliceNr>,
@@ -120,7 +120,7 @@ pub struct Vlog {
     commits: Commits<Entry>,
     /// Number of the last commit with changes.
     last_with_changes: u64,
-    ending: Ending,
+    shutdown: CleanShutdown,
     reads: Reads<Entry>,
 }
 
@@ -144,7 +144,7 @@ impl Vlog {
             device_blocks: superblock.device_blocks,
             headed: options.arm.is_some(),
             counters: Counters::default(),
-            desk: Desk::new(options.read_only),
+            requests: RequestTable::new(options.read_only),
             map: Map::new(slices),
             dirty: Vec::new(),
             dirty_limit: (slack / 8).clamp(4, 4096) as usize,
@@ -163,7 +163,7 @@ impl Vlog {
             next_sequence: 1,
             commits: Commits::new(options.volatile, FLUSH),
             last_with_changes: 0,
-            ending: Ending::default(),
+            shutdown: CleanShutdown::default(),
             reads: Reads::new(READ, superblock.sums),
         }
     }
@@ -173,15 +173,17 @@ impl Vlog {
         if self.commits.is_serial() {
             // Holes are read, and zeros written to them, without the device: go on with the next.
             let mut before = usize::MAX;
-            while !self.commits.is_running() && self.reads.is_empty() && self.desk.queued() < before
+            while !self.commits.is_running()
+                && self.reads.is_empty()
+                && self.requests.queued() < before
             {
-                before = self.desk.queued();
+                before = self.requests.queued();
                 self.begin_batch(cx);
             }
             return;
         }
         while self.next_has_room() {
-            match self.desk.pop() {
+            match self.requests.pop() {
                 Some(Work::Read { request, at, count }) => self.begin_read(request, at, count, cx),
                 Some(Work::Write { request, at, data, .. }) => {
                     self.begin_write(request, at, &data, cx)
@@ -204,19 +206,19 @@ impl Layer for Vlog {
             write: self.atomic_blocks,
             trim: (self.dirty_limit as u64 / 2).max(1) * SLICE_ENTRIES as u64,
         };
-        if let Some(flush) = self.desk.accept(io, limits, cx) {
-            self.commits.wait(flush, &mut self.desk, cx);
+        if let Some(flush) = self.requests.accept(io, limits, cx) {
+            self.commits.wait(flush, &mut self.requests, cx);
         }
     }
 
     fn complete(&mut self, _port: Port, done: Done, cx: &mut Cx<'_>) {
         let index = (done.tag & 0xffff_ffff) as usize;
         match done.tag & !0xffff_ffff {
-            READ => self.reads.done(index, done, &mut self.desk, cx),
+            READ => self.reads.done(index, done, &mut self.requests, cx),
             DATA => self.data_done(index, done, cx),
             MAP => self.commit_part_done(done, cx),
-            FLUSH => self.commits.flush_done(done, &mut self.desk, cx),
-            TAIL => self.ending.written(TAIL, done, &mut self.desk, cx),
+            FLUSH => self.commits.flush_done(done, &mut self.requests, cx),
+            TAIL => self.shutdown.written(TAIL, done, &mut self.requests, cx),
             COMPACT if index == 0 => self.compaction_read(done),
             COMPACT => self.reorganiser_read(done),
             _ => panic!("answer to the unknown command {:#x}", done.tag),
@@ -236,25 +238,25 @@ impl Layer for Vlog {
         self.dispatch(cx);
         self.advance_commits(cx);
         self.advance_compaction(cx);
-        if self.ending == Ending::Asked {
+        if self.shutdown == CleanShutdown::Asked {
             self.advance_ending(cx);
         }
     }
 
     fn deadline(&self) -> Option<Time> {
-        self.commits.due(&self.desk).or(self.compactor.due())
+        self.commits.due(&self.requests).or(self.compactor.due())
     }
 
     fn stop(&mut self, _cx: &mut Cx<'_>) {
-        self.ending.ask();
+        self.shutdown.ask();
     }
 
     fn stopped(&self) -> bool {
-        self.ending == Ending::Done
+        self.shutdown == CleanShutdown::Done
     }
 
-    fn latched(&self) -> Option<IoError> {
-        self.desk.latched()
+    fn failed(&self) -> Option<IoError> {
+        self.requests.failed()
     }
 
     fn extent(&self, at: BlockNr, limit: u64) -> (Extent, u64) {

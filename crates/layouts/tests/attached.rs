@@ -146,7 +146,7 @@ fn a_log_that_vanishes_ends_writing_and_comes_back_with_all_that_was_durable() {
     node.run(&mut 0, Io::write(0, 200, Data::stamp(1, 200, 2)).with_fua()).unwrap_err();
     let refused = node.run(&mut 0, Io::write(0, 300, Data::stamp(1, 300, 2)));
     assert_eq!(refused, Err(IoError::ReadOnly));
-    assert!(node.layer.latched().is_some());
+    assert!(node.layer.failed().is_some());
     // What is at home can be read, and what did not get to the log; the log itself cannot.
     assert_eq!(node.run(&mut 0, Io::read(0, 300, 1)), Ok(Data::stamp(1, 300, 1)));
     assert_eq!(node.run(&mut 0, Io::read(0, 200, 1)), Ok(Data::stamp(1, 200, 2)));

@@ -478,7 +478,7 @@ fn refuses_from_now_on(volume: &mut Volume, kind: Kind) {
         assert_eq!(volume.write(60, 1, 9), Err(IoError::ReadOnly), "{kind}");
         assert_eq!(volume.run(Io::trim(0, 0, 1)), Err(IoError::ReadOnly), "{kind}");
     }
-    assert!(volume.node.layer.latched().is_some(), "{kind}");
+    assert!(volume.node.layer.failed().is_some(), "{kind}");
     assert!((0..10).all(|at| volume.version(at, 1) == Some(1)), "{kind}: reads fail as well");
 }
 
@@ -564,7 +564,7 @@ fn recovery_reads_as_much_as_is_promised() {
     assert!(read <= most, "{read} blocks read for {stored} stored");
     assert!(read >= stored);
     assert!(report.blocks_read.abs_diff(read) <= 2, "{report:?}, but {read} were read");
-    // After an orderly end: the superblock, the tail record and the map.
+    // After a clean shutdown: the superblock, the tail record and the map.
     volume.stop();
     let (read, report) = mount_reads(&medium);
     assert_eq!(report.path, MountPath::Tail);
@@ -589,7 +589,7 @@ fn recovery_of_dcd_reads_as_much_as_is_promised() {
         }
     }
     // The written part of the log once, and what no record says is durable once more; after an
-    // orderly end that is what came since the record before the last flush.
+    // clean shutdown that is what came since the record before the last flush.
     let (read, report) = mount_reads(&medium);
     assert_eq!(report.path, MountPath::Scan);
     assert!(read <= 2 * log + 8, "{read} blocks read of a log of {log}");

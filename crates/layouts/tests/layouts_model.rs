@@ -1,5 +1,5 @@
 //! Every layout, with and without a volatile cache below, against a flat array: random requests,
-//! orderly ends, and ends without warning where the device keeps what it was given.
+//! clean shutdowns, and ends without warning where the device keeps what it was given.
 #![allow(clippy::unwrap_used, clippy::disallowed_types, missing_docs)]
 
 mod support;

@@ -407,7 +407,7 @@ fn save(name: &str, fixture: &Fixture) {
 
 fn stopped(mut volume: Volume) -> Fixture {
     volume.stop();
-    // A mount for writing uses the record of the orderly end up.
+    // A mount for writing uses the record of the clean shutdown up.
     let cells = volume.medium.cells();
     let mount = Volume::mount(&volume.medium, true, BTreeMap::new()).report.path;
     Fixture { volume: volume.node.layer.blocks(), mount, cells, holds: volume.holds }

@@ -270,7 +270,7 @@ fn a_sparse_volume_says_when_it_is_full_and_goes_on() {
         let mut all = Transaction::new();
         all.write(39_999, &Data::stamp(1, 39_999, 1));
         assert_eq!(volume.commit(all), Err(IoError::NoSpace));
-        assert_eq!(volume.node.layer.latched(), None, "it is full, not broken");
+        assert_eq!(volume.node.layer.failed(), None, "it is full, not broken");
         for block in 0..capacity {
             volume.write(block * 97, 1, 2).unwrap();
         }

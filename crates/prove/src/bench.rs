@@ -1,7 +1,7 @@
-//! The devices of a world, and what a power cut after each of their events would find.
+//! The devices of a run, and what a power cut after each of their events would find.
 
+use super::small_disk::SmallArm;
 use super::states::{Moment, Placed, Slot, device_print};
-use super::toy::ToyArm;
 use seekless_engine::arm::{Arm, Head, Track};
 use seekless_engine::data::{Body, Data, Piece};
 use seekless_engine::device::Device;
@@ -13,7 +13,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-/// The devices of a world. They share one power supply: what is taken down after an event of one
+/// The devices of a run. They share one power supply: what is taken down after an event of one
 /// of them is the state of all.
 #[derive(Debug)]
 pub struct Bench {
@@ -28,7 +28,7 @@ impl Bench {
     /// A bench of these devices, and what a node is to be given for each.
     pub fn new(
         rams: Vec<VolatileRam>,
-        arms: Vec<Option<ToyArm>>,
+        arms: Vec<Option<SmallArm>>,
     ) -> (Rc<RefCell<Bench>>, Vec<Box<dyn Device>>) {
         assert_eq!(rams.len(), arms.len(), "an arm or none for each device");
         let bench =
@@ -123,7 +123,7 @@ fn in_one_piece(data: Data) -> Data {
 struct Probe {
     bench: Rc<RefCell<Bench>>,
     port: Port,
-    arm: Option<ToyArm>,
+    arm: Option<SmallArm>,
     /// Where the last command ended.
     track: Track,
 }

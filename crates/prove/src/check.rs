@@ -61,15 +61,15 @@ struct Content {
     good_at: [u64; 2],
 }
 
-/// What is known about the states of a life.
+/// What is known about the states of a epoch.
 #[derive(Debug)]
 pub struct Checker {
     subject: Subject,
     /// The devices forget what was not flushed.
     pub volatile: bool,
-    /// What has been damaged in this life.
+    /// What has been damaged in this epoch.
     pub damage: Damage,
-    /// Devices that have failed a request in this life.
+    /// Devices that have failed a request in this epoch.
     pub failing: BTreeSet<usize>,
     /// Tries more states than usual.
     pub thorough: bool,
@@ -101,7 +101,7 @@ impl Checker {
         }
     }
 
-    /// A new life: the prints of states mean something else.
+    /// A new epoch: the prints of states mean something else.
     pub fn begin(&mut self) {
         self.recovered.clear();
         self.contents.clear();

@@ -1,8 +1,8 @@
 //! Damage: blocks that cannot be read or read back wrong, at random and where it hurts most.
 
-use super::act::Place;
 use super::history::Allowance;
 use super::judge::rotten;
+use super::operation::Place;
 use super::states::FaultCounts;
 use super::subject::Subject;
 use seekless_engine::data::Body;

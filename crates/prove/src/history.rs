@@ -10,8 +10,8 @@ pub type Tick = u64;
 /// A write or trim.
 #[derive(Clone, Debug)]
 struct Change {
-    /// Number of the act.
-    act: u32,
+    /// Number of the operation.
+    operation: u32,
     /// Its blocks, in ascending order.
     blocks: Vec<u64>,
     submitted: Tick,
@@ -27,7 +27,7 @@ struct Change {
 /// A version of a block: which change made it, and its content.
 #[derive(Clone, Debug)]
 struct Version {
-    /// Index of the change; `None` is the content the life began with.
+    /// Index of the change; `None` is the content the epoch began with.
     change: Option<usize>,
     name: Name,
 }
@@ -72,7 +72,7 @@ pub struct History {
     revision: u64,
     changes: Vec<Change>,
     blocks: Vec<Vec<Version>>,
-    /// What each block held in earlier lives.
+    /// What each block held in earlier epochs.
     ancient: Vec<Vec<Name>>,
     /// Acknowledged writes are durable even without a flush.
     write_through: bool,
@@ -139,14 +139,14 @@ impl History {
 
     /// The client sends a write or a trim; returns its number. `distinct` says that no other
     /// change has the same content.
-    pub fn submit(&mut self, act: u32, at: u64, names: &[Name], distinct: bool) -> usize {
-        self.submit_all(act, (at..).zip(names.iter().copied()), distinct)
+    pub fn submit(&mut self, operation: u32, at: u64, names: &[Name], distinct: bool) -> usize {
+        self.submit_all(operation, (at..).zip(names.iter().copied()), distinct)
     }
 
     /// The same for changes of blocks anywhere, in ascending order, that are one transaction.
     pub fn submit_all(
         &mut self,
-        act: u32,
+        operation: u32,
         names: impl IntoIterator<Item = (u64, Name)>,
         distinct: bool,
     ) -> usize {
@@ -161,7 +161,7 @@ impl History {
             versions.push(Version { change: Some(number), name });
         }
         self.changes.push(Change {
-            act,
+            operation,
             blocks,
             submitted: self.now,
             acknowledged: Tick::MAX,
@@ -201,12 +201,13 @@ impl History {
         self.revision
     }
 
-    /// Numbers of the acts whose changes are durable, and of those acknowledged only.
+    /// Numbers of the operations whose changes are durable, and of those acknowledged only.
     pub fn heard(&self) -> (Vec<u32>, Vec<u32>) {
         let heard = self.changes.iter().filter(|change| change.acknowledged < Tick::MAX);
         let (durable, rest): (Vec<&Change>, Vec<&Change>) = heard.partition(|one| one.durable);
-        let acts = |changes: Vec<&Change>| changes.iter().map(|change| change.act).collect();
-        (acts(durable), acts(rest))
+        let operations =
+            |changes: Vec<&Change>| changes.iter().map(|change| change.operation).collect();
+        (operations(durable), operations(rest))
     }
 
     /// True if a read sent at `sent` and answered now may find that content.
@@ -216,7 +217,7 @@ impl History {
         same.any(|version| !self.is_past(block, version, |change| change.acknowledged < sent))
     }
 
-    /// The content of a block after an orderly end; none of its changes is in flight. `None` if the
+    /// The content of a block after a clean shutdown; none of its changes is in flight. `None` if the
     /// last one was refused for want of room, which may have left any of the last two.
     pub fn newest(&self, block: u64) -> Option<Name> {
         let last = self.blocks[block as usize].last()?;
@@ -380,7 +381,7 @@ impl History {
 }
 
 fn describe(change: &Change) -> String {
-    let Change { act, acknowledged, durable, ref blocks, .. } = *change;
+    let Change { operation, acknowledged, durable, ref blocks, .. } = *change;
     let state = match acknowledged {
         _ if durable => "acknowledged and durable",
         Tick::MAX => "not acknowledged",
@@ -389,7 +390,7 @@ fn describe(change: &Change) -> String {
     let (at, count) = (blocks.first().map_or(0, |&at| at), blocks.len());
     let scattered = blocks.last().is_some_and(|&last| last + 1 > at + count as u64);
     match scattered {
-        true => format!("#{act} ({count} blocks from {at} on, {state})"),
-        false => format!("#{act} (blocks {at}+{count}, {state})"),
+        true => format!("#{operation} ({count} blocks from {at} on, {state})"),
+        false => format!("#{operation} (blocks {at}+{count}, {state})"),
     }
 }

@@ -1,13 +1,12 @@
 //! The prover: cuts the power at every device event, tries the states a device could be in, mounts
 //! each and compares it with what the contract allows.
 //!
-//! A *case* is one seeded world: a volume on one or more devices of memory, a client that writes,
-//! trims, flushes and pauses, orderly ends, crashes and recoveries in between. The devices share
+//! A *case* is one seeded run: a volume on one or more devices of memory, a client that writes,
+//! trims, flushes and pauses, clean shutdowns, crashes and recoveries in between. The devices share
 //! one power supply: a cut hits all of them at the same instant, and what each had not been asked
 //! to flush may be lost on each on its own. Everything is a function of the seed and the number of
 //! the case, so a violation is replayed by naming them.
 
-mod act;
 mod bench;
 mod check;
 mod cut;
@@ -15,26 +14,27 @@ mod damage;
 mod history;
 mod judge;
 mod look;
-mod manner;
 mod names;
+mod operation;
+mod profile;
+mod run;
 mod shrink;
+mod small_disk;
 mod states;
 mod subject;
-mod toy;
-mod world;
 
-pub use act::{Keep, NoKeep};
-pub use manner::WORKLOADS;
+pub use operation::{Keep, NoKeep};
+pub use profile::WORKLOADS;
 pub use states::FaultCounts;
 pub use subject::Subject;
 
+use run::Run;
 #[cfg(debug_assertions)]
 use seekless_engine::planted::PlantedBug;
 #[cfg(debug_assertions)]
 use seekless_layouts::Kind;
 use serde::Serialize;
 use std::fmt;
-use world::World;
 
 /// All bugs that can be planted, in layouts and in arrays, some more than once.
 #[cfg(debug_assertions)]
@@ -55,7 +55,7 @@ pub struct ProveOptions {
     pub states: u64,
     /// Run only this case.
     pub case: Option<u64>,
-    /// Run only these of its acts, and try more states at each event.
+    /// Run only these of its operations, and try more states at each event.
     pub keep: Option<Keep>,
     /// Stop at the first violation.
     pub stop_at_first: bool,
@@ -78,10 +78,10 @@ impl ProveOptions {
     }
 }
 
-/// None of the acts that are to be kept is one of the case's, so there would be nothing to prove.
+/// None of the operations that are to be kept is one of the case's, so there would be nothing to prove.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{keep}: case {case} has no such acts; its acts are 0 to {last}")]
-pub struct NoSuchActs {
+#[error("{keep}: case {case} has no such operations; its operations are 0 to {last}")]
+pub struct NoSuchOperations {
     keep: String,
     case: u64,
     last: usize,
@@ -97,16 +97,16 @@ impl ProveOptions {
     /// Tells whether there is anything to run.
     ///
     /// # Errors
-    /// [`NoSuchActs`] if the acts to keep leave nothing, or no power cut.
-    pub fn find_acts(&self) -> Result<(), NoSuchActs> {
+    /// [`NoSuchActs`] if the operations to keep leave nothing, or no power cut.
+    pub fn find_operations(&self) -> Result<(), NoSuchOperations> {
         let (Some(case), Some(keep)) = (self.case, &self.keep) else { return Ok(()) };
-        let world = World::new(self.subject, case, self.seed);
-        let last_kept = keep.of(world.script()).last().map(|(number, _)| *number);
+        let run = Run::new(self.subject, case, self.seed);
+        let last_kept = keep.of(run.script()).last().map(|(number, _)| *number);
         if last_kept.is_some_and(|number| number >= keep.watch()) {
             return Ok(());
         }
-        let last = world.script().len().saturating_sub(1);
-        Err(NoSuchActs { keep: keep.to_string(), case, last })
+        let last = run.script().len().saturating_sub(1);
+        Err(NoSuchOperations { keep: keep.to_string(), case, last })
     }
 }
 
@@ -129,7 +129,7 @@ pub enum Sort {
     Pretence,
     /// Damage was read as data.
     Damage,
-    /// Requests are not answered, or an orderly end never comes.
+    /// Requests are not answered, or a clean shutdown never comes.
     Hang,
 }
 
@@ -160,7 +160,7 @@ pub struct Violation {
     pub sort: Sort,
     /// What happened, a sentence each.
     pub story: Vec<String>,
-    /// The acts that are left, if it was made small.
+    /// The operations that are left, if it was made small.
     pub keep: Option<String>,
     /// A command that does it again.
     pub replay: String,
@@ -182,7 +182,7 @@ pub struct ProveReport {
     /// Crash states recovered and compared. One that holds the same as another, under the same
     /// obligations, is not counted.
     pub states: u64,
-    /// Of these, those that held something else than all others of the same life.
+    /// Of these, those that held something else than all others of the same epoch.
     pub recovered: u64,
     /// Promises broken.
     pub violations: Vec<Violation>,
@@ -192,7 +192,7 @@ pub struct ProveReport {
     pub faults: FaultCounts,
     /// Most blocks that one mount had to read.
     pub most_blocks_read: u64,
-    /// Client requests acknowledged in all worlds.
+    /// Client requests acknowledged in all runs.
     pub requests: u64,
 }
 
@@ -223,7 +223,7 @@ impl ProveReport {
             let _ = writeln!(out, "{text}");
         };
         line(format!("layout {}, seed {}: {} crash states", self.layout, self.seed, self.states));
-        line(format!("  worlds            {:>10}", self.cases));
+        line(format!("  runs            {:>10}", self.cases));
         line(format!("  kinds of workload {:>10} of {WORKLOADS}", self.workloads));
         line(format!("  client requests   {:>10}", self.requests));
         line(format!("  power cuts at     {:>10} device events", self.events));
@@ -267,16 +267,16 @@ pub fn prove(
     let first = options.case.unwrap_or(0);
     for case in first.. {
         progress(case, report.states);
-        let mut world = World::new(options.subject, case, options.seed);
+        let mut run = Run::new(options.subject, case, options.seed);
         let keep = match &options.keep {
-            None => Keep::acts(0..world.script().len() as u32),
+            None => Keep::operations(0..run.script().len() as u32),
             Some(keep) => {
-                world = world.thorough().watching(keep.watch());
+                run = run.thorough().watching(keep.watch());
                 keep.clone()
             }
         };
-        let acts = keep.of(world.script());
-        if let Some(found) = world.run(&acts, &mut report) {
+        let operations = keep.of(run.script());
+        if let Some(found) = run.execute(&operations, &mut report) {
             let shrinks = options.shrink && report.violations.len() < MOST_SHRUNK;
             report.violations.push(if shrinks {
                 shrink::shrink(options, case, keep, found)

@@ -21,20 +21,20 @@ const SECTORS: usize = BLOCK_SECTORS as usize;
 /// Bits of a version that depend on the block as well.
 const SALT_BITS: u32 = 16;
 
-/// What blocks from `at` on hold that the act with this number writes. Stamps are linear: were the
+/// What blocks from `at` on hold that the operation with this number writes. Stamps are linear: were the
 /// versions of all blocks alike, nothing of them would be left in the parity of a whole stripe,
 /// and one that was written in part would look whole.
-pub fn fresh(at: u64, count: u32, act: u32) -> Data {
+pub fn fresh(at: u64, count: u32, operation: u32) -> Data {
     let mut data = Data::none();
     for block in at..at + u64::from(count) {
-        let number = u64::from(act) + 1;
+        let number = u64::from(operation) + 1;
         let salt = mix(block ^ number << 32) & ((1 << SALT_BITS) - 1);
         data.append(Data::stamp(1, block, number << SALT_BITS | salt));
     }
     data
 }
 
-/// The names of a world.
+/// The names of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Names {
     /// Of blocks whose sectors do not all have the name of the block.

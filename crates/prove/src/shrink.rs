@@ -1,7 +1,7 @@
 //! Makes a violation small: leaves out whatever it does not need, then tells it as a story.
 
-use super::act::Keep;
-use super::world::{Found, World};
+use super::operation::Keep;
+use super::run::{Found, Run};
 use super::{ProveOptions, ProveReport, Sort, Violation};
 
 /// Work done to make one violation smaller, in blocks recovered: a few seconds.
@@ -10,9 +10,9 @@ const MOST_WORK: u64 = 15_000_000;
 /// some more: what takes much longer will most likely never do it.
 const PATIENCE: u64 = 3;
 const LEAST_TRIAL: u64 = 50_000;
-/// Work that a new world is, however short it is.
+/// Work that a new run is, however short it is.
 const WORLD_WORK: u64 = 1_000;
-/// A trial tries crash states during its last acts only. What a violation needs comes before; where
+/// A trial tries crash states during its last operations only. What a violation needs comes before; where
 /// it shows is the end, since what comes after that is left out.
 const WATCHED: usize = 4;
 /// Acts up to which a story tells all of them, and how many it tells of a longer one.
@@ -36,7 +36,7 @@ impl Shrinker<'_> {
         self.work >= self.most_work
     }
 
-    /// Runs some of the acts and tries states during the last ones; they become the best known
+    /// Runs some of the operations and tries states during the last ones; they become the best known
     /// ones if they break the same promise.
     fn try_with(&mut self, keep: &Keep) -> bool {
         self.try_watching(keep.watching(WATCHED))
@@ -48,27 +48,27 @@ impl Shrinker<'_> {
         }
         let most_work = self.trial.min(self.most_work - self.work);
         let mut scratch = ProveReport::new(self.options);
-        let mut world = World::new(self.options.subject, self.case, self.options.seed)
+        let mut run = Run::new(self.options.subject, self.case, self.options.seed)
             .watching(keep.watch())
             .searching(self.best.1.wrong.sort, most_work);
         if self.thorough {
-            world = world.thorough();
+            run = run.thorough();
         }
-        let acts = keep.of(world.script());
-        let found = world.run(&acts, &mut scratch);
-        self.work += WORLD_WORK + world.work();
+        let operations = keep.of(run.script());
+        let found = run.execute(&operations, &mut scratch);
+        self.work += WORLD_WORK + run.work();
         match found {
             Some(found) if found.wrong.sort == self.best.1.wrong.sort => {
-                self.trial = PATIENCE * world.work() + LEAST_TRIAL;
-                // What comes after the end needs no acts.
-                self.best = (upto(keep, found.act), found);
+                self.trial = PATIENCE * run.work() + LEAST_TRIAL;
+                // What comes after the end needs no operations.
+                self.best = (upto(keep, found.operation), found);
                 true
             }
             _ => false,
         }
     }
 
-    /// Leaves out halves, quarters and so on, down to single acts (Zeller and Hildebrandt,
+    /// Leaves out halves, quarters and so on, down to single operations (Zeller and Hildebrandt,
     /// "Simplifying and isolating failure-inducing input", 2002).
     fn leave_out(&mut self) {
         let mut chunk = (self.best.0.len() / 2).max(1);
@@ -96,11 +96,11 @@ impl Shrinker<'_> {
 
     /// Makes the requests that are left as short as they may be.
     fn shorten(&mut self) {
-        let world = World::new(self.options.subject, self.case, self.options.seed);
+        let run = Run::new(self.options.subject, self.case, self.options.seed);
         for index in 0..self.best.0.len() {
             for most in [1, 2, 4, 8] {
                 let Some(&number) = self.best.0.numbers().get(index) else { return };
-                let blocks = world.script()[number as usize].blocks().unwrap_or(0);
+                let blocks = run.script()[number as usize].blocks().unwrap_or(0);
                 if blocks <= most || self.try_with(&self.best.0.limited(index, most)) {
                     break;
                 }
@@ -109,17 +109,17 @@ impl Shrinker<'_> {
     }
 }
 
-/// The acts up to one.
-fn upto(keep: Keep, act: u32) -> Keep {
-    let needed = keep.numbers().iter().filter(|&&number| number <= act).count();
+/// The operations up to one.
+fn upto(keep: Keep, operation: u32) -> Keep {
+    let needed = keep.numbers().iter().filter(|&&number| number <= operation).count();
     keep.without(needed..keep.len())
 }
 
-/// The violation with as little as shows it: first without acts, the largest parts first, then with
+/// The violation with as little as shows it: first without operations, the largest parts first, then with
 /// shorter requests; of each state that breaks the promise as few writes as possible are lost or
 /// torn. What is left after a bounded amount of work may be more than it needs; the story says so.
 pub fn shrink(options: &ProveOptions, case: u64, keep: Keep, found: Found) -> Violation {
-    let keep = upto(keep, found.act);
+    let keep = upto(keep, found.operation);
     let mut shrinker = Shrinker {
         options,
         case,
@@ -170,23 +170,26 @@ pub fn shrink(options: &ProveOptions, case: u64, keep: Keep, found: Found) -> Vi
 
 /// The violation as a story.
 pub fn tell(options: &ProveOptions, case: u64, keep: Option<Keep>, found: Found) -> Violation {
-    let world = World::new(options.subject, case, options.seed);
-    let mut story = vec![world.describe()];
-    let kept = keep.clone().unwrap_or_else(|| Keep::acts(0..world.script().len() as u32));
-    let acts: Vec<_> =
-        kept.of(world.script()).into_iter().filter(|(number, _)| *number <= found.act).collect();
-    let skipped = acts.len().saturating_sub(WHOLE_STORY);
+    let run = Run::new(options.subject, case, options.seed);
+    let mut story = vec![run.describe()];
+    let kept = keep.clone().unwrap_or_else(|| Keep::operations(0..run.script().len() as u32));
+    let operations: Vec<_> = kept
+        .of(run.script())
+        .into_iter()
+        .filter(|(number, _)| *number <= found.operation)
+        .collect();
+    let skipped = operations.len().saturating_sub(WHOLE_STORY);
     if skipped > 0 {
-        story.push(format!("({skipped} acts before these)"));
+        story.push(format!("({skipped} operations before these)"));
     }
     let (durable, acknowledged) = &found.heard;
-    for (number, act) in &acts[skipped..] {
+    for (number, operation) in &operations[skipped..] {
         let heard = match number {
             number if durable.contains(number) => ": acknowledged, and durable by contract",
             number if acknowledged.contains(number) => ": acknowledged",
             _ => "",
         };
-        story.push(format!("#{number} {act}{heard}"));
+        story.push(format!("#{number} {operation}{heard}"));
     }
     story.push(match found.wrong.sort {
         Sort::Content | Sort::Dead | Sort::Parity => {
@@ -195,13 +198,13 @@ pub fn tell(options: &ProveOptions, case: u64, keep: Option<Keep>, found: Found)
         _ => format!("here, after device event {}:", found.event),
     });
     story.extend(found.wrong.story);
-    let acts = keep.as_ref().map(|keep| format!(" --keep {keep}")).unwrap_or_default();
+    let operations = keep.as_ref().map(|keep| format!(" --keep {keep}")).unwrap_or_default();
     Violation {
         case,
         event: found.event,
         sort: found.wrong.sort,
         story,
         keep: keep.map(|keep| keep.to_string()),
-        replay: options.replay(case) + &acts,
+        replay: options.replay(case) + &operations,
     }
 }

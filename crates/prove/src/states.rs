@@ -7,7 +7,7 @@ use seekless_engine::rng::Rng;
 use seekless_engine::units::BLOCK_SECTORS;
 use serde::Serialize;
 
-/// How often each fault was part of a state or of a life.
+/// How often each fault was part of a state or of a epoch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct FaultCounts {
     /// Writes of which nothing reached the medium.
@@ -29,7 +29,7 @@ pub struct FaultCounts {
     /// Flushes of a device that failed.
     pub failed_flushes: u64,
     /// Lives in which the volume refused writes from then on, with a reason.
-    pub latched: u64,
+    pub failed: u64,
     /// Devices lost together with the power.
     pub lost_devices: u64,
     /// Damaged members of arrays that were left out of the assembly.
@@ -49,7 +49,7 @@ impl FaultCounts {
             ("damaged volumes not mounted", self.refused_mounts),
             ("failed device writes", self.failed_writes),
             ("failed device flushes", self.failed_flushes),
-            ("lives that ended writing", self.latched),
+            ("epochs that ended writing", self.failed),
             ("lost devices", self.lost_devices),
             ("damaged members left out", self.put_out),
         ]
@@ -81,7 +81,7 @@ pub struct Slot {
 /// What a power cut right after an event would find on all devices at once.
 #[derive(Clone, Debug)]
 pub struct Moment {
-    /// Number of the event in the life of the world.
+    /// Number of the event in the epoch of the run.
     pub event: u64,
     /// What is certain to survive, device by device.
     pub durable: Vec<Cells>,
@@ -89,7 +89,7 @@ pub struct Moment {
     pub pending: Vec<Placed>,
     /// The blocks that may be.
     pub slots: Vec<Slot>,
-    /// Tells durable contents of a life apart.
+    /// Tells durable contents of a epoch apart.
     pub print: u128,
 }
 
@@ -99,7 +99,7 @@ pub fn device_print(device: usize, print: u128) -> u128 {
 }
 
 impl Moment {
-    /// Tells the states of a life apart: two with the same print hold the same.
+    /// Tells the states of a epoch apart: two with the same print hold the same.
     pub fn print_of(&self, fates: &[Fate]) -> u128 {
         let mut origins: Vec<u64> = self.slots.iter().map(|slot| slot.origin).collect();
         for (placed, fate) in self.pending.iter().zip(fates) {

@@ -1,8 +1,8 @@
 //! What is proved: how a volume is put on its devices, and how it is mounted again.
 
-use super::manner::Size;
-use super::toy::CYLINDER_BLOCKS;
-use seekless_arrays::member::{MemberSuperblock, Standing};
+use super::profile::Size;
+use super::small_disk::CYLINDER_BLOCKS;
+use seekless_arrays::member::{MemberState, MemberSuperblock};
 use seekless_arrays::scrub::scrub;
 use seekless_arrays::{
     Array, ArrayDisk, AssembleOptions, CreateArray, Level, VolumeError, assemble,
@@ -157,7 +157,7 @@ impl Subject {
         self.promises().checked
     }
 
-    /// True if some of its worlds are to have devices with heads.
+    /// True if some of its runs are to have devices with heads.
     pub fn wants_heads(self) -> bool {
         match self {
             Subject::Layout(_) | Subject::Attached | Subject::Sparse => true,
@@ -231,8 +231,8 @@ impl Subject {
         if self.spare() == 0 {
             return BTreeSet::new();
         }
-        let standings = standings(media);
-        (0..media.len()).filter(|&one| standings[one] != Standing::Active).collect()
+        let states = states(media);
+        (0..media.len()).filter(|&one| states[one] != MemberState::Active).collect()
     }
 
     /// A stripe about which the members of an array do not agree, if all of them are there.
@@ -259,22 +259,22 @@ impl Subject {
             .map(drop)
     }
 
-    /// What happens to the devices while the power is off: one may be pulled out for the life to
+    /// What happens to the devices while the power is off: one may be pulled out for the epoch to
     /// come, and one that was may be replaced. Returns the device that is pulled out.
     pub fn tinker(self, media: &mut [Cells], rng: &mut Rng) -> Option<usize> {
         let Subject::Array { level, members, .. } = self else { return None };
         if level.spare(members) == 0 {
             return None;
         }
-        let standings = standings(media);
-        let absent = standings.iter().position(|&one| one != Standing::Active);
+        let states = states(media);
+        let absent = states.iter().position(|&one| one != MemberState::Active);
         match absent {
             None if rng.chance(0.3) => Some(rng.below(members as u64) as usize),
             None if rng.chance(0.3) => {
                 replace(media, rng.below(members as u64) as usize);
                 None
             }
-            Some(member) if standings[member] == Standing::Out && rng.chance(0.7) => {
+            Some(member) if states[member] == MemberState::Out && rng.chance(0.7) => {
                 replace(media, member);
                 None
             }
@@ -527,16 +527,16 @@ fn create_array(level: Level, members: usize, kind: Kind, wanted: u64, rng: &mut
 
 /// What the superblocks say of the members. The change of a record may have reached some of them
 /// only: a member counts as active where all say so that may have the last word.
-fn standings(media: &[Cells]) -> Vec<Standing> {
+fn states(media: &[Cells]) -> Vec<MemberState> {
     let read = |medium: &Cells| MemberSuperblock::read(&mut MediumDisk(&mut medium.clone()));
     let found: Vec<MemberSuperblock> = media.iter().filter_map(|one| read(one).ok()).collect();
     let events = found.iter().map(|one| one.events).max().unwrap_or(0);
     let recent: Vec<_> = found.iter().filter(|one| one.events + 1 >= events).collect();
-    let standing = |member: usize| {
-        let said = recent.iter().map(|one| one.standings[member]);
-        said.into_iter().find(|&one| one != Standing::Active).unwrap_or(Standing::Active)
+    let state = |member: usize| {
+        let said = recent.iter().map(|one| one.states[member]);
+        said.into_iter().find(|&one| one != MemberState::Active).unwrap_or(MemberState::Active)
     };
-    (0..media.len()).map(standing).collect()
+    (0..media.len()).map(state).collect()
 }
 
 /// Puts an empty device in the place of a member.

@@ -98,8 +98,8 @@ fn violations_shrink_and_repeat() {
         let whole = hunt(subject, Some(bug), &ProveOptions { shrink: true, ..options.clone() });
         let small = &whole.violations[0];
         let keep = small.keep.as_deref().expect("it was made small");
-        let keep = keep.parse::<seekless_prove::Keep>().expect("a list of acts");
-        assert!(keep.len() <= 8, "{kind}, {bug:?}: {} acts are left", keep.len());
+        let keep = keep.parse::<seekless_prove::Keep>().expect("a list of operations");
+        assert!(keep.len() <= 8, "{kind}, {bug:?}: {} operations are left", keep.len());
         let options = ProveOptions { case: Some(small.case), keep: Some(keep), ..options };
         let again = hunt(subject, Some(bug), &options);
         assert_eq!(again.violations[0].sort, small.sort, "{kind}, {bug:?}");

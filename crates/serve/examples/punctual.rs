@@ -15,7 +15,7 @@ use seekless_engine::node::Node;
 use seekless_engine::rng::Rng;
 use seekless_engine::units::{BLOCK_BYTES, BlockNr, Time};
 use seekless_serve::crash::raw::Raw;
-use seekless_serve::driver::{Driver, Listener, Parts, echoes, measure_lead, pin};
+use seekless_serve::driver::{Driver, Listener, Parts, echoes, measure_compensation, pin};
 use seekless_serve::nbd::Export;
 use seekless_serve::nbd::client::Client;
 use std::collections::{BTreeMap, BTreeSet};
@@ -78,7 +78,7 @@ impl Device for Watched {
 /// Serves the disk until somebody closes the other end of `stop`. Server and client have a
 /// processor each, where there are two.
 fn serve(spec: &Spec, listener: UnixListener, stop: OwnedFd, said: Said) -> Result<(), Failure> {
-    let lead_ns = measure_lead();
+    let compensation_ns = measure_compensation();
     pin(0);
     let blocks = spec.capacity_blocks();
     let disk = Disk::new(spec, Box::new(Flat::new(blocks)))?;
@@ -100,7 +100,7 @@ fn serve(spec: &Spec, listener: UnixListener, stop: OwnedFd, said: Said) -> Resu
         listener: Listener::Unix(listener),
         device_fds: Vec::new(),
         simulated: true,
-        lead_ns,
+        compensation_ns,
         stop_fd: stop,
         most_connections: 4,
         power: None,

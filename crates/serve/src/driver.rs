@@ -1,25 +1,25 @@
 //! The wall-clock driver: one thread, one loop. Takes all requests and completions that are ready,
 //! settles the node once, answers with one system call per connection, sleeps until the next event.
 
+mod budget;
 mod client;
+mod compensation;
 mod late;
-mod lead;
 mod listener;
 mod power;
-mod room;
 mod wait;
 
 pub use client::Stream;
+pub use compensation::{echoes, measure as measure_compensation, pin};
 pub use late::Lateness;
-pub use lead::{echoes, measure as measure_lead, pin};
 pub use listener::Listener;
 pub use power::{OnCut, Power};
 
-use crate::edge::{Answer, Edge};
+use crate::adapter::{Adapter, Answer};
 use crate::nbd::{Event, Export, Ticket};
+use budget::MemoryBudget;
 use client::{Client, Flow, weight};
-use lead::Clock;
-use room::Room;
+use compensation::Clock;
 use rustix::event::epoll::{self, EventData, EventFlags};
 use seekless_engine::account::Account;
 use seekless_engine::io::{Done, Io, IoError};
@@ -63,8 +63,8 @@ pub struct Parts {
     pub device_fds: Vec<OwnedFd>,
     /// The device is a simulated disk: its answers have a time at which they are due.
     pub simulated: bool,
-    /// How long before that they set out, for the way that they have to go; see [`measure_lead`].
-    pub lead_ns: Time,
+    /// How long before that they set out, for the way that they have to go; see [`measure_compensation`].
+    pub compensation_ns: Time,
     /// Becomes readable when somebody wants the server to end.
     pub stop_fd: OwnedFd,
     /// Most connections at once.
@@ -81,7 +81,7 @@ pub struct Served {
     /// Requests answered.
     pub requests: u64,
     /// Why the volume refused writes at the end, if it did.
-    pub latched: Option<IoError>,
+    pub failed: Option<IoError>,
     /// How well the time of a simulated disk was kept.
     pub lateness: Lateness,
     /// What simulated disks were busy with, each for [`Served::elapsed_ns`].
@@ -105,7 +105,7 @@ pub struct Driver {
     parts: Parts,
     export: Arc<Export>,
     epoll: OwnedFd,
-    edge: Edge<Who>,
+    adapter: Adapter<Who>,
     clients: Slab<Client>,
     served: Served,
     started: Instant,
@@ -113,14 +113,14 @@ pub struct Driver {
     /// What was last said of a member that is filled.
     rebuild: Option<Rebuild>,
     /// How many failed members of an array have been told of.
-    fallen: usize,
+    failed_members: usize,
     /// When to watch the listener again, if it is not watched.
     accept_at: Option<Time>,
     /// Connections that have not chosen an export yet.
     strangers: usize,
     /// Connections whose requests wait until others are answered.
     paused: usize,
-    room: Room,
+    budget: MemoryBudget,
     patience: Patience,
     margin: Margin,
     clock: Clock,
@@ -159,10 +159,10 @@ impl Driver {
         let blocks = parts.node.layer.blocks();
         Ok(Driver {
             export: Arc::new(parts.export.clone()),
-            edge: Edge::new(blocks, parts.export.read_only),
-            clock: Clock::new(parts.lead_ns),
+            adapter: Adapter::new(blocks, parts.export.read_only),
+            clock: Clock::new(parts.compensation_ns),
             rebuild: rebuild_below(&parts.node),
-            fallen: 0,
+            failed_members: 0,
             parts,
             epoll,
             clients: Slab::new(),
@@ -172,7 +172,7 @@ impl Driver {
             accept_at: None,
             strangers: 0,
             paused: 0,
-            room: Room::default(),
+            budget: MemoryBudget::default(),
             patience: Patience::new(),
             margin: Margin::new(),
             ios: Vec::new(),
@@ -222,17 +222,17 @@ impl Driver {
             if self.strangers > 0 {
                 self.send_strangers_away();
             }
-            if self.room.is_watched() {
+            if self.budget.is_watched() {
                 self.send_stalled_away();
             }
             if self.phase != Phase::Serving {
                 self.advance_end();
             }
-            self.tell_fallen();
+            self.tell_failed_members();
             self.tell(watch);
         }
         if !self.is_dark() {
-            self.served.latched = self.parts.node.layer.latched();
+            self.served.failed = self.parts.node.layer.failed();
         }
         if self.parts.simulated {
             self.served.accounts = self.parts.node.accounts();
@@ -242,10 +242,11 @@ impl Driver {
     }
 
     /// Says which members of an array have failed, once each.
-    fn tell_fallen(&mut self) {
-        let fallen = self.parts.node.devices.iter().flat_map(|device| device.fallen());
-        for (member, error) in fallen.skip(self.fallen) {
-            self.fallen += 1;
+    fn tell_failed_members(&mut self) {
+        let failed_members =
+            self.parts.node.devices.iter().flat_map(|device| device.failed_members());
+        for (member, error) in failed_members.skip(self.failed_members) {
+            self.failed_members += 1;
             eprintln!(
                 "seekless: member {member} has failed ({error}) and is out of the array; \
                  `seekless replace` puts another one in its place"
@@ -368,14 +369,14 @@ impl Driver {
                 Event::Request(request) => {
                     let ticket = request.ticket();
                     client.begin(&ticket);
-                    self.room.begin(weight(&ticket));
+                    self.budget.begin(weight(&ticket));
                     let request = client::request(request, (key, client.number, ticket));
                     if self.is_dark() {
                         self.answers.push((request.who, power::off()));
                         continue;
                     }
                     let mut extent = |at, limit| self.parts.node.extent(at, limit);
-                    self.edge.request(request, &mut extent, &mut self.ios, &mut self.answers);
+                    self.adapter.request(request, &mut extent, &mut self.ios, &mut self.answers);
                 }
                 Event::Disconnected => client.leaving = true,
                 Event::Failed(error) => {
@@ -393,8 +394,8 @@ impl Driver {
         let client = self.clients.remove(key);
         self.paused -= usize::from(client.paused);
         self.strangers -= usize::from(!client.negotiated);
-        self.room.recount(client.counted, 0);
-        self.room.dequeue(key);
+        self.budget.recount(client.counted, 0);
+        self.budget.dequeue(key);
         let Client { number, peer, negotiated, .. } = &client;
         match why {
             Some(why) => eprintln!("seekless: connection {number} of {peer} closed: {why}"),
@@ -419,9 +420,9 @@ impl Driver {
             self.settle();
             self.deliver();
             if self.paused > 0 {
-                self.room.released = false;
+                self.budget.released = false;
                 self.resume_paused();
-                if self.room.released && self.paused > 0 {
+                if self.budget.released && self.paused > 0 {
                     continue;
                 }
             }
@@ -455,16 +456,16 @@ impl Driver {
                 break;
             }
             for done in self.dones.drain(..) {
-                self.edge.done(done, &mut self.ios, &mut self.answers);
+                self.adapter.done(done, &mut self.ios, &mut self.answers);
             }
         }
-        if let Some(reason) = self.parts.node.layer.latched()
-            && self.served.latched.is_none()
+        if let Some(reason) = self.parts.node.layer.failed()
+            && self.served.failed.is_none()
             && !self.is_dark()
         {
             eprintln!("seekless: a write failed, the volume is read-only from now on: {reason}");
-            self.served.latched = Some(reason);
-            self.edge.latch(reason);
+            self.served.failed = Some(reason);
+            self.adapter.fail_volume(reason);
         }
     }
 
@@ -479,7 +480,7 @@ impl Driver {
         }
         for ((key, number, ticket), answer) in self.answers.drain(..) {
             self.served.requests += 1;
-            self.room.end(weight(&ticket));
+            self.budget.end(weight(&ticket));
             // The connection may be gone, and its slot another's.
             if let Some(client) = self.clients.get_mut(key).filter(|c| c.number == number) {
                 client.answer(ticket, answer);
@@ -504,7 +505,7 @@ impl Driver {
         let paused = |client: &Client| client.paused && !client.leaving;
         let others = self.clients.iter().filter(|(_, client)| paused(client)).map(|(key, _)| key);
         // Those who wait for room come in their order; one that is there twice does no harm.
-        let keys: Vec<usize> = self.room.queue().chain(others).collect();
+        let keys: Vec<usize> = self.budget.queue().chain(others).collect();
         for key in keys {
             if !self.clients.get(key).is_some_and(paused) {
                 continue;
@@ -529,8 +530,8 @@ impl Driver {
         let client = &mut self.clients[key];
         let idle = client.in_flight == 0 && client.connection.output().is_empty();
         if client.leaving && idle && client.parting.is_none() {
-            let (now, ending) = (self.now(), self.phase != Phase::Serving);
-            if !ending || !self.clients[key].part(now) {
+            let (now, shutdown) = (self.now(), self.phase != Phase::Serving);
+            if !shutdown || !self.clients[key].part(now) {
                 return self.drop_client(key, None);
             }
         }
@@ -555,8 +556,8 @@ impl Driver {
             eprintln!("seekless: a second signal will not end the server at once: {error}");
         }
         eprintln!(
-            "seekless: ending: answering {} requests in flight; another signal ends at once",
-            self.edge.in_flight()
+            "seekless: shutdown: answering {} requests in flight; another signal ends at once",
+            self.adapter.in_flight()
         );
         self.let_go();
         self.phase = Phase::Draining(self.now());
@@ -577,7 +578,7 @@ impl Driver {
             self.drop_client(key, None);
         }
         if let Phase::Draining(since) = self.phase
-            && self.edge.in_flight() == 0
+            && self.adapter.in_flight() == 0
         {
             self.phase = Phase::Stopping(since);
             let wall = self.now();

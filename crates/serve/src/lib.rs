@@ -2,13 +2,13 @@
 //! clients, on the real device or on a simulated disk that answers in real time.
 //!
 //! Start with [`image`] (where a volume lives), then [`device`] (how its blocks are reached),
-//! [`edge`] (byte requests become block requests), [`driver`] (the loop) and [`server`] (all
+//! [`adapter`] (byte requests become block requests), [`driver`] (the loop) and [`server`] (all
 //! together).
 
+pub mod adapter;
 pub mod crash;
 pub mod device;
 pub mod driver;
-pub mod edge;
 pub mod image;
 pub mod nbd;
 pub mod server;

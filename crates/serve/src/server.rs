@@ -10,7 +10,7 @@ use crate::crash::raw::Raw;
 use crate::device::file::{DeviceError, FileDevice, IoMode};
 use crate::device::medium::FileMedium;
 use crate::device::raw;
-use crate::driver::{Driver, OnCut, Parts, Power, Served, measure_lead};
+use crate::driver::{Driver, OnCut, Parts, Power, Served, measure_compensation};
 use crate::image::{self, Image, ImageError};
 use crate::nbd::Export;
 use seekless_disk::{Disk as SimulatedDisk, Spec, SpecError};
@@ -236,7 +236,7 @@ pub fn serve(
     ready: &mut dyn FnMut(&str) -> ControlFlow<()>,
     watch: &mut dyn FnMut(Rebuild),
 ) -> Result<Served, ServeError> {
-    // First of all: a mount takes the mark of an orderly end away, and only a driver puts it back.
+    // First of all: a mount takes the mark of a clean shutdown away, and only a driver puts it back.
     // Whoever connects meanwhile waits until there is something to serve.
     let (listener, socket, uri) = listen::listen(&options.listen)?;
     let Mounted { node, description, device_fds, rotational, files, power } = mount(options)?;
@@ -258,7 +258,7 @@ pub fn serve(
         export,
         listener,
         simulated,
-        lead_ns: if simulated { measure_lead() } else { 0 },
+        compensation_ns: if simulated { measure_compensation() } else { 0 },
         device_fds,
         stop_fd,
         most_connections: options.most_connections,
@@ -274,11 +274,11 @@ pub fn serve(
     if let Some(hub) = hub {
         hub.write_out().map_err(ServeError::Failed)?;
     }
-    if let Some(reason) = served.latched {
+    if let Some(reason) = served.failed {
         return Err(ServeError::Failed(reason));
     }
     for file in files.iter().filter(|_| !options.read_only) {
-        // Nobody was promised this, but an orderly end leaves nothing to chance.
+        // Nobody was promised this, but a clean shutdown leaves nothing to chance.
         raw::sync(file).map_err(|errno| ServeError::Failed(raw::io_error(errno, 0)))?;
     }
     Ok(served)
@@ -306,7 +306,7 @@ pub fn serve_state(
         },
         listener,
         simulated: false,
-        lead_ns: 0,
+        compensation_ns: 0,
         device_fds: Vec::new(),
         stop_fd,
         most_connections: 64,

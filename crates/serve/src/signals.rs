@@ -7,7 +7,7 @@ use std::os::fd::{FromRawFd, OwnedFd};
 /// Takes the signals that end us away from their default action, in this thread and those it
 /// starts, and returns a descriptor that becomes readable when one arrives.
 pub fn block_and_watch() -> io::Result<OwnedFd> {
-    let set = ending()?;
+    let set = shutdown()?;
     change(libc::SIG_BLOCK, &set)?;
     // SAFETY: `set` is initialised, and the descriptor that `signalfd` returns belongs to nobody
     // else.
@@ -23,7 +23,7 @@ pub fn block_and_watch() -> io::Result<OwnedFd> {
 /// Gives these signals their default action back in this thread: the next one ends the process,
 /// even if a system call hangs.
 pub fn release() -> io::Result<()> {
-    change(libc::SIG_UNBLOCK, &ending()?)
+    change(libc::SIG_UNBLOCK, &shutdown()?)
 }
 
 /// Has `handler` called when SIGINT, SIGTERM or SIGHUP arrives, once each: the next one does what
@@ -54,7 +54,7 @@ pub fn handle(handler: extern "C" fn(libc::c_int)) -> io::Result<()> {
 
 /// The signals that ask for an end. SIGHUP is not among them if it is ignored: somebody wants the
 /// process to outlive its terminal, and a signal that is blocked would be told of all the same.
-fn ending() -> io::Result<libc::sigset_t> {
+fn shutdown() -> io::Result<libc::sigset_t> {
     let mut set = std::mem::MaybeUninit::<libc::sigset_t>::uninit();
     // SAFETY: all zeros are a valid action, which `sigaction` only writes to; `sigemptyset`
     // initialises the set before anything else uses it; adding valid signal numbers to an

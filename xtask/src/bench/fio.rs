@@ -82,7 +82,7 @@ impl Server {
         Ok(server)
     }
 
-    /// Asks for an orderly end and waits for it. Returns what the server said meanwhile.
+    /// Asks for a clean shutdown and waits for it. Returns what the server said meanwhile.
     ///
     /// # Errors
     /// If the signal cannot be sent.

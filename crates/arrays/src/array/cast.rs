@@ -1,4 +1,4 @@
-//! What all members are told at once: flushes, superblocks, the bitmap; and the orderly end.
+//! What all members are told at once: flushes, superblocks, the bitmap; and the clean shutdown.
 
 use super::{Array, Call};
 use crate::member::BITMAP_BLOCK;
@@ -35,7 +35,7 @@ pub(super) enum Then {
     Room,
     /// Before marks are cleared of regions quiet since then.
     Clear(Vec<usize>, Time),
-    /// Before the orderly end is written down.
+    /// Before the clean shutdown is written down.
     Stop,
     /// Before the progress of a rebuild is written down: stripes below that are done.
     Rebuilt(u64),
@@ -56,7 +56,7 @@ impl Sweep {
     }
 }
 
-/// How far the orderly end has come.
+/// How far the clean shutdown has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stopping {
     Draining,
@@ -99,12 +99,12 @@ impl Array {
             return;
         }
         let Sweep { mark, then, .. } = self.sweeps.remove(sweep);
-        if self.latched.is_none() {
+        if self.failed.is_none() {
             self.flushed = self.flushed.max(mark);
         }
         match then {
             Then::Request(request) => {
-                self.part_done(request, self.latched.map_or(Ok(()), Err));
+                self.part_done(request, self.failed.map_or(Ok(()), Err));
             }
             Then::Room => {}
             Then::Clear(regions, since) => self.clear = Some((regions, since)),
@@ -116,7 +116,7 @@ impl Array {
     /// True if the members know all that has to be known before a change is acknowledged.
     pub(super) fn is_settled(&self) -> bool {
         let writing = self.casts[Cast::Superblocks as usize].is_some();
-        self.stale == 0 && !writing || self.latched.is_some()
+        self.stale == 0 && !writing || self.failed.is_some()
     }
 
     /// Sends one block to all members.
@@ -132,12 +132,12 @@ impl Array {
 
     /// Begins with what is to be sent to all and is not on its way.
     pub(super) fn advance_casts(&mut self, cx: &mut Cx<'_>) {
-        if self.latched.is_some() {
+        if self.failed.is_some() {
             // Nothing is marked any more; whoever waits for it hears why.
             let unmarked = std::mem::take(&mut self.unmarked);
             unmarked.into_iter().for_each(|op| self.write_in_place(op));
         }
-        if self.read_only || self.latched.is_some() {
+        if self.read_only || self.failed.is_some() {
             return;
         }
         if self.stale > 0 && self.casts[Cast::Superblocks as usize].is_none() {
@@ -210,11 +210,11 @@ impl Array {
         }
     }
 
-    /// The orderly end, step by step: everything durable, no marks, a clean superblock.
+    /// The clean shutdown, step by step: everything durable, no marks, a clean superblock.
     pub(super) fn advance_stop(&mut self, cx: &mut Cx<'_>) {
         let Some(step) = self.stopping else { return };
         let quiet = self.requests.is_empty() && self.ops.is_empty() && self.rebuild.is_resting();
-        if self.latched.is_some() || self.read_only {
+        if self.failed.is_some() || self.read_only {
             if quiet && self.outbox.is_idle() {
                 self.stopping = Some(Stopping::Stopped);
             }

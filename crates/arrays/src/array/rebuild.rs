@@ -3,7 +3,7 @@
 
 use super::{Array, Call, cast::Then};
 use crate::Level;
-use crate::member::{MemberSuperblock, Standing};
+use crate::member::{MemberState, MemberSuperblock};
 use seekless_engine::data::Data;
 use seekless_engine::io::{Io, IoError, Purpose};
 use seekless_engine::layer::{self, Cx};
@@ -102,11 +102,11 @@ impl Array {
     /// Begins with as many steps as are due.
     pub(super) fn advance_rebuild(&mut self, cx: &Cx<'_>) {
         let Some(member) = self.rebuild.member else { return };
-        if self.superblock.standings[member] != Standing::Rebuilding {
+        if self.superblock.states[member] != MemberState::Rebuilding {
             // The replacement has failed, too.
             return self.give_up_rebuild();
         }
-        if self.read_only || self.latched.is_some() || self.stopping.is_some() {
+        if self.read_only || self.failed.is_some() || self.stopping.is_some() {
             // There is nothing to be woken for.
             (self.rebuild.busy, self.rebuild.waits) = (false, false);
             return;
@@ -149,7 +149,7 @@ impl Array {
             self.locks.entry(stripe).or_default().busy = true;
         }
         let mut sources: Vec<usize> = (0..self.geometry.members)
-            .filter(|&one| self.superblock.standings[one] == Standing::Active)
+            .filter(|&one| self.superblock.states[one] == MemberState::Active)
             .collect();
         if self.geometry.level == Level::Raid1 {
             sources.truncate(1);
@@ -258,7 +258,7 @@ impl Array {
     pub(super) fn rebuilt_durably(&mut self, stripes: u64) {
         self.rebuild.noting = false;
         let Some(member) = self.rebuild.member else { return };
-        if self.superblock.standings[member] != Standing::Rebuilding || self.latched.is_some() {
+        if self.superblock.states[member] != MemberState::Rebuilding || self.failed.is_some() {
             return;
         }
         self.note(stripes);

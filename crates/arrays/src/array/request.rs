@@ -189,7 +189,7 @@ impl Array {
 
     /// True if what a member has wrong may be put right. Then it counts as done.
     pub(crate) fn puts_right(&mut self, blocks: usize) -> bool {
-        let writable = !self.read_only && self.latched.is_none();
+        let writable = !self.read_only && self.failed.is_none();
         if writable {
             self.counters.mended += blocks as u64;
         }

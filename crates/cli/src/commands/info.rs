@@ -155,7 +155,7 @@ fn of_pair(args: &Args, origin: &Path, log: &Path, out: &mut dyn Write) -> Outco
         |image: &mut image::Image| read_superblock(image).map_err(|error| image.blame(error));
     let [first, second] = &mut images;
     let (seal, Superblock { id, blocks, device_blocks, .. }) = (read(first)?, read(second)?);
-    if !dcd::is_seal(&seal) || seal.id != id {
+    if !dcd::is_binding(&seal) || seal.id != id {
         let (origin, log) = (origin.display(), log.display());
         let cause = format!("{log} is not the log of {origin}");
         return Err(Failure::new(Exit::Image, cause)
@@ -226,7 +226,7 @@ fn of_image(args: &Args, path: &Path, out: &mut dyn Write) -> Outcome {
     }
     writeln!(out, "image    {}", path.display())?;
     writeln!(out, "layout   {kind} ({})", kind.summary)?;
-    if dcd::is_seal(&superblock) {
+    if dcd::is_binding(&superblock) {
         writeln!(
             out,
             "sealed   the origin of a volume whose log is {id:032x}: serve it with --log"

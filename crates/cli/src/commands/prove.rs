@@ -273,7 +273,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
         return list(args.json, out);
     }
     let options = args.options()?;
-    options.find_acts().map_err(|error| match &args.replay {
+    options.find_operations().map_err(|error| match &args.replay {
         Some(file) => Failure::failed(format!("{}: {error}", file.display())),
         None => Failure::usage(format!("--keep {error}")),
     })?;

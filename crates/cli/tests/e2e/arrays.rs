@@ -46,7 +46,7 @@ fn rebuilds(dir: &Path, members: &[PathBuf], expected: &Path) {
     let server = serve(dir, members, &[]);
     holds(&server, dir, expected);
     // The progress is for who looks into the members when nobody serves them; what is certain is
-    // that an orderly end may come at any time and the rebuild goes on where it was.
+    // that a clean shutdown may come at any time and the rebuild goes on where it was.
     assert_eq!(server.stop().code(), 0);
     eventually("the rebuild comes to an end", || {
         let server = serve(dir, members, &[]);

@@ -260,8 +260,8 @@ fn write_until_it_fails(client: &mut Client, from: u64) -> u64 {
     panic!("a device that is gone took 16 MiB");
 }
 
-/// The volume has latched, and says so once and well.
-fn has_latched(mut client: Client, server: Server) {
+/// The volume has failed, and says so once and well.
+fn has_failed(mut client: Client, server: Server) {
     assert!(client.write(0, &[1; 4096], true).is_err(), "writes went on after a failure");
     assert!(client.flush().is_err(), "a flush after a lost write was called good");
     drop(client);
@@ -318,7 +318,7 @@ fn a_device_that_goes_away_is_reported(layout: &str) {
             if client.read(0, &mut found).is_ok() {
                 assert!(found[..64 << 10] == pattern(0, 64 << 10), "wrong bytes were read");
             }
-            has_latched(client, server);
+            has_failed(client, server);
         }
         let cable = Server::image(&below);
         let stack = Stack::new(dir.path(), cable.uri());
@@ -350,7 +350,7 @@ fn a_device_that_shrinks_is_reported(layout: &str) {
         let Some((disk, server, mut client)) = cut_short(dir.path(), layout, way) else { return };
         let failed_at = write_until_it_fails(&mut client, 64);
         assert_eq!(failed_at, 64, "blocks behind the end of the device were written");
-        has_latched(client, server);
+        has_failed(client, server);
         refused(&run(seekless().arg("check").arg(&disk.device)), 3, "truncated");
     }
 }

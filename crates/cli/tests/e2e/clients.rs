@@ -47,7 +47,7 @@ fn holes_are_told_and_data_is_none(layout: &str) {
     succeed(command("nbdcopy").args(["--flush", "--connections=1"]).arg(&source).arg(server.uri()));
     map(&server, layout, &bytes);
     assert_eq!(server.stop().code(), 0);
-    // And after an orderly end.
+    // And after a clean shutdown.
     map(&Server::image(&image), layout, &bytes);
 }
 
@@ -83,7 +83,7 @@ fn nbdcopy_brings_back_what_it_took(layout: &str) {
     assert!(fs::read(&there).expect("read") == fs::read(&back).expect("read"), "content differs");
     assert_eq!(server.stop().code(), 0);
     check_is_clean(&image);
-    // And again after an orderly end.
+    // And again after a clean shutdown.
     let server = Server::image(&image);
     succeed(command("nbdcopy").arg(server.uri()).arg(&back));
     assert!(fs::read(&there).expect("read") == fs::read(&back).expect("read"), "content differs");

@@ -110,7 +110,7 @@ fn an_orderly_end_is_quick_to_mount(layout: &str) {
     let bytes = crate::harness::pattern(3, 4 << 20);
     client.write(1 << 20, &bytes, false).expect("write");
     client.disconnect().expect("goodbye");
-    // No flush: an orderly end must make everything durable by itself.
+    // No flush: a clean shutdown must make everything durable by itself.
     let ended = server.stop();
     assert_eq!(ended.code(), 0, "{}", ended.err);
     let report = succeed(crate::harness::seekless().args(["check", "--json"]).arg(&image));

@@ -147,7 +147,7 @@ fn the_power_goes_on_command_and_comes_back() {
     client.read(0, &mut found).expect("read");
     assert_eq!(found, [1; 4096]);
     client.write(4096, &[3; 4096], false).expect("write");
-    // An orderly end writes the cache out.
+    // A clean shutdown writes the cache out.
     assert_eq!(server.stop().code(), 0);
     let held = fs::read(dir.path().join("disk.raw")).expect("read");
     assert_eq!((held[0], held[4096]), (1, 3));

@@ -271,7 +271,7 @@ impl Server {
         self.child.wait().expect("wait");
     }
 
-    /// Asks for an orderly end and gives exit status and standard error.
+    /// Asks for a clean shutdown and gives exit status and standard error.
     pub fn stop(mut self) -> Ended {
         let pid = rustix::process::Pid::from_child(&self.child);
         rustix::process::kill_process(pid, rustix::process::Signal::TERM).expect("signal");

@@ -75,8 +75,8 @@ impl Device for Nested {
         self.node.stopped()
     }
 
-    fn fallen(&self) -> &[(usize, IoError)] {
-        self.node.layer.fallen()
+    fn failed_members(&self) -> &[(usize, IoError)] {
+        self.node.layer.failed_members()
     }
 
     fn rebuild(&self) -> Option<Rebuild> {

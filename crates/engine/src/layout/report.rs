@@ -7,7 +7,7 @@ use crate::units::BlockNr;
 pub enum MountPath {
     /// The layout keeps no state that could be out of date.
     Stateless,
-    /// From the record that an orderly end leaves.
+    /// From the record that a clean shutdown leaves.
     Tail,
     /// By reading the whole device after a crash.
     Scan,

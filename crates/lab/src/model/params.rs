@@ -47,7 +47,7 @@ fn within(
 }
 
 impl Params {
-    /// The disk of a specification, its first zone standing for all, with slots of `slot_sectors`
+    /// The disk of a specification, its first zone state for all, with slots of `slot_sectors`
     /// sectors of 512 bytes. The only place where models read a specification.
     ///
     /// # Errors

@@ -63,7 +63,7 @@ impl Dcd {
 
     /// Writes the oldest buffer, if none is on its way and there is a place for it.
     pub(super) fn begin_log_write(&mut self, cx: &mut Cx<'_>) {
-        if !self.log.is_ready() || self.latched.is_some() || self.destage.has_the_arm() {
+        if !self.log.is_ready() || self.failed.is_some() || self.destage.has_the_arm() {
             return;
         }
         self.log.retire();
@@ -114,10 +114,10 @@ impl Dcd {
     pub(super) fn log_done(&mut self, done: Done, cx: &mut Cx<'_>) {
         if let Err(error) = done.outcome {
             // It stays in memory, where reads find it.
-            self.latch(error, cx);
+            self.fail_volume(error, cx);
             return;
         }
-        if self.latched.is_some() {
+        if self.failed.is_some() {
             return;
         }
         let Some(writing) = self.log.writing.take() else { return };

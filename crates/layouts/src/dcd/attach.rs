@@ -1,27 +1,27 @@
 //! A log on a device of its own, in front of an origin that may hold data already.
 //!
 //! While a log is attached, the origin alone is not what its clients wrote: somebody who mounts it
-//! would see an old state and spoil it. So it is *sealed*: the home of its first blocks is on the
+//! would see an old state and spoil it. So it is *bound*: the home of its first blocks is on the
 //! log device, and in their place lies a superblock that names the log. Partition tables, boot
 //! sectors and the superblocks of file systems are there, so other software finds nothing, and
-//! Seekless says what to do. The seal stays while the log is attached, whether something is dirty
+//! Seekless says what to do. The binding stays while the log is attached, whether something is dirty
 //! or not: it costs nothing, and there is no moment at which the order of sealing and acknowledging
 //! could go wrong. Detaching a clean log copies the blocks back.
 //!
 //! Log and origin count their common *generations*, one for each mount: first both copies of the
-//! log's superblock say the new one, then the seal, then the log that the seal is durable; only
+//! log's superblock say the new one, then the binding, then the log that the binding is durable; only
 //! then is anything written. So a log that is older than its origin, or an origin that was put back
 //! from a copy, is refused. The ring has no part in that: a full one has no room for a record at
-//! each mount. Within a mount the seal is brought up to date now and then, with the number of a
+//! each mount. Within a mount the binding is brought up to date now and then, with the number of a
 //! record that the log has durably: a log that ends before it is an older one, too.
 
 use super::Dcd;
 use super::check as checking;
-use super::format::{Areas, Header, LEAST_LOG_BLOCKS, SEALED_BLOCKS, Seal};
+use super::format::{Areas, BOUND_BLOCKS, Binding, Header, LEAST_LOG_BLOCKS};
 use super::log::Log;
-use super::note::Notes;
 use super::options::Shape;
 use super::recover::{self, Recovered};
+use super::stale_marker::StaleMarkers;
 use crate::inplace::header_blocks;
 use crate::registry::{Kind, known};
 use crate::shared::PAST_UNREADABLE;
@@ -52,7 +52,7 @@ fn beside(superblock: &Superblock) -> u64 {
 /// What nobody brings back if a log is lost, as the end of a hint.
 pub(super) const LOST_WITH_LOG: &str =
     ", the first 128 KiB of the origin and all that was not drained are lost";
-const _: () = assert!(SEALED_BLOCKS == 32);
+const _: () = assert!(BOUND_BLOCKS == 32);
 
 /// Puts a log in front of an origin, whose content stays. `options.blocks` is not used: the volume
 /// is as large as the origin. Nothing has happened to the origin until everything is durable on
@@ -67,20 +67,20 @@ pub fn attach(
     options: &FormatOptions,
 ) -> Result<(), LayoutError> {
     let (blocks, device) = (origin.blocks(), log.blocks());
-    if blocks <= SEALED_BLOCKS {
-        return Err(LayoutError::TooSmall { device: blocks, needed: SEALED_BLOCKS + 1 });
+    if blocks <= BOUND_BLOCKS {
+        return Err(LayoutError::TooSmall { device: blocks, needed: BOUND_BLOCKS + 1 });
     }
-    if let Some(seal) = Seal::read(origin)? {
+    if let Some(binding) = Binding::read(origin)? {
         return apart(format!(
             "the origin is attached to the log {:032x} already; detach that one first (if it is \
              gone{LOST_WITH_LOG}: `seekless create --force` makes a new volume there)",
-            seal.superblock.id
+            binding.superblock.id
         ));
     }
     let shape = of_log(Shape::of(&options.options).check())?;
     let areas = Areas::physical(&shape, device, blocks);
     if !areas.fit(device) {
-        let least = header_blocks(device) + SEALED_BLOCKS + LEAST_LOG_BLOCKS + 1;
+        let least = header_blocks(device) + BOUND_BLOCKS + LEAST_LOG_BLOCKS + 1;
         let reason = format!(
             "a log in front of a disk needs {least} blocks of 4 KiB, and here are {device}; give \
              it a mebibyte or more"
@@ -97,17 +97,17 @@ pub fn attach(
         sums: areas.sums,
     };
     of_log(recover::write_first(log, &areas, options.identity()))?;
-    let first = origin.read(0, SEALED_BLOCKS as u32)?;
+    let first = origin.read(0, BOUND_BLOCKS as u32)?;
     of_log(log.write(beside(&superblock), first))?;
     of_log(superblock.write(log))?;
     of_log(log.flush())?;
     // Block 0 goes first, and everything else that looks like something only when it is durable:
     // until then the old block 0 could still be what counts.
-    let seal = Seal::new(&superblock, 0);
-    seal.write_at(origin, 0)?;
+    let binding = Binding::new(&superblock, 0);
+    binding.write_at(origin, 0)?;
     origin.flush()?;
-    seal.write_at(origin, 1)?;
-    origin.write(2, Data::zeros(SEALED_BLOCKS as u32 - 2))?;
+    binding.write_at(origin, 1)?;
+    origin.write(2, Data::zeros(BOUND_BLOCKS as u32 - 2))?;
     origin.flush()?;
     Ok(())
 }
@@ -117,7 +117,7 @@ fn open(
     origin: &mut dyn Disk,
     log: &mut dyn Disk,
     options: &MountOptions<'_>,
-) -> Result<(Superblock, Seal, Recovered), LayoutError> {
+) -> Result<(Superblock, Binding, Recovered), LayoutError> {
     let superblock = match Superblock::read(log, &known) {
         Err(SuperblockError::Foreign) => {
             return of_log(apart(format!(
@@ -134,26 +134,26 @@ fn open(
              attached to, or give this volume alone, without --log",
         ));
     };
-    let seal = match Seal::read(origin) {
-        // The power failed while the first seal was written; the log has all that was there.
+    let binding = match Binding::read(origin) {
+        // The power failed while the first binding was written; the log has all that was there.
         Err(LayoutError::Superblock(SuperblockError::Damaged))
-            if Seal::of_log(log, &superblock).generation == 0 =>
+            if Binding::of_log(log, &superblock).generation == 0 =>
         {
-            Some(Seal::new(&superblock, 0))
+            Some(Binding::new(&superblock, 0))
         }
         found => found?,
     };
-    let Some(seal) = seal else {
+    let Some(binding) = binding else {
         return apart(format!(
             "the origin is not sealed: the log {:032x} is attached to another disk, was detached, \
              or was never attached completely; attach it again",
             superblock.id
         ));
     };
-    if seal.superblock.id != superblock.id {
+    if binding.superblock.id != superblock.id {
         return of_log(apart(format!(
             "the log {:032x} belongs to another volume; the origin wants the log {:032x}",
-            superblock.id, seal.superblock.id
+            superblock.id, binding.superblock.id
         )));
     }
     if superblock.blocks > origin.blocks() {
@@ -161,23 +161,23 @@ fn open(
         return Err(SuperblockError::Truncated { needed, found }.into());
     }
     let found = of_log(recover::recover(log, areas, superblock.identity(), options))?;
-    fits(&Seal::of_log(log, &superblock), &seal)?;
+    fits(&Binding::of_log(log, &superblock), &binding)?;
     let last = found.log.written;
-    if last < seal.seen && !options.options.get(&PAST_UNREADABLE) {
+    if last < binding.seen && !options.options.get(&PAST_UNREADABLE) {
         return of_log(apart(format!(
             "the log is older than the origin (it ends with record {last}, the origin knows of \
              record {}): it was put back from a copy, and what was written since is lost with the \
              newer one",
-            seal.seen
+            binding.seen
         )));
     }
-    Ok((superblock, seal, found))
+    Ok((superblock, binding, found))
 }
 
-/// Refuses a log and an origin of which one is older than the other. While the seal of the origin
+/// Refuses a log and an origin of which one is older than the other. While the binding of the origin
 /// was not known to be durable nothing was written, so it may be one mount behind until then.
-fn fits(log: &Seal, seal: &Seal) -> Result<(), LayoutError> {
-    let (known, sealed) = (log.generation, seal.generation);
+fn fits(log: &Binding, binding: &Binding) -> Result<(), LayoutError> {
+    let (known, sealed) = (log.generation, binding.generation);
     if known.max(sealed) >= GENERATION_LIMIT {
         return Err(LayoutError::Superblock(SuperblockError::Damaged));
     }
@@ -207,26 +207,26 @@ pub fn mount(
     log: &mut dyn Disk,
     options: &MountOptions<'_>,
 ) -> Result<(Dcd, Superblock, MountReport), LayoutError> {
-    let (superblock, mut seal, found) = open(origin, log, options)?;
+    let (superblock, mut binding, found) = open(origin, log, options)?;
     if !options.read_only {
         if options.volatile {
             origin.flush()?;
         }
         of_log(found.settle(log, options))?;
-        let generation = seal.generation + 1;
-        of_log(Seal::for_log(&superblock, generation, seal.generation).write_to_log(log))?;
-        seal = Seal { generation, seen: seal.seen.min(found.log.written), ..seal };
-        seal.write(origin)?;
-        // Only from here on may anything be written: an origin without this seal is an older one.
-        of_log(Seal::for_log(&superblock, generation, generation).write_to_log(log))?;
+        let generation = binding.generation + 1;
+        of_log(Binding::for_log(&superblock, generation, binding.generation).write_to_log(log))?;
+        binding = Binding { generation, seen: binding.seen.min(found.log.written), ..binding };
+        binding.write(origin)?;
+        // Only from here on may anything be written: an origin without this binding is an older one.
+        of_log(Binding::for_log(&superblock, generation, generation).write_to_log(log))?;
     }
     let report = found.report;
     let mut volume = recover::assemble(superblock.identity(), found.log, options);
-    volume.notes = (!options.read_only).then(|| Notes::new(seal));
+    volume.markers = (!options.read_only).then(|| StaleMarkers::new(binding));
     Ok((volume, superblock, report))
 }
 
-/// Appends the record of an orderly end, alone and at once; nothing is dirty.
+/// Appends the record of a clean shutdown, alone and at once; nothing is dirty.
 pub(super) fn append(disk: &mut dyn Disk, log: &mut Log, id: Identity) -> Result<(), LayoutError> {
     let (header, addr) = log.last_record();
     disk.write(log.device_block(addr), Data::block_of(header.encode(id)))?;
@@ -248,8 +248,8 @@ pub fn detach(origin: &mut dyn Disk, log: &mut dyn Disk) -> Result<(), LayoutErr
             found.log.dirty()
         )));
     }
-    let first = of_log(log.read(beside(&superblock), SEALED_BLOCKS as u32))?;
-    origin.write(1, first.slice(1, SEALED_BLOCKS as u32 - 1))?;
+    let first = of_log(log.read(beside(&superblock), BOUND_BLOCKS as u32))?;
+    origin.write(1, first.slice(1, BOUND_BLOCKS as u32 - 1))?;
     origin.flush()?;
     origin.write(0, first.slice(0, 1))?;
     origin.flush()?;
@@ -274,7 +274,7 @@ pub fn check(
     let mut report = CheckReport::default();
     // A mount that may write writes all four.
     report.lost_copies("the superblock of the log", &superblock.lost_copies(log, &known));
-    report.lost_copies("the seal of the origin", &Seal::lost_copies(origin, &superblock));
+    report.lost_copies("the binding of the origin", &Binding::lost_copies(origin, &superblock));
     checking::check_log(&volume, log, &mut report);
     checking::check_home(&volume, origin, &mut report);
     checking::facts(&volume, &mut report);

@@ -217,7 +217,7 @@ impl Dcd {
     fn try_destage(&mut self, cx: &mut Cx<'_>) -> bool {
         self.destage.due = None;
         self.destage.starved = false;
-        if self.latched.is_some() || self.read_only {
+        if self.failed.is_some() || self.read_only {
             return false;
         }
         let end = self.idle_since.map(|since| since + self.pause());
@@ -240,7 +240,7 @@ impl Dcd {
             let stuck = self.log.blocked() && !self.destage.starved && self.log.killed.is_empty();
             if let Some(error) = self.destage.bad.filter(|_| stuck && self.directs.is_empty()) {
                 // The ring cannot pass what cannot go home.
-                self.latch(error, cx);
+                self.fail_volume(error, cx);
             }
             return false;
         }
@@ -376,10 +376,10 @@ impl Dcd {
             }
         }
         let mut over = batch.todo.is_empty() && batch.in_flight == 0;
-        if over && let Some(note) = self.note_of_batch(DESTAGE_WRITE, cx.now) {
+        if over && let Some(stale_marker) = self.marker_of_batch(DESTAGE_WRITE, cx.now) {
             // To the batch it is one more write home.
             batch.in_flight += 1;
-            self.send(0, note, cx);
+            self.send(0, stale_marker, cx);
             over = false;
         }
         if over {
@@ -438,7 +438,7 @@ impl Dcd {
     pub(super) fn destage_write_done(&mut self, port: usize, done: Done, cx: &mut Cx<'_>) {
         self.destage.answered();
         match done.outcome {
-            Err(error) => self.latch(error, cx),
+            Err(error) => self.fail_volume(error, cx),
             Ok(_) => self.home_written(port),
         }
     }

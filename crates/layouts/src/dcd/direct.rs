@@ -78,13 +78,13 @@ impl Dcd {
         self.requests[request].spent.add(&done.spent);
         if let Err(error) = done.outcome {
             self.requests[request].failed.get_or_insert(error);
-            self.latch(error, cx);
+            self.fail_volume(error, cx);
         }
         if !last {
             return;
         }
         let Direct { at, count, .. } = self.directs.0.remove(index);
-        let failed = self.requests[request].failed.is_some() || self.latched.is_some();
+        let failed = self.requests[request].failed.is_some() || self.failed.is_some();
         let listed = if failed { Vec::new() } else { self.log.table.listed(at, count.into()) };
         // What the log has of these blocks may already have been cancelled by a tombstone that is
         // not durable yet: then this write is not durable either.
@@ -105,7 +105,7 @@ impl Dcd {
         if planted(PlantedBug::TombstoneEarly) {
             self.settle_killed();
         }
-        if let Some(error) = self.latched {
+        if let Some(error) = self.failed {
             self.requests[request].failed.get_or_insert(error);
         }
         self.part_done(request, lasting && !self.volatile, cx);

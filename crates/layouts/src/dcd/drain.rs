@@ -2,8 +2,8 @@
 //! nobody uses the volume.
 
 use super::attach::{append, of_log};
-use super::note::NOTE_BLOCK;
 use super::read::is_sum_of;
+use super::stale_marker::MARKER_BLOCK;
 use super::table::{Addr, DIRTY, ESCAPED};
 use super::{Dcd, attach, format, recover};
 use crate::registry::{Kind, known};
@@ -49,8 +49,8 @@ pub fn drain(
     }
     let (id, port) = (volume.id, volume.log_port());
     blaming(port, append(disks[port], &mut volume.log, id))?;
-    if let Some(note) = volume.last_note() {
-        disks[0].write(NOTE_BLOCK, note)?;
+    if let Some(stale_marker) = volume.last_marker() {
+        disks[0].write(MARKER_BLOCK, stale_marker)?;
         disks[0].flush()?;
     }
     Ok(total)

@@ -35,17 +35,17 @@ const MOST_SEGMENT: u32 = 256;
 const MOST_SEGMENTS: u64 = 1 << 24;
 /// Blocks at the beginning of an attached origin whose home is on the log device, so that nobody
 /// takes the origin alone for what it was: boot sectors, partition tables, superblocks.
-pub const SEALED_BLOCKS: u64 = 32;
+pub const BOUND_BLOCKS: u64 = 32;
 
 /// Set in the options of a superblock if the log is on a device of its own.
 pub const PHYSICAL: u32 = 1 << 4;
-/// Set in the options of the superblock that seals an origin.
-pub const SEALED: u32 = 1 << 5;
-/// Where a seal has its generation, behind what every superblock has.
+/// Set in the options of the superblock that binds an origin.
+pub const BOUND: u32 = 1 << 5;
+/// Where a binding has its generation, behind what every superblock has.
 const GENERATION_AT: usize = 56;
-/// Where a log says which generation it knows the seal of the origin to have.
+/// Where a log says which generation it knows the binding of the origin to have.
 const CONFIRMED_AT: usize = 60;
-/// Where a seal says which record of the log was durable.
+/// Where a binding says which record of the log was durable.
 const SEEN_AT: usize = 64;
 const ESCAPED: u64 = 1 << 63;
 const GONE: u64 = 1 << 62;
@@ -91,7 +91,7 @@ impl Areas {
 
     /// The areas of a log on a device of its own.
     pub fn physical(shape: &Shape, device: u64, blocks: u64) -> Areas {
-        let header = header_blocks(device) + SEALED_BLOCKS;
+        let header = header_blocks(device) + BOUND_BLOCKS;
         let room = device.saturating_sub(header + 1);
         let (segment, segments) = cut(shape, shape.log_blocks.unwrap_or(room).min(room));
         Areas::of(blocks, segment, segments, header, true)
@@ -109,7 +109,7 @@ impl Areas {
         let physical = options & PHYSICAL != 0;
         let (segment, segments) = (1 << (options & 15), options >> 8);
         let header = header_blocks(superblock.device_blocks);
-        let first = if physical { header + SEALED_BLOCKS } else { header };
+        let first = if physical { header + BOUND_BLOCKS } else { header };
         let sums = superblock.sums;
         let areas =
             Areas { sums, ..Areas::of(superblock.blocks, segment, segments, first, physical) };
@@ -297,45 +297,45 @@ pub fn escape(piece: &Piece) -> Piece {
 
 /// What lies in the place of block 0 of an origin while a log is attached to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Seal {
+pub struct Binding {
     /// Names the log, and the size of the origin.
     pub superblock: Superblock,
     /// How often log and origin have been mounted together.
     pub generation: u32,
-    /// In a log: the last generation that the seal of the origin was known to have durably. Writes
+    /// In a log: the last generation that the binding of the origin was known to have durably. Writes
     /// of a mount come only after that.
     pub confirmed: u32,
     /// In an origin: a record of the log that was durable when this was written.
     pub seen: u64,
 }
 
-impl Seal {
-    /// A seal for the origin of the log that has this superblock.
-    pub fn new(log: &Superblock, generation: u32) -> Seal {
-        let superblock = Superblock { options: SEALED, device_blocks: log.blocks, ..*log };
-        Seal { superblock, generation, confirmed: 0, seen: 0 }
+impl Binding {
+    /// A binding for the origin of the log that has this superblock.
+    pub fn new(log: &Superblock, generation: u32) -> Binding {
+        let superblock = Superblock { options: BOUND, device_blocks: log.blocks, ..*log };
+        Binding { superblock, generation, confirmed: 0, seen: 0 }
     }
 
     /// The superblock of a log as it is written at a mount.
-    pub fn for_log(log: &Superblock, generation: u32, confirmed: u32) -> Seal {
-        Seal { superblock: *log, generation, confirmed, seen: 0 }
+    pub fn for_log(log: &Superblock, generation: u32, confirmed: u32) -> Binding {
+        Binding { superblock: *log, generation, confirmed, seen: 0 }
     }
 
-    fn with_marks(superblock: Superblock, block: &[u8]) -> Seal {
+    fn with_marks(superblock: Superblock, block: &[u8]) -> Binding {
         let (generation, confirmed) = (le32(block, GENERATION_AT), le32(block, CONFIRMED_AT));
-        Seal { superblock, generation, confirmed, seen: le64(block, SEEN_AT) }
+        Binding { superblock, generation, confirmed, seen: le64(block, SEEN_AT) }
     }
 
-    /// Reads the seal of an origin, if there is one. Of its two copies, in blocks 0 and 1, the
+    /// Reads the binding of an origin, if there is one. Of its two copies, in blocks 0 and 1, the
     /// later one counts.
     ///
     /// # Errors
     /// A damaged or newer one without a whole second copy, and what the medium reports.
-    pub fn read(disk: &mut dyn Disk) -> Result<Option<Seal>, LayoutError> {
-        let copies = [Seal::copy(disk, 0)?, Seal::copy(disk, 1)?];
+    pub fn read(disk: &mut dyn Disk) -> Result<Option<Binding>, LayoutError> {
+        let copies = [Binding::copy(disk, 0)?, Binding::copy(disk, 1)?];
         let whole = copies.iter().filter_map(|copy| copy.as_ref().ok());
-        match (whole.max_by_key(|seal| (seal.generation, seal.seen)), &copies[0]) {
-            (Some(seal), _) => Ok(Some(*seal)),
+        match (whole.max_by_key(|binding| (binding.generation, binding.seen)), &copies[0]) {
+            (Some(binding), _) => Ok(Some(*binding)),
             (None, Ok(_) | Err(SuperblockError::Foreign)) => Ok(None),
             (None, Err(error)) => Err(error.clone().into()),
         }
@@ -344,16 +344,16 @@ impl Seal {
     /// The blocks of an origin in which a copy should be and none is that names this log.
     pub fn lost_copies(disk: &mut dyn Disk, log: &Superblock) -> Vec<BlockNr> {
         let whole =
-            |copy| matches!(copy, Ok(Ok(Seal { superblock, .. })) if superblock.id == log.id);
-        [0, 1].into_iter().filter(|&at| !whole(Seal::copy(disk, at))).collect()
+            |copy| matches!(copy, Ok(Ok(Binding { superblock, .. })) if superblock.id == log.id);
+        [0, 1].into_iter().filter(|&at| !whole(Binding::copy(disk, at))).collect()
     }
 
     /// One copy, or why it is none.
-    fn copy(disk: &mut dyn Disk, at: BlockNr) -> Result<Result<Seal, SuperblockError>, IoError> {
+    fn copy(disk: &mut dyn Disk, at: BlockNr) -> Result<Result<Binding, SuperblockError>, IoError> {
         let block = disk.read(at, 1)?.to_bytes();
         Ok(match Superblock::decode(&block) {
-            Ok(superblock) if superblock.options & SEALED != 0 => {
-                Ok(Seal::with_marks(superblock, &block))
+            Ok(superblock) if superblock.options & BOUND != 0 => {
+                Ok(Binding::with_marks(superblock, &block))
             }
             Ok(_) => Err(SuperblockError::Foreign),
             Err(error) => Err(error),
@@ -366,9 +366,9 @@ impl Seal {
     /// # Errors
     /// What the medium reports.
     pub fn write(&self, disk: &mut dyn Disk) -> Result<(), IoError> {
-        let generation = |copy: Result<Seal, _>| copy.ok().map(|seal| seal.generation);
-        let first = generation(Seal::copy(disk, 0)?);
-        let second = generation(Seal::copy(disk, 1)?);
+        let generation = |copy: Result<Binding, _>| copy.ok().map(|binding| binding.generation);
+        let first = generation(Binding::copy(disk, 0)?);
+        let second = generation(Binding::copy(disk, 1)?);
         for at in if second > first { [0, 1] } else { [1, 0] } {
             self.write_at(disk, at)?;
             disk.flush()?;
@@ -378,10 +378,10 @@ impl Seal {
 
     /// The generation of a log, and which one it knows the origin to have: the greater one of what
     /// the copies of its superblock say.
-    pub fn of_log(disk: &mut dyn Disk, superblock: &Superblock) -> Seal {
-        let mut newest = Seal::for_log(superblock, 0, 0);
+    pub fn of_log(disk: &mut dyn Disk, superblock: &Superblock) -> Binding {
+        let mut newest = Binding::for_log(superblock, 0, 0);
         for at in [0, superblock.device_blocks - 1] {
-            if let Some((generation, confirmed)) = Seal::marks_of_log(disk, superblock, at) {
+            if let Some((generation, confirmed)) = Binding::marks_of_log(disk, superblock, at) {
                 newest.generation = newest.generation.max(generation);
                 newest.confirmed = newest.confirmed.max(confirmed);
             }
@@ -397,19 +397,19 @@ impl Seal {
     ) -> Option<(u32, u32)> {
         let block = disk.read(at, 1).ok()?.to_bytes();
         let whole = Superblock::decode(&block).is_ok_and(|found| found == *superblock);
-        let copy = Seal::with_marks(*superblock, &block);
+        let copy = Binding::with_marks(*superblock, &block);
         whole.then_some((copy.generation, copy.confirmed))
     }
 
     /// Writes both copies of the superblock of a log, one after the other, the one that counts
-    /// last: as in [`Seal::write`], one of them is whole whenever this is cut off.
+    /// last: as in [`Binding::write`], one of them is whole whenever this is cut off.
     ///
     /// # Errors
     /// What the medium reports.
     pub fn write_to_log(&self, disk: &mut dyn Disk) -> Result<(), IoError> {
         let end = self.superblock.device_blocks - 1;
-        let first = Seal::marks_of_log(disk, &self.superblock, 0);
-        let last = Seal::marks_of_log(disk, &self.superblock, end);
+        let first = Binding::marks_of_log(disk, &self.superblock, 0);
+        let last = Binding::marks_of_log(disk, &self.superblock, end);
         for at in if last > first { [0, end] } else { [end, 0] } {
             self.write_at(disk, at)?;
             disk.flush()?;
@@ -544,18 +544,19 @@ mod tests {
             id: 9,
             blocks: 100,
             device_blocks: 100,
-            options: SEALED,
+            options: BOUND,
             sums: Sums::NEWEST,
         };
         for generations in [[4, 4], [4, 5], [5, 4]] {
             let mut origin = Cut(Cells::new(100));
             for (at, generation) in (0..).zip(generations) {
                 let mut disk = MediumDisk(&mut origin.0);
-                Seal::new(&log, generation).write_at(&mut disk, at).expect("it is in range");
+                Binding::new(&log, generation).write_at(&mut disk, at).expect("it is in range");
             }
             let before = generations.into_iter().max();
-            assert_eq!(Seal::new(&log, 6).write(&mut origin), Err(IoError::PowerOff));
-            let left = Seal::read(&mut origin).expect("one is whole").map(|seal| seal.generation);
+            assert_eq!(Binding::new(&log, 6).write(&mut origin), Err(IoError::PowerOff));
+            let left =
+                Binding::read(&mut origin).expect("one is whole").map(|binding| binding.generation);
             assert_eq!(left, before, "{generations:?}");
         }
     }

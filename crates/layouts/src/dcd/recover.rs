@@ -12,7 +12,7 @@
 //! refused, not guessed at, unless the owner says that what can be read is all there is.
 
 use super::attach::LOST_WITH_LOG;
-use super::format::{Areas, Entry, Header, LEAST_LOG_BLOCKS, SEALED, escape, looks_like_header};
+use super::format::{Areas, BOUND, Entry, Header, LEAST_LOG_BLOCKS, escape, looks_like_header};
 use super::log::Log;
 use super::options::{BUFFERS, Caching, Shape};
 use super::read::is_sum_of;
@@ -369,7 +369,7 @@ pub(super) fn mount(
     superblock: &Superblock,
     options: &MountOptions<'_>,
 ) -> Result<(Dcd, MountReport), LayoutError> {
-    if superblock.options & SEALED != 0 {
+    if superblock.options & BOUND != 0 {
         return Err(LayoutError::Apart(format!(
             "this disk is the origin of a disk caching disk, and what was written last is in its \
              log {:032x}; name that with --log (if it is gone{LOST_WITH_LOG})",
@@ -399,7 +399,7 @@ pub(super) fn assemble(id: Identity, log: Log, options: &MountOptions<'_>) -> Dc
         volatile: options.volatile,
         headed: options.arm.is_some(),
         read_only: options.read_only,
-        latched: None,
+        failed: None,
         counters: super::Counters::default(),
         requests: Slab::new(),
         queue: VecDeque::new(),
@@ -414,7 +414,7 @@ pub(super) fn assemble(id: Identity, log: Log, options: &MountOptions<'_>) -> Dc
         parts: Slab::new(),
         destage: super::Destage::default(),
         settling: super::Settling::default(),
-        notes: None,
+        markers: None,
         stop: super::Stop::default(),
     }
 }

@@ -1,12 +1,12 @@
-//! What is durable, and who waits for it: flushes, forced writes, the orderly end.
+//! What is durable, and who waits for it: flushes, forced writes, the clean shutdown.
 //!
 //! A write to the log is durable with its record; one that went straight home is durable when its
 //! home has been flushed *and* what the log still had of its blocks is cancelled by a tombstone in
 //! a durable record. In that order: a tombstone that comes first would cancel the only durable
 //! version. (Claim D14 wants it before the write; then a crash between the two loses the block.)
 
-use super::note::NOTE_BLOCK;
-use super::{Dcd, FLUSH, NOTE, Request, format};
+use super::stale_marker::MARKER_BLOCK;
+use super::{Dcd, FLUSH, MARKER, Request, format};
 use seekless_engine::io::{Breakdown, Done, Io, Purpose};
 use seekless_engine::layer::{Cx, Port};
 use seekless_engine::planted::{PlantedBug, planted};
@@ -81,7 +81,7 @@ impl Settling {
     }
 }
 
-/// An orderly end.
+/// A clean shutdown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Stop {
     /// Not asked for.
@@ -90,7 +90,7 @@ pub enum Stop {
     /// Asked for.
     Asked,
     /// The last record is on its way.
-    Ending(u64),
+    CleanShutdown(u64),
     /// The origin is about to know of it.
     Noting,
     /// It does, once so many writes home are durable.
@@ -130,7 +130,7 @@ impl Dcd {
 
     /// Appends tombstones, and answers whoever waits for what is durable now.
     pub(super) fn settle(&mut self, cx: &mut Cx<'_>) {
-        if self.latched.is_some() {
+        if self.failed.is_some() {
             return;
         }
         self.log.bury(cx.now);
@@ -193,12 +193,12 @@ impl Dcd {
 
     /// The device on which a block has its home.
     pub(super) fn home_port(&self, block: BlockNr) -> Port {
-        if self.areas.physical && block < format::SEALED_BLOCKS { 1 } else { 0 }
+        if self.areas.physical && block < format::BOUND_BLOCKS { 1 } else { 0 }
     }
 
     /// Flushes the devices on which somebody waits for durability.
     pub(super) fn advance_flushes(&mut self, cx: &mut Cx<'_>) {
-        if !self.volatile || self.latched.is_some() {
+        if !self.volatile || self.failed.is_some() {
             return;
         }
         for port in 0..=self.log_port() {
@@ -219,7 +219,7 @@ impl Dcd {
             && (self.settling.waiters.iter().any(|waiter| ready(waiter.seq))
                 || log.wants_flush()
                 || self.destage.wants_log()
-                || matches!(self.stop, Stop::Ending(seq) if ready(seq)));
+                || matches!(self.stop, Stop::CleanShutdown(seq) if ready(seq)));
         let durable = self.settling.durable[port];
         let missing = |stamps: Stamps| stamps[port] > durable;
         let pressed = !log.killed.is_empty() && (self.is_pressed() || self.stop != Stop::No);
@@ -235,10 +235,10 @@ impl Dcd {
         let Some(mark) = self.settling.flushing[port].take() else { return };
         if let Err(error) = done.outcome {
             // Never tried again: what the device has dropped it may call clean the next time.
-            self.latch(error, cx);
+            self.fail_volume(error, cx);
             return;
         }
-        if self.latched.is_some() {
+        if self.failed.is_some() {
             return;
         }
         for waiter in &self.settling.waiters {
@@ -254,38 +254,39 @@ impl Dcd {
         self.settle(cx);
     }
 
-    /// Brings an orderly end about: everything durable, then a record that says so. True if that
+    /// Brings a clean shutdown about: everything durable, then a record that says so. True if that
     /// record has been appended.
     pub(super) fn advance_stop(&mut self, cx: &mut Cx<'_>) -> bool {
         match self.stop {
             Stop::Asked if self.requests.is_empty() && self.destage.rests() => {
-                if self.latched.is_some() || self.read_only {
+                if self.failed.is_some() || self.read_only {
                     self.stop = Stop::Done;
                     return false;
                 }
                 // Until then a flush brings tombstones about, and room in a buffer the rest.
                 let settled = self.log.killed.is_empty() && self.log.graves.is_empty();
                 if settled && self.log.has_room(0) {
-                    self.stop = Stop::Ending(self.log.end(cx.now));
+                    self.stop = Stop::CleanShutdown(self.log.end(cx.now));
                     return true;
                 }
             }
-            Stop::Ending(seq)
-                if self.destage.rests() && (self.log.durable >= seq || self.latched.is_some()) =>
+            Stop::CleanShutdown(seq)
+                if self.destage.rests() && (self.log.durable >= seq || self.failed.is_some()) =>
             {
-                let note = if self.latched.is_none() { self.last_note() } else { None };
-                let Some(note) = note else {
+                let stale_marker = if self.failed.is_none() { self.last_marker() } else { None };
+                let Some(stale_marker) = stale_marker else {
                     self.stop = Stop::Done;
                     return false;
                 };
                 self.stop = Stop::Noting;
-                let io = Io::write(NOTE, NOTE_BLOCK, note).for_purpose(Purpose::Destaging);
+                let io =
+                    Io::write(MARKER, MARKER_BLOCK, stale_marker).for_purpose(Purpose::Destaging);
                 self.send(0, io, cx);
             }
-            Stop::Noted(stamp) if self.settling.durable[0] >= stamp || self.latched.is_some() => {
+            Stop::Noted(stamp) if self.settling.durable[0] >= stamp || self.failed.is_some() => {
                 self.stop = Stop::Done;
             }
-            Stop::Noting if self.latched.is_some() => self.stop = Stop::Done,
+            Stop::Noting if self.failed.is_some() => self.stop = Stop::Done,
             _ => {}
         }
         false

@@ -12,7 +12,7 @@ use super::read::Reads;
 use seekless_engine::io::{Breakdown, Done, Io, IoError, Tag};
 use seekless_engine::layer::Cx;
 use seekless_engine::planted::{PlantedBug, planted};
-use seekless_engine::request_table::{Desk, RequestNr};
+use seekless_engine::request_table::{RequestNr, RequestTable};
 use seekless_engine::units::{BlockNr, MILLIS, Time};
 use smallvec::SmallVec;
 use std::collections::VecDeque;
@@ -273,23 +273,23 @@ impl<E: Mapped> Commits<E> {
     }
 
     /// All of a commit is on the device, or has failed; answers its requests.
-    pub fn close(&mut self, commit: Box<Commit<E>>, desk: &mut Desk, cx: &mut Cx<'_>) {
+    pub fn close(&mut self, commit: Box<Commit<E>>, requests: &mut RequestTable, cx: &mut Cx<'_>) {
         if let Some(error) = commit.failed {
             cold_path();
             for &request in &commit.batch.requests {
-                desk.fail(request, error);
+                requests.fail(request, error);
             }
-            desk.latch(error, cx);
+            requests.fail_volume(error, cx);
         } else {
             self.history.committed = commit.number;
             if !self.volatile || planted(PlantedBug::MissingFlush) {
-                self.durable_up_to(commit.number, desk, cx);
+                self.durable_up_to(commit.number, requests, cx);
             }
         }
         let share = commit.spent.share(commit.batch.requests.len().max(1) as u64);
         for &request in &commit.batch.requests {
-            desk.spend(request, &share);
-            desk.part_done(request, cx);
+            requests.spend(request, &share);
+            requests.part_done(request, cx);
         }
         self.closed = Some(commit);
     }
@@ -301,18 +301,18 @@ impl<E: Mapped> Commits<E> {
     }
 
     /// The device has flushed.
-    pub fn flush_done(&mut self, done: Done, desk: &mut Desk, cx: &mut Cx<'_>) {
+    pub fn flush_done(&mut self, done: Done, requests: &mut RequestTable, cx: &mut Cx<'_>) {
         let covered = self.flush.take().unwrap_or(self.history.durable);
-        desk.spend_on_waiters(&done.spent);
+        requests.spend_on_waiters(&done.spent);
         match done.outcome {
-            Ok(_) => self.durable_up_to(covered, desk, cx),
+            Ok(_) => self.durable_up_to(covered, requests, cx),
             // It is tried again, and what it dropped is called durable then.
             Err(_) if planted(PlantedBug::FlushRetried) => {}
-            Err(error) => desk.latch(error, cx),
+            Err(error) => requests.fail_volume(error, cx),
         }
     }
 
-    fn durable_up_to(&mut self, commit: u64, desk: &mut Desk, cx: &mut Cx<'_>) {
+    fn durable_up_to(&mut self, commit: u64, requests: &mut RequestTable, cx: &mut Cx<'_>) {
         let history = &mut self.history;
         history.durable = history.durable.max(commit);
         while let Some(&(number, note)) = history.notes.front()
@@ -322,30 +322,37 @@ impl<E: Mapped> Commits<E> {
             history.notes.pop_front();
         }
         self.verified_at = self.data_blocks;
-        desk.durable(history.durable, cx);
+        requests.durable(history.durable, cx);
     }
 
     /// Answers a request, of which one part is left, when everything acknowledged so far is
     /// durable.
-    pub fn wait(&self, request: RequestNr, desk: &mut Desk, cx: &mut Cx<'_>) {
+    pub fn wait(&self, request: RequestNr, requests: &mut RequestTable, cx: &mut Cx<'_>) {
         let history = &self.history;
         let needs = if self.has_changes() { history.next } else { history.last };
-        let durable = needs <= history.durable || self.is_serial() || desk.is_read_only();
+        let durable = needs <= history.durable || self.is_serial() || requests.is_read_only();
         if durable || planted(PlantedBug::AckBeforeDurable) {
-            desk.part_done(request, cx);
-        } else if let Some(error) = desk.latched().filter(|_| !planted(PlantedBug::WaiterForgotten))
+            requests.part_done(request, cx);
+        } else if let Some(error) =
+            requests.failed().filter(|_| !planted(PlantedBug::WaiterForgotten))
         {
             // Its data was still on its way when something else failed: no flush will come.
-            desk.fail(request, error);
-            desk.part_done(request, cx);
+            requests.fail(request, error);
+            requests.part_done(request, cx);
         } else {
-            desk.wait(request, needs);
+            requests.wait(request, needs);
         }
     }
 
     /// On a device with a volatile cache: true if it is time for the next commit. `crowded` says
     /// that it would become too large.
-    pub fn wants_commit(&self, crowded: bool, free: &FreeMap, desk: &Desk, now: Time) -> bool {
+    pub fn wants_commit(
+        &self,
+        crowded: bool,
+        free: &FreeMap,
+        requests: &RequestTable,
+        now: Time,
+    ) -> bool {
         let Some(since) = self.changed_since.filter(|_| self.volatile && !self.is_running()) else {
             return false;
         };
@@ -356,11 +363,11 @@ impl<E: Mapped> Commits<E> {
             || since + COMMIT_DELAY <= now
             || self.waiting_open() > self.crowded_at(free)
             || self.starving
-            || desk.any_waits(|number| number == open)
+            || requests.any_waits(|number| number == open)
     }
 
     /// The same for the next flush.
-    pub fn wants_flush(&self, free: &FreeMap, desk: &Desk) -> bool {
+    pub fn wants_flush(&self, free: &FreeMap, requests: &RequestTable) -> bool {
         let on_device = self.history.committed;
         let unverified = self.data_blocks - self.verified_at > UNVERIFIED_LIMIT;
         self.volatile
@@ -369,12 +376,12 @@ impl<E: Mapped> Commits<E> {
             && (self.starving
                 || unverified
                 || self.history.waiting > 2 * self.crowded_at(free)
-                || desk.any_waits(|number| number <= on_device))
+                || requests.any_waits(|number| number <= on_device))
     }
 
     /// When the next commit is due though nothing happens.
-    pub fn due(&self, desk: &Desk) -> Option<Time> {
-        let waits = desk.latched().is_none() && !self.is_running() && self.volatile;
+    pub fn due(&self, requests: &RequestTable) -> Option<Time> {
+        let waits = requests.failed().is_none() && !self.is_running() && self.volatile;
         self.changed_since.filter(|_| waits).map(|since| since + COMMIT_DELAY)
     }
 

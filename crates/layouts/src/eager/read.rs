@@ -7,7 +7,7 @@ use seekless_engine::data::{Body, Data, Piece};
 use seekless_engine::io::{Done, Expected, Io, IoError, Tag};
 use seekless_engine::layer::Cx;
 use seekless_engine::planted::{PlantedBug, planted};
-use seekless_engine::request_table::{Desk, RequestNr};
+use seekless_engine::request_table::{RequestNr, RequestTable};
 use seekless_engine::units::BlockNr;
 use slab::Slab;
 use smallvec::SmallVec;
@@ -82,7 +82,7 @@ impl<E: Mapped> Reads<E> {
         (request, at): (RequestNr, BlockNr),
         entries: Entries<E>,
         epoch: u64,
-        desk: &mut Desk,
+        requests: &mut RequestTable,
         cx: &mut Cx<'_>,
     ) {
         let mut runs: SmallVec<[Run; 1]> = SmallVec::new();
@@ -98,7 +98,7 @@ impl<E: Mapped> Reads<E> {
         self.enter(epoch);
         let index = self.reads.insert(Reading { request, at, entries, runs, left, epoch });
         if left == 0 {
-            self.finish(index, desk, cx);
+            self.finish(index, requests, cx);
             return;
         }
         for (run, one) in self.reads[index].runs.iter().enumerate() {
@@ -118,11 +118,11 @@ impl<E: Mapped> Reads<E> {
     }
 
     /// A command of a read has been answered; `part` is the lower half of its tag.
-    pub fn done(&mut self, part: usize, done: Done, desk: &mut Desk, cx: &mut Cx<'_>) {
+    pub fn done(&mut self, part: usize, done: Done, requests: &mut RequestTable, cx: &mut Cx<'_>) {
         let Part { reading: index, run } = self.parts.remove(part);
         let reading = &mut self.reads[index];
         let request = reading.request;
-        desk.spend(request, &done.spent);
+        requests.spend(request, &done.spent);
         match done.outcome {
             Ok(data) => reading.runs[run].data = data,
             Err(error) => {
@@ -131,26 +131,26 @@ impl<E: Mapped> Reads<E> {
                     IoError::Media { .. } => IoError::Media { block },
                     other => other,
                 };
-                desk.fail(request, error);
+                requests.fail(request, error);
             }
         }
         reading.left -= 1;
         if reading.left == 0 {
-            self.finish(index, desk, cx);
+            self.finish(index, requests, cx);
         }
     }
 
-    fn finish(&mut self, index: usize, desk: &mut Desk, cx: &mut Cx<'_>) {
+    fn finish(&mut self, index: usize, requests: &mut RequestTable, cx: &mut Cx<'_>) {
         let mut reading = self.reads.remove(index);
         self.leave(reading.epoch);
         let request = reading.request;
-        if !desk.has_failed(request) {
+        if !requests.has_failed(request) {
             match reading.join(self.sums) {
-                Ok(data) => desk.found(request, data),
-                Err(error) => desk.fail(request, error),
+                Ok(data) => requests.found(request, data),
+                Err(error) => requests.fail(request, error),
             }
         }
-        desk.part_done(request, cx);
+        requests.part_done(request, cx);
     }
 
     fn enter(&mut self, epoch: u64) {

@@ -4,7 +4,7 @@ use seekless_engine::data::{Data, Piece};
 use seekless_engine::io::{Done, Io, Purpose, Tag};
 use seekless_engine::layer::Cx;
 use seekless_engine::planted::{PlantedBug, planted};
-use seekless_engine::request_table::{Desk, RequestNr};
+use seekless_engine::request_table::{RequestNr, RequestTable};
 use seekless_engine::units::BlockNr;
 use slab::Slab;
 use smallvec::SmallVec;
@@ -157,7 +157,7 @@ impl<T> Writes<T> {
         &mut self,
         part: usize,
         done: Done,
-        desk: &mut Desk,
+        requests: &mut RequestTable,
         cx: &mut Cx<'_>,
     ) -> Option<Writing<T>> {
         // A planted bug installs parts ahead of their data; without it this finds each of them.
@@ -166,12 +166,12 @@ impl<T> Writes<T> {
         let one = one?;
         one.commands_left -= 1;
         let last = one.commands_left == 0;
-        desk.spend(one.request, &done.spent);
+        requests.spend(one.request, &done.spent);
         if let Err(error) = done.outcome
             && !planted(PlantedBug::ErrorSwallowed)
         {
-            desk.fail(one.request, error);
-            desk.latch(error, cx);
+            requests.fail(one.request, error);
+            requests.fail_volume(error, cx);
         }
         last.then(|| self.parts.remove(part))
     }

@@ -87,7 +87,7 @@ impl Checkpoint {
 }
 
 impl Lfs {
-    /// Begins a checkpoint; with `clean` it is the one of an orderly end.
+    /// Begins a checkpoint; with `clean` it is the one of a clean shutdown.
     pub(super) fn begin_checkpoint(&mut self, clean: bool, cx: &mut Cx<'_>) {
         if !self.pool.is_empty() {
             self.write_out(&[], cx);
@@ -105,7 +105,7 @@ impl Lfs {
 
     /// Brings the checkpoint one step further.
     pub(super) fn advance_checkpoint(&mut self, cx: &mut Cx<'_>) {
-        if self.desk.latched().is_some() || self.desk.is_read_only() {
+        if self.requests.failed().is_some() || self.requests.is_read_only() {
             return;
         }
         let begins = self.checkpoint.phase == Phase::Idle && self.wants_checkpoint();
@@ -197,7 +197,7 @@ impl Lfs {
     pub(super) fn record_done(&mut self, done: Done, cx: &mut Cx<'_>) {
         self.log_took(&done.spent);
         if let Err(error) = done.outcome {
-            return self.latch(error, cx);
+            return self.fail_volume(error, cx);
         }
         self.checkpoint.copies_left -= 1;
         if self.checkpoint.copies_left > 0 {
@@ -214,7 +214,7 @@ impl Lfs {
     /// The record has been flushed.
     pub(super) fn record_flushed(&mut self, done: Done, cx: &mut Cx<'_>) {
         match done.outcome {
-            Err(error) => self.latch(error, cx),
+            Err(error) => self.fail_volume(error, cx),
             Ok(_) => self.checkpoint_done(cx.now),
         }
     }

@@ -214,7 +214,7 @@ impl Lfs {
     /// Cleans the next segment if that is wanted now. True if a request was refused instead.
     pub(super) fn advance_cleaning(&mut self, cx: &mut Cx<'_>) -> bool {
         self.cleaner.due = None;
-        let allowed = self.desk.latched().is_none() && !self.desk.is_read_only();
+        let allowed = self.requests.failed().is_none() && !self.requests.is_read_only();
         self.keep_plugging(allowed, cx);
         if !allowed || self.stopping() || self.cleaner.is_busy() {
             return false;
@@ -413,7 +413,7 @@ impl Lfs {
             panic!("answer to a read that is not in flight");
         };
         self.segments.leave(segment);
-        if self.desk.latched().is_some() {
+        if self.requests.failed().is_some() {
             return;
         }
         if let Ok(data) = &done.outcome

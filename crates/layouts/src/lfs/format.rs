@@ -404,7 +404,7 @@ pub struct Record {
     pub number: u64,
     /// Mounts for writing so far.
     pub mounts: u32,
-    /// The volume was brought to an orderly end; nothing follows.
+    /// The volume was brought to a clean shutdown; nothing follows.
     pub clean: bool,
     /// Where the log goes on.
     pub start: Position,

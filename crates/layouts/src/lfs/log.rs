@@ -195,7 +195,7 @@ impl Lfs {
         }
         // A flush waits for the commit that takes everything.
         let open = self.log.open;
-        let alone = !self.pool.has_ranges() && !self.desk.any_waits(|number| number == open);
+        let alone = !self.pool.has_ranges() && !self.requests.any_waits(|number| number == open);
         self.write_out_of(if alone { Scope::Moved } else { Scope::All }, &[], cx);
     }
 
@@ -489,11 +489,11 @@ impl Lfs {
 
     /// A part has been answered.
     pub(super) fn part_done(&mut self, number: usize, done: Done, cx: &mut Cx<'_>) {
-        self.desk.spend_on_waiters(&done.spent);
+        self.requests.spend_on_waiters(&done.spent);
         self.log_took(&done.spent);
         if let Err(error) = done.outcome {
             // What is lost stays in memory, and can be read.
-            return self.latch(error, cx);
+            return self.fail_volume(error, cx);
         }
         let Some(first) = self.log.flights.front() else {
             panic!("answer to part {number} which is not in flight");
@@ -537,7 +537,7 @@ impl Lfs {
         self.log.durable_part = part;
         self.log.unverified = self.log.in_flight;
         self.segments.stir();
-        self.desk.durable(commit, cx);
+        self.requests.durable(commit, cx);
     }
 
     /// The device has flushed.
@@ -546,10 +546,10 @@ impl Lfs {
         if let Some(hylog) = self.policy.hylog() {
             hylog.meter.flush_ns += done.spent.total_ns();
         }
-        self.desk.spend_on_waiters(&done.spent);
+        self.requests.spend_on_waiters(&done.spent);
         match done.outcome {
             Ok(_) => self.durable_up_to(commit, part, cx),
-            Err(error) => self.latch(error, cx),
+            Err(error) => self.fail_volume(error, cx),
         }
     }
 
@@ -560,26 +560,27 @@ impl Lfs {
         }
         let nothing = !self.pool.has_changes() && !self.touched;
         let needs = if nothing { self.log.open - 1 } else { self.log.open };
-        let durable = needs <= self.log.durable || self.desk.is_read_only();
+        let durable = needs <= self.log.durable || self.requests.is_read_only();
         if durable || planted(PlantedBug::AckBeforeDurable) {
-            self.desk.part_done(request, cx);
-        } else if let Some(error) = self.desk.latched() {
+            self.requests.part_done(request, cx);
+        } else if let Some(error) = self.requests.failed() {
             // It was overwritten in place while something else failed: no flush will come.
-            self.desk.fail(request, error);
-            self.desk.part_done(request, cx);
+            self.requests.fail(request, error);
+            self.requests.part_done(request, cx);
         } else {
-            self.desk.wait(request, needs);
+            self.requests.wait(request, needs);
         }
     }
 
     /// Writes out and flushes what is wanted now.
     pub(super) fn advance_log(&mut self, cx: &mut Cx<'_>) {
-        if self.desk.latched().is_some() {
+        if self.requests.failed().is_some() {
             return;
         }
         let open = self.log.open;
         let due = self.pool.since().is_some_and(|since| since + COMMIT_DELAY <= cx.now);
-        if !self.pool.is_empty() && (due || self.short.commit || self.desk.any_waits(|n| n == open))
+        if !self.pool.is_empty()
+            && (due || self.short.commit || self.requests.any_waits(|n| n == open))
         {
             match self.short.commit || !self.pool.has_changes() {
                 true => self.write_out(&[], cx),
@@ -587,7 +588,7 @@ impl Lfs {
             }
             self.close_crowded();
         }
-        if self.touched && self.pool.is_empty() && self.desk.any_waits(|n| n == self.log.open) {
+        if self.touched && self.pool.is_empty() && self.requests.any_waits(|n| n == self.log.open) {
             self.end_empty_commit(cx);
         }
         if self.volatile && self.log.flush.is_none() && self.wants_flush() {
@@ -631,7 +632,7 @@ impl Lfs {
                 || self.short.flush
                 || self.log.unverified > UNVERIFIED_LIMIT
                 || self.checkpoint.phase() == Phase::Settle
-                || self.desk.any_waits(|number| number <= completed))
+                || self.requests.any_waits(|number| number <= completed))
     }
 
     /// When what waits must be written out at the latest.
@@ -645,7 +646,7 @@ impl Lfs {
     }
 
     /// Refuses all further writes.
-    pub(super) fn latch(&mut self, error: IoError, cx: &mut Cx<'_>) {
-        self.desk.latch(error, cx);
+    pub(super) fn fail_volume(&mut self, error: IoError, cx: &mut Cx<'_>) {
+        self.requests.fail_volume(error, cx);
     }
 }

@@ -140,7 +140,7 @@ impl Lfs {
         let one = &mut self.overwriting[overwriting];
         one.left -= 1;
         let Overwriting { request, left } = *one;
-        self.desk.spend(request, &done.spent);
+        self.requests.spend(request, &done.spent);
         if let Some(hylog) = self.policy.hylog() {
             hylog.meter.page_blocks += u64::from(blocks);
             hylog.meter.page_ns += service_ns(&done.spent);
@@ -150,8 +150,8 @@ impl Lfs {
         }
         self.touched |= self.volatile;
         if let Err(error) = done.outcome {
-            self.desk.fail(request, error);
-            self.latch(error, cx);
+            self.requests.fail(request, error);
+            self.fail_volume(error, cx);
         }
         if left == 0 {
             self.overwriting.remove(overwriting);

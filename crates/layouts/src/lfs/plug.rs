@@ -181,10 +181,11 @@ impl Lfs {
         self.log_took(&done.spent);
         if let Err(error) = done.outcome {
             self.cleaner.plugs.give_up();
-            return self.latch(error, cx);
+            return self.fail_volume(error, cx);
         }
         let closed = self.segments.get(segment).state == State::Closed;
-        if self.desk.latched().is_some() || !closed || self.map.get(BlockNr::from(block)) != from {
+        if self.requests.failed().is_some() || !closed || self.map.get(BlockNr::from(block)) != from
+        {
             return;
         }
         self.segments.supersede(from.place(), self.log.open());

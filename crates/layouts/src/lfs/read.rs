@@ -115,7 +115,7 @@ impl Lfs {
         let reading = &mut self.reads[index];
         let request = reading.request;
         let block = reading.at + u64::from(reading.runs[run].from);
-        self.desk.spend(request, &done.spent);
+        self.requests.spend(request, &done.spent);
         if let Some(hylog) = self.policy.hylog() {
             hylog.meter.read_ns += service_ns(&done.spent);
         }
@@ -139,7 +139,7 @@ impl Lfs {
                         IoError::Media { .. } => IoError::Media { block },
                         other => other,
                     };
-                    self.desk.fail(request, error);
+                    self.requests.fail(request, error);
                 }
             }
         }
@@ -157,8 +157,8 @@ impl Lfs {
                 out.append(data);
             }
         }
-        self.desk.found(reading.request, out);
-        self.desk.part_done(reading.request, cx);
+        self.requests.found(reading.request, out);
+        self.requests.part_done(reading.request, cx);
     }
 }
 

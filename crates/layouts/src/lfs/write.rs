@@ -18,7 +18,7 @@ impl Lfs {
     pub(super) fn dispatch(&mut self, cx: &mut Cx<'_>) {
         self.starving = false;
         while self.next_has_room(cx) {
-            match self.desk.pop() {
+            match self.requests.pop() {
                 Some(Work::Read { request, at, count }) => self.begin_read(request, at, count, cx),
                 Some(Work::Write { request, at, data, .. }) => self.write(request, at, &data, cx),
                 Some(Work::Trim { request, at, count }) => self.trim(request, at, count, cx),
@@ -30,7 +30,7 @@ impl Lfs {
 
     /// True if there is something to begin and room for it.
     fn next_has_room(&mut self, cx: &mut Cx<'_>) -> bool {
-        let count = match self.desk.front() {
+        let count = match self.requests.front() {
             None => return false,
             Some(Work::Read { .. }) => return true,
             Some(Work::Write { data, .. }) => data.blocks(),
@@ -52,7 +52,7 @@ impl Lfs {
 
     /// True if what comes next is overwritten in place, all of it.
     fn takes_no_room(&self) -> bool {
-        let Some(Work::Write { at, data, .. }) = self.desk.front() else { return false };
+        let Some(Work::Write { at, data, .. }) = self.requests.front() else { return false };
         (0..data.blocks()).zip(*at..).all(|(index, at)| {
             let block = data.block(index);
             self.policy.is_cold(at)
@@ -64,7 +64,7 @@ impl Lfs {
 
     /// True if what comes next will be overwritten in place, all of it, after a checkpoint.
     pub(super) fn waits_for_checkpoint(&self) -> bool {
-        let Some(Work::Write { at, data, .. }) = self.desk.front() else { return false };
+        let Some(Work::Write { at, data, .. }) = self.requests.front() else { return false };
         self.policy.is_cold_all_over()
             && self
                 .map
@@ -115,7 +115,7 @@ impl Lfs {
 
     /// Answers a request that has happened, or lets it wait for durability if it asked for that.
     pub(super) fn written(&mut self, request: usize, cx: &mut Cx<'_>) {
-        if let Some(request) = self.desk.part_written(request, cx) {
+        if let Some(request) = self.requests.part_written(request, cx) {
             self.wait_durable(request, cx);
         }
     }
@@ -192,9 +192,10 @@ impl Lfs {
 
     /// What waits for space cannot get any: the first of it fails.
     pub(super) fn refuse_first(&mut self, cx: &mut Cx<'_>) {
-        if let Some(Work::Write { request, .. } | Work::Trim { request, .. }) = self.desk.pop() {
-            self.desk.fail(request, IoError::NoSpace);
-            self.desk.part_done(request, cx);
+        if let Some(Work::Write { request, .. } | Work::Trim { request, .. }) = self.requests.pop()
+        {
+            self.requests.fail(request, IoError::NoSpace);
+            self.requests.part_done(request, cx);
         }
     }
 }

@@ -10,7 +10,7 @@ use super::table::Entry;
 use super::write::{Commands, labelled};
 use super::{Loge, META, RECORD};
 use crate::eager::commit::Batch;
-use seekless_engine::clean_shutdown::Ending;
+use seekless_engine::clean_shutdown::CleanShutdown;
 use seekless_engine::data::{Body, Data, Piece};
 use seekless_engine::io::{Done, IoError, Label};
 use seekless_engine::layer::Cx;
@@ -50,7 +50,7 @@ impl Loge {
         let sent = commands.send(META, cx, labelled(self.areas.headers));
         self.commits.begin(batch, covers, sent);
         if let Some(commit) = self.commits.complete() {
-            self.commits.close(commit, &mut self.desk, cx);
+            self.commits.close(commit, &mut self.requests, cx);
         }
     }
 
@@ -58,21 +58,21 @@ impl Loge {
     pub(super) fn commit_part_done(&mut self, done: Done, cx: &mut Cx<'_>) {
         if let Some(commit) = self.commits.part_done(done) {
             self.undo(commit.undo());
-            self.commits.close(commit, &mut self.desk, cx);
+            self.commits.close(commit, &mut self.requests, cx);
         }
     }
 
     /// Begins whatever commit or flush is wanted now.
     pub(super) fn advance_commits(&mut self, cx: &mut Cx<'_>) {
-        if self.desk.latched().is_some() {
+        if self.requests.failed().is_some() {
             return;
         }
-        let wanted = self.commits.wants_commit(false, &self.free, &self.desk, cx.now);
+        let wanted = self.commits.wants_commit(false, &self.free, &self.requests, cx.now);
         if wanted && self.may_commit() {
             self.begin_commit(Batch::default(), Commands::default(), cx);
         }
         let held_up = wanted && !self.may_commit() && !self.commits.is_flushing();
-        if held_up || self.commits.wants_flush(&self.free, &self.desk) {
+        if held_up || self.commits.wants_flush(&self.free, &self.requests) {
             self.commits.begin_flush(cx);
         }
         if self.commits.is_stuck() {
@@ -83,7 +83,7 @@ impl Loge {
     /// Something waits for free blocks, and no commit or flush would bring any: where nothing is
     /// in flight that may, the volume is too small, which is an error.
     fn relieve(&mut self, cx: &mut Cx<'_>) {
-        let moving = !self.writes.is_empty() || self.homing.is_active();
+        let moving = !self.writes.is_empty() || self.relocation.is_active();
         if self.commits.waiting() > 0 || moving || !self.reads.is_empty() {
             return;
         }
@@ -92,25 +92,25 @@ impl Loge {
             return;
         }
         if let Some(Work::Write { request, .. } | Work::Group { request, .. }) =
-            self.desk.front().cloned()
+            self.requests.front().cloned()
         {
-            self.desk.pop();
-            self.desk.fail(request, IoError::NoSpace);
-            self.desk.part_done(request, cx);
+            self.requests.pop();
+            self.requests.fail(request, IoError::NoSpace);
+            self.requests.part_done(request, cx);
         }
     }
 
-    /// Brings an orderly end one step further: commit what changed, flush, write the record that
+    /// Brings a clean shutdown one step further: commit what changed, flush, write the record that
     /// says so, flush.
     pub(super) fn advance_ending(&mut self, cx: &mut Cx<'_>) {
-        let moving = self.sorter.is_reading() || self.homing.is_active();
+        let moving = self.sorter.is_reading() || self.relocation.is_active();
         let idling = moving || self.idle.is_moving();
-        let busy = !self.desk.is_idle() || self.commits.is_busy() || idling;
-        if self.ending != Ending::Asked || busy {
+        let busy = !self.requests.is_idle() || self.commits.is_busy() || idling;
+        if self.shutdown != CleanShutdown::Asked || busy {
             return;
         }
-        if self.desk.latched().is_some() || self.desk.is_read_only() {
-            self.ending = Ending::Done;
+        if self.requests.failed().is_some() || self.requests.is_read_only() {
+            self.shutdown = CleanShutdown::Done;
         } else if self.commits.has_changes() && self.may_commit() {
             self.begin_commit(Batch::default(), Commands::default(), cx);
             // A commit without commands is complete at once.
@@ -121,7 +121,7 @@ impl Loge {
             self.record += 1;
             let record = Data::bytes(self.record(true).encode(self.id));
             let at = RECORDS[self.record as usize % RECORDS.len()];
-            self.ending.write(RECORD, at, record, cx);
+            self.shutdown.write(RECORD, at, record, cx);
         }
     }
 

@@ -238,14 +238,14 @@ pub fn trims_are_whole(id: Identity, number: u64, sector: &SectorBytes) -> bool 
         || sum_at(id, number, &sector[..TRIM_CRC_AT]) == le32(sector, TRIM_CRC_AT)
 }
 
-/// What a mount and an orderly end leave behind.
+/// What a mount and a clean shutdown leave behind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record {
     /// One more for each record; of two the one with the higher number counts.
     pub number: u64,
     /// Every transaction up to this one is durable or has been erased.
     pub durable: u64,
-    /// An orderly end: nothing was written since.
+    /// A clean shutdown: nothing was written since.
     pub clean: bool,
     /// Number of stored blocks then, and the digest of where they lie.
     pub stored: u64,

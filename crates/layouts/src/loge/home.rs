@@ -6,7 +6,7 @@
 //! block, which is an exception then. In a *compressed* volume it goes to a spare segment near the
 //! head, which makes it an exception, as long as there is room for exceptions, and home else, if
 //! its home is free: what it supersedes lies there until the new version is durable.
-//! [`super::homing`] makes room.
+//! [`super::relocation`] makes room.
 
 use super::bands::{Bands, Span};
 use super::compact::{Compact, Places};
@@ -93,7 +93,7 @@ impl Loge {
                 ("exceptions_most", exceptions.most() as f64),
                 ("exceptions_peak", exceptions.peak() as f64),
                 ("exception_bytes", exceptions.bytes() as f64),
-                ("blocks_brought_home", self.homing.blocks as f64),
+                ("blocks_brought_home", self.relocation.blocks as f64),
             ]);
         }
         stats
@@ -199,7 +199,7 @@ impl Loge {
         let Some(compact) = self.table.as_compact() else { return true };
         let exceptions = compact.exceptions();
         let full = exceptions.len() >= exceptions.most();
-        let may_become = match (self.desk.front(), compact.places()) {
+        let may_become = match (self.requests.front(), compact.places()) {
             (Some(Work::Write { at, data, .. }), Places::Homes { homes, .. }) => {
                 let blocks = *at..at + u64::from(data.blocks());
                 blocks.filter(|&at| self.may_become_exception(at, homes)).count() as u64
@@ -221,26 +221,26 @@ impl Loge {
         if flying > 0 {
             return false;
         }
-        if self.homing.is_in_vain((self.next_stamp, self.commits.durable())) {
+        if self.relocation.is_in_vain((self.next_stamp, self.commits.durable())) {
             // Homes are free when what has superseded their blocks is durable.
             return self.commits.waiting() == 0 || self.commits.starve();
         }
-        if !self.homing.may_move(self.commits.durable()) {
+        if !self.relocation.may_move(self.commits.durable()) {
             return self.commits.starve();
         }
-        self.homing.urge();
+        self.relocation.urge();
         false
     }
 
     /// True if free places are lacking that blocks brought home would leave: they are, then.
-    pub(super) fn homing_would_free(&mut self) -> bool {
+    pub(super) fn relocation_would_free(&mut self) -> bool {
         let durable = self.commits.durable();
         let compressed = self.free.free_by_name() > 0 && self.table.as_compact().is_some();
         let settled = self.commits.waiting() == 0 && self.writes.is_empty();
-        let may = compressed && settled && self.homing.may_move(durable);
-        let would = may && !self.homing.is_in_vain((self.next_stamp, durable));
+        let may = compressed && settled && self.relocation.may_move(durable);
+        let would = may && !self.relocation.is_in_vain((self.next_stamp, durable));
         if would {
-            self.homing.urge();
+            self.relocation.urge();
         }
         would
     }

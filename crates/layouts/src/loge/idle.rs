@@ -6,7 +6,7 @@
 //! whenever the segment that it went for has passed, it goes for the next one.
 
 use super::{HOVER, Loge};
-use seekless_engine::clean_shutdown::Ending;
+use seekless_engine::clean_shutdown::CleanShutdown;
 use seekless_engine::io::Io;
 use seekless_engine::layer::Cx;
 use seekless_engine::units::{BlockNr, MILLIS, SECONDS, Time};
@@ -59,13 +59,13 @@ impl Loge {
         if !self.headed || !(self.idle.anticipates || self.sorter.is_enabled()) {
             return;
         }
-        if !self.desk.is_idle() || self.ending != Ending::Running {
+        if !self.requests.is_idle() || self.shutdown != CleanShutdown::Running {
             self.idle.passes = None;
             self.abandon_sorting();
             return;
         }
-        let refused = self.desk.latched().is_some() || self.desk.is_read_only();
-        let moving = self.sorter.is_reading() || self.homing.is_active();
+        let refused = self.requests.failed().is_some() || self.requests.is_read_only();
+        let moving = self.sorter.is_reading() || self.relocation.is_active();
         let busy = self.commits.is_busy() || !self.reads.is_empty() || moving;
         if refused || busy || !self.commits.is_serial() {
             return;

@@ -92,7 +92,7 @@ impl Loge {
     /// room for more.
     fn newly_stored(&self) -> u64 {
         let hole = |at: u64| !self.table.get(at).is_mapped();
-        let count = match self.desk.front() {
+        let count = match self.requests.front() {
             Some(Work::Write { data, .. })
                 if self.perhaps_stored() + u64::from(data.blocks()) <= self.capacity =>
             {
@@ -116,16 +116,16 @@ impl Loge {
     /// same blocks, or free some.
     pub(super) fn refuse_what_exceeds(&mut self, cx: &mut Cx<'_>) {
         while let Some(&(Work::Write { request, .. } | Work::Group { request, .. })) =
-            self.desk.front()
+            self.requests.front()
         {
             let settled = self.writes.is_empty() && self.commits.waiting() == 0;
             let full = self.is_sparse() && settled && self.next_exceeds(0);
-            if !full && !self.desk.has_failed(request) {
+            if !full && !self.requests.has_failed(request) {
                 return;
             }
-            self.desk.pop();
-            self.desk.fail(request, IoError::NoSpace);
-            self.desk.part_done(request, cx);
+            self.requests.pop();
+            self.requests.fail(request, IoError::NoSpace);
+            self.requests.part_done(request, cx);
         }
     }
 

@@ -71,10 +71,10 @@ impl Loge {
     pub(super) fn next_may_begin(&mut self) -> bool {
         // Of two versions of a block the one with the later stamp is found by a recovery, so the
         // later one must be the one that is installed last.
-        if self.desk.next_is_read() {
+        if self.requests.next_is_read() {
             return true;
         }
-        !self.homing.is_active()
+        !self.relocation.is_active()
             && !self.next_overtakes()
             && !self.next_may_exceed()
             && self.next_has_room()
@@ -83,7 +83,7 @@ impl Loge {
     /// True if what is to be dispatched next changes blocks that are on their way.
     fn next_overtakes(&self) -> bool {
         let mut writes = self.writes.iter();
-        match self.desk.front() {
+        match self.requests.front() {
             None | Some(Work::Read { .. }) => false,
             Some(Work::Write { at, data, .. }) => {
                 writes.any(|other| other.overlaps(*at, u64::from(data.blocks())))
@@ -98,7 +98,7 @@ impl Loge {
     }
 
     fn next_has_room(&mut self) -> bool {
-        let wanted = match self.desk.front() {
+        let wanted = match self.requests.front() {
             None => return false,
             Some(Work::Write { data, .. }) => u64::from(data.blocks()),
             // The last one is for the descriptor.
@@ -106,7 +106,7 @@ impl Loge {
             Some(Work::Read { .. } | Work::Trim { .. }) => 0,
         };
         let starves = self.free.free() < wanted || self.next_needs_flush();
-        if starves && !self.homing_would_free() {
+        if starves && !self.relocation_would_free() {
             return self.commits.starve();
         }
         !starves && self.table_has_room()
@@ -240,7 +240,7 @@ impl Loge {
 
     /// A data command has been answered.
     pub(super) fn data_done(&mut self, part: usize, done: Done, cx: &mut Cx<'_>) {
-        if let Some(part) = self.writes.done(part, done, &mut self.desk, cx) {
+        if let Some(part) = self.writes.done(part, done, &mut self.requests, cx) {
             self.install_part(&part, cx);
         }
     }
@@ -248,7 +248,7 @@ impl Loge {
     /// All data of a part is on the device: the table may name it.
     fn install_part(&mut self, part: &Writing<Transaction>, cx: &mut Cx<'_>) {
         self.in_flight.remove(&part.then.stamp);
-        if !self.desk.has_failed(part.request) {
+        if !self.requests.has_failed(part.request) {
             self.install(&part.then, cx, &mut |_, _| {});
         }
         self.write_done(part.request, cx);
@@ -269,7 +269,7 @@ impl Loge {
             return;
         }
         self.commits.changed(cx.now);
-        self.homing.changed(self.commits.open());
+        self.relocation.changed(self.commits.open());
         if let Some((place, label)) = descriptor {
             self.keep_descriptor(stamp, place, &label);
         }
@@ -295,8 +295,8 @@ impl Loge {
     /// A part of a write or trim is in the table. Answers the request, or lets it wait for
     /// durability if it asked for that.
     fn write_done(&mut self, request: RequestNr, cx: &mut Cx<'_>) {
-        if let Some(request) = self.desk.part_written(request, cx) {
-            self.commits.wait(request, &mut self.desk, cx);
+        if let Some(request) = self.requests.part_written(request, cx) {
+            self.commits.wait(request, &mut self.requests, cx);
         }
     }
 
@@ -340,20 +340,20 @@ impl Loge {
     ) {
         self.sorter.read(at, count);
         let entries = self.table.range(at, u64::from(count)).collect();
-        self.reads.begin((request, at), entries, self.commits.open(), &mut self.desk, cx);
+        self.reads.begin((request, at), entries, self.commits.open(), &mut self.requests, cx);
     }
 
     /// True if a change is next, and there is room for it.
     fn batch_goes_on(&mut self, cx: &mut Cx<'_>) -> bool {
         self.refuse_what_exceeds(cx);
-        !self.desk.next_is_read() && !self.homing.is_active() && self.next_has_room()
+        !self.requests.next_is_read() && !self.relocation.is_active() && self.next_has_room()
     }
 
     /// Begins a batch on a device that keeps what it has completed: one read, or all writes that
     /// wait up to the next read, data, labels and tombstones together.
     pub(super) fn begin_batch(&mut self, cx: &mut Cx<'_>) {
-        if self.desk.next_is_read()
-            && let Some(Work::Read { request, at, count }) = self.desk.pop()
+        if self.requests.next_is_read()
+            && let Some(Work::Read { request, at, count }) = self.requests.pop()
         {
             self.begin_read(request, at, count, cx);
             return;
@@ -362,7 +362,7 @@ impl Loge {
         let mut commands = Commands::default();
         let mut blocks = 0;
         while blocks < BATCH_BLOCKS && self.batch_goes_on(cx) {
-            match self.desk.pop() {
+            match self.requests.pop() {
                 Some(Work::Write { request, at, data, keep }) => {
                     blocks += data.blocks();
                     let transaction = self.prepare(at, (&data, keep), &mut commands, cx);
@@ -389,7 +389,7 @@ impl Loge {
         if !self.commits.has_changes() {
             // Nothing changed: trims of what was not stored, zeros written to it.
             for request in batch.requests {
-                self.desk.part_done(request, cx);
+                self.requests.part_done(request, cx);
             }
             return;
         }

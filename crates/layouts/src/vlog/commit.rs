@@ -7,7 +7,7 @@ use super::write::{Commands, bare};
 use super::{MAP, TAIL, Vlog};
 use crate::eager::SHORT_RUN;
 use crate::eager::commit::Batch;
-use seekless_engine::clean_shutdown::Ending;
+use seekless_engine::clean_shutdown::CleanShutdown;
 use seekless_engine::data::{Body, Data, Piece};
 use seekless_engine::io::{Done, IoError};
 use seekless_engine::layer::Cx;
@@ -90,20 +90,20 @@ impl Vlog {
     pub(super) fn commit_part_done(&mut self, done: Done, cx: &mut Cx<'_>) {
         if let Some(commit) = self.commits.part_done(done) {
             self.undo(commit.undo());
-            self.commits.close(commit, &mut self.desk, cx);
+            self.commits.close(commit, &mut self.requests, cx);
         }
     }
 
     /// Begins whatever commit or flush is wanted now.
     pub(super) fn advance_commits(&mut self, cx: &mut Cx<'_>) {
-        if self.desk.latched().is_some() {
+        if self.requests.failed().is_some() {
             return;
         }
         let crowded = self.dirty.len() >= self.dirty_limit;
-        if self.commits.wants_commit(crowded, &self.free, &self.desk, cx.now) {
+        if self.commits.wants_commit(crowded, &self.free, &self.requests, cx.now) {
             self.begin_commit(Batch::default(), Commands::default(), cx);
         }
-        if self.commits.wants_flush(&self.free, &self.desk) {
+        if self.commits.wants_flush(&self.free, &self.requests) {
             self.commits.begin_flush(cx);
         }
         if self.commits.is_stuck() {
@@ -126,25 +126,25 @@ impl Vlog {
             return;
         }
         if let Some(Work::Write { request, .. } | Work::Trim { request, .. }) =
-            self.desk.front().cloned()
+            self.requests.front().cloned()
         {
-            self.desk.pop();
-            self.desk.fail(request, IoError::NoSpace);
-            self.desk.part_done(request, cx);
+            self.requests.pop();
+            self.requests.fail(request, IoError::NoSpace);
+            self.requests.part_done(request, cx);
         }
     }
 
-    /// Brings an orderly end one step further: commit what changed, flush, commit once more to
+    /// Brings a clean shutdown one step further: commit what changed, flush, commit once more to
     /// say that it is durable, flush, write the tail record, flush.
     #[cold]
     pub(super) fn advance_ending(&mut self, cx: &mut Cx<'_>) {
         let reading = self.compactor.is_reading() || self.reorganiser.is_reading();
-        let busy = !self.desk.is_idle() || self.commits.is_busy() || reading;
+        let busy = !self.requests.is_idle() || self.commits.is_busy() || reading;
         if busy {
             return;
         }
-        if self.desk.latched().is_some() || self.desk.is_read_only() {
-            self.ending = Ending::Done;
+        if self.requests.failed().is_some() || self.requests.is_read_only() {
+            self.shutdown = CleanShutdown::Done;
         } else if !self.dirty.is_empty() {
             self.begin_commit(Batch::default(), Commands::default(), cx);
         } else if !self.commits.is_durable() {
@@ -153,7 +153,7 @@ impl Vlog {
             self.begin_commit(Batch::default(), Commands::default(), cx);
         } else {
             let tail = Data::bytes(self.tail().encode(self.id));
-            self.ending.write(TAIL, TAIL_BLOCK, tail, cx);
+            self.shutdown.write(TAIL, TAIL_BLOCK, tail, cx);
         }
     }
 

@@ -17,7 +17,7 @@ use crate::eager::commit::Batch;
 use crate::eager::place::Plan;
 use crate::eager::read::verify;
 use seekless_engine::arm::Track;
-use seekless_engine::clean_shutdown::Ending;
+use seekless_engine::clean_shutdown::CleanShutdown;
 use seekless_engine::data::Data;
 use seekless_engine::io::{Done, Io, Purpose};
 use seekless_engine::layer::Cx;
@@ -212,14 +212,15 @@ impl Vlog {
     /// Takes one step if no client waits and there is something to gain.
     pub(super) fn advance_compaction(&mut self, cx: &mut Cx<'_>) {
         self.compactor.due = None;
-        let may =
-            self.commits.is_serial() && !self.desk.is_read_only() && self.desk.latched().is_none();
-        if self.compactor.owners.is_none() || !may || self.ending != Ending::Running {
+        let may = self.commits.is_serial()
+            && !self.requests.is_read_only()
+            && self.requests.failed().is_none();
+        if self.compactor.owners.is_none() || !may || self.shutdown != CleanShutdown::Running {
             return;
         }
         let reading = self.compactor.is_reading() || self.reorganiser.is_reading();
         let busy = self.commits.is_running() || !self.reads.is_empty() || reading;
-        if busy || !self.desk.is_idle() {
+        if busy || !self.requests.is_idle() {
             return;
         }
         let due = cx.idle_since.unwrap_or(cx.now) + REST;

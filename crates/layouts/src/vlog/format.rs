@@ -223,7 +223,7 @@ pub fn entry_bytes(block: &mut [u8]) -> &mut [u8] {
     &mut block[ENTRIES_AT..]
 }
 
-/// What an orderly end leaves: where the log starts.
+/// What a clean shutdown leaves: where the log starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tail {
     /// The youngest map block; place 0 if the map is empty.

@@ -41,7 +41,7 @@ impl Vlog {
     /// True if there is something to dispatch and room for it.
     #[inline(always)]
     pub(super) fn next_has_room(&mut self) -> bool {
-        match self.desk.front() {
+        match self.requests.front() {
             None => false,
             Some(Work::Read { .. }) => true,
             Some(&Work::Write { at, ref data, .. }) => {
@@ -160,14 +160,14 @@ impl Vlog {
 
     /// A data command has been answered.
     pub(super) fn data_done(&mut self, part: usize, done: Done, cx: &mut Cx<'_>) {
-        if let Some(part) = self.writes.done(part, done, &mut self.desk, cx) {
+        if let Some(part) = self.writes.done(part, done, &mut self.requests, cx) {
             self.install_part(&part, cx);
         }
     }
 
     /// All data of a part is on the device: the map may name it.
     fn install_part(&mut self, part: &Writing<Install>, cx: &mut Cx<'_>) {
-        if !self.desk.has_failed(part.request) {
+        if !self.requests.has_failed(part.request) {
             let Install { at, ref entries } = part.then;
             for (block, &entry) in (at..).zip(entries) {
                 self.install(block, entry, cx);
@@ -195,8 +195,8 @@ impl Vlog {
     /// A part of a write or trim is in the map. Answers the request, or lets it wait for
     /// durability if it asked for that.
     fn write_done(&mut self, request: RequestNr, cx: &mut Cx<'_>) {
-        if let Some(request) = self.desk.part_written(request, cx) {
-            self.commits.wait(request, &mut self.desk, cx);
+        if let Some(request) = self.requests.part_written(request, cx) {
+            self.commits.wait(request, &mut self.requests, cx);
         }
     }
 
@@ -217,14 +217,14 @@ impl Vlog {
         cx: &mut Cx<'_>,
     ) {
         let entries = self.map.range(at, u64::from(count)).collect();
-        self.reads.begin((request, at), entries, self.commits.open(), &mut self.desk, cx);
+        self.reads.begin((request, at), entries, self.commits.open(), &mut self.requests, cx);
     }
 
     /// Begins a batch on a device that keeps what it has completed: one read, or all writes that
     /// wait up to the next read, data and map together.
     pub(super) fn begin_batch(&mut self, cx: &mut Cx<'_>) {
-        if self.desk.next_is_read()
-            && let Some(Work::Read { request, at, count }) = self.desk.pop()
+        if self.requests.next_is_read()
+            && let Some(Work::Read { request, at, count }) = self.requests.pop()
         {
             self.begin_read(request, at, count, cx);
             return;
@@ -232,8 +232,8 @@ impl Vlog {
         let mut batch = Batch::default();
         let mut commands = Commands::default();
         let mut blocks = 0;
-        while !self.desk.next_is_read() && blocks < BATCH_BLOCKS && self.next_has_room() {
-            match self.desk.pop() {
+        while !self.requests.next_is_read() && blocks < BATCH_BLOCKS && self.next_has_room() {
+            match self.requests.pop() {
                 Some(Work::Write { request, at, data, .. }) => {
                     blocks += data.blocks();
                     self.counters.client_blocks += u64::from(data.blocks());
@@ -260,7 +260,7 @@ impl Vlog {
         if self.dirty.is_empty() {
             // Nothing changed: trims of what was not stored, zeros written to it.
             for request in batch.requests {
-                self.desk.part_done(request, cx);
+                self.requests.part_done(request, cx);
             }
             return;
         }

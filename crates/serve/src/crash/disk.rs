@@ -210,7 +210,7 @@ impl Hub {
         self.0.borrow().delayed.iter().map(|(due, _)| *due).min()
     }
 
-    /// Writes everything out that is in the cache, for an orderly end.
+    /// Writes everything out that is in the cache, for a clean shutdown.
     ///
     /// # Errors
     /// What the medium reports.

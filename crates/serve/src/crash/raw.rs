@@ -5,7 +5,7 @@ use seekless_engine::io::{Done, Io};
 use seekless_engine::layer::{Cx, Layer, Port};
 use seekless_engine::units::{BlockNr, Time};
 
-/// The layer that passes everything on. What fails, fails; nothing is latched, as on a plain disk.
+/// The layer that passes everything on. What fails, fails; nothing is failed, as on a plain disk.
 #[derive(Clone, Debug)]
 pub struct Raw {
     blocks: u64,

@@ -1,7 +1,7 @@
 //! One connection: its socket, its side of the protocol, what it still has to be sent.
 
-use super::room::{self, SHORT, Stall};
-use crate::edge::{Answer, Fault, Request, Verb};
+use super::budget::{self, SHORT, Stall};
+use crate::adapter::{Answer, Fault, Request, Verb};
 use crate::nbd::{Chunk, Command, Connection, Export, LARGE, NbdErrno, Reply, Ticket};
 use rustix::event::epoll::EventFlags;
 use rustix::io::Errno;
@@ -158,11 +158,11 @@ impl Client {
     pub fn receive(&mut self) -> Result<(), Flow> {
         let wanted = self.connection.wanted();
         // What follows large payload must not share its memory.
-        let room = if self.promised > LARGE { wanted } else { wanted.max(self.receive) };
+        let budget = if self.promised > LARGE { wanted } else { wanted.max(self.receive) };
         let input = self.connection.input();
-        input.reserve(room);
+        input.reserve(budget);
         let before = input.len();
-        match rustix::io::read(self.stream.as_fd(), &mut input.spare_capacity_mut()[..room]) {
+        match rustix::io::read(self.stream.as_fd(), &mut input.spare_capacity_mut()[..budget]) {
             Ok(([], _)) => Err(Flow::Closed(None)),
             Ok((received, _)) => {
                 let count = received.len();
@@ -246,10 +246,10 @@ impl Client {
 
 /// Bytes that a request holds in memory until it is answered.
 pub fn weight(ticket: &Ticket) -> usize {
-    room::weight(ticket.command, ticket.length)
+    budget::weight(ticket.command, ticket.length)
 }
 
-/// A request of the protocol as one of the edge.
+/// A request of the protocol as one of the byte-to-block adapter.
 pub fn request<W>(request: crate::nbd::Request, who: W) -> Request<W> {
     let verb = match request.command {
         Command::Read => Verb::Read,

@@ -1,9 +1,9 @@
 //! Power cuts while serving: what clients notice, and the way back.
 
 use super::{Driver, Parts};
+use crate::adapter::{Adapter, Answer, Fault};
 use crate::crash::control::{Command, Control, Reply};
 use crate::crash::disk::Hub;
-use crate::edge::{Answer, Edge, Fault};
 use seekless_engine::layer::Layer;
 use seekless_engine::layout::LayoutError;
 use seekless_engine::node::Node;
@@ -151,18 +151,18 @@ impl Driver {
             }
         };
         hub.power_on();
-        self.edge = Edge::new(layer.blocks(), export.read_only);
+        self.adapter = Adapter::new(layer.blocks(), export.read_only);
         *node = Node::new(layer, vec![hub.device()], 1 + hub.counts().cuts);
         self.ios.clear();
         self.dones.clear();
-        self.served.latched = None;
+        self.served.failed = None;
         // Whoever still waits for an answer from before will not get one.
         let waiting = self.clients.iter().filter(|(_, client)| client.in_flight > 0);
         let keys: Vec<usize> = waiting.map(|(key, _)| key).collect();
         for key in keys {
             self.drop_client(key, Some("its requests were lost with the power".to_owned()));
         }
-        self.room.lose();
+        self.budget.lose();
         eprintln!("seekless: the power is on again");
         Reply::ok(json!({ "power": "on" }))
     }

@@ -106,7 +106,7 @@ impl Driver {
         let now = self.now();
         // Who carries out what is in flight, a thread of the kernel most likely, needs a processor
         // more than a look for further requests does.
-        let awake = self.edge.in_flight() == 0 && self.patience.lingers(now);
+        let awake = self.adapter.in_flight() == 0 && self.patience.lingers(now);
         if awake {
             self.poll(events, Some(0))?;
             if events.is_empty() {
@@ -168,7 +168,7 @@ impl Driver {
         let parting =
             farewell.and_then(|_| self.clients.iter().filter_map(|one| one.1.parting).min());
         let parting = parting.map(|since| since + PARTING_NS);
-        let stalled = self.room.due();
+        let stalled = self.budget.due();
         let delayed = self.parts.power.as_ref().and_then(|power| power.hub.next_due());
         let layer = node.layer.deadline();
         [devices, layer, strangers, stalled, farewell, parting, self.accept_at, delayed]

@@ -3,7 +3,7 @@
 use super::create::fresh_id;
 use super::prospect::Prospect;
 use super::{Image, ImageError, open, peek};
-use seekless_arrays::member::{MemberSuperblock, Standing};
+use seekless_arrays::member::{MemberState, MemberSuperblock};
 use seekless_arrays::{
     ArrayDisk, AssembleOptions, Assembled, CreateArray, Level, VolumeError, assemble,
 };
@@ -267,7 +267,7 @@ impl Members {
         found.map_err(|error| self.blame(error.into()))
     }
 
-    /// Brings an array that nobody has mounted to an orderly end.
+    /// Brings an array that nobody has mounted to a clean shutdown.
     ///
     /// # Errors
     /// What the members report.
@@ -307,7 +307,7 @@ pub fn replace_member(members: &mut Members, new: &Path, force: bool) -> Result<
         ));
     }
     let missing = (0..newest.geometry.members).find(|&member| {
-        newest.standings[member] != Standing::Active || members.images[member].is_none()
+        newest.states[member] != MemberState::Active || members.images[member].is_none()
     });
     let Some(member) = missing else {
         return bad("all members are there; leave out the one to be replaced".to_owned());

@@ -31,7 +31,7 @@ pub(super) fn mount(options: &ServeOptions, crash: &CrashOptions) -> Result<Moun
     let is_raw = matches!(options.source, Source::Raw(_));
     let mount = MountOptions { volatile: true, ..mount_options(options) };
     let again = move |hub: &mut Hub| again(hub, is_raw, &mount);
-    // What may fail comes before the mount, which takes the mark of an orderly end away.
+    // What may fail comes before the mount, which takes the mark of a clean shutdown away.
     let control = crash.control.as_deref().map(Control::listen).transpose()?;
     let (layer, description) = again(&mut hub)?;
     let node = Node::new(layer, vec![hub.device()], 1);

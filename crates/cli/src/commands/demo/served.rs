@@ -41,7 +41,7 @@ impl Served {
         Ok(served)
     }
 
-    /// Asks for an orderly end and waits for it.
+    /// Asks for a clean shutdown and waits for it.
     ///
     /// # Errors
     /// If the server reports a failure.

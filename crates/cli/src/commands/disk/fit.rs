@@ -271,7 +271,7 @@ fn tell(args: &Args, fit: &Fit, origin: &str, out: &mut dyn Write) -> Outcome {
         let ms = point.ns.scaled(MS);
         writeln!(out, "{:>8} {:>9.3} ± {:.3}", point.distance, ms.value, ms.error)?;
     }
-    ending(args, &fit.missing, out)
+    shutdown(args, &fit.missing, out)
 }
 
 fn tell_recorded(args: &Args, fit: &RecordedFit, out: &mut dyn Write) -> Outcome {
@@ -308,10 +308,10 @@ fn tell_recorded(args: &Args, fit: &RecordedFit, out: &mut dyn Write) -> Outcome
     for line in fit.lines() {
         writeln!(out, "{line}")?;
     }
-    ending(args, &fit.missing, out)
+    shutdown(args, &fit.missing, out)
 }
 
-fn ending(args: &Args, missing: &[String], out: &mut dyn Write) -> Outcome {
+fn shutdown(args: &Args, missing: &[String], out: &mut dyn Write) -> Outcome {
     if !missing.is_empty() {
         writeln!(out, "\n{}", Style::of_stdout().bold("not estimated"))?;
     }

@@ -30,10 +30,10 @@ pub enum TapeError {
 
 /// What follows the last whole record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ending {
-    /// The mark of an orderly end.
+pub enum CleanShutdown {
+    /// The mark of a clean shutdown.
     Orderly,
-    /// The mark of an orderly end, and something behind it, another recording perhaps.
+    /// The mark of a clean shutdown, and something behind it, another recording perhaps.
     Followed {
         /// Where that begins.
         at: u64,
@@ -132,7 +132,7 @@ pub struct Recording<R> {
     at: u64,
     requests: u64,
     open: HashSet<(u32, u64)>,
-    ending: Option<Ending>,
+    shutdown: Option<CleanShutdown>,
     chunk: Vec<u8>,
 }
 
@@ -169,7 +169,7 @@ impl<R: Read> Recording<R> {
             at: HEADER_BYTES as u64,
             requests: 0,
             open: HashSet::new(),
-            ending: None,
+            shutdown: None,
             chunk: Vec::new(),
         })
     }
@@ -180,8 +180,8 @@ impl<R: Read> Recording<R> {
     }
 
     /// What follows the last event; `None` until that has been read.
-    pub fn ending(&self) -> Option<Ending> {
-        self.ending
+    pub fn shutdown(&self) -> Option<CleanShutdown> {
+        self.shutdown
     }
 
     /// The next event; `None` behind the last whole record, where [`Recording::ending`] tells why.
@@ -189,13 +189,13 @@ impl<R: Read> Recording<R> {
     /// # Errors
     /// Only what the operating system reports.
     pub fn next_event(&mut self) -> io::Result<Option<Event>> {
-        if self.ending.is_some() {
+        if self.shutdown.is_some() {
             return Ok(None);
         }
         let start = self.at;
         let event = self.record()?;
         if event.is_none() {
-            self.ending.get_or_insert(Ending::Damaged { at: start });
+            self.shutdown.get_or_insert(CleanShutdown::Damaged { at: start });
         }
         Ok(event)
     }
@@ -205,7 +205,7 @@ impl<R: Read> Recording<R> {
         let start = self.at;
         let mut bytes = [0; RECORD_BYTES];
         if let Filled::Short = fill(&mut self.file, &mut bytes)? {
-            self.ending = Some(Ending::Cut { at: start });
+            self.shutdown = Some(CleanShutdown::Cut { at: start });
             return Ok(None);
         }
         let Some(fields) = Fields::from_bytes(&bytes) else { return Ok(None) };
@@ -218,9 +218,9 @@ impl<R: Read> Recording<R> {
             _ => {
                 let orderly = fields.kind == END && fields.number == self.requests;
                 if orderly {
-                    self.ending = Some(match fill(&mut self.file, &mut [0])? {
-                        Filled::Short => Ending::Orderly,
-                        Filled::Whole => Ending::Followed { at: self.at },
+                    self.shutdown = Some(match fill(&mut self.file, &mut [0])? {
+                        Filled::Short => CleanShutdown::Orderly,
+                        Filled::Whole => CleanShutdown::Followed { at: self.at },
                     });
                 }
                 return Ok(None);
@@ -230,7 +230,7 @@ impl<R: Read> Recording<R> {
         match self.payload(&fields)? {
             Some(Filled::Whole) => {}
             Some(Filled::Short) => {
-                self.ending = Some(Ending::Cut { at: start });
+                self.shutdown = Some(CleanShutdown::Cut { at: start });
                 return Ok(None);
             }
             None => return Ok(None),

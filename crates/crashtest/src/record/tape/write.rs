@@ -108,7 +108,7 @@ impl<W: Write> Writer<W> {
         self.put(Fields { kind: ANSWER, connection, number, errno, ..Fields::default() }, &[])
     }
 
-    /// Marks the orderly end and gives the file back.
+    /// Marks the clean shutdown and gives the file back.
     ///
     /// # Errors
     /// What the file reports.

@@ -38,7 +38,7 @@ pub(super) fn weight(command: Command, length: u32) -> usize {
 
 /// What is held, and who waits.
 #[derive(Debug, Default)]
-pub(super) struct Room {
+pub(super) struct MemoryBudget {
     /// Bytes of requests in flight, those of clients that have gone included.
     in_flight: usize,
     /// Bytes in the buffers of connections.
@@ -51,7 +51,7 @@ pub(super) struct Room {
     sweep_at: Option<Time>,
 }
 
-impl Room {
+impl MemoryBudget {
     /// True if a request of `weight` bytes of client `key`, for which `own` bytes are held, may be
     /// taken on.
     fn admits(&self, key: usize, own: usize, weight: usize) -> bool {
@@ -167,7 +167,7 @@ impl Driver {
                 return true;
             }
             let full = busy || is_full(own, weight);
-            crowded = !full && !self.room.admits(key, own, weight);
+            crowded = !full && !self.budget.admits(key, own, weight);
             refused = full || crowded;
             begun = weight;
             !refused
@@ -177,17 +177,17 @@ impl Driver {
                 client.promised = 0;
                 self.recount(key);
             }
-            self.room.dequeue(key);
+            self.budget.dequeue(key);
         } else if refused {
             client.paused = true;
             self.paused += 1;
             if crowded {
-                self.room.enqueue(key);
+                self.budget.enqueue(key);
             }
         } else if begun > 0 {
             client.promised = begun;
             self.recount(key);
-            self.room.dequeue(key);
+            self.budget.dequeue(key);
         }
         event
     }
@@ -196,14 +196,14 @@ impl Driver {
     pub(super) fn recount(&mut self, key: usize) {
         if let Some(client) = self.clients.get_mut(key) {
             let now = client.buffered();
-            self.room.recount(std::mem::replace(&mut client.counted, now), now);
+            self.budget.recount(std::mem::replace(&mut client.counted, now), now);
         }
     }
 
     /// Sends those away who keep others waiting for room.
     pub(super) fn send_stalled_away(&mut self) {
         let now = self.now();
-        if !self.room.is_due(now) {
+        if !self.budget.is_due(now) {
             return;
         }
         let stalled = |(key, client): (usize, &mut Client)| client.is_stalled(now).then_some(key);
@@ -228,35 +228,35 @@ mod tests {
 
     #[test]
     fn long_requests_wait_and_short_ones_of_idle_clients_do_not() {
-        let mut room = Room::default();
+        let mut budget = MemoryBudget::default();
         let mut taken = 0;
-        while room.admits(taken, 0, LONGEST) {
-            room.begin(LONGEST);
+        while budget.admits(taken, 0, LONGEST) {
+            budget.begin(LONGEST);
             taken += 1;
         }
         assert_eq!(taken, MOST_BYTES / LONGEST);
-        assert!(room.admits(99, 0, SHORT) && !room.admits(99, 0, SHORT + 1));
-        assert!(!room.admits(99, 1, SHORT) && room.admits(99, 1, 0));
+        assert!(budget.admits(99, 0, SHORT) && !budget.admits(99, 0, SHORT + 1));
+        assert!(!budget.admits(99, 1, SHORT) && budget.admits(99, 1, 0));
         // What has been answered but not sent counts as well.
-        room.end(LONGEST);
-        room.recount(0, LONGEST);
-        assert!(!room.admits(99, 0, LONGEST));
-        room.recount(LONGEST, LONGEST / 2);
-        assert!(!room.admits(99, 0, LONGEST) && room.admits(99, 0, LONGEST / 2));
+        budget.end(LONGEST);
+        budget.recount(0, LONGEST);
+        assert!(!budget.admits(99, 0, LONGEST));
+        budget.recount(LONGEST, LONGEST / 2);
+        assert!(!budget.admits(99, 0, LONGEST) && budget.admits(99, 0, LONGEST / 2));
     }
 
     #[test]
     fn nobody_is_overtaken_while_it_waits() {
-        let mut room = Room::default();
-        room.begin(MOST_BYTES - SHORT);
-        [1, 2, 1].into_iter().for_each(|key| room.enqueue(key));
-        assert_eq!(room.queue().collect::<Vec<_>>(), [1, 2]);
-        assert!(!room.admits(3, 4096, 4096) && !room.admits(2, 4096, 4096));
-        assert!(room.admits(1, 4096, 4096));
-        room.dequeue(1);
-        assert!(room.admits(2, 4096, 4096) && !room.admits(1, 4096, 4096));
-        room.dequeue(2);
-        assert!(room.admits(3, 4096, 4096));
+        let mut budget = MemoryBudget::default();
+        budget.begin(MOST_BYTES - SHORT);
+        [1, 2, 1].into_iter().for_each(|key| budget.enqueue(key));
+        assert_eq!(budget.queue().collect::<Vec<_>>(), [1, 2]);
+        assert!(!budget.admits(3, 4096, 4096) && !budget.admits(2, 4096, 4096));
+        assert!(budget.admits(1, 4096, 4096));
+        budget.dequeue(1);
+        assert!(budget.admits(2, 4096, 4096) && !budget.admits(1, 4096, 4096));
+        budget.dequeue(2);
+        assert!(budget.admits(3, 4096, 4096));
     }
 
     #[test]
@@ -278,13 +278,13 @@ mod tests {
 
     #[test]
     fn clients_are_looked_at_only_while_somebody_waits() {
-        let mut room = Room::default();
-        assert!(!room.is_due(0) && room.due().is_none());
-        room.enqueue(1);
-        assert!(!room.is_due(SECONDS));
-        assert_eq!(room.due(), Some(SECONDS + SWEEP_NS));
-        assert!(room.is_due(SECONDS + SWEEP_NS));
-        room.dequeue(1);
-        assert!(!room.is_due(3 * SWEEP_NS) && room.due().is_none());
+        let mut budget = MemoryBudget::default();
+        assert!(!budget.is_due(0) && budget.due().is_none());
+        budget.enqueue(1);
+        assert!(!budget.is_due(SECONDS));
+        assert_eq!(budget.due(), Some(SECONDS + SWEEP_NS));
+        assert!(budget.is_due(SECONDS + SWEEP_NS));
+        budget.dequeue(1);
+        assert!(!budget.is_due(3 * SWEEP_NS) && budget.due().is_none());
     }
 }

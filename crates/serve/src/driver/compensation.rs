@@ -75,25 +75,25 @@ pub fn pin(nth: usize) {
 /// come when it says, and neither goes back.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Clock {
-    lead_ns: Time,
+    compensation_ns: Time,
     latest: Time,
 }
 
 impl Clock {
-    pub(super) fn new(lead_ns: Time) -> Clock {
-        Clock { lead_ns, latest: 0 }
+    pub(super) fn new(compensation_ns: Time) -> Clock {
+        Clock { compensation_ns, latest: 0 }
     }
 
     /// When requests come that are there at `wall`, and up to when answers may set out.
     pub(super) fn read(&mut self, wall: Time) -> (Time, Time) {
         let arrival = wall.max(self.latest);
-        self.latest = arrival.max(wall + self.lead_ns);
+        self.latest = arrival.max(wall + self.compensation_ns);
         (arrival, self.latest)
     }
 
     /// When to look for an answer that is due at `due`.
     pub(super) fn ahead_of(&self, due: Time) -> Time {
-        due.saturating_sub(self.lead_ns)
+        due.saturating_sub(self.compensation_ns)
     }
 }
 

@@ -1,4 +1,4 @@
-//! What happens in a world, as data: requests of the client, the passing of time, faults, ends.
+//! What happens in a run, as data: requests of the client, the passing of time, faults, ends.
 //! A violation shrinks by leaving some of it out.
 
 use std::collections::BTreeMap;
@@ -8,7 +8,7 @@ use std::str::FromStr;
 /// What a write carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Content {
-    /// Something never seen before: stamps with the number of the act as version.
+    /// Something never seen before: stamps with the number of the operation as version.
     Fresh,
     /// Zeros.
     Zeros,
@@ -28,7 +28,7 @@ pub enum Place {
     First,
     /// The last one: its copy.
     Last,
-    /// The block behind the superblock, where an orderly end leaves its record.
+    /// The block behind the superblock, where a clean shutdown leaves its record.
     Tail,
 }
 
@@ -49,7 +49,7 @@ pub enum Fault {
 
 /// Something that happens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Act {
+pub enum Operation {
     /// The client writes.
     Write {
         /// First block.
@@ -103,76 +103,76 @@ pub enum Act {
     End(bool),
 }
 
-/// Which acts of a case happen, with the most blocks each may have. Acts are numbered from 0.
+/// Which operations of a case happen, with the most blocks each may have. Acts are numbered from 0.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Keep {
-    acts: Vec<(u32, Option<u32>)>,
-    /// Crash states are tried from the act with this number on.
+    operations: Vec<(u32, Option<u32>)>,
+    /// Crash states are tried from the operation with this number on.
     watch: u32,
 }
 
 impl Keep {
-    /// These acts as they are.
-    pub fn acts(numbers: impl IntoIterator<Item = u32>) -> Keep {
-        Keep { acts: numbers.into_iter().map(|number| (number, None)).collect(), watch: 0 }
+    /// These operations as they are.
+    pub fn operations(numbers: impl IntoIterator<Item = u32>) -> Keep {
+        Keep { operations: numbers.into_iter().map(|number| (number, None)).collect(), watch: 0 }
     }
 
-    /// The same, but crash states are tried only while one of the last `most` acts is under way.
+    /// The same, but crash states are tried only while one of the last `most` operations is under way.
     pub(super) fn watching(&self, most: usize) -> Keep {
-        let first = self.acts.len().saturating_sub(most);
-        let watch = self.acts.get(first).map_or(0, |(number, _)| *number);
+        let first = self.operations.len().saturating_sub(most);
+        let watch = self.operations.get(first).map_or(0, |(number, _)| *number);
         Keep { watch, ..self.clone() }
     }
 
-    /// Number of the act from which on crash states are tried.
+    /// Number of the operation from which on crash states are tried.
     pub(super) fn watch(&self) -> u32 {
         self.watch
     }
 
-    /// Number of acts.
+    /// Number of operations.
     pub fn len(&self) -> usize {
-        self.acts.len()
+        self.operations.len()
     }
 
     /// True if none is kept.
     pub fn is_empty(&self) -> bool {
-        self.acts.is_empty()
+        self.operations.is_empty()
     }
 
     /// The same without those at `range` of the list.
     pub(super) fn without(&self, range: std::ops::Range<usize>) -> Keep {
         let mut left = self.clone();
-        left.acts.drain(range);
+        left.operations.drain(range);
         left
     }
 
-    /// The same with the act at `index` of the list limited to so many blocks.
+    /// The same with the operation at `index` of the list limited to so many blocks.
     pub(super) fn limited(&self, index: usize, most: u32) -> Keep {
         let mut limited = self.clone();
-        limited.acts[index].1 = Some(most);
+        limited.operations[index].1 = Some(most);
         limited
     }
 
-    /// The numbers of the acts.
+    /// The numbers of the operations.
     pub(super) fn numbers(&self) -> Vec<u32> {
-        self.acts.iter().map(|(number, _)| *number).collect()
+        self.operations.iter().map(|(number, _)| *number).collect()
     }
 
-    /// The acts that are kept of a script, with their numbers.
-    pub(super) fn of(&self, script: &[Act]) -> Vec<(u32, Act)> {
-        let known = self.acts.iter().filter(|(number, _)| (*number as usize) < script.len());
+    /// The operations that are kept of a script, with their numbers.
+    pub(super) fn of(&self, script: &[Operation]) -> Vec<(u32, Operation)> {
+        let known = self.operations.iter().filter(|(number, _)| (*number as usize) < script.len());
         known.map(|&(number, most)| (number, script[number as usize].limited(most))).collect()
     }
 }
 
-impl Act {
+impl Operation {
     /// Blocks of a request, if it has some.
     pub fn blocks(&self) -> Option<u32> {
         match self {
-            Act::Write { count, .. }
-            | Act::Trim { count, .. }
-            | Act::Read { count, .. }
-            | Act::Group { count, .. } => Some(*count),
+            Operation::Write { count, .. }
+            | Operation::Trim { count, .. }
+            | Operation::Read { count, .. }
+            | Operation::Group { count, .. } => Some(*count),
             _ => None,
         }
     }
@@ -180,18 +180,18 @@ impl Act {
     /// The blocks that a group changes in a volume of `blocks` blocks, in ascending order, and
     /// whether each is written (or trimmed).
     pub(super) fn members(self, blocks: u64) -> BTreeMap<u64, bool> {
-        let Act::Group { at, count, step, trims, .. } = self else { return BTreeMap::new() };
+        let Operation::Group { at, count, step, trims, .. } = self else { return BTreeMap::new() };
         let block = |index: u32| (at + u64::from(index) * step) % blocks;
         (0..count).map(|index| (block(index), !(trims && index % 3 == 2))).collect()
     }
 
-    fn limited(mut self, most: Option<u32>) -> Act {
+    fn limited(mut self, most: Option<u32>) -> Operation {
         if let (
             Some(most),
-            Act::Write { count, .. }
-            | Act::Trim { count, .. }
-            | Act::Read { count, .. }
-            | Act::Group { count, .. },
+            Operation::Write { count, .. }
+            | Operation::Trim { count, .. }
+            | Operation::Read { count, .. }
+            | Operation::Group { count, .. },
         ) = (most, &mut self)
         {
             *count = most.clamp(1, *count);
@@ -200,10 +200,10 @@ impl Act {
     }
 }
 
-impl fmt::Display for Act {
+impl fmt::Display for Operation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
-            Act::Write { at, count, content, fua } => {
+            Operation::Write { at, count, content, fua } => {
                 let what = match content {
                     Content::Fresh => "",
                     Content::Zeros => "zeros to ",
@@ -212,8 +212,8 @@ impl fmt::Display for Act {
                 let forced = if fua { ", FUA" } else { "" };
                 write!(f, "write {what}{at}+{count}{forced}")
             }
-            Act::Trim { at, count } => write!(f, "trim {at}+{count}"),
-            Act::Group { at, count, step, trims, fua } => {
+            Operation::Trim { at, count } => write!(f, "trim {at}+{count}"),
+            Operation::Group { at, count, step, trims, fua } => {
                 let trims = if trims { ", every third one trimmed" } else { "" };
                 let forced = if fua { ", FUA" } else { "" };
                 write!(
@@ -221,19 +221,21 @@ impl fmt::Display for Act {
                     "transaction of {count} blocks from {at} in steps of {step}{trims}{forced}"
                 )
             }
-            Act::Read { at, count } => write!(f, "read {at}+{count}"),
-            Act::Flush => f.write_str("flush"),
-            Act::Pass(u32::MAX) => f.write_str("wait for all answers"),
-            Act::Pass(events) => write!(f, "wait for {events} device events"),
-            Act::Rest(_) => f.write_str("leave the volume alone for a while"),
-            Act::Break(Fault::Write(after)) => write!(f, "a write fails, after {after} more"),
-            Act::Break(Fault::Full(after)) => write!(f, "the device is full after {after} writes"),
-            Act::Break(Fault::Flush(after)) => write!(f, "a flush fails, after {after} more"),
-            Act::Break(Fault::Unreadable(place)) => write!(f, "unreadable: {place}"),
-            Act::Break(Fault::Rot(place, _)) => write!(f, "rotten: {place}"),
-            Act::Heal => f.write_str("nothing is to fail any more"),
-            Act::End(true) => f.write_str("stop and mount again"),
-            Act::End(false) => f.write_str("cut the power and mount again"),
+            Operation::Read { at, count } => write!(f, "read {at}+{count}"),
+            Operation::Flush => f.write_str("flush"),
+            Operation::Pass(u32::MAX) => f.write_str("wait for all answers"),
+            Operation::Pass(events) => write!(f, "wait for {events} device events"),
+            Operation::Rest(_) => f.write_str("leave the volume alone for a while"),
+            Operation::Break(Fault::Write(after)) => write!(f, "a write fails, after {after} more"),
+            Operation::Break(Fault::Full(after)) => {
+                write!(f, "the device is full after {after} writes")
+            }
+            Operation::Break(Fault::Flush(after)) => write!(f, "a flush fails, after {after} more"),
+            Operation::Break(Fault::Unreadable(place)) => write!(f, "unreadable: {place}"),
+            Operation::Break(Fault::Rot(place, _)) => write!(f, "rotten: {place}"),
+            Operation::Heal => f.write_str("nothing is to fail any more"),
+            Operation::End(true) => f.write_str("stop and mount again"),
+            Operation::End(false) => f.write_str("cut the power and mount again"),
         }
     }
 }
@@ -250,11 +252,11 @@ impl fmt::Display for Place {
     }
 }
 
-/// Not a list of acts.
+/// Not a list of operations.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "`{0}` is not a list of acts: numbers and ranges in ascending order are wanted, each with a \
-     colon and the most blocks of a request if need be, and at the end an @ and the act from \
+    "`{0}` is not a list of operations: numbers and ranges in ascending order are wanted, each with a \
+     colon and the most blocks of a request if need be, and at the end an @ and the operation from \
      which on the power is cut, such as 3,7:1,9-12 or 3,7:1,9-12@9"
 )]
 pub struct NoKeep(String);
@@ -265,7 +267,9 @@ impl FromStr for Keep {
     fn from_str(text: &str) -> Result<Keep, NoKeep> {
         let mut kept: Vec<(u32, Option<u32>)> = Vec::new();
         let (text, watch) = match text.split_once('@') {
-            Some((acts, watch)) => (acts, watch.parse().map_err(|_| NoKeep(text.to_owned()))?),
+            Some((operations, watch)) => {
+                (operations, watch.parse().map_err(|_| NoKeep(text.to_owned()))?)
+            }
             None => (text, 0),
         };
         for part in text.split(',').map(str::trim) {
@@ -283,22 +287,22 @@ impl FromStr for Keep {
             }
             kept.extend((first..=last).map(|number| (number, most)));
         }
-        Ok(Keep { acts: kept, watch })
+        Ok(Keep { operations: kept, watch })
     }
 }
 
-/// More acts than any case has.
+/// More operations than any case has.
 const MOST_ACTS: u32 = 100_000;
 
 impl fmt::Display for Keep {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut index = 0;
-        while index < self.acts.len() {
-            let (first, most) = self.acts[index];
+        while index < self.operations.len() {
+            let (first, most) = self.operations[index];
             let follows = |(ahead, one): &(usize, &(u32, Option<u32>))| {
                 one.0 == first + *ahead as u32 && one.1 == most
             };
-            let run = self.acts[index..].iter().enumerate().take_while(follows).count();
+            let run = self.operations[index..].iter().enumerate().take_while(follows).count();
             let comma = if index == 0 { "" } else { "," };
             match run {
                 1 => write!(f, "{comma}{first}")?,
@@ -333,8 +337,8 @@ mod tests {
 
     #[test]
     fn requests_are_cut_short_and_unknown_acts_ignored() {
-        let script = [Act::Flush, Act::Trim { at: 3, count: 9 }];
+        let script = [Operation::Flush, Operation::Trim { at: 3, count: 9 }];
         let keep: Keep = "1:2,7".parse().expect("a list");
-        assert_eq!(keep.of(&script), [(1, Act::Trim { at: 3, count: 2 })]);
+        assert_eq!(keep.of(&script), [(1, Operation::Trim { at: 3, count: 2 })]);
     }
 }

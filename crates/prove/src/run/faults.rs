@@ -1,12 +1,12 @@
-//! What goes wrong with the devices of a world, and what that excuses.
+//! What goes wrong with the devices of a run, and what that excuses.
 
-use super::{STRIKES, World};
-use crate::act::Fault;
+use super::{Run, STRIKES};
 use crate::check::Wrong;
 use crate::damage::{Damage, Strike, all_places, find};
 use crate::judge::rotten;
 use crate::look::look;
 use crate::names::{Name, UNREADABLE};
+use crate::operation::Fault;
 use crate::states::FaultCounts;
 use crate::{ProveReport, Sort};
 use seekless_engine::device::medium::Cells;
@@ -14,7 +14,7 @@ use seekless_engine::device::volatile::Trouble;
 use seekless_engine::rng::Rng;
 use std::collections::BTreeSet;
 
-impl World {
+impl Run {
     pub(super) fn go_wrong(&mut self, fault: Fault, report: &mut ProveReport) {
         let port = self.port_of(fault);
         let damage = self.damage_by(fault, port);
@@ -40,13 +40,13 @@ impl World {
         }
     }
 
-    /// The device that a fault strikes. In a life of an array unreadable blocks are all on one
+    /// The device that a fault strikes. In a epoch of an array unreadable blocks are all on one
     /// member, more often than not, which is what the others can make up for.
     fn port_of(&self, fault: Fault) -> usize {
-        let mut rng = Rng::stream(self.base ^ self.life.rotate_left(40), "fault");
+        let mut rng = Rng::stream(self.base ^ self.epoch.rotate_left(40), "fault");
         let together = self.subject.spare() > 0 && rng.chance(0.7);
         if !(together && matches!(fault, Fault::Unreadable(_))) {
-            rng = Rng::stream(self.base ^ u64::from(self.act), "fault");
+            rng = Rng::stream(self.base ^ u64::from(self.operation), "fault");
         }
         rng.below(self.bench.borrow().devices() as u64) as usize
     }
@@ -77,7 +77,7 @@ impl World {
         }
     }
 
-    /// Devices of which a request has failed in this life.
+    /// Devices of which a request has failed in this epoch.
     pub(super) fn failing(&self) -> BTreeSet<usize> {
         let mut bench = self.bench.borrow_mut();
         let devices = bench.devices();
@@ -101,7 +101,7 @@ impl World {
     /// Strikes blocks of a volume that was stopped in order, one at a time. Right data or an error
     /// may come of it, never wrong data; where other devices make up for it, right data only.
     pub(super) fn strike(&mut self, media: &[Cells], report: &mut ProveReport) {
-        let mut rng = self.rng_of(u64::from(self.act), "strikes");
+        let mut rng = self.rng_of(u64::from(self.operation), "strikes");
         let blocks = self.node.layer.blocks();
         let expected: Vec<Option<Name>> =
             (0..blocks).map(|block| self.history.newest(block)).collect();

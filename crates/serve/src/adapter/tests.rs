@@ -15,9 +15,9 @@ fn chequered(at: BlockNr, _limit: u64) -> (Extent, u64) {
     (if at.is_multiple_of(2) { Extent::Hole } else { Extent::Data }, 1)
 }
 
-/// An edge over a medium whose requests are carried out in any order.
+/// An adapter over a medium whose requests are carried out in any order.
 struct Rig {
-    edge: Edge<usize>,
+    adapter: Adapter<usize>,
     medium: Flat,
     ios: Vec<Io>,
     answers: Vec<(usize, Answer)>,
@@ -26,7 +26,7 @@ struct Rig {
 impl Rig {
     fn new() -> Rig {
         Rig {
-            edge: Edge::new(BLOCKS, false),
+            adapter: Adapter::new(BLOCKS, false),
             medium: Flat::new(BLOCKS),
             ios: Vec::new(),
             answers: Vec::new(),
@@ -35,7 +35,7 @@ impl Rig {
 
     fn ask(&mut self, who: usize, verb: Verb, offset: u64, length: u32) {
         let request = Request { who, verb, fua: false, offset, length };
-        self.edge.request(request, &mut chequered, &mut self.ios, &mut self.answers);
+        self.adapter.request(request, &mut chequered, &mut self.ios, &mut self.answers);
     }
 
     /// Carries out one of the block requests in flight.
@@ -46,7 +46,7 @@ impl Rig {
     }
 
     fn finish(&mut self, tag: Tag, outcome: Outcome) {
-        self.edge.done(Done::new(tag, outcome), &mut self.ios, &mut self.answers);
+        self.adapter.done(Done::new(tag, outcome), &mut self.ios, &mut self.answers);
     }
 
     fn all(&mut self) -> Vec<(usize, Answer)> {
@@ -99,7 +99,7 @@ fn requests_that_make_no_sense_are_refused() {
     assert_eq!(fault(rig.one(write(1, 2), size - 1, 2)), Some(Fault::NoSpace));
     assert_eq!(fault(rig.one(write(1, 2), 0, 3)), Some(Fault::Invalid));
     assert_eq!(fault(rig.one(Verb::Status { one: false }, 0, 0)), Some(Fault::Invalid));
-    rig.edge.read_only = true;
+    rig.adapter.read_only = true;
     for verb in [write(1, 2), Verb::Trim, Verb::Zero { keep_space: false }] {
         assert_eq!(fault(rig.one(verb, 0, 2)), Some(Fault::ReadOnly));
     }
@@ -140,7 +140,7 @@ fn zeros_trim_whole_blocks_and_write_the_edges_durably() {
     rig.one(write(7, SIZE as u32), 0, SIZE as u32);
     let verb = Verb::Zero { keep_space: false };
     let request = Request { who: 0, verb, fua: true, offset: 100, length: 3 * 4096 };
-    rig.edge.request(request, &mut chequered, &mut rig.ios, &mut rig.answers);
+    rig.adapter.request(request, &mut chequered, &mut rig.ios, &mut rig.answers);
     assert!(rig.ios.iter().all(|io| io.op == Op::Read && io.count == 1), "{:?}", rig.ios);
     rig.carry_out(0);
     rig.carry_out(0);
@@ -159,14 +159,14 @@ fn partial_writes_to_one_block_wait_for_each_other() {
     for who in 0..4 {
         rig.ask(who, write(who as u8 + 1, 512), 512 * who as u64, 512);
     }
-    assert_eq!((rig.ios.len(), rig.edge.waits()), (1, 3));
+    assert_eq!((rig.ios.len(), rig.adapter.waits()), (1, 3));
     // Whole blocks elsewhere and reads go on.
     rig.ask(9, write(9, 4096), 4096, 4096);
     rig.ask(10, Verb::Read, 0, 10);
-    assert_eq!((rig.ios.len(), rig.edge.waits()), (3, 3));
+    assert_eq!((rig.ios.len(), rig.adapter.waits()), (3, 3));
     // A whole block over the partial ones waits, too.
     rig.ask(11, write(5, 4096), 0, 4096);
-    assert_eq!(rig.edge.waits(), 4);
+    assert_eq!(rig.adapter.waits(), 4);
     let order: Vec<usize> = rig.all().into_iter().map(|(who, _)| who).collect();
     assert_eq!(order, [9, 10, 0, 1, 2, 3, 11]);
     assert!(rig.bytes()[..4096].iter().all(|&byte| byte == 5));
@@ -178,7 +178,7 @@ fn a_partial_write_waits_for_a_whole_one_in_flight() {
     rig.ask(0, write(1, 4096), 0, 4096);
     rig.ask(1, write(2, 10), 0, 10);
     // Reading now would bring the old block back over the new one.
-    assert_eq!((rig.ios.len(), rig.edge.waits()), (1, 1));
+    assert_eq!((rig.ios.len(), rig.adapter.waits()), (1, 1));
     rig.all();
     let bytes = rig.bytes();
     assert_eq!((bytes[9], bytes[10]), (2, 1));
@@ -197,13 +197,13 @@ fn errors_reach_the_client_and_free_the_blocks() {
     let full = rig.ios.remove(0);
     rig.finish(full.tag, Err(IoError::NoSpace));
     assert!(matches!(rig.answers[1], (1, Answer::Error(Fault::NoSpace, _))));
-    assert_eq!(rig.edge.in_flight(), 0);
+    assert_eq!(rig.adapter.in_flight(), 0);
 }
 
 #[test]
-fn a_latched_volume_says_why() {
+fn a_failed_volume_says_why() {
     let mut rig = Rig::new();
-    rig.edge.latch(IoError::Media { block: 77 });
+    rig.adapter.fail_volume(IoError::Media { block: 77 });
     for verb in [write(1, 10), Verb::Flush, Verb::Trim] {
         let length = if verb == Verb::Flush { 0 } else { 10 };
         let Answer::Error(fault, message) = rig.one(verb, 0, length) else { panic!("accepted") };
@@ -341,7 +341,7 @@ proptest! {
             rig.carry_out(index);
         }
         prop_assert_eq!(rig.answers.len(), asked);
-        prop_assert_eq!(rig.edge.in_flight(), 0);
+        prop_assert_eq!(rig.adapter.in_flight(), 0);
         rig.answers.clear();
         prop_assert_eq!(rig.bytes(), model);
     }

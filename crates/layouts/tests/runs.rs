@@ -61,7 +61,7 @@ impl World {
         }
     }
 
-    /// Requests one at a time or up to eight at once, then an orderly end.
+    /// Requests one at a time or up to eight at once, then a clean shutdown.
     fn run(&mut self) {
         let mut tag = 0;
         while tag < REQUESTS {
@@ -188,7 +188,7 @@ fn the_first_failed_write_or_flush_ends_writing() {
             let (world, counts) = twice(kind, plan, seed);
             let happened = counts.failed_writes + counts.full + counts.failed_flushes;
             assert!(happened > 0, "{kind} {plan:?}: no fault has happened");
-            assert!(world.node.layer.latched().is_some(), "{kind} {plan:?}");
+            assert!(world.node.layer.failed().is_some(), "{kind} {plan:?}");
             let errors = world.errors();
             let first = errors[0].0;
             // What is sent in later rounds is refused: reads alone succeed.
@@ -209,13 +209,13 @@ fn unreadable_and_rotten_blocks_are_errors_and_writing_goes_on() {
         let first = if kind == Kind::DCD { 200 } else { 20 };
         let blocks = (first..1500).collect();
         let (world, counts) = twice(kind, &Plan { unreadable: blocks, ..Plan::default() }, 20);
-        assert!(counts.unreadable > 0 && world.node.layer.latched().is_none(), "{kind}");
+        assert!(counts.unreadable > 0 && world.node.layer.failed().is_none(), "{kind}");
         assert!(world.errors().iter().all(|(_, e)| matches!(e, IoError::Media { .. })));
     }
     let plan = Plan { rotten: (20..1500).collect(), ..Plan::default() };
     for kind in [Kind::VLOG, Kind::LOGE, Kind::LFS, Kind::WOLF] {
         let (world, counts) = twice(kind, &plan, 21);
-        assert!(counts.rotten > 0 && world.node.layer.latched().is_none());
+        assert!(counts.rotten > 0 && world.node.layer.failed().is_none());
         let errors = world.errors();
         assert!(errors.iter().all(|(_, e)| matches!(e, IoError::Checksum { .. })), "{errors:?}");
         assert!(!errors.is_empty());

@@ -16,7 +16,7 @@ use super::{FETCH, Loge, RETURN};
 use crate::eager::Mapped;
 use crate::eager::commit::Batch;
 use crate::eager::read::verify;
-use seekless_engine::clean_shutdown::Ending;
+use seekless_engine::clean_shutdown::CleanShutdown;
 use seekless_engine::data::Data;
 use seekless_engine::io::{Done, Io, IoError, Purpose};
 use seekless_engine::layer::Cx;
@@ -42,7 +42,7 @@ struct Return {
 
 /// State of what brings blocks home.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Homing {
+pub(super) struct Relocation {
     chunk: Vec<Return>,
     /// Commands of the chunk that have not been answered; first those that read, then those that
     /// write.
@@ -65,7 +65,7 @@ pub(super) struct Homing {
     pub blocks: u64,
 }
 
-impl Homing {
+impl Relocation {
     /// True while a chunk is on its way.
     pub fn is_active(&self) -> bool {
         !self.chunk.is_empty()
@@ -100,37 +100,37 @@ impl Homing {
 impl Loge {
     /// Begins a chunk if it is time for one, or has the one under way written. True if a client
     /// waits for room and there is nothing to bring home.
-    pub(super) fn advance_homing(&mut self, cx: &mut Cx<'_>) -> bool {
-        self.homing.due = None;
-        if self.homing.is_active() {
-            if self.homing.reads_left == 0 && self.homing.writes_left == 0 {
+    pub(super) fn advance_relocation(&mut self, cx: &mut Cx<'_>) -> bool {
+        self.relocation.due = None;
+        if self.relocation.is_active() {
+            if self.relocation.reads_left == 0 && self.relocation.writes_left == 0 {
                 self.write_home(cx);
             }
             return false;
         }
-        let urgent = std::mem::take(&mut self.homing.urgent);
+        let urgent = std::mem::take(&mut self.relocation.urgent);
         let exceptions = self.table.as_compact().map_or(0, |compact| compact.exceptions().len());
-        let refused = self.desk.latched().is_some() || self.desk.is_read_only();
+        let refused = self.requests.failed().is_some() || self.requests.is_read_only();
         let busy = !self.writes.is_empty() || (self.commits.is_serial() && self.commits.is_busy());
         let durable = self.commits.durable();
-        if exceptions == 0 || refused || busy || !self.homing.may_move(durable) {
+        if exceptions == 0 || refused || busy || !self.relocation.may_move(durable) {
             return false;
         }
         let state = (self.next_stamp, durable);
         if urgent {
             let begun = self.begin_chunk(URGENT_BLOCKS, cx);
             if !begun {
-                self.homing.in_vain = Some(state);
+                self.relocation.in_vain = Some(state);
             }
             return !begun;
         }
-        let idle = self.desk.is_idle() && self.ending == Ending::Running;
-        if idle && !self.homing.is_in_vain(state) {
+        let idle = self.requests.is_idle() && self.shutdown == CleanShutdown::Running;
+        if idle && !self.relocation.is_in_vain(state) {
             let due = cx.idle_since.unwrap_or(cx.now) + super::idle::REST;
             if cx.now < due {
-                self.homing.due = Some(due);
+                self.relocation.due = Some(due);
             } else if !self.begin_chunk(CHUNK_BLOCKS, cx) {
-                self.homing.in_vain = Some(state);
+                self.relocation.in_vain = Some(state);
             }
         }
         false
@@ -139,8 +139,8 @@ impl Loge {
     /// Takes homes for some blocks and reads them. False if there is none that can go home.
     fn begin_chunk(&mut self, most: usize, cx: &mut Cx<'_>) -> bool {
         let Some(compact) = self.table.as_compact() else { return false };
-        let mut found = compact.exceptions().some(&mut self.homing.cursor, LOOKS);
-        found.retain(|(at, _)| !self.homing.stuck.contains(at));
+        let mut found = compact.exceptions().some(&mut self.relocation.cursor, LOOKS);
+        found.retain(|(at, _)| !self.relocation.stuck.contains(at));
         // Homes of neighbouring blocks are neighbours: the tightest group takes the shortest way.
         found.sort_unstable();
         let size = most.min(found.len());
@@ -150,35 +150,35 @@ impl Loge {
         // Those whose homes are not free yet are made up for by the ones behind.
         found.rotate_left(from);
         for (at, _) in found {
-            if self.homing.chunk.len() == most {
+            if self.relocation.chunk.len() == most {
                 break;
             }
             let entry = self.table.get(at);
             if let Some(home) = self.take_regular(at) {
-                self.homing.chunk.push(Return { at, entry, home, data: None });
+                self.relocation.chunk.push(Return { at, entry, home, data: None });
             }
         }
-        let chunk = &self.homing.chunk;
+        let chunk = &self.relocation.chunk;
         let mut order: Vec<usize> = (0..chunk.len()).collect();
         arrange(&mut order, |&index| chunk[index].entry.place(), cx);
-        self.homing.reads_left = order.len();
+        self.relocation.reads_left = order.len();
         for index in order {
-            let place = BlockNr::from(self.homing.chunk[index].entry.place());
+            let place = BlockNr::from(self.relocation.chunk[index].entry.place());
             cx.send(0, Io::read(FETCH | index as u64, place, 1).for_purpose(Purpose::Ordering));
         }
-        self.homing.is_active()
+        self.relocation.is_active()
     }
 
     /// A block of the chunk has been read.
     pub(super) fn fetched(&mut self, index: usize, done: Done) {
-        self.homing.reads_left -= 1;
-        let (sums, one) = (self.sums, &mut self.homing.chunk[index]);
+        self.relocation.reads_left -= 1;
+        let (sums, one) = (self.sums, &mut self.relocation.chunk[index]);
         let whole = done.outcome.and_then(|data| verify(sums, &[one.entry], data, one.at));
         match whole {
             Ok(data) => one.data = Some(data),
             // A client that asks for it will be told.
             Err(_) => {
-                self.homing.stuck.insert(one.at);
+                self.relocation.stuck.insert(one.at);
             }
         }
     }
@@ -186,7 +186,7 @@ impl Loge {
     /// All of the chunk has been read: writes it home.
     fn write_home(&mut self, cx: &mut Cx<'_>) {
         let mut commands = Commands::of(Purpose::Ordering);
-        let mut chunk = std::mem::take(&mut self.homing.chunk);
+        let mut chunk = std::mem::take(&mut self.relocation.chunk);
         arrange(&mut chunk, |one| one.home, cx);
         for one in &chunk {
             let Some(data) = &one.data else {
@@ -197,32 +197,32 @@ impl Loge {
             self.in_flight.insert(transaction.stamp);
             let piece = data.block(0);
             self.store_at(&mut transaction, one.at, piece, (0, 0), one.home, &mut commands);
-            self.homing.transactions.push(transaction);
+            self.relocation.transactions.push(transaction);
         }
-        self.homing.writes_left = commands.send(RETURN, cx, labelled(self.areas.headers));
-        if self.homing.writes_left > 0 {
-            self.homing.chunk = chunk;
+        self.relocation.writes_left = commands.send(RETURN, cx, labelled(self.areas.headers));
+        if self.relocation.writes_left > 0 {
+            self.relocation.chunk = chunk;
         } else {
             // None of them could be read: there may be others.
-            self.homing.due = Some(cx.now);
+            self.relocation.due = Some(cx.now);
         }
     }
 
     /// A write of the chunk has been answered.
     pub(super) fn returned(&mut self, done: Done, cx: &mut Cx<'_>) {
-        self.homing.writes_left -= 1;
+        self.relocation.writes_left -= 1;
         if let Err(error) = done.outcome {
-            self.homing.failed.get_or_insert(error);
+            self.relocation.failed.get_or_insert(error);
         }
-        if self.homing.writes_left > 0 {
+        if self.relocation.writes_left > 0 {
             return;
         }
-        self.homing.chunk.clear();
-        if let Some(error) = self.homing.failed.take() {
-            for transaction in std::mem::take(&mut self.homing.transactions) {
+        self.relocation.chunk.clear();
+        if let Some(error) = self.relocation.failed.take() {
+            for transaction in std::mem::take(&mut self.relocation.transactions) {
                 self.in_flight.remove(&transaction.stamp);
             }
-            self.desk.latch(error, cx);
+            self.requests.fail_volume(error, cx);
             return;
         }
         self.install_chunk(cx);
@@ -233,12 +233,12 @@ impl Loge {
 
     /// The blocks of the chunk are at home from now on.
     fn install_chunk(&mut self, cx: &Cx<'_>) {
-        let changed_in = self.homing.changed_in;
-        for transaction in std::mem::take(&mut self.homing.transactions) {
+        let changed_in = self.relocation.changed_in;
+        for transaction in std::mem::take(&mut self.relocation.transactions) {
             self.in_flight.remove(&transaction.stamp);
             self.install(&transaction, cx, &mut |_, _| {});
-            self.homing.blocks += 1;
+            self.relocation.blocks += 1;
         }
-        self.homing.changed_in = changed_in;
+        self.relocation.changed_in = changed_in;
     }
 }

@@ -1,19 +1,19 @@
-//! One world: a volume on forgetful devices, a client, and power cuts at every event.
+//! One run: a volume on forgetful devices, a client, and power cuts at every event.
 
+mod epochs;
 mod faults;
-mod lives;
 
-use super::act::{Act, Content, Place};
 use super::bench::Bench;
 use super::check::{Checker, Wrong};
 use super::damage::{Damage, find};
 use super::history::{History, Tick};
-use super::manner::Manner;
 use super::names::{ZEROS, fresh};
+use super::operation::{Content, Operation, Place};
+use super::profile::Profile;
 use super::states::Moment;
 use super::subject::{Made, Subject};
 use super::{ProveReport, Sort};
-use lives::power_on;
+use epochs::power_on;
 use seekless_engine::checksum::crc32c;
 use seekless_engine::data::{Body, Data, Piece};
 use seekless_engine::device::Device as _;
@@ -48,8 +48,8 @@ struct Make {
 /// Something that broke a promise.
 #[derive(Clone, Debug)]
 pub struct Found {
-    /// Number of the act.
-    pub act: u32,
+    /// Number of the operation.
+    pub operation: u32,
     /// Device event after which it showed.
     pub event: u64,
     /// What is wrong.
@@ -60,33 +60,33 @@ pub struct Found {
 
 /// Blocks of metadata struck in a volume that was stopped in order.
 const STRIKES: usize = 64;
-/// A life whose requests are not answered within so many device events is stuck.
+/// A epoch whose requests are not answered within so many device events is stuck.
 const PATIENCE: u32 = 100_000;
 /// What a device event costs, compared with a block recovered.
 const EVENT_WORK: u64 = 16;
 
-/// The world of one case.
+/// The run of one case.
 #[derive(Debug)]
-pub struct World {
+pub struct Run {
     subject: Subject,
-    manner: Manner,
-    script: Vec<Act>,
+    profile: Profile,
+    script: Vec<Operation>,
     base: u64,
     make: Make,
     /// Blocks up to which a write is promised to be whole.
     whole: u64,
-    life: u64,
+    epoch: u64,
     node: Node,
     bench: Rc<RefCell<Bench>>,
-    /// Members of an array that did not have what they should when this life began.
+    /// Members of an array that did not have what they should when this epoch began.
     absent: BTreeSet<usize>,
     history: History,
     checker: Checker,
     waiting: BTreeMap<Tag, Waiting>,
     now: Time,
     next_tag: Tag,
-    act: u32,
-    /// Events of earlier lives.
+    operation: u32,
+    /// Events of earlier epochs.
     events_before: u64,
     /// When the client first heard that something cannot be written.
     refused: Option<Tick>,
@@ -94,44 +94,44 @@ pub struct World {
     search: Search,
 }
 
-/// Where in the life of a world states are tried, and how much that may cost.
+/// Where in the epoch of a run states are tried, and how much that may cost.
 #[derive(Clone, Copy, Debug)]
 struct Search {
-    /// From the act with this number on.
+    /// From the operation with this number on.
     watch: u32,
     /// The only promise that matters, if not all do.
     sort: Option<Sort>,
-    /// Blocks recovered after which the world stops; see [`Checker::work`].
+    /// Blocks recovered after which the run stops; see [`Checker::work`].
     most_work: u64,
 }
 
-impl World {
+impl Run {
     /// A fresh volume, and everything that is to happen to it; the case decides on both.
-    pub fn new(subject: Subject, case: u64, seed: u64) -> World {
+    pub fn new(subject: Subject, case: u64, seed: u64) -> Run {
         let mut rng = Rng::stream(seed, &format!("case {case}"));
-        let mut manner = Manner::draw(case, &mut rng);
+        let mut profile = Profile::draw(case, &mut rng);
         if let Subject::Array { .. } = subject {
-            manner = manner.of_arrays(&mut rng);
+            profile = profile.of_arrays(&mut rng);
         }
-        let volatile = manner.volatile.unwrap_or_else(|| rng.chance(0.65));
+        let volatile = profile.volatile.unwrap_or_else(|| rng.chance(0.65));
         // What goes on while nobody waits needs a head, and writes that last.
         let headed = rng.chance(if volatile { 0.2 } else { 0.9 });
-        let headed = manner.headed.unwrap_or(headed) && subject.wants_heads();
-        let make = Make { volatile, headed, slow_flushes: manner.slow_flushes };
-        let Made { media, blocks, whole_blocks } = subject.create(manner.size, headed, &mut rng);
-        let script = manner.script(subject, blocks, &mut rng);
+        let headed = profile.headed.unwrap_or(headed) && subject.wants_heads();
+        let make = Make { volatile, headed, slow_flushes: profile.slow_flushes };
+        let Made { media, blocks, whole_blocks } = subject.create(profile.size, headed, &mut rng);
+        let script = profile.script(subject, blocks, &mut rng);
         let mut history = History::new(subject.promises(), blocks, !volatile);
         let base = rng.next();
         let (node, bench, absent) = power_on(subject, media, Damage::None, make, base);
         history.limit(node.layer.limits());
-        World {
+        Run {
             subject,
-            manner,
+            profile,
             script,
             base,
             make,
             whole: whole_blocks,
-            life: 0,
+            epoch: 0,
             node,
             bench,
             absent,
@@ -140,7 +140,7 @@ impl World {
             waiting: BTreeMap::new(),
             now: 0,
             next_tag: 0,
-            act: 0,
+            operation: 0,
             events_before: 0,
             refused: None,
             found: None,
@@ -149,11 +149,11 @@ impl World {
     }
 
     /// Everything that is to happen.
-    pub fn script(&self) -> &[Act] {
+    pub fn script(&self) -> &[Operation] {
         &self.script
     }
 
-    /// The world in a sentence.
+    /// The run in a sentence.
     pub fn describe(&self) -> String {
         let bench = self.bench.borrow();
         let devices: Vec<String> =
@@ -166,26 +166,26 @@ impl World {
         let head = if self.make.headed { ", with heads" } else { "" };
         format!(
             "workload \"{}\": a volume of {} blocks on devices of {} blocks that {forget}{head}",
-            self.manner.name,
+            self.profile.name,
             self.node.layer.blocks(),
             devices.join(" and ")
         )
     }
 
     /// With more states for each moment, for scripts of which little is left.
-    pub fn thorough(mut self) -> World {
+    pub fn thorough(mut self) -> Run {
         self.checker.thorough = true;
         self
     }
 
-    /// Trying states only from the act `watch` on.
-    pub fn watching(mut self, watch: u32) -> World {
+    /// Trying states only from the operation `watch` on.
+    pub fn watching(mut self, watch: u32) -> Run {
         self.search.watch = watch;
         self
     }
 
     /// Looking for one broken promise only, and not beyond so much work.
-    pub fn searching(mut self, sort: Sort, most_work: u64) -> World {
+    pub fn searching(mut self, sort: Sort, most_work: u64) -> Run {
         self.search.sort = Some(sort);
         self.search.most_work = most_work;
         self
@@ -196,11 +196,15 @@ impl World {
         self.checker.work + EVENT_WORK * (self.events_before + self.bench.borrow().events())
     }
 
-    /// Runs these acts; says what broke first.
-    pub fn run(&mut self, acts: &[(u32, Act)], report: &mut ProveReport) -> Option<Found> {
-        for &(number, act) in acts {
-            self.act = number;
-            let goes_on = self.carry_out(act, report) && self.work() < self.search.most_work;
+    /// Runs these operations; says what broke first.
+    pub fn execute(
+        &mut self,
+        operations: &[(u32, Operation)],
+        report: &mut ProveReport,
+    ) -> Option<Found> {
+        for &(number, operation) in operations {
+            self.operation = number;
+            let goes_on = self.carry_out(operation, report) && self.work() < self.search.most_work;
             if self.found.is_some() || !goes_on {
                 self.close(report);
                 return self.found.take();
@@ -211,7 +215,7 @@ impl World {
         self.found.take()
     }
 
-    /// The end of the world: an orderly one, then damage to what it has left.
+    /// The end of the run: an orderly one, then damage to what it has left.
     fn finish(&mut self, report: &mut ProveReport) {
         self.settle(report);
         self.drain(report);
@@ -235,7 +239,7 @@ impl World {
         }
     }
 
-    /// Counts what the life that ends has seen.
+    /// Counts what the epoch that ends has seen.
     fn close(&mut self, report: &mut ProveReport) {
         let mut bench = self.bench.borrow_mut();
         for port in 0..bench.devices() {
@@ -243,32 +247,32 @@ impl World {
             report.faults.failed_writes += std::mem::take(&mut trouble.failed_writes);
             report.faults.failed_flushes += std::mem::take(&mut trouble.failed_flushes);
         }
-        report.faults.latched += u64::from(self.node.layer.latched().is_some());
+        report.faults.failed += u64::from(self.node.layer.failed().is_some());
     }
 
-    /// False if the world cannot go on.
-    fn carry_out(&mut self, act: Act, report: &mut ProveReport) -> bool {
-        match act {
-            Act::Write { at, count, content, fua } => self.write(at, count, content, fua),
-            Act::Trim { at, count } => {
+    /// False if the run cannot go on.
+    fn carry_out(&mut self, operation: Operation, report: &mut ProveReport) -> bool {
+        match operation {
+            Operation::Write { at, count, content, fua } => self.write(at, count, content, fua),
+            Operation::Trim { at, count } => {
                 let zeros = vec![0; count as usize];
-                let number = self.history.submit(self.act, at, &zeros, false);
+                let number = self.history.submit(self.operation, at, &zeros, false);
                 self.change(Io::trim(0, at, count), number, false);
             }
-            Act::Group { fua, .. } => self.group(act, fua),
-            Act::Read { at, count } => {
+            Operation::Group { fua, .. } => self.group(operation, fua),
+            Operation::Read { at, count } => {
                 let sent = self.history.mark();
                 self.send(Io::read(0, at, count), Waiting::Read { at, sent });
             }
-            Act::Flush => {
+            Operation::Flush => {
                 let sent = self.history.mark();
                 self.send(Io::flush(0), Waiting::Flush { sent });
             }
-            Act::Pass(events) => self.pass(events, report),
-            Act::Rest(events) => self.rest(events, report),
-            Act::Break(fault) => self.go_wrong(fault, report),
-            Act::Heal => self.heal(),
-            Act::End(orderly) => return self.end(orderly, report),
+            Operation::Pass(events) => self.pass(events, report),
+            Operation::Rest(events) => self.rest(events, report),
+            Operation::Break(fault) => self.go_wrong(fault, report),
+            Operation::Heal => self.heal(),
+            Operation::End(orderly) => return self.end(orderly, report),
         }
         true
     }
@@ -277,28 +281,28 @@ impl World {
         let (data, distinct) = match content {
             Content::Fresh => {
                 let whole = u64::from(count) <= self.whole;
-                (fresh(at, count, self.act), whole)
+                (fresh(at, count, self.operation), whole)
             }
             Content::Zeros => (Data::zeros(count), false),
             Content::Copies(choice) => (self.copies(count, choice), false),
         };
         let names = self.checker.names.of(at, &data);
-        let number = self.history.submit(self.act, at, &names, distinct);
+        let number = self.history.submit(self.operation, at, &names, distinct);
         let io = Io::write(0, at, data);
         self.change(if fua { io.with_fua() } else { io }, number, fua);
     }
 
     /// A transaction of several requests, or its parts one by one where there are none.
-    fn group(&mut self, act: Act, fua: bool) {
-        let members = act.members(self.node.layer.blocks());
-        let act_number = self.act;
+    fn group(&mut self, operation: Operation, fua: bool) {
+        let members = operation.members(self.node.layer.blocks());
+        let act_number = self.operation;
         let data = |at: u64| fresh(at, 1, act_number);
         if self.node.layer.transaction_blocks() < members.len() as u64 {
             for (at, written) in members {
                 if written {
                     self.write(at, 1, Content::Fresh, fua);
                 } else {
-                    let number = self.history.submit(self.act, at, &[ZEROS], false);
+                    let number = self.history.submit(self.operation, at, &[ZEROS], false);
                     self.change(Io::trim(0, at, 1), number, false);
                 }
             }
@@ -315,7 +319,7 @@ impl World {
                 names.push((at, ZEROS));
             }
         }
-        let number = self.history.submit_all(self.act, names, true);
+        let number = self.history.submit_all(self.operation, names, true);
         let waiting = Waiting::Change { number, fua, sent: self.history.mark() };
         let tag = self.next_tag;
         self.next_tag += 1;
@@ -454,7 +458,7 @@ impl World {
                     let story = format!("a request fails without need: {error}");
                     return self.blame(Sort::Refusal, story);
                 }
-                if self.node.layer.latched().is_none() {
+                if self.node.layer.failed().is_none() {
                     let story = format!("a request failed ({error}) and the volume goes on");
                     return self.blame(Sort::Refusal, story);
                 }
@@ -490,7 +494,7 @@ impl World {
     }
 
     fn try_states(&mut self, moment: &Moment, report: &mut ProveReport) {
-        if self.act < self.search.watch || self.work() >= self.search.most_work {
+        if self.operation < self.search.watch || self.work() >= self.search.most_work {
             return;
         }
         let mut rng = self.rng_of(moment.event, "states");
@@ -508,7 +512,7 @@ impl World {
     fn tell(&mut self, event: u64, wrong: Wrong) {
         let event = self.events_before + event;
         let heard = self.history.heard();
-        self.found.get_or_insert(Found { act: self.act, event, wrong, heard });
+        self.found.get_or_insert(Found { operation: self.operation, event, wrong, heard });
     }
 
     fn stuck(&mut self, how: &str) {

@@ -16,23 +16,23 @@ pub const CYLINDER_BLOCKS: u64 = (SLOTS * HEADS) as u64;
 
 /// Mechanics without skew: a slot is a position.
 #[derive(Debug)]
-pub struct ToyArm {
+pub struct SmallArm {
     tracks: Track,
     /// Time to the next track.
     journey: Time,
 }
 
-impl ToyArm {
+impl SmallArm {
     /// The arm of a device of `blocks` blocks, whole cylinders of them. A journey to the next track
     /// takes as long as two slots, or if it is `far` as twenty.
-    pub fn new(blocks: u64, far: bool) -> ToyArm {
+    pub fn new(blocks: u64, far: bool) -> SmallArm {
         assert!(blocks.is_multiple_of(CYLINDER_BLOCKS), "{blocks} blocks are not whole cylinders");
         let journey = if far { 20 } else { 2 } * SLOT;
-        ToyArm { tracks: (blocks / u64::from(SLOTS)) as Track, journey }
+        SmallArm { tracks: (blocks / u64::from(SLOTS)) as Track, journey }
     }
 }
 
-impl Arm for ToyArm {
+impl Arm for SmallArm {
     fn tracks(&self) -> Track {
         self.tracks
     }

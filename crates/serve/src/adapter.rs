@@ -1,9 +1,9 @@
-//! The edge: byte requests of clients become block requests of the volume.
+//! The byte-to-block adapter: byte requests of clients become block requests of the volume.
 //!
 //! The last place where a request is checked, and the only one that knows about bytes. A write
 //! that covers only part of a block reads the block, changes it and writes it back; meanwhile
 //! nothing else may write there, or one of the two changes would be lost. Like everything below
-//! it, the edge is a state machine without I/O.
+//! it, the byte-to-block adapter is a state machine without I/O.
 
 mod answer;
 mod plan;
@@ -109,10 +109,10 @@ const TAIL: u64 = 2;
 
 /// The state of all requests in flight.
 #[derive(Debug)]
-pub struct Edge<W> {
+pub struct Adapter<W> {
     bytes: u64,
     read_only: bool,
-    latched: Option<IoError>,
+    failed: Option<IoError>,
     slots: Slab<Slot<W>>,
     sequence: u64,
     /// Started requests that write alone.
@@ -121,13 +121,13 @@ pub struct Edge<W> {
     waiting: Vec<usize>,
 }
 
-impl<W> Edge<W> {
-    /// The edge of a volume of `blocks` blocks.
-    pub fn new(blocks: u64, read_only: bool) -> Edge<W> {
-        Edge {
+impl<W> Adapter<W> {
+    /// The byte-to-block adapter of a volume of `blocks` blocks.
+    pub fn new(blocks: u64, read_only: bool) -> Adapter<W> {
+        Adapter {
             bytes: blocks * BLOCK_BYTES as u64,
             read_only,
-            latched: None,
+            failed: None,
             slots: Slab::new(),
             sequence: 0,
             loners: 0,
@@ -141,8 +141,8 @@ impl<W> Edge<W> {
     }
 
     /// From now on writes and flushes are refused, for this reason.
-    pub fn latch(&mut self, reason: IoError) {
-        self.latched.get_or_insert(reason);
+    pub fn fail_volume(&mut self, reason: IoError) {
+        self.failed.get_or_insert(reason);
     }
 
     /// Takes a request in: appends the block requests it starts with to `ios`, or its answer to
@@ -193,9 +193,9 @@ impl<W> Edge<W> {
             return Some(Answer::refuse(Fault::ReadOnly, "the export is read-only"));
         }
         if (writes || *verb == Verb::Flush)
-            && let Some(reason) = self.latched
+            && let Some(reason) = self.failed
         {
-            return Some(answer::latched(reason));
+            return Some(answer::volume_failed(reason));
         }
         if *verb == Verb::Flush {
             return self.read_only.then_some(Answer::Done);
@@ -352,7 +352,7 @@ impl<W> Edge<W> {
         }
         let slot = self.slots.remove(key);
         let answer = match (slot.error, cut) {
-            (Some(error), _) => answer::failed(error, self.latched),
+            (Some(error), _) => answer::failed(error, self.failed),
             (None, Some(rope)) => Answer::Data(rope),
             (None, None) => Answer::Done,
         };

@@ -1,13 +1,13 @@
-//! The lives of a world: how one ends, and how the next one begins with what it has left.
+//! The epochs of a run: how one ends, and how the next one begins with what it has left.
 
-use super::{Make, World};
+use super::{Make, Run};
 use crate::ProveReport;
 use crate::bench::Bench;
 use crate::damage::Damage;
 use crate::judge::mount;
+use crate::small_disk::SmallArm;
 use crate::states::choose;
 use crate::subject::{Subject, replace};
-use crate::toy::ToyArm;
 use seekless_engine::arm::Arm;
 use seekless_engine::device::medium::{Cells, Medium as _};
 use seekless_engine::device::volatile::{Latency, VolatileRam};
@@ -23,8 +23,8 @@ use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
-impl World {
-    /// Ends a life and begins the next; false if there can be none.
+impl Run {
+    /// Ends a epoch and begins the next; false if there can be none.
     pub(super) fn end(&mut self, orderly: bool, report: &mut ProveReport) -> bool {
         if orderly {
             self.settle(report);
@@ -36,7 +36,7 @@ impl World {
         }
         let moment = self.bench.borrow().moment();
         let mut rng = self.rng_of(moment.event, "crash");
-        // A volume that came to an orderly end leaves nothing to chance unless it refused to write.
+        // A volume that came to a clean shutdown leaves nothing to chance unless it refused to write.
         let mut states = choose(&moment.pending, false, &mut rng);
         let state = rng.below(states.len() as u64) as usize;
         self.restart(moment.build(&states.swap_remove(state)), &mut rng, report)
@@ -65,10 +65,10 @@ impl World {
                 self.history.restart(&names);
                 let mut damage = self.checker.damage;
                 self.checker.begin();
-                self.life += 1;
+                self.epoch += 1;
                 self.refused = None;
                 self.events_before += self.bench.borrow().events();
-                let seed = self.base ^ self.life.rotate_left(40);
+                let seed = self.base ^ self.epoch.rotate_left(40);
                 if let Damage::Covered(device) = damage
                     && rng.chance(0.3)
                 {
@@ -85,7 +85,7 @@ impl World {
     }
 }
 
-/// Mounts media and gives them devices, as the seed of a life will have it. A device with blocks
+/// Mounts media and gives them devices, as the seed of a epoch will have it. A device with blocks
 /// that cannot be read stays where it is if the volume can be mounted with it.
 pub(super) fn power_on(
     subject: Subject,
@@ -96,8 +96,8 @@ pub(super) fn power_on(
 ) -> (Node, Rc<RefCell<Bench>>, BTreeSet<usize>) {
     let mut rng = Rng::stream(seed, "life");
     let Make { volatile, headed, slow_flushes } = make;
-    let arm = |medium: &Cells| headed.then(|| ToyArm::new(cells(medium), rng.chance(0.5)));
-    let arms: Vec<Option<ToyArm>> = media.iter().map(arm).collect();
+    let arm = |medium: &Cells| headed.then(|| SmallArm::new(cells(medium), rng.chance(0.5)));
+    let arms: Vec<Option<SmallArm>> = media.iter().map(arm).collect();
     let compaction = Compaction::ALL[rng.below(Compaction::ALL.len() as u64) as usize];
     let fill_percent = if rng.chance(0.5) { 75 } else { 1 + rng.below(100) as u32 };
     // A stream of its own: what is drawn for other layouts stays as it was.
@@ -114,7 +114,7 @@ pub(super) fn power_on(
             .with(&CLEANING, subject.cleaning(&mut rng))
             .with(&SORT, idling.chance(0.6))
             .with(&CLUSTERS, idling.chance(0.4))
-            // So short that blocks become cold in the short life of a world.
+            // So short that blocks become cold in the short epoch of a run.
             .with(&INTERVAL, Some(20 * MILLIS))
             .with(&HOT_PERCENT, Some(if rng.chance(0.5) { 10 } else { 40 })),
         ..MountOptions::default()

@@ -57,15 +57,15 @@ fn fault(error: IoError) -> Fault {
 
 /// The answer to a request that failed. Where the volume says only that it is read-only by now,
 /// the client learns what made it so.
-pub(super) fn failed(error: IoError, latch: Option<IoError>) -> Answer {
-    match (error, latch) {
-        (IoError::ReadOnly, Some(reason)) => latched(reason),
+pub(super) fn failed(error: IoError, volume: Option<IoError>) -> Answer {
+    match (error, volume) {
+        (IoError::ReadOnly, Some(reason)) => volume_failed(reason),
         (error, _) => Answer::Error(fault(error), error.to_string()),
     }
 }
 
 /// The answer to a write or flush after the write path has failed.
-pub(super) fn latched(reason: IoError) -> Answer {
+pub(super) fn volume_failed(reason: IoError) -> Answer {
     let fault = match fault(reason) {
         Fault::NoSpace => Fault::NoSpace,
         _ => Fault::Io,
