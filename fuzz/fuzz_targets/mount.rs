@@ -1,7 +1,7 @@
 //! Images that were damaged, forged or made up: mounted, checked, printed and used.
 #![no_main]
 
-#[path = "../../crates/layouts/tests/damage/mod.rs"]
+#[path = "../../crates/layouts/tests/suite/damage/mod.rs"]
 mod damage;
 
 libfuzzer_sys::fuzz_target!(|input: &[u8]| damage::exercise(input));

@@ -1,7 +1,7 @@
 //! Members change while clients are busy: one is being filled, one fails, and the power is cut.
 #![allow(clippy::disallowed_types, missing_docs)]
 
-#[path = "../../layouts/tests/support/seen.rs"]
+#[path = "../../layouts/tests/suite/support/seen.rs"]
 mod seen;
 
 use seekless_arrays::member::{MemberState, MemberSuperblock};

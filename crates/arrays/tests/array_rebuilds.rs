@@ -1,7 +1,7 @@
 //! Members are filled though no client asks for anything, however often the power is cut.
 #![allow(clippy::disallowed_types, missing_docs)]
 
-#[path = "../../layouts/tests/support/seen.rs"]
+#[path = "../../layouts/tests/suite/support/seen.rs"]
 mod seen;
 
 use seekless_arrays::member::{MemberState, MemberSuperblock};

@@ -1,7 +1,7 @@
 //! Recoveries of arrays that are cut off themselves, after each of their writes.
 #![allow(clippy::disallowed_types, missing_docs)]
 
-#[path = "../../layouts/tests/support/mod.rs"]
+#[path = "../../layouts/tests/suite/support/mod.rs"]
 mod support;
 
 use seekless_arrays::member::MemberSuperblock;

@@ -1,7 +1,7 @@
 //! Repairs of arrays of which a member holds wrong bytes: the layout's checksums decide.
 #![allow(clippy::disallowed_types, missing_docs)]
 
-#[path = "../../layouts/tests/support/mod.rs"]
+#[path = "../../layouts/tests/suite/support/mod.rs"]
 mod support;
 
 use seekless_arrays::geometry::Geometry;

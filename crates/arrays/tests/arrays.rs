@@ -1,7 +1,7 @@
 //! Arrays against a flat model: contents with members failing, and what is asked of the members.
 #![allow(clippy::disallowed_types, missing_docs)]
 
-#[path = "../../layouts/tests/support/mod.rs"]
+#[path = "../../layouts/tests/suite/support/mod.rs"]
 mod support;
 
 use proptest::prelude::*;

@@ -2,7 +2,7 @@
 //! layout with checksums reads is right all the same, and the member gets it back.
 #![allow(clippy::disallowed_types, missing_docs)]
 
-#[path = "../../layouts/tests/support/seen.rs"]
+#[path = "../../layouts/tests/suite/support/seen.rs"]
 mod seen;
 
 use seekless_arrays::member::MemberSuperblock;

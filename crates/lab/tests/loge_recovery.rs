@@ -2,7 +2,7 @@
 //! mount after a crash is that of a simulated disk.
 #![allow(clippy::disallowed_types)]
 
-#[path = "../../layouts/tests/support/mod.rs"]
+#[path = "../../layouts/tests/suite/support/mod.rs"]
 mod support;
 
 use seekless_disk::{Disk as Simulated, Spec, specs};

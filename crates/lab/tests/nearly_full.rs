@@ -1,7 +1,7 @@
 //! Long runs on disks that are 95 to 99 % full: nothing is lost, neither data nor space.
 #![allow(clippy::disallowed_types)]
 
-#[path = "../../layouts/tests/support/mod.rs"]
+#[path = "../../layouts/tests/suite/support/mod.rs"]
 mod support;
 
 use seekless_disk::{Disk, specs};

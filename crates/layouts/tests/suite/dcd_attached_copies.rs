@@ -1,8 +1,7 @@
 //! A log apart, or its origin, put back from an older copy; power cuts while both are mounted.
 #![allow(clippy::unwrap_used, clippy::disallowed_types, missing_docs)]
 
-mod support;
-
+use crate::support::Shared;
 use seekless_engine::checksum::crc32c;
 use seekless_engine::data::Data;
 use seekless_engine::device::Device;
@@ -18,7 +17,6 @@ use seekless_engine::units::SECONDS;
 use seekless_layouts::{Kind, dcd};
 use std::cell::Cell;
 use std::rc::Rc;
-use support::Shared;
 
 const ORIGIN: u64 = 200;
 const LOG: u64 = 300;

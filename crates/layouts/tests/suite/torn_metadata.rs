@@ -1,8 +1,7 @@
 //! Blocks of metadata that power cuts have torn, in one life after the other.
 #![allow(clippy::unwrap_used, clippy::disallowed_types, missing_docs)]
 
-mod support;
-
+use crate::support::Shared;
 use seekless_engine::data::Data;
 use seekless_engine::device::medium::{Cells, Medium};
 use seekless_engine::device::ram::Ram;
@@ -13,7 +12,6 @@ use seekless_engine::node::Node;
 use seekless_engine::units::{BLOCK_BYTES, SECTOR_BYTES};
 use seekless_layouts::Kind;
 use seekless_layouts::shared::PAST_UNREADABLE;
-use support::Shared;
 
 const DEVICE: u64 = 1200;
 /// So far up in its map block that the first sector does not have its entry.

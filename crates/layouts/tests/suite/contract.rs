@@ -14,6 +14,15 @@ use seekless_engine::units::{BlockNr, SECONDS};
 use seekless_layouts::Kind;
 use std::sync::{Arc, Mutex, MutexGuard};
 
+each_layout!(
+    flushed_and_forced_writes_survive_the_loss_of_the_rest,
+    trimmed_and_unwritten_blocks_read_as_zeros,
+    a_failed_flush_is_never_retried_and_called_good,
+    every_acknowledged_write_lasts_on_a_device_that_keeps_them,
+    after_a_failed_write_nothing_more_is_taken,
+    trimming_frees_space
+);
+
 /// What a device holds and has done.
 #[derive(Clone, Debug)]
 struct State {
@@ -166,25 +175,22 @@ impl Volume {
     }
 }
 
-#[test]
-fn flushed_and_forced_writes_survive_the_loss_of_the_rest() {
-    for kind in Kind::ALL {
-        let medium = Shared::format(kind, 500);
-        let mut volume = Volume::mount(&medium, true);
-        for at in 0..50 {
-            volume.write(at, 1, 1).unwrap();
-        }
-        volume.flush().unwrap();
-        volume.write(100, 3, 2).unwrap();
-        volume.write_fua(200, 3, 2).unwrap();
-        volume.write(10, 5, 3).unwrap();
-        for keep in [false, true] {
-            let mut volume = Volume::mount(&medium.cut(|| keep), true);
-            let flushed = (0..10).chain(15..50).all(|at| volume.version(at, 3) == Some(1));
-            assert!(flushed, "{kind}: a flushed write is lost");
-            let forced = (200..203).all(|at| volume.version(at, 3) == Some(2));
-            assert!(forced, "{kind}: a write with FUA is lost");
-        }
+fn flushed_and_forced_writes_survive_the_loss_of_the_rest(kind: Kind) {
+    let medium = Shared::format(kind, 500);
+    let mut volume = Volume::mount(&medium, true);
+    for at in 0..50 {
+        volume.write(at, 1, 1).unwrap();
+    }
+    volume.flush().unwrap();
+    volume.write(100, 3, 2).unwrap();
+    volume.write_fua(200, 3, 2).unwrap();
+    volume.write(10, 5, 3).unwrap();
+    for keep in [false, true] {
+        let mut volume = Volume::mount(&medium.cut(|| keep), true);
+        let flushed = (0..10).chain(15..50).all(|at| volume.version(at, 3) == Some(1));
+        assert!(flushed, "{kind}: a flushed write is lost");
+        let forced = (200..203).all(|at| volume.version(at, 3) == Some(2));
+        assert!(forced, "{kind}: a write with FUA is lost");
     }
 }
 
@@ -345,27 +351,27 @@ fn what_a_mount_found_lost_never_comes_back_on_dcd() {
     assert_eq!(volume.version(30, 0), Some(0));
 }
 
-#[test]
-fn every_acknowledged_write_lasts_on_a_device_that_keeps_them() {
-    for kind in Kind::ALL.into_iter().filter(|kind| kind.promises().immediate) {
-        let medium = Shared::format(kind, 1000);
-        let mut volume = Volume::mount(&medium, false);
-        if volume.node.layer.limits().reports_early {
-            continue;
-        }
-        let mut rng = Rng::stream(3, "writes");
-        let mut model = [0; 1000];
-        for version in 1..=60 {
-            let at = rng.below(990);
-            let count = 1 + rng.below(10);
-            volume.write(at, count as u32, version).unwrap();
-            model[at as usize..(at + count) as usize].fill(version);
-            // The device stays as it is, the server is gone without a flush.
-            let mut after = Volume::mount(&Shared::new(medium.state().cells.clone()), false);
-            for near in at.saturating_sub(20)..(at + 20).min(1000) {
-                let found = after.version(near, version);
-                assert_eq!(found, Some(model[near as usize]), "{kind}: block {near}");
-            }
+fn every_acknowledged_write_lasts_on_a_device_that_keeps_them(kind: Kind) {
+    if !kind.promises().immediate {
+        return;
+    }
+    let medium = Shared::format(kind, 1000);
+    let mut volume = Volume::mount(&medium, false);
+    if volume.node.layer.limits().reports_early {
+        return;
+    }
+    let mut rng = Rng::stream(3, "writes");
+    let mut model = [0; 1000];
+    for version in 1..=60 {
+        let at = rng.below(990);
+        let count = 1 + rng.below(10);
+        volume.write(at, count as u32, version).unwrap();
+        model[at as usize..(at + count) as usize].fill(version);
+        // The device stays as it is, the server is gone without a flush.
+        let mut after = Volume::mount(&Shared::new(medium.state().cells.clone()), false);
+        for near in at.saturating_sub(20)..(at + 20).min(1000) {
+            let found = after.version(near, version);
+            assert_eq!(found, Some(model[near as usize]), "{kind}: block {near}");
         }
     }
 }
@@ -406,47 +412,41 @@ fn damage_is_named(kind: Kind) {
     }
 }
 
-#[test]
-fn trimmed_and_unwritten_blocks_read_as_zeros() {
-    for kind in Kind::ALL {
-        let medium = Shared::format(kind, 500);
-        let mut volume = Volume::mount(&medium, true);
-        volume.write(100, 50, 1).unwrap();
-        volume.run(Io::trim(0, 110, 20)).unwrap();
-        for orderly in [false, true] {
-            for at in 0..500 {
-                let there = (100..150).contains(&at) && !(110..130).contains(&at);
-                assert_eq!(volume.version(at, 1), Some(u64::from(there)), "{kind}: block {at}");
-            }
-            if orderly {
-                volume.stop()
-            } else {
-                volume.flush().map(|_| ()).unwrap()
-            }
-            volume = Volume::mount(&medium, true);
+fn trimmed_and_unwritten_blocks_read_as_zeros(kind: Kind) {
+    let medium = Shared::format(kind, 500);
+    let mut volume = Volume::mount(&medium, true);
+    volume.write(100, 50, 1).unwrap();
+    volume.run(Io::trim(0, 110, 20)).unwrap();
+    for orderly in [false, true] {
+        for at in 0..500 {
+            let there = (100..150).contains(&at) && !(110..130).contains(&at);
+            assert_eq!(volume.version(at, 1), Some(u64::from(there)), "{kind}: block {at}");
         }
+        if orderly {
+            volume.stop()
+        } else {
+            volume.flush().map(|_| ()).unwrap()
+        }
+        volume = Volume::mount(&medium, true);
     }
 }
 
-#[test]
-fn trimming_frees_space() {
+fn trimming_frees_space(kind: Kind) {
+    if !matches!(kind, Kind::INPLACE | Kind::DCD) {
+        return trimmed_blocks_are_not_stored(kind);
+    }
     // Blocks with fixed places are handed to the device; a disk caching disk has them in its log
     // first.
-    for kind in [Kind::INPLACE, Kind::DCD] {
-        let medium = Shared::format(kind, 500);
-        let mut volume = Volume::mount(&medium, true);
-        volume.write(0, 200, 1).unwrap();
-        volume.stop();
-        let before = medium.state().trimmed;
-        let mut volume = Volume::mount(&medium, true);
-        volume.run(Io::trim(0, 0, 200)).unwrap();
-        volume.flush().unwrap();
-        volume.stop();
-        assert_eq!(medium.state().trimmed - before, 200, "{kind}");
-    }
-    for kind in [Kind::VLOG, Kind::LOGE, Kind::LFS, Kind::WOLF, Kind::HYLOG] {
-        trimmed_blocks_are_not_stored(kind);
-    }
+    let medium = Shared::format(kind, 500);
+    let mut volume = Volume::mount(&medium, true);
+    volume.write(0, 200, 1).unwrap();
+    volume.stop();
+    let before = medium.state().trimmed;
+    let mut volume = Volume::mount(&medium, true);
+    volume.run(Io::trim(0, 0, 200)).unwrap();
+    volume.flush().unwrap();
+    volume.stop();
+    assert_eq!(medium.state().trimmed - before, 200, "{kind}");
 }
 
 fn trimmed_blocks_are_not_stored(kind: Kind) {
@@ -482,9 +482,8 @@ fn refuses_from_now_on(volume: &mut Volume, kind: Kind) {
     assert!((0..10).all(|at| volume.version(at, 1) == Some(1)), "{kind}: reads fail as well");
 }
 
-#[test]
-fn after_a_failed_write_nothing_more_is_taken() {
-    for (kind, volatile) in Kind::ALL.into_iter().flat_map(|kind| [(kind, false), (kind, true)]) {
+fn after_a_failed_write_nothing_more_is_taken(kind: Kind) {
+    for volatile in [false, true] {
         let medium = Shared::format(kind, 100);
         let mut volume = Volume::mount(&medium, volatile);
         volume.write(0, 10, 1).unwrap();
@@ -496,19 +495,16 @@ fn after_a_failed_write_nothing_more_is_taken() {
     }
 }
 
-#[test]
-fn a_failed_flush_is_never_retried_and_called_good() {
-    for kind in Kind::ALL {
-        let medium = Shared::format(kind, 100);
-        let mut volume = Volume::mount(&medium, true);
-        volume.write(0, 10, 1).unwrap();
-        volume.flush().unwrap();
-        volume.write(50, 1, 2).unwrap();
-        // The device fails once and claims to be well again, as a page cache does.
-        medium.state().failing_flushes = 1;
-        assert!(volume.flush().is_err(), "{kind}");
-        refuses_from_now_on(&mut volume, kind);
-    }
+fn a_failed_flush_is_never_retried_and_called_good(kind: Kind) {
+    let medium = Shared::format(kind, 100);
+    let mut volume = Volume::mount(&medium, true);
+    volume.write(0, 10, 1).unwrap();
+    volume.flush().unwrap();
+    volume.write(50, 1, 2).unwrap();
+    // The device fails once and claims to be well again, as a page cache does.
+    medium.state().failing_flushes = 1;
+    assert!(volume.flush().is_err(), "{kind}");
+    refuses_from_now_on(&mut volume, kind);
 }
 
 /// Counts what a mount reads.
@@ -667,7 +663,7 @@ fn a_full_volume_is_overwritten_and_trimmed_on_loge() {
 }
 
 #[test]
-fn a_full_volume_is_overwritten_and_trimmed_on_log_structured_layouts() {
+fn a_full_volume_is_overwritten_and_trimmed_on_lfs_wolf_and_hylog() {
     for kind in [Kind::LFS, Kind::WOLF, Kind::HYLOG] {
         full_and_in_use(kind);
     }

@@ -13,6 +13,7 @@
 //! unit that is there N times, up to the last one that is not zero.
 #![allow(clippy::unwrap_used, clippy::disallowed_types, clippy::disallowed_methods, missing_docs)]
 
+use crate::striped::Striped;
 use seekless_engine::Bytes;
 use seekless_engine::data::{Body, Data};
 use seekless_engine::device::medium::{Cells, Medium};
@@ -30,10 +31,6 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
-use striped::Striped;
-
-#[path = "support/striped.rs"]
-mod striped;
 
 /// Bytes in a unit of the text.
 const UNIT: usize = 16;
@@ -247,6 +244,15 @@ fn directory() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures")
 }
 
+each_layout!(old_images_hold_what_was_written, old_images_are_written_to);
+
+/// Every fixture of a layout: name and content.
+fn fixtures_of(kind: Kind) -> Vec<(String, Fixture)> {
+    let mut all = fixtures();
+    all.retain(|(name, _)| name.split('-').next() == Some(kind.name()));
+    all
+}
+
 /// Every fixture: name and content.
 fn fixtures() -> Vec<(String, Fixture)> {
     let mut out = Vec::new();
@@ -303,16 +309,14 @@ fn holds_what_was_written(name: &str, fixture: &Fixture) {
     }
 }
 
-#[test]
-fn old_images_hold_what_was_written() {
-    for (name, fixture) in fixtures() {
+fn old_images_hold_what_was_written(kind: Kind) {
+    for (name, fixture) in fixtures_of(kind) {
         holds_what_was_written(&name, &fixture);
     }
 }
 
-#[test]
-fn old_images_are_written_to() {
-    for (name, fixture) in fixtures() {
+fn old_images_are_written_to(kind: Kind) {
+    for (name, fixture) in fixtures_of(kind) {
         for volatile in [false, true] {
             let medium = Shared::new(fixture.cells.clone());
             let mut volume = Volume::mount(&medium, volatile, fixture.holds.clone());

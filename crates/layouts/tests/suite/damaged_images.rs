@@ -2,7 +2,7 @@
 //! same with a guide.
 #![allow(clippy::disallowed_types, missing_docs)]
 
-mod damage;
+use crate::damage;
 
 use seekless_engine::rng::Rng;
 

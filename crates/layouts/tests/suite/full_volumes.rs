@@ -2,8 +2,7 @@
 //! once, on devices whose flushes take their time: whatever fits finds room, and comes back.
 #![allow(clippy::unwrap_used, clippy::disallowed_types, missing_docs)]
 
-mod support;
-
+use crate::support::Shared;
 use seekless_engine::data::Data;
 use seekless_engine::device::Device;
 use seekless_engine::device::medium::{Cells, Medium};
@@ -18,7 +17,6 @@ use seekless_engine::units::{MILLIS, Time};
 use seekless_layouts::Kind;
 use seekless_layouts::lfs::{CLEANING, Cleaning, INTERVAL};
 use seekless_layouts::shared::SEGMENT;
-use support::Shared;
 
 const WORLDS: u64 = 300;
 

@@ -2,10 +2,8 @@
 //! what was written is there.
 #![allow(clippy::unwrap_used, clippy::disallowed_types, missing_docs)]
 
-#[path = "support/striped.rs"]
-mod striped;
-mod support;
-
+use crate::striped::Striped;
+use crate::support::Shared;
 use seekless_engine::data::Data;
 use seekless_engine::device::medium::Cells;
 use seekless_engine::device::ram::Ram;
@@ -20,8 +18,6 @@ use seekless_layouts::Kind;
 use seekless_layouts::lfs::{HOT_PERCENT, INTERVAL};
 use seekless_layouts::read_superblock;
 use seekless_layouts::shared::SEGMENT;
-use striped::Striped;
-use support::Shared;
 
 const DEVICE: u64 = 100_000;
 const WRITES: u64 = 30_000;

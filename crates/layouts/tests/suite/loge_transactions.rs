@@ -2,8 +2,7 @@
 //! than room (L2).
 #![allow(clippy::unwrap_used, clippy::disallowed_types, missing_docs)]
 
-mod support;
-
+use crate::support::Shared;
 use seekless_engine::data::{Body, Data};
 use seekless_engine::device::medium::{Cells, Medium};
 use seekless_engine::device::ram::Ram;
@@ -17,7 +16,6 @@ use seekless_engine::units::{MILLIS, SECONDS};
 use seekless_layouts::Kind;
 use seekless_layouts::loge::options::SPARSE;
 use seekless_layouts::loge::sparse_device_blocks;
-use support::Shared;
 
 struct Volume {
     node: Node,

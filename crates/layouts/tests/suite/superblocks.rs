@@ -13,6 +13,8 @@ use seekless_layouts::read_superblock;
 
 const BLOCKS: u64 = 100;
 
+each_layout!(a_damaged_copy_is_reported_and_written_anew, power_cuts_never_take_both_copies);
+
 fn volume(kind: Kind) -> Cells {
     let mut cells = Cells::new(kind.device_blocks(BLOCKS));
     let options = FormatOptions::new(kind, BLOCKS, 0x5eed);
@@ -29,23 +31,21 @@ fn set(cells: &mut Cells, at: BlockNr, bytes: Vec<u8>) {
 }
 
 /// Both copies, each with one of some bits flipped, or unreadable.
-fn damaged() -> impl Iterator<Item = (Kind, BlockNr, Cells, Cells)> {
-    Kind::ALL.into_iter().flat_map(|kind| {
-        let whole = volume(kind);
-        [0, whole.blocks() - 1].into_iter().flat_map(move |at| {
-            let whole = whole.clone();
-            [Some(0), Some(70), Some(333), Some(20_000), Some(32_767), None].map(|bit| {
-                let mut cells = whole.clone();
-                match bit {
-                    Some(bit) => {
-                        let mut bytes = block(&cells, at);
-                        bytes[bit / 8] ^= 1 << (bit % 8);
-                        set(&mut cells, at, bytes);
-                    }
-                    None => cells.lose(at),
+fn damaged(kind: Kind) -> impl Iterator<Item = (BlockNr, Cells, Cells)> {
+    let whole = volume(kind);
+    [0, whole.blocks() - 1].into_iter().flat_map(move |at| {
+        let whole = whole.clone();
+        [Some(0), Some(70), Some(333), Some(20_000), Some(32_767), None].map(|bit| {
+            let mut cells = whole.clone();
+            match bit {
+                Some(bit) => {
+                    let mut bytes = block(&cells, at);
+                    bytes[bit / 8] ^= 1 << (bit % 8);
+                    set(&mut cells, at, bytes);
                 }
-                (kind, at, whole.clone(), cells)
-            })
+                None => cells.lose(at),
+            }
+            (at, whole.clone(), cells)
         })
     })
 }
@@ -54,9 +54,8 @@ fn problems(cells: &mut Cells) -> Vec<String> {
     seekless_layouts::check(&mut MediumDisk(cells)).expect("one copy is whole").2.problems
 }
 
-#[test]
-fn a_damaged_copy_is_reported_and_written_anew() {
-    for (kind, at, whole, mut cells) in damaged() {
+fn a_damaged_copy_is_reported_and_written_anew(kind: Kind) {
+    for (at, whole, mut cells) in damaged(kind) {
         let before = cells.clone();
         let found = problems(&mut cells);
         let named = format!("block {at} holds no whole copy of the superblock");
@@ -102,9 +101,8 @@ impl Disk for Dying<'_> {
     }
 }
 
-#[test]
-fn power_cuts_never_take_both_copies() {
-    for (kind, at, _, cells) in damaged() {
+fn power_cuts_never_take_both_copies(kind: Kind) {
+    for (at, _, cells) in damaged(kind) {
         for writes_left in 0.. {
             let mut cells = cells.clone();
             let mut disk = Dying { below: MediumDisk(&mut cells), writes_left };
