@@ -6,7 +6,7 @@ set -euo pipefail
 # program:package that brings it, on Debian and its descendants
 wanted=(
   fio:fio nbdkit:nbdkit nbdinfo:libnbd-bin nbdcopy:libnbd-bin nbdsh:python3-libnbd
-  qemu-img:qemu-utils qemu-io:qemu-utils
+  qemu-img:qemu-utils qemu-io:qemu-utils qemu-nbd:qemu-utils
   mkfs.ext4:e2fsprogs mkfs.xfs:xfsprogs fusermount3:fuse3 sqlite3:sqlite3 losetup:util-linux
 )
 
