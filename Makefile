@@ -9,7 +9,7 @@ help:
 	@echo 'make bench  compare with peers on this machine (make bench QUICK=1: shorter)'
 	@echo 'make guided a build guided by a profile, which simulates and proves faster: target/guided/seekless'
 	@echo 'make fuzz   bounded fuzzing of the parsers and of the volumes'
-	@echo 'make crash-story   a database that forgets one flush, found out (docs/crash-testing.md)'
+	@echo 'make crash-story   a database that forgets one flush, found out (docs/manual/crash-test.md)'
 	@echo 'make setup  only install the clients that the tests talk to'
 
 run:

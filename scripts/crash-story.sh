@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The story of docs/crash-testing.md: a toy database that forgets one flush is recorded, and the
+# The story of docs/manual/crash-test.md: a toy database that forgets one flush is recorded, and the
 # smallest crash state that breaks it is found; the same database with the flush passes.
 # SEEKLESS and TOYDB may name the two programs; they are built otherwise.
 set -euo pipefail

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// The page, and the marks in it.
-const PAGE: &str = "docs/disk-models.md";
+const PAGE: &str = "docs/papers/disk-models.md";
 const BEGIN: &str = "<!-- `cargo xtask docs` writes what follows -->\n";
 const END: &str = "<!-- end of what it writes -->";
 

@@ -1,5 +1,5 @@
 //! A toy database that lives on an NBD disk, and the check of its recovery: the example of
-//! `docs/crash-testing.md`.
+//! `docs/manual/crash-test.md`.
 //!
 //! Block 0 says how many records are committed; record *n* has block *n* + 1. A commit writes the
 //! record, flushes, writes block 0 and flushes again. With `--forget` the first flush is forgotten,

@@ -1,4 +1,4 @@
-//! The measured part of `docs/eager-writing.md`: eager writing against update in place, Loge's
+//! The measured part of `docs/papers/loge.md`: eager writing against update in place, Loge's
 //! heuristics and what they do to free space, a workload like news, what idle time is worth, and
 //! the forms of Loge's table.
 
@@ -12,7 +12,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-const PAGE: &str = "docs/eager-writing.md";
+const PAGE: &str = "docs/papers/loge.md";
 const MARKS: [&str; 2] =
     ["<!-- `cargo xtask docs` writes the figures -->\n", "<!-- end of the figures -->"];
 const DISKS: &str = "hp97560,st19101,cmr-20tb:256M";

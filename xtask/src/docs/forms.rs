@@ -1,4 +1,4 @@
-//! The forms of Loge's table, for `docs/eager-writing.md`: what they take in memory, and what that
+//! The forms of Loge's table, for `docs/papers/loge.md`: what they take in memory, and what that
 //! costs and gains.
 
 use super::eager::{number, sim};

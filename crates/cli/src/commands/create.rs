@@ -23,7 +23,7 @@ Examples:
   seekless create disk.img --layout loge --size 1G --table compressed    # less memory
   seekless create disk.img --layout loge --size 1G --sparse 20G    # more addresses than room
   sudo seekless create /dev/sdb --layout vlog      # as large as works well there
-  seekless create --raid 5 --stripe 64k --layout inplace --size 1G a.img b.img c.img
+  seekless create --raid 5 --chunk 64k --layout inplace --size 1G a.img b.img c.img
   sudo seekless create /dev/sdb --layout dcd --log /dev/nvme0n1p3    # keeps what is on sdb
 
 The image is a sparse file: it takes space as it is written.")]
@@ -47,8 +47,14 @@ pub struct Args {
     raid: Option<Level>,
     /// How much lies on one member of an array before the next one is used, in whole 4 KiB blocks,
     /// at most 1M.
-    #[arg(long, value_name = "SIZE", default_value = "64k", requires = "raid")]
-    stripe: Size,
+    #[arg(
+        long = "chunk",
+        alias = "stripe",
+        value_name = "SIZE",
+        default_value = "64k",
+        requires = "raid"
+    )]
+    chunk: Size,
     /// Put the log of `dcd` here, a file or an empty block device, and leave the content of IMAGE
     /// as it is.
     #[arg(long, value_name = "LOG", conflicts_with_all = ["raid", "headers"])]
@@ -101,7 +107,7 @@ pub fn run(args: &Args, given: &Given, out: &mut dyn Write) -> Outcome {
 
 /// Makes an array and a volume on it.
 fn array(args: &Args, level: Level, out: &mut dyn Write) -> Outcome {
-    let chunk = u32::try_from(args.stripe.blocks()).unwrap_or(u32::MAX);
+    let chunk = u32::try_from(args.chunk.blocks()).unwrap_or(u32::MAX);
     let options = CreateArrayOptions {
         level,
         chunk,
@@ -114,7 +120,7 @@ fn array(args: &Args, level: Level, out: &mut dyn Write) -> Outcome {
     let geometry = members.superblock().geometry;
     writeln!(
         out,
-        "{level} of {} members, {} to a stripe: {} volume of {}, members of {}",
+        "{level} of {} members, chunks of {}: {} volume of {}, members of {}",
         geometry.members,
         Size::from_blocks(u64::from(geometry.chunk)),
         Kind::of(&superblock),

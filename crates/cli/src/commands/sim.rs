@@ -63,8 +63,14 @@ pub struct Args {
     #[arg(long, value_name = "N", requires = "raid")]
     members: Option<u16>,
     /// How much lies on one member of the array before the next one is used.
-    #[arg(long, value_name = "SIZE", default_value = "64k", requires = "raid")]
-    stripe: Size,
+    #[arg(
+        long = "chunk",
+        alias = "stripe",
+        value_name = "SIZE",
+        default_value = "64k",
+        requires = "raid"
+    )]
+    chunk: Size,
     /// Share of the disk that live data fills; several to compare, separated by commas.
     #[arg(long, value_name = "SHARE", default_value = "0.8", value_delimiter = ',')]
     utilisation: Vec<f64>,
@@ -245,7 +251,7 @@ fn target(args: &Args, disk: &str) -> Result<Target, Failure> {
         None => target,
         Some(level) => {
             let members = args.members.map_or(level.least_members(), usize::from);
-            let chunk = u32::try_from(args.stripe.blocks()).unwrap_or(u32::MAX);
+            let chunk = u32::try_from(args.chunk.blocks()).unwrap_or(u32::MAX);
             let array = target.array(level, members, chunk);
             array.map_err(|error| Failure::usage(error.to_string()))?
         }

@@ -85,7 +85,7 @@ fn a_missing_member_is_replaced_and_rebuilt(layout: &str) {
         let source = dir.path().join("source");
         fs::write(&source, pattern(3, 24 << 20)).expect("write");
         let members = files(dir.path(), &["a", "b", "c"]);
-        create_array(level, layout, "24M", &members, &["--stripe", "64k"]);
+        create_array(level, layout, "24M", &members, &["--chunk", "64k"]);
         // In any order.
         let server =
             serve(dir.path(), &[members[2].clone(), members[0].clone(), members[1].clone()], &[]);
@@ -245,7 +245,7 @@ fn a_repair_believes_the_member_that_is_right() {
         let source = dir.path().join("source");
         fs::write(&source, pattern(5, 12 << 20)).expect("write");
         let members = files(dir.path(), names);
-        create_array(level, "lfs", "12M", &members, &["--stripe", "64k"]);
+        create_array(level, "lfs", "12M", &members, &["--chunk", "64k"]);
         let server = serve(dir.path(), &members, &[]);
         copy_in(&source, &server);
         assert_eq!(server.stop().code(), 0);
@@ -358,7 +358,7 @@ fn an_array_that_cannot_be_made_says_what_helps() {
         (&["5", "--size", "8M", "x"][..], "name an image for each"),
         (&["1", "x", "y"], "give one with --size"),
         (&["1", "--size", "8M", "x", "x"], "is given twice"),
-        (&["0", "--size", "8M", "--stripe", "2M", "x", "y"], "choose a --stripe of 4k to 1M"),
+        (&["0", "--size", "8M", "--chunk", "2M", "x", "y"], "choose a --chunk of 4k to 1M"),
     ] {
         let make = ["create", "--layout", "inplace", "--raid"];
         let refused = run(seekless().current_dir(dir.path()).args(make).args(args));

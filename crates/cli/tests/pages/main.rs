@@ -1,0 +1,80 @@
+//! Executes the commands that the pages show and compares what they print.
+//!
+//! A page is README.md or a page of docs/manual. Its ```` ```console ```` blocks hold commands,
+//! which begin with `$ `, and their output. All blocks of a page run in order, in one shell and one
+//! temporary directory, with the program under test first on the search path.
+//!
+//! * A line `...` of output stands for any number of lines, `[..]` for any text within a line.
+//! * `\` at the end of a line and `> ` at the beginning of the next one continue a command.
+//! * A command that fails must be followed by one that shows its exit code: `$ echo $?`.
+//! * `<!-- needs: fio root fuse loop recordings -->` before a block names what must be there:
+//!   programs, root rights, FUSE, loop devices, the recordings of drives. Without it the section is
+//!   skipped, visibly.
+//! * `<!-- not run: reason -->` keeps a block from running. Its options are still looked up in
+//!   `--help`.
+//!
+//! `SEEKLESS_PAGES=overwrite cargo test -p seekless --test pages --example toydb` writes the output
+//! anew and keeps what is elided.
+
+mod compare;
+mod needs;
+mod options;
+mod page;
+mod run;
+mod session;
+mod tests;
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Words that a page may have: one task, one sitting.
+const WORDS: usize = 1200;
+
+/// Makes a test of each page, so that the name of a failed test is the name of a page.
+macro_rules! pages {
+    ($($name:ident: $path:literal),+ $(,)?) => {
+        const PAGES: &[&str] = &[$($path),+];
+        $(#[test] fn $name() { run::check(&root().join($path)); })+
+    };
+}
+
+pages! {
+    readme: "README.md",
+    manual_index: "docs/manual/README.md",
+    serve: "docs/manual/serve.md",
+    simulate: "docs/manual/simulate.md",
+    prove: "docs/manual/prove.md",
+    crash_test: "docs/manual/crash-test.md",
+    crashing_disk: "docs/manual/crashing-disk.md",
+    arrays: "docs/manual/arrays.md",
+    dcd: "docs/manual/dcd.md",
+    disks: "docs/manual/disks.md",
+    traces: "docs/manual/traces.md",
+    models: "docs/manual/models.md",
+    layouts: "docs/manual/layouts.md",
+    exit_codes: "docs/manual/exit-codes.md",
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+#[test]
+fn every_page_of_the_manual_has_a_test() {
+    let listed: BTreeSet<PathBuf> = PAGES.iter().map(|page| root().join(page)).collect();
+    let entries = fs::read_dir(root().join("docs/manual")).expect("the manual is there");
+    for entry in entries {
+        let page = entry.expect("an entry").path();
+        assert!(listed.contains(&page), "{} is not listed in pages/main.rs", page.display());
+    }
+}
+
+#[test]
+fn no_page_is_longer_than_it_may_be() {
+    for page in PAGES {
+        let text = fs::read_to_string(root().join(page)).expect("a listed page is there");
+        let words = text.split_whitespace().count();
+        assert!(words <= WORDS, "{page} has {words} words; split it, {WORDS} are allowed");
+    }
+}
