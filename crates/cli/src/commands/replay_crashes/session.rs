@@ -1,7 +1,7 @@
 //! A recording that has been read: its history, and its states as images.
 
 use crate::failure::{Exit, Failure};
-use seekless_crashtest::record::tape::{self, CleanShutdown, Payload, Recording, TapeError, What};
+use seekless_crashtest::record::tape::{self, TapeEnd, Payload, Recording, TapeError, What};
 use seekless_crashtest::replay::extents::Extents;
 use seekless_crashtest::replay::image::{Image, Source};
 use seekless_crashtest::states::history::{Epoch, Event, History, Kind};
@@ -39,7 +39,7 @@ pub struct Session {
     /// What each write of the history wrote.
     payloads: Vec<Payload>,
     source: Arc<Source>,
-    shutdown: CleanShutdown,
+    end: TapeEnd,
 }
 
 impl Load<'_> {
@@ -65,10 +65,10 @@ impl Load<'_> {
             payloads.extend(payload);
         }
         // Set by the end of the loop.
-        let shutdown = recording.shutdown().unwrap_or(CleanShutdown::Orderly);
+        let end = recording.end().unwrap_or(TapeEnd::Orderly);
         let base = self.base.map(|path| base(path, size_bytes)).transpose()?;
         let source = Arc::new(Source::new(base, file, size_bytes));
-        Ok(Session { history, payloads, source, shutdown })
+        Ok(Session { history, payloads, source, end })
     }
 }
 
@@ -127,9 +127,9 @@ impl Session {
     pub fn flaw(&self) -> Option<Flaw> {
         let events = self.history.events();
         let content = "or give --cut-short to be content with that";
-        match self.shutdown {
-            CleanShutdown::Orderly => None,
-            CleanShutdown::Cut { at } => Some(Flaw {
+        match self.end {
+            TapeEnd::Orderly => None,
+            TapeEnd::Cut { at } => Some(Flaw {
                 said: format!(
                     "the recording was cut short: {events} events, {at} bytes of it are whole and \
                      used"
@@ -137,7 +137,7 @@ impl Session {
                 doubt: "the recording was cut short: what came later is not known".to_owned(),
                 remedy: "record again, or give --cut-short if that is how it had to end".to_owned(),
             }),
-            CleanShutdown::Damaged { at } => Some(Flaw {
+            TapeEnd::Damaged { at } => Some(Flaw {
                 said: format!(
                     "the recording is damaged at byte {at}: the {events} events before are used"
                 ),
@@ -146,7 +146,7 @@ impl Session {
                 ),
                 remedy: format!("take a sound copy or record again, {content}"),
             }),
-            CleanShutdown::Followed { at } => Some(Flaw {
+            TapeEnd::Followed { at } => Some(Flaw {
                 said: format!(
                     "the recording ends in order at byte {at}, and something follows: that is not \
                      used"

@@ -36,7 +36,7 @@ pub fn exercise(input: &[u8]) {
         let inside = |(offset, length): (u64, u32)| offset + u64::from(length) <= size;
         assert!(range.is_none_or(inside), "{event:?} leaves {size} bytes");
     }
-    assert!(recording.shutdown().is_some(), "it ended without saying how");
+    assert!(recording.end().is_some(), "it ended without saying how");
     assert!(matches!(recording.next_event(), Ok(None)), "something follows the end");
 }
 

@@ -30,7 +30,7 @@ pub enum TapeError {
 
 /// What follows the last whole record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CleanShutdown {
+pub enum TapeEnd {
     /// The mark of a clean shutdown.
     Orderly,
     /// The mark of a clean shutdown, and something behind it, another recording perhaps.
@@ -132,7 +132,7 @@ pub struct Recording<R> {
     at: u64,
     requests: u64,
     open: HashSet<(u32, u64)>,
-    shutdown: Option<CleanShutdown>,
+    end: Option<TapeEnd>,
     chunk: Vec<u8>,
 }
 
@@ -169,7 +169,7 @@ impl<R: Read> Recording<R> {
             at: HEADER_BYTES as u64,
             requests: 0,
             open: HashSet::new(),
-            shutdown: None,
+            end: None,
             chunk: Vec::new(),
         })
     }
@@ -180,32 +180,32 @@ impl<R: Read> Recording<R> {
     }
 
     /// What follows the last event; `None` until that has been read.
-    pub fn shutdown(&self) -> Option<CleanShutdown> {
-        self.shutdown
+    pub fn end(&self) -> Option<TapeEnd> {
+        self.end
     }
 
-    /// The next event; `None` behind the last whole record, where [`Recording::ending`] tells why.
+    /// The next event; `None` behind the last whole record, where [`Recording::end`] tells why.
     ///
     /// # Errors
     /// Only what the operating system reports.
     pub fn next_event(&mut self) -> io::Result<Option<Event>> {
-        if self.shutdown.is_some() {
+        if self.end.is_some() {
             return Ok(None);
         }
         let start = self.at;
         let event = self.record()?;
         if event.is_none() {
-            self.shutdown.get_or_insert(CleanShutdown::Damaged { at: start });
+            self.end.get_or_insert(TapeEnd::Damaged { at: start });
         }
         Ok(event)
     }
 
-    /// The next record; `None` at the end, which is damage unless an ending is set.
+    /// The next record; `None` at the end, which is damage unless the end is set.
     fn record(&mut self) -> io::Result<Option<Event>> {
         let start = self.at;
         let mut bytes = [0; RECORD_BYTES];
         if let Filled::Short = fill(&mut self.file, &mut bytes)? {
-            self.shutdown = Some(CleanShutdown::Cut { at: start });
+            self.end = Some(TapeEnd::Cut { at: start });
             return Ok(None);
         }
         let Some(fields) = Fields::from_bytes(&bytes) else { return Ok(None) };
@@ -218,9 +218,9 @@ impl<R: Read> Recording<R> {
             _ => {
                 let orderly = fields.kind == END && fields.number == self.requests;
                 if orderly {
-                    self.shutdown = Some(match fill(&mut self.file, &mut [0])? {
-                        Filled::Short => CleanShutdown::Orderly,
-                        Filled::Whole => CleanShutdown::Followed { at: self.at },
+                    self.end = Some(match fill(&mut self.file, &mut [0])? {
+                        Filled::Short => TapeEnd::Orderly,
+                        Filled::Whole => TapeEnd::Followed { at: self.at },
                     });
                 }
                 return Ok(None);
@@ -230,7 +230,7 @@ impl<R: Read> Recording<R> {
         match self.payload(&fields)? {
             Some(Filled::Whole) => {}
             Some(Filled::Short) => {
-                self.shutdown = Some(CleanShutdown::Cut { at: start });
+                self.end = Some(TapeEnd::Cut { at: start });
                 return Ok(None);
             }
             None => return Ok(None),

@@ -25,13 +25,13 @@ fn sample() -> (Vec<u8>, Vec<usize>) {
     (writer.finish().expect("it works"), starts)
 }
 
-fn read(bytes: &[u8]) -> (Vec<Event>, CleanShutdown) {
+fn read(bytes: &[u8]) -> (Vec<Event>, TapeEnd) {
     let mut recording = Recording::open(bytes).expect("it works");
     let mut events = Vec::new();
     while let Some(event) = recording.next_event().expect("it works") {
         events.push(event);
     }
-    (events, recording.shutdown().expect("it works"))
+    (events, recording.end().expect("it works"))
 }
 
 #[test]
@@ -39,7 +39,7 @@ fn what_was_written_is_read() {
     let (bytes, starts) = sample();
     assert_eq!(Recording::open(bytes.as_slice()).expect("it works").header(), HEADER);
     let (events, shutdown) = read(&bytes);
-    assert_eq!(shutdown, CleanShutdown::Orderly);
+    assert_eq!(shutdown, TapeEnd::Orderly);
     assert_eq!(events.len(), 10);
     let at = (starts[0] + RECORD_BYTES) as u64;
     let payload = Payload::At(at);
@@ -64,7 +64,7 @@ fn a_recording_cut_anywhere_is_usable_up_to_the_last_whole_record() {
         let (events, shutdown) = read(&bytes[..length]);
         let whole = starts.iter().filter(|&&start| start <= length).count() - 1;
         assert_eq!(events.len(), whole, "{length} bytes");
-        assert_eq!(shutdown, CleanShutdown::Cut { at: starts[whole] as u64 });
+        assert_eq!(shutdown, TapeEnd::Cut { at: starts[whole] as u64 });
     }
     for length in 0..HEADER_BYTES {
         let error = Recording::open(&bytes[..length]).expect_err("it is refused");
@@ -85,7 +85,7 @@ fn every_flipped_byte_is_noticed() {
         let (events, shutdown) = read(&bad);
         let whole = starts.iter().filter(|&&start| start <= at).count() - 1;
         assert_eq!(events.len(), whole, "byte {at}");
-        assert_eq!(shutdown, CleanShutdown::Damaged { at: starts[whole] as u64 });
+        assert_eq!(shutdown, TapeEnd::Damaged { at: starts[whole] as u64 });
     }
 }
 
@@ -97,7 +97,7 @@ fn what_follows_the_end_is_told_and_not_used() {
         let longer = [&bytes, more].concat();
         assert_eq!(
             read(&longer),
-            (events.clone(), CleanShutdown::Followed { at: bytes.len() as u64 })
+            (events.clone(), TapeEnd::Followed { at: bytes.len() as u64 })
         );
     }
 }
@@ -116,7 +116,7 @@ fn senseless_records_are_damage() {
     ] {
         let mut bytes = HEADER.to_bytes().to_vec();
         bytes.extend(bad.to_bytes());
-        assert_eq!(read(&bytes), (vec![], CleanShutdown::Damaged { at: 64 }), "{bad:?}");
+        assert_eq!(read(&bytes), (vec![], TapeEnd::Damaged { at: 64 }), "{bad:?}");
     }
     let mut newer = HEADER.to_bytes();
     newer[8] = 2;
