@@ -29,7 +29,7 @@ pub(super) use request::Source;
 use request::{Part, Request};
 use seekless_engine::data::{Data, Piece};
 use seekless_engine::io::{Breakdown, Done, Io, IoError, Op, Purpose};
-use seekless_engine::layer::{self, Cx, Extent, Layer, Port};
+use seekless_engine::layer::{self, Cx, Extent, Layer, Port, Status};
 use seekless_engine::planted::{PlantedBug, planted};
 use seekless_engine::units::{BlockNr, Time};
 use slab::Slab;
@@ -532,6 +532,12 @@ impl Layer for Array {
         self.failed
     }
 
+    fn status(&self) -> &dyn Status {
+        self
+    }
+}
+
+impl Status for Array {
     fn failed_members(&self) -> &[(usize, IoError)] {
         &self.failed_members
     }
@@ -570,10 +576,6 @@ impl Layer for Array {
             ("array_members_out", out as f64),
             ("array_rebuilt_stripes", self.rebuild.done() as f64),
         ]
-    }
-
-    fn fork(&self) -> Box<dyn Layer> {
-        Box::new(self.clone())
     }
 }
 

@@ -70,7 +70,7 @@ fn is_right(media: &mut [Cells], first: u64, last: u64) -> bool {
 
 /// Stripes that are filled, as far as the array knows.
 fn rebuilt(node: &Node) -> u64 {
-    let stats = node.layer.stats();
+    let stats = node.layer.status().stats();
     let found = stats.iter().find(|(name, _)| *name == "array_rebuilt_stripes");
     found.map_or(0, |&(_, value)| value as u64)
 }

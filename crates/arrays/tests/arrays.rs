@@ -447,7 +447,7 @@ fn writes_cost_what_the_formulas_say() {
 }
 
 fn counted(world: &World) -> [u64; 5] {
-    let stats = world.node.layer.stats();
+    let stats = world.node.layer.status().stats();
     let names = [
         "array_prereads",
         "array_data_writes",
@@ -470,7 +470,7 @@ fn small_writes_in_a_queue_become_full_stripes() {
     }
     world.node.settle(0, &mut answers);
     assert_eq!(answers.len(), 64);
-    let stats = world.node.layer.stats();
+    let stats = world.node.layer.status().stats();
     let value = |name: &str| stats.iter().find(|one| one.0 == name).map(|one| one.1);
     assert_eq!(value("array_full_stripes"), Some(4.0));
     assert_eq!(value("array_partial_stripes"), Some(0.0));

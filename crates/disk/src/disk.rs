@@ -12,9 +12,9 @@ use held::Held;
 use seekless_engine::account::{Account, Behind};
 use seekless_engine::arm::{Arm, Head};
 use seekless_engine::data::Data;
-use seekless_engine::device::Device;
 use seekless_engine::device::medium::{Cells, Medium};
 use seekless_engine::device::ram::carry_out;
+use seekless_engine::device::{Device, DeviceStatus, Mechanical};
 use seekless_engine::io::{Done, Io, IoError, Labels, Op};
 use seekless_engine::units::{BLOCK_SECTORS, BlockNr, SECTOR_BYTES, Time};
 use std::collections::VecDeque;
@@ -115,16 +115,28 @@ impl Device for Disk {
         either!(&self.0, volatile())
     }
 
-    fn accounts(&self, each: &mut dyn FnMut(&Account)) {
-        either!(&self.0, accounts(each));
+    fn status(&self) -> &dyn DeviceStatus {
+        self
     }
 
+    fn mechanical(&self) -> Option<&dyn Mechanical> {
+        Some(self)
+    }
+}
+
+impl Mechanical for Disk {
     fn arm(&self) -> Option<&dyn Arm> {
         either!(&self.0, arm())
     }
 
     fn head(&self, now: Time) -> Option<Head> {
         either!(&self.0, head(now))
+    }
+}
+
+impl DeviceStatus for Disk {
+    fn accounts(&self, each: &mut dyn FnMut(&Account)) {
+        either!(&self.0, accounts(each));
     }
 }
 
@@ -361,10 +373,16 @@ impl Device for AnyDisk {
         self.volatile
     }
 
-    fn accounts(&self, each: &mut dyn FnMut(&Account)) {
-        each(&self.account);
+    fn status(&self) -> &dyn DeviceStatus {
+        self
     }
 
+    fn mechanical(&self) -> Option<&dyn Mechanical> {
+        Some(self)
+    }
+}
+
+impl Mechanical for AnyDisk {
     fn arm(&self) -> Option<&dyn Arm> {
         self.arm.as_ref().map(|arm| arm as &dyn Arm)
     }
@@ -374,5 +392,11 @@ impl Device for AnyDisk {
         let arm = self.arm.as_ref()?;
         let (place, free_at) = self.drive.writer(now);
         Some(Head { track: arm.under(place), free_at })
+    }
+}
+
+impl DeviceStatus for AnyDisk {
+    fn accounts(&self, each: &mut dyn FnMut(&Account)) {
+        each(&self.account);
     }
 }

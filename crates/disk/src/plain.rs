@@ -9,9 +9,9 @@ use crate::spec::{ReadAhead, Spec, SpecError};
 use seekless_engine::account::Account;
 use seekless_engine::arm::{Arm, Head, Track};
 use seekless_engine::data::Data;
-use seekless_engine::device::Device;
 use seekless_engine::device::medium::Medium;
 use seekless_engine::device::ram::carry_out;
+use seekless_engine::device::{Device, DeviceStatus, Mechanical};
 use seekless_engine::io::{Breakdown, Done, Io, IoError, Op};
 use seekless_engine::units::{BLOCK_BYTES, BLOCK_SECTORS, SECTOR_BYTES, Sector, Time};
 use std::collections::VecDeque;
@@ -295,15 +295,27 @@ impl Device for PlainDisk {
         false
     }
 
-    fn accounts(&self, each: &mut dyn FnMut(&Account)) {
-        each(&self.account);
+    fn status(&self) -> &dyn DeviceStatus {
+        self
     }
 
+    fn mechanical(&self) -> Option<&dyn Mechanical> {
+        Some(self)
+    }
+}
+
+impl Mechanical for PlainDisk {
     fn arm(&self) -> Option<&dyn Arm> {
         Some(&self.mechanics)
     }
 
     fn head(&self, now: Time) -> Option<Head> {
         Some(Head { track: self.track, free_at: now.max(self.free_at) })
+    }
+}
+
+impl DeviceStatus for PlainDisk {
+    fn accounts(&self, each: &mut dyn FnMut(&Account)) {
+        each(&self.account);
     }
 }

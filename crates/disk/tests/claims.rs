@@ -6,6 +6,7 @@ use seekless_disk::{Disk, ReadAhead, specs};
 use seekless_engine::arm::Arm;
 use seekless_engine::data::Data;
 use seekless_engine::device::Device;
+use seekless_engine::device::Mechanical as _;
 use seekless_engine::device::medium::Cells;
 use seekless_engine::io::{Breakdown, Done, Io, Op};
 use seekless_engine::rng::Rng;

@@ -29,19 +29,20 @@ pub trait Device: Debug {
     /// only the operating system knows.
     fn next_event(&self) -> Option<Time>;
 
-    /// True if it may have answers before [`Device::next_event`] says so: the operating system
-    /// carries out its requests, or some of them.
-    fn is_sudden(&self) -> bool {
-        false
-    }
-
     /// True if a completed write may still be lost until the next flush completes.
     fn volatile(&self) -> bool;
 
-    /// True if it holds blocks more than once, or can compute them: a read that says what it
-    /// expects ([`crate::io::Io::expected`]) is answered with what is right where one of the copies
-    /// is not, and that one is put right.
-    fn has_copies(&self) -> bool {
+    /// What the device says of itself.
+    fn status(&self) -> &dyn DeviceStatus;
+
+    /// Head and geometry, for devices that have them and let layouts plan on them.
+    fn mechanical(&self) -> Option<&dyn Mechanical> {
+        None
+    }
+
+    /// True if it may have answers before [`Device::next_event`] says so: the operating system
+    /// carries out its requests, or some of them.
+    fn is_sudden(&self) -> bool {
         false
     }
 
@@ -58,6 +59,25 @@ pub trait Device: Debug {
     /// True when a clean shutdown that was asked for is complete.
     fn stopped(&self) -> bool {
         true
+    }
+}
+
+/// The mechanics of a device with a head.
+pub trait Mechanical {
+    /// Its geometry and motion, if layouts may plan on them.
+    fn arm(&self) -> Option<&dyn Arm>;
+
+    /// Where the head is.
+    fn head(&self, now: Time) -> Option<Head>;
+}
+
+/// What a device says of itself. Nothing here changes it or takes part in moving requests.
+pub trait DeviceStatus {
+    /// True if it holds blocks more than once, or can compute them: a read that says what it
+    /// expects ([`crate::io::Io::expected`]) is answered with what is right where one of the copies
+    /// is not, and that one is put right.
+    fn has_copies(&self) -> bool {
+        false
     }
 
     /// How a member is filled that was put into an array, if this is one.
@@ -77,14 +97,16 @@ pub trait Device: Debug {
 
     /// Hands over the account of each device that keeps one: its own, or those of what is inside.
     fn accounts(&self, _each: &mut dyn FnMut(&Account)) {}
+}
 
-    /// The mechanics, for devices that have a head.
-    fn arm(&self) -> Option<&dyn Arm> {
-        None
+impl dyn Device + '_ {
+    /// Geometry and motion, if layouts may plan on them.
+    pub fn arm(&self) -> Option<&dyn Arm> {
+        self.mechanical()?.arm()
     }
 
-    /// Where the head is, for devices that have one.
-    fn head(&self, _now: Time) -> Option<Head> {
-        None
+    /// Where the head is, if the device has one.
+    pub fn head(&self, now: Time) -> Option<Head> {
+        self.mechanical()?.head(now)
     }
 }

@@ -32,17 +32,17 @@ pub struct Cx<'w> {
 impl Cx<'_> {
     /// The mechanics of a device, if it has a head.
     pub fn arm(&self, port: Port) -> Option<&dyn Arm> {
-        self.devices[port].arm()
+        self.devices[port].mechanical()?.arm()
     }
 
     /// Where the head of a device is, if it has one.
     pub fn head(&self, port: Port) -> Option<Head> {
-        self.devices[port].head(self.now)
+        self.devices[port].mechanical()?.head(self.now)
     }
 
-    /// True if a device holds blocks more than once; see [`Device::has_copies`].
+    /// True if a device holds blocks more than once.
     pub fn has_copies(&self, port: Port) -> bool {
-        self.devices[port].has_copies()
+        self.devices[port].status().has_copies()
     }
 
     /// Sends a request to a device.
@@ -86,7 +86,7 @@ pub enum Rebuild {
     Failed,
 }
 
-/// What a volume promises less than its kind of layout does.
+/// Guarantees that a mount weakens, compared with those of its kind of layout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Requests of more blocks take hold block by block, in any order, and may be torn.
@@ -110,27 +110,14 @@ impl Default for Limits {
 /// The driver calls, in this order and never re-entrantly: `submit` for each arrival, `complete`
 /// for each answer from below, then `pump` once if there was any, or if a deadline has come.
 /// Calling `pump` once too often does no harm.
+///
+/// These methods move requests. What a volume can say of itself is in [`Status`].
 pub trait Layer: Debug {
     /// Size in blocks as seen from above.
     fn blocks(&self) -> u64;
 
-    /// A hint: a request for this block comes soon. What is known of it can be fetched from memory
-    /// meanwhile.
-    fn expect(&self, _at: BlockNr) {}
-
     /// A request from above. Its range and payload length have been checked at the edge.
     fn submit(&mut self, io: Io, cx: &mut Cx<'_>);
-
-    /// Most blocks of a transaction of several requests; 0 if the volume has none.
-    fn transaction_blocks(&self) -> u64 {
-        0
-    }
-
-    /// A transaction from above, of as many blocks as [`Layer::transaction_blocks`] allows. It is
-    /// answered once, like a write; with `fua` only when it is durable.
-    fn submit_transaction(&mut self, _tag: Tag, _all: Transaction, _fua: bool, _cx: &mut Cx<'_>) {
-        unreachable!("a volume without transactions takes none");
-    }
 
     /// An answer from below.
     fn complete(&mut self, port: Port, done: Done, cx: &mut Cx<'_>);
@@ -148,31 +135,33 @@ pub trait Layer: Debug {
     /// True when a clean shutdown that was asked for is complete.
     fn stopped(&self) -> bool;
 
-    /// True if it holds blocks more than once; see [`Device::has_copies`].
-    fn has_copies(&self) -> bool {
-        false
-    }
-
-    /// What it promises less than its kind of layout does, because of how it was mounted.
-    fn limits(&self) -> Limits {
-        Limits::default()
-    }
-
-    /// The filling of a member since this array was assembled, if there was anything to fill.
-    fn rebuild(&self) -> Option<Rebuild> {
-        None
-    }
-
-    /// Members of this array that failed since it was assembled and were put out of it, with why,
-    /// in order.
-    fn failed_members(&self) -> &[(usize, IoError)] {
-        &[]
-    }
-
     /// Why the volume refuses writes, if it does: the first error of its write path.
-    fn failed(&self) -> Option<IoError> {
+    fn failed(&self) -> Option<IoError>;
+
+    /// What the volume says of itself.
+    fn status(&self) -> &dyn Status;
+
+    /// Transactions of several requests, if the volume has them.
+    fn transactions(&mut self) -> Option<&mut dyn Transactions> {
         None
     }
+}
+
+/// Transactions of several requests: all that one changes takes hold together or not at all.
+pub trait Transactions {
+    /// Most blocks of a transaction, at least 1.
+    fn most_blocks(&self) -> u64;
+
+    /// A transaction from above, of at most [`Transactions::most_blocks`] blocks. It is answered
+    /// once, like a write; with `fua` only when it is durable.
+    fn submit(&mut self, tag: Tag, all: Transaction, fua: bool, cx: &mut Cx<'_>);
+}
+
+/// What a volume says of itself. Nothing here changes it or takes part in moving requests.
+pub trait Status {
+    /// A hint: a request for this block comes soon. What is known of it can be fetched from memory
+    /// meanwhile.
+    fn expect(&self, _at: BlockNr) {}
 
     /// What lies at `at` and for how many blocks it stays the same, at least 1 and at most `limit`.
     fn extent(&self, _at: BlockNr, limit: u64) -> (Extent, u64) {
@@ -185,6 +174,28 @@ pub trait Layer: Debug {
         None
     }
 
+    /// Guarantees that this mount weakens.
+    fn limits(&self) -> Limits {
+        Limits::default()
+    }
+
+    /// True if it holds blocks more than once; see [`DeviceStatus::has_copies`].
+    ///
+    /// [`DeviceStatus::has_copies`]: crate::device::DeviceStatus::has_copies
+    fn has_copies(&self) -> bool {
+        false
+    }
+
+    /// The filling of a member since this array was assembled, if there was anything to fill.
+    fn rebuild(&self) -> Option<Rebuild> {
+        None
+    }
+
+    /// Members of this array that failed since it was assembled, with why, in order.
+    fn failed_members(&self) -> &[(usize, IoError)] {
+        &[]
+    }
+
     /// Share of free blocks in each of `parts` equal stretches of the device, along its arm, for
     /// layouts that choose places; nothing for others.
     fn free_profile(&self, _parts: usize) -> Vec<f64> {
@@ -195,7 +206,4 @@ pub trait Layer: Debug {
     fn stats(&self) -> Vec<(&'static str, f64)> {
         Vec::new()
     }
-
-    /// A copy of the whole state.
-    fn fork(&self) -> Box<dyn Layer>;
 }

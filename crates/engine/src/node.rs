@@ -58,9 +58,9 @@ impl Node {
 
     /// What lies at `at` and for how many blocks it stays the same, at least 1 and at most `limit`.
     pub fn extent(&mut self, at: BlockNr, limit: u64) -> (Extent, u64) {
-        match self.layer.in_place() {
+        match self.layer.status().in_place() {
             Some(first) => self.devices[0].extent(first + at, limit),
-            None => self.layer.extent(at, limit),
+            None => self.layer.status().extent(at, limit),
         }
     }
 
@@ -87,6 +87,11 @@ impl Node {
         layer.submit(io, &mut cx);
     }
 
+    /// Most blocks of a transaction; 0 if the volume has none.
+    pub fn transaction_blocks(&mut self) -> u64 {
+        self.layer.transactions().map_or(0, |transactions| transactions.most_blocks())
+    }
+
     /// Hands a transaction in: all that it changes takes hold together or not at all, whatever
     /// crash comes between. It is answered once, under `tag`, like a write; with `fua` only when
     /// it is durable. Reads and writes beside it see all of it or nothing.
@@ -101,7 +106,7 @@ impl Node {
         all: Transaction,
         fua: bool,
     ) -> Result<(), TransactionError> {
-        let (most, blocks) = (self.layer.transaction_blocks(), self.layer.blocks());
+        let (most, blocks) = (self.transaction_blocks(), self.layer.blocks());
         if most == 0 {
             return Err(TransactionError::Unsupported);
         }
@@ -118,7 +123,9 @@ impl Node {
         self.idle_since = None;
         self.stirred = true;
         let (layer, mut cx) = self.split(now);
-        layer.submit_transaction(tag, all, fua, &mut cx);
+        // It has just said how large they may be.
+        let transactions = layer.transactions().expect("a volume that has transactions");
+        transactions.submit(tag, all, fua, &mut cx);
         Ok(())
     }
 
@@ -139,15 +146,15 @@ impl Node {
 
     /// Counters of the layer and of the devices below it.
     pub fn stats(&self) -> Vec<(&'static str, f64)> {
-        let below = self.devices.iter().flat_map(|device| device.stats());
-        self.layer.stats().into_iter().chain(below).collect()
+        let below = self.devices.iter().flat_map(|device| device.status().stats());
+        self.layer.status().stats().into_iter().chain(below).collect()
     }
 
     /// What the devices have been busy with, as far as they keep account.
     pub fn accounts(&self) -> Vec<Account> {
         let mut accounts = Vec::new();
         for device in &self.devices {
-            device.accounts(&mut |account| accounts.push(*account));
+            device.status().accounts(&mut |account| accounts.push(*account));
         }
         accounts
     }

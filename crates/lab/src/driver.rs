@@ -289,7 +289,7 @@ impl Driver {
 
     /// What is known of a block will be needed soon.
     fn expect(&self, at: BlockNr) {
-        self.node.layer.expect(at);
+        self.node.layer.status().expect(at);
         if let Some(oracle) = &self.oracle {
             oracle.expect(at);
         }

@@ -314,7 +314,7 @@ fn measure<T, E>(
         before,
         after: driver.node().stats(),
         accounts: accounts.map(|(after, before)| after.since(before)).collect(),
-        free_profile: driver.node().layer.free_profile(PROFILE_PARTS),
+        free_profile: driver.node().layer.status().free_profile(PROFILE_PARTS),
     })
 }
 

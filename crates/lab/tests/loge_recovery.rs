@@ -8,6 +8,7 @@ mod support;
 use seekless_disk::{Disk as Simulated, Spec, specs};
 use seekless_engine::data::Data;
 use seekless_engine::device::Device;
+use seekless_engine::device::Mechanical as _;
 use seekless_engine::device::medium::Cells;
 use seekless_engine::disk::{Disk, MediumDisk};
 use seekless_engine::io::{Io, IoError, Label};

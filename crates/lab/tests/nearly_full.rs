@@ -141,7 +141,7 @@ impl World {
 }
 
 fn stat(node: &Node, name: &str) -> u64 {
-    let found = node.layer.stats().into_iter().find(|(found, _)| *found == name);
+    let found = node.layer.status().stats().into_iter().find(|(found, _)| *found == name);
     found.map_or(0, |(_, value)| value as u64)
 }
 

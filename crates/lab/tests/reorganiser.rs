@@ -63,9 +63,9 @@ fn a_volume_in_order_is_left_alone() {
     let written = |stats: Vec<(&str, f64)>| {
         stats.iter().find(|(name, _)| *name == "device_blocks_written").map(|(_, value)| *value)
     };
-    let before = written(driver.node().layer.stats());
+    let before = written(driver.node().layer.status().stats());
     driver.idle(100 * SECONDS).expect("rests");
-    assert_eq!(written(driver.node().layer.stats()), before);
+    assert_eq!(written(driver.node().layer.status().stats()), before);
     assert_eq!(driver.node().next_event(), None);
 }
 

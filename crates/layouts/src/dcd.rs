@@ -55,7 +55,7 @@ use seekless_engine::checksum::Sums;
 use seekless_engine::data::Data;
 use seekless_engine::disk::Disk;
 use seekless_engine::io::{Breakdown, Done, Io, IoError, Op, Tag};
-use seekless_engine::layer::{Cx, Layer, Limits, Port};
+use seekless_engine::layer::{Cx, Layer, Limits, Port, Status};
 use seekless_engine::layout::Promises;
 use seekless_engine::layout::{
     CheckReport, FormatOptions, Layout, LayoutError, MountOptions, MountReport,
@@ -410,6 +410,12 @@ impl Layer for Dcd {
         self.failed
     }
 
+    fn status(&self) -> &dyn Status {
+        self
+    }
+}
+
+impl Status for Dcd {
     fn limits(&self) -> Limits {
         let most = self.areas.most_data();
         let streams = self.caching.sequential_blocks > 0;
@@ -441,10 +447,6 @@ impl Layer for Dcd {
             ("log_segments_free", self.log.free_segments() as f64),
             ("longest_exposure_ms", self.counters.exposed_ns as f64 / 1e6),
         ]
-    }
-
-    fn fork(&self) -> Box<dyn Layer> {
-        Box::new(self.clone())
     }
 }
 

@@ -8,7 +8,7 @@ use seekless_engine::checksum::Sums;
 use seekless_engine::data::Data;
 use seekless_engine::disk::Disk;
 use seekless_engine::io::{Breakdown, Done, Io, IoError, Op, Tag};
-use seekless_engine::layer::{Cx, Layer, Port};
+use seekless_engine::layer::{Cx, Layer, Port, Status};
 use seekless_engine::layout::Promises;
 use seekless_engine::layout::{
     CheckReport, FormatOptions, Layout, LayoutError, MountOptions, MountPath, MountReport,
@@ -172,12 +172,18 @@ impl Layer for Inplace {
         self.stopping && self.busy == 0
     }
 
-    fn in_place(&self) -> Option<BlockNr> {
-        Some(self.first)
-    }
-
     fn failed(&self) -> Option<IoError> {
         self.failed
+    }
+
+    fn status(&self) -> &dyn Status {
+        self
+    }
+}
+
+impl Status for Inplace {
+    fn in_place(&self) -> Option<BlockNr> {
+        Some(self.first)
     }
 
     fn stats(&self) -> Vec<(&'static str, f64)> {
@@ -185,10 +191,6 @@ impl Layer for Inplace {
             ("client_blocks_written", self.blocks_written as f64),
             ("device_blocks_written", self.blocks_written as f64),
         ]
-    }
-
-    fn fork(&self) -> Box<dyn Layer> {
-        Box::new(self.clone())
     }
 }
 

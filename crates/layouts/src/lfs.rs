@@ -45,7 +45,7 @@ use seekless_engine::arm::Arm;
 use seekless_engine::checksum::{Identity, Sums};
 use seekless_engine::disk::Disk;
 use seekless_engine::io::{Breakdown, Done, Io, IoError, Op, Tag};
-use seekless_engine::layer::{Cx, Extent, Layer, Port};
+use seekless_engine::layer::{Cx, Extent, Layer, Port, Status};
 use seekless_engine::layout::Promises;
 use seekless_engine::layout::{
     CheckReport, FormatOptions, Layout, LayoutError, MountOptions, MountReport,
@@ -302,11 +302,6 @@ impl Layer for Lfs {
         self.geometry.blocks
     }
 
-    fn expect(&self, at: BlockNr) {
-        std::hint::black_box(self.map.get(at));
-        self.policy.expect(at);
-    }
-
     fn submit(&mut self, io: Io, cx: &mut Cx<'_>) {
         let reads = io.op == Op::Read;
         let limits = Limits { write: self.atomic_blocks, trim: u64::from(u32::MAX) };
@@ -371,6 +366,17 @@ impl Layer for Lfs {
         self.requests.failed()
     }
 
+    fn status(&self) -> &dyn Status {
+        self
+    }
+}
+
+impl Status for Lfs {
+    fn expect(&self, at: BlockNr) {
+        std::hint::black_box(self.map.get(at));
+        self.policy.expect(at);
+    }
+
     fn extent(&self, at: BlockNr, limit: u64) -> (Extent, u64) {
         let (mapped, length) = self.map.extent(at, limit);
         (if mapped { Extent::Data } else { Extent::Hole }, length)
@@ -396,10 +402,6 @@ impl Layer for Lfs {
             ("blocks_overwritten", overwritten as f64),
             ("hot_share", self.policy.hot_share()),
         ]
-    }
-
-    fn fork(&self) -> Box<dyn Layer> {
-        Box::new(self.clone())
     }
 }
 

@@ -58,7 +58,9 @@ use seekless_engine::checksum::{Identity, Sums};
 use seekless_engine::clean_shutdown::CleanShutdown;
 use seekless_engine::disk::Disk;
 use seekless_engine::io::{Done, Io, IoError, Tag};
-use seekless_engine::layer::{Cx, Extent, Layer, Limits as LayerLimits, Port};
+use seekless_engine::layer::{
+    Cx, Extent, Layer, Limits as LayerLimits, Port, Status, Transactions,
+};
 use seekless_engine::layout::Promises;
 use seekless_engine::layout::{
     CheckReport, FormatOptions, Layout, LayoutError, MountOptions, MountReport,
@@ -236,14 +238,6 @@ impl Layer for Loge {
         }
     }
 
-    fn transaction_blocks(&self) -> u64 {
-        if self.takes_groups { self.most_of_group() } else { 0 }
-    }
-
-    fn submit_transaction(&mut self, tag: Tag, all: Group, fua: bool, cx: &mut Cx<'_>) {
-        self.requests.accept_group(tag, all, fua, cx);
-    }
-
     fn complete(&mut self, _port: Port, done: Done, cx: &mut Cx<'_>) {
         let index = (done.tag & 0xffff_ffff) as usize;
         match done.tag & !0xffff_ffff {
@@ -284,10 +278,6 @@ impl Layer for Loge {
         commit.into_iter().chain(self.idle.due()).chain(self.relocation.due()).min()
     }
 
-    fn limits(&self) -> LayerLimits {
-        LayerLimits { may_be_full: self.capacity < self.areas.blocks, ..LayerLimits::default() }
-    }
-
     fn stop(&mut self, _cx: &mut Cx<'_>) {
         self.shutdown.ask();
     }
@@ -298,6 +288,30 @@ impl Layer for Loge {
 
     fn failed(&self) -> Option<IoError> {
         self.requests.failed()
+    }
+
+    fn status(&self) -> &dyn Status {
+        self
+    }
+
+    fn transactions(&mut self) -> Option<&mut dyn Transactions> {
+        Some(self)
+    }
+}
+
+impl Transactions for Loge {
+    fn most_blocks(&self) -> u64 {
+        if self.takes_groups { self.most_of_group() } else { 0 }
+    }
+
+    fn submit(&mut self, tag: Tag, all: Group, fua: bool, cx: &mut Cx<'_>) {
+        self.requests.accept_group(tag, all, fua, cx);
+    }
+}
+
+impl Status for Loge {
+    fn limits(&self) -> LayerLimits {
+        LayerLimits { may_be_full: self.capacity < self.areas.blocks, ..LayerLimits::default() }
     }
 
     fn extent(&self, at: BlockNr, limit: u64) -> (Extent, u64) {
@@ -337,10 +351,6 @@ impl Layer for Loge {
         ];
         stats.extend(self.table_stats());
         stats
-    }
-
-    fn fork(&self) -> Box<dyn Layer> {
-        Box::new(self.clone())
     }
 }
 

@@ -46,7 +46,7 @@ use seekless_engine::checksum::{Identity, Sums};
 use seekless_engine::clean_shutdown::CleanShutdown;
 use seekless_engine::disk::Disk;
 use seekless_engine::io::{Done, Io, IoError, Tag};
-use seekless_engine::layer::{Cx, Extent, Layer, Port};
+use seekless_engine::layer::{Cx, Extent, Layer, Port, Status};
 use seekless_engine::layout::{
     CheckReport, FormatOptions, Layout, LayoutError, MountOptions, MountReport,
 };
@@ -259,6 +259,12 @@ impl Layer for Vlog {
         self.requests.failed()
     }
 
+    fn status(&self) -> &dyn Status {
+        self
+    }
+}
+
+impl Status for Vlog {
     fn extent(&self, at: BlockNr, limit: u64) -> (Extent, u64) {
         let (mapped, length) = self.map.extent(at, limit);
         (if mapped { Extent::Data } else { Extent::Hole }, length)
@@ -280,10 +286,6 @@ impl Layer for Vlog {
             ("blocks_sorted", self.reorganiser.blocks_sorted as f64),
             ("tracks_emptied", self.compactor.tracks_emptied as f64),
         ]
-    }
-
-    fn fork(&self) -> Box<dyn Layer> {
-        Box::new(self.clone())
     }
 }
 

@@ -4,8 +4,8 @@ use super::small_disk::SmallArm;
 use super::states::{Moment, Placed, Slot, device_print};
 use seekless_engine::arm::{Arm, Head, Track};
 use seekless_engine::data::{Body, Data, Piece};
-use seekless_engine::device::Device;
 use seekless_engine::device::volatile::VolatileRam;
+use seekless_engine::device::{Device, DeviceStatus, Mechanical};
 use seekless_engine::io::{Done, Io};
 use seekless_engine::layer::Port;
 use seekless_engine::units::Time;
@@ -160,6 +160,16 @@ impl Device for Probe {
         self.bench.borrow().rams[self.port].volatile()
     }
 
+    fn status(&self) -> &dyn DeviceStatus {
+        self
+    }
+
+    fn mechanical(&self) -> Option<&dyn Mechanical> {
+        Some(self)
+    }
+}
+
+impl Mechanical for Probe {
     fn arm(&self) -> Option<&dyn Arm> {
         self.arm.as_ref().map(|arm| arm as &dyn Arm)
     }
@@ -168,3 +178,5 @@ impl Device for Probe {
         self.arm.as_ref().map(|_| Head { track: self.track, free_at: now })
     }
 }
+
+impl DeviceStatus for Probe {}

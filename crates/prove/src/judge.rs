@@ -103,7 +103,7 @@ pub fn works_on(node: &mut Node, rng: &mut Rng) -> Vec<String> {
         let written = one(node, Io::write(1, at, data.clone()));
         let flushed = one(node, Io::flush(2));
         let read = one(node, Io::read(3, at, 1));
-        if written == Err(IoError::NoSpace) && node.layer.limits().may_be_full {
+        if written == Err(IoError::NoSpace) && node.layer.status().limits().may_be_full {
             continue;
         }
         if written.is_err() || flushed.is_err() || read != Ok(data) {

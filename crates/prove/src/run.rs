@@ -123,7 +123,7 @@ impl Run {
         let mut history = History::new(subject.promises(), blocks, !volatile);
         let base = rng.next();
         let (node, bench, absent) = power_on(subject, media, Damage::None, make, base);
-        history.limit(node.layer.limits());
+        history.limit(node.layer.status().limits());
         Run {
             subject,
             profile,
@@ -297,7 +297,7 @@ impl Run {
         let members = operation.members(self.node.layer.blocks());
         let act_number = self.operation;
         let data = |at: u64| fresh(at, 1, act_number);
-        if self.node.layer.transaction_blocks() < members.len() as u64 {
+        if self.node.transaction_blocks() < members.len() as u64 {
             for (at, written) in members {
                 if written {
                     self.write(at, 1, Content::Fresh, fua);
@@ -450,7 +450,7 @@ impl Run {
                 self.hear_success(sent, "flush");
             }
             (Waiting::Change { .. }, Err(IoError::NoSpace))
-                if self.node.layer.limits().may_be_full => {}
+                if self.node.layer.status().limits().may_be_full => {}
             (Waiting::Change { .. } | Waiting::Flush { .. }, Err(error)) => {
                 let open = self.checker.damage == Damage::Open;
                 let stopped = open && self.subject.stops_at_damage();

@@ -8,8 +8,8 @@
 //! disk or a server, in turns with the requests. `cargo xtask bench emulated` prints them.
 
 use seekless_disk::{Disk, Spec, specs};
-use seekless_engine::device::Device;
 use seekless_engine::device::medium::Flat;
+use seekless_engine::device::{Device, DeviceStatus};
 use seekless_engine::io::{Done, Io, Tag};
 use seekless_engine::node::Node;
 use seekless_engine::rng::Rng;
@@ -73,7 +73,13 @@ impl Device for Watched {
     fn volatile(&self) -> bool {
         self.disk.volatile()
     }
+
+    fn status(&self) -> &dyn DeviceStatus {
+        self
+    }
 }
+
+impl DeviceStatus for Watched {}
 
 /// Serves the disk until somebody closes the other end of `stop`. Server and client have a
 /// processor each, where there are two.

@@ -138,7 +138,7 @@ impl std::fmt::Debug for Driver {
 
 /// What an array below a volume fills.
 fn rebuild_below(node: &Node) -> Option<Rebuild> {
-    node.devices.iter().find_map(|device| device.rebuild())
+    node.devices.iter().find_map(|device| device.status().rebuild())
 }
 
 impl Driver {
@@ -244,7 +244,7 @@ impl Driver {
     /// Says which members of an array have failed, once each.
     fn tell_failed_members(&mut self) {
         let failed_members =
-            self.parts.node.devices.iter().flat_map(|device| device.failed_members());
+            self.parts.node.devices.iter().flat_map(|device| device.status().failed_members());
         for (member, error) in failed_members.skip(self.failed_members) {
             self.failed_members += 1;
             eprintln!(

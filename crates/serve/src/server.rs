@@ -15,6 +15,7 @@ use crate::image::{self, Image, ImageError};
 use crate::nbd::Export;
 use seekless_disk::{Disk as SimulatedDisk, Spec, SpecError};
 use seekless_engine::device::Device;
+use seekless_engine::device::Mechanical as _;
 use seekless_engine::device::medium::{Flat, Medium};
 use seekless_engine::device::ram::Ram;
 use seekless_engine::disk::{Disk, MediumDisk};

@@ -130,7 +130,7 @@ fn usage(image: &mut image::Image, superblock: &Superblock) -> Result<Usage, Fai
     let (layer, _, report) =
         seekless_layouts::mount(image, &options).map_err(|error| image.blame(error))?;
     let ms = host_clock().saturating_sub(began) as f64 / 1e6;
-    let stats = layer.stats();
+    let stats = layer.status().stats();
     let find = |name: &str| stats.iter().find(|stat| stat.0 == name).map(|&(_, value)| value);
     let stat = |name: &str| find(name).map_or(0, |value| value as u64);
     let form = TableForm::of(superblock);

@@ -8,7 +8,7 @@ mod read;
 mod write;
 
 pub use exercise::exercise;
-pub use read::{TapeEnd, Event, Payload, Recording, TapeError, What};
+pub use read::{Event, Payload, Recording, TapeEnd, TapeError, What};
 pub use write::{Request, Writer};
 
 use seekless_engine::checksum::crc32c;

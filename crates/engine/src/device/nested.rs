@@ -1,7 +1,7 @@
 //! A node as a device: what lies below one layer may itself be a layer over devices, such as an
 //! array under a layout.
 
-use super::Device;
+use super::{Device, DeviceStatus};
 use crate::account::Account;
 use crate::io::{Done, Io, IoError};
 use crate::layer::Rebuild;
@@ -62,10 +62,6 @@ impl Device for Nested {
         self.node.devices.iter().any(|device| device.volatile())
     }
 
-    fn has_copies(&self) -> bool {
-        self.node.layer.has_copies()
-    }
-
     fn stop(&mut self, now: Time) {
         self.node.stop(now);
         self.stirred = Some(now);
@@ -75,12 +71,22 @@ impl Device for Nested {
         self.node.stopped()
     }
 
+    fn status(&self) -> &dyn DeviceStatus {
+        self
+    }
+}
+
+impl DeviceStatus for Nested {
+    fn has_copies(&self) -> bool {
+        self.node.layer.status().has_copies()
+    }
+
     fn failed_members(&self) -> &[(usize, IoError)] {
-        self.node.layer.failed_members()
+        self.node.layer.status().failed_members()
     }
 
     fn rebuild(&self) -> Option<Rebuild> {
-        self.node.layer.rebuild()
+        self.node.layer.status().rebuild()
     }
 
     fn stats(&self) -> Vec<(&'static str, f64)> {
@@ -88,6 +94,6 @@ impl Device for Nested {
     }
 
     fn accounts(&self, each: &mut dyn FnMut(&Account)) {
-        self.node.devices.iter().for_each(|device| device.accounts(each));
+        self.node.devices.iter().for_each(|device| device.status().accounts(each));
     }
 }

@@ -1,7 +1,7 @@
 //! A device in memory that answers at once.
 
-use super::Device;
 use super::medium::Medium;
+use super::{Device, DeviceStatus};
 use crate::data::Data;
 use crate::io::{Done, Io, IoError, Op};
 use crate::layer::Extent;
@@ -78,4 +78,10 @@ impl Device for Ram {
     fn extent(&mut self, at: BlockNr, limit: u64) -> (Extent, u64) {
         self.medium.extent(at, limit)
     }
+
+    fn status(&self) -> &dyn DeviceStatus {
+        self
+    }
 }
+
+impl DeviceStatus for Ram {}

@@ -1,8 +1,8 @@
 //! A device that forgets: memory in virtual time with a volatile write cache, whose every legal
 //! state after a power cut can be had; on demand its requests fail.
 
-use super::Device;
 use super::medium::{Cells, Medium};
+use super::{Device, DeviceStatus};
 use crate::checksum::mix;
 use crate::data::{Body, Data, Piece};
 use crate::io::{Done, Io, IoError, Labels, Op};
@@ -347,7 +347,13 @@ impl Device for VolatileRam {
     fn volatile(&self) -> bool {
         self.volatile
     }
+
+    fn status(&self) -> &dyn DeviceStatus {
+        self
+    }
 }
+
+impl DeviceStatus for VolatileRam {}
 
 /// What a block at `at` adds to a print if the write `origin` put there what it holds.
 pub fn print_of(at: BlockNr, origin: u64) -> u128 {

@@ -4,7 +4,7 @@
 use crate::account::Account;
 use crate::arm::{Arm, Head};
 use crate::data::{Body, Data, Piece};
-use crate::device::Device;
+use crate::device::{Device, DeviceStatus, Mechanical};
 use crate::io::{Done, Io, IoError, Op, Outcome, Tag};
 use crate::rng::Rng;
 use crate::units::{BLOCK_BYTES, BlockNr, Time};
@@ -226,20 +226,32 @@ impl Device for Faults {
         self.inner.volatile()
     }
 
-    fn has_copies(&self) -> bool {
-        self.inner.has_copies()
+    fn status(&self) -> &dyn DeviceStatus {
+        self
     }
 
-    fn accounts(&self, each: &mut dyn FnMut(&Account)) {
-        self.inner.accounts(each);
+    fn mechanical(&self) -> Option<&dyn Mechanical> {
+        Some(self)
     }
+}
 
+impl Mechanical for Faults {
     fn arm(&self) -> Option<&dyn Arm> {
         self.inner.arm()
     }
 
     fn head(&self, now: Time) -> Option<Head> {
         self.inner.head(now)
+    }
+}
+
+impl DeviceStatus for Faults {
+    fn has_copies(&self) -> bool {
+        self.inner.status().has_copies()
+    }
+
+    fn accounts(&self, each: &mut dyn FnMut(&Account)) {
+        self.inner.status().accounts(each);
     }
 }
 

@@ -5,7 +5,7 @@ use crate::account::Account;
 use crate::arm::{Arm, Head};
 use crate::checksum;
 use crate::data::Data;
-use crate::device::Device;
+use crate::device::{Device, DeviceStatus, Mechanical};
 use crate::io::{Done, Io, IoError, Op, Tag};
 use crate::units::{BlockNr, Time};
 use std::cell::RefCell;
@@ -114,20 +114,32 @@ impl Device for Record {
         self.inner.volatile()
     }
 
-    fn has_copies(&self) -> bool {
-        self.inner.has_copies()
+    fn status(&self) -> &dyn DeviceStatus {
+        self
     }
 
-    fn accounts(&self, each: &mut dyn FnMut(&Account)) {
-        self.inner.accounts(each);
+    fn mechanical(&self) -> Option<&dyn Mechanical> {
+        Some(self)
     }
+}
 
+impl Mechanical for Record {
     fn arm(&self) -> Option<&dyn Arm> {
         self.inner.arm()
     }
 
     fn head(&self, now: Time) -> Option<Head> {
         self.inner.head(now)
+    }
+}
+
+impl DeviceStatus for Record {
+    fn has_copies(&self) -> bool {
+        self.inner.status().has_copies()
+    }
+
+    fn accounts(&self, each: &mut dyn FnMut(&Account)) {
+        self.inner.status().accounts(each);
     }
 }
 

@@ -1,9 +1,9 @@
 use super::*;
 use crate::oracle::Found;
 use crate::workload::Bursts;
-use seekless_engine::device::Device;
 use seekless_engine::device::medium::{Cells, Medium};
 use seekless_engine::device::ram::carry_out;
+use seekless_engine::device::{Device, DeviceStatus};
 use seekless_engine::disk::MediumDisk;
 use seekless_engine::layout::{FormatOptions, MountOptions};
 use seekless_engine::units::MICROS;
@@ -57,7 +57,13 @@ impl Device for Steady {
     fn volatile(&self) -> bool {
         false
     }
+
+    fn status(&self) -> &dyn DeviceStatus {
+        self
+    }
 }
+
+impl DeviceStatus for Steady {}
 
 /// Returns an old version of one block.
 #[derive(Debug)]
@@ -203,15 +209,25 @@ impl Device for Silent {
     fn blocks(&self) -> u64 {
         1002
     }
+
     fn submit(&mut self, _now: Time, _io: Io) {}
+
     fn reap(&mut self, _now: Time, _done: &mut Vec<Done>) {}
+
     fn next_event(&self) -> Option<Time> {
         None
     }
+
     fn volatile(&self) -> bool {
         false
     }
+
+    fn status(&self) -> &dyn DeviceStatus {
+        self
+    }
 }
+
+impl DeviceStatus for Silent {}
 
 #[test]
 fn a_device_that_never_answers_is_an_error() {

@@ -357,7 +357,7 @@ fn every_acknowledged_write_lasts_on_a_device_that_keeps_them(kind: Kind) {
     }
     let medium = Shared::format(kind, 1000);
     let mut volume = Volume::mount(&medium, false);
-    if volume.node.layer.limits().reports_early {
+    if volume.node.layer.status().limits().reports_early {
         return;
     }
     let mut rng = Rng::stream(3, "writes");

@@ -4,9 +4,9 @@
 
 use crate::support::Shared;
 use seekless_engine::data::Data;
-use seekless_engine::device::Device;
 use seekless_engine::device::medium::{Cells, Medium};
 use seekless_engine::device::ram::carry_out;
+use seekless_engine::device::{Device, DeviceStatus};
 use seekless_engine::disk::MediumDisk;
 use seekless_engine::io::{Done, Io, Op};
 use seekless_engine::layout::{FormatOptions, LayoutError, MountOptions};
@@ -57,7 +57,13 @@ impl Device for Late {
     fn volatile(&self) -> bool {
         true
     }
+
+    fn status(&self) -> &dyn DeviceStatus {
+        self
+    }
 }
+
+impl DeviceStatus for Late {}
 
 struct World {
     node: Node,

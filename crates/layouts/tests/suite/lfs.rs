@@ -65,7 +65,7 @@ impl World {
     }
 
     fn stat(&self, name: &str) -> f64 {
-        let stats = self.node.layer.stats();
+        let stats = self.node.layer.status().stats();
         stats.iter().find(|(one, _)| *one == name).unwrap().1
     }
 }

@@ -165,7 +165,7 @@ fn durable_transactions_outlive_their_descriptors() {
     for volatile in [false, true] {
         let medium = loge(300);
         let mut volume = Volume::mount(&medium, volatile);
-        let most = volume.node.layer.transaction_blocks();
+        let most = volume.node.transaction_blocks();
         let mut rng = Rng::stream(3, "transactions");
         let mut model = vec![0; 300];
         for version in 1..400_u64 {
@@ -200,7 +200,7 @@ fn durable_transactions_outlive_their_descriptors() {
 #[test]
 fn transactions_that_cannot_be_are_refused() {
     let mut volume = Volume::mount(&loge(1000), false);
-    let most = volume.node.layer.transaction_blocks();
+    let most = volume.node.transaction_blocks();
     let mut all = Transaction::new();
     let refused = |volume: &mut Volume, all: &Transaction| {
         volume.node.run_transaction(&mut volume.now, all.clone()).unwrap_err()

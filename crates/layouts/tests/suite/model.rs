@@ -153,7 +153,7 @@ fn exercise_made(
         if round % 3 == 0 {
             world.verify();
         }
-        let stats = world.node.layer.stats();
+        let stats = world.node.layer.status().stats();
         let stat = |name: &str| stats.iter().find(|one| one.0 == name).map_or(0.0, |one| one.1);
         peak = peak.max(stat("exceptions_peak"));
         most = most.max(stat("exceptions_most"));

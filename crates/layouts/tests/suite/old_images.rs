@@ -389,7 +389,7 @@ fn used_on(medium: Shared) -> Volume {
             volume.flush();
         }
     }
-    if volume.node.layer.transaction_blocks() > 0 {
+    if volume.node.transaction_blocks() > 0 {
         let mut all = Transaction::new();
         for at in [10, 50, 90] {
             all.write(at, &Data::bytes(content(at, 9).into()));

@@ -78,7 +78,7 @@ impl Run {
                 self.checker.damage = damage;
                 (self.node, self.bench, self.absent) =
                     power_on(self.subject, media, damage, self.make, seed);
-                self.history.limit(self.node.layer.limits());
+                self.history.limit(self.node.layer.status().limits());
                 true
             }
         }

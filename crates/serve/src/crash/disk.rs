@@ -11,7 +11,7 @@ use super::cut::{Cut, Outcome as Fated, Pending, apply, draw, turn};
 use super::plan::{BadFault, Blocks, Fault, Unflushed};
 use super::store::{Content, Store};
 use seekless_engine::data::Data;
-use seekless_engine::device::Device;
+use seekless_engine::device::{Device, DeviceStatus};
 use seekless_engine::disk::Disk;
 use seekless_engine::io::{Done, Io, IoError, Op, Outcome, Tag};
 use seekless_engine::middleware::faults::rot;
@@ -506,7 +506,13 @@ impl Device for CrashDisk {
     fn volatile(&self) -> bool {
         true
     }
+
+    fn status(&self) -> &dyn DeviceStatus {
+        self
+    }
 }
+
+impl DeviceStatus for CrashDisk {}
 
 /// Blocking access for the code that runs alone: a mount sees the same failing blocks.
 impl Disk for Hub {

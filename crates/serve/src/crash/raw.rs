@@ -1,8 +1,9 @@
 //! No layout: a block of the volume is the same block of the device. For files that hold something
 //! of their own, and for crash states that are looked at.
 
+use seekless_engine::io::IoError;
 use seekless_engine::io::{Done, Io};
-use seekless_engine::layer::{Cx, Layer, Port};
+use seekless_engine::layer::{Cx, Layer, Port, Status};
 use seekless_engine::units::{BlockNr, Time};
 
 /// The layer that passes everything on. What fails, fails; nothing is failed, as on a plain disk.
@@ -49,11 +50,17 @@ impl Layer for Raw {
         self.stopping && self.in_flight == 0
     }
 
-    fn in_place(&self) -> Option<BlockNr> {
-        Some(0)
+    fn failed(&self) -> Option<IoError> {
+        None
     }
 
-    fn fork(&self) -> Box<dyn Layer> {
-        Box::new(self.clone())
+    fn status(&self) -> &dyn Status {
+        self
+    }
+}
+
+impl Status for Raw {
+    fn in_place(&self) -> Option<BlockNr> {
+        Some(0)
     }
 }

@@ -15,7 +15,7 @@ use crate::image::{Image, ImageError};
 use rustix::fs::OFlags;
 use rustix::io::{Errno, ReadWriteFlags};
 use seekless_engine::data::Data;
-use seekless_engine::device::Device;
+use seekless_engine::device::{Device, DeviceStatus};
 use seekless_engine::disk::Disk as _;
 use seekless_engine::io::{Done, Io, IoError, Op, Outcome, Tag};
 use seekless_engine::layer::Extent;
@@ -373,7 +373,13 @@ impl Device for FileDevice {
     fn volatile(&self) -> bool {
         true
     }
+
+    fn status(&self) -> &dyn DeviceStatus {
+        self
+    }
 }
+
+impl DeviceStatus for FileDevice {}
 
 #[cfg(test)]
 mod tests;

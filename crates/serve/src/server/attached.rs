@@ -6,6 +6,7 @@ use crate::device::medium::FileMedium;
 use crate::image::{self, Image, blame_half};
 use seekless_disk::{Disk as SimulatedDisk, Spec};
 use seekless_engine::device::Device;
+use seekless_engine::device::Mechanical as _;
 use seekless_engine::device::medium::Flat;
 use seekless_engine::disk::Disk as _;
 use seekless_engine::layout::MountOptions;

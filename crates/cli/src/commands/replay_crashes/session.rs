@@ -1,7 +1,7 @@
 //! A recording that has been read: its history, and its states as images.
 
 use crate::failure::{Exit, Failure};
-use seekless_crashtest::record::tape::{self, TapeEnd, Payload, Recording, TapeError, What};
+use seekless_crashtest::record::tape::{self, Payload, Recording, TapeEnd, TapeError, What};
 use seekless_crashtest::replay::extents::Extents;
 use seekless_crashtest::replay::image::{Image, Source};
 use seekless_crashtest::states::history::{Epoch, Event, History, Kind};

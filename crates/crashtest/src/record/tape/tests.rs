@@ -95,10 +95,7 @@ fn what_follows_the_end_is_told_and_not_used() {
     let (events, _) = read(&bytes);
     for more in [&bytes[..], &[0]] {
         let longer = [&bytes, more].concat();
-        assert_eq!(
-            read(&longer),
-            (events.clone(), TapeEnd::Followed { at: bytes.len() as u64 })
-        );
+        assert_eq!(read(&longer), (events.clone(), TapeEnd::Followed { at: bytes.len() as u64 }));
     }
 }
 

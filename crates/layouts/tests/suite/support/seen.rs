@@ -1,9 +1,9 @@
 //! Members that can be looked at while they work, and what a power cut leaves of them.
 
 use seekless_arrays::{AssembleOptions, assemble};
-use seekless_engine::device::Device;
 use seekless_engine::device::medium::Cells;
 use seekless_engine::device::volatile::{Fate, Latency, VolatileRam, apply};
+use seekless_engine::device::{Device, DeviceStatus};
 use seekless_engine::disk::{Disk, MediumDisk};
 use seekless_engine::io::{Done, Io};
 use seekless_engine::node::Node;
@@ -20,19 +20,29 @@ impl Device for Seen {
     fn blocks(&self) -> u64 {
         self.0.borrow().blocks()
     }
+
     fn submit(&mut self, now: Time, io: Io) {
         self.0.borrow_mut().submit(now, io);
     }
+
     fn reap(&mut self, now: Time, done: &mut Vec<Done>) {
         self.0.borrow_mut().reap(now, done);
     }
+
     fn next_event(&self) -> Option<Time> {
         self.0.borrow().next_event()
     }
+
     fn volatile(&self) -> bool {
         self.0.borrow().volatile()
     }
+
+    fn status(&self) -> &dyn DeviceStatus {
+        self
+    }
 }
+
+impl DeviceStatus for Seen {}
 
 /// The media as disks, all of them.
 pub fn with_disks<T>(
