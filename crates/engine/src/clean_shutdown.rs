@@ -1,16 +1,15 @@
-//! The clean shutdown of a layout that leaves a record: what is in flight is answered, what is left is
-//! made durable, the record is written, and the record is flushed.
-
-use crate::data::Data;
-use crate::io::{Done, Io, Purpose, Tag};
-use crate::layer::Cx;
-use crate::request_table::RequestTable;
-use crate::units::BlockNr;
+//! The clean shutdown of a volume: what is in flight is answered, what is left is made durable, a
+//! record that says so is written and flushed.
+//!
+//! The [`RequestTable`](crate::request_table::RequestTable) owns the state, because a shutdown
+//! waits for the requests in it. A layout advances it: a layout without a record goes from
+//! [`CleanShutdown::Asked`] to [`CleanShutdown::Done`]; one with a record passes
+//! [`CleanShutdown::Record`] and [`CleanShutdown::Flush`]. A shutdown never goes back.
 
 /// How far a clean shutdown has come.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum CleanShutdown {
-    /// Nobody asked for it.
+    /// The volume serves.
     #[default]
     Running,
     /// Waiting for requests in flight, then for what is left to be made durable.
@@ -19,35 +18,14 @@ pub enum CleanShutdown {
     Record,
     /// The record is being flushed.
     Flush,
-    /// Done.
+    /// The devices hold a state that the next mount recognises as clean, or the volume has failed.
     Done,
 }
 
 impl CleanShutdown {
-    /// Asks for it.
-    pub fn ask(&mut self) {
-        if *self == CleanShutdown::Running {
-            *self = CleanShutdown::Asked;
-        }
-    }
-
-    /// Writes the record, one block. Everything that it speaks of is durable.
-    pub fn write(&mut self, tag: Tag, at: BlockNr, record: Data, cx: &mut Cx<'_>) {
-        debug_assert_eq!(*self, CleanShutdown::Asked);
-        *self = CleanShutdown::Record;
-        cx.send(0, Io::write(tag, at, record).for_purpose(Purpose::Map));
-    }
-
-    /// The record, or the flush behind it, has been answered; both have the tag `tag`.
-    pub fn written(&mut self, tag: Tag, done: Done, requests: &mut RequestTable, cx: &mut Cx<'_>) {
-        if let Err(error) = done.outcome {
-            requests.fail_volume(error, cx);
-            *self = CleanShutdown::Done;
-        } else if *self == CleanShutdown::Record {
-            *self = CleanShutdown::Flush;
-            cx.send(0, Io::flush(tag).for_purpose(Purpose::Map));
-        } else {
-            *self = CleanShutdown::Done;
-        }
+    /// Goes on to a later state.
+    pub(crate) fn advance(&mut self, to: CleanShutdown) {
+        debug_assert!(*self < to, "a shutdown went from {self:?} to {to:?}");
+        *self = to;
     }
 }

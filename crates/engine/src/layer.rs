@@ -202,6 +202,12 @@ pub trait Status {
         Vec::new()
     }
 
+    /// Checks, in debug builds, what holds between two events.
+    ///
+    /// # Panics
+    /// If it does not hold.
+    fn check(&self) {}
+
     /// Named counters for reports, in a fixed order.
     fn stats(&self) -> Vec<(&'static str, f64)> {
         Vec::new()

@@ -85,6 +85,7 @@ impl Node {
         self.stirred = true;
         let (layer, mut cx) = self.split(now);
         layer.submit(io, &mut cx);
+        self.check_layer();
     }
 
     /// Most blocks of a transaction; 0 if the volume has none.
@@ -126,6 +127,7 @@ impl Node {
         // It has just said how large they may be.
         let transactions = layer.transactions().expect("a volume that has transactions");
         transactions.submit(tag, all, fua, &mut cx);
+        self.check_layer();
         Ok(())
     }
 
@@ -167,6 +169,7 @@ impl Node {
             if std::mem::take(&mut self.stirred) {
                 let (layer, mut cx) = self.split(now);
                 layer.pump(&mut cx);
+                self.check_layer();
                 for (port, io) in self.below.drain(..) {
                     self.devices[port].submit(now, io);
                 }
@@ -215,6 +218,7 @@ impl Node {
         for done in reaped.drain(..) {
             let (layer, mut cx) = self.split(now);
             layer.complete(port, done, &mut cx);
+            self.check_layer();
         }
         self.reaped = reaped;
     }
@@ -290,6 +294,14 @@ impl Node {
         match (devices, self.layer.deadline()) {
             (Some(a), Some(b)) => Some(a.min(b)),
             (a, b) => a.or(b),
+        }
+    }
+
+    /// What the layer promises between two events, after each one in debug builds.
+    #[inline(always)]
+    fn check_layer(&self) {
+        if cfg!(debug_assertions) {
+            self.layer.status().check();
         }
     }
 

@@ -8,8 +8,9 @@
 //! the layout says that everything up to some number of its own (of a commit, a log record) is
 //! durable. The first error of the write path *fails* the request table: from then on it takes reads only.
 
+use crate::clean_shutdown::CleanShutdown;
 use crate::data::Data;
-use crate::io::{Breakdown, Done, Io, IoError, Op, Tag};
+use crate::io::{Breakdown, Done, Io, IoError, Op, Outcome, Purpose, Tag};
 use crate::layer::Cx;
 use crate::transaction::Transaction;
 use crate::units::{BlockNr, Time};
@@ -61,6 +62,18 @@ pub enum Work {
     },
 }
 
+impl Work {
+    /// Whose part it is.
+    pub fn request(&self) -> RequestNr {
+        match self {
+            Work::Read { request, .. }
+            | Work::Write { request, .. }
+            | Work::Trim { request, .. }
+            | Work::Group { request, .. } => *request,
+        }
+    }
+}
+
 /// Most blocks of a part: what is atomic, or bounded in what it drags along.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
@@ -84,12 +97,23 @@ struct Request {
     data: Data,
 }
 
+/// A request that passes straight through to a device: it has one part, keeps no data here and
+/// waits for nothing. Small, because update in place has no other requests.
+#[derive(Clone, Copy, Debug)]
+struct Whole {
+    tag: Tag,
+    since: Time,
+    spent: Breakdown,
+}
+
 /// Requests in flight and how they are answered.
 #[derive(Clone, Debug)]
 pub struct RequestTable {
     read_only: bool,
     failed: Option<IoError>,
+    shutdown: CleanShutdown,
     requests: Slab<Request>,
+    wholes: Slab<Whole>,
     queue: VecDeque<Work>,
     /// Requests that are answered when everything up to a number is durable.
     waiters: Vec<(RequestNr, u64)>,
@@ -101,7 +125,9 @@ impl RequestTable {
         RequestTable {
             read_only,
             failed: None,
+            shutdown: CleanShutdown::Running,
             requests: Slab::new(),
+            wholes: Slab::new(),
             queue: VecDeque::new(),
             waiters: Vec::new(),
         }
@@ -119,7 +145,7 @@ impl RequestTable {
 
     /// True if every request has been answered.
     pub fn is_idle(&self) -> bool {
-        self.requests.is_empty()
+        self.requests.is_empty() && self.wholes.is_empty()
     }
 
     /// Takes a request in, or refuses it. Reads, writes and trims are queued; of a flush the
@@ -146,6 +172,35 @@ impl RequestTable {
             }
             Op::Flush => Some(self.open(&io, 1, cx.now)),
         }
+    }
+
+    /// Takes in a request that goes to a device as it is, or refuses it. Nothing is queued: the
+    /// layout sends the request on and answers it with [`RequestTable::answer_whole`]. The number
+    /// is one of its own kind.
+    #[inline]
+    pub fn accept_whole(&mut self, io: &Io, cx: &mut Cx<'_>) -> Option<RequestNr> {
+        if io.op != Op::Read
+            && let Some(error) = self.refusal(io.op)
+        {
+            cold_path();
+            cx.fail(io.tag, error);
+            return None;
+        }
+        let spent = Breakdown::default();
+        Some(self.wholes.insert(Whole { tag: io.tag, since: cx.now, spent }))
+    }
+
+    /// Adds time that a device has spent on a request that was taken in whole.
+    #[inline]
+    pub fn spend_whole(&mut self, request: RequestNr, spent: &Breakdown) {
+        self.wholes[request].spent.add(spent);
+    }
+
+    /// Answers a request that was taken in whole.
+    #[inline]
+    pub fn answer_whole(&mut self, request: RequestNr, outcome: Outcome, cx: &mut Cx<'_>) {
+        let Whole { tag, since, spent } = self.wholes.remove(request);
+        cx.answer(Done { tag, outcome, spent: spent.within(cx.now - since) });
     }
 
     /// Takes a transaction in, or refuses it. It is queued as one part.
@@ -343,6 +398,102 @@ impl RequestTable {
                 }
             }
         }
+    }
+
+    /// Asks for a clean shutdown; asking again changes nothing.
+    pub fn ask_shutdown(&mut self) {
+        if self.shutdown == CleanShutdown::Running {
+            self.shutdown.advance(CleanShutdown::Asked);
+        }
+    }
+
+    /// How far a clean shutdown has come.
+    pub fn shutdown(&self) -> CleanShutdown {
+        self.shutdown
+    }
+
+    /// True if no clean shutdown was asked for: background work may go on.
+    pub fn is_running(&self) -> bool {
+        self.shutdown == CleanShutdown::Running
+    }
+
+    /// True when a clean shutdown that was asked for is complete.
+    pub fn is_shut_down(&self) -> bool {
+        self.shutdown == CleanShutdown::Done
+    }
+
+    /// True if a clean shutdown is asked for, every request is answered, and the layout has to leave
+    /// a clean state. A volume that was mounted read-only or has failed leaves none: its shutdown
+    /// is complete.
+    pub fn must_leave_clean(&mut self) -> bool {
+        if self.shutdown != CleanShutdown::Asked || !self.is_idle() {
+            return false;
+        }
+        if self.failed.is_some() || self.read_only {
+            self.shutdown.advance(CleanShutdown::Done);
+            return false;
+        }
+        true
+    }
+
+    /// The devices hold a clean state.
+    pub fn end_shutdown(&mut self) {
+        debug_assert!(self.is_idle(), "a shutdown ended with requests in flight");
+        self.shutdown.advance(CleanShutdown::Done);
+    }
+
+    /// Writes the record of a clean shutdown, one block. Everything that it speaks of is durable.
+    pub fn write_shutdown_record(&mut self, tag: Tag, at: BlockNr, record: Data, cx: &mut Cx<'_>) {
+        debug_assert!(self.is_idle() && self.failed.is_none(), "{self:?}");
+        self.shutdown.advance(CleanShutdown::Record);
+        cx.send(0, Io::write(tag, at, record).for_purpose(Purpose::Map));
+    }
+
+    /// The record of a clean shutdown, or the flush behind it, was answered; both have this tag.
+    pub fn shutdown_record_answered(&mut self, tag: Tag, done: Done, cx: &mut Cx<'_>) {
+        debug_assert!(
+            matches!(self.shutdown, CleanShutdown::Record | CleanShutdown::Flush),
+            "an answer to a record in {:?}",
+            self.shutdown
+        );
+        if let Err(error) = done.outcome {
+            self.fail_volume(error, cx);
+            self.shutdown.advance(CleanShutdown::Done);
+        } else if self.shutdown == CleanShutdown::Record {
+            self.shutdown.advance(CleanShutdown::Flush);
+            cx.send(0, Io::flush(tag).for_purpose(Purpose::Map));
+        } else {
+            self.shutdown.advance(CleanShutdown::Done);
+        }
+    }
+
+    /// Checks, in debug builds, what holds between two events.
+    ///
+    /// # Panics
+    /// If a request has no part left to wait for, a waiter or queued part belongs to no request, or
+    /// a volume that has failed still queues changes.
+    pub fn check(&self) {
+        if !cfg!(debug_assertions) {
+            return;
+        }
+        for (number, request) in &self.requests {
+            assert!(request.left > 0, "request {number} has no part left and no answer");
+        }
+        for &(request, _) in &self.waiters {
+            assert!(
+                self.requests.contains(request),
+                "a waiter for request {request}, which is gone"
+            );
+            assert_eq!(self.requests[request].left, 1, "request {request} waits with parts left");
+        }
+        for work in &self.queue {
+            let request = work.request();
+            assert!(self.requests.contains(request), "a part of request {request}, which is gone");
+            let changes = !matches!(work, Work::Read { .. });
+            assert!(!(changes && self.failed.is_some()), "a failed volume queues a change");
+        }
+        let done = self.shutdown == CleanShutdown::Done;
+        assert!(!done || self.waiters.is_empty(), "a shutdown ended with waiters");
     }
 }
 

@@ -7,7 +7,7 @@ use crate::descriptor::Descriptor;
 use seekless_engine::checksum::Sums;
 use seekless_engine::data::Data;
 use seekless_engine::disk::Disk;
-use seekless_engine::io::{Breakdown, Done, Io, IoError, Op, Tag};
+use seekless_engine::io::{Done, Io, IoError, Op, Outcome, Tag};
 use seekless_engine::layer::{Cx, Layer, Port, Status};
 use seekless_engine::layout::Promises;
 use seekless_engine::layout::{
@@ -15,6 +15,7 @@ use seekless_engine::layout::{
 };
 use seekless_engine::options::Options;
 use seekless_engine::planted::{PlantedBug, planted};
+use seekless_engine::request_table::RequestTable;
 use seekless_engine::superblock::Superblock;
 use seekless_engine::units::{BlockNr, Time};
 use std::fmt;
@@ -25,14 +26,13 @@ pub fn header_blocks(device_blocks: u64) -> u64 {
     if device_blocks >= 64 * 256 { 256 } else { 1 }
 }
 
-/// A request in flight below on behalf of one from above.
-#[derive(Clone, Copy, Debug)]
-enum Slot {
-    Free { next: u32 },
-    Busy { tag: Tag, op: Op, fua: bool, since: Time, spent: Breakdown },
-}
-
-const NONE: u32 = u32::MAX;
+/// What a command below is, in the upper half of its tag; the lower half is the request.
+const REQUEST: Tag = (1 << 32) - 1;
+const READ: Tag = 1 << 32;
+const WRITE: Tag = 2 << 32;
+const FLUSH: Tag = 4 << 32;
+/// A write or trim that is durable only after a flush that follows it.
+const FORCED: Tag = 8 << 32;
 
 /// The layout.
 #[derive(Clone, Debug)]
@@ -40,11 +40,7 @@ pub struct Inplace {
     blocks: u64,
     first: u64,
     volatile: bool,
-    slots: Vec<Slot>,
-    free: u32,
-    busy: usize,
-    stopping: bool,
-    failed: Option<IoError>,
+    requests: RequestTable,
     blocks_written: u64,
 }
 
@@ -55,40 +51,33 @@ impl Inplace {
             blocks: superblock.blocks,
             first: header_blocks(superblock.device_blocks),
             volatile,
-            slots: Vec::new(),
-            free: NONE,
-            busy: 0,
-            stopping: false,
-            failed: None,
+            requests: RequestTable::new(false),
             blocks_written: 0,
         }
     }
 
-    fn take_slot(&mut self, io: &Io, now: Time) -> Tag {
-        self.busy += 1;
-        let busy = Slot::Busy {
-            tag: io.tag,
-            op: io.op,
-            fua: io.fua && self.volatile,
-            since: now,
-            spent: Breakdown::default(),
-        };
-        if self.free == NONE {
-            self.slots.push(busy);
-            return (self.slots.len() - 1) as Tag;
+    /// What becomes of a request whose command has this outcome.
+    fn judge(&mut self, tag: Tag, outcome: Outcome, cx: &mut Cx<'_>) -> Outcome {
+        if tag & READ != 0 {
+            return outcome;
         }
-        let slot = self.free;
-        if let Slot::Free { next } = self.slots[slot as usize] {
-            self.free = next;
+        // What the rules of a shingled disk refuse has not happened, and ends nothing.
+        if let Err(error) = outcome
+            && !matches!(error, IoError::Zone { .. })
+            && !planted(PlantedBug::ErrorForgotten)
+            && !(tag & FLUSH != 0 && planted(PlantedBug::FlushRetried))
+        {
+            self.requests.fail_volume(error, cx);
         }
-        self.slots[slot as usize] = busy;
-        Tag::from(slot)
-    }
-
-    fn release_slot(&mut self, slot: Tag) {
-        self.busy -= 1;
-        self.slots[slot as usize] = Slot::Free { next: self.free };
-        self.free = slot as u32;
+        if tag & WRITE != 0 && planted(PlantedBug::ErrorSwallowed) {
+            return Ok(Data::none());
+        }
+        // A flush that was on its way when another one failed proves nothing: the device may have
+        // dropped what the failed one was to cover, and part of it was this one's as well.
+        match self.requests.failed() {
+            Some(error) if !planted(PlantedBug::OtherFlushTrusted) => Err(error),
+            _ => outcome,
+        }
     }
 }
 
@@ -98,82 +87,69 @@ impl Layer for Inplace {
     }
 
     fn submit(&mut self, mut io: Io, cx: &mut Cx<'_>) {
-        if io.op != Op::Read
-            && let Some(error) = self.failed
+        if io.op == Op::Flush
+            && planted(PlantedBug::MissingFlush)
+            && self.requests.failed().is_none()
         {
-            cx.fail(io.tag, if io.op == Op::Flush { error } else { IoError::ReadOnly });
-            return;
+            return cx.answer(Done::new(io.tag, Ok(Data::none())));
+        }
+        let Some(request) = self.requests.accept_whole(&io, cx) else { return };
+        io.tag = request as Tag
+            | match io.op {
+                Op::Read => READ,
+                Op::Write => WRITE,
+                Op::Flush => FLUSH,
+                Op::Trim => 0,
+            };
+        if io.fua && self.volatile {
+            io.tag |= FORCED;
         }
         if io.op == Op::Write {
             self.blocks_written += u64::from(io.count);
         }
-        if io.op == Op::Flush && planted(PlantedBug::MissingFlush) {
-            return cx.answer(Done::new(io.tag, Ok(Data::none())));
-        }
-        let slot = self.take_slot(&io, cx.now);
-        io.tag = slot;
         if io.op != Op::Flush {
             io.at += self.first;
         }
         cx.send(0, io);
     }
 
-    fn complete(&mut self, _port: Port, mut done: Done, cx: &mut Cx<'_>) {
-        let Slot::Busy { tag, op, fua, since, mut spent } = self.slots[done.tag as usize] else {
-            panic!("answer to request {} which is not in flight", done.tag);
-        };
-        spent.add(&done.spent);
-        // What the rules of a shingled disk refuse has not happened, and ends nothing.
-        if let Err(error) = done.outcome
-            && op != Op::Read
-            && !matches!(error, IoError::Zone { .. })
-            && !planted(PlantedBug::ErrorForgotten)
-            && !(op == Op::Flush && planted(PlantedBug::FlushRetried))
-        {
-            self.failed.get_or_insert(error);
+    fn complete(&mut self, _port: Port, done: Done, cx: &mut Cx<'_>) {
+        let request = (done.tag & REQUEST) as usize;
+        self.requests.spend_whole(request, &done.spent);
+        let outcome = self.judge(done.tag, done.outcome, cx);
+        // On a device with a volatile cache a forced write is durable only after a flush.
+        let forced = done.tag & FORCED != 0 && !planted(PlantedBug::AckBeforeDurable);
+        if forced && outcome.is_ok() {
+            return cx.send(0, Io::flush(done.tag & !FORCED));
         }
-        // A flush that was on its way when another one failed proves nothing: what the failed one
-        // was to cover may be gone, and part of it was this one's as well.
-        if let Some(error) = self.failed
-            && op != Op::Read
-            && !planted(PlantedBug::OtherFlushTrusted)
-        {
-            done.outcome = Err(error);
-        }
-        if op == Op::Write && planted(PlantedBug::ErrorSwallowed) {
-            done.outcome = Ok(Data::none());
-        }
-        // A write with forced unit access on a device with a volatile cache is durable only after
-        // a flush that follows it.
-        if fua && done.outcome.is_ok() && !planted(PlantedBug::AckBeforeDurable) {
-            self.slots[done.tag as usize] = Slot::Busy { tag, op, fua: false, since, spent };
-            cx.send(0, Io::flush(done.tag));
-            return;
-        }
-        self.release_slot(done.tag);
-        let outcome = done.outcome.map_err(|error| match error {
+        let outcome = outcome.map_err(|error| match error {
             IoError::Media { block } => IoError::Media { block: block.saturating_sub(self.first) },
             other => other,
         });
-        cx.answer(Done { tag, outcome, spent: spent.within(cx.now - since) });
+        self.requests.answer_whole(request, outcome, cx);
     }
 
-    fn pump(&mut self, _cx: &mut Cx<'_>) {}
+    fn pump(&mut self, _cx: &mut Cx<'_>) {
+        // There is no state that a clean shutdown would have to write.
+        if self.requests.must_leave_clean() {
+            self.requests.end_shutdown();
+        }
+    }
 
     fn deadline(&self) -> Option<Time> {
         None
     }
 
     fn stop(&mut self, _cx: &mut Cx<'_>) {
-        self.stopping = true;
+        self.requests.ask_shutdown();
     }
 
     fn stopped(&self) -> bool {
-        self.stopping && self.busy == 0
+        self.requests.is_shut_down()
     }
 
     fn failed(&self) -> Option<IoError> {
-        self.failed
+        self.requests.failed()
     }
 
     fn status(&self) -> &dyn Status {
@@ -182,6 +158,10 @@ impl Layer for Inplace {
 }
 
 impl Status for Inplace {
+    fn check(&self) {
+        self.requests.check();
+    }
+
     fn in_place(&self) -> Option<BlockNr> {
         Some(self.first)
     }

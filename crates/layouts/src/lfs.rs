@@ -116,15 +116,6 @@ struct Counters {
     overwritten: u64,
 }
 
-/// How far a clean shutdown has come.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Stop {
-    #[default]
-    Running,
-    Asked,
-    Done,
-}
-
 /// The layout. Its fields are grouped by the file that works on them.
 #[derive(Clone, Debug)]
 pub struct Lfs {
@@ -136,7 +127,6 @@ pub struct Lfs {
     volatile: bool,
     counters: Counters,
     requests: RequestTable,
-    stop: Stop,
     policy: Policy,
 
     map: Map,
@@ -181,7 +171,6 @@ impl Lfs {
             volatile: options.volatile,
             counters: Counters::default(),
             requests: RequestTable::new(options.read_only),
-            stop: Stop::Running,
             policy: Policy::new(superblock.layout, geometry.blocks, options),
             map: Map::new(&geometry),
             segments: Segments::new(geometry),
@@ -266,26 +255,19 @@ impl Lfs {
         }
     }
 
-    fn stopping(&self) -> bool {
-        self.stop != Stop::Running
-    }
-
     /// Brings a clean shutdown one step further.
-    fn advance_stop(&mut self, cx: &mut Cx<'_>) {
-        let busy = !self.requests.is_idle()
-            || !self.log.is_quiet()
-            || self.cleaner.is_busy()
-            || self.checkpoint.phase() != Phase::Idle;
-        if self.stop != Stop::Asked {
+    fn advance_shutdown(&mut self, cx: &mut Cx<'_>) {
+        if !self.requests.must_leave_clean() {
             return;
         }
-        if self.requests.failed().is_some() || self.requests.is_read_only() {
-            if self.requests.is_idle() {
-                self.stop = Stop::Done;
-            }
-        } else if busy {
-        } else if self.is_clean() {
-            self.stop = Stop::Done;
+        let busy = !self.log.is_quiet()
+            || self.cleaner.is_busy()
+            || self.checkpoint.phase() != Phase::Idle;
+        if busy {
+            return;
+        }
+        if self.is_clean() {
+            self.requests.end_shutdown();
         } else if !self.has_room_for_checkpoint() && !self.is_all_durable() {
             self.short.commit = true;
             self.advance_log(cx);
@@ -340,7 +322,7 @@ impl Layer for Lfs {
         }
         self.advance_checkpoint(cx);
         self.advance_log(cx);
-        self.advance_stop(cx);
+        self.advance_shutdown(cx);
         self.advance_policy(cx.now);
     }
 
@@ -353,13 +335,11 @@ impl Layer for Lfs {
     }
 
     fn stop(&mut self, _cx: &mut Cx<'_>) {
-        if self.stop == Stop::Running {
-            self.stop = Stop::Asked;
-        }
+        self.requests.ask_shutdown();
     }
 
     fn stopped(&self) -> bool {
-        self.stop == Stop::Done
+        self.requests.is_shut_down()
     }
 
     fn failed(&self) -> Option<IoError> {
@@ -372,6 +352,10 @@ impl Layer for Lfs {
 }
 
 impl Status for Lfs {
+    fn check(&self) {
+        self.requests.check();
+    }
+
     fn expect(&self, at: BlockNr) {
         std::hint::black_box(self.map.get(at));
         self.policy.expect(at);

@@ -55,7 +55,6 @@ use idle::Idle;
 use place::Placer;
 use relocation::Relocation;
 use seekless_engine::checksum::{Identity, Sums};
-use seekless_engine::clean_shutdown::CleanShutdown;
 use seekless_engine::disk::Disk;
 use seekless_engine::io::{Done, Io, IoError, Tag};
 use seekless_engine::layer::{
@@ -144,7 +143,6 @@ pub struct Loge {
     last_with_trims: u64,
     /// Number of the last record on the device.
     record: u64,
-    shutdown: CleanShutdown,
     reads: Reads<Entry>,
 
     idle: Idle,
@@ -183,7 +181,6 @@ impl Loge {
             commits: Commits::new(options.volatile, FLUSH),
             last_with_trims: 0,
             record: 0,
-            shutdown: CleanShutdown::default(),
             reads: Reads::new(READ, superblock.sums),
             idle: Idle::new(options.options.get(&self::options::ANTICIPATE)),
             sorter: Sorter::new(
@@ -245,7 +242,7 @@ impl Layer for Loge {
             DATA => self.data_done(index, done, cx),
             META => self.commit_part_done(done, cx),
             FLUSH => self.commits.flush_done(done, &mut self.requests, cx),
-            RECORD => self.shutdown.written(RECORD, done, &mut self.requests, cx),
+            RECORD => self.requests.shutdown_record_answered(RECORD, done, cx),
             SORT => self.sorter_read(done),
             HOVER => self.idle.moved(),
             FETCH => self.fetched(index, done),
@@ -267,7 +264,7 @@ impl Layer for Loge {
             self.dispatch(cx);
             self.advance_commits(cx);
         }
-        self.advance_ending(cx);
+        self.advance_shutdown(cx);
         self.advance_idle(cx);
     }
 
@@ -279,11 +276,11 @@ impl Layer for Loge {
     }
 
     fn stop(&mut self, _cx: &mut Cx<'_>) {
-        self.shutdown.ask();
+        self.requests.ask_shutdown();
     }
 
     fn stopped(&self) -> bool {
-        self.shutdown == CleanShutdown::Done
+        self.requests.is_shut_down()
     }
 
     fn failed(&self) -> Option<IoError> {
@@ -310,6 +307,10 @@ impl Transactions for Loge {
 }
 
 impl Status for Loge {
+    fn check(&self) {
+        self.requests.check();
+    }
+
     fn limits(&self) -> LayerLimits {
         LayerLimits { may_be_full: self.capacity < self.areas.blocks, ..LayerLimits::default() }
     }

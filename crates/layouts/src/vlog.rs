@@ -43,7 +43,6 @@ use place::Placer;
 use reorganise::Reorganiser;
 use seekless_engine::arm::Track;
 use seekless_engine::checksum::{Identity, Sums};
-use seekless_engine::clean_shutdown::CleanShutdown;
 use seekless_engine::disk::Disk;
 use seekless_engine::io::{Done, Io, IoError, Tag};
 use seekless_engine::layer::{Cx, Extent, Layer, Port, Status};
@@ -120,7 +119,6 @@ pub struct Vlog {
     commits: Commits<Entry>,
     /// Number of the last commit with changes.
     last_with_changes: u64,
-    shutdown: CleanShutdown,
     reads: Reads<Entry>,
 }
 
@@ -163,7 +161,6 @@ impl Vlog {
             next_sequence: 1,
             commits: Commits::new(options.volatile, FLUSH),
             last_with_changes: 0,
-            shutdown: CleanShutdown::default(),
             reads: Reads::new(READ, superblock.sums),
         }
     }
@@ -218,7 +215,7 @@ impl Layer for Vlog {
             DATA => self.data_done(index, done, cx),
             MAP => self.commit_part_done(done, cx),
             FLUSH => self.commits.flush_done(done, &mut self.requests, cx),
-            TAIL => self.shutdown.written(TAIL, done, &mut self.requests, cx),
+            TAIL => self.requests.shutdown_record_answered(TAIL, done, cx),
             COMPACT if index == 0 => self.compaction_read(done),
             COMPACT => self.reorganiser_read(done),
             _ => panic!("answer to the unknown command {:#x}", done.tag),
@@ -238,8 +235,8 @@ impl Layer for Vlog {
         self.dispatch(cx);
         self.advance_commits(cx);
         self.advance_compaction(cx);
-        if self.shutdown == CleanShutdown::Asked {
-            self.advance_ending(cx);
+        if !self.requests.is_running() {
+            self.advance_shutdown(cx);
         }
     }
 
@@ -248,11 +245,11 @@ impl Layer for Vlog {
     }
 
     fn stop(&mut self, _cx: &mut Cx<'_>) {
-        self.shutdown.ask();
+        self.requests.ask_shutdown();
     }
 
     fn stopped(&self) -> bool {
-        self.shutdown == CleanShutdown::Done
+        self.requests.is_shut_down()
     }
 
     fn failed(&self) -> Option<IoError> {
@@ -265,6 +262,10 @@ impl Layer for Vlog {
 }
 
 impl Status for Vlog {
+    fn check(&self) {
+        self.requests.check();
+    }
+
     fn extent(&self, at: BlockNr, limit: u64) -> (Extent, u64) {
         let (mapped, length) = self.map.extent(at, limit);
         (if mapped { Extent::Data } else { Extent::Hole }, length)

@@ -216,7 +216,7 @@ impl Lfs {
         self.cleaner.due = None;
         let allowed = self.requests.failed().is_none() && !self.requests.is_read_only();
         self.keep_plugging(allowed, cx);
-        if !allowed || self.stopping() || self.cleaner.is_busy() {
+        if !allowed || !self.requests.is_running() || self.cleaner.is_busy() {
             return false;
         }
         if self.starving {

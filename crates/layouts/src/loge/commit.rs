@@ -10,7 +10,6 @@ use super::table::Entry;
 use super::write::{Commands, labelled};
 use super::{Loge, META, RECORD};
 use crate::eager::commit::Batch;
-use seekless_engine::clean_shutdown::CleanShutdown;
 use seekless_engine::data::{Body, Data, Piece};
 use seekless_engine::io::{Done, IoError, Label};
 use seekless_engine::layer::Cx;
@@ -102,26 +101,23 @@ impl Loge {
 
     /// Brings a clean shutdown one step further: commit what changed, flush, write the record that
     /// says so, flush.
-    pub(super) fn advance_ending(&mut self, cx: &mut Cx<'_>) {
+    pub(super) fn advance_shutdown(&mut self, cx: &mut Cx<'_>) {
         let moving = self.sorter.is_reading() || self.relocation.is_active();
         let idling = moving || self.idle.is_moving();
-        let busy = !self.requests.is_idle() || self.commits.is_busy() || idling;
-        if self.shutdown != CleanShutdown::Asked || busy {
+        if self.commits.is_busy() || idling || !self.requests.must_leave_clean() {
             return;
         }
-        if self.requests.failed().is_some() || self.requests.is_read_only() {
-            self.shutdown = CleanShutdown::Done;
-        } else if self.commits.has_changes() && self.may_commit() {
+        if self.commits.has_changes() && self.may_commit() {
             self.begin_commit(Batch::default(), Commands::default(), cx);
             // A commit without commands is complete at once.
-            self.advance_ending(cx);
+            self.advance_shutdown(cx);
         } else if !self.commits.is_durable() {
             self.commits.begin_flush(cx);
         } else {
             self.record += 1;
             let record = Data::bytes(self.record(true).encode(self.id));
             let at = RECORDS[self.record as usize % RECORDS.len()];
-            self.shutdown.write(RECORD, at, record, cx);
+            self.requests.write_shutdown_record(RECORD, at, record, cx);
         }
     }
 

@@ -6,7 +6,6 @@
 //! whenever the segment that it went for has passed, it goes for the next one.
 
 use super::{HOVER, Loge};
-use seekless_engine::clean_shutdown::CleanShutdown;
 use seekless_engine::io::Io;
 use seekless_engine::layer::Cx;
 use seekless_engine::units::{BlockNr, MILLIS, SECONDS, Time};
@@ -59,7 +58,7 @@ impl Loge {
         if !self.headed || !(self.idle.anticipates || self.sorter.is_enabled()) {
             return;
         }
-        if !self.requests.is_idle() || self.shutdown != CleanShutdown::Running {
+        if !self.requests.is_idle() || !self.requests.is_running() {
             self.idle.passes = None;
             self.abandon_sorting();
             return;

@@ -16,7 +16,6 @@ use super::{FETCH, Loge, RETURN};
 use crate::eager::Mapped;
 use crate::eager::commit::Batch;
 use crate::eager::read::verify;
-use seekless_engine::clean_shutdown::CleanShutdown;
 use seekless_engine::data::Data;
 use seekless_engine::io::{Done, Io, IoError, Purpose};
 use seekless_engine::layer::Cx;
@@ -124,7 +123,7 @@ impl Loge {
             }
             return !begun;
         }
-        let idle = self.requests.is_idle() && self.shutdown == CleanShutdown::Running;
+        let idle = self.requests.is_idle() && self.requests.is_running();
         if idle && !self.relocation.is_in_vain(state) {
             let due = cx.idle_since.unwrap_or(cx.now) + super::idle::REST;
             if cx.now < due {

@@ -7,7 +7,6 @@ use super::write::{Commands, bare};
 use super::{MAP, TAIL, Vlog};
 use crate::eager::SHORT_RUN;
 use crate::eager::commit::Batch;
-use seekless_engine::clean_shutdown::CleanShutdown;
 use seekless_engine::data::{Body, Data, Piece};
 use seekless_engine::io::{Done, IoError};
 use seekless_engine::layer::Cx;
@@ -137,15 +136,12 @@ impl Vlog {
     /// Brings a clean shutdown one step further: commit what changed, flush, commit once more to
     /// say that it is durable, flush, write the tail record, flush.
     #[cold]
-    pub(super) fn advance_ending(&mut self, cx: &mut Cx<'_>) {
+    pub(super) fn advance_shutdown(&mut self, cx: &mut Cx<'_>) {
         let reading = self.compactor.is_reading() || self.reorganiser.is_reading();
-        let busy = !self.requests.is_idle() || self.commits.is_busy() || reading;
-        if busy {
+        if self.commits.is_busy() || reading || !self.requests.must_leave_clean() {
             return;
         }
-        if self.requests.failed().is_some() || self.requests.is_read_only() {
-            self.shutdown = CleanShutdown::Done;
-        } else if !self.dirty.is_empty() {
+        if !self.dirty.is_empty() {
             self.begin_commit(Batch::default(), Commands::default(), cx);
         } else if !self.commits.is_durable() {
             self.commits.begin_flush(cx);
@@ -153,7 +149,7 @@ impl Vlog {
             self.begin_commit(Batch::default(), Commands::default(), cx);
         } else {
             let tail = Data::bytes(self.tail().encode(self.id));
-            self.shutdown.write(TAIL, TAIL_BLOCK, tail, cx);
+            self.requests.write_shutdown_record(TAIL, TAIL_BLOCK, tail, cx);
         }
     }
 

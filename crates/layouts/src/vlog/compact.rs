@@ -17,7 +17,6 @@ use crate::eager::commit::Batch;
 use crate::eager::place::Plan;
 use crate::eager::read::verify;
 use seekless_engine::arm::Track;
-use seekless_engine::clean_shutdown::CleanShutdown;
 use seekless_engine::data::Data;
 use seekless_engine::io::{Done, Io, Purpose};
 use seekless_engine::layer::Cx;
@@ -215,7 +214,7 @@ impl Vlog {
         let may = self.commits.is_serial()
             && !self.requests.is_read_only()
             && self.requests.failed().is_none();
-        if self.compactor.owners.is_none() || !may || self.shutdown != CleanShutdown::Running {
+        if self.compactor.owners.is_none() || !may || !self.requests.is_running() {
             return;
         }
         let reading = self.compactor.is_reading() || self.reorganiser.is_reading();
