@@ -108,20 +108,23 @@ struct Whole {
 
 /// Requests in flight and how they are answered.
 #[derive(Clone, Debug)]
-pub struct RequestTable {
+pub struct RequestTable<W = u64> {
     read_only: bool,
     failed: Option<IoError>,
     shutdown: CleanShutdown,
     requests: Slab<Request>,
     wholes: Slab<Whole>,
     queue: VecDeque<Work>,
-    /// Requests that are answered when everything up to a number is durable.
-    waiters: Vec<(RequestNr, u64)>,
+    /// Requests that wait for something of the layout's own, with what each needs: for most a
+    /// number up to which everything must be durable.
+    waiters: Vec<(RequestNr, W)>,
+    /// Since when no request with parts has been in flight.
+    idle_since: Option<Time>,
 }
 
-impl RequestTable {
+impl<W> RequestTable<W> {
     /// Nothing in flight. A `read_only` request table refuses writes and trims.
-    pub fn new(read_only: bool) -> RequestTable {
+    pub fn new(read_only: bool) -> RequestTable<W> {
         RequestTable {
             read_only,
             failed: None,
@@ -130,6 +133,7 @@ impl RequestTable {
             wholes: Slab::new(),
             queue: VecDeque::new(),
             waiters: Vec::new(),
+            idle_since: Some(0),
         }
     }
 
@@ -203,6 +207,18 @@ impl RequestTable {
         cx.answer(Done { tag, outcome, spent: spent.within(cx.now - since) });
     }
 
+    /// Takes in a request whose parts the layout keeps itself, or refuses it. Nothing is queued.
+    pub fn begin(&mut self, io: &Io, parts: u32, cx: &mut Cx<'_>) -> Option<RequestNr> {
+        if io.op != Op::Read
+            && let Some(error) = self.refusal(io.op)
+        {
+            cold_path();
+            cx.fail(io.tag, error);
+            return None;
+        }
+        Some(self.open(io, parts, cx.now))
+    }
+
     /// Takes a transaction in, or refuses it. It is queued as one part.
     pub fn accept_group(&mut self, tag: Tag, all: Transaction, fua: bool, cx: &mut Cx<'_>) {
         if let Some(error) = self.refusal(Op::Write) {
@@ -224,6 +240,8 @@ impl RequestTable {
     }
 
     fn open(&mut self, io: &Io, parts: u32, now: Time) -> RequestNr {
+        debug_assert!(parts > 0, "a request without parts is never answered");
+        self.idle_since = None;
         self.requests.insert(Request {
             tag: io.tag,
             fua: io.fua,
@@ -336,6 +354,9 @@ impl RequestTable {
 
     fn answer(&mut self, request: RequestNr, cx: &mut Cx<'_>) {
         let request = self.requests.remove(request);
+        if self.requests.is_empty() {
+            self.idle_since = Some(cx.now);
+        }
         let outcome = match request.failed {
             Some(error) => Err(error),
             None => Ok(request.data),
@@ -344,35 +365,62 @@ impl RequestTable {
         cx.answer(Done { tag: request.tag, outcome, spent });
     }
 
-    /// Answers a request, of which one part is left, when everything up to `number` is durable.
-    pub fn wait(&mut self, request: RequestNr, number: u64) {
+    /// Answers a request, of which one part is left, when what it needs has come about: for a
+    /// number, when everything up to it is durable.
+    pub fn wait(&mut self, request: RequestNr, needs: W) {
         debug_assert_eq!(self.requests[request].left, 1);
-        self.waiters.push((request, number));
+        debug_assert!(self.failed.is_none(), "nothing becomes durable after a failure");
+        self.waiters.push((request, needs));
     }
 
-    /// True if a request waits for a number that `concerns` is true of.
-    pub fn any_waits(&self, concerns: impl Fn(u64) -> bool) -> bool {
-        self.waiters.iter().any(|&(_, number)| concerns(number))
+    /// What the requests that wait need, in the order in which they began to wait.
+    pub fn needs(&self) -> impl Iterator<Item = &W> {
+        self.waiters.iter().map(|(_, needs)| needs)
     }
 
-    /// Adds time that a device has spent on all requests that wait: that of a flush.
-    pub fn spend_on_waiters(&mut self, spent: &Breakdown) {
-        for &(request, _) in &self.waiters {
-            self.requests[request].spent.add(spent);
-        }
+    /// True if a request waits for something that `concerns` is true of.
+    pub fn any_waits(&self, concerns: impl Fn(&W) -> bool) -> bool {
+        self.needs().any(concerns)
     }
 
-    /// Everything up to `number` is durable: answers who waited for that, in order of arrival.
-    pub fn durable(&mut self, number: u64, cx: &mut Cx<'_>) {
+    /// Answers the requests whose needs are met, in the order in which they began to wait.
+    pub fn answer_met(&mut self, mut is_met: impl FnMut(&mut W) -> bool, cx: &mut Cx<'_>) {
         let mut index = 0;
         while index < self.waiters.len() {
-            let (request, needs) = self.waiters[index];
-            if needs <= number {
-                self.waiters.remove(index);
+            if is_met(&mut self.waiters[index].1) {
+                let (request, _) = self.waiters.remove(index);
                 self.part_done(request, cx);
             } else {
                 index += 1;
             }
+        }
+    }
+
+    /// True if a request asked to be durable before it is answered, or [`RequestTable::force`]
+    /// asked for it.
+    pub fn is_forced(&self, request: RequestNr) -> bool {
+        self.requests[request].fua
+    }
+
+    /// A request must be durable before it is answered, though its client did not ask.
+    pub fn force(&mut self, request: RequestNr) {
+        self.requests[request].fua = true;
+    }
+
+    /// Since when no request has been in flight, if none is. Requests taken in whole do not count.
+    pub fn idle_since(&self) -> Option<Time> {
+        self.idle_since
+    }
+
+    /// Adds time that a device has spent on all requests that wait: that of a flush.
+    pub fn spend_on_waiters(&mut self, spent: &Breakdown) {
+        self.spend_on(|_| true, spent);
+    }
+
+    /// Adds time that a device has spent on the requests that wait for something.
+    pub fn spend_on(&mut self, concerns: impl Fn(&W) -> bool, spent: &Breakdown) {
+        for (request, _) in self.waiters.iter().filter(|(_, needs)| concerns(needs)) {
+            self.requests[*request].spent.add(spent);
         }
     }
 
@@ -405,6 +453,11 @@ impl RequestTable {
         if self.shutdown == CleanShutdown::Running {
             self.shutdown.advance(CleanShutdown::Asked);
         }
+    }
+
+    /// A clean shutdown of several steps has come to a later one.
+    pub fn advance_shutdown(&mut self, to: CleanShutdown) {
+        self.shutdown.advance(to);
     }
 
     /// How far a clean shutdown has come.
@@ -444,7 +497,8 @@ impl RequestTable {
 
     /// Writes the record of a clean shutdown, one block. Everything that it speaks of is durable.
     pub fn write_shutdown_record(&mut self, tag: Tag, at: BlockNr, record: Data, cx: &mut Cx<'_>) {
-        debug_assert!(self.is_idle() && self.failed.is_none(), "{self:?}");
+        debug_assert!(self.is_idle(), "a record with requests in flight");
+        debug_assert!(self.failed.is_none(), "a failed volume leaves no record");
         self.shutdown.advance(CleanShutdown::Record);
         cx.send(0, Io::write(tag, at, record).for_purpose(Purpose::Map));
     }
@@ -494,6 +548,13 @@ impl RequestTable {
         }
         let done = self.shutdown == CleanShutdown::Done;
         assert!(!done || self.waiters.is_empty(), "a shutdown ended with waiters");
+    }
+}
+
+impl RequestTable {
+    /// Everything up to `number` is durable: answers the requests that waited for that.
+    pub fn durable(&mut self, number: u64, cx: &mut Cx<'_>) {
+        self.answer_met(|needs| *needs <= number, cx);
     }
 }
 
@@ -548,7 +609,7 @@ mod tests {
         assert_eq!(answers, []);
         table.wait(durable.expect("it asked to be durable"), 3);
         assert_eq!(at(6, |cx| table.durable(2, cx)), []);
-        assert!(table.any_waits(|number| number == 3));
+        assert!(table.any_waits(|&number| number == 3));
         assert_eq!(at(6, |cx| table.durable(3, cx)), [(7, Ok(()))]);
         assert_eq!(at(7, |cx| table.part_done(parts[4].0, cx)), [(8, Ok(()))]);
         assert!(table.is_idle());
@@ -572,7 +633,7 @@ mod tests {
         assert_eq!(answers, [(3, Err(error)), (2, Err(error)), (4, Err(error)), (5, Err(refused))]);
         assert!(table.next_is_read() && table.queued() == 1);
         assert_eq!(table.failed(), Some(error));
-        let mut table = RequestTable::new(true);
+        let mut table: RequestTable = RequestTable::new(true);
         let answers = at(0, |cx| {
             table.accept(Io::write(1, 0, Data::stamp(1, 0, 1)), LIMITS, cx);
             assert!(table.accept(Io::flush(2), LIMITS, cx).is_some(), "nothing is lost by it");

@@ -54,7 +54,7 @@ use seekless_engine::checksum::Identity;
 use seekless_engine::checksum::Sums;
 use seekless_engine::data::Data;
 use seekless_engine::disk::Disk;
-use seekless_engine::io::{Breakdown, Done, Io, IoError, Op, Tag};
+use seekless_engine::io::{Done, Io, IoError, Op, Tag};
 use seekless_engine::layer::{Cx, Layer, Limits, Port, Status};
 use seekless_engine::layout::Promises;
 use seekless_engine::layout::{
@@ -62,9 +62,10 @@ use seekless_engine::layout::{
 };
 use seekless_engine::options::Options;
 use seekless_engine::planted::PlantedBug;
+use seekless_engine::request_table::{RequestNr, RequestTable};
 use seekless_engine::superblock::Superblock;
 use seekless_engine::units::{BlockNr, Time};
-use settle::{Settling, Stop};
+use settle::{Farewell, Needs, Settling};
 use slab::Slab;
 use stale_marker::StaleMarkers;
 use std::collections::VecDeque;
@@ -78,19 +79,6 @@ const DESTAGE_READ: Tag = 4 << 32;
 const DESTAGE_WRITE: Tag = 5 << 32;
 const FLUSH: Tag = 6 << 32;
 const MARKER: Tag = 7 << 32;
-
-/// A request from above that has not been answered.
-#[derive(Clone, Debug)]
-struct Request {
-    tag: Tag,
-    fua: bool,
-    since: Time,
-    spent: Breakdown,
-    /// Parts still to be done.
-    left: u32,
-    failed: Option<IoError>,
-    data: Data,
-}
 
 /// Part of a write or trim that waits to be begun.
 #[derive(Clone, Debug)]
@@ -136,15 +124,11 @@ pub struct Dcd {
     volatile: bool,
     /// The log is on a device with a head: its records go where the head is.
     headed: bool,
-    read_only: bool,
-    failed: Option<IoError>,
     counters: Counters,
-    requests: Slab<Request>,
+    requests: RequestTable<Needs>,
     queue: VecDeque<Work>,
     streams: [Stream; STREAMS],
     stream_clock: u64,
-    /// Since when no client request has been in flight.
-    idle_since: Option<Time>,
 
     log: Log,
     aim: Aim,
@@ -156,7 +140,8 @@ pub struct Dcd {
     settling: Settling,
     /// What the binding of an origin apart is to say.
     markers: Option<StaleMarkers>,
-    stop: Stop,
+    /// How far a clean shutdown has come beyond its record.
+    farewell: Farewell,
 }
 
 /// True if a superblock is that of a log, or of an origin, whose other part is another device.
@@ -216,87 +201,52 @@ impl Dcd {
         limit > 0 && before >= limit
     }
 
-    fn new_request(&mut self, io: &Io, now: Time, left: u32) -> usize {
-        self.requests.insert(Request {
-            tag: io.tag,
-            fua: io.fua,
-            since: now,
-            spent: Breakdown::default(),
-            left,
-            failed: None,
-            data: Data::none(),
-        })
-    }
-
-    /// Answers a request.
-    fn answer(&mut self, request: usize, cx: &mut Cx<'_>) {
-        let request = self.requests.remove(request);
-        let outcome = match request.failed {
-            Some(error) => Err(error),
-            None => Ok(request.data),
-        };
-        if self.requests.is_empty() {
-            self.idle_since = Some(cx.now);
-        }
-        let spent = request.spent.within(cx.now - request.since);
-        cx.answer(Done { tag: request.tag, outcome, spent });
-    }
-
     /// Refuses all further writes; everything that waits for durability fails now.
     fn fail_volume(&mut self, error: IoError, cx: &mut Cx<'_>) {
-        if self.failed.is_some() {
+        if self.requests.failed().is_some() {
             return;
         }
-        self.failed = Some(error);
-        let mut failed = self.settling.give_up();
+        self.requests.fail_volume(error, cx);
         // A request may wait with several parts, in buffers and in the queue.
         let queued = std::mem::take(&mut self.queue).into_iter().map(|work| match work {
             Work::Log { request, .. } | Work::Direct { request, .. } => request,
         });
         for request in self.log.give_up().into_iter().chain(queued) {
-            self.requests[request].left -= 1;
-            self.requests[request].failed.get_or_insert(error);
-            if self.requests[request].left == 0 {
-                failed.push(request);
-            }
-        }
-        for request in failed {
-            self.requests[request].failed.get_or_insert(error);
-            self.answer(request, cx);
+            self.requests.fail(request, error);
+            self.requests.part_done(request, cx);
         }
     }
 
     /// One part of a write or trim is where it goes first; answers the request after the last.
-    /// `lasting` says that it must be durable before it is answered, though nobody asked.
-    fn part_done(&mut self, request: usize, lasting: bool, cx: &mut Cx<'_>) {
-        let one = &mut self.requests[request];
-        one.left -= 1;
-        one.fua |= lasting;
-        if one.left > 0 {
-            return;
-        }
+    /// `lasting` says that it must be durable before it is answered, though its client did not ask.
+    fn part_done(&mut self, request: RequestNr, lasting: bool, cx: &mut Cx<'_>) {
         let through = self.caching.mode == Mode::Through;
-        if one.failed.is_none() && (one.fua || through) {
+        if lasting || through {
+            self.requests.force(request);
+        }
+        if let Some(request) = self.requests.part_written(request, cx) {
             self.wait(request, through);
-        } else {
-            self.answer(request, cx);
         }
     }
 
     /// Decides where a write or trim goes, and cuts it into parts if it must be.
     fn enqueue(&mut self, io: Io, cx: &mut Cx<'_>) {
         let streaming = io.op == Op::Write && self.is_streaming(&io);
+        let written = if io.op == Op::Write { u64::from(io.count) } else { 0 };
         if io.fua {
             self.streams = Default::default();
         }
         if io.count >= self.bypass() || (streaming && !io.fua) {
-            let request = self.new_request(&io, cx.now, 1);
+            let Some(request) = self.requests.begin(&io, 1, cx) else { return };
+            self.counters.client_blocks += written;
             let Io { at, count, data, .. } = io;
             self.queue.push_back(Work::Direct { request, at, count, data });
             return;
         }
         let most = self.areas.most_data();
-        let request = self.new_request(&io, cx.now, io.count.div_ceil(most));
+        let parts = io.count.div_ceil(most);
+        let Some(request) = self.requests.begin(&io, parts, cx) else { return };
+        self.counters.client_blocks += written;
         let data = if io.op == Op::Trim { Data::zeros(io.count) } else { io.data };
         for from in (0..io.count).step_by(most as usize) {
             let data = data.slice(from, most.min(io.count - from));
@@ -306,7 +256,7 @@ impl Dcd {
 
     /// Begins what waits, in order of arrival, as far as there is room and nothing is overtaken.
     fn dispatch(&mut self, cx: &mut Cx<'_>) {
-        while self.failed.is_none() {
+        while self.requests.failed().is_none() {
             let begins = match self.queue.front() {
                 None => return,
                 Some(Work::Log { at, data, .. }) => {
@@ -334,28 +284,14 @@ impl Layer for Dcd {
     }
 
     fn submit(&mut self, io: Io, cx: &mut Cx<'_>) {
-        if io.op != Op::Read {
-            if let Some(error) = self.failed {
-                cx.fail(io.tag, if io.op == Op::Flush { error } else { IoError::ReadOnly });
-                return;
-            }
-            if self.read_only && io.op != Op::Flush {
-                cx.fail(io.tag, IoError::ReadOnly);
-                return;
-            }
-        }
-        self.idle_since = None;
         match io.op {
             Op::Read => self.begin_read(&io, cx),
             Op::Write | Op::Trim => {
-                if io.op == Op::Write {
-                    self.counters.client_blocks += u64::from(io.count);
-                }
                 self.enqueue(io, cx);
             }
             Op::Flush => {
+                let Some(request) = self.requests.begin(&io, 1, cx) else { return };
                 self.streams = Default::default();
-                let request = self.new_request(&io, cx.now, 1);
                 self.wait(request, false);
             }
         }
@@ -387,7 +323,7 @@ impl Layer for Dcd {
             // What has come home makes room, and somebody may have waited for it; the last record
             // wants room as well.
             let home = self.advance_destage(cx);
-            if !self.advance_stop(cx) && !home {
+            if !self.advance_shutdown(cx) && !home {
                 break;
             }
         }
@@ -399,15 +335,15 @@ impl Layer for Dcd {
     }
 
     fn stop(&mut self, _cx: &mut Cx<'_>) {
-        self.stop.ask();
+        self.requests.ask_shutdown();
     }
 
     fn stopped(&self) -> bool {
-        self.stop.is_done()
+        self.requests.is_shut_down()
     }
 
     fn failed(&self) -> Option<IoError> {
-        self.failed
+        self.requests.failed()
     }
 
     fn status(&self) -> &dyn Status {
@@ -416,6 +352,10 @@ impl Layer for Dcd {
 }
 
 impl Status for Dcd {
+    fn check(&self) {
+        self.requests.check();
+    }
+
     fn limits(&self) -> Limits {
         let most = self.areas.most_data();
         let streams = self.caching.sequential_blocks > 0;

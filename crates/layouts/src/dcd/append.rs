@@ -53,7 +53,7 @@ impl Dcd {
             let block = (at + u64::from(offset)) as u32;
             self.log.put(index, block, data.block(offset));
         }
-        let early = self.caching.report == Report::Immediate || self.requests[request].fua;
+        let early = self.caching.report == Report::Immediate || self.requests.is_forced(request);
         if early {
             self.part_done(request, false, cx);
         } else {
@@ -63,7 +63,7 @@ impl Dcd {
 
     /// Writes the oldest buffer, if none is on its way and there is a place for it.
     pub(super) fn begin_log_write(&mut self, cx: &mut Cx<'_>) {
-        if !self.log.is_ready() || self.failed.is_some() || self.destage.has_the_arm() {
+        if !self.log.is_ready() || self.requests.failed().is_some() || self.destage.has_the_arm() {
             return;
         }
         self.log.retire();
@@ -117,7 +117,7 @@ impl Dcd {
             self.fail_volume(error, cx);
             return;
         }
-        if self.failed.is_some() {
+        if self.requests.failed().is_some() {
             return;
         }
         let Some(writing) = self.log.writing.take() else { return };
@@ -135,10 +135,10 @@ impl Dcd {
             self.gaps.durable(cx.now);
         }
         for request in buffer.waiting {
-            self.requests[request].spent.add(&done.spent);
+            self.requests.spend(request, &done.spent);
             self.part_done(request, false, cx);
         }
-        self.settling.charge(buffer.seq, &done.spent, &mut self.requests);
+        self.requests.spend_on(|needs| needs.seq == buffer.seq, &done.spent);
     }
 
     /// Where a record of `length` blocks goes: segment and block in it. Right behind the last one,

@@ -9,7 +9,7 @@
 //! Only durable records are destaged. What is home and not durable in the log would survive a
 //! crash that takes older writes, and a home write torn by the crash would have no whole copy.
 
-use super::settle::{Stamps, Stop, within};
+use super::settle::{Stamps, within};
 use super::table::{Addr, BAD, DIRTY};
 use super::{DESTAGE_READ, DESTAGE_WRITE, Dcd, Order};
 use seekless_engine::checksum;
@@ -217,19 +217,19 @@ impl Dcd {
     fn try_destage(&mut self, cx: &mut Cx<'_>) -> bool {
         self.destage.due = None;
         self.destage.starved = false;
-        if self.failed.is_some() || self.read_only {
+        if self.requests.failed().is_some() || self.requests.is_read_only() {
             return false;
         }
-        let end = self.idle_since.map(|since| since + self.pause());
-        let wanted = self.destage.pushed || self.settling.wants_home();
+        let end = self.requests.idle_since().map(|since| since + self.pause());
+        let wanted = self.destage.pushed || self.requests.any_waits(|needs| needs.through);
         let full = self.is_pressed();
         let pressed = full || wanted;
-        let idle = end.is_some_and(|end| end <= cx.now) && self.stop == Stop::No;
+        let idle = end.is_some_and(|end| end <= cx.now) && self.requests.is_running();
         let work = self.destage.batch.is_some() || self.log.dirty() > 0;
-        if !idle && work && self.stop == Stop::No {
+        if !idle && work && self.requests.is_running() {
             self.destage.due = end.filter(|&end| end > cx.now);
         }
-        let shares = full && !wanted && !idle && work && self.stop == Stop::No;
+        let shares = full && !wanted && !idle && work && self.requests.is_running();
         if !shares {
             self.destage.turn = Turn::Free;
         }

@@ -75,16 +75,16 @@ impl Dcd {
         direct.commands_left -= 1;
         let last = direct.commands_left == 0;
         let request = direct.request;
-        self.requests[request].spent.add(&done.spent);
+        self.requests.spend(request, &done.spent);
         if let Err(error) = done.outcome {
-            self.requests[request].failed.get_or_insert(error);
+            self.requests.fail(request, error);
             self.fail_volume(error, cx);
         }
         if !last {
             return;
         }
         let Direct { at, count, .. } = self.directs.0.remove(index);
-        let failed = self.requests[request].failed.is_some() || self.failed.is_some();
+        let failed = self.requests.has_failed(request) || self.requests.failed().is_some();
         let listed = if failed { Vec::new() } else { self.log.table.listed(at, count.into()) };
         // What the log has of these blocks may already have been cancelled by a tombstone that is
         // not durable yet: then this write is not durable either.
@@ -105,8 +105,8 @@ impl Dcd {
         if planted(PlantedBug::TombstoneEarly) {
             self.settle_killed();
         }
-        if let Some(error) = self.failed {
-            self.requests[request].failed.get_or_insert(error);
+        if let Some(error) = self.requests.failed() {
+            self.requests.fail(request, error);
         }
         self.part_done(request, lasting && !self.volatile, cx);
     }

@@ -87,7 +87,7 @@ impl Dcd {
     }
 
     pub(super) fn begin_read(&mut self, io: &Io, cx: &mut Cx<'_>) {
-        let request = self.new_request(io, cx.now, 1);
+        let Some(request) = self.requests.begin(io, 1, cx) else { return };
         self.counters.reads += 1;
         let runs = self.runs(io.at, io.count);
         let home: Vec<&Run> = runs.iter().filter(|run| run.source == Source::Home).collect();
@@ -150,7 +150,7 @@ impl Dcd {
         let reading = &mut self.reads[index];
         let (request, at) = (reading.request, reading.at);
         reading.left -= 1;
-        self.requests[request].spent.add(&done.spent);
+        self.requests.spend(request, &done.spent);
         let runs = reading.runs.len();
         let outcome = if run >= runs {
             let from = (run - runs) as u32;
@@ -170,7 +170,7 @@ impl Dcd {
             data.map(|data| self.reads[index].runs[run].data = data)
         };
         if let Err(error) = outcome {
-            self.requests[request].failed.get_or_insert(error);
+            self.requests.fail(request, error);
         }
         if self.reads[index].left == 0 {
             self.finish_read(index, cx);
@@ -202,14 +202,14 @@ impl Dcd {
         for (from, data) in homes {
             lay_under(&mut runs, from, &data);
         }
-        if self.requests[request].failed.is_none() {
+        if !self.requests.has_failed(request) {
             let mut out = Data::none();
             for run in runs {
                 out.append(run.data);
             }
-            self.requests[request].data = out;
+            self.requests.found(request, out);
         }
-        self.answer(request, cx);
+        self.requests.part_done(request, cx);
     }
 }
 

@@ -24,6 +24,7 @@ use seekless_engine::data::{Data, Piece};
 use seekless_engine::disk::Disk;
 use seekless_engine::layout::{FormatOptions, LayoutError, MountOptions, MountPath, MountReport};
 use seekless_engine::planted::{PlantedBug, planted};
+use seekless_engine::request_table::RequestTable;
 use seekless_engine::superblock::Superblock;
 use slab::Slab;
 use std::collections::{BTreeMap, VecDeque};
@@ -398,14 +399,11 @@ pub(super) fn assemble(id: Identity, log: Log, options: &MountOptions<'_>) -> Dc
         caching: Caching::of(&options.options),
         volatile: options.volatile,
         headed: options.arm.is_some(),
-        read_only: options.read_only,
-        failed: None,
         counters: super::Counters::default(),
-        requests: Slab::new(),
+        requests: RequestTable::new(options.read_only),
         queue: VecDeque::new(),
         streams: Default::default(),
         stream_clock: 0,
-        idle_since: Some(0),
         log,
         aim: super::Aim::default(),
         gaps: super::Gaps::default(),
@@ -415,6 +413,6 @@ pub(super) fn assemble(id: Identity, log: Log, options: &MountOptions<'_>) -> Dc
         destage: super::Destage::default(),
         settling: super::Settling::default(),
         markers: None,
-        stop: super::Stop::default(),
+        farewell: super::Farewell::default(),
     }
 }

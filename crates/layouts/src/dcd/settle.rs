@@ -5,13 +5,14 @@
 //! a durable record. In that order: a tombstone that comes first would cancel the only durable
 //! version. (Claim D14 wants it before the write; then a crash between the two loses the block.)
 
+use super::log::Log;
 use super::stale_marker::MARKER_BLOCK;
-use super::{Dcd, FLUSH, MARKER, Request, format};
-use seekless_engine::io::{Breakdown, Done, Io, Purpose};
+use super::{Dcd, FLUSH, MARKER, format};
+use seekless_engine::clean_shutdown::CleanShutdown;
+use seekless_engine::io::{Done, Io, Purpose};
 use seekless_engine::layer::{Cx, Port};
 use seekless_engine::planted::{PlantedBug, planted};
 use seekless_engine::units::BlockNr;
-use slab::Slab;
 
 /// Counts writes home by device, since the first blocks of an attached origin have theirs on the
 /// log device.
@@ -22,18 +23,17 @@ pub fn within(stamps: Stamps, limits: Stamps) -> bool {
     stamps[0] <= limits[0] && stamps[1] <= limits[1]
 }
 
-/// A request that is answered when it is durable.
+/// What a request needs before it is answered: that all it stands for is durable.
 #[derive(Clone, Debug)]
-struct Waiter {
-    request: usize,
+pub struct Needs {
     /// The last record it needs.
-    seq: u64,
+    pub seq: u64,
     /// The writes home that it needs.
     homes: Stamps,
     /// Its tombstones have been appended, so that `seq` covers them.
     buried: bool,
     /// It waits until its blocks have been written home.
-    through: bool,
+    pub through: bool,
 }
 
 /// What a flush in flight makes durable.
@@ -46,7 +46,6 @@ struct Mark {
 /// Durability of what is at home, and who waits.
 #[derive(Clone, Debug, Default)]
 pub struct Settling {
-    waiters: Vec<Waiter>,
     flushing: [Option<Mark>; 2],
     done: Stamps,
     durable: Stamps,
@@ -62,54 +61,22 @@ impl Settling {
     pub fn durable(&self) -> Stamps {
         self.durable
     }
-
-    /// Nothing more will be durable: hands back who waits.
-    pub fn give_up(&mut self) -> Vec<usize> {
-        self.waiters.drain(..).map(|waiter| waiter.request).collect()
-    }
-
-    /// True if somebody waits for blocks to be written home.
-    pub fn wants_home(&self) -> bool {
-        self.waiters.iter().any(|waiter| waiter.through)
-    }
-
-    /// Tells whoever waited for a record what it took.
-    pub fn charge(&self, seq: u64, spent: &Breakdown, requests: &mut Slab<Request>) {
-        for waiter in self.waiters.iter().filter(|waiter| waiter.seq == seq) {
-            requests[waiter.request].spent.add(spent);
-        }
-    }
 }
 
-/// A clean shutdown.
+/// What a clean shutdown leaves behind the last record on an origin that is apart from its log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Stop {
-    /// Not asked for.
-    #[default]
-    No,
-    /// Asked for.
-    Asked,
-    /// The last record is on its way.
-    CleanShutdown(u64),
-    /// The origin is about to know of it.
-    Noting,
-    /// It does, once so many writes home are durable.
-    Noted(u64),
-    /// Complete.
-    Done,
+pub struct Farewell {
+    /// The last record.
+    seq: u64,
+    /// The writes home that must be durable for the stale-log marker to be; `None` while it is
+    /// being written.
+    marker: Option<u64>,
 }
 
-impl Stop {
-    /// Asks for it.
-    pub fn ask(&mut self) {
-        if *self == Stop::No {
-            *self = Stop::Asked;
-        }
-    }
-
-    /// True if it is complete.
-    pub fn is_done(self) -> bool {
-        self == Stop::Done
+impl Farewell {
+    /// The marker was written; it is durable when so many writes home are.
+    pub fn marker_written(&mut self, stamp: u64) {
+        self.marker = Some(stamp);
     }
 }
 
@@ -124,38 +91,26 @@ impl Dcd {
             true => 0,
             false => self.log.last_seq(),
         };
-        let waiter = Waiter { request, seq, homes, buried: !pending, through };
-        self.settling.waiters.push(waiter);
+        self.requests.wait(request, Needs { seq, homes, buried: !pending, through });
     }
 
     /// Appends tombstones, and answers whoever waits for what is durable now.
     pub(super) fn settle(&mut self, cx: &mut Cx<'_>) {
-        if self.failed.is_some() {
+        if self.requests.failed().is_some() {
             return;
         }
         self.log.bury(cx.now);
-        let mut waiters = std::mem::take(&mut self.settling.waiters);
-        waiters.retain_mut(|waiter| {
-            let homes = within(waiter.homes, self.settling.durable);
-            if !waiter.buried && homes && self.log.graves.is_empty() {
-                waiter.buried = true;
-                waiter.seq = waiter.seq.max(self.log.last_seq());
+        let Dcd { requests, settling, log, .. } = self;
+        let is_met = |needs: &mut Needs| {
+            let homes = within(needs.homes, settling.durable);
+            if !needs.buried && homes && log.graves.is_empty() {
+                needs.buried = true;
+                needs.seq = needs.seq.max(log.last_seq());
             }
-            let settled = waiter.buried && homes && waiter.seq <= self.log.durable;
-            let done = settled && (!waiter.through || self.is_home(waiter.seq));
-            if done {
-                self.answer(waiter.request, cx);
-            }
-            !done
-        });
-        self.settling.waiters = waiters;
-    }
-
-    /// True if everything in the records up to `seq` is durable at home.
-    fn is_home(&self, seq: u64) -> bool {
-        let segment = |number: u64| self.log.segments[self.log.place(number)];
-        let mut numbers = self.log.tail..=self.log.head;
-        !numbers.any(|number| segment(number).first_seq <= seq && segment(number).dirty > 0)
+            let settled = needs.buried && homes && needs.seq <= log.durable;
+            settled && (!needs.through || is_home(log, needs.seq))
+        };
+        requests.answer_met(is_met, cx);
     }
 
     /// A write to a home is complete.
@@ -198,7 +153,7 @@ impl Dcd {
 
     /// Flushes the devices on which somebody waits for durability.
     pub(super) fn advance_flushes(&mut self, cx: &mut Cx<'_>) {
-        if !self.volatile || self.failed.is_some() {
+        if !self.volatile || self.requests.failed().is_some() {
             return;
         }
         for port in 0..=self.log_port() {
@@ -216,17 +171,19 @@ impl Dcd {
         let ready = |seq: u64| seq > log.durable && seq <= log.written;
         let records = port == self.log_port()
             && unflushed
-            && (self.settling.waiters.iter().any(|waiter| ready(waiter.seq))
+            && (self.requests.any_waits(|needs| ready(needs.seq))
                 || log.wants_flush()
                 || self.destage.wants_log()
-                || matches!(self.stop, Stop::CleanShutdown(seq) if ready(seq)));
+                || (self.requests.shutdown() == CleanShutdown::Record && ready(self.farewell.seq)));
         let durable = self.settling.durable[port];
         let missing = |stamps: Stamps| stamps[port] > durable;
-        let pressed = !log.killed.is_empty() && (self.is_pressed() || self.stop != Stop::No);
-        let homes = self.settling.waiters.iter().any(|waiter| missing(waiter.homes))
+        let pressed = !log.killed.is_empty() && (self.is_pressed() || !self.requests.is_running());
+        let homes = self.requests.any_waits(|needs| missing(needs.homes))
             || self.destage.waits_for().is_some_and(missing)
             || (pressed && missing(self.settling.done));
-        let noted = port == 0 && matches!(self.stop, Stop::Noted(stamp) if stamp > durable);
+        let noted = port == 0
+            && self.requests.shutdown() == CleanShutdown::Flush
+            && self.farewell.marker.is_some_and(|stamp| stamp > durable);
         records || homes || noted
     }
 
@@ -238,12 +195,10 @@ impl Dcd {
             self.fail_volume(error, cx);
             return;
         }
-        if self.failed.is_some() {
+        if self.requests.failed().is_some() {
             return;
         }
-        for waiter in &self.settling.waiters {
-            self.requests[waiter.request].spent.add(&done.spent);
-        }
+        self.requests.spend_on_waiters(&done.spent);
         if port == self.log_port() {
             self.log.made_durable(mark.seq);
             if self.log.writing.is_none() && mark.seq >= self.log.written {
@@ -254,41 +209,47 @@ impl Dcd {
         self.settle(cx);
     }
 
-    /// Brings a clean shutdown about: everything durable, then a record that says so. True if that
-    /// record has been appended.
-    pub(super) fn advance_stop(&mut self, cx: &mut Cx<'_>) -> bool {
-        match self.stop {
-            Stop::Asked if self.requests.is_empty() && self.destage.rests() => {
-                if self.failed.is_some() || self.read_only {
-                    self.stop = Stop::Done;
-                    return false;
-                }
+    /// Brings a clean shutdown about: everything durable, then a record that says so, then, on an
+    /// origin apart, a stale-log marker. True if that record has been appended.
+    pub(super) fn advance_shutdown(&mut self, cx: &mut Cx<'_>) -> bool {
+        let failed = self.requests.failed().is_some();
+        match self.requests.shutdown() {
+            CleanShutdown::Asked if self.destage.rests() && self.requests.must_leave_clean() => {
                 // Until then a flush brings tombstones about, and room in a buffer the rest.
                 let settled = self.log.killed.is_empty() && self.log.graves.is_empty();
                 if settled && self.log.has_room(0) {
-                    self.stop = Stop::CleanShutdown(self.log.end(cx.now));
+                    self.farewell.seq = self.log.end(cx.now);
+                    self.requests.advance_shutdown(CleanShutdown::Record);
                     return true;
                 }
             }
-            Stop::CleanShutdown(seq)
-                if self.destage.rests() && (self.log.durable >= seq || self.failed.is_some()) =>
+            CleanShutdown::Record
+                if self.destage.rests() && (self.log.durable >= self.farewell.seq || failed) =>
             {
-                let stale_marker = if self.failed.is_none() { self.last_marker() } else { None };
-                let Some(stale_marker) = stale_marker else {
-                    self.stop = Stop::Done;
+                let marker = if failed { None } else { self.last_marker() };
+                let Some(marker) = marker else {
+                    self.requests.end_shutdown();
                     return false;
                 };
-                self.stop = Stop::Noting;
-                let io =
-                    Io::write(MARKER, MARKER_BLOCK, stale_marker).for_purpose(Purpose::Destaging);
+                self.requests.advance_shutdown(CleanShutdown::Flush);
+                let io = Io::write(MARKER, MARKER_BLOCK, marker).for_purpose(Purpose::Destaging);
                 self.send(0, io, cx);
             }
-            Stop::Noted(stamp) if self.settling.durable[0] >= stamp || self.failed.is_some() => {
-                self.stop = Stop::Done;
+            CleanShutdown::Flush => {
+                let durable = self.settling.durable[0];
+                if failed || self.farewell.marker.is_some_and(|stamp| durable >= stamp) {
+                    self.requests.end_shutdown();
+                }
             }
-            Stop::Noting if self.failed.is_some() => self.stop = Stop::Done,
             _ => {}
         }
         false
     }
+}
+
+/// True if everything in the records up to `seq` is durable at home.
+fn is_home(log: &Log, seq: u64) -> bool {
+    let segment = |number: u64| log.segments[log.place(number)];
+    let mut numbers = log.tail..=log.head;
+    !numbers.any(|number| segment(number).first_seq <= seq && segment(number).dirty > 0)
 }

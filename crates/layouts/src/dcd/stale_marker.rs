@@ -7,7 +7,6 @@
 
 use super::Dcd;
 use super::format::Binding;
-use super::settle::Stop;
 use seekless_engine::data::Data;
 use seekless_engine::io::{Done, Io, Purpose, Tag};
 use seekless_engine::layer::Cx;
@@ -63,6 +62,6 @@ impl Dcd {
             return self.fail_volume(error, cx);
         }
         self.home_written(0);
-        self.stop = Stop::Noted(self.settling.done()[0]);
+        self.farewell.marker_written(self.settling.done()[0]);
     }
 }

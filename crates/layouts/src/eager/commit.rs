@@ -363,7 +363,7 @@ impl<E: Mapped> Commits<E> {
             || since + COMMIT_DELAY <= now
             || self.waiting_open() > self.crowded_at(free)
             || self.starving
-            || requests.any_waits(|number| number == open)
+            || requests.any_waits(|&number| number == open)
     }
 
     /// The same for the next flush.
@@ -376,7 +376,7 @@ impl<E: Mapped> Commits<E> {
             && (self.starving
                 || unverified
                 || self.history.waiting > 2 * self.crowded_at(free)
-                || requests.any_waits(|number| number <= on_device))
+                || requests.any_waits(|&number| number <= on_device))
     }
 
     /// When the next commit is due though nothing happens.

@@ -195,7 +195,7 @@ impl Lfs {
         }
         // A flush waits for the commit that takes everything.
         let open = self.log.open;
-        let alone = !self.pool.has_ranges() && !self.requests.any_waits(|number| number == open);
+        let alone = !self.pool.has_ranges() && !self.requests.any_waits(|&number| number == open);
         self.write_out_of(if alone { Scope::Moved } else { Scope::All }, &[], cx);
     }
 
@@ -580,7 +580,7 @@ impl Lfs {
         let open = self.log.open;
         let due = self.pool.since().is_some_and(|since| since + COMMIT_DELAY <= cx.now);
         if !self.pool.is_empty()
-            && (due || self.short.commit || self.requests.any_waits(|n| n == open))
+            && (due || self.short.commit || self.requests.any_waits(|&n| n == open))
         {
             match self.short.commit || !self.pool.has_changes() {
                 true => self.write_out(&[], cx),
@@ -588,7 +588,8 @@ impl Lfs {
             }
             self.close_crowded();
         }
-        if self.touched && self.pool.is_empty() && self.requests.any_waits(|n| n == self.log.open) {
+        if self.touched && self.pool.is_empty() && self.requests.any_waits(|&n| n == self.log.open)
+        {
             self.end_empty_commit(cx);
         }
         if self.volatile && self.log.flush.is_none() && self.wants_flush() {
@@ -632,7 +633,7 @@ impl Lfs {
                 || self.short.flush
                 || self.log.unverified > UNVERIFIED_LIMIT
                 || self.checkpoint.phase() == Phase::Settle
-                || self.requests.any_waits(|number| number <= completed))
+                || self.requests.any_waits(|&number| number <= completed))
     }
 
     /// When what waits must be written out at the latest.
