@@ -18,8 +18,8 @@ fn volume(caching: Caching) -> Node {
     let mut cells = Cells::new(Kind::DCD.device_blocks(BLOCKS));
     let options = FormatOptions::new(Kind::DCD, BLOCKS, 1);
     seekless_layouts::format(&mut MediumDisk(&mut cells), &options).unwrap();
-    let mut options = MountOptions::default();
-    options.options = caching.onto(Options::default());
+    let options = caching.onto(Options::default());
+    let options = MountOptions { options, ..MountOptions::default() };
     let (layer, ..) = seekless_layouts::mount(&mut MediumDisk(&mut cells), &options).unwrap();
     Node::new(layer, vec![Box::new(Ram::new(Box::new(cells)))], 1)
 }
