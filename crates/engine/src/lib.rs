@@ -13,6 +13,7 @@ pub mod account;
 pub mod arm;
 pub mod checksum;
 pub mod clean_shutdown;
+pub mod client;
 pub mod data;
 pub mod device;
 pub mod disk;
