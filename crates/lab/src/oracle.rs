@@ -35,7 +35,7 @@ impl Cell {
         Cell { latest: version, floor: version, ..Cell::default() }
     }
 
-    /// True if the latest version says it all. Who has begun to read may still find an old trim.
+    /// True if the latest version says it all. A read under way may still find an old trim.
     fn is_quiet(&self) -> bool {
         self.busy == 0 && self.floor == self.latest && self.zeros == 0
     }
@@ -78,7 +78,7 @@ impl fmt::Display for Found {
         match self {
             Found::Zeros => f.write_str("zeros"),
             Found::Stamp { key, version } => write!(f, "version {version} of block {key}"),
-            Found::Garbage => f.write_str("bytes that nobody wrote"),
+            Found::Garbage => f.write_str("bytes that no client wrote"),
             Found::Length { blocks } => write!(f, "an answer of {blocks} blocks"),
         }
     }

@@ -6,13 +6,16 @@
 //! trace as soon as its last one is done (section 5 of the HyLog paper). Records are read as they
 //! are needed, so memory does not grow with the trace.
 
-use super::{Completion, DriveError, Driver, Part, Slot};
+use super::requests::{Part, Requests};
+use super::{Completion, DriveError, Driver};
 use crate::pool::{Pool, PoolCounts};
 use crate::trace::{
     Action, Blocks, Footprint, Mapper, Mapping, NoRoom, Record, Records, TraceError, push,
 };
 use crate::workload::MAX_REQUEST_BLOCKS;
-use seekless_engine::io::{Breakdown, Op, Tag};
+use seekless_engine::client::{Below, Client};
+use seekless_engine::io::{Breakdown, Done, Op};
+use seekless_engine::layer::Port;
 use seekless_engine::units::{BlockNr, Time};
 
 /// Most records under way at once. What arrives in an open loop while so many are waits outside;
@@ -116,8 +119,6 @@ pub struct Player<'a> {
     jobs: Vec<Job>,
     idle: Vec<u32>,
     busy: u32,
-    /// Job of each request in flight.
-    owners: Vec<u32>,
     runs: Vec<Blocks>,
     blocks: Vec<BlockNr>,
     counts: PlayCounts,
@@ -151,7 +152,6 @@ impl<'a> Player<'a> {
             jobs: Vec::new(),
             idle: Vec::new(),
             busy: 0,
-            owners: Vec::new(),
             runs: Vec::new(),
             blocks: Vec::new(),
             counts: PlayCounts::default(),
@@ -183,30 +183,16 @@ impl<'a> Player<'a> {
         &mut self,
         driver: &mut Driver,
         most: u64,
-        mut observe: impl FnMut(&Completion),
+        observe: impl FnMut(&Completion),
     ) -> Result<u64, ReplayError> {
-        driver.prepare_parts(MAX_REQUEST_BLOCKS as usize);
-        self.cleaning_at = driver.now + self.cleaning_interval().unwrap_or(0);
-        let mut left = most;
-        let mut spins = 0;
-        loop {
-            self.begin(driver, &mut left, &mut observe)?;
-            self.clean(driver);
-            driver.node.settle(driver.now, &mut driver.answers);
-            if driver.answers.is_empty() {
-                let over = left == 0 || self.ended;
-                if over && driver.node.in_flight() == 0 {
-                    return Ok(most - left);
-                }
-                let arrival = self.next_arrival(left);
-                let cleaning = self.cleaning_interval().map(|_| self.cleaning_at);
-                let due = [arrival, cleaning].into_iter().flatten().min();
-                driver.advance(due.map(|at| at.max(driver.now)), &mut spins)?;
-                continue;
-            }
-            spins = 0;
-            self.take_answers(driver, &mut observe)?;
-        }
+        let Driver { time, written } = driver;
+        debug_assert_eq!(time.node.in_flight(), 0, "an earlier run was left unfinished");
+        self.cleaning_at = time.now + self.cleaning_interval().unwrap_or(0);
+        let requests = Requests::new(written, 0, MAX_REQUEST_BLOCKS);
+        let turn = Turn { at: time.now, news: true };
+        let mut phase = Phase { player: self, requests, left: most, turn, news: true, observe };
+        time.drive(&mut phase)?;
+        Ok(most - phase.left)
     }
 
     fn cleaning_interval(&self) -> Option<Time> {
@@ -237,36 +223,31 @@ impl<'a> Player<'a> {
         self.next.as_ref().filter(|_| waits).map(|record| self.arrival(record, 0))
     }
 
-    /// Begins the records that may begin now.
-    fn begin(
-        &mut self,
-        driver: &mut Driver,
-        left: &mut u64,
-        observe: &mut impl FnMut(&Completion),
-    ) -> Result<(), ReplayError> {
+    /// The next record that may begin at `now`, as a job; none if it has not arrived or too many
+    /// are under way.
+    fn next_job(&mut self, now: Time) -> Result<Option<u32>, ReplayError> {
         let most = match self.options.pacing {
             Pacing::Open { .. } => MAX_USERS,
             Pacing::Closed { users } => users,
         };
-        while *left > 0 && self.busy < most {
-            let Some(record) = self.peek()? else { return Ok(()) };
-            let (first, _) = *self.origin.get_or_insert((record.at_ns, driver.now));
-            let arrived = self.arrival(&record, driver.now);
-            if arrived > driver.now {
-                return Ok(());
-            }
-            self.next = None;
-            *left -= 1;
-            self.counts.records += 1;
-            self.counts.late += u64::from(arrived < driver.now);
-            self.counts.span_ns = self.counts.span_ns.max(record.at_ns.saturating_sub(first));
-            self.arrived = arrived;
-            self.runs.clear();
-            self.mapper.map(&record, &mut self.runs)?;
-            let job = self.job(&record, arrived);
-            self.go_on(job, driver, observe);
+        debug_assert!(self.busy <= most, "{} of {most} users are busy", self.busy);
+        if self.busy >= most {
+            return Ok(None);
         }
-        Ok(())
+        let Some(record) = self.peek()? else { return Ok(None) };
+        let (first, _) = *self.origin.get_or_insert((record.at_ns, now));
+        let arrived = self.arrival(&record, now);
+        if arrived > now {
+            return Ok(None);
+        }
+        self.next = None;
+        self.counts.records += 1;
+        self.counts.late += u64::from(arrived < now);
+        self.counts.span_ns = self.counts.span_ns.max(record.at_ns.saturating_sub(first));
+        self.arrived = arrived;
+        self.runs.clear();
+        self.mapper.map(&record, &mut self.runs)?;
+        Ok(Some(self.job(&record, arrived)))
     }
 
     /// A record as a list of requests to the volume.
@@ -354,70 +335,117 @@ impl<'a> Player<'a> {
         steps.extend(runs.iter().map(|&(at, count)| (3, Part { op, at, count, fua })));
     }
 
-    /// Lets the background cleaner of the pool work if it is time.
-    fn clean(&mut self, driver: &mut Driver) {
+    /// What the background cleaner of the pool writes at `now`, as a job, if it is time and there
+    /// is something.
+    fn cleaning_job(&mut self, now: Time) -> Option<u32> {
         let (Some(interval), Some(pool)) = (self.cleaning_interval(), &mut self.pool) else {
-            return;
+            return None;
         };
-        if driver.now < self.cleaning_at {
-            return;
+        if now < self.cleaning_at {
+            return None;
         }
-        self.cleaning_at = driver.now + interval.max(1);
+        self.cleaning_at = now + interval.max(1);
         self.blocks.clear();
         pool.take_dirty(CLEANED_AT_ONCE, &mut self.blocks);
         if self.blocks.is_empty() {
-            return;
+            return None;
         }
-        let index = self.new_job(Op::Write, driver.now, false);
+        let index = self.new_job(Op::Write, now, false);
         let mut blocks = std::mem::take(&mut self.blocks);
         write_back(&mut blocks, 0, &mut self.jobs[index as usize].steps);
         self.blocks = blocks;
-        self.go_on(index, driver, &mut |_: &Completion| {});
+        Some(index)
     }
+}
 
-    /// Sends the next phase of a job, or ends it.
-    fn go_on(&mut self, index: u32, driver: &mut Driver, observe: &mut impl FnMut(&Completion)) {
-        let job = &mut self.jobs[index as usize];
+/// A turn of the client.
+#[derive(Clone, Copy, Debug)]
+struct Turn {
+    at: Time,
+    /// It is the first one, or brought answers: the volume has to settle after it.
+    news: bool,
+}
+
+/// A player while it replays a number of records: the client of the volume.
+struct Phase<'p, 'a, F> {
+    player: &'p mut Player<'a>,
+    /// Each with its job.
+    requests: Requests<'p, u32>,
+    /// Records still to begin.
+    left: u64,
+    turn: Turn,
+    /// Answers have come since the last turn.
+    news: bool,
+    observe: F,
+}
+
+impl<F: FnMut(&Completion)> Phase<'_, '_, F> {
+    /// Sends the next requests of a job, those of one phase of it together, or ends it.
+    fn go_on(&mut self, index: u32, below: &mut Below<'_>) {
+        let job = &mut self.player.jobs[index as usize];
+        debug_assert_eq!(job.outstanding, 0, "one phase after the other");
         if let Some(&(phase, _)) = job.steps.get(job.sent) {
             while let Some((_, part)) = job.steps.get(job.sent).filter(|step| step.0 == phase) {
-                let tag = driver.send_part(*part) as usize;
-                if self.owners.len() <= tag {
-                    self.owners.resize(tag + 1, 0);
-                }
-                self.owners[tag] = index;
+                self.requests.send(*part, index, below);
                 job.sent += 1;
                 job.outstanding += 1;
             }
             return;
         }
         if job.awaited {
-            let spent = job.spent.within(driver.now - job.arrived);
+            let spent = job.spent.within(below.now() - job.arrived);
             let Job { op, at, count, arrived, .. } = *job;
-            observe(&Completion { op, at, count, submitted: arrived, spent });
-            self.busy -= 1;
+            (self.observe)(&Completion { op, at, count, submitted: arrived, spent });
+            self.player.busy -= 1;
         }
-        self.idle.push(index);
+        self.player.idle.push(index);
+    }
+}
+
+impl<F: FnMut(&Completion)> Client for Phase<'_, '_, F> {
+    type Error = ReplayError;
+
+    fn complete(
+        &mut self,
+        _port: Port,
+        done: Done,
+        below: &mut Below<'_>,
+    ) -> Result<(), ReplayError> {
+        self.news = true;
+        let (part, index) = self.requests.finish(done, below.now())?;
+        let job = &mut self.player.jobs[index as usize];
+        debug_assert!(job.outstanding > 0, "an answer to a request of its job");
+        job.outstanding -= 1;
+        if job.outstanding == 0 {
+            // The parts of a phase went out together: the last one took as long as the phase.
+            job.spent.add(&part.spent);
+            self.go_on(index, below);
+        }
+        Ok(())
     }
 
-    fn take_answers(
-        &mut self,
-        driver: &mut Driver,
-        observe: &mut impl FnMut(&Completion),
-    ) -> Result<(), ReplayError> {
-        let mut answers = std::mem::take(&mut driver.answers);
-        for done in answers.drain(..) {
-            let index = self.owners[done.tag as usize];
-            let part = driver.finish(done)?;
-            let job = &mut self.jobs[index as usize];
-            job.outstanding -= 1;
-            if job.outstanding == 0 {
-                // The parts of a phase went out together: the last one took as long as the phase.
-                job.spent.add(&part.spent);
-                self.go_on(index, driver, observe);
-            }
+    fn pump(&mut self, below: &mut Below<'_>) -> Result<(), ReplayError> {
+        self.turn = Turn { at: below.now(), news: std::mem::take(&mut self.news) };
+        while self.left > 0
+            && let Some(job) = self.player.next_job(below.now())?
+        {
+            self.left -= 1;
+            self.go_on(job, below);
         }
-        driver.answers = answers;
+        if let Some(job) = self.player.cleaning_job(below.now()) {
+            self.go_on(job, below);
+        }
         Ok(())
+    }
+
+    fn deadline(&self) -> Option<Time> {
+        let over = self.left == 0 || self.player.ended;
+        if over && self.requests.is_empty() {
+            // The phase ends when the volume has settled after its last answer.
+            return Some(self.turn.at).filter(|_| self.turn.news);
+        }
+        let cleaning = self.player.cleaning_interval().map(|_| self.player.cleaning_at);
+        [self.player.next_arrival(self.left), cleaning].into_iter().flatten().min()
     }
 }
 
@@ -430,30 +458,6 @@ fn write_back(blocks: &mut [BlockNr], phase: u8, steps: &mut Vec<(u8, Part)>) {
     }
     let part = |&(at, count): &Blocks| (phase, Part { op: Op::Write, at, count, fua: false });
     steps.extend(runs.iter().map(part));
-}
-
-impl Driver {
-    /// Prepares for requests of any number and up to `longest` blocks each.
-    fn prepare_parts(&mut self, longest: usize) {
-        assert_eq!(self.node.in_flight(), 0, "an earlier run was left unfinished");
-        self.slots.clear();
-        self.free.clear();
-        self.ready.clear();
-        self.floors.clear();
-        self.stride = longest;
-    }
-
-    /// Hands a request in; makes room for it if it takes more than before.
-    fn send_part(&mut self, part: Part) -> Tag {
-        if self.free.is_empty() {
-            self.free.push(self.slots.len() as Tag);
-            self.slots.push(Slot { op: Op::Flush, at: 0, count: 0, submitted: 0 });
-            if self.oracle.is_some() {
-                self.floors.resize(self.slots.len() * self.stride, 0);
-            }
-        }
-        self.send(part)
-    }
 }
 
 #[cfg(test)]

@@ -1,10 +1,12 @@
 use super::*;
 use crate::oracle::Found;
 use crate::workload::Bursts;
+use seekless_engine::data::Data;
 use seekless_engine::device::medium::{Cells, Medium};
 use seekless_engine::device::ram::carry_out;
 use seekless_engine::device::{Device, DeviceStatus};
 use seekless_engine::disk::MediumDisk;
+use seekless_engine::io::{Done, Io};
 use seekless_engine::layout::{FormatOptions, MountOptions};
 use seekless_engine::units::MICROS;
 use seekless_layouts::Kind;
@@ -232,7 +234,7 @@ impl DeviceStatus for Silent {}
 #[test]
 fn a_device_that_never_answers_is_an_error() {
     let mut driver = inplace(|cells| Box::new(cells));
-    driver.node.devices[0] = Box::new(Silent);
+    driver.time.node.devices[0] = Box::new(Silent);
     let error = run(&mut driver, &Workload::default()).unwrap_err();
     assert_eq!(error, DriveError::Stalled { in_flight: 1, now_ns: 0 });
 }
