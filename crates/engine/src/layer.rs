@@ -149,10 +149,7 @@ pub trait Layer: Debug {
 
 /// Transactions of several requests: all that one changes takes hold together or not at all.
 pub trait Transactions {
-    /// Most blocks of a transaction, at least 1.
-    fn most_blocks(&self) -> u64;
-
-    /// A transaction from above, of at most [`Transactions::most_blocks`] blocks. It is answered
+    /// A transaction from above, of at most [`Status::transaction_blocks`] blocks. It is answered
     /// once, like a write; with `fua` only when it is durable.
     fn submit(&mut self, tag: Tag, all: Transaction, fua: bool, cx: &mut Cx<'_>);
 }
@@ -166,6 +163,11 @@ pub trait Status {
     /// What lies at `at` and for how many blocks it stays the same, at least 1 and at most `limit`.
     fn extent(&self, _at: BlockNr, limit: u64) -> (Extent, u64) {
         (Extent::Data, limit)
+    }
+
+    /// Most blocks of a transaction of several requests; 0 if the volume has none.
+    fn transaction_blocks(&self) -> u64 {
+        0
     }
 
     /// Where its first block lies on device 0, for layouts that have all their blocks there in

@@ -89,8 +89,8 @@ impl Node {
     }
 
     /// Most blocks of a transaction; 0 if the volume has none.
-    pub fn transaction_blocks(&mut self) -> u64 {
-        self.layer.transactions().map_or(0, |transactions| transactions.most_blocks())
+    pub fn transaction_blocks(&self) -> u64 {
+        self.layer.status().transaction_blocks()
     }
 
     /// Hands a transaction in: all that it changes takes hold together or not at all, whatever

@@ -71,7 +71,7 @@ impl Client for Journal {
         if self.oldest.is_some_and(|oldest| below.now() >= oldest + AGE) {
             self.oldest = None;
             let blocks = std::mem::take(&mut self.logged);
-            assert!(blocks.len() as u64 <= below.node(HOME).layer.transaction_blocks());
+            assert!(blocks.len() as u64 <= below.node(HOME).transaction_blocks());
             let mut all = Transaction::new();
             blocks.iter().for_each(|&block| all.write(block, &Data::stamp(1, block, 1)));
             let tag = self.requests.insert(Purpose::Checkpoint(blocks));
@@ -143,5 +143,5 @@ fn a_refused_transaction_is_not_in_flight() {
     assert_eq!(refused, Err(TransactionError::Unsupported));
     assert_eq!(below.in_flight(), 0);
     assert_eq!(below.extent(0, 0, 5), (Extent::Data, 5), "and volumes can be asked");
-    assert!(!below.node(0).layer.limits().may_be_full);
+    assert!(!below.node(0).layer.status().limits().may_be_full);
 }

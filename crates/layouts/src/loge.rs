@@ -297,16 +297,16 @@ impl Layer for Loge {
 }
 
 impl Transactions for Loge {
-    fn most_blocks(&self) -> u64 {
-        if self.takes_groups { self.most_of_group() } else { 0 }
-    }
-
     fn submit(&mut self, tag: Tag, all: Group, fua: bool, cx: &mut Cx<'_>) {
         self.requests.accept_group(tag, all, fua, cx);
     }
 }
 
 impl Status for Loge {
+    fn transaction_blocks(&self) -> u64 {
+        if self.takes_groups { self.most_of_group() } else { 0 }
+    }
+
     fn check(&self) {
         self.requests.check();
     }

@@ -2,8 +2,12 @@
 //!
 //! The last place where a request is checked, and the only one that knows about bytes. A write
 //! that covers only part of a block reads the block, changes it and writes it back; meanwhile
-//! nothing else may write there, or one of the two changes would be lost. Like everything below
-//! it, the byte-to-block adapter is a state machine without I/O.
+//! nothing else may write there, or one of the two changes would be lost. The adapter is the
+//! [`Client`] of the server's driver: byte requests come in between two turns, block requests go
+//! out in a turn, and answers to byte requests are fetched after it.
+//!
+//! Invariants: a byte request is in `requests` until its answer is in `answers`; its block requests
+//! are in `outbox` or in flight, and `pending` counts them.
 
 mod answer;
 mod plan;
@@ -12,11 +16,13 @@ pub use answer::{Answer, Fault, Rope};
 
 use bytes::Bytes;
 use plan::Span;
+use seekless_engine::client::{Below, Client, Slots};
 use seekless_engine::data::Data;
-use seekless_engine::io::{Done, Io, IoError, Tag};
-use seekless_engine::layer::Extent;
-use seekless_engine::units::{BLOCK_BYTES, BlockNr};
+use seekless_engine::io::{Done, Io, IoError};
+use seekless_engine::layer::{Extent, Port};
+use seekless_engine::units::{BLOCK_BYTES, BlockNr, Time};
 use slab::Slab;
+use std::convert::Infallible;
 
 /// Extents in one answer to [`Verb::Status`] at most; the client asks again for the rest.
 const MOST_EXTENTS: usize = 4096;
@@ -88,24 +94,32 @@ enum New {
     Zeros { keep_space: bool },
 }
 
+/// A byte request that has not been answered.
 #[derive(Debug)]
-struct Slot<W> {
+struct Pending<W> {
     who: W,
+    /// Order of arrival.
     sequence: u64,
     span: Span,
     writes: bool,
-    /// True while nothing else may write to the blocks of the span.
-    alone: bool,
+    /// Nothing else may write to the blocks of the span meanwhile.
+    exclusive: bool,
+    /// Block requests that have not been answered.
     pending: u8,
     error: Option<IoError>,
     step: Step,
 }
 
-/// Tags of block requests: the slot, and which of its requests it is.
-const PARTS: u64 = 4;
-const MAIN: u64 = 0;
-const HEAD: u64 = 1;
-const TAIL: u64 = 2;
+/// What a block request does for its byte request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Role {
+    /// All of it, or the second half of a write.
+    Main,
+    /// Reads the first block of a write, which is covered in part.
+    Head,
+    /// Reads the last one.
+    Tail,
+}
 
 /// The state of all requests in flight.
 #[derive(Debug)]
@@ -113,12 +127,18 @@ pub struct Adapter<W> {
     bytes: u64,
     read_only: bool,
     failed: Option<IoError>,
-    slots: Slab<Slot<W>>,
+    requests: Slab<Pending<W>>,
     sequence: u64,
-    /// Started requests that write alone.
-    loners: usize,
+    /// Requests that were started and write exclusively.
+    exclusive: usize,
     /// Requests that wait for others on the same blocks, in order of arrival.
     waiting: Vec<usize>,
+    /// Block requests in flight or to be sent, each with its byte request.
+    sent: Slots<(usize, Role)>,
+    /// Block requests to be sent in the next turn, in order.
+    outbox: Vec<Io>,
+    /// Answers to be fetched.
+    answers: Vec<(W, Answer)>,
 }
 
 impl<W> Adapter<W> {
@@ -128,16 +148,34 @@ impl<W> Adapter<W> {
             bytes: blocks * BLOCK_BYTES as u64,
             read_only,
             failed: None,
-            slots: Slab::new(),
+            requests: Slab::new(),
             sequence: 0,
-            loners: 0,
+            exclusive: 0,
             waiting: Vec::new(),
+            sent: Slots::default(),
+            outbox: Vec::new(),
+            answers: Vec::new(),
         }
     }
 
     /// Requests that have not been answered.
     pub fn in_flight(&self) -> usize {
-        self.slots.len()
+        self.requests.len()
+    }
+
+    /// True if there are block requests to be sent or answers to be fetched.
+    pub fn has_news(&self) -> bool {
+        !self.outbox.is_empty() || !self.answers.is_empty()
+    }
+
+    /// Answers to be fetched, in the order in which requests were done.
+    pub fn answers(&mut self) -> &mut Vec<(W, Answer)> {
+        &mut self.answers
+    }
+
+    /// Answers a request that does not get as far as the volume.
+    pub fn refuse(&mut self, who: W, answer: Answer) {
+        self.answers.push((who, answer));
     }
 
     /// From now on writes and flushes are refused, for this reason.
@@ -145,17 +183,15 @@ impl<W> Adapter<W> {
         self.failed.get_or_insert(reason);
     }
 
-    /// Takes a request in: appends the block requests it starts with to `ios`, or its answer to
-    /// `answers`. `extent` is that of the volume; see [`seekless_engine::node::Node::extent`].
+    /// Takes a request in. `extent` is that of the volume; see
+    /// [`seekless_engine::node::Node::extent`].
     pub fn request(
         &mut self,
         request: Request<W>,
         extent: &mut dyn FnMut(BlockNr, u64) -> (Extent, u64),
-        ios: &mut Vec<Io>,
-        answers: &mut Vec<(W, Answer)>,
     ) {
         if let Some(answer) = self.at_once(&request, extent) {
-            answers.push((request.who, answer));
+            self.answers.push((request.who, answer));
             return;
         }
         let Request { who, verb, fua, offset, length } = request;
@@ -165,16 +201,16 @@ impl<W> Adapter<W> {
                 let (at, count) = span.blocks();
                 let step = Step::Cut(span.skip(), length as usize);
                 let key = self.insert(who, span, step, false, false);
-                self.send(key, MAIN, Io::read(0, at, count), ios);
+                self.send(key, Role::Main, Io::read(0, at, count));
             }
             Verb::Flush => {
                 let key = self.insert(who, span, Step::Answer, false, false);
-                self.send(key, MAIN, Io::flush(0), ios);
+                self.send(key, Role::Main, Io::flush(0));
             }
-            Verb::Trim => self.trim(who, span, fua, ios, answers),
-            Verb::Write(bytes) => self.write(who, span, New::Bytes(bytes), fua, ios),
+            Verb::Trim => self.trim(who, span, fua),
+            Verb::Write(bytes) => self.write(who, span, New::Bytes(bytes), fua),
             Verb::Zero { keep_space } => {
-                self.write(who, span, New::Zeros { keep_space }, fua, ios);
+                self.write(who, span, New::Zeros { keep_space }, fua);
             }
             // Answered at once.
             Verb::Status { .. } | Verb::Cache => {}
@@ -223,17 +259,10 @@ impl<W> Adapter<W> {
         }
     }
 
-    fn trim(
-        &mut self,
-        who: W,
-        span: Span,
-        fua: bool,
-        ios: &mut Vec<Io>,
-        answers: &mut Vec<(W, Answer)>,
-    ) {
+    fn trim(&mut self, who: W, span: Span, fua: bool) {
         // The advice covers whole blocks only; the rest of a block must keep its bytes.
         let Some((at, count)) = span.whole_blocks() else {
-            answers.push((who, Answer::Done));
+            self.answers.push((who, Answer::Done));
             return;
         };
         let whole = Span {
@@ -243,102 +272,101 @@ impl<W> Adapter<W> {
         };
         let merge = Merge { bytes: New::Zeros { keep_space: false }, fua, head: None, tail: None };
         let key = self.insert(who, whole, Step::Merge(Box::new(merge)), true, false);
-        self.start_or_wait(key, ios);
+        self.start_or_wait(key);
     }
 
-    fn write(&mut self, who: W, span: Span, bytes: New, fua: bool, ios: &mut Vec<Io>) {
-        let alone = !span.is_whole();
+    fn write(&mut self, who: W, span: Span, bytes: New, fua: bool) {
+        let exclusive = !span.is_whole();
         let merge = Step::Merge(Box::new(Merge { bytes, fua, head: None, tail: None }));
-        let key = self.insert(who, span, merge, true, alone);
-        self.start_or_wait(key, ios);
+        let key = self.insert(who, span, merge, true, exclusive);
+        self.start_or_wait(key);
     }
 
-    fn insert(&mut self, who: W, span: Span, step: Step, writes: bool, alone: bool) -> usize {
+    fn insert(&mut self, who: W, span: Span, step: Step, writes: bool, exclusive: bool) -> usize {
         self.sequence += 1;
-        self.slots.insert(Slot {
+        self.requests.insert(Pending {
             who,
             sequence: self.sequence,
             span,
             writes,
-            alone,
+            exclusive,
             pending: 0,
             error: None,
             step,
         })
     }
 
-    fn send(&mut self, key: usize, part: u64, mut io: Io, ios: &mut Vec<Io>) {
-        io.tag = key as Tag * PARTS + part;
-        self.slots[key].pending += 1;
-        ios.push(io);
+    fn send(&mut self, key: usize, role: Role, mut io: Io) {
+        io.tag = self.sent.insert((key, role));
+        self.requests[key].pending += 1;
+        self.outbox.push(io);
     }
 
     /// True if an earlier request must end before this one may start.
     fn is_blocked(&self, key: usize) -> bool {
-        let own = &self.slots[key];
-        self.slots.iter().any(|(other, slot)| {
+        let own = &self.requests[key];
+        self.requests.iter().any(|(other, slot)| {
             other != key
                 && slot.sequence < own.sequence
                 && slot.writes
-                && (slot.alone || own.alone)
+                && (slot.exclusive || own.exclusive)
                 && slot.span.shares_block(&own.span)
         })
     }
 
-    fn start_or_wait(&mut self, key: usize, ios: &mut Vec<Io>) {
-        // Whole blocks need not look further while nobody writes parts of blocks.
-        let crowded = self.slots[key].alone || self.loners > 0 || !self.waiting.is_empty();
+    fn start_or_wait(&mut self, key: usize) {
+        // Whole blocks need not look further while no request writes parts of blocks.
+        let crowded =
+            self.requests[key].exclusive || self.exclusive > 0 || !self.waiting.is_empty();
         if crowded && self.is_blocked(key) {
             self.waiting.push(key);
         } else {
-            self.start(key, ios);
+            self.start(key);
         }
     }
 
-    fn start(&mut self, key: usize, ios: &mut Vec<Io>) {
-        if !self.slots[key].alone {
-            self.write_merged(key, ios);
+    fn start(&mut self, key: usize) {
+        if !self.requests[key].exclusive {
+            self.write_merged(key);
             return;
         }
-        self.loners += 1;
-        let span = self.slots[key].span;
+        self.exclusive += 1;
+        let span = self.requests[key].span;
         let (head, tail) = span.partial_blocks();
         if let Some(at) = head {
-            self.send(key, HEAD, Io::read(0, at, 1), ios);
+            self.send(key, Role::Head, Io::read(0, at, 1));
         }
         if let Some(at) = tail {
-            self.send(key, TAIL, Io::read(0, at, 1), ios);
+            self.send(key, Role::Tail, Io::read(0, at, 1));
         }
     }
 
     /// The second half of a write, or all of it if it covers whole blocks.
-    fn write_merged(&mut self, key: usize, ios: &mut Vec<Io>) {
-        let slot = &mut self.slots[key];
+    fn write_merged(&mut self, key: usize) {
+        let slot = &mut self.requests[key];
         let span = slot.span;
         let Step::Merge(merge) = std::mem::replace(&mut slot.step, Step::Answer) else {
             panic!("{:?} is not a write", slot.step);
         };
         for mut io in plan::writes(&span, &merge.bytes, merge.head, merge.tail) {
             io.fua = merge.fua;
-            self.send(key, MAIN, io, ios);
+            self.send(key, Role::Main, io);
         }
     }
 
-    /// Takes the answer to a block request: appends the block requests that follow from it, and
-    /// answers that are complete.
-    ///
-    /// # Panics
-    /// If no such request is in flight.
-    pub fn done(&mut self, done: Done, ios: &mut Vec<Io>, answers: &mut Vec<(W, Answer)>) {
-        let (key, part) = ((done.tag / PARTS) as usize, done.tag % PARTS);
-        let slot = &mut self.slots[key];
+    /// Takes the answer to a block request, sends what follows from it, and answers what is
+    /// complete.
+    fn done(&mut self, done: Done) {
+        let (key, role) = self.sent.remove(done.tag);
+        let slot = &mut self.requests[key];
+        debug_assert!(slot.pending > 0, "an answer too many");
         slot.pending -= 1;
         let mut cut = None;
         match (done.outcome, &mut slot.step) {
             (Err(error), _) => {
                 slot.error.get_or_insert(error);
             }
-            (Ok(data), Step::Merge(merge)) if part == HEAD => merge.head = Some(data),
+            (Ok(data), Step::Merge(merge)) if role == Role::Head => merge.head = Some(data),
             (Ok(data), Step::Merge(merge)) => merge.tail = Some(data),
             (Ok(data), Step::Cut(skip, take)) => cut = Some(Rope::new(data, *skip, *take)),
             (Ok(_), Step::Answer) => {}
@@ -347,31 +375,31 @@ impl<W> Adapter<W> {
             return;
         }
         if slot.error.is_none() && matches!(slot.step, Step::Merge(_)) {
-            self.write_merged(key, ios);
+            self.write_merged(key);
             return;
         }
-        let slot = self.slots.remove(key);
+        let slot = self.requests.remove(key);
         let answer = match (slot.error, cut) {
             (Some(error), _) => answer::failed(error, self.failed),
             (None, Some(rope)) => Answer::Data(rope),
             (None, None) => Answer::Done,
         };
-        answers.push((slot.who, answer));
-        if slot.alone {
-            self.loners -= 1;
+        self.answers.push((slot.who, answer));
+        if slot.exclusive {
+            self.exclusive -= 1;
         }
         if !self.waiting.is_empty() {
-            self.start_waiting(ios);
+            self.start_waiting();
         }
     }
 
-    fn start_waiting(&mut self, ios: &mut Vec<Io>) {
+    fn start_waiting(&mut self) {
         let mut still = Vec::new();
         for key in std::mem::take(&mut self.waiting) {
             if self.is_blocked(key) {
                 still.push(key);
             } else {
-                self.start(key, ios);
+                self.start(key);
             }
         }
         self.waiting = still;
@@ -380,6 +408,32 @@ impl<W> Adapter<W> {
     #[cfg(test)]
     fn waits(&self) -> usize {
         self.waiting.len()
+    }
+}
+
+impl<W> Client for Adapter<W> {
+    type Error = Infallible;
+
+    fn complete(
+        &mut self,
+        _port: Port,
+        done: Done,
+        _below: &mut Below<'_>,
+    ) -> Result<(), Infallible> {
+        self.done(done);
+        Ok(())
+    }
+
+    fn pump(&mut self, below: &mut Below<'_>) -> Result<(), Infallible> {
+        for io in self.outbox.drain(..) {
+            below.submit(0, io);
+        }
+        Ok(())
+    }
+
+    /// Byte requests come when they come; it does nothing by itself.
+    fn deadline(&self) -> Option<Time> {
+        None
     }
 }
 

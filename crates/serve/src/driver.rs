@@ -1,38 +1,55 @@
 //! The wall-clock driver: one thread, one loop. Takes all requests and completions that are ready,
-//! settles the node once, answers with one system call per connection, sleeps until the next event.
+//! moves them between the byte-to-block adapter (the client) and the node until nothing moves,
+//! answers with one system call per connection, sleeps until the next event.
+//!
+//! One turn of the loop: [`poll`] waits, [`accept`] and [`sessions`] take in what has come,
+//! `Driver::settle` exchanges it with the node, `Driver::deliver` sends the answers. [`budget`]
+//! bounds the memory of all sessions, [`power`] cuts the power, [`shutdown`] ends the server.
+//!
+//! Invariant between turns: the adapter has no news, and each session is watched for what it needs.
 
+mod accept;
+mod announce;
 mod budget;
-mod client;
+mod busy_poll;
 mod compensation;
-mod late;
+mod lateness;
 mod listener;
+mod poll;
 mod power;
-mod wait;
+mod session;
+mod sessions;
+mod shutdown;
+mod wake_margin;
 
-pub use client::Stream;
 pub use compensation::{echoes, measure as measure_compensation, pin};
-pub use late::Lateness;
+pub use lateness::Lateness;
 pub use listener::Listener;
 pub use power::{OnCut, Power};
+pub use session::Stream;
 
-use crate::adapter::{Adapter, Answer};
-use crate::nbd::{Event, Export, Ticket};
+use crate::adapter::Adapter;
+use crate::nbd::{Export, Ticket};
+use announce::rebuild_below;
 use budget::MemoryBudget;
-use client::{Client, Flow, weight};
+use busy_poll::BusyPoll;
 use compensation::Clock;
 use rustix::event::epoll::{self, EventData, EventFlags};
 use seekless_engine::account::Account;
-use seekless_engine::io::{Done, Io, IoError};
+use seekless_engine::client::Exchange;
+use seekless_engine::io::IoError;
 use seekless_engine::layer::Rebuild;
 use seekless_engine::node::Node;
 use seekless_engine::units::{SECONDS, Time};
+use session::{Session, weight};
 use slab::Slab;
 use std::io;
 use std::num::NonZeroU64;
 use std::os::fd::OwnedFd;
+use std::slice::from_mut;
 use std::sync::Arc;
 use std::time::Instant;
-use wait::{Margin, Patience};
+use wake_margin::WakeMargin;
 
 /// What the poller calls things that are not connections.
 const LISTENER: u64 = u64::MAX;
@@ -40,14 +57,12 @@ const DEVICE: u64 = u64::MAX - 1;
 const STOP: u64 = u64::MAX - 2;
 const CONTROL: u64 = u64::MAX - 3;
 
-/// A client that has not chosen an export by then is sent away.
+/// A connection that has not chosen an export by then is closed.
 const NEGOTIATION_NS: Time = 10 * SECONDS;
 /// How long the end waits for clients to take their last answers.
 const FAREWELL_NS: Time = 5 * SECONDS;
-/// How long no connection is accepted after the system had no resources for one.
-const ACCEPT_PAUSE_NS: Time = SECONDS;
 
-/// Who sent a request: the connection, its number (slots are used again), and how to answer.
+/// Who sent a request: the key of the session, its number (keys are used again), and how to answer.
 type Who = (usize, u64, Ticket);
 
 /// What the driver needs to begin.
@@ -63,9 +78,9 @@ pub struct Parts {
     pub device_fds: Vec<OwnedFd>,
     /// The device is a simulated disk: its answers have a time at which they are due.
     pub simulated: bool,
-    /// How long before that they set out, for the way that they have to go; see [`measure_compensation`].
+    /// How long before that they are sent, for the time of delivery; see [`measure_compensation`].
     pub compensation_ns: Time,
-    /// Becomes readable when somebody wants the server to end.
+    /// Becomes readable when the server is to end.
     pub stop_fd: OwnedFd,
     /// Most connections at once.
     pub most_connections: usize,
@@ -106,39 +121,34 @@ pub struct Driver {
     export: Arc<Export>,
     epoll: OwnedFd,
     adapter: Adapter<Who>,
-    clients: Slab<Client>,
+    /// Between the adapter and the node; empty between turns.
+    exchange: Exchange,
+    sessions: Slab<Session>,
     served: Served,
     started: Instant,
     phase: Phase,
-    /// What was last said of a member that is filled.
+    /// What was last announced of a rebuild.
     rebuild: Option<Rebuild>,
-    /// How many failed members of an array have been told of.
+    /// How many failed members of an array have been announced.
     failed_members: usize,
     /// When to watch the listener again, if it is not watched.
     accept_at: Option<Time>,
-    /// Connections that have not chosen an export yet.
-    strangers: usize,
-    /// Connections whose requests wait until others are answered.
+    /// Sessions that have not chosen an export yet.
+    negotiating: usize,
+    /// Sessions whose requests wait until others are answered.
     paused: usize,
     budget: MemoryBudget,
-    patience: Patience,
-    margin: Margin,
+    busy_poll: BusyPoll,
+    wake_margin: WakeMargin,
     clock: Clock,
-    ios: Vec<Io>,
-    answers: Vec<(Who, Answer)>,
-    dones: Vec<Done>,
+    /// Keys of sessions that may have something to send or want to be watched differently.
     touched: Vec<usize>,
 }
 
 impl std::fmt::Debug for Driver {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Driver of {} connections", self.clients.len())
+        write!(f, "Driver of {} connections", self.sessions.len())
     }
-}
-
-/// What an array below a volume fills.
-fn rebuild_below(node: &Node) -> Option<Rebuild> {
-    node.devices.iter().find_map(|device| device.status().rebuild())
 }
 
 impl Driver {
@@ -165,24 +175,22 @@ impl Driver {
             failed_members: 0,
             parts,
             epoll,
-            clients: Slab::new(),
+            exchange: Exchange::new(1),
+            sessions: Slab::new(),
             served: Served::default(),
             started: Instant::now(),
             phase: Phase::Serving,
             accept_at: None,
-            strangers: 0,
+            negotiating: 0,
             paused: 0,
             budget: MemoryBudget::default(),
-            patience: Patience::new(),
-            margin: Margin::new(),
-            ios: Vec::new(),
-            answers: Vec::new(),
-            dones: Vec::new(),
+            busy_poll: BusyPoll::new(),
+            wake_margin: WakeMargin::new(),
             touched: Vec::new(),
         })
     }
 
-    /// Serves until somebody asks for the end.
+    /// Serves until the end is asked for.
     ///
     /// # Errors
     /// Only what makes going on impossible: the poller fails.
@@ -190,7 +198,7 @@ impl Driver {
         self.run_watched(&mut |_| {})
     }
 
-    /// The same; `watch` hears how a member is filled that was put into the array below.
+    /// The same; `watch` hears how far the rebuild of an array below has come.
     ///
     /// # Errors
     /// As for [`Driver::run`].
@@ -212,24 +220,24 @@ impl Driver {
                 match event.data.u64() {
                     LISTENER => self.accept(),
                     STOP => self.stop(),
-                    // Settling collects what the device has.
+                    // The turn below collects what the device has.
                     DEVICE => {}
                     CONTROL => self.obey(),
-                    key => self.client_ready(key as usize, event.flags),
+                    key => self.session_ready(key as usize, event.flags),
                 }
             }
             self.turn();
-            if self.strangers > 0 {
-                self.send_strangers_away();
+            if self.negotiating > 0 {
+                self.drop_slow_negotiations();
             }
             if self.budget.is_watched() {
-                self.send_stalled_away();
+                self.drop_stalled_sessions();
             }
             if self.phase != Phase::Serving {
                 self.advance_end();
             }
-            self.tell_failed_members();
-            self.tell(watch);
+            self.announce_failed_members();
+            self.announce_rebuild(watch);
         }
         if !self.is_dark() {
             self.served.failed = self.parts.node.layer.failed();
@@ -241,177 +249,9 @@ impl Driver {
         Ok(self.served)
     }
 
-    /// Says which members of an array have failed, once each.
-    fn tell_failed_members(&mut self) {
-        let failed_members =
-            self.parts.node.devices.iter().flat_map(|device| device.status().failed_members());
-        for (member, error) in failed_members.skip(self.failed_members) {
-            self.failed_members += 1;
-            eprintln!(
-                "seekless: member {member} has failed ({error}) and is out of the array; \
-                 `seekless replace` puts another one in its place"
-            );
-        }
-    }
-
-    /// Says how far a rebuild has come if that is news. None begins while an array is served.
-    fn tell(&mut self, watch: &mut dyn FnMut(Rebuild)) {
-        if !matches!(self.rebuild, Some(Rebuild::Running { .. })) {
-            return;
-        }
-        let found = rebuild_below(&self.parts.node);
-        if let Some(news) = found.filter(|_| found != self.rebuild) {
-            self.rebuild = found;
-            watch(news);
-        }
-    }
-
     fn now(&self) -> Time {
         // 584 years fit.
         self.started.elapsed().as_nanos() as Time
-    }
-
-    fn accept(&mut self) {
-        if self.phase != Phase::Serving {
-            return;
-        }
-        let now = self.now();
-        let accepted = match self.parts.listener.accept() {
-            Ok(accepted) => accepted,
-            Err(error) => {
-                let kind = error.kind();
-                let passing = [
-                    io::ErrorKind::WouldBlock,
-                    io::ErrorKind::Interrupted,
-                    io::ErrorKind::ConnectionAborted,
-                ];
-                if !passing.contains(&kind) {
-                    // Most likely no descriptor is left: trying again at once would only spin.
-                    eprintln!("seekless: cannot accept a connection: {error}");
-                    let _ = epoll::delete(&self.epoll, &self.parts.listener);
-                    self.accept_at = Some(now + ACCEPT_PAUSE_NS);
-                }
-                return;
-            }
-        };
-        if self.turns_away() {
-            return eprintln!("seekless: {} turned away: the power is off", accepted.1);
-        }
-        if self.clients.len() >= self.parts.most_connections {
-            let open = self.clients.len();
-            return eprintln!("seekless: {} turned away: {open} connections are open", accepted.1);
-        }
-        self.served.connections += 1;
-        let number = self.served.connections;
-        let client = Client::new(number, accepted, Arc::clone(&self.export), now);
-        let entry = self.clients.vacant_entry();
-        let (key, data) = (entry.key(), EventData::new_u64(entry.key() as u64));
-        if let Err(errno) = epoll::add(&self.epoll, &client.stream, data, EventFlags::empty()) {
-            return eprintln!("seekless: connection {number}: {errno}");
-        }
-        entry.insert(client);
-        self.strangers += 1;
-        self.touched.push(key);
-    }
-
-    /// Watches the listener again after a pause.
-    fn resume_accepting(&mut self) {
-        self.accept_at = None;
-        let data = EventData::new_u64(LISTENER);
-        if let Err(errno) = epoll::add(&self.epoll, &self.parts.listener, data, EventFlags::IN) {
-            eprintln!("seekless: cannot accept connections: {errno}");
-            self.accept_at = Some(self.now() + ACCEPT_PAUSE_NS);
-        }
-    }
-
-    fn client_ready(&mut self, key: usize, flags: EventFlags) {
-        let Some(client) = self.clients.get_mut(key) else { return };
-        if client.parting.is_some() {
-            if client.discard() != Flow::Blocked {
-                self.drop_client(key, None);
-            }
-            return;
-        }
-        self.touched.push(key);
-        let gone = flags.intersects(EventFlags::HUP | EventFlags::ERR);
-        if gone && (client.paused || client.leaving) {
-            // Nobody is left to take the answers.
-            return self.drop_client(key, None);
-        }
-        if !(gone || flags.contains(EventFlags::IN)) {
-            return;
-        }
-        match client.receive() {
-            Ok(()) => self.take_requests(key),
-            Err(Flow::Blocked) => {}
-            Err(Flow::Closed(why)) => self.drop_client(key, why.map(|errno| errno.to_string())),
-        }
-    }
-
-    /// Takes on what a client has sent, as far as its limits allow.
-    fn take_requests(&mut self, key: usize) {
-        let client = &mut self.clients[key];
-        if std::mem::take(&mut client.paused) {
-            self.paused -= 1;
-        }
-        loop {
-            if self.clients[key].leaving {
-                return;
-            }
-            let Some(event) = self.next_event(key) else { return };
-            let client = &mut self.clients[key];
-            match event {
-                Event::Negotiated => {
-                    client.negotiated = true;
-                    self.strangers -= 1;
-                    eprintln!("seekless: connection {} opened by {}", client.number, client.peer);
-                }
-                Event::Request(request) => {
-                    let ticket = request.ticket();
-                    client.begin(&ticket);
-                    self.budget.begin(weight(&ticket));
-                    let request = client::request(request, (key, client.number, ticket));
-                    if self.is_dark() {
-                        self.answers.push((request.who, power::off()));
-                        continue;
-                    }
-                    let mut extent = |at, limit| self.parts.node.extent(at, limit);
-                    self.adapter.request(request, &mut extent, &mut self.ios, &mut self.answers);
-                }
-                Event::Disconnected => client.leaving = true,
-                Event::Failed(error) => {
-                    // The reason may have been put into words for the client.
-                    let _ = client.send();
-                    return self.drop_client(key, Some(error.to_string()));
-                }
-            }
-        }
-    }
-
-    /// Closes a connection. What it has in flight goes on; the answers are forgotten.
-    fn drop_client(&mut self, key: usize, why: Option<String>) {
-        // Closing the socket removes it from the poller as well.
-        let client = self.clients.remove(key);
-        self.paused -= usize::from(client.paused);
-        self.strangers -= usize::from(!client.negotiated);
-        self.budget.recount(client.counted, 0);
-        self.budget.dequeue(key);
-        let Client { number, peer, negotiated, .. } = &client;
-        match why {
-            Some(why) => eprintln!("seekless: connection {number} of {peer} closed: {why}"),
-            None if *negotiated => eprintln!("seekless: connection {number} closed"),
-            None => {}
-        }
-    }
-
-    fn send_strangers_away(&mut self) {
-        let now = self.now();
-        let late = |client: &Client| !client.negotiated && now >= client.since + NEGOTIATION_NS;
-        let keys: Vec<usize> =
-            self.clients.iter().filter(|(_, client)| late(client)).map(|(key, _)| key).collect();
-        for key in keys {
-            self.drop_client(key, Some("it did not choose an export in time".to_owned()));
-        }
     }
 
     /// Moves requests, answers and bytes until nothing more can happen now.
@@ -426,37 +266,39 @@ impl Driver {
                     continue;
                 }
             }
-            if self.ios.is_empty() && self.answers.is_empty() {
+            if !self.adapter.has_news() {
                 break;
             }
         }
+        debug_assert!(self.counts_are_right(), "{self:?} has lost count");
     }
 
-    /// Moves requests and answers between clients, volume and device.
+    /// True if the counters agree with what they count.
+    fn counts_are_right(&self) -> bool {
+        let count = |is: fn(&Session) -> bool| self.sessions.iter().filter(|one| is(one.1)).count();
+        count(|one| one.paused) == self.paused
+            && count(|one| !one.negotiated) == self.negotiating
+            && self.sessions.iter().map(|one| one.1.counted).sum::<usize>()
+                == self.budget.buffered()
+    }
+
+    /// Moves requests and answers between the adapter and the node until nothing moves.
     fn settle(&mut self) {
         loop {
             let wall = self.now();
             let (arrival, now) = self.clock.read(wall);
+            debug_assert!(arrival <= now, "answers are looked for ahead of the clock, not behind");
             if self.parts.simulated {
-                let events = self.parts.node.devices.iter().filter_map(|one| one.next_event());
-                for due in events.filter(|&due| due <= now) {
-                    self.served.lateness.record(due, now);
-                }
+                self.record_lateness(now);
             }
-            // The device has them before time goes on, if it does.
-            let ahead = arrival < now && !self.ios.is_empty();
-            for io in self.ios.drain(..) {
-                self.parts.node.submit(arrival, io);
+            let nodes = from_mut(&mut self.parts.node);
+            let Ok(sent) = self.exchange.turn(&mut self.adapter, nodes, arrival);
+            // Requests reach the device when they came, not when answers are looked for.
+            if sent && arrival < now {
+                self.exchange.settle(nodes, arrival);
             }
-            if ahead {
-                self.parts.node.settle(arrival, &mut self.dones);
-            }
-            self.parts.node.settle(now, &mut self.dones);
-            if self.dones.is_empty() {
+            if !self.exchange.settle(nodes, now) {
                 break;
-            }
-            for done in self.dones.drain(..) {
-                self.adapter.done(done, &mut self.ios, &mut self.answers);
             }
         }
         if let Some(reason) = self.parts.node.layer.failed()
@@ -469,21 +311,29 @@ impl Driver {
         }
     }
 
-    /// Hands answers to their connections and sends.
+    /// Counts how late the answers of simulated disks are found that are due by `now`.
+    fn record_lateness(&mut self, now: Time) {
+        let events = self.parts.node.devices.iter().filter_map(|one| one.next_event());
+        for due in events.filter(|&due| due <= now) {
+            self.served.lateness.record(due, now);
+        }
+    }
+
+    /// Hands answers to their sessions and sends.
     fn deliver(&mut self) {
         if self.parts.power.is_some() {
             self.notice_cut();
         }
-        if !self.answers.is_empty() {
+        if !self.adapter.answers().is_empty() {
             let now = self.now();
-            self.patience.answered(now);
+            self.busy_poll.answered(now);
         }
-        for ((key, number, ticket), answer) in self.answers.drain(..) {
+        for ((key, number, ticket), answer) in self.adapter.answers().drain(..) {
             self.served.requests += 1;
             self.budget.end(weight(&ticket));
-            // The connection may be gone, and its slot another's.
-            if let Some(client) = self.clients.get_mut(key).filter(|c| c.number == number) {
-                client.answer(ticket, answer);
+            // The session may be gone, and its key another's.
+            if let Some(session) = self.sessions.get_mut(key).filter(|one| one.number == number) {
+                session.answer(ticket, answer);
                 if self.touched.last() != Some(&key) {
                     self.touched.push(key);
                 }
@@ -498,101 +348,5 @@ impl Driver {
             self.serve_socket(key);
         }
         self.touched = touched;
-    }
-
-    /// Gives those another chance who were full when they may have had more requests.
-    fn resume_paused(&mut self) {
-        let paused = |client: &Client| client.paused && !client.leaving;
-        let others = self.clients.iter().filter(|(_, client)| paused(client)).map(|(key, _)| key);
-        // Those who wait for room come in their order; one that is there twice does no harm.
-        let keys: Vec<usize> = self.budget.queue().chain(others).collect();
-        for key in keys {
-            if !self.clients.get(key).is_some_and(paused) {
-                continue;
-            }
-            self.take_requests(key);
-            // It may be gone, or want to be watched differently.
-            self.touched.push(key);
-        }
-        if self.ios.is_empty() && self.answers.is_empty() {
-            self.deliver();
-        }
-    }
-
-    /// Sends what a connection has, and watches it for what it needs next.
-    fn serve_socket(&mut self, key: usize) {
-        let Some(client) = self.clients.get_mut(key) else { return };
-        let sent = client.send();
-        self.recount(key);
-        if let Err(Flow::Closed(why)) = sent {
-            return self.drop_client(key, why.map(|errno| errno.to_string()));
-        }
-        let client = &mut self.clients[key];
-        let idle = client.in_flight == 0 && client.connection.output().is_empty();
-        if client.leaving && idle && client.parting.is_none() {
-            let (now, shutdown) = (self.now(), self.phase != Phase::Serving);
-            if !shutdown || !self.clients[key].part(now) {
-                return self.drop_client(key, None);
-            }
-        }
-        let client = &mut self.clients[key];
-        let wants = client.wants();
-        if wants != client.interest {
-            client.interest = wants;
-            let data = EventData::new_u64(key as u64);
-            if let Err(errno) = epoll::modify(&self.epoll, &client.stream, data, wants) {
-                self.drop_client(key, Some(errno.to_string()));
-            }
-        }
-    }
-
-    /// Begins the end: nothing new is taken on. A signal after that ends the process at once, by
-    /// its default action.
-    pub fn stop(&mut self) {
-        let _ = epoll::delete(&self.epoll, &self.parts.stop_fd);
-        // A signal stays pending until it is read: released, it would end the process at once.
-        let _ = rustix::io::read(&self.parts.stop_fd, &mut [0_u8; 128]);
-        if let Err(error) = crate::signals::release() {
-            eprintln!("seekless: a second signal will not end the server at once: {error}");
-        }
-        eprintln!(
-            "seekless: shutdown: answering {} requests in flight; another signal ends at once",
-            self.adapter.in_flight()
-        );
-        self.let_go();
-        self.phase = Phase::Draining(self.now());
-        if self.accept_at.take().is_none() {
-            let _ = epoll::delete(&self.epoll, &self.parts.listener);
-        }
-        for (key, client) in &mut self.clients {
-            client.leaving = true;
-            self.touched.push(key);
-        }
-    }
-
-    fn advance_end(&mut self) {
-        let now = self.now();
-        let late = self.clients.iter().filter(|(_, client)| client.has_parted(now));
-        let late = late.map(|(key, _)| key);
-        for key in late.collect::<Vec<_>>() {
-            self.drop_client(key, None);
-        }
-        if let Phase::Draining(since) = self.phase
-            && self.adapter.in_flight() == 0
-        {
-            self.phase = Phase::Stopping(since);
-            let wall = self.now();
-            let (now, _) = self.clock.read(wall);
-            self.parts.node.stop(now);
-            self.turn();
-        }
-    }
-
-    /// True once the volume is at rest and the clients have their last answers, or had the time.
-    fn is_over(&self) -> bool {
-        let Phase::Stopping(since) = self.phase else { return false };
-        let alone = self.clients.is_empty() || self.now() >= since + FAREWELL_NS;
-        // Without power a volume cannot come to rest.
-        (self.parts.node.stopped() || self.is_dark()) && alone
     }
 }

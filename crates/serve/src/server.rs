@@ -81,7 +81,7 @@ pub struct ServeOptions {
     pub log_disk: Option<Spec>,
     /// Refuse writes.
     pub read_only: bool,
-    /// Who carries out I/O on a file.
+    /// How I/O on a file is carried out.
     pub io: IoMode,
     /// Bypass the page cache.
     pub direct: bool,
@@ -200,7 +200,7 @@ fn listen_remedy(source: &io::Error) -> &'static str {
         io::ErrorKind::PermissionDenied => {
             "; choose a directory that you may write to, or a port from 1024 on"
         }
-        // Not from the system, but from who looks up names.
+        // Not from the system, but from the resolver of names.
         _ if source.raw_os_error().is_none() => "; give a name that is known here, or an address",
         _ => "",
     }
@@ -227,8 +227,8 @@ impl Mounted {
 }
 
 /// Serves until SIGINT, SIGTERM or SIGHUP. `ready` hears the URI for clients once connections are
-/// accepted, and may say that the end has come already; `watch` how a member is filled that was put
-/// into an array.
+/// accepted, and may say that the end has come already; `watch` hears how far the rebuild of an
+/// array has come.
 ///
 /// # Errors
 /// See [`ServeError`].
@@ -238,7 +238,7 @@ pub fn serve(
     watch: &mut dyn FnMut(Rebuild),
 ) -> Result<Served, ServeError> {
     // First of all: a mount takes the mark of a clean shutdown away, and only a driver puts it back.
-    // Whoever connects meanwhile waits until there is something to serve.
+    // A client that connects meanwhile waits until there is something to serve.
     let (listener, socket, uri) = listen::listen(&options.listen)?;
     let Mounted { node, description, device_fds, rotational, files, power } = mount(options)?;
     let hub = power.as_ref().map(|power| power.hub.clone());
@@ -279,7 +279,7 @@ pub fn serve(
         return Err(ServeError::Failed(reason));
     }
     for file in files.iter().filter(|_| !options.read_only) {
-        // Nobody was promised this, but a clean shutdown leaves nothing to chance.
+        // No client was promised this, but a clean shutdown leaves nothing to chance.
         raw::sync(file).map_err(|errno| ServeError::Failed(raw::io_error(errno, 0)))?;
     }
     Ok(served)

@@ -95,7 +95,7 @@ impl<F: FnMut(&Completion)> Client for ClosedLoop<'_, F> {
             self.ready.pop_front();
             let (requests, node) = (&self.requests, below.node(0));
             let next = self.upcoming.next(|at| {
-                node.layer.expect(at);
+                node.layer.status().expect(at);
                 requests.expect(at);
             });
             let Some(request) = next else { break };

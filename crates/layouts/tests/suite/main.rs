@@ -1,6 +1,12 @@
 //! Tests of the layouts in one program, so that the name of a layout runs its tests and no others:
 //! `cargo test -p seekless-layouts lfs`.
-#![allow(missing_docs, dead_code, clippy::disallowed_types, clippy::duplicate_mod, clippy::unwrap_used)]
+#![allow(
+    missing_docs,
+    dead_code,
+    clippy::disallowed_types,
+    clippy::duplicate_mod,
+    clippy::unwrap_used
+)]
 
 /// Makes a test of each function for each layout.
 macro_rules! each_layout {

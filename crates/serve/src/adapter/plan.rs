@@ -84,7 +84,7 @@ pub(super) fn writes(span: &Span, new: &New, head: Option<Data>, tail: Option<Da
         rope.append(part);
     }
     let write = Io::write(0, first, rope);
-    // Whoever wants no hole wants no later write there to find the volume full.
+    // A client that wants no hole wants no later write there to find the volume full.
     vec![if matches!(new, New::Zeros { .. }) { write.with_room() } else { write }]
 }
 

@@ -2,7 +2,7 @@ use super::*;
 use proptest::prelude::*;
 use seekless_engine::device::medium::Flat;
 use seekless_engine::device::ram::carry_out;
-use seekless_engine::io::{Op, Outcome};
+use seekless_engine::io::{Op, Outcome, Tag};
 use seekless_engine::layer::Extent;
 use seekless_engine::rng::Rng;
 use seekless_engine::units::BlockNr;
@@ -19,41 +19,34 @@ fn chequered(at: BlockNr, _limit: u64) -> (Extent, u64) {
 struct Rig {
     adapter: Adapter<usize>,
     medium: Flat,
-    ios: Vec<Io>,
-    answers: Vec<(usize, Answer)>,
 }
 
 impl Rig {
     fn new() -> Rig {
-        Rig {
-            adapter: Adapter::new(BLOCKS, false),
-            medium: Flat::new(BLOCKS),
-            ios: Vec::new(),
-            answers: Vec::new(),
-        }
+        Rig { adapter: Adapter::new(BLOCKS, false), medium: Flat::new(BLOCKS) }
     }
 
     fn ask(&mut self, who: usize, verb: Verb, offset: u64, length: u32) {
         let request = Request { who, verb, fua: false, offset, length };
-        self.adapter.request(request, &mut chequered, &mut self.ios, &mut self.answers);
+        self.adapter.request(request, &mut chequered);
     }
 
     /// Carries out one of the block requests in flight.
     fn carry_out(&mut self, index: usize) {
-        let io = self.ios.remove(index);
+        let io = self.adapter.outbox.remove(index);
         let outcome = carry_out(&mut self.medium, &io);
         self.finish(io.tag, outcome);
     }
 
     fn finish(&mut self, tag: Tag, outcome: Outcome) {
-        self.adapter.done(Done::new(tag, outcome), &mut self.ios, &mut self.answers);
+        self.adapter.done(Done::new(tag, outcome));
     }
 
     fn all(&mut self) -> Vec<(usize, Answer)> {
-        while !self.ios.is_empty() {
+        while !self.adapter.outbox.is_empty() {
             self.carry_out(0);
         }
-        std::mem::take(&mut self.answers)
+        std::mem::take(&mut self.adapter.answers)
     }
 
     fn one(&mut self, verb: Verb, offset: u64, length: u32) -> Answer {
@@ -119,8 +112,11 @@ fn empty_requests_succeed() {
 fn whole_blocks_are_passed_on_without_reading() {
     let mut rig = Rig::new();
     rig.ask(0, write(3, 8192), 4096, 8192);
-    assert_eq!(rig.ios.len(), 1);
-    assert_eq!((rig.ios[0].op, rig.ios[0].at, rig.ios[0].count), (Op::Write, 1, 2));
+    assert_eq!(rig.adapter.outbox.len(), 1);
+    assert_eq!(
+        (rig.adapter.outbox[0].op, rig.adapter.outbox[0].at, rig.adapter.outbox[0].count),
+        (Op::Write, 1, 2)
+    );
 }
 
 #[test]
@@ -140,11 +136,16 @@ fn zeros_trim_whole_blocks_and_write_the_edges_durably() {
     rig.one(write(7, SIZE as u32), 0, SIZE as u32);
     let verb = Verb::Zero { keep_space: false };
     let request = Request { who: 0, verb, fua: true, offset: 100, length: 3 * 4096 };
-    rig.adapter.request(request, &mut chequered, &mut rig.ios, &mut rig.answers);
-    assert!(rig.ios.iter().all(|io| io.op == Op::Read && io.count == 1), "{:?}", rig.ios);
+    rig.adapter.request(request, &mut chequered);
+    assert!(
+        rig.adapter.outbox.iter().all(|io| io.op == Op::Read && io.count == 1),
+        "{:?}",
+        rig.adapter.outbox
+    );
     rig.carry_out(0);
     rig.carry_out(0);
-    let ops: Vec<_> = rig.ios.iter().map(|io| (io.op, io.at, io.count, io.fua)).collect();
+    let ops: Vec<_> =
+        rig.adapter.outbox.iter().map(|io| (io.op, io.at, io.count, io.fua)).collect();
     let expected = [(Op::Write, 0, 1, true), (Op::Trim, 1, 2, true), (Op::Write, 3, 1, true)];
     assert_eq!(ops, expected);
     assert_eq!(rig.all(), [(0, Answer::Done)]);
@@ -159,11 +160,11 @@ fn partial_writes_to_one_block_wait_for_each_other() {
     for who in 0..4 {
         rig.ask(who, write(who as u8 + 1, 512), 512 * who as u64, 512);
     }
-    assert_eq!((rig.ios.len(), rig.adapter.waits()), (1, 3));
+    assert_eq!((rig.adapter.outbox.len(), rig.adapter.waits()), (1, 3));
     // Whole blocks elsewhere and reads go on.
     rig.ask(9, write(9, 4096), 4096, 4096);
     rig.ask(10, Verb::Read, 0, 10);
-    assert_eq!((rig.ios.len(), rig.adapter.waits()), (3, 3));
+    assert_eq!((rig.adapter.outbox.len(), rig.adapter.waits()), (3, 3));
     // A whole block over the partial ones waits, too.
     rig.ask(11, write(5, 4096), 0, 4096);
     assert_eq!(rig.adapter.waits(), 4);
@@ -178,7 +179,7 @@ fn a_partial_write_waits_for_a_whole_one_in_flight() {
     rig.ask(0, write(1, 4096), 0, 4096);
     rig.ask(1, write(2, 10), 0, 10);
     // Reading now would bring the old block back over the new one.
-    assert_eq!((rig.ios.len(), rig.adapter.waits()), (1, 1));
+    assert_eq!((rig.adapter.outbox.len(), rig.adapter.waits()), (1, 1));
     rig.all();
     let bytes = rig.bytes();
     assert_eq!((bytes[9], bytes[10]), (2, 1));
@@ -189,14 +190,14 @@ fn errors_reach_the_client_and_free_the_blocks() {
     let mut rig = Rig::new();
     rig.ask(0, write(1, 10), 0, 10);
     rig.ask(1, write(2, 10), 20, 10);
-    let read = rig.ios.remove(0);
+    let read = rig.adapter.outbox.remove(0);
     rig.finish(read.tag, Err(IoError::Media { block: 0 }));
-    assert!(matches!(rig.answers[0], (0, Answer::Error(Fault::Io, _))));
-    assert_eq!(rig.ios.len(), 1);
+    assert!(matches!(rig.adapter.answers[0], (0, Answer::Error(Fault::Io, _))));
+    assert_eq!(rig.adapter.outbox.len(), 1);
     rig.carry_out(0);
-    let full = rig.ios.remove(0);
+    let full = rig.adapter.outbox.remove(0);
     rig.finish(full.tag, Err(IoError::NoSpace));
-    assert!(matches!(rig.answers[1], (1, Answer::Error(Fault::NoSpace, _))));
+    assert!(matches!(rig.adapter.answers[1], (1, Answer::Error(Fault::NoSpace, _))));
     assert_eq!(rig.adapter.in_flight(), 0);
 }
 
@@ -331,18 +332,18 @@ proptest! {
             step.ask(&mut rig, who);
             step.apply(&mut model);
             asked += 1;
-            if rng.chance(0.3) && !rig.ios.is_empty() {
-                let index = rng.below(rig.ios.len() as u64) as usize;
+            if rng.chance(0.3) && !rig.adapter.outbox.is_empty() {
+                let index = rng.below(rig.adapter.outbox.len() as u64) as usize;
                 rig.carry_out(index);
             }
         }
-        while !rig.ios.is_empty() {
-            let index = rng.below(rig.ios.len() as u64) as usize;
+        while !rig.adapter.outbox.is_empty() {
+            let index = rng.below(rig.adapter.outbox.len() as u64) as usize;
             rig.carry_out(index);
         }
-        prop_assert_eq!(rig.answers.len(), asked);
+        prop_assert_eq!(rig.adapter.answers.len(), asked);
         prop_assert_eq!(rig.adapter.in_flight(), 0);
-        rig.answers.clear();
+        rig.adapter.answers.clear();
         prop_assert_eq!(rig.bytes(), model);
     }
 }

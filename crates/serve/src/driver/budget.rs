@@ -1,26 +1,27 @@
-//! The memory that clients take up, all together: who may have a request taken on, and who waits.
+//! The memory budget of all sessions together: which request is taken on, and which session waits.
 //!
 //! What counts are requests in flight, answers that wait to be sent, and payload that is still
 //! being received, which counts in full as soon as its first part is taken. A request that does
-//! not fit waits; those that wait are served in the order in which they came, so that a long one
-//! is not overtaken by short ones for ever. A client for which nothing is held may have one short
-//! request beyond the limit, so nobody is stopped by the answers that others do not fetch. Whoever
-//! leaves its answers or half a request lying for a minute while others wait is sent away.
+//! not fit waits. Sessions that wait are served in the order in which they came, so that a long
+//! request is not overtaken by short ones for ever. A session that holds nothing may have one short
+//! request beyond the limit, so answers that other clients do not fetch never stop it. A session
+//! that does not fetch its answers or finish its request for a minute, while others wait, is
+//! dropped.
 
-use super::{Client, Driver};
+use super::{Driver, Session};
 use crate::nbd::{Command, Event};
 use seekless_engine::units::{SECONDS, Time};
 use std::collections::VecDeque;
 
 /// Bytes held for all clients together.
 const MOST_BYTES: usize = 512 << 20;
-/// Bytes held for one client.
+/// Bytes held for one session.
 const MOST_OF_ONE: usize = 64 << 20;
 /// A request that brings or asks for no more is short.
 pub(super) const SHORT: usize = 128 << 10;
-/// How long a client may leave things lying while others wait for room.
+/// How long a client may stall while others wait for memory.
 const STALL_NS: Time = 60 * SECONDS;
-/// How often clients are looked at for that.
+/// How often sessions are looked at for that.
 const SWEEP_NS: Time = 5 * SECONDS;
 /// Extents in one answer at most, and bytes of each.
 const MOST_EXTENTS: usize = 4096;
@@ -36,18 +37,18 @@ pub(super) fn weight(command: Command, length: u32) -> usize {
     }
 }
 
-/// What is held, and who waits.
+/// What is held, and which sessions wait.
 #[derive(Debug, Default)]
 pub(super) struct MemoryBudget {
     /// Bytes of requests in flight, those of clients that have gone included.
     in_flight: usize,
     /// Bytes in the buffers of connections.
     buffered: usize,
-    /// Clients whose next request does not fit, in the order in which that was found.
+    /// Sessions whose next request does not fit, in the order in which that was found.
     queue: VecDeque<usize>,
     /// Something was released since this was last reset.
     pub(super) released: bool,
-    /// When to look for clients that leave things lying.
+    /// When to look for sessions that stall.
     sweep_at: Option<Time>,
 }
 
@@ -88,14 +89,19 @@ impl MemoryBudget {
         self.released |= now < before;
     }
 
-    /// A client has to wait for room.
+    /// Bytes in the buffers of all sessions, as they were last counted.
+    pub(super) fn buffered(&self) -> usize {
+        self.buffered
+    }
+
+    /// A session has to wait for memory.
     pub(super) fn enqueue(&mut self, key: usize) {
         if !self.queue.contains(&key) {
             self.queue.push_back(key);
         }
     }
 
-    /// A client waits no longer, or is gone.
+    /// A session waits no longer, or is gone.
     pub(super) fn dequeue(&mut self, key: usize) {
         if let Some(place) = self.queue.iter().position(|&other| other == key) {
             self.queue.remove(place);
@@ -104,7 +110,7 @@ impl MemoryBudget {
         }
     }
 
-    /// Who waits, in order.
+    /// Sessions that wait, in order.
     pub(super) fn queue(&self) -> impl Iterator<Item = usize> {
         self.queue.iter().copied()
     }
@@ -114,12 +120,12 @@ impl MemoryBudget {
         !self.queue.is_empty() || self.sweep_at.is_some()
     }
 
-    /// When to look for clients that leave things lying.
+    /// When to look for sessions that stall.
     pub(super) fn due(&self) -> Option<Time> {
         self.sweep_at
     }
 
-    /// True if it is time to look; only while somebody waits.
+    /// True if it is time to look; only while a session waits.
     fn is_due(&mut self, now: Time) -> bool {
         let due = self.sweep_at.is_some_and(|at| now >= at);
         if self.queue.is_empty() {
@@ -137,7 +143,7 @@ fn is_full(own: usize, weight: usize) -> bool {
     own > 0 && own + weight > MOST_OF_ONE
 }
 
-/// How long a client has left things lying.
+/// How long a client has stalled.
 #[derive(Debug, Default)]
 pub(super) struct Stall {
     /// Transfers so far when it was last seen to move, and when that was.
@@ -145,8 +151,8 @@ pub(super) struct Stall {
 }
 
 impl Stall {
-    /// Looks at a client that has made `transfers`; `owes` says whether it has things lying. True
-    /// if that has gone on for too long.
+    /// Looks at a client that has made `transfers`; `owes` says whether it has answers to fetch or
+    /// a request to finish. True if it has not moved for too long.
     pub(super) fn look(&mut self, owes: bool, transfers: u64, now: Time) -> bool {
         if !owes || self.seen.0 != transfers {
             self.seen = (transfers, now);
@@ -158,10 +164,10 @@ impl Stall {
 impl Driver {
     /// What a client has come to, as far as the limits allow; if they do not, it is paused.
     pub(super) fn next_event(&mut self, key: usize) -> Option<Event> {
-        let client = &mut self.clients[key];
-        let (own, promised, busy) = (client.held(), client.promised > 0, client.is_full());
+        let session = &mut self.sessions[key];
+        let (own, promised, busy) = (session.held(), session.promised > 0, session.is_full());
         let (mut begun, mut refused, mut crowded) = (0, false, false);
-        let event = client.connection.poll_admitting(|command, length| {
+        let event = session.connection.poll_admitting(|command, length| {
             let weight = weight(command, length);
             if promised {
                 return true;
@@ -174,18 +180,18 @@ impl Driver {
         });
         if event.is_some() {
             if promised {
-                client.promised = 0;
+                session.promised = 0;
                 self.recount(key);
             }
             self.budget.dequeue(key);
         } else if refused {
-            client.paused = true;
+            session.paused = true;
             self.paused += 1;
             if crowded {
                 self.budget.enqueue(key);
             }
         } else if begun > 0 {
-            client.promised = begun;
+            session.promised = begun;
             self.recount(key);
             self.budget.dequeue(key);
         }
@@ -194,26 +200,28 @@ impl Driver {
 
     /// Counts again what the buffers of a connection hold.
     pub(super) fn recount(&mut self, key: usize) {
-        if let Some(client) = self.clients.get_mut(key) {
-            let now = client.buffered();
-            self.budget.recount(std::mem::replace(&mut client.counted, now), now);
+        if let Some(session) = self.sessions.get_mut(key) {
+            let now = session.buffered();
+            self.budget.recount(std::mem::replace(&mut session.counted, now), now);
         }
     }
 
-    /// Sends those away who keep others waiting for room.
-    pub(super) fn send_stalled_away(&mut self) {
+    /// Drops sessions that stall while others wait for memory.
+    pub(super) fn drop_stalled_sessions(&mut self) {
         let now = self.now();
         if !self.budget.is_due(now) {
             return;
         }
-        let stalled = |(key, client): (usize, &mut Client)| client.is_stalled(now).then_some(key);
-        let keys: Vec<usize> = self.clients.iter_mut().filter_map(stalled).collect();
+        let stalled =
+            |(key, session): (usize, &mut Session)| session.is_stalled(now).then_some(key);
+        let keys: Vec<usize> = self.sessions.iter_mut().filter_map(stalled).collect();
         if keys.is_empty() {
             return;
         }
         for key in keys {
-            let why = "it left its answers or half a request lying while others waited for memory";
-            self.drop_client(key, Some(why.to_owned()));
+            let why =
+                "it did not fetch its answers or finish its request while others waited for memory";
+            self.drop_session(key, Some(why.to_owned()));
         }
         // Others may go on.
         self.turn();
@@ -246,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_overtaken_while_it_waits() {
+    fn no_session_is_overtaken_while_it_waits() {
         let mut budget = MemoryBudget::default();
         budget.begin(MOST_BYTES - SHORT);
         [1, 2, 1].into_iter().for_each(|key| budget.enqueue(key));
@@ -266,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn only_who_does_not_move_while_it_owes_stalls() {
+    fn a_client_stalls_only_if_it_owes_and_does_not_move() {
         let mut stall = Stall::default();
         assert!(!stall.look(true, 1, SECONDS));
         assert!(!stall.look(true, 1, 60 * SECONDS));
@@ -277,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn clients_are_looked_at_only_while_somebody_waits() {
+    fn sessions_are_looked_at_only_while_one_waits() {
         let mut budget = MemoryBudget::default();
         assert!(!budget.is_due(0) && budget.due().is_none());
         budget.enqueue(1);

@@ -1,6 +1,8 @@
-//! Answers of a simulated disk set out a little before they are due: a model knows nothing of the
-//! way from a client to the server and back, which a real disk has as well, but of which a client
-//! takes the time of both.
+//! Latency compensation: answers of a simulated disk are sent early by the measured delivery delay,
+//! so that the client sees the modelled latency.
+//!
+//! A model knows nothing of the way from a client to the server and back. A client of a real disk
+//! pays for the way to the disk only; here it would pay for both.
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use seekless_engine::units::{MICROS, Time};
@@ -71,8 +73,8 @@ pub fn pin(nth: usize) {
     let _ = sched_setaffinity(None, &set);
 }
 
-/// The time of the node: answers are looked for so much ahead of the clock on the wall, requests
-/// come when it says, and neither goes back.
+/// The time of the node. Requests come when the clock on the wall says; answers are looked for
+/// ahead of it, by the compensation. Neither goes back.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Clock {
     compensation_ns: Time,
@@ -84,10 +86,11 @@ impl Clock {
         Clock { compensation_ns, latest: 0 }
     }
 
-    /// When requests come that are there at `wall`, and up to when answers may set out.
+    /// When requests come that are there at `wall`, and up to when answers may be sent.
     pub(super) fn read(&mut self, wall: Time) -> (Time, Time) {
         let arrival = wall.max(self.latest);
         self.latest = arrival.max(wall + self.compensation_ns);
+        debug_assert!(arrival <= self.latest, "time goes back");
         (arrival, self.latest)
     }
 
@@ -102,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn answers_set_out_early_and_time_never_runs_back() {
+    fn answers_are_sent_early_and_time_never_runs_back() {
         let mut clock = Clock::new(100);
         assert_eq!(clock.read(1000), (1000, 1100));
         // The next request was on its way meanwhile.

@@ -1,6 +1,6 @@
 //! Where connections come from.
 
-use super::client::Stream;
+use super::session::Stream;
 use std::io;
 use std::net::TcpListener;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -16,10 +16,10 @@ pub enum Listener {
 }
 
 impl Listener {
-    /// Accepts a connection: the socket, non-blocking, and who is at its other end, for people.
+    /// Accepts a connection: the socket, non-blocking, and the name of its other end for messages.
     ///
     /// # Errors
-    /// [`io::ErrorKind::WouldBlock`] if nobody waits, and what the operating system says.
+    /// [`io::ErrorKind::WouldBlock`] if no connection waits, and what the operating system says.
     pub fn accept(&self) -> io::Result<(Stream, String)> {
         let (stream, peer) = match self {
             Listener::Unix(listener) => {

@@ -41,7 +41,7 @@ type Remount = Box<dyn FnMut(&mut Hub) -> Result<Box<dyn Layer>, LayoutError>>;
 pub struct Power {
     /// The disk.
     pub hub: Hub,
-    /// Who commands it.
+    /// Where commands come from.
     pub control: Option<Control>,
     /// How it is mounted again.
     pub remount: Remount,
@@ -73,26 +73,26 @@ impl Driver {
         self.parts.power.as_ref().is_some_and(|power| !power.hub.has_power())
     }
 
-    /// True if nobody is let in now.
+    /// True if connections are turned away now.
     pub(super) fn turns_away(&self) -> bool {
         let disconnects = |power: &Power| power.on_cut == OnCut::Disconnect;
         self.is_dark() && self.parts.power.as_ref().is_some_and(disconnects)
     }
 
-    /// After a power cut nobody hears an answer any more that has not been sent.
+    /// After a power cut the clients get no answer that has not been sent.
     pub(super) fn notice_cut(&mut self) {
         let Some(power) = &self.parts.power else { return };
         if !power.hub.notice_cut() || power.on_cut != OnCut::Disconnect {
             return;
         }
-        let keys: Vec<usize> = self.clients.iter().map(|(key, _)| key).collect();
+        let keys: Vec<usize> = self.sessions.iter().map(|(key, _)| key).collect();
         for key in keys {
-            self.drop_client(key, Some("the power is off".to_owned()));
+            self.drop_session(key, Some("the power is off".to_owned()));
         }
     }
 
-    /// At the end nobody is kept waiting by a fault, for good least of all.
-    pub(super) fn let_go(&mut self) {
+    /// Lets requests go on that a fault holds back: the end waits for them.
+    pub(super) fn release_held_requests(&mut self) {
         if let Some(power) = &self.parts.power {
             power.hub.hurry();
         }
@@ -138,7 +138,7 @@ impl Driver {
 
     /// Puts the power on and mounts what the cut has left.
     fn restart(&mut self, mut hub: Hub) -> Reply {
-        // What is left of the time before gets its answers while the power is still off.
+        // Requests from before get their answers while the power is still off.
         self.turn();
         let Parts { power, node, export, .. } = &mut self.parts;
         let Some(power) = power else { return Reply::error("no disk crashes here") };
@@ -153,14 +153,13 @@ impl Driver {
         hub.power_on();
         self.adapter = Adapter::new(layer.blocks(), export.read_only);
         *node = Node::new(layer, vec![hub.device()], 1 + hub.counts().cuts);
-        self.ios.clear();
-        self.dones.clear();
+        self.exchange.forget_answers();
         self.served.failed = None;
-        // Whoever still waits for an answer from before will not get one.
-        let waiting = self.clients.iter().filter(|(_, client)| client.in_flight > 0);
+        // Clients that still wait for an answer from before will not get one.
+        let waiting = self.sessions.iter().filter(|(_, session)| session.in_flight > 0);
         let keys: Vec<usize> = waiting.map(|(key, _)| key).collect();
         for key in keys {
-            self.drop_client(key, Some("its requests were lost with the power".to_owned()));
+            self.drop_session(key, Some("its requests were lost with the power".to_owned()));
         }
         self.budget.lose();
         eprintln!("seekless: the power is on again");

@@ -70,7 +70,7 @@ fn is_address(text: &str) -> bool {
     text.parse::<SocketAddr>().is_ok() || text.rsplit_once(':').is_some_and(named)
 }
 
-/// Binds a path. A socket that nobody listens on any more is left over and is replaced.
+/// Binds a path. A socket without a listener is left over and is replaced.
 fn bind_unix(path: &Path) -> Result<UnixListener, ServeError> {
     let failed = |source| ServeError::Listen { at: path.display().to_string(), source };
     if path.as_os_str().len() > MOST_PATH_BYTES {
@@ -84,7 +84,7 @@ fn bind_unix(path: &Path) -> Result<UnixListener, ServeError> {
         return Err(ServeError::NotSocket(path.to_owned()));
     }
     match UnixStream::connect(path) {
-        // Somebody listens, even if only with a full queue.
+        // A server listens, even if only with a full queue.
         Ok(_) => return Err(ServeError::SocketInUse(path.to_owned())),
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
             return Err(ServeError::SocketInUse(path.to_owned()));

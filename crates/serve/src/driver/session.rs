@@ -1,4 +1,4 @@
-//! One connection: its socket, its side of the protocol, what it still has to be sent.
+//! One session: a connected socket, its side of the protocol, what it still has to be sent.
 
 use super::budget::{self, SHORT, Stall};
 use crate::adapter::{Answer, Fault, Request, Verb};
@@ -20,7 +20,7 @@ const MOST_REQUESTS: usize = 1024;
 const RECEIVE_LEAST: usize = 16 << 10;
 const RECEIVE_MOST: usize = LARGE;
 /// How long a client that has its last answers may go on sending before its connection is closed.
-/// Bytes that nobody has read at that moment are an error at its side, not an end.
+/// Closed before it has read everything, the socket would end with an error at its side.
 pub const PARTING_NS: Time = 250 * MILLIS;
 /// Pieces sent at once; the kernel takes at most 1,024.
 const SEND_PIECES: usize = 128;
@@ -52,12 +52,12 @@ pub enum Flow {
     Closed(Option<Errno>),
 }
 
-/// One connection.
+/// One session.
 #[derive(Debug)]
-pub struct Client {
-    /// Tells it from others that had or will have its slot.
+pub struct Session {
+    /// Tells it from others that had or will have its key.
     pub number: u64,
-    /// Who is at the other end, for the log.
+    /// The other end, for messages.
     pub peer: String,
     /// When it was accepted.
     pub since: Time,
@@ -87,14 +87,14 @@ pub struct Client {
     stall: Stall,
 }
 
-impl Client {
+impl Session {
     pub fn new(
         number: u64,
         (stream, peer): (Stream, String),
         export: Arc<Export>,
         since: Time,
-    ) -> Client {
-        Client {
+    ) -> Session {
+        Session {
             number,
             peer,
             since,
@@ -133,7 +133,7 @@ impl Client {
         self.connection.output().held() + input
     }
 
-    /// True if the client has left much lying for long.
+    /// True if the client has not moved for long although it has much to fetch or to finish.
     pub fn is_stalled(&mut self, now: Time) -> bool {
         let owes = self.connection.output().held().max(self.promised) > SHORT;
         self.stall.look(owes, self.transfers, now)
@@ -180,7 +180,7 @@ impl Client {
         }
     }
 
-    /// Tells the other side that nothing more comes; false if nobody is there to hear it.
+    /// Tells the other side that nothing more comes; false if it is gone.
     pub fn part(&mut self, now: Time) -> bool {
         self.parting = Some(now);
         rustix::net::shutdown(self.stream.as_fd(), Shutdown::Write).is_ok()
