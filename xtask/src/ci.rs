@@ -12,6 +12,17 @@ use std::process::Command;
 const FUZZ_SECONDS: &str = "60";
 const FUZZ_SECONDS_BRIEF: &str = "20";
 
+/// Crates with property tests.
+const PROPERTY_TESTED: [&str; 7] = [
+    "seekless-engine",
+    "seekless-layouts",
+    "seekless-arrays",
+    "seekless-disk",
+    "seekless-lab",
+    "seekless-serve",
+    "seekless-crashtest",
+];
+
 /// Every stage.
 ///
 /// # Errors
@@ -25,7 +36,7 @@ pub fn all() -> Result<()> {
     test()
 }
 
-/// Format, lints, house rules, unit tests of the engine.
+/// Format, lints, house rules, unit tests of the engine and the layouts.
 ///
 /// # Errors
 /// The first step that fails.
@@ -35,7 +46,8 @@ pub fn smoke() -> Result<()> {
     let lints = ["clippy", "--quiet", "--workspace", "--all-targets", "--", "-D", "warnings"];
     run(cargo().args(lints))?;
     tidy()?;
-    run(cargo().args(["test", "--quiet", "--package", "seekless-engine"]))
+    let packages = ["--package", "seekless-engine", "--package", "seekless-layouts"];
+    run(cargo().args(["test", "--quiet", "--lib"]).args(packages))
 }
 
 /// Every test, those with real clients included.
@@ -111,7 +123,7 @@ pub fn figures() -> Result<()> {
 /// If something is found.
 pub fn fuzz() -> Result<()> {
     let seed = commit_seed()?;
-    for package in ["seekless-engine", "seekless-serve", "seekless-lab", "seekless-disk"] {
+    for package in PROPERTY_TESTED {
         let mut tests = cargo();
         tests.env("PROPTEST_CASES", "2000").env("PROPTEST_RNG_SEED", seed.to_string());
         run(tests.args(["test", "--quiet", "--package", package]))?;

@@ -16,7 +16,7 @@ const USAGE: &str = "\
 usage: cargo xtask TASK
 
   ci [smoke|test|sweep|soak|figures|fuzz]
-                     smoke    format, lints, tidy, unit tests of the engine (under a minute)
+                     smoke    format, lints, tidy, unit tests (under a minute)
                      test     every test, end to end with real clients
                      sweep    power-cut sweeps of every layout and array, seeded with the commit
                      soak     a soak with a planted bug saves cases that fail again

@@ -1,5 +1,7 @@
 //! House rules that neither the compiler nor clippy knows.
 
+mod cycles;
+
 use crate::run::{capture, root};
 use anyhow::{Result, bail};
 use std::path::Path;
@@ -43,6 +45,7 @@ pub fn tidy() -> Result<()> {
             }
         }
     }
+    cycles::CRATES.iter().for_each(|package| cycles::check(root(), package, &mut found));
     for warning in &found.warnings {
         eprintln!("tidy: warning: {warning}");
     }

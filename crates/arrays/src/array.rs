@@ -28,8 +28,9 @@ use rebuild::Rebuild;
 pub(super) use request::Source;
 use request::{Part, Request};
 use seekless_engine::data::{Data, Piece};
-use seekless_engine::io::{Breakdown, Done, Io, IoError, Op, Purpose};
-use seekless_engine::layer::{self, Cx, Extent, Layer, Port, Status};
+
+use seekless_engine::io::{self, Breakdown, Done, Extent, Io, IoError, Op, Purpose};
+use seekless_engine::layer::{Cx, Layer, Port, Status};
 use seekless_engine::planted::{PlantedBug, planted};
 use seekless_engine::units::{BlockNr, Time};
 use slab::Slab;
@@ -542,11 +543,11 @@ impl Status for Array {
         &self.failed_members
     }
 
-    fn rebuild(&self) -> Option<layer::Rebuild> {
+    fn rebuild(&self) -> Option<io::Rebuild> {
         let (done, stripes) = (self.rebuild.done(), self.geometry.stripes);
-        let running = layer::Rebuild::Running { done, stripes };
+        let running = io::Rebuild::Running { done, stripes };
         match self.rebuild.outcome() {
-            Some(layer::Rebuild::Ended) if !self.is_settled() => Some(running),
+            Some(io::Rebuild::Ended) if !self.is_settled() => Some(running),
             None => self.superblock.replacement().map(|_| running),
             outcome => outcome,
         }

@@ -1,9 +1,10 @@
 //! Volumes over several devices: RAID-0, RAID-1 and RAID-5.
 //!
 //! An [`Array`] is a layer over as many ports as it has members. As a
-//! [`Nested`](seekless_engine::device::nested::Nested) device it carries any layout; through an [`ArrayDisk`]
-//! it can be formatted, mounted and checked in blocking style. `CONTRACT.md` says what it promises
-//! when members fail, also together with the power.
+//! [`Nested`](seekless_engine::nested::Nested) device it carries any layout; through an
+//! [`ArrayDisk`] it can be formatted, mounted and checked in blocking style. `CONTRACT.md` says
+//! what it promises when members fail, also together with the power.
+#![forbid(unsafe_code)]
 
 pub mod array;
 pub mod assemble;
@@ -120,7 +121,11 @@ pub enum VolumeError {
     #[error("both copies of the member's superblock are damaged")]
     Damaged,
     /// A newer format.
-    #[error("the member has format version {0}, this program knows version 1; use a newer one")]
+    #[error(
+        "the member has format version {0}, this program knows versions up to {known}; use \
+         a newer one",
+        known = member::VERSION
+    )]
     Newer(u32),
     /// Shorter than the array needs.
     #[error("the member is truncated: the array needs {needed} blocks of 4 KiB, there are {found}")]

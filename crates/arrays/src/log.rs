@@ -9,7 +9,8 @@
 //! nothing is computed from it. `SPEC.md`, section "Array members", has the format to the byte.
 
 use super::member::LOG_BLOCK;
-use seekless_engine::checksum::{Sums, crc32c, is_zero};
+use seekless_engine::checksum::{Sums, crc32c};
+use seekless_engine::data::is_zero;
 use seekless_engine::data::sealed::{CHECKED, Sealed};
 use seekless_engine::data::{Body, Data};
 use seekless_engine::superblock::{le32, le64};

@@ -17,7 +17,7 @@ use seekless_engine::units::{BLOCK_BYTES, BlockNr, SECTOR_BYTES};
 
 const MAGIC: [u8; 8] = *b"SEEKARRY";
 /// Versions 1 and 2 differ in the checksums of the log alone, and are read.
-const VERSION: u32 = 3;
+pub const VERSION: u32 = 3;
 const CHECKED: usize = SECTOR_BYTES - 4;
 const CLEAN: u32 = 1;
 const STANDINGS_AT: usize = 96;

@@ -9,10 +9,10 @@ use seekless_arrays::member::MemberSuperblock;
 use seekless_arrays::{ArrayDisk, AssembleOptions, CreateArray, Level, assemble, create};
 use seekless_engine::data::{Body, Data, Piece};
 use seekless_engine::device::medium::{Cells, Medium};
-use seekless_engine::device::nested::Nested;
 use seekless_engine::disk::{Disk, MediumDisk};
 use seekless_engine::io::{Io, IoError};
 use seekless_engine::layout::{FormatOptions, MountOptions};
+use seekless_engine::nested::Nested;
 use seekless_engine::node::Node;
 use seekless_engine::rng::Rng;
 use seekless_engine::units::BLOCK_BYTES;
@@ -280,8 +280,8 @@ fn what_nobody_has_is_an_error() {
 }
 
 /// On an array that lacks a member, wrong bytes of another make two blocks wrong at once. Where
-/// one of them is the record of a clean shutdown of `vlog`, the other may be its youngest map block,
-/// and nothing that is left tells: the mount fails, unless it is asked to go on.
+/// one of them is the record of a clean shutdown of `vlog`, the other may be its youngest map
+/// block, and nothing that is left tells: the mount fails, unless it is asked to go on.
 #[test]
 fn two_blocks_that_are_wrong_at_once_are_an_error() {
     let mut world = World::new(Kind::VLOG, Level::Raid5, 3);

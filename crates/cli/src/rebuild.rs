@@ -2,7 +2,7 @@
 //! for each tenth elsewhere.
 
 use crate::term::{Progress, say};
-use seekless_engine::layer::Rebuild;
+use seekless_engine::io::Rebuild;
 use std::time::Instant;
 
 /// Says how far a rebuild has come, and when it will be over if it goes on like that.

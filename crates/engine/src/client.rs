@@ -20,8 +20,9 @@ mod slots;
 
 pub use slots::Slots;
 
+use crate::io::Extent;
 use crate::io::{Done, Io, Tag};
-use crate::layer::{Extent, Port};
+use crate::layer::Port;
 use crate::node::Node;
 use crate::transaction::{Transaction, TransactionError};
 use crate::units::{BlockNr, Time};
@@ -130,7 +131,8 @@ impl<'n> Below<'n> {
 /// Moves requests and answers between a client and the nodes below it.
 ///
 /// It holds the answers that the client has not heard. A driver that needs to look in between takes
-/// the two halves apart: [`Exchange::turn`] is the client's, [`Exchange::settle`] that of the nodes.
+/// the two halves apart: [`Exchange::turn`] is the client's, [`Exchange::settle`] that of the
+/// nodes.
 #[derive(Debug)]
 pub struct Exchange {
     /// Answers for each port, in the order in which the nodes gave them.

@@ -6,8 +6,10 @@
 
 mod parity;
 pub mod sealed;
+mod sums;
 
 pub use parity::{Parity, cancel};
+pub use sums::is_zero;
 
 use crate::units::{BLOCK_BYTES, BLOCK_SECTORS, SECTOR_BYTES};
 use bytes::Bytes;

@@ -1,14 +1,13 @@
 //! Devices: where blocks rest. The seam between the two worlds.
 
 pub mod medium;
-pub mod nested;
 pub mod ram;
 pub mod volatile;
 
 use crate::account::Account;
 use crate::arm::{Arm, Head};
 use crate::io::{Done, Io, IoError};
-use crate::layer::{Extent, Rebuild};
+use crate::io::{Extent, Rebuild};
 use crate::units::{BlockNr, Time};
 use std::fmt::Debug;
 

@@ -410,6 +410,31 @@ impl Done {
     }
 }
 
+/// What a range of blocks holds, as far as the layer knows without reading.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Extent {
+    /// Data may be there.
+    Data,
+    /// Nothing is stored; reads as zeros.
+    Hole,
+}
+
+/// How far the filling of a member that was put into an array has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rebuild {
+    /// It is under way.
+    Running {
+        /// Stripes that are filled.
+        done: u64,
+        /// Of how many.
+        stripes: u64,
+    },
+    /// The member counts as one that has everything, and all members know.
+    Ended,
+    /// The member, or what it was filled from, has failed.
+    Failed,
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

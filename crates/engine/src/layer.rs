@@ -2,7 +2,7 @@
 
 use crate::arm::{Arm, Head};
 use crate::device::Device;
-use crate::io::{Done, Io, IoError, Tag};
+use crate::io::{Done, Extent, Io, IoError, Rebuild, Tag};
 use crate::rng::Rng;
 use crate::transaction::Transaction;
 use crate::units::{BlockNr, Time};
@@ -59,31 +59,6 @@ impl Cx<'_> {
     pub fn fail(&mut self, tag: Tag, error: IoError) {
         self.above.push(Done::new(tag, Err(error)));
     }
-}
-
-/// What a range of blocks holds, as far as the layer knows without reading.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Extent {
-    /// Data may be there.
-    Data,
-    /// Nothing is stored; reads as zeros.
-    Hole,
-}
-
-/// How far the filling of a member that was put into an array has come.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Rebuild {
-    /// It is under way.
-    Running {
-        /// Stripes that are filled.
-        done: u64,
-        /// Of how many.
-        stripes: u64,
-    },
-    /// The member counts as one that has everything, and all members know.
-    Ended,
-    /// The member, or what it was filled from, has failed.
-    Failed,
 }
 
 /// Guarantees that a mount weakens, compared with those of its kind of layout.

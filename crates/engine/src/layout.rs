@@ -14,12 +14,8 @@ use crate::checksum::{Identity, Sums};
 use crate::disk::Disk;
 use crate::layer::Layer;
 use crate::options::Options;
-use crate::superblock::Superblock;
+use crate::superblock::{LayoutNumber, Superblock};
 use std::fmt;
-
-/// The number of a layout in the superblock. The registry of layouts knows what it stands for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct LayoutNumber(pub u32);
 
 /// What a layout promises beyond the common contract (`CONTRACT.md`). The prover holds it to this.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,8 +79,8 @@ pub trait Layout: Layer + Sized + 'static {
     /// The largest device that it can be made on, in blocks.
     const MOST_DEVICE_BLOCKS: u64;
 
-    /// Device blocks that a volume of `logical` blocks needs if it is made with these options. Sized
-    /// so that the volume can be written full and still work well.
+    /// Device blocks that a volume of `logical` blocks needs if it is made with these options.
+    /// Sized so that the volume can be written full and still work well.
     fn device_blocks(logical: u64, options: &Options) -> u64;
 
     /// The largest volume that fits on a device of `device` blocks, in blocks; 0 if none does.

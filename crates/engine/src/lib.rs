@@ -21,6 +21,7 @@ pub mod io;
 pub mod layer;
 pub mod layout;
 pub mod middleware;
+pub mod nested;
 pub mod node;
 pub mod options;
 pub mod planted;

@@ -4,8 +4,9 @@
 
 use crate::account::Account;
 use crate::device::Device;
+use crate::io::Extent;
 use crate::io::{Done, Io, Op, Outcome, Tag};
-use crate::layer::{Cx, Extent, Layer, Port};
+use crate::layer::{Cx, Layer, Port};
 use crate::rng::Rng;
 use crate::transaction::{Transaction, TransactionError};
 use crate::units::{BlockNr, Time};

@@ -1,12 +1,13 @@
-//! The request table of a layout: requests from above that have not been answered, what of them waits to
-//! be begun, and the answers.
+//! The request table of a layout: requests from above that have not been answered, what of them
+//! waits to be begun, and the answers.
 //!
-//! A layout takes every request in through [`RequestTable::accept`]. Reads go to a queue; writes and trims
-//! are cut into *parts* of at most [`Limits`] blocks, which go to the same queue; a flush comes
-//! back to the layout at once. The layout takes [`Work`] from the queue when it can, and says of
-//! each piece of it that it is done. A request is answered when its last part is: at once, or when
-//! the layout says that everything up to some number of its own (of a commit, a log record) is
-//! durable. The first error of the write path *fails* the request table: from then on it takes reads only.
+//! A layout takes every request in through [`RequestTable::accept`]. Reads go to a queue; writes
+//! and trims are cut into *parts* of at most [`Limits`] blocks, which go to the same queue; a flush
+//! comes back to the layout at once. The layout takes [`Work`] from the queue when it can, and says
+//! of each piece of it that it is done. A request is answered when its last part is: at once, or
+//! when the layout says that everything up to some number of its own (of a commit, a log record) is
+//! durable. The first error of the write path *fails* the request table: from then on it takes
+//! reads only.
 
 use crate::clean_shutdown::CleanShutdown;
 use crate::data::Data;
@@ -153,8 +154,8 @@ impl<W> RequestTable<W> {
     }
 
     /// Takes a request in, or refuses it. Reads, writes and trims are queued; of a flush the
-    /// number is returned, for the layout to answer it with [`RequestTable::part_done`] or to let it wait
-    /// with [`RequestTable::wait`].
+    /// number is returned, for the layout to answer it with [`RequestTable::part_done`] or to let
+    /// it wait with [`RequestTable::wait`].
     pub fn accept(&mut self, io: Io, limits: Limits, cx: &mut Cx<'_>) -> Option<RequestNr> {
         if io.op != Op::Read
             && let Some(error) = self.refusal(io.op)
@@ -369,7 +370,6 @@ impl<W> RequestTable<W> {
     /// number, when everything up to it is durable.
     pub fn wait(&mut self, request: RequestNr, needs: W) {
         debug_assert_eq!(self.requests[request].left, 1);
-        debug_assert!(self.failed.is_none(), "nothing becomes durable after a failure");
         self.waiters.push((request, needs));
     }
 
@@ -475,9 +475,9 @@ impl<W> RequestTable<W> {
         self.shutdown == CleanShutdown::Done
     }
 
-    /// True if a clean shutdown is asked for, every request is answered, and the layout has to leave
-    /// a clean state. A volume that was mounted read-only or has failed leaves none: its shutdown
-    /// is complete.
+    /// True if a clean shutdown is asked for, every request is answered, and the layout has to
+    /// leave a clean state. A volume that was mounted read-only or has failed leaves none: its
+    /// shutdown is complete.
     pub fn must_leave_clean(&mut self) -> bool {
         if self.shutdown != CleanShutdown::Asked || !self.is_idle() {
             return false;

@@ -6,7 +6,6 @@ use crate::checksum::{Identity, Sums, crc32c};
 use crate::data::{Data, Piece};
 use crate::disk::Disk;
 use crate::io::IoError;
-use crate::layout::LayoutNumber;
 use crate::units::{BLOCK_BYTES, BlockNr};
 use bytes::Bytes;
 
@@ -15,6 +14,10 @@ const MAGIC: [u8; 8] = *b"SEEKLESS";
 pub const FORMAT_VERSION: u32 = 5;
 const CHECKED: usize = BLOCK_BYTES - 4;
 const _: () = assert!(CHECKED == 4092);
+
+/// The number of a layout in the superblock. The registry of layouts knows what it stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct LayoutNumber(pub u32);
 
 /// What the superblock says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

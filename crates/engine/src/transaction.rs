@@ -2,8 +2,7 @@
 //! at all (section 8.5 of the Loge paper). A client collects them here and hands them in with
 //! [`crate::node::Node::submit_transaction`]; until then nobody else sees any of them.
 
-use crate::checksum;
-use crate::data::{Data, Piece};
+use crate::data::{Data, Piece, is_zero};
 use crate::units::BlockNr;
 use std::collections::BTreeMap;
 
@@ -48,9 +47,7 @@ impl Transaction {
 
     /// What it does, block by block in ascending order. `None` forgets a block, as zeros do.
     pub fn changes(&self) -> impl Iterator<Item = (BlockNr, Option<&Piece>)> {
-        self.0.iter().map(|(&block, piece)| {
-            (block, piece.as_ref().filter(|piece| !checksum::is_zero(piece)))
-        })
+        self.0.iter().map(|(&block, piece)| (block, piece.as_ref().filter(|piece| !is_zero(piece))))
     }
 
     /// True if it changes a block of the range `at..at + count`.

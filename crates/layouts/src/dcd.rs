@@ -41,7 +41,6 @@ pub use options::{
 
 use crate::descriptor::Descriptor;
 use crate::inplace::header_blocks;
-use crate::registry::Kind;
 use crate::shared::{PAST_UNREADABLE, SEGMENT};
 use append::Aim;
 use destage::Destage;
@@ -63,7 +62,7 @@ use seekless_engine::layout::{
 use seekless_engine::options::Options;
 use seekless_engine::planted::PlantedBug;
 use seekless_engine::request_table::{RequestNr, RequestTable};
-use seekless_engine::superblock::Superblock;
+use seekless_engine::superblock::{Superblock, SuperblockError};
 use seekless_engine::units::{BlockNr, Time};
 use settle::{Farewell, Needs, Settling};
 use slab::Slab;
@@ -144,15 +143,28 @@ pub struct Dcd {
     farewell: Farewell,
 }
 
+/// Completes the superblock of one of its volumes, and refuses one that none can have. Those of
+/// other layouts pass: the caller finds that they are no part of a disk caching disk.
+fn known(superblock: Superblock) -> Result<Superblock, SuperblockError> {
+    if superblock.layout.0 != DESCRIPTOR.number {
+        return Ok(superblock);
+    }
+    let superblock = superblock.with_oldest_sums(DESCRIPTOR.oldest_sums);
+    match Dcd::accepts(&superblock) {
+        true => Ok(superblock),
+        false => Err(SuperblockError::Damaged),
+    }
+}
+
 /// True if a superblock is that of a log, or of an origin, whose other part is another device.
 pub fn is_half(superblock: &Superblock) -> bool {
     let half = format::PHYSICAL | format::BOUND;
-    superblock.layout == Kind::DCD && superblock.options & half != 0
+    superblock.layout.0 == DESCRIPTOR.number && superblock.options & half != 0
 }
 
 /// True if a superblock binds an origin.
 pub fn is_binding(superblock: &Superblock) -> bool {
-    superblock.layout == Kind::DCD && superblock.options & format::BOUND != 0
+    superblock.layout.0 == DESCRIPTOR.number && superblock.options & format::BOUND != 0
 }
 
 impl Dcd {

@@ -44,8 +44,9 @@ use hylog::cost::Prices;
 use seekless_engine::arm::Arm;
 use seekless_engine::checksum::{Identity, Sums};
 use seekless_engine::disk::Disk;
+use seekless_engine::io::Extent;
 use seekless_engine::io::{Breakdown, Done, Io, IoError, Op, Tag};
-use seekless_engine::layer::{Cx, Extent, Layer, Port, Status};
+use seekless_engine::layer::{Cx, Layer, Port, Status};
 use seekless_engine::layout::Promises;
 use seekless_engine::layout::{
     CheckReport, FormatOptions, Layout, LayoutError, MountOptions, MountReport,

@@ -56,10 +56,9 @@ use place::Placer;
 use relocation::Relocation;
 use seekless_engine::checksum::{Identity, Sums};
 use seekless_engine::disk::Disk;
+use seekless_engine::io::Extent;
 use seekless_engine::io::{Done, Io, IoError, Tag};
-use seekless_engine::layer::{
-    Cx, Extent, Layer, Limits as LayerLimits, Port, Status, Transactions,
-};
+use seekless_engine::layer::{Cx, Layer, Limits as LayerLimits, Port, Status, Transactions};
 use seekless_engine::layout::Promises;
 use seekless_engine::layout::{
     CheckReport, FormatOptions, Layout, LayoutError, MountOptions, MountReport,

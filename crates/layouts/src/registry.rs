@@ -5,10 +5,11 @@ use crate::{dcd, inplace, lfs, loge, vlog};
 use seekless_engine::disk::Disk;
 use seekless_engine::layer::Layer;
 use seekless_engine::layout::{
-    CheckReport, FormatOptions, LayoutError, LayoutNumber, MountOptions, MountReport, Promises,
+    CheckReport, FormatOptions, LayoutError, MountOptions, MountReport, Promises,
 };
 use seekless_engine::options::Options;
 use seekless_engine::planted::PlantedBug;
+use seekless_engine::superblock::LayoutNumber;
 use seekless_engine::superblock::{Superblock, SuperblockError};
 use std::fmt;
 use std::ops::Deref;
@@ -134,8 +135,13 @@ impl fmt::Display for Kind {
 
 /// No layout has this name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("unknown layout `{0}`: known are {known}", known = Kind::ALL.map(|kind| kind.name()).join(", "))]
+#[error("unknown layout `{0}`: known are {known}", known = known_layouts())]
 pub struct UnknownLayout(String);
+
+/// The names of all layouts, for messages.
+fn known_layouts() -> String {
+    Kind::ALL.map(Kind::name).join(", ")
+}
 
 impl FromStr for Kind {
     type Err = UnknownLayout;

@@ -44,8 +44,9 @@ use reorganise::Reorganiser;
 use seekless_engine::arm::Track;
 use seekless_engine::checksum::{Identity, Sums};
 use seekless_engine::disk::Disk;
+use seekless_engine::io::Extent;
 use seekless_engine::io::{Done, Io, IoError, Tag};
-use seekless_engine::layer::{Cx, Extent, Layer, Port, Status};
+use seekless_engine::layer::{Cx, Layer, Port, Status};
 use seekless_engine::layout::{
     CheckReport, FormatOptions, Layout, LayoutError, MountOptions, MountReport,
 };

@@ -61,7 +61,7 @@ struct Content {
     good_at: [u64; 2],
 }
 
-/// What is known about the states of a epoch.
+/// What is known about the states of an epoch.
 #[derive(Debug)]
 pub struct Checker {
     subject: Subject,

@@ -217,8 +217,8 @@ impl History {
         same.any(|version| !self.is_past(block, version, |change| change.acknowledged < sent))
     }
 
-    /// The content of a block after a clean shutdown; none of its changes is in flight. `None` if the
-    /// last one was refused for want of room, which may have left any of the last two.
+    /// The content of a block after a clean shutdown; none of its changes is in flight. `None` if
+    /// the last one was refused for want of room, which may have left any of the last two.
     pub fn newest(&self, block: u64) -> Option<Name> {
         let last = self.blocks[block as usize].last()?;
         (self.acknowledged(last) < Tick::MAX).then_some(last.name)

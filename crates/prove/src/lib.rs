@@ -6,6 +6,7 @@
 //! one power supply: a cut hits all of them at the same instant, and what each had not been asked
 //! to flush may be lost on each on its own. Everything is a function of the seed and the number of
 //! the case, so a violation is replayed by naming them.
+#![forbid(unsafe_code)]
 
 mod bench;
 mod check;
@@ -78,7 +79,8 @@ impl ProveOptions {
     }
 }
 
-/// None of the operations that are to be kept is one of the case's, so there would be nothing to prove.
+/// None of the operations that are to be kept is one of the case's, so there would be nothing to
+/// prove.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{keep}: case {case} has no such operations; its operations are 0 to {last}")]
 pub struct NoSuchOperations {

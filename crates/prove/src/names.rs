@@ -21,9 +21,9 @@ const SECTORS: usize = BLOCK_SECTORS as usize;
 /// Bits of a version that depend on the block as well.
 const SALT_BITS: u32 = 16;
 
-/// What blocks from `at` on hold that the operation with this number writes. Stamps are linear: were the
-/// versions of all blocks alike, nothing of them would be left in the parity of a whole stripe,
-/// and one that was written in part would look whole.
+/// What blocks from `at` on hold that the operation with this number writes. Stamps are linear:
+/// were the versions of all blocks alike, nothing of them would be left in the parity of a whole
+/// stripe, and one that was written in part would look whole.
 pub fn fresh(at: u64, count: u32, operation: u32) -> Data {
     let mut data = Data::none();
     for block in at..at + u64::from(count) {

@@ -117,7 +117,8 @@ impl Keep {
         Keep { operations: numbers.into_iter().map(|number| (number, None)).collect(), watch: 0 }
     }
 
-    /// The same, but crash states are tried only while one of the last `most` operations is under way.
+    /// The same, but crash states are tried only while one of the last `most` operations is under
+    /// way.
     pub(super) fn watching(&self, most: usize) -> Keep {
         let first = self.operations.len().saturating_sub(most);
         let watch = self.operations.get(first).map_or(0, |(number, _)| *number);
@@ -255,9 +256,9 @@ impl fmt::Display for Place {
 /// Not a list of operations.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "`{0}` is not a list of operations: numbers and ranges in ascending order are wanted, each with a \
-     colon and the most blocks of a request if need be, and at the end an @ and the operation from \
-     which on the power is cut, such as 3,7:1,9-12 or 3,7:1,9-12@9"
+    "`{0}` is not a list of operations: numbers and ranges in ascending order are wanted, each \
+     with a colon and the most blocks of a request if need be, and at the end an @ and the operation \
+     from which on the power is cut, such as 3,7:1,9-12 or 3,7:1,9-12@9"
 )]
 pub struct NoKeep(String);
 

@@ -54,13 +54,13 @@ pub struct Found {
     pub event: u64,
     /// What is wrong.
     pub wrong: Wrong,
-    /// Acts whose changes the client knew to be durable, and of those only acknowledged.
+    /// Operations whose changes the client knew to be durable, and of those only acknowledged.
     pub heard: (Vec<u32>, Vec<u32>),
 }
 
 /// Blocks of metadata struck in a volume that was stopped in order.
 const STRIKES: usize = 64;
-/// A epoch whose requests are not answered within so many device events is stuck.
+/// An epoch whose requests are not answered within so many device events is stuck.
 const PATIENCE: u32 = 100_000;
 /// What a device event costs, compared with a block recovered.
 const EVENT_WORK: u64 = 16;
@@ -295,8 +295,8 @@ impl Run {
     /// A transaction of several requests, or its parts one by one where there are none.
     fn group(&mut self, operation: Operation, fua: bool) {
         let members = operation.members(self.node.layer.blocks());
-        let act_number = self.operation;
-        let data = |at: u64| fresh(at, 1, act_number);
+        let operation_number = self.operation;
+        let data = |at: u64| fresh(at, 1, operation_number);
         if self.node.transaction_blocks() < members.len() as u64 {
             for (at, written) in members {
                 if written {

@@ -12,8 +12,8 @@ const PATIENCE: u64 = 3;
 const LEAST_TRIAL: u64 = 50_000;
 /// Work that a new run is, however short it is.
 const WORLD_WORK: u64 = 1_000;
-/// A trial tries crash states during its last operations only. What a violation needs comes before; where
-/// it shows is the end, since what comes after that is left out.
+/// A trial tries crash states during its last operations only. What a violation needs comes before;
+/// where it shows is the end, since what comes after that is left out.
 const WATCHED: usize = 4;
 /// Acts up to which a story tells all of them, and how many it tells of a longer one.
 const WHOLE_STORY: usize = 40;
@@ -36,8 +36,8 @@ impl Shrinker<'_> {
         self.work >= self.most_work
     }
 
-    /// Runs some of the operations and tries states during the last ones; they become the best known
-    /// ones if they break the same promise.
+    /// Runs some of the operations and tries states during the last ones; they become the best
+    /// known ones if they break the same promise.
     fn try_with(&mut self, keep: &Keep) -> bool {
         self.try_watching(keep.watching(WATCHED))
     }
@@ -115,9 +115,10 @@ fn upto(keep: Keep, operation: u32) -> Keep {
     keep.without(needed..keep.len())
 }
 
-/// The violation with as little as shows it: first without operations, the largest parts first, then with
-/// shorter requests; of each state that breaks the promise as few writes as possible are lost or
-/// torn. What is left after a bounded amount of work may be more than it needs; the story says so.
+/// The violation with as little as shows it: first without operations, the largest parts first,
+/// then with shorter requests; of each state that breaks the promise as few writes as possible are
+/// lost or torn. What is left after a bounded amount of work may be more than it needs; the story
+/// says so.
 pub fn shrink(options: &ProveOptions, case: u64, keep: Keep, found: Found) -> Violation {
     let keep = upto(keep, found.operation);
     let mut shrinker = Shrinker {

@@ -7,7 +7,7 @@ use seekless_engine::rng::Rng;
 use seekless_engine::units::BLOCK_SECTORS;
 use serde::Serialize;
 
-/// How often each fault was part of a state or of a epoch.
+/// How often each fault was part of a state or of an epoch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct FaultCounts {
     /// Writes of which nothing reached the medium.
@@ -89,7 +89,7 @@ pub struct Moment {
     pub pending: Vec<Placed>,
     /// The blocks that may be.
     pub slots: Vec<Slot>,
-    /// Tells durable contents of a epoch apart.
+    /// Tells durable contents of an epoch apart.
     pub print: u128,
 }
 
@@ -99,7 +99,7 @@ pub fn device_print(device: usize, print: u128) -> u128 {
 }
 
 impl Moment {
-    /// Tells the states of a epoch apart: two with the same print hold the same.
+    /// Tells the states of an epoch apart: two with the same print hold the same.
     pub fn print_of(&self, fates: &[Fate]) -> u128 {
         let mut origins: Vec<u64> = self.slots.iter().map(|slot| slot.origin).collect();
         for (placed, fate) in self.pending.iter().zip(fates) {

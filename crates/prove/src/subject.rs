@@ -9,10 +9,10 @@ use seekless_arrays::{
 };
 use seekless_engine::device::Device;
 use seekless_engine::device::medium::{Cells, Medium as _};
-use seekless_engine::device::nested::Nested;
 use seekless_engine::disk::{Disk, MediumDisk};
 use seekless_engine::layer::Layer;
 use seekless_engine::layout::{FormatOptions, LayoutError, MountOptions, Promises};
+use seekless_engine::nested::Nested;
 use seekless_engine::node::Node;
 use seekless_engine::options::Options;
 use seekless_engine::rng::Rng;

@@ -38,7 +38,7 @@ use rustix::event::epoll::{self, EventData, EventFlags};
 use seekless_engine::account::Account;
 use seekless_engine::client::Exchange;
 use seekless_engine::io::IoError;
-use seekless_engine::layer::Rebuild;
+use seekless_engine::io::Rebuild;
 use seekless_engine::node::Node;
 use seekless_engine::units::{SECONDS, Time};
 use session::{Session, weight};

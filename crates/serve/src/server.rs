@@ -20,7 +20,7 @@ use seekless_engine::device::medium::{Flat, Medium};
 use seekless_engine::device::ram::Ram;
 use seekless_engine::disk::{Disk, MediumDisk};
 use seekless_engine::io::IoError;
-use seekless_engine::layer::Rebuild;
+use seekless_engine::io::Rebuild;
 use seekless_engine::layout::{FormatOptions, LayoutError, MountOptions, MountPath, MountReport};
 use seekless_engine::node::Node;
 use seekless_engine::options::Options;
@@ -237,8 +237,8 @@ pub fn serve(
     ready: &mut dyn FnMut(&str) -> ControlFlow<()>,
     watch: &mut dyn FnMut(Rebuild),
 ) -> Result<Served, ServeError> {
-    // First of all: a mount takes the mark of a clean shutdown away, and only a driver puts it back.
-    // A client that connects meanwhile waits until there is something to serve.
+    // First of all: a mount takes the mark of a clean shutdown away, and only a driver puts it
+    // back. A client that connects meanwhile waits until there is something to serve.
     let (listener, socket, uri) = listen::listen(&options.listen)?;
     let Mounted { node, description, device_fds, rotational, files, power } = mount(options)?;
     let hub = power.as_ref().map(|power| power.hub.clone());

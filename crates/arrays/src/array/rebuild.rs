@@ -5,8 +5,8 @@ use super::{Array, Call, cast::Then};
 use crate::Level;
 use crate::member::{MemberState, MemberSuperblock};
 use seekless_engine::data::Data;
-use seekless_engine::io::{Io, IoError, Purpose};
-use seekless_engine::layer::{self, Cx};
+use seekless_engine::io::{self, Io, IoError, Purpose};
+use seekless_engine::layer::Cx;
 use seekless_engine::planted::{PlantedBug, planted};
 use seekless_engine::units::{MILLIS, Time};
 use std::collections::VecDeque;
@@ -48,7 +48,7 @@ pub(super) struct Rebuild {
     begun: (Time, usize),
     /// Steps wait for the next moment.
     waits: bool,
-    outcome: Option<layer::Rebuild>,
+    outcome: Option<io::Rebuild>,
     /// A note of the progress is on its way.
     noting: bool,
     busy: bool,
@@ -79,7 +79,7 @@ impl Rebuild {
     }
 
     /// How it ended, if it did.
-    pub(super) fn outcome(&self) -> Option<layer::Rebuild> {
+    pub(super) fn outcome(&self) -> Option<io::Rebuild> {
         self.outcome
     }
 
@@ -233,7 +233,7 @@ impl Array {
 
     fn give_up_rebuild(&mut self) {
         self.rebuild.member = None;
-        self.rebuild.outcome = Some(layer::Rebuild::Failed);
+        self.rebuild.outcome = Some(io::Rebuild::Failed);
         for step in std::mem::take(&mut self.rebuild.steps) {
             (step.first..step.first + step.count).for_each(|stripe| self.release(stripe));
         }
@@ -278,7 +278,7 @@ impl Array {
         self.superblock.end_rebuild();
         if self.superblock.replacement().is_none() {
             self.rebuild.member = None;
-            self.rebuild.outcome = Some(layer::Rebuild::Ended);
+            self.rebuild.outcome = Some(io::Rebuild::Ended);
         }
     }
 }

@@ -42,7 +42,8 @@ disk back. Faults: cut-at-write=N, cut-at-random=N (a write up to N), cut-on-flu
 unflushed=lose, keep, order (a prefix), reorder (any) or tear (any, torn at 512 bytes: the default);
 lying-flush; eio, eio-read, eio-write or rot=FROM+LENGTH (bytes of the disk below the layout);
 enospc[=N]; slow=MILLISECONDS; stuck[=N] (a request that is not answered before `clear`, a power cut
-or the end); cache=SIZE (8M); seed=N. Their order means nothing. docs/manual/crashing-disk.md tells more.
+or the end); cache=SIZE (8M); seed=N. Their order means nothing.
+docs/manual/crashing-disk.md tells more.
 
 One line with the URI for clients is printed as soon as connections are accepted. SIGTERM, SIGINT
 and SIGHUP (unless it is ignored) end the server in good order. The protocol is neither encrypted

@@ -97,7 +97,8 @@ fn a_block_that_is_not_closed_is_found() {
 #[test]
 fn blocks_share_one_shell_and_one_directory() {
     passes(
-        "```console\n$ x=1; echo 2 > file\n```\n\n## More\n\n```console\n$ echo $x $(cat file)\n1 2\n```\n",
+        "```console\n$ x=1; echo 2 > file\n```\n\n## More\n\n\
+         ```console\n$ echo $x $(cat file)\n1 2\n```\n",
     );
 }
 
@@ -123,7 +124,8 @@ fn commands_cannot_read_the_commands_that_follow() {
 
 #[test]
 fn a_section_without_what_it_needs_is_skipped_with_a_reason() {
-    let text = "```console\n$ true\n```\n# A\n\n<!-- needs: no-such-program -->\n```console\n$ false\n```\n\n\
+    let text = "```console\n$ true\n```\n# A\n\n<!-- needs: no-such-program -->\n\
+        ```console\n$ false\n```\n\n\
                 ```console\n$ false\n```\n# B\n\n```console\n$ true\n```\n";
     let result = run("page.md", text, false);
     assert!(result.findings.is_empty(), "{result:?}");

@@ -4,8 +4,8 @@ mod chunk;
 mod labels;
 
 use crate::data::{Body, Data, Piece};
+use crate::io::Extent;
 use crate::io::{IoError, Label};
-use crate::layer::Extent;
 use crate::table::Table;
 use crate::units::{BLOCK_BYTES, BlockNr};
 use bytes::Bytes;

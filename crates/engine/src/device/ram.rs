@@ -3,8 +3,8 @@
 use super::medium::Medium;
 use super::{Device, DeviceStatus};
 use crate::data::Data;
+use crate::io::Extent;
 use crate::io::{Done, Io, IoError, Op};
-use crate::layer::Extent;
 use crate::units::{BlockNr, Time};
 
 /// A device without mechanics over any medium. It holds no volatile cache of its own: what it has

@@ -53,8 +53,8 @@ impl CheckReport {
     pub fn lost_copies(&mut self, thing: &str, lost: &[BlockNr]) {
         let problem = |at: &BlockNr| {
             format!(
-                "block {at} holds no whole copy of {thing}: if the other copy is lost, too, so is the \
-                 volume. Serve it once, not --read-only: that writes the copy anew"
+                "block {at} holds no whole copy of {thing}: if the other copy is lost, too, so is \
+                 the volume. Serve it once, not --read-only: that writes the copy anew"
             )
         };
         self.problems.extend(lost.iter().map(problem));

@@ -5,11 +5,11 @@ use seekless_arrays::{ArrayDisk, AssembleOptions, CreateArray, Level, VolumeErro
 use seekless_disk::{Disk, ReadAhead, Spec, SpecError};
 use seekless_engine::device::Device;
 use seekless_engine::device::medium::{Cells, Medium};
-use seekless_engine::device::nested::Nested;
 use seekless_engine::device::ram::Ram;
 use seekless_engine::disk::{self as engine, MediumDisk};
 use seekless_engine::layer::Layer;
 use seekless_engine::layout::{FormatOptions, LayoutError, MountOptions};
+use seekless_engine::nested::Nested;
 use seekless_engine::node::Node;
 use seekless_engine::units::BLOCK_BYTES;
 use seekless_layouts::dcd::{Order, Shape};

@@ -4,17 +4,18 @@
 //! would see an old state and spoil it. So it is *bound*: the home of its first blocks is on the
 //! log device, and in their place lies a superblock that names the log. Partition tables, boot
 //! sectors and the superblocks of file systems are there, so other software finds nothing, and
-//! Seekless says what to do. The binding stays while the log is attached, whether something is dirty
-//! or not: it costs nothing, and there is no moment at which the order of sealing and acknowledging
-//! could go wrong. Detaching a clean log copies the blocks back.
+//! Seekless says what to do. The binding stays while the log is attached, whether something is
+//! dirty or not: it costs nothing, and there is no moment at which the order of sealing and
+//! acknowledging could go wrong. Detaching a clean log copies the blocks back.
 //!
 //! Log and origin count their common *generations*, one for each mount: first both copies of the
-//! log's superblock say the new one, then the binding, then the log that the binding is durable; only
-//! then is anything written. So a log that is older than its origin, or an origin that was put back
-//! from a copy, is refused. The ring has no part in that: a full one has no room for a record at
-//! each mount. Within a mount the binding is brought up to date now and then, with the number of a
-//! record that the log has durably: a log that ends before it is an older one, too.
+//! log's superblock say the new one, then the binding, then the log that the binding is durable;
+//! only then is anything written. So a log that is older than its origin, or an origin that was put
+//! back from a copy, is refused. The ring has no part in that: a full one has no room for a record
+//! at each mount. Within a mount the binding is brought up to date now and then, with the number of
+//! a record that the log has durably: a log that ends before it is an older one, too.
 
+use super::DESCRIPTOR;
 use super::Dcd;
 use super::check as checking;
 use super::format::{Areas, BOUND_BLOCKS, Binding, Header, LEAST_LOG_BLOCKS};
@@ -23,13 +24,12 @@ use super::options::Shape;
 use super::recover::{self, Recovered};
 use super::stale_marker::StaleMarkers;
 use crate::inplace::header_blocks;
-use crate::registry::{Kind, known};
 use crate::shared::PAST_UNREADABLE;
 use seekless_engine::checksum::Identity;
 use seekless_engine::data::Data;
 use seekless_engine::disk::Disk;
 use seekless_engine::layout::{CheckReport, FormatOptions, LayoutError, MountOptions, MountReport};
-use seekless_engine::superblock::{Superblock, SuperblockError};
+use seekless_engine::superblock::{LayoutNumber, Superblock, SuperblockError};
 use std::fmt;
 
 /// No origin is mounted so often with one log.
@@ -88,7 +88,7 @@ pub fn attach(
         return of_log(Err(LayoutError::BadSize(reason)));
     }
     let superblock = Superblock {
-        layout: Kind::DCD.into(),
+        layout: LayoutNumber(DESCRIPTOR.number),
         version: Superblock::version_for(areas.sums, 1),
         id: options.id,
         blocks,
@@ -118,7 +118,7 @@ fn open(
     log: &mut dyn Disk,
     options: &MountOptions<'_>,
 ) -> Result<(Superblock, Binding, Recovered), LayoutError> {
-    let superblock = match Superblock::read(log, &known) {
+    let superblock = match Superblock::read(log, &super::known) {
         Err(SuperblockError::Foreign) => {
             return of_log(apart(format!(
                 "this is no Seekless volume, and so no log; name the one that the origin was \
@@ -174,8 +174,9 @@ fn open(
     Ok((superblock, binding, found))
 }
 
-/// Refuses a log and an origin of which one is older than the other. While the binding of the origin
-/// was not known to be durable nothing was written, so it may be one mount behind until then.
+/// Refuses a log and an origin of which one is older than the other. While the binding of the
+/// origin was not known to be durable nothing was written, so it may be one mount behind until
+/// then.
 fn fits(log: &Binding, binding: &Binding) -> Result<(), LayoutError> {
     let (known, sealed) = (log.generation, binding.generation);
     if known.max(sealed) >= GENERATION_LIMIT {
@@ -217,7 +218,8 @@ pub fn mount(
         of_log(Binding::for_log(&superblock, generation, binding.generation).write_to_log(log))?;
         binding = Binding { generation, seen: binding.seen.min(found.log.written), ..binding };
         binding.write(origin)?;
-        // Only from here on may anything be written: an origin without this binding is an older one.
+        // Only from here on may anything be written: an origin without this binding is an older
+        // one.
         of_log(Binding::for_log(&superblock, generation, generation).write_to_log(log))?;
     }
     let report = found.report;
@@ -273,7 +275,7 @@ pub fn check(
     let (volume, superblock, mounted) = mount(origin, log, &options)?;
     let mut report = CheckReport::default();
     // A mount that may write writes all four.
-    report.lost_copies("the superblock of the log", &superblock.lost_copies(log, &known));
+    report.lost_copies("the superblock of the log", &superblock.lost_copies(log, &super::known));
     report.lost_copies("the binding of the origin", &Binding::lost_copies(origin, &superblock));
     checking::check_log(&volume, log, &mut report);
     checking::check_home(&volume, origin, &mut report);
@@ -292,7 +294,7 @@ pub fn dump(
 ) -> Result<(), LayoutError> {
     let options = MountOptions { read_only: true, ..MountOptions::default() };
     let (volume, superblock, _) = mount(origin, log, &options)?;
-    writeln!(out, "{}", superblock.to_text(Kind::DCD.name()))
+    writeln!(out, "{}", superblock.to_text(DESCRIPTOR.name))
         .map_err(|_| LayoutError::Damaged("cannot print".into()))?;
     of_log(checking::dump(&volume, log, out))
 }

@@ -12,8 +12,7 @@
 use super::settle::{Stamps, within};
 use super::table::{Addr, BAD, DIRTY};
 use super::{DESTAGE_READ, DESTAGE_WRITE, Dcd, Order};
-use seekless_engine::checksum;
-use seekless_engine::data::{Data, Piece};
+use seekless_engine::data::{Data, Piece, is_zero};
 use seekless_engine::io::{Done, Io, IoError, Op, Purpose, Tag};
 use seekless_engine::layer::Cx;
 use seekless_engine::units::{BlockNr, MICROS, Time};
@@ -403,7 +402,7 @@ impl Dcd {
             let Some(block) = batch.items[first..end].first().map(|item| item.block) else {
                 continue;
             };
-            let zeros = |item: &Item| item.piece.as_ref().is_some_and(checksum::is_zero);
+            let zeros = |item: &Item| item.piece.as_ref().is_some_and(is_zero);
             let kind = zeros(&batch.items[first]);
             let mut data = Data::none();
             let alike = |item: &&Item| goes(item) && zeros(item) == kind;

@@ -6,7 +6,6 @@ use super::read::is_sum_of;
 use super::stale_marker::MARKER_BLOCK;
 use super::table::{Addr, DIRTY, ESCAPED};
 use super::{Dcd, attach, format, recover};
-use crate::registry::{Kind, known};
 use seekless_engine::data::{Data, Piece};
 use seekless_engine::disk::Disk;
 use seekless_engine::io::IoError;
@@ -66,10 +65,10 @@ fn open(disks: &mut [&mut dyn Disk]) -> Result<Dcd, LayoutError> {
     if let [origin, log] = disks {
         return Ok(attach::mount(*origin, *log, &options)?.0);
     }
-    let superblock = Superblock::read(disks[0], &known)?;
-    if superblock.layout != Kind::DCD {
-        let kind = Kind::of(&superblock);
-        return Err(LayoutError::BadSize(format!("a volume of layout {kind} has no log to drain")));
+    let superblock = Superblock::read(disks[0], &super::known)?;
+    if superblock.layout.0 != super::DESCRIPTOR.number {
+        let reason = "a volume of another layout has no log to drain";
+        return Err(LayoutError::BadSize(reason.into()));
     }
     Ok(recover::mount(disks[0], &superblock, &options)?.0)
 }

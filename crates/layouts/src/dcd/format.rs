@@ -302,8 +302,8 @@ pub struct Binding {
     pub superblock: Superblock,
     /// How often log and origin have been mounted together.
     pub generation: u32,
-    /// In a log: the last generation that the binding of the origin was known to have durably. Writes
-    /// of a mount come only after that.
+    /// In a log: the last generation that the binding of the origin was known to have durably.
+    /// Writes of a mount come only after that.
     pub confirmed: u32,
     /// In an origin: a record of the log that was durable when this was written.
     pub seen: u64,

@@ -14,8 +14,7 @@
 use super::Areas;
 use super::format::{self, Entry, MAX_ENTRIES};
 use super::table::{Addr, DIRTY, ESCAPED, Table};
-use seekless_engine::checksum;
-use seekless_engine::data::{Body, Piece};
+use seekless_engine::data::{Body, Piece, is_zero};
 use seekless_engine::planted::{PlantedBug, planted};
 use seekless_engine::units::{BlockNr, Time};
 use smallvec::SmallVec;
@@ -228,7 +227,7 @@ impl Log {
 
     /// Appends the content of a block to the open buffer, or puts it where that has it already.
     pub fn put(&mut self, index: usize, block: u32, piece: Piece) {
-        let piece = if checksum::is_zero(&piece) { Piece::block(Body::Zeros) } else { piece };
+        let piece = if is_zero(&piece) { Piece::block(Body::Zeros) } else { piece };
         let sum = self.areas.sums.of(&piece);
         let flags = if format::looks_like_header(&piece) { ESCAPED } else { 0 };
         let old = self.table.get(block);

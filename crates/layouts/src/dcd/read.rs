@@ -5,8 +5,8 @@
 use super::format;
 use super::table::{Addr, ESCAPED};
 use super::{Dcd, READ};
-use seekless_engine::checksum::{self, Sums};
-use seekless_engine::data::{Data, Piece};
+use seekless_engine::checksum::Sums;
+use seekless_engine::data::{Data, Piece, is_zero};
 use seekless_engine::io::{Done, Io, IoError, Tag};
 use seekless_engine::layer::Cx;
 use seekless_engine::planted::{PlantedBug, planted};
@@ -242,5 +242,5 @@ fn named(error: IoError, at: BlockNr, home: BlockNr) -> IoError {
 
 /// True if a checksum is that of a block. Zeros have the checksum 0 however they are stored.
 pub fn is_sum_of(sums: Sums, sum: u32, piece: &Piece) -> bool {
-    sums.of(piece) == sum || (sum == 0 && checksum::is_zero(piece))
+    sums.of(piece) == sum || (sum == 0 && is_zero(piece))
 }

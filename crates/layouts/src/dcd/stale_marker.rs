@@ -1,9 +1,9 @@
 //! What the binding of an origin says of its log while both are mounted: a record that was durable
 //! there. A log that ends before it was put back from a copy.
 //!
-//! Nothing waits for a stale-log marker. Batches on their way home bring one along now and then, and an orderly
-//! end leaves one. It goes to the second copy of the binding only: torn, it leaves the first one,
-//! which says less and is no less true.
+//! Nothing waits for a stale-log marker. Batches on their way home bring one along now and then,
+//! and an orderly end leaves one. It goes to the second copy of the binding only: torn, it leaves
+//! the first one, which says less and is no less true.
 
 use super::Dcd;
 use super::format::Binding;
@@ -49,8 +49,8 @@ impl Dcd {
         Some(Io::write(tag, MARKER_BLOCK, binding).for_purpose(Purpose::Destaging))
     }
 
-    /// The last stale-log marker, once the record of the clean shutdown is durable. It names the one before: that
-    /// is as good, and should the last one rot nothing is lost with it.
+    /// The last stale-log marker, once the record of the clean shutdown is durable. It names the
+    /// one before: that is as good, and should the last one rot nothing is lost with it.
     pub(super) fn last_marker(&mut self) -> Option<Data> {
         let seq = self.log.durable.saturating_sub(1);
         self.markers.as_mut()?.knows(seq)

@@ -4,7 +4,8 @@ use super::hylog::Hylog;
 use super::options::{HOT_PERCENT, INTERVAL};
 use super::pool::Slot;
 use super::wolf::{self, Wolf};
-use seekless_engine::layout::{LayoutNumber, MountOptions};
+use seekless_engine::layout::MountOptions;
+use seekless_engine::superblock::LayoutNumber;
 use seekless_engine::units::Time;
 
 /// Where blocks go.

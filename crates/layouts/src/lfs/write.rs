@@ -6,8 +6,7 @@ use super::overwrite::Overwrites;
 use super::pool::{self, Slot};
 use super::read::escape;
 use super::segments::SegmentNr;
-use seekless_engine::checksum;
-use seekless_engine::data::{Body, Data};
+use seekless_engine::data::{Body, Data, is_zero};
 use seekless_engine::io::IoError;
 use seekless_engine::layer::Cx;
 use seekless_engine::request_table::Work;
@@ -57,7 +56,7 @@ impl Lfs {
             let block = data.block(index);
             self.policy.is_cold(at)
                 && self.may_overwrite(self.map.get(at))
-                && !checksum::is_zero(&block)
+                && !is_zero(&block)
                 && !escape(self.id, block).1
         })
     }
@@ -87,7 +86,7 @@ impl Lfs {
             let block = data.block(index);
             let at = at + u64::from(index);
             let cold = self.policy.is_cold_write(at, cx.now);
-            if checksum::is_zero(&block) {
+            if is_zero(&block) {
                 logged += 1;
                 self.forget(at, 1, cx.now);
                 continue;

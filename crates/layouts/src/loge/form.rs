@@ -1,7 +1,6 @@
 //! Which form the indirection table has (section 8.2 of the paper): a choice that is made with the
 //! volume, since it says where blocks may lie. The bytes on disk are the same.
 
-use crate::registry::Kind;
 use seekless_engine::superblock::Superblock;
 use std::fmt;
 use std::str::FromStr;
@@ -35,7 +34,7 @@ const SHIFT: u32 = 18;
 impl TableForm {
     /// The form that a volume was made with.
     pub fn of(superblock: &Superblock) -> TableForm {
-        match superblock.layout == Kind::LOGE {
+        match superblock.layout.0 == super::DESCRIPTOR.number {
             true => TableForm::decode(superblock.options >> SHIFT),
             false => TableForm::Plain,
         }
@@ -79,8 +78,8 @@ impl fmt::Display for TableForm {
 /// No form of the table has this name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "unknown table `{0}`: known are plain, sorted:N with N cylinders on either side (1 to 255), and \
-     compressed:P with P percent of exceptions (1 to 35)"
+    "unknown table `{0}`: known are plain, sorted:N with N cylinders on either side (1 to 255), \
+     and compressed:P with P percent of exceptions (1 to 35)"
 )]
 pub struct UnknownTable(String);
 

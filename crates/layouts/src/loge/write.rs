@@ -9,8 +9,7 @@ use crate::eager::read::Entries;
 use crate::eager::write::Writing;
 use crate::eager::{self, BATCH_BLOCKS, Mapped, SHORT_RUN};
 use bytes::Bytes;
-use seekless_engine::checksum;
-use seekless_engine::data::{Body, Data, Piece};
+use seekless_engine::data::{Body, Data, Piece, is_zero};
 use seekless_engine::io::{Done, Io, Label as LabelBytes};
 use seekless_engine::layer::Cx;
 use seekless_engine::planted::{PlantedBug, planted};
@@ -140,7 +139,7 @@ impl Loge {
     /// What is stored of a block of a write; nothing of zeros that need not keep their room.
     pub(super) fn stored_piece(&self, data: &Data, index: u32, keep: bool) -> Option<Piece> {
         let piece = data.block(index);
-        if !checksum::is_zero(&piece) {
+        if !is_zero(&piece) {
             return Some(piece);
         }
         // As bytes: what is read back of them has the checksum of bytes.

@@ -8,8 +8,7 @@ use crate::eager::place::Plan;
 use crate::eager::read::{Entries, invert_first};
 use crate::eager::write::Writing;
 use crate::eager::{self, BATCH_BLOCKS, Mapped, SHORT_RUN};
-use seekless_engine::checksum;
-use seekless_engine::data::{Body, Data, Piece};
+use seekless_engine::data::{Body, Data, Piece, is_zero};
 use seekless_engine::io::{Done, Io};
 use seekless_engine::layer::Cx;
 use seekless_engine::request_table::{RequestNr, Work};
@@ -115,7 +114,7 @@ impl Vlog {
         let mut entries = SmallVec::with_capacity(count as usize);
         for index in 0..count {
             let block = data.block(index);
-            if checksum::is_zero(&block) {
+            if is_zero(&block) {
                 entries.push(Entry::UNMAPPED);
                 continue;
             }

@@ -24,7 +24,7 @@ use std::collections::BTreeSet;
 use std::rc::Rc;
 
 impl Run {
-    /// Ends a epoch and begins the next; false if there can be none.
+    /// Ends an epoch and begins the next; false if there can be none.
     pub(super) fn end(&mut self, orderly: bool, report: &mut ProveReport) -> bool {
         if orderly {
             self.settle(report);
@@ -36,7 +36,8 @@ impl Run {
         }
         let moment = self.bench.borrow().moment();
         let mut rng = self.rng_of(moment.event, "crash");
-        // A volume that came to a clean shutdown leaves nothing to chance unless it refused to write.
+        // A volume that came to a clean shutdown leaves nothing to chance unless it refused to
+        // write.
         let mut states = choose(&moment.pending, false, &mut rng);
         let state = rng.below(states.len() as u64) as usize;
         self.restart(moment.build(&states.swap_remove(state)), &mut rng, report)
@@ -85,7 +86,7 @@ impl Run {
     }
 }
 
-/// Mounts media and gives them devices, as the seed of a epoch will have it. A device with blocks
+/// Mounts media and gives them devices, as the seed of an epoch will have it. A device with blocks
 /// that cannot be read stays where it is if the volume can be mounted with it.
 pub(super) fn power_on(
     subject: Subject,

@@ -40,7 +40,7 @@ impl Run {
         }
     }
 
-    /// The device that a fault strikes. In a epoch of an array unreadable blocks are all on one
+    /// The device that a fault strikes. In an epoch of an array unreadable blocks are all on one
     /// member, more often than not, which is what the others can make up for.
     fn port_of(&self, fault: Fault) -> usize {
         let mut rng = Rng::stream(self.base ^ self.epoch.rotate_left(40), "fault");

@@ -2,8 +2,8 @@
 
 use bytes::Bytes;
 use seekless_engine::data::{Body, Data};
+use seekless_engine::io::Extent;
 use seekless_engine::io::IoError;
-use seekless_engine::layer::Extent;
 use seekless_engine::units::BLOCK_BYTES;
 
 /// Kinds of failure that clients tell apart.

@@ -3,8 +3,8 @@
 use super::New;
 use bytes::Bytes;
 use seekless_engine::data::Data;
+use seekless_engine::io::Extent;
 use seekless_engine::io::Io;
-use seekless_engine::layer::Extent;
 use seekless_engine::units::{BLOCK_BYTES, BlockNr};
 
 const BLOCK: u64 = BLOCK_BYTES as u64;

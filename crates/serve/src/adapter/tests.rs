@@ -2,8 +2,8 @@ use super::*;
 use proptest::prelude::*;
 use seekless_engine::device::medium::Flat;
 use seekless_engine::device::ram::carry_out;
+use seekless_engine::io::Extent;
 use seekless_engine::io::{Op, Outcome, Tag};
-use seekless_engine::layer::Extent;
 use seekless_engine::rng::Rng;
 use seekless_engine::units::BlockNr;
 

@@ -1,7 +1,7 @@
 //! What the server says of an array below it: members that fail, and how far a rebuild has come.
 
 use super::Driver;
-use seekless_engine::layer::Rebuild;
+use seekless_engine::io::Rebuild;
 use seekless_engine::node::Node;
 
 /// The rebuild of an array below a volume, if there is one.

@@ -6,7 +6,7 @@ use crate::nbd::{Chunk, Command, Connection, Export, LARGE, NbdErrno, Reply, Tic
 use rustix::event::epoll::EventFlags;
 use rustix::io::Errno;
 use rustix::net::{SendAncillaryBuffer, SendFlags, Shutdown};
-use seekless_engine::layer::Extent;
+use seekless_engine::io::Extent;
 use seekless_engine::units::{MILLIS, Time};
 use std::io::IoSlice;
 use std::net::TcpStream;

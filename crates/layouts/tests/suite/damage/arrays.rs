@@ -11,12 +11,12 @@ use seekless_arrays::{
 use seekless_engine::data::Data;
 use seekless_engine::device::Device;
 use seekless_engine::device::medium::{Cells, Medium as _};
-use seekless_engine::device::nested::Nested;
 use seekless_engine::device::ram::Ram;
 use seekless_engine::disk::{Disk, MediumDisk};
 use seekless_engine::io::Io;
 use seekless_engine::layer::Layer;
 use seekless_engine::layout::{FormatOptions, MountOptions};
+use seekless_engine::nested::Nested;
 use seekless_engine::node::Node;
 use seekless_layouts::Kind;
 use std::sync::OnceLock;

@@ -1,10 +1,10 @@
 //! A node as a device: what lies below one layer may itself be a layer over devices, such as an
 //! array under a layout.
 
-use super::{Device, DeviceStatus};
 use crate::account::Account;
+use crate::device::{Device, DeviceStatus};
+use crate::io::Rebuild;
 use crate::io::{Done, Io, IoError};
-use crate::layer::Rebuild;
 use crate::node::Node;
 use crate::units::Time;
 
