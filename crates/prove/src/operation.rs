@@ -257,8 +257,8 @@ impl fmt::Display for Place {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "`{0}` is not a list of operations: numbers and ranges in ascending order are wanted, each \
-     with a colon and the most blocks of a request if need be, and at the end an @ and the operation \
-     from which on the power is cut, such as 3,7:1,9-12 or 3,7:1,9-12@9"
+     with a colon and the most blocks of a request if need be, and at the end an @ and the \
+     operation from which on the power is cut, such as 3,7:1,9-12 or 3,7:1,9-12@9"
 )]
 pub struct NoKeep(String);
 

@@ -38,6 +38,7 @@ mod damaged_images;
 mod dcd_attached;
 mod dcd_attached_copies;
 mod dcd_caching_modes;
+mod example_layout;
 mod full_volumes;
 mod lfs;
 mod loge_transactions;
