@@ -128,7 +128,7 @@ fn check_links(name: &str, path: &Path, text: &str, found: &mut Findings) {
             let file = target.split('#').next().unwrap_or_default();
             let elsewhere = target.contains("://") || target.starts_with("mailto:");
             if !elsewhere && !file.is_empty() && !dir.join(file).exists() {
-                found.error(name, index + 1, format!("the link to `{target}` compensates nowhere"));
+                found.error(name, index + 1, format!("the link to `{target}` leads nowhere"));
             }
         }
     }

@@ -57,7 +57,7 @@ pub fn shape(
     }
     if !(1..=MOST_CHUNK_BLOCKS).contains(&chunk) {
         return bad(format!(
-            "a chunk has 1 to {MOST_CHUNK_BLOCKS} blocks of 4 KiB, not {chunk}; choose a --stripe \
+            "a chunk has 1 to {MOST_CHUNK_BLOCKS} blocks of 4 KiB, not {chunk}; choose a --chunk \
              of 4k to 1M"
         ));
     }

@@ -13,7 +13,7 @@ use std::path::Path;
 const LARGEST: u64 = 64 << 20;
 
 /// The specification that `text` names: a built-in disk or the path of a file, and after a colon
-/// how much of it is used, from its outer adapter on (`cmr-20tb:16G`).
+/// how much of it is used, from its outer edge on (`cmr-20tb:16G`).
 ///
 /// # Errors
 /// If there is no such disk, or the file cannot be read or makes no sense.

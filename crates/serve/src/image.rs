@@ -41,7 +41,7 @@ pub enum ImageError {
     )]
     NoLog(PathBuf),
     /// Symbolic links go round in a circle.
-    #[error("{} is a symbolic link that compensates back to itself; name the image", .0.display())]
+    #[error("{} is a symbolic link that leads back to itself; name the image", .0.display())]
     LeadsNowhere(PathBuf),
     /// There is something at the path.
     #[error("{} already exists; --force replaces it", .0.display())]

@@ -157,8 +157,14 @@ fn usage_errors_say_what_to_do() {
         (vec!["serve", "--memory", "1M", "--socket", "s"], "--layout"),
         (vec!["prove", "--layout", "inplace", "--states", "0"], "--states"),
         (vec!["prove", "--layout", "loge", "--raid", "5"], "CONTRACT.md, A3"),
-        (vec!["prove", "--layout", "vlog", "--case", "3", "--keep", "9999"], "its acts are 0 to"),
-        (vec!["prove", "--layout", "vlog", "--case", "3", "--keep", "1@2"], "has no such acts"),
+        (
+            vec!["prove", "--layout", "vlog", "--case", "3", "--keep", "9999"],
+            "its operations are 0 to",
+        ),
+        (
+            vec!["prove", "--layout", "vlog", "--case", "3", "--keep", "1@2"],
+            "has no such operations",
+        ),
         (vec!["frobnicate"], "frobnicate"),
     ];
     for (args, part) in cases {
