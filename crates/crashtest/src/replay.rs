@@ -1,4 +1,4 @@
-//! Replaying a recording: images of crash states that cost next to nothing, and somebody's check
+//! Replaying a recording: images of crash states that cost next to nothing, and the user's check
 //! run on them.
 //!
 //! Start with [`extents`] and [`image`] (a state as differences from a base image), then [`mount`]
@@ -8,7 +8,6 @@
 pub mod check;
 pub mod copy;
 pub mod extents;
-mod fuse;
 pub mod image;
 pub mod mount;
 pub mod stop;

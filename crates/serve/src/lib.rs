@@ -9,6 +9,7 @@ pub mod adapter;
 pub mod crash;
 pub mod device;
 pub mod driver;
+pub mod fuse;
 pub mod image;
 pub mod nbd;
 pub mod server;

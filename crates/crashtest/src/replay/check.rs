@@ -1,4 +1,4 @@
-//! Somebody's check: a shell command in a process group of its own, with a time limit.
+//! The check of a user: a shell command in a process group of its own, with a time limit.
 
 use super::stop::Stop;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -61,7 +61,7 @@ pub struct Check {
     pub command: String,
     /// Time limit.
     pub patience: Duration,
-    /// When this wishes for the end, checks are ended and no others begun.
+    /// Once a stop is requested here, checks are ended and no others begun.
     pub stop: Arc<Stop>,
 }
 
@@ -124,7 +124,7 @@ fn wait(child: &Child, patience: Duration, stop: Option<&Stop>) -> io::Result<Wa
             tv_sec: i64::try_from(left.as_secs()).unwrap_or(i64::MAX),
             tv_nsec: left.subsec_nanos().into(),
         };
-        // Without a wish to look at, the process is looked at twice.
+        // Where no stop can be requested, the process is looked at twice.
         let stop = stop.map_or(handle.as_fd(), Stop::fd);
         let mut fds = [PollFd::new(&handle, PollFlags::IN), PollFd::new(&stop, PollFlags::IN)];
         match poll(&mut fds, Some(&timeout)) {
@@ -221,7 +221,7 @@ mod tests {
         assert!(began.elapsed() < Duration::from_secs(30), "{:?}", began.elapsed());
         assert_eq!(std::fs::read_to_string(dir.path().join("trap")).expect("a file"), "clean\n");
         let left = std::fs::read_to_string(dir.path().join("pid")).expect("a file");
-        // Until somebody takes note of its end it is there, but runs no more.
+        // Until its parent has waited for it, it is there but runs no more.
         let state = || std::fs::read_to_string(format!("/proc/{}/stat", left.trim()));
         while state().is_ok_and(|stat| !stat.contains(") Z ")) {
             assert!(began.elapsed() < Duration::from_secs(30), "{:?}", state());

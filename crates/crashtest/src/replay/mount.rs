@@ -1,23 +1,15 @@
-//! Where states become files: a file system in user space where the machine has FUSE, so that a
-//! state costs what it differs in and what a check reads; copies of the whole elsewhere.
+//! Where states become files: a file system in user space where the machine has FUSE
+//! ([`seekless_serve::fuse`]), so that a state costs its differences and what a check reads; copies
+//! of the whole elsewhere.
 
 use super::copy::Copies;
-use super::fuse::{self, FIRST_FILE, Files};
 use super::image::Image;
 use super::stop::Stop;
-use rustix::fs::{Mode, OFlags};
-use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
-use std::ffi::CString;
-use std::fs::File;
-use std::io::{self, IoSliceMut};
-use std::os::fd::{AsRawFd as _, OwnedFd};
-use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::net::UnixStream;
+use seekless_serve::fuse::disks::{Bytes, DiskDirectory};
+use std::io;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 use std::str::FromStr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 /// How states become files.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -47,8 +39,8 @@ impl FromStr for Way {
 /// A place for states.
 #[derive(Debug)]
 pub enum Place {
-    /// A mounted file system.
-    Mounted(Mounted),
+    /// A file system in user space.
+    Mounted(DiskDirectory<Image>),
     /// A directory for copies.
     Copies(Copies),
 }
@@ -68,9 +60,9 @@ impl Place {
     /// If FUSE was asked for and there is none, or the directory cannot be made.
     pub fn new(way: Way, dir: &Path) -> io::Result<Place> {
         match way {
-            Way::Fuse => Mounted::new(dir).map(Place::Mounted),
+            Way::Fuse => mount(dir).map(Place::Mounted),
             Way::Copy => Copies::new(dir).map(Place::Copies),
-            Way::Auto => match Mounted::new(dir) {
+            Way::Auto => match mount(dir) {
                 Ok(mounted) => Ok(Place::Mounted(mounted)),
                 Err(_) => Copies::new(dir).map(Place::Copies),
             },
@@ -91,7 +83,7 @@ impl Place {
     /// If a copy cannot be made, or everything is to end before it is.
     pub fn put(&self, image: Arc<Image>, stop: &Stop) -> io::Result<Placed<'_>> {
         let (number, path) = match self {
-            Place::Mounted(mounted) => mounted.put(image),
+            Place::Mounted(mounted) => mounted.insert(image),
             Place::Copies(copies) => copies.put(&image, stop)?,
         };
         Ok(Placed { place: self, number, path })
@@ -114,77 +106,30 @@ impl Drop for Placed<'_> {
     }
 }
 
-/// A file system of states. It is taken out of the tree of directories as soon as it is there and
-/// reached through this process, so nothing is left behind however this ends.
-#[derive(Debug)]
-pub struct Mounted {
-    device: Arc<File>,
-    files: Arc<Files>,
-    /// The only thing that keeps the file system alive.
-    root: OwnedFd,
-    next: AtomicU64,
+/// Mounts a directory of states, which needs its place under `dir` for a moment only.
+fn mount(dir: &Path) -> io::Result<DiskDirectory<Image>> {
+    let point = own_directory(dir)?;
+    let mounted = DiskDirectory::mount(&point);
+    // Whether there is a file system or not, none needs this place any more.
+    let _ = std::fs::remove_dir(&point);
+    mounted
 }
 
-/// Threads that answer the kernel.
-const THREADS: usize = 3;
-
-impl Mounted {
-    fn new(dir: &Path) -> io::Result<Mounted> {
-        let point = own_directory(dir)?;
-        let mounted = Mounted::at(&point);
-        // The file system does not need its place any more, and if there is none, nobody does.
-        let _ = std::fs::remove_dir(&point);
-        mounted
+impl Bytes for Image {
+    fn size(&self) -> u64 {
+        self.size()
     }
 
-    fn at(point: &Path) -> io::Result<Mounted> {
-        let privileged = rustix::process::geteuid().is_root();
-        let device = match privileged {
-            true => mount_as_root(point)?,
-            false => mount_by_helper(point)?,
-        };
-        let (device, files) = (Arc::new(device), Arc::new(Files::default()));
-        for index in 0..THREADS {
-            let (device, files) = (Arc::clone(&device), Arc::clone(&files));
-            let name = format!("states {index}");
-            std::thread::Builder::new()
-                .name(name)
-                .spawn(move || fuse::answer_all(&device, &files))?;
-        }
-        let root = rustix::fs::open(
-            point,
-            OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC,
-            Mode::empty(),
-        );
-        match privileged {
-            true => {
-                let path = CString::new(point.as_os_str().as_bytes())?;
-                // SAFETY: `path` is a string that ends in zero and lives through the call.
-                if unsafe { libc::umount2(path.as_ptr(), libc::MNT_DETACH) } < 0 {
-                    return Err(io::Error::last_os_error());
-                }
-            }
-            false => helper(&["-u", "-z"], point, Stdio::null())?,
-        }
-        Ok(Mounted { device, files, root: root?, next: AtomicU64::new(FIRST_FILE) })
+    fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        self.read(offset, out)
     }
 
-    fn put(&self, image: Arc<Image>) -> (u64, PathBuf) {
-        let number = self.next.fetch_add(1, Ordering::Relaxed);
-        self.files.insert(number, image);
-        let process = std::process::id();
-        let root = self.root.as_raw_fd();
-        (number, format!("/proc/{process}/fd/{root}/{}", fuse::file_name(number)).into())
-    }
-
-    fn remove(&self, number: u64) {
-        self.files.remove(number);
-        // Pages that stay are only memory that the kernel takes back when it wants it.
-        let _ = fuse::forget(&self.device, number);
+    fn write(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        self.write(offset, bytes)
     }
 }
 
-/// Makes a directory that nobody else uses.
+/// Makes a directory that no other process uses.
 pub(super) fn own_directory(dir: &Path) -> io::Result<PathBuf> {
     let process = std::process::id();
     for attempt in 0..100 {
@@ -201,63 +146,13 @@ pub(super) fn own_directory(dir: &Path) -> io::Result<PathBuf> {
     Err(io::ErrorKind::AlreadyExists.into())
 }
 
-fn mount_as_root(point: &Path) -> io::Result<File> {
-    let device = File::options().read(true).write(true).open("/dev/fuse")?;
-    let options = format!(
-        "fd={},rootmode=40000,user_id=0,group_id=0,allow_other,max_read=1048576",
-        device.as_raw_fd()
-    );
-    let (options, target) = (CString::new(options)?, CString::new(point.as_os_str().as_bytes())?);
-    let flags = libc::MS_NOSUID | libc::MS_NODEV;
-    // SAFETY: the strings end in zero and live through the call.
-    let result = unsafe {
-        libc::mount(
-            c"seekless".as_ptr(),
-            target.as_ptr(),
-            c"fuse".as_ptr(),
-            flags,
-            options.as_ptr().cast(),
-        )
-    };
-    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(device) }
-}
-
-/// Lets the system's helper mount, which sends the open device back through a socket.
-fn mount_by_helper(point: &Path) -> io::Result<File> {
-    let (own, theirs) = UnixStream::pair()?;
-    helper(&["-o", "rw,nosuid,nodev,fsname=seekless"], point, Stdio::from(OwnedFd::from(theirs)))?;
-    let mut byte = [0; 1];
-    let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-    let mut control = RecvAncillaryBuffer::new(&mut space);
-    let flags = RecvFlags::CMSG_CLOEXEC;
-    recvmsg(&own, &mut [IoSliceMut::new(&mut byte)], &mut control, flags)?;
-    for message in control.drain() {
-        if let RecvAncillaryMessage::ScmRights(mut descriptors) = message
-            && let Some(descriptor) = descriptors.next()
-        {
-            return Ok(File::from(descriptor));
-        }
-    }
-    Err(io::Error::other("fusermount3 sent no device"))
-}
-
-fn helper(arguments: &[&str], point: &Path, socket: Stdio) -> io::Result<()> {
-    let mut command = Command::new("fusermount3");
-    // The socket takes the place of standard input.
-    command.args(arguments).arg("--").arg(point).stdin(socket).env("_FUSE_COMMFD", "0");
-    let output = command.stdout(Stdio::null()).stderr(Stdio::piped()).output()?;
-    match output.status.success() {
-        true => Ok(()),
-        false => Err(io::Error::other(String::from_utf8_lossy(&output.stderr).trim().to_owned())),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::record::tape::Payload;
     use crate::replay::extents::Extents;
     use crate::replay::image::Source;
+    use std::fs::File;
     use std::io::Write as _;
     use std::os::unix::fs::FileExt as _;
 

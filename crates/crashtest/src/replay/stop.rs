@@ -1,5 +1,5 @@
-//! The wish that long work ends before it is done, by a signal as a rule: work on states leaves
-//! processes and files behind if it is not let to clean up.
+//! A request to stop long work before it is done, mostly by a signal: work on states would leave
+//! processes and files behind if it could not clean up.
 
 use rustix::event::{EventfdFlags, eventfd};
 use std::io;
@@ -7,20 +7,20 @@ use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::{Arc, OnceLock};
 
-/// A wish to end. Once it is there it stays.
+/// A request to stop. Once it is made it stays.
 #[derive(Debug)]
 pub struct Stop {
-    /// Readable from the wish on.
+    /// Readable from the request on.
     wake: OwnedFd,
-    /// The signal that brought it; 0 before.
+    /// The signal that made it; 0 before.
     signal: AtomicI32,
 }
 
-/// What the signals of this process wish.
+/// What the signals of this process request.
 static SIGNALS: OnceLock<Arc<Stop>> = OnceLock::new();
 
 impl Stop {
-    /// Nobody wishes for an end yet.
+    /// No stop is requested yet.
     ///
     /// # Errors
     /// When the process has no descriptor left.
@@ -29,9 +29,9 @@ impl Stop {
         Ok(Stop { wake, signal: AtomicI32::new(0) })
     }
 
-    /// The wish of SIGINT, SIGTERM and SIGHUP, which do not end the process any more when they come
-    /// for the first time, but do for the second. What was to be ignored still is. Signals are not
-    /// blocked: processes that are started would inherit that.
+    /// A request by SIGINT, SIGTERM or SIGHUP: the first one requests the stop, the second one ends
+    /// the process. A signal that was ignored still is. Signals are not blocked: processes that are
+    /// started would inherit that.
     ///
     /// # Errors
     /// When the process has no descriptor left.
@@ -47,19 +47,20 @@ impl Stop {
         Ok(stop)
     }
 
-    /// Wishes for the end in the name of a signal.
+    /// Requests the stop in the name of a signal.
     pub fn ask(&self, signal: i32) {
+        debug_assert_ne!(signal, 0, "0 stands for no request");
         self.signal.store(signal, Ordering::Release);
         // The counter cannot be full.
         let _ = rustix::io::write(&self.wake, &1_u64.to_le_bytes());
     }
 
-    /// The signal that wishes for the end.
+    /// The signal that requested the stop.
     pub fn asked(&self) -> Option<i32> {
         Some(self.signal.load(Ordering::Acquire)).filter(|&signal| signal != 0)
     }
 
-    /// Readable from the wish on.
+    /// Readable from the request on.
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.wake.as_fd()
     }
@@ -78,7 +79,7 @@ mod tests {
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
     #[test]
-    fn a_wish_to_end_stays_and_can_be_waited_for() {
+    fn a_request_to_stop_stays_and_can_be_waited_for() {
         let stop = Stop::new().expect("a descriptor");
         let now = Timespec { tv_sec: 0, tv_nsec: 0 };
         let seen = || poll(&mut [PollFd::new(&stop.fd(), PollFlags::IN)], Some(&now));

@@ -54,7 +54,7 @@ pub fn all(
             scope.spawn(move || {
                 loop {
                     let job = taken.lock().unwrap_or_else(PoisonError::into_inner).recv();
-                    // Nothing more will come, or nobody listens any more.
+                    // Nothing more will come, or the results are not taken any more.
                     let Ok(job) = job else { return };
                     let number = job.number;
                     if results.send((number, one(place, check, job))).is_err() {
@@ -79,6 +79,7 @@ pub fn all(
                 break;
             }
             let (number, result) = results_in.recv().expect("a worker ends after its last result");
+            debug_assert!(running > 0, "a result without a job");
             running -= 1;
             open &= done(number, result?).is_continue();
         }

@@ -1,0 +1,119 @@
+//! Mounts that are in no tree of directories: mounted, opened, and detached at once.
+//!
+//! What is left is the open root, which alone keeps the file system alive. When the process ends,
+//! however it ends, the kernel closes the root and takes the file system away.
+
+use rustix::fs::{Mode, OFlags};
+use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
+use std::ffi::CString;
+use std::fs::File;
+use std::io::{self, IoSliceMut};
+use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+/// How this process may mount.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Right {
+    /// It is root and mounts by itself; every user may use the file system.
+    Root,
+    /// Through `fusermount3`, which is set-user-ID root; only the own user may use it.
+    Helper,
+}
+
+impl Right {
+    pub(super) fn of_this_process() -> Right {
+        if rustix::process::geteuid().is_root() { Right::Root } else { Right::Helper }
+    }
+}
+
+/// Mounts at the empty directory `point`, lets `serve` take the device, and detaches. Gives what
+/// `serve` gave, and the root: the file system ends when that is closed.
+///
+/// # Errors
+/// If there is no FUSE here or the process may not mount. Nothing stays mounted then.
+pub(super) fn detached<T>(
+    right: Right,
+    point: &Path,
+    serve: impl FnOnce(OwnedFd) -> io::Result<T>,
+) -> io::Result<(T, OwnedFd)> {
+    let device = match right {
+        Right::Root => mount_as_root(point)?,
+        Right::Helper => mount_by_helper(point)?,
+    };
+    // Opening the root asks the file system nothing, but the kernel answers it only when the file
+    // system has been initialised: so it is served first.
+    let served = serve(device);
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let root = rustix::fs::open(point, flags, Mode::empty());
+    // Whatever has failed, first of all the mount goes.
+    detach(right, point)?;
+    Ok((served?, root?))
+}
+
+fn detach(right: Right, point: &Path) -> io::Result<()> {
+    match right {
+        Right::Root => {
+            let path = CString::new(point.as_os_str().as_bytes())?;
+            // SAFETY: `path` is a string that ends in zero and lives through the call.
+            if unsafe { libc::umount2(path.as_ptr(), libc::MNT_DETACH) } < 0 {
+                return Err(io::Error::last_os_error());
+            }
+            Ok(())
+        }
+        Right::Helper => helper(&["-u", "-z"], point, Stdio::null()),
+    }
+}
+
+fn mount_as_root(point: &Path) -> io::Result<OwnedFd> {
+    let device = File::options().read(true).write(true).open("/dev/fuse")?;
+    let options = format!(
+        "fd={},rootmode=40000,user_id=0,group_id=0,allow_other,max_read=1048576",
+        device.as_raw_fd()
+    );
+    let (options, target) = (CString::new(options)?, CString::new(point.as_os_str().as_bytes())?);
+    let flags = libc::MS_NOSUID | libc::MS_NODEV;
+    // SAFETY: the strings end in zero and live through the call.
+    let result = unsafe {
+        libc::mount(
+            c"seekless".as_ptr(),
+            target.as_ptr(),
+            c"fuse".as_ptr(),
+            flags,
+            options.as_ptr().cast(),
+        )
+    };
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(device.into()) }
+}
+
+/// Lets the system's helper mount, which sends the open device back through a socket.
+fn mount_by_helper(point: &Path) -> io::Result<OwnedFd> {
+    let (own, theirs) = UnixStream::pair()?;
+    helper(&["-o", "rw,nosuid,nodev,fsname=seekless"], point, Stdio::from(OwnedFd::from(theirs)))?;
+    let mut byte = [0; 1];
+    let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let flags = RecvFlags::CMSG_CLOEXEC;
+    recvmsg(&own, &mut [IoSliceMut::new(&mut byte)], &mut control, flags)?;
+    for message in control.drain() {
+        if let RecvAncillaryMessage::ScmRights(mut descriptors) = message
+            && let Some(descriptor) = descriptors.next()
+        {
+            return Ok(descriptor);
+        }
+    }
+    Err(io::Error::other("fusermount3 sent no device"))
+}
+
+fn helper(arguments: &[&str], point: &Path, socket: Stdio) -> io::Result<()> {
+    let mut command = Command::new("fusermount3");
+    // The socket takes the place of standard input.
+    command.args(arguments).arg("--").arg(point).stdin(socket).env("_FUSE_COMMFD", "0");
+    let output = command.stdout(Stdio::null()).stderr(Stdio::piped()).output()?;
+    match output.status.success() {
+        true => Ok(()),
+        false => Err(io::Error::other(String::from_utf8_lossy(&output.stderr).trim().to_owned())),
+    }
+}
