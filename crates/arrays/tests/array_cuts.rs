@@ -138,7 +138,7 @@ fn a_read_that_waited_while_its_member_was_filled_is_answered() {
             node.submit(now, Io::write(2 * stripe, first, changed));
             node.submit(now, Io::read(2 * stripe + 1, first, WHOLE));
         }
-        devices[0].0.borrow_mut().trouble().write_after = Some(rng.below(10));
+        devices[0].0.borrow_mut().faults_mut().fail_write_after(rng.below(10));
         while answers.len() < 2 * stripes.clone().count() {
             node.settle(now, &mut answers);
             now = node.next_event().map_or(now, |next| next.max(now));
@@ -201,7 +201,7 @@ fn what_a_failed_flush_was_to_cover_is_recovered_from_the_log() {
             node.run(&mut now, io).expect("it is written");
         }
         let fails = rng.below(MEMBERS as u64) as usize;
-        devices[fails].0.borrow_mut().trouble().flush_after = Some(0);
+        devices[fails].0.borrow_mut().faults_mut().fail_flush_after(0);
         node.submit(now, Io::flush(6));
         for version in 7..12 {
             let at = rng.below(blocks);

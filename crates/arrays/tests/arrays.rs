@@ -10,14 +10,15 @@ use seekless_arrays::scrub::scrub;
 use seekless_arrays::{
     Array, AssembleOptions, Assembled, CreateArray, Level, VolumeError, assemble, create, replace,
 };
+use seekless_crash::device::faulty::{Control, Faults};
+use seekless_crash::device::volatile::{Latency, VolatileRam};
+use seekless_crash::faults::{Blocks, Plan};
 use seekless_engine::data::Data;
 use seekless_engine::device::Device;
 use seekless_engine::device::medium::{Cells, Medium as _};
 use seekless_engine::device::ram::Ram;
-use seekless_engine::device::volatile::{Latency, VolatileRam};
 use seekless_engine::disk::{Disk, MediumDisk};
 use seekless_engine::io::Io;
-use seekless_engine::middleware::faults::{Control, Faults, Plan};
 use seekless_engine::node::Node;
 use seekless_engine::rng::Rng;
 use seekless_engine::units::SECONDS;
@@ -208,7 +209,7 @@ fn an_unreadable_block_is_computed_and_written_anew() {
         let blocks = world.node.layer.blocks();
         world.run(Io::write(1, 0, Data::stamp(blocks as u32, 0, 7))).expect("writes");
         let first = world.media[0].with(|cells| cells.blocks()) - 40;
-        let unreadable = (first..first + 40).collect();
+        let unreadable = vec![Blocks { from: first, to: first + 40 }];
         world.controls[1].set(Plan { unreadable, ..Plan::default() });
         world.check(&vec![7; blocks as usize]);
         // Partial writes cope as well.

@@ -2,7 +2,6 @@
 
 pub mod medium;
 pub mod ram;
-pub mod volatile;
 
 use crate::account::Account;
 use crate::arm::{Arm, Head};

@@ -1,10 +1,11 @@
 //! The devices of a run, and what a power cut after each of their events would find.
 
 use super::small_disk::SmallArm;
-use super::states::{Moment, Placed, Slot, device_print};
+use seekless_crash::contract::Contract;
+use seekless_crash::device::volatile::VolatileRam;
+use seekless_crash::moment::{Moment, Placed, Slot, device_print};
 use seekless_engine::arm::{Arm, Head, Track};
 use seekless_engine::data::{Body, Data, Piece};
-use seekless_engine::device::volatile::VolatileRam;
 use seekless_engine::device::{Device, DeviceStatus, Mechanical};
 use seekless_engine::io::{Done, Io};
 use seekless_engine::layer::Port;
@@ -69,19 +70,21 @@ impl Bench {
         let mut print = 0;
         for (device, ram) in self.rams.iter().enumerate() {
             print ^= device_print(device, ram.print());
-            for write in ram.pending() {
+            for one in ram.pending().iter() {
                 let mut slot = |at| {
                     *known.entry((device, at)).or_insert_with(|| {
                         slots.push(Slot { device, at, origin: ram.origin(at) });
                         slots.len() - 1
                     })
                 };
-                let end = write.at + u64::from(write.data.blocks());
-                let places = (write.at..end).map(&mut slot).collect();
-                pending.push(Placed { device, write: write.clone(), slots: places });
+                let end = one.write.at + u64::from(one.write.blocks());
+                let slots = (one.write.at..end).map(&mut slot).collect();
+                pending.push(Placed { device, pending: one.clone(), slots });
             }
         }
-        Moment { event: self.events, durable, pending, slots, print }
+        // Machines are made of devices of one kind.
+        let contract = self.rams.first().map_or(Contract::DISK, VolatileRam::contract);
+        Moment { event: self.events, contract, durable, pending, slots, print }
     }
 
     /// The moments taken down since the last call.

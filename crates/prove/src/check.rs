@@ -9,12 +9,14 @@ use super::history::{Allowance, History};
 use super::judge::{mount, node, read_all, read_what_can_be, works_on};
 use super::look::look;
 use super::names::{Name, Names, UNREADABLE};
-use super::states::{Moment, choose, count, describe};
+use super::states::{choose, count};
 use super::subject::{Mounted, Subject};
 use super::{ProveReport, Sort};
+use seekless_crash::fate::Fate;
+use seekless_crash::moment::Moment;
+use seekless_crash::shrink::simplify;
 use seekless_engine::checksum::mix;
 use seekless_engine::device::medium::{Cells, Medium};
-use seekless_engine::device::volatile::Fate;
 use seekless_engine::layout::{LayoutError, MountOptions};
 use seekless_engine::rng::Rng;
 use std::collections::{BTreeMap, BTreeSet};
@@ -137,7 +139,7 @@ impl Checker {
         report: &mut ProveReport,
     ) -> Option<Wrong> {
         let dispensable = self.dispensable(moment);
-        for fates in choose(&moment.pending, self.thorough, rng) {
+        for fates in choose(moment, self.thorough, rng) {
             // What is drawn for a state depends on the state alone, not on those before it.
             let print = moment.print_of(&fates);
             let mut rng = Rng::stream(print as u64 ^ moment.pending.len() as u64, "state");
@@ -454,29 +456,23 @@ impl Checker {
     fn blame(
         &mut self,
         moment: &Moment,
-        mut fates: Vec<Fate>,
+        fates: Vec<Fate>,
         mut wrong: Wrong,
         history: &History,
         report: &ProveReport,
     ) -> Wrong {
         let mut scratch = report.clone();
-        for index in 0..fates.len() {
-            for simpler in [Fate::Whole, Fate::Lost] {
-                if fates[index] == Fate::Whole || fates[index] == simpler {
-                    continue;
-                }
-                let mut tried = fates.clone();
-                tried[index] = simpler;
-                let mut rng = Rng::stream(0, "blame");
-                if let Some(found) =
-                    self.plain_state(moment, &tried, history, &mut rng, &mut scratch)
-                    && found.sort == wrong.sort
-                {
-                    (fates, wrong) = (tried, found);
-                }
-            }
-        }
-        let mut story = describe(&moment.pending, &fates);
+        let fails = |tried: &[Fate]| {
+            let mut rng = Rng::stream(0, "blame");
+            let found = self.plain_state(moment, tried, history, &mut rng, &mut scratch);
+            let same = found.filter(|found| found.sort == wrong.sort);
+            let fails = same.is_some();
+            same.into_iter().for_each(|found| wrong = found);
+            fails
+        };
+        let odd = |fate: &Fate| *fate != Fate::Kept;
+        let fates = simplify(fates, odd, &[Fate::Kept, Fate::Lost], fails);
+        let mut story = moment.describe(&fates);
         story.append(&mut wrong.story);
         Wrong { story, ..wrong }
     }

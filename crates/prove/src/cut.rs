@@ -1,21 +1,24 @@
 //! A recovery that is cut off itself: after some writes, each is on its medium, torn or lost. It
 //! runs once, and what a power cut at each of its writes would find is taken down.
 
-use super::states::random_fate;
+use seekless_crash::contract::AtRisk;
+use seekless_crash::fate::Fate;
+use seekless_crash::pending::{BlockWrite, Pending, PendingWrites};
+use seekless_crash::sample::Sampler;
+use seekless_crash::tear::apply;
 use seekless_engine::data::Data;
 use seekless_engine::device::medium::{Cells, Medium};
-use seekless_engine::device::volatile::{Fate, Pending, apply};
 use seekless_engine::disk::Disk;
 use seekless_engine::io::{IoError, Label, Labels};
 use seekless_engine::rng::Rng;
 use seekless_engine::units::BlockNr;
 use std::cell::RefCell;
 
-/// A write that its device has not been asked to flush yet.
+/// A write and its device.
 #[derive(Clone, Debug)]
-struct Unflushed {
+struct Placed {
     device: usize,
-    write: Pending,
+    write: BlockWrite,
 }
 
 /// What becomes of the writes that were not flushed.
@@ -33,22 +36,29 @@ pub enum Leaving {
 #[derive(Clone, Debug)]
 pub struct Cut {
     flushed: Vec<Cells>,
-    pending: Vec<Unflushed>,
+    pending: PendingWrites<Placed>,
 }
 
 impl Cut {
     /// A state that it may leave.
     pub fn leave(&self, leaving: Leaving, rng: &mut Rng) -> Vec<Cells> {
         let mut media = self.flushed.clone();
-        for Unflushed { device, write } in &self.pending {
-            let fate = match leaving {
-                Leaving::Nothing => Fate::Lost,
-                Leaving::Everything => Fate::Whole,
-                Leaving::Something => random_fate(write, rng),
-            };
-            apply(&mut media[*device], write, &fate);
+        let fates = match leaving {
+            Leaving::Nothing => vec![Fate::Lost; self.pending.len()],
+            Leaving::Everything => vec![Fate::Kept; self.pending.len()],
+            Leaving::Something => Sampler::AnyFate.draw(&self.at_risk(), rng),
+        };
+        for (Pending { write: one, .. }, fate) in self.pending.iter().zip(&fates) {
+            apply(&mut media[one.device], &one.write, fate);
         }
         media
+    }
+
+    fn at_risk(&self) -> Vec<AtRisk> {
+        let one = |Pending { number, completed, write, .. }: &Pending<Placed>| {
+            AtRisk::of_blocks(write.device, *number, *completed, write.write.blocks())
+        };
+        self.pending.iter().map(one).collect()
     }
 }
 
@@ -57,7 +67,9 @@ impl Cut {
 pub struct Power {
     media: Vec<Cells>,
     flushed: Vec<Cells>,
-    pending: Vec<Unflushed>,
+    pending: PendingWrites<Placed>,
+    /// Writes so far.
+    writes: u64,
     /// What a device has completed may be lost until it is flushed.
     volatile: bool,
     /// What a cut would find at each of the first writes, and how many of these are looked at.
@@ -69,7 +81,8 @@ impl Power {
     /// Power for these media; what a cut would find is taken down for so many writes.
     pub fn new(media: Vec<Cells>, volatile: bool, most: usize) -> Power {
         let flushed = media.clone();
-        Power { media, flushed, pending: Vec::new(), volatile, cuts: Vec::new(), most }
+        let pending = PendingWrites::default();
+        Power { media, flushed, pending, writes: 0, volatile, cuts: Vec::new(), most }
     }
 
     /// Number of devices.
@@ -128,13 +141,13 @@ impl Disk for CutDisk<'_> {
         if !power.volatile {
             // All writes but the one that is under way when the power goes are safe.
             power.flushed = power.media.clone();
-            power.pending.clear();
+            power.pending.take();
         }
         power.media[self.device].write_labelled(at, &data, labels)?;
         let labels = self.has_labels_of(&power).then(|| Labels::new(labels.into()));
-        power
-            .pending
-            .push(Unflushed { device: self.device, write: Pending::new(at, data, labels) });
+        power.writes += 1;
+        let (number, device) = (power.writes, self.device);
+        power.pending.admit(number, Placed { device, write: BlockWrite { at, data, labels } });
         if power.cuts.len() < power.most {
             let cut = Cut { flushed: power.flushed.clone(), pending: power.pending.clone() };
             power.cuts.push(cut);

@@ -1,10 +1,10 @@
 //! Damage: blocks that cannot be read or read back wrong, at random and where it hurts most.
 
 use super::history::Allowance;
-use super::judge::rotten;
 use super::operation::Place;
 use super::states::FaultCounts;
 use super::subject::Subject;
+use seekless_crash::faults::flip_bit;
 use seekless_engine::data::Body;
 use seekless_engine::device::medium::Cells;
 use seekless_engine::device::medium::Medium as _;
@@ -95,7 +95,7 @@ impl Strike {
                 faults.unreadable += 1;
             }
             How::Rotten(bit) => {
-                medium.set(self.at, rotten(medium.get(self.at), bit));
+                medium.set(self.at, flip_bit(&medium.get(self.at), bit));
                 faults.rotten += 1;
             }
             How::Mislabelled(bit) => {

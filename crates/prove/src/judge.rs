@@ -2,7 +2,7 @@
 
 use super::cut::{Cut, CutDisk, Power};
 use super::subject::{Mounted, Subject};
-use seekless_engine::data::{Body, Data, Piece};
+use seekless_engine::data::Data;
 use seekless_engine::device::Device;
 use seekless_engine::device::medium::Cells;
 use seekless_engine::device::medium::Medium as _;
@@ -114,13 +114,4 @@ pub fn works_on(node: &mut Node, rng: &mut Rng) -> Vec<String> {
         }
     }
     Vec::new()
-}
-
-/// A block with one bit flipped; the number chooses which.
-pub fn rotten(body: Body, bit: u64) -> Body {
-    let mut bytes = Piece::block(body).to_bytes().to_vec();
-    let bits = 8 * bytes.len() as u64;
-    let bit = bit % bits;
-    bytes[(bit / 8) as usize] ^= 1 << (bit % 8);
-    Body::Bytes(bytes.into())
 }

@@ -10,10 +10,10 @@ use super::history::{History, Tick};
 use super::names::{ZEROS, fresh};
 use super::operation::{Content, Operation, Place};
 use super::profile::Profile;
-use super::states::Moment;
 use super::subject::{Made, Subject};
 use super::{ProveReport, Sort};
 use epochs::power_on;
+use seekless_crash::moment::Moment;
 use seekless_engine::checksum::crc32c;
 use seekless_engine::data::{Body, Data, Piece};
 use seekless_engine::device::Device as _;
@@ -243,9 +243,9 @@ impl Run {
     fn close(&mut self, report: &mut ProveReport) {
         let mut bench = self.bench.borrow_mut();
         for port in 0..bench.devices() {
-            let trouble = bench.ram_mut(port).trouble();
-            report.faults.failed_writes += std::mem::take(&mut trouble.failed_writes);
-            report.faults.failed_flushes += std::mem::take(&mut trouble.failed_flushes);
+            let counts = bench.ram_mut(port).faults_mut().take_counts();
+            report.faults.failed_writes += counts.failed_writes + counts.full;
+            report.faults.failed_flushes += counts.failed_flushes;
         }
         report.faults.failed += u64::from(self.node.layer.failed().is_some());
     }

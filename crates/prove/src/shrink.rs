@@ -3,6 +3,8 @@
 use super::operation::Keep;
 use super::run::{Found, Run};
 use super::{ProveOptions, ProveReport, Sort, Violation};
+use seekless_crash::shrink::{Case, Halving, leave_out};
+use std::ops::Range;
 
 /// Work done to make one violation smaller, in blocks recovered: a few seconds.
 const MOST_WORK: u64 = 15_000_000;
@@ -32,10 +34,6 @@ struct Shrinker<'o> {
 }
 
 impl Shrinker<'_> {
-    fn is_spent(&self) -> bool {
-        self.work >= self.most_work
-    }
-
     /// Runs some of the operations and tries states during the last ones; they become the best
     /// known ones if they break the same promise.
     fn try_with(&mut self, keep: &Keep) -> bool {
@@ -68,30 +66,9 @@ impl Shrinker<'_> {
         }
     }
 
-    /// Leaves out halves, quarters and so on, down to single operations (Zeller and Hildebrandt,
-    /// "Simplifying and isolating failure-inducing input", 2002).
+    /// Leaves out operations, the largest parts first, down to single ones.
     fn leave_out(&mut self) {
-        let mut chunk = (self.best.0.len() / 2).max(1);
-        loop {
-            let mut at = 0;
-            let mut gone = false;
-            while at < self.best.0.len() {
-                let end = (at + chunk).min(self.best.0.len());
-                if end - at < self.best.0.len() && self.try_with(&self.best.0.without(at..end)) {
-                    gone = true;
-                } else {
-                    at = end;
-                }
-            }
-            match chunk {
-                1 if !gone => return,
-                1 => {}
-                _ => chunk /= 2,
-            }
-            if self.is_spent() {
-                return;
-            }
-        }
+        leave_out(self, Halving::FromHalf);
     }
 
     /// Makes the requests that are left as short as they may be.
@@ -106,6 +83,22 @@ impl Shrinker<'_> {
                 }
             }
         }
+    }
+}
+
+impl Case for Shrinker<'_> {
+    fn parts(&self) -> usize {
+        self.best.0.len()
+    }
+
+    /// Nothing but an empty case would be left without all of them.
+    fn try_without(&mut self, parts: Range<usize>) -> bool {
+        let keep = &self.best.0;
+        parts.len() < keep.len() && self.try_with(&keep.without(parts))
+    }
+
+    fn is_spent(&self) -> bool {
+        self.work >= self.most_work
     }
 }
 

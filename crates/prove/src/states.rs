@@ -1,10 +1,10 @@
-//! Which states a device could be in after a power cut.
+//! Which crash states the prover tries, and how often each fault is part of one.
 
-use seekless_engine::checksum::mix;
-use seekless_engine::device::medium::Cells;
-use seekless_engine::device::volatile::{Fate, Pending, apply, print_of};
+use seekless_crash::contract::Contract;
+use seekless_crash::enumerate::{Policy, Search};
+use seekless_crash::fate::{Fate, is_reordered, tally};
+use seekless_crash::moment::Moment;
 use seekless_engine::rng::Rng;
-use seekless_engine::units::BLOCK_SECTORS;
 use serde::Serialize;
 
 /// How often each fault was part of a state or of an epoch.
@@ -56,200 +56,26 @@ impl FaultCounts {
     }
 }
 
-/// A write that a power cut may undo, and on which device.
-#[derive(Clone, Debug)]
-pub struct Placed {
-    /// Number of the device.
-    pub device: usize,
-    /// The write.
-    pub write: Pending,
-    /// Where its blocks stand in [`Moment::slots`].
-    pub slots: Vec<usize>,
-}
-
-/// A block that some pending write may change.
-#[derive(Clone, Copy, Debug)]
-pub struct Slot {
-    /// Number of its device.
-    pub device: usize,
-    /// Its number there.
-    pub at: u64,
-    /// The write that put there what is durable.
-    pub origin: u64,
-}
-
-/// What a power cut right after an event would find on all devices at once.
-#[derive(Clone, Debug)]
-pub struct Moment {
-    /// Number of the event in the epoch of the run.
-    pub event: u64,
-    /// What is certain to survive, device by device.
-    pub durable: Vec<Cells>,
-    /// What may be undone, on whichever device.
-    pub pending: Vec<Placed>,
-    /// The blocks that may be.
-    pub slots: Vec<Slot>,
-    /// Tells durable contents of an epoch apart.
-    pub print: u128,
-}
-
-/// What a block of a device adds to the print of a moment.
-pub fn device_print(device: usize, print: u128) -> u128 {
-    print.rotate_left(17 * device as u32)
-}
-
-impl Moment {
-    /// Tells the states of an epoch apart: two with the same print hold the same.
-    pub fn print_of(&self, fates: &[Fate]) -> u128 {
-        let mut origins: Vec<u64> = self.slots.iter().map(|slot| slot.origin).collect();
-        for (placed, fate) in self.pending.iter().zip(fates) {
-            for (index, &slot) in placed.slots.iter().enumerate() {
-                let origin = &mut origins[slot];
-                *origin = origin_after(*origin, placed.write.number, fate, index);
-            }
-        }
-        let mut print = self.print;
-        for (slot, &origin) in self.slots.iter().zip(&origins) {
-            if origin != slot.origin {
-                let change = print_of(slot.at, slot.origin) ^ print_of(slot.at, origin);
-                print ^= device_print(slot.device, change);
-            }
-        }
-        print
-    }
-
-    /// The media in such a state.
-    pub fn build(&self, fates: &[Fate]) -> Vec<Cells> {
-        let mut media = self.durable.clone();
-        for (Placed { device, write, .. }, fate) in self.pending.iter().zip(fates) {
-            apply(&mut media[*device], write, fate);
-        }
-        media
-    }
-}
-
-/// What to call the content of block `index` of a write with that fate.
-fn origin_after(before: u64, number: u64, fate: &Fate, index: usize) -> u64 {
-    let Fate::Torn(sectors) = fate else {
-        return if *fate == Fate::Whole { number } else { before };
-    };
-    let from = index * BLOCK_SECTORS as usize;
-    let marks = &sectors[from..from + BLOCK_SECTORS as usize];
-    let bits = marks.iter().fold(0, |bits, &mark| bits << 1 | u64::from(mark));
-    match bits {
-        0 => before,
-        0xff => number,
-        // Numbers of writes are small: no such origin is one.
-        _ => mix(before ^ mix(number << 8 | bits)) | 1 << 63,
-    }
-}
-
 /// Adds to the counts what the fates of a state come to.
 pub fn count(fates: &[Fate], faults: &mut FaultCounts) {
-    let mut lost_before = false;
-    let mut reordered = false;
-    for fate in fates {
-        match fate {
-            Fate::Lost => {
-                faults.lost += 1;
-                lost_before = true;
-            }
-            Fate::Torn(_) => faults.torn += 1,
-            Fate::Whole => reordered |= lost_before,
-        }
-    }
-    faults.reordered += u64::from(reordered);
+    let all = tally(fates);
+    faults.lost += all.lost as u64;
+    faults.torn += all.torn as u64;
+    faults.reordered += u64::from(is_reordered(fates));
 }
 
-/// Pending writes up to which every subset is tried, and seeded subsets tried beyond.
-const EXHAUSTIVE: usize = 3;
-const SAMPLES: u32 = 6;
-/// The same for thorough searches.
-const THOROUGH_EXHAUSTIVE: usize = 5;
-const THOROUGH_SAMPLES: u32 = 24;
+/// What is tried at each device event, and what a thorough search tries besides.
+const USUAL: Policy =
+    Policy { exhaustive: 3, samples: 6, search: Search::Sweep, contract: Contract::DISK };
+const MORE: Policy = Policy { exhaustive: 5, samples: 24, ..USUAL };
 
-/// Fates of all pending writes of one state.
-pub type Fates = Vec<Fate>;
-
-/// The states to try for some pending writes: every subset while these are few; else none, all, and
-/// seeded ones, some of them torn. A thorough search tries the same ones and then more.
-pub fn choose(pending: &[Placed], thorough: bool, rng: &mut Rng) -> Vec<Fates> {
-    let mut states = Vec::new();
-    add(pending, EXHAUSTIVE, SAMPLES, rng, &mut states);
+/// The states to try at a moment: a fate for each pending write. A thorough search tries the same
+/// ones and then more.
+pub fn choose(moment: &Moment, thorough: bool, rng: &mut Rng) -> Vec<Vec<Fate>> {
+    let of = |policy| Policy { contract: moment.contract, ..policy };
+    let mut states = moment.outcomes(&of(USUAL), rng);
     if thorough {
-        add(pending, THOROUGH_EXHAUSTIVE, THOROUGH_SAMPLES, rng, &mut states);
+        states.extend(moment.outcomes(&of(MORE), rng));
     }
     states
-}
-
-fn add(
-    pending: &[Placed],
-    exhaustive: usize,
-    samples: u32,
-    rng: &mut Rng,
-    states: &mut Vec<Fates>,
-) {
-    let all = |fate: &Fate| vec![fate.clone(); pending.len()];
-    if pending.len() <= exhaustive {
-        for subset in 0..1_u32 << pending.len() {
-            let fate = |bit| if subset & (1_u32 << bit) == 0 { Fate::Lost } else { Fate::Whole };
-            states.push((0..pending.len()).map(fate).collect());
-        }
-    } else {
-        states.push(all(&Fate::Lost));
-        states.push(all(&Fate::Whole));
-        let spared = rng.below(pending.len() as u64) as usize;
-        for (most, other) in [(Fate::Whole, Fate::Lost), (Fate::Lost, Fate::Whole)] {
-            let mut fates = all(&most);
-            fates[spared] = other;
-            states.push(fates);
-        }
-        for _ in 0..samples {
-            let share = rng.unit();
-            let mut fate = |_| if rng.chance(share) { Fate::Whole } else { Fate::Lost };
-            states.push((0..pending.len()).map(&mut fate).collect());
-        }
-    }
-    if !pending.is_empty() {
-        for _ in 0..samples / 3 {
-            states.push(pending.iter().map(|one| random_fate(&one.write, rng)).collect());
-        }
-    }
-}
-
-/// Any fate.
-pub fn random_fate(write: &Pending, rng: &mut Rng) -> Fate {
-    let sectors = u64::from(write.data.blocks()) * BLOCK_SECTORS;
-    match rng.below(5) {
-        0 => Fate::Lost,
-        1 => Fate::Whole,
-        // Up to some sector, as a head would leave it, or any sectors.
-        2 => {
-            let end = rng.below(sectors);
-            Fate::Torn((0..sectors).map(|sector| sector < end).collect())
-        }
-        3 => {
-            let from = rng.below(sectors);
-            Fate::Torn((0..sectors).map(|sector| sector >= from).collect())
-        }
-        _ => Fate::Torn((0..sectors).map(|_| rng.chance(0.5)).collect()),
-    }
-}
-
-/// A state in words.
-pub fn describe(pending: &[Placed], fates: &[Fate]) -> Vec<String> {
-    let one = |(Placed { device, write, .. }, fate): (&Placed, &Fate)| {
-        let heard = if write.completed { "completed" } else { "in flight" };
-        let what = match fate {
-            Fate::Lost => "lost".to_owned(),
-            Fate::Whole => "on the medium".to_owned(),
-            Fate::Torn(sectors) => {
-                let there = sectors.iter().filter(|&&there| there).count();
-                format!("torn: {there} of {} sectors on the medium", sectors.len())
-            }
-        };
-        let (at, blocks) = (write.at, write.data.blocks());
-        format!("write {at}+{blocks} to device {device} ({heard}, not flushed): {what}")
-    };
-    pending.iter().zip(fates).map(one).collect()
 }

@@ -2,12 +2,14 @@
 #![allow(clippy::unwrap_used, clippy::disallowed_types, missing_docs)]
 
 use crate::support::Shared;
+use seekless_crash::Fate;
+use seekless_crash::device::volatile::{Latency, VolatileRam};
+use seekless_crash::tear::apply;
 use seekless_engine::checksum::crc32c;
 use seekless_engine::data::Data;
 use seekless_engine::device::Device;
 use seekless_engine::device::medium::{Cells, Medium as _};
 use seekless_engine::device::ram::Ram;
-use seekless_engine::device::volatile::{Fate, Latency, VolatileRam, apply};
 use seekless_engine::disk::{Disk, MediumDisk};
 use seekless_engine::io::{Io, IoError};
 use seekless_engine::layout::{FormatOptions, LayoutError, MountOptions};
@@ -204,12 +206,12 @@ fn mount_cut(media: &[Cells; 2], steps: u64, rng: &mut Rng) -> ([Cells; 2], bool
     };
     let mut left = |device: &VolatileRam| {
         let mut medium = device.durable().clone();
-        for write in device.pending() {
+        for one in device.pending().iter() {
             match rng.below(3) {
-                0 => apply(&mut medium, write, &Fate::Whole),
+                0 => apply(&mut medium, &one.write, &Fate::Kept),
                 1 => {
-                    let sectors = (0..8 * write.data.blocks()).map(|_| rng.chance(0.5)).collect();
-                    apply(&mut medium, write, &Fate::Torn(sectors));
+                    let sectors = (0..8 * one.write.blocks()).map(|_| rng.chance(0.5)).collect();
+                    apply(&mut medium, &one.write, &Fate::Torn(sectors));
                 }
                 _ => {}
             }

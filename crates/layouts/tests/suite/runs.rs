@@ -4,13 +4,14 @@
 //! wrong bytes.
 #![allow(clippy::unwrap_used, missing_docs)]
 
+use seekless_crash::device::faulty::{Control, Faults};
+use seekless_crash::device::volatile::{Latency, VolatileRam};
+use seekless_crash::faults::{Blocks, Counts, Plan};
 use seekless_engine::data::Data;
 use seekless_engine::device::medium::Cells;
-use seekless_engine::device::volatile::{Latency, VolatileRam};
 use seekless_engine::disk::MediumDisk;
 use seekless_engine::io::{Done, Io, IoError, Op};
 use seekless_engine::layout::{FormatOptions, MountOptions};
-use seekless_engine::middleware::faults::{Control, Counts, Faults, Plan};
 use seekless_engine::middleware::record::{Log, Record};
 use seekless_engine::node::Node;
 use seekless_engine::rng::Rng;
@@ -206,7 +207,7 @@ fn unreadable_blocks_are_errors_and_writing_goes_on(kind: Kind) {
     // What cannot be read back from the log of a disk caching disk cannot go home: once the ring
     // comes to it, writing ends. Its homes begin behind the log.
     let first = if kind == Kind::DCD { 200 } else { 20 };
-    let blocks = (first..1500).collect();
+    let blocks = vec![Blocks { from: first, to: 1500 }];
     let (run, counts) = twice(kind, &Plan { unreadable: blocks, ..Plan::default() }, 20);
     assert!(counts.unreadable > 0 && run.node.layer.failed().is_none(), "{kind}");
     assert!(run.errors().iter().all(|(_, e)| matches!(e, IoError::Media { .. })));
@@ -216,7 +217,7 @@ fn rotten_blocks_are_errors_and_writing_goes_on(kind: Kind) {
     if !kind.promises().checked {
         return;
     }
-    let plan = Plan { rotten: (20..1500).collect(), ..Plan::default() };
+    let plan = Plan { rotten: vec![Blocks { from: 20, to: 1500 }], ..Plan::default() };
     let (run, counts) = twice(kind, &plan, 21);
     assert!(counts.rotten > 0 && run.node.layer.failed().is_none());
     let errors = run.errors();

@@ -8,9 +8,9 @@ use crate::judge::mount;
 use crate::small_disk::SmallArm;
 use crate::states::choose;
 use crate::subject::{Subject, replace};
+use seekless_crash::device::volatile::{Latency, VolatileRam};
 use seekless_engine::arm::Arm;
 use seekless_engine::device::medium::{Cells, Medium as _};
-use seekless_engine::device::volatile::{Latency, VolatileRam};
 use seekless_engine::layout::MountOptions;
 use seekless_engine::node::Node;
 use seekless_engine::options::Options;
@@ -38,7 +38,7 @@ impl Run {
         let mut rng = self.rng_of(moment.event, "crash");
         // A volume that came to a clean shutdown leaves nothing to chance unless it refused to
         // write.
-        let mut states = choose(&moment.pending, false, &mut rng);
+        let mut states = choose(&moment, false, &mut rng);
         let state = rng.below(states.len() as u64) as usize;
         self.restart(moment.build(&states.swap_remove(state)), &mut rng, report)
     }

@@ -3,14 +3,13 @@
 use super::{Run, STRIKES};
 use crate::check::Wrong;
 use crate::damage::{Damage, Strike, all_places, find};
-use crate::judge::rotten;
 use crate::look::look;
 use crate::names::{Name, UNREADABLE};
 use crate::operation::Fault;
 use crate::states::FaultCounts;
 use crate::{ProveReport, Sort};
+use seekless_crash::faults::{Plan, flip_bit};
 use seekless_engine::device::medium::Cells;
-use seekless_engine::device::volatile::Trouble;
 use seekless_engine::rng::Rng;
 use std::collections::BTreeSet;
 
@@ -21,9 +20,9 @@ impl Run {
         let mut bench = self.bench.borrow_mut();
         let ram = bench.ram_mut(port);
         match fault {
-            Fault::Write(after) => ram.trouble().write_after = Some(after),
-            Fault::Full(after) => ram.trouble().full_after = Some(after),
-            Fault::Flush(after) => ram.trouble().flush_after = Some(after),
+            Fault::Write(after) => ram.faults_mut().fail_write_after(after),
+            Fault::Full(after) => ram.faults_mut().fill_after(after),
+            Fault::Flush(after) => ram.faults_mut().fail_flush_after(after),
             Fault::Unreadable(place) => {
                 let at = find(place, ram.durable());
                 ram.lose(at);
@@ -32,7 +31,7 @@ impl Run {
             }
             Fault::Rot(place, bit) => {
                 let at = find(place, ram.durable());
-                let body = rotten(ram.durable().get(at), bit);
+                let body = flip_bit(&ram.durable().get(at), bit);
                 ram.rot(at, &body);
                 self.checker.damage = damage;
                 report.faults.rotten += 1;
@@ -68,24 +67,18 @@ impl Run {
     pub(super) fn heal(&mut self) {
         let mut bench = self.bench.borrow_mut();
         for port in 0..bench.devices() {
-            let trouble = bench.ram_mut(port).trouble();
-            *trouble = Trouble {
-                failed_writes: trouble.failed_writes,
-                failed_flushes: trouble.failed_flushes,
-                ..Trouble::default()
-            };
+            *bench.ram_mut(port).faults_mut().plan_mut() = Plan::default();
         }
     }
 
     /// Devices of which a request has failed in this epoch.
     pub(super) fn failing(&self) -> BTreeSet<usize> {
-        let mut bench = self.bench.borrow_mut();
-        let devices = bench.devices();
+        let bench = self.bench.borrow();
         let failed = |port: &usize| {
-            let trouble = bench.ram_mut(*port).trouble();
-            trouble.failed_writes + trouble.failed_flushes > 0
+            let counts = bench.ram(*port).faults().counts();
+            counts.failed_writes + counts.full + counts.failed_flushes > 0
         };
-        (0..devices).filter(failed).collect()
+        (0..bench.devices()).filter(failed).collect()
     }
 
     fn has_failed(&self) -> bool {

@@ -4,13 +4,14 @@
 //! `{"command":"arm","faults":["slow=5","cut-at-write=100"]}`. Each line is answered by one:
 //! `{"ok":true,…}` or `{"ok":false,"error":"…"}`.
 
-use super::cut::{Cut, Fate};
+use super::cut::Cut;
 use super::disk::Hub;
 use super::plan::Fault;
 use crate::driver::Listener;
 use crate::server::listen::{SocketFile, listen};
 use crate::server::{Listen, ServeError};
 use rustix::event::{EventfdFlags, eventfd};
+use seekless_crash::fate::{Fate, Tally};
 use seekless_engine::units::BLOCK_BYTES;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -126,7 +127,7 @@ impl Reply {
 }
 
 fn as_json(cut: &Cut) -> Value {
-    let (kept, lost, torn) = cut.tally();
+    let Tally { kept, lost, torn } = cut.tally();
     let unit = BLOCK_BYTES as u64;
     let fates: Vec<Value> = cut
         .outcomes
@@ -164,14 +165,14 @@ fn as_json(cut: &Cut) -> Value {
 pub struct Asker(mpsc::Sender<Reply>);
 
 impl Asker {
-    /// Sends it. Whoever asked may have gone away.
+    /// Sends it. The client that asked may have gone away.
     pub fn send(self, reply: Reply) {
         let _ = self.0.send(reply);
     }
 }
 
 /// The commands that come in. Threads of their own take them in and wait for the answers, so that
-/// nobody who writes half a line keeps the disk waiting.
+/// a client that writes half a line does not keep the disk waiting.
 #[derive(Debug)]
 pub struct Control {
     listener: UnixListener,
@@ -183,7 +184,7 @@ pub struct Control {
 }
 
 impl Control {
-    /// Listens; nobody is answered before [`Control::start`].
+    /// Listens; no command is answered before [`Control::start`].
     ///
     /// # Errors
     /// If the socket cannot be made.
@@ -267,7 +268,7 @@ fn converse(
 /// Sends a command to a disk and gives its answer.
 ///
 /// # Errors
-/// If nobody listens there, or the answer is none.
+/// If no disk listens there, or the answer is none.
 pub fn ask(socket: &Path, command: &Value) -> io::Result<Value> {
     let stream = UnixStream::connect(socket)?;
     writeln!(&stream, "{command}")?;

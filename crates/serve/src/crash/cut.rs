@@ -2,34 +2,29 @@
 
 use super::plan::Unflushed;
 use super::store::{Content, Store};
+use seekless_crash::contract::AtRisk;
+use seekless_crash::fate::{Fate, Tally, tally};
+use seekless_crash::pending::{Pending, PendingWrites};
+use seekless_crash::sample::{Chances, KEEP};
+use seekless_crash::tear::overlay;
 use seekless_engine::data::Data;
 use seekless_engine::io::IoError;
 use seekless_engine::rng::Rng;
-use seekless_engine::units::{BLOCK_SECTORS, BlockNr, SECTOR_BYTES};
+use seekless_engine::units::BlockNr;
 
 /// A write that no flush has covered.
 #[derive(Debug)]
-pub(super) struct Pending {
+pub(super) struct Cached {
     pub at: BlockNr,
     pub count: u32,
     /// It is a trim.
     pub trim: bool,
-    /// Forced unit access: it is on the medium as far as a power cut is concerned.
+    /// Forced unit access: no power cut takes it. It stays in the list, since taking back an older
+    /// write below it would take it back, too.
     pub forced: bool,
     /// What it has replaced on the medium; once it has been taken back, what it had written. None
     /// if taking it back has failed.
     pub other: Option<Content>,
-}
-
-/// What became of an unflushed write.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Fate {
-    /// It is on the medium.
-    Kept,
-    /// It is not.
-    Lost,
-    /// Those sectors of 512 bytes are, counted from its beginning, that are marked.
-    Torn(Vec<bool>),
 }
 
 /// An unflushed write and its fate.
@@ -62,60 +57,42 @@ pub struct Cut {
 
 impl Cut {
     /// Kept, lost and torn writes.
-    pub fn tally(&self) -> (usize, usize, usize) {
-        let count = |wanted: fn(&Fate) -> bool| {
-            self.outcomes.iter().filter(|one| wanted(&one.fate)).count()
-        };
-        (
-            count(|fate| *fate == Fate::Kept),
-            count(|fate| *fate == Fate::Lost),
-            count(|fate| matches!(fate, Fate::Torn(_))),
-        )
+    pub fn tally(&self) -> Tally {
+        tally(self.outcomes.iter().map(|one| &one.fate))
     }
 }
 
-/// Draws what becomes of each write.
-pub(super) fn draw(pending: &[Pending], how: Unflushed, rng: &mut Rng) -> Vec<Fate> {
-    let keep = [0.1, 0.5, 0.9][rng.below(3) as usize];
+/// How likely a write is to be torn, if any are.
+const TEAR: f64 = 0.3;
+
+/// Draws what becomes of each write. All that is drawn for an outcome comes first, also what its
+/// kind does not use: a seed means the same writes under each kind.
+pub(super) fn draw(pending: &PendingWrites<Cached>, how: Unflushed, rng: &mut Rng) -> Vec<Fate> {
+    let keep = KEEP.draw(rng);
     let prefix = rng.below(pending.len() as u64 + 1) as usize;
-    let fate = |(index, one): (usize, &Pending)| {
-        let kept = match how {
-            _ if one.forced => true,
-            Unflushed::Lose => false,
-            Unflushed::Keep => true,
-            Unflushed::Order => index < prefix,
-            Unflushed::Reorder => rng.chance(keep),
-            Unflushed::Tear => {
-                if !one.trim && rng.chance(0.3) {
-                    return torn(one.count, rng);
-                }
-                rng.chance(keep)
-            }
-        };
-        if kept { Fate::Kept } else { Fate::Lost }
+    let fate = |(index, one): (usize, &Pending<Cached>)| {
+        let one = at_risk(one);
+        match how {
+            _ if one.forced => Fate::Kept,
+            Unflushed::Keep => Fate::Kept,
+            Unflushed::Order if index < prefix => Fate::Kept,
+            Unflushed::Lose | Unflushed::Order => Fate::Lost,
+            Unflushed::Reorder => Chances { keep, tear: None }.draw(&one, rng),
+            Unflushed::Tear => Chances { keep, tear: Some(TEAR) }.draw(&one, rng),
+        }
     };
     pending.iter().enumerate().map(fate).collect()
 }
 
-fn torn(blocks: u32, rng: &mut Rng) -> Fate {
-    let sectors = u64::from(blocks) * BLOCK_SECTORS;
-    let at = 1 + rng.below(sectors - 1);
-    let how = rng.below(3);
-    let mut mark = |sector: u64| match how {
-        0 => sector < at,
-        1 => sector >= at,
-        _ => rng.below(2) == 1,
-    };
-    let marks: Vec<bool> = (0..sectors).map(&mut mark).collect();
-    match (marks.contains(&true), marks.contains(&false)) {
-        (true, true) => Fate::Torn(marks),
-        (true, false) => Fate::Kept,
-        _ => Fate::Lost,
-    }
+/// A write of the cache as the kernel sees it. A trim is never torn.
+fn at_risk(one: &Pending<Cached>) -> AtRisk {
+    let Cached { count, trim, forced, .. } = one.write;
+    let write = AtRisk::of_blocks(0, one.number, one.completed, count);
+    AtRisk { forced, sectors: write.sectors.filter(|_| !trim), ..write }
 }
 
 /// Exchanges what a write has replaced for what it had written, or the other way round.
-pub(super) fn turn(store: &mut Store, one: &mut Pending) -> Result<(), IoError> {
+pub(super) fn turn(store: &mut Store, one: &mut Cached) -> Result<(), IoError> {
     if let Some(other) = one.other.take() {
         one.other = Some(store.exchange(one.at, one.count, other)?);
     }
@@ -123,17 +100,14 @@ pub(super) fn turn(store: &mut Store, one: &mut Pending) -> Result<(), IoError> 
 }
 
 /// Puts what survived of a write that was taken back on the medium.
-pub(super) fn apply(store: &mut Store, mut one: Pending, fate: &Fate) -> Result<(), IoError> {
+pub(super) fn apply(store: &mut Store, mut one: Cached, fate: &Fate) -> Result<(), IoError> {
     match (fate, &one.other) {
         (Fate::Lost, _) | (_, None) => {}
         (Fate::Kept, _) => turn(store, &mut one)?,
         (Fate::Torn(marks), Some(new)) => {
             let mut mixed = store.medium().read(one.at, one.count)?.to_bytes().to_vec();
             let new = new.data().to_bytes();
-            for (sector, _) in marks.iter().enumerate().filter(|(_, mark)| **mark) {
-                let range = sector * SECTOR_BYTES..(sector + 1) * SECTOR_BYTES;
-                mixed[range.clone()].copy_from_slice(&new[range]);
-            }
+            overlay(&mut mixed, &new, marks);
             store.medium().write(one.at, &Data::bytes(mixed.into()))?;
         }
     }

@@ -7,18 +7,19 @@
 //! What is in the cache is in fact on the medium already, and what it has replaced is kept: see
 //! [`super::store`].
 
-use super::cut::{Cut, Outcome as Fated, Pending, apply, draw, turn};
-use super::plan::{BadFault, Blocks, Fault, Unflushed};
+use super::cut::{Cached, Cut, Outcome as Fated, apply, draw, turn};
+use super::plan::{BadFault, Fault, Unflushed};
 use super::store::{Content, Store};
+use seekless_crash::fate::Tally;
+use seekless_crash::faults::{Injector, Plan};
+use seekless_crash::pending::PendingWrites;
 use seekless_engine::data::Data;
 use seekless_engine::device::{Device, DeviceStatus};
 use seekless_engine::disk::Disk;
 use seekless_engine::io::{Done, Io, IoError, Op, Outcome, Tag};
-use seekless_engine::middleware::faults::rot;
 use seekless_engine::rng::Rng;
 use seekless_engine::units::{BlockNr, Time};
 use std::cell::RefCell;
-use std::collections::VecDeque;
 use std::rc::Rc;
 
 /// Blocks that the cache holds unless told otherwise: 8 MiB, little enough to stay in the caches
@@ -59,13 +60,8 @@ struct Armed {
     cut_at_write: Option<(u64, Fault)>,
     cut_at_flush: Option<(u64, Fault)>,
     unflushed: Unflushed,
-    lying: bool,
-    eio_read: Vec<Blocks>,
-    eio_write: Vec<Blocks>,
-    enospc_from: Option<u64>,
     slow: Time,
     stuck_at: Option<(u64, Fault)>,
-    rot: Vec<Blocks>,
     /// As they were given.
     faults: Vec<Fault>,
 }
@@ -74,24 +70,28 @@ struct Armed {
 struct State {
     store: Store,
     armed: Armed,
+    /// What storage does wrong.
+    faults: Injector,
     seed: u64,
     cache_blocks: u64,
     power: bool,
     /// The cache, oldest first, and the blocks in it.
-    pending: VecDeque<Pending>,
+    pending: PendingWrites<Cached>,
     held: u64,
-    counts: Counts,
+    reads: u64,
+    slowed: u64,
+    stopped: u64,
     requests: u64,
     ready: Vec<Done>,
     ready_at: Time,
     delayed: Vec<(Time, Done)>,
     stuck: Vec<Done>,
     cuts: Vec<Cut>,
-    /// Cuts that have been noticed by whoever serves the device.
+    /// Cuts that the server of the device has noticed.
     noticed: usize,
 }
 
-/// The device, as whoever commands it sees it.
+/// The device, as its server and its commands see it.
 #[derive(Clone, Debug)]
 pub struct Hub(Rc<RefCell<State>>);
 
@@ -105,12 +105,15 @@ impl Hub {
         Hub(Rc::new(RefCell::new(State {
             store,
             armed: Armed::default(),
+            faults: Injector::default(),
             seed: 1,
             cache_blocks: CACHE_BLOCKS,
             power: true,
-            pending: VecDeque::new(),
+            pending: PendingWrites::default(),
             held: 0,
-            counts: Counts::default(),
+            reads: 0,
+            slowed: 0,
+            stopped: 0,
             requests: 0,
             ready: Vec::new(),
             ready_at: 0,
@@ -148,6 +151,7 @@ impl Hub {
     pub fn clear(&self) {
         let mut state = self.0.borrow_mut();
         state.armed = Armed::default();
+        *state.faults.plan_mut() = Plan::default();
         state.let_go();
     }
 
@@ -192,7 +196,7 @@ impl Hub {
 
     /// What happened so far.
     pub fn counts(&self) -> Counts {
-        self.0.borrow().counts
+        self.0.borrow().counts()
     }
 
     /// Writes in the cache.
@@ -242,9 +246,10 @@ impl Armed {
 
 impl State {
     fn arm(&mut self, fault: Fault) {
-        let Counts { writes, flushes, .. } = self.counts;
+        let (writes, flushes) = (self.faults.writes(), self.faults.flushes());
         let armed = &mut self.armed;
         let is_new = armed.note(fault);
+        let plan = self.faults.plan_mut();
         // A point beyond all counting is never reached.
         match fault {
             Fault::CutAtWrite(n) => armed.cut_at_write = Some((writes.saturating_add(n), fault)),
@@ -254,18 +259,18 @@ impl State {
             }
             Fault::CutOnFlush(n) => armed.cut_at_flush = Some((flushes.saturating_add(n), fault)),
             Fault::Unflushed(how) => armed.unflushed = how,
-            Fault::LyingFlush => armed.lying = true,
+            Fault::LyingFlush => plan.lying_flush = true,
             Fault::EioRead(_) | Fault::EioWrite(_) | Fault::Eio(_) | Fault::Rot(_) if !is_new => {}
-            Fault::EioRead(blocks) => armed.eio_read.push(blocks),
-            Fault::EioWrite(blocks) => armed.eio_write.push(blocks),
+            Fault::EioRead(blocks) => plan.unreadable.push(blocks),
+            Fault::EioWrite(blocks) => plan.unwritable.push(blocks),
             Fault::Eio(blocks) => {
-                armed.eio_read.push(blocks);
-                armed.eio_write.push(blocks);
+                plan.unreadable.push(blocks);
+                plan.unwritable.push(blocks);
             }
-            Fault::Enospc(n) => armed.enospc_from = Some(writes.saturating_add(n)),
+            Fault::Enospc(n) => plan.full_from_write = Some(writes.saturating_add(n)),
             Fault::Slow(span) => armed.slow = span,
             Fault::Stuck(n) => armed.stuck_at = Some((self.requests.saturating_add(n), fault)),
-            Fault::Rot(blocks) => armed.rot.push(blocks),
+            Fault::Rot(blocks) => plan.rotten.push(blocks),
             Fault::Cache(blocks) => self.cache_blocks = blocks,
             Fault::Seed(seed) => self.seed = seed,
         }
@@ -304,10 +309,10 @@ impl State {
         if !self.power {
             self.ready.push(done);
         } else if stuck.is_some() {
-            self.counts.stuck += 1;
+            self.stopped += 1;
             self.stuck.push(done);
         } else if self.armed.slow > 0 {
-            self.counts.slow += 1;
+            self.slowed += 1;
             self.delayed.push((now + self.armed.slow, done));
         } else {
             self.ready.push(done);
@@ -315,38 +320,24 @@ impl State {
     }
 
     fn read_request(&mut self, at: BlockNr, count: u32) -> Outcome {
-        self.counts.reads += 1;
+        self.reads += 1;
         self.read(at, count)
     }
 
     /// What a read brings, spoilt where that is armed.
     fn read(&mut self, at: BlockNr, count: u32) -> Outcome {
-        if !self.armed.eio_read.is_empty()
-            && let Some(block) = self.armed.eio_read.iter().find_map(|b| b.first_in(at, count))
-        {
-            self.counts.eio += 1;
-            return Err(IoError::Media { block });
-        }
+        self.faults.read(at, count)?;
         let data = self.store.medium().read(at, count)?;
-        let rotten = |block| self.armed.rot.iter().any(|blocks| blocks.contains(block));
-        if self.armed.rot.is_empty() || !(at..at + u64::from(count)).any(rotten) {
-            return Ok(data);
-        }
-        self.counts.rotten += 1;
-        let mut spoilt = Data::none();
-        for (index, block) in (0..count).zip(at..) {
-            let piece = data.block(index);
-            spoilt.push(if rotten(block) { rot(&piece, self.seed, block) } else { piece });
-        }
-        Ok(spoilt)
+        Ok(self.faults.spoil(self.seed, at, data))
     }
 
     fn write_request(&mut self, io: Io) -> Outcome {
-        self.counts.writes += 1;
-        let due = self.armed.cut_at_write.take_if(|(number, _)| *number == self.counts.writes);
-        let outcome = match self.refuse_write(io.at, io.count) {
-            Ok(()) => self.take_write(io, due.is_some()),
-            Err(error) => Err(error),
+        let refused = self.faults.write(io.at, io.count);
+        let number = self.faults.writes();
+        let due = self.armed.cut_at_write.take_if(|(at, _)| *at == number);
+        let outcome = match refused {
+            None => self.take_write(number, io, due.is_some()),
+            Some(answer) => answer,
         };
         let Some((_, fault)) = due else { return outcome };
         self.armed.forget(fault);
@@ -354,36 +345,20 @@ impl State {
         Err(IoError::PowerOff)
     }
 
-    /// Fails a write where that is armed.
-    fn refuse_write(&mut self, at: BlockNr, count: u32) -> Result<(), IoError> {
-        if !self.armed.eio_write.is_empty()
-            && let Some(block) = self.armed.eio_write.iter().find_map(|b| b.first_in(at, count))
-        {
-            self.counts.eio += 1;
-            return Err(IoError::Media { block });
-        }
-        if self.armed.enospc_from.is_some_and(|from| self.counts.writes >= from) {
-            self.counts.enospc += 1;
-            return Err(IoError::NoSpace);
-        }
-        Ok(())
-    }
-
     /// Takes a write into the cache. If it is the `last` one before the power goes it stays there,
     /// and so does all that was there before.
-    fn take_write(&mut self, io: Io, last: bool) -> Outcome {
+    fn take_write(&mut self, number: u64, io: Io, last: bool) -> Outcome {
         let Io { at, count, .. } = io;
         let trim = io.op == Op::Trim;
         if trim && count > LONGEST_TRIM && !last {
             self.write_out();
             return self.store.medium().trim(at, count).map(|()| Data::none());
         }
-        self.counts.lies += u64::from(io.fua && self.armed.lying);
-        let forced = io.fua && !self.armed.lying && !last;
+        let forced = io.fua && !self.faults.lies() && !last;
         let new = if trim { Content::Zeros(count) } else { self.store.take_in(io.data) };
         let other = Some(self.store.exchange(at, count, new)?);
         self.held += u64::from(count);
-        self.pending.push_back(Pending { at, count, trim, forced, other });
+        self.pending.admit(number, Cached { at, count, trim, forced, other });
         if !last {
             while self.held > self.cache_blocks {
                 self.write_out_oldest();
@@ -395,7 +370,8 @@ impl State {
 
     /// From now on no power cut takes it back.
     fn write_out_oldest(&mut self) {
-        if let Some(one) = self.pending.pop_front() {
+        if let Some(one) = self.pending.pop_oldest() {
+            let one = one.write;
             self.held -= u64::from(one.count);
             if let Some(other) = one.other {
                 self.store.discard(other);
@@ -410,19 +386,34 @@ impl State {
     }
 
     fn flush_request(&mut self) -> Outcome {
-        self.counts.flushes += 1;
-        let due = self.armed.cut_at_flush.take_if(|(number, _)| *number == self.counts.flushes);
+        let number = self.faults.flushes() + 1;
+        let due = self.armed.cut_at_flush.take_if(|(at, _)| *at == number);
         if let Some((_, fault)) = due {
             self.armed.forget(fault);
+            self.faults.pass_flush();
             self.cut(&fault.to_string());
             return Err(IoError::PowerOff);
         }
-        if self.armed.lying {
-            self.counts.lies += 1;
-            return Ok(Data::none());
+        self.faults.flush().unwrap_or_else(|| {
+            self.write_out();
+            Ok(Data::none())
+        })
+    }
+
+    fn counts(&self) -> Counts {
+        let fired = self.faults.counts();
+        Counts {
+            reads: self.reads,
+            writes: self.faults.writes(),
+            flushes: self.faults.flushes(),
+            eio: fired.unreadable + fired.failed_writes + fired.failed_flushes,
+            enospc: fired.full,
+            lies: fired.lying_flushes,
+            rotten: fired.rotten,
+            slow: self.slowed,
+            stuck: self.stopped,
+            cuts: self.cuts.len() as u64,
         }
-        self.write_out();
-        Ok(Data::none())
     }
 
     fn cut(&mut self, cause: &str) {
@@ -430,12 +421,14 @@ impl State {
             return;
         }
         self.power = false;
-        self.counts.cuts += 1;
-        let number = self.counts.cuts;
+        let number = self.cuts.len() as u64 + 1;
         let mut rng = Rng::stream(self.seed ^ number.rotate_left(32), "power cut");
-        let mut pending: Vec<Pending> = self.pending.drain(..).collect();
+        let fates = draw(&self.pending, self.armed.unflushed, &mut rng);
+        let mut pending: Vec<Cached> =
+            self.pending.take().into_iter().map(|one| one.write).collect();
+        debug_assert_eq!(fates.len(), pending.len(), "a fate for each write of the cache");
         self.held = 0;
-        let fates = draw(&pending, self.armed.unflushed, &mut rng);
+        // The newest first, so that each one uncovers what it has replaced.
         for one in pending.iter_mut().rev() {
             if let Err(error) = turn(&mut self.store, one) {
                 eprintln!("seekless: block {}: what was there is not put back: {error}", one.at);
@@ -449,10 +442,10 @@ impl State {
             }
             outcomes.push(Fated { at, count, fate });
         }
-        let Counts { writes, flushes, .. } = self.counts;
+        let (writes, flushes) = (self.faults.writes(), self.faults.flushes());
         let (cause, seed) = (cause.to_owned(), self.seed);
         let cut = Cut { number, cause, writes, flushes, seed, outcomes };
-        let (kept, lost, torn) = cut.tally();
+        let Tally { kept, lost, torn } = cut.tally();
         eprintln!(
             "seekless: power cut {number} ({}) at write {writes}, flush {flushes}: of {} unflushed \
              writes {kept} kept, {lost} lost, {torn} torn (seed {seed})",
@@ -460,7 +453,7 @@ impl State {
             cut.outcomes.len()
         );
         self.cuts.push(cut);
-        // Nobody hears of what was under way any more.
+        // What was under way is answered without the power.
         let late = std::mem::take(&mut self.delayed).into_iter().map(|(_, done)| done);
         let late: Vec<Done> = late.chain(std::mem::take(&mut self.stuck)).collect();
         self.ready.extend(late.into_iter().map(|done| Done::new(done.tag, Err(IoError::PowerOff))));

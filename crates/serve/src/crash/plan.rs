@@ -1,6 +1,8 @@
-//! What is to go wrong, as people write it.
+//! What is to go wrong, as people write it. What storage does wrong becomes a
+//! [`seekless_crash::faults::Plan`]; power cuts and delays are the crashing disk's own.
 
-use seekless_engine::units::{BLOCK_BYTES, BlockNr, MILLIS, Time};
+use seekless_crash::faults::Blocks;
+use seekless_engine::units::{BLOCK_BYTES, MILLIS, Time};
 use std::fmt;
 use std::mem::{Discriminant, discriminant};
 use std::str::FromStr;
@@ -52,28 +54,6 @@ pub enum Fault {
     Cache(u64),
     /// Seed of whatever chance decides.
     Seed(u64),
-}
-
-/// A range of blocks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Blocks {
-    /// First.
-    pub from: BlockNr,
-    /// One past the last.
-    pub to: BlockNr,
-}
-
-impl Blocks {
-    /// The first block of `at..at + count` that is in here.
-    pub fn first_in(&self, at: BlockNr, count: u32) -> Option<BlockNr> {
-        let end = at + u64::from(count);
-        (self.from < end && at < self.to).then(|| self.from.max(at))
-    }
-
-    /// True if the block is in here.
-    pub fn contains(&self, block: BlockNr) -> bool {
-        (self.from..self.to).contains(&block)
-    }
 }
 
 /// Why a text names no fault, or none that can strike.

@@ -1,9 +1,10 @@
 use super::control::{Command, parse};
-use super::cut::Fate;
 use super::disk::Hub;
 use super::memory::Memory;
-use super::plan::{BadFault, Blocks, Fault, Unflushed};
+use super::plan::{BadFault, Fault, Unflushed};
 use super::store::Store;
+use seekless_crash::fate::Fate;
+use seekless_crash::faults::Blocks;
 use seekless_engine::data::Data;
 use seekless_engine::device::medium::Cells;
 use seekless_engine::disk::Disk as _;

@@ -1,8 +1,10 @@
 //! Members that can be looked at while they work, and what a power cut leaves of them.
 
 use seekless_arrays::{AssembleOptions, assemble};
+use seekless_crash::Fate;
+use seekless_crash::device::volatile::{Latency, VolatileRam};
+use seekless_crash::tear::apply;
 use seekless_engine::device::medium::Cells;
-use seekless_engine::device::volatile::{Fate, Latency, VolatileRam, apply};
 use seekless_engine::device::{Device, DeviceStatus};
 use seekless_engine::disk::{Disk, MediumDisk};
 use seekless_engine::io::{Done, Io};
@@ -80,9 +82,9 @@ pub fn cut(devices: &[Seen], rng: &mut Rng) -> Vec<Cells> {
     let mut left = |device: &Seen| {
         let ram = device.0.borrow();
         let mut medium = ram.durable().clone();
-        for write in ram.pending() {
+        for one in ram.pending().iter() {
             if rng.chance(0.5) {
-                apply(&mut medium, write, &Fate::Whole);
+                apply(&mut medium, &one.write, &Fate::Kept);
             }
         }
         medium

@@ -1,88 +1,41 @@
-//! Faults on purpose: a device that fails, forgets or lies as it is told, and counts how often it
-//! has. For tests of what a layout makes of it; [`super::record`] tells what happened.
+//! A device around a device that fails, forgets or lies as a [`Plan`] says, and counts how often it
+//! has. For tests of what a layout makes of it.
 
-use crate::account::Account;
-use crate::arm::{Arm, Head};
-use crate::data::{Body, Data, Piece};
-use crate::device::{Device, DeviceStatus, Mechanical};
-use crate::io::{Done, Io, IoError, Op, Outcome, Tag};
-use crate::rng::Rng;
-use crate::units::{BLOCK_BYTES, BlockNr, Time};
-use bytes::Bytes;
+use crate::faults::{Counts, Injector, Plan};
+use seekless_engine::account::Account;
+use seekless_engine::arm::{Arm, Head};
+use seekless_engine::data::Data;
+use seekless_engine::device::{Device, DeviceStatus, Mechanical};
+use seekless_engine::io::{Done, Io, Op, Tag};
+use seekless_engine::units::{BlockNr, Time};
 use std::cell::RefCell;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
-/// What is to go wrong. Numbers of requests count from 1, over the life of the device.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Plan {
-    /// Blocks that cannot be read: [`IoError::Media`].
-    pub unreadable: BTreeSet<BlockNr>,
-    /// Blocks that read back with one bit wrong, the same one every time.
-    pub rotten: BTreeSet<BlockNr>,
-    /// The write or trim with this number fails with [`IoError::Media`] and changes nothing.
-    pub failing_write: Option<u64>,
-    /// From the write with this number on, writes fail with [`IoError::NoSpace`].
-    pub full_from_write: Option<u64>,
-    /// The flush with this number fails with [`IoError::Media`] and is not passed on.
-    pub failing_flush: Option<u64>,
-    /// Flushes are answered and not passed on: a device that breaks its word.
-    pub lying_flush: bool,
-    /// The write with this number is answered and not passed on.
-    pub lost_write: Option<u64>,
-}
-
-/// How often each fault has happened.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
-    /// Reads failed.
-    pub unreadable: u64,
-    /// Reads that brought wrong bytes.
-    pub rotten: u64,
-    /// Writes failed.
-    pub failed_writes: u64,
-    /// Writes refused for want of room.
-    pub full: u64,
-    /// Flushes failed.
-    pub failed_flushes: u64,
-    /// Flushes answered and not done.
-    pub lying_flushes: u64,
-    /// Writes answered and not done.
-    pub lost_writes: u64,
-}
-
-/// What is to go wrong and what has: shared between the device and whoever commands it. The plan
-/// may be changed at any time, also to nothing, for a test of what works afterwards.
+/// The plan of a device and its counters, shared with the test that commands it. The plan may be
+/// changed at any time, also to nothing, for a test of what works afterwards.
 #[derive(Clone, Debug, Default)]
-pub struct Control(Rc<RefCell<State>>);
-
-#[derive(Debug, Default)]
-struct State {
-    plan: Plan,
-    counts: Counts,
-    writes: u64,
-    flushes: u64,
-}
+pub struct Control(Rc<RefCell<Injector>>);
 
 impl Control {
     /// Replaces the plan.
     pub fn set(&self, plan: Plan) {
-        self.0.borrow_mut().plan = plan;
+        *self.0.borrow_mut().plan_mut() = plan;
     }
 
     /// How often each fault has happened so far.
     pub fn counts(&self) -> Counts {
-        self.0.borrow().counts
+        self.0.borrow().counts()
     }
 
     /// Writes and trims seen so far.
     pub fn writes(&self) -> u64 {
-        self.0.borrow().writes
+        self.0.borrow().writes()
     }
 
     /// Flushes seen so far.
     pub fn flushes(&self) -> u64 {
-        self.0.borrow().flushes
+        self.0.borrow().flushes()
     }
 }
 
@@ -115,69 +68,6 @@ impl Faults {
     }
 }
 
-impl State {
-    /// The answer to a write that does not reach the device, if it is one of those.
-    fn intercept_write(&mut self, at: BlockNr) -> Option<Outcome> {
-        self.writes += 1;
-        let State { plan, counts, writes, .. } = self;
-        if plan.failing_write == Some(*writes) {
-            counts.failed_writes += 1;
-            return Some(Err(IoError::Media { block: at }));
-        }
-        if plan.full_from_write.is_some_and(|from| *writes >= from) {
-            counts.full += 1;
-            return Some(Err(IoError::NoSpace));
-        }
-        if plan.lost_write == Some(*writes) {
-            counts.lost_writes += 1;
-            return Some(Ok(Data::none()));
-        }
-        None
-    }
-
-    fn intercept_flush(&mut self) -> Option<Outcome> {
-        self.flushes += 1;
-        if self.plan.failing_flush == Some(self.flushes) {
-            self.counts.failed_flushes += 1;
-            return Some(Err(IoError::Media { block: 0 }));
-        }
-        if self.plan.lying_flush {
-            self.counts.lying_flushes += 1;
-            return Some(Ok(Data::none()));
-        }
-        None
-    }
-
-    /// What a read brings, given what the device has brought.
-    fn spoil(&mut self, seed: u64, at: BlockNr, data: Data) -> Outcome {
-        let range = at..at + u64::from(data.blocks());
-        if let Some(&block) = self.plan.unreadable.range(range.clone()).next() {
-            self.counts.unreadable += 1;
-            return Err(IoError::Media { block });
-        }
-        if self.plan.rotten.range(range.clone()).next().is_none() {
-            return Ok(data);
-        }
-        self.counts.rotten += 1;
-        let mut spoilt = Data::none();
-        for (index, block) in (0..).zip(range) {
-            let piece = data.block(index);
-            let rotten = self.plan.rotten.contains(&block);
-            spoilt.push(if rotten { rot(&piece, seed, block) } else { piece });
-        }
-        Ok(spoilt)
-    }
-}
-
-/// A block with one bit flipped; which one depends on the seed and the number of the block only.
-pub fn rot(piece: &Piece, seed: u64, block: BlockNr) -> Piece {
-    assert_eq!(piece.blocks, 1, "rot takes one block at a time");
-    let mut bytes = piece.to_bytes().to_vec();
-    let bit = Rng::stream(seed ^ block.rotate_left(32), "rot").below(8 * BLOCK_BYTES as u64);
-    bytes[bit as usize / 8] ^= 1 << (bit % 8);
-    Piece { blocks: 1, body: Body::Bytes(Bytes::from(bytes)) }
-}
-
 impl Device for Faults {
     fn blocks(&self) -> u64 {
         self.inner.blocks()
@@ -185,8 +75,8 @@ impl Device for Faults {
 
     fn submit(&mut self, now: Time, io: Io) {
         let intercepted = match io.op {
-            Op::Write | Op::Trim => self.control.0.borrow_mut().intercept_write(io.at),
-            Op::Flush => self.control.0.borrow_mut().intercept_flush(),
+            Op::Write | Op::Trim => self.control.0.borrow_mut().write(io.at, io.count),
+            Op::Flush => self.control.0.borrow_mut().flush(),
             Op::Read => {
                 self.reads.insert(io.tag, io.at);
                 None
@@ -207,10 +97,12 @@ impl Device for Faults {
         self.inner.reap(now, done);
         for one in &mut done[before..] {
             let Some(at) = self.reads.remove(&one.tag) else { continue };
-            if let Ok(data) = &mut one.outcome {
-                let data = std::mem::take(data);
-                one.outcome = self.control.0.borrow_mut().spoil(self.seed, at, data);
-            }
+            let outcome = std::mem::replace(&mut one.outcome, Ok(Data::none()));
+            let mut faults = self.control.0.borrow_mut();
+            one.outcome = outcome.and_then(|data| {
+                faults.read(at, data.blocks())?;
+                Ok(faults.spoil(self.seed, at, data))
+            });
         }
     }
 
@@ -235,16 +127,6 @@ impl Device for Faults {
     }
 }
 
-impl Mechanical for Faults {
-    fn arm(&self) -> Option<&dyn Arm> {
-        self.inner.arm()
-    }
-
-    fn head(&self, now: Time) -> Option<Head> {
-        self.inner.head(now)
-    }
-}
-
 impl DeviceStatus for Faults {
     fn has_copies(&self) -> bool {
         self.inner.status().has_copies()
@@ -255,11 +137,24 @@ impl DeviceStatus for Faults {
     }
 }
 
+impl Mechanical for Faults {
+    fn arm(&self) -> Option<&dyn Arm> {
+        self.inner.arm()
+    }
+
+    fn head(&self, now: Time) -> Option<Head> {
+        self.inner.head(now)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::device::medium::Cells;
-    use crate::device::ram::Ram;
+    use crate::faults::Blocks;
+    use seekless_engine::data::Body;
+    use seekless_engine::device::medium::Cells;
+    use seekless_engine::device::ram::Ram;
+    use seekless_engine::io::{IoError, Outcome};
 
     fn device(plan: Plan) -> (Faults, Control) {
         Faults::new(Box::new(Ram::new(Box::new(Cells::new(16)))), plan, 3)
@@ -301,8 +196,8 @@ mod tests {
     #[test]
     fn reads_are_spoilt_where_the_plan_says() {
         let (mut device, control) = device(Plan {
-            unreadable: BTreeSet::from([3]),
-            rotten: BTreeSet::from([1]),
+            unreadable: vec![Blocks::one(3)],
+            rotten: vec![Blocks::one(1)],
             ..Plan::default()
         });
         for at in 0..4 {

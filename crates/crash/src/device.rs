@@ -1,0 +1,4 @@
+//! Devices that crash and fail on purpose, for the prover and for tests.
+
+pub mod faulty;
+pub mod volatile;
