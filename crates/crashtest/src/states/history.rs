@@ -6,6 +6,7 @@
 //! any combination, or torn between two sectors. Of two writes to the same bytes the one answered
 //! later has the last word.
 
+use seekless_crash::pending::{Pending, PendingWrites};
 use std::collections::BTreeMap;
 
 /// What a request wrote.
@@ -107,7 +108,7 @@ pub struct History {
     multi_conn: bool,
     writes: Vec<Write>,
     flushes: Vec<Flush>,
-    /// Where the write or flush of each event that answers or asks is.
+    /// Where the write or flush with each number is.
     by_number: BTreeMap<u64, Found>,
     events: u64,
 }
@@ -228,20 +229,21 @@ impl History {
 
     /// The epochs in order.
     pub fn epochs(&self) -> Epochs<'_> {
-        let mut changes: Vec<(u64, Found)> = Vec::new();
-        changes.extend(self.writes.iter().enumerate().map(|(i, w)| (w.asked, Found::Write(i))));
+        let mut changes: Vec<(u64, Change)> = Vec::new();
+        for (index, write) in self.writes.iter().enumerate() {
+            changes.push((write.asked, Change::Asked(index)));
+            changes.extend(write.answered.map(|at| (at, Change::Answered(index))));
+        }
         let flushes = self.flushes.iter().enumerate().filter(|(_, flush)| !flush.failed);
-        changes.extend(flushes.filter_map(|(i, f)| Some((f.answered?, Found::Flush(i)))));
-        let durable = |write: &Write| write.fua && !write.failed;
-        let forced = self.writes.iter().enumerate().filter(|(_, write)| durable(write));
-        changes.extend(forced.filter_map(|(i, w)| Some((w.answered?, Found::Write(i)))));
+        changes
+            .extend(flushes.filter_map(|(i, flush)| Some((flush.answered?, Change::Flushed(i)))));
         changes.sort_unstable_by_key(|(at, _)| *at);
         Epochs {
             history: self,
             changes,
             next: 0,
             over: false,
-            unsettled: Vec::new(),
+            unsettled: PendingWrites::default(),
             settled: Vec::new(),
             index: 0,
             flushes: 0,
@@ -253,24 +255,28 @@ impl History {
     pub fn epoch_at(&self, cut: u64) -> Option<Epoch> {
         self.epochs().find(|epoch| epoch.cut == cut)
     }
-
-    /// True if a flush makes a write durable.
-    fn covers(&self, flush: &Flush, write: &Write) -> bool {
-        let answered = write.answered.is_some_and(|at| at < flush.asked) && !write.failed;
-        answered && (self.multi_conn || write.connection == flush.connection)
-    }
 }
 
-/// Walks from epoch to epoch.
+/// An event that changes what a power cut may take, by the index of its write or flush.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Change {
+    /// A write was asked for.
+    Asked(usize),
+    /// A write was answered.
+    Answered(usize),
+    /// A flush was answered and has not failed.
+    Flushed(usize),
+}
+
+/// Walks from epoch to epoch. Time is the index of an event.
 #[derive(Debug)]
 pub struct Epochs<'h> {
     history: &'h History,
-    /// Events that matter: writes asked for, flushes answered, forced writes answered.
-    changes: Vec<(u64, Found)>,
+    changes: Vec<(u64, Change)>,
     next: usize,
     over: bool,
-    /// In order of asking.
-    unsettled: Vec<Unsettled>,
+    /// What the pending writes of the kernel know of each is where it stands in the history.
+    unsettled: PendingWrites<Unsettled>,
     settled: Vec<Unsettled>,
     index: u64,
     flushes: u64,
@@ -280,14 +286,7 @@ pub struct Epochs<'h> {
 impl Epochs<'_> {
     /// The epoch that ends before the event `cut`.
     fn close(&mut self, cut: u64) -> Epoch {
-        let mut unsettled = self.unsettled.clone();
-        let rank = |one: &Unsettled| {
-            let write = &self.history.writes[one.write];
-            // What is answered only later has not been answered yet.
-            let answered = write.answered.filter(|&at| at < cut);
-            (answered.unwrap_or(u64::MAX), write.asked)
-        };
-        unsettled.sort_by_key(rank);
+        let unsettled = self.unsettled.completed_first().map(|one| one.write.clone()).collect();
         let epoch = Epoch {
             index: self.index,
             cut,
@@ -300,25 +299,53 @@ impl Epochs<'_> {
         epoch
     }
 
-    /// Makes the unsettled writes durable that `which` names.
-    fn settle(&mut self, which: impl Fn(&Write) -> bool) {
+    /// Notes the writes that have become durable, oldest first.
+    fn settle(&mut self, done: Vec<Pending<Unsettled>>) {
         let writes = &self.history.writes;
-        let all = std::mem::take(&mut self.unsettled);
-        let (mut done, mut left): (Vec<_>, Vec<_>) =
-            all.into_iter().partition(|one| which(&writes[one.write]));
-        done.sort_by_key(|one| writes[one.write].rank());
         for newer in &done {
-            let write = &writes[newer.write];
-            for older in &mut left {
+            let write = &writes[newer.write.write];
+            for older in self.unsettled.writes_mut() {
                 let other = &writes[older.write];
                 if other.overlaps(write) && other.rank() < write.rank() {
-                    older.under.push(newer.write);
+                    older.under.push(newer.write.write);
                 }
             }
         }
         self.durable += done.len() as u64;
-        self.settled = done;
-        self.unsettled = left;
+        self.settled = done.into_iter().map(|one| one.write).collect();
+    }
+
+    /// A write was answered at `at`. The epoch that ends there, if it is durable now.
+    fn answer(&mut self, index: usize, at: u64) -> Option<Epoch> {
+        let Write { asked, fua, failed, .. } = self.history.writes[index];
+        let forced = fua && !failed;
+        let epoch = forced.then(|| self.close(at));
+        let one = self.unsettled.remove(asked).expect("no flush covers what was not answered");
+        if forced {
+            self.settle(vec![one]);
+        } else if failed {
+            self.unsettled.fail(one, at);
+        } else {
+            self.unsettled.complete(one, at);
+        }
+        epoch
+    }
+
+    /// A flush was answered at `at`. The epoch that ends there, if it makes something durable: a
+    /// flush that does not forbids nothing new, but a check may ask how many there were.
+    fn flush(&mut self, index: usize, at: u64) -> Option<Epoch> {
+        let history = self.history;
+        let Flush { connection, asked, .. } = history.flushes[index];
+        let about = |one: &Unsettled| {
+            history.multi_conn || history.writes[one.write].connection == connection
+        };
+        let epoch = self.unsettled.has_covered(asked, about).then(|| self.close(at));
+        if epoch.is_some() {
+            let done = self.unsettled.flush(asked, about);
+            self.settle(done);
+        }
+        self.flushes += 1;
+        epoch
     }
 }
 
@@ -326,34 +353,18 @@ impl Iterator for Epochs<'_> {
     type Item = Epoch;
 
     fn next(&mut self) -> Option<Epoch> {
-        while let Some(&(at, found)) = self.changes.get(self.next) {
+        while let Some(&(at, change)) = self.changes.get(self.next) {
             self.next += 1;
-            let history = self.history;
-            match found {
-                Found::Write(index) if history.writes[index].asked == at => {
-                    self.unsettled.push(Unsettled { write: index, under: Vec::new() });
+            let epoch = match change {
+                Change::Asked(write) => {
+                    self.unsettled.submit(at, Unsettled { write, under: Vec::new() });
+                    None
                 }
-                Found::Write(index) => {
-                    let epoch = self.close(at);
-                    let number = history.writes[index].number;
-                    self.settle(|write| write.number == number);
-                    return Some(epoch);
-                }
-                Found::Flush(index) => {
-                    let flush = &history.flushes[index];
-                    let covers = |write: &Write| history.covers(flush, write);
-                    let some = self.unsettled.iter().any(|one| covers(&history.writes[one.write]));
-                    // One that makes nothing durable forbids nothing new, but a check may ask
-                    // how many there were.
-                    let epoch = some.then(|| self.close(at));
-                    if some {
-                        self.settle(covers);
-                    }
-                    self.flushes += 1;
-                    if epoch.is_some() {
-                        return epoch;
-                    }
-                }
+                Change::Answered(write) => self.answer(write, at),
+                Change::Flushed(flush) => self.flush(flush, at),
+            };
+            if epoch.is_some() {
+                return epoch;
             }
         }
         if self.over {

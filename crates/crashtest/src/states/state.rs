@@ -6,6 +6,7 @@
 //! 512 bytes have reached the medium, counted from the first one that it touches).
 
 use super::history::{Epoch, History, Kind, Write};
+pub use seekless_crash::Fate;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
@@ -14,17 +15,6 @@ use std::str::FromStr;
 pub const SECTOR: u64 = 512;
 /// Sectors of the longest write that is torn. Longer ones are kept or lost in whole.
 const MOST_SECTORS: u64 = 1 << 17;
-
-/// What became of a write.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Fate {
-    /// All of it is on the medium.
-    Kept,
-    /// Nothing is.
-    Lost,
-    /// The sectors marked true are, counted from the first one that it touches.
-    Torn(Vec<bool>),
-}
 
 /// One outcome of a power cut.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,3 +1,5 @@
+#![allow(clippy::unwrap_used)]
+
 use super::choose::{Bounds, choose};
 use super::history::{Epoch, Event, History, Kind};
 use super::minimise::minimise;
