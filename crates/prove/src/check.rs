@@ -1,26 +1,28 @@
-//! Recovers the states of a moment and compares each with the history. States that hold the same
-//! are recovered once, and contents that are the same are judged once until the client has done or
+//! Recovers the states of a moment and has the oracle judge each. States that hold the same are
+//! recovered once, and contents that are the same are judged once until the client has done or
 //! heard something else.
+//!
+//! The invariant between calls: everything known here is about one epoch and one set of devices;
+//! [`Checker::begin`] forgets it.
 
-mod again;
+mod second_cuts;
 
-use super::damage::{Damage, Strike, any_place};
-use super::history::{Allowance, History};
-use super::judge::{mount, node, read_all, read_what_can_be, works_on};
-use super::look::look;
-use super::names::{Name, Names, UNREADABLE};
-use super::states::{choose, count};
-use super::subject::{Mounted, Subject};
-use super::{ProveReport, Sort};
+use crate::ProveReport;
+use crate::block_damage::{Damage, Strike, any_place};
+use crate::crash_states::{choose, count};
+use crate::mounting::{join, mount};
+use crate::oracle::{Allowance, Oracle};
+use crate::read_only_mount::read_only;
+use crate::subject::{ContentOf, Subject};
+use crate::violation::{Sort, Wrong};
+use crate::volume::Mounted as _;
 use seekless_crash::fate::Fate;
 use seekless_crash::moment::Moment;
 use seekless_crash::shrink::simplify;
-use seekless_engine::checksum::mix;
 use seekless_engine::device::medium::{Cells, Medium};
-use seekless_engine::layout::{LayoutError, MountOptions};
+use seekless_engine::layout::MountOptions;
 use seekless_engine::rng::Rng;
 use std::collections::{BTreeMap, BTreeSet};
-use std::rc::Rc;
 
 /// One in so many recovered states is worked on.
 const WORKED_ON: u64 = 8;
@@ -32,15 +34,6 @@ const CUT_AGAIN: u64 = 24;
 const DAMAGED: u64 = 24;
 /// So many times as often in a thorough search.
 const THOROUGH: u64 = 6;
-
-/// What is wrong with a state.
-#[derive(Clone, Debug)]
-pub struct Wrong {
-    /// Which promise it is about.
-    pub sort: Sort,
-    /// Sentences.
-    pub story: Vec<String>,
-}
 
 /// One of the states of a moment.
 #[derive(Clone, Copy, Debug)]
@@ -56,17 +49,18 @@ struct State<'m> {
 
 /// A content that some state was recovered to.
 #[derive(Debug)]
-struct Content {
-    names: Rc<[Name]>,
-    /// The revision of the history for which it was found good: with all devices, and without one,
+struct Recovered<C> {
+    /// `None` if the volume refused to be mounted, with a reason.
+    content: Option<C>,
+    /// The revision of the oracle for which it was found good: with all devices, and without one,
     /// which allows more.
     good_at: [u64; 2],
 }
 
 /// What is known about the states of an epoch.
 #[derive(Debug)]
-pub struct Checker {
-    subject: Subject,
+pub struct Checker<S: Subject> {
+    subject: S,
     /// The devices forget what was not flushed.
     pub volatile: bool,
     /// What has been damaged in this epoch.
@@ -78,17 +72,15 @@ pub struct Checker {
     /// Blocks of the devices of all states recovered so far: what a recovery costs grows with
     /// them, and they are counted the same everywhere.
     pub work: u64,
-    /// Names of contents.
-    pub names: Names,
     /// Which content a state was recovered to, all devices there or without one of them.
     recovered: BTreeMap<(u128, Option<usize>), usize>,
-    contents: Vec<Content>,
-    by_hash: BTreeMap<u64, usize>,
+    contents: Vec<Recovered<ContentOf<S>>>,
+    by_print: BTreeMap<u64, usize>,
 }
 
-impl Checker {
+impl<S: Subject> Checker<S> {
     /// Knows nothing yet.
-    pub fn new(subject: Subject, volatile: bool) -> Checker {
+    pub fn new(subject: S, volatile: bool) -> Checker<S> {
         Checker {
             subject,
             volatile,
@@ -96,10 +88,9 @@ impl Checker {
             failing: BTreeSet::new(),
             thorough: false,
             work: 0,
-            names: Names::default(),
             recovered: BTreeMap::new(),
             contents: Vec::new(),
-            by_hash: BTreeMap::new(),
+            by_print: BTreeMap::new(),
         }
     }
 
@@ -107,25 +98,26 @@ impl Checker {
     pub fn begin(&mut self) {
         self.recovered.clear();
         self.contents.clear();
-        self.by_hash.clear();
+        self.by_print.clear();
         self.damage = Damage::None;
         self.failing.clear();
     }
 
-    /// What media hold after a mount, if the history allows it.
+    /// What media hold after a mount, if the oracle allows it; `None` if damage keeps them from
+    /// being mounted.
     ///
     /// # Errors
     /// What is wrong with it.
     pub fn content_of(
         &mut self,
         media: Vec<Cells>,
-        history: &History,
+        oracle: &mut S::Oracle,
         rng: &mut Rng,
         report: &mut ProveReport,
-    ) -> Result<Rc<[Name]>, Wrong> {
-        let index = self.recover(media, rng, report)?;
-        match self.judge(index, false, history) {
-            None => Ok(Rc::clone(&self.contents[index].names)),
+    ) -> Result<Option<ContentOf<S>>, Wrong> {
+        let index = self.recover(media, oracle, rng, report)?;
+        match self.judge(index, false, oracle) {
+            None => Ok(self.contents[index].content.clone()),
             Some(wrong) => Err(wrong),
         }
     }
@@ -134,7 +126,7 @@ impl Checker {
     pub fn moment(
         &mut self,
         moment: &Moment,
-        history: &History,
+        oracle: &mut S::Oracle,
         rng: &mut Rng,
         report: &mut ProveReport,
     ) -> Option<Wrong> {
@@ -144,8 +136,8 @@ impl Checker {
             let print = moment.print_of(&fates);
             let mut rng = Rng::stream(print as u64 ^ moment.pending.len() as u64, "state");
             let state = State { moment, fates: &fates, print, dispensable: &dispensable };
-            if let Some(wrong) = self.state(&state, history, &mut rng, report) {
-                return Some(self.blame(moment, fates, wrong, history, report));
+            if let Some(wrong) = self.state(&state, oracle, &mut rng, report) {
+                return Some(self.blame(moment, fates, wrong, oracle, report));
             }
         }
         None
@@ -154,22 +146,22 @@ impl Checker {
     fn state(
         &mut self,
         state: &State<'_>,
-        history: &History,
+        oracle: &mut S::Oracle,
         rng: &mut Rng,
         report: &mut ProveReport,
     ) -> Option<Wrong> {
         let &State { moment, fates, print, dispensable } = state;
         if !dispensable.is_empty() && rng.chance(0.5) {
             let lost = dispensable[rng.below(dispensable.len() as u64) as usize];
-            return self.state_without(lost, state, history, rng, report);
+            return self.state_without(lost, state, oracle, rng, report);
         }
         if let Some(&index) = self.recovered.get(&(print, None)) {
-            if self.contents[index].good_at[0] != history.revision() {
+            if self.contents[index].good_at[0] != oracle.revision() {
                 report.states += 1;
                 count(fates, &mut report.faults);
-                return self.judge(index, false, history);
+                return self.judge(index, false, oracle);
             }
-            // The same state once more, and nobody knows more than before.
+            // The same state once more, and the client has heard of nothing since.
             return None;
         }
         let media = moment.build(fates);
@@ -178,21 +170,21 @@ impl Checker {
         count(fates, &mut report.faults);
         let often = if self.thorough { THOROUGH } else { 1 };
         if rng.below(CUT_AGAIN) < often
-            && let Some(wrong) = self.cut_again(state, &media, history, rng, report)
+            && let Some(wrong) = self.cut_again(state, &media, oracle, rng, report)
         {
             return Some(wrong);
         }
         if rng.below(DAMAGED) < often
-            && let Some(wrong) = self.strike(state, media.clone(), history, rng, report)
+            && let Some(wrong) = self.strike(state, media.clone(), oracle, rng, report)
         {
             return Some(wrong);
         }
-        let index = match self.recover(media, rng, report) {
+        let index = match self.recover(media, oracle, rng, report) {
             Ok(index) => index,
             Err(wrong) => return Some(wrong),
         };
         self.recovered.insert((print, None), index);
-        self.judge(index, false, history)
+        self.judge(index, false, oracle)
     }
 
     /// A state that one of its devices is lost with.
@@ -200,26 +192,26 @@ impl Checker {
         &mut self,
         lost: usize,
         state: &State<'_>,
-        history: &History,
+        oracle: &mut S::Oracle,
         rng: &mut Rng,
         report: &mut ProveReport,
     ) -> Option<Wrong> {
         let known = self.recovered.get(&(state.print, Some(lost))).copied();
-        if known.is_some_and(|index| self.contents[index].good_at[1] == history.revision()) {
+        if known.is_some_and(|index| self.contents[index].good_at[1] == oracle.revision()) {
             return None;
         }
         report.states += 1;
         count(state.fates, &mut report.faults);
         report.faults.lost_devices += 1;
         let wrong = match known {
-            Some(index) => self.judge(index, true, history),
+            Some(index) => self.judge(index, true, oracle),
             None => {
                 report.recovered += 1;
-                match self.without(lost, state.moment.build(state.fates), rng, report) {
+                match self.without(lost, state.moment.build(state.fates), oracle, rng, report) {
                     Ok(None) => None,
                     Ok(Some(index)) => {
                         self.recovered.insert((state.print, Some(lost)), index);
-                        self.judge(index, true, history)
+                        self.judge(index, true, oracle)
                     }
                     Err(wrong) => Some(wrong),
                 }
@@ -231,17 +223,18 @@ impl Checker {
         })
     }
 
-    /// Compares a content with the history; whether it was recovered without a device matters.
-    fn judge(&mut self, index: usize, without: bool, history: &History) -> Option<Wrong> {
+    /// Compares a content with what the oracle allows, without a device or with all of them.
+    fn judge(&mut self, index: usize, without: bool, oracle: &mut S::Oracle) -> Option<Wrong> {
         let allowance = self.allowance(without);
-        let content = &mut self.contents[index];
-        let good_at = &mut content.good_at[usize::from(without)];
-        if *good_at == history.revision() {
+        let Recovered { content, good_at } = &mut self.contents[index];
+        debug_assert!(content.is_some() || self.damage == Damage::Open, "damage alone refuses");
+        let good_at = &mut good_at[usize::from(without)];
+        if *good_at == oracle.revision() {
             return None;
         }
-        let story = history.judge(&content.names, &self.names, allowance);
+        let story = content.as_ref().map(|one| oracle.judge(one, allowance)).unwrap_or_default();
         if story.is_empty() {
-            *good_at = history.revision();
+            *good_at = oracle.revision();
             return None;
         }
         Some(Wrong { sort: Sort::Content, story })
@@ -251,6 +244,7 @@ impl Checker {
     fn recover(
         &mut self,
         mut media: Vec<Cells>,
+        oracle: &mut S::Oracle,
         rng: &mut Rng,
         report: &mut ProveReport,
     ) -> Result<usize, Wrong> {
@@ -262,61 +256,52 @@ impl Checker {
             Ok(mounted) => mounted,
             Err(_) if self.damage == Damage::Open => {
                 report.faults.refused_mounts += 1;
-                return Ok(self.content(Vec::new()));
+                return Ok(self.intern(None));
             }
-            Err(error) => return Err(unmountable(&error.to_string())),
+            Err(error) => return Err(unmountable(&error)),
         };
         report.faults.put_out += u64::from(lost.is_some());
-        report.most_blocks_read = report.most_blocks_read.max(mounted.blocks_read);
-        if self.damage == Damage::None && self.subject.spare() > 0 {
-            agree(self.subject, &mut media)?;
+        report.most_blocks_read = report.most_blocks_read.max(mounted.blocks_read());
+        if self.damage == Damage::None
+            && let Some(what) = self.subject.disagreement(&mut media)
+        {
+            return Err(Wrong { sort: Sort::Parity, story: vec![what] });
         }
-        let mut node = node(mounted, media, lost, self.volatile);
-        let names = match read_all(&mut node) {
-            Ok(data) => self.names.of(0, &data),
-            Err(_) if self.damage == Damage::Open => self.read_damaged(&mut node),
-            Err(error) => return Err(unreadable(&error.to_string())),
+        let mut volume = join::<S>(mounted, media, lost, self.volatile);
+        let content = match oracle.read(&mut volume) {
+            Ok(content) => content,
+            Err(_) if self.damage == Damage::Open => oracle.read_what_can_be(&mut volume),
+            Err(error) => return Err(unreadable(&error)),
         };
         if let Some(before) = before {
-            self.look(&before, None, &names)?;
+            self.look(&before, None, &content, oracle)?;
         }
         if rng.below(WORKED_ON) == 0 && self.damage != Damage::Open {
-            let story = works_on(&mut node, rng);
+            let story = oracle.exercise(&mut volume, rng);
             if !story.is_empty() {
                 return Err(Wrong { sort: Sort::Dead, story });
             }
         }
-        Ok(self.content(names))
+        Ok(self.intern(Some(content)))
     }
 
     /// Compares what a read-only mount shows with what is there after a recovery. Where an array
     /// would have to bring members into step first it may say that it cannot compute a block.
-    fn look(&mut self, media: &[Cells], lost: Option<usize>, names: &[Name]) -> Result<(), Wrong> {
+    fn look(
+        &mut self,
+        media: &[Cells],
+        lost: Option<usize>,
+        content: &ContentOf<S>,
+        oracle: &mut S::Oracle,
+    ) -> Result<(), Wrong> {
         self.work += blocks(media);
-        let wrong = |what: String| Err(Wrong { sort: Sort::Look, story: vec![what] });
-        let seen = match look(self.subject, media, lost, self.volatile) {
-            Ok(seen) => seen,
-            Err(what) => return wrong(what),
-        };
-        let mut at = 0;
-        for (count, data) in seen {
-            let here = at..at + count as usize;
-            at = here.end;
-            match data {
-                Some(data) if self.names.of(here.start as u64, &data) == names[here.clone()] => {}
-                None if self.subject.spare() > 0 => {}
-                Some(data) => {
-                    let found = self.names.of(here.start as u64, &data);
-                    let other = |(name, right): (&u64, &u64)| name != right;
-                    let at = found.iter().zip(&names[here.clone()]).position(other);
-                    let at = here.start + at.expect("some block is not the same");
-                    let (found, right) = (data.block((at - here.start) as u32), names[at]);
-                    return wrong(format!("read-only, block {at} holds {found:?}, not {right}"));
-                }
-                None => return wrong(format!("read-only, blocks {here:?} cannot be read")),
-            }
+        let wrong = |what: String| Wrong { sort: Sort::Look, story: vec![what] };
+        let read = |volume: &mut _| oracle.read_what_can_be(volume);
+        let seen = read_only(self.subject, media, lost, self.volatile, read).map_err(wrong)?;
+        match oracle.differs(&seen, content, self.subject.spare() > 0) {
+            Some(what) => Err(wrong(format!("read-only, {what}"))),
+            None => Ok(()),
         }
-        Ok(())
     }
 
     /// Mounts media. Where damage on one device keeps an array from being assembled, the message
@@ -325,7 +310,7 @@ impl Checker {
         &self,
         media: &mut Vec<Cells>,
         options: &MountOptions<'_>,
-    ) -> Result<(Option<usize>, Mounted), LayoutError> {
+    ) -> Result<(Option<usize>, S::Mounted), String> {
         let Damage::Covered(device) = self.damage else {
             return mount(self.subject, media, None, options).map(|mounted| (None, mounted));
         };
@@ -353,26 +338,15 @@ impl Checker {
         self.damage.allowance().and(least)
     }
 
-    fn read_damaged(&mut self, node: &mut seekless_engine::node::Node) -> Vec<Name> {
-        let mut names = Vec::new();
-        for (count, data) in read_what_can_be(node) {
-            match data {
-                Some(data) => names.extend(self.names.of(names.len() as u64, &data)),
-                None => names.extend((0..count).map(|_| UNREADABLE)),
-            }
-        }
-        names
-    }
-
     /// The number of a content; each is kept once.
-    fn content(&mut self, names: Vec<Name>) -> usize {
-        let hash = names.iter().fold(1, |sum, &name| mix(sum ^ name));
+    fn intern(&mut self, content: Option<ContentOf<S>>) -> usize {
+        let print = content.as_ref().map_or(1, S::Oracle::print);
         let next = self.contents.len();
-        let index = *self.by_hash.entry(hash).or_insert(next);
-        if index < next && *self.contents[index].names == *names {
+        let index = *self.by_print.entry(print).or_insert(next);
+        if index < next && self.contents[index].content == content {
             return index;
         }
-        self.contents.push(Content { names: names.into(), good_at: [0; 2] });
+        self.contents.push(Recovered { content, good_at: [0; 2] });
         next
     }
 
@@ -382,7 +356,7 @@ impl Checker {
         &mut self,
         state: &State<'_>,
         mut media: Vec<Cells>,
-        history: &History,
+        oracle: &mut S::Oracle,
         rng: &mut Rng,
         report: &mut ProveReport,
     ) -> Option<Wrong> {
@@ -390,10 +364,10 @@ impl Checker {
             return None;
         }
         let place = any_place(&media, rng);
-        let strike = Strike::draw(self.subject, place, &media, rng);
+        let strike = Strike::draw(self.subject.checks(), place, &media, rng);
         let covered = state.dispensable.contains(&place.0);
         let damage = strike.damage(covered);
-        // Whoever keeps no checksums promises nothing about damage together with a power cut.
+        // A subject without checksums promises nothing about damage together with a power cut.
         if damage == Damage::Open && !self.subject.checks() {
             return None;
         }
@@ -401,9 +375,9 @@ impl Checker {
         report.states += 1;
         report.recovered += 1;
         self.damage = damage;
-        let result = self.recover(media, rng, report).map(|index| {
-            let names = Rc::clone(&self.contents[index].names);
-            history.judge(&names, &self.names, damage.allowance())
+        let result = self.recover(media, oracle, rng, report).map(|index| {
+            let content = self.contents[index].content.as_ref();
+            content.map(|one| oracle.judge(one, damage.allowance())).unwrap_or_default()
         });
         self.damage = Damage::None;
         let story = result.unwrap_or_else(|wrong| wrong.story);
@@ -420,6 +394,7 @@ impl Checker {
         &mut self,
         lost: usize,
         mut media: Vec<Cells>,
+        oracle: &mut S::Oracle,
         rng: &mut Rng,
         report: &mut ProveReport,
     ) -> Result<Option<usize>, Wrong> {
@@ -430,26 +405,25 @@ impl Checker {
         let mounted = match mount(self.subject, &mut media, Some(lost), &options) {
             Ok(mounted) => mounted,
             Err(_) if self.damage == Damage::Open => return Ok(None),
-            Err(error) => return Err(unmountable(&error.to_string())),
+            Err(error) => return Err(unmountable(&error)),
         };
-        report.most_blocks_read = report.most_blocks_read.max(mounted.blocks_read);
-        let mut node = node(mounted, media, Some(lost), self.volatile);
-        let data = match read_all(&mut node) {
-            Ok(data) => data,
+        report.most_blocks_read = report.most_blocks_read.max(mounted.blocks_read());
+        let mut volume = join::<S>(mounted, media, Some(lost), self.volatile);
+        let content = match oracle.read(&mut volume) {
+            Ok(content) => content,
             Err(_) if self.damage == Damage::Open => return Ok(None),
-            Err(error) => return Err(unreadable(&error.to_string())),
+            Err(error) => return Err(unreadable(&error)),
         };
-        let names = self.names.of(0, &data);
         if let Some(before) = before {
-            self.look(&before, Some(lost), &names)?;
+            self.look(&before, Some(lost), &content, oracle)?;
         }
         if rng.below(WORKED_ON) == 0 && self.damage != Damage::Open {
-            let story = works_on(&mut node, rng);
+            let story = oracle.exercise(&mut volume, rng);
             if !story.is_empty() {
                 return Err(Wrong { sort: Sort::Dead, story });
             }
         }
-        Ok(Some(self.content(names)))
+        Ok(Some(self.intern(Some(content))))
     }
 
     /// Tells a bad state with as few of its writes lost or torn as it takes.
@@ -458,13 +432,13 @@ impl Checker {
         moment: &Moment,
         fates: Vec<Fate>,
         mut wrong: Wrong,
-        history: &History,
+        oracle: &mut S::Oracle,
         report: &ProveReport,
     ) -> Wrong {
         let mut scratch = report.clone();
         let fails = |tried: &[Fate]| {
             let mut rng = Rng::stream(0, "blame");
-            let found = self.plain_state(moment, tried, history, &mut rng, &mut scratch);
+            let found = self.plain_state(moment, tried, oracle, &mut rng, &mut scratch);
             let same = found.filter(|found| found.sort == wrong.sort);
             let fails = same.is_some();
             same.into_iter().for_each(|found| wrong = found);
@@ -482,12 +456,12 @@ impl Checker {
         &mut self,
         moment: &Moment,
         fates: &[Fate],
-        history: &History,
+        oracle: &mut S::Oracle,
         rng: &mut Rng,
         report: &mut ProveReport,
     ) -> Option<Wrong> {
-        match self.recover(moment.build(fates), rng, report) {
-            Ok(index) => self.judge(index, false, history),
+        match self.recover(moment.build(fates), oracle, rng, report) {
+            Ok(index) => self.judge(index, false, oracle),
             Err(wrong) => Some(wrong),
         }
     }
@@ -495,15 +469,6 @@ impl Checker {
 
 fn blocks(media: &[Cells]) -> u64 {
     media.iter().map(Medium::blocks).sum()
-}
-
-/// A recovered array must agree with itself: what its parity would stand in for could come back
-/// wrong at any time later.
-fn agree(subject: Subject, media: &mut [Cells]) -> Result<(), Wrong> {
-    let Some(stripe) = subject.disagreement(media) else { return Ok(()) };
-    let story =
-        vec![format!("the members of the recovered array do not agree about stripe {stripe}")];
-    Err(Wrong { sort: Sort::Parity, story })
 }
 
 fn unmountable(error: &str) -> Wrong {

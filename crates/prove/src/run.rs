@@ -1,49 +1,28 @@
 //! One run: a volume on forgetful devices, a client, and power cuts at every event.
+//!
+//! The loop knows time, device events, epochs and faults. What is asked and whether an answer or a
+//! crash state is right is for the [`Oracle`] to say; what the devices hold is for the [`Subject`].
 
 mod epochs;
 mod faults;
 
-use super::bench::Bench;
-use super::check::{Checker, Wrong};
-use super::damage::{Damage, find};
-use super::history::{History, Tick};
-use super::names::{ZEROS, fresh};
-use super::operation::{Content, Operation, Place};
-use super::profile::Profile;
-use super::subject::{Made, Subject};
-use super::{ProveReport, Sort};
+use crate::block_damage::Damage;
+use crate::check::Checker;
+use crate::machine::{DeviceKind, Machine};
+use crate::oracle::{Heard, Oracle, Send};
+use crate::report::ProveReport;
+use crate::script::Operation;
+use crate::subject::{Case, RequestOf, Subject, VolumeOf};
+use crate::violation::{Sort, Wrong};
+use crate::volume::Volume as _;
 use epochs::power_on;
 use seekless_crash::moment::Moment;
-use seekless_engine::checksum::crc32c;
-use seekless_engine::data::{Body, Data, Piece};
 use seekless_engine::device::Device as _;
-use seekless_engine::io::{Done, Io, IoError, Tag};
-use seekless_engine::node::Node;
 use seekless_engine::rng::Rng;
-use seekless_engine::transaction::Transaction;
-use seekless_engine::units::{BLOCK_BYTES, MILLIS, Time};
+use seekless_engine::units::{MILLIS, Time};
 use std::cell::RefCell;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::rc::Rc;
-
-/// A client request in flight.
-#[derive(Clone, Copy, Debug)]
-enum Waiting {
-    Read { at: u64, sent: Tick },
-    Change { number: usize, fua: bool, sent: Tick },
-    Flush { sent: Tick },
-}
-
-/// What the devices of a case are like.
-#[derive(Clone, Copy, Debug)]
-struct Make {
-    /// They forget what has not been flushed.
-    volatile: bool,
-    /// They have heads.
-    headed: bool,
-    /// Their flushes take long.
-    slow_flushes: bool,
-}
 
 /// Something that broke a promise.
 #[derive(Clone, Debug)]
@@ -54,11 +33,11 @@ pub struct Found {
     pub event: u64,
     /// What is wrong.
     pub wrong: Wrong,
-    /// Operations whose changes the client knew to be durable, and of those only acknowledged.
-    pub heard: (Vec<u32>, Vec<u32>),
+    /// What the client had heard of.
+    pub heard: Heard,
 }
 
-/// Blocks of metadata struck in a volume that was stopped in order.
+/// Blocks of metadata struck after a clean shutdown.
 const STRIKES: usize = 64;
 /// An epoch whose requests are not answered within so many device events is stuck.
 const PATIENCE: u32 = 100_000;
@@ -67,34 +46,30 @@ const EVENT_WORK: u64 = 16;
 
 /// The run of one case.
 #[derive(Debug)]
-pub struct Run {
-    subject: Subject,
-    profile: Profile,
-    script: Vec<Operation>,
+pub struct Run<S: Subject> {
+    subject: S,
+    workload: &'static str,
+    script: Vec<Operation<RequestOf<S>>>,
+    /// Seed of everything that is drawn after the case.
     base: u64,
-    make: Make,
-    /// Blocks up to which a write is promised to be whole.
-    whole: u64,
+    kind: DeviceKind,
     epoch: u64,
-    node: Node,
-    bench: Rc<RefCell<Bench>>,
-    /// Members of an array that did not have what they should when this epoch began.
+    volume: VolumeOf<S>,
+    machine: Rc<RefCell<Machine>>,
+    /// Devices that did not have what they should when this epoch began.
     absent: BTreeSet<usize>,
-    history: History,
-    checker: Checker,
-    waiting: BTreeMap<Tag, Waiting>,
+    oracle: S::Oracle,
+    checker: Checker<S>,
     now: Time,
-    next_tag: Tag,
+    /// Number of the operation that is under way.
     operation: u32,
-    /// Events of earlier epochs.
+    /// Device events of earlier epochs.
     events_before: u64,
-    /// When the client first heard that something cannot be written.
-    refused: Option<Tick>,
     found: Option<Found>,
     search: Search,
 }
 
-/// Where in the epoch of a run states are tried, and how much that may cost.
+/// Where in a run states are tried, and how much that may cost.
 #[derive(Clone, Copy, Debug)]
 struct Search {
     /// From the operation with this number on.
@@ -105,87 +80,71 @@ struct Search {
     most_work: u64,
 }
 
-impl Run {
+impl<S: Subject> Run<S> {
     /// A fresh volume, and everything that is to happen to it; the case decides on both.
-    pub fn new(subject: Subject, case: u64, seed: u64) -> Run {
+    pub fn new(subject: S, case: u64, seed: u64) -> Run<S> {
         let mut rng = Rng::stream(seed, &format!("case {case}"));
-        let mut profile = Profile::draw(case, &mut rng);
-        if let Subject::Array { .. } = subject {
-            profile = profile.of_arrays(&mut rng);
-        }
-        let volatile = profile.volatile.unwrap_or_else(|| rng.chance(0.65));
-        // What goes on while nobody waits needs a head, and writes that last.
-        let headed = rng.chance(if volatile { 0.2 } else { 0.9 });
-        let headed = profile.headed.unwrap_or(headed) && subject.wants_heads();
-        let make = Make { volatile, headed, slow_flushes: profile.slow_flushes };
-        let Made { media, blocks, whole_blocks } = subject.create(profile.size, headed, &mut rng);
-        let script = profile.script(subject, blocks, &mut rng);
-        let mut history = History::new(subject.promises(), blocks, !volatile);
+        let Case { workload, media, devices, script, mut oracle } = subject.draw(case, &mut rng);
         let base = rng.next();
-        let (node, bench, absent) = power_on(subject, media, Damage::None, make, base);
-        history.limit(node.layer.status().limits());
+        let (volume, machine, absent) = power_on(subject, media, Damage::None, devices, base);
+        oracle.mounted(&volume);
         Run {
             subject,
-            profile,
+            workload,
             script,
             base,
-            make,
-            whole: whole_blocks,
+            kind: devices,
             epoch: 0,
-            node,
-            bench,
+            volume,
+            machine,
             absent,
-            history,
-            checker: Checker::new(subject, volatile),
-            waiting: BTreeMap::new(),
+            oracle,
+            checker: Checker::new(subject, devices.is_volatile()),
             now: 0,
-            next_tag: 0,
             operation: 0,
             events_before: 0,
-            refused: None,
             found: None,
             search: Search { watch: 0, sort: None, most_work: u64::MAX },
         }
     }
 
     /// Everything that is to happen.
-    pub fn script(&self) -> &[Operation] {
+    pub fn script(&self) -> &[Operation<RequestOf<S>>] {
         &self.script
     }
 
     /// The run in a sentence.
     pub fn describe(&self) -> String {
-        let bench = self.bench.borrow();
-        let devices: Vec<String> =
-            (0..bench.devices()).map(|port| bench.ram(port).blocks().to_string()).collect();
-        let forget = if self.make.volatile {
-            "forget what was not flushed"
-        } else {
-            "keep what they have acknowledged"
+        let machine = self.machine.borrow();
+        let size = |device: usize| machine.device(device).blocks().to_string();
+        let sizes: Vec<String> = (0..machine.devices()).map(size).collect();
+        let forget = match self.kind.is_volatile() {
+            true => "forget what was not flushed",
+            false => "keep what they have acknowledged",
         };
-        let head = if self.make.headed { ", with heads" } else { "" };
+        let head = if self.kind.headed { ", with heads" } else { "" };
         format!(
-            "workload \"{}\": a volume of {} blocks on devices of {} blocks that {forget}{head}",
-            self.profile.name,
-            self.node.layer.blocks(),
-            devices.join(" and ")
+            "workload \"{}\": {} on devices of {} blocks that {forget}{head}",
+            self.workload,
+            self.volume.describe(),
+            sizes.join(" and ")
         )
     }
 
     /// With more states for each moment, for scripts of which little is left.
-    pub fn thorough(mut self) -> Run {
+    pub fn thorough(mut self) -> Run<S> {
         self.checker.thorough = true;
         self
     }
 
     /// Trying states only from the operation `watch` on.
-    pub fn watching(mut self, watch: u32) -> Run {
+    pub fn watching(mut self, watch: u32) -> Run<S> {
         self.search.watch = watch;
         self
     }
 
     /// Looking for one broken promise only, and not beyond so much work.
-    pub fn searching(mut self, sort: Sort, most_work: u64) -> Run {
+    pub fn searching(mut self, sort: Sort, most_work: u64) -> Run<S> {
         self.search.sort = Some(sort);
         self.search.most_work = most_work;
         self
@@ -193,16 +152,17 @@ impl Run {
 
     /// Blocks of devices recovered so far, and a few for each device event.
     pub fn work(&self) -> u64 {
-        self.checker.work + EVENT_WORK * (self.events_before + self.bench.borrow().events())
+        self.checker.work + EVENT_WORK * (self.events_before + self.machine.borrow().events())
     }
 
     /// Runs these operations; says what broke first.
     pub fn execute(
         &mut self,
-        operations: &[(u32, Operation)],
+        operations: &[(u32, Operation<RequestOf<S>>)],
         report: &mut ProveReport,
     ) -> Option<Found> {
         for &(number, operation) in operations {
+            debug_assert!(number >= self.operation, "operations come in order");
             self.operation = number;
             let goes_on = self.carry_out(operation, report) && self.work() < self.search.most_work;
             if self.found.is_some() || !goes_on {
@@ -215,7 +175,7 @@ impl Run {
         self.found.take()
     }
 
-    /// The end of the run: an orderly one, then damage to what it has left.
+    /// The end of the run: a clean shutdown, then damage to what it has left.
     fn finish(&mut self, report: &mut ProveReport) {
         self.settle(report);
         self.drain(report);
@@ -223,17 +183,17 @@ impl Run {
         if self.found.is_some() || self.checker.damage != Damage::None || self.is_excused() {
             return;
         }
-        let moment = self.bench.borrow().moment();
+        let moment = self.machine.borrow().moment();
         let mut rng = self.rng_of(moment.event, "end");
-        let found =
-            self.checker.content_of(moment.durable.clone(), &self.history, &mut rng, report);
-        match found {
+        let media = moment.durable.clone();
+        match self.checker.content_of(media, &mut self.oracle, &mut rng, report) {
             Err(wrong) => self.tell(moment.event, wrong),
-            Ok(names) => {
-                self.history.restart(&names);
+            Ok(content) => {
+                let content = content.expect("only damage keeps a volume from being mounted");
+                self.oracle.restart(&content);
                 self.checker.begin();
                 if self.search.sort.is_none_or(|sort| sort == Sort::Damage) {
-                    self.strike(&moment.durable, report);
+                    self.strike(&moment.durable, &content, report);
                 }
             }
         }
@@ -241,147 +201,45 @@ impl Run {
 
     /// Counts what the epoch that ends has seen.
     fn close(&mut self, report: &mut ProveReport) {
-        let mut bench = self.bench.borrow_mut();
-        for port in 0..bench.devices() {
-            let counts = bench.ram_mut(port).faults_mut().take_counts();
+        let mut machine = self.machine.borrow_mut();
+        for device in 0..machine.devices() {
+            let counts = machine.device_mut(device).faults_mut().take_counts();
             report.faults.failed_writes += counts.failed_writes + counts.full;
             report.faults.failed_flushes += counts.failed_flushes;
         }
-        report.faults.failed += u64::from(self.node.layer.failed().is_some());
+        report.faults.failed += u64::from(self.volume.has_failed());
     }
 
     /// False if the run cannot go on.
-    fn carry_out(&mut self, operation: Operation, report: &mut ProveReport) -> bool {
+    fn carry_out(&mut self, operation: Operation<RequestOf<S>>, report: &mut ProveReport) -> bool {
         match operation {
-            Operation::Write { at, count, content, fua } => self.write(at, count, content, fua),
-            Operation::Trim { at, count } => {
-                let zeros = vec![0; count as usize];
-                let number = self.history.submit(self.operation, at, &zeros, false);
-                self.change(Io::trim(0, at, count), number, false);
-            }
-            Operation::Group { fua, .. } => self.group(operation, fua),
-            Operation::Read { at, count } => {
-                let sent = self.history.mark();
-                self.send(Io::read(0, at, count), Waiting::Read { at, sent });
-            }
-            Operation::Flush => {
-                let sent = self.history.mark();
-                self.send(Io::flush(0), Waiting::Flush { sent });
+            Operation::Request(request) => {
+                let (operation, now) = (self.operation, self.now);
+                let send = Send { request, operation, now, machine: &self.machine };
+                self.oracle.send(send, &mut self.volume);
             }
             Operation::Pass(events) => self.pass(events, report),
             Operation::Rest(events) => self.rest(events, report),
             Operation::Break(fault) => self.go_wrong(fault, report),
             Operation::Heal => self.heal(),
-            Operation::End(orderly) => return self.end(orderly, report),
+            Operation::End(clean) => return self.end(clean, report),
         }
         true
-    }
-
-    fn write(&mut self, at: u64, count: u32, content: Content, fua: bool) {
-        let (data, distinct) = match content {
-            Content::Fresh => {
-                let whole = u64::from(count) <= self.whole;
-                (fresh(at, count, self.operation), whole)
-            }
-            Content::Zeros => (Data::zeros(count), false),
-            Content::Copies(choice) => (self.copies(count, choice), false),
-        };
-        let names = self.checker.names.of(at, &data);
-        let number = self.history.submit(self.operation, at, &names, distinct);
-        let io = Io::write(0, at, data);
-        self.change(if fua { io.with_fua() } else { io }, number, fua);
-    }
-
-    /// A transaction of several requests, or its parts one by one where there are none.
-    fn group(&mut self, operation: Operation, fua: bool) {
-        let members = operation.members(self.node.layer.blocks());
-        let operation_number = self.operation;
-        let data = |at: u64| fresh(at, 1, operation_number);
-        if self.node.transaction_blocks() < members.len() as u64 {
-            for (at, written) in members {
-                if written {
-                    self.write(at, 1, Content::Fresh, fua);
-                } else {
-                    let number = self.history.submit(self.operation, at, &[ZEROS], false);
-                    self.change(Io::trim(0, at, 1), number, false);
-                }
-            }
-            return;
-        }
-        let mut all = Transaction::new();
-        let mut names = Vec::new();
-        for (at, written) in members {
-            if written {
-                all.write(at, &data(at));
-                names.extend(self.checker.names.of(at, &data(at)).into_iter().map(|one| (at, one)));
-            } else {
-                all.trim(at, 1);
-                names.push((at, ZEROS));
-            }
-        }
-        let number = self.history.submit_all(self.operation, names, true);
-        let waiting = Waiting::Change { number, fua, sent: self.history.mark() };
-        let tag = self.next_tag;
-        self.next_tag += 1;
-        self.waiting.insert(tag, waiting);
-        let taken = self.node.submit_transaction(self.now, tag, all, fua);
-        taken.expect("it is no larger than the volume says, and within it");
-    }
-
-    fn copies(&self, count: u32, choice: u64) -> Data {
-        let bench = self.bench.borrow();
-        let mut rng = Rng::stream(choice, "copies");
-        let mut copies = Data::none();
-        for _ in 0..count {
-            let ram = bench.ram(rng.below(bench.devices() as u64) as usize);
-            let place = match rng.below(3) {
-                0 => Place::Anywhere(rng.next()),
-                _ => Place::Metadata(rng.next()),
-            };
-            let body = ram.durable().get(find(place, ram.durable()));
-            // A stamp has another checksum than its bytes, so what is one stays one: whoever finds
-            // the same bytes there may leave them as they are.
-            let body = match body {
-                Body::Stamp { .. } => body,
-                body => {
-                    let mut bytes = Piece::block(body).to_bytes().to_vec();
-                    // Many blocks of file systems end with their CRC: all of those have one CRC.
-                    if rng.chance(0.75) {
-                        let (head, tail) = bytes.split_at_mut(BLOCK_BYTES - 4);
-                        tail.copy_from_slice(&crc32c(head).to_le_bytes());
-                    }
-                    Body::Bytes(bytes.into())
-                }
-            };
-            copies.push(Piece::block(body));
-        }
-        copies
-    }
-
-    fn change(&mut self, io: Io, number: usize, fua: bool) {
-        let sent = self.history.mark();
-        self.send(io, Waiting::Change { number, fua, sent });
-    }
-
-    fn send(&mut self, mut io: Io, waiting: Waiting) {
-        io.tag = self.next_tag;
-        self.next_tag += 1;
-        self.waiting.insert(io.tag, waiting);
-        self.node.submit(self.now, io);
     }
 
     fn pass(&mut self, events: u32, report: &mut ProveReport) {
         self.settle(report);
         for passed in 0..events {
-            let due = match self.node.next_event() {
-                Some(due) if self.waiting.is_empty() && due > self.now + MILLIS => break,
+            let due = match self.volume.next_event() {
+                // What a volume does in the background only is for a rest.
+                Some(due) if self.oracle.waiting() == 0 && due > self.now + MILLIS => break,
                 Some(due) => due,
                 None => break,
             };
             self.now = self.now.max(due);
             self.settle(report);
             if passed > PATIENCE {
-                self.stuck("and goes on and on");
+                self.stuck("though devices complete requests all the time");
             }
             if self.found.is_some() {
                 return;
@@ -389,12 +247,12 @@ impl Run {
         }
     }
 
-    /// Leaves the volume alone for a while, if nothing is in flight: it may put things in order.
+    /// Leaves the volume alone for a while, if nothing is in flight: it may work in the background.
     fn rest(&mut self, events: u32, report: &mut ProveReport) {
         self.now += 250 * MILLIS;
         self.settle(report);
         for _ in 0..events {
-            let Some(due) = self.node.next_event().filter(|_| self.waiting.is_empty()) else {
+            let Some(due) = self.volume.next_event().filter(|_| self.oracle.waiting() == 0) else {
                 return;
             };
             self.now = self.now.max(due);
@@ -408,11 +266,11 @@ impl Run {
     /// Lets everything happen that is due, cuts the power after each device event, then lets the
     /// client hear its answers.
     fn settle(&mut self, report: &mut ProveReport) {
-        let mut done = Vec::new();
-        let before = self.bench.borrow().events();
-        self.node.settle(self.now, &mut done);
-        report.events += self.bench.borrow().events() - before;
-        let moments = self.bench.borrow_mut().take_moments();
+        let mut replies = Vec::new();
+        let before = self.machine.borrow().events();
+        self.volume.settle(self.now, &mut replies);
+        report.events += self.machine.borrow().events() - before;
+        let moments = self.machine.borrow_mut().take_moments();
         let last = moments.last().cloned();
         for moment in &moments {
             self.try_states(moment, report);
@@ -420,72 +278,21 @@ impl Run {
                 return;
             }
         }
-        report.requests += done.len() as u64;
-        let heard = !done.is_empty();
-        for one in done {
-            self.hear(one);
+        report.requests += replies.len() as u64;
+        if replies.is_empty() {
+            return;
+        }
+        let excuse = self.excuse();
+        for reply in replies {
+            if let Some(wrong) = self.oracle.hear(reply, &self.volume, excuse) {
+                let event = self.machine.borrow().events();
+                self.tell(event, wrong);
+            }
         }
         // What the client has heard since may allow less.
-        if heard && self.found.is_none() {
-            let moment = last.unwrap_or_else(|| self.bench.borrow().moment());
+        if self.found.is_none() {
+            let moment = last.unwrap_or_else(|| self.machine.borrow().moment());
             self.try_states(&moment, report);
-        }
-    }
-
-    fn hear(&mut self, done: Done) {
-        let waiting = self.waiting.remove(&done.tag).expect("each answer has its request");
-        match (waiting, done.outcome) {
-            (Waiting::Read { at, sent }, Ok(data)) => self.hear_read(at, sent, &data),
-            (Waiting::Read { at, .. }, Err(error)) => {
-                if self.checker.damage != Damage::Open {
-                    self.blame(Sort::Read, format!("a read at {at} fails without cause: {error}"));
-                }
-            }
-            (Waiting::Change { number, fua, sent }, Ok(_)) => {
-                self.history.acknowledge(number, fua);
-                self.hear_success(sent, "write or trim");
-            }
-            (Waiting::Flush { sent }, Ok(_)) => {
-                self.history.flushed(sent);
-                self.hear_success(sent, "flush");
-            }
-            (Waiting::Change { .. }, Err(IoError::NoSpace))
-                if self.node.layer.status().limits().may_be_full => {}
-            (Waiting::Change { .. } | Waiting::Flush { .. }, Err(error)) => {
-                let open = self.checker.damage == Damage::Open;
-                let stopped = open && self.subject.stops_at_damage();
-                if !self.is_excused() && !stopped {
-                    let story = format!("a request fails without need: {error}");
-                    return self.blame(Sort::Refusal, story);
-                }
-                if self.node.layer.failed().is_none() {
-                    let story = format!("a request failed ({error}) and the volume goes on");
-                    return self.blame(Sort::Refusal, story);
-                }
-                let now = self.history.mark();
-                self.refused.get_or_insert(now);
-            }
-        }
-    }
-
-    /// After an error on the write path nothing may be taken any more.
-    fn hear_success(&mut self, sent: Tick, what: &str) {
-        if self.refused.is_some_and(|refused| sent > refused) {
-            let story = format!("a {what} is acknowledged after an error on the write path");
-            self.blame(Sort::Pretence, story);
-        }
-    }
-
-    fn hear_read(&mut self, at: u64, sent: Tick, data: &Data) {
-        let names = self.checker.names.of(at, data);
-        let failed = self.is_excused();
-        for (block, name) in (at..).zip(names) {
-            let mixed = failed && self.history.may_be_mixed(block, name, &self.checker.names);
-            if !mixed && !self.history.may_read(block, name, sent) {
-                let found = self.checker.names.text(name);
-                let story = format!("block {block} reads {found}, which is wrong");
-                return self.blame(Sort::Read, story);
-            }
         }
     }
 
@@ -499,34 +306,36 @@ impl Run {
         }
         let mut rng = self.rng_of(moment.event, "states");
         self.checker.failing = self.failing();
-        if let Some(wrong) = self.checker.moment(moment, &self.history, &mut rng, report) {
+        if let Some(wrong) = self.checker.moment(moment, &mut self.oracle, &mut rng, report) {
             self.tell(moment.event, wrong);
         }
     }
 
     fn blame(&mut self, sort: Sort, sentence: String) {
-        let event = self.bench.borrow().events();
+        let event = self.machine.borrow().events();
         self.tell(event, Wrong { sort, story: vec![sentence] });
     }
 
+    /// Notes what broke a promise, if nothing has before.
     fn tell(&mut self, event: u64, wrong: Wrong) {
-        let event = self.events_before + event;
-        let heard = self.history.heard();
-        self.found.get_or_insert(Found { operation: self.operation, event, wrong, heard });
+        if self.found.is_none() {
+            let (operation, event) = (self.operation, self.events_before + event);
+            self.found = Some(Found { operation, event, wrong, heard: self.oracle.heard() });
+        }
     }
 
     fn stuck(&mut self, how: &str) {
-        let story = format!("{} requests are not answered, {how}", self.waiting.len());
+        let story = format!("{} requests are not answered, {how}", self.oracle.waiting());
         self.blame(Sort::Hang, story);
     }
 
     /// Waits for all answers.
     fn drain(&mut self, report: &mut ProveReport) {
         for _ in 0..PATIENCE {
-            if self.waiting.is_empty() || self.found.is_some() {
+            if self.oracle.waiting() == 0 || self.found.is_some() {
                 return;
             }
-            let Some(due) = self.node.next_event() else {
+            let Some(due) = self.volume.next_event() else {
                 return self.stuck("and nothing is under way");
             };
             self.now = self.now.max(due);
@@ -539,18 +348,18 @@ impl Run {
         if self.found.is_some() {
             return;
         }
-        self.node.stop(self.now);
+        self.volume.stop(self.now);
         self.settle(report);
         for _ in 0..PATIENCE {
-            if self.node.stopped() || self.found.is_some() {
+            if self.volume.stopped() || self.found.is_some() {
                 break;
             }
-            let Some(due) = self.node.next_event() else { break };
+            let Some(due) = self.volume.next_event() else { break };
             self.now = self.now.max(due);
             self.settle(report);
         }
-        if self.found.is_none() && !self.node.stopped() && !self.is_excused() {
-            self.blame(Sort::Hang, "an orderly end never comes".to_owned());
+        if self.found.is_none() && !self.volume.stopped() && !self.is_excused() {
+            self.blame(Sort::Hang, "a clean shutdown never completes".to_owned());
         }
     }
 }

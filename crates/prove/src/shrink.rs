@@ -1,8 +1,10 @@
-//! Makes a violation small: leaves out whatever it does not need, then tells it as a story.
+//! Makes a violation small: leaves out what it does not need, then tells it as a story.
 
-use super::operation::Keep;
-use super::run::{Found, Run};
-use super::{ProveOptions, ProveReport, Sort, Violation};
+use crate::keep::Keep;
+use crate::oracle::Heard;
+use crate::run::{Found, Run};
+use crate::subject::Subject;
+use crate::{ProveOptions, ProveReport, Sort, Violation};
 use seekless_crash::shrink::{Case, Halving, leave_out};
 use std::ops::Range;
 
@@ -13,16 +15,16 @@ const MOST_WORK: u64 = 15_000_000;
 const PATIENCE: u64 = 3;
 const LEAST_TRIAL: u64 = 50_000;
 /// Work that a new run is, however short it is.
-const WORLD_WORK: u64 = 1_000;
+const RUN_WORK: u64 = 1_000;
 /// A trial tries crash states during its last operations only. What a violation needs comes before;
 /// where it shows is the end, since what comes after that is left out.
 const WATCHED: usize = 4;
-/// Acts up to which a story tells all of them, and how many it tells of a longer one.
+/// Operations up to which a story tells all of them, and how many it tells of a longer one.
 const WHOLE_STORY: usize = 40;
 
 /// A case that breaks a promise, and how much has been done to make it small.
-struct Shrinker<'o> {
-    options: &'o ProveOptions,
+struct Shrinker<'o, S> {
+    options: &'o ProveOptions<S>,
     case: u64,
     work: u64,
     /// Work that may be done in all, and by one trial.
@@ -33,7 +35,7 @@ struct Shrinker<'o> {
     best: (Keep, Found),
 }
 
-impl Shrinker<'_> {
+impl<S: Subject> Shrinker<'_, S> {
     /// Runs some of the operations and tries states during the last ones; they become the best
     /// known ones if they break the same promise.
     fn try_with(&mut self, keep: &Keep) -> bool {
@@ -54,7 +56,7 @@ impl Shrinker<'_> {
         }
         let operations = keep.of(run.script());
         let found = run.execute(&operations, &mut scratch);
-        self.work += WORLD_WORK + run.work();
+        self.work += RUN_WORK + run.work();
         match found {
             Some(found) if found.wrong.sort == self.best.1.wrong.sort => {
                 self.trial = PATIENCE * run.work() + LEAST_TRIAL;
@@ -77,8 +79,8 @@ impl Shrinker<'_> {
         for index in 0..self.best.0.len() {
             for most in [1, 2, 4, 8] {
                 let Some(&number) = self.best.0.numbers().get(index) else { return };
-                let blocks = run.script()[number as usize].blocks().unwrap_or(0);
-                if blocks <= most || self.try_with(&self.best.0.limited(index, most)) {
+                let length = run.script()[number as usize].length().unwrap_or(0);
+                if length <= most || self.try_with(&self.best.0.limited(index, most)) {
                     break;
                 }
             }
@@ -86,7 +88,7 @@ impl Shrinker<'_> {
     }
 }
 
-impl Case for Shrinker<'_> {
+impl<S: Subject> Case for Shrinker<'_, S> {
     fn parts(&self) -> usize {
         self.best.0.len()
     }
@@ -112,7 +114,12 @@ fn upto(keep: Keep, operation: u32) -> Keep {
 /// then with shorter requests; of each state that breaks the promise as few writes as possible are
 /// lost or torn. What is left after a bounded amount of work may be more than it needs; the story
 /// says so.
-pub fn shrink(options: &ProveOptions, case: u64, keep: Keep, found: Found) -> Violation {
+pub fn shrink<S: Subject>(
+    options: &ProveOptions<S>,
+    case: u64,
+    keep: Keep,
+    found: Found,
+) -> Violation {
     let keep = upto(keep, found.operation);
     let mut shrinker = Shrinker {
         options,
@@ -129,7 +136,7 @@ pub fn shrink(options: &ProveOptions, case: u64, keep: Keep, found: Found) -> Vi
         shrinker.leave_out();
         shrinker.shorten();
     }
-    // A more thorough search must find what is left again: so does whoever repeats it.
+    // A more thorough search must find what is left again: `--keep` searches like that.
     shrinker.thorough = true;
     (shrinker.most_work, shrinker.trial) = (MOST_WORK, MOST_WORK);
     let small = shrinker.best.0.clone();
@@ -163,7 +170,12 @@ pub fn shrink(options: &ProveOptions, case: u64, keep: Keep, found: Found) -> Vi
 }
 
 /// The violation as a story.
-pub fn tell(options: &ProveOptions, case: u64, keep: Option<Keep>, found: Found) -> Violation {
+pub fn tell<S: Subject>(
+    options: &ProveOptions<S>,
+    case: u64,
+    keep: Option<Keep>,
+    found: Found,
+) -> Violation {
     let run = Run::new(options.subject, case, options.seed);
     let mut story = vec![run.describe()];
     let kept = keep.clone().unwrap_or_else(|| Keep::operations(0..run.script().len() as u32));
@@ -176,7 +188,7 @@ pub fn tell(options: &ProveOptions, case: u64, keep: Option<Keep>, found: Found)
     if skipped > 0 {
         story.push(format!("({skipped} operations before these)"));
     }
-    let (durable, acknowledged) = &found.heard;
+    let Heard { durable, acknowledged } = &found.heard;
     for (number, operation) in &operations[skipped..] {
         let heard = match number {
             number if durable.contains(number) => ": acknowledged, and durable by contract",

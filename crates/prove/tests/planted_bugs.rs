@@ -5,7 +5,7 @@
 use seekless_arrays::Level;
 use seekless_engine::planted::{PlantedBug, with_bug};
 use seekless_layouts::Kind;
-use seekless_prove::{ProveOptions, ProveReport, Subject, prove};
+use seekless_prove::{BlockSubject, ProveOptions, ProveReport, Subject as _, prove};
 
 /// Seeds that must each lead to every bug.
 const SEEDS: [u64; 3] = [1, 2, 3];
@@ -16,17 +16,17 @@ fn no_clock() -> u64 {
 }
 
 /// What each bug is planted in.
-fn planted() -> Vec<(Subject, PlantedBug)> {
+fn planted() -> Vec<(BlockSubject, PlantedBug)> {
     let of = |kind: Kind| kind.planted_bugs().iter().map(move |&bug| (kind.into(), bug));
-    let array = Subject::Array { level: Level::Raid5, members: 3, kind: Kind::INPLACE };
+    let array = BlockSubject::Array { level: Level::Raid5, members: 3, kind: Kind::INPLACE };
     let arrays = PlantedBug::ARRAY.map(|bug| (array, bug));
-    let striped = Subject::Array { level: Level::Raid0, members: 2, kind: Kind::LFS };
+    let striped = BlockSubject::Array { level: Level::Raid0, members: 2, kind: Kind::LFS };
     let arrays = arrays.into_iter().chain(PlantedBug::STRIPED.map(|bug| (striped, bug)));
     Kind::ALL.into_iter().flat_map(of).chain(arrays).collect()
 }
 
 fn hunt(
-    subject: impl Into<Subject>,
+    subject: impl Into<BlockSubject>,
     bug: Option<PlantedBug>,
     options: &ProveOptions,
 ) -> ProveReport {
@@ -35,7 +35,7 @@ fn hunt(
 }
 
 /// States until each seed has found a bug, and the seeds that have not.
-fn found_after(subject: Subject, bug: PlantedBug) -> (Vec<String>, Vec<u64>) {
+fn found_after(subject: BlockSubject, bug: PlantedBug) -> (Vec<String>, Vec<u64>) {
     let (mut states, mut missed) = (Vec::new(), Vec::new());
     for seed in SEEDS {
         let options = ProveOptions { seed, states: MOST_STATES, ..ProveOptions::new(subject) };
@@ -84,12 +84,12 @@ fn without_a_bug_nothing_is_found() {
 /// A violation is made small, and what it says to repeat breaks the same promise.
 #[test]
 fn violations_shrink_and_repeat() {
-    let pair = Subject::Array { level: Level::Raid1, members: 2, kind: Kind::LOGE };
+    let pair = BlockSubject::Array { level: Level::Raid1, members: 2, kind: Kind::LOGE };
     let bugs = [
         (Kind::INPLACE.into(), PlantedBug::MissingFlush),
         (Kind::VLOG.into(), PlantedBug::AckBeforeDurable),
         (Kind::LOGE.into(), PlantedBug::PartialTransaction),
-        (Subject::Sparse, PlantedBug::TombstoneLost),
+        (BlockSubject::Sparse, PlantedBug::TombstoneLost),
         (pair, PlantedBug::MissingFlush),
     ];
     for (subject, bug) in bugs {

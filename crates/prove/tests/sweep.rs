@@ -3,7 +3,7 @@
 
 use seekless_arrays::Level;
 use seekless_layouts::Kind;
-use seekless_prove::{ProveOptions, Subject, WORKLOADS, prove};
+use seekless_prove::{BlockSubject, ProveOptions, WORKLOADS, prove};
 
 fn no_clock() -> u64 {
     0
@@ -38,8 +38,8 @@ fn the_same_seed_gives_the_same_sweep() {
 #[test]
 fn every_array_keeps_its_contract() {
     let (mut failed, mut unreadable, mut arrays) = (0, 0, 0);
-    for subject in Subject::all() {
-        let Subject::Array { level, .. } = subject else { continue };
+    for subject in BlockSubject::all() {
+        let BlockSubject::Array { level, .. } = subject else { continue };
         let options = ProveOptions { states: 15_000, ..ProveOptions::new(subject) };
         let report = prove(&options, no_clock, &mut |_, _| {});
         assert!(report.violations.is_empty(), "{}", report.to_text());
@@ -53,7 +53,7 @@ fn every_array_keeps_its_contract() {
     assert!(failed > 0 && unreadable > 0 && arrays > 4, "{failed}, {unreadable}, {arrays}");
 }
 
-fn keeps_the_contract(subject: Subject) {
+fn keeps_the_contract(subject: BlockSubject) {
     let options = ProveOptions { states: 30_000, ..ProveOptions::new(subject) };
     let report = prove(&options, no_clock, &mut |_, _| {});
     assert!(report.violations.is_empty(), "{}", report.to_text());
@@ -62,10 +62,10 @@ fn keeps_the_contract(subject: Subject) {
 
 #[test]
 fn a_log_apart_keeps_the_contract() {
-    keeps_the_contract(Subject::Attached);
+    keeps_the_contract(BlockSubject::Attached);
 }
 
 #[test]
 fn a_sparse_volume_keeps_the_contract() {
-    keeps_the_contract(Subject::Sparse);
+    keeps_the_contract(BlockSubject::Sparse);
 }

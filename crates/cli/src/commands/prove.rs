@@ -7,7 +7,9 @@ use seekless_arrays::Level;
 #[cfg(debug_assertions)]
 use seekless_engine::planted::{PlantedBug, with_bug};
 use seekless_layouts::Kind;
-use seekless_prove::{Keep, ProveOptions, ProveReport, Subject, Violation, prove};
+use seekless_prove::{
+    BlockSubject, Keep, ProveOptions, ProveReport, Subject as _, Violation, prove,
+};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::fs::File;
@@ -150,21 +152,21 @@ fn subject(
     apart: Apart,
     raid: Option<Level>,
     members: Option<u16>,
-) -> Result<Subject, Failure> {
+) -> Result<BlockSubject, Failure> {
     match (apart, kind) {
         (Apart { log: false, sparse: false }, _) => {}
-        (Apart { log: true, .. }, Kind::DCD) => return Ok(Subject::Attached),
+        (Apart { log: true, .. }, Kind::DCD) => return Ok(BlockSubject::Attached),
         (Apart { log: true, .. }, _) => {
             let problem = format!("--log: a volume of layout {kind} has no log");
             return Err(Failure::usage(problem).hint("--layout dcd has one"));
         }
-        (Apart { sparse: true, .. }, Kind::LOGE) => return Ok(Subject::Sparse),
+        (Apart { sparse: true, .. }, Kind::LOGE) => return Ok(BlockSubject::Sparse),
         (Apart { sparse: true, .. }, _) => {
             let problem = format!("--sparse: a volume of layout {kind} stores all its addresses");
             return Err(Failure::usage(problem).hint("--layout loge can be sparse"));
         }
     }
-    let Some(level) = raid else { return Ok(Subject::Layout(kind)) };
+    let Some(level) = raid else { return Ok(BlockSubject::Layout(kind)) };
     let least = level.least_members();
     let members = members.map_or(least, usize::from);
     if members < least {
@@ -177,7 +179,7 @@ fn subject(
                        and then it is not mounted (CONTRACT.md, A3)";
         return Err(Failure::usage(problem).hint("--raid 1, or another layout, loses nothing then"));
     }
-    Ok(Subject::Array { level, members, kind })
+    Ok(BlockSubject::Array { level, members, kind })
 }
 
 /// Bytes of the longest file that is taken for a violation; real ones have a few thousand.
@@ -214,16 +216,21 @@ fn replayed(file: &Path) -> Result<ProveOptions, Failure> {
 }
 
 /// Writes the first violation to a file.
-fn save(subject: Subject, report: &ProveReport, violation: &Violation, file: &Path) -> Outcome {
+fn save(
+    subject: BlockSubject,
+    report: &ProveReport,
+    violation: &Violation,
+    file: &Path,
+) -> Outcome {
     let raid = match subject {
-        Subject::Layout(_) | Subject::Attached | Subject::Sparse => None,
-        Subject::Array { level, members, .. } => Some((level.number(), members as u16)),
+        BlockSubject::Layout(_) | BlockSubject::Attached | BlockSubject::Sparse => None,
+        BlockSubject::Array { level, members, .. } => Some((level.number(), members as u16)),
     };
     let saved = Saved {
         layout: subject.kind().name().to_owned(),
         raid,
-        log: subject == Subject::Attached,
-        sparse: subject == Subject::Sparse,
+        log: subject == BlockSubject::Attached,
+        sparse: subject == BlockSubject::Sparse,
         seed: report.seed,
         case: violation.case,
         keep: violation.keep.clone(),
@@ -238,9 +245,10 @@ fn save(subject: Subject, report: &ProveReport, violation: &Violation, file: &Pa
 
 /// Prints what there is to prove.
 fn list(json: bool, out: &mut dyn Write) -> Outcome {
-    let all = Subject::all();
+    let all = BlockSubject::all();
     if json {
-        let one = |subject: &Subject| json!({ "name": subject.name(), "flags": subject.flags() });
+        let one =
+            |subject: &BlockSubject| json!({ "name": subject.name(), "flags": subject.flags() });
         let subjects: Vec<Value> = all.iter().map(one).collect();
         writeln!(out, "{}", json!({ "subjects": subjects }))?;
         return Ok(());

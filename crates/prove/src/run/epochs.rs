@@ -1,32 +1,29 @@
 //! The epochs of a run: how one ends, and how the next one begins with what it has left.
 
-use super::{Make, Run};
+use super::Run;
 use crate::ProveReport;
-use crate::bench::Bench;
-use crate::damage::Damage;
-use crate::judge::mount;
+use crate::block_damage::Damage;
+use crate::crash_states::choose;
+use crate::machine::{DeviceKind, Machine};
+use crate::mounting::mount;
+use crate::oracle::Oracle as _;
 use crate::small_disk::SmallArm;
-use crate::states::choose;
-use crate::subject::{Subject, replace};
+use crate::subject::{Subject, VolumeOf};
+use crate::volume::Mounted as _;
 use seekless_crash::device::volatile::{Latency, VolatileRam};
 use seekless_engine::arm::Arm;
 use seekless_engine::device::medium::{Cells, Medium as _};
 use seekless_engine::layout::MountOptions;
-use seekless_engine::node::Node;
-use seekless_engine::options::Options;
 use seekless_engine::rng::Rng;
-use seekless_engine::units::{MICROS, MILLIS};
-use seekless_layouts::lfs::{CLEANING, HOT_PERCENT, INTERVAL};
-use seekless_layouts::loge::options::{CLUSTERS, SORT};
-use seekless_layouts::vlog::{COMPACTION, Compaction, FILL_PERCENT};
+use seekless_engine::units::MICROS;
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
-impl Run {
-    /// Ends an epoch and begins the next; false if there can be none.
-    pub(super) fn end(&mut self, orderly: bool, report: &mut ProveReport) -> bool {
-        if orderly {
+impl<S: Subject> Run<S> {
+    /// Ends an epoch, by a clean shutdown or not, and begins the next; false if there can be none.
+    pub(super) fn end(&mut self, clean: bool, report: &mut ProveReport) -> bool {
+        if clean {
             self.settle(report);
             self.drain(report);
             self.stop(report);
@@ -34,10 +31,9 @@ impl Run {
         if self.found.is_some() {
             return false;
         }
-        let moment = self.bench.borrow().moment();
+        let moment = self.machine.borrow().moment();
         let mut rng = self.rng_of(moment.event, "crash");
-        // A volume that came to a clean shutdown leaves nothing to chance unless it refused to
-        // write.
+        // A clean shutdown leaves nothing to chance unless the volume refused to write.
         let mut states = choose(&moment, false, &mut rng);
         let state = rng.below(states.len() as u64) as usize;
         self.restart(moment.build(&states.swap_remove(state)), &mut rng, report)
@@ -45,79 +41,66 @@ impl Run {
 
     fn restart(&mut self, mut media: Vec<Cells>, rng: &mut Rng, report: &mut ProveReport) -> bool {
         self.close(report);
-        self.waiting.clear();
         if self.checker.damage == Damage::Open {
             return false;
         }
         // What the client sees now is what the first assembly makes of it: copies that differ are
         // equal after that, whichever member is pulled out later.
-        if let Subject::Array { .. } = self.subject {
-            let options = MountOptions { volatile: self.make.volatile, ..MountOptions::default() };
-            // Whatever is wrong with it is told by the one that follows.
+        if self.subject.is_assembled() {
+            let options =
+                MountOptions { volatile: self.kind.is_volatile(), ..MountOptions::default() };
+            // What is wrong with it is told by the one that follows.
             let _ = self.checker.mount(&mut media, &options);
         }
-        match self.checker.content_of(media.clone(), &self.history, rng, report) {
+        match self.checker.content_of(media.clone(), &mut self.oracle, rng, report) {
             Err(wrong) => {
-                let event = self.bench.borrow().events();
+                let event = self.machine.borrow().events();
                 self.tell(event, wrong);
                 false
             }
-            Ok(names) => {
-                self.history.restart(&names);
+            Ok(content) => {
+                let content = content.expect("only damage keeps a volume from being mounted");
+                self.oracle.restart(&content);
                 let mut damage = self.checker.damage;
                 self.checker.begin();
                 self.epoch += 1;
-                self.refused = None;
-                self.events_before += self.bench.borrow().events();
+                self.events_before += self.machine.borrow().events();
                 let seed = self.base ^ self.epoch.rotate_left(40);
                 if let Damage::Covered(device) = damage
                     && rng.chance(0.3)
                 {
-                    replace(&mut media, device);
+                    self.subject.replace(&mut media, device);
                     damage = Damage::None;
                 }
                 self.checker.damage = damage;
-                (self.node, self.bench, self.absent) =
-                    power_on(self.subject, media, damage, self.make, seed);
-                self.history.limit(self.node.layer.status().limits());
+                (self.volume, self.machine, self.absent) =
+                    power_on(self.subject, media, damage, self.kind, seed);
+                self.oracle.mounted(&self.volume);
                 true
             }
         }
     }
 }
 
-/// Mounts media and gives them devices, as the seed of an epoch will have it. A device with blocks
+/// Mounts media and gives them devices, as the seed of an epoch has it. A device with blocks
 /// that cannot be read stays where it is if the volume can be mounted with it.
-pub(super) fn power_on(
-    subject: Subject,
+pub(super) fn power_on<S: Subject>(
+    subject: S,
     mut media: Vec<Cells>,
     damage: Damage,
-    make: Make,
+    kind: DeviceKind,
     seed: u64,
-) -> (Node, Rc<RefCell<Bench>>, BTreeSet<usize>) {
+) -> (VolumeOf<S>, Rc<RefCell<Machine>>, BTreeSet<usize>) {
     let mut rng = Rng::stream(seed, "life");
-    let Make { volatile, headed, slow_flushes } = make;
+    let DeviceKind { contract, headed, slow_flushes } = kind;
     let arm = |medium: &Cells| headed.then(|| SmallArm::new(cells(medium), rng.chance(0.5)));
     let arms: Vec<Option<SmallArm>> = media.iter().map(arm).collect();
-    let compaction = Compaction::ALL[rng.below(Compaction::ALL.len() as u64) as usize];
-    let fill_percent = if rng.chance(0.5) { 75 } else { 1 + rng.below(100) as u32 };
-    // A stream of its own: what is drawn for other layouts stays as it was.
-    let mut idling = Rng::stream(seed, "idling");
+    let chosen = subject.mount_options(seed, &mut rng);
     let options = MountOptions {
         // The log's, if there is one apart.
         arm: arms.last().and_then(|arm| arm.as_ref()).map(|arm| arm as &dyn Arm),
-        volatile,
-        options: subject
-            .caching(&mut rng)
-            .onto(Options::default())
-            .with(&COMPACTION, Some(compaction))
-            .with(&FILL_PERCENT, fill_percent)
-            .with(&CLEANING, subject.cleaning(&mut rng))
-            .with(&SORT, idling.chance(0.6))
-            .with(&CLUSTERS, idling.chance(0.4))
-            // So short that blocks become cold in the short epoch of a run.
-            .with(&INTERVAL, Some(20 * MILLIS))
-            .with(&HOT_PERCENT, Some(if rng.chance(0.5) { 10 } else { 40 })),
+        volatile: kind.is_volatile(),
+        options: chosen,
         ..MountOptions::default()
     };
     let lost = match damage {
@@ -137,11 +120,11 @@ pub(super) fn power_on(
             _ => Latency::Random,
         };
         let stream = Rng::stream(rng.next(), "device");
-        VolatileRam::new(medium, volatile, latency, stream)
+        VolatileRam::with_contract(medium, contract, latency, stream)
     };
     let rams = media.into_iter().map(ram).collect();
-    let (bench, probes) = Bench::new(rams, arms);
-    (mounted.node(probes, rng.next()), bench, absent)
+    let (machine, probes) = Machine::new(rams, arms);
+    (mounted.join(probes, rng.next()), machine, absent)
 }
 
 fn cells(medium: &Cells) -> u64 {

@@ -1,24 +1,24 @@
 //! What goes wrong with the devices of a run, and what that excuses.
 
 use super::{Run, STRIKES};
-use crate::check::Wrong;
-use crate::damage::{Damage, Strike, all_places, find};
-use crate::look::look;
-use crate::names::{Name, UNREADABLE};
-use crate::operation::Fault;
-use crate::states::FaultCounts;
-use crate::{ProveReport, Sort};
+use crate::block_damage::{Damage, Strike, all_places, find};
+use crate::oracle::{Excuse, Oracle as _};
+use crate::read_only_mount::read_only;
+use crate::report::{FaultCounts, ProveReport};
+use crate::script::Fault;
+use crate::subject::{ContentOf, Subject};
+use crate::violation::{Sort, Wrong};
 use seekless_crash::faults::{Plan, flip_bit};
 use seekless_engine::device::medium::Cells;
 use seekless_engine::rng::Rng;
 use std::collections::BTreeSet;
 
-impl Run {
+impl<S: Subject> Run<S> {
     pub(super) fn go_wrong(&mut self, fault: Fault, report: &mut ProveReport) {
         let port = self.port_of(fault);
         let damage = self.damage_by(fault, port);
-        let mut bench = self.bench.borrow_mut();
-        let ram = bench.ram_mut(port);
+        let mut machine = self.machine.borrow_mut();
+        let ram = machine.device_mut(port);
         match fault {
             Fault::Write(after) => ram.faults_mut().fail_write_after(after),
             Fault::Full(after) => ram.faults_mut().fill_after(after),
@@ -47,7 +47,7 @@ impl Run {
         if !(together && matches!(fault, Fault::Unreadable(_))) {
             rng = Rng::stream(self.base ^ u64::from(self.operation), "fault");
         }
-        rng.below(self.bench.borrow().devices() as u64) as usize
+        rng.below(self.machine.borrow().devices() as u64) as usize
     }
 
     /// What damage there is after a fault.
@@ -57,7 +57,7 @@ impl Run {
             Damage::Covered(device) => device == port,
             Damage::Open => false,
         };
-        let spare = self.subject.spare() > self.absent.len() && !self.has_failed();
+        let spare = self.subject.spare() > self.absent.len() && self.failing().is_empty();
         match fault {
             Fault::Unreadable(_) if alone && spare => Damage::Covered(port),
             _ => Damage::Open,
@@ -65,24 +65,27 @@ impl Run {
     }
 
     pub(super) fn heal(&mut self) {
-        let mut bench = self.bench.borrow_mut();
-        for port in 0..bench.devices() {
-            *bench.ram_mut(port).faults_mut().plan_mut() = Plan::default();
+        let mut machine = self.machine.borrow_mut();
+        for port in 0..machine.devices() {
+            *machine.device_mut(port).faults_mut().plan_mut() = Plan::default();
         }
     }
 
     /// Devices of which a request has failed in this epoch.
     pub(super) fn failing(&self) -> BTreeSet<usize> {
-        let bench = self.bench.borrow();
+        let machine = self.machine.borrow();
         let failed = |port: &usize| {
-            let counts = bench.ram(*port).faults().counts();
+            let counts = machine.device(*port).faults().counts();
             counts.failed_writes + counts.full + counts.failed_flushes > 0
         };
-        (0..bench.devices()).filter(failed).collect()
+        (0..machine.devices()).filter(failed).collect()
     }
 
-    fn has_failed(&self) -> bool {
-        !self.failing().is_empty()
+    /// What excuses answers to the client now.
+    pub(super) fn excuse(&self) -> Excuse {
+        let damaged = self.checker.damage == Damage::Open;
+        let failed = self.is_excused();
+        Excuse { damaged, failed, refuses: failed || damaged && self.subject.stops_at_damage() }
     }
 
     /// So many devices have failed that requests may fail.
@@ -91,31 +94,33 @@ impl Run {
         !failing.is_empty() && failing.union(&self.absent).count() > self.subject.spare()
     }
 
-    /// Strikes blocks of a volume that was stopped in order, one at a time. Right data or an error
+    /// Strikes blocks after a clean shutdown, one at a time. Right data or an error
     /// may come of it, never wrong data; where other devices make up for it, right data only.
-    pub(super) fn strike(&mut self, media: &[Cells], report: &mut ProveReport) {
+    pub(super) fn strike(
+        &mut self,
+        media: &[Cells],
+        expected: &ContentOf<S>,
+        report: &mut ProveReport,
+    ) {
         let mut rng = self.rng_of(u64::from(self.operation), "strikes");
-        let blocks = self.node.layer.blocks();
-        let expected: Vec<Option<Name>> =
-            (0..blocks).map(|block| self.history.newest(block)).collect();
         let absent = self.subject.absent(media).len();
         let covers = absent < self.subject.spare();
-        // Whoever is to be put right must be there.
+        // A member that is to be put right must be there.
         let whole = covers && absent == 0;
         for place in all_places(media, STRIKES / media.len(), &mut rng) {
-            let strike = Strike::draw(self.subject, place, media, &mut rng);
+            let strike = Strike::draw(self.subject.checks(), place, media, &mut rng);
             let mut struck = media.to_vec();
             strike.hit(&mut struck, &mut report.faults);
             report.states += 1;
             report.recovered += 1;
             self.checker.damage = strike.damage(covers);
             let open = self.checker.damage == Damage::Open;
-            let found = self.checker.content_of(struck, &self.history, &mut rng, report);
-            let names = match found {
-                Ok(names) => names,
+            let found = self.checker.content_of(struck, &mut self.oracle, &mut rng, report);
+            let content = match found {
+                Ok(content) => content,
                 Err(Wrong { mut story, .. }) => {
                     story.insert(0, strike.to_string());
-                    let event = self.bench.borrow().events();
+                    let event = self.machine.borrow().events();
                     return self.tell(event, Wrong { sort: Sort::Damage, story });
                 }
             };
@@ -123,17 +128,17 @@ impl Run {
             // mount writes in the same stripe, parity may be computed with what is wrong.
             let heals = whole && strike.is_rot();
             let copied = heals && self.subject.has_copies();
-            let wrong = match names.is_empty() && heals {
-                true => Some("the volume is not mounted".to_owned()),
-                false => self.differs(&names, &expected, open && !copied),
+            let wrong = match &content {
+                Some(found) => self.oracle.differs(found, expected, open && !copied),
+                None => heals.then(|| "the volume is not mounted".to_owned()),
             };
             if let Some(wrong) = wrong {
-                let story = format!("the volume is stopped in order; then {strike}, and {wrong}");
+                let story = format!("after a clean shutdown {strike}, and {wrong}");
                 return self.blame(Sort::Damage, story);
             }
             if heals {
-                self.look_past(strike, media, &expected, report);
-                self.repair(strike, media, &expected, &mut rng, report);
+                self.look_past(strike, media, expected, report);
+                self.repair(strike, media, expected, &mut rng, report);
             }
             if self.found.is_some() {
                 return;
@@ -141,48 +146,27 @@ impl Run {
         }
     }
 
-    /// The first block that is not what it should be; with `open`, errors are what it may be, too.
-    fn differs(&self, names: &[Name], expected: &[Option<Name>], open: bool) -> Option<String> {
-        let pairs = names.iter().zip(expected).enumerate();
-        let mut wrong = pairs.filter_map(|(block, (&name, &right))| {
-            let right = right.filter(|&right| name != right && !(open && name == UNREADABLE))?;
-            let [found, right] = [name, right].map(|one| self.checker.names.text(one));
-            Some(format!("block {block} reads {found}, not {right}"))
-        });
-        wrong.next()
-    }
-
-    /// Whoever only looks sees everything as it should be, though a member of an array holds
+    /// A read-only mount shows everything as it should be, though a member of an array holds
     /// something wrong.
     fn look_past(
         &mut self,
         strike: Strike,
         media: &[Cells],
-        expected: &[Option<Name>],
+        expected: &ContentOf<S>,
         report: &mut ProveReport,
     ) {
         let mut struck = media.to_vec();
         strike.hit(&mut struck, &mut FaultCounts::default());
         report.states += 1;
         report.recovered += 1;
-        let wrong = match look(self.subject, &struck, None, self.make.volatile) {
+        let read = |volume: &mut _| self.oracle.read_what_can_be(volume);
+        let wrong = match read_only(self.subject, &struck, None, self.kind.is_volatile(), read) {
             Err(error) => Some(error),
-            Ok(seen) => {
-                let mut names = Vec::new();
-                for (count, data) in seen {
-                    match data {
-                        Some(data) => {
-                            names.extend(self.checker.names.of(names.len() as u64, &data));
-                        }
-                        None => names.extend((0..count).map(|_| UNREADABLE)),
-                    }
-                }
-                self.differs(&names, expected, false)
-            }
+            Ok(seen) => self.oracle.differs(&seen, expected, false),
         };
         if let Some(wrong) = wrong {
             let story = format!(
-                "the volume is stopped in order; then {strike}, and it is mounted read-only: \
+                "after a clean shutdown {strike}, and the volume is mounted read-only: \
                  {wrong}"
             );
             self.blame(Sort::Damage, story);
@@ -195,7 +179,7 @@ impl Run {
         &mut self,
         strike: Strike,
         media: &[Cells],
-        expected: &[Option<Name>],
+        expected: &ContentOf<S>,
         rng: &mut Rng,
         report: &mut ProveReport,
     ) {
@@ -206,14 +190,16 @@ impl Run {
         self.checker.damage = Damage::None;
         let wrong = match self.subject.repair(&mut struck) {
             Err(error) => Some(format!("cannot be: {error}")),
-            Ok(()) => match self.checker.content_of(struck, &self.history, rng, report) {
+            Ok(()) => match self.checker.content_of(struck, &mut self.oracle, rng, report) {
                 Err(wrong) => Some(format!("does not help: {}", wrong.story.join("; "))),
-                Ok(names) => self.differs(&names, expected, false),
+                Ok(found) => {
+                    let found = found.expect("only damage keeps a volume from being mounted");
+                    self.oracle.differs(&found, expected, false)
+                }
             },
         };
         if let Some(wrong) = wrong {
-            let story =
-                format!("the volume is stopped in order; then {strike}, and repair {wrong}");
+            let story = format!("after a clean shutdown {strike}, and repair {wrong}");
             self.blame(Sort::Damage, story);
         }
     }

@@ -1,7 +1,8 @@
-//! The devices of a run, and what a power cut after each of their events would find.
+//! The machine of a run: devices that share one power supply, and what a power cut after each of
+//! their events would find.
 
-use super::small_disk::SmallArm;
-use seekless_crash::contract::Contract;
+use crate::small_disk::SmallArm;
+use seekless_crash::contract::{Contract, Order};
 use seekless_crash::device::volatile::VolatileRam;
 use seekless_crash::moment::{Moment, Placed, Slot, device_print};
 use seekless_engine::arm::{Arm, Head, Track};
@@ -14,10 +15,28 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-/// The devices of a run. They share one power supply: what is taken down after an event of one
-/// of them is the state of all.
+/// What the devices of a case are like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DeviceKind {
+    /// What they promise: what a power cut may leave of their writes.
+    pub contract: Contract,
+    /// They have heads.
+    pub headed: bool,
+    /// Their flushes take long.
+    pub slow_flushes: bool,
+}
+
+impl DeviceKind {
+    /// True if they forget completed writes that were not flushed.
+    pub fn is_volatile(&self) -> bool {
+        self.contract.order != Order::KeepsCompleted
+    }
+}
+
+/// The devices of a run. They share one power supply: what is recorded after an event of one of
+/// them is the state of all.
 #[derive(Debug)]
-pub struct Bench {
+pub struct Machine {
     rams: Vec<VolatileRam>,
     moments: Vec<Moment>,
     /// Events of the devices so far, and what they had changed at the last moment.
@@ -25,20 +44,20 @@ pub struct Bench {
     changes: u64,
 }
 
-impl Bench {
-    /// A bench of these devices, and what a node is to be given for each.
-    pub fn new(
+impl Machine {
+    /// A machine of these devices, and what a volume is to be given for each.
+    pub(crate) fn new(
         rams: Vec<VolatileRam>,
         arms: Vec<Option<SmallArm>>,
-    ) -> (Rc<RefCell<Bench>>, Vec<Box<dyn Device>>) {
+    ) -> (Rc<RefCell<Machine>>, Vec<Box<dyn Device>>) {
         assert_eq!(rams.len(), arms.len(), "an arm or none for each device");
-        let bench =
-            Rc::new(RefCell::new(Bench { rams, moments: Vec::new(), events: 0, changes: 0 }));
+        let machine =
+            Rc::new(RefCell::new(Machine { rams, moments: Vec::new(), events: 0, changes: 0 }));
         let probe = |(port, arm)| -> Box<dyn Device> {
-            Box::new(Probe { bench: Rc::clone(&bench), port, arm, track: 0 })
+            Box::new(Probe { machine: Rc::clone(&machine), port, arm, track: 0 })
         };
         let probes = arms.into_iter().enumerate().map(probe).collect();
-        (bench, probes)
+        (machine, probes)
     }
 
     /// Number of devices.
@@ -47,22 +66,22 @@ impl Bench {
     }
 
     /// One of the devices.
-    pub fn ram(&self, port: Port) -> &VolatileRam {
+    pub fn device(&self, port: Port) -> &VolatileRam {
         &self.rams[port]
     }
 
     /// One of the devices, to break something.
-    pub fn ram_mut(&mut self, port: Port) -> &mut VolatileRam {
+    pub(crate) fn device_mut(&mut self, port: Port) -> &mut VolatileRam {
         &mut self.rams[port]
     }
 
     /// Events of the devices so far.
-    pub fn events(&self) -> u64 {
+    pub(crate) fn events(&self) -> u64 {
         self.events
     }
 
     /// What a power cut now would find.
-    pub fn moment(&self) -> Moment {
+    pub(crate) fn moment(&self) -> Moment {
         let durable = self.rams.iter().map(|ram| ram.durable().clone()).collect();
         let mut slots = Vec::new();
         let mut known = BTreeMap::new();
@@ -87,13 +106,13 @@ impl Bench {
         Moment { event: self.events, contract, durable, pending, slots, print }
     }
 
-    /// The moments taken down since the last call.
-    pub fn take_moments(&mut self) -> Vec<Moment> {
+    /// The moments recorded since the last call.
+    pub(crate) fn take_moments(&mut self) -> Vec<Moment> {
         std::mem::take(&mut self.moments)
     }
 
     /// After an event: what has not changed anything makes no new moment.
-    fn take_down(&mut self) {
+    fn record(&mut self) {
         self.events += 1;
         let changes = self.rams.iter().map(VolatileRam::events).sum();
         if changes != self.changes {
@@ -121,10 +140,10 @@ fn in_one_piece(data: Data) -> Data {
     plain
 }
 
-/// Stands for one device and takes down the moment after each of its events.
+/// Stands for one device and records the moment after each of its events.
 #[derive(Debug)]
 struct Probe {
-    bench: Rc<RefCell<Bench>>,
+    machine: Rc<RefCell<Machine>>,
     port: Port,
     arm: Option<SmallArm>,
     /// Where the last command ended.
@@ -133,7 +152,7 @@ struct Probe {
 
 impl Device for Probe {
     fn blocks(&self) -> u64 {
-        self.bench.borrow().rams[self.port].blocks()
+        self.machine.borrow().rams[self.port].blocks()
     }
 
     fn submit(&mut self, now: Time, mut io: Io) {
@@ -141,26 +160,26 @@ impl Device for Probe {
         if let Some(arm) = self.arm.as_ref().filter(|_| io.count > 0) {
             self.track = arm.track_of(io.at + u64::from(io.count) - 1);
         }
-        let mut bench = self.bench.borrow_mut();
-        bench.rams[self.port].submit(now, io);
-        bench.take_down();
+        let mut machine = self.machine.borrow_mut();
+        machine.rams[self.port].submit(now, io);
+        machine.record();
     }
 
     fn reap(&mut self, now: Time, done: &mut Vec<Done>) {
         let before = done.len();
-        let mut bench = self.bench.borrow_mut();
-        bench.rams[self.port].reap(now, done);
+        let mut machine = self.machine.borrow_mut();
+        machine.rams[self.port].reap(now, done);
         if done.len() > before {
-            bench.take_down();
+            machine.record();
         }
     }
 
     fn next_event(&self) -> Option<Time> {
-        self.bench.borrow().rams[self.port].next_event()
+        self.machine.borrow().rams[self.port].next_event()
     }
 
     fn volatile(&self) -> bool {
-        self.bench.borrow().rams[self.port].volatile()
+        self.machine.borrow().rams[self.port].volatile()
     }
 
     fn status(&self) -> &dyn DeviceStatus {
@@ -172,6 +191,8 @@ impl Device for Probe {
     }
 }
 
+impl DeviceStatus for Probe {}
+
 impl Mechanical for Probe {
     fn arm(&self) -> Option<&dyn Arm> {
         self.arm.as_ref().map(|arm| arm as &dyn Arm)
@@ -181,5 +202,3 @@ impl Mechanical for Probe {
         self.arm.as_ref().map(|_| Head { track: self.track, free_at: now })
     }
 }
-
-impl DeviceStatus for Probe {}

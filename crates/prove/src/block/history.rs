@@ -1,10 +1,11 @@
 //! What the client did and heard, and which contents of the volume that allows after a crash.
 
-use super::names::{Name, Names, UNREADABLE, ZEROS};
+use super::content_names::{Name, Names, UNREADABLE, ZEROS};
+use crate::oracle::{Allowance, Heard};
 use seekless_engine::layer::Limits;
 use seekless_engine::layout::Promises;
 
-/// Counts what the client does, in order.
+/// Time as the client sees it: one more for each thing that it does or hears.
 pub type Tick = u64;
 
 /// A write or trim.
@@ -30,36 +31,6 @@ struct Version {
     /// Index of the change; `None` is the content the epoch began with.
     change: Option<usize>,
     name: Name,
-}
-
-/// What else has happened to a state besides the power cut, from the least to the worst.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Allowance {
-    /// Nothing.
-    None,
-    /// A device is lost: what was being written may be anything where the layout promises no more
-    /// than its device does.
-    Lost,
-    /// Blocks were damaged before the volume could write down that what they hold is durable:
-    /// errors and older versions are allowed, other content is not.
-    Damaged,
-    /// Both: blocks are damaged and a device is lost, or others may have to make up for it in the
-    /// middle of a write.
-    LostAndDamaged,
-}
-
-impl Allowance {
-    /// What two things allow that have happened together.
-    pub fn and(self, other: Allowance) -> Allowance {
-        match (self.min(other), self.max(other)) {
-            (Allowance::Lost, Allowance::Damaged) => Allowance::LostAndDamaged,
-            (_, worse) => worse,
-        }
-    }
-
-    fn is_damaged(self) -> bool {
-        self >= Allowance::Damaged
-    }
 }
 
 /// All versions of all blocks. Requests may overlap in flight: a version is *past* a change if it
@@ -202,12 +173,12 @@ impl History {
     }
 
     /// Numbers of the operations whose changes are durable, and of those acknowledged only.
-    pub fn heard(&self) -> (Vec<u32>, Vec<u32>) {
+    pub fn heard(&self) -> Heard {
         let heard = self.changes.iter().filter(|change| change.acknowledged < Tick::MAX);
         let (durable, rest): (Vec<&Change>, Vec<&Change>) = heard.partition(|one| one.durable);
         let operations =
             |changes: Vec<&Change>| changes.iter().map(|change| change.operation).collect();
-        (operations(durable), operations(rest))
+        Heard { durable: operations(durable), acknowledged: operations(rest) }
     }
 
     /// True if a read sent at `sent` and answered now may find that content.
@@ -215,13 +186,6 @@ impl History {
         let versions = self.blocks[block as usize].iter();
         let mut same = versions.filter(|version| version.name == name);
         same.any(|version| !self.is_past(block, version, |change| change.acknowledged < sent))
-    }
-
-    /// The content of a block after a clean shutdown; none of its changes is in flight. `None` if
-    /// the last one was refused for want of room, which may have left any of the last two.
-    pub fn newest(&self, block: u64) -> Option<Name> {
-        let last = self.blocks[block as usize].last()?;
-        (self.acknowledged(last) < Tick::MAX).then_some(last.name)
     }
 
     /// True if a block ever held that, or was to.
@@ -265,9 +229,7 @@ impl History {
 
     /// True if a block may hold what is no allowed version of it.
     fn excused(&self, block: u64, name: Name, names: &Names, allowance: Allowance) -> bool {
-        let lost = matches!(allowance, Allowance::Lost | Allowance::LostAndDamaged)
-            && self.may_be_torn(block)
-            && self.is_unsettled(block);
+        let lost = allowance.is_lost() && self.may_be_torn(block) && self.is_unsettled(block);
         let damaged = allowance.is_damaged() && (name == UNREADABLE || self.knows(block, name));
         lost || damaged || self.may_be_mixed(block, name, names)
     }
@@ -318,7 +280,7 @@ impl History {
             for (&block, &own) in change.blocks.iter().zip(&change.versions) {
                 let versions = &self.blocks[block as usize];
                 let Some(index) = seen[block as usize] else { continue };
-                // Zeros may be anybody's.
+                // Zeros may be those of any change.
                 if index == own && versions[own].name != ZEROS {
                     new = Some(block);
                 } else if index != own && self.is_before(block, index, change) {
@@ -339,7 +301,7 @@ impl History {
         self.acknowledged(&self.blocks[block as usize][index]) < change.submitted
     }
 
-    /// Whoever survived must not have outlived what was acknowledged before it was sent.
+    /// No change survives one that was acknowledged before it was sent.
     fn judge_order(&self, seen: &[Option<usize>], wrong: &mut Vec<String>) {
         let survivors = seen.iter().zip(&self.blocks).filter_map(|(index, versions)| {
             let change = versions[(*index)?].change?;
@@ -373,7 +335,7 @@ impl History {
         let versions = &self.blocks[block as usize];
         let found = match versions.iter().rposition(|version| version.name == name) {
             Some(old) => format!("holds {}", by(&versions[old])),
-            None => format!("holds {}, which nobody wrote there", names.text(name)),
+            None => format!("holds {}, which was never written there", names.text(name)),
         };
         let allowed: Vec<String> = self.allowed(block).map(by).collect();
         format!("block {block} {found}; allowed: {}", allowed.join(", or "))

@@ -1,9 +1,8 @@
 //! Damage: blocks that cannot be read or read back wrong, at random and where it hurts most.
 
-use super::history::Allowance;
-use super::operation::Place;
-use super::states::FaultCounts;
-use super::subject::Subject;
+use crate::oracle::Allowance;
+use crate::report::FaultCounts;
+use crate::script::Place;
 use seekless_crash::faults::flip_bit;
 use seekless_engine::data::Body;
 use seekless_engine::device::medium::Cells;
@@ -12,7 +11,7 @@ use seekless_engine::io::Label;
 use seekless_engine::rng::Rng;
 use std::fmt;
 
-/// What was damaged, and who makes up for it.
+/// What was damaged, and whether other devices make up for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Damage {
     /// Nothing.
@@ -54,17 +53,17 @@ pub struct Strike {
 }
 
 impl Strike {
-    /// Strikes a block in some way that the layout has an answer to.
+    /// Strikes a block in some way that a subject has an answer to, which `checks` what it reads.
     pub fn draw(
-        subject: Subject,
+        checks: bool,
         (device, at): (usize, u64),
         media: &[Cells],
         rng: &mut Rng,
     ) -> Strike {
         let labelled = media[device].label(at) != Label::default();
         let how = match rng.below(3) {
-            // Whoever keeps no checksums promises nothing about rot.
-            _ if !subject.checks() => How::Unreadable,
+            // A subject without checksums promises nothing about rot.
+            _ if !checks => How::Unreadable,
             0 => How::Unreadable,
             1 if labelled => How::Mislabelled(rng.next()),
             _ => How::Rotten(rng.next()),
@@ -72,8 +71,8 @@ impl Strike {
         Strike { device, at, how }
     }
 
-    /// What it comes to, if an unreadable block is `covered` by other devices. Nobody makes up for
-    /// wrong bytes: an array does not notice them.
+    /// What it comes to, if an unreadable block is `covered` by other devices. No device makes up
+    /// for wrong bytes: an array does not notice them.
     pub fn damage(&self, covered: bool) -> Damage {
         match self.how {
             How::Unreadable if covered => Damage::Covered(self.device),
@@ -81,7 +80,7 @@ impl Strike {
         }
     }
 
-    /// True if what is there is wrong and nobody says so.
+    /// True if what is there reads back wrong without an error.
     pub fn is_rot(&self) -> bool {
         self.how != How::Unreadable
     }

@@ -1,6 +1,7 @@
-//! Looking at media without changing them: what a read-only mount shows.
+//! What a read-only mount shows, and that it writes nothing.
 
-use super::subject::Subject;
+use crate::subject::{Subject, VolumeOf};
+use crate::volume::Mounted as _;
 use seekless_engine::data::Data;
 use seekless_engine::device::Device;
 use seekless_engine::device::medium::{Cells, Medium};
@@ -12,7 +13,7 @@ use seekless_engine::units::BlockNr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// A medium that takes down when somebody tries to change it, and does not let him.
+/// A read-only medium that records attempted writes.
 #[derive(Debug)]
 struct Guarded {
     medium: Cells,
@@ -50,17 +51,17 @@ impl Medium for Guarded {
     }
 }
 
-/// Mounts media read-only, without the device `lost`, and reads everything; `None` where it cannot
-/// be read.
+/// Mounts media read-only, without the device `lost`, and has `read` read them.
 ///
 /// # Errors
 /// A mount that fails, and one that writes.
-pub fn look(
-    subject: Subject,
+pub fn read_only<S: Subject, T>(
+    subject: S,
     media: &[Cells],
     lost: Option<usize>,
     volatile: bool,
-) -> Result<Vec<(u32, Option<Data>)>, String> {
+    read: impl FnOnce(&mut VolumeOf<S>) -> T,
+) -> Result<T, String> {
     let touched = Arc::new(AtomicBool::new(false));
     let guarded = |medium: &Cells| Guarded { medium: medium.clone(), touched: touched.clone() };
     let mut media: Vec<Guarded> = media.iter().map(guarded).collect();
@@ -71,14 +72,14 @@ pub fn look(
     let mounted = subject.mount(&mut disks, &options);
     let mounted = mounted.map_err(|error| format!("it cannot be mounted read-only: {error}"))?;
     let device = |(index, medium): (usize, Guarded)| -> Box<dyn Device> {
-        // Whoever still asks a lost device finds nothing there.
+        // A volume that still asks a lost device finds nothing there.
         let empty = lost == Some(index);
         let medium: Box<dyn Medium> =
             if empty { Box::new(Cells::new(medium.blocks())) } else { Box::new(medium) };
         Box::new(Ram::new(medium))
     };
-    let mut node = mounted.node(media.into_iter().enumerate().map(device).collect(), 0);
-    let found = super::judge::read_what_can_be(&mut node);
+    let mut volume = mounted.join(media.into_iter().enumerate().map(device).collect(), 0);
+    let found = read(&mut volume);
     if touched.load(Ordering::Relaxed) {
         return Err("a read-only mount writes".to_owned());
     }

@@ -1,6 +1,7 @@
 //! A recovery that is cut off itself: after some writes, each is on its medium, torn or lost. It
-//! runs once, and what a power cut at each of its writes would find is taken down.
+//! runs once and records what a power cut at each of its writes would find.
 
+use crate::subject::Subject;
 use seekless_crash::contract::AtRisk;
 use seekless_crash::fate::Fate;
 use seekless_crash::pending::{BlockWrite, Pending, PendingWrites};
@@ -10,6 +11,7 @@ use seekless_engine::data::Data;
 use seekless_engine::device::medium::{Cells, Medium};
 use seekless_engine::disk::Disk;
 use seekless_engine::io::{IoError, Label, Labels};
+use seekless_engine::layout::MountOptions;
 use seekless_engine::rng::Rng;
 use seekless_engine::units::BlockNr;
 use std::cell::RefCell;
@@ -28,7 +30,7 @@ pub enum Leaving {
     Nothing,
     /// All of them are on the medium.
     Everything,
-    /// Each is there, lost or torn, as the dice have it.
+    /// Each is there, lost or torn, by chance.
     Something,
 }
 
@@ -62,9 +64,28 @@ impl Cut {
     }
 }
 
+/// Mounts media and records what a power cut at each of the first writes of the mount, `most` at
+/// the most, would find. Returns that, and what the media hold after the mount.
+pub fn cut_recovery<S: Subject>(
+    subject: S,
+    media: Vec<Cells>,
+    volatile: bool,
+    most: usize,
+) -> (Vec<Cut>, Vec<Cells>) {
+    let power = RefCell::new(Power::new(media, volatile, most));
+    let devices = power.borrow().media.len();
+    let mut cuts: Vec<_> = (0..devices).map(|n| CutDisk { power: &power, device: n }).collect();
+    let mut disks: Vec<_> = cuts.iter_mut().map(|cut| Some(cut as &mut dyn Disk)).collect();
+    let options = MountOptions { volatile, ..MountOptions::default() };
+    // Whether it got through or not, the next mount must cope.
+    let _ = subject.mount(&mut disks, &options);
+    let Power { cuts, media, .. } = power.into_inner();
+    (cuts, media)
+}
+
 /// The media of a recovery and the power supply they share.
 #[derive(Debug)]
-pub struct Power {
+struct Power {
     media: Vec<Cells>,
     flushed: Vec<Cells>,
     pending: PendingWrites<Placed>,
@@ -72,46 +93,24 @@ pub struct Power {
     writes: u64,
     /// What a device has completed may be lost until it is flushed.
     volatile: bool,
-    /// What a cut would find at each of the first writes, and how many of these are looked at.
+    /// What a cut would find at each of the first writes, `most` at the most.
     cuts: Vec<Cut>,
     most: usize,
 }
 
 impl Power {
-    /// Power for these media; what a cut would find is taken down for so many writes.
-    pub fn new(media: Vec<Cells>, volatile: bool, most: usize) -> Power {
+    fn new(media: Vec<Cells>, volatile: bool, most: usize) -> Power {
         let flushed = media.clone();
         let pending = PendingWrites::default();
         Power { media, flushed, pending, writes: 0, volatile, cuts: Vec::new(), most }
-    }
-
-    /// Number of devices.
-    pub fn devices(&self) -> usize {
-        self.media.len()
-    }
-
-    /// What a cut would have found at each of the first writes, and what is there in the end.
-    pub fn end(self) -> (Vec<Cut>, Vec<Cells>) {
-        (self.cuts, self.media)
     }
 }
 
 /// One of the devices.
 #[derive(Debug)]
-pub struct CutDisk<'p> {
+struct CutDisk<'p> {
     power: &'p RefCell<Power>,
     device: usize,
-}
-
-impl<'p> CutDisk<'p> {
-    /// The device with that number.
-    pub fn new(power: &'p RefCell<Power>, device: usize) -> CutDisk<'p> {
-        CutDisk { power, device }
-    }
-
-    fn has_labels_of(&self, power: &Power) -> bool {
-        power.media[self.device].has_labels()
-    }
 }
 
 impl Disk for CutDisk<'_> {
@@ -144,7 +143,8 @@ impl Disk for CutDisk<'_> {
             power.pending.take();
         }
         power.media[self.device].write_labelled(at, &data, labels)?;
-        let labels = self.has_labels_of(&power).then(|| Labels::new(labels.into()));
+        let labelled = power.media[self.device].has_labels();
+        let labels = labelled.then(|| Labels::new(labels.into()));
         power.writes += 1;
         let (number, device) = (power.writes, self.device);
         power.pending.admit(number, Placed { device, write: BlockWrite { at, data, labels } });

@@ -2,9 +2,8 @@
 
 use super::{Checker, State, Wrong};
 use crate::ProveReport;
-use crate::cut::{Cut, Leaving};
-use crate::history::History;
-use crate::judge::cut_recovery;
+use crate::recovery_cuts::{Cut, Leaving, cut_recovery};
+use crate::subject::Subject;
 use seekless_engine::device::medium::Cells;
 use seekless_engine::rng::Rng;
 
@@ -17,7 +16,7 @@ const LOST: u64 = 3;
 
 /// How a recovery is cut off, and what comes after it.
 #[derive(Clone, Copy, Debug)]
-struct Again {
+struct SecondCut {
     /// Writes that it gets through.
     writes: u64,
     leaving: Leaving,
@@ -26,15 +25,15 @@ struct Again {
     lost: Option<usize>,
 }
 
-impl Again {
+impl SecondCut {
     /// What is left of media after a cut in the middle of a recovery, and perhaps of the next one.
-    fn leave(
+    fn leave<S: Subject>(
         (writes, cut): (u64, &Cut),
         leaving: Leaving,
-        checker: &Checker,
+        checker: &Checker<S>,
         state: &State<'_>,
         rng: &mut Rng,
-    ) -> (Again, Vec<Cells>) {
+    ) -> (SecondCut, Vec<Cells>) {
         let mut media = cut.leave(leaving, rng);
         let third = (rng.below(THIRD_CUT) == 0).then(|| rng.below(MOST_CUTS));
         if let Some(writes) = third {
@@ -46,7 +45,7 @@ impl Again {
         let dispensable = state.dispensable;
         let loses = !dispensable.is_empty() && rng.below(LOST) == 0;
         let lost = loses.then(|| dispensable[rng.below(dispensable.len() as u64) as usize]);
-        (Again { writes, leaving, third, lost }, media)
+        (SecondCut { writes, leaving, third, lost }, media)
     }
 
     /// It in sentences.
@@ -64,13 +63,13 @@ impl Again {
     }
 }
 
-impl Checker {
+impl<S: Subject> Checker<S> {
     /// Cuts the recovery of a state off after each of its writes.
     pub(super) fn cut_again(
         &mut self,
         state: &State<'_>,
         media: &[Cells],
-        history: &History,
+        oracle: &mut S::Oracle,
         rng: &mut Rng,
         report: &mut ProveReport,
     ) -> Option<Wrong> {
@@ -78,21 +77,21 @@ impl Checker {
         let (cuts, _) = cut_recovery(self.subject, media.to_vec(), self.volatile, most);
         for cut in (0..).zip(&cuts) {
             for leaving in [Leaving::Nothing, Leaving::Everything, Leaving::Something] {
-                let (again, left) = Again::leave(cut, leaving, self, state, rng);
+                let (second, left) = SecondCut::leave(cut, leaving, self, state, rng);
                 report.states += 1;
                 report.recovered += 1;
                 report.faults.second_cuts += 1;
-                let recovered = match again.lost {
-                    None => self.recover(left, rng, report).map(Some),
+                let recovered = match second.lost {
+                    None => self.recover(left, oracle, rng, report).map(Some),
                     Some(lost) => {
                         report.faults.lost_devices += 1;
-                        self.without(lost, left, rng, report)
+                        self.without(lost, left, oracle, rng, report)
                     }
                 };
-                let without = again.lost.is_some();
-                let judge = |index: Option<usize>| self.judge(index?, without, history);
+                let without = second.lost.is_some();
+                let judge = |index: Option<usize>| self.judge(index?, without, oracle);
                 if let Some(mut wrong) = recovered.map(judge).unwrap_or_else(Some) {
-                    wrong.story.splice(0..0, again.story());
+                    wrong.story.splice(0..0, second.story());
                     return Some(wrong);
                 }
             }

@@ -2,8 +2,10 @@
 //! kind leaves open is drawn, so that no two runs are alike (Groce et al., "Swarm testing",
 //! ISSTA 2012: leaving features out finds more than mixing them all).
 
-use super::operation::{Content, Fault, Operation, Place};
-use super::subject::Subject;
+use super::request::{BlockRequest, Content};
+use super::stack::BlockSubject;
+use crate::script::{Fault, Operation, Place};
+use crate::subject::Subject as _;
 use seekless_engine::rng::Rng;
 
 /// How large the devices are.
@@ -30,9 +32,9 @@ enum Trouble {
     Rot,
 }
 
-/// How a client behaves, and in which run.
+/// How a client behaves, and on which devices.
 #[derive(Clone, Debug)]
-pub struct Profile {
+pub struct Workload {
     /// Its name.
     pub name: &'static str,
     /// Devices lose completed writes; drawn if not given.
@@ -72,14 +74,14 @@ pub struct Profile {
     rest: u64,
     epochs: u64,
     bursts: u64,
-    /// Lives that end in order, in percent.
-    orderly: u64,
+    /// Epochs that end in a clean shutdown, in percent.
+    clean_ends: u64,
     /// The volume is written full first.
     fill: bool,
     trouble: Trouble,
 }
 
-const MIXED: Profile = Profile {
+const MIXED: Workload = Workload {
     name: "mixed",
     volatile: None,
     headed: None,
@@ -104,17 +106,17 @@ const MIXED: Profile = Profile {
     rest: 60,
     epochs: 3,
     bursts: 26,
-    orderly: 50,
+    clean_ends: 50,
     fill: false,
     trouble: Trouble::None,
 };
 
-/// Lives that are short, since each ends with an error, and many.
-const BROKEN: Profile =
-    Profile { volatile: Some(true), epochs: 8, bursts: 9, single: 80, reads: 1, ..MIXED };
+/// Epochs that are short, since each ends with an error, and many.
+const BROKEN: Workload =
+    Workload { volatile: Some(true), epochs: 8, bursts: 9, single: 80, reads: 1, ..MIXED };
 
 /// Much is written while a flush is under way, and there is hardly any room.
-const SLOW: Profile = Profile {
+const SLOW: Workload = Workload {
     size: Size::Large,
     volatile: Some(true),
     slow_flushes: true,
@@ -129,18 +131,18 @@ const SLOW: Profile = Profile {
 };
 
 /// All kinds; a case has the one at its number, round and round: the rarest events come first.
-const KINDS: [Profile; 33] = [
+const KINDS: [Workload; 33] = [
     MIXED,
-    Profile { name: "failing writes", trouble: Trouble::Writes, ..BROKEN },
-    Profile {
+    Workload { name: "failing writes", trouble: Trouble::Writes, ..BROKEN },
+    Workload {
         name: "failing flushes, forced writes",
         trouble: Trouble::Flushes,
         fua: 80,
         burst: 6,
         ..BROKEN
     },
-    Profile { name: "failing flushes", trouble: Trouble::Flushes, flushes: 3, ..BROKEN },
-    Profile {
+    Workload { name: "failing flushes", trouble: Trouble::Flushes, flushes: 3, ..BROKEN },
+    Workload {
         name: "two slices",
         size: Size::Large,
         hot_share: 0,
@@ -148,7 +150,7 @@ const KINDS: [Profile; 33] = [
         flushes: 3,
         ..MIXED
     },
-    Profile {
+    Workload {
         name: "compaction",
         headed: Some(true),
         rests: 60,
@@ -159,26 +161,26 @@ const KINDS: [Profile; 33] = [
         size: Size::Middle,
         ..MIXED
     },
-    Profile { name: "unreadable blocks", trouble: Trouble::Reads, reads: 6, ..MIXED },
-    Profile { name: "no room", trouble: Trouble::Full, ..BROKEN },
-    Profile { name: "one block at a time", single: 100, burst: 1, patience: 100, ..MIXED },
-    Profile { name: "one hot block", hot: 1, hot_share: 90, single: 95, ..MIXED },
-    Profile { name: "hot set", hot: 8, hot_share: 95, single: 70, ..MIXED },
-    Profile { name: "uniform", hot_share: 0, single: 80, ..MIXED },
-    Profile { name: "sequential", sequential: 90, most: 8, single: 20, ..MIXED },
-    Profile { name: "large requests", single: 10, most: 64, burst: 2, bursts: 20, ..MIXED },
-    Profile { name: "deep queue", burst: 16, patience: 5, bursts: 10, single: 80, ..MIXED },
-    Profile { name: "overlapping", hot: 6, hot_share: 100, single: 0, most: 6, burst: 6, ..MIXED },
-    Profile { name: "flush after each", writes: 4, flushes: 4, burst: 2, reads: 1, ..MIXED },
-    Profile { name: "forced writes", fua: 100, flushes: 0, burst: 3, ..MIXED },
-    Profile { name: "no flush", flushes: 0, fua: 0, bursts: 20, ..MIXED },
-    Profile { name: "trims", trims: 8, hot: 16, ..MIXED },
-    Profile { name: "large trims", trims: 3, single: 5, most: 200, burst: 2, ..MIXED },
-    Profile { name: "zeros", zeros: 60, ..MIXED },
-    Profile { name: "copies of the device", copies: 50, flushes: 2, ..MIXED },
-    Profile { name: "full volume", fill: true, epochs: 2, size: Size::Tiny, trims: 0, ..MIXED },
-    Profile { name: "filled and trimmed", fill: true, epochs: 2, trims: 5, most: 40, ..MIXED },
-    Profile {
+    Workload { name: "unreadable blocks", trouble: Trouble::Reads, reads: 6, ..MIXED },
+    Workload { name: "no room", trouble: Trouble::Full, ..BROKEN },
+    Workload { name: "one block at a time", single: 100, burst: 1, patience: 100, ..MIXED },
+    Workload { name: "one hot block", hot: 1, hot_share: 90, single: 95, ..MIXED },
+    Workload { name: "hot set", hot: 8, hot_share: 95, single: 70, ..MIXED },
+    Workload { name: "uniform", hot_share: 0, single: 80, ..MIXED },
+    Workload { name: "sequential", sequential: 90, most: 8, single: 20, ..MIXED },
+    Workload { name: "large requests", single: 10, most: 64, burst: 2, bursts: 20, ..MIXED },
+    Workload { name: "deep queue", burst: 16, patience: 5, bursts: 10, single: 80, ..MIXED },
+    Workload { name: "overlapping", hot: 6, hot_share: 100, single: 0, most: 6, burst: 6, ..MIXED },
+    Workload { name: "flush after each", writes: 4, flushes: 4, burst: 2, reads: 1, ..MIXED },
+    Workload { name: "forced writes", fua: 100, flushes: 0, burst: 3, ..MIXED },
+    Workload { name: "no flush", flushes: 0, fua: 0, bursts: 20, ..MIXED },
+    Workload { name: "trims", trims: 8, hot: 16, ..MIXED },
+    Workload { name: "large trims", trims: 3, single: 5, most: 200, burst: 2, ..MIXED },
+    Workload { name: "zeros", zeros: 60, ..MIXED },
+    Workload { name: "copies of the device", copies: 50, flushes: 2, ..MIXED },
+    Workload { name: "full volume", fill: true, epochs: 2, size: Size::Tiny, trims: 0, ..MIXED },
+    Workload { name: "filled and trimmed", fill: true, epochs: 2, trims: 5, most: 40, ..MIXED },
+    Workload {
         name: "long rests",
         headed: Some(true),
         volatile: Some(false),
@@ -189,61 +191,66 @@ const KINDS: [Profile; 33] = [
         size: Size::Middle,
         ..MIXED
     },
-    Profile { name: "reads", reads: 12, copies: 0, ..MIXED },
-    Profile { name: "many short epochs", epochs: 10, bursts: 5, ..MIXED },
-    Profile { name: "rotting blocks", trouble: Trouble::Rot, reads: 6, ..MIXED },
-    Profile { name: "transactions", groups: 12, writes: 4, most: 9, burst: 3, ..MIXED },
-    Profile { name: "small transactions", groups: 20, most: 3, single: 0, hot: 8, ..MIXED },
-    Profile { name: "full volume, slow flushes", trims: 0, hot_share: 0, bursts: 40, ..SLOW },
-    Profile { name: "overwritten while flushes last", most: 64, single: 0, burst: 2, ..SLOW },
+    Workload { name: "reads", reads: 12, copies: 0, ..MIXED },
+    Workload { name: "many short epochs", epochs: 10, bursts: 5, ..MIXED },
+    Workload { name: "rotting blocks", trouble: Trouble::Rot, reads: 6, ..MIXED },
+    Workload { name: "transactions", groups: 12, writes: 4, most: 9, burst: 3, ..MIXED },
+    Workload { name: "small transactions", groups: 20, most: 3, single: 0, hot: 8, ..MIXED },
+    Workload { name: "full volume, slow flushes", trims: 0, hot_share: 0, bursts: 40, ..SLOW },
+    Workload { name: "overwritten while flushes last", most: 64, single: 0, burst: 2, ..SLOW },
 ];
 
 /// Number of kinds of workload.
 pub const WORKLOADS: u64 = KINDS.len() as u64;
 
-impl Profile {
-    /// The profile of a case. Now and then a feature is left out altogether or a kind meets the
+impl Workload {
+    /// The workload of a case. Now and then a feature is left out altogether or a kind meets the
     /// faults of another.
-    pub fn draw(case: u64, rng: &mut Rng) -> Profile {
-        let mut profile = KINDS[(case % WORKLOADS) as usize].clone();
+    pub fn draw(case: u64, rng: &mut Rng) -> Workload {
+        let mut workload = KINDS[(case % WORKLOADS) as usize].clone();
         for weight in
-            [&mut profile.reads, &mut profile.trims, &mut profile.zeros, &mut profile.copies]
+            [&mut workload.reads, &mut workload.trims, &mut workload.zeros, &mut workload.copies]
         {
             if rng.chance(0.2) && *weight < 5 {
                 *weight = 0;
             }
         }
-        if profile.trouble == Trouble::None && rng.chance(0.15) {
+        if workload.trouble == Trouble::None && rng.chance(0.15) {
             let kinds =
                 [Trouble::Writes, Trouble::Flushes, Trouble::Full, Trouble::Reads, Trouble::Rot];
-            profile.trouble = kinds[rng.below(kinds.len() as u64) as usize];
+            workload.trouble = kinds[rng.below(kinds.len() as u64) as usize];
         }
         if rng.chance(0.3) {
-            profile.burst = 1 + rng.below(8);
+            workload.burst = 1 + rng.below(8);
         }
         if rng.chance(0.3) {
-            profile.orderly = [0, 100][rng.below(2) as usize];
+            workload.clean_ends = [0, 100][rng.below(2) as usize];
         }
         if rng.chance(0.15) {
-            profile.size = [Size::Tiny, Size::Small, Size::Middle][rng.below(3) as usize];
+            workload.size = [Size::Tiny, Size::Small, Size::Middle][rng.below(3) as usize];
         }
-        profile
+        workload
     }
 
     /// The same for arrays. Their every request is many device events, so epochs are shorter: more
     /// runs find more than longer ones. And members that fail are what arrays are for.
-    pub fn of_arrays(self, rng: &mut Rng) -> Profile {
+    pub fn of_arrays(self, rng: &mut Rng) -> Workload {
         let fails =
             [Trouble::Writes, Trouble::Flushes, Trouble::Flushes, Trouble::Full, Trouble::Reads];
         let trouble = match self.trouble {
             Trouble::None if rng.chance(0.5) => fails[rng.below(fails.len() as u64) as usize],
             trouble => trouble,
         };
-        Profile { bursts: self.bursts.div_ceil(3), epochs: self.epochs.min(4), trouble, ..self }
+        Workload { bursts: self.bursts.div_ceil(3), epochs: self.epochs.min(4), trouble, ..self }
     }
 
     /// Everything that happens in a run with a volume of `blocks` blocks.
-    pub fn script(&self, subject: Subject, blocks: u64, rng: &mut Rng) -> Vec<Operation> {
+    pub fn script(
+        &self,
+        subject: BlockSubject,
+        blocks: u64,
+        rng: &mut Rng,
+    ) -> Vec<Operation<BlockRequest>> {
         let mut operations = Vec::new();
         let mut next = 0;
         if self.fill {
@@ -265,15 +272,14 @@ impl Profile {
                     operations.push(Operation::Heal);
                 }
                 for _ in 0..=rng.below(self.burst) {
-                    let operation = self.request(blocks, &mut next, rng);
-                    operations.push(operation);
+                    operations.push(Operation::Request(self.request(blocks, &mut next, rng)));
                 }
                 operations.push(Operation::Pass(self.pause(rng)));
                 if rng.below(100) < self.rests {
                     operations.push(Operation::Rest(rng.below(self.rest) as u32));
                 }
             }
-            operations.push(Operation::End(rng.below(100) < self.orderly));
+            operations.push(Operation::End(rng.below(100) < self.clean_ends));
         }
         // Drawn apart: what follows in the run does not depend on whether there is one.
         let mut rng = rng.clone();
@@ -287,7 +293,12 @@ impl Profile {
         if rng.below(100) < self.patience { u32::MAX } else { rng.below(6) as u32 }
     }
 
-    fn go_wrong(&self, subject: Subject, rng: &mut Rng, operations: &mut Vec<Operation>) {
+    fn go_wrong(
+        &self,
+        subject: BlockSubject,
+        rng: &mut Rng,
+        operations: &mut Vec<Operation<BlockRequest>>,
+    ) {
         let after = rng.below(8);
         let times = 1 + rng.below(3);
         match self.trouble {
@@ -300,7 +311,7 @@ impl Profile {
                     operations.push(Operation::Break(Fault::Rot(place(rng), rng.next())));
                 }
             }
-            // Whoever keeps no checksums promises nothing about rot.
+            // A layout without checksums promises nothing about rot.
             Trouble::Reads | Trouble::Rot => {
                 for _ in 0..times {
                     operations.push(Operation::Break(Fault::Unreadable(place(rng))));
@@ -309,7 +320,7 @@ impl Profile {
         }
     }
 
-    fn request(&self, blocks: u64, next: &mut u64, rng: &mut Rng) -> Operation {
+    fn request(&self, blocks: u64, next: &mut u64, rng: &mut Rng) -> BlockRequest {
         let count =
             if rng.below(100) < self.single { 1 } else { 1 + rng.below(self.most.min(blocks)) };
         let range = if rng.below(100) < self.hot_share { self.hot.min(blocks) } else { blocks };
@@ -324,14 +335,14 @@ impl Profile {
             here
         });
         match kind {
-            Some(1) => Operation::Read { at, count },
-            Some(2) => Operation::Trim { at, count },
-            Some(3) => Operation::Flush,
+            Some(1) => BlockRequest::Read { at, count },
+            Some(2) => BlockRequest::Trim { at, count },
+            Some(3) => BlockRequest::Flush,
             Some(4) => {
                 let count = 2 + rng.below(self.most) as u32;
                 let step = 1 + rng.below(7.min(blocks));
                 let (trims, fua) = (rng.chance(0.3), rng.below(100) < self.fua);
-                Operation::Group { at, count, step, trims, fua }
+                BlockRequest::Group { at, count, step, trims, fua }
             }
             _ => {
                 let share = rng.below(100);
@@ -340,39 +351,38 @@ impl Profile {
                     _ if share < self.zeros + self.copies => Content::Copies(rng.next()),
                     _ => Content::Fresh,
                 };
-                Operation::Write { at, count, content, fua: rng.below(100) < self.fua }
+                BlockRequest::Write { at, count, content, fua: rng.below(100) < self.fua }
             }
         }
     }
 }
 
-/// A short epoch: mounted in order, cut off in the middle of a large write. What the next mount
-/// drops is all that lies beside what was there, when the volume is then stopped and damaged.
-fn coda(blocks: u64, rng: &mut Rng, operations: &mut Vec<Operation>) {
+/// A short epoch: mounted after a clean shutdown, cut off in the middle of a large write. What the
+/// next mount drops of it is all that lies beside the old content when the volume is then stopped
+/// and damaged.
+fn coda(blocks: u64, rng: &mut Rng, operations: &mut Vec<Operation<BlockRequest>>) {
     let count = (2 + rng.below(5)).min(blocks);
     let at = rng.below(blocks - count + 1);
     operations.push(Operation::End(true));
-    operations.push(Operation::Write {
-        at,
-        count: count as u32,
-        content: Content::Fresh,
-        fua: true,
-    });
+    let content = Content::Fresh;
+    let write = BlockRequest::Write { at, count: count as u32, content, fua: true };
+    operations.push(Operation::Request(write));
     operations.push(Operation::Pass(rng.below(5) as u32));
     operations.push(Operation::End(false));
 }
 
 /// Writes the whole volume, a good part of it in each request.
-fn fill(blocks: u64, operations: &mut Vec<Operation>) {
+fn fill(blocks: u64, operations: &mut Vec<Operation<BlockRequest>>) {
     let each = blocks.div_ceil(6).max(16);
     let mut at = 0;
     while at < blocks {
         let count = each.min(blocks - at) as u32;
-        operations.push(Operation::Write { at, count, content: Content::Fresh, fua: false });
+        let write = BlockRequest::Write { at, count, content: Content::Fresh, fua: false };
+        operations.push(Operation::Request(write));
         operations.push(Operation::Pass(u32::MAX));
         at += u64::from(count);
     }
-    operations.push(Operation::Flush);
+    operations.push(Operation::Request(BlockRequest::Flush));
     operations.push(Operation::Pass(u32::MAX));
 }
 
@@ -400,17 +410,19 @@ mod tests {
 
     #[test]
     fn scripts_stay_within_the_volume() {
-        let subject = Subject::Layout(Kind::VLOG);
+        let subject = BlockSubject::Layout(Kind::VLOG);
         for case in 0..4 * WORKLOADS {
             let mut rng = Rng::stream(case, "script");
             let blocks = 1 + rng.below(200);
-            let profile = Profile::draw(case, &mut rng);
-            let script = profile.script(subject, blocks, &mut rng);
+            let workload = Workload::draw(case, &mut rng);
+            let script = workload.script(subject, blocks, &mut rng);
             assert!(script.iter().any(|operation| matches!(operation, Operation::End(_))));
             for operation in script {
-                if let Operation::Write { at, count, .. }
-                | Operation::Trim { at, count }
-                | Operation::Read { at, count } = operation
+                if let Operation::Request(
+                    BlockRequest::Write { at, count, .. }
+                    | BlockRequest::Trim { at, count }
+                    | BlockRequest::Read { at, count },
+                ) = operation
                 {
                     assert!(count > 0 && at + u64::from(count) <= blocks, "{operation}");
                 }

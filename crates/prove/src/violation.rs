@@ -1,0 +1,69 @@
+//! Promises, and how one was broken.
+
+use serde::Serialize;
+use std::fmt;
+
+/// Which promise was broken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub enum Sort {
+    /// What is there after a crash is not what may be there.
+    Content,
+    /// After a crash the volume cannot be mounted, read or written.
+    Dead,
+    /// After a crash the members of an array do not agree.
+    Parity,
+    /// After a crash a read-only mount writes, or shows something else than one that recovers.
+    Look,
+    /// A read brought wrong data, or an error without cause.
+    Read,
+    /// A request failed without cause, or the volume did not stay failed after that.
+    Refusal,
+    /// Something was acknowledged after an error on the write path.
+    Pretence,
+    /// Damage was read as data.
+    Damage,
+    /// Requests are not answered, or a clean shutdown never comes.
+    Hang,
+}
+
+impl fmt::Display for Sort {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Sort::Content => "the content after a crash is wrong",
+            Sort::Dead => "the volume is dead after a crash",
+            Sort::Parity => "the members of an array disagree after a crash",
+            Sort::Look => "a read-only mount after a crash is wrong",
+            Sort::Read => "a read is wrong",
+            Sort::Refusal => "a request fails without cause",
+            Sort::Pretence => "success is claimed after an error",
+            Sort::Damage => "damage is taken for data",
+            Sort::Hang => "the volume hangs",
+        })
+    }
+}
+
+/// What is wrong with a state or an answer.
+#[derive(Clone, Debug)]
+pub struct Wrong {
+    /// Which promise it is about.
+    pub sort: Sort,
+    /// Sentences.
+    pub story: Vec<String>,
+}
+
+/// A promise broken.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Violation {
+    /// Case it happened in.
+    pub case: u64,
+    /// Device event after which the power was cut.
+    pub event: u64,
+    /// Which promise it was.
+    pub sort: Sort,
+    /// What happened, a sentence each.
+    pub story: Vec<String>,
+    /// The operations that are left, if it was made small.
+    pub keep: Option<String>,
+    /// A command that does it again.
+    pub replay: String,
+}
