@@ -23,7 +23,7 @@ fn main() {
     report("random, 32 outstanding, SPTF", count, &sptf, |drive| closed(drive, count, 32));
 }
 
-/// Every request that was sent has to come back: a simulator that drops some is fast, too.
+/// Every request must complete: a simulator that drops requests is fast, too.
 fn report(name: &str, count: u64, spec: &Spec, run: impl FnOnce(&mut Drive) -> u64) {
     let mut drive = Drive::new(spec).expect("the specification was checked");
     let started = Instant::now();
@@ -39,14 +39,14 @@ fn draw(rng: &mut Rng, drive: &Drive, tag: u64) -> Request {
     Request { tag, op, lbn, sectors: 8, fua: false }
 }
 
-/// Takes the completions and says how many there were.
+/// Takes the completions and returns their number.
 fn taken(done: &mut Vec<Completion>) -> u64 {
     let count = done.len() as u64;
     done.clear();
     count
 }
 
-/// Arrivals every 12 ms on average, whatever is outstanding.
+/// Arrivals every 12 ms on average, regardless of outstanding requests.
 fn open(drive: &mut Drive, count: u64) -> u64 {
     let mut rng = Rng::stream(1, "open");
     let (mut now, mut done, mut served) = (0, Vec::new(), 0);

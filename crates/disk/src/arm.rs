@@ -1,9 +1,9 @@
-//! The arm of a disk of any layout: what an eager-writing layout plans with.
+//! The arm of a disk of any geometry: the model that an eager-writing layout plans with.
 //!
 //! Tracks are those of the platter in the order in which the host's sectors fill them, with the
 //! blocks that begin on each; a block that runs over the end of its track belongs to it. Their
-//! lengths and places come from the geometry once, when the disk is made; times come from the
-//! same [`Motion`] that the disk serves commands with.
+//! lengths and places are taken from the geometry when the disk is made. Times come from the
+//! [`Motion`] that also serves commands.
 
 use crate::drive::bus::BusRules;
 use crate::geometry::{PARTS, Run};
@@ -13,7 +13,7 @@ use seekless_engine::arm::{Arm, Track};
 use seekless_engine::units::{BLOCK_SECTORS, BlockNr, Time};
 use std::sync::Arc;
 
-/// Most tracks that a disk lends an arm for: some hundred megabytes for layouts' own tables.
+/// Disks with more tracks have no arm: tables of layouts would take some hundred megabytes.
 const MAX_TRACKS: usize = 1 << 21;
 /// No track.
 const NONE: Track = Track::MAX;
@@ -39,7 +39,7 @@ pub(crate) struct TrackArm {
     motion: Arc<Motion>,
     tracks: Vec<TrackPlace>,
     blocks: BlockNr,
-    /// The track of every `step`-th block: where to begin to look.
+    /// The track of every `step`-th block: where a search starts.
     guide: Vec<Track>,
     step: u64,
     tracks_per_cylinder: u32,
@@ -50,9 +50,9 @@ pub(crate) struct TrackArm {
 }
 
 impl TrackArm {
-    /// `None` for disks whose head is nobody's business: without rotational position, with a cache
-    /// that reports writes before it is their turn, with zones that are written in order, with too
-    /// many tracks for tables.
+    /// `None` for disks whose head position is unknown or irrelevant: without rotational position,
+    /// with a cache that reports writes early, with sequential zones, or with too many tracks for
+    /// tables.
     pub fn new(spec: &Spec, motion: &Arc<Motion>) -> Option<TrackArm> {
         if spec.reports_early()
             || spec.zoned.is_some()
@@ -62,7 +62,7 @@ impl TrackArm {
             return None;
         }
         if spec.capacity_sectors() / longest(spec) > MAX_TRACKS as u64 {
-            // Sooner than after two million of them.
+            // Refuse before tables of two million tracks are built.
             return None;
         }
         let tracks = tracks(motion)?;
@@ -72,7 +72,8 @@ impl TrackArm {
         for (number, track) in tracks.iter().enumerate() {
             under[(track.cylinder * heads + track.head) as usize] = number as Track;
         }
-        // Cylinder after cylinder with all their heads, or no cylinders at all.
+        // The host fills cylinder after cylinder with all heads; other disks have no cylinders
+        // here.
         let whole = |(number, track): (usize, &TrackPlace)| {
             track.cylinder.checked_sub(tracks[0].cylinder) == Some(number as u32 / heads)
         };
@@ -115,9 +116,9 @@ impl TrackArm {
     }
 }
 
-/// What a write of one block costs at least before the head can be over it: the controller, and
-/// the data on the bus, which the head waits for wherever it is. What it costs more at some
-/// moments is part of [`crate::drive::Drive::writer`].
+/// Least cost of a write of one block before the head can be over it: the controller, and the data
+/// on the bus, which the head waits for at any place. Costs that vary are part of
+/// [`crate::drive::Drive::writer`].
 fn overhead_ns(spec: &Spec) -> Time {
     let overheads = &spec.overheads;
     let command = overheads.write_miss_after_write_ms.min(overheads.write_miss_after_read_ms);
@@ -228,8 +229,8 @@ impl Arm for TrackArm {
     fn next_slot(&self, track: Track, angle: Time) -> u32 {
         let place = self.place(track);
         let turn = u64::from(place.sectors) * PARTS;
-        // Rounded up: a sector is never said to come later than it does by less than a part. The
-        // product fits: a turn has less than 2³² parts, and hardly ever takes a second.
+        // Rounded up: a sector is never predicted later than it passes by less than a part. The
+        // product fits: a turn has less than 2³² parts, and rarely takes a second.
         let here = match angle.checked_mul(turn) {
             Some(product) => product.div_ceil(self.turn_ns()),
             None => {
@@ -237,7 +238,7 @@ impl Arm for TrackArm {
                 product.div_ceil(u128::from(self.turn_ns())) as u64
             }
         };
-        // Both are at most a turn.
+        // Both terms are at most a turn, so `behind` is at most two turns.
         let behind = here + turn - place.position;
         let behind = if behind >= turn { behind - turn } else { behind };
         let behind = if behind >= turn { behind - turn } else { behind };
@@ -276,8 +277,8 @@ mod tests {
     use seekless_engine::io::Op;
     use seekless_engine::rng::Rng;
 
-    /// Writes one block after the other to the next slot that the arm says it can reach on some
-    /// track: the head must be there at the very nanosecond.
+    /// Writes each block to the next slot that the arm predicts on some track. The head must be
+    /// there at exactly that nanosecond.
     fn predicts(name: &str, capacity: Option<u64>) {
         let mut spec = specs::find(name).expect("a built-in disk");
         spec.capacity_sectors = capacity.or(spec.capacity_sectors);
@@ -339,7 +340,7 @@ mod tests {
         }
     }
 
-    /// Its first sector was moved to a later cylinder, so that the tracks are in no order.
+    /// Its first sector was moved to a later cylinder, so the tracks are not in order.
     #[test]
     fn a_disk_that_begins_in_the_middle_has_no_cylinders() {
         let text = r#"

@@ -1,5 +1,5 @@
-//! The track buffer of a disk without a segmented cache: what has been read ahead, computed when
-//! somebody asks.
+//! The track buffer of a disk without a segmented cache. Its content is computed from the time when
+//! it is needed.
 
 use crate::mechanics::Mechanics;
 use crate::motion::Motion;
@@ -7,7 +7,7 @@ use crate::spec::ReadAhead;
 use seekless_engine::units::{Sector, Time};
 use std::ops::Range;
 
-/// What a track buffer has to know of a platter.
+/// The properties of a platter that a track buffer needs.
 pub(crate) trait Tracks {
     /// The sectors of the track that a sector lies on.
     fn track(&self, sector: Sector) -> Range<Sector>;
@@ -72,7 +72,7 @@ impl Tracks for Motion {
         let guess = turned * u64::from(run.track_sectors) / self.rev_ns();
         let passes = |sector: u64| self.pass_ns(&run, sector as u32) >= turned;
         let sectors = track.end - track.start;
-        // What passes behind the last one is the first one, a turn later.
+        // The first sector passes behind the last one, a turn later.
         let next = (guess.saturating_sub(1)..sectors).find(|&sector| passes(sector));
         let next = track.start + next.unwrap_or(0);
         (next, at + self.until(self.target_ns(&self.geometry().run(next)), at))
@@ -80,7 +80,7 @@ impl Tracks for Motion {
 }
 
 /// A track buffer that holds part of one track. It is filled by the passing platter from `since`
-/// on; how far it has come is computed from the time.
+/// on; its extent is computed from the time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct TrackBuffer {
     policy: ReadAhead,
@@ -109,18 +109,18 @@ impl TrackBuffer {
         TrackBuffer { policy, fence: u64::from(fence_sectors), held: None }
     }
 
-    /// True if whole tracks are read, from whatever sector the head finds first.
+    /// True if whole tracks are read, from the first sector under the head.
     pub fn reads_whole_tracks(&self) -> bool {
         self.policy == ReadAhead::WholeTrack
     }
 
-    /// Forgets everything, as when the head leaves the track or a write goes to it.
+    /// Empties the buffer, because the head leaves the track or a write goes to it.
     pub fn clear(&mut self) {
         self.held = None;
     }
 
-    /// When all of the sectors are in the buffer, if they are or will be without moving the head. A
-    /// read that leaves the track is none of those: all of it comes from the platter.
+    /// When all of the sectors are in the buffer, if that needs no movement of the head. `None` for
+    /// a read that leaves the track: all of it comes from the platter.
     pub fn ready(&self, tracks: &impl Tracks, sector: Sector, count: u32) -> Option<Time> {
         let held = self.held.as_ref()?;
         let end = sector + u64::from(count);
@@ -142,7 +142,7 @@ impl TrackBuffer {
         Some(held.since + passed)
     }
 
-    /// A read of these sectors has come from the platter and ended at `end`.
+    /// Records a read of these sectors from the platter that ended at `end`.
     pub fn after_read(&mut self, tracks: &impl Tracks, sector: Sector, count: u32, end: Time) {
         self.held = None;
         if self.policy == ReadAhead::Forward {
@@ -154,8 +154,8 @@ impl TrackBuffer {
         }
     }
 
-    /// A hit at `now`: what lies before the request is dropped. Reading goes on further, unless it
-    /// had come to its limit already: then the next sectors have passed the head.
+    /// A hit at `now` drops the sectors before the request. Reading ahead continues unless it has
+    /// reached its limit: then the next sectors have passed the head.
     pub fn after_hit(&mut self, tracks: &impl Tracks, sector: Sector, count: u32, now: Time) {
         let Some(held) = self.held.as_mut().filter(|_| self.policy == ReadAhead::Forward) else {
             return;

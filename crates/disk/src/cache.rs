@@ -1,14 +1,14 @@
-//! The segmented cache: what it holds, and how far the head has read ahead.
+//! The segmented cache: its content, and how far the head has read ahead.
 //!
 //! Reading ahead is not a series of events. It is a run of sectors, the time at which its first one
-//! began to pass, and a limit; how far it has come is computed when somebody asks.
+//! began to pass, and a limit. Its progress is computed when it is needed.
 
 use crate::geometry::Run;
 use crate::motion::{Motion, Place};
 use crate::spec::{Cache, Prefetch};
 use seekless_engine::units::Time;
 
-/// What a segment holds: sectors `start..end`.
+/// The content of a segment: sectors `start..end`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Segment {
     /// First sector.
@@ -36,7 +36,7 @@ pub struct Ahead {
 }
 
 impl Ahead {
-    /// Reading goes on at sector `lbn`, the head being at `place` at `at`.
+    /// Continues reading at sector `lbn`, with the head at `place` at `at`.
     pub fn begin(
         motion: &Motion,
         segment: usize,
@@ -49,7 +49,7 @@ impl Ahead {
         Ahead { segment, lbn, run, since, begun: lbn, limit }
     }
 
-    /// Goes on to the run over which the head is at `now`.
+    /// Advances to the run over which the head is at `now`.
     pub fn advance(&mut self, motion: &Motion, now: Time) {
         loop {
             let end = self.lbn + u64::from(self.run.count);
@@ -98,7 +98,7 @@ impl Ahead {
 }
 
 fn next(motion: &Motion, lbn: u64, place: Place, at: Time) -> (Run, Time) {
-    // Behind the last sector of the disk nothing follows; the limit keeps the head from there.
+    // The limit keeps the head from going behind the last sector of the disk.
     let lbn = lbn.min(motion.geometry().sectors() - 1);
     let run = motion.geometry().run(lbn);
     let (seek, switch) = motion.travel(place, &run, false);
@@ -174,14 +174,14 @@ impl Segments {
         oldest.unwrap_or(0)
     }
 
-    /// Sets what a segment holds, as of now the last used.
+    /// Sets the content of a segment and makes it the last used.
     pub fn set(&mut self, index: usize, start: u64, end: u64, written: bool) {
         self.clock += 1;
         let start = start.max(end.saturating_sub(u64::from(self.rules.segment_sectors)));
         self.segments[index] = Segment { start, end, written, used: self.clock };
     }
 
-    /// Sectors were read into a segment up to `end`; the oldest fall out.
+    /// Records that sectors up to `end` were read into a segment. The oldest are evicted.
     pub fn extend(&mut self, index: usize, end: u64) {
         let size = u64::from(self.rules.segment_sectors);
         let segment = &mut self.segments[index];
@@ -189,13 +189,13 @@ impl Segments {
         segment.start = segment.start.max(segment.end.saturating_sub(size));
     }
 
-    /// A segment is used.
+    /// Makes a segment the last used.
     pub fn touch(&mut self, index: usize) {
         self.clock += 1;
         self.segments[index].used = self.clock;
     }
 
-    /// Sectors are overwritten: what other segments hold of them is gone.
+    /// Drops overwritten sectors from the other segments.
     pub fn drop_range(&mut self, start: u64, end: u64, except: Option<usize>) {
         for (index, segment) in self.segments.iter_mut().enumerate() {
             if Some(index) == except || segment.start >= end || start >= segment.end {
@@ -217,7 +217,7 @@ impl Segments {
             0 => room,
             most => u64::from(most),
         };
-        // What the host has had makes room, if the rules say so.
+        // Sectors that the host has received may be replaced, if the rules say so.
         let room = if self.rules.read_ahead_over_requested { end + room } else { lbn + room };
         let limit = match self.rules.read_ahead {
             Prefetch::None => end,

@@ -1,4 +1,4 @@
-//! A disk as a device: timing from a drive, data on a medium, and what a power cut leaves.
+//! A disk as a device: timing from a drive, data on a medium, and the state after a power cut.
 
 mod held;
 
@@ -28,7 +28,7 @@ pub struct Disk(Kind);
 
 #[derive(Debug)]
 enum Kind {
-    /// One zone, no cache: what layouts can plan on.
+    /// One zone, no cache: layouts can plan on it.
     Plain(Box<PlainDisk>),
     Any(Box<AnyDisk>),
 }
@@ -84,7 +84,7 @@ impl Disk {
     }
 }
 
-/// Calls a method of whichever disk it is, without a second table of methods on the way.
+/// Calls a method of either kind of disk without a second virtual call.
 macro_rules! either {
     ($disk:expr, $name:ident ( $($argument:expr),* )) => {
         match $disk {
@@ -144,15 +144,15 @@ impl DeviceStatus for Disk {
 #[derive(Debug)]
 struct AnyDisk {
     drive: Drive,
-    /// What layouts may plan with.
+    /// The arm that layouts may plan with.
     arm: Option<TrackArm>,
-    /// What is on the platter.
+    /// The content of the platter.
     medium: Box<dyn Medium>,
-    /// What was reported and is not.
+    /// Blocks that were reported and are not on the platter.
     held: Held,
     volatile: bool,
     zones: Option<Zones>,
-    /// Sectors of 512 bytes in a physical one, which is written whole or not at all.
+    /// Sectors of 512 bytes in a physical one, which is written atomically.
     physical: u64,
     /// Requests in the drive by their tag there.
     slots: Vec<Option<Io>>,
@@ -160,7 +160,7 @@ struct AnyDisk {
     /// Requests that were refused, with the time of their answer.
     refused: VecDeque<(Time, Done)>,
     completions: Vec<Completion>,
-    /// A write that was reported and that the medium then refused: the next flush tells.
+    /// The medium refused a write that was reported before: the next flush reports the error.
     lost: Option<IoError>,
     account: Account,
 }
@@ -201,7 +201,7 @@ impl AnyDisk {
         verdict.map_err(|rule| IoError::Zone { block: io.at, rule })
     }
 
-    /// Follows what the disk writes out by itself until `now`.
+    /// Applies what the disk writes back by itself until `now`.
     fn follow(&mut self, now: Time) {
         while let Some(Destage { at, lbn, sectors, media_start, media_end }) =
             self.drive.destaged(now)
@@ -304,7 +304,7 @@ impl AnyDisk {
 }
 
 impl Drop for AnyDisk {
-    /// A disk that is switched off in good order writes out what it holds.
+    /// A disk that is switched off cleanly writes back its cache.
     fn drop(&mut self) {
         let _ = self.held.empty(self.medium.as_mut());
     }
@@ -351,7 +351,7 @@ impl Device for AnyDisk {
         let mut completions = std::mem::take(&mut self.completions);
         self.drive.advance(now, &mut completions);
         for completion in &completions {
-            // What was chosen before does not have what is reported now.
+            // An extent that was chosen earlier lacks data reported after that.
             self.follow(completion.at);
             self.finish(completion, done);
         }

@@ -1,9 +1,9 @@
-//! Parameter files of the DiskSim simulator: read, understood, turned into a specification.
+//! Parameter files of the DiskSim simulator: parsed and mapped onto a specification.
 //!
 //! [`lexer`] takes the files apart and follows `source FILE`, [`parser`] makes a tree of them,
-//! [`Import`] finds the disks in it and maps one onto a [`Spec`]. Whatever the specification
-//! cannot express is named in [`Imported::warnings`], with its file and line; nothing is dropped
-//! silently. No file is opened here: whoever calls hands the texts in.
+//! [`Import`] finds the disks in it and maps one onto a [`Spec`]. Parameters that the specification
+//! cannot express are named in [`Imported::warnings`], with file and line; none is dropped
+//! silently. This module opens no file: the caller passes the texts.
 
 mod drive;
 mod fields;
@@ -22,17 +22,17 @@ use crate::spec::{Spec, SpecError};
 use lexer::{Files, Place};
 use parser::{Block, Document};
 
-/// What the block of the disk is called among the sources of values, beside the paths of keys.
+/// Key of the disk's block among the sources of values, beside the paths of keys.
 const DISK: &str = "the disk";
 
-/// Gives the text of a file: `(the file that asks, the name it asks for)`, both as written. The
-/// first file is asked for by itself. An error is the reason, for people.
+/// Gives the text of a file: `(the file that sources it, its name)`, both as written. The first
+/// file is its own source. An error is the reason, as text.
 pub type Fetch<'a> = &'a mut dyn FnMut(&str, &str) -> Result<String, String>;
 
 /// Why a file cannot be imported.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ImportError {
-    /// The files are no parameter files, or say something that cannot be.
+    /// The files are no parameter files, or a value is impossible.
     #[error("{file}:{line}: {problem}; {remedy}")]
     At {
         /// Name of the file.
@@ -63,14 +63,15 @@ pub enum ImportError {
     },
 }
 
-/// A disk as a specification, and what of it could not be said.
+/// A disk as a specification, and what the specification cannot express.
 #[derive(Clone, Debug)]
 pub struct Imported {
     /// The specification, checked.
     pub spec: Spec,
     /// The specification as text, each value with the place it comes from.
     pub toml: String,
-    /// What is not in the specification or was changed for it, one sentence each, with its place.
+    /// Parameters left out of the specification or changed for it, one sentence each, with its
+    /// place.
     pub warnings: Vec<String>,
 }
 
@@ -87,7 +88,7 @@ impl Import {
     /// Reads the file called `name` and all that it names.
     ///
     /// # Errors
-    /// If a file cannot be had or is no parameter file.
+    /// If a file cannot be read or is no parameter file.
     pub fn read(name: &str, fetch: Fetch<'_>) -> Result<Import, ImportError> {
         let mut files = Files::default();
         let document = parser::parse(name, &mut files, fetch)?;
@@ -99,7 +100,7 @@ impl Import {
         system::is_attached(&self.document, disk)
     }
 
-    /// Adds a sentence that is to stand before the other [`Imported::warnings`].
+    /// Adds a sentence before the other [`Imported::warnings`].
     pub fn note(&mut self, text: String) {
         self.notes.push(text);
     }
@@ -112,7 +113,7 @@ impl Import {
     /// The disk called `name`, or the only one, as a specification.
     ///
     /// # Errors
-    /// If there is no such disk, a parameter makes no sense, or a file cannot be had.
+    /// If there is no such disk, a parameter is invalid, or a file cannot be read.
     pub fn disk(&self, name: Option<&str>, fetch: Fetch<'_>) -> Result<Imported, ImportError> {
         let disk = self.choose(name)?;
         let mut mapping = Mapping::new(&self.files, self.notes.clone());
@@ -143,14 +144,14 @@ impl Import {
     }
 }
 
-/// What is gathered while a disk is mapped.
+/// State of the mapping of a disk.
 #[derive(Debug)]
 struct Mapping<'a> {
     files: &'a Files,
     warnings: Vec<String>,
     /// Where values come from: the path of a TOML key, and the place.
     sources: Vec<(String, Place)>,
-    /// Where the parts of a tree of patterns stand: they may be many.
+    /// Places of the parts of a tree of patterns, which may be many.
     tree: g4::Places,
 }
 

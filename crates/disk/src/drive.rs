@@ -1,8 +1,8 @@
 //! The timing of a disk: requests for sectors go in, completions with their times come out.
 //!
-//! A drive holds no data. It is what recordings of real disks are replayed on; [`crate::Disk`] adds
-//! a medium and the semantics of a power cut. Commands in order of arrival are settled when they
-//! are submitted; with any other discipline the next one is chosen when the one before is done.
+//! A drive holds no data. Recordings of real disks are replayed on it; [`crate::Disk`] adds a
+//! medium and the semantics of a power cut. With FCFS a command is timed when it is submitted. With
+//! any other discipline the next command is chosen when the one before is done.
 
 mod buffered;
 pub(crate) mod bus;
@@ -26,7 +26,7 @@ use std::sync::Arc;
 /// A request for sectors of 512 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// Comes back with the completion.
+    /// Returned with the completion.
     pub tag: u64,
     /// What to do.
     pub op: Op,
@@ -38,7 +38,7 @@ pub struct Request {
     pub fua: bool,
 }
 
-/// What became of a request.
+/// The completion of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Completion {
     /// Tag of the request.
@@ -46,7 +46,7 @@ pub struct Completion {
     /// When it was complete.
     pub at: Time,
     /// When its first sector passed the head; for a write that was reported early, when it will.
-    /// [`UNDECIDED`] for a write that the write-back cache has taken.
+    /// [`UNDECIDED`] for a write in the write-back cache.
     pub media_start: Time,
     /// When the last of its sectors had passed the head or will have; [`UNDECIDED`] as above.
     pub media_end: Time,
@@ -54,13 +54,13 @@ pub struct Completion {
     pub spent: Breakdown,
 }
 
-/// The time of something of which it is not decided yet when it will be.
+/// A time that is not decided yet.
 pub const UNDECIDED: Time = Time::MAX;
 
 /// Sectors that went from the write-back cache to the platter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Destage {
-    /// When they were chosen: what is written to them later goes out later.
+    /// When they were chosen. Later writes to these sectors are a later extent.
     pub at: Time,
     /// First sector.
     pub lbn: u64,
@@ -140,15 +140,14 @@ impl Drive {
         &self.service.motion
     }
 
-    /// Where the head is when all accepted work is done, and when that is.
+    /// Where and when the head is when all accepted work is done.
     pub fn head(&self) -> (Place, Time) {
         (self.service.place, self.service.mechanism_free.max(self.service.controller_free))
     }
 
-    /// Where the head is when all accepted work is done, and when it can take up a write that
-    /// comes at `now`. What such a write costs more than at other moments is in that time: the
-    /// controller needs longer after a read, and the other element has to be brought over the
-    /// track.
+    /// Where the head is when all accepted work is done, and when it can begin a write that comes
+    /// at `now`. That time includes the costs that vary: the controller needs longer after a read,
+    /// and the write element must move over the track.
     pub fn writer(&self, now: Time) -> (Place, Time) {
         let (place, at) = self.head();
         (place, at.max(now) + self.service.before_write(now))
@@ -179,7 +178,7 @@ impl Drive {
         Ok(())
     }
 
-    /// Serves what can be begun before or at `now`.
+    /// Serves the requests that can begin before or at `now`.
     fn run(&mut self, now: Time) {
         while !self.waiting.is_empty() && self.service.controller_free <= now {
             let at = self.service.controller_free.max(self.waiting.earliest());
@@ -193,7 +192,7 @@ impl Drive {
         }
     }
 
-    /// Serves one request while there is no other, and says when it is complete.
+    /// Serves one request while there is no other, and returns when it is complete.
     ///
     /// # Errors
     /// Sectors that the disk does not have, or parts of sectors.
@@ -232,8 +231,8 @@ impl Drive {
         }
     }
 
-    /// From now on the disk takes note of what its write-back cache writes out, for
-    /// [`Drive::destaged`]: whoever asks for this must fetch it.
+    /// From this call on, the disk records what its write-back cache writes out, for
+    /// [`Drive::destaged`]. The caller must fetch it, or the list grows without limit.
     pub fn log_destages(&mut self) {
         self.service.log.get_or_insert_default();
     }

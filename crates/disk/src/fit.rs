@@ -1,17 +1,17 @@
-//! The parameters of a drive, estimated from outside: by asking it or from a recording.
+//! The parameters of a drive, estimated from outside: by measurement or from a recording.
 //!
-//! [`measure`] asks a [`Probe`], which may be a real drive or a simulated one, and finds
-//! rotation, layout, seek curve, head switch, overhead and cache. It follows the interrogation
-//! of Worthington, Ganger, Patt and Wilkes ("On-line extraction of SCSI disk drive parameters",
-//! 1995), with two differences. Nothing is asked that only SCSI can answer: where a sector lies
-//! on its track is read off the *phase* of its completion, the time modulo a turn, which no
-//! seek can change. And the least time between two completions (their MTBRC) is not searched
-//! for by trying sectors: each pair of reads bounds the positioning time from both sides, a
-//! turn apart, and the next pair is sent so that it halves what is left.
+//! [`measure`] sends reads to a [`Probe`], a real drive or a simulated one, and finds rotation,
+//! layout, seek curve, head switch, overhead and cache. It follows the interrogation of
+//! Worthington, Ganger, Patt and Wilkes ("On-line extraction of SCSI disk drive parameters", 1995),
+//! with two differences. It needs no SCSI command: the place of a sector on its track follows from
+//! the *phase* of its completion, the time modulo a turn, which no seek changes. And the least time
+//! between two completions (their MTBRC) is not searched for by trying sectors: each pair of reads
+//! bounds the positioning time from both sides, a turn apart, and the next pair is sent so that it
+//! halves the remaining interval.
 //!
-//! [`recorded`] estimates what it can from a recording, which is much less.
+//! [`recorded`] estimates fewer parameters, from a recording.
 //!
-//! Nothing here knows a clock or a device; times come out of the probe.
+//! This module has neither clock nor device: times come from the probe.
 
 mod bench;
 mod cache;
@@ -32,7 +32,7 @@ pub use cache::{CacheFit, Reach};
 pub use travel::SeekPoint;
 pub use zones::ZoneFit;
 
-/// A drive that can be asked for sectors, one request at a time.
+/// A drive that reads sectors, one request at a time.
 pub trait Probe {
     /// Size in sectors of 512 bytes.
     fn sectors(&self) -> u64;
@@ -42,19 +42,19 @@ pub trait Probe {
         1
     }
 
-    /// The most that one request may ask for, in sectors of 512 bytes.
+    /// The largest request, in sectors of 512 bytes.
     fn largest(&self) -> u32 {
         2048
     }
 
-    /// Time since some beginning, in nanoseconds.
+    /// Time from an arbitrary origin, in nanoseconds.
     fn now(&self) -> Time;
 
     /// Lets time pass with no request, in nanoseconds.
     fn pause(&mut self, ns: Time);
 
-    /// Reads sectors and says how long that took, in nanoseconds. Afterwards [`Probe::now`] is the
-    /// time of completion.
+    /// Reads sectors and returns how long that took, in nanoseconds. Afterwards [`Probe::now`] is
+    /// the time of completion.
     ///
     /// # Errors
     /// If the drive does not deliver, with the reason.
@@ -94,13 +94,13 @@ pub enum FitError {
     /// The drive refused a read.
     #[error("{0}")]
     Probe(String),
-    /// The time ran out before there was anything to tell.
+    /// The time ran out before anything was estimated.
     #[error("the time was up while measuring {0}; allow more with --budget")]
     TimeUp(&'static str),
-    /// What was measured is not a mechanical disk.
+    /// The measurements do not fit a mechanical disk.
     #[error("{0}")]
     NotMechanical(String),
-    /// What was found leads beyond the end of the drive.
+    /// The estimated layout leads beyond the end of the drive.
     #[error(
         "what was found of the layout leads to sector {lbn} of a drive of {sectors}; it may be too \
          small, or laid out in a way that is not known here: try another --seed, or write the \
@@ -117,19 +117,19 @@ pub enum FitError {
     /// [`LONGEST_REPLAY`]: crate::recording::LONGEST_REPLAY
     #[error("{}", crate::recording::ReplayError::TooLong { place: *.0 })]
     TooLong(crate::recording::Place),
-    /// What was found makes no specification.
+    /// The estimates make no valid specification.
     #[error("what was found makes no specification: {0}")]
     Specification(String),
 }
 
-/// What [`measure`] is told.
+/// Options of [`measure`].
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
     /// Measuring ends after so long by the probe's clock, in nanoseconds.
     pub budget: Option<Time>,
     /// Distances of which the seek curve consists, at most.
     pub seek_points: usize,
-    /// Decides which sectors are asked for.
+    /// Seed of the choice of sectors.
     pub seed: u64,
 }
 
@@ -139,7 +139,7 @@ impl Default for Options {
     }
 }
 
-/// What was found out about a drive. Times are in nanoseconds.
+/// The estimated parameters of a drive. Times are in nanoseconds.
 #[derive(Clone, Debug)]
 pub struct Fit {
     /// Sectors of 512 bytes.
@@ -148,11 +148,11 @@ pub struct Fit {
     pub revolution: Estimate,
     /// Standard deviation of completion times about the turns of the platter.
     pub noise: f64,
-    /// Tracks in a cylinder, if they could be told apart.
+    /// Tracks in a cylinder, if they could be distinguished.
     pub heads: Option<u32>,
     /// Zones from the first sector on.
     pub zones: Vec<ZoneFit>,
-    /// From the command to the begin of positioning, the way of the data to the host included.
+    /// From the command to the start of positioning, the transfer to the host included.
     pub overhead: Option<Estimate>,
     /// Switching to another head of the same cylinder.
     pub head_switch: Option<Estimate>,
@@ -185,7 +185,7 @@ impl Fit {
 ///
 /// # Errors
 /// If the drive fails, is not a mechanical disk, or the time is too short even for its rotation and
-/// first track. Whatever else is missing is named in [`Fit::missing`].
+/// first track. Other missing parameters are named in [`Fit::missing`].
 pub fn measure(
     probe: &mut dyn Probe,
     options: &Options,

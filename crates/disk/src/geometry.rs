@@ -1,9 +1,9 @@
 //! Where sectors are: from the host's sector numbers to cylinder, head and angle, and back.
 //!
 //! Everything is computed in closed form from a few numbers per zone; memory depends on zones and
-//! listed defects, never on the capacity. What is asked for is always a [`Run`]: consecutive
-//! sectors that pass the head one after the other. It ends where the track, a slipped defect, the
-//! spares or a remapped defect interrupt it.
+//! listed defects, never on the capacity. Every look-up returns a [`Run`]: consecutive sectors that
+//! pass the head one after the other. It ends where the track, a slipped defect, the spares or a
+//! remapped defect interrupt it.
 
 mod pattern;
 #[cfg(test)]
@@ -40,7 +40,7 @@ pub struct Physical {
     pub cylinder: u32,
     /// Head.
     pub head: u32,
-    /// Sector on the track in the order of the track's own numbering, skews left aside.
+    /// Sector on the track in the order of the track's own numbering, without skews.
     pub sector: u32,
 }
 
@@ -94,12 +94,12 @@ impl Geometry {
         self.sectors
     }
 
-    /// True if the sectors of a run are all equally long; otherwise that may be rounded.
+    /// True if the sectors of a run are all equally long. Otherwise their lengths may be rounded.
     pub(crate) fn is_even(&self) -> bool {
         matches!(self.layout, Layout::Zones { .. })
     }
 
-    /// The run that begins at a sector, not limited to what a request asks for.
+    /// The run that begins at a sector, not limited by a request.
     ///
     /// # Panics
     /// If the sector lies outside the disk.
@@ -121,7 +121,7 @@ impl Geometry {
         }
     }
 
-    /// The sector that lies at a place of the platter, if one of the host's does.
+    /// The host's sector at a place of the platter, if there is one.
     pub fn lbn(&self, at: Physical) -> Option<u64> {
         let found = match &self.layout {
             Layout::Zones { zones, .. } => {

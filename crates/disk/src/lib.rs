@@ -1,9 +1,9 @@
 //! The mechanical disk: geometry, seek, rotation, head switch, transfer, track buffer.
 //!
-//! [`spec`] says what a disk is, [`geometry`] where sectors are, [`motion`] how long it takes to
-//! get there, [`cache`] what is held and read ahead, [`drive`] puts the times together, [`disk`]
-//! adds data and power cuts. [`mechanics`] and [`buffer`] are the tables of plain disks that
-//! layouts plan on.
+//! Start with [`spec`], the description of a disk. [`geometry`] locates sectors, [`motion`]
+//! computes the time to reach them, and [`cache`] holds and reads ahead sectors. [`drive`] combines
+//! the times, and [`disk`] adds data and power cuts. [`mechanics`] and [`buffer`] are the tables of
+//! plain disks, which layouts plan on.
 #![forbid(unsafe_code)]
 
 mod arm;

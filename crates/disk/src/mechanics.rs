@@ -5,7 +5,7 @@ use seekless_engine::arm::{Arm, Track};
 use seekless_engine::units::{BLOCK_SECTORS, BlockNr, Sector, Time};
 
 /// Where the sectors of a disk are and how long it takes to get there. All times are integer
-/// nanoseconds; the revolution is rounded once, so a world is exact and repeatable.
+/// nanoseconds. The revolution is rounded once, so a run is exact and repeatable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mechanics {
     rev_ns: Time,
@@ -41,7 +41,7 @@ impl Mechanics {
     /// Precomputes the tables of a specification.
     ///
     /// # Errors
-    /// A disk with zones, a cache or anything else that the tables do not say.
+    /// A disk with zones, a cache or another property that the tables do not cover.
     pub fn new(spec: &Spec) -> Result<Mechanics, SpecError> {
         let (Some(zone), true) = (spec.zones.first(), spec.is_plain()) else {
             let problem = "layouts plan on disks of one zone without cache, defects or queue only; \
@@ -124,7 +124,7 @@ impl Mechanics {
 
     /// Sector of a track that lies `turned` sectors behind the index mark.
     fn sector_at(&self, track: Track, turned: u32) -> u32 {
-        // `turned` is at most a full track, so one or two subtractions bring it home.
+        // `turned` is at most a full track, so one or two subtractions reduce it.
         let sector = turned + self.sectors - self.skew[track as usize];
         let sector = if sector >= self.sectors { sector - self.sectors } else { sector };
         if sector >= self.sectors { sector - self.sectors } else { sector }
@@ -232,7 +232,7 @@ impl Arm for Mechanics {
 
     fn transfer_ns(&self, _track: Track, count: u32) -> Time {
         let sectors = (count * BLOCK_SECTORS as u32).min(self.sectors);
-        // Rounded up, so that a plan never counts on a slot that begins before it is reached.
+        // Rounded up, so that a plan never uses a slot that begins before the head is there.
         (u64::from(sectors) * self.rev_ns).div_ceil(u64::from(self.sectors))
     }
 }

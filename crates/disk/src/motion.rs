@@ -1,7 +1,7 @@
-//! How long it takes to get somewhere and over it, for disks of any layout.
+//! Time to reach sectors and to pass over them, for disks of any geometry.
 //!
 //! Times are integer nanoseconds; the revolution is rounded once. Positions are exact fractions of
-//! a turn, so worlds repeat to the nanosecond.
+//! a turn, so runs repeat to the nanosecond.
 
 use crate::geometry::{Geometry, PARTS, Run};
 use crate::spec::{Spec, SpecError, ns};
@@ -62,7 +62,7 @@ pub struct Motion {
     head_switch_ns: Time,
     settle_ns: [Time; 2],
     average: bool,
-    /// A change between reading and writing on a track, where the two elements lie apart.
+    /// A change between reading and writing on a track, if the two elements lie apart.
     jog_ns: Time,
 }
 
@@ -114,7 +114,7 @@ impl Motion {
     pub fn travel_to(&self, from: Place, cylinder: u32, head: u32, write: bool) -> (Time, Time) {
         let distance = from.cylinder.abs_diff(cylinder) as usize;
         let table = &self.seek_ns[usize::from(write)];
-        // Cylinders beyond the last are those of a layout that claims more than the disk has.
+        // A geometry may claim more cylinders than the disk has.
         let seek = Time::from(table[distance.min(table.len() - 1)]);
         let switch = if from.head == head { 0 } else { self.head_switch_ns };
         let longer = seek.max(switch);
@@ -125,8 +125,8 @@ impl Motion {
         if distance > 0 { (settled, 0) } else { (0, settled) }
     }
 
-    /// What it takes to bring the other element over the track that the head is on, after writing
-    /// or before.
+    /// Time to move the other element over the present track, for a change between reading and
+    /// writing.
     #[inline]
     pub fn jog_ns(&self) -> Time {
         self.jog_ns
@@ -187,7 +187,7 @@ impl Motion {
     }
 
     /// How many of the sectors that are written from `start` on have passed completely at `now`.
-    /// With zero latency they pass in another order; then it is as many as would have in this one.
+    /// With zero latency they pass in another order; the count is then the one for this order.
     pub fn written(&self, lbn: u64, count: u32, start: Time, now: Time) -> u32 {
         let (mut done, mut at) = (0, start);
         while done < count && at < now {
@@ -235,8 +235,8 @@ impl Motion {
         let latency = self.wait_ns(&run, arrived);
         let mut wait = latency + (arrived - at - seek - switch);
         let mut first = self.pass_ns(&run, 1);
-        // With the head above the run, the sectors still to come are read first and the rest a
-        // turn after the first of those.
+        // If the head arrives within the run, the sectors ahead of it are read first, and the rest
+        // a turn after the first of those.
         if zero_latency && here > 1 && !self.average && latency + pass > self.rev_ns {
             let missed = self.rev_ns - self.until(self.target_ns(&run), arrived);
             let done = self.passed(&run, missed) + 1;

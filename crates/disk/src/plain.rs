@@ -1,4 +1,4 @@
-//! A disk of one zone without a cache: commands one after the other, each settled when it comes.
+//! A disk of one zone without a cache: commands one after the other, each timed when it arrives.
 //!
 //! Layouts plan on such a disk with the same functions that compute its times, so their predictions
 //! are exact.
@@ -17,8 +17,8 @@ use seekless_engine::units::{BLOCK_BYTES, BLOCK_SECTORS, SECTOR_BYTES, Sector, T
 use std::collections::VecDeque;
 use std::hint::cold_path;
 
-/// A command whose course is settled: commands are served in order of arrival, so everything
-/// about one is known when it is accepted.
+/// A command with its times. Commands are served in order of arrival, so all times are known when
+/// one is accepted.
 #[derive(Debug)]
 struct Accepted {
     io: Io,
@@ -32,7 +32,7 @@ struct Accepted {
 /// A simulated disk without volatile write cache, first come first served.
 ///
 /// A write is on the medium when it completes, a read returns what the medium holds then. A flush
-/// has nothing to do but to wait its turn. A trim costs the command overhead.
+/// only waits for its turn. A trim costs the command overhead.
 #[derive(Debug)]
 pub(crate) struct PlainDisk {
     mechanics: Mechanics,
@@ -40,7 +40,7 @@ pub(crate) struct PlainDisk {
     buffer: TrackBuffer,
     bus_sector_ns: Time,
     queue: VecDeque<Accepted>,
-    /// Where the head is when all accepted work is done, and when that is.
+    /// Where and when the head is when all accepted work is done.
     track: Track,
     free_at: Time,
     account: Account,
@@ -56,7 +56,7 @@ fn write_passed(medium: &mut dyn Medium, io: &Io, whole: u32) {
     };
 }
 
-/// How long an access to the platter takes.
+/// Duration of an access to the platter.
 #[derive(Clone, Copy, Debug)]
 struct Access {
     media_start: Time,
@@ -184,7 +184,7 @@ impl PlainDisk {
     fn read(&mut self, io: &Io, at: Time, parts: &mut Breakdown) -> Access {
         let (first, count) = (io.at * BLOCK_SECTORS, io.count * BLOCK_SECTORS as u32);
         if let Some(ready) = self.buffer.ready(&self.mechanics, first, count) {
-            // The bus runs while the platter turns; what is left is waiting for the platter.
+            // The bus runs while the platter turns; the rest of the time waits for the platter.
             let bus = self.bus_sector_ns * u64::from(count);
             let end = (at + bus).max(ready);
             parts.transfer_ns += bus;
@@ -226,7 +226,7 @@ impl PlainDisk {
             return (Access { media_start: start, end: start, track: self.track }, parts);
         }
         if io.op == Op::Read && io.count == 0 {
-            // The controller's own: no command, no transfer.
+            // Time of the controller alone: no command, no transfer.
             let track = self.mechanics.place(io.at * BLOCK_SECTORS).track;
             (parts.seek_ns, parts.head_switch_ns) = self.mechanics.moves(self.track, track);
             let end = start + parts.seek_ns + parts.head_switch_ns;

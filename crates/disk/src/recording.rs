@@ -1,8 +1,8 @@
-//! Recordings of real drives: what was asked, when, and how long the drive took.
+//! Recordings of real drives: the requests, when they were sent, and how long the drive took.
 //!
-//! [`Recording`] reads one request after the other from bytes that are handed in, in any of three
-//! formats ([`Format`]); [`Replay`] asks a model the
-//! same questions, and [`Statistics`] says how far it is off.
+//! [`Recording`] reads one request after the other from a reader, in any of three formats
+//! ([`Format`]). [`Replay`] sends the same requests to a model, and [`Statistics`] computes its
+//! error.
 
 mod csv;
 mod lines;
@@ -21,7 +21,7 @@ use std::io::BufRead;
 pub use replay::{Gap, LONGEST_REPLAY, Outcome, Refused, Replay, ReplayError, Subject};
 pub use statistics::{Figures, Report, Statistics};
 
-/// What a request does.
+/// The operation of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Op {
     /// Data come from the drive.
@@ -33,16 +33,16 @@ pub enum Op {
 /// When a request was sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pace {
-    /// So long before or after the request nothing was asked, in nanoseconds; [`Gap`] says which.
+    /// A pause before or after the request, in nanoseconds; [`Gap`] says which.
     Gap(Time),
-    /// At this time, in nanoseconds; the recording decides where zero is.
+    /// At this time, in nanoseconds; zero is defined by the recording.
     At(Time),
 }
 
 /// One request of a recording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Recorded {
-    /// Where it is written: the number of the line, or the offset of the byte in a binary file.
+    /// Its place: the number of the line, or the byte offset in a binary file.
     pub place: Place,
     /// Read or write.
     pub op: Op,
@@ -54,7 +54,7 @@ pub struct Recorded {
     pub response_ns: Time,
     /// When it was sent.
     pub pace: Pace,
-    /// Which drive it went to; zero where the format knows one drive only.
+    /// Which drive it went to; zero if the format has only one drive.
     pub device: u32,
 }
 
@@ -79,7 +79,7 @@ impl std::fmt::Display for Place {
 /// Why a recording cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum RecordingError {
-    /// The text or the record makes no sense.
+    /// The text or the record is invalid.
     #[error("{place}: {problem}; {remedy}")]
     Malformed {
         /// Where.
@@ -92,7 +92,7 @@ pub enum RecordingError {
     /// There is not one request in it.
     #[error("the recording holds no request; give a file with one request a line, or an SRT file")]
     Empty,
-    /// The bytes could not be had.
+    /// The bytes could not be read.
     #[error("cannot read the recording: {0}")]
     Io(#[from] std::io::Error),
 }
@@ -103,7 +103,7 @@ impl RecordingError {
     }
 }
 
-/// How a recording is written.
+/// The format of a recording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
     /// Six columns: `R` or `W`, a label, first sector, sectors, response and gap in microseconds.
@@ -125,7 +125,7 @@ impl Format {
     }
 }
 
-/// What a file was compressed with, by the bytes that every such file begins with.
+/// The program that compressed a file, by its magic bytes.
 fn compressed(begin: &[u8]) -> Option<&'static str> {
     let magic: [(&[u8], &str); 2] = [(&[0x1f, 0x8b], "gzip"), (&[0x28, 0xb5, 0x2f, 0xfd], "zstd")];
     magic.into_iter().find(|(bytes, _)| begin.starts_with(bytes)).map(|(_, name)| name)
@@ -139,7 +139,7 @@ pub struct Recording<R> {
     /// Nothing comes after an error or the end.
     ended: bool,
     count: u64,
-    /// When the latest request so far was sent, where the recording tells times.
+    /// When the latest request so far was sent, if the recording has times.
     latest: Option<Time>,
     belated: u64,
 }
@@ -152,10 +152,10 @@ enum Reader<R> {
 }
 
 impl<R: BufRead> Recording<R> {
-    /// Opens a recording whose format its first bytes tell.
+    /// Opens a recording whose format its first bytes show.
     ///
     /// # Errors
-    /// If the bytes cannot be had or the header is wrong.
+    /// If the bytes cannot be read or the header is wrong.
     pub fn open(mut bytes: R) -> Result<Recording<R>, RecordingError> {
         let begin = bytes.fill_buf()?;
         if let Some(name) = compressed(begin) {
@@ -172,7 +172,7 @@ impl<R: BufRead> Recording<R> {
     /// Opens a recording of a known format.
     ///
     /// # Errors
-    /// If the bytes cannot be had or the header is wrong.
+    /// If the bytes cannot be read or the header is wrong.
     pub fn with_format(bytes: R, format: Format) -> Result<Recording<R>, RecordingError> {
         let reader = match format {
             Format::Columns => Reader::Columns(lines::Columns::new(bytes)),
@@ -187,7 +187,7 @@ impl<R: BufRead> Recording<R> {
         self.format
     }
 
-    /// Records so far that are no requests: what an SRT file calls suspect.
+    /// Records so far that are not requests: the suspect records of an SRT file.
     pub fn passed_over(&self) -> u64 {
         match &self.reader {
             Reader::Srt(reader) => reader.suspect,
@@ -195,7 +195,7 @@ impl<R: BufRead> Recording<R> {
         }
     }
 
-    /// Columns of comma-separated values that say nothing to us.
+    /// Columns of comma-separated values that are not used.
     pub fn unknown_columns(&self) -> &[String] {
         match &self.reader {
             Reader::Csv(reader) => &reader.unknown,
@@ -204,13 +204,13 @@ impl<R: BufRead> Recording<R> {
     }
 
     /// Requests so far that stand behind one that was sent later. SRT files may have such: a driver
-    /// that sorts its queue hands requests to the drive in another order than it notes them. In
+    /// that sorts its queue passes requests to the drive in another order than it logs them. In
     /// comma-separated values they are an error.
     pub fn belated(&self) -> u64 {
         self.belated
     }
 
-    /// Looks whether time runs backwards.
+    /// Checks that time does not run backwards.
     fn in_order(&mut self, request: Recorded) -> Result<Recorded, RecordingError> {
         let Pace::At(at) = request.pace else { return Ok(request) };
         let latest = self.latest.unwrap_or(at);

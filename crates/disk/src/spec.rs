@@ -1,9 +1,9 @@
-//! Disk specifications: what a data file says.
+//! Disk specifications: the content of a data file.
 //!
-//! A specification is a TOML file. What is left out has the value that changes nothing: no
-//! zones but one, no skew, no cache, commands in order of arrival. [`geometry`] says where
-//! sectors are, [`seek`] how the arm moves, [`electronics`] what controller, bus and cache do,
-//! [`queue`] in which order commands are served, [`zoned`] what a shingled disk allows.
+//! A specification is a TOML file. A missing field has the default without effect: one zone, no
+//! skew, no cache, commands in order of arrival. [`geometry`] describes where sectors are, [`seek`]
+//! the arm, [`electronics`] controller, bus and cache, [`queue`] the order of commands, and
+//! [`zoned`] the rules of a shingled disk.
 
 mod check;
 pub mod electronics;
@@ -28,7 +28,7 @@ use serde::{Deserialize, Serialize};
 /// Why a specification cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SpecError {
-    /// The text is no TOML of the right form.
+    /// The text is not TOML of the right form.
     #[error("the disk specification cannot be read: {0}")]
     Syntax(String),
     /// A field has a value that no disk can have.
@@ -39,12 +39,12 @@ pub enum SpecError {
         /// What is wrong, and what to do.
         problem: String,
     },
-    /// The same, and where it stands in the text that was read.
+    /// The same, with its place in the text.
     #[error("line {line}: {error}")]
     At {
         /// Line, from one.
         line: u32,
-        /// What is wrong there.
+        /// What is wrong.
         error: Box<SpecError>,
     },
 }
@@ -54,7 +54,7 @@ impl SpecError {
         SpecError::Field { field: field.into(), problem: problem.into() }
     }
 
-    /// What the reader of the language says, with the line of `text` that it is about.
+    /// The error of the TOML parser, with the line of `text` that it is about.
     fn syntax(error: &toml::de::Error, text: &str) -> SpecError {
         let said = error.message().trim().replace('\n', ", ");
         let Some(before) = error.span().and_then(|span| text.get(..span.start)) else {
@@ -63,7 +63,7 @@ impl SpecError {
         let line = before.matches('\n').count();
         let shown: String =
             text.lines().nth(line).unwrap_or_default().trim().chars().take(60).collect();
-        // Where something is missing, the line is only the first of what lacks it.
+        // For a missing field, the line is the first one of the table that lacks it.
         let said = match shown.is_empty() || said.starts_with("missing") {
             true => said,
             false => format!("{said} in `{}`", shown.replace(char::is_control, "\u{fffd}")),
@@ -88,7 +88,7 @@ impl SpecError {
 pub struct Spec {
     /// Short name.
     pub name: String,
-    /// One line for people.
+    /// Description, one line.
     pub summary: String,
     /// Revolutions per minute.
     pub rpm: f64,
@@ -104,9 +104,9 @@ pub struct Spec {
     /// Added to every seek and head switch before a read.
     #[serde(default, skip_serializing_if = "is_default")]
     pub read_settle_ms: f64,
-    /// Added to every seek and head switch before a write. Drives' descriptions have negative
-    /// values where the seek times were measured with writes' settling in them; an import makes
-    /// zero of these, since recordings show no write that settles faster than a read.
+    /// Added to every seek and head switch before a write. Descriptions of drives have negative
+    /// values if their seek times include the settling of writes. An import makes them zero:
+    /// recordings show no write that settles faster than a read.
     #[serde(default, skip_serializing_if = "is_default")]
     pub write_settle_ms: f64,
     /// Reading and writing elements lie apart, as in all magnetoresistive heads: a change from one
@@ -117,7 +117,7 @@ pub struct Spec {
     /// Sectors that the disk offers, if fewer than its zones hold.
     #[serde(default, skip_serializing_if = "is_default")]
     pub capacity_sectors: Option<u64>,
-    /// Cylinders that belong to no zone hold nothing; else they are taken for a mistake.
+    /// Cylinders that belong to no zone are empty on purpose. Without this they are an error.
     #[serde(default, skip_serializing_if = "is_default")]
     pub unused_cylinders: bool,
     /// Order in which tracks are filled.
@@ -126,7 +126,7 @@ pub struct Spec {
     /// Where spare sectors are.
     #[serde(default, skip_serializing_if = "is_default")]
     pub sparing: Sparing,
-    /// What the host addresses and what the platter holds.
+    /// Sizes of a sector for the host and on the platter.
     #[serde(default, skip_serializing_if = "is_default")]
     pub sector_size: SectorSize,
     /// Rotational position is not modelled: every access waits half a turn.
@@ -137,16 +137,16 @@ pub struct Spec {
     pub simple: Option<Simple>,
     /// Seek time over distance.
     pub seek: Seek,
-    /// Seek time over distance before writes, where it was measured apart.
+    /// Seek time over distance before writes, if it was measured separately.
     #[serde(default, skip_serializing_if = "is_default")]
     pub write_seek: Option<Seek>,
-    /// Track buffer of the plainest kind, for a disk without `cache`.
+    /// Simple track buffer, for a disk without `cache`.
     #[serde(default, skip_serializing_if = "is_default")]
     pub buffer: Buffer,
     /// The way to the host.
     #[serde(default, skip_serializing_if = "is_default")]
     pub bus: Option<Bus>,
-    /// What commands cost beyond [`Spec::overhead_ms`].
+    /// Costs of commands beyond [`Spec::overhead_ms`].
     #[serde(default, skip_serializing_if = "is_default")]
     pub overheads: Overheads,
     /// Segmented cache.
@@ -164,7 +164,7 @@ pub struct Spec {
     /// Zones from the outside in. With [`Spec::pattern`] they are empty.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub zones: Vec<Zone>,
-    /// A layout that no list of zones can say, as a tree of repeated patterns.
+    /// A layout that a list of zones cannot describe, as a tree of repeated patterns.
     #[serde(default, skip_serializing_if = "is_default")]
     pub pattern: Option<Pattern>,
 }
@@ -182,7 +182,7 @@ pub struct Simple {
 /// Tracks of which [`crate::mechanics`] keeps a table: four megabytes.
 const MOST_PLAIN_TRACKS: u64 = 1 << 20;
 
-/// Skips a value on output that it would have anyway.
+/// Skips a default value on output.
 pub(crate) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }
@@ -208,7 +208,7 @@ impl Spec {
     /// The specification as the text of a file.
     ///
     /// # Errors
-    /// Values that TOML cannot express; none of a specification that was read or checked.
+    /// Values that TOML cannot express. A specification that was read or checked has none.
     pub fn to_toml(&self) -> Result<String, SpecError> {
         toml::to_string(self).map_err(|error| SpecError::Syntax(error.to_string()))
     }
@@ -235,17 +235,17 @@ impl Spec {
         self.capacity_sectors() / BLOCK_SECTORS
     }
 
-    /// True if writes are reported before they are on the platter: what they replace is then gone
-    /// from the sector headers, too.
+    /// True if writes are reported before they are on the platter: the sector headers they replace
+    /// are then lost, too.
     pub fn reports_early(&self) -> bool {
         let early =
             |cache: Cache| cache.fast_write != FastWrite::None || cache.write_back.is_some();
         self.cache.is_some_and(early)
     }
 
-    /// The same disk of which no more than `blocks` of 4 KiB are used, from its outer edge on. Of
-    /// the zones of a shingled disk the same share stays conventional: its first ones alone would
-    /// be another kind of disk.
+    /// The same disk of which no more than `blocks` of 4 KiB are used, from its outer edge on. The
+    /// conventional share of the zones of a shingled disk stays the same: its first zones alone
+    /// would be another kind of disk.
     #[must_use]
     pub fn outer(&self, blocks: u64) -> Spec {
         let mut spec = self.clone();
@@ -257,10 +257,10 @@ impl Spec {
         spec
     }
 
-    /// True for a disk of one zone without cache, defects, bus or queue: [`crate::mechanics`] says
-    /// everything about it, so layouts can plan on it. It does so with a table of all tracks;
-    /// a disk with more than a million of them is served as others are, whose cost does not grow
-    /// with what a volume leaves unused.
+    /// True for a disk of one zone without cache, defects, bus or queue: [`crate::mechanics`]
+    /// describes it completely, so layouts can plan on it. That takes a table of all tracks. A disk
+    /// with more than a million tracks is served like other disks, whose cost does not grow with
+    /// unused capacity.
     pub fn is_plain(&self) -> bool {
         let [zone] = self.zones.as_slice() else { return false };
         if u64::from(self.heads) * u64::from(self.cylinders) > MOST_PLAIN_TRACKS {

@@ -7,8 +7,8 @@ use crate::spec::Spec;
 pub struct Builtin {
     /// Name on the command line.
     pub name: &'static str,
-    /// The file. It says where its numbers come from: beside each number, or at the head of the
-    /// file or of a table for all of those below.
+    /// The file. Its comments give the source of its numbers: beside each number, or at the head of
+    /// the file or of a table for all of those below.
     pub text: &'static str,
 }
 

@@ -1,15 +1,14 @@
-//! What a host-managed shingled disk allows: the state of its zones.
+//! The state of the zones of a host-managed shingled disk, and the requests it allows.
 //!
 //! The rules are those of ZBC and ZAC: a sequential zone is written at its write pointer only,
 //! conventional zones are free, and a zone becomes empty as a whole.
 //!
-//! At most so many zones are open. There is no command here that opens one, so all of them were
-//! opened by writes, implicitly; where a write opens one more than may be, the disk closes another,
-//! as these standards have it (INSUFFICIENT ZONE RESOURCES is for zones that were opened by
-//! command, which it may not close). A closed zone keeps its write pointer, and a write opens it
-//! again; closing costs no time here. So which of the zones written in part are closed makes no
-//! difference to a host, and is not kept. Only where a limit is set to zones that are written in
-//! part, open or closed (ZNS has one), a write to an empty zone is refused beyond it.
+//! The number of open zones is limited. Only writes open zones here. If a write would exceed the
+//! limit, the disk closes another zone, as these standards define. (INSUFFICIENT ZONE RESOURCES is
+//! for zones that were opened by command, which it may not close.) A closed zone keeps its write
+//! pointer, and a write opens it again; closing costs no time here. So a host cannot tell which of
+//! the partly written zones are closed, and this is not stored. A second limit, as ZNS has it, is
+//! for partly written zones, open or closed: beyond it a write to an empty zone is refused.
 
 use crate::spec::Zoned;
 use seekless_engine::io::ZoneRule;
@@ -40,7 +39,7 @@ impl Zones {
         self.rules.zone_sectors.min(self.sectors - zone * self.rules.zone_sectors)
     }
 
-    /// The write pointer of a sequential zone as a sector of the disk.
+    /// The write pointer of a sequential zone, as a sector number of the disk.
     pub fn pointer(&self, zone: u64) -> u64 {
         let written = match self.full.contains(&zone) {
             true => self.size(zone),
@@ -54,7 +53,7 @@ impl Zones {
         self.active.len() as u32
     }
 
-    /// Zones that are open: of those written in part as many as may be.
+    /// Open zones: the partly written ones, up to the limit.
     pub fn open(&self) -> u32 {
         self.active().min(self.rules.max_open)
     }
@@ -62,12 +61,12 @@ impl Zones {
     /// A write: moves the write pointer if it is allowed.
     ///
     /// # Errors
-    /// A violation; nothing has changed then.
+    /// A violation; the state is then unchanged.
     pub fn write(&mut self, lbn: u64, sectors: u64) -> Result<(), ZoneRule> {
         let first = lbn / self.rules.zone_sectors;
         let last = (lbn + sectors.max(1) - 1) / self.rules.zone_sectors;
         let Some(zone) = self.zone(lbn) else {
-            // A write over the end of the last conventional zone is one over a boundary.
+            // A write over the end of the last conventional zone crosses a boundary.
             return match self.zone(lbn + sectors.max(1) - 1) {
                 Some(_) => Err(ZoneRule::WriteBoundary),
                 None => Ok(()),
@@ -114,17 +113,17 @@ impl Zones {
     }
 
     /// RESET WRITE POINTER for all sequential zones of a range: they are empty again. Conventional
-    /// zones have no pointer; of them any part may be trimmed.
+    /// zones have no pointer; any part of them may be trimmed.
     ///
     /// # Errors
-    /// A sequential zone of which the range has a part only; nothing has changed then.
+    /// A sequential zone of which the range has a part only; the state is then unchanged.
     pub fn reset(&mut self, lbn: u64, sectors: u64) -> Result<(), ZoneRule> {
         let size = self.rules.zone_sectors;
         let end = lbn + sectors;
         let first = (lbn / size).max(u64::from(self.rules.conventional_zones));
         let zones = first..end.div_ceil(size).max(first);
         let whole = |zone: u64| lbn <= zone * size && zone * size + self.size(zone) <= end;
-        // Those between the first and the last are whole anyway.
+        // Zones between the first and the last are whole.
         let ends = [zones.start, zones.end.saturating_sub(1)];
         if !zones.is_empty() && !ends.into_iter().all(whole) {
             return Err(ZoneRule::PartialReset);
@@ -158,7 +157,7 @@ mod tests {
             assert_eq!(zones.write(64 * zone, 8), Ok(()));
         }
         assert_eq!((zones.open(), zones.active()), (2, 4));
-        // A closed one goes on where it was.
+        // A closed zone continues at its write pointer.
         for zone in 1..5 {
             assert_eq!(zones.write(64 * zone, 8), Err(ZoneRule::UnalignedWrite));
             assert_eq!(zones.write(64 * zone + 8, 56), Ok(()));

@@ -1,5 +1,5 @@
 //! The parameters and simple consequences that the virtual log paper states (claims V1 to V3, V17)
-//! and that the simulation of update in place must show (V39).
+//! and those that the simulation of update in place must show (V39).
 #![allow(clippy::unwrap_used, missing_docs)]
 
 use seekless_disk::{Disk, ReadAhead, specs};

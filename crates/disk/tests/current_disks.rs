@@ -1,4 +1,4 @@
-//! What disks that are sold today do, at one request and at many.
+//! Performance of current disks, with one request and with many.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 use seekless_disk::drive::{Drive, Request};
@@ -7,7 +7,7 @@ use seekless_engine::io::Op;
 use seekless_engine::rng::Rng;
 use seekless_engine::units::SECONDS;
 
-/// Random 4 KiB reads per second with `depth` of them under way.
+/// Random 4 KiB reads per second with `depth` of them in flight.
 fn reads_per_second(name: &str, depth: u64, requests: u64) -> f64 {
     let mut drive = Drive::new(&specs::find(name).unwrap()).unwrap();
     let mut rng = Rng::stream(1, "reads");

@@ -1,5 +1,5 @@
-//! A disk that layouts plan on is computed by tables of its own. They say the same as the model of
-//! all other disks does: a size or a scheduler that is named changes nothing else.
+//! A disk that layouts plan on is computed from its own tables. They agree with the model of all
+//! other disks: naming a size or a scheduler changes nothing else.
 
 use seekless_disk::{Disk, ReadAhead, Spec, specs};
 use seekless_engine::data::Data;
@@ -13,7 +13,7 @@ fn disk(spec: &Spec) -> Disk {
     Disk::new(spec, Box::new(Cells::new(spec.capacity_blocks()))).expect("the disk is sound")
 }
 
-/// Requests with runs, returns to what was read, and pauses.
+/// Requests with sequential runs, repeated reads, and pauses.
 fn requests(seed: u64, blocks: u64, count: u64) -> Vec<(Time, Io)> {
     let mut rng = Rng::stream(seed, "requests");
     let (mut now, mut at) = (0, 0);

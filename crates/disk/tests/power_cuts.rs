@@ -48,7 +48,7 @@ fn disk(index: usize, medium: impl Medium + 'static) -> Disk {
     Disk::new(&spec(DISKS[index]), Box::new(medium)).expect("a disk")
 }
 
-/// What a block may hold: a version, 0 for zeros.
+/// Content of a block: a version, 0 for zeros.
 type Version = u64;
 
 fn content(block: BlockNr, version: Version) -> Vec<u8> {
@@ -64,7 +64,7 @@ struct Sent {
     done: Option<Time>,
 }
 
-/// A disk at work and what it has answered.
+/// A run: a disk at work and its answers.
 struct World {
     disk: Disk,
     rng: Rng,
@@ -72,7 +72,7 @@ struct World {
     sent: Vec<Sent>,
     /// Tags of answered requests, in order.
     answered: Vec<usize>,
-    /// What reads must find.
+    /// The content that reads must return.
     current: BTreeMap<BlockNr, Version>,
     next: Time,
     flushes: bool,
@@ -141,7 +141,7 @@ impl World {
         }
     }
 
-    /// Goes on to the next event, at most to `until`; false when nothing is left to happen.
+    /// Advances to the next event, at most to `until`; false when there is none.
     fn step(&mut self, requests: usize, until: Time) -> bool {
         let submits = (self.sent.len() < requests).then_some(self.next);
         let due = self.disk.next_event();
@@ -162,8 +162,8 @@ impl World {
         true
     }
 
-    /// What may be on the platter of a block after a power cut: what is certain to be durable, and
-    /// everything that came after it.
+    /// The versions of a block that may be on the platter after a power cut: the last durable one,
+    /// and all later ones.
     fn possible(&self, block: BlockNr) -> Vec<Version> {
         let flushed =
             self.sent.iter().filter(|sent| sent.io.op == Op::Flush && sent.done.is_some());
@@ -268,7 +268,7 @@ proptest! {
     }
 }
 
-/// Answers one request and says when.
+/// Runs one request and returns when it completes.
 fn one(disk: &mut Disk, now: Time, io: Io) -> Time {
     disk.submit(now, io);
     let at = disk.next_event().expect("an answer");
@@ -346,8 +346,8 @@ fn the_write_in_progress_is_torn_at_a_sector() {
     }
 }
 
-/// Of a write that the power interrupts, the blocks that have passed have their new labels and
-/// the others their old ones; a torn block has not the new one.
+/// Of a write that the power interrupts, the blocks that have passed have their new labels and the
+/// others their old ones; a torn block does not have the new one.
 #[test]
 fn labels_land_with_their_blocks() {
     use seekless_engine::io::Label;

@@ -1,4 +1,4 @@
-//! What the disk has reported and the platter does not hold yet.
+//! Data that the disk has reported and that is not on the platter.
 
 use seekless_engine::data::{Data, Piece};
 use seekless_engine::device::medium::Medium;
@@ -46,7 +46,7 @@ impl Held {
         }
     }
 
-    /// Blocks set out for the platter as they are now.
+    /// Starts writing blocks to the platter with their present content.
     pub(super) fn leave(&mut self, at: BlockNr, count: u32, media_start: Time, media_end: Time) {
         let mut data = Data::none();
         for block in at..at + u64::from(count) {
@@ -59,7 +59,7 @@ impl Held {
         self.leaving.push_back(Leaving { at, data, media_start, media_end, number });
     }
 
-    /// Moves what has arrived at `now` to the medium.
+    /// Moves the blocks that have arrived at `now` to the medium.
     pub(super) fn arrive(&mut self, now: Time, medium: &mut dyn Medium) -> Result<(), IoError> {
         let mut outcome = Ok(());
         while let Some(one) = self.leaving.pop_front_if(|one| one.media_end <= now) {
@@ -73,7 +73,8 @@ impl Held {
         outcome
     }
 
-    /// Blocks were written past the memory or forgotten: what it has of them is out of date.
+    /// Drops blocks that were written past the memory or trimmed: their content here is out of
+    /// date.
     pub(super) fn forget(&mut self, at: BlockNr, count: u32) {
         if self.blocks.is_empty() {
             return;
@@ -86,7 +87,7 @@ impl Held {
         for one in &mut self.leaving {
             let (first, last) = (at.max(one.at), end.min(one.at + u64::from(one.data.blocks())));
             if first < last {
-                // What arrives of them must not undo the forgetting.
+                // Blocks that are on their way must not undo the trim.
                 let (before, gone) = ((first - one.at) as u32, (last - first) as u32);
                 let rest = one.data.blocks() - before - gone;
                 let mut data = one.data.slice(0, before);
@@ -97,7 +98,7 @@ impl Held {
         }
     }
 
-    /// What a read of blocks finds: what was written last.
+    /// The last written content of blocks, as a read returns it.
     pub(super) fn read(
         &self,
         at: BlockNr,
@@ -117,12 +118,12 @@ impl Held {
         Ok(data)
     }
 
-    /// What is on its way, in the order in which it arrives.
+    /// Blocks on their way, in the order of arrival.
     pub(super) fn into_leaving(self) -> VecDeque<Leaving> {
         self.leaving
     }
 
-    /// The disk is switched off in good order: everything reaches the medium.
+    /// Clean shutdown: moves everything to the medium.
     pub(super) fn empty(&mut self, medium: &mut dyn Medium) -> Result<(), IoError> {
         let mut outcome = self.arrive(Time::MAX, medium);
         for (at, held) in std::mem::take(&mut self.blocks) {

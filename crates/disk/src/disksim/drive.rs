@@ -52,8 +52,7 @@ pub(super) fn map(
     Ok(spec)
 }
 
-/// A specification of which nothing but the name is known; whatever the files do not speak of has
-/// the value that a specification has without it.
+/// A specification with only a name. Keys that the files do not set have their defaults.
 fn empty(name: &str) -> Result<Spec, ImportError> {
     let bare = "name = ''\nsummary = ''\nrpm = 0\nheads = 0\ncylinders = 0\nhead_switch_ms = 0\n\
                 overhead_ms = 0\nseek.constant.ms = 0";
@@ -108,7 +107,7 @@ fn capacity(f: &mut Fields<'_>, spec: &mut Spec, m: &mut Mapping<'_>) -> Result<
     let key = "Block count";
     let Some(node) = f.get(key) else { return Ok(()) };
     let count = fields::size(node, key, m)?;
-    // The zones are checked later; until then nothing is known to be sound.
+    // The zones are checked only later, and the capacity needs valid ones.
     if spec.validate().is_err() || count == 0 {
         return Ok(());
     }
@@ -153,7 +152,7 @@ fn overheads(
     })
 }
 
-/// Writes that leave the bus once more.
+/// The writes that disconnect from the bus once more.
 fn extra_disconnect(
     f: &mut Fields<'_>,
     scale: f64,
@@ -172,7 +171,7 @@ fn extra_disconnect(
     Ok(has.then_some(extra))
 }
 
-/// How much of a read waits until the disk takes the bus for it.
+/// How much of a read must be there before the disk takes the bus for it.
 fn watermark(f: &mut Fields<'_>, bus: &mut Bus, m: &mut Mapping<'_>) -> Result<(), ImportError> {
     let key = "High (read) water mark";
     let share = f.number(key, m)?.unwrap_or(0.0);
@@ -189,12 +188,12 @@ fn watermark(f: &mut Fields<'_>, bus: &mut Bus, m: &mut Mapping<'_>) -> Result<(
     Ok(())
 }
 
-/// A sector moves at the pace of the slowest on its way.
+/// The slowest link on its way decides how long a sector takes.
 fn way(f: &mut Fields<'_>, bus: BusTimes, m: &mut Mapping<'_>) -> Result<Bus, ImportError> {
     let key = "Bulk sector transfer time";
     let mut own = f.number(key, m)?.unwrap_or(0.0);
     if own < 0.0 {
-        // The longest of three counts, so this says: no slower than the others.
+        // DiskSim takes the longest of three times, so 0 means: no slower than the others.
         m.warn(f.place(key), format!("`{key}` = {own} is treated as 0"));
         own = 0.0;
     }
@@ -333,7 +332,8 @@ fn queue(
         f.only("Scheduling timeout scheme", 0.0, "there is one queue", m);
         f.only("Scheduling priority scheme", 0.0, "there is one queue", m);
     }
-    // How well a scheduler knows the disk: here it knows all. The rest belongs to the above.
+    // How well a scheduler knows the disk: here it knows everything. The rest is part of the keys
+    // above.
     f.ignore(&[
         "Cylinder mapping strategy",
         "Write initiation delay",
@@ -351,7 +351,7 @@ fn queue(
     Ok(())
 }
 
-/// Parameters that the model does not have, named where they would change something.
+/// Parameters that the model lacks, reported if they would change the result.
 fn unmodelled(f: &mut Fields<'_>, m: &mut Mapping<'_>) {
     let alone = "commands are served one at a time";
     let held = "a write leaves the bus when its data has come";
@@ -387,7 +387,7 @@ fn unmodelled(f: &mut Fields<'_>, m: &mut Mapping<'_>) {
     ]);
 }
 
-/// Which parameter a value comes from.
+/// The parameter that a value comes from.
 const SOURCES: [(&str, &str); 42] = [
     ("overheads.read_hit_after_read_ms", "Read hit over. after read"),
     ("overheads.read_hit_after_write_ms", "Read hit over. after write"),

@@ -1,10 +1,10 @@
-//! The parameters of a block by name: each is asked for once, and what nobody asked for is named.
+//! The parameters of a block by name. Parameters that the importer does not use are reported.
 
 use super::lexer::Place;
 use super::parser::{Block, Document, Node, Param, Value};
 use super::{ImportError, Mapping};
 
-/// Types built on types built on types.
+/// Most levels of types built on types.
 const DEEPEST: usize = 16;
 
 /// A block's parameters.
@@ -155,14 +155,14 @@ impl<'b> Fields<'b> {
         })
     }
 
-    /// Marks parameters that say nothing about a drive.
+    /// Marks parameters as used that say nothing about a drive.
     pub(super) fn ignore(&mut self, keys: &[&str]) {
         for key in keys {
             self.get(key);
         }
     }
 
-    /// Names a parameter whose value changes what the drive does and cannot be expressed.
+    /// Reports a parameter whose effect on the drive cannot be expressed.
     pub(super) fn only(&mut self, key: &str, value: f64, why: &str, m: &mut Mapping) {
         let Some(node) = self.get(key) else { return };
         let found = match node.value {
@@ -175,7 +175,7 @@ impl<'b> Fields<'b> {
         }
     }
 
-    /// Names everything that nobody asked for.
+    /// Reports every parameter that was not used.
     pub(super) fn name_the_rest(&self, m: &mut Mapping) {
         for (param, used) in &self.params {
             if !used {

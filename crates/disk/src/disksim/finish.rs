@@ -5,10 +5,10 @@ use super::{ImportError, Imported, Mapping};
 use crate::spec::{Spec, SpecError};
 use std::fmt::Write as _;
 
-/// Lines of the text are not longer, where they can be broken.
+/// Longest line of the text, if it can be broken.
 const COLUMNS: usize = 96;
 
-/// Checks the specification and writes it down.
+/// Checks the specification and writes it as text.
 pub(super) fn finish(mut spec: Spec, m: Mapping<'_>, main: &str) -> Result<Imported, ImportError> {
     let main = printable(main);
     spec.summary = format!("from DiskSim's parameters in {main}");
@@ -71,7 +71,7 @@ pub(super) fn zone_in(problem: &str) -> Option<usize> {
     digits.parse::<usize>().ok()?.checked_sub(1)
 }
 
-/// The text without what no comment may hold, and no name either: ends of lines, bells.
+/// The text without control characters, which neither a comment nor a name may hold.
 fn printable(text: &str) -> String {
     text.replace(char::is_control, "\u{fffd}")
 }

@@ -6,7 +6,7 @@ use super::parser::{Block, Document, Node, Value};
 use super::{ImportError, Mapping};
 use crate::spec::{self, Defect, Sparing, Spec, SpecError, Zone, wrong_defects};
 
-/// In what skews are given.
+/// Units of skews.
 #[derive(Clone, Copy, PartialEq)]
 enum Unit {
     Sectors,
@@ -177,8 +177,8 @@ fn zone(
     })
 }
 
-/// A skew in sectors, less than a turn. Fractions of sectors are cut off, as the format wants it;
-/// a part of a turn is taken as it is.
+/// A skew in sectors, less than a turn. Fractions of sectors are cut off, as the format defines; a
+/// fraction of a turn is exact.
 fn skew(
     f: &mut Fields<'_>,
     key: &str,
@@ -220,8 +220,8 @@ fn slips(f: &mut Fields<'_>, m: &mut Mapping<'_>) -> Result<Vec<u64>, ImportErro
     Ok(slips)
 }
 
-/// Leaves out defects that cannot be as they are listed, once the rest of the disk is known. Lists
-/// are extracted from drives by programs, and a few sectors make no difference to a disk.
+/// Leaves out defects that contradict the rest of the disk. Programs extract such lists from
+/// drives, and a few sectors make no difference.
 pub(super) fn defects(spec: &mut Spec, m: &mut Mapping<'_>) {
     for _ in 0..spec.zones.len() {
         let Err(SpecError::Field { field, problem }) = spec.validate() else { return };
@@ -252,7 +252,7 @@ fn listed_defects(f: &mut Fields<'_>, m: &mut Mapping<'_>) -> Result<Vec<Defect>
     for [at, spare] in pairs {
         let at = fields::size(at, "defects", m)?;
         let spare = fields::size(spare, "defects", m)?;
-        // A sector that replaces itself is no defect.
+        // A sector that replaces itself is not a defect.
         if at != spare {
             defects.push(Defect { at, spare });
         }

@@ -24,7 +24,7 @@ pub(super) struct Places {
 }
 
 impl Places {
-    /// The place of what a message of the specification's checks is about.
+    /// The place of the part that a message of the specification's checks names.
     pub(super) fn of(&self, field: &str, problem: &str) -> Option<Place> {
         let number = |word: &str| -> Option<usize> {
             let behind = problem.split(word).nth(1)?;
@@ -107,7 +107,7 @@ fn nodes(list: &[Node], m: &mut Mapping<'_>) -> Result<Vec<PatternNode>, ImportE
         while let Some(first) = items.next() {
             entries.push((entry(first, &mut items, m)?, first.place));
         }
-        // Sectors are looked up by where they lie, whatever the order in the file.
+        // Sectors are looked up by their place, so the order in the file does not matter.
         entries.sort_by_key(|(entry, _)| entry.lbn);
         let (entries, mut places): (Vec<_>, Vec<_>) = entries.into_iter().unzip();
         if places.is_empty() {
@@ -150,7 +150,7 @@ fn entry(
             return Err(m.error(kind.place, problem, "write TRACK or IDX"));
         }
     };
-    // What is there once has no distance to the next one.
+    // A part without repetitions has no distance to the next one.
     let once = run <= length && cylinder_length == 0;
     let cylinder_length = if once { 1 } else { cylinder_length };
     Ok(PatternEntry {

@@ -2,11 +2,11 @@
 
 use super::{Fetch, ImportError};
 
-/// Files in files: deeper is a file that includes itself.
+/// Most levels of included files. Deeper means that a file includes itself.
 const DEEPEST: usize = 32;
-/// Includes in all.
+/// Most included files.
 const MOST_FILES: usize = 1024;
-/// Text in all, in bytes.
+/// Most text in all files, in bytes.
 const MOST_BYTES: usize = 128 << 20;
 
 /// A line of a file.
@@ -24,7 +24,7 @@ pub struct Files {
 }
 
 impl Files {
-    /// The place as people write it.
+    /// The place as `file:line`.
     pub fn show(&self, place: Place) -> String {
         format!("{}:{}", self.name(place), place.line)
     }
@@ -79,7 +79,7 @@ impl std::fmt::Display for Token {
     }
 }
 
-/// A word for an error message: short, whatever the file holds.
+/// A word for an error message, shortened.
 pub(crate) fn shorten(word: &str) -> String {
     match word.char_indices().nth(60) {
         Some((end, _)) => format!("{}…", word[..end].escape_debug()),
@@ -109,7 +109,7 @@ impl<'a, 'f> Lexer<'a, 'f> {
     /// Begins with a file.
     ///
     /// # Errors
-    /// If the file cannot be had.
+    /// If the file cannot be read.
     pub fn open(
         name: &str,
         files: &'a mut Files,
@@ -155,7 +155,7 @@ impl<'a, 'f> Lexer<'a, 'f> {
     /// The next token and its place.
     ///
     /// # Errors
-    /// If an included file cannot be had or a character has no place here.
+    /// If an included file cannot be read or a character is invalid.
     pub fn token(&mut self) -> Result<(Token, Place), ImportError> {
         loop {
             let Some(text) = self.stack.last_mut() else { return Ok((Token::End, self.last)) };
@@ -173,7 +173,7 @@ impl<'a, 'f> Lexer<'a, 'f> {
                 }
                 Raw::Sign(sign) => {
                     let problem = format!("`{}` has no place here", sign.escape_debug());
-                    // `Disk brand name: X` is how the files of version 2 look.
+                    // Files of version 2 have lines such as `Disk brand name: X`.
                     let remedy = match sign {
                         ':' => "is this a file of DiskSim 2? those of versions 3 and 4 are known",
                         _ => "is this a parameter file?",
@@ -195,8 +195,7 @@ impl<'a, 'f> Lexer<'a, 'f> {
     }
 }
 
-/// The name of a file that another one asks for, so that what it asks for in turn is looked for
-/// beside it.
+/// The path of a file that another one sources, so that the files it sources are found beside it.
 fn beside(from: &str, name: &str) -> String {
     match from.rsplit_once('/') {
         Some((dir, _)) if from != name && !name.starts_with('/') => format!("{dir}/{name}"),

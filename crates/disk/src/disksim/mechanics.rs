@@ -66,7 +66,7 @@ fn access(f: &mut Fields<'_>, spec: &mut Spec, m: &mut Mapping<'_>) -> Result<()
     Ok(())
 }
 
-/// The curve of reads, and that of writes where it was measured apart.
+/// The curve of reads, and that of writes if it was measured separately.
 fn seek(
     f: &mut Fields<'_>,
     cylinders: u32,
@@ -121,7 +121,7 @@ fn seek(
             return Err(m.error(f.place("Seek type"), problem, remedy));
         }
     };
-    // The parameters of the other types mean nothing with this one.
+    // The parameters of the other types have no effect with this one.
     f.ignore(&[
         "Average seek time",
         "Constant seek time",
@@ -178,7 +178,7 @@ fn hpl(f: &mut Fields<'_>, first: Vec<f64>, m: &mut Mapping<'_>) -> Result<Seek,
 }
 
 /// A file of measured points. Beyond the last one the line through the last two goes on, unless it
-/// falls: nobody has measured an arm that is back sooner from further away.
+/// falls: no measured arm is faster over a longer distance.
 fn extracted(
     f: &mut Fields<'_>,
     cylinders: u32,
@@ -218,7 +218,7 @@ fn extracted(
     Ok((Seek::Points(curve.reads), writes))
 }
 
-/// Carries a curve on to the full stroke.
+/// Extends a curve to the full stroke.
 fn go_on(points: &mut Vec<(u32, f64)>, full: u32) {
     if let [.., (d1, t1), (d2, t2)] = points[..]
         && d2 < full
@@ -229,7 +229,7 @@ fn go_on(points: &mut Vec<(u32, f64)>, full: u32) {
     }
 }
 
-/// What a file of seek times holds.
+/// Content of a file of seek times.
 #[derive(Debug, Default)]
 struct Curve {
     reads: Vec<(u32, f64)>,

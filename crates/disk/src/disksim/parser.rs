@@ -1,21 +1,21 @@
-//! The tree that parameter files spell: blocks of parameters, lists, the topology.
+//! The syntax tree of parameter files: blocks of parameters, lists, the topology.
 
 use super::lexer::{Files, Lexer, Place, Token, shorten};
 use super::{Fetch, ImportError};
 
-/// Blocks in blocks and lists in lists.
+/// Deepest nesting of blocks and lists.
 const DEEPEST: u32 = 64;
 /// Names that `a0 .. a9` may stand for.
 const MOST_NAMES: i64 = 65_536;
 
-/// Everything that the files hold.
+/// The content of the files.
 #[derive(Debug, Default)]
 pub struct Document {
-    /// Named blocks, those inside of others too, in the order in which they end.
+    /// Named blocks, nested ones included, in the order of their ends.
     pub blocks: Vec<Block>,
     /// `instantiate [ names ] as block`.
     pub instances: Vec<Instance>,
-    /// `topology`: the components and what hangs from each.
+    /// `topology`: the components and their children.
     pub topology: Vec<Node>,
 }
 
@@ -81,7 +81,7 @@ pub struct Instance {
 /// Reads a file and all that it includes.
 ///
 /// # Errors
-/// If a file cannot be had or breaks the rules of the language.
+/// If a file cannot be read or has a syntax error.
 pub fn parse(name: &str, files: &mut Files, fetch: Fetch<'_>) -> Result<Document, ImportError> {
     let lexer = Lexer::open(name, files, fetch)?;
     let mut parser = Parser { lexer, ahead: None, depth: 0, document: Document::default() };

@@ -1,4 +1,4 @@
-//! What stands round a disk: which blocks are disks, and the bus that one hangs from.
+//! The system round a disk: which blocks are disks, and the bus of a disk.
 
 use super::fields::{Fields, base, named};
 use super::parser::{Block, Document, Node, Value};
@@ -17,8 +17,8 @@ const OF_A_DRIVE: [&str; 9] = [
     "dm_layout_g4",
 ];
 
-/// The drives; where there are none, bare models of the mechanics. Where several are described but
-/// one is used, it is that.
+/// The drives; if there are none, the bare models of mechanics. If several are described and one is
+/// used, that one.
 pub(super) fn disks(document: &Document) -> Vec<&Block> {
     let of = |kind: &str| -> Vec<&Block> {
         document.blocks.iter().filter(|block| base(block, document) == kind).collect()
@@ -44,16 +44,16 @@ pub(super) fn disks(document: &Document) -> Vec<&Block> {
     if used.len() == 1 { used } else { found }
 }
 
-/// What the way to the host costs beyond what the disk itself says.
+/// Costs of the way to the host beyond those in the disk's own block.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct BusTimes {
     /// For a sector to the host, in milliseconds.
     pub(super) read_ms: f64,
     /// For a sector from the host.
     pub(super) write_ms: f64,
-    /// To win the bus.
+    /// Arbitration for the bus.
     pub(super) arbitration_ms: f64,
-    /// The files name a bus at all.
+    /// The files name a bus.
     pub(super) known: bool,
 }
 
@@ -62,7 +62,7 @@ pub(super) fn is_attached(document: &Document, disk: &str) -> bool {
     document.topology.iter().any(|top| path_to(top, disk, document, &mut Vec::new()))
 }
 
-/// The bus that the disk hangs from.
+/// The bus of the disk.
 pub(super) fn bus(
     document: &Document,
     disk: &Block,
@@ -76,7 +76,7 @@ pub(super) fn bus(
     if !found {
         return Ok(times);
     }
-    // From the disk upwards: its bus, then the controller of that bus, then what is the host's.
+    // From the disk upwards: its bus, the controller of that bus, then the host's part.
     let mut controlled = false;
     for (kind, component) in path.iter().rev().skip(1) {
         let block = component_block(document, component);
@@ -107,13 +107,13 @@ fn own_bus(
     times.arbitration_ms = time("Arbitration time")?;
     times.known = true;
     m.source("bus", f.place("Read block transfer time"));
-    // Who wins the bus does not matter where one asks for it.
+    // The arbitration type does not matter with one requester.
     f.ignore(&["type", "Arbitration type", "Print stats"]);
     f.name_the_rest(m);
     Ok(())
 }
 
-/// A bus between controller and host: nothing of it is in the model.
+/// A bus between controller and host is not part of the model.
 fn far_bus(f: &mut Fields<'_>, m: &mut Mapping<'_>) -> Result<(), ImportError> {
     for key in ["Arbitration time", "Read block transfer time", "Write block transfer time"] {
         if f.ms(key, m)?.is_some() {
@@ -125,7 +125,7 @@ fn far_bus(f: &mut Fields<'_>, m: &mut Mapping<'_>) -> Result<(), ImportError> {
     Ok(())
 }
 
-/// The controller of the disk's bus, which passes on what comes.
+/// The controller of the disk's bus, which passes requests on.
 fn controller(
     f: &mut Fields<'_>,
     times: &mut BusTimes,
@@ -145,7 +145,7 @@ fn controller(
     Ok(())
 }
 
-/// Names the blocks that say nothing about a drive, in one line.
+/// Reports the blocks that say nothing about a drive, in one line.
 fn name_the_rest(document: &Document, m: &mut Mapping<'_>) {
     let mut others = Vec::new();
     let mut place = None;
@@ -169,7 +169,7 @@ fn component_block<'d>(document: &'d Document, component: &str) -> Option<&'d Bl
     named(document, made.map_or(component, |made| &made.block))
 }
 
-/// Fills in types and names from a component down to one that is made from `disk`.
+/// Collects types and names from a component down to one that is made from `disk`.
 fn path_to<'d>(
     node: &'d Node,
     disk: &str,

@@ -1,4 +1,4 @@
-//! Files in the language of DiskSim, good, odd and broken.
+//! Files in the language of DiskSim: valid, unusual and broken ones.
 
 mod variants;
 
@@ -108,7 +108,7 @@ fn a_whole_system_becomes_a_specification() {
     );
     assert_eq!(spec.capacity_sectors, Some(1500));
     let [outer, inner] = spec.zones.as_slice() else { panic!("two zones") };
-    // Sectors are cut, turns are not.
+    // Fractions of sectors are cut off, fractions of turns are not.
     assert_eq!((outer.track_skew, outer.cylinder_skew, outer.offset), (7.0, 12.0, 0.0));
     assert_eq!((inner.track_skew, inner.cylinder_skew, inner.offset), (20.0, 40.0, 10.0));
     assert_eq!((outer.empty, outer.spares, outer.slips.as_slice()), (3, 3, &[5, 900][..]));
@@ -116,7 +116,7 @@ fn a_whole_system_becomes_a_specification() {
     // The last line of the curve goes on to the last cylinder.
     assert_eq!(spec.seek, Seek::Points(vec![(1, 1.0), (2, 1.5), (7, 4.0), (9, 5.0)]));
     assert_eq!((spec.overhead_ms, spec.overheads.read_hit_after_read_ms), (1.0, 0.25));
-    // The slowest on the way sets the pace.
+    // The slowest link decides.
     let bus = spec.bus.expect("bus");
     assert_eq!((bus.read_sector_ms, bus.write_sector_ms, bus.arbitration_ms), (0.1, 0.05, 0.01));
     let cache = spec.cache.expect("cache");
@@ -139,7 +139,7 @@ fn the_way_over_the_bus_is_read() {
     let files = edited("tiny.diskspecs", "Preseeking level = 1", way);
     let imported = import(&files, "tiny.parv", None).expect("imports");
     let (spec, o) = (&imported.spec, &imported.spec.overheads);
-    // The scale is 2; the pause between two disconnects is none of the controller's.
+    // The scale is 2; the pause between two disconnects is not one of the controller.
     assert_eq!((o.data_preparation_ms, o.reselect_ms, o.later_reselect_ms), (0.2, 0.4, 0.6));
     let disconnects = (o.read_disconnect_after_read_ms, o.read_disconnect_after_write_ms);
     assert_eq!((disconnects, o.write_disconnect_ms), ((0.8, 1.0), 1.2));
@@ -175,7 +175,7 @@ fn what_cannot_be_said_is_named_with_its_place() {
     let warnings = import(&files, "tiny.parv", None).expect("imports").warnings;
     let unknown = "tiny.model:3: `Flavour of data` is unknown";
     assert!(warnings.iter().any(|text| text.starts_with(unknown)), "{warnings:?}");
-    // Without the system nothing says how fast the bus is.
+    // Without the system the speed of the bus is unknown.
     let files = edited("tiny.diskspecs", "time = 0.05", "time = 0.0");
     let warnings = import(&files, "tiny.diskspecs", None).expect("imports").warnings;
     assert!(warnings.iter().any(|text| text.contains("import the .parv")), "{warnings:?}");
@@ -189,7 +189,7 @@ fn the_text_is_the_specification_again() {
     assert!(imported.toml.lines().all(|line| line.chars().count() <= 110), "{}", imported.toml);
 }
 
-/// Names of files are the importer's own words, too, and end up in comments.
+/// Names of files become part of comments.
 #[test]
 fn odd_names_do_not_break_the_text() {
     let mut files = edited("tiny.diskspecs", "tiny.model", "ti\u{e}ny.model");
@@ -394,7 +394,7 @@ fn broken_files_are_errors_with_file_and_line() {
     fails(&edited("tiny.parv", "type = 1", &format!("type = {deep}")), &["in each other"]);
 }
 
-/// Whatever is changed in the files: an answer, never a panic, and never without end.
+/// Any change of the files gives a result or an error, never a panic or an endless loop.
 #[test]
 fn damaged_files_are_survived() {
     let begin = MODEL.find("dm_layout_g1 {").expect("layout");

@@ -5,7 +5,7 @@ use crate::motion::Place;
 use seekless_engine::io::Breakdown;
 use seekless_engine::units::Time;
 
-/// When a read is complete, and between when its sectors passed the head.
+/// When a read is complete, and the times between which its sectors passed the head.
 type Read = (Time, (Time, Time));
 
 impl Service {
@@ -43,9 +43,9 @@ impl Service {
         (self.bus.sent_late(at, after, sectors, passed) + self.completion[0], media)
     }
 
-    /// The whole-track rule: reads from the first sector under the head on, so that the track is
-    /// in the buffer after one turn wherever the request lies on it. Returns between when the
-    /// sectors passed, and when the first of all did.
+    /// The whole-track rule: reads from the first sector under the head on, so that the track is in
+    /// the buffer after one turn at whatever place the request lies. Returns the times between
+    /// which the sectors passed, and when the first sector of all passed.
     fn read_track(
         &mut self,
         at: Time,

@@ -1,6 +1,6 @@
-//! How the data of a command takes the bus: what it costs to prepare, to leave the bus and to win
-//! it back, and when a disk takes it again. The rules are those of DiskSim 4.0's `disksim_disk`.
-//! One command has the bus at a time, and a read that has taken it keeps it to its end.
+//! How the data of a command takes the bus: costs of preparation, disconnection and arbitration,
+//! and when a disk reconnects. The rules are those of DiskSim 4.0's `disksim_disk`. One command has
+//! the bus at a time. A read that has taken the bus keeps it to its end.
 
 use crate::spec::{Cache, ExtraDisconnect, Overheads, Spec, ns};
 use seekless_engine::units::Time;
@@ -21,8 +21,7 @@ pub(crate) struct BusRules {
     watermark: f64,
     watermark_sectors: u32,
     segment_sectors: u32,
-    /// Nothing is known of the bus but how fast memory is read over it: data from the platter
-    /// flows as it comes.
+    /// Only the speed of reads from memory is known: data from the platter flows as it comes.
     flows: bool,
 }
 
@@ -37,10 +36,11 @@ struct Extra {
     reselect: Time,
 }
 
-/// When the data of a write comes, and what its report costs; from the arrival of the command on.
+/// When the data of a write comes, and the cost of its report. Times count from the arrival of the
+/// command.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Taking {
-    /// The arm may set out.
+    /// The arm may start.
     pub(crate) arm: Time,
     /// All data is there.
     pub(crate) data: Time,
@@ -51,7 +51,7 @@ pub(crate) struct Taking {
 }
 
 impl Taking {
-    /// The same after a wait before the arm may set out.
+    /// The same after a wait before the arm may start.
     pub(super) fn later(self, wait: Time) -> Taking {
         let Taking { arm, data, left, .. } = self;
         Taking { arm: arm + wait, data: data + wait, left: left + wait, ..self }
@@ -99,12 +99,12 @@ impl BusRules {
         self.sector[write] * Time::from(sectors) + self.arbitration
     }
 
-    /// How long data in memory takes to the host.
+    /// Time that data in memory takes to the host.
     pub(super) fn hit_ns(&self, sectors: u32) -> Time {
         self.preparation + self.all(0, sectors)
     }
 
-    /// When the host has a read whose data the disk begins to send at `at`, the bus never left:
+    /// When the host has a read whose data the disk begins to send at `at`, without disconnection:
     /// the first of the sectors that come from the platter is there at `first`, the last at `last`.
     pub(super) fn sent(&self, at: Time, sectors: u32, media: Option<(Time, Time)>) -> Time {
         let at = at + self.preparation;
@@ -116,8 +116,8 @@ impl BusRules {
         }
     }
 
-    /// The same for a read that goes to the platter: the disk leaves the bus at `at`, after a read
-    /// or a write, and takes it again when enough of the read has come.
+    /// The same for a read from the platter: the disk disconnects at `at`, after a read or a write,
+    /// and reconnects when enough of the read is there.
     pub(super) fn sent_late(
         &self,
         at: Time,
@@ -135,19 +135,19 @@ impl BusRules {
         (from + self.all(0, sectors)).max(last + self.sector[0])
     }
 
-    /// Sectors of a read that must have come before the disk takes the bus again; at least one.
+    /// Sectors of a read that must be there before the disk reconnects; at least one.
     fn enough(&self, sectors: u32) -> u32 {
         let share = f64::from(sectors.min(self.segment_sectors)) * self.watermark;
         (share as u32).max(self.watermark_sectors).clamp(1, sectors.max(1))
     }
 
-    /// True if writes that do not continue the write before them leave the bus once more.
+    /// True if writes that do not continue the write before them disconnect once more.
     pub(super) fn has_extra(&self) -> bool {
         self.extra.is_some()
     }
 
-    /// How a write takes the bus that costs `request` and `command` in the controller; `extra` says
-    /// that it leaves the bus before its data has come.
+    /// How a write takes the bus that costs `request` and `command` in the controller; `extra`
+    /// means that it disconnects before its data has come.
     pub(crate) fn taking(&self, request: Time, command: Time, sectors: u32, extra: bool) -> Taking {
         let all = self.all(1, sectors);
         let Some(extra) = self.extra.filter(|_| extra) else {
@@ -200,7 +200,7 @@ mod tests {
         assert_eq!(rules.sent_late(0, 0, 11, passed), 602 * MS);
         let slow = BusRules { sector: [20 * MS, 0], ..rules.clone() };
         assert_eq!(slow.sent_late(0, 0, 11, passed), (540 + 10 + 1 + 11 * 20) * MS);
-        // It has not left the bus by then.
+        // The disk is still connected then.
         assert_eq!(slow.sent_late(600 * MS, 1, 11, passed), (600 + 40 + 10 + 1 + 220) * MS);
         let few = BusRules { watermark: 0.0, watermark_sectors: 400, ..slow };
         assert_eq!(few.sent_late(0, 0, 11, passed), (600 + 10 + 1 + 220) * MS);

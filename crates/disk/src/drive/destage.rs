@@ -1,7 +1,7 @@
 //! Writing back: what goes into the volatile cache, and when it leaves for the platter.
 //!
-//! Nothing happens by itself. Before a command is served, and when somebody asks, everything is
-//! made up for that the disk would have begun since.
+//! Nothing runs in the background. Before a command is served, and before the state is read, the
+//! drive catches up with everything that the disk would have begun by then.
 
 use super::service::Service;
 use super::writeback::Dirty;
@@ -16,7 +16,7 @@ impl Service {
         request.op == Op::Write && !request.fua && request.sectors > 0 && fits(request.sectors)
     }
 
-    /// True for a write that the cache takes and has room for at `at`.
+    /// True for a write that the cache takes and has space for at `at`.
     pub(super) fn takes_at_once(&self, request: &Request, at: Time) -> bool {
         let end = request.lbn + u64::from(request.sectors);
         let room = |dirty: &Dirty| dirty.has_room(request.lbn, end, at);
@@ -30,8 +30,8 @@ impl Service {
         }
     }
 
-    /// When writing out begins next, if before `until`: when the mechanism is free and no command
-    /// came for long enough, or at once where the cache is more than half full.
+    /// When writing out begins next, if before `until`. It begins when the mechanism is free and no
+    /// command came for long enough, or at once if the cache is more than half full.
     fn begins(&self, until: Time) -> Option<Time> {
         let dirty = self.dirty.as_ref().filter(|dirty| !dirty.is_empty())?;
         let idle = self.controller_free + dirty.idle;
@@ -40,7 +40,7 @@ impl Service {
             return None;
         }
         if dirty.pressed().is_none() {
-            // Reading ahead comes first.
+            // Reading ahead takes precedence.
             if let Some(ahead) = &self.ahead {
                 at = at.max(ahead.reach(&self.motion, ahead.limit));
             }
@@ -81,7 +81,7 @@ impl Service {
         }
     }
 
-    /// Takes a write into the cache, as soon as there is room.
+    /// Takes a write into the cache, as soon as there is space.
     pub(super) fn keep(
         &mut self,
         start: Time,
@@ -105,7 +105,7 @@ impl Service {
         (done, (UNDECIDED, UNDECIDED))
     }
 
-    /// Waits for room from `at` on and returns when there is some.
+    /// Waits from `at` on and returns when the cache has space.
     fn room(&mut self, at: Time, lbn: u64, end: u64) -> Time {
         let mut at = at;
         loop {

@@ -1,4 +1,4 @@
-//! Which reads need no arm: what they begin with is in memory, or the head is about to read it.
+//! Reads that need no arm: their first sector is in memory, or the head is about to read it.
 
 use super::Request;
 use super::service::Service;
@@ -6,14 +6,14 @@ use crate::cache::Ahead;
 use seekless_engine::io::Op;
 use seekless_engine::units::Time;
 
-/// What the disk has in memory at a moment.
+/// The content of the disk's memory at a moment.
 pub(super) struct Memory<'s> {
     service: &'s Service,
     at: Time,
-    /// The reading ahead, and how far it has come.
+    /// The reading ahead, and the sector it has reached.
     ahead: Option<(Ahead, u64)>,
-    /// A bit for each group of sectors of which a segment may hold one: most reads of a long queue
-    /// are in none, and are ruled out by this.
+    /// A bit for each group of sectors, set if a segment may hold one of them. This rules out most
+    /// reads of a long queue cheaply.
     groups: [u64; 4],
     shift: u32,
 }
@@ -45,7 +45,7 @@ impl<'s> Memory<'s> {
         memory
     }
 
-    /// True if this is a read of what begins in memory, or where the head reads on.
+    /// True if this is a read whose first sector is in memory, or where the head reads ahead.
     pub(super) fn has(&self, request: &Request) -> bool {
         if request.op != Op::Read {
             return false;
@@ -63,7 +63,7 @@ impl<'s> Memory<'s> {
             return false;
         }
         let reads_on = self.ahead.is_some_and(|(ahead, pointer)| {
-            // Where the head is, and not yet beyond the last sector that it is to read.
+            // At the head, and not beyond the last sector that it reads.
             let begin = cache.get(ahead.segment).start;
             (begin..=pointer).contains(&lbn) && lbn < ahead.limit
         });

@@ -1,4 +1,4 @@
-//! Requests that wait, in the disk and before it in the host.
+//! Waiting requests, in the disk and in the host before it.
 
 use super::Request;
 use super::memory::Memory;
@@ -10,7 +10,7 @@ use seekless_engine::io::Op;
 use seekless_engine::units::Time;
 use std::collections::VecDeque;
 
-/// A request with what choosing needs to know of it.
+/// A request with the data that the choice needs.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     request: Request,
@@ -32,7 +32,7 @@ pub(super) struct Waiting {
     outside: VecDeque<Entry>,
     /// Direction of LOOK in the disk and in the host.
     upwards: [bool; 2],
-    /// Where the last request of each queue lay: what LOOK and C-LOOK go on from.
+    /// Where the last request of each queue lay. LOOK and C-LOOK continue from there.
     last: [u64; 2],
 }
 
@@ -97,7 +97,7 @@ impl Waiting {
             return None;
         }
         let entries = std::mem::take(&mut self.inside);
-        // A flush keeps its place: what came before it goes first, what came later waits.
+        // A flush keeps its place: earlier requests go first, later ones wait.
         let fence = entries.iter().position(|entry| entry.request.op == Op::Flush);
         let open = &entries[..fence.unwrap_or(entries.len())];
         let index = match open {
@@ -127,7 +127,7 @@ impl Waiting {
                 smallest(entries, |entry| entry.request.lbn.wrapping_sub(last))
             }
             Discipline::Look => self.look(entries, level),
-            // Nothing to choose from, as nearly always with one client.
+            // No choice, which is the usual case with one client.
             _ if entries.len() == 1 => Some(0),
             Discipline::Sptf => nearest(service, at, entries, 0.0),
             Discipline::AgedSptf => nearest(service, at, entries, queue.age_weight),
@@ -137,7 +137,7 @@ impl Waiting {
         best
     }
 
-    /// The nearest in the direction of the arm; round once where there is none.
+    /// The nearest in the direction of the arm; if there is none, turns round once.
     fn look(&mut self, entries: &[Entry], level: usize) -> Option<usize> {
         for _ in 0..2 {
             let (last, up) = (self.last[level], self.upwards[level]);
@@ -159,12 +159,12 @@ fn smallest(entries: &[Entry], key: impl Fn(&Entry) -> u64) -> Option<usize> {
     entries.iter().enumerate().min_by_key(|(_, entry)| key(entry)).map(|(index, _)| index)
 }
 
-/// The one whose first sector passes the head first, less `weight` of the time that it waited.
+/// The one whose first sector passes the head first, less `weight` times the time that it waited.
 fn nearest(service: &Service, at: Time, entries: &[Entry], weight: f64) -> Option<usize> {
     let mut best: Option<(i64, usize)> = None;
     let memory = Memory::new(service, at);
     for (index, entry) in entries.iter().enumerate() {
-        // What goes into the cache takes no arm, and neither does what comes out of it.
+        // Neither a write into the cache nor a read out of it needs the arm.
         if service.takes_at_once(&entry.request, at) || memory.has(&entry.request) {
             return Some(index);
         }
@@ -176,7 +176,7 @@ fn nearest(service: &Service, at: Time, entries: &[Entry], weight: f64) -> Optio
         if weight > 0.0 {
             age = ((at - entry.arrived.min(at)) as f64 * weight) as i64;
         }
-        // Nothing passes before the arm is there: the move alone rules most of them out.
+        // The move is a lower bound. It rules most of them out.
         let moved = (start - at + seek + switch) as i64 - age;
         if best.is_some_and(|(time, _)| time <= moved) {
             continue;

@@ -1,4 +1,4 @@
-//! What one command does: controller, cache, arm, platter and bus.
+//! Service of one command: controller, cache, arm, platter and bus.
 
 use super::bus::BusRules;
 use super::writeback::Dirty;
@@ -43,7 +43,7 @@ pub(super) struct Service {
     partial_sectors: u32,
     /// The write-back cache.
     pub(super) dirty: Option<Dirty>,
-    /// What left the write-back cache for the platter, if somebody wants to know.
+    /// Extents that left the write-back cache for the platter, if they are recorded.
     pub(super) log: Option<VecDeque<Destage>>,
 }
 
@@ -96,7 +96,7 @@ impl Service {
         })
     }
 
-    /// From where and when the arm could set out at `at` for a read or a write.
+    /// Where and when the arm could start, at `at` or later, for a read or a write.
     pub(super) fn ready(&self, at: Time, write: bool) -> (Place, Time) {
         let place = self.ahead.as_ref().map_or(self.place, Ahead::place);
         let overhead = self.table[usize::from(write)][0][self.last_was_write] + self.overhead;
@@ -130,7 +130,7 @@ impl Service {
             Op::Read => self.read(start, request.lbn, request.sectors, &mut spent),
             Op::Write => self.write(start, request, &mut spent),
         };
-        // What the mechanics do not explain is the bus.
+        // Time that the mechanics do not explain is the bus.
         spent.transfer_ns = 0;
         spent.transfer_ns = (end - arrived) - spent.total_ns();
         self.controller_free = end;
@@ -153,7 +153,7 @@ impl Service {
         (end, (from, end))
     }
 
-    /// What the controller needs before the arm moves or data flows.
+    /// Time that the controller needs before the arm moves or data flows.
     pub(super) fn command_overhead(&mut self, start: Time, write: bool, hit: bool) -> Time {
         let mut after = std::mem::replace(&mut self.last_was_write, usize::from(write));
         if start > self.controller_free && (write || !hit) {
@@ -162,7 +162,7 @@ impl Service {
         self.overhead + self.table[usize::from(write)][usize::from(hit)][after]
     }
 
-    /// Stops reading ahead at `at` and returns when and from where the arm can set out.
+    /// Stops reading ahead at `at` and returns when and from where the arm can start.
     pub(super) fn stop_ahead(&mut self, at: Time) -> Time {
         let Some(mut ahead) = self.ahead.take() else { return at.max(self.mechanism_free) };
         let Some(cache) = &mut self.cache else { return at };
@@ -172,7 +172,7 @@ impl Service {
         self.place = ahead.place();
         let free = at.max(self.mechanism_free);
         if cache.rules.min_read_ahead > 0 {
-            // The head does not turn away before so many sectors.
+            // The head stays until it has read so many sectors.
             let least = (ahead.begun + u64::from(cache.rules.min_read_ahead)).min(ahead.limit);
             if pointer < least {
                 let free = free.max(ahead.reach(&self.motion, least));
@@ -218,7 +218,7 @@ impl Service {
         spent.overhead_ns = overhead;
         let at = start + overhead;
         let media = match hit {
-            // What waits for the platter is in memory.
+            // Sectors that wait for the platter are in memory.
             _ if written => None,
             Some(segment) => self.read_hit(segment, at, lbn, end, spent),
             None => Some(self.read_miss(at, lbn, end, spent)),
@@ -249,7 +249,7 @@ impl Service {
         if let Some(ahead) = active {
             let running = ahead.pointer(&self.motion, at) < ahead.limit;
             if running || end <= ahead.limit {
-                // The head reads on; the request only moves the limit.
+                // The head keeps reading; the request only moves the limit.
                 if running {
                     let limit = cache.limit(&self.motion, begin, lbn, end);
                     ahead.limit = ahead.limit.max(limit);
@@ -273,7 +273,7 @@ impl Service {
             self.resume(segment, at, lbn, end);
             return None;
         }
-        // The rest comes from the platter.
+        // Read the rest from the platter.
         let access = self.fetch(at, have.max(lbn), end, spent);
         let cache = self.cache.as_mut()?;
         cache.extend(segment, end);
@@ -350,7 +350,7 @@ impl Service {
         }
     }
 
-    /// What a write that comes at `now` costs before the arm moves, beyond the least it can.
+    /// Cost of a write that comes at `now` before the arm moves, beyond the least cost.
     pub(super) fn before_write(&self, now: Time) -> Time {
         let jog = if self.wrote { 0 } else { self.motion.jog_ns() };
         let [after_read, after_write] = self.table[1][0];
@@ -359,7 +359,7 @@ impl Service {
         jog + here - after_read.min(after_write)
     }
 
-    /// When the arm can set out for a read.
+    /// When the arm can start for a read.
     pub(super) fn set_out(&mut self, at: Time, lbn: u64, spent: &mut Breakdown) -> Time {
         let free = self.stop_ahead(at);
         spent.queue_ns += free - at;
@@ -419,7 +419,7 @@ impl Service {
         let joins = self.cache.as_ref().is_some_and(|cache| cache.rules.combine_writes)
             && self.destaging.is_some_and(|(_, last)| last == lbn);
         if fast && self.mechanism_free > start + taking.arm && !joins {
-            // The one before is still on its way: its segment must be free first.
+            // The write before is not on the platter: its segment must become free first.
             let behind = self.destaging.is_some();
             if behind {
                 let wait = self.mechanism_free - start - taking.arm;
@@ -445,7 +445,7 @@ impl Service {
         (done, (access.start, access.end))
     }
 
-    /// Brings data that has all come at `data` to the platter. Returns when the arm was free, too.
+    /// Writes data that is complete at `data` to the platter. Also returns when the arm was free.
     fn put(
         &mut self,
         at: Time,
@@ -468,7 +468,7 @@ impl Service {
             cache.drop_range(lbn, end, Some(segment));
             cache.set(segment, begin, end, true);
         }
-        // The head must not run out of data: a bus slower than the platter has a lead.
+        // The head must not run out of data, so a bus slower than the platter starts earlier.
         let run = self.motion.geometry().run(lbn);
         let others = u64::from(count.saturating_sub(1));
         let pass = self.motion.pass_ns(&run, count.min(run.count));
@@ -501,7 +501,7 @@ impl Service {
         access
     }
 
-    /// True if a write covers physical sectors whole.
+    /// True if a write covers only whole physical sectors.
     fn whole(&self, lbn: u64, count: u32) -> bool {
         let sectors = u64::from(self.partial_sectors);
         lbn.is_multiple_of(sectors) && u64::from(count).is_multiple_of(sectors)

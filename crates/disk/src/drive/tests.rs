@@ -207,7 +207,7 @@ fn disciplines_rank_as_they_should() {
     let aged = with(Discipline::AgedSptf);
     assert!(sptf < sstf && sstf < fcfs, "{sptf} {sstf} {fcfs}");
     assert!(aged < fcfs && with(Discipline::Look) < fcfs && with(Discipline::CLook) < fcfs);
-    // Overhead and the pass over eight sectors are the physical bound.
+    // The physical bound is the overhead and the pass over eight sectors.
     assert!(sptf > 500_000.0 + 8.0 * 1e7 / 100.0);
 }
 

@@ -1,13 +1,14 @@
-//! The volatile write-back cache: which sectors wait, since when, and which go out next.
+//! The volatile write-back cache: which sectors wait, from when on, and which go out next.
 //!
-//! Extents never overlap. What is overwritten while it waits is never written out; what follows
-//! something that waits joins it. The head sweeps upwards over the sectors and begins anew below.
+//! Extents never overlap. A waiting sector that is overwritten is never written out in its old
+//! version. A write that continues a waiting extent joins it. The head sweeps upwards over the
+//! sectors and restarts at the lowest.
 
 use crate::spec::{WriteBack, ns};
 use seekless_engine::units::Time;
 use std::collections::BTreeMap;
 
-/// Extents that join others grow no longer than this (1 MiB), so that no command waits for more.
+/// Joined extents are at most so long (1 MiB), so that no command waits for more.
 const LONGEST: u64 = 2048;
 
 /// Sectors that wait in one piece.
@@ -24,24 +25,24 @@ struct Extent {
 struct Leaving {
     start: u64,
     end: u64,
-    /// When the last of them has passed the head: until then they take room and can be read.
+    /// When the last of them has passed the head. Until then they take space and can be read.
     until: Time,
 }
 
-/// What waits in the cache.
+/// The sectors that wait in the cache.
 #[derive(Clone, Debug)]
 pub(super) struct Dirty {
     rules: WriteBack,
     /// Waits this long without a command before writing out.
     pub(super) idle: Time,
-    /// Writes that continue what waits join it.
+    /// Writes that continue a waiting extent join it.
     combine: bool,
     extents: BTreeMap<u64, Extent>,
     sectors: u64,
     leaving: Leaving,
-    /// Where the sweep goes on.
+    /// Where the sweep continues.
     sweep: u64,
-    /// Since when more than half of the room is taken.
+    /// From when on more than half of the space is taken.
     pressed: Option<Time>,
 }
 
@@ -63,7 +64,7 @@ impl Dirty {
         self.extents.is_empty()
     }
 
-    /// Since when more than half of the room is taken, if it is: the disk then no longer waits for
+    /// From when on more than half of the space is taken, if it is. The disk then does not wait for
     /// idleness.
     pub(super) fn pressed(&self) -> Option<Time> {
         self.pressed
@@ -86,7 +87,7 @@ impl Dirty {
         taken <= u64::from(self.rules.sectors) && writes <= self.rules.writes as usize
     }
 
-    /// When what is on its way to the platter has arrived.
+    /// When the sectors on their way to the platter have arrived.
     pub(super) fn leaving_until(&self) -> Time {
         self.leaving.until
     }
@@ -100,7 +101,7 @@ impl Dirty {
     fn overlapping(&self, start: u64, end: u64) -> impl Iterator<Item = (u64, Extent)> + '_ {
         let before = self.extents.range(..start).next_back();
         let before = before.filter(move |(_, extent)| extent.end > start);
-        // An empty range has nothing in it, and `range` refuses one that runs backwards.
+        // Return early: `BTreeMap::range` panics on a range that runs backwards.
         let inside = self.extents.range(start..end.max(start));
         before.into_iter().chain(inside).map(|(&at, &extent)| (at, extent))
     }
@@ -113,13 +114,13 @@ impl Dirty {
         self.held(start, end) == end - start
     }
 
-    /// True if something that waits ends where a write begins.
+    /// True if a waiting extent ends where a write begins.
     pub(super) fn ends_at(&self, start: u64) -> bool {
         let before = self.extents.range(..start).next_back();
         before.is_some_and(|(_, extent)| extent.end == start)
     }
 
-    /// Sectors wait from now on; the cache has them at `ready`.
+    /// Adds waiting sectors; the cache has all of them at `ready`.
     pub(super) fn insert(&mut self, start: u64, end: u64, ready: Time) {
         self.remove(start, end);
         let (mut start, mut end, mut ready, added) = (start, end, ready, end - start);
@@ -144,7 +145,7 @@ impl Dirty {
         self.press(ready);
     }
 
-    /// Sectors no longer wait: they are overwritten or forgotten.
+    /// Removes waiting sectors that are overwritten or trimmed.
     pub(super) fn remove(&mut self, start: u64, end: u64) {
         let cut: Vec<(u64, Extent)> = self.overlapping(start, end).collect();
         for (at, extent) in cut {
@@ -160,14 +161,14 @@ impl Dirty {
         self.press(0);
     }
 
-    /// Takes note of whether more than half of the room is taken, as of `at`.
+    /// Updates, as of `at`, from when on more than half of the space is taken.
     fn press(&mut self, at: Time) {
         let full = self.sectors * 2 > u64::from(self.rules.sectors)
             || self.extents.len() * 2 > self.rules.writes as usize;
         self.pressed = full.then(|| self.pressed.unwrap_or(at));
     }
 
-    /// Takes the sectors that go out next at `at`: those that the sweep comes to first.
+    /// Takes the sectors that go out next at `at`: the first ones in the direction of the sweep.
     pub(super) fn take(&mut self, at: Time) -> Option<(u64, u64)> {
         let ready = |(_, extent): &(&u64, &Extent)| extent.ready <= at;
         let up = self.extents.range(self.sweep..).find(ready);
@@ -185,7 +186,7 @@ impl Dirty {
         self.extents.values().map(|extent| extent.ready).min()
     }
 
-    /// Sectors taken are on the platter at `until`.
+    /// Records that the taken sectors are on the platter at `until`.
     pub(super) fn leave(&mut self, start: u64, end: u64, until: Time) {
         self.leaving = Leaving { start, end, until };
     }

@@ -1,4 +1,4 @@
-//! The workbench of a measurement: reads that miss the cache, and the phase of the platter.
+//! Tools of a measurement: reads that miss the cache, and the phase of the platter.
 
 use super::{Estimate, FitError, Options, Probe};
 use seekless_engine::rng::Rng;
@@ -13,12 +13,12 @@ const MARKS: usize = 256;
 pub(super) enum Stop {
     /// The time is up.
     TimeUp,
-    /// The drive does not deliver, or is none.
+    /// The drive fails, or is not a mechanical disk.
     Failed(FitError),
 }
 
 impl Stop {
-    /// As an error, for measurements without which there is nothing to tell.
+    /// The error, for measurements that everything depends on.
     pub(super) fn named(self, what: &'static str) -> FitError {
         match self {
             Stop::TimeUp => FitError::TimeUp(what),
@@ -32,7 +32,7 @@ pub(super) type Measured<T> = Result<T, Stop>;
 /// How far a measurement has come.
 #[derive(Clone, Copy, Debug)]
 pub struct Step {
-    /// What is measured.
+    /// The parameter that is measured.
     pub what: &'static str,
     /// Reads so far.
     pub reads: u64,
@@ -40,7 +40,7 @@ pub struct Step {
     pub took: Time,
 }
 
-/// Everything that measurements share.
+/// State that all measurements share.
 pub(super) struct Bench<'a> {
     probe: &'a mut dyn Probe,
     progress: &'a mut dyn FnMut(Step),
@@ -49,13 +49,13 @@ pub(super) struct Bench<'a> {
     deadline: Option<Time>,
     what: &'static str,
     reads: u64,
-    /// What was read last: first sectors, the latest at the end.
+    /// First sectors of the last reads, the latest at the end.
     history: VecDeque<u64>,
     /// Reads elsewhere that make the drive forget a sector.
     pub(super) segments: usize,
     /// Sectors behind a read, and before it, that the cache may hold afterwards.
     pub(super) reach: (u64, u64),
-    /// Reads up to this long may be hits, in nanoseconds.
+    /// Longest time of a hit, in nanoseconds.
     pub(super) hit_limit: f64,
     /// Completions of the reference sector: number of the turn and time.
     marks: VecDeque<(f64, f64)>,
@@ -94,7 +94,7 @@ impl<'a> Bench<'a> {
         }
     }
 
-    /// Names what is measured next.
+    /// Sets the name of the next measurement.
     pub(super) fn begin(&mut self, what: &'static str) {
         self.what = what;
         self.tell();
@@ -105,7 +105,7 @@ impl<'a> Bench<'a> {
         (self.progress)(step);
     }
 
-    /// Notes that something is missing because the time was up; a failure is an error.
+    /// Records a parameter as missing if the time was up; a failure is an error.
     #[allow(clippy::unused_self, reason = "reads well")]
     pub(super) fn note(
         &self,
@@ -197,7 +197,7 @@ impl<'a> Bench<'a> {
         lbn + self.reach.1 >= read && lbn <= read.saturating_add(self.reach.0)
     }
 
-    /// Sees to it that the cache does not hold a sector.
+    /// Reads elsewhere until the cache does not hold a sector.
     pub(super) fn forget(&mut self, lbn: u64) -> Measured<()> {
         if self.history.iter().any(|&read| self.near(lbn, read)) {
             self.evict(&[lbn])?;
@@ -245,7 +245,7 @@ impl<'a> Bench<'a> {
         self.sigma
     }
 
-    /// The rotation is known roughly: completions of the reference sector at those times.
+    /// Starts the clock with a rough rotation: completions of the reference sector at those times.
     pub(super) fn lock(&mut self, period: f64, times: &[f64]) {
         self.period = period;
         self.marks.clear();
@@ -286,7 +286,7 @@ impl<'a> Bench<'a> {
         let turn = ((time - self.origin) / self.period).round();
         self.marks.push_back((turn, time));
         if self.marks.len() > MARKS {
-            // Every second one of the older half: the baseline stays long.
+            // Drop every second one of the older half: the baseline stays long.
             let half = MARKS / 2;
             let mut index = 0;
             self.marks.retain(|_| {
@@ -312,7 +312,7 @@ impl<'a> Bench<'a> {
         Ok(())
     }
 
-    /// Where in its turn the platter is at a time, in nanoseconds since the reference sector.
+    /// Phase of the platter at a time, in nanoseconds after the reference sector.
     pub(super) fn phase_at(&self, time: f64) -> f64 {
         (time - self.origin).rem_euclid(self.period)
     }
@@ -322,7 +322,7 @@ impl<'a> Bench<'a> {
         phase - (phase / self.period).round() * self.period
     }
 
-    /// Phase at which a sector has passed, the mean of `times` reads.
+    /// Phase at which a sector has passed: the mean of `times` reads.
     pub(super) fn phase(&mut self, lbn: u64, times: u32) -> Measured<f64> {
         let (mut first, mut sum) = (0.0, 0.0);
         for number in 0..times.max(1) {

@@ -1,46 +1,47 @@
-//! The cache: whether it keeps what was read, how many places at once, how far it reads ahead.
+//! The cache: whether it keeps sectors that were read, in how many segments, and how far it reads
+//! ahead.
 
 use super::bench::{Bench, Measured, Stop};
 use super::layout::Zone;
 use super::{Estimate, FitError};
 
-/// More segments are not counted.
+/// Largest number of segments that is counted.
 const MOST_SEGMENTS: usize = 128;
 
 /// How far a drive reads ahead.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Reach {
-    /// It does not.
+    /// No read-ahead.
     #[default]
     None,
     /// To the end of the track.
     Track,
     /// To the end of the cylinder.
     Cylinder,
-    /// So many sectors behind the first one that was asked for.
+    /// So many sectors behind the first requested one.
     Sectors(u64),
 }
 
-/// What was found out about the cache.
+/// The estimated properties of the cache.
 #[derive(Clone, Debug, Default)]
 pub struct CacheFit {
-    /// What was read is kept.
+    /// Sectors that were read are kept.
     pub keeps: bool,
-    /// Sectors behind what was read are kept, though it was not asked for them.
+    /// Sectors behind a read are kept, although they were not requested.
     pub reads_ahead: bool,
     /// A read from the cache, in nanoseconds.
     pub hit: Option<Estimate>,
     /// Of that for each sector, in nanoseconds.
     pub bus_sector: Option<Estimate>,
-    /// Places that are kept at once; this number or more if it is the most that is counted.
+    /// Segments: places that are kept at once. A lower bound if it is the most that is counted.
     pub segments: Option<u32>,
     /// Sectors of a segment, if it could be seen.
     pub segment_sectors: Option<u64>,
     /// How far it reads ahead.
     pub ahead: Option<Reach>,
-    /// Sectors before what was read are kept.
+    /// Sectors before a read are kept.
     pub keeps_before: bool,
-    /// A whole track takes one turn from wherever the head arrives.
+    /// Zero-latency reads: a whole track takes one turn, wherever the head arrives.
     pub zero_latency: Option<bool>,
 }
 
@@ -50,7 +51,7 @@ impl CacheFit {
         self.segments.is_some_and(|segments| segments as usize >= MOST_SEGMENTS)
     }
 
-    /// What measuring came to the end of and could not tell, and why.
+    /// Parameters that could not be estimated although the time sufficed, and why.
     pub(super) fn untold(&self) -> Vec<String> {
         let mut untold = Vec::new();
         let mut say = |what: &str| untold.push(what.to_owned());
@@ -75,10 +76,10 @@ impl CacheFit {
     }
 }
 
-/// Time that lets the platter turn anywhere, in nanoseconds.
+/// A random pause up to this, in nanoseconds, puts the platter at a random angle.
 const TURN: f64 = 30e6;
 
-/// A read of a sector after `before` has been done; hits are told by their time.
+/// Reads a sector after `before` has run. Its time tells a hit from a miss.
 fn after(
     bench: &mut Bench<'_>,
     at: u64,
@@ -89,8 +90,8 @@ fn after(
     bench.touch(at)
 }
 
-/// What the cache does as far as it can be seen before anything is known of the platter. Tells the
-/// bench how to get past it.
+/// Properties of the cache that can be measured before the platter is known. Sets up the bench so
+/// that its reads miss the cache.
 pub(super) fn hits(bench: &mut Bench<'_>) -> Measured<CacheFit> {
     let mut cache = CacheFit::default();
     let granule = bench.granule();
@@ -132,14 +133,14 @@ pub(super) fn hits(bench: &mut Bench<'_>) -> Measured<CacheFit> {
         cache.segments = Some(segments as u32);
         bench.segments = segments;
     } else {
-        // Of each place only what follows it is kept: that is what is asked for.
+        // The cache keeps only the sectors that follow a read, so these are requested.
         cache.segments = Some(segments(bench, limit, granule)? as u32);
     }
     bench.reach = (reach(bench, limit)?, if cache.keeps_before { 4096 } else { 64 });
     Ok(cache)
 }
 
-/// True if times are alike, as those of hits are and those of a turning platter are not.
+/// True if times are alike: those of hits are, those of a turning platter are not.
 fn steady(times: &[f64]) -> bool {
     let mut sorted = times.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -183,7 +184,7 @@ fn segments(bench: &mut Bench<'_>, limit: f64, behind: u64) -> Measured<usize> {
             }
             bench.dither(TURN);
             hits += usize::from(bench.touch(at + behind)? <= limit);
-            // Some hits by chance: on a small disk what is read between may be held already.
+            // Some hits by chance: on a small disk the sectors read between may be cached already.
             if hits + 3 < trial + 1 {
                 break;
             }
@@ -204,7 +205,7 @@ fn segments(bench: &mut Bench<'_>, limit: f64, behind: u64) -> Measured<usize> {
     Ok(high)
 }
 
-/// A distance behind a read at which the cache holds nothing any more.
+/// A distance behind a read at which the cache holds nothing.
 fn reach(bench: &mut Bench<'_>, limit: f64) -> Measured<u64> {
     let granule = bench.granule();
     let mut distance = granule;
@@ -271,7 +272,7 @@ fn held_behind(bench: &mut Bench<'_>, zone: &Zone, at: u64, limit: f64) -> Measu
             bench.forget_pair(from, (from, target))?;
             bench.evict(&[from, target])?;
             bench.touch(from)?;
-            // All of it has been read by then: a turn for each track and its skew.
+            // By then the drive has read all of it: a turn for each track and its skew.
             let turns = 3.0 + 2.0 * distance as f64 / zone.track as f64;
             bench.pause(turns * bench.period());
             bench.dither(TURN);
@@ -378,8 +379,9 @@ fn zero_latency(bench: &mut Bench<'_>, zone: &Zone) -> Measured<Option<bool>> {
         times.push(bench.read(from, length as u32)?);
     }
     times.sort_by(f64::total_cmp);
-    // With it all take the same time, without it the longest wait is nearly a turn longer than the
-    // shortest. What lies between is something else: a bus slower than the platter, for one.
+    // With zero latency all reads take the same time. Without it the longest wait is nearly a turn
+    // longer than the shortest. Values between have other causes, such as a bus slower than the
+    // platter.
     let spread = (times[times.len() - 2] - times[1]) / bench.period();
     Ok(match spread {
         0.0..0.25 => Some(true),

@@ -1,5 +1,5 @@
-//! How many tracks a cylinder has, where skews do not tell: the time of travel from the first track
-//! to the others grows in stairs, one for each cylinder.
+//! How many tracks a cylinder has, if skews do not show it. The time of travel from the first track
+//! to the others grows in steps, one for each cylinder.
 
 use super::Estimate;
 use super::bench::{Bench, Measured};
@@ -58,7 +58,7 @@ pub(super) fn stairs(travel: &[Estimate], period: f64) -> Option<usize> {
     let mut errors: Vec<f64> = travel.iter().map(|one| one.error).collect();
     errors.sort_by(f64::total_cmp);
     let error = errors[errors.len() / 2];
-    // Track 0 is no part of the list, so that the first step is shorter by one.
+    // The list starts with track 1, so the first step is shorter by one.
     let scatter = |step: usize| {
         let (mut squares, mut free) = (0.0, 0.0);
         for number in 0..=travel.len() / step {

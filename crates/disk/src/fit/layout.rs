@@ -1,14 +1,14 @@
-//! Tracks: how many sectors, where they begin, and how they are turned against each other.
+//! Tracks: how many sectors, where they begin, and their skews.
 //!
 //! Along a track the phase grows by the time of a sector; where it jumps, the next track begins.
 
 use super::FitError;
 use super::bench::{Bench, Measured, Stop};
 
-/// Tracks that are walked in search of the pattern of skews.
+/// Tracks that are followed to find the pattern of skews.
 const MOST_HEADS: usize = 40;
 
-/// A zone as far as it is known. Times and phases are in nanoseconds.
+/// A zone, as far as it is measured. Times and phases are in nanoseconds.
 #[derive(Clone, Debug)]
 pub(super) struct Zone {
     /// First sector.
@@ -25,7 +25,7 @@ pub(super) struct Zone {
     pub(super) sector_error: f64,
     /// Tracks in a cylinder; 1 until it is known.
     pub(super) heads: u64,
-    /// All skews are alike, so that they do not tell where cylinders begin.
+    /// All skews are alike, so they do not show where cylinders begin.
     pub(super) uniform: bool,
     /// Phase of the first sector, when it has passed.
     pub(super) phase: f64,
@@ -38,9 +38,9 @@ pub(super) struct Zone {
     /// Cylinders over which skews have been followed.
     pub(super) followed: u64,
     /// Cylinders from the first on that follow the layout to the sector. Beyond them slipped
-    /// defects or spares have moved what comes.
+    /// defects or spares have moved the sectors.
     pub(super) regular: u64,
-    /// Cylinders that are known to do so.
+    /// Cylinders of those that were checked.
     pub(super) sound: u64,
 }
 
@@ -117,7 +117,7 @@ pub(super) fn follow(bench: &mut Bench<'_>, first: u64) -> Measured<Track> {
             return edge(bench, Track { first, end, phase: begin, sector_ns }, near, step);
         }
         let phase = bench.phase(first + step, 4)?;
-        // From twice the distance twice the rise.
+        // Twice the distance must give twice the rise.
         let expected = if near == 0 { 0.0 } else { rise * step as f64 / near as f64 };
         let off = bench.centred(phase - begin - expected);
         let limit = 6.0 * bench.sigma() + bench.period() / 2000.0;
@@ -128,8 +128,8 @@ pub(super) fn follow(bench: &mut Bench<'_>, first: u64) -> Measured<Track> {
         }
         rise = expected + off;
         near = step;
-        // The rise of the first steps may drown in noise; a turn cannot be missed as long as a
-        // step is not more than doubled.
+        // The rise of the first steps may drown in noise; no turn is missed while a step is at most
+        // doubled.
         if rise > 4.0 * bench.period() {
             return Err(no_tracks(first));
         }
@@ -220,7 +220,7 @@ pub(super) fn zone_at(bench: &mut Bench<'_>, lbn: u64, heads: Option<u64>) -> Me
     Ok(zone_of(bench, &tracks, &skews, found))
 }
 
-/// Tracks before the first one that begins a cylinder, told by the skew that is unlike the others;
+/// Tracks before the first one that begins a cylinder, found by the skew that is unlike the others;
 /// zero if none is.
 fn first_of_cylinder(bench: &Bench<'_>, skews: &[f64], heads: usize) -> usize {
     if heads < 3 || skews.len() < 2 * heads {

@@ -1,11 +1,10 @@
-//! What a recording tells of its drive.
+//! Estimates the parameters of a drive from a recording.
 //!
-//! Nobody chose its requests to find out anything, so much stays hidden: where tracks begin, how
-//! they are skewed, how many heads there are. What can be had are response times: those of the
-//! quickest reads (hits), how they grow with length (the bus), how much longer they take after a
-//! longer way (a rough seek curve by distance in sectors), and, where the same place was read
-//! twice from the platter, the rotation. What comes of it is asked what the drive was asked, so
-//! that everybody sees how good it is.
+//! The requests of a recording were not chosen to find parameters, so much stays hidden: where
+//! tracks begin, their skews, the number of heads. Response times yield the rest: the quickest
+//! reads (hits), their growth with length (the bus), and their growth with distance (a rough seek
+//! curve by distance in sectors). Sectors that were read twice from the platter yield the rotation.
+//! The specification then replays the recording, and the report includes its error.
 
 mod events;
 mod hits;
@@ -23,7 +22,8 @@ use position::Means;
 
 pub use position::Reached;
 
-/// Where more than this share of the writes were reported early, so are those of the specification.
+/// If more than this share of the writes were reported early, the specification reports writes
+/// early.
 const EARLY: f64 = 0.5;
 
 /// After a pause like this no write waits for the one before, in nanoseconds.
@@ -32,12 +32,12 @@ const RESTED: u64 = 20_000_000;
 /// Reads that follow an early write by less than this may wait for it, in nanoseconds.
 const SETTLED: u64 = 40_000_000;
 
-/// What a recording tells. Times are in nanoseconds.
+/// The estimates from a recording. Times are in nanoseconds.
 #[derive(Clone, Debug, Default)]
 pub struct RecordedFit {
-    /// Requests looked at.
+    /// Requests used.
     pub requests: usize,
-    /// The last sector that was asked for, and one.
+    /// One past the last requested sector.
     pub sectors: u64,
     /// One revolution, if the recording shows it.
     pub revolution: Option<Estimate>,
@@ -57,7 +57,7 @@ pub struct RecordedFit {
     pub seek: Vec<Reached>,
     /// How far the specification is off the recording: all requests, reads, writes.
     pub model: Option<[Figures; 3]>,
-    /// What could not be estimated, and why.
+    /// Parameters that could not be estimated, and why.
     pub missing: Vec<String>,
     /// Mean responses of reads from the platter.
     means: Means,
@@ -73,10 +73,11 @@ pub struct RecordedFit {
     guess: Guess,
 }
 
-/// Estimates what a recording tells; pauses stand before their requests if `before`, else after.
+/// Estimates parameters from a recording. Pauses stand before their requests if `before`, else
+/// after.
 ///
 /// # Errors
-/// If there are too few requests to tell anything, or their times add up to centuries.
+/// If there are too few requests for an estimate, or their times add up to centuries.
 pub fn recorded(
     requests: impl Iterator<Item = Recorded>,
     before: bool,
@@ -235,7 +236,7 @@ impl RecordedFit {
         lines
     }
 
-    /// The text of a specification with what is known of the numbers at its head.
+    /// The text of a specification, with the estimates and their errors in a comment at its head.
     ///
     /// # Errors
     /// If the parts contradict each other.
@@ -261,8 +262,8 @@ impl RecordedFit {
     }
 }
 
-/// Reads whose times have nothing in them of a write that was reported early and still goes to the
-/// platter: the model makes reads wait for that by itself.
+/// Reads whose times do not include a wait for an early-reported write. The model adds such waits
+/// by itself.
 fn undisturbed(reads: Vec<&Event>, early: bool) -> Vec<&Event> {
     if !early {
         return reads;

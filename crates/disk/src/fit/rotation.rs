@@ -7,7 +7,7 @@ use super::bench::{Bench, Measured, Stop};
 const SLOWEST: f64 = 40.0;
 const FASTEST: f64 = 450.0;
 
-/// A cache that keeps more places than this cannot be passed by reading others.
+/// Reads of other places cannot flush a cache that keeps more places than this.
 const MOST_SEGMENTS: usize = 8192;
 
 fn no_rotation() -> Stop {
@@ -31,7 +31,7 @@ pub(super) fn acquire(bench: &mut Bench<'_>) -> Measured<()> {
             times.push(bench.now());
             continue;
         }
-        // By chance the sector comes at once; else the cache keeps more than it showed.
+        // The sector may pass at once by chance; else the cache is larger than estimated.
         hits += 1;
         if hits > times.len() / 3 + 3 {
             hits = 0;
@@ -45,7 +45,7 @@ pub(super) fn acquire(bench: &mut Bench<'_>) -> Measured<()> {
         return Err(no_rotation());
     };
     bench.lock(period, &times);
-    // A longer and longer baseline; the turn is known well enough never to miscount.
+    // The baseline grows step by step; at each step the turn is exact enough to count turns.
     for step in 0..84 {
         let pause = (0.01 * f64::from(1 << (step / 8))).min(3.0);
         bench.pause(pause * 1e9);

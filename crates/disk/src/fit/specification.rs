@@ -1,11 +1,11 @@
-//! What was found out becomes a specification.
+//! Makes a specification from the estimates.
 
 use super::cache::Reach;
 use super::{Estimate, Fit, FitError};
 use crate::spec::{Bus, Cache, Prefetch, Seek, Sparing, Spec, Zone};
 use std::fmt::Write as _;
 
-/// Milliseconds to a hundred nanoseconds: more would be noise.
+/// Milliseconds to a hundred nanoseconds: more digits would be noise.
 fn ms(ns: f64) -> f64 {
     (ns / 100.0).round() / 1e4
 }
@@ -20,13 +20,13 @@ fn told(estimate: Estimate, unit: &str, digits: usize) -> String {
 }
 
 impl Fit {
-    /// The specification. What could not be estimated has a value that changes little.
+    /// The specification. A parameter without an estimate gets a value with little effect.
     ///
     /// # Errors
     /// If the parts contradict each other.
     pub fn spec(&self, name: &str, summary: &str) -> Result<Spec, FitError> {
         let broken = |error: crate::SpecError| FitError::Specification(error.to_string());
-        // What is not named here keeps the value that changes nothing.
+        // Other fields keep the default that has no effect.
         let plain = "name = \"fit\"\nsummary = \"\"\nrpm = 7200\nheads = 1\ncylinders = 8\n\
             head_switch_ms = 0\noverhead_ms = 0\n[[zones]]\nsectors = 8\ntrack_skew = 0\n\
             cylinder_skew = 0\n[seek]\nconstant = { ms = 0 }\n";
@@ -59,8 +59,8 @@ impl Fit {
         Ok(spec)
     }
 
-    /// Cylinders that are told as one: where tracks count as cylinders, a large drive has more than
-    /// a specification may.
+    /// Cylinders that are merged into one. If tracks count as cylinders, a large drive has more
+    /// than a specification allows.
     fn group(&self) -> u64 {
         self.cylinders().div_ceil(1 << 21).max(1)
     }
@@ -83,7 +83,7 @@ impl Fit {
             let spares = match spec.sparing {
                 Sparing::Track => zone.turn_sectors - zone.track_sectors,
                 Sparing::Cylinder => zone.spares,
-                // The last zone may go on beyond the disk.
+                // The last zone may extend beyond the disk.
                 _ if zone.end == self.sectors => 0,
                 _ => room.saturating_sub(zone.end - zone.first),
             };
@@ -118,7 +118,7 @@ impl Fit {
             return;
         };
         let hit = (hit.value - bus).max(0.0);
-        // The time between is noise unless it is a tenth.
+        // A difference below a tenth is noise.
         let alike = (hit - miss).abs() < (0.1 * miss).max(2.0 * self.noise);
         spec.overhead_ms = ms(if alike { miss } else { miss.min(hit) });
         if !alike {
@@ -151,7 +151,7 @@ impl Fit {
         });
     }
 
-    /// The text of a specification with what is known of the numbers at its head.
+    /// The text of a specification with the estimates and their errors in a comment at its head.
     ///
     /// # Errors
     /// If the parts contradict each other.

@@ -1,4 +1,4 @@
-//! Emulated disks as black boxes: what is estimated against what is true.
+//! Emulated disks as black boxes: estimates against true values.
 
 use super::{Fit, FitError, Options, Probe, Reach, measure};
 use crate::drive::{Drive, Request};
@@ -103,7 +103,7 @@ fn skew(what: &str, found: f64, truth: f64, turn: u64, limit: f64) {
     near(what, off, 0.0, limit);
 }
 
-/// All that the specification says against what was found.
+/// Compares the whole specification with the estimates.
 #[track_caller]
 fn check(spec: &Spec, fit: &Fit, jitter: Time) {
     near("rpm", fit.rpm().value, spec.rpm, spec.rpm / 1e5);
@@ -136,8 +136,8 @@ fn check(spec: &Spec, fit: &Fit, jitter: Time) {
     let share = sum / fit.seek.len() as f64;
     assert!(share < if jitter == 0 { 0.001 } else { 0.02 }, "seeks are off by {share}");
     let found = fit.spec("fitted", "").expect("a specification");
-    // What the bus adds to a read of a sector from the platter cannot be told from the rest where
-    // nothing is cached.
+    // Without a cache, the time on the bus of a sector from the platter cannot be separated from
+    // the rest.
     let bus = |spec: &Spec| spec.bus.map_or(0.0, |bus| bus.read_sector_ms);
     // Late completions are part of the overhead on average.
     let late = jitter as f64 / 2e6;
@@ -192,7 +192,7 @@ fn small_drives_are_measured_or_refused_by_name() {
     }
 }
 
-/// Some drives keep nothing of what was asked for, only what follows it, in each of their segments.
+/// Some drives keep in each segment only the sectors that follow a request.
 #[test]
 fn segments_of_drives_that_keep_only_what_follows_are_counted() {
     let fit = fit(&builtin("barracuda"), 0);
@@ -200,7 +200,7 @@ fn segments_of_drives_that_keep_only_what_follows_are_counted() {
     assert_eq!(fit.cache.segments, Some(3));
 }
 
-/// Tracks along one surface after the other: it is not told as something else in silence.
+/// Tracks along one surface after the other: the report says so.
 #[test]
 fn bands_are_named() {
     let fit = fit(&builtin("cmr-20tb"), 0);
@@ -313,14 +313,14 @@ fn a_specification_that_was_fitted_times_like_the_disk() {
     assert!((off / sum).abs() < 0.02, "the mean is off by {}", off / sum);
 }
 
-/// The error that is stated with a value is what the value is off by, about: three times as much is
-/// exceeded by a quarter of the seeks at most (completions that come late move all of a disk's in
-/// the same direction), eight times by none; and it is no excuse: the sum of all is small.
+/// The stated error of a value is about its real error: three times as much is exceeded by a
+/// quarter of the seeks at most (completions that come late move all of a disk's in the same
+/// direction), eight times by none; and the sum of all stated errors is small.
 #[test]
 fn stated_errors_cover_the_truth() {
     for spec in [builtin("st19101"), builtin("hp97560"), zoned()] {
         let fit = fit(&spec, JITTER);
-        // What may be lost in rounding: a disk turns in whole nanoseconds, moves in whole ones too.
+        // Possible loss by rounding: a disk turns and moves in whole nanoseconds.
         let apart = |found: super::Estimate, truth: f64, hair: f64| {
             (found.value - truth).abs() / (found.error + hair)
         };

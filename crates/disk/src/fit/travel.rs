@@ -2,8 +2,8 @@
 //!
 //! A read, then another one elsewhere: the second takes `x`, counted from its command until its
 //! sector begins to pass, or `x` and some turns if the head was not there in time. So overhead and
-//! travel together are at most what it took and more than a turn less. The sector is chosen so
-//! that `x` halves the interval that is left.
+//! travel together are at most the measured time, and more than that time less a turn. The sector
+//! is chosen so that `x` halves the remaining interval.
 
 use super::bench::{Bench, Measured};
 use super::layout::Zone;
@@ -12,7 +12,7 @@ use super::{Estimate, Fit, Options};
 /// Pairs of reads for one number, at most.
 const ROUNDS: usize = 18;
 
-/// Time for a read to be told of after its sector has passed, in nanoseconds, with room to spare.
+/// Time between the pass of a sector and its completion, in nanoseconds, with a margin.
 const WAY_TO_HOST: f64 = 200e3;
 
 /// A point of the seek curve.
@@ -24,13 +24,13 @@ pub struct SeekPoint {
     pub ns: Estimate,
 }
 
-/// Where a pair of reads goes: the first sector, and the track of the second one.
+/// A pair of reads: the first sector, and the track of the second one.
 pub(super) struct Pair<'z> {
     pub(super) from: u64,
     pub(super) zone: &'z Zone,
     pub(super) cylinder: u64,
     pub(super) head: u64,
-    /// Only the first sector of the track will do.
+    /// Only the first sector of the track can be used.
     pub(super) first_sector: bool,
 }
 
@@ -44,7 +44,7 @@ fn trial(bench: &mut Bench<'_>, pair: &Pair<'_>, wanted: f64) -> Measured<f64> {
     // Keeps the clock in step and the cache out.
     bench.stay()?;
     let regular = pair.cylinder < zone.regular;
-    // Where the layout is not exact the phase of one sector is measured, and only it will do.
+    // If the layout is not exact, the phase of one sector is measured and only that one is used.
     let known = if regular { zone.phase_of(start) } else { bench.phase(start, 2)? };
     bench.forget_pair(pair.from, (start, start + length))?;
     bench.touch(pair.from)?;
@@ -117,7 +117,7 @@ pub(super) fn positioning<'z>(
     Ok(Some(Estimate::new((low + high) / 2.0, error)))
 }
 
-/// Measures all that is positioning.
+/// Measures all positioning times.
 pub(super) fn all(
     bench: &mut Bench<'_>,
     zones: &[Zone],
@@ -166,7 +166,7 @@ pub(super) fn all(
 }
 
 /// The first distance from which travel takes the same time up to eight times as far, if it takes
-/// clearly less below: a head switch is then longer than the way.
+/// clearly less below: a head switch is then longer than the seek.
 fn plateau(seek: &[SeekPoint]) -> Option<u64> {
     let begins = |point: &&SeekPoint| {
         let far = |other: &&SeekPoint| other.distance >= 8 * point.distance;
@@ -216,7 +216,8 @@ fn apart<'z>(
     cylinders: u64,
     distance: u64,
 ) -> Option<Pair<'z>> {
-    // A short way must be known to the cylinder: it stays where the layout is exact, if it can.
+    // A short distance must be exact to the cylinder: choose it where the layout is exact, if
+    // possible.
     let exact = |zone: &Zone| zone.cylinders().saturating_sub(1).min(zone.regular);
     let (mut before, mut best) = (0, (0, 0));
     for zone in zones {
@@ -250,7 +251,7 @@ fn whole_cylinder<'z>(bench: &mut Bench<'_>, zones: &'z [Zone]) -> Option<(&'z Z
     let irregular = zones.iter().any(|zone| zone.regular < zone.cylinders());
     for _ in 0..32 {
         let zone = match irregular {
-            // Where nothing has been moved by spares and slips.
+            // Choose tracks that no spares or slips have moved.
             true => zones.iter().max_by_key(|zone| zone.cylinders().min(zone.regular))?,
             false => &zones[bench.rng.below(zones.len() as u64) as usize],
         };
@@ -263,8 +264,8 @@ fn whole_cylinder<'z>(bench: &mut Bench<'_>, zones: &'z [Zone]) -> Option<(&'z Z
 }
 
 /// Positioning with no travel: the second sector is the first one of the track of the first. A
-/// drive that reads ahead beyond the track leaves it at the very moment at which the command comes
-/// too late anyway.
+/// drive that reads ahead beyond the track leaves it just when the command would be too late
+/// anyway.
 fn overhead(bench: &mut Bench<'_>, zones: &[Zone]) -> Measured<Option<Estimate>> {
     positioning(bench, &mut |bench, wanted| {
         let (zone, cylinder) = whole_cylinder(bench, zones)?;

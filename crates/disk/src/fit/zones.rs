@@ -1,6 +1,6 @@
-//! Zones: how far a layout goes on, and what comes after it.
+//! Zones: how far a layout extends, and what follows it.
 //!
-//! The phase of a sector far away follows from the layout, if the zone goes on so far; the distance
+//! The phase of a sector far away follows from the layout, if the zone extends so far. The distance
 //! is doubled while it does, which also makes the skews exact, and then halved.
 
 use super::bench::{Bench, Measured, Stop};
@@ -10,10 +10,10 @@ use super::{Estimate, FitError};
 /// No disk has more zones; slipped defects may look like some.
 const MOST_ZONES: usize = 256;
 
-/// After so many breaks in one zone only the length of tracks is looked at.
+/// After so many breaks in one zone, only the length of tracks is used.
 const MOST_PIECES: u32 = 6;
 
-/// A zone as it is told.
+/// A zone of the report.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ZoneFit {
     /// First sector.
@@ -38,7 +38,7 @@ pub struct ZoneFit {
     pub mb_per_s: Estimate,
 }
 
-/// All zones of the disk. If time runs out, the last one goes on to the end of the disk.
+/// All zones of the disk. If time runs out, the last one extends to the end of the disk.
 ///
 /// # Errors
 /// If the drive fails.
@@ -119,7 +119,7 @@ fn tracks_behind(bench: &mut Bench<'_>, lbn: u64) -> Measured<Option<(u64, u64)>
     Ok(Some((begin, most)))
 }
 
-/// Finds the end of a zone that breaks often by the length of its tracks alone.
+/// Finds the end of a zone with many breaks, by the length of its tracks alone.
 fn leap(bench: &mut Bench<'_>, zone: &mut Zone, heads: u64) -> Measured<Option<Zone>> {
     let same = |length: u64| length.abs_diff(zone.track) <= 2;
     let (mut inside, mut outside) = (zone.first, None);
@@ -204,13 +204,13 @@ fn follow(bench: &mut Bench<'_>, zone: &mut Zone, heads: u64) -> Measured<Option
             zone.end = next.first;
             Ok(Some(next))
         }
-        // What is left is less than a track.
+        // The rest is less than a track.
         Err(Stop::Failed(FitError::NotMechanical(_))) => Ok(None),
         Err(stop) => Err(stop),
     }
 }
 
-/// True if a cylinder is where the zone would have it. Improves what is known of the skews.
+/// True if a cylinder is where the zone predicts it. Improves the estimates of the skews.
 fn belongs(bench: &mut Bench<'_>, zone: &mut Zone, cylinder: u64) -> Measured<bool> {
     // Noise alone must not end a zone.
     Ok(fits(bench, zone, cylinder, 1)? || fits(bench, zone, cylinder, 2)?)
@@ -226,7 +226,7 @@ fn fits(bench: &mut Bench<'_>, zone: &mut Zone, cylinder: u64, times: u32) -> Me
         let phase = bench.phase(lbn, repeats)?;
         offs.push(bench.centred(phase - zone.phase_of(lbn)));
     }
-    // Along the track all are off by the same, and by not more than skews may have added up to.
+    // All sectors of the track are off by the same, and by at most the accumulated error of skews.
     let off = |index: usize| bench.centred(offs[index] - offs[0]);
     let mean = offs[0] + (0..4).map(off).sum::<f64>() / 4.0;
     let straight = (5.0 * error + bench.period() / 50_000.0).max(0.45 * zone.sector_ns);
@@ -245,7 +245,7 @@ fn fits(bench: &mut Bench<'_>, zone: &mut Zone, cylinder: u64, times: u32) -> Me
     Ok(true)
 }
 
-/// Measures the track skew in some cylinders. What a cylinder advances is known well by now, and
+/// Measures the track skew in some cylinders. The advance of a cylinder is exact at this point, and
 /// the cylinder skew is the rest of it.
 fn refine(bench: &mut Bench<'_>, zone: &mut Zone, last: u64) -> Measured<()> {
     let first = bench.aligned(zone.first);
@@ -276,17 +276,17 @@ fn refine(bench: &mut Bench<'_>, zone: &mut Zone, last: u64) -> Measured<()> {
     zone.track_skew += each;
     zone.cylinder_skew -= off;
     let error = bench.sigma() * (2.0 / (4.0 * f64::from(repeats))).sqrt();
-    // What is left in the cylinder skew is the error of all track skews together.
+    // The cylinder skew contains the error of all track skews together.
     zone.skew_error = zone.skew_error.min(error.max(1.0));
     Ok(())
 }
 
-/// Walks on from a cylinder of the zone to the first track that is none of its own.
+/// Follows the tracks from a cylinder of the zone to the first one of another zone.
 fn begin_of_next(bench: &mut Bench<'_>, zone: &Zone, cylinder: u64) -> Measured<Option<u64>> {
     let mut first = zone.start_of(cylinder, 0);
     let length = |head: u64| zone.length_of(head);
     let mut odd: Option<Track> = None;
-    // Whole cylinders, so that what follows begins with one.
+    // Whole cylinders, so that the next zone begins with one.
     for number in 0..4 * zone.heads.max(2) {
         if first + zone.track / 2 >= bench.sectors() {
             return Ok(None);
@@ -317,7 +317,7 @@ fn begin_of_next(bench: &mut Bench<'_>, zone: &Zone, cylinder: u64) -> Measured<
     Ok(Some(first))
 }
 
-/// The zones as they are told; skews that are whole sectors within their error become so.
+/// The zones of the report; skews that are whole sectors within their error become so.
 pub(super) fn told(zones: &[Zone], period: f64) -> Vec<ZoneFit> {
     let origin = zones.first().map_or(0.0, |zone| zone.phase - zone.sector_ns);
     zones

@@ -11,7 +11,7 @@ pub(super) struct PatternMap {
     keys: Vec<u64>,
 }
 
-/// Where the way down the tree has come to.
+/// A position on the way down the tree.
 struct Found {
     cylinder: i64,
     head: u32,
@@ -64,7 +64,8 @@ impl PatternMap {
             room = room.min(entry.length - rest);
             let along = if entry.cylinder_run < 0 { -(turn as i64) } else { turn as i64 };
             cylinder += entry.cylinder + along * entry.cylinder_length;
-            // Each repetition begins later than the one before, wherever the arm goes.
+            // Each repetition has a larger angle than the one before, in both directions of the
+            // arm.
             angle += entry.offset + turn as f64 * entry.skew;
             at = rest;
             match entry.child {

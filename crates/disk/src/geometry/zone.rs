@@ -33,7 +33,7 @@ pub(super) struct ZoneMap {
     slips_to_end: bool,
     slip_size: u64,
     defects: Vec<(u64, u64)>,
-    /// Slips push what follows them round the turn: those of earlier groups of so many tracks.
+    /// Slips shift the angle of the tracks behind them: those of earlier groups of so many tracks.
     slips_skew: Option<(u32, Vec<u64>)>,
     /// Positions in parts of a sector.
     offset: u64,
@@ -283,7 +283,7 @@ impl ZoneMap {
         ZoneMap { defects: Vec::new(), ..self }
     }
 
-    /// True if a sector of the host lies at a place, numbered as slips are.
+    /// True if a sector of the host lies at a place, in the numbering of slips.
     pub(super) fn holds_data(&self, place: u64) -> bool {
         let place = place * self.slip_size;
         let (track, sector) = self.split(place);

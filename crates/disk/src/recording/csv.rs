@@ -1,10 +1,9 @@
 //! Comma-separated values: a header that names the columns, then one request a line.
 //!
-//! `op`, `lbn`, `sectors` and `response_us` must be there, and either `gap_us` or `time_us`;
-//! `device` may be, and `label`, which says nothing. Their order is free, some other names are
-//! understood, and times may be in `_ms` or `_ns`. Columns of other names are passed over and
-//! named. A file without a header has the six columns of
-//! [`lines`], in their order, or five, without the label.
+//! `op`, `lbn`, `sectors` and `response_us` are required, and either `gap_us` or `time_us`;
+//! `device` and `label` are optional, and `label` is ignored. Their order is free, some other names
+//! are accepted, and times may be in `_ms` or `_ns`. Other columns are skipped and reported. A file
+//! without a header has the six columns of [`lines`], in their order, or five, without the label.
 
 use super::lines::{self, Lines};
 use super::{Pace, Place, Recorded, RecordingError};
@@ -12,7 +11,7 @@ use crate::disksim::lexer::shorten;
 use seekless_engine::units::Time;
 use std::io::BufRead;
 
-/// What a column may hold.
+/// The meaning of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Column {
     Op,
@@ -28,7 +27,7 @@ enum Column {
 const COLUMNS: usize = 8;
 
 impl Column {
-    /// What a header calls it: our name first, then others that are about.
+    /// Its names in a header: our name first, then other common ones.
     const NAMES: [(Column, &'static [&'static str]); COLUMNS] = [
         (Column::Op, &["op", "rw", "r/w", "operation", "type"]),
         (Column::Lbn, &["lbn", "lba", "blkno", "sector"]),
@@ -47,7 +46,7 @@ impl Column {
         Column::NAMES[self as usize].1[0]
     }
 
-    /// The column of that name, and nanoseconds in its unit. Times without a unit are not guessed.
+    /// The column of that name, and nanoseconds in its unit. A time without a unit is refused.
     fn of(name: &str) -> Option<(Column, f64)> {
         let name = name.trim().trim_matches('"').to_ascii_lowercase();
         let is = |name: &str| {
@@ -82,7 +81,7 @@ pub(super) struct Csv<R> {
     /// For each [`Column`] where it stands, and nanoseconds in its unit.
     columns: [Option<(usize, f64)>; COLUMNS],
     width: usize,
-    /// Names of columns that mean nothing here.
+    /// Names of columns that are not used.
     pub(super) unknown: Vec<String>,
     /// The first request, where no header came before it.
     first: Option<Recorded>,
@@ -148,7 +147,7 @@ fn header(place: Place, line: &str, unknown: &mut Vec<String>) -> Result<Columns
             return Err(wrong(format!("the header names `{}` twice", column.name())));
         }
     }
-    // What is missing may be there under a name that nobody knows.
+    // The missing column may be there under an unknown name.
     let instead = match unknown.is_empty() {
         true => String::new(),
         false => format!(", but the unknown `{}`", unknown.join("`, `")),

@@ -5,7 +5,7 @@ use crate::disksim::lexer::shorten;
 use seekless_engine::units::Time;
 use std::io::BufRead;
 
-/// No line of a recording is longer; a file without line ends must not fill memory.
+/// Longest line of a recording: a file without line ends must not fill memory.
 const LONGEST: usize = 4096;
 
 /// Times above this (eleven days) are no response of a drive and no pause of a host.
@@ -73,7 +73,7 @@ impl<R: BufRead> Lines<R> {
     }
 }
 
-/// What a column holds, for error messages.
+/// The content of a column, for error messages.
 pub(super) fn op(place: Place, text: &str) -> Result<Op, RecordingError> {
     match text {
         "R" | "r" | "read" | "Read" | "READ" => Ok(Op::Read),
@@ -135,7 +135,7 @@ pub(super) fn time_in(
     })
 }
 
-/// Checks that a request ends somewhere.
+/// Checks that a request ends below sector 2⁵⁵.
 pub(super) fn bounded(request: Recorded) -> Result<Recorded, RecordingError> {
     if request.lbn.checked_add(u64::from(request.sectors)).is_some_and(|end| end < 1 << 55) {
         return Ok(request);

@@ -3,10 +3,10 @@
 use seekless_engine::units::{MILLIS, Time};
 use std::fmt::Write as _;
 
-/// What a plot is drawn with.
+/// The characters of a plot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ink {
-    /// Characters that every terminal and every file can hold.
+    /// ASCII.
     Ascii,
     /// Box drawing and dots.
     Unicode,
@@ -23,7 +23,7 @@ impl Ink {
 }
 
 /// Draws the distributions of two ascending lists of times, `columns` wide and `rows` high. The
-/// horizontal axis ends where 99.5 % of either are below. Nothing is drawn of empty lists.
+/// horizontal axis ends where 99.5 % of either are below. Empty lists give an empty text.
 pub fn distributions(
     measured: &[Time],
     simulated: &[Time],
@@ -62,7 +62,7 @@ pub fn distributions(
     text
 }
 
-/// How high the curve stands in each column, in rows from the lowest; nothing for an empty list.
+/// Height of the curve in each column, in rows from the lowest; empty for an empty list.
 fn heights(times: &[Time], end: Time, columns: usize, rows: usize) -> impl Iterator<Item = usize> {
     let drawn = if times.is_empty() || rows == 0 { 0 } else { columns };
     (1..=drawn).map(move |column| {

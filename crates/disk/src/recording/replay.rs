@@ -1,11 +1,11 @@
-//! Asking a model what a drive was asked, one request at a time.
+//! Replays the requests of a recording on a model, one at a time.
 
 use super::{Op, Pace, Place, Recorded, RecordingError};
 use seekless_engine::units::{SECONDS, Time};
 
-/// No replay goes on for longer, in nanoseconds from its first request: 100 years. Times are 64-bit
-/// numbers of nanoseconds, which hold nearly six times as much; a sum that came near their end
-/// would stop growing, and responses would be told as zero.
+/// Longest replay, in nanoseconds from its first request: 100 years. Times are 64-bit nanoseconds,
+/// which hold nearly six times as much. A sum near their end would saturate, and responses would be
+/// reported as zero.
 pub const LONGEST_REPLAY: Time = 100 * 365 * 24 * 3600 * SECONDS;
 
 /// Whether the pause that stands beside a request came before or after it.
@@ -17,13 +17,13 @@ pub enum Gap {
     After,
 }
 
-/// What is validated: it serves one request after the other.
+/// The model that is validated: it serves one request after the other.
 pub trait Subject {
     /// Its size in sectors of 512 bytes.
     fn sectors(&self) -> u64;
 
-    /// Serves a request that is sent at time `at` and says when it is complete. Requests come one
-    /// after the other: `at` is never before the last completion.
+    /// Serves a request that is sent at time `at` and returns when it is complete. Requests come
+    /// one after the other: `at` is never before the last completion.
     ///
     /// # Errors
     /// If it refuses the request.
@@ -35,7 +35,7 @@ pub trait Subject {
 #[error("{0}")]
 pub struct Refused(pub String);
 
-/// What came of one request.
+/// The result of one request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outcome {
     /// The request, with what the drive took.
@@ -52,7 +52,7 @@ pub enum ReplayError {
     /// The recording cannot be read.
     #[error(transparent)]
     Recording(#[from] RecordingError),
-    /// A request lies beyond the end of the disk.
+    /// A request goes beyond the end of the disk.
     #[error(
         "{place}: the request for {sectors} sectors from {lbn} ends beyond the {capacity} sectors \
          of the disk; is this a recording of that drive?"
@@ -72,7 +72,7 @@ pub enum ReplayError {
     Refused {
         /// Where the request is written.
         place: Place,
-        /// What it says.
+        /// Its reason.
         refused: Refused,
     },
     /// The times of the recording add up to more than [`LONGEST_REPLAY`].
@@ -95,14 +95,14 @@ pub enum ReplayError {
 /// No recording has more drives than this.
 const MOST_DEVICES: usize = 256;
 
-/// A replay at depth one. Drives that share a recording have a model each; where the recording
-/// tells pauses, they count from the completion before on the same drive.
+/// A replay at depth one. Drives that share a recording have a model each; if the recording has
+/// pauses, they count from the completion before on the same drive.
 #[derive(Debug)]
 pub struct Replay<S, F> {
     gap: Gap,
     make: F,
     drives: Vec<Drive<S>>,
-    /// The time of the first request, where the recording tells times.
+    /// The time of the first request, if the recording has times.
     origin: Option<Time>,
 }
 

@@ -18,8 +18,8 @@
 //! | 13 | version 4 only: length of the queue |
 //! | last | suspect requests only: what was wrong |
 //!
-//! The response of the drive is the time from word 4 to word 5. Suspect records are errors of the
-//! device that were noted while recording; they are no measurement and are passed over, counted.
+//! The response of the drive is the time from word 4 to word 5. Suspect records are device errors
+//! during the recording. They are no measurement: they are skipped and counted.
 
 use super::{Op, Pace, Place, Recorded, RecordingError, lines};
 use std::io::BufRead;
@@ -29,7 +29,7 @@ const REQUEST: u32 = 1;
 const SUSPECT: u32 = 4;
 /// Words of a record of version 1 to 3.
 const WORDS: u32 = 13;
-/// Nothing in a header is longer.
+/// Longest header, in bytes.
 const LONGEST_HEADER: u64 = 1 << 20;
 
 /// True if a recording begins like an SRT file.

@@ -1,4 +1,4 @@
-//! How far a model is off.
+//! Computes the error of a model.
 
 use super::{Op, Outcome};
 use seekless_engine::units::{MILLIS, Time};
@@ -11,7 +11,7 @@ pub struct Statistics {
     writes: Vec<(Time, Time)>,
 }
 
-/// What the figures say, for all requests and for the two kinds.
+/// The figures, for all requests and for the two kinds.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Report {
     /// All requests.
@@ -26,7 +26,7 @@ pub struct Report {
     pub simulated: Vec<Time>,
 }
 
-/// Figures over a set of requests; where it is empty, all are absent.
+/// Figures over a set of requests. If it is empty, all are absent.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Figures {
     /// Requests in the set.
@@ -51,12 +51,12 @@ pub struct Figures {
 }
 
 impl Statistics {
-    /// Nothing yet.
+    /// Without requests.
     pub fn new() -> Statistics {
         Statistics::default()
     }
 
-    /// Takes note of a request.
+    /// Adds a request.
     pub fn add(&mut self, outcome: &Outcome) {
         let pair = (outcome.request.response_ns, outcome.simulated_ns);
         match outcome.request.op {

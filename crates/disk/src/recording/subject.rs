@@ -1,4 +1,4 @@
-//! A drive of this crate as what is validated.
+//! A drive of this crate as the model that is validated.
 
 use super::{Op, Refused, Subject};
 use crate::drive::{Drive, Request};

@@ -1,4 +1,4 @@
-//! Figures that follow in closed form from hand-made recordings, and recordings that are wrong.
+//! Figures that follow in closed form from hand-made recordings, and invalid recordings.
 
 use super::plot::{Ink, distributions};
 use super::*;
@@ -11,7 +11,7 @@ fn read(text: &[u8]) -> Result<Vec<Recorded>, RecordingError> {
 fn fails(text: &[u8], parts: &[&str]) {
     let said = read(text).expect_err("must fail").to_string();
     assert!(parts.iter().all(|part| said.contains(part)), "{said}");
-    // Cause and remedy are told apart by the caller.
+    // The caller separates cause and remedy.
     assert!(said.contains("; ") || said.contains("line ") || said.contains("byte "), "{said}");
 }
 
@@ -79,7 +79,7 @@ fn time_does_not_run_backwards() {
     assert_eq!(read(format!("{head}{}", lines([5, 5, 9])).as_bytes()).expect("reads").len(), 3);
     let back = format!("{head}{}", lines([5, 1000, 6]));
     fails(back.as_bytes(), &["line 4", "backwards, from 1000 to 6 µs", "sort"]);
-    // When the driver queued them and when the drive got them are two things.
+    // The driver queued them earlier than the drive got them.
     let at = |start| record(4, 1, [2, 5, start, 2000, 512, 77, 0, 0, 0, 1, 0]);
     let records = [at(100), at(1000), at(200)].concat();
     let mut recording = Recording::open(records.as_slice()).expect("opens");
@@ -87,7 +87,7 @@ fn time_does_not_run_backwards() {
     assert_eq!(recording.belated(), 1);
 }
 
-/// A disk with sectors of 4096 bytes is asked for nothing less.
+/// A disk with sectors of 4096 bytes gets no smaller requests.
 #[test]
 fn requests_for_parts_of_sectors_are_errors_with_their_line() {
     let text = "name='t'\nsummary=''\nrpm=6000\nheads=2\ncylinders=10\nhead_switch_ms=1\n\
@@ -124,7 +124,7 @@ fn binary_records_are_read_with_a_header_and_without() {
     let records = [one, suspect, old].concat();
     let header = b"machine = \"x\";\ntracedate\t= \"Mon May 11 1992\";\n\x0c".to_vec();
     for bytes in [records.clone(), [header.clone(), records.clone()].concat()] {
-        // One byte at a time, as a pipe may hand it out.
+        // One byte at a time, as a pipe may deliver it.
         let slow = std::io::BufReader::with_capacity(97, bytes.as_slice());
         let mut recording = Recording::open(slow).expect("opens");
         assert_eq!(recording.format(), Format::Srt);
@@ -171,7 +171,7 @@ fn wrong_recordings_are_errors_that_name_their_line() {
     fails(b"op,lbn,sectors,response_us,gap_us\nR,1,2,3,4,5\n", &["line 2", "6 values"]);
 }
 
-/// Takes a fixed time and remembers when it was asked.
+/// Takes a fixed time and records when requests came.
 struct Fixed {
     ns: Time,
     asked: std::rc::Rc<std::cell::RefCell<Vec<Time>>>,
@@ -227,14 +227,14 @@ fn requests_that_cannot_be_served_are_named() {
     assert_eq!(said, "line 3: the sector is cursed; take another");
 }
 
-/// Each pause may be in a recording; their sum leaves what times can hold.
+/// Each pause is valid in a recording; their sum overflows.
 #[test]
 fn a_replay_of_centuries_is_an_error_with_its_line() {
     let mut replay = Replay::new(Gap::After, || Fixed { ns: 1, asked: std::rc::Rc::default() });
     let requests = read("R a 0 1 5 1e12\n".repeat(4000).as_bytes()).expect("reads");
     let ended = requests.into_iter().find_map(|request| replay.step(request).err());
     let said = ended.expect("1,000,000 seconds each, a hundred years").to_string();
-    // 3153 pauses are 100 years and less; the request behind one more is too late.
+    // 3153 pauses are just below 100 years; the request behind one more is too late.
     assert!(said.starts_with("line 3155: ") && said.contains("100 years; "), "{said}");
     let text = "op,lbn,sectors,response_us,time_us\nR,0,1,5,0\nR,0,1,5,8e15\n";
     let mut replay = Replay::new(Gap::After, || Fixed { ns: 1, asked: std::rc::Rc::default() });

@@ -7,7 +7,7 @@ use super::{Defect, FastWrite, Mapping, Sparing, Spec, SpecError};
 use crate::geometry::data_places;
 use std::collections::BTreeSet;
 
-/// Zones of a shingled disk, each of which takes memory once it is written.
+/// Zones of a shingled disk, at most: each takes memory once it is written.
 const MOST_ZONES: u64 = 1 << 20;
 
 type Checked = Result<(), SpecError>;
@@ -19,7 +19,7 @@ fn wrong(field: &str, problem: String) -> Checked {
 /// Everything.
 pub(super) fn all(spec: &Spec) -> Checked {
     for (field, text) in [("name", &spec.name), ("summary", &spec.summary)] {
-        // They are shown on terminals.
+        // Terminals show them, so control characters are refused.
         if text.chars().any(char::is_control) {
             return wrong(field, "control characters are not for people; leave them out".into());
         }
@@ -93,7 +93,7 @@ fn time(field: &str, ms: f64) -> Checked {
     }
 }
 
-/// A rate in 10⁶ bytes per second; a kilobyte a second is as slow as makes sense.
+/// A rate in 10⁶ bytes per second; a kilobyte a second is the least.
 fn rate(field: &str, mb_per_s: f64) -> Checked {
     match (1e-3..=1e6).contains(&mb_per_s) {
         true => Ok(()),
@@ -217,7 +217,7 @@ fn zone(spec: &Spec, index: usize) -> Checked {
     defects(spec, index)
 }
 
-/// What stands for a defect is a spare, and stands for that one alone.
+/// A defect is replaced by a spare, and each spare replaces one defect.
 fn defects(spec: &Spec, index: usize) -> Checked {
     match wrong_defects(spec, index).into_iter().next() {
         None => Ok(()),
@@ -228,7 +228,7 @@ fn defects(spec: &Spec, index: usize) -> Checked {
     }
 }
 
-/// The defects of a zone that cannot be, by their index, and why. The rest of the zone is sound.
+/// The invalid defects of a zone, by their index, and why. The rest of the zone is valid.
 pub(crate) fn wrong_defects(spec: &Spec, index: usize) -> Vec<(usize, String)> {
     let (zone, number) = (&spec.zones[index], index + 1);
     let spares: Vec<u64> = zone.defects.iter().map(|defect| defect.spare).collect();
@@ -381,7 +381,7 @@ mod tests {
         head_switch_ms = 1\noverhead_ms = 0\nseek.constant.ms = 2\n[[zones]]\nsectors = 80\n\
         track_skew = 1\ncylinder_skew = 1\n";
 
-    /// What is said of the disk with something at its head and something in its zone.
+    /// The error for a disk with some lines at its head and some in its zone.
     fn said(top: &str, zone: &str) -> Option<String> {
         let text = format!("{top}\n{DISK}{zone}\n");
         Spec::parse(&text).err().map(|error| error.to_string())

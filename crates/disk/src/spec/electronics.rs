@@ -1,4 +1,4 @@
-//! What controller, bus and cache do.
+//! Controller, bus and cache.
 
 use super::is_default;
 use serde::{Deserialize, Serialize};
@@ -10,8 +10,8 @@ pub enum ReadAhead {
     /// Not at all.
     #[default]
     None,
-    /// From the end of a read on, up to the fence or the end of the track. What lies before the
-    /// current request is dropped.
+    /// From the end of a read on, up to the fence or the end of the track. Sectors before the
+    /// current request are dropped.
     Forward,
     /// The whole track from the first sector under the head; kept until another track is needed.
     WholeTrack,
@@ -43,19 +43,19 @@ pub struct Bus {
     pub read_sector_ms: f64,
     /// Time for a sector of 512 bytes from the host.
     pub write_sector_ms: f64,
-    /// Time to win the bus, once for each transfer.
+    /// Time of arbitration for the bus, once for each transfer.
     #[serde(default, skip_serializing_if = "is_default")]
     pub arbitration_ms: f64,
     /// Share of a read, from 0 to 1, that must have come from the platter before the disk takes the
-    /// bus to send it. With 0 it does so when the first sector has come.
+    /// bus to send it. 0 means that the first sector is enough.
     #[serde(default, skip_serializing_if = "is_default")]
     pub read_watermark: f64,
-    /// The same as a number of sectors, if that is more; never more than the read has.
+    /// The same as a number of sectors, if that is more; at most the length of the read.
     #[serde(default, skip_serializing_if = "is_default")]
     pub read_watermark_sectors: u32,
 }
 
-/// What commands cost in the controller, by what the cache holds and by the command before.
+/// Costs of commands in the controller, by the content of the cache and the command before.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Overheads {
@@ -96,44 +96,44 @@ pub struct Overheads {
     /// Before data moves.
     #[serde(skip_serializing_if = "is_default")]
     pub data_preparation_ms: f64,
-    /// To win the bus back that was left.
+    /// To reconnect to the bus.
     #[serde(skip_serializing_if = "is_default")]
     pub reselect_ms: f64,
     /// The same for the second time within a write, see [`ExtraDisconnect`].
     #[serde(skip_serializing_if = "is_default")]
     pub later_reselect_ms: f64,
-    /// A read that goes to the platter leaves the bus, after a read.
+    /// Disconnection of a read that goes to the platter, after a read.
     #[serde(skip_serializing_if = "is_default")]
     pub read_disconnect_after_read_ms: f64,
     /// The same after a write.
     #[serde(skip_serializing_if = "is_default")]
     pub read_disconnect_after_write_ms: f64,
-    /// A write leaves the bus when its data has come.
+    /// Disconnection of a write when its data has come.
     #[serde(skip_serializing_if = "is_default")]
     pub write_disconnect_ms: f64,
-    /// Some disks leave the bus once more within a write.
+    /// Some disks disconnect once more within a write.
     #[serde(skip_serializing_if = "is_default")]
     pub extra_disconnect: Option<ExtraDisconnect>,
 }
 
-/// A write that follows a write and does not continue it leaves the bus before its data has come.
+/// A write that follows a write and does not continue it disconnects before its data has come.
 /// These times then take the place of the overhead of a write and of its disconnect.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ExtraDisconnect {
     /// The command in the controller.
     pub command_ms: f64,
-    /// To leave the bus behind that.
+    /// To disconnect after that.
     pub disconnect_ms: f64,
-    /// From there until the disk wants it again.
+    /// From there until the disk wants the bus again.
     pub gap_ms: f64,
-    /// To leave it again when the data has come.
+    /// To disconnect again when the data has come.
     pub second_disconnect_ms: f64,
-    /// The arm sets out so long after the command was understood.
+    /// The arm starts so long after the command was decoded.
     pub seek_delta_ms: f64,
 }
 
-/// How far a disk reads ahead by itself.
+/// Extent of read-ahead.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Prefetch {
@@ -144,7 +144,7 @@ pub enum Prefetch {
     Track,
     /// To the end of the cylinder.
     Cylinder,
-    /// As far as the segment has room.
+    /// Until the segment is full.
     Segment,
     /// To the end of the track; where the read came in sequence, to the end of the next track.
     SequentialTrack,
@@ -175,8 +175,8 @@ pub struct Cache {
     /// Written data has a segment of its own, that reads never use.
     #[serde(default, skip_serializing_if = "is_default")]
     pub separate_write_segment: bool,
-    /// A read that finds nothing empties all segments: only what continues the read before is
-    /// found.
+    /// A read that finds nothing empties all segments: only a read that continues the one before
+    /// hits.
     #[serde(default, skip_serializing_if = "is_default")]
     pub forgets: bool,
     /// Read-ahead.
@@ -188,7 +188,7 @@ pub struct Cache {
     /// Sectors read ahead at most; 0 is without limit but that of the segment.
     #[serde(default, skip_serializing_if = "is_default")]
     pub max_read_ahead: u32,
-    /// What is read ahead may take the place of what the host has had already.
+    /// Sectors read ahead may replace sectors that the host has received.
     #[serde(default, skip_serializing_if = "is_default")]
     pub read_ahead_over_requested: bool,
     /// A hit on a segment whose read-ahead has ended starts it again.
@@ -214,7 +214,7 @@ pub struct Cache {
     #[serde(default, skip_serializing_if = "is_default")]
     pub fast_write: FastWrite,
     /// Writes that continue what the cache holds join it and reach the platter in one go; else each
-    /// goes there on its own.
+    /// goes there separately.
     #[serde(default, skip_serializing_if = "is_default")]
     pub combine_writes: bool,
     /// A write-back cache, which FLUSH empties and a power cut loses.
@@ -256,9 +256,10 @@ fn is_one(value: &u32) -> bool {
     *value == 1
 }
 
-/// A volatile write-back cache: writes are reported when it has them, and go to the platter while
-/// nobody waits, in sweeps over the disk. Once more than half of it is taken it no longer waits for
-/// idleness. FLUSH empties it; a write with FUA goes past it; a power cut loses what is in it.
+/// A volatile write-back cache: writes are reported when it has them. They go to the platter while
+/// the disk is idle, in sweeps over the disk. Once more than half of the cache is taken, the disk
+/// does not wait for idleness. FLUSH empties it, a write with FUA bypasses it, and a power cut
+/// loses its content.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WriteBack {

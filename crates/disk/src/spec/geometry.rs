@@ -31,7 +31,7 @@ pub struct Zone {
     #[serde(default, skip_serializing_if = "is_default")]
     pub spares: u32,
     /// Defects that are slipped: sectors (tracks, where whole tracks are spared) counted from the
-    /// zone's first, in ascending order. What follows moves on by one.
+    /// zone's first, in ascending order. The sectors behind it move on by one.
     #[serde(default, skip_serializing_if = "is_default")]
     pub slips: Vec<u64>,
     /// Defects that are remapped, in the same numbering.
@@ -69,7 +69,7 @@ pub enum Mapping {
     },
 }
 
-/// Where spares are, hence how far a slip moves what follows it.
+/// Where spares are, hence how far a slip moves the sectors behind it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Sparing {
@@ -187,11 +187,11 @@ pub struct PatternEntry {
     /// Head, where the child is a track.
     #[serde(default, skip_serializing_if = "is_default")]
     pub head: u32,
-    /// What is repeated.
+    /// The child that is repeated.
     pub child: PatternChild,
 }
 
-/// What an entry repeats.
+/// The child of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PatternChild {
@@ -207,7 +207,7 @@ pub enum PatternChild {
 pub struct PatternSlip {
     /// Sector of the tree (slips counted) from which on the count holds.
     pub at: u64,
-    /// Sectors skipped up to here, this run included.
+    /// Sectors skipped up to here, including this run.
     pub total: u64,
 }
 
@@ -230,7 +230,7 @@ pub struct PatternRemap {
 }
 
 impl Pattern {
-    /// Sectors that can be addressed: what the root covers less what is skipped.
+    /// Sectors that can be addressed: those of the root less the skipped ones.
     pub fn sectors(&self) -> u64 {
         let covered = self
             .nodes

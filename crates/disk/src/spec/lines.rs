@@ -1,8 +1,8 @@
-//! Where in the text of a specification a field stands, for error messages.
+//! The line of a field in the text of a specification, for error messages.
 
-/// The line, from one, of a field by its path, such as `cache.segments` or `zones.sectors`. Of the
-/// zones it is the one whose number (from one) the problem names. If the field itself is not there
-/// it is what it would be part of.
+/// The line, from one, of a field by its path, such as `cache.segments` or `zones.sectors`. For
+/// zones it is the one whose number (from one) the problem names. If the field is missing, it is
+/// the line of its table.
 pub(super) fn line_of(text: &str, field: &str, problem: &str) -> Option<u32> {
     let path: Vec<&str> = field.split('.').collect();
     let zone = field.starts_with("zones").then(|| zone_in(problem)).flatten();

@@ -1,4 +1,4 @@
-//! In which order waiting commands are served.
+//! The order in which waiting commands are served.
 
 use super::is_default;
 use serde::{Deserialize, Serialize};
@@ -10,7 +10,7 @@ pub struct Queue {
     /// Commands that it holds; 0 is without limit.
     #[serde(default, skip_serializing_if = "is_default")]
     pub depth: u32,
-    /// Which one is next.
+    /// The rule for the next one.
     #[serde(default, skip_serializing_if = "is_default")]
     pub discipline: Discipline,
     /// For [`Discipline::AgedSptf`]: milliseconds of positioning that a millisecond of waiting is
@@ -32,8 +32,8 @@ pub enum Discipline {
     /// First come, first served.
     #[default]
     Fcfs,
-    /// The nearest in the direction of the last move; turns round where there is none. Studies call
-    /// it SCAN (HyLog's does), so `scan` is read as well.
+    /// The nearest in the direction of the last move; turns round if there is none. Studies call it
+    /// SCAN (HyLog's does), so `scan` is read as well.
     #[serde(alias = "scan")]
     Look,
     /// The nearest in ascending order; starts again from the lowest.

@@ -18,7 +18,7 @@ pub enum Seek {
         root_ms: f64,
     },
     /// Measured points (distance, milliseconds), straight lines between them. Below the first and
-    /// beyond the last point the time is theirs.
+    /// beyond the last point the curve is constant.
     Points(Vec<(u32, f64)>),
     /// The times for 1, 2, 3, … cylinders, then pieces.
     Listed {
@@ -69,7 +69,7 @@ impl Seek {
         if distance == 0 { 0 } else { ns(self.ms(distance, cylinders)) }
     }
 
-    /// The same in milliseconds as the curve has it, below zero where it falls so far.
+    /// The same in milliseconds, without clamping: a curve may fall below zero.
     pub(super) fn ms(&self, distance: u32, cylinders: u32) -> f64 {
         let d = f64::from(distance);
         match self {
@@ -100,7 +100,7 @@ impl Seek {
     }
 
     /// Distances within the stroke between which the curve rises all the way or falls all the way:
-    /// its greatest and its smallest time are at some of them.
+    /// its extreme times are at some of them.
     pub(super) fn turning_points(&self, cylinders: u32) -> Vec<u32> {
         let full = cylinders.saturating_sub(1).max(1);
         let mut found = vec![1, full];
@@ -132,12 +132,12 @@ fn full_stroke(cylinders: u32) -> f64 {
     f64::from(cylinders.saturating_sub(1).max(1))
 }
 
-/// The distance at which `root·√d + linear·d` turns round.
+/// The distance at which `root·√d + linear·d` has its extreme.
 fn turn_of(root: f64, linear: f64) -> f64 {
     (root / (2.0 * linear)).powi(2)
 }
 
-/// The whole distances at and next to one; what is no distance becomes one that is.
+/// The whole distances at and next to one; other values are clamped to the range of distances.
 fn both_sides(distance: f64) -> [u32; 2] {
     let below = distance as u32;
     [below, below.saturating_add(1)]

@@ -12,11 +12,11 @@ pub struct Zoned {
     /// Zones at the beginning that may be written anywhere.
     #[serde(default)]
     pub conventional_zones: u32,
-    /// Sequential zones that are open at once. Where a write opens one more, the disk closes
-    /// another by itself.
+    /// Sequential zones that are open at once. If a write opens one more, the disk closes another
+    /// one by itself.
     pub max_open: u32,
     /// Sequential zones that may be written in part at once, open or closed; without limit by
-    /// default. ZNS devices have such a limit and refuse what goes beyond, ZBC and ZAC know none.
+    /// default. ZNS devices have such a limit and refuse writes beyond it. ZBC and ZAC have none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_active: Option<u32>,
     /// Reads beyond the write pointer are answered with zeros; else they are errors.

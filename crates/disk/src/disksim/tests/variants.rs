@@ -1,4 +1,4 @@
-//! Constructs that the files of other drives and of other branches of DiskSim have.
+//! Constructs in files of other drives and other branches of DiskSim.
 
 use super::*;
 use crate::geometry::{Geometry, Physical};
@@ -34,7 +34,7 @@ fn seek_times_of_writes_may_stand_apart() {
     fails(&with_curve("Seek distances measured: 0\n"), &["tiny.seek:1", "no point"]);
 }
 
-/// What comes after a distance that is not greater, and a distance of zero, is passed over.
+/// Points behind a distance that is not greater are skipped, and so is a distance of zero.
 #[test]
 fn seek_curves_are_read_with_their_oddities() {
     let text = "\u{feff}Seek distances measured: 4\r\n# by hand\r\n0, 0.0\r\n1,\t1.0 # one\r\n\
@@ -45,7 +45,7 @@ fn seek_curves_are_read_with_their_oddities() {
     assert!(imported.warnings.iter().any(|text| text.contains(late)), "{:?}", imported.warnings);
 }
 
-/// The line through the last two points would end at less than no time.
+/// The line through the last two points would end at a negative time.
 #[test]
 fn a_curve_that_falls_at_its_end_goes_on_level() {
     let imported =
@@ -57,7 +57,7 @@ fn a_curve_that_falls_at_its_end_goes_on_level() {
     assert!(imported.warnings.iter().any(|text| text == said), "{:?}", imported.warnings);
 }
 
-/// The numbers of a curve may each be sound, and the curve may not.
+/// A curve may be invalid although each of its numbers is valid.
 #[test]
 fn seek_times_that_no_arm_has_are_errors_with_their_line() {
     let from = "Seek type = extracted, Full seek curve = tiny.seek,";
@@ -135,7 +135,7 @@ fn a_skew_is_less_than_a_turn_and_not_negative() {
     assert!(imported.warnings.iter().any(|text| text == said), "{:?}", imported.warnings);
 }
 
-/// A list of defects that contradicts itself is no reason to do without the drive.
+/// A contradictory list of defects does not prevent the import.
 #[test]
 fn defects_whose_spares_are_none_are_left_out_and_named() {
     let files = edited("tiny.model", "[ 7, 999 ]", "[ 7, 8, 9, 999, 10, 999 ]");
@@ -149,7 +149,7 @@ fn defects_whose_spares_are_none_are_left_out_and_named() {
     assert_eq!(imported.spec.capacity_sectors, Some(1500));
 }
 
-/// A published file has it, and the longest of three times counts anyway.
+/// A published file has it. The longest of three times counts, so it has no effect.
 #[test]
 fn a_negative_time_on_the_bus_is_none() {
     let files = edited("tiny.diskspecs", "time = 0.05", "time = -0.015");
@@ -160,7 +160,7 @@ fn a_negative_time_on_the_bus_is_none() {
     assert!(imported.warnings.iter().any(|text| text == said), "{:?}", imported.warnings);
 }
 
-/// Files may lie in directories; what they name is looked for beside them.
+/// Files may lie in directories. Files that they source are found beside them.
 #[test]
 fn files_in_directories_find_each_other() {
     let mut plain = files();
@@ -184,8 +184,8 @@ fn files_in_directories_find_each_other() {
     assert_eq!((spec.name.as_str(), spec.cylinders), ("TINY", 10));
 }
 
-/// What people write that the grammar of the language allows: commas at the end, comments
-/// everywhere, other ends of lines, numbers in hexadecimal.
+/// Variants of syntax that the grammar allows: commas at the end, comments everywhere, other ends
+/// of lines, numbers in hexadecimal.
 #[test]
 fn the_grammar_is_read_as_it_is() {
     let disk = DISK
@@ -197,15 +197,14 @@ fn the_grammar_is_read_as_it_is() {
     let imported = import(&files, "tiny.parv", None).expect("imports");
     assert_eq!(imported.spec.queue.depth, 9);
     assert!(imported.warnings.iter().any(|text| text.contains("`Preseeking level` = 1")));
-    // The files of the version before the language was there.
+    // Files of the version before this language.
     files.insert("tiny.parv".into(), "Byte Order (Endian): Little\nInit Seed: 42\n".into());
     fails(&files, &["tiny.parv:1", "DiskSim 2"]);
     files.insert("tiny.parv".into(), "Init Seed: 42\n".into());
     fails(&files, &["tiny.parv:1", "`:`", "DiskSim 2"]);
 }
 
-/// Cylinders without a zone are named, not lost; a specification that is written by hand has to
-/// say that it means it.
+/// Cylinders without a zone are reported. A hand-written specification must declare them.
 #[test]
 fn cylinders_that_no_zone_has_are_named() {
     let mut files = edited("tiny.model", "First cylinder number = 5", "First cylinder number = 6");
@@ -293,7 +292,7 @@ fn bands_of_surfaces_are_read() {
     }
 }
 
-/// A disk of four terabytes with forty thousand bands: neither time nor memory may be wasted.
+/// A disk of four terabytes with forty thousand bands: the import must be quick and small.
 #[test]
 fn large_trees_are_read_at_once() {
     let begin = MODEL.find("dm_layout_g1 {").expect("layout");

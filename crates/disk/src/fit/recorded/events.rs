@@ -5,13 +5,13 @@ use crate::recording::{LONGEST_REPLAY, Op, Pace, Recorded};
 use seekless_engine::units::Time;
 use std::collections::HashMap;
 
-/// Requests that are kept; a longer recording tells no more.
+/// Most requests that are used: more do not improve the estimates.
 const MOST: usize = 1 << 20;
 
-/// Sectors about which the drive may know something when one of them was asked for.
+/// Sectors near a request that the drive may have cached.
 const NEIGHBOURS: u64 = 1024;
 
-/// After so many requests elsewhere a cache is taken to know nothing of a place.
+/// After so many requests elsewhere, a place is taken to be out of the cache.
 const REMEMBERED: usize = 256;
 
 /// A request with its times, in nanoseconds.
@@ -28,7 +28,7 @@ pub(super) struct Event {
     pub(super) pause: Time,
     /// Sectors between the end of the request before and this one.
     pub(super) distance: u64,
-    /// Nothing nearby was asked for of late, so that no cache can have it.
+    /// No recent request was nearby, so no cache can hold these sectors.
     pub(super) fresh: bool,
 }
 
@@ -38,7 +38,7 @@ impl Event {
     }
 }
 
-/// The requests to the first drive of a recording, as they are and with their times; pauses stand
+/// The requests to the first drive of a recording, as recorded and with their times; pauses stand
 /// before their requests if `before`, else after.
 pub(super) fn events(
     requests: impl Iterator<Item = Recorded>,
@@ -84,10 +84,10 @@ pub(super) fn events(
     Ok((kept, events))
 }
 
-/// Notes a request as the `number`th and says whether none of those before it was nearby.
+/// Records the `number`th request and returns whether no earlier one was nearby.
 fn fresh(asked: &mut HashMap<u64, usize>, lbn: u64, end: u64, number: usize) -> bool {
     let (first, last) = (lbn / NEIGHBOURS, end.saturating_sub(1) / NEIGHBOURS);
-    // Drives read ahead: what lies behind a request is known as well.
+    // Drives read ahead: sectors behind a request may be cached as well.
     let known = (first.saturating_sub(1)..=first)
         .any(|part| asked.get(&part).is_some_and(|&before| number - before <= REMEMBERED));
     // The longest requests there are have four million parts, of which the ends suffice.

@@ -1,32 +1,32 @@
-//! Requests that the cache answered: they are quick, or they all take the same time.
+//! Requests that the cache answered: they are quick, or all take the same time.
 
 use super::events::Event;
 use super::quantile;
 use crate::fit::Estimate;
 use std::collections::BTreeMap;
 
-/// What every disk that turns answers more slowly than now and then, in nanoseconds.
+/// Some reads from any rotating disk take longer than this, in nanoseconds.
 const TYPICAL: f64 = 4e6;
 
-/// Nothing slower comes from a cache, in nanoseconds.
+/// Longest response from a cache, in nanoseconds.
 const SLOWEST: f64 = 4e6;
 
 /// Requests that a class must have.
 const LEAST: usize = 20;
 
-/// Share of the requests of one length that take the same time where a cache answers some. With
-/// random waits for a platter that turns 27,000 times a minute it is half of this.
+/// Share of the requests of one length that take the same time if a cache answers some. Random
+/// waits for a platter at 27,000 rpm give half of this.
 const SHARE: f64 = 0.04;
 
-/// Below this share quick reads of places that no cache can have are luck.
+/// Below this share, quick reads of places that no cache can hold are chance.
 const LUCK: f64 = 0.05;
 
 /// Which requests came from the cache: those that took at most so many nanoseconds.
 #[derive(Clone, Debug)]
 enum Limit {
-    /// All together are set apart from slower ones.
+    /// The quick ones of all lengths are separate from slower ones.
     Same(f64),
-    /// Those of a length take the same time.
+    /// The requests of one length take the same time.
     ByLength(BTreeMap<u64, f64>),
 }
 
@@ -34,7 +34,7 @@ enum Limit {
 #[derive(Clone, Debug)]
 pub(super) struct Quick {
     limit: Limit,
-    /// Nobody can have kept what is asked for the first time.
+    /// Quick requests to places requested for the first time: no cache can hold them.
     not_fresh: bool,
 }
 
@@ -51,7 +51,7 @@ impl Quick {
     }
 }
 
-/// The time below which a request is quick if quick ones are set apart, in nanoseconds.
+/// The time below which a request is quick, in nanoseconds, if quick ones are a separate class.
 pub(super) fn bound(reads: &[Event]) -> f64 {
     let times = |fresh: bool| {
         let some = reads.iter().filter(|event| event.fresh || !fresh);
@@ -64,7 +64,7 @@ pub(super) fn bound(reads: &[Event]) -> f64 {
     (quantile(&typical, 0.5).max(TYPICAL) / 4.0).min(3e6)
 }
 
-/// The reads that came from the cache, if there are any that can be told.
+/// The reads that came from the cache, if any can be identified.
 pub(super) fn reads(reads: &[Event], bound: f64) -> Option<Quick> {
     let all: Vec<&Event> = reads.iter().collect();
     let fresh: Vec<&Event> = reads.iter().filter(|event| event.fresh).collect();
@@ -77,7 +77,7 @@ pub(super) fn reads(reads: &[Event], bound: f64) -> Option<Quick> {
     if apart(&all, bound) {
         return found(Limit::Same(bound));
     }
-    // What takes the same time at places that are asked for the first time is a constant time.
+    // Equal times at places requested for the first time mean a constant time.
     alike(&old, fresh.len() < LEAST || !constant(&fresh)).and_then(found)
 }
 
@@ -90,7 +90,7 @@ pub(super) fn writes(writes: &[&Event], bound: f64) -> Option<Quick> {
     limit.map(|limit| Quick { limit, not_fresh: false })
 }
 
-/// True if the events below a bound are set apart from those above: waits for the platter are as
+/// True if the events below a bound are separate from those above: waits for the platter are as
 /// frequent below as above.
 fn apart(events: &[&Event], bound: f64) -> bool {
     let within = |low: f64, high: f64| {
@@ -117,9 +117,8 @@ fn alike(events: &[&Event], possible: bool) -> Option<Limit> {
     (!limits.is_empty()).then_some(Limit::ByLength(limits))
 }
 
-/// The least time that many of the requests take, whatever the pause before them. A platter that
-/// is asked for one place after one of a few pauses gives the same time again as well, but another
-/// one after another pause.
+/// The least time that many of the requests take after pauses of any length. A platter that is read
+/// at one place after one of a few pauses also repeats its time, but the time depends on the pause.
 fn same_time(mut events: Vec<&Event>) -> Option<f64> {
     if events.len() < LEAST {
         return None;
@@ -134,7 +133,7 @@ fn same_time(mut events: Vec<&Event>) -> Option<f64> {
         // All that take as long.
         let whole = events.partition_point(|event| event.took as f64 <= last.max(1.02 * first));
         let indifferent = pauses(&events[end - needed..whole]) >= 0.5 * varied;
-        // Without pauses of several lengths there is only the time to go by.
+        // If all pauses are alike, only the time itself can decide.
         let known = if varied >= 5e5 { indifferent } else { last < TYPICAL / 4.0 };
         (narrow && known).then_some(last)
     })
@@ -147,8 +146,8 @@ fn pauses(events: &[&Event]) -> f64 {
     quantile(&pauses, 0.9) - quantile(&pauses, 0.1)
 }
 
-/// The lower edge of quick requests over their length: its slope is the bus, the rest the
-/// overhead. Where lengths do not tell, there is no slope.
+/// The lower edge of quick requests over their length: its slope is the bus, the rest the overhead.
+/// If all have one length, the slope is zero.
 pub(super) fn edge<'a>(
     quick: impl Iterator<Item = &'a Event>,
 ) -> Option<(Estimate, Option<Estimate>)> {

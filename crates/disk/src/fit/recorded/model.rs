@@ -1,9 +1,9 @@
 //! The specification that answers like a recording: response times by distance, no angles.
 //!
-//! Where tracks begin is not known, so tracks are nominal, and nothing may depend on where they
-//! end. A request that crosses their ends waits half a turn once more; with tracks half as long
-//! again as what passes in a turn, passing and crossing together take what was measured for a
-//! sector. Where nothing was measured, tracks are so long that hardly any request crosses.
+//! Track boundaries are unknown, so tracks are nominal, and results must not depend on where they
+//! end. A request that crosses an end waits half a turn more. With tracks 1.5 times as long as a
+//! turn passes, passing and crossing together take the measured time of a sector. Without a
+//! measurement, tracks are so long that few requests cross.
 
 use super::RecordedFit;
 use crate::fit::{Estimate, FitError};
@@ -14,17 +14,17 @@ use crate::{Drive, SpecError};
 /// Cylinders there are if all have one head.
 const CYLINDERS: u64 = 1 << 16;
 
-/// What specifications allow.
+/// Limits of specifications.
 const MOST_CYLINDERS: u64 = 1 << 22;
 const MOST_HEADS: u64 = 64;
 const MOST_SECTORS: u64 = 1 << 16;
 
-/// The shortest nominal track where nothing is known, in sectors, and how many requests fit in it.
+/// The shortest nominal track without a measurement, in sectors, and how many requests fit in it.
 const LONG_TRACK: u64 = 4096;
 const REQUESTS: u64 = 128;
 
-/// Turns per minute that are tried where the rotation is not known: of the slowest that is not
-/// contradicted, half a turn is less than what requests take.
+/// Turns per minute that are tried if the rotation is unknown. The slowest one is taken of which
+/// half a turn is less than requests take.
 const ASSUMED: [f64; 3] = [7200.0, 10_000.0, 15_000.0];
 
 /// A cache of a specification: segments, sectors in each, and whether they are filled by reading
@@ -34,7 +34,7 @@ pub(super) struct Guess {
     pub(super) segments: u32,
     pub(super) sectors: u32,
     pub(super) ahead: bool,
-    /// Tracks are long, and the bus takes what was measured for a sector.
+    /// Tracks are long, and the bus takes the measured time of a sector.
     long_tracks: bool,
 }
 
@@ -44,14 +44,14 @@ impl Default for Guess {
     }
 }
 
-/// What is tried: a recording does not show segments, but it shows which guess answers best.
+/// The guesses that are tried: a recording does not show segments, but which guess predicts best.
 const SEGMENTS: [u32; 4] = [1, 4, 16, 64];
 const SEGMENT_SECTORS: [u32; 4] = [32, 128, 512, 2048];
 
 /// Requests that guesses are tried with.
 const TRIED: usize = 10_000;
 
-/// How often means are moved at most.
+/// Most rounds of correcting the means.
 const LEVELLED: usize = 3;
 
 /// Another guess than the usual one has to be better by this share.
@@ -88,19 +88,19 @@ impl Nominal {
 }
 
 impl RecordedFit {
-    /// Revolutions per minute, assumed where the recording does not tell.
+    /// Revolutions per minute, assumed if the recording does not show it.
     pub(super) fn rpm(&self) -> f64 {
         if let Some(turn) = self.revolution {
             return 60e9 / turn.value;
         }
-        // Close by, requests may find a part of what they want in the cache.
+        // At short distances, requests may find part of their sectors in the cache.
         let far = self.means.by_distance.iter().find(|&&(sectors, ..)| sectors > 1024.0);
         let least = far.or(self.means.by_distance.first()).map_or(f64::MAX, |&(_, ns, _)| ns);
         let fits = |rpm: &&f64| 30e9 / **rpm + self.command() <= least;
         *ASSUMED.iter().find(fits).unwrap_or(&ASSUMED[ASSUMED.len() - 1])
     }
 
-    /// What every command costs, in nanoseconds.
+    /// Cost of every command, in nanoseconds.
     fn command(&self) -> f64 {
         let value = |one: Option<Estimate>| one.map_or(f64::MAX, |one| one.value);
         let least = value(self.hit.filter(|_| self.has_hits()));
@@ -132,7 +132,7 @@ impl RecordedFit {
         spec.summary = summary.into();
         spec.capacity_sectors = Some(self.sectors);
         spec.rpm = (rpm * 1000.0).round() / 1000.0;
-        // What a change between reading and writing costs is in the means.
+        // The means include the cost of a change between reading and writing.
         spec.magnetoresistive = Some(false);
         self.times(&mut spec, &nominal);
         self.cache(&mut spec);
@@ -145,7 +145,7 @@ impl RecordedFit {
         let command = self.command();
         let half = 30e9 / spec.rpm;
         let beyond = |one: Option<Estimate>| one.map_or(0.0, |one| (one.value - command).max(0.0));
-        // On the cylinder where the arm is: all that is not a turn and not a way.
+        // On the arm's own cylinder: the response without rotation and travel.
         let near = |&&(sectors, ..): &&(f64, f64, f64)| sectors < nominal.cylinder() / 2.0;
         let (sum, count) = self
             .means
@@ -155,7 +155,7 @@ impl RecordedFit {
             .fold((0.0, 0.0), |(sum, count), &(_, ns, of)| (sum + ns * of, count + of));
         let first = self.means.by_distance.first().map_or(0.0, |&(_, ns, _)| ns);
         let base = if count > 0.0 { sum / count } else { first } - command - half;
-        // What is not there to be taken off on the spot is taken off the way.
+        // If the time without travel is too short, the rest is taken off the travel time.
         let less = (base + self.reads_more).min(0.0);
         let read = round_ms((base + self.reads_more).max(0.0));
         let write = round_ms((base + self.writes_more - less).max(0.0));
@@ -215,7 +215,7 @@ impl RecordedFit {
         spec.cache = Some(rules);
     }
 
-    /// Looks for the cache with which the specification answers best.
+    /// Searches for the cache with which the specification predicts best.
     pub(super) fn guess_cache(&mut self, requests: &[Recorded], before: bool) {
         let some = &requests[..requests.len().min(TRIED)];
         let Some(mut least) = self.off(some, before).filter(|_| self.has_hits()) else { return };
@@ -262,10 +262,10 @@ impl RecordedFit {
         Some(all.mae_ms? + all.mean_error_ms?.abs())
     }
 
-    /// How well the specification answers the requests themselves.
+    /// How well the specification predicts the single requests.
     pub(super) fn replay(&self, requests: &[Recorded], before: bool) -> Option<[Figures; 3]> {
         let spec = self.spec("fit", "").ok()?;
-        // A capacity that is no multiple of what a disk offers cuts off its last requests.
+        // Rounding the capacity down would cut off the last requests.
         let spec = Spec { capacity_sectors: None, ..spec };
         Drive::new(&spec).ok()?;
         let gap = if before { Gap::Before } else { Gap::After };

@@ -1,14 +1,14 @@
-//! How long it takes to get somewhere, by the distance in sectors.
+//! Positioning time by the distance in sectors.
 
 use super::events::Event;
 use super::quantile;
 use crate::fit::Estimate;
 use std::collections::BTreeMap;
 
-/// Reads of which a point of the rough seek curve is made.
+/// Reads per point of the rough seek curve.
 const POINT: usize = 20;
 
-/// Reads of which a mean is made: it need not be exact, its neighbours are as good.
+/// Reads per mean: it need not be exact, because neighbours smooth it.
 const MEAN: usize = 5;
 
 /// A point of the rough seek curve.
@@ -18,7 +18,7 @@ pub struct Reached {
     pub sectors: u64,
     /// The least time from command to data at this distance, in nanoseconds.
     pub ns: Estimate,
-    /// Reads on which this rests.
+    /// Reads behind this point.
     pub reads: usize,
 }
 
@@ -34,7 +34,7 @@ pub(super) fn curve(missed: &[&Event]) -> Vec<Reached> {
         times.sort_by(f64::total_cmp);
         let sectors = middle(bin) as u64;
         let (least, more) = (quantile(&times, 0.04), quantile(&times, 0.12));
-        // A longer way never takes less.
+        // A longer distance never takes less time.
         let value = out.last().map_or(least, |before| before.ns.value.max(least));
         out.push(Reached { sectors, ns: Estimate::new(value, more - least), reads: bin.len() });
     }
@@ -50,12 +50,12 @@ fn middle(bin: &[&Event]) -> f64 {
 /// Mean responses of requests that went to the platter. Times are in nanoseconds.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Means {
-    /// Distance in sectors, mean response less what the length costs, and how many requests.
-    /// A longer way never takes less.
+    /// Distance in sectors, mean response less what the length costs, and how many requests. A
+    /// longer distance never takes less time.
     pub(super) by_distance: Vec<(f64, f64, f64)>,
-    /// What a sector costs from the platter, if lengths vary enough to tell.
+    /// Time of a sector from the platter, if lengths vary enough to estimate it.
     pub(super) sector: Option<Estimate>,
-    /// What was taken off for each sector.
+    /// Time that was subtracted for each sector.
     pub(super) taken: f64,
 }
 
@@ -121,7 +121,7 @@ fn mean(bin: &[&Event], sector: f64) -> (f64, f64, f64) {
     (middle(bin), sum / count, count)
 }
 
-/// What a sector costs: how responses grow with length among requests over about the same distance.
+/// Time of a sector: how responses grow with length among requests over about the same distance.
 fn slope<'a>(bins: impl Iterator<Item = &'a Vec<&'a Event>>) -> Option<Estimate> {
     let (mut xx, mut xy, mut yy, mut count) = (0.0, 0.0, 0.0, 0usize);
     for bin in bins {
@@ -146,7 +146,7 @@ fn slope<'a>(bins: impl Iterator<Item = &'a Vec<&'a Event>>) -> Option<Estimate>
 
 /// The nearest curve by least squares that never falls.
 fn rising(points: Vec<(f64, f64, f64)>) -> Vec<(f64, f64, f64)> {
-    // Groups of points that have one value: where the next one is lower, the two are one group.
+    // Groups of points with one value: if the next one is lower, the two are merged.
     let mut groups: Vec<(f64, f64, usize)> = Vec::new();
     for &(_, value, weight) in &points {
         let mut group = (value, weight, 1);

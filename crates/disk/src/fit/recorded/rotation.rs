@@ -1,11 +1,11 @@
 //! The rotation of a recording: a sector that is read twice from the platter is complete both times
 //! at the same angle, so whole turns lie between.
 //!
-//! That alone proves nothing: where all responses are alike (a cache, a model of constant time) and
-//! the host pauses for one of a few times, the spans between completions are few numbers, and some
-//! period divides them. What tells a platter is that the *response makes up for the pause*: with
-//! responses interchanged, the agreement must be gone. And a period is the turn, not a multiple of
-//! it, only if the spans, or the times that the requests waited, do not agree with a part of it.
+//! That alone proves nothing. If all responses are alike (a cache, a model of constant time) and
+//! the host has a few lengths of pauses, the spans between completions have few values, and some
+//! period divides them. A platter shows because the *response makes up for the pause*: with
+//! responses interchanged, the agreement must disappear. And a period is the turn, not a multiple
+//! of it, only if the spans, or the times that the requests waited, do not agree with a part of it.
 
 use super::events::Event;
 use crate::fit::Estimate;
@@ -19,7 +19,7 @@ const APART: f64 = 2e9;
 /// No turn is shorter, in nanoseconds.
 const SHORTEST: f64 = 2e6;
 
-/// Pairs of completions that are needed to tell a rotation.
+/// Pairs of completions that are needed to find a rotation.
 const PAIRS: usize = 24;
 
 /// Spans that are looked at while searching; all of them are for the value.
@@ -32,11 +32,11 @@ const FASTEST: f64 = 450.0;
 /// Step of the search in Hz: a span of [`APART`] moves by a twentieth of a turn.
 const STEP: f64 = 0.025;
 
-/// What a drive may do between a sector and its report that spans of one number of turns do not
-/// show, in nanoseconds.
+/// Variation between a sector and its report that spans of one number of turns do not show, in
+/// nanoseconds.
 const UNSEEN: f64 = 50e3;
 
-/// Recordings tell times in steps like this, in nanoseconds.
+/// Resolution of times in recordings, in nanoseconds.
 const WRITTEN: f64 = 2000.0;
 
 /// Two completions at the same place, in nanoseconds.
@@ -54,7 +54,8 @@ impl Pair {
     }
 }
 
-/// The time of a turn, or why it cannot be told. `missed` says which requests went to the platter.
+/// The time of a turn, or why it cannot be estimated. `missed` says which requests went to the
+/// platter.
 pub(super) fn rotation(
     events: &[Event],
     missed: impl Fn(&Event) -> bool,
@@ -81,7 +82,7 @@ pub(super) fn rotation(
 }
 
 fn pairs(events: &[Event], missed: impl Fn(&Event) -> bool) -> Vec<Pair> {
-    // What a read costs after its last sector is not what a write costs.
+    // Reads and writes differ in the time after their last sector.
     let mut last: BTreeMap<(u64, bool), f64> = BTreeMap::new();
     let mut pairs = Vec::new();
     for event in events.iter().filter(|event| missed(event)) {
@@ -96,7 +97,7 @@ fn pairs(events: &[Event], missed: impl Fn(&Event) -> bool) -> Vec<Pair> {
     pairs
 }
 
-/// The spans that there would be if a response had nothing to do with when it was asked for.
+/// The spans that would result if responses did not depend on the time of the request.
 fn interchanged(pairs: &[Pair]) -> Vec<f64> {
     let away = pairs.len() / 2 + 1;
     let other = |index: usize| pairs[(index * 7 + away) % pairs.len()].took;
@@ -122,8 +123,8 @@ fn search(spans: &[f64]) -> (f64, f64) {
     (1e9 / hertz(peak), scores[peak])
 }
 
-/// True if the period is one turn. Were it several, all spans would by chance be multiples of
-/// several turns, and nobody would wait for longer than a part of the period.
+/// True if the period is one turn. If it were several, all spans would by chance be multiples of
+/// several turns, and every wait would be shorter than a part of the period.
 fn is_whole(pairs: &[Pair], period: f64) -> bool {
     let mut turns: Vec<u64> =
         pairs.iter().map(|pair| (pair.span() / period).round() as u64).collect();
@@ -135,12 +136,12 @@ fn is_whole(pairs: &[Pair], period: f64) -> bool {
     turns.len() >= 8 || range > 0.55 * period
 }
 
-/// The period by least squares over the spans, which are whole multiples of it but for something
-/// that all have in common: what the drive does between the end of a sector and its report is not
-/// always the same, and among spans of a turn or two that would pass for a part of the turn.
+/// The period by least squares over the spans, which are whole multiples of it plus a constant. The
+/// constant is the variation between the end of a sector and its report. Among spans of a turn or
+/// two it would pass for part of the turn.
 fn refined(spans: &[f64], period: f64) -> Option<Estimate> {
     let (mut period, mut common, mut error) = (period, 0.0, 0.0);
-    // What lies further off a whole turn is no read from the platter, or one that was tried again.
+    // A span further off a whole turn is no read from the platter, or a retried one.
     let mut near = period / 6.0;
     for _ in 0..6 {
         let turns = |span: f64| ((span - common) / period).round();
@@ -163,7 +164,7 @@ fn refined(spans: &[f64], period: f64) -> Option<Estimate> {
             used.iter().map(|one| (one.1 - common - one.0 * period).abs()).collect();
         let squares: f64 = off.iter().map(|off| off * off).sum();
         error = (squares / (count - 2.0) / xx).sqrt().hypot(unseen);
-        // Those that scatter like most, but no closer than times are written down.
+        // Keep those within the usual scatter, but at least within the resolution of times.
         off.sort_by(f64::total_cmp);
         near = (6.0 * super::quantile(&off, 0.5)).clamp(WRITTEN, period / 6.0);
     }
@@ -171,7 +172,8 @@ fn refined(spans: &[f64], period: f64) -> Option<Estimate> {
     (common.abs() < period / 6.0).then_some(Estimate::new(period, error.max(0.5)))
 }
 
-/// True if spans of other numbers of turns than the commonest are enough for a line.
+/// True if enough spans have another number of turns than the commonest, so that a line can be
+/// fitted.
 fn varied(spans: &[(f64, f64)]) -> bool {
     let mut counts: BTreeMap<u64, usize> = BTreeMap::new();
     for (turns, _) in spans {

@@ -1,4 +1,4 @@
-//! Recordings made from models: what is estimated against what is true.
+//! Recordings made from models: estimates against true values.
 
 use super::{RecordedFit, recorded};
 use crate::drive::{Drive, Request};
@@ -77,7 +77,7 @@ fn answers(name: &str, requests: &[Recorded], fit: &RecordedFit, share: f64) {
         times.map(|ns| ns as f64).sum::<f64>() / requests.len() as f64
     };
     let measured = mean(&mut requests.iter().map(|request| request.response_ns));
-    // As a user does it: the text is read back, and the drive asked anew.
+    // As a user does: the text is read back, and the drive is measured again.
     let spec = Spec::parse(&fit.to_toml("own", "").expect("a specification")).expect("reads back");
     let mut drive = Drive::new(&spec).expect("a sound specification");
     let mut now = 0;
@@ -149,7 +149,7 @@ fn the_rotation_is_told_from_places_that_are_read_again() {
     turns("desktop7200", &fit(&record("desktop7200", 300, one_place)));
 }
 
-/// Nothing turns where everything comes from a cache, or takes a constant time.
+/// No rotation is found if everything comes from a cache or takes a constant time.
 #[test]
 fn what_shows_no_platter_has_no_rotation() {
     for name in ["hp97560-full", "st19101", "hp97560", "cheetah-x15-36lp"] {
@@ -163,7 +163,7 @@ fn what_shows_no_platter_has_no_rotation() {
     assert_eq!(found.revolution, None);
 }
 
-/// A pause that is always the same makes spans the same, whatever turns.
+/// Equal pauses make equal spans, with or without a platter.
 #[test]
 fn one_span_is_no_rotation() {
     let mut requests = record("desktop7200", 300, one_place);
@@ -173,7 +173,7 @@ fn one_span_is_no_rotation() {
     assert_eq!(fit(&requests).revolution, None);
 }
 
-/// 2.61 ms each on the slowest of the disks, and hardly less than a turn of the fastest.
+/// 2.61 ms each on the slowest of the disks, and nearly a turn of the fastest.
 #[test]
 fn slow_hits_are_hits() {
     for (name, ms) in [("hp97560-full", 2.61), ("st19101", 0.202), ("hp97560", 2.61)] {
@@ -183,7 +183,7 @@ fn slow_hits_are_hits() {
         let off = (hit.value / 1e6 - ms).abs();
         assert!(off <= (hit.error / 1e6).max(0.01), "{name}: {hit:?} for {ms} ms");
     }
-    // Without a cache a read in sequence waits for the platter, as all others do.
+    // Without a cache, sequential reads wait for the platter, as all others do.
     for ask in [in_sequence, one_place, anywhere] {
         assert!(fit(&record("desktop7200", 2000, ask)).hit_share < 0.02);
     }

@@ -74,7 +74,7 @@ fn node(spec: &Spec, pattern: &Pattern, number: usize, node: &PatternNode) -> Ch
     Ok(())
 }
 
-/// What is wrong with an entry by itself.
+/// Error of an entry by itself.
 fn entry(spec: &Spec, pattern: &Pattern, node: usize, entry: &PatternEntry) -> Option<String> {
     let child = match entry.child {
         PatternChild::Track(track) if track as usize >= pattern.tracks.len() => {
@@ -106,7 +106,7 @@ fn entry(spec: &Spec, pattern: &Pattern, node: usize, entry: &PatternEntry) -> O
         }
     }
     for turns in [entry.offset, entry.skew] {
-        // Also true of what is not a number.
+        // Also true for NaN.
         if !(-MOST_TURNS..=MOST_TURNS).contains(&turns) {
             return Some(format!("has an offset or a skew of {turns} turns"));
         }
@@ -118,7 +118,7 @@ fn entry(spec: &Spec, pattern: &Pattern, node: usize, entry: &PatternEntry) -> O
 }
 
 /// No path of a tree is longer than 16 nodes, hence none is endless. `seen` holds how many nodes
-/// were above each at most: what was found sound there need not be looked at again.
+/// were above each at most: a node that was valid at that depth need not be checked again.
 fn depth(pattern: &Pattern, node: u32, above: u32, seen: &mut [u32]) -> Checked {
     if above >= 16 {
         return wrong(
@@ -139,7 +139,7 @@ fn depth(pattern: &Pattern, node: u32, above: u32, seen: &mut [u32]) -> Checked 
     Ok(())
 }
 
-/// What is repeated has all the sectors of a repetition.
+/// A repeated child has all the sectors of a repetition.
 fn children(pattern: &Pattern) -> Checked {
     for (number, node) in pattern.nodes.iter().enumerate() {
         for (index, entry) in node.entries.iter().enumerate() {
@@ -165,11 +165,11 @@ fn children(pattern: &Pattern) -> Checked {
     Ok(())
 }
 
-/// The lowest and the highest cylinder of something, from where it begins.
+/// The lowest and the highest cylinder, relative to the begin.
 type Span = (i128, i128);
 
-/// The cylinders that the first entries of each node take, one more of them after the other; for
-/// nodes that were asked for.
+/// The cylinders that the first entries of each node take, for each number of entries; for the
+/// nodes asked for.
 type Spans = Vec<Option<Vec<Span>>>;
 
 /// No sector lies before the first cylinder or behind the last.
@@ -258,7 +258,7 @@ fn slips(pattern: &Pattern, covered: u64) -> Checked {
     Ok(())
 }
 
-/// What is remapped is on the disk, and so is what stands for it, each once.
+/// Remapped sectors and their replacements are on the disk, each once.
 fn remaps(spec: &Spec, pattern: &Pattern) -> Checked {
     let sectors = pattern.sectors();
     let mut order: Vec<usize> = (0..pattern.remaps.len()).collect();

@@ -3,7 +3,7 @@
 use super::{Checked, shown, wrong};
 use crate::spec::{Seek, SeekPiece};
 
-/// No arm takes longer, in milliseconds.
+/// Longest seek time, in milliseconds.
 const LONGEST_MS: f64 = 1000.0;
 
 /// A curve over the stroke of a disk with so many cylinders.
@@ -53,7 +53,7 @@ fn time(field: &str, ms: f64, of: &str) -> Checked {
     }
 }
 
-/// Each piece has distances of its own, and numbers that are some.
+/// Each piece has its own distances, and finite numbers.
 fn pieces(field: &str, pieces: &[SeekPiece]) -> Checked {
     if pieces.is_empty() {
         return wrong(field, "no pieces".into());
@@ -139,7 +139,7 @@ mod tests {
         assert_eq!(check("seek", &below_zero_elsewhere, 100), Ok(()));
     }
 
-    /// What the check does not look at lies between what it looks at.
+    /// Checks every distance against the few that the check looks at.
     #[test]
     fn no_distance_is_beyond_the_turning_points() {
         let curves = [
