@@ -1,5 +1,5 @@
-//! How fast the host simulates: requests per second of its time, for every layout and target, or
-//! for one layout on one disk.
+//! Prints how fast the host simulates, in requests per second of host time, for every layout and
+//! target, or for one layout on one disk.
 //!
 //! `cargo run --release -p seekless-lab --example sim_speed [requests [layout disk[:MiB] [depth]]]`
 

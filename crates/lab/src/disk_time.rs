@@ -1,6 +1,6 @@
-//! Where the time of the disks went: for what purpose they were busy, and how long they were idle.
+//! Reports the time of the disks: the purposes they were busy for, and how long they were idle.
 //!
-//! A client's latency may be mostly waiting for others. This says for whom.
+//! A latency tells how long a client waited. This report tells which requests it waited for.
 
 use seekless_engine::account::{Account, Entry};
 use seekless_engine::io::Purpose;
@@ -8,7 +8,7 @@ use seekless_engine::units::{BLOCK_BYTES, SECONDS, Time};
 use serde::Serialize;
 use std::fmt::Write as _;
 
-/// What one sort of commands took of the time of a disk.
+/// Time of a disk for one kind of commands.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Spent {
     /// Purpose and direction: `"cleaning reads"`.
@@ -28,14 +28,14 @@ pub struct Spent {
 /// Where the time of one disk went in the measured phase.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct DiskTime {
-    /// All sorts of commands there were.
+    /// The kinds of commands that occurred.
     pub spent: Vec<Spent>,
-    /// The rest, in which the disk did nothing or read ahead. Zero where it did so much at the same
-    /// time that what it was busy with adds up to more.
+    /// The rest, in which the disk was idle or read ahead. Zero if simultaneous work adds up to
+    /// more than the time.
     pub idle_seconds: f64,
 }
 
-/// What a disk writes out of a cache that does not tell purposes apart.
+/// Writes out of a cache that does not record purposes.
 const WRITTEN_BACK: &str = "written back";
 
 fn seconds(ns: Time) -> f64 {
@@ -54,7 +54,7 @@ fn spent(what: String, entry: &Entry) -> Option<Spent> {
 }
 
 impl DiskTime {
-    /// The time of a disk that kept this account for so long.
+    /// Splits the time of a disk by its account.
     pub fn new(account: &Account, elapsed: Time) -> DiskTime {
         let entries = account.entries();
         let own = entries.filter_map(|(purpose, sort, entry)| {
@@ -96,8 +96,8 @@ fn together(disks: &[DiskTime]) -> DiskTime {
     DiskTime { spent: all, idle_seconds }
 }
 
-/// The time of all these disks as a table of fixed width: what they were busy with, each sort with
-/// how much of its time was positioning and how much came after the answer.
+/// The time of all these disks as a table of fixed width. For each kind of command: busy time, the
+/// share of positioning, and the share after the answer.
 pub fn table(disks: &[DiskTime]) -> String {
     let all = together(disks);
     let title = if disks.len() > 1 { "time of the disks" } else { "time of the disk" };
@@ -152,7 +152,7 @@ mod tests {
             panic!("one sort of commands: {one:?}");
         };
         assert_eq!((what.as_str(), *mebibytes), ("cleaning writes", 2.0));
-        // More at the same time than there is time.
+        // Simultaneous work: more busy time than time.
         assert_eq!(disk(SECONDS, SECONDS).idle_seconds, 0.0);
     }
 

@@ -1,9 +1,9 @@
-//! How often which page is asked for: the distributions of the HyLog study.
+//! How often each page is requested: the distributions of the HyLog study.
 //!
 //! A distribution knows pages by *rank*, the most popular first. Its cumulative function says which
 //! share of the references goes to the most popular share of the pages, which is the *w(h)* of the
 //! cost model; its inverse turns uniform numbers into ranks. [`Sampler`] scatters the ranks over
-//! the volume by a fixed permutation, since popular pages do not lie side by side.
+//! the volume by a fixed permutation, because popular pages do not lie side by side.
 
 mod permutation;
 
@@ -53,7 +53,7 @@ pub enum Distribution {
 /// Why a text is not a distribution. Messages have the form `cause; remedy`.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum DistributionError {
-    /// It has not the right form.
+    /// It does not have the right form.
     #[error(
         "`{0}` is not a distribution; write uniform, hotcold:90,10 or knuth:80,20 (percent of the \
          references, percent of the pages), or hill:105,.528,.546"
@@ -80,7 +80,7 @@ fn hill(percent: f64, most: f64, half: f64, power: f64) -> f64 {
 }
 
 impl Distribution {
-    /// What production databases were found to do (claim H13).
+    /// The fit to production databases (claim H13).
     pub const DATABASE: Distribution =
         Distribution::Hill { most: 105.0, half: 0.528, power: 0.546 };
 
@@ -223,7 +223,7 @@ impl Serialize for Distribution {
     }
 }
 
-/// Draws places: a distribution over ranks, and a permutation that says where each rank lies.
+/// Draws addresses: a distribution over ranks, and a permutation from ranks to addresses.
 #[derive(Clone, Debug)]
 pub struct Sampler {
     distribution: Distribution,
@@ -232,8 +232,8 @@ pub struct Sampler {
 }
 
 impl Sampler {
-    /// Places in `0..count`. The permutation is a function of `seed` and `count` alone, so that all
-    /// phases of a run have the same popular places.
+    /// Addresses in `0..count`. The permutation depends only on `seed` and `count`, so that all
+    /// phases of a run have the same popular addresses.
     ///
     /// # Panics
     /// If `count` is zero.
@@ -241,10 +241,10 @@ impl Sampler {
         Sampler { distribution, count, scatter: Permutation::new(count, seed) }
     }
 
-    /// The next place.
+    /// The next address.
     pub fn draw(&self, rng: &mut Rng) -> u64 {
         let rank = self.distribution.rank(self.count, rng);
-        // Scattering what is uniform already would cost time and change nothing.
+        // Scattering uniform ranks would cost time and change nothing.
         if self.distribution == Distribution::Uniform { rank } else { self.scatter.at(rank) }
     }
 }

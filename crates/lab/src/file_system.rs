@@ -1,5 +1,5 @@
-//! What the generated file systems have in common: requests of single blocks that a buffer cache
-//! lets through, in order.
+//! Shared by the generated file systems: requests for single blocks, in order, behind a buffer
+//! cache.
 
 use crate::trace::{Action, Record};
 use seekless_engine::units::BlockNr;
@@ -9,7 +9,7 @@ use std::ops::Range;
 /// Blocks of a cylinder group of the Fast File System: 16 cylinders of an HP97560.
 pub(crate) const GROUP_BLOCKS: u64 = 2736;
 
-/// Requests that have been made up and are still to be asked.
+/// Requests that are generated and not sent.
 #[derive(Clone, Debug)]
 pub(crate) struct Requests {
     queue: VecDeque<(Action, BlockNr)>,
@@ -27,12 +27,12 @@ impl Requests {
         Requests { queue, reads: 0, writes: 0, cached, most }
     }
 
-    /// True if all have been asked.
+    /// True if all are sent.
     pub(crate) fn is_empty(&self) -> bool {
         self.queue.is_empty()
     }
 
-    /// How many reads and writes there have been.
+    /// Number of reads and writes so far.
     pub(crate) fn made(&self) -> (u64, u64) {
         (self.reads, self.writes)
     }
@@ -64,7 +64,7 @@ impl Requests {
         }
     }
 
-    /// The next request to ask.
+    /// The next request.
     pub(crate) fn pop(&mut self) -> Option<Record> {
         let (action, at) = self.queue.pop_front()?;
         Some(Record::of_blocks(action, at, 1))

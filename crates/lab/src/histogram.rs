@@ -5,8 +5,8 @@ use seekless_engine::io::Breakdown;
 use seekless_engine::units::{SECONDS, Time};
 use serde::Serialize;
 
-/// Longest latency that percentiles tell apart: an hour. Longer ones count as an hour there; mean
-/// and maximum stay exact.
+/// Longest latency in percentiles: an hour. Longer ones count as an hour; mean and maximum stay
+/// exact.
 const LONGEST: Time = 3600 * SECONDS;
 
 /// Latencies of many requests and where their time went.

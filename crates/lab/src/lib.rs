@@ -1,10 +1,10 @@
-//! The laboratory: layouts in virtual time.
+//! Layouts in virtual time: the simulator and the analytic models.
 //!
-//! [`driver`] runs a node from event to event, [`workload`] says what the clients ask for and
-//! [`distribution`] how often which page,
-//! [`oracle`] knows what every read must return, and [`sim`] puts them together over a mechanical
-//! disk and reports where the time went; [`model`] says what may be hoped for. Nothing in here
-//! knows the time of day: everything is a function of its options and seed.
+//! Start with [`sim`], which runs a layout on a simulated disk and reports where the time went.
+//! [`driver`] runs a node from event to event, [`workload`] generates requests, [`distribution`]
+//! decides how often each page is requested, and [`oracle`] checks the content of every read.
+//! [`model`] computes the expected results. Nothing here reads a clock: every result is a function
+//! of options and seed.
 #![forbid(unsafe_code)]
 
 pub mod disk_time;

@@ -1,21 +1,20 @@
-//! Analytic models of eager writing: what a layout may hope for, before anything is simulated.
+//! Analytic models of eager writing: the results to expect of a layout, without a simulation.
 //!
 //! Four questions, a module each. [`locate`]: how long until a free slot passes the head, if free
-//! space is scattered at random (equations 1 to 6 and 11 of the virtual log paper). [`fill`]: what
-//! a write costs if a compactor keeps tracks empty and each is filled up to a threshold (equations
-//! 7 to 10, and the exact form). [`loge`]: what Loge's section 5.2 says about its disk. [`hylog`]:
-//! what logs cost and when they pay. [`monte`] simulates each of them with dice, and [`tiny`] logs
-//! with their cleaners, so that tests can hold the formulas against something; [`report`] puts them
-//! into tables for people and programs.
+//! space is scattered at random (equations 1 to 6 and 11 of the virtual log paper). [`fill`]: the
+//! cost of a write if a compactor keeps tracks empty and each is filled up to a threshold
+//! (equations 7 to 10, and the exact form). [`loge`]: the costs in Loge's section 5.2. [`hylog`]:
+//! the cost of logs, and when they are worth it. [`monte`] simulates each process with random
+//! numbers, and [`tiny`] simulates logs with their cleaners; tests compare the formulas with both.
+//! [`report`] makes tables, as text and JSON.
 //!
 //! Claims are numbered as in the tests: `V` for the virtual log paper (Wang, Anderson and
 //! Patterson, *Virtual Log Based File Systems for a Programmable Disk*, 1999), `L` for Loge
 //! (English and Stepanov, *Loge: a self-organizing disk controller*, 1992), `H` for HyLog (Wang,
-//! Zhao and Bunt, 2004). Where the formula of a paper is off, its doc comment says by how much.
+//! Zhao and Bunt, 2004). If the formula of a paper is inexact, its doc comment gives the error.
 //!
-//! Formulas are plain functions of numbers in the ranges that they document. Whoever takes numbers
-//! from outside goes through [`Params`], [`loge::Drive`], [`hylog::Disk`] and the tables, which
-//! check them.
+//! Formulas are plain functions of numbers in the ranges that they document. Numbers from outside
+//! go through [`Params`], [`loge::Drive`], [`hylog::Disk`] and the tables, which check them.
 
 pub mod fill;
 pub mod hylog;
@@ -37,7 +36,7 @@ pub enum ModelError {
     /// A number is outside the range that the model is made for.
     #[error("{what} {value}: must be {range}")]
     Range {
-        /// What the number means.
+        /// Meaning of the number.
         what: &'static str,
         /// The number.
         value: f64,

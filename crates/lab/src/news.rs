@@ -1,15 +1,15 @@
-//! A workload like that of `/usr/spool/news` on a time-sharing machine: what a file system asks its
-//! disk for, behind the buffer cache.
+//! A workload like that of `/usr/spool/news` on a time-sharing machine: the requests of a file
+//! system to its disk, behind the buffer cache.
 //!
-//! Synthetic, since the trace of the Loge paper (section 7.1.1, claims L23 and L24) is not to be
-//! had; it has the properties that the paper and the times name. Half of the requests write. The
-//! volume is cut into cylinder groups as the Fast File System does, each with blocks of inodes, of
-//! directories, and data; a newsgroup is a directory in a group of its own. An article that arrives
-//! writes its inode, its directory and its data, one to three blocks behind each other; every one
-//! makes the oldest article of the newsgroup expire, whose inode and data blocks are used again. A
-//! reader takes a newsgroup and reads some of its articles, younger ones more often: the inode,
+//! Synthetic, because the trace of the Loge paper (section 7.1.1, claims L23 and L24) is not
+//! available. It has the properties that the paper and its time name. Half of the requests write.
+//! The volume is cut into cylinder groups as the Fast File System does, each with blocks of inodes,
+//! of directories, and data; a newsgroup is a directory in a group of its own. An article that
+//! arrives writes its inode, its directory and its data, one to three blocks behind each other.
+//! Each article replaces the oldest one of the newsgroup, whose inode and data blocks are reused. A
+//! reader picks a newsgroup and reads some of its articles, younger ones more often: the inode,
 //! unless the cache has its block, and the data in order. Batches of articles arrive together, as
-//! news do. No time: the next request follows the answer.
+//! news do. Requests have no times: the next one follows the answer.
 
 use crate::file_system::{GROUP_BLOCKS, Requests};
 use crate::trace::{Action, Record};
@@ -22,7 +22,7 @@ pub const FEWEST_BLOCKS: u64 = 4096;
 const INODE_SHARE: u64 = 64;
 /// Most blocks of an article; their mean is 1.6.
 const MOST_OF_ARTICLE: u64 = 3;
-/// Articles that arrive in a batch, and that a reader takes, at most.
+/// Most articles that arrive in a batch, and that a reader reads.
 const BATCH: u64 = 16;
 const SITTING: u64 = 24;
 /// Inode blocks that the buffer cache holds.
@@ -101,7 +101,7 @@ impl News {
         }
     }
 
-    /// A reader in one newsgroup: articles in order, younger ones more often.
+    /// A reader of one newsgroup: articles in order, younger ones more often.
     fn sit(&mut self) {
         let group = self.rng.below(self.groups.len() as u64) as usize;
         let Newsgroup { slots, next, .. } = self.groups[group];

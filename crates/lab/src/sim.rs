@@ -1,9 +1,9 @@
-//! The simulator: a layout over a disk in virtual time, and where the time went.
+//! The simulator: runs a layout on a disk in virtual time and reports where the time went.
 //!
-//! A run has four phases. The volume is made so that its live data fills the asked share of the
-//! disk, and written once in large sequential requests; it is aged by random overwrites, so that
-//! the measured state is not the fresh one; the workload warms up; then it is measured. At the end
-//! all live data is read back and compared with what was written.
+//! A run has four phases. First the volume is made so that its live data fills the requested share
+//! of the disk, and written once in large sequential requests. Then random overwrites age it,
+//! because a fresh volume is not typical. Then the workload warms up. Then it is measured. At the
+//! end all live data is read back and compared with the written content.
 
 mod build;
 mod compare;
@@ -26,12 +26,12 @@ use seekless_engine::options::Options;
 use seekless_engine::units::{BLOCK_BYTES, Time};
 use seekless_layouts::Kind;
 
-/// Reads a clock that counts nanoseconds. Handed in, so that nothing in here depends on one: it
-/// serves only to say how fast the host simulated.
+/// Reads a clock that counts nanoseconds. The caller passes it, so that no result depends on a
+/// clock: it only measures how fast the host simulated.
 pub type Clock = fn() -> u64;
 
-/// Share of the disk that live data fills if nothing else is said: what the claims about the
-/// virtual log are stated for.
+/// Share of the disk that live data fills by default: the value in the claims about the virtual
+/// log.
 pub const DEFAULT_UTILISATION: f64 = 0.8;
 
 /// Blocks in the requests that fill a volume and read it back (1 MiB).
@@ -40,10 +40,10 @@ const LARGE_BLOCKS: u32 = 256;
 /// Memory that the simulated content of a block and the table that verifies it take.
 const FILLED_BYTES: u64 = 60;
 
-/// Stretches of a disk whose free space is told apart.
+/// Parts of a disk whose free space is reported separately.
 const PROFILE_PARTS: usize = 20;
 
-/// Most live blocks that a run fills.
+/// Largest number of live blocks of a run.
 const MAX_FILLED_BLOCKS: u64 = 1 << 26;
 
 /// What to simulate.
@@ -54,7 +54,7 @@ pub struct SimOptions {
     /// Share of the disk's blocks that live data fills, above 0 and at most 1;
     /// [`DEFAULT_UTILISATION`] if not given.
     pub utilisation: Option<f64>,
-    /// What the clients do.
+    /// The workload of the clients.
     pub workload: Workload,
     /// Seed of all randomness.
     pub seed: u64,
@@ -63,14 +63,13 @@ pub struct SimOptions {
     pub fill: bool,
     /// Random single-block overwrites per live block that age a filled volume, 0 or more.
     pub age: f64,
-    /// How long the volume is left alone before the workload, for work in the background, in
-    /// nanoseconds.
+    /// Pause before the workload, for work in the background, in nanoseconds.
     pub rest_ns: Time,
-    /// Compare everything that is read with what was written.
+    /// Compare the content of all reads with the written content.
     pub verify: bool,
     /// Disks let layouts use their sector headers.
     pub headers: bool,
-    /// What was chosen about the layout, both when the volume is made and when it is mounted.
+    /// Options of the layout, for format and for mount.
     pub options: Options,
 }
 
@@ -92,20 +91,20 @@ impl SimOptions {
     }
 }
 
-/// Why a simulation did not come to a report.
+/// Why a simulation has no report.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum SimError {
     /// The utilisation is not a share.
     #[error("utilisation {0}: must lie above 0 and be at most 1")]
     Utilisation(f64),
-    /// The layout needs room for itself.
+    /// The layout needs space for itself.
     #[error(
         "utilisation {asked}: layout {kind} holds at most {largest} of the {device} blocks of \
          {disk}, which is utilisation {largest_share:.4}; ask for less",
         largest_share = (*.largest as f64 / *.device as f64 * 1e4).floor() / 1e4
     )]
     TooFull {
-        /// What was asked for.
+        /// The requested share.
         asked: f64,
         /// The layout.
         kind: Kind,
@@ -137,7 +136,7 @@ pub enum SimError {
         /// Blocks of the volume.
         live: u64,
     },
-    /// The workload makes no sense.
+    /// The workload is invalid.
     #[error(transparent)]
     Workload(#[from] WorkloadError),
     /// The volume cannot be made or mounted.
@@ -216,8 +215,8 @@ fn live_blocks(target: &Target, options: &SimOptions) -> Result<u64, SimError> {
 /// Simulates and reports.
 ///
 /// # Errors
-/// Options out of range, and every defect that the run brings to light: wrong content, failed
-/// requests, halts.
+/// Options out of range, and every defect that the run finds: wrong content, failed requests,
+/// halts.
 pub fn simulate(
     target: &Target,
     options: &SimOptions,
@@ -226,7 +225,7 @@ pub fn simulate(
     simulate_world(target, options, clock).map(|(report, _)| report)
 }
 
-/// As [`simulate`], and hands back the world in the state it was left in.
+/// As [`simulate`], and also returns the run in its final state.
 ///
 /// # Errors
 /// As for [`simulate`].
@@ -254,8 +253,8 @@ pub fn simulate_world(
     Ok((report, driver))
 }
 
-/// Replays a trace in place of the described workload of `options`, of which only the distribution
-/// is used, to age the volume.
+/// Replays a trace in place of the workload of `options`. Of that workload only the distribution is
+/// used, to age the volume.
 ///
 /// # Errors
 /// As for [`simulate`], and traces that cannot be read or do not fit the volume.
@@ -282,7 +281,7 @@ pub fn simulate_trace(
     Ok(SimReport::new(target, options, live, &tally, &measured, Some(report)))
 }
 
-/// A volume as it is when the workload begins, and its blocks.
+/// A volume at the start of the workload, and its blocks.
 fn prepare(target: &Target, options: &SimOptions) -> Result<(Driver, u64), SimError> {
     let live = live_blocks(target, options)?;
     let node = build::build(target, options, live)?;
@@ -297,7 +296,7 @@ fn prepare(target: &Target, options: &SimOptions) -> Result<(Driver, u64), SimEr
     Ok((driver, live))
 }
 
-/// What a phase took.
+/// Cost of a phase.
 fn measure<T, E>(
     driver: &mut Driver,
     clock: Clock,
@@ -318,13 +317,13 @@ fn measure<T, E>(
     })
 }
 
-/// Overwrites random blocks, so that free space lies where a volume in use has it.
+/// Overwrites random blocks, so that free space is distributed as on a volume in use.
 fn age(driver: &mut Driver, live: u64, options: &SimOptions) -> Result<(), DriveError> {
     let overwrites = (live as f64 * options.age) as u64;
     if overwrites == 0 {
         return Ok(());
     }
-    // What is popular in the workload was popular before.
+    // The popular addresses of the workload are also popular here.
     let workload = Workload { distribution: options.workload.distribution, ..Workload::default() };
     let mut generator = Generator::new(&workload, live, options.seed, "ageing");
     driver.run(&workload, &mut generator, overwrites, |_| {})

@@ -1,13 +1,13 @@
-//! A workload like that of a system disk with the root file system and swap space: what is asked of
-//! it behind the buffer cache, two reads for each write.
+//! A workload like that of a system disk with the root file system and swap space: its requests
+//! behind the buffer cache, two reads for each write.
 //!
-//! Synthetic, since the trace of the Loge paper (section 7.1.2, claim L25) is not to be had. The
-//! lower third of the volume is the root file system, cut into cylinder groups: starting a program
-//! reads its inode, unless that is cached, and its file in order, popular programs more often;
-//! every now and then the update daemon writes out a burst of inodes and bitmaps, most of them of a
-//! small hot set, and somebody saves a small file. The rest is swap space: a process has a stretch
-//! of it, pages go out in clusters that follow one another and come back one by one, not
-//! always all of them. No time: the next request follows the answer.
+//! Synthetic, because the trace of the Loge paper (section 7.1.2, claim L25) is not available. The
+//! lower third of the volume is the root file system, divided into cylinder groups. The start of a
+//! program reads its inode, unless that is cached, and its file in order; popular programs start
+//! more often. At times the update daemon writes a burst of inodes and bitmaps, most of them of a
+//! small hot set, and a user saves a small file. The rest is swap space, a range for each process.
+//! Pages are written in clusters and read back one by one, not always all of them. Requests have no
+//! times: the next one follows the answer.
 
 use crate::file_system::{GROUP_BLOCKS, Requests};
 use crate::trace::{Action, Record};
@@ -23,7 +23,7 @@ const MOST_OF_PROGRAM: u64 = 24;
 const CACHED: usize = 150;
 /// Blocks of metadata that most updates go to.
 const HOT: u64 = 60;
-/// Processes in swap space, blocks of each, and most pages that go out together.
+/// Processes in swap space, blocks of each, and most pages written together.
 const PROCESSES: u64 = 48;
 const PROCESS_BLOCKS: u64 = 512;
 const CLUSTER: u64 = 8;
@@ -51,14 +51,14 @@ impl System {
         self.blocks / 3
     }
 
-    /// A block of metadata: at the beginning of one of the cylinder groups.
+    /// A block of metadata: at the start of one of the cylinder groups.
     fn metadata(&self, number: u64) -> BlockNr {
         let size = GROUP_BLOCKS.min(self.root());
         let groups = self.root() / size;
         number % groups * size + number / groups % (size / 32)
     }
 
-    /// Where a program or a file lies; each has a place of its own, scattered over the groups.
+    /// Address of a program or a file; each has its own, scattered over the groups.
     fn file(&self, number: u64) -> BlockNr {
         let slots = self.root() / MOST_OF_PROGRAM;
         number * 7919 % slots * MOST_OF_PROGRAM
@@ -94,7 +94,7 @@ impl System {
         }
     }
 
-    /// A cluster of a process in swap space, and how many pages of it are meant.
+    /// A cluster of a process in swap space, and the number of its pages to use.
     fn pages(&mut self) -> (BlockNr, u64) {
         let stretch = ((self.blocks - self.root()) / PROCESSES).min(PROCESS_BLOCKS);
         let process = self.rng.below(PROCESSES);

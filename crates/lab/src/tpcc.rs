@@ -1,11 +1,11 @@
-//! A workload like TPC-C's: which pages a database asks for, before its buffer pool.
+//! A workload like TPC-C's: the page references of a database, before its buffer pool.
 //!
 //! Synthetic. Transactions in the standard's mix (New-Order 45 %, Payment 43 %, Order-Status,
 //! Delivery and Stock-Level 4 % each) with its non-uniform random numbers; tables by the size of
-//! their rows in pages of 4 KiB, indices of three levels. What they ask for is held against table 4
+//! their rows in pages of 4 KiB, indices of three levels. Tests compare the references with table 4
 //! of the HyLog paper (claim H22): 5.66 reads for each write within 5 %, and 1.37 behind a pool of
-//! 8 % of the database within 20 %. No log, no locks, no time: a user waits for a page and goes on
-//! to the next.
+//! 8 % of the database within 20 %. No log, no locks, no times: a user waits for a page and
+//! continues with the next.
 
 use crate::trace::{Action, Record};
 use seekless_engine::rng::Rng;
@@ -44,10 +44,10 @@ enum Table {
 }
 
 /// Pages of the tables, in their order: rows by rows to a page (customers of 655 bytes, stock of
-/// 306, orders of 24, lines of 54, history of 46), with room to grow for what is appended.
+/// 306, orders of 24, lines of 54, history of 46), with space for appended rows.
 const PAGES: [u64; 12] = [1, 5000, 7693, 300, 8500, 63, 700, 150, 300, 500, 300, 3000];
 
-/// Rows in a page of what is appended.
+/// Appended rows in a page.
 const ORDERS_PER_PAGE: u64 = 170;
 const LINES_PER_PAGE: u64 = 75;
 const HISTORY_PER_PAGE: u64 = 89;
@@ -57,7 +57,7 @@ const INDEX_ENTRIES_PER_PAGE: u64 = 250;
 /// Items of the last twenty orders that a warehouse remembers.
 const RECENT_ITEMS: usize = 200;
 
-/// What a warehouse has seen.
+/// The history of a warehouse.
 #[derive(Clone, Debug)]
 struct Progress {
     orders: u64,
@@ -81,7 +81,7 @@ pub struct Tpcc {
     queue: VecDeque<(BlockNr, Action)>,
 }
 
-/// Pages that a database of so many warehouses takes.
+/// Size in pages of a database of so many warehouses.
 fn database_pages(warehouses: u64) -> u64 {
     ITEM + ITEM_INDEX + UPPER + warehouses * PAGES.iter().sum::<u64>()
 }
@@ -96,7 +96,7 @@ impl Tpcc {
         let whole = PAGES.iter().sum::<u64>();
         let warehouses = (blocks.saturating_sub(database_pages(0)) / whole).max(1);
         let full = database_pages(warehouses);
-        // Room for one page of each table is set aside, so that rounding up never exceeds it.
+        // One page of each table is reserved, so that rounding up never exceeds the volume.
         let room = blocks.min(full) - PAGES.len() as u64 - 3;
         let scale = |pages: u64| {
             if blocks >= full { pages } else { 1 + pages * room / full }
@@ -125,7 +125,7 @@ impl Tpcc {
         self.warehouses
     }
 
-    /// Blocks that it may ask for: the first ones of the volume.
+    /// Blocks that it references: the first ones of the volume.
     pub fn blocks(&self) -> u64 {
         self.shared.iter().sum::<u64>() + self.warehouses * self.pages.iter().sum::<u64>()
     }
@@ -158,7 +158,7 @@ impl Tpcc {
         base + row % rows * self.pages[table as usize] / rows
     }
 
-    /// The page of an appended row: the table is used in a circle.
+    /// The page of an appended row: the table is a ring.
     fn appended(&self, home: u64, table: Table, row: u64, per_page: u64) -> BlockNr {
         let pages = self.pages[table as usize];
         self.page(home, table, row / per_page % pages, pages)
@@ -176,7 +176,7 @@ impl Tpcc {
         self.page(home, Table::Head, 0, 1)
     }
 
-    /// A warehouse other than `home` now and then.
+    /// Sometimes a warehouse other than `home`.
     fn remote(&mut self, home: u64, chance: f64) -> u64 {
         if self.warehouses > 1 && self.rng.chance(chance) {
             (home + 1 + self.rng.below(self.warehouses - 1)) % self.warehouses
@@ -194,7 +194,7 @@ impl Tpcc {
             self.descend(1);
             let leaf = self.page(home, Table::NameIndex, district + name * 3, rows);
             self.read(leaf);
-            // Three share a name; of the two beside the one that is wanted, one lies elsewhere.
+            // Three share a name. Of the two beside the wanted one, one lies on another page.
             let other = self.page(home, Table::Customer, district + name + 2000, rows);
             self.read(other);
             return self.page(home, Table::Customer, district + name + 1000, rows);
@@ -212,7 +212,7 @@ impl Tpcc {
         self.page(home, Table::Customer, number, rows)
     }
 
-    /// Reads the way to the stock of an item, and gives its page.
+    /// Reads the index pages to the stock of an item, and returns its page.
     fn stock(&mut self, home: u64, item: u64) -> BlockNr {
         self.descend(3);
         let leaf = self.page(home, Table::StockIndex, item, ITEMS);
@@ -318,7 +318,7 @@ impl Tpcc {
             self.read(first);
             self.read(end);
         }
-        // What was ordered lately: its stock was changed then, so the pool has most of it.
+        // Items of recent orders. Their stock was changed then, so the pool has most of it.
         let recent: Vec<u64> = self.progress[home as usize].recent.iter().copied().collect();
         for item in recent {
             let stock = self.stock(home, item);

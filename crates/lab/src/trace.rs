@@ -1,8 +1,8 @@
-//! Recorded block requests: what they ask for, and how their lines are read.
+//! Recorded block requests, and the reader of their lines.
 //!
 //! A trace is a stream of [`Record`]s, from a file or from a generator, and never in memory as a
-//! whole. [`Lines`] reads the kernel's block trace as comma-separated values, from whatever reader
-//! it is handed; [`Mapper`] says which blocks of a volume a record means.
+//! whole. [`Lines`] reads the kernel's block trace as comma-separated values, from any reader;
+//! [`Mapper`] maps a record to blocks of a volume.
 
 mod footprint;
 
@@ -12,25 +12,25 @@ pub use footprint::{Blocks, Footprint, Mapper, Mapping, NoRoom};
 use seekless_engine::units::{BLOCK_SECTORS, BlockNr, SECONDS, Time};
 use std::io::BufRead;
 
-/// Longest line of a trace, in bytes. The four fields never come near it.
+/// Longest line of a trace, in bytes. The four fields are much shorter.
 const LONGEST_LINE: u64 = 1024;
 
-/// Longest request of a trace, in sectors (1 GiB): what is longer is no request but a mistake.
+/// Longest request of a trace, in sectors (1 GiB): a longer one is an error.
 const LONGEST_REQUEST: u64 = 1 << 21;
 
 /// Latest time of a trace, in seconds: thirty years.
 const LATEST_SECONDS: f64 = 1e9;
 
-/// What a record asks for.
+/// The operation of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     /// Read sectors.
     Read,
     /// Write sectors.
     Write,
-    /// Forget sectors.
+    /// Trim sectors.
     Trim,
-    /// Make durable what was acknowledged.
+    /// Make acknowledged writes durable.
     Flush,
 }
 
@@ -39,7 +39,7 @@ pub enum Action {
 pub struct Record {
     /// When it arrived, in nanoseconds of the trace's own clock.
     pub at_ns: Time,
-    /// What it asks for.
+    /// Its operation.
     pub action: Action,
     /// A flush comes first (the kernel's `PREFLUSH`).
     pub flush_first: bool,
@@ -65,10 +65,10 @@ impl Record {
     }
 }
 
-/// Why a trace cannot be read on. Messages name the file and the line.
+/// Why a trace cannot be read further. Messages name the file and the line.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TraceError {
-    /// A line does not say what it should.
+    /// A line is malformed.
     #[error(
         "{name}:{line}: {problem}; a line has four fields: time in seconds, flags such as R, WS \
          or FWFS, first sector, number of sectors"
@@ -81,7 +81,7 @@ pub enum TraceError {
         /// What is wrong with it.
         problem: String,
     },
-    /// Times run backwards, and records are to begin at theirs.
+    /// Times run backwards, and the replay uses them.
     #[error(
         "{name}:{line}: this time is before that of the line above; sort the lines, or let users \
          take turns: --loop closed"
@@ -97,7 +97,7 @@ pub enum TraceError {
     Read {
         /// The file.
         name: String,
-        /// What the reader said.
+        /// The error of the reader.
         problem: String,
     },
     /// The trace has no requests.
@@ -129,8 +129,8 @@ impl<R: BufRead> Lines<R> {
         Lines { name, reader, line: 0, text, ended: false, ordered: false, last_ns: 0 }
     }
 
-    /// The same, but a line whose time is before that of the line above is an error: for those who
-    /// let records begin at their times.
+    /// The same, but a line with an earlier time than the line above is an error: for replays that
+    /// use the times.
     pub fn in_order(mut self) -> Lines<R> {
         self.ordered = true;
         self
@@ -218,7 +218,7 @@ fn parse(text: &str) -> Result<Record, String> {
     };
     match (action, sectors, flush_first) {
         (Action::Flush, ..) => Ok(Record { sector: 0, sectors: 0, flush_first: false, ..record }),
-        // The kernel passes a bare flush on as a write of nothing that begins with a flush.
+        // The kernel reports a bare flush as an empty write that begins with a flush.
         (_, 0, true) => Ok(Record {
             action: Action::Flush,
             sector: 0,
@@ -232,7 +232,7 @@ fn parse(text: &str) -> Result<Record, String> {
 }
 
 /// Reads flags as `blk_fill_rwbs` of the kernel writes them: `F` for a flush first, the operation,
-/// `F` for forced unit access, and letters that say nothing to a disk (`A` read ahead, `S`
+/// `F` for forced unit access, and letters without effect on a disk (`A` read ahead, `S`
 /// synchronous, `M` metadata).
 fn flagged(flags: &str) -> Result<(Action, bool, bool), String> {
     let unknown = || format!("`{flags}` are no flags of a request");
@@ -246,7 +246,7 @@ fn flagged(flags: &str) -> Result<(Action, bool, bool), String> {
         Some('W') => Action::Write,
         Some('D') => Action::Trim,
         Some('F') => Action::Flush,
-        // An operation that the letters have no name for: only its flush is known.
+        // An operation without a letter: only its flush is known.
         Some('N') if flush_first => Action::Flush,
         _ => return Err(unknown()),
     };

@@ -1,4 +1,4 @@
-//! Arrays of mechanical disks in virtual time: what a rebuild and small writes cost.
+//! Arrays of mechanical disks in virtual time: the cost of a rebuild and of small writes.
 #![allow(missing_docs)]
 
 use seekless_arrays::{AssembleOptions, CreateArray, Level};
@@ -125,8 +125,8 @@ fn five(level: Level, disk: &str, workload: Workload) -> SimReport {
 }
 
 /// A small write reads the old data and the old parity, writes both, and has its share of a record
-/// in the log. So five disks that do `r` random requests a second, half of them reads, carry out
-/// `r / (4 + records per write)` of them.
+/// in the log. So five disks that do `r` random requests a second, half of them reads, do `r / (4 +
+/// records per write)` of them.
 #[test]
 fn small_writes_cost_what_is_counted() {
     for (disk, depth) in [("desktop7200", 16), ("desktop7200", 32), ("cheetah9lp", 32)] {
@@ -135,7 +135,7 @@ fn small_writes_cost_what_is_counted() {
         let per_write = |name: &str| array.layout_stats[name] / array.requests as f64;
         let (reads, logs) = (per_write("array_prereads"), per_write("array_log_writes"));
         let writes = per_write("array_data_writes") + per_write("array_parity_writes");
-        // A few gather at a stripe, and the first blocks of the volume are written once more.
+        // Some requests share a stripe, and the first blocks of the volume are written once more.
         assert!((1.98..2.02).contains(&reads), "{disk}: {reads} reads");
         assert!((1.98..2.02).contains(&writes), "{disk}: {writes} writes");
         assert!(logs <= 1.0, "{disk}: {logs} records");
@@ -148,12 +148,12 @@ fn small_writes_cost_what_is_counted() {
     }
 }
 
-/// Whole stripes read nothing, and of five chunks that are written four are the client's.
+/// Whole stripes need no reads, and four of five written chunks are the client's.
 #[test]
 fn whole_stripes_cost_their_parity() {
     for (disk, request_blocks, pattern, most) in [
         ("cheetah9lp", 256, Pattern::Sequential, 1.05),
-        // Without a cache both lose turns here and there.
+        // Without a cache both lose some turns.
         ("desktop7200", 256, Pattern::Sequential, 1.1),
         ("desktop7200", 64, Pattern::Random, 1.05),
         ("cheetah9lp", 64, Pattern::Random, 1.05),

@@ -1,4 +1,5 @@
-//! What idle time is worth to the virtual log (claim V47), and what it costs those who come back.
+//! The gain of the virtual log from idle time (claim V47), and the delay of requests that arrive in
+//! it.
 
 use seekless_disk::specs;
 use seekless_engine::options::Options;
@@ -22,7 +23,8 @@ fn bursts(compaction: Compaction, idle_ns: Time) -> SimReport {
     simulate(&target, &options, no_clock).expect("nothing is lost")
 }
 
-/// V47: the longer the pauses the faster the writes, without steps, whatever track is emptied.
+/// V47: the longer the pauses the faster the writes, without steps, for any choice of the track
+/// that is emptied.
 #[test]
 fn v47_latency_falls_with_idle_time() {
     let without = bursts(Compaction::Off, 2000 * MILLIS).latency_ms.mean;

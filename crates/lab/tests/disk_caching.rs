@@ -20,8 +20,8 @@ fn no_clock() -> u64 {
     0
 }
 
-/// The platters and the arm of the Barracuda. The bus that it was measured on is three times slower
-/// than they are, and its write cache says that data is safe which is not: without either.
+/// The platters and the arm of the Barracuda. Without its bus, which is three times slower than the
+/// platters, and without its write cache, which reports data as durable too early.
 fn disk() -> Target {
     let mut spec = specs::find("barracuda").expect("built in");
     spec.bus = None;
@@ -37,9 +37,9 @@ fn options(kind: Kind) -> SimOptions {
 }
 
 /// Requests of the sizes that the driver of the paper saw when four users removed trees (claim
-/// D25): half of them 8 KiB, 15 % 2 KiB and 35 % 1 KiB; `fua` makes each durable. Each user has
-/// 31 directories with 508 files (claim D15), whose metadata lies in cylinder groups all over the
-/// disk; 7 % are reads of something else.
+/// D25): half of them 8 KiB, 15 % 2 KiB and 35 % 1 KiB; `fua` makes each durable. Each user has 31
+/// directories with 508 files (claim D15), whose metadata lies in cylinder groups all over the
+/// disk; 7 % are reads of other blocks.
 fn removals(users: u64, volume: u64, fua: bool) -> Vec<Record> {
     const GROUPS: u64 = 64;
     let mut rng = Rng::stream(users, "removals");
@@ -85,7 +85,7 @@ fn replay(target: &Target, kind: Kind, users: u64, fua: bool) -> SimReport {
     simulate_trace(target, &options(kind), &load, no_clock).expect("nothing is lost")
 }
 
-/// How many times sooner the users are done than in place: with the log on the same disk, and on a
+/// How many times faster the users finish than in place: with the log on the same disk, and on a
 /// second one.
 fn gains(users: u64, fua: bool) -> [f64; 2] {
     let (alone, apart) = (disk(), disk().with_log(disk()).expect("two single disks"));
@@ -164,7 +164,7 @@ fn d20_one_constant_explains_the_bandwidth_of_random_writes() {
 
 /// D27: when four users copy, writes come in bursts that queue up. On the plain disk most wait 25
 /// to 150 ms; the disk caching disk answers nearly all that fit its buffers at once, and on average
-/// at least eight times as soon. D13: none is in memory only for more than half a second.
+/// at least eight times faster. D13: no block is only in memory for more than half a second.
 #[test]
 fn d27_write_response_is_eight_times_better() {
     let copy = |target: &Target, kind, requests| {
@@ -180,7 +180,7 @@ fn d27_write_response_is_eight_times_better() {
             .expect("nothing is lost")
     };
     let (alone, apart) = (disk(), disk().with_log(disk()).expect("two single disks"));
-    // What fits the segment buffers, and twice as much.
+    // As much as fits the segment buffers, and twice as much.
     for requests in [60, 128] {
         let inplace = copy(&alone, Kind::INPLACE, requests).latency_ms;
         assert!((25.0..=150.0).contains(&inplace.mean), "{inplace:?}");
@@ -200,7 +200,7 @@ fn d27_write_response_is_eight_times_better() {
     }
 }
 
-/// D29: with the skew of metadata the disk gets fewer requests in all, writing home included.
+/// D29: with the skew of metadata the disk gets fewer requests in all, destaging included.
 #[test]
 fn d29_there_are_fewer_requests_in_all() {
     let distribution = Distribution::HotCold { references: 0.9, pages: 0.002 };
@@ -224,7 +224,7 @@ fn d29_there_are_fewer_requests_in_all() {
     assert!(all < 8000.0, "{all}");
 }
 
-/// Beyond the paper: writes that never pause fill the log, and each has to be written home as well.
+/// Beyond the paper: writes that never pause fill the log, and each block must be destaged as well.
 /// A log on a disk of its own gains even then; on one disk it costs up to a quarter.
 #[test]
 fn a_full_log_costs_no_more_than_a_quarter() {
@@ -251,9 +251,9 @@ fn a_full_log_costs_no_more_than_a_quarter() {
     }
 }
 
-/// On drives whose head nobody knows, a record right behind the last one costs a turn. The gap that
-/// spares it is found within a few hundred records: durable writes take less than two thirds of a
-/// turn then, bus and controller included.
+/// On drives whose head position is unknown, a record right behind the last one costs a turn. The
+/// layout finds the gap that avoids it within a few hundred records. Durable writes then take less
+/// than two thirds of a turn, bus and controller included.
 #[test]
 fn records_leave_the_gap_that_a_drive_needs() {
     for (name, turn_ms) in [("barracuda", 60e3 / 7200.0), ("atlas10k", 60e3 / 10025.0)] {
@@ -263,7 +263,7 @@ fn records_leave_the_gap_that_a_drive_needs() {
         for target in [disk(), apart] {
             let bursts = Some(Bursts { requests: 100, idle_ns: 2 * SECONDS });
             let workload = Workload { bursts, requests: 3000, fua: true, ..Workload::default() };
-            // Empty, so that the log is not full to begin with.
+            // Empty, so that the log is not full at the start.
             let options = SimOptions {
                 workload,
                 fill: false,

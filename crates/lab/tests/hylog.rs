@@ -50,7 +50,7 @@ fn throughput(target: &Target, options: &SimOptions) -> f64 {
     run(target, options).throughput.requests_per_second
 }
 
-/// The counters of a run less those of a shorter one that began alike.
+/// The counters of a run minus those of a shorter run with the same start.
 fn growth(target: &Target, options: &SimOptions) -> BTreeMap<&'static str, f64> {
     let mut long = options.clone();
     long.workload.requests *= 2;
@@ -58,9 +58,8 @@ fn growth(target: &Target, options: &SimOptions) -> BTreeMap<&'static str, f64> 
     after.iter().map(|(name, value)| (*name, value - before[name])).collect()
 }
 
-/// What is live in the segments that are cleaned. The layout keeps its map and its summaries in the
-/// log as well, which the equation does not know: the small simulator beside the model
-/// holds it to the 2 % of the claim.
+/// The live share of cleaned segments. The layout also keeps its map and its summaries in the log,
+/// which the equation ignores. The small simulator beside the model checks the 2 % of the claim.
 #[test]
 fn h6_segments_are_cleaned_as_equation_2_says() {
     let target = disk("hylog-2003");
@@ -69,7 +68,7 @@ fn h6_segments_are_cleaned_as_equation_2_says() {
         let done = growth(&target, &options);
         let slots = f64::from(SEGMENT - 1);
         let found = done["blocks_moved"] / (done["segments_cleaned"] * slots);
-        // All segments but the few that are free; two superblocks and four records lie outside.
+        // All segments except the few free ones; two superblocks and four records lie outside.
         let free = run(&target, &options).layout_stats["free_segments"];
         let segments = ((BLOCKS - 6) / u64::from(SEGMENT)) as f64 - free;
         let expected = cleaning_utilisation(utilisation * BLOCKS as f64 / (segments * slots));
@@ -86,13 +85,13 @@ fn h19_plugging_pays_on_full_disks_and_the_choice_follows() {
             .map(|cleaning| throughput(&target, &options(Kind::LFS, utilisation, cleaning)));
         println!("{utilisation}: copy {copy:.0}, plug {plug:.0}, adaptive {adaptive:.0}");
         assert_eq!(copy > plug, copying_wins, "{utilisation}: {copy} {plug}");
-        // Near the crossing the choice is late: it learns what plugging costs by plugging.
+        // Near the crossing the choice is late: the layout learns the cost of plugging by plugging.
         assert!(adaptive > 0.8 * copy.max(plug), "{utilisation}: {adaptive}, {copy}, {plug}");
     }
 }
 
-/// Where there are no holes left that may be plugged, space is won by copying: a volume that takes
-/// its blocks with one way of cleaning takes them with all.
+/// Without holes to plug, the cleaner copies: a volume that can be filled with one cleaning method
+/// can be filled with all.
 #[test]
 fn plugging_gives_way_to_copying_before_a_write_is_refused() {
     let spec = specs::find("st19101").expect("a built-in disk");
@@ -106,7 +105,7 @@ fn plugging_gives_way_to_copying_before_a_write_is_refused() {
     assert!(run(&target, &options).layout_stats["blocks_moved"] > 0.0);
 }
 
-/// What HyLog reaches beside the better of the others, in requests per second.
+/// Throughput of HyLog over that of the better of the others.
 fn beside_both(target: &Target, options: impl Fn(Kind) -> SimOptions) -> (String, f64) {
     let [overwrite, lfs, hylog] =
         [Kind::INPLACE, Kind::LFS, Kind::HYLOG].map(|kind| throughput(target, &options(kind)));
@@ -114,8 +113,8 @@ fn beside_both(target: &Target, options: impl Fn(Kind) -> SimOptions) -> (String
     (told, hylog / overwrite.max(lfs))
 }
 
-/// On all three disks; the fuller, the larger is the part of them, for what a log keeps free is a
-/// number of segments.
+/// On all three disks; the fuller the disk, the larger its part, because a log keeps a fixed number
+/// of segments free.
 #[test]
 fn h26_hylog_is_as_good_as_the_better_of_both() {
     let knuth = Distribution::knuth(80.0, 20.0);
@@ -140,8 +139,8 @@ fn h26_hylog_is_as_good_as_the_better_of_both() {
     }
 }
 
-/// A write that is forced to the medium takes two blocks of the log, which is then no better than
-/// writing in place: HyLog notices.
+/// A forced write takes two blocks of the log, which is then no better than writing in place. HyLog
+/// detects that.
 #[test]
 fn h26_forced_writes_are_overwritten_in_place_where_that_is_better() {
     for name in ["st19101", "hp97560"] {
@@ -160,8 +159,8 @@ fn h26_forced_writes_are_overwritten_in_place_where_that_is_better() {
     }
 }
 
-/// Several that are under way share a part of the log. HyLog does not leave it because the first
-/// few fell into a bout of cleaning.
+/// Several writes in flight share a partial segment. HyLog keeps using the log even if cleaning
+/// delays the first few.
 #[test]
 fn h26_forced_writes_of_many_stay_in_the_log_where_that_is_better() {
     for (name, depth) in [("hylog-2003", 4), ("desktop7200", 16)] {

@@ -24,8 +24,8 @@ fn pages(utilisation: f64) -> u64 {
     (BLOCKS as f64 * utilisation).round() as u64
 }
 
-/// Pages transferred for each one that a client writes after the volume was filled: in segments of
-/// clients and of the cleaner, without summaries and map blocks, which the simulator does not know.
+/// Pages transferred for each page that a client writes after the fill. They are those in segments
+/// of clients and of the cleaner, without summaries and map blocks, which the simulator lacks.
 fn simulated(utilisation: f64, distribution: Distribution) -> f64 {
     let spec = specs::find("hylog-2003").expect("a built-in disk");
     let target = Target::disk(&spec.outer(BLOCKS), None).expect("it can be simulated");
@@ -51,9 +51,9 @@ fn counted(utilisation: f64, skewed: bool, apart: bool) -> f64 {
     let setup = Setup {
         segments,
         slots: SEGMENT as usize - 1,
-        // The map lies in the segments as well, and that of the last checkpoint beside it.
+        // The segments also hold the map, and the map of the last checkpoint.
         pages: pages + 2 * (pages / 512),
-        // Room for the largest request, the next checkpoint and what is moved.
+        // Space for the largest request, the next checkpoint and moved blocks.
         low: 11,
         pass: segments / 32,
         skewed,
@@ -62,9 +62,9 @@ fn counted(utilisation: f64, skewed: bool, apart: bool) -> f64 {
     Counting::new(setup).write((pages as f64 * WRITES) as usize).cost()
 }
 
-/// Within 5 % up to 80 % live. At 90 % within 12 %: there five segments that wait for a checkpoint,
-/// of which the simulator knows nothing, are 4 %, and how many wait depends on how fast the disk is
-/// (2 to 10 % on four disks with two seeds).
+/// Within 5 % up to 80 % live. At 90 % within 12 %: there five segments that wait for a checkpoint
+/// are 4 %. The simulator ignores them, and their number depends on the speed of the disk (2 to 10
+/// % on four disks with two seeds).
 #[test]
 fn h18_write_cost_of_two_implementations() {
     for (name, distribution) in [("uniform", Distribution::Uniform), ("hot-cold", HOT_COLD)] {

@@ -23,10 +23,9 @@ const CHUNK: u32 = 32;
 /// Pages of the database of the study: 5,088 MB.
 const STUDIED: f64 = 5088e6 / 4096.0;
 
-/// The outer part of `atlas10k`, its database that much smaller than that of the study: what lies
-/// as far apart takes as long to reach. The driver serves the nearest request in the direction of
-/// the arm, behind a bus of 160 MB/s: the study's disk transfers 20.4 MB/s, DiskSim's bus carries
-/// 5.
+/// The outer part of `atlas10k`, reduced as much as the database: equal distances take equal times.
+/// The driver serves the nearest request in the direction of the arm, behind a bus of 160 MB/s: the
+/// study's disk transfers 20.4 MB/s, DiskSim's bus carries 5.
 fn disk(blocks: u64, smaller: f64) -> Target {
     let mut spec = specs::find("atlas10k").expect("a built-in disk").outer(blocks);
     let Seek::Points(points) = &spec.seek else { panic!("measured points") };
@@ -139,7 +138,7 @@ const TPCC: Run = Run {
     hot_percent: None,
 };
 
-/// Fewer of these are enough: the pool holds a smaller part of what they ask for.
+/// Fewer of these are enough: the pool holds a smaller part of their pages.
 const SCATTERED: Run = Run { does: Users::Scattered, warm_up: 120_000, requests: 60_000, ..TPCC };
 
 /// Blocks of all disks together: 512 MiB.
@@ -151,13 +150,13 @@ fn beside_in_place(run: Run, target: &Target, kinds: &[Kind]) -> Vec<f64> {
     kinds.iter().map(|&kind| run.with(kind).throughput(target) / inplace).collect()
 }
 
-/// The log gains less the more disks there are, for segments are larger then, where the disks are
-/// full, and only there. On full disks it gains less with more users from eight on, since the arm
-/// serves many pages on one way. The study finds that on emptier disks as well; here what is gained
-/// there rises with the users, towards the 1.77 that are left when nobody waits for writes: most
-/// of the time goes into reads, which have to travel all over the disk where the log lies, and over
-/// the part in use in place. Many users make that matter less. HyLog comes near the better of both,
-/// as in claim H26, where the study finds it wrong at times.
+/// On full disks, and only there, the log gains less with more disks, because segments are larger.
+/// There it also gains less with more users from eight on, because the arm serves many pages in one
+/// sweep. The study finds that on emptier disks as well. Here the gain on emptier disks rises with
+/// the users, towards the 1.77 that remain when no user waits for writes: most of the time goes
+/// into reads, which travel over the whole disk with a log, and over the part in use in place. Many
+/// users make that matter less. HyLog comes close to the better of both, as in claim H26, where the
+/// study finds it wrong at times.
 #[test]
 fn h30_users_and_disks() {
     let gain = |utilisation, disks, users| {
@@ -178,17 +177,17 @@ fn h30_users_and_disks() {
     for (some, many) in some.into_iter().zip(many) {
         assert!(many < 0.95 * some, "fewer with more users: {some} {many}");
     }
-    // Where the log is far behind, because it is nearly full and few users wait for its cleaner.
+    // The log is far behind if it is nearly full and few users wait for its cleaner.
     assert!(gain(0.95, 8, 2) < 0.6);
 }
 
 /// In place RAID-5 of nine disks reaches half of RAID-0 of eight in the study, and 0.40 here: the
 /// log that closes the write hole is a fifth command for each page. Segments are whole stripes, so
-/// the log loses nothing where they fill within the 200 ms that a write may wait in memory:
-/// `wolf`, whose buffer is twice as large, gains 8 % (study: 6.5 to 10). `lfs` writes half of its
-/// segments in parts, whose stripes are read first: 0.96. On full disks, where clients fill few
-/// segments, so do both: 0.70. The study's buffer keeps its content without power and has no such
-/// limit. HyLog takes all pages for hot, as in the study.
+/// the log loses nothing if they fill within the 200 ms that a write may wait in memory: `wolf`,
+/// whose buffer is twice as large, gains 8 % (study: 6.5 to 10). `lfs` writes half of its segments
+/// in parts, which read their stripes first: 0.96. On full disks clients fill few segments, and
+/// both write in parts: 0.70. The study's buffer is NVRAM and has no such limit. HyLog takes all
+/// pages for hot, as in the study.
 #[test]
 fn h31_arrays() {
     let plain = striped(8, BLOCKS);
@@ -211,10 +210,10 @@ fn h31_arrays() {
 }
 
 /// The Financial-like users write most of what reaches the disk, to few pages: the log gains far
-/// more than under TPC-C. The Campus-like ones do not: behind the pool they read 2.56 pages for
-/// each one written (claim H22), so that not even writes that cost nothing could gain more than
-/// 1.39, and mailboxes that are read whole lie scattered in the log. The study finds more, and says
-/// that Campus writes more than TPC-C, which its own ratios (1.37 there) do not bear out.
+/// more than under TPC-C. The Campus-like ones do not. Behind the pool they read 2.56 pages for
+/// each one written (claim H22), so even free writes could gain at most 1.39. And mailboxes that
+/// are read as a whole are scattered in the log. The study finds more, and says that Campus writes
+/// more than TPC-C, which its own ratios (1.37 there) contradict.
 #[test]
 fn h32_skewed_workloads() {
     let target = striped(1, BLOCKS / 2);
@@ -233,7 +232,7 @@ fn h32_skewed_workloads() {
     }
 }
 
-/// The study's 98 % are 95 % here: 512 MiB in segments of 512 KiB have no room for more.
+/// The study's 98 % are 95 % here: 512 MiB in segments of 512 KiB have no space for more.
 #[test]
 fn h29_the_share_of_hot_pages_is_nearly_the_best() {
     let target = striped(4, BLOCKS);

@@ -1,5 +1,5 @@
 //! Figures of the Loge paper in simulation: its heuristics, a workload like news, the arm in
-//! transit and blocks that are sorted while nobody waits.
+//! transit, and block sorting in idle time.
 
 use seekless_disk::specs;
 use seekless_engine::options::Options;
@@ -32,7 +32,7 @@ fn with_heuristic(name: &str) -> SimOptions {
 
 /// L30, under uniform writes at 80 %: linear scan empties the low cylinders and is the slowest,
 /// random and farthest leave free space flat. Closest is not poor here: with blocks of 4 KiB few
-/// other cylinders are in reach during a position.
+/// other cylinders are within reach in one position.
 #[test]
 fn l30_heuristics_and_what_they_leave() {
     let of = |name: &str| run("hp97560", &with_heuristic(name));
@@ -117,9 +117,8 @@ fn l25_root_and_swap_gain_though_most_requests_read() {
     }
 }
 
-/// A disk on which a block takes as long to pass, and to go over the bus, as a kilobyte does on
-/// another one: four times as many sectors on a track. But for what is called a block they are the
-/// same.
+/// A disk on which a block passes the head and the bus in the time of a kilobyte on the original:
+/// it has four times as many sectors on a track. Otherwise the two disks are the same.
 fn of_kilobytes(disk: &str) -> Target {
     let mut spec = specs::find(disk).expect("built in");
     for zone in &mut spec.zones {
@@ -133,8 +132,8 @@ fn of_kilobytes(disk: &str) -> Target {
 }
 
 /// L26: blocks of a kilobyte, four for each one of the workload of L25, with sequential grouping.
-/// Writes gain 1.4 (paper: 1.64), all in all it is a fifth faster (paper: 36 %). Reads, of which
-/// the paper finds 8 % gained, lose a quarter: in place the track buffer answers many of these.
+/// Writes gain 1.4 (paper: 1.64), all in all it is a fifth faster (paper: 36 %). Reads lose a
+/// quarter, where the paper finds a gain of 8 %: in place the track buffer answers many of them.
 #[test]
 fn l26_blocks_of_a_kilobyte_gain_as_larger_ones_do() {
     let disk = of_kilobytes("hp97560-full");
@@ -158,8 +157,8 @@ fn l26_blocks_of_a_kilobyte_gain_as_larger_ones_do() {
     assert!((-0.3..0.0).contains(&read_gain), "reads gain {read_gain}");
 }
 
-/// L19: with the arm on its way to the next free block a single write waits less, by a fifth of
-/// what it took to get there on this disk.
+/// L19: with the arm on its way to the next free block a single write waits less, by a fifth of the
+/// positioning time on this disk.
 #[test]
 fn l19_an_arm_in_transit_is_ready_sooner() {
     let bursts = Some(Bursts { requests: 1, idle_ns: 177 * MILLIS });
@@ -176,8 +175,8 @@ fn l19_an_arm_in_transit_is_ready_sooner() {
     assert!(moving < 0.85 * resting, "{moving} ms against {resting} ms");
 }
 
-/// Block sorting (section 8.1.1 of the paper): what random writes have scattered is read in
-/// sequence as fast as if it had never been, at 80 % utilisation.
+/// Block sorting (section 8.1.1 of the paper): at 80 % utilisation, blocks that random writes
+/// scattered are read in sequence as fast as if they had never moved.
 #[test]
 fn sorted_blocks_are_read_in_sequence() {
     let workload = Workload {

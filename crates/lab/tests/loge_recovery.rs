@@ -74,8 +74,8 @@ impl Disk for Timed {
     }
 }
 
-/// Fills a volume, overwrites some of it, cuts the power and mounts: what the mount did, and how
-/// long it took in seconds.
+/// Fills a volume, overwrites some of it, cuts the power and mounts: returns the report of the
+/// mount, and its time in seconds.
 fn recover(spec: &Spec, headers: bool) -> (MountReport, f64) {
     let cells = Cells::new(spec.capacity_blocks());
     let medium = Shared::new(if headers { cells.with_labels() } else { cells });
@@ -98,8 +98,8 @@ fn recover(spec: &Spec, headers: bool) -> (MountReport, f64) {
     (report, timed.now as f64 / SECONDS as f64)
 }
 
-/// L9: the time to scan the disk. With sector headers everything passes the head once, at the rate
-/// of large reads in sequence; label blocks are one in 128.
+/// L9: the time to scan the disk. With sector headers the whole disk is read once, at the rate of
+/// large sequential reads; label blocks are one in 128.
 #[test]
 fn l9_a_recovery_takes_a_scan_of_the_disk() {
     for name in ["hp97560-full", "st19101"] {

@@ -1,5 +1,5 @@
-//! Sorted and Compressed Loge (section 8.2 of the paper) in simulation: what the tables take in
-//! memory, how far from their homes blocks lie, and what that costs.
+//! Sorted and Compressed Loge (section 8.2 of the paper) in simulation: memory of the tables,
+//! distance of blocks from their home locations, and the cost of that.
 
 use seekless_disk::specs;
 use seekless_engine::options::Options;
@@ -30,9 +30,9 @@ fn writes(idle: bool) -> Workload {
 }
 
 /// L29: with 5 % of the blocks misplaced a compressed table is at most a fifth of a plain one, by
-/// the memory that the two really take, and the bound on what is misplaced holds. The paper assumes
-/// that an exception takes four times as much as an address; here it is less, but there is a bit
-/// for each block beside.
+/// the actual memory of the two, and the bound on misplaced blocks holds. The paper assumes that an
+/// exception takes four times as much as an address; here it is less, but there is a bit for each
+/// block beside.
 #[test]
 fn l29_a_compressed_table_is_a_fifth() {
     for idle in [false, true] {
@@ -50,8 +50,9 @@ fn l29_a_compressed_table_is_a_fifth() {
     }
 }
 
-/// Idle time brings everything home: what was scattered is read in sequence as if in place, and the
-/// next burst finds room for exceptions, so it is as fast as with a plain table.
+/// Idle time relocates all blocks to their home location. Scattered blocks are then read in
+/// sequence as if in place. The next burst finds space for exceptions, so it is as fast as with a
+/// plain table.
 #[test]
 fn idle_time_brings_blocks_home() {
     let plain = run("st19101", &with_table("plain", writes(true)));
@@ -76,7 +77,7 @@ fn idle_time_brings_blocks_home() {
 }
 
 /// A sorted table takes a few bits for each block, the fewer the narrower the band; a narrow band
-/// costs longer seeks. Hardly anything lies outside its band at 80 %.
+/// costs longer seeks. Few blocks lie outside their band at 80 %.
 #[test]
 fn sorted_tables_trade_bits_for_seeks() {
     let plain = run("hp97560", &with_table("plain", writes(false)));

@@ -10,7 +10,7 @@ fn no_clock() -> u64 {
     0
 }
 
-/// The yardstick's tracks and its shortest seek, on a sixth of its cylinders.
+/// The tracks and the shortest seek of `desktop7200`, on a sixth of its cylinders.
 fn small_desktop() -> Spec {
     let mut spec = specs::find("desktop7200").expect("built in");
     spec.cylinders = 300;
@@ -26,8 +26,8 @@ fn mean_ms(spec: &Spec, utilisation: f64) -> f64 {
     simulate(&target, &options, no_clock).expect("nothing is lost").latency_ms.mean
 }
 
-/// Staying on a track must not cost more than a write into free space that lies at random costs,
-/// by more than the journeys: the wait for two slots, two commands, two transfers.
+/// Staying on a track must cost at most as much as a write into random free space, plus the moves:
+/// the wait for two slots, two commands, two transfers.
 #[test]
 fn a_crowded_disk_is_left_track_by_track() {
     let spec = small_desktop();
@@ -39,7 +39,7 @@ fn a_crowded_disk_is_left_track_by_track() {
         let locate_ms = (1.0 - free) / free * slot_ms;
         let limit_ms = 2.0 * (spec.overhead_ms + locate_ms + slot_ms);
         let found_ms = mean_ms(&spec, utilisation);
-        // One journey for what a tenth of a track yields at least.
+        // One move for at least the free slots of a tenth of a track.
         let journeys_ms = seek_ms / (0.1 * slots * free);
         assert!(
             found_ms < 1.1 * (limit_ms + journeys_ms),

@@ -26,7 +26,7 @@ const WAITING: u64 = 64;
 enum Below {
     Disk,
     DiskWithHeaders,
-    /// Completed writes last only when they are flushed.
+    /// Completed writes are durable only after a flush.
     Cache,
 }
 
@@ -100,7 +100,7 @@ impl World {
             self.below
         );
         self.trim_and_overwrite();
-        // What is trimmed is free: on a volume without anything all but a few map blocks.
+        // Trimmed blocks are free: on an empty volume all except a few map blocks.
         let mut node = self.mount();
         let mut now = 0;
         node.run(&mut now, Io::trim(0, 0, self.blocks as u32)).expect("trims");
@@ -109,7 +109,7 @@ impl World {
         assert!(self.check() + maps >= found + self.blocks, "{} {:?}", self.kind, self.below);
     }
 
-    /// Against an array of versions; zero is trimmed, one is what the run before left.
+    /// Compares with an array of versions: zero is trimmed, one is the content of the run before.
     fn trim_and_overwrite(&self) {
         let mut node = self.mount();
         let mut now = 0;

@@ -1,5 +1,5 @@
-//! Log-structured layouts behind a buffer that keeps its content without power, as the virtual log
-//! paper measures LFS (section 5.5, claims V45, V46 and V49).
+//! Log-structured layouts behind an NVRAM buffer, as the virtual log paper measures LFS (section
+//! 5.5, claims V45, V46 and V49).
 
 use seekless_disk::specs;
 use seekless_engine::units::{MILLIS, SECONDS, Time};
@@ -14,8 +14,8 @@ fn no_clock() -> u64 {
     0
 }
 
-/// Bursts of random durable updates at 80 % with a pause after each, content verified. What is
-/// left of filling and ageing the volume is gone when measuring begins.
+/// Bursts of random durable updates at 80 % with a pause after each, content verified. The buffer
+/// is empty of fill and ageing when measuring begins.
 fn bursts(kind: Kind, nvram: bool, requests: u64, idle_ns: Time) -> SimReport {
     let disk = Target::disk(&specs::find("st19101").expect("built in"), None).expect("sound");
     let target = if nvram { disk.with_nvram(NVRAM_BLOCKS).expect("large enough") } else { disk };
@@ -26,7 +26,7 @@ fn bursts(kind: Kind, nvram: bool, requests: u64, idle_ns: Time) -> SimReport {
 }
 
 /// V45: the longer the pauses the faster the writes, at the speed of memory once a pause is long
-/// enough for what a burst needs; larger bursts need longer ones.
+/// enough for a burst. Larger bursts need longer pauses.
 #[test]
 fn v45_pauses_that_are_long_enough_leave_the_speed_of_memory() {
     for kind in [Kind::LFS, Kind::WOLF] {
@@ -52,8 +52,8 @@ fn v46_cleaning_goes_on_while_the_buffer_is_emptied() {
     assert!(report.write_amplification.is_some_and(|factor| factor > 2.0), "{report:?}");
 }
 
-/// V49: with all the time in the world between bursts the buffer beats the virtual log, without it
-/// the virtual log beats both.
+/// V49: with long pauses between bursts the buffer beats the virtual log; without pauses the
+/// virtual log beats both.
 #[test]
 fn v49_unlimited_idle_time_is_worth_more_to_the_buffer() {
     let mean = |kind, nvram, idle| bursts(kind, nvram, 256, idle).latency_ms.mean;

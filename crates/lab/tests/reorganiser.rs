@@ -1,5 +1,5 @@
-//! Reading in sequence what was written at random: what idle time is worth to the virtual log, and
-//! what it costs those who come back.
+//! Sequential reads after random writes: the gain of the virtual log from idle time, and the delay
+//! of requests that arrive in it.
 
 use seekless_disk::{Spec, specs};
 use seekless_engine::options::Options;
@@ -13,8 +13,8 @@ fn no_clock() -> u64 {
     0
 }
 
-/// A volume at 80 % that was written at random, left alone, then read in sequence by requests of
-/// 256 KiB.
+/// A volume at 80 % that is written at random, left idle, then read in sequence by requests of 256
+/// KiB.
 fn sequential_reads(kind: Kind, rest_ns: Time) -> SimOptions {
     let workload = Workload {
         pattern: Pattern::Sequential,
@@ -52,7 +52,7 @@ fn idle_time_makes_sequential_reads_fast_again() {
     }
 }
 
-/// There is an end to it: with everything in order the disk rests.
+/// Reorganisation ends: when all blocks are in order the disk is idle.
 #[test]
 fn a_volume_in_order_is_left_alone() {
     let spec = specs::find("st19101").expect("built in");
@@ -79,7 +79,7 @@ fn bursts(reorganise: bool) -> SimReport {
 }
 
 /// A request that arrives in the middle waits for one read or for the commit of sixteen blocks: on
-/// this disk, where a turn takes 6 ms, at most two turns and a seek. Writes cost hardly more.
+/// this disk, where a turn takes 6 ms, at most two turns and a seek. Writes cost little more.
 #[test]
 fn a_client_waits_for_one_chunk_at_most() {
     let (with, without) = (bursts(true).latency_ms, bursts(false).latency_ms);

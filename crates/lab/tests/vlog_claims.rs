@@ -1,4 +1,4 @@
-//! Claims about eager writing that only a whole run can show, at the level of blocks.
+//! Claims about eager writing that need a whole run, at the level of blocks.
 
 use seekless_disk::{Spec, specs};
 use seekless_engine::units::{MILLIS, Time};
@@ -32,9 +32,9 @@ fn locating_ms(report: &SimReport) -> f64 {
     parts.seek + parts.head_switch + parts.rotation
 }
 
-/// V20: what the head takes to find a free block fell by six to nine times from one disk to the
-/// next, at the same utilisation. The paper's figure is of single sectors; with blocks of 4 KiB,
-/// whose slots the head meets in the middle, the layout itself is in that range, too.
+/// V20: the time to find a free block is six to nine times shorter on the newer disk, at the same
+/// utilisation. The paper's figure is of single sectors; with blocks of 4 KiB, whose slots the head
+/// meets in the middle, the layout itself is in that range, too.
 #[test]
 fn v20_the_newer_disk_locates_several_times_faster() {
     for utilisation in [0.5, 0.8, 0.9] {
@@ -45,8 +45,8 @@ fn v20_the_newer_disk_locates_several_times_faster() {
 }
 
 /// A synchronous write of 4 KiB takes at most a quarter more than the physical limit: overhead,
-/// transfer and the modelled time to locate a free block. The virtual log writes two blocks for
-/// it, data and map, and is held to the limit of two.
+/// transfer and the modelled time to locate a free block. The virtual log writes two blocks for it,
+/// data and map, and is compared with the limit for two.
 #[test]
 fn a_synchronous_write_stays_near_the_physical_limit() {
     for name in ["hp97560", "st19101"] {
@@ -84,8 +84,8 @@ fn v29_a_map_block_for_each_slice() {
     assert!((found / expected - 1.0).abs() < 0.03, "{found}, expected {expected}");
 }
 
-/// V35: without trims nothing but an overwrite frees a block, and it frees exactly one: however
-/// much is written, the disk is as full as before.
+/// V35: without trims nothing but an overwrite frees a block, and it frees exactly one: after any
+/// number of writes, the disk is as full as before.
 #[test]
 fn v35_only_overwrites_free_blocks() {
     let spec = disk("st19101");
@@ -95,7 +95,7 @@ fn v35_only_overwrites_free_blocks() {
         report.layout_stats["free_blocks"]
     };
     let (early, late) = (after(100), after(10_000));
-    // What the last commits superseded waits for its reuse.
+    // Blocks superseded by the last commits wait for their reuse.
     assert!((early - late).abs() <= 4.0, "{early} blocks were free, then {late}");
 }
 
@@ -106,7 +106,7 @@ fn bursts(seed: u64, idle_ns: Time) -> f64 {
     run(&disk("st19101"), &options).latency_ms.mean
 }
 
-/// V47: whatever the length of the pauses, the latency varies little.
+/// V47: the latency varies little with the length of the pauses.
 #[test]
 fn v47_latency_varies_little() {
     for idle in [50, 200, 800] {
@@ -118,7 +118,8 @@ fn v47_latency_varies_little() {
     }
 }
 
-/// V50: the more a command costs that is not the platter's, the less writing eagerly gains.
+/// V50: the larger the cost of a command outside the platter, the smaller the gain of eager
+/// writing.
 #[test]
 fn v50_overheads_bound_the_gain() {
     let gain = |overhead_ms: f64| {

@@ -20,8 +20,8 @@ fn mean_ms(disk: &str, kind: Kind) -> f64 {
     simulate(&target, &options, no_clock).expect("nothing is lost").latency_ms.mean
 }
 
-/// On a current disk a turn and a seek take as long as hundreds of blocks: writing where the head
-/// is wins what the papers promised.
+/// On a current disk a turn and a seek take as long as hundreds of blocks: writing near the head
+/// gains as much as the papers promise.
 #[test]
 fn a_current_disk_gains_tenfold() {
     let inplace = mean_ms("cmr-20tb", Kind::INPLACE);

@@ -2,7 +2,7 @@
 
 use seekless_engine::checksum::mix;
 
-/// Rounds of the network: four make it look random to whoever may ask for anything.
+/// Rounds of the network: with four, the permutation looks random to every caller.
 const ROUNDS: usize = 4;
 
 /// A bijection of `0..count`: a Feistel network over the next even number of bits, walked until it
@@ -40,7 +40,7 @@ impl Permutation {
         assert!(index < self.count, "{index} of {}", self.count);
         let mut number = self.round_trip(index);
         // The network permutes at most four times as many numbers: on average few steps are walked,
-        // and the walk comes back inside since it is a cycle through where it began.
+        // and the walk returns to the range, because it is part of a cycle through its start.
         while number >= self.count {
             number = self.round_trip(number);
         }

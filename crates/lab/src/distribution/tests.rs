@@ -111,7 +111,7 @@ fn popular_places_are_scattered_and_stay() {
     let mut rng = Rng::stream(3, "test");
     let mut hits = vec![0_u32; 10_000];
     (0..100_000).for_each(|_| hits[sampler.draw(&mut rng) as usize] += 1);
-    // A hot place is drawn 90 times, a cold one about once.
+    // A hot page is drawn 90 times, a cold one about once.
     let hot: Vec<usize> = (0..10_000).filter(|&place| hits[place] > 30).collect();
     assert_eq!(hot.len(), 1000);
     let low = hot.iter().filter(|&&place| place < 5000).count();

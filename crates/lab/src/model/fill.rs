@@ -1,15 +1,15 @@
-//! What a write costs if a compactor keeps tracks empty: each is filled until `k` of its `n` slots
-//! are left, then the head switches to the next empty one.
+//! Cost of a write if a compactor keeps tracks empty: each is filled until `k` of its `n` slots are
+//! left, then the head switches to the next empty one.
 //!
 //! `n` is the slots on a track (at least 2), `k` the slots kept in reserve (`0 ≤ k < n`), `switch`
 //! the cost of a track switch and `slot` the time in which a slot passes; times are in whatever
 //! unit these two are, milliseconds throughout this program.
 
-/// Largest track, in slots, for which equation (9) means something: its fit divides by
-/// `8 - n / 96`, which reaches 0 at 768. It was made for tracks of 72 to 256 sectors.
+/// Largest track, in slots, for which equation (9) is valid: its fit divides by `8 - n / 96`, which
+/// reaches 0 at 768. It was made for tracks of 72 to 256 sectors.
 pub const LARGEST_FITTED: u32 = 767;
 
-/// What the formulas for filling depend on.
+/// Parameters of the formulas for filling.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Costs {
     /// Slots on a track, at least 2.
@@ -37,8 +37,8 @@ pub fn skipped(n: u32, k: u32) -> f64 {
 
 /// Equation (9), section 2.3 (claim V23): slots that pass on top of equation (7) because free slots
 /// do *not* lie at random. A fit by the authors; `None` above [`LARGEST_FITTED`] slots, where it
-/// turns negative. Its exponent *p* is `1 + n / 36` and no share of free space: 3 for the HP97560,
-/// 8.11 for the ST19101.
+/// turns negative. Its exponent *p* is `1 + n / 36` and not a share of free space: 3 for the
+/// HP97560, 8.11 for the ST19101.
 pub fn correction(n: u32, k: u32) -> Option<f64> {
     if n > LARGEST_FITTED {
         return None;
@@ -73,8 +73,8 @@ impl Costs {
         (self.switch + self.slot * slots) / f64::from(self.n - k)
     }
 
-    /// Equation (8), section 2.3 (claim V22): mean latency of a write with equation (7). Too low
-    /// where the reserve is small: 0.64 instead of 1.00 ms on the HP97560 without any.
+    /// Equation (8), section 2.3 (claim V22): mean latency of a write with equation (7). Too low if
+    /// the reserve is small: 0.64 instead of 1.00 ms on the HP97560 without a reserve.
     pub fn random(&self, k: u32) -> f64 {
         self.per_write(k, skipped(self.n, k))
     }

@@ -1,4 +1,4 @@
-//! What writing in place, log-structured layouts and HyLog cost: the equations of the HyLog paper.
+//! Costs of writing in place, log-structured layouts and HyLog: the equations of the HyLog paper.
 //!
 //! Wang, Zhao and Bunt, *HyLog: A High Performance Approach to Managing Disk Layout*, FAST 2004.
 //! Claims are numbered `H`. Two equations are misprinted there and corrected here: (7), claim H11,
@@ -25,9 +25,9 @@ use crate::distribution::Distribution;
 /// table H-d of the claims.
 const STEPS: u32 = 1000;
 
-/// Equation (1): how much less time a page takes in a segment of `pages` pages (1 and more) than
-/// alone, *η*. `product` is the *disk performance product*, positioning time times bandwidth: what
-/// the disk could transfer while it positions. Same unit as `page`, the size of a page.
+/// Equation (1): how many times faster a page is written in a segment of `pages` pages (1 and more)
+/// than alone, *η*. `product` is the *disk performance product*, positioning time times bandwidth:
+/// what the disk could transfer while it positions. Same unit as `page`, the size of a page.
 ///
 /// Claims H2 and H5, table H-a: 32.77 for the disk of 2003.
 pub fn efficiency(pages: f64, page: f64, product: f64) -> f64 {
@@ -56,8 +56,8 @@ pub fn disk_utilisation(u: f64) -> f64 {
 
 /// Equation (2) solved for `u`, by bisection: exact to the precision of the numbers.
 ///
-/// It holds for uniform updates; what is skewed has emptier segments to clean, so costs that come
-/// from it are upper bounds there (section 3.5).
+/// It holds for uniform updates. Skewed updates leave emptier segments to clean, so the resulting
+/// costs are upper bounds for them (section 3.5).
 pub fn cleaning_utilisation(u_d: f64) -> f64 {
     if u_d >= 1.0 {
         return 1.0;
@@ -74,7 +74,7 @@ pub fn cleaning_utilisation(u_d: f64) -> f64 {
     f64::midpoint(low, high)
 }
 
-/// Equation (4): cost of a log that cleans by copying what lives into new segments (claim H7).
+/// Equation (4): cost of a log that cleans by copying live pages into new segments (claim H7).
 pub fn cleaning(u: f64) -> f64 {
     2.0 / (1.0 - u)
 }
@@ -84,16 +84,16 @@ pub fn plugging(u: f64, eta: f64) -> f64 {
     2.0 + u * eta
 }
 
-/// Cost of a log that does what is cheaper (Matthews and others, SOSP 1997): the lower envelope of
-/// (4) and (5) (claim H19).
+/// Cost of a log that chooses the cheaper of both (Matthews and others, SOSP 1997): the lower
+/// envelope of (4) and (5) (claim H19).
 pub fn adaptive(u: f64, eta: f64) -> f64 {
     cleaning(u).min(plugging(u, eta))
 }
 
-/// What a pass of the cleaner over candidates with these utilisations costs for each segment of
-/// space it gains, in times of a segment, if live pages go to new segments. The adaptive cleaner
-/// takes the choice with the lower value; for candidates that are all alike this is
-/// `cleaning(u) − 1`. Infinite if nothing is gained.
+/// Cost of a pass of the cleaner over candidates with these utilisations, for each segment of space
+/// it gains, if live pages go to new segments. In times of a segment. The adaptive cleaner takes
+/// the choice with the lower value; for candidates that are all alike this is `cleaning(u) − 1`.
+/// Infinite if nothing is gained.
 pub fn cleaning_value(utilisations: &[f64]) -> f64 {
     let count = utilisations.len() as f64;
     let live: f64 = utilisations.iter().sum();

@@ -11,13 +11,14 @@ use super::Params;
 ///
 /// With one free slot left it is half a turn, `(n - 1) / 2` (claim V15); at 80 % utilisation about
 /// four slots (claim V16: 3.92 sectors, 0.092 ms on the ST19101; the paper's "below 100 µs" does
-/// not hold for the HP97560, which takes 0.78 ms). At `free` 0 it is `n`, a turn in vain.
+/// not hold for the HP97560, which takes 0.78 ms). At `free` 0 it is `n`, a whole turn without
+/// result.
 pub fn track(n: f64, free: f64) -> f64 {
     (1.0 - free) * n / (1.0 + free * n)
 }
 
-/// Equation (2), section 2.1 (claim V14): the recurrence behind equation (3), for `k` free slots
-/// of `n`, `1 ≤ k ≤ n`. It costs `n - k` steps and exists to hold the closed form against.
+/// Equation (2), section 2.1 (claim V14): the recurrence behind equation (3), for `k` free slots of
+/// `n`, `1 ≤ k ≤ n`. It costs `n - k` steps and is for tests of the closed form.
 pub fn track_recurrence(n: u32, k: u32) -> f64 {
     // E(k, k) = 0; each slot more may be met first.
     (k + 1..=n).fold(0.0, |before, size| f64::from(size - k) / f64::from(size) * (1.0 + before))
@@ -57,7 +58,7 @@ fn first_free(free: f64, mut reaches: Vec<Reach>, turn: Option<u32>) -> f64 {
     let mut waiting = reaches.into_iter().peekable();
     let (mut mean, mut now, mut none_yet) = (0.0, 0.0, 1.0);
     let mut whole = 0.0_f64;
-    // True if all tracks were in reach a slot ago.
+    // True if all tracks were within reach one slot before.
     let mut settled = false;
     loop {
         while let Some(next) = waiting.next_if(|next| next.lead.floor() <= whole) {
@@ -81,8 +82,8 @@ fn first_free(free: f64, mut reaches: Vec<Reach>, turn: Option<u32>) -> f64 {
             }
         }
         if all && settled {
-            // From here on each slot is like the one before, but for what has been found already:
-            // a geometric series, which has too many terms to add up where little is free.
+            // From here on each slot has the same probability: a geometric series. It has too many
+            // terms to add one by one if little is free.
             let tracks: f64 = active.iter().map(|one| one.tracks).sum();
             let log = tracks * (-free).ln_1p();
             return mean + (mean - mean_before) * log.exp() / -log.exp_m1();
@@ -119,9 +120,9 @@ pub fn track_ms(params: &Params, free: f64) -> f64 {
 /// middle, other cylinders come within reach after their seek, and tracks end after a turn. In
 /// milliseconds, with `free` above 0 and at most 1.
 ///
-/// It shows what figure 1 shows: a cylinder stands for a zone. They are the same to 0.3 % up to 90
-/// % utilisation and to 2 % at 95 % (the claim says 0.1 %, which holds for the HP97560 alone); at
-/// 99 % the zone takes 3.11 ms where the cylinder takes 3.39 (HP97560), 0.479 and 0.568 (ST19101).
+/// It confirms figure 1: a cylinder stands for a zone. They are the same to 0.3 % up to 90 %
+/// utilisation and to 2 % at 95 % (the claim says 0.1 %, which holds for the HP97560 alone); at 99
+/// % the zone takes 3.11 ms where the cylinder takes 3.39 (HP97560), 0.479 and 0.568 (ST19101).
 pub fn zone_ms(params: &Params, free: f64) -> f64 {
     let tracks = f64::from(params.tracks());
     let switch = params.whole_slots(params.switch_ms());
@@ -144,13 +145,13 @@ pub fn zone_ms(params: &Params, free: f64) -> f64 {
     first_free(free, reaches, Some(params.slots())) * params.slot_ms()
 }
 
-/// The single-cylinder model for a layout at work, in milliseconds: one command after the other
+/// The single-cylinder model for a layout under load, in milliseconds: one command after the other
 /// without a pause, so that a search begins when the overhead after the end of a slot is over, in
 /// the middle of another one. Slots of other tracks begin at all phases (in eighths of a slot),
-/// which is what a skew makes of them. `free` is above 0 and at most 1.
+/// because of skews. `free` is above 0 and at most 1.
 ///
-/// The paper's model begins every search at the beginning of a slot. For slots of a sector the
-/// difference is nothing; for slots of 4 KiB it is up to one slot at low utilisation.
+/// The paper's model begins every search at the beginning of a slot. For slots of a sector there is
+/// no difference; for slots of 4 KiB it is up to one slot at low utilisation.
 pub fn cylinder_at_work_ms(params: &Params, free: f64) -> f64 {
     const PHASES: u32 = 8;
     let slot = params.slot_ms();

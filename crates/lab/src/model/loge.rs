@@ -1,5 +1,5 @@
-//! Section 5.2 of the Loge paper: what writing costs on a disk whose controller puts each block
-//! wherever the head can be soonest.
+//! Section 5.2 of the Loge paper: the cost of writing on a disk whose controller puts each block
+//! where the head arrives first.
 //!
 //! A track holds `positions` segments of one block each, so a segment passes in one *period*. While
 //! the arm moves or the head switches, periods pass unused. *Write cost* is the time of a request
@@ -10,7 +10,7 @@ use super::{ModelError, Params};
 use seekless_disk::spec::{Seek, SeekPiece};
 use seekless_engine::units::{MILLIS, SECTOR_BYTES};
 
-/// Periods that no seek takes: beyond it, a disk never gets from track to track.
+/// More periods than any seek takes. A disk that needs more never gets from track to track.
 const MANY_PERIODS: u32 = 1 << 16;
 
 /// A disk as section 5.2 sees it.
@@ -159,9 +159,9 @@ impl Drive {
         1.0 - (1.0 - free.powf(f64::from(run))).powf(candidates)
     }
 
-    /// Seeking and waiting over transfer on a long write to isolated segments (claim L14: 1.11 at 1
-    /// % free, 0.99 at 2 %): the next segment is free, or one of those within reach, or one of the
-    /// many a period later, which is taken for certain.
+    /// Ratio of seeking and waiting to transfer in a long write to isolated segments (claim L14:
+    /// 1.11 at 1 % free, 0.99 at 2 %): the next segment is free, or one of those within reach, or
+    /// one of the many a period later, which is taken for certain.
     pub fn wait_per_transfer(&self, free: f64) -> f64 {
         let moved = f64::from(self.switch_periods());
         (1.0 - free) * (moved + 1.0 - self.found(free, 1))
@@ -180,29 +180,29 @@ impl Drive {
         1.0 + f64::from(self.switch_periods()) / f64::from(run)
     }
 
-    /// Write cost of one block that is asked for at the end of another transfer elsewhere (claim
-    /// L5: 2, in 8.3 ms): a move and the transfer.
+    /// Write cost of one block requested at the end of another transfer elsewhere (claim L5: 2, in
+    /// 8.3 ms): a move and the transfer.
     pub fn cost_after_read(&self) -> f64 {
         f64::from(self.switch_periods()) + 1.0
     }
 
-    /// Write cost of one block that is asked for at any time (claims L5 and L15: 2.5, in 10.4 ms):
-    /// half a period on top.
+    /// Write cost of one block requested at any time (claims L5 and L15: 2.5, in 10.4 ms): half a
+    /// period on top.
     ///
-    /// An upper bound. It lets the arm stand still until the period is over; an arm that starts at
-    /// once has moved after 3.63 ms on the average of the idealised disk, and a simulation of the
+    /// An upper bound. It assumes that the arm waits until the period ends. An arm that starts at
+    /// once has moved after 3.63 ms on average on the idealised disk, and a simulation of the
     /// well-ordered disk finds 9.9 ms, a cost of 2.37.
     pub fn cost_at_random(&self) -> f64 {
         self.cost_after_read() + 0.5
     }
 
-    /// Write cost of one block if the arm is always on its way to the next free segment, section
+    /// Write cost of one block if the arm always moves to the next free segment in advance, section
     /// 5.2.4 (claim L19): 1.5.
     pub fn cost_in_transit(&self) -> f64 {
         1.5
     }
 
-    /// Write cost of a whole track that is asked for at any time (claim L6: 1.375, in 22.9 ms).
+    /// Write cost of a whole track requested at any time (claim L6: 1.375, in 22.9 ms).
     pub fn track_cost(&self) -> f64 {
         1.0 + (0.5 + f64::from(self.switch_periods())) / f64::from(self.positions)
     }

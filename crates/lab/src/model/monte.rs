@@ -1,8 +1,8 @@
-//! The processes behind the formulas, played with dice: what tests compare the models with, and
-//! what `--simulate` prints next to them.
+//! The processes behind the formulas, simulated with random numbers. Tests compare the models with
+//! them, and `--simulate` prints their results beside the formulas.
 //!
-//! Nothing in here knows a formula. Free space is drawn slot by slot, heads search it the way the
-//! papers say, and every result is a mean over trials and a function of the seed.
+//! This module uses no formula. Free space is drawn slot by slot, and heads search it as in the
+//! papers. Every result is a mean over trials and a function of the seed.
 
 mod loge;
 
@@ -14,7 +14,7 @@ use seekless_engine::rng::Rng;
 /// `free` of `n` places, at random.
 fn scattered(rng: &mut Rng, n: usize, free: usize) -> Vec<bool> {
     let mut places = vec![false; n];
-    // Selection sampling: each place is chosen with the share that is still missing.
+    // Selection sampling: each place is chosen with the probability missing over remaining.
     let mut missing = free;
     for (index, place) in places.iter_mut().enumerate() {
         if rng.below((n - index) as u64) < missing as u64 {
@@ -31,14 +31,14 @@ fn skip(places: &[bool], from: usize) -> Option<usize> {
     ahead.into_iter().position(|&free| free)
 }
 
-/// A track of `n` slots, `k` of them free (at least 1): the head comes down anywhere and waits.
+/// A track of `n` slots, `k` of them free (at least 1): the head starts at a random slot and waits.
 /// Mean number of slots that pass (equations 1 to 3, claim V13).
 pub fn track(n: u32, k: u32, trials: u32, seed: u64) -> f64 {
     pieces(n, k, 1, trials, seed)
 }
 
 /// As [`track`], for a logical block that needs `pieces ≤ k` slots, found one behind the other.
-/// Mean number of slots that pass used (equation 11, claim V28, with slots of a physical block).
+/// Mean number of used slots that pass (equation 11, claim V28, with slots of a physical block).
 pub fn pieces(n: u32, k: u32, pieces: u32, trials: u32, seed: u64) -> f64 {
     let mut rng = Rng::stream(seed, "model track");
     let mut passed = 0;
@@ -56,8 +56,8 @@ pub fn pieces(n: u32, k: u32, pieces: u32, trials: u32, seed: u64) -> f64 {
     passed as f64 / f64::from(trials)
 }
 
-/// A track of `n` slots is filled until `k` are left, each write arriving anywhere and taking the
-/// next free slot. Mean number of slots that pass per write (claims V25 and V26).
+/// A track of `n` slots is filled until `k` are left, each write arrives at a random slot and takes
+/// the next free one. Mean number of slots that pass per write (claims V25 and V26).
 pub fn fill(n: u32, k: u32, trials: u32, seed: u64) -> f64 {
     let mut rng = Rng::stream(seed, "model fill");
     let mut passed = 0;
@@ -76,9 +76,9 @@ pub fn fill(n: u32, k: u32, trials: u32, seed: u64) -> f64 {
 /// How far a simulated head looks for free slots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
-    /// In its cylinder.
+    /// Its own cylinder.
     Cylinder,
-    /// On the whole disk: it always goes to the nearest (figure 1).
+    /// The whole disk: always the nearest (figure 1).
     Zone,
     /// From its cylinder on in one direction, and from the first one again (claim V8).
     Sweep,
@@ -109,8 +109,8 @@ impl<'p> Surface<'p> {
     }
 
     /// Slots until the first free one passes, for a head over slot `angle` of `track`, and where
-    /// that is. Rotational positions of all tracks are aligned: a skew would change nothing, since
-    /// free slots lie at random.
+    /// that is. Rotational positions of all tracks are aligned: a skew would change nothing,
+    /// because free slots lie at random.
     fn nearest(&self, track: usize, angle: usize, scope: Scope) -> Option<(usize, usize)> {
         let (n, heads) = (self.slots(), self.params.tracks() as usize);
         let here = track / heads;
@@ -155,9 +155,9 @@ impl<'p> Surface<'p> {
     }
 }
 
-/// Eager allocation with free space at random: a disk of which a share `free` is free, the head
-/// anywhere, the nearest free slot in scope. Mean time to locate it, in milliseconds (claims V18
-/// and V19, figure 1). The disk is drawn anew a hundred times.
+/// Eager allocation with free space at random: a disk of which a share `free` is free, the head at
+/// a random place, the nearest free slot in scope. Mean time to locate it, in milliseconds (claims
+/// V18 and V19, figure 1). The disk is drawn anew a hundred times.
 pub fn locate_ms(params: &Params, free: f64, scope: Scope, trials: u32, seed: u64) -> f64 {
     let mut rng = Rng::stream(seed, "model locate");
     let mut surface = Surface::new(params);
@@ -179,16 +179,16 @@ pub fn locate_ms(params: &Params, free: f64, scope: Scope, trials: u32, seed: u6
     passed as f64 / f64::from(found.max(1)) * params.slot_ms()
 }
 
-/// Eager allocation at work: each write goes to the nearest free slot in scope and frees a used one
-/// anywhere; the next one comes at any angle. Mean time to locate, in milliseconds, once there have
-/// been `warm_up` writes for each slot of the disk.
+/// Eager allocation under load: each write goes to the nearest free slot in scope and frees a
+/// random used one. The next write comes at a random angle. Mean time to locate, in milliseconds,
+/// once there have been `warm_up` writes for each slot of the disk.
 ///
-/// Free space is not random then: where the head has been, less is left, until waiting there costs
-/// about half as much as leaving. With slots of a sector this takes 7 to 9 times as long as the
-/// models say at 50 % utilisation, 2 to 3 times at 80 %, 1.3 to 1.6 times at 90 %; with slots of 4
-/// KiB 2.1 to 2.6, 1.1 to 1.4 and 0.96 to 1.16 times. A sweep (claim V8) makes little difference.
-/// So figure 1 of the paper (claim V19) holds for free space at random only, and the reserve of
-/// section 2.3 is worth having at low utilisation too.
+/// Free space is not random then: there is less near the head, until waiting there costs about half
+/// as much as leaving. With slots of a sector this takes 7 to 9 times as long as the models say at
+/// 50 % utilisation, 2 to 3 times at 80 %, 1.3 to 1.6 times at 90 %; with slots of 4 KiB 2.1 to
+/// 2.6, 1.1 to 1.4 and 0.96 to 1.16 times. A sweep (claim V8) makes little difference. So figure 1
+/// of the paper (claim V19) holds for free space at random only, and the reserve of section 2.3
+/// pays at low utilisation too.
 pub fn working_ms(
     params: &Params,
     free: f64,

@@ -47,8 +47,8 @@ fn within(
 }
 
 impl Params {
-    /// The disk of a specification, its first zone state for all, with slots of `slot_sectors`
-    /// sectors of 512 bytes. The only place where models read a specification.
+    /// The disk of a specification, with its first zone taken for all zones, with slots of
+    /// `slot_sectors` sectors of 512 bytes. The only place where models read a specification.
     ///
     /// # Errors
     /// Slots that do not fill a track, and replaced numbers that no disk can have.
@@ -152,15 +152,15 @@ impl Params {
         self.seek.ns(distance, self.cylinders.max(distance)) as f64 / MILLIS as f64
     }
 
-    /// Least a write in place can wait: half a turn on the average (claim V17: 3 and 7.5 ms).
+    /// Least mean wait of a write in place: half a turn (claim V17: 3 and 7.5 ms).
     pub fn half_turn_ms(&self) -> f64 {
         self.turn_ms / 2.0
     }
 
-    /// A span in slots, **rounded up**: what begins in the middle of a slot has missed it (claim
-    /// V18: 13 sectors for the head switch of the HP97560, which takes 12.006 of them).
+    /// A span in slots, **rounded up**: a write that begins in the middle of a slot has missed it
+    /// (claim V18: 13 sectors for the head switch of the HP97560, which takes 12.006 of them).
     pub fn whole_slots(&self, ms: f64) -> f64 {
-        // The thousandth part of a nanosecond does not make a slot missed.
+        // A thousandth of a nanosecond must not count as a missed slot.
         (ms / self.slot_ms() - 1e-9).ceil().max(0.0)
     }
 

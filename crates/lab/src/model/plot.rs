@@ -29,7 +29,7 @@ impl Axis {
         let low = values.clone().fold(f64::INFINITY, f64::min);
         let high = values.fold(f64::NEG_INFINITY, f64::max);
         let logarithmic = may_be_wide && low > 0.0 && high / low > WIDE_RATIO;
-        // A linear axis of times shows how far they are above nothing.
+        // A linear axis starts at zero.
         let low = if may_be_wide && !logarithmic { low.min(0.0) } else { low };
         Axis { low, high, cells, logarithmic }
     }

@@ -1,4 +1,4 @@
-//! The models as tables: every number that comes from outside is checked here.
+//! The models as tables: numbers from outside are checked here.
 
 use super::fill::{Costs, Optimum};
 use super::loge::Drive;
@@ -6,15 +6,15 @@ use super::monte::{self, Scope};
 use super::{Column, ModelError, Params, Quantity, Table, below_one, fill, locate};
 use seekless_engine::units::SECTOR_BYTES;
 
-/// Utilisations at which tables are made if nothing else is said: those of the claims.
+/// Default utilisations of the tables: those of the claims.
 pub const UTILISATIONS: [f64; 13] =
     [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.95, 0.98, 0.99];
 
-/// Reserves likewise: those of table V-c.
+/// Default reserves: those of table V-c.
 pub const RESERVES: [f64; 13] =
     [0.0, 0.05, 0.1, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.7, 0.75, 0.8, 0.9];
 
-/// Shares of free segments at which Loge is looked at: those of its section 5.2, and some between.
+/// Default shares of free segments for Loge: those of its section 5.2, and some between.
 pub const FREE: [f64; 9] = [0.005, 0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.35, 0.5];
 
 /// Largest number of trials for each point.
@@ -23,7 +23,7 @@ const MOST_TRIALS: u32 = 100_000_000;
 /// Most slots of a disk that is simulated as a whole.
 const MOST_SLOTS: u64 = 1 << 20;
 
-/// Simulate next to the formulas?
+/// Simulation beside the formulas.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Dice {
     /// Trials for each point.
@@ -68,7 +68,7 @@ fn title(model: &str, params: &Params) -> String {
 /// Table of the single-track model, equations (1) to (3).
 ///
 /// # Errors
-/// Utilisations outside 0 to below 1, and more trials than can be made.
+/// Utilisations outside 0 to below 1, and too many trials.
 pub fn track(
     params: &Params,
     utilisations: &[f64],
@@ -146,7 +146,7 @@ pub fn cylinder(
 /// Table of filling empty tracks, equations (7) to (10) and the exact form.
 ///
 /// # Errors
-/// Reserves outside 0 to below 1, and more trials than can be made.
+/// Reserves outside 0 to below 1, and too many trials.
 pub fn filling(params: &Params, reserves: &[f64], dice: Option<Dice>) -> Result<Table, ModelError> {
     let (n, slot) = (params.slots(), params.slot_ms());
     check(dice, u64::from(n))?;
@@ -297,7 +297,7 @@ pub fn loge(drive: &Drive, free: &[f64], dice: Option<Dice>) -> Result<Table, Mo
     })
 }
 
-/// The figures that do not depend on how much is free.
+/// The figures that do not depend on free space.
 fn loge_quantities(drive: &Drive) -> Vec<Quantity> {
     let period = drive.period_ms();
     let moved = drive.switch_periods();

@@ -1,4 +1,4 @@
-//! Results in rows and columns, for people and programs.
+//! Results in rows and columns, as text and as JSON.
 
 use super::plot;
 use serde::Serialize;
@@ -8,9 +8,9 @@ use std::fmt::Write as _;
 /// A column of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Column {
-    /// Name of the field in JSON and heading for people; ends in its unit where it has one.
+    /// Name of the field in JSON and heading in text; ends in its unit, if it has one.
     pub key: &'static str,
-    /// What it is and where it comes from.
+    /// Its meaning and source.
     pub what: &'static str,
     /// Drawn by a plot.
     pub plotted: bool,
@@ -37,13 +37,13 @@ pub struct Quantity {
     pub value: f64,
     /// Its unit; empty for pure numbers.
     pub unit: &'static str,
-    /// What it is.
+    /// Its meaning.
     pub what: String,
     /// Claim or section it comes from.
     pub source: &'static str,
 }
 
-/// What a model says about a disk.
+/// The results of a model for a disk.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Table {
     /// Name of the model.
@@ -60,7 +60,7 @@ pub struct Table {
     pub rows: Vec<Vec<Option<f64>>>,
 }
 
-/// A number with as many digits as say something.
+/// A number with its significant digits.
 pub(super) fn number(value: f64) -> String {
     if value.fract() == 0.0 && value.abs() < 1e6 {
         return format!("{value}");
@@ -75,7 +75,7 @@ pub(super) fn number(value: f64) -> String {
 }
 
 impl Table {
-    /// For people: at most 100 columns wide.
+    /// As text, at most 100 columns wide.
     pub fn to_text(&self) -> String {
         let mut out = format!("{}\n", self.title);
         for quantity in &self.quantities {
@@ -104,7 +104,7 @@ impl Table {
         plot::draw(self)
     }
 
-    /// What the columns mean, a line each.
+    /// The meaning of the columns, a line each.
     pub(super) fn legend(&self, wanted: impl Fn(&Column) -> bool) -> String {
         let mut out = String::new();
         for column in self.columns.iter().filter(|column| wanted(column)) {
@@ -113,7 +113,7 @@ impl Table {
         out
     }
 
-    /// For programs: rows and quantities by the keys of their columns.
+    /// As JSON: rows and quantities by the keys of their columns.
     pub fn to_json(&self) -> Value {
         let rows: Vec<Value> = self
             .rows

@@ -1,4 +1,4 @@
-//! The models against the claims, against dice, and against the layout they are about.
+//! The models against the claims, against random simulations, and against the layouts.
 
 mod claims;
 mod dice;
@@ -23,7 +23,7 @@ fn st() -> Params {
     params("st19101", 1)
 }
 
-/// `found` is `expected` but for a part of it.
+/// `found` differs from `expected` by at most a share of it.
 #[track_caller]
 fn close(what: &str, found: f64, expected: f64, part: f64) {
     let error = (found - expected).abs();

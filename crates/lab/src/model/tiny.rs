@@ -1,10 +1,9 @@
 //! The smallest simulator of a log with a cleaner: page numbers and counters, no time, no content.
 //!
-//! It stands beside the cost model as the dice stand beside the other models, and was written
-//! without a look at the layouts of the engine, so that one can be held against the other (as
-//! TinySim in section 5.1 of the HyLog paper, claim H18). All space of the disk is segments; the
-//! map is memory; what a pass of the cleaner reads and writes is counted, and what it costs follows
-//! from *η* alone.
+//! It checks the cost model as the random simulations check the other models. It shares no code
+//! with the layouts of the engine, so that they can be compared too (as TinySim in section 5.1 of
+//! the HyLog paper, claim H18). All space of the disk is segments, and the map is in memory. Reads
+//! and writes of the cleaner are counted, and their cost follows from *η* alone.
 
 mod cleaner;
 #[cfg(test)]
@@ -20,12 +19,12 @@ const NONE: u32 = u32::MAX;
 /// Most pages of a simulated disk.
 const MOST_PAGES: u64 = 1 << 28;
 
-/// How pages are written and space is won back.
+/// How pages are written and space is reclaimed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Policy {
     /// In place: nothing is ever cleaned.
     Overwrite,
-    /// A log; the oldest segment is cleaned, whatever is in it.
+    /// A log; the oldest segment is cleaned, whatever its utilisation.
     Fifo,
     /// A log; the segment with the fewest live pages is cleaned.
     Greedy,
@@ -47,16 +46,16 @@ pub struct Setup {
     pub pages_per_segment: u32,
     /// Share of all pages that are live, above 0 and below 1.
     pub utilisation: f64,
-    /// Which pages are written how often.
+    /// How often each page is written.
     pub distribution: Distribution,
-    /// How.
+    /// The policy.
     pub policy: Policy,
     /// *η*, by which the adaptive cleaner compares, at least 1.
     pub efficiency: f64,
     /// Segments that are collected in memory before they are written, sorted so that pages that
-    /// were written often lie together. 0 is a log without buffer: every page has its slot at
-    /// once. With 1, pages that are written again before the segment is full cost nothing; from 2
-    /// on it is the reordering buffer of WOLF (Wang and Hu, FAST 2002).
+    /// were written often lie together. 0 is a log without buffer: every page gets its slot at
+    /// once. With 1, pages that are rewritten before the segment is full cost nothing. From 2 on it
+    /// is the reordering buffer of WOLF (Wang and Hu, FAST 2002).
     pub buffered: u32,
     /// The cleaner starts when fewer segments than this are free.
     pub free_segments: u32,
@@ -83,7 +82,7 @@ impl Default for Setup {
     }
 }
 
-/// What a run came to.
+/// Result of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Counts {
     /// Pages that the client wrote.
@@ -115,8 +114,8 @@ impl Counts {
         (self.copied_pages + self.plugged_pages) as f64 / read as f64
     }
 
-    /// Time of everything that was read and written over the time that the pages of the client
-    /// take in segments: the scaled cost of the model. 0 if nothing was written.
+    /// Time of all reads and writes over the time that the pages of the client take in segments:
+    /// the scaled cost of the model. 0 if nothing was written.
     pub fn scaled_cost(&self, eta: f64) -> f64 {
         if self.client_pages == 0 {
             return 0.0;
@@ -128,14 +127,14 @@ impl Counts {
     }
 }
 
-/// What a segment is good for.
+/// State of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// Nothing in it.
+    /// Empty.
     Free,
     /// Being filled.
     Open,
-    /// Full, but for the holes of pages that were written again.
+    /// Full, except for the holes of rewritten pages.
     Closed,
 }
 
@@ -185,7 +184,7 @@ impl Tiny {
     /// A disk on which every page has been written once, in order.
     ///
     /// # Errors
-    /// Numbers that leave the cleaner no room, or that do not fit memory.
+    /// Numbers that leave the cleaner no free space, or that do not fit memory.
     pub fn new(setup: Setup) -> Result<Tiny, ModelError> {
         let utilisation = below_one("utilisation", setup.utilisation)?;
         let room = u64::from(setup.segments) * u64::from(setup.pages_per_segment);
@@ -196,8 +195,8 @@ impl Tiny {
         let pages = ((room as f64 * utilisation) as u32).max(1);
         let full = pages.div_ceil(setup.pages_per_segment);
         let spare = setup.segments.saturating_sub(full);
-        // The cleaner works while so many are free, with one segment of its own and one of the
-        // client beside them, and has to find holes somewhere.
+        // The cleaner runs while so many are free. It needs one segment itself, the client needs
+        // another, and there must be holes elsewhere.
         let needed = setup.free_segments + setup.buffered + 3;
         if spare < needed || setup.pass_segments == 0 || setup.free_segments == 0 {
             let (what, range) = ("spare segments", "enough for the cleaner: take more segments");
@@ -233,7 +232,7 @@ impl Tiny {
         u64::from(self.pages)
     }
 
-    /// Lets the client write so many pages, and says what they came to.
+    /// Writes so many pages for the client, and returns the result.
     pub fn run(&mut self, writes: u64) -> Counts {
         let pages_per_segment = self.setup.pages_per_segment;
         self.counts = Counts { client_pages: writes, pages_per_segment, ..Counts::default() };
@@ -268,7 +267,7 @@ impl Tiny {
         if self.slots[page as usize] == NONE {
             return;
         }
-        // What the disk holds of it is out of date.
+        // Its copy on the disk is out of date.
         self.invalidate(page);
         self.buffer.push(page);
         let room = self.setup.buffered * self.setup.pages_per_segment;
@@ -282,7 +281,7 @@ impl Tiny {
             self.log(page);
         }
         self.buffer = pages;
-        // Old popularity fades: half of it at each flush.
+        // Popularity decays: each flush halves it.
         self.popularity.iter_mut().for_each(|count| *count /= 2);
     }
 
@@ -311,7 +310,7 @@ impl Tiny {
         segment.youngest = segment.youngest.max(written);
     }
 
-    /// Puts a page at the head of the log: that of the client, or that of the cleaner.
+    /// Appends a page to the log of the client or to that of the cleaner.
     fn append(&mut self, page: u32, by_cleaner: bool) {
         let head = if by_cleaner { self.cleaner } else { self.client };
         let mut head = head.unwrap_or_else(|| self.open());

@@ -1,4 +1,4 @@
-//! Builds what is simulated: a device over a medium with a freshly made volume on it.
+//! Builds the simulated device: over a medium, with a new volume on it.
 
 use super::SimOptions;
 use seekless_arrays::{ArrayDisk, AssembleOptions, CreateArray, Level, VolumeError};
@@ -16,23 +16,23 @@ use seekless_layouts::dcd::{Order, Shape};
 use seekless_layouts::{Kind, dcd};
 use std::fmt;
 
-/// The smallest buffer that keeps its content without power: 256 KiB.
+/// The smallest NVRAM buffer: 256 KiB.
 const LEAST_NVRAM_BLOCKS: u64 = 64;
 
 type Make = Box<dyn Fn(Box<dyn Medium>) -> Box<dyn Device>>;
 
-/// What a volume is simulated on.
+/// The device that a volume is simulated on.
 pub struct Target {
     name: String,
     blocks: u64,
-    /// Its sectors have headers that layouts may use.
+    /// True if its sectors have headers that layouts may use.
     headers: bool,
     make: Make,
-    /// So many of them are one array.
+    /// An array of so many such devices.
     array: Option<Members>,
-    /// The disk that has the log of [`Kind::DCD`].
+    /// The disk for the log of [`Kind::DCD`].
     log: Option<Box<Target>>,
-    /// Blocks of a buffer that keeps its content without power, in front of log-structured layouts.
+    /// Blocks of an NVRAM buffer in front of log-structured layouts.
     nvram: Option<u64>,
 }
 
@@ -78,12 +78,13 @@ impl Target {
         if let Some(policy) = read_ahead {
             spec.buffer.read_ahead = policy;
             if spec.buffer.fence_sectors == 0 {
-                // A disk that does not read ahead by itself says nothing about how far it would.
+                // A disk that does not read ahead by default has no limit for it in its
+                // specification.
                 spec.buffer.fence_sectors = spec.zones.first().map_or(0, |zone| zone.sectors);
             }
         }
         let blocks = spec.capacity_blocks();
-        // Tried once here, so that building it can only fail for a medium that is too large.
+        // Try once here, so that building can only fail for a medium that is too large.
         Disk::new(&spec, Box::new(Cells::new(1)))?;
         let (name, early) = (spec.name.clone(), spec.reports_early());
         let target = Target::new(&name, blocks, move |medium| {
@@ -104,8 +105,8 @@ impl Target {
         Ok(Target { name, blocks: geometry.blocks(), headers: false, array, ..self })
     }
 
-    /// The same target with the log of [`Kind::DCD`] on a device of its own. Other layouts do not
-    /// use it.
+    /// The same target with the log of [`Kind::DCD`] on a device of its own. Other layouts ignore
+    /// it.
     ///
     /// # Errors
     /// If one of the two is an array.
@@ -117,12 +118,11 @@ impl Target {
         Ok(Target { log: Some(Box::new(log)), ..self })
     }
 
-    /// The same target with a buffer of `blocks` blocks that keeps its content without power, in
-    /// front of log-structured layouts (section 4.4 of the virtual log paper, claim V10). Other
-    /// layouts do not use it.
+    /// The same target with an NVRAM buffer of `blocks` blocks in front of log-structured layouts
+    /// (section 4.4 of the virtual log paper, claim V10). Other layouts ignore it.
     ///
     /// # Errors
-    /// A buffer that is too small to be one, or as large as the device.
+    /// A buffer that is too small, or as large as the device.
     pub fn with_nvram(self, blocks: u64) -> Result<Target, LayoutError> {
         if blocks < LEAST_NVRAM_BLOCKS {
             let reason =
@@ -139,17 +139,17 @@ impl Target {
         Ok(Target { nvram: Some(blocks), ..self })
     }
 
-    /// The size of the buffer, if a layout has one here.
+    /// The size of the buffer, if this layout uses one.
     fn nvram(&self, kind: Kind) -> Option<u64> {
         self.nvram.filter(|_| matches!(kind, Kind::LFS | Kind::WOLF | Kind::HYLOG))
     }
 
-    /// The device of the log, if a layout has one of its own here.
+    /// The device of the log, if this layout uses one.
     fn log(&self, kind: Kind) -> Option<&Target> {
         self.log.as_deref().filter(|_| kind == Kind::DCD)
     }
 
-    /// What reports call it under a layout.
+    /// Its name in reports, under a layout.
     pub(super) fn name_for(&self, kind: Kind) -> String {
         match (self.log(kind), self.nvram(kind)) {
             (Some(log), _) => format!("{}, log on {}", self.name, log.name),
@@ -165,7 +165,7 @@ impl Target {
         if self.log(kind).is_some() { self.blocks } else { kind.largest_volume(self.blocks) }
     }
 
-    /// Memory that answers at once: shows what the software alone costs.
+    /// Memory that answers at once: shows the cost of the software alone.
     pub fn ram(blocks: u64) -> Target {
         Target::new("ram", blocks, |medium| Box::new(Ram::new(medium)))
     }
@@ -216,8 +216,8 @@ fn build_plain(target: &Target, options: &SimOptions, blocks: u64) -> Result<Nod
         cells = cells.with_labels();
     }
     let id = u128::from(seed) << 64 | u128::from(blocks);
-    // Mounting needs the mechanics and the medium at once; the device that lends its mechanics
-    // here has next to nothing on it.
+    // Mounting needs the mechanics and the medium at the same time. A second device over an almost
+    // empty medium lends its mechanics.
     let lender = target.device(Box::new(Cells::new(1)));
     let options = match lender.arm() {
         Some(arm) => (kind.suit)(arm, target.blocks(), options.clone()),
@@ -249,7 +249,7 @@ fn build_attached(
     Ok(Node::new(layer, devices, options.seed))
 }
 
-/// Puts a log in front of a blank origin and mounts the two.
+/// Attaches a log to a blank origin and mounts the two.
 fn attach(
     home: &mut Cells,
     ring: &mut Cells,
@@ -265,8 +265,8 @@ fn attach(
     Ok(Box::new(layer))
 }
 
-/// A buffer that keeps its content without power in front of a new volume: the log of a disk
-/// caching disk, in memory. Large writes go by it.
+/// An NVRAM buffer in front of a new volume: the log of a disk caching disk, in memory. Large
+/// writes bypass it.
 fn build_buffered(
     volume: Node,
     buffer: u64,
@@ -276,7 +276,7 @@ fn build_buffered(
     let chosen = Shape::default().onto(options.options.clone());
     let chosen = chosen.with(&dcd::DESTAGE, Order::Location);
     let options = SimOptions { kind: Kind::DCD, options: chosen, ..options.clone() };
-    // The seal of the origin, which only a mount reads, stays on the blank one that lends itself.
+    // Only a mount reads the log binding of the origin. It stays on the temporary blank origin.
     let (mut blank, mut ring) = (Cells::new(blocks), Cells::new(buffer));
     let volume = Nested::new(volume);
     let (volatile, chosen) = (volume.volatile(), options.options.clone());

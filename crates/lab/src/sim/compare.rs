@@ -13,7 +13,7 @@ pub struct Row {
     pub disk: String,
     /// The layout.
     pub layout: &'static str,
-    /// Share of the disk that was asked to be live.
+    /// Requested share of live data.
     pub utilisation: f64,
     /// Mean latency in milliseconds.
     pub mean_ms: f64,
@@ -31,7 +31,7 @@ pub struct Row {
     pub requests_per_second: f64,
     /// Blocks written to the disk for each block that clients wrote, if they wrote any.
     pub write_amplification: Option<f64>,
-    /// Where the time of each simulated disk went.
+    /// The time of each simulated disk.
     pub disk_time: Vec<DiskTime>,
     /// How fast the host simulated: requests per second of its time.
     pub simulated_requests_per_second: f64,
@@ -43,15 +43,15 @@ pub struct Row {
 pub struct Comparison {
     /// What was simulated, in words.
     pub workload: String,
-    /// The utilisations, as they were asked for.
+    /// The requested utilisations.
     pub utilisations: Vec<f64>,
     /// The rows.
     pub rows: Vec<Row>,
-    /// Layouts that do not hold as much as was asked for, where several utilisations were.
+    /// Layouts that do not hold a requested utilisation, if there were several.
     pub left_out: Vec<String>,
 }
 
-/// What to compare: each with each.
+/// The layouts and disks to compare: each with each.
 #[derive(Clone, Copy, Debug)]
 pub struct Field<'a> {
     /// The layouts. The first one is the baseline: usually update in place.
@@ -135,7 +135,7 @@ impl Comparison {
         serde_json::to_string_pretty(self).expect("a comparison has only strings as keys")
     }
 
-    /// The comparison for people: a table of fixed width.
+    /// The comparison as text: a table of fixed width.
     pub fn to_text(&self) -> String {
         super::text::comparison(self)
     }

@@ -13,13 +13,13 @@ pub type Open<'a> = dyn Fn(BlockNr) -> Result<Records<'a>, TraceError> + 'a;
 
 /// A trace and how to replay it.
 pub struct Load<'a> {
-    /// What reports call it.
+    /// Its name in reports.
     pub name: String,
-    /// Where its records come from.
+    /// The source of its records.
     pub open: Box<Open<'a>>,
     /// How it is replayed.
     pub replay: ReplayOptions,
-    /// Records to measure at most; all of the trace if not given.
+    /// Most records to measure; all of the trace by default.
     pub requests: Option<u64>,
     /// Records before the measured ones.
     pub warm_up: u64,
@@ -36,7 +36,7 @@ impl std::fmt::Debug for Load<'_> {
     }
 }
 
-/// What became of a trace.
+/// Result of a replayed trace.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct TraceReport {
     /// Its name.
@@ -48,15 +48,15 @@ pub struct TraceReport {
     pub speed: Option<f64>,
     /// Users of a closed loop.
     pub users: Option<u32>,
-    /// How its device became a volume.
+    /// How its addresses map to the volume.
     pub mapping: Mapping,
-    /// What that did; warm-up included.
+    /// Counters of that mapping, including the warm-up.
     pub footprint: Footprint,
     /// Records measured, and before.
     pub records: u64,
     /// Records before the measured ones.
     pub warm_up: u64,
-    /// Records of an open loop that had to wait outside, since 4096 were under way.
+    /// Records of an open loop that had to wait because 4096 were in flight.
     pub late: u64,
     /// Time between its first and its last record, in seconds of its own clock; warm-up included.
     pub span_seconds: f64,
@@ -64,14 +64,14 @@ pub struct TraceReport {
     pub pool: Option<PoolReport>,
 }
 
-/// How a buffer pool did while requests were measured.
+/// Figures of a buffer pool in the measured phase.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct PoolReport {
-    /// Blocks that it holds.
+    /// Its size in blocks.
     pub blocks: u64,
-    /// Hits over blocks asked for.
+    /// Hits over requested blocks.
     pub hit_ratio: f64,
-    /// What happened in it.
+    /// Its counters.
     #[serde(flatten)]
     pub counts: PoolCounts,
 }
@@ -98,12 +98,12 @@ impl Load<'_> {
         Ok(player)
     }
 
-    /// Records to measure at most.
+    /// Most records to measure.
     pub(super) fn most(&self) -> u64 {
         self.requests.unwrap_or(MAX_REQUESTS)
     }
 
-    /// What became of it.
+    /// The result of the replay.
     pub(super) fn report(&self, player: &mut Player<'_>) -> TraceReport {
         let counts = player.counts();
         let (kind, speed, users) = match self.replay.pacing {
@@ -130,7 +130,7 @@ impl Load<'_> {
     }
 }
 
-/// A pool must leave something to the disk.
+/// A pool must be smaller than the volume.
 pub(super) fn check(load: &Load<'_>, target: &Target) -> Result<(), SimError> {
     let Some(pool) = load.replay.pool else { return Ok(()) };
     let device = target.blocks();

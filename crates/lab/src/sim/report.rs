@@ -1,4 +1,4 @@
-//! What a simulation found out.
+//! The report of a simulation.
 
 use super::{SimOptions, Tally, Target, TraceReport};
 use crate::disk_time::DiskTime;
@@ -18,7 +18,7 @@ pub(super) struct Measured {
     pub virtual_ns: Time,
     pub before: Stats,
     pub after: Stats,
-    /// Of each simulated disk.
+    /// The account of each simulated disk.
     pub accounts: Vec<Account>,
     pub free_profile: Vec<f64>,
 }
@@ -26,7 +26,7 @@ pub(super) struct Measured {
 /// Latencies of one kind of request.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Side {
-    /// How many there were.
+    /// Their number.
     pub requests: u64,
     /// Their latency.
     pub latency_ms: LatencyMs,
@@ -59,13 +59,13 @@ pub struct SimReport {
     pub device_blocks: u64,
     /// Blocks of the volume, all of them live.
     pub volume_blocks: u64,
-    /// True if the volume was filled before.
+    /// True if the volume was filled first.
     pub filled: bool,
-    /// Random overwrites per block before.
+    /// Random overwrites per block before the measured phase.
     pub age: f64,
-    /// What the clients did, if it was described.
+    /// The workload, if it was described.
     pub workload: Option<Workload>,
-    /// What became of the trace, if one was replayed.
+    /// The trace, if one was replayed.
     pub trace: Option<TraceReport>,
     /// Reads and writes.
     pub requests: u64,
@@ -91,8 +91,8 @@ pub struct SimReport {
     pub write_amplification: Option<f64>,
     /// Where the time of each simulated disk went.
     pub disk_time: Vec<DiskTime>,
-    /// Share of free blocks in each of twenty equal stretches of the disk at the end, for layouts
-    /// that choose places.
+    /// Share of free blocks in each of twenty equal parts of the disk at the end, for layouts that
+    /// choose addresses.
     pub free_profile: Vec<f64>,
     /// Counters of the layout at the end, filling and ageing included.
     pub layout_stats: BTreeMap<&'static str, f64>,
@@ -117,7 +117,7 @@ fn growth<'s>(
 fn write_amplification(measured: &Measured) -> Option<f64> {
     let before = measured.before.iter().map(|stat| stat.1);
     let pairs = measured.after.iter().zip(before);
-    // Where layers lie on each other, clients write to the highest, and the lowest to the disk.
+    // If layers are stacked, clients write to the highest, and the lowest writes to the disk.
     let client = growth(pairs.clone(), "client_blocks_written").filter(|&blocks| blocks > 0.0)?;
     Some(growth(pairs.rev(), "device_blocks_written")? / client)
 }
@@ -176,7 +176,7 @@ impl SimReport {
         serde_json::to_string_pretty(self).expect("a report has only strings as keys")
     }
 
-    /// The report for people: tables of fixed width.
+    /// The report as text: tables of fixed width.
     pub fn to_text(&self) -> String {
         super::text::report(self)
     }

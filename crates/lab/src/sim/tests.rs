@@ -91,8 +91,8 @@ fn senseless_options_are_errors() {
     assert_eq!(error, SimError::NothingToCompare);
 }
 
-/// Runs a mixed workload twice and compares everything there is: reports, clock, medium, layer,
-/// table of versions, and the numbers that the random streams give next.
+/// Runs a mixed workload twice and compares: reports, clock, medium, layer, table of versions, and
+/// the numbers that the random streams give next.
 fn assert_deterministic(target: &Target, base: &SimOptions) {
     let bursts = Some(Bursts { requests: 50, idle_ns: 20_000_000 });
     let workload = Workload {
@@ -285,7 +285,7 @@ fn the_virtual_log_gains_and_gains_more_on_the_younger_disk() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Whatever clients do, everything reads back as written, and the parts of the time add up.
+    /// Under every workload, all content reads back as written, and the parts of the time add up.
     #[test]
     fn any_workload_keeps_its_content(
         kind in prop::sample::select(Kind::ALL.to_vec()),
@@ -330,7 +330,7 @@ fn every_heuristic_of_loge_keeps_a_nearly_full_disk() {
     let workload = Workload { requests: 1000, read_share: 0.3, ..Workload::default() };
     let base =
         SimOptions { utilisation: Some(0.97), workload, age: 0.5, ..SimOptions::new(Kind::LOGE) };
-    // Everything is read back and compared; the free space left is what the volume does not hold.
+    // Everything is read back and compared; free space is the part that the volume does not fill.
     for name in ["soonest", "ls", "cr", "fr", "r", "pl", "sg", "ls+sg", "pl+sg"] {
         for headers in [false, true] {
             let heuristic: Heuristic = name.parse().expect("a heuristic");
@@ -356,7 +356,7 @@ fn sector_headers_make_a_durable_write_one_command() {
     assert!(2.0 * loge < inplace && 1.5 * loge < vlog, "{inplace} {vlog} {loge}");
 }
 
-/// What disks are busy with and what they are not makes up their time, and it is told for whom.
+/// Busy and idle time of disks add up to their time, and busy time is reported by purpose.
 #[test]
 fn the_time_of_a_disk_is_accounted_for() {
     let spec = specs::find("st19101").expect("built in");

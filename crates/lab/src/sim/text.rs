@@ -1,4 +1,4 @@
-//! Reports for people: tables of fixed width, of at most 100 columns if the disks have short names.
+//! Reports as text: tables of fixed width, of at most 100 columns if the disks have short names.
 
 use super::{Comparison, PoolReport, Row, SimReport, TraceReport, mebibytes};
 use crate::disk_time;
@@ -16,7 +16,7 @@ macro_rules! line {
     };
 }
 
-/// The workload in words.
+/// The workload as text.
 pub(super) fn describe(report: &SimReport) -> String {
     let share = report.utilisation * 100.0;
     let volume = match report.filled {
@@ -26,7 +26,7 @@ pub(super) fn describe(report: &SimReport) -> String {
     format!("{}, {volume}, seed {}", describe_load(report), report.seed)
 }
 
-/// The workload alone in words.
+/// The workload alone as text.
 pub(super) fn describe_load(report: &SimReport) -> String {
     let trace = report.trace.as_ref().map(describe_trace);
     trace.or_else(|| report.workload.as_ref().map(describe_workload)).unwrap_or_default()
@@ -46,7 +46,7 @@ fn describe_trace(trace: &TraceReport) -> String {
     out
 }
 
-/// What a trace has beyond a workload, a line each.
+/// The facts of a trace beyond those of a workload, a line each.
 fn trace_lines(out: &mut String, trace: &TraceReport) {
     let Footprint { blocks, unaligned, folded } = trace.footprint;
     let size = mebibytes(blocks);

@@ -1,4 +1,4 @@
-//! Which blocks of a volume the sectors of a trace mean.
+//! Maps the sectors of a trace to blocks of a volume.
 
 use super::{Action, Record};
 use crate::workload::MAX_REQUEST_BLOCKS;
@@ -6,16 +6,16 @@ use seekless_engine::units::{BLOCK_SECTORS, BlockNr};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// Blocks that stay side by side when a footprint is compacted (256 KiB): so what was sequential
-/// stays sequential.
+/// Blocks that stay side by side when a footprint is compacted (256 KiB): so sequential requests
+/// stay sequential.
 const CHUNK_BLOCKS: u64 = 64;
 
-/// How a device of the trace becomes a volume.
+/// How addresses of the trace map to a volume.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Mapping {
-    /// Chunks of 256 KiB in the order in which the trace touches them first: what it never touches
-    /// takes no room.
+    /// Chunks of 256 KiB in the order in which the trace uses them first: chunks that it never uses
+    /// take no space.
     #[default]
     FirstTouch,
     /// Block by block at the same place; a device larger than the volume begins again at its start.
@@ -25,7 +25,7 @@ pub enum Mapping {
 /// A run of blocks.
 pub type Blocks = (BlockNr, u32);
 
-/// The trace touches more than the volume holds.
+/// The trace uses more chunks than the volume holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "the trace touches more than the {volume} blocks of the volume; take a larger disk or a higher \
@@ -36,12 +36,12 @@ pub struct NoRoom {
     pub volume: u64,
 }
 
-/// What the mapping did.
+/// Counters of the mapping.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Footprint {
-    /// Blocks of the volume that the trace has, in whole chunks; those of the volume if folded.
+    /// Blocks of the volume that the trace uses, in whole chunks; all blocks if folded.
     pub blocks: u64,
-    /// Requests whose ends were no ends of blocks: reads and writes became larger, trims smaller.
+    /// Requests that were not aligned to blocks: reads and writes became larger, trims smaller.
     pub unaligned: u64,
     /// Requests that went beyond the end of the volume and were folded.
     pub folded: u64,
@@ -53,8 +53,8 @@ pub struct Mapper {
     mapping: Mapping,
     volume: u64,
     chunk: u64,
-    /// Where each chunk that was touched lies. Its size is that of the footprint, whatever the
-    /// length of the trace.
+    /// The place of each used chunk. Its size is that of the footprint, whatever the length of the
+    /// trace.
     chunks: BTreeMap<u64, u64>,
     footprint: Footprint,
 }
@@ -68,7 +68,7 @@ impl Mapper {
         Mapper { mapping, volume, chunk, chunks: BTreeMap::new(), footprint }
     }
 
-    /// What it did so far.
+    /// Its counters so far.
     pub fn footprint(&self) -> Footprint {
         self.footprint
     }
@@ -86,7 +86,8 @@ impl Mapper {
         let aligned =
             record.sector.is_multiple_of(BLOCK_SECTORS) && end.is_multiple_of(BLOCK_SECTORS);
         self.footprint.unaligned += u64::from(!aligned);
-        // A read or write of a part needs the whole; a trim of a part must leave the rest alone.
+        // A partial read or write needs the whole block. A partial trim must not change the rest of
+        // the block.
         let (first, last) = match record.action {
             Action::Trim => (record.sector.div_ceil(BLOCK_SECTORS), end / BLOCK_SECTORS),
             _ => (record.sector / BLOCK_SECTORS, end.div_ceil(BLOCK_SECTORS)),
@@ -129,7 +130,7 @@ impl Mapper {
     }
 }
 
-/// Appends a run; to the last one, if it goes on where that one ends.
+/// Appends a run, or extends the last one if it continues that.
 pub(crate) fn push(runs: &mut Vec<Blocks>, mut at: BlockNr, mut count: u64) {
     let most = u64::from(MAX_REQUEST_BLOCKS);
     if let Some((start, length)) = runs.last_mut()

@@ -1,14 +1,14 @@
-//! A log with a cleaner that only counts: segments, pages, and what is moved. Nothing here comes
-//! from the engine or the laboratory, so that one can be held against the other, as TinySim was
-//! held against the layouts in section 5.1 of the HyLog paper.
+//! A log with a cleaner that only counts: segments, pages, and moved pages. It shares no code with
+//! the engine or the simulator, so that the two can be compared, as TinySim and the layouts are in
+//! section 5.1 of the HyLog paper.
 
-/// What to count.
+/// Parameters of a count.
 #[derive(Clone, Copy, Debug)]
 pub struct Setup {
     /// Segments of the disk, and pages in each.
     pub segments: usize,
     pub slots: usize,
-    /// Pages that hold something.
+    /// Live pages.
     pub pages: usize,
     /// A segment is cleaned whenever fewer than this are free; so many are chosen at once.
     pub low: usize,
@@ -19,7 +19,7 @@ pub struct Setup {
     pub apart: bool,
 }
 
-/// Pages that were written and read since the counts were last taken.
+/// Pages that were written and read after the counts were last taken.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Counts {
     /// By clients, in all.
@@ -126,7 +126,8 @@ impl Counting {
     fn update(&mut self, page: usize) {
         let (segment, _) = self.places[page];
         if segment == NONE {
-            // It waits: what it held is replaced. One that is being moved is new from now on.
+            // The page waits in a buffer: replace its content. A page that was being moved counts
+            // as new from here on.
             let Some(index) = self.moved.iter().position(|one| one.0 == page) else { return };
             self.moved.swap_remove(index);
         } else {
@@ -150,7 +151,7 @@ impl Counting {
         self.free.insert(0, segment);
     }
 
-    /// Writes out what fills a segment.
+    /// Writes out a full segment.
     fn fill_segments(&mut self) {
         let (slots, now) = (self.setup.slots, self.clock);
         if self.setup.apart {
@@ -209,7 +210,7 @@ impl Counting {
             }
         };
         self.counts.read += self.setup.slots;
-        // It is free when its last page has left it.
+        // It is free when its last page has been moved.
         let Segment { pages, youngest, .. } = self.segments[victim].clone();
         for (slot, page) in pages.into_iter().enumerate() {
             if self.places[page] == (victim, slot) {

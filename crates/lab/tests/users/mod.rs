@@ -1,12 +1,12 @@
-//! What the users of the HyLog study do, made up: streams of page references before the buffer
-//! pool (section 5.2; claim H22 has the ratios of reads to writes).
+//! Synthetic users of the HyLog study: streams of page references before the buffer pool (section
+//! 5.2; claim H22 has the ratios of reads to writes).
 
 use seekless_engine::rng::Rng;
 use seekless_lab::distribution::{Distribution, Permutation, Sampler};
 use seekless_lab::trace::{Action, Record};
 use std::collections::VecDeque;
 
-/// A share of them comes true.
+/// True with this probability.
 fn chance(rng: &mut Rng, share: f64) -> bool {
     rng.unit() < share
 }
@@ -32,8 +32,8 @@ pub fn financial(blocks: u64, seed: u64) -> impl Iterator<Item = Record> {
     })
 }
 
-/// Single pages anywhere, popular by Knuth's 80–20 rule, two fifths of them written: as many reads
-/// for each write behind the pool as TPC-C has, and nothing lies beside what belongs to it.
+/// Random single pages, with popularity by Knuth's 80–20 rule, two fifths of them written. Behind
+/// the pool they have as many reads for each write as TPC-C, and related pages are not adjacent.
 pub fn scattered(blocks: u64, seed: u64) -> impl Iterator<Item = Record> {
     let mut rng = Rng::stream(seed, "scattered");
     let pages = Sampler::new(Distribution::knuth(80.0, 20.0), blocks, seed);
@@ -51,12 +51,12 @@ const MAILBOX: u64 = 128;
 /// Clients whose sessions interleave.
 const CLIENTS: usize = 32;
 
-/// Like the Campus trace: mailboxes that are read whole, and rewritten whole or from somewhere on
-/// after some of the sessions; mail that is appended to others.
+/// Like the Campus trace: mailboxes that are read as a whole, and after some sessions rewritten as
+/// a whole or from a random page on. To others mail is appended.
 pub fn campus(blocks: u64, seed: u64) -> impl Iterator<Item = Record> {
     let mut rng = Rng::stream(seed, "campus");
     let boxes = (blocks / (MAILBOX * PAGE)).max(1);
-    // Where the next mail goes, as a page of the mailbox.
+    // The page of the mailbox for the next mail.
     let mut ends: Vec<u64> = (0..boxes).map(|_| rng.below(MAILBOX)).collect();
     let mut clients: Vec<VecDeque<Record>> = vec![VecDeque::new(); CLIENTS];
     std::iter::from_fn(move || {
@@ -68,7 +68,7 @@ pub fn campus(blocks: u64, seed: u64) -> impl Iterator<Item = Record> {
     })
 }
 
-/// What one client asks for next.
+/// The next reference of one client.
 fn session(queue: &mut VecDeque<Record>, ends: &mut [u64], rng: &mut Rng) {
     let home = Distribution::knuth(70.0, 30.0).rank(ends.len() as u64, rng);
     let end = ends[home as usize];

@@ -11,10 +11,11 @@ use seekless_engine::units::{MILLIS, SECTOR_BYTES, Time};
 /// The share of the limit of *η* that equation (6) stands for.
 pub const ALPHA: f64 = 0.8;
 
-/// Writes that measure what a page costs, and what a long request costs.
+/// Writes that measure the cost of a page, and of a long request.
 const PAGE_TRIALS: u32 = 4000;
 const LONG_TRIALS: u32 = 400;
-/// Sectors of a long request (4 MiB): so long that its transfer can be told from its positioning.
+/// Sectors of a long request (4 MiB): so long that its transfer can be separated from its
+/// positioning.
 const LONG_SECTORS: u64 = 8192;
 
 /// A disk with sizes of page and segment. Section 3.1: a request takes the positioning time and its
@@ -36,8 +37,8 @@ fn above_zero(what: &'static str, value: f64, most: f64) -> Result<f64, ModelErr
 
 impl Disk {
     /// A disk with a positioning time in milliseconds and a bandwidth in 10⁶ bytes per second,
-    /// pages of `page_bytes` bytes, and segments of `segment_bytes` bytes or, without that, of what
-    /// [`Disk::recommended_bytes`] comes to with [`ALPHA`].
+    /// pages of `page_bytes` bytes, and segments of `segment_bytes` bytes or by default of
+    /// [`Disk::recommended_bytes`] with [`ALPHA`].
     ///
     /// # Errors
     /// Numbers that no disk can have, and segments that are not a whole number of pages.
@@ -67,7 +68,7 @@ impl Disk {
 
     /// The three disks of table 1 and the speculation about 2008 of table 5, with the segments that
     /// the paper chose (claims H3, H4 and H23). One KB is 1000 bytes throughout, pages have 8 KB:
-    /// only so the paper's numbers come out.
+    /// only this reproduces the paper's numbers.
     pub fn of_the_paper() -> Vec<Disk> {
         let disk = |name: &str, positioning_ms, mb_per_s, segment_kb: f64| Disk {
             name: name.to_owned(),
@@ -84,9 +85,9 @@ impl Disk {
         ]
     }
 
-    /// What a specification comes to: the times of page writes and of long writes to random places,
-    /// carried out one after the other on the simulated drive, give the two numbers of the model.
-    /// Writes are forced to the platter, as the model knows no cache.
+    /// The disk of a specification. Page writes and long writes to random addresses are run one
+    /// after the other on the simulated drive, and their times give the two numbers of the model.
+    /// Writes are forced to the platter, because the model has no cache.
     ///
     /// # Errors
     /// A specification that cannot be simulated, and sizes that do not fit together.
@@ -97,7 +98,7 @@ impl Disk {
         name: &str,
     ) -> Result<Disk, MeasureError> {
         let page = page_bytes.div_ceil(SECTOR_BYTES as u64).max(1);
-        // Whole sectors as the disk is addressed, whatever these are.
+        // Round to whole sectors of the disk's own size.
         let long = LONG_SECTORS.min(spec.capacity_sectors() / 8 / 8 * 8).max(2 * page);
         if long * 2 > spec.capacity_sectors() {
             let (what, value) = ("page in bytes", page_bytes as f64);
@@ -197,7 +198,7 @@ impl Disk {
     }
 }
 
-/// Why a specification does not come to a disk of the model.
+/// Why a specification does not give a disk of the model.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum MeasureError {
     /// It cannot be simulated.

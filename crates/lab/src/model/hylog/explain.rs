@@ -9,7 +9,7 @@ use serde::Serialize;
 /// Widest line of the text.
 const WIDTH: usize = 96;
 
-/// What to do.
+/// The layout that the model picks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Choice {
@@ -28,9 +28,9 @@ pub struct Explanation {
     pub disk: String,
     /// Share of it in use.
     pub utilisation: f64,
-    /// Which pages are written how often.
+    /// How often each page is written.
     pub distribution: Distribution,
-    /// What the model picks.
+    /// The layout that the model picks.
     pub choice: Choice,
     /// *η*.
     pub eta: f64,
@@ -173,7 +173,7 @@ fn verdict(choice: Choice, log: f64, eta: f64, best: Hybrid) -> String {
 }
 
 impl Explanation {
-    /// The explanation for people.
+    /// The explanation as text.
     pub fn to_text(&self) -> String {
         let mut out =
             format!("{}, {} in use, {}\n", self.disk, percent(self.utilisation), self.distribution);

@@ -55,7 +55,7 @@ fn table(
     Table { model: MODEL, title, disk, quantities, columns, rows }
 }
 
-/// What follows from the disk alone.
+/// The quantities that depend only on the disk.
 fn quantities(disk: &Disk) -> Vec<Quantity> {
     let eta = disk.efficiency();
     let u = super::crossing(eta);
@@ -92,7 +92,7 @@ fn quantities(disk: &Disk) -> Vec<Quantity> {
 }
 
 /// Scaled write costs by the utilisation of the disk, HyLog with its best share of hot pages. With
-/// `dice` a second table has what a small simulation of the cleaner comes to; its trials are
+/// `dice` a second table has the results of a small simulation of the cleaner; its trials are
 /// overwrites of each page.
 ///
 /// # Errors

@@ -1,10 +1,10 @@
 //! The worked examples of section 6.2: measured times in, expected gains out.
 //!
 //! The paper takes averages of a simulation, puts them into its cost model and compares the outcome
-//! with the throughput that was simulated (claims H27 and H28). The arithmetic is kept apart, since
-//! it also says what to expect of times that were measured elsewhere.
+//! with the throughput that was simulated (claims H27 and H28). The arithmetic is a function of its
+//! own, because it also applies to other measured times.
 
-/// What was measured.
+/// The measured values.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Measured {
     /// Pages in a segment, *S*.

@@ -1,4 +1,4 @@
-//! Loge's disks, played with dice.
+//! Loge's disks, simulated with random numbers.
 
 use super::scattered;
 use crate::model::loge::Drive;
@@ -7,7 +7,7 @@ use seekless_engine::rng::Rng;
 /// How often the disk is drawn anew.
 const DRAWS: u32 = 20;
 
-/// What a simulated long write came to.
+/// Result of a simulated long write.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LongWrite {
     /// Share of moves that found a free segment as soon as anything was in reach.
@@ -115,7 +115,7 @@ pub fn ordered_write(drive: &Drive, spacing: u32, trials: u32, seed: u64) -> Ord
         let cylinder = rng.below(u64::from(spacing)) as u32;
         let ready = drive.move_ms(cylinder.min(spacing - cylinder));
         after_read += (ready / period).ceil() * period;
-        // Where in a period the request comes.
+        // The point of a period at which the request comes.
         let since = rng.unit() * period;
         at_random += ((since + ready) / period).ceil() * period - since;
     }

@@ -15,7 +15,7 @@ fn costs(params: &Params) -> Costs {
     Costs { n: params.slots(), switch: params.switch_ms(), slot: params.slot_ms() }
 }
 
-/// Claims V1 and V2, as far as the models use them.
+/// Claims V1 and V2, the part that the models use.
 #[test]
 fn v1_v2_the_disks_are_those_of_table_1() {
     shows("turn", hp().turn_ms(), 14.9925, 4);
@@ -124,7 +124,7 @@ fn v18_single_cylinder_has_the_values_of_table_v_b() {
     }
 }
 
-/// Next to nothing is free: the answer comes at once, and is that of a geometric search.
+/// With almost nothing free the result is quick, and is that of a geometric search.
 #[test]
 fn v18_full_disks_have_an_answer() {
     for (tracks, free) in [(19_u32, 1e-6), (16, 1e-9), (1, f64::EPSILON / 2.0)] {
@@ -136,7 +136,7 @@ fn v18_full_disks_have_an_answer() {
     assert!(locate::zone_ms(&st(), 1e-12).is_finite());
 }
 
-/// The general search and the closed form of the claim are the same number.
+/// The general search and the closed form of the claim give the same number.
 #[test]
 fn v18_the_sum_in_closed_form_agrees() {
     for (tracks, switch, free) in [(19_u32, 13_u32, 0.2_f64), (16, 22, 0.05), (1, 0, 0.3)] {

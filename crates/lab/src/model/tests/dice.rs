@@ -1,4 +1,4 @@
-//! Closed forms against the processes they describe, played with dice.
+//! Closed forms against the processes they describe, simulated with random numbers.
 
 use super::{close, hp, params, st};
 use crate::model::fill::Costs;
@@ -19,7 +19,7 @@ fn v13_single_track_with_dice() {
     }
 }
 
-/// Claim V18: the cylinder alone, on a disk that is searched nowhere else. At 95 % and more, tracks
+/// Claim V18: the cylinder alone, without a search of other cylinders. At 95 % and more, tracks
 /// that end make a difference: the formula's are endless.
 #[test]
 fn v18_single_cylinder_with_dice() {
@@ -113,10 +113,9 @@ fn l5_single_writes_with_dice() {
     assert!((9.8..=9.95).contains(&found.at_random_ms), "{found:?}");
 }
 
-/// What the models leave out: free space is not at random where an allocator has been at work. In
-/// sectors that is several times their time at 50 % and 80 %, whether the arm sweeps or not; in
-/// blocks of 4 KiB, which pass in about half of a head switch and more, it is half as much again at
-/// most from 80 % on.
+/// The limit of the models: free space is not random after an allocator has run. In sectors that is
+/// several times their time at 50 % and 80 %, whether the arm sweeps or not; in blocks of 4 KiB,
+/// which take half of a head switch or more to pass, it is at most 1.5 times from 80 % on.
 #[test]
 fn v19_an_allocator_at_work_leaves_the_model_with_dice() {
     for (name, utilisation, sectors, blocks) in [

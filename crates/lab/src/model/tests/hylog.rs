@@ -48,7 +48,8 @@ fn h2_h5_table_h_a() {
 fn h3_disks_of_table_1_measured_on_their_models() {
     for (name, index) in [("atlas10k", ATLAS), ("hylog-2003", X15), ("rz26", RZ26)] {
         let mut spec = specs::find(name).expect("it comes with the program");
-        // The paper's numbers are the platter's; the atlas10k was measured behind a bus of 5 MB/s.
+        // The paper's numbers are those of the platter; the atlas10k was measured behind a bus of 5
+        // MB/s.
         spec.bus = None;
         let (found, paper) = (Disk::measured(&spec, 8192, None, name).expect(name), disk(index));
         // A command has overhead, a write settles, and the head passes over skewed sectors.
@@ -204,7 +205,7 @@ fn h15_h16_table_h_d() {
             let found = hylog::best_hot_share(u_d, 32.77, distribution);
             let what = format!("{distribution} at {u_d}");
             shows(&what, found.cost, cost, 2);
-            // The minimum is flat: a step beside it costs the same to all digits shown.
+            // The minimum is flat: a step beside it costs the same in all digits shown.
             assert!((found.hot - hot).abs() <= 0.0051, "{what}: hot {}", found.hot);
             if distribution != Distribution::DATABASE {
                 assert!(found.cost <= before, "{what}: more skew costs no more");
@@ -212,7 +213,7 @@ fn h15_h16_table_h_d() {
             }
         }
     }
-    // Little to gain where there is room.
+    // Little to gain if there is free space.
     let low = hylog::best_hot_share(0.6, 32.77, knuth(80.0, 20.0));
     let log = hylog::cleaning(hylog::cleaning_utilisation(0.6));
     assert!(log / low.cost < 1.05, "{low:?}");
@@ -239,7 +240,7 @@ fn h19_overall_cost_of_figure_5() {
         close("plugging", hylog::plugging(u, eta) * factor, plugging, 2e-3);
     }
     let crossing = hylog::disk_utilisation(hylog::crossing(eta));
-    // The claim read it off the table; the formula has 0.869.
+    // The claim takes it from the table; the formula gives 0.869.
     close("crossing", crossing, 0.865, 6e-3);
 }
 
@@ -261,7 +262,7 @@ fn h27_worked_example_of_a_log() {
     shows("eta", lfs.efficiency(), 26.26, 2);
     shows("adjusted", lfs.adjusted_efficiency(), 37.5, 1);
     shows("ratio", lfs.log_ratio(), 2.18, 2);
-    // The paper goes on with 2.2.
+    // The paper continues with 2.2.
     shows("throughput", lfs.throughput(2.2), 1.297, 3);
     close("throughput", lfs.throughput(lfs.log_ratio()), 1.297, 3e-3);
 }
@@ -274,7 +275,7 @@ fn h28_worked_example_of_hylog() {
     let (rates, times) = (hylog.write_ratio(HOT_WRITES), hylog.write_ratio_by_time(HOT_WRITES));
     shows("writes, arithmetic", rates, 1.094, 3);
     shows("writes, harmonic", times, 1.088, 3);
-    // The paper goes on with 1.09.
+    // The paper continues with 1.09.
     shows("total", hylog.throughput(1.09), 1.036, 3);
     close("total", hylog.throughput(rates), 1.036, 2e-3);
     close("total by time", hylog.throughput(times), 1.035, 2e-3);

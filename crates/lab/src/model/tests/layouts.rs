@@ -21,9 +21,9 @@ fn locate_of_vlog(disk: &str, utilisation: f64) -> (f64, f64) {
 
 /// The time that the virtual log takes to locate a block stays within 10 % of the single-cylinder
 /// model up to 85 % utilisation, at worst 9.8 % above it (HP97560 at 70 %). At 90 % the HP97560
-/// needs up to 15 % more. On the ST19101 it stays below the model, by 10 % where the disk is
-/// crowded and by 30 % where it is not: it fills empty tracks, and it looks for two free blocks in
-/// a row, for the data and the map.
+/// needs up to 15 % more. On the ST19101 it stays below the model, by 10 % if the disk is nearly
+/// full and by 30 % if not. The layout fills empty tracks, and looks for two free blocks in a row,
+/// for the data and the map.
 #[test]
 fn v18_vlog_locates_blocks_as_fast_as_the_single_cylinder_model() {
     for disk in ["hp97560", "st19101"] {

@@ -44,7 +44,7 @@ fn every_table_reads_well() {
     }
 }
 
-/// Where the paper's fit does not hold, there is no number.
+/// Outside the range of the paper's fit there is no number.
 #[test]
 fn tracks_too_large_for_the_fit_have_no_equation_10() {
     let table = report::filling(&params("desktop7200", 1), &[0.25], None).expect("table");

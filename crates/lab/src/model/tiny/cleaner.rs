@@ -1,11 +1,11 @@
-//! How space is won back.
+//! The cleaner: reclaims space.
 
 use super::super::hylog::{cleaning_value, plugging_value};
 use super::{NONE, Policy, State, Tiny};
 use std::cmp::Reverse;
 
 impl Tiny {
-    /// One pass: takes candidates, and moves what lives in them.
+    /// One pass: takes candidates, and moves their live pages.
     pub(super) fn clean(&mut self) {
         match self.setup.policy {
             Policy::Overwrite => unreachable!("nothing is ever cleaned"),
@@ -40,8 +40,8 @@ impl Tiny {
         segments.iter().map(|&one| f64::from(self.segments[one as usize].live) / pages).collect()
     }
 
-    /// The best segments to clean, the best first. At least one, and no more than leave the cleaner
-    /// room for what lives in them.
+    /// The best segments to clean, the best first. At least one, and no more than the cleaner has
+    /// free space for their live pages.
     fn candidates(&self, policy: Policy, most: u32) -> Vec<u32> {
         let pages = f64::from(self.setup.pages_per_segment);
         let closed = (0_u32..).zip(&self.segments).filter(|one| one.1.state == State::Closed);
@@ -85,8 +85,8 @@ impl Tiny {
         self.free.push(victim);
     }
 
-    /// Writes what lives in the victims to new segments. Each victim is free again before the next
-    /// one is read: its pages are in memory.
+    /// Writes the live pages of the victims to new segments. Each victim is free again before the
+    /// next one is read: its pages are in memory.
     fn copy(&mut self, victims: &[u32]) {
         self.counts.passes.0 += 1;
         for &victim in victims {
@@ -97,8 +97,8 @@ impl Tiny {
         }
     }
 
-    /// Writes what lives in the victims to holes of the other segments, those of the fullest first:
-    /// it would be longest until these were cleaned.
+    /// Writes the live pages of the victims to holes of other segments, the fullest first: these
+    /// would be cleaned last.
     fn plug(&mut self, victims: &[u32]) {
         self.counts.passes.1 += 1;
         let mut live = Vec::new();

@@ -6,7 +6,7 @@ fn close(what: &str, found: f64, expected: f64, part: f64) {
     assert!((found - expected).abs() <= part * expected, "{what}: {found}, expected {expected}");
 }
 
-/// A run in the steady state: some overwrites of each page before those that count.
+/// A run in the steady state: some overwrites of each page before the measured ones.
 fn steady(setup: Setup, rounds: u64) -> Counts {
     let mut tiny = Tiny::new(setup).expect("a disk");
     let writes = tiny.pages() * rounds;
@@ -17,7 +17,7 @@ fn steady(setup: Setup, rounds: u64) -> Counts {
 #[test]
 fn h6_uniform_updates_follow_equation_2() {
     for (utilisation, expected) in [(0.6, 0.3242), (0.8, 0.6286), (0.9, 0.8069)] {
-        // Choosing the emptiest gains the less the larger segments are.
+        // The larger the segments, the less the choice of the emptiest gains.
         for (policy, pages_per_segment) in [(Policy::Fifo, 64), (Policy::Greedy, 256)] {
             let setup = Setup {
                 segments: 1500,
@@ -29,7 +29,7 @@ fn h6_uniform_updates_follow_equation_2() {
             let counts = steady(setup, 3);
             let what = format!("{policy:?} at {utilisation}");
             close(&what, counts.cleaning_utilisation(), expected, 0.02);
-            // Equation (4) is what that costs.
+            // Equation (4) is its cost.
             close(&what, counts.scaled_cost(9.0), hylog::cleaning(expected), 0.05);
         }
     }
