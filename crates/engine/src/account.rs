@@ -1,29 +1,28 @@
-//! What a device has been busy with: so many commands for each purpose, and the time they took.
+//! The account of a device: the number of commands for each purpose, and their time.
 //!
-//! A latency says how long a client waited; where that is mostly waiting for others, the account of
-//! the device says for whom.
+//! A latency tells how long a client waited. The account tells which requests it waited for.
 
 use crate::io::{Breakdown, Op, Purpose};
 use crate::units::Time;
 
-/// Sorts of commands that are counted apart: reads, writes, and flushes with trims.
+/// Kinds of commands that are counted separately: reads, writes, and flushes with trims.
 const SORTS: usize = 3;
 
-/// Commands of one sort for one purpose.
+/// Commands of one kind for one purpose.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Entry {
     /// How many were answered.
     pub commands: u64,
     /// Blocks that they read or wrote.
     pub blocks: u64,
-    /// Where their time went. The queue is their waiting for one another: the device was busy with
-    /// the rest.
+    /// Where their time went. The queue time is their wait for one another; in the rest the device
+    /// was busy.
     pub spent: Breakdown,
-    /// What came after the answer.
+    /// Work after the answer.
     pub behind: Behind,
 }
 
-/// Writing to the platter what has been answered.
+/// Writes to the platter that are already answered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Behind {
     /// How long the head took until it was there.
@@ -33,8 +32,7 @@ pub struct Behind {
 }
 
 impl Behind {
-    /// Something was on its way to the platter from `from` to `end`; it passed the head from
-    /// `start` on.
+    /// Adds a write to the platter from `from` to `end`; it passed the head from `start` on.
     pub fn new(from: Time, start: Time, end: Time) -> Behind {
         let start = start.clamp(from, end.max(from));
         Behind { positioning_ns: start - from, transfer_ns: end.max(start) - start }
@@ -57,7 +55,7 @@ impl Entry {
         self.spent.total_ns() - self.spent.queue_ns + self.behind.total_ns()
     }
 
-    /// Looking for places: everything but transfer and overhead.
+    /// Positioning: everything except transfer and overhead.
     pub fn positioning_ns(&self) -> Time {
         let Breakdown { seek_ns, head_switch_ns, rotation_ns, .. } = self.spent;
         seek_ns + head_switch_ns + rotation_ns + self.behind.positioning_ns
@@ -76,11 +74,11 @@ impl Entry {
     }
 }
 
-/// What a device has been busy with since it began.
+/// The account of a device from its start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Account {
     entries: [[Entry; SORTS]; Purpose::ALL.len()],
-    /// What the device wrote out of a cache that knows no purposes.
+    /// Writes out of a cache, whose purposes are unknown.
     pub written_back: Entry,
 }
 
@@ -93,7 +91,7 @@ fn sort_of(op: Op) -> usize {
 }
 
 impl Account {
-    /// A command has been answered; it moved so many blocks.
+    /// Adds an answered command that moved so many blocks.
     #[inline]
     pub fn add(&mut self, purpose: Purpose, op: Op, blocks: u32, spent: &Breakdown) {
         let entry = &mut self.entries[purpose as usize][sort_of(op)];
@@ -102,19 +100,19 @@ impl Account {
         entry.spent.add(spent);
     }
 
-    /// A write that has been answered went on to the platter.
+    /// Adds the later write to the platter of an answered write.
     pub fn add_behind(&mut self, purpose: Purpose, behind: Behind) {
         self.entries[purpose as usize][sort_of(Op::Write)].behind.add(behind);
     }
 
-    /// Blocks were written out of a cache.
+    /// Adds blocks that were written out of a cache.
     pub fn add_written_back(&mut self, blocks: u32, behind: Behind) {
         self.written_back.commands += 1;
         self.written_back.blocks += u64::from(blocks);
         self.written_back.behind.add(behind);
     }
 
-    /// What there was of, in the order of [`Purpose::ALL`], each time reads, then writes, then the
+    /// The entries, in the order of [`Purpose::ALL`]; for each purpose reads, then writes, then the
     /// rest: `"data reads"`.
     pub fn entries(&self) -> impl Iterator<Item = (Purpose, &'static str, &Entry)> {
         let sorts = ["reads", "writes", "flushes"];
@@ -123,13 +121,13 @@ impl Account {
         })
     }
 
-    /// How long the device was busy. What a device does at the same time counts twice.
+    /// How long the device was busy. Simultaneous work counts twice.
     pub fn busy_ns(&self) -> Time {
         self.entries.iter().flatten().map(Entry::busy_ns).sum::<Time>()
             + self.written_back.busy_ns()
     }
 
-    /// What has come since `before`, an earlier state of the same account.
+    /// The difference to `before`, an earlier state of the same account.
     pub fn since(&self, before: &Account) -> Account {
         let written_back = self.written_back.since(&before.written_back);
         let mut since = Account { written_back, ..*self };

@@ -8,7 +8,7 @@ pub fn crc32c(bytes: &[u8]) -> u32 {
     crc_fast::crc32_iscsi(bytes)
 }
 
-/// CRC-32C of some bytes followed by `bytes`, where `sum` is that of the former; 0 for none.
+/// CRC-32C of some bytes followed by `bytes`, where `sum` is that of the first bytes; 0 for none.
 pub fn crc32c_append(sum: u32, bytes: &[u8]) -> u32 {
     let mut digest = Digest::new_with_init_state(CrcAlgorithm::Crc32Iscsi, u64::from(!sum));
     digest.update(bytes);
@@ -28,29 +28,29 @@ pub fn mix(x: u64) -> u64 {
     x ^ (x >> 31)
 }
 
-/// How the checksums of blocks are made that a layout knows nothing of: those of its clients, and
-/// whatever else the map of a volume names.
+/// Algorithm of the checksums of blocks whose content a layout does not know: data of clients, and
+/// all other blocks that the map of a volume names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sums {
-    /// CRC-32C. It is linear: blocks that end with a CRC of their own all have the same one, and
-    /// where something was torn an older block of that kind could pass for a newer one.
+    /// CRC-32C. It is linear: blocks that end with their own CRC all have the same one. After a
+    /// torn write an older block of that kind could pass for a newer one.
     Crc,
-    /// The CRC of the last eight bytes first, then that of the others. It tells such blocks
-    /// apart, but not those of which a part, such as a sector, ends with a CRC of its own.
+    /// The CRC of the last eight bytes first, then that of the others. It distinguishes such
+    /// blocks, except those of which a part, such as a sector, ends with its own CRC.
     TurnedCrc,
-    /// The lower half of XXH3 with 64 bits and the seed 0: no CRC, so that nothing a client stores
-    /// cancels out, and twice as fast.
+    /// The lower half of XXH3 with 64 bits and the seed 0: not linear, so that a client's own
+    /// checksums cannot cancel it, and twice as fast.
     Xxh3,
     /// The same; the checksums of the metadata itself are mixed, see [`Identity::sum`].
     Mixed,
 }
 
 impl Sums {
-    /// What new volumes have.
+    /// The algorithm of new volumes.
     pub const NEWEST: Sums = Sums::Mixed;
 }
 
-/// The volume that metadata belongs to, and how the checksums of its metadata are made.
+/// The volume that metadata belongs to, and the algorithm of its metadata checksums.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Identity {
     id: u128,
@@ -58,7 +58,7 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// That of a volume with such sums.
+    /// The identity of a volume with such checksums.
     pub fn new(id: u128, sums: Sums) -> Identity {
         Identity { id, mixed: sums == Sums::Mixed }
     }
@@ -73,10 +73,10 @@ impl Identity {
         self.of_crc(crc32c(bytes))
     }
 
-    /// The checksum of metadata with that CRC. A CRC is linear: what a RAID-5 computes for a
-    /// missing member from a stripe half written can be the exclusive or of three blocks of
-    /// metadata, which has the right CRC again. So it is mixed: the finalizer of MurmurHash3
-    /// (Appleby, public domain) gives each 32 bits others, and is not linear.
+    /// The checksum of metadata with that CRC. A CRC is linear: a RAID-5 may compute a missing
+    /// member from a half-written stripe, and get the exclusive or of three blocks of metadata,
+    /// which has a valid CRC. So the CRC is mixed with the finalizer of MurmurHash3 (Appleby,
+    /// public domain), a bijection that is not linear.
     pub fn of_crc(self, crc: u32) -> u32 {
         if !self.mixed {
             return crc;
@@ -124,7 +124,7 @@ mod tests {
         assert_eq!(Sums::Xxh3.of(&one), 419_763_209, "as SPEC.md has it");
     }
 
-    /// The exclusive or of three blocks that end with their checksum: is it such a block?
+    /// True if the exclusive or of three blocks that end with their checksum also does.
     fn adds_up(sums: Sums) -> bool {
         let id = Identity::new(7, sums);
         let sealed = |fill: u8| {

@@ -1,4 +1,4 @@
-//! Payload: what a request carries and what a medium holds.
+//! Payload: the content of a request and of a medium.
 //!
 //! A payload is a rope of pieces, so that layers can split and join requests without copying
 //! bytes. Client data in a simulation is a *stamp* (which block, which version): it costs no
@@ -23,8 +23,8 @@ pub type SectorBytes = [u8; SECTOR_BYTES];
 /// The bytes of a block, sector by sector.
 pub type BlockSectors = [Arc<SectorBytes>; BLOCK_SECTORS as usize];
 
-/// The bytes of one block, put together when somebody looks at them. On a simulated disk hardly
-/// anybody does: most records of a log are overwritten unread.
+/// The bytes of one block, generated when they are read. On a simulated disk most records of a log
+/// are overwritten unread, so this saves the work.
 pub trait Lazy: Send + Sync {
     /// Writes the bytes, always the same ones; `out` is one block long.
     fn render(&self, out: &mut [u8]);
@@ -35,8 +35,8 @@ pub trait Lazy: Send + Sync {
 pub enum Body {
     /// All blocks read as zeros.
     Zeros,
-    /// Stands for the bytes that version `version` of block `key` has; block `i` of the piece has
-    /// the key `key + i`. Equal stamps are equal bytes.
+    /// Stands for the bytes of version `version` of block `key`; block `i` of the piece has the key
+    /// `key + i`. Equal stamps are equal bytes.
     Stamp {
         /// Which block the client wrote, in the client's numbering.
         key: u64,
@@ -45,10 +45,10 @@ pub enum Body {
     },
     /// Real bytes, a whole number of blocks of them.
     Bytes(Bytes),
-    /// Real bytes of one block in sectors that other blocks may share: records of a log that
-    /// differ little from one another cost what they differ in.
+    /// Real bytes of one block in sectors that other blocks may share: similar records of a log
+    /// take memory only for their differences.
     Sectors(Arc<BlockSectors>),
-    /// Real bytes of one block that nobody has looked at yet.
+    /// Real bytes of one block that are not generated yet.
     Lazy(Arc<dyn Lazy>),
     /// One block of parity over contents that are not all real bytes: see [`Parity`].
     Parity(Arc<Parity>),
@@ -116,8 +116,8 @@ impl Piece {
         Bytes::from(out)
     }
 
-    /// True if the content begins with these bytes: what looks for headers among many blocks need
-    /// not put the others together.
+    /// True if the content begins with these bytes: a search for headers need not generate the
+    /// other blocks.
     pub fn begins_with(&self, magic: [u8; 8]) -> bool {
         let word = u64::from_le_bytes(magic);
         match &self.body {
@@ -186,7 +186,7 @@ impl Piece {
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Data {
     pieces: SmallVec<[Piece; 1]>,
-    /// The sum of their lengths: every layer asks for it.
+    /// The sum of their lengths, cached because every layer reads it.
     blocks: u32,
 }
 
@@ -253,7 +253,7 @@ impl Data {
         &self.pieces
     }
 
-    /// The same with room for so many pieces.
+    /// An empty payload with capacity for so many pieces.
     pub fn with_room(pieces: usize) -> Data {
         Data { pieces: SmallVec::with_capacity(pieces), blocks: 0 }
     }
@@ -281,7 +281,7 @@ impl Data {
         Cuts { pieces: &self.pieces, skip: 0 }
     }
 
-    /// Appends a piece, merging it with the last one where that needs no copy.
+    /// Appends a piece, merging it with the last one if that needs no copy.
     pub fn push(&mut self, piece: Piece) {
         self.blocks += piece.blocks;
         if let Some(last) = self.pieces.last_mut() {
@@ -353,8 +353,8 @@ impl Data {
         panic!("block {at} of {}", self.blocks());
     }
 
-    /// All bytes in one piece: shared where they already are, copied and filled with the content
-    /// that stamps stand for elsewhere.
+    /// All bytes in one piece. One piece of real bytes is shared; else the content is copied, and
+    /// stamps are filled in.
     pub fn to_bytes(&self) -> Bytes {
         if let [piece] = self.pieces.as_slice() {
             return piece.to_bytes();
@@ -402,8 +402,8 @@ impl Iterator for Each<'_> {
     }
 }
 
-/// What is left of a payload from which parts are cut in order. Cutting all of it into parts costs
-/// no more than going through it once, which [`Data::slice`] for each part does not promise.
+/// A payload that is cut into parts in order. Cutting all of it costs one pass, unlike
+/// [`Data::slice`] for each part.
 #[derive(Clone, Copy, Debug)]
 pub struct Cuts<'d> {
     pieces: &'d [Piece],

@@ -7,10 +7,10 @@ use smallvec::{SmallVec, smallvec};
 use std::hint::cold_path;
 use std::sync::Arc;
 
-/// Names a request towards whoever submitted it; unique among that submitter's requests in flight.
+/// Names a request for its submitter; unique among that submitter's requests in flight.
 pub type Tag = u64;
 
-/// What a request asks for.
+/// The operation of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Op {
     /// Read `count` blocks.
@@ -19,26 +19,26 @@ pub enum Op {
     Write,
     /// Make everything that was acknowledged before this request durable.
     Flush,
-    /// Forget `count` blocks: they read as zeros afterwards.
+    /// Trim `count` blocks: they read as zeros afterwards.
     Trim,
 }
 
-/// What a request to a device is for. Devices serve all alike; reports tell by it where the time of
-/// a disk goes.
+/// The purpose of a request to a device. Devices ignore it; reports use it to show where the time
+/// of a disk goes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Purpose {
-    /// What clients read and write, in place or in a log.
+    /// Data of clients, in place or in a log.
     #[default]
     Data,
-    /// Knowing where things are: maps, checkpoints, marks.
+    /// Metadata: maps, checkpoints, marks.
     Map,
-    /// Winning back space: cleaning segments, plugging holes, emptying tracks.
+    /// Reclaiming space: cleaning segments, plugging holes, emptying tracks.
     Cleaning,
-    /// Bringing home what waits in a log.
+    /// Moving blocks from a log to their home location.
     Destaging,
-    /// Putting blocks in order while nobody waits, and moving the arm in advance.
+    /// Sorting blocks while no client waits, and moving the arm in advance.
     Ordering,
-    /// What redundancy costs: old content that is read, parity, its log.
+    /// Redundancy: reads of old content, parity, its log.
     Parity,
     /// Filling a new member of an array.
     Rebuild,
@@ -70,8 +70,8 @@ impl Purpose {
     }
 }
 
-/// What a device with sector headers keeps beside a block, for the layout's own use: it lands with
-/// the block and costs no time. All zeros where there is none.
+/// A few bytes that a device with sector headers stores beside a block, for the layout. They are
+/// written with the block and cost no time. All zeros without headers.
 pub type Label = [u8; 32];
 
 /// The labels of the blocks of a write, in order.
@@ -86,9 +86,9 @@ pub struct Io {
     pub op: Op,
     /// For writes and trims: acknowledge only when durable (forced unit access).
     pub fua: bool,
-    /// For writes: blocks of zeros take their room, too, where a volume may run out of it.
+    /// For writes: blocks of zeros allocate space, too, on a volume that may run out of it.
     pub keep: bool,
-    /// What it is for.
+    /// Its purpose.
     pub purpose: Purpose,
     /// First block.
     pub at: BlockNr,
@@ -98,34 +98,34 @@ pub struct Io {
     pub data: Data,
     /// For writes to devices with sector headers: a label for each block.
     pub labels: Option<Labels>,
-    /// For reads of devices with copies: what the blocks must be like.
+    /// For reads of devices with copies: the checksums that the blocks must have.
     pub expected: Option<Arc<Expected>>,
 }
 
-/// What is known of blocks that are read, so that a device with copies can tell which one is right:
-/// checksums, block by block; `None` where nothing is known.
+/// Expected checksums of blocks that are read, block by block, so that a device with copies can
+/// find a right one. `None` if unknown.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Expected {
-    /// How they are made.
+    /// The algorithm.
     pub sums: Sums,
     /// One for each block.
     pub each: SmallVec<[Option<u32>; 4]>,
 }
 
 impl Expected {
-    /// That one block has this checksum.
+    /// One block with this checksum.
     pub fn one(sums: Sums, sum: u32) -> Expected {
         Expected { sums, each: smallvec![Some(sum)] }
     }
 
-    /// True if block `index` may be this.
+    /// True if block `index` may have this content.
     pub fn is_met(&self, index: u32, block: &Piece) -> bool {
         self.each[index as usize].is_none_or(|sum| self.sums.is_of(block, sum))
     }
 }
 
 impl Io {
-    /// A read for a client, as all that follow.
+    /// A read for a client; the following constructors are for clients as well.
     pub fn read(tag: Tag, at: BlockNr, count: u32) -> Io {
         Io {
             tag,
@@ -191,7 +191,7 @@ impl Io {
         self
     }
 
-    /// The same write, which keeps room for blocks of zeros.
+    /// The same write, which also allocates space for blocks of zeros.
     pub fn with_room(mut self) -> Io {
         self.keep = true;
         self
@@ -204,7 +204,7 @@ impl Io {
         self
     }
 
-    /// The same read, of blocks of which something is known.
+    /// The same read, with expected checksums.
     pub fn expecting(mut self, expected: Expected) -> Io {
         debug_assert_eq!(expected.each.len() as u32, self.count);
         self.expected = Some(Arc::new(expected));
@@ -262,7 +262,7 @@ impl Breakdown {
         self.transfer_ns += other.transfer_ns;
     }
 
-    /// What has come since `before`, an earlier state of the same sums.
+    /// The difference to `before`, an earlier state of the same sums.
     pub fn since(&self, before: &Breakdown) -> Breakdown {
         Breakdown {
             overhead_ns: self.overhead_ns - before.overhead_ns,
@@ -274,8 +274,8 @@ impl Breakdown {
         }
     }
 
-    /// One of `count` equal shares of each part, for requests that were served together: what the
-    /// others' shares take is waiting for this one.
+    /// One of `count` equal shares of each part, for requests that were served together: the shares
+    /// of the others count as queueing.
     ///
     /// # Panics
     /// If `count` is zero.
@@ -293,9 +293,9 @@ impl Breakdown {
         }
     }
 
-    /// The same service seen by somebody who waited `total_ns` in all: what the parts do not
-    /// explain was spent in queues. Where service overlapped other service (several commands in
-    /// flight at once) the parts are scaled down to fit.
+    /// The same service for a client that waited `total_ns` in all: time that the parts do not
+    /// explain is queueing. If services overlapped (several commands in flight at once), the parts
+    /// are scaled down to fit.
     pub fn within(mut self, total_ns: Time) -> Breakdown {
         self.queue_ns = 0;
         let served = self.total_ns();
@@ -325,13 +325,13 @@ pub enum IoError {
         /// Device block.
         block: BlockNr,
     },
-    /// What was read is not what was written.
+    /// The content that was read is not the content that was written.
     #[error("block {block}: checksum mismatch, the stored bytes are damaged")]
     Checksum {
         /// Block in the numbering of the layer that found it.
         block: BlockNr,
     },
-    /// The backing store has no room left.
+    /// The backing store has no space left.
     #[error("the backing store is full")]
     NoSpace,
     /// The volume refuses writes.
@@ -351,8 +351,8 @@ pub enum IoError {
         /// The value of `errno`.
         errno: i32,
     },
-    /// A host-managed shingled disk refuses what breaks the rules of its zones. Nothing has
-    /// happened; the same request succeeds where and when the rules allow it.
+    /// A host-managed shingled disk refuses what breaks the rules of its zones. It changed nothing.
+    /// The same request succeeds when the rules allow it.
     #[error("block {block}: {rule}")]
     Zone {
         /// First block of the request.
@@ -381,15 +381,15 @@ pub enum ZoneRule {
     /// A read stays in its zone.
     #[error("READ BOUNDARY VIOLATION: a read must end in the zone it begins in")]
     ReadBoundary,
-    /// So many zones may be open and no more.
+    /// The limit of open zones.
     #[error("INSUFFICIENT ZONE RESOURCES: too many zones are open; fill or reset one")]
     TooManyOpen,
-    /// What is trimmed of zones that are written in order is whole zones: that resets them.
+    /// A trim of sequential zones covers whole zones: it resets them.
     #[error("INVALID FIELD IN CDB: only whole zones can be reset")]
     PartialReset,
 }
 
-/// What a request came to: the payload for a read, empty otherwise.
+/// The outcome of a request: the payload for a read, empty otherwise.
 pub type Outcome = Result<Data, IoError>;
 
 /// The answer to a request.
@@ -397,14 +397,14 @@ pub type Outcome = Result<Data, IoError>;
 pub struct Done {
     /// Tag of the request.
     pub tag: Tag,
-    /// What it came to.
+    /// Payload or error.
     pub outcome: Outcome,
     /// Where its time went.
     pub spent: Breakdown,
 }
 
 impl Done {
-    /// An answer that took no time of its own.
+    /// An answer without service time.
     pub fn new(tag: Tag, outcome: Outcome) -> Done {
         Done { tag, outcome, spent: Breakdown::default() }
     }

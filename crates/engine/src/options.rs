@@ -1,7 +1,7 @@
-//! Options of layouts: each is declared once, beside the code that obeys it.
+//! Options of layouts: each is declared once, beside the code that uses it.
 //!
-//! A [`Choice`] has a name, a type, a default and a text form. [`Options`] holds what was chosen;
-//! what was left open has its default. Flags of the command line, messages about options without
+//! A [`Choice`] has a name, a type, a default and a text form. [`Options`] holds the chosen values;
+//! other choices have their default. Flags of the command line, messages about options without
 //! effect and the manual derive from the choices that a layout lists in its descriptor.
 
 use std::any::Any;
@@ -13,21 +13,21 @@ use std::sync::Arc;
 pub struct Choice<T: 'static> {
     /// Its name, which is that of the flag: `fill-percent`.
     pub name: &'static str,
-    /// What its value is called in help texts; empty for a switch, which takes none.
+    /// Name of its value in help texts; empty for a switch, which takes none.
     pub value: &'static str,
     /// One or two sentences for help texts and the manual.
     pub help: &'static str,
-    /// Means something only on a device with an arm, a simulated disk.
+    /// Has an effect only on a device with an arm, a simulated disk.
     pub needs_arm: bool,
-    /// What holds unless it is chosen.
+    /// The default.
     pub default: fn() -> T,
-    /// Takes a value from text; the message of an error says what is accepted.
+    /// Parses a value; an error message says what is accepted.
     pub parse: fn(&str) -> Result<T, String>,
-    /// The text that `parse` takes for a value; empty where help should show no default.
+    /// The text of a value, as `parse` takes it; empty if help should show no default.
     pub show: fn(&T) -> String,
 }
 
-/// A choice whatever its type: what the command line and the manual need.
+/// A choice of any type, as the command line and the manual need it.
 pub trait AnyChoice: fmt::Debug + Sync {
     /// See [`Choice::name`].
     fn name(&self) -> &'static str;
@@ -39,7 +39,7 @@ pub trait AnyChoice: fmt::Debug + Sync {
     fn needs_arm(&self) -> bool;
     /// The default as text; empty if help should show none.
     fn default_text(&self) -> String;
-    /// Takes a value from text into `options`.
+    /// Parses a value and stores it in `options`.
     ///
     /// # Errors
     /// A message that says what is accepted.
@@ -74,7 +74,7 @@ impl<T: Clone + Send + Sync + fmt::Debug + 'static> AnyChoice for Choice<T> {
 }
 
 impl Choice<bool> {
-    /// A switch: off by default, on where its flag is given.
+    /// A switch: off by default, on if its flag is given.
     pub const fn switch(name: &'static str, help: &'static str) -> Choice<bool> {
         Choice {
             name,
@@ -87,7 +87,7 @@ impl Choice<bool> {
         }
     }
 
-    /// The same, where only a device with an arm has any use for it.
+    /// The same for an option that needs a device with an arm.
     pub const fn on_arm(self) -> Choice<bool> {
         Choice { needs_arm: true, ..self }
     }
@@ -101,7 +101,7 @@ struct Setting {
     text: String,
 }
 
-/// What was chosen. Two sets are equal if they hold the same choices in the same order.
+/// The chosen values. Two sets are equal if they hold the same choices in the same order.
 #[derive(Clone, Default)]
 pub struct Options(Vec<Setting>);
 
@@ -129,7 +129,7 @@ impl Options {
         self
     }
 
-    /// What was chosen, or the default.
+    /// The chosen value, or the default.
     ///
     /// # Panics
     /// If two choices of different types have the same name.
@@ -143,7 +143,7 @@ impl Options {
         }
     }
 
-    /// The names of what was chosen, in the order of choosing.
+    /// The names of the chosen options, in the order of choosing.
     pub fn names(&self) -> impl Iterator<Item = &'static str> + '_ {
         self.0.iter().map(|one| one.name)
     }

@@ -1,20 +1,20 @@
 //! Bugs that can be planted in the layouts, to show that the power-cut sweep finds them.
 //!
-//! In a build without debug assertions every question here is answered `false` at compile time:
-//! the product carries none of it.
+//! In a build without debug assertions every check here is `false` at compile time: the product
+//! contains none of the bugs.
 
 /// A bug that can be planted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PlantedBug {
     /// A flush or a forced write is acknowledged before its commit is durable.
     AckBeforeDurable,
-    /// Superseded blocks are reused at once, though a recovery may still need them.
+    /// Superseded blocks are reused at once, although recovery may need them.
     FreeBeforeCommit,
     /// The map names new places before the data has reached them.
     MapBeforeData,
     /// A commit counts as durable without a flush of the device.
     MissingFlush,
-    /// The tail record is not cleared by a mount and is believed after the next crash.
+    /// A mount does not clear the tail record, and the mount after the next crash trusts it.
     StaleTailAccepted,
     /// Checksums of data are neither verified by recovery nor on read.
     ChecksumNotVerified,
@@ -22,41 +22,39 @@ pub enum PlantedBug {
     CompactorFreesEarly,
     /// The reorganiser writes a block that a client has overwritten since it was read.
     ReorganiserWritesStale,
-    /// Of several versions of a block a recovery takes not the youngest.
+    /// Of several versions of a block, recovery takes an old one.
     StaleStampWins,
-    /// A recovery takes what is there of a transaction that is not there as a whole.
+    /// Recovery applies an incomplete transaction.
     PartialTransaction,
-    /// A recovery takes what is there of a transaction of several requests that is not there as a
-    /// whole.
+    /// Recovery applies an incomplete transaction of several requests.
     PartialGroup,
-    /// The list of the blocks of a transaction is given up before nobody can need it.
+    /// The list of the blocks of a transaction is freed while recovery may need it.
     DescriptorFreedEarly,
-    /// What was forgotten leaves no tombstone.
+    /// A trimmed block leaves no tombstone.
     TombstoneLost,
-    /// A write that failed is answered as done.
+    /// A failed write is answered as successful.
     ErrorSwallowed,
-    /// After an error the volume goes on taking writes.
+    /// After an error the volume keeps accepting writes.
     ErrorForgotten,
-    /// A flush that failed is tried again and called good.
+    /// A failed flush is retried and answered as successful.
     FlushRetried,
-    /// Superseded blocks are reused before a commit says that they were superseded for good.
+    /// Superseded blocks are reused before a commit makes that final.
     ReuseUnwitnessed,
     /// A recovery does not notice that a map block is missing.
     DigestIgnored,
-    /// A recovery leaves no record of what it took and what not.
+    /// Recovery does not record which log entries it applied and which it dropped.
     RecoveryUnrecorded,
-    /// A recovery leaves what it did not take where it is.
+    /// Recovery does not erase the blocks that it dropped.
     DroppedNotErased,
-    /// A label says of what came before it that it was durable, known or not.
+    /// A label states that all before it is durable, without that being known.
     DurableOverstated,
-    /// A flush that was on its way when another one failed is called good.
+    /// A flush in flight when another one fails is answered as successful.
     OtherFlushTrusted,
-    /// A forced write whose data arrives after an error elsewhere waits for ever.
+    /// A forced write whose data arrives after an error elsewhere waits forever.
     WaiterForgotten,
-    /// A segment is written again though the last checkpoint lets a recovery follow the log
-    /// through it.
+    /// A segment is reused although recovery from the last checkpoint follows the log through it.
     FreeBeforeCheckpoint,
-    /// The cleaner gives a segment up before what it moved is durable.
+    /// The cleaner frees a segment before the blocks it moved are durable.
     CleanerFreesEarly,
     /// A checkpoint record is written before the map blocks that it names are durable.
     CheckpointBeforeMap,
@@ -64,32 +62,32 @@ pub enum PlantedBug {
     NoWriteLog,
     /// Stripes are written in place before the record in the log is durable.
     LogNotFlushed,
-    /// An array takes a member back that has missed something.
+    /// An array takes a member back that has missed writes.
     StaleMember,
     /// A recovery replays the log but resyncs no marked regions.
     NoResync,
-    /// A member that replaces another one counts as filled before what fills it is durable.
+    /// A replacement member counts as filled before its content is durable.
     RebuildNotFlushed,
-    /// Stripes are written without a member before all members know that it is out.
+    /// Stripes are written without a member before all members record that it is removed.
     WrittenUnsettled,
-    /// A read-only array shows its members as they are, without what its logs tell.
+    /// A read-only array returns the content of its members without replaying its logs.
     UnreplayedShown,
-    /// Whoever assembles an array writes all that its logs hold, old content before younger one.
+    /// Assembly of an array replays all records of its logs, old content before younger.
     ReplayedInTurn,
-    /// A misplaced block is brought home before what it holds is durable.
+    /// A relocation moves a misplaced block home before its content is durable.
     HomedEarly,
-    /// A tombstone goes out before what it makes way for is durable.
+    /// A tombstone is removed before the block that replaces it is durable.
     TombstoneEarly,
-    /// Blocks are written home from records that are not durable.
+    /// Blocks are written to their home location from records that are not durable.
     DestageBeforeDurable,
-    /// A recovery takes what an earlier one has dropped, where damage hides why it did.
+    /// Recovery applies entries that an earlier recovery dropped, if damage hides the reason.
     DroppedTakenLater,
-    /// The sums of blocks are CRCs.
+    /// The checksums of blocks are plain CRCs.
     CrcSums,
 }
 
 impl PlantedBug {
-    /// Those that can be planted in update in place.
+    /// Bugs for update in place.
     pub const INPLACE: [PlantedBug; 6] = [
         PlantedBug::AckBeforeDurable,
         PlantedBug::MissingFlush,
@@ -99,7 +97,7 @@ impl PlantedBug {
         PlantedBug::OtherFlushTrusted,
     ];
 
-    /// Those that can be planted in the virtual log.
+    /// Bugs for the virtual log.
     pub const VLOG: [PlantedBug; 16] = [
         PlantedBug::AckBeforeDurable,
         PlantedBug::FreeBeforeCommit,
@@ -119,11 +117,11 @@ impl PlantedBug {
         PlantedBug::WaiterForgotten,
     ];
 
-    /// Those that are planted in a log over stripes: where one device has a part of a write, the
-    /// other has not.
+    /// Bugs for a log on a striped array: one device may have a part of a write and the other may
+    /// not.
     pub const STRIPED: [PlantedBug; 1] = [PlantedBug::DroppedTakenLater];
 
-    /// Those that can be planted in arrays.
+    /// Bugs for arrays.
     pub const ARRAY: [PlantedBug; 8] = [
         PlantedBug::NoWriteLog,
         PlantedBug::LogNotFlushed,
@@ -135,7 +133,7 @@ impl PlantedBug {
         PlantedBug::ReplayedInTurn,
     ];
 
-    /// Those that can be planted in the disk caching disk.
+    /// Bugs for the disk caching disk.
     pub const DCD: [PlantedBug; 9] = [
         PlantedBug::AckBeforeDurable,
         PlantedBug::FreeBeforeCommit,
@@ -148,7 +146,7 @@ impl PlantedBug {
         PlantedBug::DestageBeforeDurable,
     ];
 
-    /// Those that can be planted in Loge.
+    /// Bugs for Loge.
     pub const LOGE: [PlantedBug; 17] = [
         PlantedBug::AckBeforeDurable,
         PlantedBug::FreeBeforeCommit,
@@ -169,7 +167,7 @@ impl PlantedBug {
         PlantedBug::CrcSums,
     ];
 
-    /// Those that can be planted in the log-structured layouts.
+    /// Bugs for the log-structured layouts.
     pub const LFS: [PlantedBug; 11] = [
         PlantedBug::AckBeforeDurable,
         PlantedBug::FreeBeforeCommit,
@@ -184,8 +182,8 @@ impl PlantedBug {
         PlantedBug::CrcSums,
     ];
 
-    /// Those that are planted in Wolf as well, whose engine is that of `Lfs`: where its policies
-    /// decide what is written and cleaned when.
+    /// Bugs for Wolf, which shares the engine of `Lfs`: those where its policies decide what is
+    /// written and cleaned, and when.
     pub const WOLF: [PlantedBug; 4] = [
         PlantedBug::AckBeforeDurable,
         PlantedBug::FreeBeforeCommit,
@@ -193,7 +191,7 @@ impl PlantedBug {
         PlantedBug::CleanerFreesEarly,
     ];
 
-    /// Those that are planted in HyLog as well.
+    /// Bugs for HyLog.
     pub const HYLOG: [PlantedBug; 2] = [PlantedBug::AckBeforeDurable, PlantedBug::MissingFlush];
 
     /// What the bug does, for the table of bugs.
@@ -262,7 +260,7 @@ pub const fn planted(_bug: PlantedBug) -> bool {
     false
 }
 
-/// Runs something with a bug planted, on this thread.
+/// Calls `run` with a bug planted, on this thread.
 #[cfg(debug_assertions)]
 pub fn with_bug<R>(bug: Option<PlantedBug>, run: impl FnOnce() -> R) -> R {
     let before = PLANTED.replace(bug);

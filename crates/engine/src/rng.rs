@@ -1,4 +1,4 @@
-//! Seeded randomness: the only kind there is in here.
+//! Seeded random numbers: the engine uses no others.
 
 use crate::checksum::mix;
 use rand_core::{Rng as _, SeedableRng as _};
@@ -11,13 +11,14 @@ pub struct Rng(Pcg64Mcg);
 
 impl Rng {
     /// The stream `name` of `seed`. Streams of different names are independent, so that a new
-    /// consumer of randomness never shifts the numbers that another one sees.
+    /// consumer never changes the numbers of another one.
     pub fn stream(seed: u64, name: &str) -> Rng {
-        // FNV-1a of the name; any fixed mixing function would do.
+        // FNV-1a of the name; any fixed mixing function is enough.
         let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |h, b| {
             (h ^ u64::from(b)).wrapping_mul(0x100_0000_01b3)
         });
-        // The generator sets the two low bits of its state: mixed, no two seeds differ there only.
+        // The generator sets the two low bits of its state. After mixing, no two seeds differ only
+        // there.
         let mut state = [0; 16];
         let (low, high) = state.split_at_mut(8);
         low.copy_from_slice(&mixed(seed ^ mixed(hash)).to_le_bytes());
@@ -52,7 +53,7 @@ impl Rng {
 }
 
 fn mixed(x: u64) -> u64 {
-    // Zero would stay zero.
+    // `mix` maps zero to zero, so add a constant first.
     mix(x.wrapping_add(0x9e37_79b9_7f4a_7c15))
 }
 

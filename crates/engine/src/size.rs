@@ -67,7 +67,7 @@ fn parse_bytes(text: &str) -> Result<u64, String> {
     }
     let too_many = || format!("`{text}` is too large; the largest size is 8P");
     let number: u64 = number.parse().map_err(|_| too_many())?;
-    // 10G, 10GB and 10GiB all mean the same to whoever types them.
+    // 10G, 10GB and 10GiB all mean the same.
     let shift = match suffix.to_ascii_lowercase().as_str() {
         "" | "b" => 0,
         "k" | "kb" | "kib" => 10,

@@ -32,9 +32,9 @@ pub struct Superblock {
     pub blocks: u64,
     /// Size of the device when the volume was made, in blocks.
     pub device_blocks: u64,
-    /// How the layout was told to work; only that layout knows what the bits mean.
+    /// Options of the layout; only that layout interprets the bits.
     pub options: u32,
-    /// How the checksums of blocks are made.
+    /// Algorithm of the checksums of blocks.
     pub sums: Sums,
 }
 
@@ -61,17 +61,17 @@ pub enum SuperblockError {
     Truncated {
         /// Blocks the volume was made for.
         needed: u64,
-        /// Blocks there are.
+        /// Blocks of the image.
         found: u64,
     },
 }
 
-/// Refuses a superblock that no layout can have written, and completes what only its layout knows.
-/// The registry of layouts has the one there is.
+/// Refuses a superblock that no layout can have written, and fills in fields that only its layout
+/// knows. The registry of layouts implements it.
 pub type Known<'k> = &'k dyn Fn(Superblock) -> Result<Superblock, SuperblockError>;
 
 impl Superblock {
-    /// How its metadata is signed.
+    /// The identity that signs its metadata.
     pub fn identity(&self) -> Identity {
         Identity::new(self.id, self.sums)
     }
@@ -86,13 +86,13 @@ impl Superblock {
         }
     }
 
-    /// The same, with these where the superblock says nothing of how checksums are made.
+    /// The same, with this algorithm if the superblock names none.
     pub fn with_oldest_sums(self, oldest: Sums) -> Superblock {
         let sums = if self.sums == Sums::Crc { oldest } else { self.sums };
         Superblock { sums, ..self }
     }
 
-    /// What it says, in a line, given the name of its layout.
+    /// Its content in one line, given the name of its layout.
     pub fn to_text(&self, layout: &str) -> String {
         let Superblock { version, id, blocks, device_blocks, .. } = self;
         format!(
@@ -122,7 +122,7 @@ impl Superblock {
         Bytes::from(out)
     }
 
-    /// Reads the block back. Which layouts exist, and what their options mean, is not known here.
+    /// Reads the block back. It does not check the layout number and the options.
     ///
     /// # Errors
     /// Foreign, newer or damaged content.
@@ -173,7 +173,7 @@ impl Superblock {
         disk.write(0, Data::bytes(block))
     }
 
-    /// Reads the first copy, or the second where the first is unusable.
+    /// Reads the first copy, or the second if the first is unusable.
     ///
     /// # Errors
     /// The reason why the first copy is unusable, unless the second one is whole.
@@ -200,21 +200,21 @@ impl Superblock {
         Ok(superblock)
     }
 
-    /// The blocks in which a copy should be and none is that says the same.
+    /// The blocks that should hold a copy of this superblock and do not.
     pub fn lost_copies(&self, disk: &mut dyn Disk, known: Known<'_>) -> Vec<BlockNr> {
         let places = [0, self.device_blocks - 1];
         places.into_iter().filter(|&at| read_copy(disk, at, known) != Ok(*self)).collect()
     }
 
-    /// Writes a copy that is lost from the one that is whole, and makes it durable. The whole one
-    /// is not written to, so a power cut in the middle leaves what there was.
+    /// Rewrites a lost copy from the whole one, and makes it durable. The whole copy is not written
+    /// to, so it survives a power cut.
     ///
     /// # Errors
     /// What the medium reports.
     pub fn mend(&self, disk: &mut dyn Disk, known: Known<'_>) -> Result<(), IoError> {
         let [lost] = self.lost_copies(disk, known)[..] else { return Ok(()) };
         let whole = if lost == 0 { self.device_blocks - 1 } else { 0 };
-        // As it is, not encoded anew: an older program may have written it.
+        // Copy the bytes instead of encoding anew: an older program may have written them.
         let block = disk.read(whole, 1)?;
         disk.write(lost, block)?;
         disk.flush()

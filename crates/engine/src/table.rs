@@ -1,11 +1,11 @@
-//! A table that takes memory only where something is in it.
+//! A table that takes memory only for rows with entries.
 
 /// Entries in a row. With chunks of 16 blocks a row stands for 32 MiB, so a disk of 30 TB has
-/// 900,000 rows, 14 MB, and what lies scattered costs 8 KiB a place.
+/// 900,000 rows, 14 MB, and a scattered entry costs 8 KiB.
 const ROW: usize = 512;
 
-/// A list of optional values of a length that is known. Rows of which none was ever filled take
-/// eight or sixteen bytes.
+/// A list of optional values of fixed length. A row that was never filled takes eight or sixteen
+/// bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Table<T> {
     /// Entries.
@@ -30,29 +30,29 @@ impl<T> Table<T> {
         Table { length, rows }
     }
 
-    /// Bytes that the table takes itself, what is in it not counted.
+    /// Bytes of the table itself, without memory that its entries own.
     #[cfg(test)]
     pub fn bytes(&self) -> usize {
         let rows = self.rows.iter().flatten().map(|row| size_of_val(&**row)).sum::<usize>();
         size_of_val(&*self.rows) + rows
     }
 
-    /// True if there is room for none.
+    /// True if its length is zero.
     pub fn is_empty(&self) -> bool {
         self.length == 0
     }
 
-    /// An entry; none beyond the end.
+    /// An entry; `None` if it is not filled or beyond the end.
     pub fn get(&self, index: usize) -> Option<&T> {
         self.rows.get(index / ROW)?.as_ref()?[index % ROW..].first()?.as_ref()
     }
 
-    /// An entry that is there, to change it.
+    /// A filled entry, mutable.
     pub fn get_mut(&mut self, index: usize) -> Option<&mut T> {
         self.rows.get_mut(index / ROW)?.as_mut()?.get_mut(index % ROW)?.as_mut()
     }
 
-    /// An entry, made if it is not there.
+    /// An entry, created if it is not filled.
     ///
     /// # Panics
     /// Beyond the end.
@@ -73,7 +73,7 @@ impl<T> Table<T> {
         }
     }
 
-    /// The first entry at or behind `index` that is there.
+    /// The first filled entry at or behind `index`.
     pub fn next(&self, index: usize) -> Option<usize> {
         let first = index / ROW;
         let rows = self.rows.get(first..)?.iter().enumerate();

@@ -1,7 +1,7 @@
 //! Units that every layer shares.
 
 /// A point in time or a span, in nanoseconds. Virtual time starts at zero; a wall-clock driver
-/// counts from its own start. The engine is handed the time and never reads a clock.
+/// counts from its own start. The caller passes the time to the engine, which never reads a clock.
 pub type Time = u64;
 
 /// Number of a 4 KiB block on a device or a volume.

@@ -1,4 +1,4 @@
-//! Devices whose blocks rest in a file or on a block device.
+//! Devices over a file or a block device.
 
 pub mod buffers;
 pub mod file;

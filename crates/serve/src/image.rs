@@ -26,13 +26,13 @@ use std::path::{Path, PathBuf};
 /// Why an image cannot be made or opened.
 #[derive(Debug, thiserror::Error)]
 pub enum ImageError {
-    /// There is nothing at the path.
+    /// The path does not exist.
     #[error("{} does not exist; `seekless create` makes a volume", .0.display())]
     NotFound(PathBuf),
-    /// There is no file that could be served as it is.
+    /// The file to serve without a layout does not exist.
     #[error("{} does not exist; `truncate -s 1G FILE` makes an empty disk", .0.display())]
     NoRaw(PathBuf),
-    /// There is no log at the path.
+    /// The path of the log does not exist.
     #[error(
         "{} does not exist; name the log that the origin was attached to with `seekless create \
          --log` (if it is gone, the first 128 KiB of the origin and all that was not drained are \
@@ -43,7 +43,7 @@ pub enum ImageError {
     /// Symbolic links go round in a circle.
     #[error("{} is a symbolic link that leads back to itself; name the image", .0.display())]
     LeadsNowhere(PathBuf),
-    /// There is something at the path.
+    /// The path exists.
     #[error("{} already exists; --force replaces it", .0.display())]
     Exists(PathBuf),
     /// Another process holds the lock.
@@ -58,7 +58,7 @@ pub enum ImageError {
         /// The process that holds it, if the system says.
         pid: Option<u32>,
     },
-    /// It is named in two places of the command.
+    /// The command names it twice.
     #[error(
         "{} is given twice, and one file or device cannot be two; name another one in one of the \
          places",
@@ -73,7 +73,7 @@ pub enum ImageError {
         /// What was found.
         what: String,
     },
-    /// Something that has no blocks.
+    /// Neither a file nor a block device.
     #[error("{} is neither a regular file nor a block device", .0.display())]
     NotBlocks(PathBuf),
     /// The volume cannot be made with this size.
@@ -92,7 +92,7 @@ pub enum ImageError {
         /// Why.
         source: LayoutError,
     },
-    /// A length with a remainder, which would be out of reach.
+    /// The length is not a whole number of blocks: the rest could not be addressed.
     #[error(
         "{} has {bytes} bytes, no whole number of 4 KiB blocks; {}",
         .path.display(),
@@ -106,18 +106,18 @@ pub enum ImageError {
         /// It is a block device.
         device: bool,
     },
-    /// What cannot have a log in front of it.
+    /// A log cannot be attached to it.
     #[error("{} {why}", .path.display())]
     NoOrigin {
         /// The file or device.
         path: PathBuf,
-        /// What it is, and the remedy.
+        /// The reason and the remedy.
         why: &'static str,
     },
     /// The operating system refuses.
     #[error("cannot {action} {}: {source}", .path.display())]
     Os {
-        /// What was tried.
+        /// The operation.
         action: &'static str,
         /// The image.
         path: PathBuf,
@@ -144,21 +144,21 @@ impl ImageError {
 }
 
 /// An open image, locked against other processes until it and every handle taken from it are
-/// dropped. Blocking access through [`Disk`] is for the code that runs alone.
+/// dropped. Blocking access through [`Disk`] is for code outside the event loop.
 #[derive(Debug)]
 pub struct Image {
     file: File,
     path: PathBuf,
     blocks: u64,
-    /// Where labels of its blocks are, if it has any.
+    /// Place of the labels of its blocks, if it has any.
     headers: Option<Headers>,
     read_only: bool,
     block_device: bool,
-    /// What lies below a loop device, locked as well.
+    /// The file below a loop device, locked as well.
     below: Vec<File>,
 }
 
-/// Opens an image. Writers exclude everybody else, readers exclude writers.
+/// Opens an image. A writer excludes all others, readers exclude writers.
 ///
 /// # Errors
 /// [`ImageError::NotFound`], [`ImageError::InUse`], [`ImageError::Twice`],
@@ -187,11 +187,11 @@ pub fn blame_half(origin: &Image, log: Option<&Image>, source: LayoutError) -> I
     }
 }
 
-/// Opens an image to look at what its writer has noted in it, whoever that is: what is found may
-/// change at any time.
+/// Opens an image to read the superblock while another process may write: the content may change at
+/// any time.
 ///
 /// # Errors
-/// As for [`open`], but nobody is in the way.
+/// As for [`open`], except [`ImageError::InUse`].
 pub(crate) fn peek(path: &Path) -> Result<Image, ImageError> {
     let (file, block_device) = open_file(path, true)?;
     Image::measure(file, path, true, block_device)
@@ -215,7 +215,8 @@ fn open_file(path: &Path, read_only: bool) -> Result<(File, bool), ImageError> {
     let mut options = OpenOptions::new();
     options.read(true).write(!read_only);
     if block_device && !read_only {
-        // On a block device this makes the kernel refuse what is mounted or otherwise in use.
+        // On a block device this makes the kernel refuse a device that is mounted or otherwise in
+        // use.
         options.custom_flags(libc::O_EXCL);
     }
     let file = match options.open(path) {
@@ -259,14 +260,14 @@ impl Image {
         Ok(Image { file, path, blocks, headers, read_only, block_device, below: Vec::new() })
     }
 
-    /// Makes a file one hole of so many bytes. It is shortened to nothing first, so that no byte
-    /// of an earlier content survives.
+    /// Makes a file one hole of so many bytes. Truncates it to zero first, so that no old content
+    /// survives.
     fn set_blank(&self, bytes: u64) -> Result<(), ImageError> {
         let set = self.file.set_len(0).and_then(|()| self.file.set_len(bytes));
         set.map_err(|error| ImageError::os("set the size of", &self.path, error))
     }
 
-    /// Where it is.
+    /// Its path.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -281,7 +282,7 @@ impl Image {
         self.block_device
     }
 
-    /// Where labels of its blocks are, if it has any.
+    /// Place of the labels of its blocks, if it has any.
     pub(crate) fn headers(&self) -> Option<Headers> {
         self.headers
     }
@@ -302,7 +303,8 @@ impl Image {
         self.file.try_clone().map_err(|error| ImageError::os("open", &self.path, error))
     }
 
-    /// Handles that keep all locks of the image though it is dropped; the first is to itself.
+    /// Handles that keep all locks of the image after it is dropped; the first is to the image
+    /// itself.
     ///
     /// # Errors
     /// When the process has no file descriptor left.
@@ -312,11 +314,11 @@ impl Image {
         all.map_err(|error| ImageError::os("open", &self.path, error))
     }
 
-    /// The same file, opened another time: errors of writes are told to each open file once. It
+    /// The same file, opened another time: write errors are reported once to each open file. It
     /// holds no lock and is for syncs only.
     ///
     /// # Errors
-    /// When the system does not offer that, or the process has no file descriptor left.
+    /// If the system does not support that, or the process has no file descriptor left.
     pub(crate) fn opened_anew(&self) -> io::Result<File> {
         File::open(format!("/proc/self/fd/{}", self.file.as_raw_fd()))
     }
@@ -335,7 +337,7 @@ impl Image {
         Err(ImageError::NotWhole { path, bytes, device })
     }
 
-    /// Names the image in an error of its volume.
+    /// Adds the path of the image to an error of its volume.
     pub fn blame(&self, source: LayoutError) -> ImageError {
         ImageError::Layout { path: self.path.clone(), source }
     }

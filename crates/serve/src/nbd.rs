@@ -1,9 +1,9 @@
 //! The server side of the NBD protocol: bytes in, requests out; answers in, bytes out.
 //!
 //! Fixed newstyle negotiation, then requests with simple or structured replies. A [`Connection`]
-//! does no I/O and keeps no clock, so it can be driven byte by byte in tests. Whatever a client
-//! sends, it is checked here; where the protocol allows, a senseless request gets an error and the
-//! connection goes on, elsewhere [`Event::Failed`] says why it must be closed.
+//! does no I/O and keeps no clock, so it can be driven byte by byte in tests. Everything that a
+//! client sends is checked here. If the protocol allows, an invalid request gets an error and the
+//! connection continues. Otherwise [`Event::Failed`] gives the reason to close it.
 
 pub mod client;
 pub mod exercise;
@@ -18,20 +18,20 @@ pub use output::Output;
 use bytes::{Bytes, BytesMut};
 use std::sync::Arc;
 
-/// What clients learn of a volume.
+/// The properties of a volume that clients learn.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Export {
-    /// Name that clients may ask for; the empty name is always right.
+    /// Name of the export; clients may also use the empty name.
     pub name: String,
-    /// One line for people.
+    /// Description, one line.
     pub description: String,
     /// Size in bytes.
     pub size_bytes: u64,
     /// No writes.
     pub read_only: bool,
-    /// Clients had better order their requests.
+    /// Clients should order their requests.
     pub rotational: bool,
-    /// A flush on one connection covers what was answered on all.
+    /// A flush on one connection covers the writes answered on all connections.
     pub multi_conn: bool,
     /// Smallest request in bytes, a power of two.
     pub minimum_block: u32,
@@ -41,11 +41,11 @@ pub struct Export {
     pub maximum_payload: u32,
 }
 
-/// Payload that is longer is received into memory of its own, which is given back with it: what a
-/// connection keeps for what it receives next stays small.
+/// Longer payload is received into its own allocation, which is freed with it. So the receive
+/// buffer of a connection stays small.
 pub const LARGE: usize = 512 << 10;
 
-/// What a client asks for in the transmission phase.
+/// Commands of the transmission phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Command {
     /// Read bytes.
@@ -54,11 +54,11 @@ pub enum Command {
     Write,
     /// Make acknowledged writes durable.
     Flush,
-    /// Forget bytes.
+    /// Trim bytes.
     Trim,
     /// Make bytes read as zeros.
     WriteZeroes,
-    /// Say where data and holes are.
+    /// Report data and holes.
     BlockStatus,
     /// Prefetch.
     Cache,
@@ -69,14 +69,14 @@ pub enum Command {
 pub struct Request {
     /// Chosen by the client, given back with the reply.
     pub cookie: u64,
-    /// What to do.
+    /// The command.
     pub command: Command,
     /// Acknowledge only when durable.
     pub fua: bool,
     /// Zeros must not become a hole.
     pub no_hole: bool,
-    /// Zeros only if that takes no longer than forgetting the range; refused here together with
-    /// `no_hole`, since then the zeros have to be written.
+    /// Zeros only if that is as fast as a trim. Refused together with `no_hole`, because the zeros
+    /// must then be written.
     pub fast_zero: bool,
     /// The read must come in one chunk.
     pub dont_fragment: bool,
@@ -86,16 +86,16 @@ pub struct Request {
     pub offset: u64,
     /// Number of bytes.
     pub length: u32,
-    /// What to write; its length is `length`.
+    /// Payload; its length is `length`.
     pub data: Bytes,
 }
 
-/// What must be known of a request to answer it.
+/// The part of a request that its answer needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ticket {
     /// Chosen by the client.
     pub cookie: u64,
-    /// What was asked for.
+    /// The command.
     pub command: Command,
     /// First byte.
     pub offset: u64,
@@ -106,14 +106,14 @@ pub struct Ticket {
 }
 
 impl Request {
-    /// What to keep for the reply.
+    /// The part that the reply needs.
     pub fn ticket(&self) -> Ticket {
         let Request { cookie, command, offset, length, dont_fragment, .. } = *self;
         Ticket { cookie, command, offset, length, dont_fragment }
     }
 }
 
-/// Part of what a read came to.
+/// Part of the result of a read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Chunk {
     /// Bytes.
@@ -122,10 +122,10 @@ pub enum Chunk {
     Hole(u32),
 }
 
-/// What a request came to.
+/// Result of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reply {
-    /// It is done.
+    /// Success without payload.
     Done,
     /// The bytes read, in order.
     Data(Vec<Chunk>),
@@ -133,9 +133,9 @@ pub enum Reply {
     Status(Vec<(u32, u32)>),
     /// It failed.
     Error {
-        /// Number for programs.
+        /// Error number.
         errno: NbdErrno,
-        /// Reason for people.
+        /// Reason as text.
         message: String,
     },
 }
@@ -148,24 +148,24 @@ pub enum NbdErrno {
     Perm = 1,
     /// The store failed.
     Io = 5,
-    /// The request makes no sense.
+    /// The request is invalid.
     Inval = 22,
     /// No space left.
     NoSpace = 28,
     /// Not supported.
     NotSup = 95,
-    /// The server is about to end.
+    /// The server is shutting down.
     Shutdown = 108,
 }
 
-/// What a connection has come to.
+/// An event of a connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
     /// The client has chosen the export: requests follow.
     Negotiated,
     /// A request.
     Request(Request),
-    /// The client has said goodbye: answer what is in flight, then close.
+    /// The client has sent a disconnect request: answer the requests in flight, then close.
     Disconnected,
     /// The client broke the protocol: close, and log why.
     Failed(ProtocolError),
@@ -179,15 +179,15 @@ pub enum ProtocolError {
     Magic {
         /// Which message.
         place: &'static str,
-        /// What came.
+        /// The received number.
         found: u64,
-        /// What should have come.
+        /// The expected number.
         expected: u64,
     },
     /// The client's flags are none that this server offered.
     #[error("client flags {0:#x} contain bits that were not offered")]
     ClientFlags(u32),
-    /// An option is longer than any sensible one.
+    /// An option is too long.
     #[error("option {option} carries {length} bytes, the limit is {limit}")]
     OptionTooLong {
         /// Its number.
@@ -203,7 +203,7 @@ pub enum ProtocolError {
     /// There is no export of that name, and the option cannot be refused.
     #[error("unknown export `{0}`")]
     UnknownExport(String),
-    /// A write longer than announced as possible.
+    /// A write longer than the announced limit.
     #[error("a write of {length} bytes, the limit is {limit}")]
     PayloadTooLong {
         /// Its length.
@@ -213,7 +213,7 @@ pub enum ProtocolError {
     },
 }
 
-/// What the connection is waiting for.
+/// The next message that the connection expects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     ClientFlags,
@@ -239,7 +239,7 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// A fresh connection; the greeting lies in its output.
+    /// A new connection; the greeting is in its output.
     pub fn new(export: Arc<Export>) -> Connection {
         let mut connection = Connection {
             export,
@@ -261,7 +261,7 @@ impl Connection {
         &mut self.input
     }
 
-    /// What the transport has to send.
+    /// Bytes for the transport to send.
     pub fn output(&mut self) -> &mut Output {
         &mut self.output
     }
@@ -288,9 +288,9 @@ impl Connection {
         self.poll_admitting(|_, _| true)
     }
 
-    /// The same; `admits` is asked about a request of this kind and length before it is taken, and
-    /// before the payload of a write is complete. If it says no, that is `None`, and the request
-    /// stays where it is.
+    /// The same with admission control. `admits` is called with the kind and length of a request
+    /// before it is taken, and before the payload of a write is complete. If it returns false, the
+    /// result is `None`, and the request stays in the input.
     pub fn poll_admitting(&mut self, admits: impl FnMut(Command, u32) -> bool) -> Option<Event> {
         let event = match self.phase {
             Phase::ClientFlags => self.client_flags(),

@@ -1,16 +1,15 @@
-//! SIGINT, SIGTERM and SIGHUP as something to read, so that the loop needs no handlers; and a
-//! handler for work that starts processes, which would inherit that signals are blocked.
+//! SIGINT, SIGTERM and SIGHUP as a file descriptor, so that the event loop needs no handlers. And a
+//! handler for commands that start processes, which would inherit blocked signals.
 
 use std::io;
 use std::os::fd::{FromRawFd, OwnedFd};
 
-/// Takes the signals that end us away from their default action, in this thread and those it
-/// starts, and returns a descriptor that becomes readable when one arrives.
+/// Blocks the signals that end this process, in this thread and those it starts. Returns a
+/// descriptor that becomes readable when one arrives.
 pub fn block_and_watch() -> io::Result<OwnedFd> {
     let set = shutdown()?;
     change(libc::SIG_BLOCK, &set)?;
-    // SAFETY: `set` is initialised, and the descriptor that `signalfd` returns belongs to nobody
-    // else.
+    // SAFETY: `set` is initialised, and the descriptor that `signalfd` returns has no other owner.
     unsafe {
         let fd = libc::signalfd(-1, &set, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK);
         if fd < 0 {
@@ -20,15 +19,14 @@ pub fn block_and_watch() -> io::Result<OwnedFd> {
     }
 }
 
-/// Gives these signals their default action back in this thread: the next one ends the process,
-/// even if a system call hangs.
+/// Unblocks these signals in this thread: the next one ends the process, even if a system call
+/// hangs.
 pub fn release() -> io::Result<()> {
     change(libc::SIG_UNBLOCK, &shutdown()?)
 }
 
-/// Has `handler` called when SIGINT, SIGTERM or SIGHUP arrives, once each: the next one does what
-/// it does by default. Signals that are ignored stay so. The handler may only do what is safe in
-/// the middle of anything.
+/// Has `handler` called when SIGINT, SIGTERM or SIGHUP arrives, once each: the next one has its
+/// default action. Ignored signals stay ignored. The handler must be async-signal-safe.
 pub fn handle(handler: extern "C" fn(libc::c_int)) -> io::Result<()> {
     for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
         // SAFETY: all zeros are a valid action: the default one, without flags.
@@ -52,8 +50,8 @@ pub fn handle(handler: extern "C" fn(libc::c_int)) -> io::Result<()> {
     Ok(())
 }
 
-/// The signals that ask for an end. SIGHUP is not among them if it is ignored: somebody wants the
-/// process to outlive its terminal, and a signal that is blocked would be told of all the same.
+/// The signals that request a shutdown. SIGHUP is not among them if it is ignored, as under
+/// `nohup`: `signalfd` would report it although it is ignored.
 fn shutdown() -> io::Result<libc::sigset_t> {
     let mut set = std::mem::MaybeUninit::<libc::sigset_t>::uninit();
     // SAFETY: all zeros are a valid action, which `sigaction` only writes to; `sigemptyset`

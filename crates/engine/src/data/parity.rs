@@ -10,8 +10,8 @@ use std::sync::Arc;
 
 /// The exclusive or of some blocks, without the bytes that stamps stand for. The bytes of a stamp
 /// are linear in its key and version, so the sum of any number of stamps is three numbers, and a
-/// simulated array needs no memory for its parity. What it stands for is exactly the bytes that
-/// the blocks would have summed to.
+/// simulated array needs no memory for its parity. It stands for exactly the bytes of the sum of
+/// the blocks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Parity {
     /// Sum of the keys.
@@ -41,8 +41,8 @@ impl Parity {
         self.key ^ u64::from_le_bytes(word)
     }
 
-    /// A number that tells contents apart as the sum of a block does, without the bytes that stamps
-    /// stand for.
+    /// A number that distinguishes contents as the checksum of a block does, without the bytes of
+    /// stamps.
     pub(crate) fn digest(&self) -> u32 {
         use crate::checksum::{mix, xxh3};
         let bytes = self.bytes.as_ref().map_or(0, |bytes| xxh3(bytes));
@@ -88,8 +88,8 @@ impl Data {
     }
 }
 
-/// True if the exclusive or of these payloads, which are of one length, is zeros: so it is with a
-/// stripe whose parity is right. Nothing is put together for that.
+/// True if the exclusive or of these payloads, which have one length, is zeros, as for a stripe
+/// with valid parity. It generates no bytes.
 pub fn cancel(all: &[&Data]) -> bool {
     let mut each: SmallVec<[_; 8]> = all.iter().map(|data| bodies(data)).collect();
     let Some(mut first) = each.pop() else { return true };
@@ -110,7 +110,7 @@ fn bodies(data: &Data) -> impl Iterator<Item = (&Body, u32)> {
     data.pieces().iter().flat_map(move |piece| blocks(piece).map(|index| (&piece.body, index)))
 }
 
-/// Blocks that are summed up without putting anything together.
+/// Blocks that are summed without generating their bytes.
 #[derive(Default)]
 struct Sum<'d> {
     key: u64,
@@ -144,7 +144,7 @@ impl<'d> Sum<'d> {
         }
     }
 
-    /// Whether the stamps among them leave anything.
+    /// True if the sum of the stamps is not zero.
     fn has_stamps(&self) -> bool {
         (self.key, self.version, self.odd) != (0, 0, false)
     }
@@ -219,7 +219,7 @@ mod tests {
                 assert!(cancel(&all), "{choice:b} and their sum");
                 all.pop();
             }
-            // All but one taken away again leaves that one, in the form it had.
+            // Subtracting all but one leaves that one, in its original form.
             for kept in chosen.clone().filter(|&index| index != 3) {
                 let others = chosen.clone().filter(|&index| index != kept);
                 let left = others.fold(sum.clone(), |sum, index| sum.xor(&blocks[index]));

@@ -1,5 +1,6 @@
-//! Blocks that end with the checksum of all their bytes before: headers of logs. Most of one is
-//! zeros, and on a simulated disk most are overwritten unread, so only what is not zero is kept.
+//! Blocks that end with the checksum of their other bytes: headers of logs. Most bytes of such a
+//! block are zeros, and on a simulated disk most are overwritten unread. So only the bytes that are
+//! not zero are kept.
 
 use super::{Body, Lazy};
 use crate::checksum::{Identity, crc32c, crc32c_append};

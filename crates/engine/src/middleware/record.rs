@@ -1,5 +1,5 @@
-//! Takes down everything that a device is asked and answers, so that two runs can be compared and
-//! a failure can be told as a story.
+//! Records every request to a device and every answer, so that two runs can be compared and a
+//! failure can be printed step by step.
 
 use crate::account::Account;
 use crate::arm::{Arm, Head};
@@ -17,11 +17,11 @@ use std::rc::Rc;
 pub enum Event {
     /// A request came in.
     Submitted {
-        /// When.
+        /// Time of arrival.
         at_ns: Time,
         /// Its tag.
         tag: Tag,
-        /// What it asked for.
+        /// Its operation.
         op: Op,
         /// Forced unit access.
         fua: bool,
@@ -34,11 +34,11 @@ pub enum Event {
     },
     /// An answer went out.
     Completed {
-        /// When.
+        /// Time of the answer.
         at_ns: Time,
         /// Tag of the request.
         tag: Tag,
-        /// [`digest`] of what was read, or why it failed.
+        /// [`digest`] of the content that was read, or the error.
         outcome: Result<u32, IoError>,
     },
 }
@@ -65,10 +65,10 @@ pub fn digest(data: &Data) -> u32 {
     if data.is_empty() { 0 } else { checksum::crc32c(&data.to_bytes()) }
 }
 
-/// What was taken down, shared between the device and whoever wants to read it.
+/// The recorded events, shared between the device and their readers.
 pub type Log = Rc<RefCell<Vec<Event>>>;
 
-/// A device that takes down what another one is asked and answers.
+/// A device that records the requests and answers of another one.
 #[derive(Debug)]
 pub struct Record {
     inner: Box<dyn Device>,
@@ -76,7 +76,7 @@ pub struct Record {
 }
 
 impl Record {
-    /// Wraps a device; events are appended to the log that comes back.
+    /// Wraps a device; events are appended to the returned log.
     pub fn new(inner: Box<dyn Device>) -> (Record, Log) {
         let log = Log::default();
         (Record { inner, log: log.clone() }, log)

@@ -5,14 +5,14 @@ use seekless_engine::units::BLOCK_BYTES;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// One block, aligned as direct I/O wants it.
+/// One block, aligned as direct I/O requires.
 #[derive(Clone, Copy)]
 #[repr(C, align(4096))]
 struct Page([u8; BLOCK_BYTES]);
 
 /// Size classes are powers of two: up to 2¹³ blocks, the largest request.
 const CLASSES: usize = 14;
-/// Bytes that each class keeps for reuse at most.
+/// Most bytes that each class keeps for reuse.
 const KEPT_BYTES: usize = 4 << 20;
 
 type Shelves = [Vec<Vec<Page>>; CLASSES];
@@ -35,7 +35,7 @@ impl fmt::Debug for Pool {
 }
 
 impl Pool {
-    /// A buffer of `bytes` bytes, a whole number of blocks of them, with whatever content.
+    /// A buffer of `bytes` bytes, a whole number of blocks of them, with arbitrary content.
     ///
     /// # Panics
     /// If `bytes` is not a whole number of blocks.
@@ -53,7 +53,7 @@ impl Pool {
     }
 
     fn shelves(&self) -> MutexGuard<'_, Shelves> {
-        // Nothing panics while holding the lock, and a stock of buffers cannot be half changed.
+        // No code panics while it holds the lock, so the stock is consistent.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,9 +1,9 @@
 //! A device over a file or a block device, in real time.
 //!
-//! *Buffered*, the page cache is the drive's volatile cache: a write is done when it is in there,
+//! *Buffered*, the page cache is the drive's volatile cache. A write completes when it is in there,
 //! a read that finds its blocks there is answered at once, and the rest goes to the kernel's ring
-//! or to threads. *Direct*, the page cache is left out and everything goes there. Either way what
-//! has been answered is durable after the next flush only.
+//! or to threads. *Direct*, all requests bypass the page cache and go to the ring or to threads. In
+//! both modes an answered write is durable only after the next flush.
 
 use super::buffers::{Buffer, Pool};
 use super::raw::{self, ZeroWay};
@@ -27,10 +27,10 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::Arc;
 
-/// Who carries out what cannot be done at once.
+/// How to perform requests that the page cache cannot answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum IoMode {
-    /// The ring where the kernel has one, threads elsewhere.
+    /// The ring if the kernel has one, else threads.
     #[default]
     Auto,
     /// The kernel's io_uring.
@@ -55,7 +55,7 @@ impl FromStr for IoMode {
 /// Why a device cannot be set up.
 #[derive(Debug, thiserror::Error)]
 pub enum DeviceError {
-    /// No ring, though one was asked for.
+    /// No ring, although one was requested.
     #[error("the kernel offers no usable io_uring ({0}); choose --io threads or auto")]
     NoRing(io::Error),
     /// No direct I/O on this file system.
@@ -106,7 +106,8 @@ impl Engine {
 /// The device.
 #[derive(Debug)]
 pub struct FileDevice {
-    // Fields drop in this order: the engine must let go of the file before the image unlocks it.
+    // Fields are dropped in this order: the engine must let go of the file before the image unlocks
+    // it.
     engine: Engine,
     file: Arc<File>,
     image: Image,
@@ -122,18 +123,18 @@ pub struct FileDevice {
 }
 
 impl FileDevice {
-    /// Finds out whether [`FileDevice::new`] would refuse this image, which stays as it is: for
-    /// who is about to mount it, since a device comes after the mount.
+    /// Checks whether [`FileDevice::new`] would refuse this image, without changing it. The caller
+    /// checks before it mounts, because the device is created after the mount.
     ///
     /// # Errors
-    /// When the kernel lacks what was asked for.
+    /// If the kernel lacks a requested feature.
     pub fn try_out(image: &Image, mode: IoMode, direct: bool) -> Result<(), DeviceError> {
         let handle = image.handle()?;
         if direct {
             let no_direct = |errno| DeviceError::NoDirect { path: image.path().into(), errno };
             let flags = rustix::fs::fcntl_getfl(&handle).map_err(no_direct)?;
             rustix::fs::fcntl_setfl(&handle, flags | OFlags::DIRECT).map_err(no_direct)?;
-            // Handles share these flags, and a mount goes through the page cache.
+            // Restore the flags: handles share them, and a mount goes through the page cache.
             rustix::fs::fcntl_setfl(&handle, flags).map_err(no_direct)?;
         }
         if mode == IoMode::Uring {
@@ -145,7 +146,7 @@ impl FileDevice {
     /// A device over an open image.
     ///
     /// # Errors
-    /// When the kernel lacks what was asked for.
+    /// If the kernel lacks a requested feature.
     pub fn new(image: Image, mode: IoMode, direct: bool) -> Result<FileDevice, DeviceError> {
         let handle = image.handle()?;
         if direct {
@@ -190,7 +191,7 @@ impl FileDevice {
         }
     }
 
-    /// In one word, for the log: who carries out what cannot be done at once.
+    /// For the log, in one word: how requests are performed that the page cache cannot answer.
     pub fn engine_name(&self) -> &'static str {
         match self.engine {
             Engine::Ring(_) => "io_uring",
@@ -214,7 +215,7 @@ impl FileDevice {
                 }
                 Ok(count) => filled = count,
                 Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => self.no_wait = false,
-                // The cache has nothing, or whatever else: the ordinary way tells.
+                // Not in the cache, or an error: the ordinary path decides.
                 Err(_) => {}
             }
         }
@@ -234,7 +235,7 @@ impl FileDevice {
         self.wrote(fua_tag(io), result.map_err(|errno| raw::io_error(errno, io.at)));
     }
 
-    /// A write or a trim has come to its end; with forced unit access it waits for a sync.
+    /// Finishes a write or a trim; with forced unit access it waits for a sync.
     fn wrote(&mut self, tag: Tag, result: Result<(), IoError>) {
         let (tag, fua) = (tag & !FUA, tag & FUA != 0);
         self.syncs.wrote();
@@ -250,7 +251,7 @@ impl FileDevice {
         }
     }
 
-    /// Starts the sync that waits, once there is room for it.
+    /// Starts the waiting sync if a lane is free.
     fn start_sync(&mut self) {
         if let Some((lane, file)) = self.syncs.start() {
             self.engine.start(0, Work::Sync { lane, file });
@@ -259,7 +260,7 @@ impl FileDevice {
 
     fn finish_sync(&mut self, lane: usize, result: Result<(), Errno>) {
         let outcome = result.map(|()| Data::none()).map_err(|errno| match errno {
-            // A sync names no block, so it cannot blame one.
+            // A sync has no block, so its error names none.
             Errno::IO => IoError::Os { errno: errno.raw_os_error() },
             other => raw::io_error(other, 0),
         });
@@ -284,7 +285,7 @@ impl FileDevice {
                 self.wrote(tag, result.map_err(|errno| raw::io_error(errno, block)));
             }
             Work::Zero { offset, way, .. } => {
-                // What the store turned out not to know need not be tried again.
+                // Remember the methods that the store does not support.
                 self.zero_way = way;
                 let block = offset / BLOCK_BYTES as u64;
                 self.wrote(tag, result.map_err(|errno| raw::io_error(errno, block)));
@@ -303,7 +304,7 @@ fn fua_tag(io: &Io) -> Tag {
     if io.fua { io.tag | FUA } else { io.tag }
 }
 
-/// Reads what the page cache holds, without waiting. Less than asked for is no error.
+/// Reads what the page cache holds, without waiting. A short read is no error.
 fn read_cached(file: &File, buffer: &mut Buffer, offset: u64) -> Result<usize, Errno> {
     let mut slices = [IoSliceMut::new(buffer.bytes_mut())];
     rustix::io::preadv2(file, &mut slices, offset, ReadWriteFlags::NOWAIT)
@@ -346,7 +347,7 @@ impl Device for FileDevice {
     fn reap(&mut self, _now: Time, done: &mut Vec<Done>) {
         let mut finished = std::mem::take(&mut self.finished);
         loop {
-            // A write with forced unit access that has just finished waits for a sync of its own.
+            // A finished write with forced unit access waits for a sync.
             self.start_sync();
             if self.engine.pending() > 0 {
                 self.engine.collect(&mut finished);

@@ -1,4 +1,4 @@
-//! A medium over a file: where an emulated disk keeps its bytes.
+//! A medium over a file: the bytes of an emulated disk.
 
 use super::raw::{self, ZeroWay};
 use crate::image::Headers;
@@ -19,12 +19,12 @@ pub struct FileMedium {
 }
 
 impl FileMedium {
-    /// A medium of `blocks` blocks in `file`, which has been opened for what will be asked of it.
+    /// A medium of `blocks` blocks in `file`, which is open for the required access.
     pub fn new(file: File, blocks: u64) -> FileMedium {
         FileMedium { file, blocks, headers: None, zero_way: ZeroWay::Punch }
     }
 
-    /// The same medium with labels beside its blocks, where the file has them.
+    /// The same medium with labels beside its blocks, if the file has them.
     pub(crate) fn with_headers(self, headers: Option<Headers>) -> FileMedium {
         FileMedium { headers, ..self }
     }
@@ -52,7 +52,7 @@ impl Medium for FileMedium {
     }
 
     /// The data goes first: a server that is killed in between leaves a block without its label,
-    /// which is as if it had not been written.
+    /// which counts as unwritten.
     fn write_labelled(
         &mut self,
         at: BlockNr,

@@ -10,13 +10,13 @@ use smallvec::SmallVec;
 use std::fs::File;
 use std::io::IoSlice;
 
-/// Source of the zeros that are written where nothing better is available.
+/// Source of the zeros that are written if the store cannot make zeros itself.
 pub(crate) static ZEROS: [u8; 1 << 20] = [0; 1 << 20];
 
 /// Pieces per system call; the kernel takes at most 1,024.
 const GATHER: usize = 64;
 
-/// What an error of the operating system says about a request on `block`.
+/// Converts an error of the operating system for a request on `block`.
 pub(crate) fn io_error(errno: Errno, block: BlockNr) -> IoError {
     match errno {
         Errno::NOSPC | Errno::DQUOT | Errno::FBIG => IoError::NoSpace,
@@ -31,7 +31,7 @@ pub(crate) fn offset_of(at: BlockNr) -> u64 {
     at * BLOCK_BYTES as u64
 }
 
-/// The payload as a list of byte strings, without copying what is bytes already.
+/// The payload as a list of byte strings; real bytes are not copied.
 pub(crate) fn flatten(data: &Data) -> SmallVec<[Bytes; 2]> {
     let mut out = SmallVec::new();
     for piece in data.pieces() {
@@ -53,8 +53,8 @@ pub(crate) fn flatten(data: &Data) -> SmallVec<[Bytes; 2]> {
     out
 }
 
-/// Fills `out` from byte `offset` on. A file that ends before has been cut short behind our back:
-/// what is gone is an error, not zeros.
+/// Fills `out` from byte `offset` on. A shorter file was truncated by another process: the missing
+/// part is an error, not zeros.
 pub(crate) fn read_full(file: &File, out: &mut [u8], offset: u64) -> Result<(), Errno> {
     let mut filled = 0;
     while filled < out.len() {
@@ -90,7 +90,7 @@ pub(crate) fn write_full(file: &File, parts: &[Bytes], offset: u64) -> Result<()
     Ok(())
 }
 
-/// How a range can be made to read as zeros, best way first.
+/// Methods to make a range read as zeros, the best first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ZeroWay {
     /// Give the space back.
@@ -102,7 +102,7 @@ pub(crate) enum ZeroWay {
 }
 
 impl ZeroWay {
-    /// What to try when the store knows no such way.
+    /// The next method, for a store that does not support this one.
     pub(crate) fn next(self) -> ZeroWay {
         match self {
             ZeroWay::Punch => ZeroWay::Kernel,
@@ -110,7 +110,7 @@ impl ZeroWay {
         }
     }
 
-    /// The mode of the system call, for the ways that are one.
+    /// The mode of `fallocate`, for the methods that use it.
     pub(crate) fn flags(self) -> Option<FallocateFlags> {
         match self {
             ZeroWay::Punch => Some(FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE),
@@ -119,8 +119,8 @@ impl ZeroWay {
         }
     }
 
-    /// True if `errno` means that the store knows no such way, so that the next one is worth
-    /// trying. File systems and drivers do not agree on the number.
+    /// True if `errno` means that the store does not support a method, so that the next one is
+    /// tried. File systems and drivers differ in the number.
     pub(crate) fn unsupported(self, errno: Errno) -> bool {
         let known = matches!(
             errno,
@@ -130,7 +130,8 @@ impl ZeroWay {
     }
 }
 
-/// Makes `bytes` bytes at `offset` read as zeros; `way` is lowered to what the store can do.
+/// Makes `bytes` bytes at `offset` read as zeros; `way` is lowered to a method that the store
+/// supports.
 pub(crate) fn zero_full(
     file: &File,
     offset: u64,
@@ -165,7 +166,7 @@ pub(crate) fn sync(file: &File) -> Result<(), Errno> {
     }
 }
 
-/// The first block at or after `at` that may hold something other than zeros.
+/// The first block at or after `at` that may hold other bytes than zeros.
 pub(crate) fn next_data(file: &File, at: BlockNr, blocks: u64) -> Option<BlockNr> {
     if at >= blocks {
         return None;
@@ -173,15 +174,15 @@ pub(crate) fn next_data(file: &File, at: BlockNr, blocks: u64) -> Option<BlockNr
     match rustix::fs::seek(file, SeekFrom::Data(offset_of(at))) {
         Ok(offset) => Some((offset / BLOCK_BYTES as u64).max(at)).filter(|&block| block < blocks),
         Err(Errno::NXIO) => None,
-        // A block device or a file system that keeps no such record.
+        // A block device, or a file system that does not report holes.
         Err(_) => Some(at),
     }
 }
 
-/// The first block behind `at`, which holds something, that is known to hold nothing, or `blocks`.
+/// The first known hole behind `at`, which holds data; or `blocks`.
 pub(crate) fn next_hole(file: &File, at: BlockNr, blocks: u64) -> BlockNr {
     match rustix::fs::seek(file, SeekFrom::Hole(offset_of(at))) {
-        // A block of which only a part is a hole holds something.
+        // A block that is only partly a hole holds data.
         Ok(offset) => offset.div_ceil(BLOCK_BYTES as u64).clamp(at + 1, blocks),
         Err(_) => blocks,
     }

@@ -1,4 +1,4 @@
-//! Work carried out by the kernel through io_uring.
+//! Jobs performed by the kernel through io_uring.
 
 use super::raw::ZeroWay;
 use super::work::{Finished, Work};
@@ -35,8 +35,7 @@ impl fmt::Debug for Ring {
 impl Ring {
     /// A ring, if the kernel has one and allows it.
     pub(super) fn new(file: Arc<File>, direct: bool) -> io::Result<Ring> {
-        // Interrupting the loop for a completion only delays it; older kernels do not know the
-        // option.
+        // Interrupting the loop for a completion only delays it; older kernels lack the option.
         let ring = IoUring::builder()
             .setup_clamp()
             .setup_coop_taskrun()
@@ -63,17 +62,17 @@ impl Ring {
         self.jobs.len()
     }
 
-    /// Takes work on; it starts with the next [`Ring::collect`].
+    /// Queues a job; it starts with the next [`Ring::collect`].
     pub(super) fn start(&mut self, tag: Tag, work: Work) {
         let key = self.jobs.insert((tag, work));
         self.queued.push_back(key);
     }
 
-    /// Starts what waits, then appends what has finished.
+    /// Starts waiting jobs, then appends the finished ones.
     pub(super) fn collect(&mut self, finished: &mut Vec<Finished>) {
         self.push();
         self.take(finished);
-        // Work that needs another call, and work that waited for a place.
+        // Jobs that need another call, and jobs that waited for a slot.
         if !self.queued.is_empty() {
             self.push();
         }
@@ -97,7 +96,7 @@ impl Ring {
         }
         // Entries that an interrupted or refused call left behind are submitted too.
         if pushed || !self.ring.submission().is_empty() {
-            // A busy kernel (EAGAIN, EBUSY) takes them at the next call.
+            // A busy kernel (EAGAIN, EBUSY) accepts them at the next call.
             let _ = self.ring.submit();
         }
     }
@@ -118,7 +117,7 @@ impl Ring {
     }
 }
 
-/// The next system call of a piece of work.
+/// The next system call of a job.
 fn entry(work: &mut Work, fd: i32) -> squeue::Entry {
     let fd = types::Fd(fd);
     match work {
@@ -153,7 +152,7 @@ fn entry(work: &mut Work, fd: i32) -> squeue::Entry {
 
 impl Drop for Ring {
     fn drop(&mut self) {
-        // The kernel may still write into the buffers: they must not go before it is done.
+        // The kernel may still write into the buffers: they must live until it is done.
         let mut finished = Vec::new();
         self.queued.clear();
         while self.in_kernel > 0 {
@@ -161,7 +160,7 @@ impl Drop for Ring {
                 Ok(_) => {}
                 Err(error) if Errno::from_io_error(&error) == Some(Errno::INTR) => {}
                 Err(_) => {
-                    // Without knowing when the kernel is done, leaking is the only safe end.
+                    // If we cannot learn when the kernel is done, only a leak is safe.
                     std::mem::forget(std::mem::take(&mut self.jobs));
                     return;
                 }

@@ -1,8 +1,7 @@
-//! Flushes, who waits for them, and which of them may run side by side.
+//! Flushes: the requests that wait for them, and the syncs that may run in parallel.
 //!
-//! All flushes that are asked for while every lane is taken share the next sync. Lanes exist
-//! because a sync waits for a device most of the time: the next one need not wait for its end as
-//! well.
+//! All flushes that arrive while every lane is taken share the next sync. Lanes exist because a
+//! sync mostly waits for the device: the next one need not wait for its end as well.
 
 use crate::image::{Image, ImageError};
 use rustix::io::Errno;
@@ -13,12 +12,12 @@ use std::sync::Arc;
 /// Syncs in the kernel at once.
 const LANES: usize = 4;
 
-/// One sync at a time, on an open file of its own: the kernel tells each open file of a failed
-/// write once, so syncs that run side by side on the same one could each leave it to the other.
+/// One sync at a time, on an open file of its own: the kernel reports a failed write once to each
+/// open file, so of two parallel syncs on the same one, only one would see it.
 #[derive(Debug)]
 struct Lane {
     file: Arc<File>,
-    /// Who is answered when the sync ends.
+    /// Tags to answer when the sync ends.
     tags: Vec<Tag>,
     busy: bool,
 }
@@ -30,13 +29,13 @@ pub(super) struct Syncs {
     lanes: Vec<Lane>,
     /// The lane of the sync that started last.
     newest: usize,
-    /// Something was written since the last sync started, or a sync failed.
+    /// A write came after the last sync started, or a sync failed.
     dirty: bool,
 }
 
 impl Syncs {
-    /// For an image of which nothing is known to be durable. Where the system does not let a file
-    /// be opened anew by its descriptor there is one lane.
+    /// For an image whose writes may not be durable. If the system cannot reopen a file by its
+    /// descriptor, there is one lane.
     ///
     /// # Errors
     /// When the process has no file descriptor left.
@@ -47,20 +46,19 @@ impl Syncs {
         Ok(Syncs { waiting: Vec::new(), lanes, newest: 0, dirty: true })
     }
 
-    /// Takes note of a write or trim that came to its end; even a failed one may have changed
-    /// something.
+    /// Records the end of a write or trim; even a failed one may have changed blocks.
     pub(super) fn wrote(&mut self) {
         self.dirty = true;
     }
 
-    /// Takes a flush on. True if there is nothing to do for it, now or later.
+    /// Adds a flush. True if it needs no sync.
     #[must_use]
     pub(super) fn flush(&mut self, tag: Tag) -> bool {
         let newest = &mut self.lanes[self.newest];
         if self.dirty {
             self.waiting.push(tag);
         } else if newest.busy {
-            // Nothing was written since that one started: it covers all there is.
+            // No write came after that sync started, so it covers all writes.
             newest.tags.push(tag);
         } else {
             return true;
@@ -68,12 +66,12 @@ impl Syncs {
         false
     }
 
-    /// Takes on a request that needs a sync which starts from now on.
+    /// Adds a request that needs a sync that starts after this call.
     pub(super) fn wait(&mut self, tag: Tag) {
         self.waiting.push(tag);
     }
 
-    /// A sync to start, if one is wanted and a lane is free: the lane and its file.
+    /// A sync to start, if one is needed and a lane is free: the lane and its file.
     pub(super) fn start(&mut self) -> Option<(usize, Arc<File>)> {
         if self.waiting.is_empty() {
             return None;
@@ -87,7 +85,7 @@ impl Syncs {
         Some((free, Arc::clone(&lane.file)))
     }
 
-    /// A sync came to its end. Returns whom it answers.
+    /// Ends a sync. Returns the tags to answer.
     pub(super) fn finish(&mut self, lane: usize, result: Result<(), Errno>) -> Vec<Tag> {
         let ended = &mut self.lanes[lane];
         ended.busy = false;
@@ -109,7 +107,7 @@ mod tests {
         file.as_file().set_len(1 << 16).expect("grows");
         let mut syncs = Syncs::new(&open(file.path(), false).expect("opens")).expect("lanes");
         assert_eq!(syncs.lanes.len(), LANES);
-        // What was written before is unknown, so the first flush needs a sync.
+        // Earlier writes are unknown, so the first flush needs a sync.
         assert!(!syncs.flush(0));
         let (lane, _) = syncs.start().expect("a free lane");
         assert_eq!(syncs.finish(lane, Ok(())), [0]);

@@ -1,4 +1,4 @@
-//! Work carried out by a few threads, for kernels without io_uring.
+//! Jobs performed by a few threads, for kernels without io_uring.
 
 use super::work::{Finished, Work};
 use rustix::event::{EventfdFlags, eventfd};
@@ -57,7 +57,7 @@ impl Threads {
         self.pending
     }
 
-    /// Takes work on.
+    /// Queues a job.
     pub(super) fn start(&mut self, tag: Tag, work: Work) {
         self.pending += 1;
         let mut queues = self.shared.lock();
@@ -69,7 +69,7 @@ impl Threads {
             let thread = std::thread::Builder::new().name("seekless-io".into());
             match thread.spawn(move || shared.work()) {
                 Ok(worker) => self.workers.push(worker),
-                // With no thread at all the work would wait for ever: do it here.
+                // Without any thread the job would wait forever: do it here.
                 Err(_) if self.workers.is_empty() => self.shared.work_off(),
                 Err(_) => {}
             }
@@ -77,7 +77,7 @@ impl Threads {
         self.shared.more.notify_one();
     }
 
-    /// Appends what has finished.
+    /// Appends finished jobs.
     pub(super) fn collect(&mut self, finished: &mut Vec<Finished>) {
         if self.pending == 0 {
             return;
@@ -89,14 +89,14 @@ impl Threads {
         self.pending -= queues.finished.len();
         finished.append(&mut queues.finished);
         let mut count = [0; 8];
-        // It is readable, since something was there.
+        // The event descriptor is readable, because `finished` had entries.
         let _ = rustix::io::read(&self.shared.signal, &mut count);
     }
 }
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, Queues> {
-        // The queues are whole between any two statements that hold the lock.
+        // The queues are consistent after every statement, so a poisoned lock is usable.
         self.queues.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -133,7 +133,8 @@ impl Shared {
 
     fn file_away(&self, queues: &mut Queues, finished: Finished) {
         if queues.finished.is_empty() {
-            // Any count makes it readable. This fails only if the counter is full, and then it is.
+            // Any count makes it readable. The write fails only if the counter is full, and then it
+            // is readable.
             let _ = rustix::io::write(&self.signal, &[1, 0, 0, 0, 0, 0, 0, 0]);
         }
         queues.finished.push(finished);
@@ -148,7 +149,7 @@ impl Drop for Threads {
         drop(queues);
         self.shared.more.notify_all();
         for worker in self.workers.drain(..) {
-            // A worker that panicked has said so already.
+            // A panicked worker has already printed its message.
             let _ = worker.join();
         }
     }

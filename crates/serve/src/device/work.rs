@@ -1,4 +1,4 @@
-//! What a file device hands to whoever carries it out: the ring or the threads.
+//! Jobs of a file device, which the ring or the threads perform.
 
 use super::buffers::Buffer;
 use super::raw::{self, ZEROS, ZeroWay};
@@ -8,32 +8,32 @@ use seekless_engine::io::Tag;
 use std::fs::File;
 use std::sync::Arc;
 
-/// A piece of work on the file. Offsets and lengths are in bytes.
+/// A job on the file. Offsets and lengths are in bytes.
 #[derive(Debug)]
 pub(super) enum Work {
     /// Fill the buffer; `filled` bytes of it are there already.
     Read { offset: u64, buffer: Buffer, filled: usize },
     /// Write the bytes, of which `written` are out already.
     Write { offset: u64, bytes: Bytes, written: usize },
-    /// Make a range read as zeros; `done` bytes of it do already.
+    /// Make a range read as zeros; `done` bytes of it already do.
     Zero { offset: u64, bytes: u64, done: u64, way: ZeroWay },
-    /// Make everything completed so far durable, through the open file of this lane.
+    /// Make all completed writes durable, through the open file of this lane.
     Sync { lane: usize, file: Arc<File> },
 }
 
-/// Work that came to its end.
+/// A finished job.
 #[derive(Debug)]
 pub(super) struct Finished {
-    /// The request it was for; meaningless for a sync.
+    /// The request it belongs to; unused for a sync.
     pub tag: Tag,
-    /// The work, with what it produced.
+    /// The job, with its buffer.
     pub work: Work,
-    /// How it ended.
+    /// Its result.
     pub result: Result<(), Errno>,
 }
 
 impl Work {
-    /// Carries the work out on this thread.
+    /// Performs the job on this thread.
     pub(super) fn carry_out(&mut self, file: &File) -> Result<(), Errno> {
         match self {
             Work::Read { offset, buffer, filled } => {
@@ -50,7 +50,8 @@ impl Work {
         }
     }
 
-    /// Takes the result of one system call on the work's next part: `None` if more is to do.
+    /// Takes the result of one system call for the next part of the job. `None` if the job needs
+    /// another call.
     pub(super) fn advance(&mut self, result: i32, direct: bool) -> Option<Result<(), Errno>> {
         if result < 0 {
             let errno = Errno::from_raw_os_error(-result);
@@ -68,8 +69,8 @@ impl Work {
         let count = result as usize;
         match self {
             Work::Read { buffer, filled, .. } => {
-                // A direct read goes on at a block boundary only; it is short only at the end of
-                // the file, which must not be here.
+                // A direct read can continue only at a block boundary. A short one means that the
+                // file ends here, which is an error.
                 let end = *filled + count;
                 let whole =
                     if direct { end - end % seekless_engine::units::BLOCK_BYTES } else { end };
@@ -100,7 +101,7 @@ impl Work {
         }
     }
 
-    /// For a range that is zeroed by writing: where the next zeros go, and the zeros.
+    /// For a range that is zeroed by writing: the offset of the next zeros, and the zeros.
     pub(super) fn next_zeros(offset: u64, bytes: u64, done: u64) -> (u64, &'static [u8]) {
         let here = (bytes - done).min(ZEROS.len() as u64);
         (offset + done, &ZEROS[..here as usize])

@@ -16,7 +16,7 @@ use seekless_engine::superblock::Superblock;
 use seekless_layouts::Kind;
 use std::path::{Path, PathBuf};
 
-/// What to make.
+/// The array to make.
 #[derive(Clone, Debug)]
 pub struct CreateArrayOptions {
     /// Level of the array.
@@ -28,9 +28,9 @@ pub struct CreateArrayOptions {
     /// Size of the volume in blocks of 4 KiB; `None` means the largest that fits on the block
     /// devices.
     pub blocks: Option<u64>,
-    /// Overwrite what is there.
+    /// Overwrite existing content.
     pub force: bool,
-    /// What was chosen about the layout.
+    /// Options of the layout.
     pub options: Options,
 }
 
@@ -38,7 +38,7 @@ pub struct CreateArrayOptions {
 #[derive(Debug)]
 pub struct Members {
     images: Vec<Option<Image>>,
-    /// Images that were given and are not part of it: what is wrong with them.
+    /// Given images that are not part of it, with the reason.
     rejected: Vec<(PathBuf, Rejected)>,
     newest: MemberSuperblock,
 }
@@ -46,10 +46,10 @@ pub struct Members {
 /// Why an image that was given is left out of an array.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Rejected {
-    /// There is nothing at the path.
+    /// The path does not exist.
     #[error("it does not exist")]
     NotFound,
-    /// It is not what it should be.
+    /// It is not a valid member.
     #[error(transparent)]
     Unusable(VolumeError),
 }
@@ -71,7 +71,7 @@ fn blame_layout(path: &Path, source: LayoutError) -> ImageError {
     ImageError::Layout { path: path.to_owned(), source }
 }
 
-/// True if the image says that it is the member of an array, in use or not.
+/// True if the superblock of the image is that of a member of an array, in use or not.
 ///
 /// # Errors
 /// As for [`open`].
@@ -107,7 +107,7 @@ pub fn create_array(
     }
     let id = || fresh_id().map_err(|errno| ImageError::os("draw an identity for", first, errno));
     let plan = Plan { options, array: id()?, volume: id()? };
-    // In memory first: what cannot be made comes to light before what is there is gone.
+    // Make it in memory first, so that errors appear before existing content is overwritten.
     let blank = |prospect: &Prospect| Cells::new(prospect.blocks());
     let mut cells: Vec<Cells> = prospects.iter().map(blank).collect();
     let mut trial: Vec<_> = cells.iter_mut().map(|cells| MediumDisk(cells)).collect();
@@ -124,7 +124,7 @@ pub fn create_array(
     Ok((Members { images, rejected: Vec::new(), newest }, superblock))
 }
 
-/// An array that is to be made, and the identities of it and of the volume on it.
+/// An array to make, with its identity and that of the volume on it.
 struct Plan<'o> {
     options: &'o CreateArrayOptions,
     array: u128,
@@ -152,8 +152,7 @@ impl Plan<'_> {
     }
 }
 
-/// Opens the members of an array, in any order. With `degraded`, images that are not what they
-/// should be are left out.
+/// Opens the members of an array, in any order. With `degraded`, invalid images are left out.
 ///
 /// # Errors
 /// As for [`open`]; images that are no members of one array.
@@ -165,11 +164,11 @@ pub fn open_members(
     find_members(paths, degraded, |path| open(path, read_only))
 }
 
-/// Looks at the members of an array that somebody else may be serving: only what their superblocks
-/// say is of any use, and it may be out of date.
+/// Reads the superblocks of an array that another process may be serving. The result may be out of
+/// date.
 ///
 /// # Errors
-/// As for [`open_members`], but nobody is in the way.
+/// As for [`open_members`], except [`ImageError::InUse`].
 pub fn peek_members(paths: &[PathBuf], degraded: bool) -> Result<Members, ImageError> {
     find_members(paths, degraded, peek)
 }
@@ -217,7 +216,7 @@ fn find_members(
 }
 
 impl Members {
-    /// What the youngest superblock says.
+    /// The youngest superblock.
     pub fn superblock(&self) -> &MemberSuperblock {
         &self.newest
     }
@@ -232,12 +231,12 @@ impl Members {
         &self.rejected
     }
 
-    /// The images, for who serves them.
+    /// The images, for the server.
     pub fn into_images(self) -> Vec<Option<Image>> {
         self.images
     }
 
-    /// Names the array in an error.
+    /// Adds the array to an error.
     pub fn blame(&self, source: LayoutError) -> ImageError {
         let named = match source.below() {
             Some(VolumeError::Io { member, .. }) => self.images[*member].as_ref(),
@@ -267,10 +266,10 @@ impl Members {
         found.map_err(|error| self.blame(error.into()))
     }
 
-    /// Brings an array that nobody has mounted to a clean shutdown.
+    /// Shuts down an array cleanly that no volume is mounted on.
     ///
     /// # Errors
-    /// What the members report.
+    /// Errors of the members.
     pub fn end(&mut self, found: &mut Assembled) -> Result<(), IoError> {
         self.with_disks(|disks| ArrayDisk::new(&mut found.array, disks).end())
     }

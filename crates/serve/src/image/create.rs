@@ -20,11 +20,11 @@ use std::path::Path;
 
 /// The largest volume: 2⁴⁸ bytes, what common file systems can hold in one sparse file.
 const MOST_BLOCKS: u64 = 1 << 36;
-/// Blocks looked at, at both ends of a device, for signs that it holds something: partition
-/// tables, boot sectors, the superblocks of file systems, ours.
+/// Blocks checked at both ends of a device for signs of content: partition tables, boot sectors,
+/// superblocks of file systems and our own.
 const SIGN_BLOCKS: u32 = 32;
 
-/// What to make.
+/// The volume to make.
 #[derive(Clone, Debug)]
 pub struct CreateOptions {
     /// Layout of the volume.
@@ -32,12 +32,12 @@ pub struct CreateOptions {
     /// Size of the volume in blocks of 4 KiB as clients see it; `None` means the largest that
     /// fits on the block device.
     pub blocks: Option<u64>,
-    /// Overwrite what is there.
+    /// Overwrite existing content.
     pub force: bool,
-    /// Give each block a label that costs no time, as the headers of sectors do: for images that
-    /// stand for a disk. In files only.
+    /// Give each block a label that costs no time, as the headers of sectors do: for images of an
+    /// emulated disk. In files only.
     pub headers: bool,
-    /// What was chosen about the layout.
+    /// Options of the layout.
     pub options: Options,
 }
 
@@ -45,8 +45,7 @@ pub struct CreateOptions {
 ///
 /// # Errors
 /// Refuses an existing file, a device that is not empty, and an image in use; a size that the
-/// layout or the device does not have; and what the operating system says. Nothing is left behind
-/// in a new file's place.
+/// layout or the device does not have; and what the operating system says. A new file is removed.
 pub fn create(path: &Path, options: &CreateOptions) -> Result<Image, ImageError> {
     let found = std::fs::metadata(path);
     match found {
@@ -98,24 +97,24 @@ fn fill_file(image: &mut Image, options: &CreateOptions, blocks: u64) -> Result<
     image.file.sync_all().map_err(|error| ImageError::os("write to", &image.path, error))
 }
 
-/// A log that is put in front of an origin.
+/// A log to attach to an origin.
 #[derive(Clone, Debug)]
 pub struct AttachOptions {
-    /// Size of the origin in blocks, if it is new; one that is there has it already or is refused.
+    /// Size of the origin in blocks, if it is new. An existing one must have this size.
     pub blocks: Option<u64>,
     /// Size of the log's file in blocks; by default a sixteenth of the origin, at most 1 GiB. A
-    /// block device is taken whole.
+    /// block device is used as a whole.
     pub log_blocks: Option<u64>,
-    /// What was chosen about the log; its size is that of its device.
+    /// Options of the log; its size is that of its device.
     pub options: Options,
-    /// Overwrite what is where the log is to be.
+    /// Overwrite existing content at the path of the log.
     pub force: bool,
 }
 
-/// Puts a log in front of an origin, whose content stays.
+/// Attaches a log to an origin, whose content stays.
 ///
 /// # Errors
-/// As for [`create`]; an origin that is attached already or too small. No new file is left behind.
+/// As for [`create`]; an origin that is attached already or too small. New files are removed.
 pub fn attach(origin: &Path, log: &Path, options: &AttachOptions) -> Result<(), ImageError> {
     let mut origin = find_origin(origin, options)?;
     origin.extend()?;
@@ -134,7 +133,7 @@ pub fn attach(origin: &Path, log: &Path, options: &AttachOptions) -> Result<(), 
     Ok(())
 }
 
-/// What is going to be the origin: a new file, or what is there and stands alone.
+/// The future origin: a new file, or an existing one without a log.
 fn find_origin(path: &Path, options: &AttachOptions) -> Result<Prospect, ImageError> {
     let mut image = match (open(path, false), options.blocks) {
         (Err(ImageError::NotFound(_)), Some(blocks)) => return Prospect::new_file(path, blocks),
@@ -161,7 +160,7 @@ fn find_origin(path: &Path, options: &AttachOptions) -> Result<Prospect, ImageEr
     Ok(Prospect::there(image))
 }
 
-/// What is going to be the log of an origin with so many blocks.
+/// The future log of an origin with so many blocks.
 fn find_log(path: &Path, origin: u64, options: &AttachOptions) -> Result<Prospect, ImageError> {
     if std::fs::metadata(path).is_err() {
         let default = (origin / 16).clamp(512, 1 << 18);
@@ -222,7 +221,7 @@ fn on_device(path: &Path, options: &CreateOptions) -> Result<Image, ImageError> 
     Ok(image)
 }
 
-/// What a device seems to hold, if it is not empty.
+/// The apparent content of a device, if it is not empty.
 pub(super) fn signs(image: &mut Image) -> Result<Option<String>, ImageError> {
     match seekless_layouts::read_superblock(image) {
         Ok(found) => {
@@ -246,9 +245,9 @@ pub(super) fn signs(image: &mut Image) -> Result<Option<String>, ImageError> {
     Ok(None)
 }
 
-/// A device may hold anything between its ends. A layout without a map would serve it as the
-/// content of blocks never written, so there every block is zeroed, however long that takes;
-/// the others never show it, so for them giving the space back is all that is tried.
+/// A device may hold old content between its ends. A layout without a map would return it for
+/// blocks that were never written, so every block is zeroed, even if that takes long. Other layouts
+/// never return it, so the device is only trimmed.
 pub(super) fn erase(image: &Image, kind: Kind) -> Result<(), ImageError> {
     const STEP: u64 = 1 << 30;
     let bytes = raw::offset_of(image.blocks);
@@ -279,8 +278,8 @@ fn format(image: &mut Image, options: &CreateOptions, blocks: u64) -> Result<(),
     seekless_layouts::format(image, &options).map_err(|error| image.blame(error))
 }
 
-/// Makes the volume in memory first: sizes that the layout cannot have come to light before what
-/// is there is gone.
+/// Makes the volume in memory first, so that an invalid size is an error before existing content is
+/// overwritten.
 fn try_out(
     image: &Image,
     options: &CreateOptions,

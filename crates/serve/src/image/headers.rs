@@ -1,7 +1,7 @@
 //! Sector headers of an image: a label for each of its blocks, in a trailer behind them.
 //!
-//! Such an image stands for a disk whose sectors have headers that a layout may use. It consists of
-//! the blocks, their labels (32 bytes each, up to the next whole block), and a block that says so.
+//! Such an image is an emulated disk whose sectors have headers that a layout may use. It consists
+//! of the blocks, their labels (32 bytes each, padded to whole blocks), and a trailer block.
 //! `SPEC.md` has the bytes.
 
 use crate::device::raw;
@@ -17,7 +17,7 @@ const SUM_AT: usize = BLOCK_BYTES - 4;
 const LABEL_BYTES: usize = size_of::<Label>();
 const _: () = assert!(LABEL_BYTES == 32 && SUM_AT == 4092);
 
-/// Where the labels of an image are.
+/// Place of the labels of an image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Headers {
     /// Blocks of the image, without the trailer.
@@ -35,8 +35,8 @@ impl Headers {
         self.blocks + self.label_blocks() + 1
     }
 
-    /// What the last block of a file of `file_blocks` blocks says, if it ends in a trailer. One
-    /// that cannot be read is none: the volume then misses its labels and says so.
+    /// Parses the last block of a file of `file_blocks` blocks, if it is a trailer. An unreadable
+    /// block counts as no trailer: the volume then reports the missing labels.
     pub fn find(file: &File, file_blocks: u64) -> Option<Headers> {
         let last = file_blocks.checked_sub(1)?;
         let bytes = raw::read_blocks(file, last, 1).ok()?.to_bytes();
@@ -51,7 +51,7 @@ impl Headers {
         fits.then_some(headers)
     }
 
-    /// Writes the block that says so, at the end of the file.
+    /// Writes the trailer block at the end of the file.
     pub fn write_descriptor(self, file: &File) -> Result<(), IoError> {
         let mut block = vec![0; BLOCK_BYTES];
         block[..8].copy_from_slice(&MAGIC);
@@ -85,7 +85,7 @@ impl Headers {
         self.write_bytes(file, self.offset(at), labels.concat())
     }
 
-    /// Takes the labels of consecutive blocks away.
+    /// Removes the labels of consecutive blocks.
     pub fn clear(self, file: &File, at: BlockNr, count: u32) -> Result<(), IoError> {
         self.write_bytes(file, self.offset(at), vec![0; count as usize * LABEL_BYTES])
     }

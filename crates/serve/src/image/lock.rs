@@ -10,17 +10,17 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// How long the lock of a process that seems to be gone is waited for, in steps. What a killed
-/// server had in flight holds its image until the kernel is done with it.
+/// Steps of waiting for the lock of a process that seems to have ended. I/O in flight of a killed
+/// server keeps its image locked until the kernel has finished it.
 const STEP: Duration = Duration::from_millis(10);
 const STEPS: u32 = 100;
 
-/// Loop devices that lie one on the other, at most.
+/// Most loop devices on top of each other.
 const MOST_LOOPS: usize = 8;
 
 /// Locks `file` for writing alone or for reading among readers and, if it is a loop device, the
-/// file that it stands for: two processes could write to the same bytes by two names. What is
-/// returned has those locks, for as long as it is open.
+/// file that it stands for: two processes could write to the same bytes by two names. The returned
+/// files hold those locks while they are open.
 pub(super) fn take(file: &File, path: &Path, shared: bool) -> Result<Vec<File>, ImageError> {
     lock(file, path, shared)?;
     let mut below: Vec<File> = Vec::new();
@@ -33,8 +33,8 @@ pub(super) fn take(file: &File, path: &Path, shared: bool) -> Result<Vec<File>, 
     Ok(below)
 }
 
-/// The file that a loop device, or a partition of one, stands for; nothing for what is none, and
-/// where the file cannot be reached by the name that the kernel has for it.
+/// The file behind a loop device, or behind a partition of one. `None` for other files, and if the
+/// file cannot be opened by the name that the kernel reports.
 fn backing(file: &File) -> Option<(PathBuf, File)> {
     let found = file.metadata().ok().filter(|found| found.file_type().is_block_device())?;
     let (major, minor) = (rustix::fs::major(found.rdev()), rustix::fs::minor(found.rdev()));
@@ -46,7 +46,7 @@ fn backing(file: &File) -> Option<(PathBuf, File)> {
     Some((path, file))
 }
 
-/// Somebody who is alive is not waited for.
+/// Do not wait for a process that is alive.
 fn lock(file: &File, path: &Path, shared: bool) -> Result<(), ImageError> {
     let operation = match shared {
         true => FlockOperation::NonBlockingLockShared,
@@ -72,7 +72,7 @@ fn lock(file: &File, path: &Path, shared: bool) -> Result<(), ImageError> {
 }
 
 /// True if this process has more open files of the same file or device than the `own` that the
-/// caller knows of: then it is this process that holds it.
+/// caller knows of: then this process holds the lock.
 pub(super) fn is_held_here(found: &Option<Metadata>, own: usize) -> bool {
     let (Some(found), Ok(open)) = (found, std::fs::read_dir("/proc/self/fd")) else { return false };
     let same = |entry: &DirEntry| {
@@ -92,7 +92,7 @@ pub(super) fn is_same(one: &Metadata, other: &Metadata) -> bool {
 /// True if a process runs, as far as `/proc` tells.
 fn is_alive(pid: u32) -> bool {
     let Ok(stat) = std::fs::read_to_string(format!("/proc/{pid}/stat")) else { return false };
-    // The state follows the name, which is in parentheses and may hold anything.
+    // The state follows the name, which is in parentheses and may contain any bytes.
     let state = stat.rsplit_once(") ").map_or("", |(_, rest)| rest);
     !state.starts_with(['Z', 'X'])
 }

@@ -1,5 +1,5 @@
-//! Files and devices on which something is going to be made: open, locked, and as they were until
-//! everything about a command is known to be in order.
+//! Files and devices for new volumes: open, locked, and unchanged until the whole command is known
+//! to be valid.
 
 use super::create::{erase, signs, sync_directory};
 use super::{Image, ImageError, open};
@@ -10,15 +10,15 @@ use std::io;
 use std::os::unix::fs::FileTypeExt as _;
 use std::path::Path;
 
-/// A place for something new. If it is dropped without being kept, a file that was not there
-/// before is gone again.
+/// A place for a new image. If it is dropped without [`Prospect::keep`], a file that did not exist
+/// before is removed.
 #[derive(Debug)]
 pub(super) struct Prospect {
     /// `None` once it is kept.
     image: Option<Image>,
-    /// Blocks that it is to have.
+    /// Its future size in blocks.
     blocks: u64,
-    /// The file was not there before.
+    /// The file did not exist before.
     is_new: bool,
 }
 
@@ -36,24 +36,24 @@ impl Prospect {
         match Image::adopt(file, path, false, false) {
             Ok(image) => Ok(Prospect { image: Some(image), blocks, is_new: true }),
             Err(error) => {
-                // The first error is the one worth reporting.
+                // Report the first error only.
                 let _ = std::fs::remove_file(path);
                 Err(error)
             }
         }
     }
 
-    /// What is there already, with the size that it has.
+    /// An existing file or device, with its size.
     pub(super) fn there(image: Image) -> Prospect {
         let blocks = image.blocks;
         Prospect { image: Some(image), blocks, is_new: false }
     }
 
-    /// What is going to be a member of an array, of `blocks` blocks; they may be left out for a
-    /// block device. Nothing is overwritten yet.
+    /// A future member of an array, of `blocks` blocks; `None` means the whole block device. It is
+    /// not overwritten yet.
     ///
     /// # Errors
-    /// What is there and not to be overwritten without `force`, in use, or too small.
+    /// If it exists and `force` is not given, is in use, or is too small.
     pub(super) fn member(
         path: &Path,
         blocks: Option<u64>,
@@ -89,7 +89,7 @@ impl Prospect {
         }
     }
 
-    /// Blocks that it is to have.
+    /// Its future size in blocks.
     pub(super) fn blocks(&self) -> u64 {
         self.blocks
     }
@@ -102,15 +102,15 @@ impl Prospect {
     /// Gives a new file its size.
     ///
     /// # Errors
-    /// What the operating system says.
+    /// Errors of the operating system.
     pub(super) fn extend(&mut self) -> Result<(), ImageError> {
         if self.is_new { self.blank() } else { Ok(()) }
     }
 
-    /// Overwrites all that is there with zeros. Copies and parity are in step then.
+    /// Overwrites everything with zeros, so that copies and parity agree.
     ///
     /// # Errors
-    /// What the operating system says.
+    /// Errors of the operating system.
     pub(super) fn blank(&mut self) -> Result<(), ImageError> {
         let blocks = self.blocks;
         let image = self.image();
@@ -122,7 +122,7 @@ impl Prospect {
         sync_directory(&image.path)
     }
 
-    /// Something was made there: it stays.
+    /// Keeps the file or device: an image was made there.
     pub(super) fn keep(mut self) -> Image {
         self.image.take().expect("it is taken once, with the rest")
     }
@@ -131,7 +131,7 @@ impl Prospect {
 impl Drop for Prospect {
     fn drop(&mut self) {
         if let Some(image) = self.image.take().filter(|_| self.is_new) {
-            // Whatever led here is the error worth reporting.
+            // The error that led here is reported, not this one.
             let _ = std::fs::remove_file(&image.path);
         }
     }

@@ -103,7 +103,7 @@ fn an_array_that_cannot_be_made_replaces_nothing_and_leaves_nothing_behind() {
     let error = make(&array(Level::Raid5, 16, Kind::INPLACE, 4096, false)).expect_err("refuses");
     assert!(matches!(error, ImageError::Exists(_)), "{error}");
     assert!(!paths[0].exists() && !paths[1].exists(), "new members are left behind");
-    // What only the layout can tell.
+    // Errors that only the layout can find.
     let error = make(&array(Level::Raid0, 16, Kind::LFS, 10 << 28, true)).expect_err("refuses");
     assert!(error.to_string().contains("limited to devices of 4092 GiB"), "{error}");
     assert!(!paths[0].exists() && !paths[1].exists(), "new members are left behind");
@@ -145,7 +145,7 @@ fn writers_exclude_everybody_and_readers_only_writers() {
     let writer = create(&path, &options(10)).expect("creates");
     for read_only in [false, true] {
         let error = open(&path, read_only).expect_err("is locked");
-        // It is this process that has it.
+        // This process holds it.
         assert!(matches!(&error, ImageError::Twice(_)), "{error}");
         assert!(error.to_string().contains("is given twice"), "{error}");
     }
@@ -201,7 +201,7 @@ fn an_image_has_room_for_labels_if_asked() {
     assert!(image.labels(blocks - 1, 2).is_err(), "past the end");
     seekless_layouts::check(&mut image).expect_err("what was written is not a label of the volume");
     drop(image);
-    // Whatever happens to the trailer, an image without it is not served as one that never had it.
+    // For any damage of the trailer, the image is not served as one that never had a trailer.
     let file = fs::OpenOptions::new().write(true).open(&path).expect("opens");
     file.set_len(raw::offset_of(blocks)).expect("shortens");
     drop(file);

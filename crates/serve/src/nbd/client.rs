@@ -1,5 +1,5 @@
-//! A small NBD client, so that the demonstration, the tests and whoever has one question to a
-//! server need nobody else's.
+//! A small NBD client for the demonstration, the tests and `record`, without a dependency on
+//! another one.
 //!
 //! It speaks the fixed newstyle handshake with `NBD_OPT_GO` and simple replies, one request at a
 //! time, or several reads ([`Client::send_read`]). The protocol is described at
@@ -14,7 +14,7 @@ use std::io::{self, Read, Write};
 use std::path::Path;
 use std::time::Duration;
 
-/// Patience with a server that does not answer.
+/// Timeout for a server that does not answer.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A connection in transmission phase.
@@ -26,7 +26,7 @@ pub struct Client {
     next_handle: u64,
 }
 
-/// What went wrong on a request that the server refused: the value of `errno` in its answer.
+/// The error of a request that the server refused: the value of `errno` in its answer.
 fn refused(errno: u32) -> io::Error {
     io::Error::from_raw_os_error(i32::try_from(errno).unwrap_or(i32::MAX))
 }
@@ -39,7 +39,7 @@ impl Client {
     /// Connects to the default export behind a Unix socket.
     ///
     /// # Errors
-    /// If nobody listens, or the handshake fails.
+    /// If no server listens there, or the handshake fails.
     pub fn connect(socket: &Path) -> io::Result<Client> {
         Client::open(&Uri::unix(socket))
     }
@@ -47,7 +47,7 @@ impl Client {
     /// Connects to an export.
     ///
     /// # Errors
-    /// If nobody listens, or the handshake fails.
+    /// If no server listens there, or the handshake fails.
     pub fn open(uri: &Uri) -> io::Result<Client> {
         let stream = uri.connect()?;
         stream.set_patience(Some(PATIENCE))?;
@@ -71,13 +71,13 @@ impl Client {
             return Err(protocol("greeting"));
         }
         let server_flags = self.u16()?;
-        // Fixed newstyle without the 124 zeros, as far as the server knows them.
+        // Fixed newstyle without the 124 zeros, if the server supports that.
         let client_flags = u32::from(server_flags & 3);
         let mut hello = client_flags.to_be_bytes().to_vec();
         hello.extend(IHAVEOPT.to_be_bytes());
         hello.extend(option::GO.to_be_bytes());
         let name = u32::try_from(export.len()).map_err(|_| io::ErrorKind::InvalidInput)?;
-        // No particular information is asked for.
+        // No information requests.
         hello.extend((name + 6).to_be_bytes());
         hello.extend(name.to_be_bytes());
         hello.extend(export.as_bytes());
@@ -134,7 +134,7 @@ impl Client {
         Ok(u64::from_be_bytes(bytes))
     }
 
-    /// Sends a request and says by which number its answer names it.
+    /// Sends a request and returns the number that its answer carries.
     fn send(
         &mut self,
         command: u16,
@@ -188,8 +188,8 @@ impl Client {
         self.stream.read_exact(answer)
     }
 
-    /// Asks for `length` bytes from `offset` and does not wait. [`Client::receive_read`] takes the
-    /// answer, and until it has taken all, nothing but reads may be asked for.
+    /// Requests `length` bytes from `offset` without waiting. [`Client::receive_read`] takes the
+    /// answer. Until it has taken all answers, only reads may be sent.
     ///
     /// # Errors
     /// Broken connections.
@@ -197,11 +197,11 @@ impl Client {
         self.send(command::READ, 0, offset, length, &[])
     }
 
-    /// Waits for the next answer to [`Client::send_read`], which fills `out`; the number it is
-    /// for. All reads under way must have asked for as many bytes.
+    /// Waits for the next answer to [`Client::send_read`], which fills `out`, and returns its
+    /// number. All reads in flight must have this length.
     ///
     /// # Errors
-    /// What the server answers; broken connections.
+    /// An error answer of the server; broken connections.
     pub fn receive_read(&mut self, out: &mut [u8]) -> io::Result<u64> {
         let handle = self.answered()?;
         self.stream.read_exact(out)?;
@@ -211,7 +211,7 @@ impl Client {
     /// Fills `out` from `offset`.
     ///
     /// # Errors
-    /// What the server answers; broken connections.
+    /// An error answer of the server; broken connections.
     pub fn read(&mut self, offset: u64, out: &mut [u8]) -> io::Result<()> {
         let length = u32::try_from(out.len()).map_err(|_| io::ErrorKind::InvalidInput)?;
         self.request(command::READ, 0, offset, length, &[], out)
@@ -220,7 +220,7 @@ impl Client {
     /// Writes `bytes` at `offset`; with `fua` they are durable when this returns.
     ///
     /// # Errors
-    /// What the server answers; broken connections.
+    /// An error answer of the server; broken connections.
     pub fn write(&mut self, offset: u64, bytes: &[u8], fua: bool) -> io::Result<()> {
         let length = u32::try_from(bytes.len()).map_err(|_| io::ErrorKind::InvalidInput)?;
         let flags = if fua { command_flag::FUA } else { 0 };
@@ -230,20 +230,20 @@ impl Client {
     /// Makes all answered writes durable.
     ///
     /// # Errors
-    /// What the server answers; broken connections.
+    /// An error answer of the server; broken connections.
     pub fn flush(&mut self) -> io::Result<()> {
         self.request(command::FLUSH, 0, 0, 0, &[], &mut [])
     }
 
-    /// Forgets a range; it reads as zeros afterwards.
+    /// Trims a range; it reads as zeros afterwards.
     ///
     /// # Errors
-    /// What the server answers; broken connections.
+    /// An error answer of the server; broken connections.
     pub fn trim(&mut self, offset: u64, length: u32) -> io::Result<()> {
         self.request(command::TRIM, 0, offset, length, &[], &mut [])
     }
 
-    /// Says goodbye.
+    /// Sends a disconnect request and closes the connection.
     ///
     /// # Errors
     /// Broken connections.

@@ -1,5 +1,5 @@
-//! Any bytes as a client's conversation: the body of the fuzz target `nbd`, and of tests that
-//! exercise it where there is no fuzzer.
+//! Any bytes as a client's session: the body of the fuzz target `nbd`, and of tests that run it
+//! without a fuzzer.
 
 use super::wire::{IHAVEOPT, option};
 use super::{Chunk, Command, Connection, Event, Export, NbdErrno, Reply, Request};
@@ -13,10 +13,10 @@ const SIZE: u64 = 1 << 20;
 /// Longest message that a connection may wait for: an option or a write, with its header.
 const LONGEST_MESSAGE: usize = (64 << 10) + 28;
 
-/// Holds a conversation with a server that answers everything at once.
+/// Runs a session with a server that answers at once.
 ///
-/// The first byte chooses the export and whether a valid negotiation goes ahead of the input; the
-/// second one, how many bytes arrive at once.
+/// The first byte chooses the export and whether a valid negotiation precedes the input; the second
+/// one, how many bytes arrive at once.
 ///
 /// # Panics
 /// If the connection lets a request through that it should have refused, or holds more bytes than
@@ -119,7 +119,7 @@ mod tests {
     use crate::nbd::wire::{REQUEST, command};
     use seekless_engine::rng::Rng;
 
-    /// A request that may make sense.
+    /// A request that may be valid.
     fn request(rng: &mut Rng) -> Vec<u8> {
         let number = match rng.below(12) {
             0 => rng.next() as u16,

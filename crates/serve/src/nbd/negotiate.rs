@@ -15,7 +15,7 @@ const MOST_OPTIONS: u32 = 1000;
 const ALLOCATION: &[u8] = b"base:allocation";
 const ALLOCATION_ID: u32 = 1;
 
-/// Length of the option that the input begins with, as far as that can be told.
+/// Length of the option that the input begins with, as far as it is known.
 pub(super) fn wanted(input: &[u8]) -> usize {
     if input.len() < OPTION_HEADER {
         return OPTION_HEADER;
@@ -35,7 +35,8 @@ fn export_flags(export: &Export, structured: bool) -> u16 {
         (export.read_only, export_flag::READ_ONLY),
         (export.rotational, export_flag::ROTATIONAL),
         (export.multi_conn, export_flag::CAN_MULTI_CONN),
-        // Simple replies have no fragments; offering it all the same is forbidden.
+        // Simple replies have no fragments; the protocol forbids offering it without structured
+        // replies.
         (structured, export_flag::SEND_DF),
     ] {
         flags |= if set { flag } else { 0 };
@@ -43,7 +44,7 @@ fn export_flags(export: &Export, structured: bool) -> u16 {
     flags
 }
 
-/// Splits a string with a length in front off the data of an option.
+/// Splits a length-prefixed string off the data of an option.
 fn split_string(data: &mut Bytes) -> Option<Bytes> {
     if data.len() < 4 {
         return None;
@@ -66,8 +67,8 @@ impl Connection {
         }
         let flags = self.input.get_u32();
         let known = u32::from(handshake::FIXED_NEWSTYLE | handshake::NO_ZEROES);
-        // A client may leave out the fixed-newstyle bit; the old style that is left to it, one
-        // EXPORT_NAME and nothing else, needs no special care.
+        // A client may leave out the fixed-newstyle bit; the old style then allows only
+        // EXPORT_NAME, which needs no special case.
         if flags & !known != 0 {
             return Some(Event::Failed(ProtocolError::ClientFlags(flags)));
         }
@@ -154,7 +155,8 @@ impl Connection {
         name.is_empty() || name == self.export.name.as_bytes()
     }
 
-    /// The oldest way to choose an export: it cannot be refused, only cut off.
+    /// The oldest way to choose an export: it has no error reply, so an error closes the
+    /// connection.
     fn export_name(&mut self, name: &[u8]) -> Event {
         if !self.is_ours(name) {
             let name = String::from_utf8_lossy(&name[..name.len().min(80)]).into_owned();
@@ -199,7 +201,7 @@ impl Connection {
         let size = export.size_bytes.to_be_bytes();
         let flags = export_flags(&export, self.structured).to_be_bytes();
         self.information(number, info::EXPORT, &[&size, &flags]);
-        // The block sizes are told to all: a client that does not know them skips them.
+        // Send the block sizes to all: a client that does not know them skips them.
         let sizes = [export.minimum_block, export.preferred_block, export.maximum_payload];
         let sizes = sizes.map(u32::to_be_bytes).concat();
         self.information(number, info::BLOCK_SIZE, &[&sizes]);

@@ -8,7 +8,7 @@ use std::io::IoSlice;
 #[derive(Debug, Default)]
 pub struct Output {
     ready: VecDeque<Bytes>,
-    /// Headers that nothing separates yet.
+    /// Headers that no payload separates yet.
     open: BytesMut,
     length: usize,
 }
@@ -57,7 +57,7 @@ impl Output {
         self.length
     }
 
-    /// Bytes of memory that are held at most: a short piece may keep a whole block.
+    /// Upper bound of the memory that is held: a short piece may keep a whole block.
     pub fn held(&self) -> usize {
         self.length + self.ready.len() * 4096
     }
@@ -69,7 +69,7 @@ impl Output {
         slices.iter_mut().zip(pieces).map(|(slice, piece)| *slice = IoSlice::new(piece)).count()
     }
 
-    /// Forgets the first `count` bytes: they have been sent.
+    /// Drops the first `count` bytes, which have been sent.
     ///
     /// # Panics
     /// If there are fewer.

@@ -1,4 +1,4 @@
-//! The protocol from the client's side: transcripts, byte by byte, and nonsense.
+//! The protocol from the client's side: transcripts, byte by byte, and invalid input.
 #![allow(clippy::unwrap_used)]
 
 use super::wire::{

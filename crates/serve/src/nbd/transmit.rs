@@ -10,10 +10,10 @@ use bytes::{Buf, Bytes, BytesMut};
 use smallvec::{SmallVec, smallvec};
 
 const HEADER: usize = 28;
-/// Longest message that goes with an error.
+/// Longest error message.
 const MESSAGE_LIMIT: usize = 4096;
 
-/// Length of the request that the input begins with, as far as that can be told.
+/// Length of the request that the input begins with, as far as it is known.
 pub(super) fn wanted(input: &[u8], limit: u32) -> usize {
     if input.len() < HEADER {
         return HEADER;
@@ -70,7 +70,7 @@ impl Connection {
     }
 
     /// Takes one request off the input: `None` if its payload is not complete or it is not
-    /// admitted, `Some(None)` if it has been refused already.
+    /// admitted, `Some(None)` if it was refused.
     fn request(
         &mut self,
         header: Header,
@@ -130,14 +130,14 @@ impl Connection {
     fn payload(&mut self, length: usize) -> Bytes {
         let data = self.input.split_to(length).freeze();
         if length > LARGE {
-            // Both share their memory, which would stay with the connection. What follows such
-            // payload was hardly ever received with it.
+            // Both share their memory, so the connection would keep it. Few bytes behind such a
+            // payload are received with it, so copying them is cheap.
             self.input = BytesMut::from(&self.input[..]);
         }
         data
     }
 
-    /// Everything that can be wrong with a request but leaves the connection usable.
+    /// Checks a request for errors that leave the connection usable.
     fn check(&self, header: Header) -> Result<(), (NbdErrno, &'static str)> {
         let Header { flags, number, offset, length, .. } = header;
         let Some(command) = command_of(number) else {
@@ -151,7 +151,7 @@ impl Connection {
             }
             Command::Read if self.structured => command_flag::DF | command_flag::FUA,
             Command::BlockStatus => command_flag::REQ_ONE | command_flag::FUA,
-            // The server must ignore a needless FUA.
+            // The server must ignore FUA where it has no effect.
             Command::Read | Command::Flush | Command::Cache => command_flag::FUA,
         };
         if flags & !allowed != 0 {
@@ -175,7 +175,7 @@ impl Connection {
         }
         match offset.checked_add(u64::from(length)) {
             Some(end) if end <= self.export.size_bytes => {}
-            // A trim needs no space, so that it cannot lack any.
+            // A trim needs no space, so this error does not apply to it.
             _ if writes && command != Command::Trim => {
                 return Err((NbdErrno::NoSpace, "the range lies past the end"));
             }

@@ -1,4 +1,4 @@
-//! Where an NBD server is: the URI that people write, and a blocking socket to that place.
+//! The address of an NBD server: its URI, and a blocking socket to it.
 //!
 //! The form is that of <https://github.com/NetworkBlockDevice/nbd/blob/master/doc/uri.md>, without
 //! encryption: `nbd+unix:///EXPORT?socket=PATH` and `nbd://HOST[:PORT]/EXPORT`.
@@ -15,7 +15,7 @@ use std::str::FromStr;
 /// The port that IANA has given to NBD.
 const PORT: u16 = 10809;
 
-/// An NBD server and the export that is meant.
+/// An NBD server and one of its exports.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Uri {
     /// Where the server listens.
@@ -33,7 +33,7 @@ pub enum Place {
     Tcp(String),
 }
 
-/// Why a text is no such URI; the message says what is expected.
+/// Why a text is not such a URI; the message says what is expected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "`{text}` {why}; write nbd+unix:///EXPORT?socket=PATH or nbd://HOST:PORT/EXPORT (EXPORT may \
@@ -100,10 +100,10 @@ impl Uri {
         Uri { place: Place::Unix(socket.to_owned()), export: String::new() }
     }
 
-    /// Connects; nothing is said yet.
+    /// Connects, without a handshake.
     ///
     /// # Errors
-    /// If nobody listens there.
+    /// If no server listens there.
     pub fn connect(&self) -> io::Result<Socket> {
         match &self.place {
             Place::Unix(path) => Ok(Socket::Unix(UnixStream::connect(path)?)),
@@ -162,7 +162,8 @@ impl Socket {
         })
     }
 
-    /// Ends the connection in both directions, for all handles. Whoever waits on one wakes up.
+    /// Ends the connection in both directions, for all handles. A thread that waits on a handle
+    /// wakes up.
     pub fn hang_up(&self) {
         // It may have ended by itself.
         let _ = match self {

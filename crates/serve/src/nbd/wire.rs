@@ -47,7 +47,7 @@ pub mod option_reply {
     pub const ERR_TOO_BIG: u32 = 1 << 31 | 9;
 }
 
-/// What an information reply is about.
+/// Types of information replies.
 pub mod info {
     #![allow(missing_docs)]
     pub const EXPORT: u16 = 0;

@@ -137,7 +137,7 @@ fn a_flush_waits_for_the_sync_that_covers_its_writes() {
     rig.one(Io::write(1, 3, filled(1, 1))).expect("writes");
     rig.device.submit(0, Io::flush(10));
     rig.device.start_sync();
-    // Nothing is dirty any more, but what was is not durable yet.
+    // No write is dirty, but the sync that covers the last one still runs.
     rig.device.submit(0, Io::flush(11));
     assert!(rig.device.ready.is_empty(), "answered before the running sync");
     assert_eq!(rig.answers(2).len(), 2);
@@ -183,7 +183,7 @@ fn hundreds_of_requests_in_flight_are_answered_once_each() {
             rig.device.submit(0, Io::write(tag, tag, filled(1, tag as u8)));
         }
         assert_eq!(rig.answers(1000).len(), 1000);
-        // Out of the cache, so that buffered reads go through the engine too.
+        // Drop the page cache, so that buffered reads go through the engine too.
         rig.one(Io::flush(1)).expect("flushes");
         let advice = rustix::fs::Advice::DontNeed;
         rustix::fs::fadvise(&*rig.device.file, 0, None, advice).expect("advises");

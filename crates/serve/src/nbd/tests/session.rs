@@ -1,17 +1,17 @@
-//! Random valid sessions: what a client asks for is what the server sees, and what the server
-//! answers is what the client decodes, however the bytes are cut on the way.
+//! Random valid sessions: the server sees exactly the client's requests, and the client decodes
+//! exactly the server's answers, for any split of the bytes.
 
 use super::*;
 use std::collections::VecDeque;
 
-/// What a client wants, and what it shall get.
+/// A request of the client, and the answer it must get.
 #[derive(Clone, Debug)]
 struct Turn {
     command: u16,
     flags: u16,
     offset: u64,
     length: u32,
-    /// Pieces that the answer to a read consists of; zeros if the first byte is even.
+    /// Pieces of the answer to a read; zeros if the first byte is even.
     cuts: Vec<(u8, u16)>,
     fails: bool,
 }
@@ -27,7 +27,7 @@ fn turns() -> impl Strategy<Value = Vec<Turn>> {
     proptest::collection::vec(turn, 1..20)
 }
 
-/// The pieces of a read's answer, cut as the turn says, and its bytes.
+/// The pieces of a read's answer, cut as the turn specifies, and its bytes.
 fn content(turn: &Turn) -> (Vec<Chunk>, Vec<u8>) {
     let mut left = turn.length;
     let mut chunks = Vec::new();
@@ -64,7 +64,7 @@ enum Message {
     Chunk { done: bool, kind: u16, cookie: u64, data: Vec<u8> },
 }
 
-/// Splits the server's bytes into messages; `turns` tells which simple replies carry data.
+/// Splits the server's bytes into messages; `turns` determines which simple replies carry data.
 fn decode(mut bytes: &[u8], turns: &[Turn]) -> Vec<Message> {
     let mut out = Vec::new();
     while !bytes.is_empty() {
@@ -88,7 +88,7 @@ fn decode(mut bytes: &[u8], turns: &[Turn]) -> Vec<Message> {
     out
 }
 
-/// Takes one answer off the messages and compares it with what the turn shall get.
+/// Takes one answer off the messages and compares it with the expected answer of the turn.
 fn verify(cookie: u64, turn: &Turn, structured: bool, messages: &mut VecDeque<Message>) {
     let wanted = if turn.fails { 28 } else { 0 };
     let plain = !structured || (turn.command != 0 && turn.command != 7 && !turn.fails);
