@@ -2,8 +2,8 @@
 //! `docs/manual/crash-test.md`.
 //!
 //! Block 0 says how many records are committed; record *n* has block *n* + 1. A commit writes the
-//! record, flushes, writes block 0 and flushes again. With `--forget` the first flush is forgotten,
-//! which no test notices that does not cut the power.
+//! record, flushes, writes block 0 and flushes again. `--forget` leaves the first flush out. Only a
+//! test that cuts the power notices.
 //!
 //! ```text
 //! toydb write SOCKET COUNT [--forget]
@@ -61,7 +61,7 @@ fn check(image: &str, forget: bool) -> Result<Option<String>, Box<dyn Error>> {
     if count > 0 && found[..20] != head(count)[..20] {
         return Ok(Some("block 0 is damaged".to_owned()));
     }
-    // The replay tells how many flushes had been answered: so many commits were promised.
+    // The replay passes the number of flushes that were answered. So many commits are promised.
     let flushes = std::env::var("SEEKLESS_FLUSHES").ok().and_then(|text| text.parse().ok());
     let promised = flushes.unwrap_or(0) / if forget { 1 } else { 2 };
     if count < promised {
@@ -97,7 +97,8 @@ fn main() -> ExitCode {
             println!("{damage}");
             ExitCode::from(1)
         }
-        // Told apart from damage, as `seekless replay-crashes` does: this says nothing about data.
+        // Exit code 3 keeps "the check cannot run" apart from "the data is damaged", as `seekless
+        // replay-crashes` does.
         Err(error) => {
             eprintln!("toydb: {error}");
             ExitCode::from(126)

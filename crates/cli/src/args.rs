@@ -9,7 +9,7 @@ use clap::{Parser, Subcommand};
 #[command(name = "seekless", version, after_help = EXIT_CODES, propagate_version = true)]
 #[command(arg_required_else_help = true, max_term_width = 100)]
 pub struct Cli {
-    /// What to do.
+    /// The subcommand.
     #[command(subcommand)]
     pub command: Command,
 }
@@ -29,21 +29,21 @@ pub enum Command {
     Dump(commands::dump::Args),
     /// Give an array a new member in the place of one that is gone.
     Replace(commands::replace::Args),
-    /// Write home what is in the log of a disk caching disk.
+    /// Write what the log of a disk caching disk holds to its home location.
     Drain(commands::drain::Args),
-    /// Take the log of a disk caching disk away.
+    /// Detach the log of a disk caching disk.
     Detach(commands::detach::Args),
-    /// Run a workload over a simulated disk, in virtual time.
+    /// Run a workload on a simulated disk, in virtual time.
     Sim(commands::sim::Args),
-    /// Say what the analytic models expect of a disk.
+    /// Print what the analytic models predict for a disk.
     Model(commands::model::Args),
     /// Cut the power at every step and check what recovery finds.
     Prove(commands::prove::Args),
-    /// Command a served disk that crashes on demand.
+    /// Send a command to a served disk that crashes on demand.
     Control(commands::control::Args),
-    /// Record what an NBD export is asked, to replay its crashes later.
+    /// Record the requests of an NBD export, to replay its crashes later.
     Record(commands::record::Args),
-    /// Check every state that a power cut could have left of a recorded disk.
+    /// Check every state in which a power cut could leave a recorded disk.
     ReplayCrashes(commands::replay_crashes::Args),
     /// Import models of drives, and compare them with recordings.
     Disk(commands::disk::Args),
@@ -51,7 +51,7 @@ pub enum Command {
     Disks(commands::disks::Args),
     /// List the layouts.
     Layouts(commands::layouts::Args),
-    /// Show everything at work in one screen.
+    /// Demonstrate the main commands on one screen.
     Demo(commands::demo::Args),
     /// Print a completion script for a shell.
     #[command(hide = true)]
@@ -71,7 +71,8 @@ mod tests {
         Cli::command().debug_assert();
     }
 
-    /// A heading of one group of options goes on to what follows it, unless each says its own.
+    /// clap applies the heading of an option group to all options after it, so each group sets its
+    /// own.
     #[test]
     fn options_of_all_layouts_stand_under_no_heading() {
         for command in Cli::command().get_subcommands() {

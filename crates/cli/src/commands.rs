@@ -26,10 +26,10 @@ use crate::effect::Given;
 use crate::failure::{Failure, Outcome};
 use std::io::{self, Write};
 
-/// Carries a command out and flushes what it printed.
+/// Runs a command and flushes its output.
 ///
 /// # Errors
-/// What the command comes to.
+/// The failure of the command, or else of the flush.
 pub fn run(command: Command, given: &Given) -> Outcome {
     let stdout = io::stdout();
     let out = &mut io::BufWriter::new(stdout.lock());
@@ -55,12 +55,12 @@ pub fn run(command: Command, given: &Given) -> Outcome {
         Command::Completions(args) => completions::run(&args, out),
         Command::Man(args) => man::run(&args, out),
     };
-    // What was printed before a failure matters too, but the failure matters more.
+    // The output before a failure is flushed too. The failure takes precedence over a failed flush.
     let flushed = out.flush().map_err(Failure::from);
     outcome.and(flushed)
 }
 
-/// Nanoseconds of host time since the first call, for what measures the host itself.
+/// Nanoseconds of host time after the first call. For figures about the host itself.
 pub fn host_clock() -> u64 {
     static START: std::sync::OnceLock<std::time::Instant> = std::sync::OnceLock::new();
     let elapsed = START.get_or_init(std::time::Instant::now).elapsed();

@@ -1,5 +1,5 @@
-//! Which options mean something to which layouts. One that was given and means nothing to any
-//! layout at hand is refused: whoever gives it expects something of it.
+//! Which options have an effect on which layouts. An option that was given and has no effect on any
+//! chosen layout is refused: the user expects an effect.
 
 use crate::failure::{Failure, Outcome};
 use clap::ArgMatches;
@@ -7,13 +7,13 @@ use clap::parser::ValueSource;
 use seekless_layouts::Kind;
 use std::collections::BTreeSet;
 
-/// The layouts that obey a flag; all where it is none of a layout's.
+/// The layouts that a flag has an effect on: all, for a flag that is not a layout's.
 fn users(flag: &str) -> Vec<Kind> {
     Kind::ALL.into_iter().filter(|kind| kind.obeys(flag)).collect()
 }
 
-/// The options that the command line gives, by the names of their flags; defaults are not among
-/// them, unless they were spelled out.
+/// The options on the command line, by the names of their flags. A default counts only if it is
+/// spelled out.
 #[derive(Clone, Debug, Default)]
 pub struct Given(BTreeSet<String>);
 
@@ -25,19 +25,20 @@ impl Given {
         Given(ids.filter(spelled).map(|id| id.replace('_', "-")).collect())
     }
 
-    /// The given options that some layouts have no use for, and the layouts that do.
+    /// The given options that have no effect on some layouts, each with the layouts it has an
+    /// effect on.
     fn particular(&self) -> impl Iterator<Item = (&str, Vec<Kind>)> {
         let with_users = self.0.iter().map(|flag| (flag.as_str(), users(flag)));
         with_users.filter(|(_, users)| !users.is_empty() && users.len() < Kind::ALL.len())
     }
 
-    /// True if the layout matters to what was given.
+    /// True if an option was given whose effect depends on the layout.
     pub fn depends_on_layout(&self) -> bool {
         self.particular().next().is_some()
     }
 
-    /// Refuses what means nothing to any of these layouts. `remedy` says how to have one that it
-    /// means something to, and is followed by its name.
+    /// Refuses options that have no effect on any of these layouts. The message ends with `remedy`
+    /// and the names of layouts they have an effect on.
     ///
     /// # Errors
     /// Names the first such option.

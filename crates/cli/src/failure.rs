@@ -15,24 +15,24 @@ pub enum Exit {
     Failed = 1,
     /// The command line cannot be understood.
     Usage = 2,
-    /// The image is missing, foreign, damaged, truncated or from a newer version.
+    /// The image is missing, damaged, truncated, from a newer version, or not of Seekless.
     Image = 3,
     /// The image, socket or address is in use.
     Busy = 4,
     /// The backing store failed while the volume was being served.
     Backing = 5,
-    /// A check command failed for its own reasons.
+    /// A check command could not run.
     Check = 6,
     /// SIGHUP ended a command that cleans up first.
     HungUp = 129,
-    /// SIGINT did.
+    /// SIGINT ended it.
     Interrupted = 130,
-    /// SIGTERM did.
+    /// SIGTERM ended it.
     Terminated = 143,
 }
 
 impl Exit {
-    /// After a signal: what a shell would tell of a process that the signal has killed.
+    /// After a signal: the exit code that a shell reports for a process killed by it.
     pub fn by_signal(signal: i32) -> Exit {
         match signal {
             1 => Exit::HungUp,
@@ -53,20 +53,20 @@ Exit codes:
   5  the backing store failed while the volume was served
   6  a check command failed for its own reasons";
 
-/// Why a command did not succeed.
+/// Why a command failed.
 #[derive(Debug)]
 pub struct Failure {
     /// Exit code of the process.
     pub exit: Exit,
-    /// What happened; empty if it has been said already.
+    /// What happened; empty if it is printed already.
     pub cause: String,
     /// What to do about it.
     pub hint: Option<String>,
-    /// The reader of our output has gone away: end without a word.
+    /// The reader of the output has closed it: end without a message.
     pub reader_gone: bool,
 }
 
-/// What a command comes to.
+/// The result of a command.
 pub type Outcome = Result<(), Failure>;
 
 impl Failure {
@@ -80,18 +80,18 @@ impl Failure {
         Failure::new(Exit::Failed, cause)
     }
 
-    /// The command line asks for something that cannot be.
+    /// The command line is invalid.
     pub fn usage(cause: impl Into<String>) -> Failure {
         Failure::new(Exit::Usage, cause)
     }
 
-    /// The report has been printed; only the exit code is left to say it.
+    /// The report is printed; only the exit code remains.
     pub fn said(exit: Exit) -> Failure {
         Failure::new(exit, "")
     }
 
-    /// A failure from a message of the form `cause; remedy`, which all crates keep to. The cause
-    /// may name a path, in which anything may stand; the remedy has no semicolon.
+    /// A failure from a message of the form `cause; remedy`, which all crates use. The cause may
+    /// contain a path with semicolons, so the last one separates them.
     pub fn from_message(exit: Exit, message: &str) -> Failure {
         match message.rsplit_once("; ") {
             Some((cause, remedy)) => Failure::new(exit, cause).hint(remedy),
@@ -121,7 +121,7 @@ impl Failure {
     }
 }
 
-/// Failing to print is only worth a word if somebody still reads.
+/// A closed pipe is no failure: its reader has all it wants.
 impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Failure {
         let mut failure = Failure::failed(format!("cannot write the output: {error}"));
@@ -178,7 +178,7 @@ impl From<ImageError> for Failure {
     }
 }
 
-/// True if the file system below has no room left.
+/// True if the file system below has no space left.
 fn is_full(error: &LayoutError) -> bool {
     match error {
         LayoutError::Io(error) => *error == IoError::NoSpace,
@@ -187,8 +187,8 @@ fn is_full(error: &LayoutError) -> bool {
     }
 }
 
-/// Whether to serve though the line with the URI may not have been printed: a reader that has gone
-/// away does not want it, but where it could not be written nobody ever learns of the server.
+/// Whether to serve although the line with the URI was not printed. A reader that closed the output
+/// does not want it. If the output could not be written, no client would learn of the server.
 pub fn worth_going_on(printed: &io::Result<()>) -> ControlFlow<()> {
     match printed {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => ControlFlow::Break(()),

@@ -12,9 +12,9 @@ use std::marker::PhantomData;
 
 /// Which options of layouts a command takes.
 pub trait Stage: Send + Sync + 'static {
-    /// Those of a layout.
+    /// The options of a layout that the command takes.
     fn options(layout: &'static Descriptor) -> Vec<&'static dyn AnyChoice>;
-    /// A flag that must be given with options that mean something to a device with an arm only.
+    /// The flag that options require if they have an effect only on a device with an arm.
     const ARM_FLAG: Option<&'static str> = None;
 }
 
@@ -40,11 +40,12 @@ impl Stage for Mount {
     const ARM_FLAG: Option<&'static str> = Some("disk");
 }
 
-/// Options of volumes that are made and mounted in virtual time, where no crash lies between.
+/// Options of volumes that are made and mounted in virtual time, without a crash in between.
 #[derive(Clone, Copy, Debug)]
 pub enum Simulate {}
 
-/// What a simulation has no use for: it sizes volumes itself, and mounts none after a crash.
+/// Options without an effect on a simulation: it sizes volumes itself and mounts none after a
+/// crash.
 const NOT_SIMULATED: [&str; 2] = ["sparse", "past-unreadable"];
 
 impl Stage for Simulate {
@@ -53,7 +54,7 @@ impl Stage for Simulate {
     }
 }
 
-/// What was chosen on the command line.
+/// The options on the command line.
 #[derive(Clone, Debug)]
 pub struct LayoutFlags<S> {
     /// The choices, in the order of the descriptors.

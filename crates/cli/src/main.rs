@@ -17,8 +17,9 @@ use clap::{CommandFactory as _, FromArgMatches as _};
 use effect::Given;
 use std::process::ExitCode;
 
-/// Proofs and simulations make and drop many small things. Against the C library's allocator, a
-/// proof is faster by a tenth on one disk and by a fifth on an array; a simulation of `lfs` by 8 %.
+/// Proofs and simulations allocate and free many small objects. Compared with the C library's
+/// allocator, a proof is faster by a tenth on one disk and by a fifth on an array; a simulation of
+/// `lfs` by 8 %.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

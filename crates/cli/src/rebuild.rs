@@ -1,30 +1,30 @@
-//! What `serve` tells of a member that is being filled: a line that changes on a terminal, a line
-//! for each tenth elsewhere.
+//! Progress of a rebuild, as `serve` prints it: a line that changes on a terminal, a line for each
+//! tenth elsewhere.
 
 use crate::term::{Progress, say};
 use seekless_engine::io::Rebuild;
 use std::time::Instant;
 
-/// Says how far a rebuild has come, and when it will be over if it goes on like that.
+/// Reports how far a rebuild is, and when it will end at this pace.
 #[derive(Debug)]
 pub struct RebuildLines {
     began: Instant,
-    /// Stripes that were filled when it began.
+    /// Stripes that were filled when the server started.
     first: Option<u64>,
-    /// Tenths that were told of.
+    /// Tenths that were reported.
     told: u64,
     running: Option<(u64, u64)>,
     progress: Option<Progress>,
 }
 
 impl RebuildLines {
-    /// Nothing is known yet.
+    /// No rebuild is known yet.
     pub fn new() -> RebuildLines {
         let (began, progress) = (Instant::now(), Some(Progress::new()));
         RebuildLines { began, first: None, told: 0, running: None, progress }
     }
 
-    /// Takes news.
+    /// Takes the state of the rebuild.
     pub fn tell(&mut self, news: Rebuild) {
         match news {
             Rebuild::Running { done, stripes } => self.went_on(done, stripes),
@@ -38,7 +38,7 @@ impl RebuildLines {
         }
     }
 
-    /// Serving is over; says so if the rebuild is not.
+    /// Serving has ended; reports a rebuild that is not finished.
     pub fn end(&mut self) {
         if let Some((done, stripes)) = self.running {
             let share = percent(done, stripes);
@@ -66,7 +66,7 @@ impl RebuildLines {
     }
 
     fn finish(&mut self, text: &str) {
-        // The line is erased before something else is said.
+        // Erase the progress line before another line is printed.
         self.progress = None;
         self.running = None;
         say(&format!("seekless: {text}"));
@@ -77,7 +77,7 @@ fn percent(done: u64, stripes: u64) -> u64 {
     (u128::from(done) * 100 / u128::from(stripes.max(1))) as u64
 }
 
-/// How long the rest takes at the pace so far.
+/// Time that the rest takes at the pace so far.
 fn forecast(spent: f64, done: u64, left: u64) -> String {
     if done == 0 || left == 0 {
         return String::new();

@@ -8,7 +8,7 @@ use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::Path;
 
-/// No specification is larger, in bytes: that of a disk with tens of thousands of bands has ten
+/// Larger specifications are refused, in bytes. One with tens of thousands of bands has ten
 /// million.
 const LARGEST: u64 = 64 << 20;
 
@@ -32,7 +32,7 @@ pub fn find(text: &str) -> Result<Spec, Failure> {
         return Ok(spec);
     }
     let path = Path::new(text);
-    // Whoever writes a path means a file; anything else is more likely a misspelt name.
+    // A path has a slash or an extension. Anything else is more likely a misspelt disk.
     if !path.exists() && !text.contains('/') && path.extension().is_none() {
         let known: Vec<_> = specs::builtin().iter().map(|builtin| builtin.name).collect();
         return Err(Failure::usage(format!("no built-in disk is called `{text}`"))
@@ -54,7 +54,7 @@ fn read(path: &Path) -> io::Result<String> {
     String::from_utf8(bytes).map_err(|_| io::Error::other("it is not text"))
 }
 
-/// The file that `text` names if it is no built-in disk: what [`find`] would read.
+/// The file that `text` names if it is not a built-in disk: the one that [`find`] would read.
 pub fn file_of(text: &str) -> &Path {
     match text.rsplit_once(':') {
         Some((name, size)) if size.parse::<Size>().is_ok() => Path::new(name),

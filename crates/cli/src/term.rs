@@ -19,12 +19,12 @@ impl Style {
         Style { colour: std::io::stderr().is_terminal() && wanted() }
     }
 
-    /// For what went wrong.
+    /// For errors.
     pub fn red(self, text: &str) -> String {
         self.paint("1;31", text)
     }
 
-    /// For what went well.
+    /// For success.
     pub fn green(self, text: &str) -> String {
         self.paint("1;32", text)
     }
@@ -49,12 +49,12 @@ fn wanted() -> bool {
         && std::env::var_os("TERM").is_none_or(|value| value != "dumb")
 }
 
-/// One line to standard error; a closed standard error is no reason to fail.
+/// Prints a line to standard error and ignores a failure to do so.
 pub fn say(line: &str) {
     let _ = writeln!(std::io::stderr(), "{line}");
 }
 
-/// A line on the terminal that tells how far long work has come; silent for programs. It is
+/// A progress line on the terminal. It prints nothing if standard error is no terminal, and is
 /// erased when dropped.
 #[derive(Debug)]
 pub struct Progress {
@@ -73,14 +73,14 @@ impl Progress {
         self.shown
     }
 
-    /// Replaces the line, at most ten times a second. The text is only made when it is shown.
+    /// Replaces the line, at most ten times a second. `text` is only called when the line is shown.
     pub fn show(&mut self, text: impl FnOnce() -> String) {
         let pause = std::time::Duration::from_millis(100);
         if !self.shown || self.last.is_some_and(|last| last.elapsed() < pause) {
             return;
         }
         self.last = Some(std::time::Instant::now());
-        // Behind it the cursor goes back: what others say in between goes over it, not behind it.
+        // The cursor goes back to the start, so that other output overwrites the line.
         let _ = write!(std::io::stderr(), "\r\x1b[K{}\r", text());
         let _ = std::io::stderr().flush();
     }

@@ -1,4 +1,4 @@
-//! What the commands look into: one image, or the members of an array.
+//! The volume that a command reads: in one image, or on the members of an array.
 
 use crate::failure::{Failure, Outcome};
 use seekless_arrays::member::{MemberState, MemberSuperblock};
@@ -53,10 +53,10 @@ impl Volume {
         Ok(Volume::Array(Box::new(members), Box::new(found)))
     }
 
-    /// Does something with the volume as one disk; if the log is apart, with its origin.
+    /// Calls `with` on the volume as one disk; for an origin and its log, on both as one.
     ///
     /// # Errors
-    /// What it comes to, with the image named.
+    /// Those of the call, with the name of the image.
     pub fn with<T>(
         &mut self,
         act: impl FnOnce(&mut dyn Disk) -> Result<T, LayoutError>,
@@ -88,7 +88,7 @@ impl Volume {
     /// Prints the on-disk structures.
     ///
     /// # Errors
-    /// If they cannot be read, or nothing can be printed.
+    /// If they cannot be read, or the output cannot be written.
     pub fn dump(&mut self, out: &mut dyn fmt::Write) -> Result<(), Failure> {
         let Volume::Attached(images) = self else {
             return self.with(|disk| seekless_layouts::dump(disk, out));
@@ -98,7 +98,7 @@ impl Volume {
         dumped.map_err(|error| blame_half(origin, Some(log), error).into())
     }
 
-    /// What an array lacks of its redundancy, for people, and the members that are not there.
+    /// The redundancy that an array lacks, as text, and the missing members.
     pub fn lacking(&self) -> (Option<String>, Vec<usize>) {
         let Volume::Array(_, found) = self else { return (None, Vec::new()) };
         let missing = found.missing.clone();
@@ -110,10 +110,10 @@ impl Volume {
         ((!all.is_empty()).then(|| all.join(", ")), missing)
     }
 
-    /// Says what the array is, if it is one.
+    /// Prints what the array is, if it is one.
     ///
     /// # Errors
-    /// If nothing can be printed.
+    /// If the output cannot be written.
     pub fn print_array(&self, out: &mut dyn Write) -> Outcome {
         match self {
             Volume::Plain(_) | Volume::Attached(_) => Ok(()),
@@ -122,10 +122,10 @@ impl Volume {
     }
 }
 
-/// Says what the members know of their array.
+/// Prints what the members know of their array.
 ///
 /// # Errors
-/// If nothing can be printed.
+/// If the output cannot be written.
 pub fn print_members(members: &Members, out: &mut dyn Write) -> Outcome {
     let superblock = members.superblock();
     let geometry = &superblock.geometry;
@@ -155,7 +155,7 @@ fn state(superblock: &MemberSuperblock, member: usize) -> String {
     }
 }
 
-/// The same for machines.
+/// The same as JSON.
 pub fn json_members(members: &Members) -> Value {
     let superblock = members.superblock();
     let member = |(member, image): (usize, &Option<Image>)| {
@@ -174,7 +174,7 @@ pub fn json_members(members: &Members) -> Value {
     })
 }
 
-/// The images as a value for machines: one name, or a list of them.
+/// The images as JSON: one name, or a list of them.
 pub fn json_names(paths: &[PathBuf]) -> Value {
     match paths {
         [path] => json!(path),

@@ -38,13 +38,13 @@ pub struct Args {
     /// Go on without members of an array that should be there.
     #[arg(long)]
     degraded: bool,
-    /// Compare copies and parity of an array first, on all of its members.
+    /// First compare copies and parity on all members of an array.
     #[arg(long)]
     scrub: bool,
-    /// Repair what --scrub finds, as the checksums of the layout say.
+    /// Repair what --scrub finds, by the checksums of the layout.
     #[arg(long, requires = "scrub")]
     repair: bool,
-    /// The log of a disk caching disk, if it is apart.
+    /// The log of a disk caching disk, if it is on a device of its own.
     #[arg(long, value_name = "LOG", conflicts_with_all = ["degraded", "scrub"])]
     log: Option<PathBuf>,
     /// Print one JSON object.
@@ -98,13 +98,14 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     if found.problems.is_empty() { Ok(()) } else { Err(Failure::said(Exit::Failed)) }
 }
 
-/// Most stripes that a report names.
+/// A report names at most so many stripes.
 const MOST_NAMED: usize = 100;
 
 /// Compares the members of an array.
 fn scrub(args: &Args) -> Result<Scrubbed, Failure> {
     let mut members = open_members(&args.image, !args.repair, false)?;
-    // What a crash has left is put right first: else every stripe under way would be reported.
+    // Assembly repairs the stripes that a crash interrupted first. Else the scrub would report each
+    // of them.
     let read_only = !args.repair;
     let options = AssembleOptions { read_only, ..AssembleOptions::default() };
     let mut found = members.assemble(&options)?;
@@ -132,7 +133,7 @@ fn scrub(args: &Args) -> Result<Scrubbed, Failure> {
     Ok(scrubbed)
 }
 
-/// One word for how a mount found its state.
+/// How a mount found its state, in one word.
 fn path_name(path: MountPath) -> &'static str {
     match path {
         MountPath::Stateless => "stateless",

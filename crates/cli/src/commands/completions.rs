@@ -18,7 +18,7 @@ pub struct Args {
 /// # Errors
 /// If the output cannot be written.
 pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
-    // Made in memory first: the generator panics where writing fails.
+    // Generate in memory first: the generator panics if a write fails.
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut Cli::command(), "seekless", &mut script);
     out.write_all(&script)?;

@@ -23,34 +23,34 @@ The answer is one line of JSON. The socket takes the same as lines: {\"command\"
 pub struct Args {
     /// The socket that `seekless serve --control` listens on.
     socket: PathBuf,
-    /// What to do.
+    /// The command.
     command: Verb,
     /// For arm: NAME or NAME=VALUE, as for `seekless serve --faults`.
     #[arg(value_name = "FAULT")]
     faults: Vec<Fault>,
 }
 
-/// What to do with the disk.
+/// A command to the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Verb {
     /// Cut the power.
     Cut,
-    /// Put it on again and mount what the cut has left.
+    /// Restore the power and mount what the cut left.
     Restart,
-    /// Arm faults; their points count from now.
+    /// Arm faults; their points count from this command on.
     Arm,
     /// Disarm all faults.
     Clear,
-    /// Tell the counters.
+    /// Print the counters.
     Status,
-    /// Tell what the last power cut did to each unflushed write.
+    /// Print what the last power cut did to each unflushed write.
     Log,
 }
 
 /// Sends the command and prints the answer.
 ///
 /// # Errors
-/// If nobody listens, or the command is refused.
+/// If no server listens on the socket, or it refuses the command.
 pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     match (args.command == Verb::Arm, args.faults.is_empty()) {
         (true, true) => {

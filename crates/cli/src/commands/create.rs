@@ -31,11 +31,11 @@ pub struct Args {
     /// The file to make, or an empty block device; with --raid, one for each member.
     #[arg(required = true)]
     images: Vec<PathBuf>,
-    /// How the volume places its blocks; `seekless layouts` lists them.
+    /// The layout of the volume; `seekless layouts` lists them.
     #[arg(long, short, value_name = "LAYOUT")]
     layout: Kind,
-    /// Size that clients see, in whole 4 KiB blocks: bytes, or with k, M, G, T. May be left out
-    /// for a block device: all of it then, less what the layout needs to work well.
+    /// Size that clients see, in whole 4 KiB blocks: bytes, or with k, M, G, T. Optional for a
+    /// block device: the volume then gets all of it, less what the layout needs to work well.
     #[arg(long, short, value_name = "SIZE")]
     size: Option<Size>,
     /// Keep the labels of `loge` in sector headers, where they cost no time: for an image that is
@@ -45,8 +45,8 @@ pub struct Args {
     /// Make an array of the images: 0 (striped), 1 (mirrored) or 5 (with parity).
     #[arg(long, value_name = "LEVEL", conflicts_with = "headers")]
     raid: Option<Level>,
-    /// How much lies on one member of an array before the next one is used, in whole 4 KiB blocks,
-    /// at most 1M.
+    /// Length of a chunk: so much lies on one member of an array before the next member is used. In
+    /// whole 4 KiB blocks, at most 1M.
     #[arg(
         long = "chunk",
         alias = "stripe",
@@ -61,7 +61,7 @@ pub struct Args {
     log: Option<PathBuf>,
     #[command(flatten)]
     layout_flags: LayoutFlags<Format>,
-    /// Replace what is there.
+    /// Overwrite what is there.
     #[arg(long)]
     force: bool,
 }
@@ -69,7 +69,7 @@ pub struct Args {
 /// Makes the image.
 ///
 /// # Errors
-/// If there is something already, the size does not fit, or the file cannot be written.
+/// If something is there already, the size does not fit, or the file cannot be written.
 pub fn run(args: &Args, given: &Given, out: &mut dyn Write) -> Outcome {
     let blocks = args.size.map(Size::blocks);
     given.refuse_without_effect(&[args.layout], "choose --layout")?;
@@ -151,7 +151,7 @@ fn refuse_combinations(args: &Args) -> Outcome {
     Ok(())
 }
 
-/// Puts a log in front of what is there.
+/// Attaches a log to a disk whose content stays.
 fn attach(
     args: &Args,
     origin: &Path,

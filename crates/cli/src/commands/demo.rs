@@ -1,4 +1,4 @@
-//! `seekless demo`: everything at work in one screen, by the commands that a user would type.
+//! `seekless demo`: the main commands on one screen, run as a user would run them.
 
 mod served;
 
@@ -68,14 +68,14 @@ struct Demo {
 }
 
 impl Demo {
-    /// Prints a heading and lets everything printed so far be seen.
+    /// Prints a heading and flushes, so that everything printed so far is visible.
     fn heading(&self, out: &mut dyn Write, text: &str) -> Outcome {
         writeln!(out, "\n{}", self.style.bold(text))?;
         out.flush()?;
         Ok(())
     }
 
-    /// Runs this program and gives what it printed.
+    /// Runs this program and returns its output.
     fn own(&self, args: &[&str]) -> Result<String, Failure> {
         capture(Command::new(&self.own).args(args))
     }
@@ -118,7 +118,8 @@ impl Demo {
         Ok(())
     }
 
-    /// By nbdcopy where there is one, else by the client in here; says who did it.
+    /// Copies with nbdcopy, or with the built-in client if nbdcopy is missing. Returns the name of
+    /// the client.
     fn copy_there_and_back(
         &self,
         server: &Served,
@@ -282,7 +283,7 @@ fn capture(command: &mut Command) -> Result<String, Failure> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// A directory that goes away when dropped.
+/// A directory that is removed when dropped.
 struct Scratch(PathBuf);
 
 impl Scratch {

@@ -1,4 +1,4 @@
-//! `seekless detach`: takes the log of a disk caching disk away.
+//! `seekless detach`: detaches the log of a disk caching disk.
 
 use crate::failure::Outcome;
 use seekless_layouts::dcd;
@@ -26,7 +26,8 @@ pub struct Args {
 /// Detaches.
 ///
 /// # Errors
-/// If something is in the log only, the two do not belong together, or one is in use.
+/// If the log holds blocks that are not at their home location, the two do not belong together, or
+/// one is in use.
 pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     let mut origin = image::open(&args.origin, false)?;
     let mut log = image::open_log(&args.log, false)?;

@@ -30,16 +30,16 @@ pub struct Args {
 enum Command {
     /// Make a specification from parameter files of the DiskSim simulator.
     Import(import::Args),
-    /// Replay the recording of a real drive on a model and say how far it is off.
+    /// Replay the recording of a real drive on a model and report the error of the model.
     Validate(validate::Args),
     /// Estimate the parameters of a drive from measurements or a recording.
     Fit(fit::Args),
 }
 
-/// Carries the subcommand out.
+/// Runs the subcommand.
 ///
 /// # Errors
-/// What it comes to.
+/// Those of the subcommand.
 pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     match &args.command {
         Command::Import(args) => import::run(args, out),

@@ -42,7 +42,7 @@ fn one(name: &str, as_json: bool, out: &mut dyn Write) -> Outcome {
         return Ok(());
     }
     match specs::builtin().iter().find(|builtin| builtin.name == name) {
-        // The file itself: it says where each number comes from.
+        // Print the file itself: its comments give the source of each number.
         Some(builtin) => write!(out, "{}", builtin.text)?,
         None => line(&spec, out)?,
     }

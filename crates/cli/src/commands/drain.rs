@@ -1,4 +1,4 @@
-//! `seekless drain`: writes home what is in the log of a disk caching disk.
+//! `seekless drain`: writes what the log of a disk caching disk holds to its home location.
 
 use crate::failure::Outcome;
 use crate::term::Progress;
@@ -22,7 +22,7 @@ The volume must not be in use. Interrupted at any point nothing is lost; the nex
 pub struct Args {
     /// The image, or the origin.
     image: PathBuf,
-    /// The log, if it is apart.
+    /// The log, if it is on a device of its own.
     #[arg(long, value_name = "LOG")]
     log: Option<PathBuf>,
     /// Print one JSON object.
@@ -30,10 +30,10 @@ pub struct Args {
     json: bool,
 }
 
-/// Drains and says how much that was.
+/// Drains and prints how much was written.
 ///
 /// # Errors
-/// If the volume is unusable or in use, or something in the log is damaged.
+/// If the volume is unusable or in use, or a record of the log is damaged.
 pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     let mut origin = image::open(&args.image, false)?;
     let mut log = args.log.as_deref().map(|log| image::open_log(log, false)).transpose()?;

@@ -22,7 +22,7 @@ pub struct Args {
     /// Go on without members of an array that should be there.
     #[arg(long)]
     degraded: bool,
-    /// The log of a disk caching disk, if it is apart.
+    /// The log of a disk caching disk, if it is on a device of its own.
     #[arg(long, value_name = "LOG", conflicts_with = "degraded")]
     log: Option<PathBuf>,
     /// Print one JSON object with the lines.
@@ -50,14 +50,14 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     let mut stream = Stream { out, error: None };
     volume.print_array(stream.out)?;
     let result = volume.dump(&mut stream);
-    // If the output failed, whatever the layout made of that is beside the point.
+    // A failed write to the output takes precedence: the layout's error only follows from it.
     match stream.error {
         Some(error) => Err(Failure::from(error)),
         None => Ok(result?),
     }
 }
 
-/// Text as it comes, to an output whose errors carry a reason.
+/// Passes text on to an output and keeps the error of a failed write.
 struct Stream<'o> {
     out: &'o mut dyn Write,
     error: Option<io::Error>,

@@ -36,7 +36,7 @@ pub struct Args {
     /// Go on without members of an array that should be there.
     #[arg(long)]
     degraded: bool,
-    /// The log of a disk caching disk, if it is apart.
+    /// The log of a disk caching disk, if it is on a device of its own.
     #[arg(long, value_name = "LOG", conflicts_with = "degraded")]
     log: Option<PathBuf>,
     /// Print one JSON object.
@@ -58,7 +58,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     }
     match args.images.as_slice() {
         [image] if !is_member(image)? => of_image(args, image, out),
-        // One member alone can say what it belongs to.
+        // One member is enough to describe its array.
         images => of_array(args, images, out),
     }
 }
@@ -95,7 +95,7 @@ fn of_array(args: &Args, images: &[PathBuf], out: &mut dyn Write) -> Outcome {
     Ok(())
 }
 
-/// An array that somebody serves: what its members say, without the volume on it.
+/// Prints what the members of an array in use say, without the volume on it.
 fn of_served(args: &Args, images: &[PathBuf], pid: Option<u32>, out: &mut dyn Write) -> Outcome {
     let members = peek_members(images, args.degraded)?;
     if args.json {
@@ -109,14 +109,14 @@ fn of_served(args: &Args, images: &[PathBuf], pid: Option<u32>, out: &mut dyn Wr
     Ok(())
 }
 
-/// What a Loge volume stores and what finding that out took.
+/// What a Loge volume stores, and the cost of the mount that found it.
 struct Usage {
     stored: u64,
     capacity: u64,
     form: TableForm,
     table: u64,
-    /// Bits for the place of a block, and exceptions of how many; none if the cylinders of the
-    /// disk that serves the volume decide about that.
+    /// Bits of the address of a block, and the number of exceptions. None if the cylinders of the
+    /// disk that serves the volume decide them.
     address_bits: Option<f64>,
     exceptions: Option<(u64, u64)>,
     read: u64,
@@ -182,7 +182,7 @@ fn of_pair(args: &Args, origin: &Path, log: &Path, out: &mut dyn Write) -> Outco
     Ok(())
 }
 
-/// What an image is, for machines.
+/// The facts about an image, as JSON.
 fn facts(path: &Path, superblock: &Superblock, stored_bytes: u64, used: Option<&Usage>) -> Value {
     let &Superblock { version, id, blocks, device_blocks, .. } = superblock;
     let mut facts = json!({

@@ -1,4 +1,4 @@
-//! `seekless layouts`: what there is to choose from.
+//! `seekless layouts`: lists the layouts.
 
 use crate::failure::Outcome;
 use seekless_layouts::Kind;

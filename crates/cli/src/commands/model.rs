@@ -1,4 +1,4 @@
-//! `seekless model`: what the analytic models expect of a disk.
+//! `seekless model`: what the analytic models predict for a disk.
 
 mod hylog;
 
@@ -59,19 +59,20 @@ Examples:
   seekless model block --utilisation 0.8
   seekless model block --disk st19101 --logical 16 --plot")]
     Block(Block),
-    /// What Loge costs: section 5.2 of its paper.
+    /// Cost of Loge: section 5.2 of its paper.
     #[command(after_help = "\
 Examples:
   seekless model loge                                      # the paper's idealised disk
   seekless model loge --disk hp97560 --settle-ms 3.24      # its section 7.1.1
   seekless model loge --simulate 20000 --plot")]
     Loge(Loge),
-    /// What logs cost beside writing in place, and HyLog between them: its equations (1) to (8).
+    /// Cost of logs compared with writing in place, and HyLog between them: its equations (1) to
+    /// (8).
     #[command(after_help = hylog::EXAMPLES)]
     Hylog(hylog::Args),
 }
 
-/// What all models have in common.
+/// Arguments of all models.
 #[derive(Debug, clap::Args)]
 struct Common {
     /// Sectors of 512 bytes in a slot, the unit of placement. [default: 1; loge: 8]
@@ -92,10 +93,10 @@ struct Common {
     /// Time of a head switch, in place of the disk's.
     #[arg(long, value_name = "MS")]
     head_switch_ms: Option<f64>,
-    /// Simulate with dice as well: so many trials for each row.
+    /// Also simulate with random numbers: so many trials for each row.
     #[arg(long, value_name = "TRIALS")]
     simulate: Option<u32>,
-    /// Seed of the dice.
+    /// Seed of the random numbers.
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Draw curves in place of tables.

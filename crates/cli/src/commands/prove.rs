@@ -41,7 +41,7 @@ pub struct Args {
     /// Prove it on an array of this level: 0, 1 or 5.
     #[arg(long, value_name = "LEVEL", conflicts_with = "replay")]
     raid: Option<Level>,
-    /// Members of the array; the fewest that make sense if not given.
+    /// Members of the array; by default the fewest for the level.
     #[arg(long, value_name = "N", requires = "raid",
           value_parser = clap::value_parser!(u16).range(2..=8))]
     members: Option<u16>,
@@ -54,24 +54,25 @@ pub struct Args {
     /// Seed of all randomness.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Crash states to try; the last world is finished, so it may be some more.
+    /// Crash states to try. The last run is finished, so the total may exceed this.
     #[arg(long, value_name = "N", default_value_t = 20_000)]
     #[arg(value_parser = clap::value_parser!(u64).range(1..))]
     states: u64,
-    /// Run only this world, to repeat a violation.
+    /// Run only this run, to repeat a violation.
     #[arg(long, value_name = "N")]
     case: Option<u64>,
-    /// Of that world, only these acts, such as 3,7:1,9-12; a number behind a colon is the most
-    /// blocks of a request, and one behind an @ the act from which on the power is cut.
+    /// Of that run, keep only these operations, such as 3,7:1,9-12. The number after a colon limits
+    /// the blocks of a request. The one after an @ names the first operation at which the power may
+    /// be cut.
     #[arg(long, value_name = "ACTS", requires = "case")]
     keep: Option<Keep>,
     /// Repeat the violation that a file describes.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["layout", "case", "keep", "seed"])]
     replay: Option<PathBuf>,
-    /// Save the first violation as a file that --replay takes.
+    /// Save the first violation as a file for --replay.
     #[arg(long, value_name = "FILE")]
     save: Option<PathBuf>,
-    /// Tell violations as they were found, without making them small.
+    /// Report violations as they were found, without shrinking them.
     #[arg(long)]
     no_shrink: bool,
     /// Stop at the first violation.
@@ -80,16 +81,16 @@ pub struct Args {
     /// Print one JSON object.
     #[arg(long)]
     json: bool,
-    /// Print the arguments that choose each of the things that are proved, and stop.
+    /// Print the arguments that choose each subject, and stop.
     #[arg(long, conflicts_with_all = ["layout", "replay"])]
     list: bool,
-    /// Prove it with a bug planted, to see it found.
+    /// Prove it with a planted bug, to see the prover find it.
     #[cfg(debug_assertions)]
     #[arg(long, value_name = "BUG", value_parser = planted_bug)]
     plant: Option<PlantedBug>,
 }
 
-/// A bug by its name.
+/// Parses the name of a planted bug.
 #[cfg(debug_assertions)]
 fn planted_bug(name: &str) -> Result<PlantedBug, String> {
     let known = seekless_prove::planted_bugs();
@@ -137,12 +138,12 @@ impl Args {
     }
 }
 
-/// What else a volume on its own may be.
+/// Variants of a volume on one device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Apart {
-    /// Its log is on a device of its own.
+    /// The log is on a device of its own.
     log: bool,
-    /// It has more addresses than it can store blocks.
+    /// The volume has more addresses than it can store blocks.
     sparse: bool,
 }
 
@@ -173,7 +174,7 @@ fn subject(
         return Err(Failure::usage(format!("--members: {level} has at least {least}")));
     }
     if (kind, level) == (Kind::LOGE, Level::Raid5) {
-        // The contract has this exception, which every sweep would find.
+        // The contract excepts this case. Every sweep would find it.
         let problem = "loge on RAID-5 is not proved: of a whole stripe that is being written when \
                        a member is lost with the power nothing may be left, its labels neither, \
                        and then it is not mounted (CONTRACT.md, A3)";
@@ -182,10 +183,10 @@ fn subject(
     Ok(BlockSubject::Array { level, members, kind })
 }
 
-/// Bytes of the longest file that is taken for a violation; real ones have a few thousand.
+/// Longest violation file that is read, in bytes. Real ones have a few thousand.
 const MOST_SAVED: u64 = 1 << 20;
 
-/// What a file asks to repeat.
+/// The case that a violation file describes.
 fn replayed(file: &Path) -> Result<ProveOptions, Failure> {
     let shown = file.display();
     let bad = |what: String| Failure::failed(format!("{shown} describes no violation: {what}"));
@@ -243,7 +244,7 @@ fn save(
     std::fs::write(file, text + "\n").map_err(|error| failed(&error))
 }
 
-/// Prints what there is to prove.
+/// Prints the subjects.
 fn list(json: bool, out: &mut dyn Write) -> Outcome {
     let all = BlockSubject::all();
     if json {
@@ -262,7 +263,7 @@ fn list(json: bool, out: &mut dyn Write) -> Outcome {
 /// The case that is being run.
 static CASE: AtomicU64 = AtomicU64::new(0);
 
-/// A panic is a finding as well: it names the command that repeats it.
+/// A panic is a finding too: print the command that repeats it.
 fn name_the_case_of_a_panic(options: ProveOptions) {
     let before = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
@@ -275,7 +276,7 @@ fn name_the_case_of_a_panic(options: ProveOptions) {
 /// Runs the sweep and prints what it found.
 ///
 /// # Errors
-/// If a promise was broken, or a file is not what it should be.
+/// If a promise was broken, or the violation file is invalid.
 pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     if args.list {
         return list(args.json, out);
@@ -308,7 +309,8 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     Err(Failure::said(Exit::Failed))
 }
 
-/// The report with the number of violations where scripts look for it; the stories stand apart.
+/// The report as JSON: the number of violations at the top, where scripts look for it, and their
+/// stories in a list.
 fn as_json(report: &ProveReport) -> Result<Value, Failure> {
     let mut value = serde_json::to_value(report)
         .map_err(|error| Failure::failed(format!("cannot write the report: {error}")))?;

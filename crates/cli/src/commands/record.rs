@@ -1,4 +1,4 @@
-//! `seekless record`: a proxy that takes down what an NBD export is asked.
+//! `seekless record`: a proxy that records the requests to an NBD export.
 
 use crate::failure::{Exit, Failure, Outcome, worth_going_on};
 use seekless_crashtest::record::{RecordError, RecordOptions, record};
@@ -39,8 +39,7 @@ pub struct Args {
 /// Records until a signal.
 ///
 /// # Errors
-/// If the server cannot be reached, ends a connection that its client has not, or the recording
-/// cannot be written.
+/// If the server cannot be reached or hangs up on a client, or the recording cannot be written.
 pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     let options = RecordOptions {
         upstream: args.upstream.clone(),

@@ -21,15 +21,15 @@ pub struct Args {
     /// The new member: a file to make, or an empty block device.
     #[arg(long, value_name = "IMAGE")]
     with: PathBuf,
-    /// Replace what is there.
+    /// Overwrite what is there.
     #[arg(long)]
     force: bool,
 }
 
-/// Puts the new member in its place.
+/// Makes the new member part of the array.
 ///
 /// # Errors
-/// If nothing is missing, or the array cannot do without what is.
+/// If no member is missing, or more are missing than the level tolerates.
 pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     let mut members = open_members(&args.images, false, true)?;
     let member = replace_member(&mut members, &args.with, args.force)?;

@@ -1,4 +1,4 @@
-//! `seekless replay-crashes`: every crash that a recorded device could have had, and a check.
+//! `seekless replay-crashes`: checks every crash state of a recorded device.
 
 mod report;
 mod session;
@@ -47,27 +47,27 @@ as far as it goes but was cut short (see --cut-short); 6 the check failed for it
 pub struct Args {
     /// The recording, made by `seekless record`.
     recording: PathBuf,
-    /// What the export held when the recording began; zeros if it is not given.
+    /// Content of the export at the start of the recording [default: zeros].
     #[arg(long, value_name = "IMAGE")]
     base: Option<PathBuf>,
-    /// The command that tells a good state from a bad one; must contain {device}.
+    /// Command that checks a state; must contain {device}.
     #[arg(long, value_name = "COMMAND")]
     check: Option<String>,
-    /// How long a check may take, in seconds.
+    /// Time limit of a check, in seconds.
     #[arg(long, value_name = "SECONDS", default_value_t = 60.0)]
     timeout: f64,
-    /// Checks at once; as many as there are processors by default.
+    /// Checks to run at once [default: the number of processors].
     #[arg(long, short = 'j', value_name = "N")]
     #[arg(value_parser = clap::value_parser!(u16).range(1..=512))]
     workers: Option<u16>,
-    /// Try every combination of kept and lost for so many unflushed writes.
+    /// Try every combination of kept and lost for up to so many unflushed writes.
     #[arg(long, value_name = "N", default_value_t = 4)]
     #[arg(value_parser = clap::value_parser!(u32).range(0..=16))]
     exhaustive: u32,
-    /// States to try at each flush boundary beyond those; in all where there are more writes.
+    /// More states to try at each flush boundary; with more unflushed writes than that, the total.
     #[arg(long, value_name = "N", default_value_t = 24)]
     samples: u32,
-    /// Writes are kept or lost in whole, never torn between two sectors of 512 bytes.
+    /// Keep or lose writes as a whole: never tear one between two sectors of 512 bytes.
     #[arg(long)]
     no_tearing: bool,
     /// Seed of the samples.
@@ -76,23 +76,23 @@ pub struct Args {
     /// Go on after the first bad state.
     #[arg(long)]
     keep_going: bool,
-    /// Try only this state, as a report named it.
+    /// Try only this state, named as in a report.
     #[arg(long, value_name = "STATE")]
     state: Option<Name>,
-    /// Write the state, good or bad, or the smallest bad one that was found, to this new file.
+    /// Write the state to this new file: the one named by --state, or the smallest bad one found.
     #[arg(long, value_name = "FILE", conflicts_with = "open")]
     keep: Option<PathBuf>,
-    /// Serve this state as a network block device; what is written to it is forgotten at the end.
+    /// Serve this state as a network block device. Writes to it are discarded at the end.
     #[arg(long, value_name = "STATE", requires = "socket", conflicts_with_all = ["check", "state"])]
     open: Option<Name>,
     /// Listen on this Unix socket, for --open.
     #[arg(long, short, value_name = "PATH", requires = "open")]
     socket: Option<PathBuf>,
-    /// A recording that was cut short, is damaged or is followed by something else is as good as
-    /// any, as far as it goes.
+    /// Use a recording that was cut short, is damaged or has bytes after its end: as far as it
+    /// goes.
     #[arg(long)]
     cut_short: bool,
-    /// How states become files: auto, fuse or copy.
+    /// How to present states as files: auto, fuse or copy.
     #[arg(long, value_name = "WAY", default_value = "auto")]
     via: Way,
     /// Directory for copies and mount points.
@@ -103,13 +103,13 @@ pub struct Args {
     json: bool,
 }
 
-/// Most states that making a finding small may take.
+/// Most states that shrinking a finding may try.
 const MINIMISE: usize = 300;
 
 /// Replays and prints what was found.
 ///
 /// # Errors
-/// If a state is bad, the recording is unusable, or the check fails for its own reasons.
+/// If a state is bad, the recording is unusable, or the check cannot run.
 pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     if let Some(path) = &args.keep {
         refuse_occupied(path)?;
@@ -150,7 +150,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     outcome(args, &session, &result)
 }
 
-/// What is left to say after a signal has ended the work.
+/// The failure that reports that a signal ended the work.
 fn ended(stop: &Stop, result: &sweep::Swept) -> Outcome {
     let Some(signal) = stop.asked() else { return Ok(()) };
     let states = result.states;
@@ -174,7 +174,7 @@ fn outcome(args: &Args, session: &Session, result: &sweep::Swept) -> Outcome {
     }
 }
 
-/// Refuses a path that no state could be written to, before hours of work have been done for it.
+/// Refuses a path that cannot be written to. The alternative is to find out after hours of work.
 fn refuse_occupied(path: &Path) -> Outcome {
     let shown = path.display();
     if path.symlink_metadata().is_ok() {
@@ -193,8 +193,8 @@ fn refuse_occupied(path: &Path) -> Outcome {
     })
 }
 
-/// Writes the state that was asked for, or the one that was found, to a file. The report has been
-/// printed: whatever goes wrong here, what was found is known.
+/// Writes the requested state, or the one that was found, to a file. The report is printed before
+/// this, so that an error here does not hide it.
 fn keep(
     args: &Args,
     session: &Session,
@@ -259,7 +259,7 @@ fn sweep<'s>(args: &Args, session: &'s Session, stop: &Arc<Stop>) -> Result<Swee
     })
 }
 
-/// Writes a state to a file, and that is all.
+/// Writes a state to a file, without a check.
 fn keep_only(args: &Args, session: &Session, stop: &Stop, out: &mut dyn Write) -> Outcome {
     let (Some(path), Some(name)) = (&args.keep, &args.state) else {
         return Err(Failure::usage("nothing to do: neither --check nor --state is given")

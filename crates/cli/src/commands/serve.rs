@@ -52,10 +52,10 @@ pub struct Args {
     /// The image; of an array all members, in any order.
     #[arg(value_name = "IMAGE")]
     image: Vec<PathBuf>,
-    /// Serve an array though members are missing, as far as its level can do without them.
+    /// Serve an array though members are missing, as far as its level tolerates it.
     #[arg(long, conflicts_with = "memory")]
     degraded: bool,
-    /// Serve memory in place of an image: a volume of this size, gone when the server ends.
+    /// Serve memory in place of an image: a volume of this size that is lost when the server ends.
     #[arg(long, value_name = "SIZE", requires = "layout")]
     memory: Option<Size>,
     /// Serve a file or a block device as it is, without a layout.
@@ -70,13 +70,13 @@ pub struct Args {
     /// Listen on this TCP address; port 0 picks a free one.
     #[arg(long, value_name = "HOST:PORT")]
     listen: Option<String>,
-    /// Answer at the pace of this disk: a built-in name or the path of a TOML file.
+    /// Emulate the speed of this disk: a built-in name or the path of a TOML file.
     #[arg(long, short, value_name = "SPEC")]
     disk: Option<String>,
-    /// Where the log of a disk caching disk is, if it is apart from the image.
+    /// The log of a disk caching disk, if it is on a device of its own.
     #[arg(long, value_name = "LOG", requires = "image")]
     log: Option<PathBuf>,
-    /// Answer from the log at the pace of this disk; with --disk alone it is as fast as it is.
+    /// Emulate the speed of this disk for the log. With --disk alone, the log is not slowed down.
     #[arg(long, value_name = "SPEC", requires = "log")]
     log_disk: Option<String>,
     #[command(flatten)]
@@ -84,32 +84,32 @@ pub struct Args {
     /// Refuse writes.
     #[arg(long)]
     read_only: bool,
-    /// Who carries out what the page cache cannot answer: auto, uring or threads.
+    /// How to perform requests that the page cache cannot answer: auto, uring or threads.
     #[arg(long, value_name = "MODE", default_value = "auto")]
     io: IoMode,
     /// Bypass the page cache (O_DIRECT).
     #[arg(long, conflicts_with = "memory")]
     direct: bool,
-    /// What is to go wrong: NAME or NAME=VALUE, separated by commas; see below.
+    /// Faults to inject: NAME or NAME=VALUE, separated by commas; see below.
     #[arg(long, value_name = "FAULTS", value_delimiter = ',')]
     #[arg(conflicts_with_all = ["disk", "direct"])]
     faults: Vec<Fault>,
     /// Take commands on this Unix socket: cut, restart, arm, …; see `seekless control`.
     #[arg(long, value_name = "PATH", conflicts_with_all = ["disk", "direct"])]
     control: Option<PathBuf>,
-    /// What clients notice of a power cut: disconnect (their connections end) or error (their
-    /// requests fail).
+    /// How clients notice a power cut: disconnect (their connections end) or error (their requests
+    /// fail).
     #[arg(long, value_name = "CHOICE", default_value = "disconnect", requires = "crashes")]
     on_cut: OnCut,
-    /// Most connections at once.
+    /// Largest number of connections at once.
     #[arg(long, value_name = "N", default_value_t = 256)]
     #[arg(value_parser = clap::value_parser!(u16).range(1..))]
     connections: u16,
 }
 
-/// Largest volume in memory of layouts that keep tables of their own.
+/// Largest volume in memory, for layouts that keep tables.
 const MOST_MEMORY_BYTES: u64 = 1 << 40;
-/// The same for updates in place, which keep no tables: blocks that nobody wrote cost nothing.
+/// The same for layouts without tables (updates in place): unwritten blocks take no memory.
 const MOST_MEMORY_IN_PLACE_BYTES: u64 = 30 << 40;
 
 /// Serves until a signal or a failure of the backing store.
@@ -122,7 +122,7 @@ pub fn run(args: &Args, given: &Given, out: &mut dyn Write) -> Outcome {
     let mut printed = Ok(());
     let mut ready = |uri: &str| {
         printed = writeln!(out, "{uri}").and_then(|()| out.flush());
-        // A server whose starter has gone away goes on serving; else nobody would find it.
+        // A server whose parent has exited keeps serving. Without its URI no client could find it.
         worth_going_on(&printed)
     };
     let mut rebuild = RebuildLines::new();
@@ -145,7 +145,7 @@ pub fn run(args: &Args, given: &Given, out: &mut dyn Write) -> Outcome {
     Ok(())
 }
 
-/// Refuses options that mean nothing to the layout at hand.
+/// Refuses options that have no effect on the layout.
 fn refuse_without_effect(args: &Args, given: &Given) -> Outcome {
     if !given.depends_on_layout() {
         return Ok(());
@@ -155,7 +155,7 @@ fn refuse_without_effect(args: &Args, given: &Given) -> Outcome {
     }
     let kind = match args.layout {
         Some(kind) => kind,
-        // On the origin lies whatever was there before it had a log.
+        // The origin holds whatever its disk held before the log was attached.
         None if args.log.is_some() => Kind::DCD,
         None => {
             let mut volume = Volume::open(&args.image, args.degraded, None)?;
@@ -191,7 +191,7 @@ fn most_memory(kind: Kind) -> u64 {
     if kind == Kind::INPLACE { MOST_MEMORY_IN_PLACE_BYTES } else { MOST_MEMORY_BYTES }
 }
 
-/// Refuses what a log apart does not go together with.
+/// Refuses options that exclude a log on a device of its own.
 fn refuse_beside_log(source: &Source, crashes: bool) -> Result<(), Failure> {
     if !matches!(source, Source::Image(_)) {
         return Err(Failure::usage("--log: only a volume in one image has its log apart")
@@ -253,7 +253,7 @@ impl From<ServeError> for Failure {
             ServeError::SocketInUse(_) => Exit::Busy,
             ServeError::Listen { ref source, .. } => match source.kind() {
                 io::ErrorKind::AddrInUse => Exit::Busy,
-                // No path of a socket, whatever its length.
+                // A path that cannot name a socket, whatever its length.
                 io::ErrorKind::InvalidInput => Exit::Usage,
                 _ => Exit::Failed,
             },

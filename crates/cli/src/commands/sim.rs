@@ -1,4 +1,4 @@
-//! `seekless sim`: a workload over a simulated disk, in virtual time.
+//! `seekless sim`: a workload on a simulated disk, in virtual time.
 
 mod trace;
 
@@ -49,20 +49,20 @@ pub struct Args {
     /// by commas.
     #[arg(long, short, value_name = "SPEC", required = true, value_delimiter = ',')]
     disk: Vec<String>,
-    /// Put the log of `dcd` on a disk of its own, named like --disk. Other layouts do not use it.
+    /// Put the log of `dcd` on a disk of its own, named like --disk. Other layouts ignore it.
     #[arg(long, value_name = "SPEC", conflicts_with = "raid")]
     log: Option<String>,
     /// Put a buffer of this size that keeps its content without power (NVRAM) in front of `lfs`,
-    /// `wolf` or `hylog`: durable writes are answered from it. Other layouts do not use it.
+    /// `wolf` or `hylog`. It answers durable writes. Other layouts ignore it.
     #[arg(long, value_name = "SIZE", conflicts_with = "log")]
     nvram: Option<Size>,
     /// Simulate on an array of such disks: 0, 1 or 5.
     #[arg(long, value_name = "LEVEL")]
     raid: Option<Level>,
-    /// Members of the array; the fewest that make sense if not given.
+    /// Members of the array; by default the fewest for the level.
     #[arg(long, value_name = "N", requires = "raid")]
     members: Option<u16>,
-    /// How much lies on one member of the array before the next one is used.
+    /// Length of a chunk: so much lies on one member of the array before the next member is used.
     #[arg(
         long = "chunk",
         alias = "stripe",
@@ -89,11 +89,11 @@ pub struct Args {
     /// Seed of all randomness.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Where requests go.
+    /// Which addresses requests go to.
     #[arg(long, value_enum, default_value_t = Pattern::Random)]
     pattern: Pattern,
-    /// How often which of the random places is asked for: uniform, hotcold:90,10 (percent of the
-    /// requests, percent of the places), knuth:80,20 or hill:105,.528,.546. Popular places are
+    /// How often each random address is requested: uniform, hotcold:90,10 (percent of the requests,
+    /// percent of the addresses), knuth:80,20 or hill:105,.528,.546. Popular addresses are
     /// scattered.
     #[arg(long, value_name = "NAME", default_value_t = Distribution::Uniform)]
     distribution: Distribution,
@@ -103,7 +103,7 @@ pub struct Args {
     /// Requests in a burst.
     #[arg(long, value_name = "N", requires = "idle", default_value_t = 64)]
     burst: u64,
-    /// Let writes be answered from the drive's write cache, if it has one.
+    /// Let the drive answer writes from its write cache, if it has one.
     #[arg(long)]
     no_fua: bool,
     /// Flush after this many writes.
@@ -112,25 +112,23 @@ pub struct Args {
     /// Share of the live data that requests go to.
     #[arg(long, value_name = "SHARE", default_value_t = 1.0)]
     range: f64,
-    /// Random overwrites per block that age the volume before anything is measured; 2 unless it is
-    /// to be empty.
+    /// Random overwrites per block that age the volume before the measurement; 2 unless --empty.
     #[arg(long, value_name = "N")]
     age: Option<f64>,
-    /// How long the aged volume is left alone before anything is measured, for work in the
-    /// background.
+    /// Pause between ageing and the measurement, for work in the background.
     #[arg(long, value_name = "SPAN")]
     rest: Option<Span>,
     /// Requests of the same workload before the measured ones.
     #[arg(long, value_name = "N", default_value_t = 0)]
     warm_up: u64,
-    /// Start with an empty volume: for disks too large to be filled in memory.
+    /// Start with an empty volume, for disks too large to fill in memory.
     #[arg(long)]
     empty: bool,
-    /// Disks without sector headers for layouts: `loge` then keeps its labels in blocks.
+    /// Do not offer sector headers to layouts: `loge` then keeps its labels in blocks.
     #[arg(long)]
     no_headers: bool,
-    /// Order in which waiting requests go to the disk, one at a time; without it as the disk
-    /// itself does.
+    /// Order in which the host sends waiting requests to the disk, one at a time [default: the disk
+    /// orders them].
     #[arg(long, value_enum, value_name = "RULE")]
     scheduler: Option<Scheduler>,
     #[command(flatten)]
@@ -142,15 +140,15 @@ pub struct Args {
     json: bool,
 }
 
-/// Requests that are measured if nothing else is said.
+/// Default number of measured requests.
 const REQUESTS: u64 = 20_000;
-/// Overwrites per block that age a volume if nothing else is said.
+/// Default number of overwrites per block that age a volume.
 const AGE: f64 = 2.0;
 
-/// Which waiting request is next.
+/// Which waiting request is sent next.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Scheduler {
-    /// The first that came.
+    /// The oldest.
     Fcfs,
     /// The nearest in the direction of the arm, which turns at the last one (SCAN).
     #[value(alias = "scan")]
@@ -164,7 +162,7 @@ enum Scheduler {
 }
 
 impl Scheduler {
-    /// The host hands the disk one request at a time, chosen by this rule.
+    /// The host sends the disk one request at a time, chosen by this rule.
     fn apply(self, spec: &mut Spec) {
         let discipline = match self {
             Scheduler::Fcfs => Discipline::Fcfs,
@@ -178,28 +176,28 @@ impl Scheduler {
     }
 }
 
-/// Where requests go.
+/// Which addresses requests go to.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Pattern {
-    /// To uniformly random places.
+    /// Uniformly random addresses.
     Random,
-    /// One after the other.
+    /// Ascending addresses.
     Sequential,
 }
 
-/// Refuses options that mean nothing to any of the layouts.
+/// Refuses options that have no effect on any of the layouts.
 fn refuse_without_effect(args: &Args, given: &Given) -> Outcome {
     let is_log = |kind: &Kind| matches!(*kind, Kind::LFS | Kind::WOLF | Kind::HYLOG);
     let has_log = args.layout.iter().any(is_log);
     let mut layouts = args.layout.clone();
     if args.nvram.is_some() && has_log && !layouts.contains(&Kind::DCD) {
-        // The buffer is a disk caching disk, and as adjustable as one.
+        // The buffer is a disk caching disk and takes the options of one.
         layouts.push(Kind::DCD);
     }
     given.refuse_without_effect(&layouts, "choose --layout")
 }
 
-/// Refuses values that make no sense.
+/// Refuses values outside their ranges.
 fn refuse_nonsense(args: &Args) -> Outcome {
     if args.empty && args.age.is_some_and(|age| age != 0.0) {
         return Err(Failure::usage("--age: an empty volume has nothing to be overwritten")
@@ -211,7 +209,7 @@ fn refuse_nonsense(args: &Args) -> Outcome {
 /// Simulates and prints the report.
 ///
 /// # Errors
-/// If the options make no sense, or the simulation found a defect.
+/// If the options are invalid, or the simulation found a defect.
 pub fn run(args: &Args, given: &Given, out: &mut dyn Write) -> Outcome {
     refuse_without_effect(args, given)?;
     refuse_nonsense(args)?;
@@ -299,7 +297,7 @@ impl From<SimError> for Failure {
     fn from(error: SimError) -> Failure {
         let failure = Failure::from_message(crate::failure::Exit::Usage, &error.to_string());
         match error {
-            // A run that breaks off has found a defect, in us or in the layout.
+            // A run that stops early has found a defect in this program.
             SimError::Drive(DriveError::Failed { error: IoError::Zone { .. }, .. }) => failure
                 .hint(
                     "a host-managed disk takes writes in the order of its zones only, and layouts \

@@ -1,4 +1,4 @@
-//! Volumes on arrays of several images: members pulled out, replaced, rebuilt.
+//! Volumes on arrays of several images: members removed, replaced, rebuilt.
 
 use crate::harness::{
     Server, command, eventually, installed, pattern, run, seekless, skip, succeed, temp_dir,
@@ -45,8 +45,8 @@ fn holds(server: &Server, dir: &Path, expected: &Path) {
 fn rebuilds(dir: &Path, members: &[PathBuf], expected: &Path) {
     let server = serve(dir, members, &[]);
     holds(&server, dir, expected);
-    // The progress is for who looks into the members when nobody serves them; what is certain is
-    // that a clean shutdown may come at any time and the rebuild goes on where it was.
+    // The recorded progress may lag. A clean shutdown may come at any time, and the rebuild goes on
+    // from there.
     assert_eq!(server.stop().code(), 0);
     eventually("the rebuild comes to an end", || {
         let server = serve(dir, members, &[]);
@@ -59,7 +59,7 @@ fn rebuilds(dir: &Path, members: &[PathBuf], expected: &Path) {
     assert!(scrubbed.contains("no damage found"), "{scrubbed}");
 }
 
-/// Nothing has to be recovered that nobody has served yet, or that was only repaired.
+/// An array that was never served, or was only repaired, needs no recovery.
 #[test]
 fn what_is_made_or_repaired_has_ended_in_order() {
     for level in ["0", "1", "5"] {
@@ -131,7 +131,7 @@ impl Loop {
         Some(Loop { device: PathBuf::from(attached.out.trim()), file })
     }
 
-    /// Whatever is behind the first blocks is gone from now on.
+    /// Cuts everything behind the first blocks off.
     fn pull(&self) {
         let file = File::options().write(true).open(&self.file).expect("file");
         file.set_len(8 << 10).expect("shorter");
@@ -196,7 +196,7 @@ fn members_that_do_not_belong_together_are_named() {
     assert!(shape.err.contains("members"), "{}", shape.err);
 }
 
-/// No client comes, and the rebuild ends all the same; whoever looks sees that, while it is served.
+/// A rebuild ends without a client. `info` shows that while the array is served.
 #[test]
 fn a_rebuild_ends_without_clients_and_tells_how_far_it_is() {
     for level in ["1", "5"] {
@@ -222,7 +222,7 @@ fn a_rebuild_ends_without_clients_and_tells_how_far_it_is() {
         assert_eq!(ended.code(), 0);
         assert!(ended.err.contains("% done, "), "{}", ended.err);
         assert!(ended.err.contains("the new member is filled and active"), "{}", ended.err);
-        // It stands in for another one now.
+        // It replaces another member in this round.
         let server = serve(dir.path(), &all[..2], &["--degraded"]);
         assert_eq!(server.stop().code(), 0);
     }
@@ -259,7 +259,7 @@ fn a_repair_believes_the_member_that_is_right() {
         let server = serve(dir.path(), &members, &[]);
         holds(&server, dir.path(), &source);
         assert_eq!(server.stop().code(), 0);
-        // Each in a way of its own, so that none of them is right.
+        // Each is damaged differently, so that none is right.
         let offset = 3 << 20;
         spoil(&members[0], offset, offset + 1);
         spoil(&members[1], offset + 1, offset + 2);

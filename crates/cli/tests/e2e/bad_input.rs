@@ -1,5 +1,4 @@
-//! Images that are not what they should be: a clear message and the documented exit code, never a
-//! panic, never a guess.
+//! Invalid images: a clear message and the documented exit code, never a panic, never a guess.
 
 use crate::each_layout;
 use crate::harness::{
@@ -133,13 +132,13 @@ fn an_image_serves_one_master(layout: &str) {
     refused(&ended, 4, &pid);
     let again = ["--layout", layout, "--size", "1M", "--force"];
     refused(&run(seekless().arg("create").arg(&image).args(again)), 4, "in use");
-    // Another image cannot take over a socket on which somebody listens.
+    // A second server cannot take over a socket on which one listens.
     let second =
         create(&dir.path().join("."), if layout == "vlog" { "inplace" } else { "vlog" }, "1M");
     let ended = run(seekless().arg("serve").arg(&second).arg("--socket").arg(server.socket()));
     refused(&ended, 4, "sock");
     Client::connect(server.socket()).expect("the first server still listens");
-    // The socket that a killed server leaves behind is in nobody's way.
+    // The socket that a killed server leaves behind is replaced.
     let socket = server.socket().to_owned();
     server.kill();
     assert!(socket.exists());
@@ -194,7 +193,7 @@ fn damage_in_any_sector_is_noticed_or_harmless(layout: &str) {
     let mut rng = seekless_engine::rng::Rng::stream(1, "flips");
     let (mut noticed, mut harmless) = (0, 0);
     for sector in 0..whole.len() / SECTOR {
-        // Of the blocks that were never written a sample will do: they are all alike.
+        // A sample of the unwritten blocks is enough: they are all alike.
         let block = &whole[sector / 8 * 4096..][..4096];
         if block.iter().all(|&byte| byte == 0) && !rng.chance(0.03) {
             continue;
@@ -222,7 +221,7 @@ fn damage_in_any_sector_is_noticed_or_harmless(layout: &str) {
     }
 }
 
-/// The first sector of what has no checksums: all data of `inplace`, what is at home in `dcd`.
+/// The first sector without checksums: all data of `inplace`, home locations of `dcd`.
 fn first_unchecked(layout: &str, image: &Path) -> usize {
     match layout {
         "inplace" => 8,
@@ -240,7 +239,7 @@ fn is_superblock(sector: usize, bytes: usize) -> bool {
     sector < 8 || sector >= bytes / SECTOR - 8
 }
 
-/// Serves the image and compares. Content may be refused with an error, but never be wrong.
+/// Serves the image and compares. A read may fail, but must never return wrong content.
 fn still_right(image: &Path, content: &[u8], sector: usize) {
     let server = Server::with(image, &["--read-only"]);
     let mut client = Client::connect(server.socket()).expect("connection");

@@ -52,7 +52,7 @@ impl Loop {
         Some(Loop { device: PathBuf::from(attached.out.trim()), file })
     }
 
-    /// Content of the whole device, past the page cache of whoever had it open.
+    /// Content of the whole device, past the page cache.
     fn content(&self) -> Vec<u8> {
         fs::read(&self.device).expect("the device is readable")
     }
@@ -96,7 +96,7 @@ fn a_file_is_not_served_beside_the_loop_device_on_it() {
     let other = dir.path().join("other.sock");
     let (device, file) = (&disk.device, &disk.file);
     for (first, second) in [(device, file), (file, device)] {
-        // At the pace of a disk a server has its image open in another way.
+        // With an emulated disk, a server opens its image in another way.
         for way in [&[][..], &["--disk", "cmr-20tb:256M"]] {
             let server = serve(first, dir.path(), way);
             let serve = run(seekless().arg("serve").arg(second).arg("--socket").arg(&other));
@@ -191,7 +191,7 @@ fn a_device_that_holds_something_is_overwritten_only_by_force(layout: &str) {
     check_is_clean(&disk.device);
     let again = create_on(&disk.device, layout, &[]);
     refused(&again, 1, "a Seekless volume");
-    // One damaged superblock does not make it a device without owner.
+    // A device with one damaged superblock still counts as a volume.
     let raw = File::options().write(true).open(&disk.device).expect("device");
     raw.write_all_at(&[0; 4096], 0).expect("write");
     drop(raw);
@@ -245,8 +245,8 @@ fn sizes_are_those_of_the_device(layout: &str) {
     assert_eq!(client.size_bytes(), 4 << 20);
 }
 
-/// Writes pieces and flushes until the server refuses; gives the number of pieces that were
-/// acknowledged and flushed.
+/// Writes pieces and flushes until the server refuses; returns the number of pieces acknowledged
+/// and flushed.
 fn write_until_it_fails(client: &mut Client, from: u64) -> u64 {
     for index in from..256 {
         let bytes = pattern(index, 64 << 10);
@@ -260,7 +260,7 @@ fn write_until_it_fails(client: &mut Client, from: u64) -> u64 {
     panic!("a device that is gone took 16 MiB");
 }
 
-/// The volume has failed, and says so once and well.
+/// The server reports the failed volume once.
 fn has_failed(mut client: Client, server: Server) {
     assert!(client.write(0, &[1; 4096], true).is_err(), "writes went on after a failure");
     assert!(client.flush().is_err(), "a flush after a lost write was called good");
@@ -290,7 +290,7 @@ fn has_kept(device: &Path, dir: &Path, pieces: u64) {
     check_is_clean(device);
 }
 
-/// The disk is unplugged: below the loop device lies a served image whose server is killed.
+/// The disk is unplugged: the loop device is over a served image, and its server is killed.
 fn a_device_that_goes_away_is_reported(layout: &str) {
     if !Stack::possible() {
         return;
@@ -314,7 +314,7 @@ fn a_device_that_goes_away_is_reported(layout: &str) {
             let failed_at = write_until_it_fails(&mut client, 64);
             assert_eq!(failed_at, 64, "a device without a server was written to");
             let mut found = vec![0; 1 << 20];
-            // An error or the truth, never something else.
+            // An error or the right content, never anything else.
             if client.read(0, &mut found).is_ok() {
                 assert!(found[..64 << 10] == pattern(0, 64 << 10), "wrong bytes were read");
             }
@@ -326,8 +326,8 @@ fn a_device_that_goes_away_is_reported(layout: &str) {
     }
 }
 
-/// The device becomes shorter than the volume on it while it is served. Gives the volume with 64
-/// pieces on it that were flushed, and its device.
+/// The device becomes shorter than the volume on it while it is served. Returns the volume with 64
+/// flushed pieces on it, and its device.
 fn cut_short(dir: &Path, layout: &str, way: &[&str]) -> Option<(Loop, Server, Client)> {
     let disk = volume(dir, layout, 24 << 20)?;
     let server = serve(&disk.device, dir, way);
@@ -355,7 +355,7 @@ fn a_device_that_shrinks_is_reported(layout: &str) {
     }
 }
 
-/// What lay behind the end is an error, never zeros.
+/// A read behind the new end is an error, never zeros.
 fn what_is_cut_off_reads_as_an_error(layout: &str) {
     for way in CUT_WAYS {
         let dir = temp_dir();

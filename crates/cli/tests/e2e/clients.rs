@@ -51,7 +51,7 @@ fn holes_are_told_and_data_is_none(layout: &str) {
     map(&Server::image(&image), layout, &bytes);
 }
 
-/// Compares what an export says of holes with what it holds.
+/// Compares the holes that an export reports with its content.
 fn map(server: &Server, layout: &str, bytes: &[u8]) {
     let map = succeed(command("nbdinfo").args(["--map", "--json"]).arg(server.uri()));
     let map: serde_json::Value = serde_json::from_str(&map).expect("JSON");
@@ -65,7 +65,7 @@ fn map(server: &Server, layout: &str, bytes: &[u8]) {
             holes += length;
         }
     }
-    // A disk caching disk does not know what lies at home.
+    // A disk caching disk does not know the content of home locations.
     assert!(layout == "dcd" || holes > bytes.len() / 2, "{layout}: {holes} bytes of holes");
 }
 
@@ -76,7 +76,7 @@ fn nbdcopy_brings_back_what_it_took(layout: &str) {
     let (there, back) = (dir.path().join("there"), dir.path().join("back"));
     fs::write(&there, pattern(1, 32 << 20)).expect("write");
     let server = Server::image(&image);
-    // Four connections at once: multi-conn must be as true as it is advertised.
+    // Four connections at once: multi-conn must hold as advertised.
     let copy = ["--connections=4", "--flush"];
     succeed(command("nbdcopy").args(copy).arg(&there).arg(server.uri()));
     succeed(command("nbdcopy").args(copy).arg(server.uri()).arg(&back));
@@ -150,7 +150,7 @@ fn qemu_io_writes_patterns_with_fua(layout: &str) {
         "read -P 0 3M 64k",
     ]);
     server.kill();
-    // What FUA and FLUSH promised survives the crash.
+    // Writes with FUA and flushed writes survive the crash.
     let server = Server::image(&image);
     let kept = ["read -P 0x22 512 512", "read -P 0x33 5000 10000", "read -P 0x44 1M 1M"];
     let mut client = command("qemu-io");

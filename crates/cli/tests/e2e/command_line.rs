@@ -1,4 +1,4 @@
-//! What scripts rely on: names, JSON fields, exit codes, quiet ends.
+//! The interface for scripts: names, JSON fields, exit codes, closed pipes.
 
 use crate::each_layout;
 use crate::harness::{Server, create, run, seekless, succeed, temp_dir};
@@ -56,7 +56,7 @@ fn lists_are_complete() {
     for disk in disks["disks"].as_array().expect("list") {
         let name = disk["name"].as_str().expect("name");
         assert_eq!(&json(&["disks", name, "--json"]), disk);
-        // What is printed for people is a specification again.
+        // The printed text is a valid specification.
         let dir = temp_dir();
         let file = dir.path().join("own.toml");
         fs::write(&file, succeed(seekless().args(["disks", name]))).expect("write");

@@ -1,4 +1,4 @@
-//! The server is killed in the middle of work.
+//! The server is killed while it works.
 
 use crate::harness::{Server, check_is_clean, create, run, succeed, temp_dir};
 use crate::load::fio;
@@ -36,7 +36,7 @@ fn killed_under_fio_the_image_stays_whole(layout: &str) {
     succeed(&mut fio(server.uri(), dir.path(), &["--rw=read", "--bs=64k", "--size=64m"]));
 }
 
-/// What a block may hold: the last version known durable, or any written since.
+/// The versions that a block may hold: the last one known durable, and all later ones.
 #[derive(Clone, Copy, Debug, Default)]
 struct Versions {
     durable: u64,

@@ -51,7 +51,7 @@ fn a_recording_tells_what_it_can() {
     assert!((fit["hit_ms"]["value"].as_f64().expect("hits") - 0.5).abs() < 0.01, "{fit}");
     assert!((fit["hit_share"].as_f64().expect("share") - 0.5).abs() < 0.01, "{fit}");
     assert!(fit["not_estimated"].to_string().contains("rotation"), "{fit}");
-    // What comes of it is asked the same, and how far it is off is told.
+    // A simulation of the fitted disk gets the same requests, and its error is printed.
     let model = &fit["model"];
     assert_eq!((&model["requests"], &model["reads"]["requests"]), (&400.into(), &400.into()));
     assert!(model["measured_mean_ms"].as_f64().is_some_and(|ms| ms > 3.0), "{fit}");
@@ -105,8 +105,8 @@ fn a_loop_device_is_read_and_shows_no_rotation() {
     assert!(known.iter().any(|what| ended.err.contains(what)), "{}", ended.err);
 }
 
-/// Most writes of the Atlas 10K and the Barracuda were reported before they were written. A model
-/// from the recording alone that does not know this is off by 3.4 and 4.2 ms.
+/// The Atlas 10K and the Barracuda reported most writes before they were on the platter. A fitted
+/// model without a write cache is off by 3.4 and 4.2 ms.
 #[test]
 fn early_writes_of_a_recording_are_in_its_specification() {
     let Some(shared) = crate::disk_models::recordings() else { return };
@@ -130,7 +130,7 @@ fn early_writes_of_a_recording_are_in_its_specification() {
     }
 }
 
-/// No disk of the list turns faster.
+/// The fastest disk of the list.
 #[test]
 fn a_disk_of_24000_rpm_is_measured() {
     let fit = json(&["disk", "fit", "--disk", "hylog-2008", "--seeks", "4", "--json"]);

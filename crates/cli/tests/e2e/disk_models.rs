@@ -56,7 +56,7 @@ fn plain(dir: &Path) -> PathBuf {
     let ended = run(seekless().args(["disk", "import", text(&from), "--output", text(&spec)]));
     assert_eq!(ended.code(), 0, "{}", ended.err);
     assert!(ended.out.contains("PLAIN with 20000 sectors"), "{}", ended.out);
-    // What is not in the model is named with its place.
+    // A parameter that the model lacks is named with its place.
     assert!(ended.err.contains("m.diskspecs:1: `Preseeking level` = 2"), "{}", ended.err);
     spec
 }
@@ -114,7 +114,7 @@ fn files_that_are_no_specifications_are_named_with_their_line() {
     let ended = run(seekless().args(["disks", text(&spec)]));
     assert_eq!(ended.code(), 2, "{}", ended.err);
     assert!(ended.err.contains(&format!("m.toml:{line}: ")), "{}", ended.err);
-    // What has no end is not read for ever.
+    // An endless file is refused.
     let ended = run(seekless().args(["disks", "/dev/zero"]));
     assert_eq!(ended.code(), 2, "{}", ended.err);
     assert!(ended.err.contains("larger than 64 MiB"), "{}", ended.err);
@@ -208,7 +208,7 @@ fn a_recording_of_the_model_itself_has_no_error() {
     let found = json(&one);
     assert_eq!((&found["requests"], &found["gap"]), (&Value::from(200), &Value::from("after")));
     assert!(found["mae_ms"].as_f64().is_some_and(|mae| mae > 1.0), "{found}");
-    // Its predictions, written down as a recording, are predicted to the nanosecond.
+    // Its own predictions, taken as a recording, are predicted to the nanosecond.
     let each = fs::read_to_string(&each).expect("predictions");
     let mut again = String::new();
     let head = each.lines().next().expect("header");
@@ -228,7 +228,7 @@ fn a_recording_of_the_model_itself_has_no_error() {
         }
     }
     assert!(found["correlation"].as_f64().is_some_and(|r| r > 0.999_999), "{found}");
-    // For people: a table and a plot that any file can hold.
+    // As text: a table and a plot in plain ASCII.
     let shown = succeed(seekless().args(&two[..two.len() - 1]));
     assert!(
         shown.is_ascii() && shown.contains("correlation") && shown.contains("100 %"),
@@ -236,7 +236,7 @@ fn a_recording_of_the_model_itself_has_no_error() {
     );
 }
 
-/// Some parameter files say that a drive has fewer sectors than it was asked for.
+/// Some parameter files give a drive fewer sectors than its recording requests.
 #[test]
 fn what_the_zones_hold_may_be_asked_for_though_it_is_not_offered() {
     let dir = temp_dir();
@@ -283,7 +283,7 @@ fn recordings_that_make_no_sense_are_errors_with_their_line() {
 fn real_drives_are_predicted() {
     let Some(shared) = recordings() else { return };
     let dir = temp_dir();
-    // What DiskSim reaches, in ms: distance of the distributions and mean absolute error.
+    // Figures of DiskSim, in ms: distance of the distributions and mean absolute error.
     for (drive, gap, rms, mae) in [
         ("atlas10k", "before", 0.268, 1.03),
         ("barracuda", "before", 0.349, 1.44),

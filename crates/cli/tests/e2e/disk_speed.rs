@@ -1,4 +1,4 @@
-//! Images served at the pace of zoned and cached disks.
+//! Images served at the emulated speed of zoned and cached disks.
 
 use crate::harness::{
     Server, check_is_clean, command, create, pattern, run, seekless, succeed, temp_dir,
@@ -50,7 +50,7 @@ fn served(disk: &str, layout: &str, size: &str) {
     succeed(command("nbdinfo").arg(server.uri()));
     succeed(command("nbdsh").args(["-u", server.uri(), "-c", SCRIPT]));
     server.kill();
-    // What was flushed is there after a kill, at any pace.
+    // Flushed data survives a kill, at any emulated speed.
     let server = Server::with(&image, &["--disk", disk]);
     succeed(command("nbdsh").args(["-u", server.uri(), "-c", AGAIN]));
     assert_eq!(server.stop().code(), 0);
@@ -108,7 +108,7 @@ fn what_a_shingled_disk_refuses_ends_nothing() {
     assert_eq!(server.stop().code(), 0);
 }
 
-/// What eager writing knows of the mechanics covers more than the image.
+/// The mechanics that eager writing knows cover more than the image.
 #[test]
 fn images_smaller_than_the_disk_are_served() {
     require!("nbdsh", "nbdinfo");
@@ -133,8 +133,8 @@ fn most_memory(pid: u32) -> u64 {
     line.trim().trim_end_matches(" kB").parse::<u64>().expect("a number") << 10
 }
 
-/// What a disk could hold costs neither time nor memory; what it holds does. The blocks that are
-/// written lie at both ends and in between.
+/// Unwritten capacity costs neither time nor memory. The written blocks lie at both ends and in
+/// between.
 #[test]
 fn capacity_costs_neither_time_nor_memory() {
     const BLOCK: usize = 4096;
@@ -172,8 +172,8 @@ fn a_volatile_cache_keeps_what_was_flushed() {
     served(disk, "vlog", "64M");
 }
 
-/// The labels of `loge` are in the headers of the sectors of the emulated disk, in a trailer of
-/// the image; a server that is killed leaves whole transactions only.
+/// The labels of `loge` are in the sector headers of the emulated disk, in a trailer of the image.
+/// After a kill, only whole transactions are there.
 #[test]
 fn an_image_with_sector_headers_is_served_at_the_pace_of_a_disk() {
     const BLOCK: usize = 4096;
@@ -207,7 +207,7 @@ fn an_image_with_sector_headers_is_served_at_the_pace_of_a_disk() {
         assert!(found == expected, "place {place} is not as it was acknowledged");
     }
     assert_eq!(server.stop().code(), 0);
-    // Neither without a disk nor on one whose cache would lose them.
+    // Refused without a disk, and on a disk whose cache would lose the headers.
     for more in [&[][..], &["--disk", "atlas10k"]] {
         let socket = dir.path().join("refused.sock");
         let mut serve = seekless();

@@ -1,4 +1,4 @@
-//! Options that mean nothing to the layout at hand are refused, and nothing is changed or served.
+//! Options without an effect on the layout are refused, and nothing is changed or served.
 
 use crate::harness::{run, seekless, succeed, temp_dir};
 use std::fs;
@@ -19,7 +19,7 @@ fn options_without_effect_are_refused() {
         (&[&plain], &["--cache", "write-back"], "--cache: the layout vlog"),
         (&[&plain], &["--direct", disk[0], disk[1]], "--direct"),
         (&[&one, &other], &["--past-unreadable"], "--past-unreadable: the layout lfs"),
-        // Though it is the default.
+        // Even if the value is the default.
         (&[&one, &other], &["--report", "immediate"], "--report: the layout lfs"),
         (
             &["--memory", "8M", "--layout", "loge"],
@@ -52,7 +52,7 @@ fn a_comparison_takes_what_one_of_its_layouts_has_a_use_for() {
     let ended = run(seekless().args(sim).args(["--layout", "inplace,vlog"]).args(sort));
     assert_eq!(ended.code(), 2, "{}", ended.err);
     assert!(ended.err.contains("--sort: none of the layouts inplace, vlog"), "{}", ended.err);
-    // A buffer that keeps its content without power works as a disk caching disk does.
+    // A buffer in NVRAM takes the options of a disk caching disk.
     let buffered = ["--layout", "lfs", "--nvram", "1M", "--bypass", "off"];
     succeed(seekless().args(sim).args(buffered));
 }

@@ -46,7 +46,7 @@ fn raw(dir: &Path, more: &[&str]) -> Server {
 
 const BLOCK: u64 = 4096;
 
-/// Power cuts at drawn points; what was flushed must be there after each, over any layout.
+/// Power cuts at random points. Flushed data must survive each, on any layout.
 fn flushed_writes_survive_power_cuts(layout: &str) {
     let dir = temp_dir();
     let image = create(dir.path(), layout, "4M");
@@ -57,7 +57,7 @@ fn flushed_writes_survive_power_cuts(layout: &str) {
     let mut newest = durable;
     let mut version = 0;
     for round in 0..12 {
-        // Before the trap is set: what the layout writes by itself may spring it.
+        // Taken before the fault is armed, because writes of the layout itself may trigger it.
         let mut client = Client::connect(server.socket()).expect("connection");
         told(dir.path(), &["arm", "cut-at-random=60"]);
         loop {
@@ -84,14 +84,14 @@ fn flushed_writes_survive_power_cuts(layout: &str) {
             let known = (oldest..=last).filter(|version| version * 7 % 64 == at);
             let zeros = oldest == 0 && found.iter().all(|&byte| byte == 0);
             let version = known.rev().find(|&version| found == pattern(version, BLOCK as usize));
-            // Where layouts update in place they promise no more than a disk does.
+            // Layouts that update in place promise no more than a disk does.
             if version.is_none() && !zeros && ["inplace", "hylog", "dcd"].contains(&layout) {
                 continue;
             }
             assert!(version.is_some() || zeros, "round {round}: block {at} holds nothing known");
         }
         for at in 0..64 {
-            // The next version that is this block's.
+            // The next version of this block.
             version = (version + 1..).find(|version| version * 7 % 64 == at).expect("one in 64");
             newest[at as usize] = version;
             client.write(at * BLOCK, &pattern(version, BLOCK as usize), false).expect("write");
@@ -175,7 +175,7 @@ fn requests_can_fail_in_place_of_connections() {
     let status = told(dir.path(), &["clear"]);
     assert_eq!((&status["fired"]["eio"], &status["fired"]["enospc"]), (&1.into(), &1.into()));
     client.write(0, &[2; 512], false).expect("healed");
-    // A stuck request is answered when it is let go.
+    // A stuck request is answered when it is released.
     told(dir.path(), &["arm", "stuck"]);
     let waiter = std::thread::spawn(move || client.flush());
     std::thread::sleep(std::time::Duration::from_millis(100));

@@ -44,7 +44,7 @@ fn keeps_a_tree(layout: &str, make: &[&str], check: &[&str]) {
         let begin = Instant::now();
         source.compare(&copy, None);
         source.say(layout, make[0], "compared", begin);
-        // Deleting and trimming gives the space back without touching what is left.
+        // Deleting and trimming frees space and leaves the other files intact.
         let gone = source.first_directory();
         let begin = Instant::now();
         fs::remove_dir_all(copy.join(&gone)).expect("remove");
@@ -62,7 +62,7 @@ fn keeps_a_tree(layout: &str, make: &[&str], check: &[&str]) {
     let begin = Instant::now();
     check_is_clean(&image);
     source.say(layout, make[0], "checked by `seekless check`", begin);
-    // The same content through another path: what lies in the image is the file system.
+    // The same content by another path: the image contains the file system.
     let server = Server::with(&image, &["--read-only"]);
     let stack = Stack::new(dir.path(), server.uri());
     let seen = run(command("blkid").arg("-p").arg(stack.device()));

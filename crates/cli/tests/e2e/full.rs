@@ -32,7 +32,7 @@ impl Drop for Small {
     }
 }
 
-/// Writes until the server refuses; gives the number of whole mebibytes acknowledged and flushed.
+/// Writes until the server refuses; returns the number of whole mebibytes acknowledged and flushed.
 fn fill_up(client: &mut Client) -> u64 {
     for index in 0..32 {
         let bytes = pattern(index, 1 << 20);
@@ -47,8 +47,8 @@ fn fill_up(client: &mut Client) -> u64 {
     panic!("32 MiB fit into a store of 4 MiB");
 }
 
-/// What was acknowledged reads back, further writes are refused, and the end of the server says
-/// what happened.
+/// Acknowledged data reads back, further writes are refused, and the server reports the cause when
+/// it ends.
 fn fails_clearly(server: Server) {
     let mut client = Client::connect(server.socket()).expect("connection");
     let kept = fill_up(&mut client);
@@ -90,7 +90,7 @@ fn a_file_size_limit_is_reported(layout: &str) {
     succeed(seekless().arg("check").arg(&image));
 }
 
-/// Every block of the volume is stored: what lies past its end has no room, what lies inside has.
+/// Every block of the volume is stored. Writes past its end fail, writes inside succeed.
 fn a_full_volume_says_so_and_is_overwritten_and_trimmed(layout: &str) {
     const SIZE: u64 = 8 << 20;
     const PART: usize = 64 << 10;
@@ -111,7 +111,7 @@ fn a_full_volume_says_so_and_is_overwritten_and_trimmed(layout: &str) {
     let places = 2 * SIZE as usize / PART - 1;
     for round in 0..3_usize {
         for place in 0..places {
-            // In an order that leaves no run of old places free for long.
+            // In an order that frees no long run of old places.
             let at = (place * 89 + round) % places * (PART / 2);
             let range = at..at + PART;
             if place % 7 == 6 {
@@ -132,7 +132,7 @@ fn a_full_volume_says_so_and_is_overwritten_and_trimmed(layout: &str) {
     check_is_clean(&image);
 }
 
-/// One of two mirrors runs out of space: everything goes on, and somebody hears of it.
+/// One of two mirrors runs out of space: the array goes on, and the server reports it.
 #[test]
 fn a_member_that_fails_is_told_of() {
     let dir = temp_dir();
@@ -162,7 +162,7 @@ fn a_member_that_fails_is_told_of() {
     drop(small);
 }
 
-/// What recovery would write has no room; what is there can be read all the same.
+/// Recovery has no space to write. The content can be read all the same.
 #[test]
 fn an_array_on_a_full_file_system_says_how_it_can_be_served() {
     let dir = temp_dir();

@@ -1,5 +1,5 @@
-//! What every end-to-end test needs: the program, a server that dies with its test, clients with
-//! a time limit, and a way to skip that can be seen.
+//! Shared by all end-to-end tests: the program, a server that dies with its test, clients with a
+//! time limit, and a way to skip a test visibly.
 
 use std::ffi::OsStr;
 use std::io::{BufRead as _, BufReader, Read, Write as _};
@@ -27,7 +27,7 @@ macro_rules! each_layout {
     };
 }
 
-/// Ends the test, visibly, if a program that it needs is missing.
+/// Skips the test, visibly, if a program that it needs is missing.
 #[macro_export]
 macro_rules! require {
     ($($program:expr),+ $(,)?) => {
@@ -37,7 +37,7 @@ macro_rules! require {
     };
 }
 
-/// Says why a test does nothing, past the capture of the test harness.
+/// Prints why a test is skipped, past the capture of the test harness.
 pub fn skip(reason: &str) {
     let name = thread::current().name().unwrap_or("a test").to_owned();
     let _ = writeln!(std::io::stderr(), "skipped {name}: {reason}");
@@ -70,15 +70,15 @@ pub fn seekless() -> Command {
     command(env!("CARGO_BIN_EXE_seekless"))
 }
 
-/// The program under test with the signals of a terminal. A job in the background of a shell, as a
-/// run of all tests may be, ignores SIGINT, one under `nohup` SIGHUP, and so does what it starts.
+/// The program under test with the signals of a terminal. A background job of a shell, as a run of
+/// all tests may be, ignores SIGINT; one under `nohup` ignores SIGHUP. Its children inherit that.
 pub fn seekless_of_terminal() -> Command {
     let mut command = command("env");
     command.args(["--default-signal=HUP,INT", env!("CARGO_BIN_EXE_seekless")]);
     command
 }
 
-/// What a command printed and how it ended.
+/// Output and exit status of a command.
 #[derive(Debug)]
 pub struct Ended {
     /// Exit status.
@@ -96,7 +96,7 @@ impl Ended {
     }
 }
 
-/// Runs a command to its end, whatever that is.
+/// Runs a command and returns its result, success or not.
 ///
 /// # Panics
 /// If it cannot be started or takes longer than [`PATIENCE`].
@@ -173,7 +173,7 @@ pub fn eventually(what: &str, mut ready: impl FnMut() -> bool) {
     }
 }
 
-/// A directory that goes away with its test.
+/// A directory that is removed with its test.
 pub fn temp_dir() -> TempDir {
     tempfile::Builder::new().prefix("seekless-").tempdir().expect("temporary directory")
 }
@@ -237,7 +237,7 @@ impl Server {
             let mut line = String::new();
             let _ = out.read_line(&mut line);
             let _ = sender.send(line.trim().to_owned());
-            // The rest is nobody's business, but the pipe must not fill up or break.
+            // Drain the rest, so that the pipe neither fills up nor breaks.
             let _ = out.read_to_end(&mut Vec::new());
         });
         let uri = receiver.recv_timeout(Duration::from_secs(30)).unwrap_or_default();
@@ -278,7 +278,7 @@ impl Server {
         self.ended()
     }
 
-    /// Waits for it to end by itself.
+    /// Waits until it ends by itself.
     pub fn ended(&mut self) -> Ended {
         let status = wait(&mut self.child, PATIENCE).expect("the server does not end");
         let err = self.err.take().map(|err| err.recv().unwrap_or_default()).unwrap_or_default();

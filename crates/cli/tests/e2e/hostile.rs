@@ -1,4 +1,4 @@
-//! Bytes from hostile or broken clients: the connection may end, the server may not, and honest
+//! Bytes from hostile or broken clients. The connection may end, the server may not, and other
 //! clients must not notice.
 
 use crate::each_layout;
@@ -39,12 +39,12 @@ fn request(flags: u16, command: u16, offset: u64, length: u32) -> Vec<u8> {
     bytes
 }
 
-/// Sends bytes and reads whatever comes back until the server closes or falls silent.
+/// Sends bytes and reads the answer until the server closes or sends nothing for a while.
 fn send(socket: &Path, bytes: &[u8]) {
     let mut stream = UnixStream::connect(socket).expect("connection");
     stream.set_read_timeout(Some(Duration::from_millis(20))).expect("timeout");
     stream.set_write_timeout(Some(Duration::from_millis(500))).expect("timeout");
-    // A server that has hung up already is a fine answer.
+    // The server may have closed the connection already.
     let _ = stream.write_all(bytes);
     let mut answer = [0; 4096];
     while matches!(stream.read(&mut answer), Ok(count) if count > 0) {}
@@ -65,7 +65,7 @@ fn hostile_bytes_end_the_connection_only(layout: &str) {
         let noise = pattern(1000 + round, length);
         cases.push(noise.clone());
         cases.push([hello(), noise].concat());
-        // A good conversation with one byte changed.
+        // A valid session with one byte changed.
         let mut changed = [hello(), request(0, 0, 0, 4096), request(0, 3, 0, 0)].concat();
         let at = rng.below(changed.len() as u64) as usize;
         changed[at] ^= 1 << rng.below(8);
@@ -86,7 +86,7 @@ fn hostile_bytes_end_the_connection_only(layout: &str) {
     check_is_clean(&image);
 }
 
-/// What somebody who knows the protocol would try. None of it may write.
+/// Attacks by a client that knows the protocol. None may write.
 fn deliberate() -> Vec<Vec<u8>> {
     let size = 8_u64 << 20;
     let mut cases = vec![
@@ -126,11 +126,11 @@ fn deliberate() -> Vec<Vec<u8>> {
     ] {
         cases.push([hello(), request(flags, command, offset, length)].concat());
     }
-    // Writes that never come to their end, or end outside.
+    // Writes without all of their payload, and writes past the end of the volume.
     cases.push([hello(), request(0, 1, 0, 1 << 20), vec![1; 1000]].concat());
     cases.push([hello(), request(0, 1, 0, u32::MAX), vec![1; 1000]].concat());
     cases.push([hello(), request(0, 1, size, 4096), vec![1; 4096]].concat());
-    // Many reads whose answers nobody fetches.
+    // Many reads whose answers the client does not fetch.
     cases.push([hello(), request(0, 0, 0, 1 << 20).repeat(200)].concat());
     cases
 }
@@ -164,14 +164,14 @@ fn clients_that_fetch_nothing_fill_the_limit_and_no_more() {
     let connect = |bytes: &[u8]| {
         let mut stream = UnixStream::connect(server.socket()).expect("connection");
         stream.set_write_timeout(Some(Duration::from_millis(100))).expect("timeout");
-        // The server need not take it all.
+        // The server may close before it has read everything.
         let _ = stream.write_all(bytes);
         stream
     };
     let reads = [hello(), request(0, 0, 0, LONGEST as u32).repeat(20)].concat();
     let readers: Vec<UnixStream> = (0..40).map(|_| connect(&reads)).collect();
     check(&mut honest, "40 clients that do not read");
-    // A long request waits until there is room, and then it has its turn.
+    // A long request waits for memory and is then served.
     honest.send_read(0, LONGEST as u32).expect("request");
     std::thread::sleep(Duration::from_millis(100));
     drop(readers);

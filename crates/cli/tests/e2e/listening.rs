@@ -1,5 +1,5 @@
-//! How a server begins and ends: an image is touched only when there is somewhere to listen, and
-//! each signal that asks for an end gets an orderly one.
+//! How a server starts and stops: it opens an image only if it can listen, and each signal for it
+//! to stop causes a clean shutdown.
 
 use crate::each_layout;
 use crate::harness::{
@@ -52,7 +52,7 @@ fn fill(image: &Path) {
     assert_eq!(server.stop().code(), 0);
 }
 
-/// A closed terminal, for one.
+/// SIGHUP, as a closed terminal sends it.
 fn a_hangup_is_an_orderly_end(layout: &str) {
     let dir = temp_dir();
     let image = create(dir.path(), layout, "8M");
@@ -75,7 +75,7 @@ fn a_hangup_is_an_orderly_end(layout: &str) {
     check_is_clean(&image);
 }
 
-/// Started by `nohup`, it is to outlive its terminal.
+/// Under `nohup`, a server must survive SIGHUP.
 #[test]
 fn a_hangup_that_is_ignored_ends_nothing() {
     let dir = temp_dir();
@@ -116,7 +116,7 @@ fn who_cannot_listen_hears_what_helps() {
     assert!(ended.err.contains("truncate -s 1G"), "{}", ended.err);
 }
 
-/// Nobody would ever learn where it listens.
+/// No client would learn where it listens.
 #[test]
 fn a_server_whose_uri_cannot_be_printed_ends_in_order() {
     let dir = temp_dir();
@@ -132,7 +132,7 @@ fn a_server_whose_uri_cannot_be_printed_ends_in_order() {
     assert!(report.contains("\"path\":\"tail\""), "{report}");
 }
 
-/// Bytes that nobody has read when a socket is closed are an error at the other side.
+/// Closing a socket with unread bytes is an error at the other side.
 #[test]
 fn a_client_that_is_sending_at_the_end_sees_an_end_and_no_error() {
     let dir = temp_dir();
@@ -142,7 +142,7 @@ fn a_client_that_is_sending_at_the_end_sees_an_end_and_no_error() {
     stream.read_exact(&mut [0; 18]).expect("a greeting");
     let pid = rustix::process::Pid::from_raw(server.pid() as i32).expect("a process");
     let signal = |signal| rustix::process::kill_process(pid, signal).expect("signal");
-    // The server learns of its end first, and of the bytes right after that.
+    // The server receives the signal first and the bytes right after it.
     signal(rustix::process::Signal::STOP);
     signal(rustix::process::Signal::TERM);
     stream.write_all(&[0; 96 << 10]).expect("the socket has room");
@@ -150,6 +150,6 @@ fn a_client_that_is_sending_at_the_end_sees_an_end_and_no_error() {
     let mut rest = Vec::new();
     stream.read_to_end(&mut rest).expect("an end, not an error");
     drop(stream);
-    // Another signal would end it at once.
+    // A second signal would stop it at once.
     assert_eq!(server.ended().code(), 0);
 }

@@ -29,7 +29,7 @@ fn fio_verifies_random_writes_at_depth(layout: &str) {
     let server = Server::image(&image);
     let load = ["--rw=randwrite", "--bssplit=512/10:4k/70:5k/5:64k/15", "--iodepth=16"];
     let mut job = fio(server.uri(), dir.path(), &load);
-    // Blocks of several sizes must not overlap, or verification knows nothing.
+    // Blocks of several sizes must not overlap, or fio cannot verify them.
     succeed(job.args(VERIFY).args(["--size=48m", "--fsync=64"]));
     assert_eq!(server.stop().code(), 0);
     check_is_clean(&image);
@@ -56,7 +56,7 @@ fn fio_overwrites_a_full_volume(layout: &str) {
     let server = Server::image(&image);
     let fill = ["--rw=write", "--bs=64k", "--iodepth=8", "--size=16m"];
     succeed(&mut fio(server.uri(), dir.path(), &fill));
-    // Written full twice over at random: a log that cleans too late ends here.
+    // Random writes of twice the volume: a log that cleans too late fails here.
     let load = ["--rw=randwrite", "--bs=4k", "--iodepth=32", "--size=16m", "--loops=2"];
     succeed(fio(server.uri(), dir.path(), &load).args(VERIFY));
     assert_eq!(server.stop().code(), 0);

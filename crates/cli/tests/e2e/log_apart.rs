@@ -25,7 +25,7 @@ fn a_log_is_put_in_front_of_a_disk_and_taken_away() {
     let both = |verb: &str| succeed(seekless().arg(verb).arg(&origin).args(["--log", log_name]));
     assert!(both("check").contains("no damage found"));
     assert!(both("info").contains("log.img"));
-    // The two must not be mixed up.
+    // Swapped devices are refused.
     let mixed = run(seekless().arg("info").arg(&log).arg("--log").arg(&origin));
     assert_eq!(mixed.code(), 3, "{}", mixed.err);
     assert!(!both("dump").is_empty());
@@ -102,7 +102,7 @@ fn errors_name_the_half_that_is_at_fault() {
     assert!(refused.err.contains("if it is gone"), "{}", refused.err);
 }
 
-/// Attaching them would hide what they are, or lose their ends.
+/// Attaching them would hide their volume, or lose the end of the device.
 #[test]
 fn what_cannot_be_an_origin_is_refused_and_left_alone() {
     let dir = temp_dir();

@@ -46,7 +46,7 @@ fn compact_tables_are_served_and_recovered() {
             let image = dir.path().join("loge.img");
             let make = ["--layout", "loge", "--size", "8M", "--table", form];
             succeed(seekless().arg("create").arg(&image).args(make).args(made));
-            // A disk takes its time.
+            // An emulated disk is slow.
             let mut versions = vec![0; if made.is_empty() { 1200 } else { 200 }];
             for round in 0..3 {
                 write_some(&image, served, round, &mut versions);

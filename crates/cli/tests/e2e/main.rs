@@ -1,4 +1,4 @@
-//! End-to-end tests: the real program with real clients.
+//! End-to-end tests: the program with real clients.
 //!
 //! A test whose client is missing, or that needs root rights, FUSE or loop devices where there are
 //! none, says `skipped …` and passes.

@@ -1,4 +1,4 @@
-//! `seekless model`: numbers, formats, and what it says about numbers that make no sense.
+//! `seekless model`: numbers, formats, and messages about invalid numbers.
 
 use crate::harness::{run, seekless, succeed};
 use serde_json::Value;

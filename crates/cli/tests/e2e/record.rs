@@ -1,4 +1,4 @@
-//! The recording proxy between other people's servers and other people's clients.
+//! The recording proxy between foreign servers and foreign clients.
 
 use crate::harness::{
     Helper, Server, check_is_clean, command, create, eventually, layouts, pattern, run, seekless,
@@ -20,7 +20,7 @@ pub fn recorder(dir: &Path, upstream: &str) -> Server {
     Server::start(command, socket)
 }
 
-/// A server of somebody else's, over `disk.raw` in the directory.
+/// A foreign server (nbdkit), over `disk.raw` in the directory.
 fn foreign(dir: &Path, name: &str, size: u64) -> (Helper, String) {
     let (raw, socket) = (dir.join("disk.raw"), dir.join("upstream.sock"));
     fs::File::create(&raw).and_then(|file| file.set_len(size)).expect("an empty disk");
@@ -40,8 +40,8 @@ fn foreign(dir: &Path, name: &str, size: u64) -> (Helper, String) {
     (helper, format!("nbd+unix:///?socket={}", socket.display()))
 }
 
-/// What clients write through the proxy arrives, what they read comes back, and the recording alone
-/// is enough to make the disk once more.
+/// Writes and reads through the proxy arrive, and the recording alone suffices to make the disk
+/// again.
 fn passes_everything_on(name: &str) {
     require!(name, "nbdcopy", "fio");
     const SIZE: u64 = 32 << 20;
@@ -86,7 +86,7 @@ pub fn last_state(dir: &Path, base: Option<&Path>) -> std::path::PathBuf {
     path
 }
 
-/// Whatever layout is recorded: the last state is what clients see, and every crash state can be
+/// For every layout: the last state is the content that clients see, and every crash state can be
 /// made.
 #[test]
 fn recordings_of_every_layout_are_byte_exact() {
@@ -175,7 +175,7 @@ fn a_server_that_dies_under_its_clients_is_told_of() {
     client.write(0, &[1; 4096], false).expect("write");
     server.kill();
     assert!(client.write(0, &[2; 4096], false).is_err());
-    // One more that does not even begin.
+    // One more connection, without a handshake.
     let begin = std::time::Instant::now();
     assert!(Client::connect(proxy.socket()).is_err());
     assert!(begin.elapsed().as_secs() < 20, "it was not left to wait");
@@ -183,7 +183,7 @@ fn a_server_that_dies_under_its_clients_is_told_of() {
     assert_eq!(ended.code(), 1, "{}", ended.err);
     assert!(ended.err.contains("the server hung up in the middle"), "{}", ended.err);
     assert!(ended.err.contains("2 connections were lost"), "{}", ended.err);
-    // A client that goes without a goodbye is its own business.
+    // A client may disconnect without a message: that is no failure of the recording.
     let server = memory(dir.path());
     let proxy = recorder(dir.path(), server.uri());
     drop(Client::connect(proxy.socket()).expect("connection"));

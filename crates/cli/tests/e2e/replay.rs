@@ -1,4 +1,4 @@
-//! Crashes of recorded disks: a toy database, file systems, SQLite, and checks that misbehave.
+//! Crashes of recorded disks: a toy database, file systems, SQLite, and checks that crash or hang.
 
 use crate::harness::{
     Ended, Server, command, eventually, run, seekless, seekless_of_terminal, skip, succeed,
@@ -141,7 +141,8 @@ fn states_are_kept_if_they_can_be_and_refused_before_the_work_if_not() {
     }
     assert_eq!(fs::read(&kept).expect("read"), b"precious");
     fs::remove_file(&kept).expect("removed");
-    // A good state that was asked for is written; where none was found that is said.
+    // A good state is written if it was named. Without a bad state, the program says that none is
+    // written.
     let good = run(replay(dir.path(), &check).args(["--state", "5:keep"]).arg("--keep").arg(&kept));
     assert_eq!(good.code(), 0, "{good:?}");
     assert!(good.out.contains("kept as"), "{}", good.out);
@@ -150,7 +151,7 @@ fn states_are_kept_if_they_can_be_and_refused_before_the_work_if_not() {
     let none = run(replay(dir.path(), "true {device}").arg("--keep").arg(&kept));
     assert_eq!((none.code(), kept.exists()), (0, false));
     assert!(none.err.contains("is not written: no state is bad"), "{}", none.err);
-    // The report comes first: what was found is known though it cannot be written any more.
+    // The report is printed before the state is written, and survives a failed write.
     let check = format!("touch {}; {IMPLIES}", kept.display());
     let late = run(replay(dir.path(), &check).arg("--keep").arg(&kept));
     assert_eq!(late.code(), 1);
@@ -211,7 +212,7 @@ fn checks_write_to_states_of_their_own() {
     }
 }
 
-/// The toy database of the documentation: its story ends as it is told there.
+/// The toy database of the documentation: its recording ends as described there.
 #[test]
 fn states_that_are_truncated_keep_their_size() {
     let dir = forgotten_flush();
@@ -269,8 +270,8 @@ impl Drop for Mounted {
     }
 }
 
-/// A recorded ext4 on a volume of so many mebibytes: an image of what it was before `act`, that is
-/// after `prepare`, and the tape.
+/// A recorded ext4 on a volume of so many mebibytes: the image after `prepare` and before `act`,
+/// and the tape.
 fn filesystem(
     mebibytes: u64,
     prepare: impl FnOnce(&Path),
@@ -324,12 +325,12 @@ fn ext4_recovers_from_every_crash_that_was_tried() {
         },
     );
     let Some(dir) = recorded else { return };
-    // What came through the kernel and nbdfuse arrived and was recorded as it was.
+    // Data through the kernel and nbdfuse arrives and is recorded unchanged.
     let last = last_state(dir.path(), Some(&dir.path().join("base.raw")));
     let held = fs::read(dir.path().join("disk.raw")).expect("read");
     assert!(fs::read(last).expect("read") == held, "the recording is another disk");
-    // The journal must be enough: after it is replayed there is nothing left to repair. Torn at 512
-    // bytes it is not: the superblock is two sectors under one checksum.
+    // The journal must be enough: after its replay nothing is left to repair. With writes torn at
+    // 512 bytes it is not: the superblock is two sectors under one checksum.
     let check = "e2fsck -p -E journal_only {device} >/dev/null; e2fsck -f -n {device}";
     let mut sweep = replay(dir.path(), check);
     let ended =
@@ -359,7 +360,7 @@ fn sqlite_keeps_what_it_committed_through_every_crash_that_was_tried() {
     );
     let Some(dir) = recorded else { return };
     let script = dir.path().join("check.sh");
-    // Rows are committed in order, so what is there must be a beginning of what was inserted.
+    // Rows are committed in order, so the rows must be a prefix of the inserted ones.
     let lines = "set -u\nm=$(mktemp -d) && mount -o loop \"$1\" \"$m\" || exit 126\n\
          if [ -s \"$m/t.db\" ]; then\n\
          found=$(sqlite3 \"$m/t.db\" 'PRAGMA integrity_check; \

@@ -1,5 +1,5 @@
 //! A served volume as a block device of the kernel: nbdfuse makes it a file, a loop device makes
-//! the file a disk. And a database on top of all that.
+//! the file a disk. A database runs on top of it.
 
 use crate::each_layout;
 use crate::harness::{
@@ -13,8 +13,8 @@ use std::process::Stdio;
 
 each_layout!(sqlite_keeps_every_acknowledged_transaction);
 
-/// nbdfuse, a loop device over its file, and where it is mounted. Taken apart when dropped, in
-/// whatever state it is.
+/// nbdfuse, a loop device over its file, and where it is mounted. Dismantled when dropped, in any
+/// state.
 #[derive(Debug)]
 pub struct Stack {
     fuse_dir: PathBuf,
@@ -25,7 +25,7 @@ pub struct Stack {
 }
 
 impl Stack {
-    /// True if this machine allows it; otherwise says why not.
+    /// True if this machine allows it; else prints the reason.
     pub fn possible() -> bool {
         for program in ["nbdfuse", "losetup", "fusermount3", "mount", "umount"] {
             if !installed(program) {
@@ -111,8 +111,8 @@ fn sqlite(database: &Path, statement: &str) -> crate::harness::Ended {
     run(command("sqlite3").args(["-batch", "-bail"]).arg(database).arg(statement))
 }
 
-/// Ways to commit that promise to survive a loss of power. With a journal that is deleted, `FULL`
-/// is not enough: it does not wait for the directory.
+/// Modes of commit that promise durability. With a journal that is deleted, `FULL` is not enough:
+/// it does not wait for the directory.
 const COMMITS: [&str; 3] = [
     "PRAGMA journal_mode=DELETE; PRAGMA synchronous=EXTRA;",
     "PRAGMA journal_mode=TRUNCATE; PRAGMA synchronous=FULL;",
@@ -162,7 +162,7 @@ fn sqlite_keeps_every_acknowledged_transaction(layout: &str) {
     check_is_clean(&image);
 }
 
-/// Commits numbered rows until SQLite reports an error; gives how many it acknowledged.
+/// Commits numbered rows until SQLite reports an error; returns the number that it acknowledged.
 fn commit_until_it_fails(database: &Path, pragmas: &str, first: u64) -> u64 {
     for number in 0.. {
         let statement = format!(

@@ -159,8 +159,8 @@ fn a_scheduler_shortens_seeks() {
     assert!(look < fcfs && sptf < fcfs, "{fcfs} {look} {sptf}");
 }
 
-/// Traces that were captured, which are no part of the repository: a directory that the variable
-/// names, or `shared` beside the checkout.
+/// Captured traces, which are not part of the repository: a directory that the variable names, or
+/// `shared` beside the checkout.
 fn captured(name: &str) -> Option<PathBuf> {
     let dir = match std::env::var_os("SEEKLESS_TRACES") {
         Some(dir) => PathBuf::from(dir),

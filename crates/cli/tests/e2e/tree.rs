@@ -1,8 +1,8 @@
 //! A tree of files like that of a kernel: many small ones, few large ones, in many directories.
 //!
 //! The tree is the one at `SEEKLESS_TREE`, else the sources or headers of a kernel that this
-//! machine has, else one made up with the same shape: as many files as take seconds, or, with
-//! `SEEKLESS_FULL=1`, as many as a kernel has.
+//! machine has, else a generated one of the same shape. It has as many files as take seconds, or
+//! with `SEEKLESS_FULL=1` as many as a kernel.
 
 use crate::harness::{command, pattern, succeed};
 use seekless_engine::rng::Rng;
@@ -14,7 +14,7 @@ use std::time::Instant;
 
 /// Files of a kernel tree, 1.2 GB of them in 5,000 directories.
 const FULL: u64 = 78_000;
-/// What keeps a test below about 40 seconds.
+/// Keeps a test below about 40 seconds.
 const USUAL: u64 = 16_000;
 /// Files in a directory, on average.
 const PER_DIRECTORY: u64 = 16;
@@ -36,7 +36,7 @@ pub struct Tree {
 }
 
 impl Tree {
-    /// The tree that this machine has, or one made up below `dir`.
+    /// The tree of this machine, or one generated below `dir`.
     pub fn find_or_plant(dir: &Path) -> Tree {
         let tree = match found() {
             Some(root) => root,
@@ -51,7 +51,7 @@ impl Tree {
         Tree { root: tree, files, bytes }
     }
 
-    /// A volume on which a file system with two of these trees has room.
+    /// A volume large enough for a file system with two of these trees.
     pub fn volume_size(&self) -> String {
         // Most file systems have an inode for each 16 KiB, and xfs is at least 300 MB large.
         let bytes = (self.bytes * 2).max(self.files * 20_000) + (320 << 20);
@@ -79,7 +79,7 @@ impl Tree {
         }
     }
 
-    /// Tells how long a step took, where that is what is asked for.
+    /// Prints how long a step took, if the environment asks for it.
     pub fn say(&self, layout: &str, make: &str, what: &str, begin: Instant) {
         if is_full() {
             let _ = writeln!(
@@ -115,7 +115,7 @@ fn found() -> Option<PathBuf> {
         .filter(is_kernel)
         .map(|name| sources.join(name))
         .collect();
-    // Some are nothing but links into each other.
+    // Some consist of links into each other.
     candidates.retain(|root| root.join("Makefile").is_file() && root.join("include").is_dir());
     candidates.pop()
 }
@@ -142,7 +142,7 @@ fn measure(dir: &Path) -> (u64, u64) {
     sum
 }
 
-/// Makes a tree up; names, sizes and content are functions of the number of files.
+/// Generates a tree; names, sizes and content depend only on the number of files.
 fn plant(root: &Path, files: u64) {
     let mut rng = Rng::stream(11, "tree");
     let directories = files.div_ceil(PER_DIRECTORY);
@@ -171,7 +171,7 @@ fn plant(root: &Path, files: u64) {
 
 /// The size of a file.
 fn size(rng: &mut Rng) -> usize {
-    // A sum of twelve uniform numbers is as good as normal.
+    // A sum of twelve uniform numbers is close to normal.
     let normal = (0..12).map(|_| rng.unit()).sum::<f64>() - 6.0;
     (MEDIAN_BYTES * (DEVIATION * normal).exp()).min(MOST_BYTES) as usize
 }

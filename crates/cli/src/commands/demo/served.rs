@@ -17,7 +17,7 @@ impl Served {
     /// Starts this program with `args` and waits until it accepts connections.
     ///
     /// # Errors
-    /// If it ends before that.
+    /// If the server ends before that.
     pub fn start(own: &Path, args: &[&str]) -> Result<Served, Failure> {
         let mut child = Command::new(own)
             .args(args)

@@ -1,4 +1,4 @@
-//! Files that are read, and files that are written without harm to those.
+//! Input files, and output files that must not overwrite an input.
 
 use crate::failure::Failure;
 use crate::term;
@@ -11,7 +11,7 @@ use std::path::Path;
 /// Opens an input.
 ///
 /// # Errors
-/// If it is not there, is a directory, or may not be read: the command line is wrong.
+/// If it does not exist, is a directory or may not be read. That is a usage error.
 pub(super) fn open(path: &Path) -> Result<File, Failure> {
     let shown = path.display();
     let wrong =
@@ -24,23 +24,23 @@ pub(super) fn open(path: &Path) -> Result<File, Failure> {
     }
 }
 
-/// Refuses an output that is one of the inputs, by whatever name: it would be destroyed before it
-/// was read.
+/// Refuses an output that is one of the inputs under any name. Opening it would destroy the input
+/// before it is read.
 ///
 /// # Errors
 /// If it is one.
 pub(super) fn spare(option: &str, output: Option<&Path>, inputs: &[&Path]) -> Result<(), Failure> {
     let Some(output) = output else { return Ok(()) };
-    // What is not there yet is nobody's input.
+    // A file that does not exist is no input.
     let Ok(found) = fs::metadata(output) else { return Ok(()) };
-    // These hold nothing that could be lost: a terminal, /dev/null. A block device does.
+    // Terminals and /dev/null hold nothing that could be lost. A block device does.
     if !found.is_file() && !found.file_type().is_block_device() {
         return Ok(());
     }
     let same = |input: &&&Path| {
         fs::metadata(input).is_ok_and(|one| {
             let node = (one.dev(), one.ino()) == (found.dev(), found.ino());
-            // A device may have several names that are no links.
+            // A device may have several names that are not links.
             let device = found.file_type().is_block_device() && one.rdev() == found.rdev();
             node || device && one.file_type().is_block_device()
         })
@@ -55,7 +55,7 @@ pub(super) fn spare(option: &str, output: Option<&Path>, inputs: &[&Path]) -> Re
     }
 }
 
-/// Names the columns of a recording that are not understood, on standard error.
+/// Names the columns of a recording that the reader does not use, on standard error.
 pub(super) fn name_unknown<R: BufRead>(path: &Path, recording: &Recording<R>) {
     let unknown = recording.unknown_columns();
     if !unknown.is_empty() {

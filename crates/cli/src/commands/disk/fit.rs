@@ -20,7 +20,7 @@ use std::fs;
 use std::io::{BufReader, Write};
 use std::path::{Path, PathBuf};
 
-/// Measuring a real drive ends after so long, unless told otherwise.
+/// Default limit for measuring a real drive.
 const BUDGET: Span = Span { ns: 900 * SECONDS };
 
 /// Arguments of `seekless disk fit`.
@@ -41,24 +41,24 @@ sometimes the rotation. What cannot be estimated is named.")]
 pub struct Args {
     #[command(flatten)]
     source: Source,
-    /// Whether the gap of a line is the pause before its request or after it.
+    /// Whether the gap on a line is the pause before its request or after it.
     #[arg(long, value_enum, default_value_t = Gap::After,
           conflicts_with_all = ["disk", "device"])]
     gap: Gap,
-    /// End measuring after so long; what is known by then is told [default for devices: 15m].
+    /// Stop measuring after so long and report what is known by then [default for devices: 15m].
     #[arg(long, value_name = "TIME", conflicts_with = "recording")]
     budget: Option<Span>,
-    /// Distances that make up the seek curve, at most.
+    /// Most distances of the seek curve.
     #[arg(long, value_name = "N", default_value_t = 48, conflicts_with = "recording",
           value_parser = clap::value_parser!(u16).range(2..=1000))]
     seeks: u16,
-    /// Decides which sectors are read.
+    /// Seed that decides which sectors are read.
     #[arg(long, default_value_t = 1, conflicts_with = "recording")]
     seed: u64,
-    /// Where the specification goes; a file there is replaced.
+    /// Write the specification to this file; an existing file is replaced.
     #[arg(long, short, value_name = "SPEC.toml")]
     output: Option<PathBuf>,
-    /// Name in the specification.
+    /// Name of the disk in the specification.
     #[arg(long, default_value = "fitted")]
     name: String,
     /// Print one JSON object.
@@ -66,7 +66,7 @@ pub struct Args {
     json: bool,
 }
 
-/// What is looked at.
+/// The drive to fit: exactly one source.
 #[derive(Debug, clap::Args)]
 #[group(required = true, multiple = false)]
 struct Source {
@@ -76,7 +76,7 @@ struct Source {
     /// A block device; it is read, never written.
     #[arg(long, value_name = "PATH")]
     device: Option<PathBuf>,
-    /// A built-in disk or the path of a TOML file, measured as if nothing were known of it.
+    /// A built-in disk or the path of a TOML file, measured as if its specification were unknown.
     #[arg(long, short, value_name = "SPEC")]
     disk: Option<String>,
 }
@@ -84,7 +84,7 @@ struct Source {
 /// Estimates, prints and writes.
 ///
 /// # Errors
-/// If the source cannot be read or tells nothing, or the specification cannot be written.
+/// If the source cannot be read or holds too little, or the specification cannot be written.
 pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     let Source { recording, device, disk } = &args.source;
     let disk = disk.as_deref().map(spec::file_of);

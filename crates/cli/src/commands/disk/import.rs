@@ -1,4 +1,4 @@
-//! `seekless disk import`: DiskSim's parameter files become a specification.
+//! `seekless disk import`: makes a specification from DiskSim's parameter files.
 
 use super::files;
 use crate::failure::{Exit, Failure, Outcome};
@@ -8,10 +8,10 @@ use std::fs;
 use std::io::{Read as _, Write};
 use std::path::{Path, PathBuf};
 
-/// No parameter file is larger, in bytes.
+/// Larger parameter files are refused, in bytes.
 const LARGEST: u64 = 64 << 20;
 
-/// Systems that are looked at for the bus of a disk.
+/// Most systems that are searched for the bus of a disk.
 const MOST_SYSTEMS: usize = 256;
 
 /// Arguments of `seekless disk import`.
@@ -28,7 +28,7 @@ cannot express is named on standard error, with file and line, and at its head."
 pub struct Args {
     /// A .parv or .diskspecs file of version 4.
     file: PathBuf,
-    /// Where the specification goes; a file there is replaced.
+    /// Write the specification to this file; an existing file is replaced.
     #[arg(long, short, value_name = "SPEC.toml")]
     output: Option<PathBuf>,
     /// The disk, if FILE describes several.
@@ -98,7 +98,7 @@ fn import(args: &Args) -> Result<Imported, Failure> {
     reader.refused.take().map_or(Ok(imported?), Err)
 }
 
-/// The systems beside a file that source it and have that disk of it, by name.
+/// The systems beside a file that source it and contain that disk, by name.
 fn systems(reader: &mut Reader, file: &str, disk: &str) -> Vec<(String, Import)> {
     let Ok(wanted) = fs::canonicalize(reader.dir.join(file)) else { return Vec::new() };
     let beside = if reader.dir.as_os_str().is_empty() { Path::new(".") } else { &reader.dir };
@@ -111,7 +111,7 @@ fn systems(reader: &mut Reader, file: &str, disk: &str) -> Vec<(String, Import)>
     let mut found = Vec::new();
     for name in names {
         reader.paths.clear();
-        // What cannot be read was not asked for.
+        // The user named none of these files: skip those that cannot be read.
         let Ok(import) = reader.read(&name) else { continue };
         let same = |path: &PathBuf| fs::canonicalize(path).is_ok_and(|path| path == wanted);
         if import.knows_bus_of(disk) && reader.paths.iter().any(same) {
@@ -121,13 +121,13 @@ fn systems(reader: &mut Reader, file: &str, disk: &str) -> Vec<(String, Import)>
     found
 }
 
-/// Reads files that lie in a directory, or beside the file that asks for them.
+/// Reads files in a directory, or beside the file that sources them.
 struct Reader {
     dir: PathBuf,
     output: Option<PathBuf>,
-    /// What was read.
+    /// The files that were read.
     paths: Vec<PathBuf>,
-    /// The output is among it.
+    /// The output is one of them.
     refused: Option<Failure>,
 }
 

@@ -42,7 +42,7 @@ pub struct Args {
     /// The recording.
     #[arg(long, short, value_name = "FILE")]
     recording: PathBuf,
-    /// Whether the gap of a line is the pause before its request or after it.
+    /// Whether the gap on a line is the pause before its request or after it.
     #[arg(long, value_enum, default_value_t = Gap::After)]
     gap: Gap,
     /// Replay only the requests to this device of the recording.
@@ -56,7 +56,7 @@ pub struct Args {
     json: bool,
 }
 
-/// Where the gap of a line lies.
+/// Which pause the gap on a line is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum Gap {
     /// From the completion before to this request.
@@ -65,20 +65,21 @@ pub(super) enum Gap {
     After,
 }
 
-/// What a replay came to.
+/// The result of a replay.
 struct Replayed {
     report: Report,
     format: Format,
-    /// The recording tells times, so that gaps played no part.
+    /// The recording has issue times, so that gaps were not used.
     timed: bool,
     drives: usize,
     /// Requests to other devices than the one asked for.
     elsewhere: u64,
-    /// Records that are no requests.
+    /// Records that are not requests.
     passed_over: u64,
-    /// Requests behind such as were sent later.
+    /// Requests that stand after one with a later issue time.
     belated: u64,
-    /// Requests for sectors that the specification says are not offered, and how many are.
+    /// Requests for sectors beyond the capacity in the specification, and the number of such
+    /// sectors.
     beyond: u64,
     offered: u64,
 }
@@ -101,10 +102,10 @@ fn replay(args: &Args) -> Result<Replayed, Failure> {
     let inputs = [path, spec::file_of(&args.disk)];
     files::spare("--per-request", args.per_request.as_deref(), &inputs)?;
     let spec = spec::find(&args.disk)?;
-    // What is wrong with it must come to light before the first request.
+    // Report defects of the specification before the first request.
     Drive::new(&spec).map_err(|error| wrong_disk(&args.disk, &error))?;
-    // The drive has offered what the recording asks for, whatever is said of its capacity; unless
-    // it makes a disk only with that.
+    // The real drive served all these sectors, so lift the capacity of the specification; except
+    // where the disk is valid only with it.
     let whole = Spec { capacity_sectors: None, ..spec.clone() };
     let whole = if Drive::new(&whole).is_ok() { whole } else { spec.clone() };
     let make = || Drive::new(&whole).expect("the specification was tried above");
@@ -166,7 +167,7 @@ fn wrong_disk(disk: &str, error: &SpecError) -> Failure {
 }
 
 pub(super) fn wrong_recording(path: &Path, error: &ReplayError) -> Failure {
-    // A line is named as compilers do, so that editors find it.
+    // `file:line:`, as compilers print it, so that editors find the line.
     let message = error.to_string();
     let message = message.strip_prefix("line ").unwrap_or(&message);
     let colon = if message.starts_with(|c: char| c.is_ascii_digit()) { ":" } else { ": " };

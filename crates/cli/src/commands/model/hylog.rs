@@ -40,17 +40,16 @@ pub(super) struct Args {
     /// Size of a segment. [default: what equation (6) asks for, rounded to 2^n pages]
     #[arg(long, value_name = "SIZE", conflicts_with = "alpha")]
     segment: Option<Size>,
-    /// Share of the limit of eta that segments are to reach: equation (6) has 0.8.
+    /// Share of the limit of eta that the segment size must reach: equation (6) has 0.8.
     #[arg(long, value_name = "SHARE")]
     alpha: Option<f64>,
     /// Shares of the disk in use, at least 0 and below 1. [default: 0.5 to 0.98; --explain: 0.9]
     #[arg(long, value_name = "SHARES", value_delimiter = ',')]
     utilisation: Vec<f64>,
-    /// Which pages are written how often: uniform, hotcold:90,10, knuth:80,20 or
-    /// hill:105,.528,.546.
+    /// How often each page is written: uniform, hotcold:90,10, knuth:80,20 or hill:105,.528,.546.
     #[arg(long, value_name = "NAME", default_value_t = Distribution::Uniform)]
     distribution: Distribution,
-    /// What the tables are about.
+    /// Subject of the tables.
     #[arg(long, value_enum, default_value_t = About::Utilisation, conflicts_with = "explain")]
     table: About,
     /// Say which layout the model picks, and why.
@@ -70,7 +69,7 @@ pub(super) struct Args {
     json: bool,
 }
 
-/// What the tables are about.
+/// Subject of the tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum About {
     /// Costs by the share of the disk in use.
@@ -90,7 +89,7 @@ enum About {
 /// Live shares of figure 3.
 const LIVE: [f64; 11] = [0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95];
 
-/// Everything that is printed.
+/// The complete output.
 pub(super) fn text(args: &Args) -> Result<String, Failure> {
     if args.simulate.is_some() && args.table != About::Utilisation {
         return Err(Failure::usage("--simulate: only costs by utilisation are simulated")

@@ -1,4 +1,4 @@
-//! What a replay found, for people and for programs.
+//! The findings of a replay, as text and as JSON.
 
 use super::Args;
 use super::session::Session;
@@ -15,15 +15,15 @@ const MOST_LINES: usize = 12;
 /// A report.
 #[derive(Debug)]
 pub struct Report<'r> {
-    /// What was asked for.
+    /// The arguments of the replay.
     pub args: &'r Args,
     /// The recording.
     pub session: &'r Session,
-    /// What was found.
+    /// The findings.
     pub result: &'r Swept,
-    /// How states became files.
+    /// How states were presented as files.
     pub way: &'r str,
-    /// The signal that ended the work before all states were tried.
+    /// The signal that ended the work early.
     pub ended_by: Option<i32>,
 }
 
@@ -31,7 +31,7 @@ impl Report<'_> {
     /// Prints the report.
     ///
     /// # Errors
-    /// If that fails.
+    /// If the output cannot be written.
     pub fn print(&self, out: &mut dyn Write) -> io::Result<()> {
         let Swept { states, epochs, bad, failed, hung, took, .. } = *self.result;
         let writes = self.session.history().writes().len();
@@ -173,7 +173,7 @@ impl Report<'_> {
     }
 }
 
-/// The end of what a check printed.
+/// The last lines of a check's output.
 fn said(out: &mut dyn Write, output: &str) -> io::Result<()> {
     let lines: Vec<&str> = output.lines().collect();
     let shown = &lines[lines.len().saturating_sub(MOST_LINES)..];

@@ -1,4 +1,4 @@
-//! A recording that has been read: its history, and its states as images.
+//! A recording in memory: its history, and its states as images.
 
 use crate::failure::{Exit, Failure};
 use seekless_crashtest::record::tape::{self, Payload, Recording, TapeEnd, TapeError, What};
@@ -17,18 +17,18 @@ use std::sync::Arc;
 pub struct Load<'p> {
     /// The recording.
     pub recording: &'p Path,
-    /// What the export held before.
+    /// Content of the export before the recording.
     pub base: Option<&'p Path>,
 }
 
-/// What is wrong with the end of a recording.
+/// A defect of the end of a recording.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Flaw {
-    /// What there is and what is used of it.
+    /// The defect, and how much of the recording is used.
     pub said: String,
-    /// Why it is not enough that no state is bad.
+    /// Why "no state is bad" does not suffice.
     pub doubt: String,
-    /// What to do about it.
+    /// The remedy.
     pub remedy: String,
 }
 
@@ -36,7 +36,7 @@ pub struct Flaw {
 #[derive(Debug)]
 pub struct Session {
     history: History,
-    /// What each write of the history wrote.
+    /// The content of each write of the history.
     payloads: Vec<Payload>,
     source: Arc<Source>,
     end: TapeEnd,
@@ -46,7 +46,7 @@ impl Load<'_> {
     /// Reads the whole recording.
     ///
     /// # Errors
-    /// If it is none, or the base does not fit.
+    /// If the file is not a recording, or the base does not fit.
     pub fn session(&self) -> Result<Session, Failure> {
         let unusable = |error: &TapeError| {
             let message = format!("{}: {error}", self.recording.display());
@@ -64,7 +64,7 @@ impl Load<'_> {
             history.push(event);
             payloads.extend(payload);
         }
-        // Set by the end of the loop.
+        // The loop sets it when it reaches the end.
         let end = recording.end().unwrap_or(TapeEnd::Orderly);
         let base = self.base.map(|path| base(path, size_bytes)).transpose()?;
         let source = Arc::new(Source::new(base, file, size_bytes));
@@ -91,7 +91,7 @@ fn base(path: &Path, size: u64) -> Result<File, Failure> {
         .hint("the base is what the export itself held (as nbdcopy reads it), not what lies below"))
 }
 
-/// An event in the words of the laboratory, and what it wrote.
+/// Converts an event of the recording to one of the history, and the content it wrote.
 fn as_history(event: &tape::Event) -> (Event, Option<Payload>) {
     let tape::Event { connection, number, what } = *event;
     let write = |offset, length: u32, fua, kind| Event::Write {
@@ -118,12 +118,12 @@ fn as_history(event: &tape::Event) -> (Event, Option<Payload>) {
 }
 
 impl Session {
-    /// What was asked and answered.
+    /// The requests and answers of a recording.
     pub fn history(&self) -> &History {
         &self.history
     }
 
-    /// What is to be said about a recording that does not end in order.
+    /// Describes the defect of a recording that does not end cleanly.
     pub fn flaw(&self) -> Option<Flaw> {
         let events = self.history.events();
         let content = "or give --cut-short to be content with that";
@@ -165,7 +165,7 @@ impl Session {
         name.resolve(&self.history).map_err(Failure::from)
     }
 
-    /// What is durable when an epoch begins.
+    /// The content that is durable when an epoch begins.
     pub fn durable(&self, cut: u64) -> Extents {
         let mut durable = Extents::default();
         for epoch in self.history.epochs() {
@@ -177,7 +177,7 @@ impl Session {
         durable
     }
 
-    /// Adds what becomes durable at the beginning of an epoch to what was before.
+    /// Adds the writes that become durable at the beginning of an epoch.
     pub fn settle(&self, durable: &mut Extents, epoch: &Epoch) {
         for one in &epoch.settled {
             self.put(durable, one.write, &Fate::Kept);
@@ -185,7 +185,7 @@ impl Session {
         }
     }
 
-    /// What survived of the unsettled writes.
+    /// The unsettled writes that survive in a state.
     pub fn survived(&self, epoch: &Epoch, state: &State) -> Extents {
         let mut survived = Extents::default();
         for (one, fate) in epoch.unsettled.iter().zip(&state.fates) {

@@ -33,20 +33,20 @@ pub struct Sweep<'s> {
     pub keep_going: bool,
 }
 
-/// A bad state, or one on which the check failed for its own reasons.
+/// A bad state, or one on which the check could not run.
 #[derive(Clone, Debug)]
 pub struct Finding {
-    /// When the power went.
+    /// The epoch in which the power is cut.
     pub epoch: Arc<Epoch>,
-    /// What survived.
+    /// The writes that survive.
     pub state: State,
-    /// What the check said.
+    /// The result of the check.
     pub checked: Checked,
-    /// In the order of states.
+    /// Position in the order of states.
     number: u64,
 }
 
-/// What a sweep came to.
+/// The result of a sweep.
 #[derive(Clone, Debug, Default)]
 pub struct Swept {
     /// States checked.
@@ -55,28 +55,28 @@ pub struct Swept {
     pub epochs: u64,
     /// Bad ones.
     pub bad: u64,
-    /// Checks that failed for their own reasons.
+    /// Checks that could not run.
     pub failed: u64,
     /// Checks that took too long.
     pub hung: u64,
-    /// The first bad state, made as small as can be.
+    /// The first bad state, after shrinking.
     pub finding: Option<Finding>,
-    /// States that making it small took.
+    /// States that shrinking it tried.
     pub minimised_in: usize,
-    /// The first check that failed for its own reasons or took too long.
+    /// The first check that could not run or took too long.
     pub trouble: Option<Finding>,
-    /// How long it took, without making the finding small.
+    /// How long it took, without shrinking.
     pub took: Duration,
 }
 
-/// A state under way.
+/// A state that is being checked.
 #[derive(Debug)]
 struct Running {
     epoch: Arc<Epoch>,
     state: State,
 }
 
-/// Gives states, epoch after epoch.
+/// Hands out states, epoch after epoch.
 struct States<'s> {
     session: &'s Session,
     bounds: Bounds,
@@ -107,7 +107,7 @@ impl Sweep<'_> {
     /// Checks all chosen states.
     ///
     /// # Errors
-    /// If states cannot be made files or the check cannot be started.
+    /// If states cannot be presented as files, or the check cannot be started.
     pub fn run(&self, tried: &mut dyn FnMut(u64)) -> Result<Swept, Failure> {
         let begin = Instant::now();
         let mut states = States {
@@ -164,7 +164,7 @@ impl Sweep<'_> {
         Ok(result)
     }
 
-    /// Makes the finding as small as `budget` states allow.
+    /// Shrinks the finding, by trying at most `budget` states.
     ///
     /// # Errors
     /// If the check cannot be started.

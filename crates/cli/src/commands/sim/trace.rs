@@ -17,7 +17,7 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
-/// Most times as fast as recorded.
+/// Largest factor for --speed.
 const MOST_SPEED: f64 = 1e6;
 
 /// Flags of `seekless sim` about traces and users.
@@ -30,26 +30,25 @@ pub(super) struct TraceArgs {
     #[arg(conflicts_with_all = ["generate", "pattern", "read_share", "size", "depth", "idle",
                                 "no_fua", "flush_every", "range"])]
     trace: Option<PathBuf>,
-    /// Replay what a generator makes up, scaled to the volume: `tpcc` asks for pages as a database
-    /// under TPC-C does, `news` for blocks as a file system with news does, `system` as a root file
-    /// system with swap space.
+    /// Replay generated records, scaled to the volume: `tpcc` as a database under TPC-C, `news` as
+    /// a file system with news, `system` as a root file system with swap space.
     #[arg(long, value_enum, value_name = "NAME", help_heading = "Traces and users")]
     #[arg(conflicts_with_all = ["pattern", "read_share", "size", "depth", "idle", "no_fua",
                                 "flush_every", "range"])]
     generate: Option<Generate>,
-    /// Whether records begin at their times (open), or when a user is free (closed). [default: open
+    /// Whether records begin at their times (open), or when a user is idle (closed). [default: open
     /// for traces with times, closed otherwise]
     #[arg(long = "loop", value_enum, value_name = "KIND", help_heading = "Traces and users")]
     pacing: Option<Loop>,
     /// In an open loop, how much faster than recorded.
     #[arg(long, value_name = "X", default_value_t = 1.0, help_heading = "Traces and users")]
     speed: f64,
-    /// In a closed loop, users without think time; each takes the next record when its last one is
-    /// done. Described workloads: the same as --depth.
+    /// In a closed loop, users without think time; each takes the next record when its last one
+    /// completes. Described workloads: the same as --depth.
     #[arg(long, value_name = "N", conflicts_with = "depth", help_heading = "Traces and users")]
     users: Option<u32>,
-    /// How the device of a trace becomes the volume: in chunks of 256 KiB as it is touched first,
-    /// or block by block, folded onto a smaller volume.
+    /// How addresses of the trace map to the volume: in chunks of 256 KiB in the order of first
+    /// use, or block by block, folded onto a smaller volume.
     #[arg(long, value_enum, value_name = "HOW", default_value_t = Map::Touch)]
     #[arg(help_heading = "Traces and users")]
     map: Map,
@@ -67,9 +66,9 @@ pub(super) struct TraceArgs {
 enum Generate {
     /// Page references of a database under TPC-C.
     Tpcc,
-    /// What a file system with news asks its disk for.
+    /// Requests of a file system with news.
     News,
-    /// What is asked of a system disk with the root file system and swap space.
+    /// Requests to a system disk with the root file system and swap space.
     System,
 }
 
@@ -82,7 +81,7 @@ impl Generate {
         }
     }
 
-    /// What it makes up for a volume of so many blocks; too small a volume is an error.
+    /// The generator for a volume of so many blocks. A volume that is too small is an error.
     fn records(self, volume: u64, seed: u64) -> Result<Records<'static>, TraceError> {
         let fewest = match self {
             Generate::Tpcc => tpcc::FEWEST_BLOCKS,
@@ -107,26 +106,26 @@ impl Generate {
 enum Loop {
     /// At their times.
     Open,
-    /// When a user is free.
+    /// When a user is idle.
     Closed,
 }
 
-/// How a device becomes a volume.
+/// How addresses of a trace map to the volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Map {
-    /// In the order in which it is touched.
+    /// In the order of first use.
     Touch,
     /// Block by block.
     Fold,
 }
 
 impl TraceArgs {
-    /// Users, if they were given.
+    /// The number of users, if given.
     pub(super) fn users(&self) -> Option<u32> {
         self.users
     }
 
-    /// What is replayed, if anything is: `described` is behind a pool only.
+    /// The source of the replay, if there is one. `described` is used only behind a pool.
     pub(super) fn load(
         &self,
         described: &Workload,
@@ -151,7 +150,7 @@ impl TraceArgs {
             let path = path.clone();
             let timed = matches!(load.replay.pacing, Pacing::Open { .. });
             load.name = path.file_name().map_or_else(String::new, |n| n.to_string_lossy().into());
-            // What is wrong with the file should come to light before the volume is filled.
+            // Report defects of the file before the volume is filled, which takes long.
             if let Some(first) = open(&path, timed)?.next() {
                 first?;
             }
@@ -289,7 +288,7 @@ impl<R: BufRead> Read for Frames<R> {
                 }
                 self.frame = Some(StreamingDecoder::new(source).map_err(io::Error::other)?);
             }
-            // After an error there is neither: nothing more comes.
+            // After an error neither is left: the stream ends.
             let Some(mut frame) = self.frame.take() else { return Ok(0) };
             let read = frame.read(buffer)?;
             if read > 0 || buffer.is_empty() {

@@ -1,4 +1,4 @@
-//! What is measured: a block device in real time, or a simulated drive in its own.
+//! The drives that are measured: a block device in real time, or a simulated drive in virtual time.
 
 use crate::failure::Failure;
 use rustix::fs::OFlags;
@@ -14,23 +14,23 @@ use std::os::unix::fs::{FileTypeExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// Most sectors of a request to a device; the kernel would cut a larger one in pieces.
+/// Most sectors of a request to a device. The kernel would split a larger one.
 const LARGEST: u32 = 1024;
 
-/// Memory for direct reads begins at a multiple of this.
+/// Alignment of memory for direct reads, in bytes.
 const ALIGNMENT: usize = 4096;
 
-/// The last stretch of a pause is waited out awake, as sleeping is less exact.
+/// The last part of a pause is spent spinning, because sleeping is less exact.
 const AWAKE: Duration = Duration::from_micros(150);
 
-/// A simulated drive that nothing is known of.
+/// A simulated drive as a black box.
 pub struct Simulated {
     drive: Drive,
     now: Time,
 }
 
 impl Simulated {
-    /// A drive at rest.
+    /// An idle drive at time 0.
     pub fn new(drive: Drive) -> Simulated {
         Simulated { drive, now: 0 }
     }
@@ -74,7 +74,7 @@ impl Device {
     /// Opens a device for reading only.
     ///
     /// # Errors
-    /// If it cannot be opened, or not past the page cache.
+    /// If it cannot be opened, or does not support reads past the page cache.
     pub fn open(path: &Path) -> Result<Device, Failure> {
         let shown = path.display();
         let opened = OpenOptions::new()
