@@ -5,7 +5,7 @@ use seekless_disk::Spec;
 use seekless_disk::disksim::Import;
 
 libfuzzer_sys::fuzz_target!(|input: &[u8]| {
-    // A zero byte ends a file; each file that is asked for is the next one, whatever its name.
+    // A zero byte ends a file; each sourced file is the next one, with any name.
     let mut files = input.split(|&byte| byte == 0);
     let mut fetch = |_: &str, _: &str| match files.next() {
         Some(bytes) => Ok(String::from_utf8_lossy(bytes).into_owned()),

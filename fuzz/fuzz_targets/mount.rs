@@ -1,4 +1,4 @@
-//! Images that were damaged, forged or made up: mounted, checked, printed and used.
+//! Damaged, forged and random images: mounted, checked, printed and used.
 #![no_main]
 
 #[path = "../../crates/layouts/tests/suite/damage/mod.rs"]

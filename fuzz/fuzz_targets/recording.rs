@@ -6,7 +6,7 @@ use seekless_disk::recording::plot::{Ink, distributions};
 use seekless_disk::recording::{Format, Gap, Pace, Recorded, Recording, Replay, Statistics};
 use std::io::BufReader;
 
-/// Times are at most eleven days; a thousand of them in a row stay far below the end of time.
+/// Times are at most eleven days; a thousand of them in a row stay far below the limit of 64 bits.
 const REPLAYED: usize = 1000;
 
 fn read(format: Option<Format>, piece: usize, bytes: &[u8]) -> (Vec<Recorded>, Option<String>) {
@@ -42,7 +42,7 @@ libfuzzer_sys::fuzz_target!(|input: &[u8]| {
     };
     let found = read(format, 1 << 16, bytes);
     if format.is_some() {
-        // How bytes arrive changes nothing.
+        // The split of the bytes does not change the result.
         assert_eq!(read(format, usize::from(*piece).max(1), bytes), found);
     }
     let (requests, error) = found;
@@ -60,7 +60,7 @@ libfuzzer_sys::fuzz_target!(|input: &[u8]| {
             request.lbn %= sectors - 1;
             request.sectors = 1 + request.sectors % 256;
         }
-        // One drive is enough, and quick.
+        // One drive is enough, and fast.
         request.device = 0;
         let Ok(outcome) = replay.step(request) else { break };
         assert!(outcome.simulated_ns > 0);

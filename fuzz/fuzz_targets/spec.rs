@@ -1,4 +1,4 @@
-//! Any text as the specification of a disk: read, written, read again, and the disk used.
+//! Any text as the specification of a disk: read, written, read again, and simulated.
 #![no_main]
 
 use seekless_disk::drive::{Drive, Request};

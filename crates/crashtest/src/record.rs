@@ -1,5 +1,5 @@
-//! Recording: a proxy between NBD clients and any NBD server that takes down every write, flush
-//! and trim with their answers, so that every crash on the way can be replayed later.
+//! Recording: a proxy between NBD clients and any NBD server. It records every write, flush and
+//! trim with its answer, so that every crash can be replayed later.
 //!
 //! Start with [`tape`] (the recording), then [`relay`] (one connection).
 
@@ -36,13 +36,13 @@ pub struct RecordOptions {
     pub force: bool,
 }
 
-/// What a recording came to.
+/// The result of a recording.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Recorded {
     /// Connections accepted.
     pub connections: u64,
-    /// Connections that the server could not be reached for, or ended before the client said
-    /// goodbye: what their clients asked last has failed.
+    /// Connections for which the server could not be reached, or that it closed before the client
+    /// disconnected. The last requests of their clients have failed.
     pub lost: u64,
     /// Requests in the recording.
     pub requests: u64,
@@ -50,13 +50,13 @@ pub struct Recorded {
     pub bytes: u64,
 }
 
-/// Why a recording could not begin, or ended badly.
+/// Why a recording could not begin, or failed.
 #[derive(Debug, thiserror::Error)]
 pub enum RecordError {
     /// The server that is to be recorded.
     #[error("cannot record {uri}: {source}")]
     Upstream {
-        /// Where it should be.
+        /// Path of the recording.
         uri: String,
         /// Why.
         source: io::Error,
@@ -78,13 +78,13 @@ pub enum RecordError {
     /// The socket.
     #[error(transparent)]
     Serve(#[from] ServeError),
-    /// The system refuses something that every proxy needs.
+    /// The system refuses a resource that every proxy needs.
     #[error("cannot record: {0}")]
     Os(#[from] io::Error),
 }
 
-/// Records until SIGINT, SIGTERM or SIGHUP. `ready` hears the URI for clients once connections are
-/// accepted, and may say that the end has come already.
+/// Records until SIGINT, SIGTERM or SIGHUP. `ready` gets the URI for clients once connections are
+/// accepted, and may stop the recording.
 ///
 /// # Errors
 /// See [`RecordError`].
@@ -95,14 +95,14 @@ pub fn record(
     let upstream = |source| RecordError::Upstream { uri: options.upstream.to_string(), source };
     let probe = Client::open(&options.upstream).map_err(upstream)?;
     let (size, flags) = (probe.size_bytes(), probe.flags());
-    // A server that serves one connection only must be free for the client's.
+    // Close it: some servers accept one connection only, and the client's is next.
     drop(probe.disconnect());
     let header =
         tape::Header { size_bytes: size, multi_conn: flags & export_flag::CAN_MULTI_CONN != 0 };
     let output = |source| RecordError::Output { path: options.output.clone(), source };
-    // Threads that are started later leave signals alone, too.
+    // Threads that are started later inherit the blocked signals.
     let stop_fd = seekless_serve::signals::block_and_watch()?;
-    // Before the output, which an earlier recording may lose its place to.
+    // Listen before the output is opened: opening may overwrite an earlier recording.
     let (listener, socket, uri) = listen(&Listen::Unix(options.socket.clone()))?;
     let file = create(&options.output, options.force)?;
     let writer = tape::Writer::new(file, header).map_err(output)?;
@@ -128,7 +128,7 @@ fn create(path: &Path, force: bool) -> Result<File, RecordError> {
 /// A connection being relayed: its thread, and a handle that ends it.
 struct Running(JoinHandle<()>, Socket);
 
-/// Accepts until somebody wants the end or the recording fails, then ends every connection.
+/// Accepts until a signal arrives or the recording fails, then ends every connection.
 fn accept_all(
     shared: &Arc<Shared>,
     listener: &Listener,
@@ -176,11 +176,12 @@ fn start(shared: &Arc<Shared>, stream: Stream, number: u64) -> io::Result<Runnin
     };
     let (handle, closing) = (client.try_clone()?, client.try_clone()?);
     let shared = Arc::clone(shared);
-    // A recording has no room for four billion connections.
+    // A connection has a 32-bit number in the recording.
     let number = u32::try_from(number).unwrap_or(u32::MAX);
     let body = move || {
         let result = relay::relay(&shared, client, number);
-        // The handle keeps the socket open, and a client that could not even begin would wait.
+        // Else the handle keeps the socket open, and a client whose thread did not start would
+        // wait.
         closing.hang_up();
         match result {
             Ok(()) => eprintln!("seekless: connection {number} closed"),

@@ -1,5 +1,5 @@
-//! The negotiation, passed on option by option. What could change the form of later messages in
-//! ways that are not understood here is refused in the server's name.
+//! The negotiation, passed on option by option. The proxy itself refuses options that change the
+//! form of later messages in ways it cannot parse.
 
 use super::relay::{RelayError, read_u32, read_u64};
 use seekless_serve::nbd::wire::{
@@ -10,8 +10,8 @@ use std::io::{Read, Write};
 /// Longest option or reply that is passed on, in bytes.
 const MOST_BYTES: u32 = 1 << 20;
 
-/// Options that are passed on. Among those that are not: encryption, which would hide everything,
-/// and extended headers, which have another form.
+/// Options that are passed on. Encryption is not: it would hide the requests. Extended headers are
+/// not: the relay does not parse them.
 const KNOWN: [u32; 8] = [
     option::EXPORT_NAME,
     option::ABORT,
@@ -23,15 +23,15 @@ const KNOWN: [u32; 8] = [
     option::SET_META_CONTEXT,
 ];
 
-/// What was agreed on.
+/// The result of a negotiation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Agreed {
-    /// Requests follow; the export has this size.
+    /// The transmission phase follows; the export has this size.
     Transmission {
         /// In bytes.
         size: u64,
     },
-    /// The client has said goodbye.
+    /// The client has aborted the negotiation.
     Over,
 }
 
@@ -92,7 +92,7 @@ pub(super) fn negotiate(
 fn pass_option(server: &mut impl Write, number: u32, data: &[u8]) -> Result<(), RelayError> {
     let mut message = IHAVEOPT.to_be_bytes().to_vec();
     message.extend(number.to_be_bytes());
-    // It has come with a length of 32 bits, and a name of a URI adds little.
+    // The option had a 32-bit length, and the name in a URI adds little.
     message.extend((data.len() as u32).to_be_bytes());
     message.extend(data);
     server.write_all(&message).map_err(RelayError::Server)
@@ -141,7 +141,7 @@ fn rename(number: u32, data: &mut Vec<u8>, export: &str) -> bool {
         option::EXPORT_NAME => (0_usize, data.len()),
         option::INFO | option::GO | option::LIST_META_CONTEXT | option::SET_META_CONTEXT => {
             if data.len() < 4 {
-                // The server says what it thinks of that.
+                // The server reports the error.
                 return true;
             }
             (4, be32(data, 0) as usize)

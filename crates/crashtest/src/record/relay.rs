@@ -1,8 +1,8 @@
 //! One connection of a recording proxy: two threads, one for each direction.
 //!
-//! Bytes are passed on as they came. A request is on the tape before the server hears of it, and
-//! its answer before the client does: so a write is on the tape as answered before any flush that
-//! a client could have sent in the knowledge of that.
+//! Bytes are passed on unchanged. A request is on the tape before the server receives it, and its
+//! answer before the client does. So a write is on the tape as answered before any flush that a
+//! client sends after that answer.
 
 use super::negotiate::{Agreed, negotiate};
 use super::tape::{Request, Writer};
@@ -20,10 +20,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Bytes received or sent at once.
 const BUFFER: usize = 256 << 10;
-/// Longest write that is taken on, in bytes; servers accept 32 MiB at most as a rule.
+/// Longest write that is accepted, in bytes. Most servers accept at most 32 MiB.
 const MOST_PAYLOAD: u32 = 256 << 20;
 
-/// Why a connection ended before its client said goodbye.
+/// Why a connection ended before its client disconnected.
 #[derive(Debug, thiserror::Error)]
 pub enum RelayError {
     /// The client's side.
@@ -32,24 +32,24 @@ pub enum RelayError {
     /// The server's side.
     #[error("the server: {0}")]
     Server(io::Error),
-    /// The client has closed the connection in the middle.
+    /// The client has closed the connection without a disconnect request.
     #[error("there was no goodbye")]
     NoGoodbye,
-    /// The server has, before the client said goodbye.
+    /// The server has closed it before the client disconnected.
     #[error("the server hung up in the middle, {open} requests were not answered ({source})")]
     Gone {
-        /// Requests under way.
+        /// Requests in flight.
         open: usize,
-        /// What was noticed of it.
+        /// The error that was reported.
         source: io::Error,
     },
     /// The recording.
     #[error("the recording: {0}")]
     Tape(io::Error),
-    /// A message has a form that it must not have.
+    /// A message is malformed.
     #[error("{0} breaks the protocol")]
     Protocol(&'static str),
-    /// The server shows something else than at the start.
+    /// The export has another size than at the start.
     #[error("the export has {now} bytes now, the recording began with {before}")]
     Size {
         /// At the start.
@@ -60,7 +60,7 @@ pub enum RelayError {
 }
 
 impl RelayError {
-    /// True if the client has lost its connection through no fault of its own.
+    /// True if the client lost its connection because of the server.
     fn is_the_servers(&self) -> bool {
         matches!(self, RelayError::Server(_) | RelayError::Gone { .. } | RelayError::Size { .. })
     }
@@ -79,14 +79,14 @@ pub struct Shared {
 
 #[derive(Debug)]
 struct Tape {
-    /// Gone once it is finished.
+    /// `None` once it is finished.
     writer: Option<Writer<File>>,
     failed: Option<io::Error>,
 }
 
 impl Shared {
     /// For a recording of `upstream`, whose export has `size` bytes; `broken` is an event
-    /// descriptor that tells of a tape that cannot be written.
+    /// descriptor that is signalled when the tape cannot be written.
     pub(super) fn new(upstream: Uri, size: u64, writer: Writer<File>, broken: OwnedFd) -> Shared {
         let tape = Mutex::new(Tape { writer: Some(writer), failed: None });
         Shared { upstream, size, tape, broken, lost: AtomicU64::new(0) }
@@ -101,8 +101,8 @@ impl Shared {
         self.tape.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Lets `write` put something on the tape. After the first failure nothing more is recorded,
-    /// and nothing that is not recorded may be passed on.
+    /// Lets `write` append to the tape. After the first failure nothing is recorded, and an
+    /// unrecorded message must not be passed on.
     fn put<T>(
         &self,
         write: impl FnOnce(&mut Writer<File>) -> io::Result<T>,
@@ -138,11 +138,11 @@ impl Shared {
 /// A request that the server has not answered.
 #[derive(Clone, Copy, Debug)]
 struct Open {
-    /// Number on the tape, for what is recorded.
+    /// Number on the tape, if the request is recorded.
     number: Option<u64>,
     /// Bytes that a simple reply brings.
     brings: u32,
-    /// First error that a chunk of the reply has told.
+    /// First error that a chunk of the reply has reported.
     errno: u32,
 }
 
@@ -155,7 +155,7 @@ fn lock(opens: &Opens) -> MutexGuard<'_, HashMap<u64, Open>> {
 /// Relays a connection to its end.
 ///
 /// # Errors
-/// Why it ended, unless the client said goodbye.
+/// Why it ended, unless the client disconnected.
 pub fn relay(shared: &Shared, client: Socket, number: u32) -> Result<(), RelayError> {
     relay_to_end(shared, client, number).inspect_err(|error| {
         shared.lost.fetch_add(error.is_the_servers().into(), Ordering::Relaxed);
@@ -196,9 +196,9 @@ fn relay_to_end(shared: &Shared, client: Socket, number: u32) -> Result<(), Rela
         }
         let (back, first) = back.join().unwrap_or((Err(RelayError::Protocol("a panic")), true));
         match (there, back) {
-            // The client's goodbye is the usual end; the server hangs up then.
+            // Usually the client disconnects first, and then the server closes.
             (Ok(()), _) => Ok(()),
-            // The side that failed first has hung up on the other.
+            // The direction that failed first closed the other one.
             (Err(RelayError::Client(error)), Err(other)) if is_end(&error) => match other {
                 RelayError::Server(source) if first => {
                     Err(RelayError::Gone { open: lock(&opens).len(), source })
@@ -218,7 +218,7 @@ fn is_end(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::UnexpectedEof
 }
 
-/// Passes requests on until the client says goodbye.
+/// Passes requests on until the client disconnects.
 fn requests(
     shared: &Shared,
     client: &Socket,
@@ -258,7 +258,7 @@ fn requests(
         }
         let offset = be64(&header, 16);
         let request = request(kind, flags, offset, length, &payload);
-        // What leaves the export is the server's to refuse, and no event of the disk.
+        // The server refuses requests outside the export. They are no events of the disk.
         let inside = offset.checked_add(u64::from(length)).is_some_and(|end| end <= shared.size);
         let number = match request.filter(|_| inside) {
             Some(request) => Some(shared.put(|tape| tape.request(connection, request))?),
@@ -274,7 +274,7 @@ fn requests(
     }
 }
 
-/// A request as it goes on the tape, if it does.
+/// The request in the form of the tape; `None` if it is not recorded.
 fn request(kind: u16, flags: u16, offset: u64, length: u32, data: &[u8]) -> Option<Request<'_>> {
     let fua = flags & command_flag::FUA != 0;
     Some(match kind {
@@ -317,7 +317,7 @@ fn answers(
     }
 }
 
-/// Takes note of a simple reply: the rest of its header, and the bytes that follow.
+/// Records a simple reply: the rest of its header, and the length of the payload.
 fn simple(
     shared: &Shared,
     server: &mut impl Read,
@@ -335,8 +335,8 @@ fn simple(
     Ok((header, if errno == 0 { u64::from(open.brings) } else { 0 }))
 }
 
-/// Takes note of a chunk of a structured reply: the rest of its header with the error it tells, if
-/// it does, and the bytes that follow.
+/// Records a chunk of a structured reply: the rest of its header, its error if there is one, and
+/// the length of the payload.
 fn structured(
     shared: &Shared,
     server: &mut impl Read,

@@ -1,7 +1,7 @@
-//! The recording: what an NBD export was asked and what it answered, in order.
+//! The recording: the requests to an NBD export and its answers, in order.
 //!
-//! `SPEC.md` has every byte. A recording is written from the front to the back and never changed,
-//! so whatever was cut off it by a crash, the front is whole and usable.
+//! `SPEC.md` has every byte. A recording is only appended to. A crash can cut off its end; the
+//! records before are whole and usable.
 
 mod exercise;
 mod read;
@@ -36,12 +36,12 @@ const FUA: u8 = 1;
 const EMPTY: u8 = 1 << 1;
 const NO_HOLE: u8 = 1 << 2;
 
-/// What is known before the first request.
+/// The header: what is known before the first request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
     /// Size of the export in bytes.
     pub size_bytes: u64,
-    /// A flush on one connection covers what was answered on all.
+    /// A flush on one connection covers the writes answered on all connections.
     pub multi_conn: bool,
 }
 

@@ -1,5 +1,4 @@
-//! The promises of `CONTRACT.md`, each on its own and as small as it gets. The prover's sweep
-//! holds the layouts to all of them at once.
+//! The promises of `CONTRACT.md`, each in a minimal test. The prover checks all of them together.
 #![allow(clippy::unwrap_used, clippy::disallowed_types, missing_docs)]
 
 use seekless_engine::data::{Body, Data};
@@ -23,20 +22,21 @@ each_layout!(
     trimming_frees_space
 );
 
-/// What a device holds and has done.
+/// Content of a device, and its counters.
 #[derive(Clone, Debug)]
 struct State {
     cells: Cells,
     /// Content when the last flush was done.
     flushed: Cells,
-    /// Block by block, what was written since, in order; trims are writes of zeros.
+    /// Block by block, the later writes in order; trims are writes of zeros.
     unflushed: Vec<(BlockNr, Body)>,
     trimmed: u64,
     failing_writes: bool,
     failing_flushes: u32,
 }
 
-/// A medium that outlives its device, fails when told to, and remembers what a power cut may undo.
+/// A medium that outlives its device, fails on demand, and knows the writes that a power cut may
+/// undo.
 #[derive(Clone, Debug)]
 struct Shared(Arc<Mutex<State>>);
 
@@ -63,7 +63,7 @@ impl Shared {
         medium
     }
 
-    /// The power fails: of what was not flushed each write has happened or not, as `kept` says.
+    /// Cuts the power: each unflushed write is kept or lost, as `kept` decides.
     fn cut(&self, mut kept: impl FnMut() -> bool) -> Shared {
         let State { mut flushed, unflushed, .. } = self.state().clone();
         for (at, body) in unflushed.into_iter().filter(|_| kept()) {
@@ -157,13 +157,13 @@ impl Volume {
         })
     }
 
-    /// A second passes, so that what waits for a pause is done.
+    /// Lets a second pass, so that background work is done.
     fn pause(&mut self) {
         self.node.idle(&mut self.now, SECONDS);
     }
 
-    /// As [`Volume::pause`], so that what was written is on the device: the log of `dcd` is written
-    /// at once, and a pause would bring it home.
+    /// As [`Volume::pause`], so that all writes are on the device. Not for `dcd`: its log is
+    /// written at once, and a pause would destage it.
     fn settle(&mut self, kind: Kind) {
         if kind != Kind::DCD {
             self.pause();
@@ -229,7 +229,7 @@ fn never_torn_on(kind: Kind, blocks: u64) {
     volume.settle(kind);
     let writes = medium.state().unflushed.clone();
     assert!(writes.len() > 4, "data and map are on the device");
-    // Each block in turn has some of its sectors only, and all others are there.
+    // Each block in turn is torn, and all others are whole.
     for (torn, sectors) in (0..writes.len()).flat_map(|torn| (1..8).map(move |s| (torn, s))) {
         let after = medium.cut(|| true);
         let (at, ref body) = writes[torn];
@@ -278,7 +278,7 @@ fn old_or_new(kind: Kind, blocks: u64, count: u32) {
     let mut rng = Rng::stream(1, "cuts");
     let mut seen = [0; 2];
     for round in 0..100 {
-        // Everything, or all but about one block in two hundred, or about half of it.
+        // Keep all blocks, or all except about one in two hundred, or about half.
         let chance = [1.0, 0.995, 0.5][round % 3];
         let mut after = Volume::mount(&medium.cut(|| rng.chance(chance)), true);
         let first = after.version(100, 2).expect("old or new");
@@ -310,7 +310,7 @@ fn survives_in_order(kind: Kind) {
     let medium = Shared::format(kind, 1000);
     let mut volume = Volume::mount(&medium, true);
     for version in 1..=12 {
-        // Slices apart from one another, one commit each.
+        // Different slices, one commit each.
         volume.write((version % 3) * 460, 1, version).unwrap();
         volume.settle(kind);
     }
@@ -337,12 +337,12 @@ fn what_a_mount_found_lost_never_comes_back_on_dcd() {
     volume.write(10, 1, 1).unwrap();
     volume.flush().unwrap();
     volume.write(10, 1, 2).unwrap();
-    // Of the record only the header arrives.
+    // Only the header of the record reaches the device.
     let mut first = true;
     let after = medium.cut(|| std::mem::replace(&mut first, false));
     let mut volume = Volume::mount(&after, true);
     assert_eq!(volume.version(10, 2), Some(1));
-    // Another record in its place brings the content, and its own header does not arrive.
+    // Another record in its place writes the content, and its own header does not reach the device.
     volume.run(Io::write(0, 30, Data::stamp(1, 10, 2))).unwrap();
     let mut first = true;
     let after = after.cut(|| !std::mem::replace(&mut first, false));
@@ -367,7 +367,7 @@ fn every_acknowledged_write_lasts_on_a_device_that_keeps_them(kind: Kind) {
         let count = 1 + rng.below(10);
         volume.write(at, count as u32, version).unwrap();
         model[at as usize..(at + count) as usize].fill(version);
-        // The device stays as it is, the server is gone without a flush.
+        // The device keeps its content, the server dies without a flush.
         let mut after = Volume::mount(&Shared::new(medium.state().cells.clone()), false);
         for near in at.saturating_sub(20)..(at + 20).min(1000) {
             let found = after.version(near, version);
@@ -435,7 +435,7 @@ fn trimming_frees_space(kind: Kind) {
     if !matches!(kind, Kind::INPLACE | Kind::DCD) {
         return trimmed_blocks_are_not_stored(kind);
     }
-    // Blocks with fixed places are handed to the device; a disk caching disk has them in its log
+    // Layouts with fixed places trim on the device; a disk caching disk has the blocks in its log
     // first.
     let medium = Shared::format(kind, 500);
     let mut volume = Volume::mount(&medium, true);
@@ -471,7 +471,7 @@ fn trimmed_blocks_are_not_stored(kind: Kind) {
     assert_ne!(fact(&full), fact(&empty));
 }
 
-/// After the failure everything that writes is refused, and what was durable can be read.
+/// After the failure all writes are refused, and durable data can be read.
 fn refuses_from_now_on(volume: &mut Volume, kind: Kind) {
     for _ in 0..3 {
         assert!(volume.flush().is_err(), "{kind}: a flush after a failure was called good");
@@ -501,7 +501,7 @@ fn a_failed_flush_is_never_retried_and_called_good(kind: Kind) {
     volume.write(0, 10, 1).unwrap();
     volume.flush().unwrap();
     volume.write(50, 1, 2).unwrap();
-    // The device fails once and claims to be well again, as a page cache does.
+    // The device fails once and then reports success, as a page cache does.
     medium.state().failing_flushes = 1;
     assert!(volume.flush().is_err(), "{kind}");
     refuses_from_now_on(&mut volume, kind);
@@ -529,7 +529,7 @@ impl Disk for Counting<'_> {
     }
 }
 
-/// Blocks that a mount of an image reads, and what it reports.
+/// Blocks that a mount of an image reads, and its report.
 fn mount_reads(medium: &Shared) -> (u64, MountReport) {
     let mut copy = Shared::new(medium.state().cells.clone());
     let mut disk = Counting(MediumDisk(&mut copy), 0);
@@ -541,18 +541,18 @@ fn mount_reads(medium: &Shared) -> (u64, MountReport) {
 #[test]
 fn recovery_reads_as_much_as_is_promised() {
     const BLOCKS: u64 = 200_000;
-    // What a recovery verifies: 128 MiB.
+    // Recovery verifies 128 MiB.
     const UNVERIFIED: u64 = 32 * 1024;
     let slices = BLOCKS.div_ceil(448);
     let medium = Shared::format(Kind::VLOG, BLOCKS);
     let mut volume = Volume::mount(&medium, true);
     for at in (0..BLOCKS / 2).step_by(100) {
-        // However fast it comes: the clock stands still.
+        // The clock stands still, so nothing runs in pauses.
         volume.write(at, 100, 1).unwrap();
     }
     volume.flush().unwrap();
-    // After a crash: once over what is stored, and once more over the data of commits that nothing
-    // on the device says were durable.
+    // After a crash: one pass over the stored blocks, and another over the data of commits that no
+    // record marks as durable.
     let (read, report) = mount_reads(&medium);
     assert_eq!(report.path, MountPath::Scan);
     let stored = BLOCKS / 2 + slices;
@@ -566,7 +566,7 @@ fn recovery_reads_as_much_as_is_promised() {
     assert_eq!(report.path, MountPath::Tail);
     assert!(read <= slices + 4, "{read} blocks read for {slices} slices");
     assert!(report.blocks_read.abs_diff(read) <= 2, "{report:?}, but {read} were read");
-    // Update in place has nothing to recover.
+    // Update in place needs no recovery.
     let (read, report) = mount_reads(&Shared::format(Kind::INPLACE, BLOCKS));
     assert_eq!(report.path, MountPath::Stateless);
     assert!(read <= 2, "{read}");
@@ -584,8 +584,8 @@ fn recovery_of_dcd_reads_as_much_as_is_promised() {
             volume.flush().unwrap();
         }
     }
-    // The written part of the log once, and what no record says is durable once more; after an
-    // clean shutdown that is what came since the record before the last flush.
+    // The written part of the log once, and once more the records that no later record marks as
+    // durable. After a clean shutdown these follow the record before the last flush.
     let (read, report) = mount_reads(&medium);
     assert_eq!(report.path, MountPath::Scan);
     assert!(read <= 2 * log + 8, "{read} blocks read of a log of {log}");
@@ -599,7 +599,7 @@ fn recovery_of_dcd_reads_as_much_as_is_promised() {
 #[test]
 fn recovery_of_loge_reads_as_much_as_is_promised() {
     const BLOCKS: u64 = 200_000;
-    // What a recovery verifies: 128 MiB.
+    // Recovery verifies 128 MiB.
     const UNVERIFIED: u64 = 32 * 1024;
     let medium = Shared::format(Kind::LOGE, BLOCKS);
     let mut volume = Volume::mount(&medium, true);
@@ -608,8 +608,8 @@ fn recovery_of_loge_reads_as_much_as_is_promised() {
     }
     volume.run(Io::trim(0, 0, 1000)).unwrap();
     volume.flush().unwrap();
-    // The labels of what is stored (one block for 127), the trim map where it was written, the
-    // records; after a crash also what nothing says was durable.
+    // The labels of stored blocks (one block for 127), the written part of the trim map, the
+    // records. After a crash also the blocks that no record marks as durable.
     let labels = BLOCKS / 2 / 127 + 2;
     let most = labels + 2 * 256 + 3;
     let (read, report) = mount_reads(&medium);
@@ -626,8 +626,8 @@ fn recovery_of_loge_reads_as_much_as_is_promised() {
     assert_eq!(report.path, MountPath::Scan, "a mount for writing uses the record up");
 }
 
-/// The labels of every block of a trimmed range are still on the device, for older versions too:
-/// whatever is lost of what came later, the tombstones stay.
+/// The labels of every block of a trimmed range are still on the device, for older versions too. So
+/// the tombstones must survive the loss of any later write.
 #[test]
 fn what_was_trimmed_stays_away_on_loge() {
     let medium = Shared::format(Kind::LOGE, 300);
@@ -638,7 +638,7 @@ fn what_was_trimmed_stays_away_on_loge() {
     }
     volume.run(Io::trim(0, 20, 50)).unwrap();
     volume.flush().unwrap();
-    // Again in part, in a request that is not durable: the tombstone of before must not go with it.
+    // Write part of it again, without durability: the earlier tombstone must stay.
     volume.write(30, 4, 4).unwrap();
     let mut mixed = Data::stamp(1, 29, 5);
     mixed.append(Data::zeros(2));
@@ -704,7 +704,7 @@ fn full_and_in_use(kind: Kind) {
 }
 
 /// Commits are followed from the last checkpoint on: a quarter of the device at most, of which only
-/// what nothing says was durable is read a second time.
+/// the commits that no record marks as durable are read twice.
 #[test]
 fn recovery_of_lfs_reads_as_much_as_is_promised() {
     for kind in [Kind::LFS, Kind::WOLF, Kind::HYLOG] {

@@ -1,5 +1,5 @@
 //! Seeded random damage and forgery of images of every layout; the fuzz target `mount` does the
-//! same with a guide.
+//! same, guided by coverage.
 #![allow(clippy::disallowed_types, missing_docs)]
 
 use crate::damage;
@@ -55,10 +55,10 @@ fn damaged_and_forged_logs_apart_are_survived() {
             }
         }
     }
-    // What both halves say alike.
+    // Fields that both halves share.
     for base in 0..2 {
         for offset in (52..68).step_by(4) {
-            // Both copies of the seal, and the superblock of the log.
+            // Both copies of the log binding, and the superblock of the log.
             let all = [(0, 0), (0, 1), (1, 0)].into_iter();
             let one = |(half, structure)| {
                 let forged = forged_number(structure, offset, u64::MAX);
@@ -70,7 +70,7 @@ fn damaged_and_forged_logs_apart_are_survived() {
     }
 }
 
-/// Numbers without measure in each structure of each member of arrays, checksums made to fit.
+/// Extreme numbers in each structure of each member of arrays, with corrected checksums.
 #[test]
 fn forged_numbers_of_arrays_are_survived() {
     for number in [u64::MAX, 1 << 63, u64::MAX / 2, 1 << 32] {
@@ -87,8 +87,8 @@ fn forged_numbers_of_arrays_are_survived() {
     }
 }
 
-/// Some random changes of each of many images. The seventh bit of a change says whether the
-/// checksum over it is made to fit.
+/// Some random changes of each of many images. The seventh bit of a change decides whether the
+/// checksum over it is corrected.
 fn exercise_changes(rng: &mut Rng, rounds: u64, most_changes: u64, fitting: bool) {
     for round in 0..rounds {
         let changes = 1 + rng.below(most_changes);

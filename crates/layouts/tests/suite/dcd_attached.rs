@@ -1,4 +1,4 @@
-//! A log on a device of its own: what fits together works, what does not is refused by name.
+//! A log on a device of its own: matching halves work, others are refused by name.
 #![allow(clippy::unwrap_used, clippy::disallowed_types, missing_docs)]
 
 use seekless_engine::data::Data;
@@ -22,7 +22,7 @@ fn attached(id: u128) -> (Cells, Cells) {
     (origin, log)
 }
 
-/// Mounts for writing; what that writes stays in the media.
+/// Mounts for writing; its writes stay in the media.
 fn mount(origin: &mut Cells, log: &mut Cells) -> Result<dcd::Dcd, LayoutError> {
     let options = MountOptions { volatile: true, ..MountOptions::default() };
     let mounted = dcd::mount(&mut MediumDisk(origin), &mut MediumDisk(log), &options);
@@ -133,7 +133,7 @@ fn served() -> (Node, [Shared; 2]) {
     (Node::new(Box::new(layer), media.iter().map(ram).collect(), 1), media)
 }
 
-/// What media hold after the server is gone.
+/// The content of the media after the server died.
 fn left(media: [Shared; 2]) -> [Cells; 2] {
     media.map(|medium| medium.0.lock().unwrap().clone())
 }
@@ -147,7 +147,8 @@ fn a_log_that_vanishes_ends_writing_and_comes_back_with_all_that_was_durable() {
     let refused = node.run(&mut 0, Io::write(0, 300, Data::stamp(1, 300, 2)));
     assert_eq!(refused, Err(IoError::ReadOnly));
     assert!(node.layer.failed().is_some());
-    // What is at home can be read, and what did not get to the log; the log itself cannot.
+    // Blocks at their home location can be read, and blocks that did not reach the log; the log
+    // itself cannot.
     assert_eq!(node.run(&mut 0, Io::read(0, 300, 1)), Ok(Data::stamp(1, 300, 1)));
     assert_eq!(node.run(&mut 0, Io::read(0, 200, 1)), Ok(Data::stamp(1, 200, 2)));
     node.run(&mut 0, Io::read(0, 100, 1)).unwrap_err();
@@ -156,7 +157,7 @@ fn a_log_that_vanishes_ends_writing_and_comes_back_with_all_that_was_durable() {
     for at in 100..103 {
         assert_eq!(read(&origin, &log, at), Data::stamp(1, at, 2));
     }
-    // Wiped instead, it is refused, and with it the origin.
+    // A wiped log is refused, and with it the origin.
     let wiped = reason(mount(&mut origin.clone(), &mut Cells::new(300)));
     assert!(wiped.contains("no Seekless volume"), "{wiped}");
 }
@@ -180,7 +181,7 @@ fn a_log_whose_youngest_record_may_be_unreadable_is_refused_unless_told_otherwis
     drop(node);
     let [origin, whole] = left(media);
     let first = first_of_log(&origin, &whole);
-    // Record 1 is empty, 2 and 3 have a block each. Nobody needs the first two any more.
+    // Record 1 is empty, 2 and 3 have a block each. Recovery does not need the first two.
     for (at, newest) in [(0, 3), (1, 3), (2, 3)] {
         let mut log = whole.clone();
         log.lose(first + at);
@@ -195,7 +196,7 @@ fn a_log_whose_youngest_record_may_be_unreadable_is_refused_unless_told_otherwis
         let mut options = MountOptions { volatile: true, ..MountOptions::default() };
         options.options.set(&PAST_UNREADABLE, true);
         dcd::mount(&mut MediumDisk(&mut origin), &mut MediumDisk(&mut log), &options).unwrap();
-        // From then on nobody need be told.
+        // Later mounts need no option.
         assert_eq!(read(&origin, &log, 100), Data::stamp(1, 100, newest));
     }
     let mut log = whole.clone();
@@ -206,7 +207,7 @@ fn a_log_whose_youngest_record_may_be_unreadable_is_refused_unless_told_otherwis
     assert!(wiped.contains("holds no record"), "{wiped}");
 }
 
-/// What a record has said is not needed stays so, though later records lie in the same segment.
+/// A segment that a record has marked as not needed stays so, although later records lie in it.
 #[test]
 fn a_record_that_nobody_needs_any_more_may_be_unreadable() {
     let (mut node, media) = served();
@@ -231,7 +232,7 @@ fn draining_writes_home_and_only_then_can_a_log_be_detached() {
     for at in [3, 100, 101, 300] {
         node.run(&mut 0, Io::write(0, at, Data::stamp(1, at, 2)).with_fua()).unwrap();
     }
-    // The server is gone; what it had acknowledged is in the log only.
+    // The server is gone; its acknowledged writes are in the log only.
     drop(node);
     let [origin, log] = &mut media;
     let (mut origin, mut log) = (MediumDisk(origin), MediumDisk(log));

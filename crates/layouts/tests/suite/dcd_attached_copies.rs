@@ -1,4 +1,5 @@
-//! A log apart, or its origin, put back from an older copy; power cuts while both are mounted.
+//! A log on its own device, or its origin, restored from an older copy; power cuts while both are
+//! mounted.
 #![allow(clippy::unwrap_used, clippy::disallowed_types, missing_docs)]
 
 use crate::support::Shared;
@@ -38,7 +39,7 @@ fn mount(media: &mut [Cells; 2]) -> Result<dcd::Dcd, LayoutError> {
     mounted.map(|(layer, _, _)| layer)
 }
 
-/// Why a pair is refused; nothing if it is not.
+/// Why a pair is refused; `None` if it is not.
 fn refusal(origin: &Cells, log: &Cells) -> Option<String> {
     match mount(&mut [origin.clone(), log.clone()]) {
         Ok(_) => None,
@@ -90,7 +91,7 @@ fn an_origin_that_is_one_mount_older_is_refused() {
     let old = media[0].clone();
     for ends in [true, false] {
         let mut world = World::of(media.clone());
-        // Nothing of it need have come home, or to the log.
+        // A mount alone is enough, without a write to the origin or the log.
         let [_, log] = world.left();
         is_refused(&old, &log, "the origin is older than its log");
         world.write(100, 2);
@@ -109,7 +110,7 @@ fn a_log_from_earlier_within_a_mount_is_refused_after_an_orderly_end() {
     let [origin, log] = world.ended();
     is_refused(&origin, &early, "the log is older than the origin");
     assert_eq!(refusal(&origin, &log), None);
-    // The record of the end itself holds nothing: without it nothing is lost.
+    // The record of the shutdown has no blocks: nothing is lost without it.
     let mut world = World::of([origin, log]);
     let [_, before] = world.left();
     assert_eq!(refusal(&world.left()[0], &before), None);
@@ -125,7 +126,7 @@ fn a_log_from_before_something_came_home_is_refused_after_a_crash() {
     world.write(100, 2);
     let [_, early] = world.left();
     world.write(101, 2);
-    // Nothing has come home yet: the origin cannot know of the second record.
+    // No block is destaged yet, so the origin has no trace of the second record.
     assert_eq!(refusal(&world.left()[0], &early), None);
     world.node.idle(&mut world.now, 20 * SECONDS);
     let [origin, log] = world.left();
@@ -147,8 +148,8 @@ fn draining_leaves_a_note_as_well() {
     assert_eq!(refusal(&origin, &log), None);
 }
 
-/// Devices of one machine: the power of all of them fails at one step, and takes what was not
-/// flushed, or some of it.
+/// Devices of one machine: the power of all of them fails at one step, and unflushed writes are
+/// lost, all or some.
 struct Cut<'d> {
     device: &'d mut VolatileRam,
     steps: Rc<Cell<u64>>,
@@ -188,7 +189,7 @@ impl Disk for Cut<'_> {
     }
 }
 
-/// Mounts until the power fails; what is left of the media, and whether it came up before.
+/// Mounts until the power fails; returns the media, and whether the mount succeeded before.
 fn mount_cut(media: &[Cells; 2], steps: u64, rng: &mut Rng) -> ([Cells; 2], bool) {
     let device = |cells: &Cells| {
         VolatileRam::new(cells.clone(), true, Latency::InOrder(1), Rng::stream(1, "device"))
@@ -221,8 +222,8 @@ fn mount_cut(media: &[Cells; 2], steps: u64, rng: &mut Rng) -> ([Cells; 2], bool
     ([left(&devices[0]), left(&devices[1])], up)
 }
 
-/// However often in a row the power fails in mounts, what was written is there, and no copy of the
-/// origin from before a mount that came up is taken.
+/// After any number of power cuts in mounts, all written data is there. A copy of the origin from
+/// before a successful mount is refused.
 #[test]
 fn mounts_that_are_cut_off_at_any_step_leave_a_pair() {
     let mut world = World::of(attached());
@@ -250,7 +251,8 @@ fn mounts_that_are_cut_off_at_any_step_leave_a_pair() {
     }
 }
 
-/// Pairs of earlier versions say nothing of all that: they fit, and say so from the next mount on.
+/// Pairs of earlier versions lack these fields: they are accepted, and have the fields from the
+/// next mount on.
 #[test]
 fn pairs_of_earlier_versions_fit() {
     let mut world = World::of(attached());

@@ -1,4 +1,4 @@
-//! Where the disk caching disk sends a write: by mode, by size, and by what came before.
+//! Where the disk caching disk sends a write: by mode, by size, and by the writes before it.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 use seekless_engine::data::Data;
@@ -30,7 +30,7 @@ fn write(node: &mut Node, at: u64, count: u32) {
     assert_eq!(node.run(&mut 0, Io::read(0, at, count)), Ok(data));
 }
 
-/// Blocks that went to the log, went straight home, and came home from the log.
+/// Blocks written to the log, written directly to their home location, and destaged from the log.
 fn ways(node: &Node) -> [f64; 3] {
     let stats = node.stats();
     ["log_blocks_written", "direct_blocks_written", "destaged_blocks"]
@@ -70,7 +70,7 @@ fn long_streams_go_past_the_log_unless_they_are_flushed() {
         let mut node = volume(caching);
         for at in (0..4096).step_by(8) {
             write(&mut node, at, 8);
-            // Other streams and single writes do not break one.
+            // Other streams and single writes do not end a stream.
             write(&mut node, 5000 + at * 37 % 2000, 1);
             if flush {
                 node.run(&mut 0, Io::flush(0)).unwrap();

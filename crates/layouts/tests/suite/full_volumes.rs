@@ -1,5 +1,5 @@
 //! Volumes of all layouts and shapes, filled and written over with requests of all sizes, some at
-//! once, on devices whose flushes take their time: whatever fits finds room, and comes back.
+//! once, on devices with slow flushes: every write that fits succeeds and reads back.
 #![allow(clippy::unwrap_used, clippy::disallowed_types, missing_docs)]
 
 use crate::support::Shared;
@@ -26,7 +26,7 @@ struct Late {
     medium: Shared,
     rng: Rng,
     ready: Vec<(Time, Done)>,
-    /// What a command takes at most, and what a flush does.
+    /// Longest time of a command, and of a flush.
     most: Time,
     flush: Time,
 }
@@ -72,7 +72,7 @@ struct World {
     model: Vec<u64>,
     answers: Vec<Done>,
     version: u64,
-    /// What is under way: first block and count. Of two requests at once to the same block either
+    /// Requests in flight: first block and count. Of two requests at once to the same block either
     /// may be the last.
     under_way: Vec<(u64, u32)>,
 }
@@ -113,7 +113,7 @@ impl World {
         self.node.submit(self.now, io);
     }
 
-    /// One way of writing, about as much as the volume holds.
+    /// Writes in one pattern, about as much as the volume holds.
     fn phase(&mut self, fills: bool) {
         let blocks = self.model.len() as u64;
         let largest = [1, 3, 16, 64, 300][self.rng.below(5) as usize];
@@ -164,7 +164,7 @@ fn run(seed: u64) {
     let blocks = blocks + rng.below(blocks);
     let device = match rng.chance(0.5) {
         true => kind.device_blocks(blocks),
-        // As full as it may be.
+        // The fullest volume that is allowed.
         false => (blocks..).find(|&device| kind.largest_volume(device) >= blocks).unwrap(),
     };
     let mut medium = Shared::new(Cells::new(device));

@@ -1,5 +1,5 @@
-//! Log-structured layouts on volumes that are as full as they may be: cleaning goes on and on, and
-//! what was written is there.
+//! Log-structured layouts on the fullest volumes that are allowed: the cleaner runs all the time,
+//! and all written data is there.
 #![allow(clippy::unwrap_used, clippy::disallowed_types, missing_docs)]
 
 use crate::striped::Striped;
@@ -104,8 +104,8 @@ fn nearly_full_volumes_stay_whole() {
     }
 }
 
-/// Segments are whole stripes where a segment is some of them and there is room, and the superblock
-/// says so: older programs refuse such a volume, and older volumes are read.
+/// Segments begin at stripes if their length is a number of stripes and there is space. The
+/// superblock records that: older programs refuse such a volume, and older volumes are read.
 #[test]
 fn segments_begin_where_stripes_do() {
     let most = Kind::LFS.largest_volume(DEVICE);

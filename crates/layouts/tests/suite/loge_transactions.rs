@@ -96,7 +96,7 @@ fn a_transaction_of_scattered_blocks_is_old_or_new() {
     volume.run(Io::flush(0)).unwrap();
     let before = medium.with(|cells| cells.clone());
     volume.node.submit_transaction(volume.now, 7, scattered(2), false).unwrap();
-    // Long enough for its labels to go out, without a flush.
+    // Long enough to write its labels, without a flush.
     volume.node.idle(&mut volume.now, SECONDS);
     let after = medium.with(|cells| cells.clone());
     let mut rng = Rng::stream(1, "cuts");
@@ -117,8 +117,9 @@ fn a_transaction_of_scattered_blocks_is_old_or_new() {
     assert!(seen[0] > 10 && seen[1] > 10, "{seen:?}");
 }
 
-/// A crash leaves the descriptor of a transaction whose labels never got there. The next life puts
-/// another one at the same place, of which all gets there but the descriptor and a block.
+/// A crash leaves the descriptor of a transaction whose labels were never written. The next epoch
+/// writes another one at the same place, and all of it except its descriptor and a block reaches
+/// the device.
 #[test]
 fn a_descriptor_of_an_earlier_life_speaks_for_no_younger_transaction() {
     let medium = loge(1000);
@@ -182,7 +183,7 @@ fn durable_transactions_outlive_their_descriptors() {
             }
             volume.commit(all).unwrap();
             if version % 50 == 0 {
-                // What is durable survives a crash: nothing of the volume is told of it.
+                // Durable data survives the crash; the volume is not informed of it.
                 let crashed = Shared::new(medium.with(|cells| cells.clone()));
                 let mut found = Volume::mount(&crashed, volatile);
                 for (at, &right) in (0..).zip(&model) {
@@ -216,7 +217,7 @@ fn transactions_that_cannot_be_are_refused() {
     assert_eq!(refused(&mut Volume::mount(&medium, false), &all), TransactionError::Unsupported);
 }
 
-/// What NBD calls NO_HOLE.
+/// The flag NO_HOLE of NBD.
 #[test]
 fn zeros_that_keep_their_room_are_stored_on_a_sparse_volume() {
     for volatile in [false, true] {
@@ -240,7 +241,7 @@ fn zeros_that_keep_their_room_are_stored_on_a_sparse_volume() {
         assert_eq!(volume.stat("stored_blocks"), capacity);
         let zeros = volume.run(Io::read(0, 0, 40)).unwrap();
         assert!(zeros.to_bytes().iter().all(|&byte| byte == 0));
-        // The room is there.
+        // There is space.
         for block in 0..40 {
             volume.write(block, 1, 2).unwrap();
         }

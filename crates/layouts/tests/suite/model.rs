@@ -1,5 +1,5 @@
 //! Every layout, with and without a volatile cache below, against a flat array: random requests,
-//! clean shutdowns, and ends without warning where the device keeps what it was given.
+//! clean shutdowns, and crashes in which the device keeps all writes.
 #![allow(clippy::unwrap_used, clippy::disallowed_types, missing_docs)]
 
 use crate::support::Shared;
@@ -99,7 +99,7 @@ fn exercise(kind: Kind, volatile: bool, seed: u64, blocks: u64, cells: Cells) {
     exercise_made(&FormatOptions::new(kind, blocks, 77), volatile, seed, cells);
 }
 
-/// Returns the greatest number of exceptions in Loge's table, and how many there are to be.
+/// Returns the greatest number of exceptions in Loge's table, and their limit.
 fn exercise_made(
     options: &FormatOptions,
     volatile: bool,
@@ -174,7 +174,7 @@ fn exercise_made(
 }
 
 /// Sorted and Compressed Loge: nothing is lost, a table of exceptions keeps its bound, and blocks
-/// do go home. Volumes are written full, with as little slack as there can be.
+/// are relocated to their home locations. Volumes are written full, with the least slack possible.
 #[test]
 fn compact_tables_hold_what_was_written() {
     for form in ["sorted:1", "sorted:2", "compressed:1", "compressed:10"] {
@@ -189,7 +189,7 @@ fn compact_tables_hold_what_was_written() {
                     let cells = if headers { cells.with_labels() } else { cells };
                     let (peak, most, homed) = exercise_made(&options, volatile, seed, cells);
                     assert!(most > 0.0, "the table has the form {form}");
-                    // A request of 40 blocks may be more than the table has room for.
+                    // A request of 40 blocks may exceed the space of the table.
                     let bound = most.max(40.0);
                     let bound = if form.starts_with("compressed") { bound } else { f64::MAX };
                     assert!(peak <= bound, "{peak} exceptions of {most} with {form}");
@@ -224,7 +224,7 @@ fn loge_in_sector_headers_holds_what_was_written() {
 }
 
 fn images_kept_on_the_volume_itself_do_no_harm(kind: Kind) {
-    // These two keep no map that a copy could be taken for.
+    // These two have no map blocks that a copy could be mistaken for.
     if matches!(kind, Kind::INPLACE | Kind::DCD) {
         return;
     }

@@ -1,5 +1,5 @@
-//! Images as earlier versions left them, kept in `fixtures`: each must mount, hold what was
-//! written to it, pass its check and take new writes, for ever.
+//! Images of earlier versions, kept in `fixtures`: each must mount, hold its written content, pass
+//! its check and accept new writes, forever.
 //!
 //! When the format changes, fixtures of the new version join the old ones, which stay as they are:
 //!
@@ -7,10 +7,10 @@
 //! SEEKLESS_FIXTURES=write cargo test -p seekless-engine --test old_images
 //! ```
 //!
-//! A fixture is text. `device`, `volume` and `mount` say what it is, each `holds AT VERSION` that
-//! block `AT` of the volume has the content of that version (the other blocks are zeros), and each
-//! `block AT …` has the bytes of a device block in hexadecimal, 16 at a time, with `*N` after a
-//! unit that is there N times, up to the last one that is not zero.
+//! A fixture is text. `device`, `volume` and `mount` describe it. Each `holds AT VERSION` states
+//! that block `AT` of the volume has the content of that version (the other blocks are zeros), and
+//! each `block AT …` has the bytes of a device block in hexadecimal, 16 at a time, with `*N` after
+//! a unit that is there N times, up to the last one that is not zero.
 #![allow(clippy::unwrap_used, clippy::disallowed_types, clippy::disallowed_methods, missing_docs)]
 
 use crate::striped::Striped;
@@ -34,12 +34,12 @@ use std::sync::{Arc, Mutex};
 
 /// Bytes in a unit of the text.
 const UNIT: usize = 16;
-/// Fixtures are to stay small.
+/// Largest fixture.
 const MOST_TEXT: u64 = 60_000;
 /// The last word of a block that is torn in the middle has not reached the device.
 const TORN_BYTES: usize = 1536;
 
-/// What block `at` of a volume holds in a version. Fixtures depend on it: it never changes.
+/// Content of block `at` of a volume in a version. Fixtures depend on it: never change it.
 fn content(at: BlockNr, version: u64) -> Vec<u8> {
     let mut out = vec![0; BLOCK_BYTES];
     if version == 0 {
@@ -57,10 +57,10 @@ fn content(at: BlockNr, version: u64) -> Vec<u8> {
     out
 }
 
-/// Blocks and what was written to them, in order.
+/// Blocks and the content written to them, in order.
 type Writes = Vec<(BlockNr, Vec<u8>)>;
 
-/// A medium that outlives its device and remembers what was written since the last flush.
+/// A medium that outlives its device and keeps the writes after the last flush.
 #[derive(Clone, Debug)]
 struct Shared(Arc<Mutex<(Cells, Writes)>>);
 
@@ -99,7 +99,7 @@ impl Medium for Shared {
     }
 }
 
-/// A mounted volume that answers one request at a time, and what it holds: versions by block.
+/// A mounted volume that answers one request at a time, and its content: versions by block.
 struct Volume {
     medium: Shared,
     node: Node,
@@ -138,7 +138,7 @@ impl Volume {
         self.run(Io::flush(0)).unwrap();
     }
 
-    /// Lets time pass, so that what waits for a pause is done.
+    /// Lets time pass, so that background work is done.
     fn pause(&mut self) {
         self.node.idle(&mut self.now, SECONDS);
     }
@@ -327,7 +327,7 @@ fn old_images_are_written_to(kind: Kind) {
                 volume.trim(round * 3, 2);
             }
             volume.flush();
-            // The server is killed, then it ends in good order.
+            // The server is killed, then it is shut down cleanly.
             for orderly in [false, true] {
                 let holds = volume.holds.clone();
                 is_whole(&medium, &name);
@@ -417,7 +417,7 @@ fn stopped(mut volume: Volume) -> Fixture {
     Fixture { volume: volume.node.layer.blocks(), mount, cells, holds: volume.holds }
 }
 
-/// What a server leaves that is killed while blocks are still in the log only.
+/// The image of a server that was killed while blocks were in the log only.
 fn killed(mut volume: Volume) -> Fixture {
     volume.write(40, 6, 7);
     volume.flush();
@@ -430,8 +430,8 @@ fn killed(mut volume: Volume) -> Fixture {
     }
 }
 
-/// What a power cut leaves: the last flush, one commit after it that is whole, and one of which a
-/// block is torn.
+/// The image after a power cut: the last flush, one complete commit after it, and one with a torn
+/// block.
 fn cut(mut volume: Volume) -> Fixture {
     volume.write(40, 6, 7);
     volume.pause();
@@ -452,7 +452,7 @@ fn cut(mut volume: Volume) -> Fixture {
     Fixture { volume: volume.node.layer.blocks(), mount: MountPath::Scan, cells, holds }
 }
 
-/// What the layouts of this version leave behind, by the name that its fixture has.
+/// The images of the layouts of this version, by the names of their fixtures.
 fn fresh() -> Vec<(String, Fixture)> {
     let made = [
         ("inplace-#", stopped(used(Kind::INPLACE, 64))),
@@ -478,7 +478,7 @@ fn fresh() -> Vec<(String, Fixture)> {
     made.into_iter().map(name).collect()
 }
 
-/// The images of today are the old images of tomorrow: they are held to the same.
+/// Images of this version pass the same test, because later versions must read them.
 #[test]
 fn fixtures_of_this_version_can_be_made() {
     for (name, fixture) in fresh() {

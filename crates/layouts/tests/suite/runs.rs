@@ -1,7 +1,7 @@
-//! Whole worlds with every fault of the model, run twice: what is asked of the device and answered
-//! by it, what the client hears, the state that is left and the next random number are the same.
-//! And what a fault may do to the client: an error or a refusal, where there are checksums never
-//! wrong bytes.
+//! Whole runs with every fault of the model, each executed twice. The requests to the device, its
+//! answers, the answers to the client, the final state and the next random number are the same. A
+//! fault may cause an error or a refusal for the client. With checksums it never causes wrong
+//! bytes.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 use seekless_crash::device::faulty::{Control, Faults};
@@ -39,7 +39,7 @@ struct World {
     heard: Vec<Done>,
     /// Tags of reads.
     reads: BTreeSet<u64>,
-    /// Versions that a block may have: one, or several where requests overlap or have failed.
+    /// Versions that a block may have: one, or several if requests overlap or have failed.
     model: Vec<Vec<u64>>,
 }
 
@@ -147,7 +147,7 @@ impl World {
     }
 }
 
-/// Runs a world twice; compares all there is.
+/// Executes a run twice and compares everything.
 fn twice(kind: Kind, plan: &Plan, seed: u64) -> (World, Counts) {
     let [mut one, mut two] = [(); 2].map(|()| World::new(kind, plan.clone(), seed));
     one.run();
@@ -194,7 +194,7 @@ fn the_first_failed_write_or_flush_ends_writing(kind: Kind) {
         assert!(world.node.layer.failed().is_some(), "{kind} {plan:?}");
         let errors = world.errors();
         let first = errors[0].0;
-        // What is sent in later rounds is refused: reads alone succeed.
+        // Requests of later rounds are refused: only reads succeed.
         for done in world.heard.iter().filter(|done| done.tag > first + 16) {
             let reads = world.reads.contains(&done.tag);
             assert!(reads || done.outcome.is_err(), "{kind} {plan:?}: {done:?}");
@@ -204,8 +204,8 @@ fn the_first_failed_write_or_flush_ends_writing(kind: Kind) {
 }
 
 fn unreadable_blocks_are_errors_and_writing_goes_on(kind: Kind) {
-    // What cannot be read back from the log of a disk caching disk cannot go home: once the ring
-    // comes to it, writing ends. Its homes begin behind the log.
+    // Unreadable blocks in the log of a disk caching disk cannot be destaged: when the ring reaches
+    // them, writing ends. Home locations begin behind the log.
     let first = if kind == Kind::DCD { 200 } else { 20 };
     let blocks = vec![Blocks { from: first, to: 1500 }];
     let (run, counts) = twice(kind, &Plan { unreadable: blocks, ..Plan::default() }, 20);

@@ -1,5 +1,5 @@
-//! The superblock lies on a device twice: a copy that is damaged is reported, and written anew by
-//! the next mount that may write, without ever risking the other one.
+//! The superblock lies on a device twice. A damaged copy is reported, and the next writable mount
+//! rewrites it without a risk to the other one.
 
 use seekless_engine::Bytes;
 use seekless_engine::data::{Body, Data};

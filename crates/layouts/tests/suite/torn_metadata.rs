@@ -1,4 +1,4 @@
-//! Blocks of metadata that power cuts have torn, in one life after the other.
+//! Blocks of metadata that power cuts have torn, over several epochs.
 #![allow(clippy::unwrap_used, clippy::disallowed_types, missing_docs)]
 
 use crate::support::Shared;
@@ -14,7 +14,7 @@ use seekless_layouts::Kind;
 use seekless_layouts::shared::PAST_UNREADABLE;
 
 const DEVICE: u64 = 1200;
-/// So far up in its map block that the first sector does not have its entry.
+/// A block whose entry is not in the first sector of its map block.
 const HIGH: u64 = 440;
 
 fn mount(medium: &Shared) -> Node {
@@ -27,7 +27,7 @@ fn block(medium: &Shared, at: u64) -> Vec<u8> {
     medium.with(|cells| cells.read(at, 1)).unwrap().to_bytes().to_vec()
 }
 
-/// Where the youngest block lies that begins like that, and its bytes.
+/// Address and bytes of the youngest block with this magic number.
 fn youngest(medium: &Shared, magic: &[u8]) -> (u64, Vec<u8>) {
     let all = (0..DEVICE).map(|at| (at, block(medium, at)));
     let number = |bytes: &[u8]| u64::from_le_bytes(bytes[24..32].try_into().unwrap());
@@ -42,8 +42,8 @@ fn formatted(kind: Kind) -> Shared {
     Shared::new(cells)
 }
 
-/// Half a map block stays on the medium. What a later cut leaves of a write to the same place may
-/// be the other half.
+/// Half a map block stays on the medium. A later cut may leave the other half of a write to the
+/// same place.
 #[test]
 fn a_map_block_that_was_torn_is_never_made_whole() {
     let medium = formatted(Kind::VLOG);
@@ -65,7 +65,7 @@ fn a_map_block_that_was_torn_is_never_made_whole() {
     assert_eq!(node.run(&mut 0, Io::read(0, HIGH, 1)), Ok(Data::stamp(1, HIGH, 1)));
     assert!(block(&medium, place) == [0; BLOCK_BYTES], "its first half waits for the other");
     write(&mut node, 3);
-    // A write to the place of the torn one is torn, too.
+    // A write to the address of the torn block is torn, too.
     put(1, &whole[SECTOR_BYTES..]);
     let mut node = mount(&medium);
     assert_eq!(node.run(&mut 0, Io::read(0, HIGH, 1)), Ok(Data::stamp(1, HIGH, 3)));
@@ -88,8 +88,8 @@ fn a_header_that_was_torn_is_never_made_whole() {
     assert_eq!(node.run(&mut 0, Io::read(0, 9, 1)), Ok(Data::stamp(1, 9, 1)));
 }
 
-/// A recovery drops a write of which one block is torn. Clients have seen it gone: it must not come
-/// back when that block cannot be read at all, and nothing shows any more that it was torn.
+/// A recovery drops a write of which one block is torn. Clients have read the older content. The
+/// write must not come back when that block is unreadable and its tear is not visible.
 #[test]
 fn what_was_dropped_stays_dropped_though_damage_hides_why() {
     for stopped in [false, true] {
@@ -116,7 +116,7 @@ fn what_was_dropped_stays_dropped_though_damage_hides_why() {
         }
         medium.with(|cells| cells.lose(torn));
         holds(&mut mount(&medium));
-        // And what is written then is found behind the end, not beside it.
+        // Later writes are appended behind the new end of the log.
         let mut node = mount(&medium);
         node.run(&mut 0, Io::write(0, 4, Data::stamp(1, 4, 2)).with_fua()).unwrap();
         let mut node = mount(&medium);
@@ -125,8 +125,8 @@ fn what_was_dropped_stays_dropped_though_damage_hides_why() {
     }
 }
 
-/// What a mount has found of the log is known to the next one: if it cannot be read any more that
-/// is damage, not the end of the log.
+/// A mount records how far the log reaches. If a later mount cannot read that part, it reports
+/// damage, not the end of the log.
 #[test]
 fn a_part_that_was_found_before_is_missed() {
     let medium = formatted(Kind::LFS);
@@ -143,8 +143,8 @@ fn a_part_that_was_found_before_is_missed() {
     assert!(error.to_string().contains("though a mount has found it"), "{error}");
 }
 
-/// Where a virtual log cannot be read after a crash its youngest commits may have been: a mount
-/// says so rather than show what was there before, unless it is told to.
+/// An unreadable block of a virtual log may have held its youngest commits. After a crash, a mount
+/// fails instead of returning older content, unless an option allows that.
 #[test]
 fn a_virtual_log_is_not_mounted_past_what_cannot_be_read() {
     let medium = formatted(Kind::VLOG);
@@ -170,14 +170,16 @@ fn a_virtual_log_is_not_mounted_past_what_cannot_be_read() {
         let refused = try_mount(lost, false).unwrap_err().to_string();
         assert!(refused.contains("--past-unreadable"), "{refused}");
     }
-    // The map names the block with the data: nobody need guess what was there.
+    // The map names the block with the data: the mount succeeds, and only a read of that block
+    // fails.
     let data = (5..DEVICE - 1).find(|&at| {
         let found = medium.with(|cells| cells.read(at, 1)).unwrap();
         found == Data::stamp(1, 5, 2)
     });
     let (_, read) = try_mount(&[data.unwrap()], false).unwrap();
     assert!(read.is_err(), "{read:?}");
-    // Whoever goes on without it has decided: it does not come back when it can be read again.
+    // A mount with that option is final: the commit does not come back when the block is readable
+    // again.
     let (went_on, read) = try_mount(&[map], true).unwrap();
     assert_eq!(read, Ok(Data::stamp(1, 5, 1)));
     assert_eq!(block(&went_on, map), [0; BLOCK_BYTES]);

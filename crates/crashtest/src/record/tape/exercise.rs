@@ -3,11 +3,11 @@
 use super::{HEADER_BYTES, RECORD_BYTES, Recording, What};
 use seekless_engine::checksum::crc32c;
 
-/// Reads the input as a recording. The first byte chooses whether the checksums of the header and
-/// the records are put right first, so that more than checksums is tried.
+/// Reads the input as a recording. The first byte chooses whether checksums are corrected first, so
+/// that the input reaches the code behind them.
 ///
 /// # Panics
-/// If something comes out that makes no sense.
+/// If the reader returns an invalid event.
 pub fn exercise(input: &[u8]) {
     let [setup, rest @ ..] = input else { return };
     let mut bytes = rest.to_vec();
@@ -17,7 +17,7 @@ pub fn exercise(input: &[u8]) {
     let Ok(mut recording) = Recording::open(bytes.as_slice()) else { return };
     let size = recording.header().size_bytes;
     let (mut asked, mut open) = (0, 0_u64);
-    // Memory does not fail.
+    // Reads from memory do not fail.
     while let Ok(Some(event)) = recording.next_event() {
         let range = match event.what {
             What::Write { offset, length, .. }
@@ -40,7 +40,7 @@ pub fn exercise(input: &[u8]) {
     assert!(matches!(recording.next_event(), Ok(None)), "something follows the end");
 }
 
-/// Makes the header and as many records as there are pass for whole.
+/// Corrects the checksums of the header and of the records.
 fn mend(bytes: &mut [u8]) {
     let Some((header, mut rest)) = bytes.split_at_mut_checked(HEADER_BYTES) else { return };
     header[..8].copy_from_slice(&super::MAGIC);

@@ -1,4 +1,4 @@
-//! Reading a recording, record by record, whatever has become of it.
+//! Reading a recording, record by record, even if it is damaged.
 
 use super::{
     ANSWER, EMPTY, END, FLUSH, FUA, Fields, HEADER_BYTES, Header, MAGIC, NO_HOLE, RECORD_BYTES,
@@ -14,13 +14,13 @@ const CHUNK: usize = 256 << 10;
 /// Why a file is not a usable recording.
 #[derive(Debug, thiserror::Error)]
 pub enum TapeError {
-    /// It begins otherwise.
+    /// It does not begin with the magic bytes.
     #[error("this is not a recording; `seekless record` makes one")]
     Foreign,
     /// It is from a later version of the program.
     #[error("the recording has format version {0}, this program reads up to 1; update it")]
     Newer(u32),
-    /// Not even the header is whole.
+    /// The header is cut short or damaged.
     #[error("the header of the recording is damaged or cut short; record again")]
     Header,
     /// The operating system fails.
@@ -28,39 +28,39 @@ pub enum TapeError {
     Os(#[from] io::Error),
 }
 
-/// What follows the last whole record.
+/// How a recording ends behind its last whole record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TapeEnd {
-    /// The mark of a clean shutdown.
+    /// With the mark of a clean shutdown.
     Orderly,
-    /// The mark of a clean shutdown, and something behind it, another recording perhaps.
+    /// With the mark of a clean shutdown and bytes behind it, such as another recording.
     Followed {
-        /// Where that begins.
+        /// Where those bytes begin.
         at: u64,
     },
-    /// Nothing, or part of a record: the recorder was killed or the file cut short at this byte.
+    /// With nothing, or part of a record: the recorder was killed or the file was cut off here.
     Cut {
         /// Bytes of whole records.
         at: u64,
     },
-    /// Something that is not a record.
+    /// With bytes that are not a record.
     Damaged {
-        /// Where it begins.
+        /// Where they begin.
         at: u64,
     },
 }
 
-/// What a write wrote.
+/// The content of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Payload {
-    /// Zeros, which take no room on the tape.
+    /// Zeros, without payload on the tape.
     Zeros,
     /// The bytes that begin here in the recording.
     At(u64),
 }
 
 impl Payload {
-    /// What it has so many bytes further on.
+    /// The content from `bytes` further on.
     pub fn skip(self, bytes: u64) -> Payload {
         match self {
             Payload::Zeros => Payload::Zeros,
@@ -69,10 +69,10 @@ impl Payload {
     }
 }
 
-/// What happened.
+/// A request or an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum What {
-    /// A write was asked for.
+    /// A write request.
     Write {
         /// First byte.
         offset: u64,
@@ -80,10 +80,10 @@ pub enum What {
         length: u32,
         /// Acknowledge only when durable.
         fua: bool,
-        /// What to write.
+        /// Content to write.
         payload: Payload,
     },
-    /// Zeros were asked for.
+    /// A request to write zeros.
     Zeros {
         /// First byte.
         offset: u64,
@@ -91,10 +91,10 @@ pub enum What {
         length: u32,
         /// Acknowledge only when durable.
         fua: bool,
-        /// The space was to be kept.
+        /// Keep the space allocated.
         no_hole: bool,
     },
-    /// Bytes were to be forgotten.
+    /// A trim request.
     Trim {
         /// First byte.
         offset: u64,
@@ -103,7 +103,7 @@ pub enum What {
         /// Acknowledge only when durable.
         fua: bool,
     },
-    /// A flush was asked for.
+    /// A flush request.
     Flush,
     /// The request of that number was answered.
     Answer {
@@ -119,12 +119,12 @@ pub struct Event {
     pub connection: u32,
     /// Number of the request that is asked or answered, from 1 in order of asking.
     pub number: u64,
-    /// What happened.
+    /// The request or answer.
     pub what: What,
 }
 
-/// A recording being read. Whatever is in the file, what comes out makes sense: ranges lie on the
-/// export, numbers count up, only what was asked is answered, payloads are as they were.
+/// A recording being read. For any file the events are valid: ranges lie on the export, numbers
+/// count up, each answer belongs to a request, and payloads match their checksums.
 #[derive(Debug)]
 pub struct Recording<R> {
     file: R,
@@ -136,7 +136,7 @@ pub struct Recording<R> {
     chunk: Vec<u8>,
 }
 
-/// What came of an attempt to fill a buffer.
+/// Result of filling a buffer.
 enum Filled {
     Whole,
     Short,
@@ -146,7 +146,7 @@ impl<R: Read> Recording<R> {
     /// Reads the header.
     ///
     /// # Errors
-    /// If this is not a recording that can be used.
+    /// If this is not a usable recording.
     pub fn open(mut file: R) -> Result<Recording<R>, TapeError> {
         let mut bytes = [0; HEADER_BYTES];
         let filled = fill(&mut file, &mut bytes)?;
@@ -174,7 +174,7 @@ impl<R: Read> Recording<R> {
         })
     }
 
-    /// What is known of the export.
+    /// The export, from the header.
     pub fn header(&self) -> Header {
         self.header
     }
@@ -184,7 +184,7 @@ impl<R: Read> Recording<R> {
         self.end
     }
 
-    /// The next event; `None` behind the last whole record, where [`Recording::end`] tells why.
+    /// The next event; `None` behind the last whole record. [`Recording::end`] then says why.
     ///
     /// # Errors
     /// Only what the operating system reports.
@@ -248,7 +248,7 @@ impl<R: Read> Recording<R> {
         end.is_some_and(|end| end <= self.header.size_bytes)
     }
 
-    /// Reads past the payload of a record; `None` if it is not what was written.
+    /// Reads past the payload of a record; `None` if its checksum is wrong.
     fn payload(&mut self, fields: &Fields) -> io::Result<Option<Filled>> {
         let (mut left, mut sum) = (fields.payload_bytes() as usize, 0);
         self.chunk.resize(CHUNK.min(left).max(self.chunk.len()), 0);

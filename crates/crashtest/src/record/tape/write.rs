@@ -7,14 +7,14 @@ use super::{
 use seekless_engine::checksum::{are_zeros, crc32c};
 use std::io::{self, Write};
 
-/// A request as it goes on the tape.
+/// A request in the form of the tape.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Request<'d> {
     /// Write bytes.
     Write {
         /// First byte.
         offset: u64,
-        /// What to write; its length is that of the range, below 2³² bytes.
+        /// Content to write, below 2³² bytes long.
         data: &'d [u8],
         /// Acknowledge only when durable.
         fua: bool,
@@ -30,7 +30,7 @@ pub enum Request<'d> {
         /// Keep the space.
         no_hole: bool,
     },
-    /// Forget bytes.
+    /// Trim bytes.
     Trim {
         /// First byte.
         offset: u64,
@@ -43,8 +43,8 @@ pub enum Request<'d> {
     Flush,
 }
 
-/// Appends records. Each one goes to the file in whole before the call returns, so that the order
-/// on the tape is the order of the calls and a killed recorder loses at most what it was writing.
+/// Appends records. Each is written to the file before the call returns. So the tape has the order
+/// of the calls, and a killed recorder loses at most the record it was writing.
 #[derive(Debug)]
 pub struct Writer<W> {
     file: W,
@@ -56,16 +56,16 @@ impl<W: Write> Writer<W> {
     /// Begins a recording.
     ///
     /// # Errors
-    /// What the file reports.
+    /// If the file cannot be written.
     pub fn new(mut file: W, header: Header) -> io::Result<Writer<W>> {
         file.write_all(&header.to_bytes())?;
         Ok(Writer { file, requests: 0, bytes: HEADER_BYTES as u64 })
     }
 
-    /// Takes down a request of a connection and gives the number that its answer refers to.
+    /// Records a request of a connection and returns its number, for the answer.
     ///
     /// # Errors
-    /// What the file reports.
+    /// If the file cannot be written.
     pub fn request(&mut self, connection: u32, request: Request<'_>) -> io::Result<u64> {
         let number = self.requests + 1;
         let mut fields = Fields { connection, number, ..Fields::default() };
@@ -100,18 +100,18 @@ impl<W: Write> Writer<W> {
         Ok(number)
     }
 
-    /// Takes down the answer to a request; `errno` is 0 for success.
+    /// Records the answer to a request; `errno` is 0 for success.
     ///
     /// # Errors
-    /// What the file reports.
+    /// If the file cannot be written.
     pub fn answer(&mut self, connection: u32, number: u64, errno: u32) -> io::Result<()> {
         self.put(Fields { kind: ANSWER, connection, number, errno, ..Fields::default() }, &[])
     }
 
-    /// Marks the clean shutdown and gives the file back.
+    /// Writes the mark of a clean shutdown and returns the file.
     ///
     /// # Errors
-    /// What the file reports.
+    /// If the file cannot be written.
     pub fn finish(mut self) -> io::Result<W> {
         let number = self.requests;
         self.put(Fields { kind: END, number, ..Fields::default() }, &[])?;

@@ -1,4 +1,5 @@
-//! The same for arrays: blocks of members are changed, and whatever assembles arrays has to cope.
+//! The same for arrays: blocks of members are changed, and assembly must neither panic nor return
+//! wrong data.
 
 use super::support::Shared;
 use super::{Targets, block, change, seal};
@@ -29,17 +30,17 @@ const SHAPES: [(Level, usize, Kind); 4] = [
 ];
 const CHUNK: u32 = 2;
 const BLOCKS: u64 = 32;
-/// Bytes that say what happens to a block: which member's, then as on one device.
+/// Bytes of a change to a block: the member, then as on one device.
 const CHANGE: usize = 7;
 
-/// The members in their places, as far as they say which; the rest are left out.
+/// The members in their places. Members whose superblock gives no place are left out.
 fn in_places(media: &mut [Cells]) -> Result<Vec<Option<usize>>, VolumeError> {
     let read = |cells: &mut Cells| MemberSuperblock::read(&mut MediumDisk(cells)).ok();
     let found: Vec<_> = media.iter_mut().map(read).collect();
     arrange(&found)
 }
 
-/// Assembles an array and lets something happen to it.
+/// Assembles an array and calls `act` with it.
 fn with_array<T>(
     media: &mut [Cells],
     options: &AssembleOptions,
@@ -55,7 +56,7 @@ fn with_array<T>(
     Ok(act(found.array, &mut disks))
 }
 
-/// A volume over an array, each on a machine of its own.
+/// A volume on an array, each with its own event loop.
 fn served(array: Array, layer: Box<dyn Layer>, media: &[Cells]) -> (Node, Vec<Shared>) {
     let shared: Vec<Shared> = media.iter().cloned().map(Shared::new).collect();
     let device =
@@ -68,7 +69,7 @@ fn mount_options() -> MountOptions<'static> {
     MountOptions { volatile: true, ..MountOptions::default() }
 }
 
-/// A volume on an array that was written to, ended in order or not.
+/// A volume on an array that was written to, shut down cleanly or not.
 fn base(&(level, members, kind): &(Level, usize, Kind), orderly: bool) -> Vec<Cells> {
     let data = if level == Level::Raid1 { 1 } else { members as u64 };
     let device = 40 + kind.device_blocks(BLOCKS).div_ceil(data) * 2;
@@ -100,7 +101,7 @@ fn base(&(level, members, kind): &(Level, usize, Kind), orderly: bool) -> Vec<Ce
     shared.iter().map(|one| one.with(|cells| cells.clone())).collect()
 }
 
-/// Members, and where something lies on each.
+/// Members, and the used blocks of each.
 type Base = (Vec<Cells>, Vec<Targets>);
 
 fn bases() -> &'static [Base] {
@@ -122,7 +123,7 @@ fn bases() -> &'static [Base] {
     })
 }
 
-/// Assembles, checks, compares, repairs, mounts and uses what is left of an array.
+/// Assembles, checks, compares, repairs, mounts and uses a damaged array.
 fn use_array(media: &[Cells]) {
     for (read_only, degraded) in [(true, false), (true, true), (false, false), (false, true)] {
         let mut copy = media.to_vec();
@@ -142,7 +143,7 @@ fn use_array(media: &[Cells]) {
         let places = in_places(&mut copy).expect("it was assembled");
         let placed: Option<Vec<Cells>> =
             places.iter().map(|place| place.map(|at| copy[at].clone())).collect();
-        // Without all members there is no machine to put them in here.
+        // This test mounts only arrays with all members.
         let Some(placed) = placed else { continue };
         let (mut node, _) = served(array, layer, &placed);
         let mut now = 0;
@@ -170,7 +171,7 @@ fn use_array(media: &[Cells]) {
 /// Treats the input as changes to members of one of some arrays.
 ///
 /// # Panics
-/// If something that reads arrays does, or if a reader writes.
+/// If the code under test panics, or if a reader writes.
 pub fn exercise(input: &[u8]) {
     let [setup, rest @ ..] = input else { return };
     let bases = bases();

@@ -15,10 +15,10 @@ use std::sync::OnceLock;
 
 const BLOCKS: u64 = 200;
 const LOG_BLOCKS: u64 = 300;
-/// Bytes that say what happens to a block: whether of the log, then as on one device.
+/// Bytes of a change to a block: origin or log, then as on one device.
 const CHANGE: usize = 7;
 
-/// A volume on copies of its two halves, which are handed out as well.
+/// A volume on copies of its two halves, which are returned as well.
 fn mounted(halves: &[Cells; 2], read_only: bool) -> Result<(Node, [Shared; 2]), LayoutError> {
     let [mut origin, mut log] = halves.clone();
     let options = MountOptions { volatile: true, read_only, ..MountOptions::default() };
@@ -32,7 +32,7 @@ fn mounted(halves: &[Cells; 2], read_only: bool) -> Result<(Node, [Shared; 2]), 
     Ok((node, shared))
 }
 
-/// Halves of a volume that was mounted and written to twice, ended in order or not.
+/// Halves of a volume that was mounted and written to twice, shut down cleanly or not.
 fn base(orderly: bool) -> [Cells; 2] {
     let mut halves = [Cells::new(BLOCKS), Cells::new(LOG_BLOCKS)];
     halves[0].write(0, &Data::stamp(BLOCKS as u32, 0, 1)).expect("it is in range");
@@ -58,7 +58,7 @@ fn base(orderly: bool) -> [Cells; 2] {
     halves
 }
 
-/// Halves, and where something lies on each.
+/// Halves, and the used blocks of each.
 type Base = ([Cells; 2], [Targets; 2]);
 
 fn bases() -> &'static [Base; 2] {
@@ -78,7 +78,7 @@ fn bases() -> &'static [Base; 2] {
     })
 }
 
-/// Checks, prints, mounts, uses and detaches what is left of a volume.
+/// Checks, prints, mounts, uses and detaches a damaged volume.
 fn use_halves(halves: &[Cells; 2]) {
     let [mut origin, mut log] = halves.clone();
     let _ = dcd::check(&mut MediumDisk(&mut origin), &mut MediumDisk(&mut log));
@@ -103,7 +103,7 @@ fn use_halves(halves: &[Cells; 2]) {
 /// Treats the input as changes to the halves of one of two volumes.
 ///
 /// # Panics
-/// If something that reads them does, or if a reader writes.
+/// If the code under test panics, or if a reader writes.
 pub fn exercise(input: &[u8]) {
     let [setup, rest @ ..] = input else { return };
     let (halves, targets) = &bases()[usize::from(*setup) % 2];

@@ -1,6 +1,6 @@
-//! Damaged and forged images: a volume is made, its blocks are changed as an input says, and
-//! whatever reads images has to cope. The body of the fuzz target `mount` and of the tests of
-//! damaged images.
+//! Damaged and forged images: a volume is made, and its blocks are changed as an input says. All
+//! readers of images must neither panic nor return wrong data. The body of the fuzz target `mount`
+//! and of the tests of damaged images.
 
 pub mod arrays;
 pub mod attached;
@@ -23,7 +23,7 @@ use support::Shared;
 
 /// Largest raw image, in blocks: 256 KiB.
 const RAW_BLOCKS: usize = 64;
-/// What blocks of the layouts begin with.
+/// Magic numbers of blocks of the layouts.
 const MAGICS: [&[u8]; 10] = [
     b"SEEKLESS",
     b"SKLSTAIL",
@@ -36,12 +36,12 @@ const MAGICS: [&[u8]; 10] = [
     MEMBER,
     b"SEEKRLG3",
 ];
-/// What a member of an array begins with; its first sector has a checksum of its own.
+/// Magic number of a member of an array; its first sector has its own checksum.
 const MEMBER: &[u8] = b"SEEKARRY";
-/// Where a map block keeps the checksum of its entries, and that of its header.
+/// Offsets of the checksums in a map block: that of its entries, and that of its header.
 const ENTRIES_SUM: usize = 84;
 const HEADER_SUM: usize = 508;
-/// Versions that each block of a base image may have been written with.
+/// Versions of the content of each block of a base image.
 const VERSIONS: u64 = 6;
 
 /// A mounted volume that answers one request at a time.
@@ -67,7 +67,7 @@ impl Volume {
     }
 }
 
-/// What a base image is made with: small or with several slices of map, ended orderly or not.
+/// A base image: small or with several slices of map, shut down cleanly or not.
 fn base(kind: Kind, large: bool, orderly: bool) -> Cells {
     let blocks = if large { 1000 } else { 32 };
     let device = kind.device_blocks(blocks);
@@ -90,7 +90,7 @@ fn base(kind: Kind, large: bool, orderly: bool) -> Cells {
     image.with(|cells| cells.clone())
 }
 
-/// Where something lies on an image.
+/// The used blocks of an image.
 struct Targets {
     written: Vec<BlockNr>,
     /// Superblocks, map blocks, tail records.
@@ -108,7 +108,7 @@ impl Targets {
     }
 }
 
-/// An image to be damaged, and what is known of it.
+/// An image to damage, and its properties.
 type Base = (Kind, Cells, Targets);
 
 fn bases() -> &'static [Base] {
@@ -123,8 +123,8 @@ fn bases() -> &'static [Base] {
                     let whole = block(&image, at);
                     let mut sealed = whole.clone();
                     seal(&mut sealed);
-                    // Else forgeries would be found as damage, and nothing behind the checksums
-                    // would be exercised.
+                    // Else the checksums would detect every forgery, and the code behind them would
+                    // not run.
                     assert!(sealed == whole, "{kind}: block {at} has other checksums");
                 }
                 out.push((kind, image, targets));
@@ -139,12 +139,11 @@ fn block(cells: &Cells, at: BlockNr) -> Vec<u8> {
     clone.read(at, 1).expect("a block of the image").to_bytes().to_vec()
 }
 
-/// Makes the checksums of a block right again, wherever it has some: damage becomes forgery, and
-/// gets past the first defence.
+/// Corrects the checksums of a block: the damage becomes a forgery that checksums do not detect.
 fn seal(bytes: &mut [u8]) {
     let is = MAGICS.map(|magic| bytes.starts_with(magic));
     let map = is[2];
-    // Superblocks and what belongs to arrays have CRCs, whatever is in them.
+    // Superblocks and structures of arrays have plain CRCs in all volumes.
     let plain = bytes.starts_with(b"SEEK");
     let member = bytes.starts_with(MEMBER);
     let sums = if plain { Sums::Crc } else { Sums::NEWEST };
@@ -163,8 +162,8 @@ fn seal(bytes: &mut [u8]) {
     }
 }
 
-/// Changes an image as the input says, six bytes a change. Returns true if checksums were made to
-/// fit, so that content is no longer protected.
+/// Changes an image as the input says, six bytes a change. Returns true if checksums were
+/// corrected, so that content is unprotected.
 fn damage(cells: &mut Cells, targets: &Targets, input: &[u8]) -> bool {
     let mut forged = false;
     for one in input.chunks_exact(6) {
@@ -173,11 +172,11 @@ fn damage(cells: &mut Cells, targets: &Targets, input: &[u8]) -> bool {
     forged
 }
 
-/// Changes one block. Returns true if its checksums were made to fit.
+/// Changes one block. Returns true if its checksums were corrected.
 fn change(cells: &mut Cells, targets: &Targets, change: &[u8]) -> bool {
     let blocks = cells.blocks();
     let near = u64::from(u16::from_le_bytes([change[1], change[2]]));
-    // Most changes go where something is, half to what is there for the layout itself.
+    // Most changes hit used blocks, half of them metadata.
     let pick = |from: &[BlockNr]| from.get(near as usize % from.len().max(1)).copied();
     let at = match change[0] & 3 {
         0 => None,
@@ -211,15 +210,15 @@ fn change(cells: &mut Cells, targets: &Targets, change: &[u8]) -> bool {
     forged
 }
 
-/// What a block of the volume may read as: one of the versions it was written with, or zeros.
+/// Valid content of a block of the volume: one of the versions it was written with, or zeros.
 fn is_ours(at: BlockNr, found: &Data) -> bool {
     let found = found.to_bytes();
     let zeros = found.iter().all(|&byte| byte == 0);
     zeros || (1..=VERSIONS).any(|version| Data::stamp(1, at, version).to_bytes() == found)
 }
 
-/// Checks, prints and mounts an image, then uses the volume; `genuine` if what can be read must
-/// have been written.
+/// Checks, prints and mounts an image, then uses the volume; with `genuine`, all content that can
+/// be read must have been written.
 fn use_image(cells: &Cells, genuine: bool) {
     let mut copy = cells.clone();
     let checked = seekless_layouts::check(&mut MediumDisk(&mut copy));
@@ -254,11 +253,11 @@ fn use_image(cells: &Cells, genuine: bool) {
 }
 
 /// Treats the input as an image, or as changes to one, to an array, or to an origin and its log, as
-/// its first byte says, and reads it in every way there is.
+/// its first byte says, and runs all readers on it.
 ///
 /// # Panics
-/// If something that reads images does, if a check writes, or if a volume with checksums gives out
-/// bytes that nobody wrote.
+/// If the code under test panics, if a check writes, or if a volume with checksums returns bytes
+/// that were never written.
 pub fn exercise(input: &[u8]) {
     let [setup, rest @ ..] = input else { return };
     if setup & 0x80 != 0 {
@@ -282,6 +281,6 @@ pub fn exercise(input: &[u8]) {
     let (kind, image, targets) = &bases[usize::from(*setup) % bases.len()];
     let mut cells = image.clone();
     let forged = damage(&mut cells, targets, rest);
-    // Update in place keeps no checksums of data.
+    // Update in place has no checksums of data.
     use_image(&cells, !forged && kind.promises().checked);
 }

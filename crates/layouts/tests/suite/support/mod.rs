@@ -1,4 +1,4 @@
-//! What several tests of volumes need.
+//! Shared by several tests of volumes.
 
 use seekless_engine::data::Data;
 use seekless_engine::device::medium::{Cells, Medium};
@@ -11,12 +11,12 @@ use std::sync::{Arc, Mutex};
 pub struct Shared(Arc<Mutex<Cells>>);
 
 impl Shared {
-    /// A medium that holds this.
+    /// A medium with this content.
     pub fn new(cells: Cells) -> Shared {
         Shared(Arc::new(Mutex::new(cells)))
     }
 
-    /// Looks at what it holds, or changes it.
+    /// Reads or changes its content.
     pub fn with<T>(&self, act: impl FnOnce(&mut Cells) -> T) -> T {
         act(&mut self.0.lock().expect("no thread panics with the lock"))
     }

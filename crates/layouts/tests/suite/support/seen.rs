@@ -1,4 +1,4 @@
-//! Members that can be looked at while they work, and what a power cut leaves of them.
+//! Members whose media can be read while they work, and their state after a power cut.
 
 use seekless_arrays::{AssembleOptions, assemble};
 use seekless_crash::Fate;
@@ -14,7 +14,7 @@ use seekless_engine::units::Time;
 use std::cell::RefCell;
 use std::rc::Rc;
 
-/// A device that can be looked at while it works.
+/// A device whose medium can be read while it works.
 #[derive(Clone, Debug)]
 pub struct Seen(pub Rc<RefCell<VolatileRam>>);
 
@@ -56,12 +56,12 @@ pub fn with_disks<T>(
     act(&mut disks)
 }
 
-/// The array of media, on devices that take their time, each request another one.
+/// The array of media, on devices with a random delay for each request.
 pub fn start(media: &mut [Cells], seed: u64) -> (Node, Vec<Seen>) {
     start_on(media, seed, true)
 }
 
-/// The same on devices of which a power cut takes what is not flushed, or nothing.
+/// The same on devices that lose unflushed writes in a power cut, or lose nothing.
 pub fn start_on(media: &mut [Cells], seed: u64, volatile: bool) -> (Node, Vec<Seen>) {
     let options = AssembleOptions { volatile, ..AssembleOptions::default() };
     let found = with_disks(media, |disks| assemble(disks, &options)).expect("all are there");
@@ -75,7 +75,7 @@ pub fn start_on(media: &mut [Cells], seed: u64, volatile: bool) -> (Node, Vec<Se
     (Node::new(Box::new(found.array), boxed, 1), devices)
 }
 
-/// What a power cut leaves of devices: some of what was not flushed.
+/// The state of devices after a power cut: some unflushed writes are kept.
 // Not every test that shares this file cuts the power.
 #[allow(dead_code)]
 pub fn cut(devices: &[Seen], rng: &mut Rng) -> Vec<Cells> {
