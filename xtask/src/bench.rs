@@ -1,5 +1,5 @@
-//! Comparisons with peers on this machine. Absolute figures drift from hour to hour, so ours and
-//! the peer's alternate inside one run and medians are compared.
+//! Comparisons with peers on this machine. Absolute figures drift from hour to hour. So runs of
+//! ours and of the peer alternate, and medians are compared.
 
 mod disk;
 mod emulated;
@@ -29,7 +29,7 @@ impl Setup {
         if self.quick { 1 } else { 3 }
     }
 
-    /// A length that depends on how much time there is.
+    /// The long or the short length.
     pub fn pick<T>(&self, full: T, quick: T) -> T {
         if self.quick { quick } else { full }
     }
@@ -50,7 +50,7 @@ const SECTIONS: [(&str, Section); 7] = [
 /// Runs the named sections, or all.
 ///
 /// # Errors
-/// Unknown sections, and whatever goes wrong while measuring.
+/// Unknown sections, and failures of measurements.
 pub fn bench(args: &[&str]) -> Result<()> {
     let quick = args.contains(&"--quick");
     let with_profile = args.contains(&"--guided");
@@ -81,7 +81,7 @@ pub fn median(values: &mut [f64]) -> f64 {
     }
 }
 
-/// A directory that goes away when dropped.
+/// A directory that is removed when dropped.
 #[derive(Debug)]
 pub struct Scratch(pub PathBuf);
 

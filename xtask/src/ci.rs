@@ -8,7 +8,7 @@ use crate::tidy::tidy;
 use anyhow::{Context as _, Result, ensure};
 use std::process::Command;
 
-/// Seconds for each fuzz target where fuzzing is the purpose, and where it is one check of many.
+/// Seconds for each fuzz target: in the fuzz stage alone, and in the whole of CI.
 const FUZZ_SECONDS: &str = "60";
 const FUZZ_SECONDS_BRIEF: &str = "20";
 
@@ -77,9 +77,8 @@ pub fn man(dir: Option<&str>) -> Result<()> {
     Ok(())
 }
 
-/// Power-cut sweeps of every layout, seeded with the commit so that each commit tries other
-/// states and each failure can be repeated. The bugs that such a sweep must find are among the
-/// tests.
+/// Power-cut sweeps of every layout, seeded with the commit, so that each commit tries other states
+/// and each failure can be repeated. Tests plant the bugs that such a sweep must find.
 ///
 /// # Errors
 /// If a layout breaks its contract.
@@ -87,13 +86,13 @@ pub fn sweep() -> Result<()> {
     sweep::ci()
 }
 
-/// Disk, and how many times as long an update in place takes as a write to the virtual log right
-/// after idle time: what the disk alone allows of claims V41 and V43, whose factors, from below 3
-/// to almost 10, have the host's share in them.
+/// Disk, and the range of the factor: time of an update in place over that of a write to the
+/// virtual log right after idle time. The factors of claims V41 and V43, from below 3 to almost 10,
+/// include time of the host; these are of the disk alone.
 const FACTORS: [(&str, std::ops::RangeInclusive<f64>); 2] =
     [("hp97560", 1.5..=2.5), ("st19101", 3.5..=6.4)];
 
-/// The reproduced claims about the virtual log, measured now: random 4 KiB updates at 80 %.
+/// The reproduced claims about the virtual log, measured again: random 4 KiB updates at 80 %.
 ///
 /// # Errors
 /// If a simulation fails, or a factor is out of its range.
@@ -117,10 +116,10 @@ pub fn figures() -> Result<()> {
 }
 
 /// Bounded fuzzing: the property tests with many more cases than usual, then the fuzz targets, both
-/// with a seed that the commit gives.
+/// seeded with the commit.
 ///
 /// # Errors
-/// If something is found.
+/// If a case fails.
 pub fn fuzz() -> Result<()> {
     let seed = commit_seed()?;
     for package in PROPERTY_TESTED {
@@ -134,7 +133,7 @@ pub fn fuzz() -> Result<()> {
 /// The fuzz targets alone, each for so many seconds.
 ///
 /// # Errors
-/// If something is found, or the number is none.
+/// If a target finds a failure, or the argument is not a number.
 pub fn targets(seconds: Option<&str>) -> Result<()> {
     let seconds = seconds.unwrap_or(FUZZ_SECONDS);
     let why = || format!("`{seconds}` is not a number of seconds");

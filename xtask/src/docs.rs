@@ -1,6 +1,6 @@
-//! The part of the documentation that is measured: how far the disk models are from recordings of
-//! real drives, what the prover finds, and what eager writing gains. It stands between marks and is
-//! written by one command.
+//! The measured part of the documentation: the errors of disk models against recordings, the bugs
+//! that the prover finds, and the gains of eager writing. It stands between marks in the pages, and
+//! one command writes it.
 
 mod eager;
 mod forms;
@@ -19,7 +19,8 @@ const PAGE: &str = "docs/papers/disk-models.md";
 const BEGIN: &str = "<!-- `cargo xtask docs` writes what follows -->\n";
 const END: &str = "<!-- end of what it writes -->";
 
-/// A recorded drive: name of its files, what it is, where the gap of a line lies.
+/// A recorded drive: name of its files, description, and whether a gap is before or after its
+/// request.
 struct Drive {
     file: &'static str,
     title: &'static str,
@@ -33,14 +34,14 @@ const DRIVES: [Drive; 4] = [
     Drive { file: "dec_rz26", title: "DEC RZ26 (1991)", gap: "after" },
 ];
 
-/// What a replay came to.
+/// The result of a replay.
 struct Replayed {
     figures: Value,
     plot: String,
 }
 
-/// Measures and writes both pages, or with `--check` says whether one is out of date. Where there
-/// are no recordings, says so and leaves the page about disk models alone.
+/// Measures and writes both pages, or with `--check` says whether one is out of date. Without
+/// recordings, it reports that and leaves the page about disk models unchanged.
 ///
 /// # Errors
 /// If the page is out of date, a replay fails or the command line is wrong.
@@ -96,7 +97,7 @@ pub fn docs(args: &[&str]) -> Result<()> {
     Ok(())
 }
 
-/// Where recordings are unless told otherwise: they are no part of the repository.
+/// Default directory of the recordings, which are not part of the repository.
 fn recordings() -> PathBuf {
     std::env::var_os("SEEKLESS_RECORDINGS")
         .map_or_else(|| root().join("../shared/data/drive-recordings"), PathBuf::from)

@@ -1,6 +1,6 @@
-//! Coverage-guided fuzzing with what everybody has: the stable compiler and a C++ compiler.
+//! Coverage-guided fuzzing with the stable compiler and a C++ compiler.
 //!
-//! The targets in `fuzz/` bring libFuzzer, which wants counters and comparisons from the code
+//! The targets in `fuzz/` contain libFuzzer, which needs counters and comparisons from the code
 //! under test. LLVM's pass for these is in every rustc; cargo-fuzz adds sanitizers on top, which
 //! need a nightly compiler and find little in code without `unsafe`.
 
@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Names of the targets, as in `fuzz/Cargo.toml`.
 const TARGETS: [&str; 6] = ["nbd", "mount", "disksim", "recording", "spec", "tape"];
-/// Longest input in bytes: one more than the longest message of NBD that is exercised, and room
+/// Longest input in bytes: one more than the longest message of NBD that is exercised, and enough
 /// for an image of 16 blocks.
 const INPUT_BYTES: u64 = (64 << 10) + 64;
 /// An input that takes this long hangs: most take less than a millisecond.
@@ -31,9 +31,9 @@ const COVERAGE: [&str; 8] = [
     "fuzzing",
 ];
 
-/// Builds the fuzz targets and runs each for so many seconds, guided by coverage. What it learns
-/// stays in `fuzz/corpus`, so that the next run goes on from there. Where something that it needs
-/// is missing, says so and does nothing.
+/// Builds the fuzz targets and runs each for so many seconds, guided by coverage. The corpus stays
+/// in `fuzz/corpus`, so that the next run continues from there. If a required tool is missing,
+/// prints that and does nothing.
 ///
 /// # Errors
 /// If a target does not build, or finds something: the input is kept in `fuzz/artifacts`.
@@ -60,7 +60,7 @@ pub fn fuzz(seconds: u64, seed: u64) -> Result<()> {
     })
 }
 
-/// What this machine lacks, if anything.
+/// The tool that this machine lacks, if any.
 fn missing(host: &str) -> Option<String> {
     if !host.contains("-linux-gnu") && !host.contains("-apple-") {
         return Some(format!("libFuzzer is not known to work on {host}"));
@@ -76,7 +76,7 @@ fn missing(host: &str) -> Option<String> {
     capture(&mut fetch).err().map(|error| format!("libfuzzer-sys cannot be had: {error:#}"))
 }
 
-/// Builds all targets and gives the directory that they are in.
+/// Builds all targets and returns their directory.
 fn build(host: &str) -> Result<PathBuf> {
     let target_dir = root().join("fuzz").join("target");
     let mut build = cargo();
@@ -96,7 +96,7 @@ fn fuzz_one(programs: &Path, target: &str, seconds: u64, seed: u64) -> Result<()
     }
     let program = programs.join(target);
     let mut fuzzer = Command::new(&program);
-    // Zero would ask libFuzzer to choose, and it takes 32 bits.
+    // Zero would make libFuzzer choose, and it takes 32 bits.
     fuzzer.arg(format!("-seed={}", seed as u32 | 1));
     fuzzer.arg(format!("-max_total_time={seconds}"));
     fuzzer.arg(format!("-max_len={INPUT_BYTES}"));
@@ -121,7 +121,7 @@ fn fuzz_one(programs: &Path, target: &str, seconds: u64, seed: u64) -> Result<()
     Ok(())
 }
 
-/// What libFuzzer's log says of a run that found nothing.
+/// Summary of a run without a finding, from libFuzzer's log.
 fn summary(log: &str) -> Result<String> {
     let stat = |name: &str| {
         let value = log.lines().find_map(|line| line.strip_prefix("stat::")?.strip_prefix(name));

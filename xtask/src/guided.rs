@@ -1,6 +1,6 @@
-//! A build guided by a profile: the compiler sees in which order code really runs, and lays it out
-//! and inlines it accordingly. An instrumented program does what the program is for, for about a
-//! minute; what it counted guides the second build.
+//! A build guided by a profile: the compiler sees how often code runs, and lays it out and inlines
+//! it accordingly. An instrumented program runs typical work for about a minute; its counts guide
+//! the second build.
 
 use crate::bench::Scratch;
 use crate::bench::fio::{Job, Server, fio};
@@ -13,7 +13,7 @@ use std::process::Command;
 
 const LAYOUTS: [&str; 7] = ["inplace", "vlog", "loge", "lfs", "wolf", "hylog", "dcd"];
 
-/// What each layout is simulated with.
+/// Simulations of each layout.
 const SIMULATIONS: [&str; 4] = [
     "--disk st19101 --requests 100000",
     "--disk hp97560 --depth 16 --requests 20000",
@@ -21,27 +21,27 @@ const SIMULATIONS: [&str; 4] = [
     "--disk atlas10k:256M --no-fua --depth 4 --requests 20000",
 ];
 
-/// What clients do to a server: pattern, in flight, a flush after so many writes.
+/// Workloads of clients of a server: pattern, in flight, a flush after so many writes.
 const JOBS: [(&str, u32, u32); 4] =
     [("randwrite", 1, 1), ("randwrite", 16, 0), ("randread", 1, 0), ("randread", 16, 0)];
 
-/// The compiler, as far as it matters here.
+/// The properties of the compiler that are needed here.
 struct Compiler {
     host: String,
     llvm: String,
     sysroot: PathBuf,
 }
 
-/// Builds the program guided by a profile and gives its path.
+/// Builds the program guided by a profile and returns its path.
 ///
 /// # Errors
-/// If LLVM's tool for profiles is missing, and whatever fails on the way.
+/// If LLVM's tool for profiles is missing, and failures of the steps.
 pub fn guided() -> Result<PathBuf> {
     let compiler = Compiler::ask()?;
     let tool = compiler.profile_tool()?;
     let dir = root().join(target()).join("guided");
     let counts = dir.join("counts");
-    // Counts of an older program would be taken for this one's.
+    // Remove counts of older builds.
     let _ = std::fs::remove_dir_all(&counts);
     std::fs::create_dir_all(&counts)?;
     let learning = build(&compiler, &dir.join("learning"), "generate", &counts)?;
@@ -57,8 +57,8 @@ pub fn guided() -> Result<PathBuf> {
     Ok(program)
 }
 
-/// Builds with one of the compiler's `-C profile-...` options. A target is named so that it does
-/// not hold for what runs during the build.
+/// Builds with one of the compiler's `-C profile-...` options. It names a target, so that the
+/// option does not apply to build scripts and macros.
 fn build(compiler: &Compiler, dir: &Path, option: &str, path: &Path) -> Result<PathBuf> {
     let flags = std::env::var("RUSTFLAGS").unwrap_or_default();
     let path = path.to_str().context("the checkout's path is no text")?;
@@ -70,7 +70,7 @@ fn build(compiler: &Compiler, dir: &Path, option: &str, path: &Path) -> Result<P
     Ok(dir.join(&compiler.host).join("release").join("seekless"))
 }
 
-/// Does a little of all that the program is for.
+/// Runs a little of everything that the program does.
 fn train(program: &Path) -> Result<()> {
     for layout in LAYOUTS {
         for simulation in SIMULATIONS {
@@ -91,7 +91,8 @@ fn train(program: &Path) -> Result<()> {
     LAYOUTS.iter().try_for_each(|layout| serve(program, layout))
 }
 
-/// Serves a volume in memory to fio. The server ends in good order: only then it leaves its counts.
+/// Serves a volume in memory to fio. The server is shut down cleanly: only then does it write its
+/// counts.
 fn serve(program: &Path, layout: &str) -> Result<()> {
     let scratch = Scratch::new("guided")?;
     let socket = scratch.0.join("seekless.sock");

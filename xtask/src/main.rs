@@ -1,5 +1,5 @@
 //! Development tasks: `cargo xtask ci|sweep|fuzz|tidy|guided|bench|docs|man`. One command is the
-//! whole of continuous integration, so that what runs on a server can be run at a request table.
+//! whole of continuous integration, so that everything that runs on a CI server also runs locally.
 
 mod bench;
 mod ci;

@@ -30,10 +30,10 @@ pub fn run(command: &mut Command) -> Result<()> {
     Ok(())
 }
 
-/// Runs a program and gives what it printed.
+/// Runs a program and returns its output.
 ///
 /// # Errors
-/// If it cannot be started or fails; what it said on standard error is part of the message.
+/// If it cannot be started or fails; its standard error is part of the message.
 pub fn capture(command: &mut Command) -> Result<String> {
     let shown = shown(command);
     let output = output(command)?;
@@ -44,7 +44,7 @@ pub fn capture(command: &mut Command) -> Result<String> {
     String::from_utf8(output.stdout).with_context(|| format!("`{shown}` printed no text"))
 }
 
-/// Runs a program to its end, whatever that is.
+/// Runs a program to its end, successful or not.
 ///
 /// # Errors
 /// If it cannot be started.
@@ -53,7 +53,7 @@ pub fn output(command: &mut Command) -> Result<Output> {
     command.stdin(Stdio::null()).output().with_context(|| format!("cannot start `{shown}`"))
 }
 
-/// Builds the release program and gives its path.
+/// Builds the release program and returns its path.
 ///
 /// # Errors
 /// If it does not build.
@@ -63,7 +63,7 @@ pub fn seekless() -> Result<PathBuf> {
 }
 
 /// Builds the program as tests do, with its assertions and the bugs that can be planted in it, and
-/// gives its path.
+/// returns its path.
 ///
 /// # Errors
 /// If it does not build.
@@ -72,7 +72,7 @@ pub fn asserting() -> Result<PathBuf> {
     Ok(target().join("debug").join("seekless"))
 }
 
-/// Where builds go.
+/// The directory of builds.
 pub fn target() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR")
         .map_or_else(|| root().join("target"), |dir| root().join(dir))

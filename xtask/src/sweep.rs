@@ -13,19 +13,19 @@ use std::time::Instant;
 
 /// Crash states of a bounded sweep, over all subjects.
 const BOUNDED_STATES: u64 = 2_100_000;
-/// Worlds that each subject has at least, whatever is counted.
+/// Fewest runs of each subject, for any number of states.
 const LEAST_WORLDS: u64 = 20;
-/// Sweeps that each layout's share is split into, so that processors have equally much to do.
+/// Sweeps that each layout's share is split into, so that the processors are equally loaded.
 const PARTS: u64 = 2;
 /// Crash states of each sweep of a soak.
 const SOAK_STATES: u64 = 200_000;
-/// States of each sweep where a bug is planted: it is found long before.
+/// States of each sweep with a planted bug, which is found long before.
 const PLANTED_STATES: u64 = 50_000;
 
 /// One sweep.
 #[derive(Clone, Debug)]
 struct Task {
-    /// The arguments of `seekless prove` that choose what is proved.
+    /// The arguments of `seekless prove` that choose the subject.
     subject: String,
     seed: u64,
     states: u64,
@@ -33,14 +33,14 @@ struct Task {
     plant: Option<String>,
 }
 
-/// What a sweep came to.
+/// The result of a sweep.
 #[derive(Debug)]
 struct Outcome {
     task: Task,
     report: Value,
 }
 
-/// Sweep after sweep until somebody says stop.
+/// Sweep after sweep until stopped.
 #[derive(Debug)]
 struct Soak {
     dir: PathBuf,
@@ -49,8 +49,8 @@ struct Soak {
     plant: Option<String>,
 }
 
-/// `cargo xtask sweep`: bounded, or with `--soak DIR` until a file `stop` appears there (or the
-/// keyboard says so).
+/// `cargo xtask sweep`: bounded, or with `--soak DIR` until a file `stop` appears there (or until
+/// Ctrl-C).
 ///
 /// # Errors
 /// If a promise is broken, or the command line is wrong.
@@ -84,12 +84,13 @@ pub fn sweep(args: &[&str]) -> Result<()> {
     }
 }
 
-/// So many states, shared out over everything that is proved, and more for what came to few worlds.
+/// Proves so many states, divided among all subjects, and more for subjects with few runs.
 ///
 /// # Errors
 /// If a promise is broken.
 pub fn bounded(states: u64, seed: u64) -> Result<()> {
-    // Assertions cost a quarter of the speed, and building the release as long as the whole sweep.
+    // With assertions the sweep is a quarter slower, but a release build takes as long as the whole
+    // sweep.
     let program = asserting()?;
     let subjects = subjects(&program)?;
     let each = states.div_ceil(subjects.len() as u64 * PARTS);
@@ -103,7 +104,7 @@ pub fn bounded(states: u64, seed: u64) -> Result<()> {
     println!("sweep: seed {seed}, {} sweeps of {each} crash states", tasks.len());
     let begin = Instant::now();
     let mut outcomes = run_all(&program, tasks)?;
-    // How many states a world has is a matter of luck.
+    // The number of states of a run is random.
     for part in PARTS.. {
         let few = |subject: &&String| worlds(&outcomes, subject) < LEAST_WORLDS;
         let more: Vec<Task> =
@@ -128,14 +129,14 @@ pub fn bounded(states: u64, seed: u64) -> Result<()> {
     Ok(())
 }
 
-/// Worlds that a subject was proved in.
+/// Runs of a subject.
 fn worlds(outcomes: &[Outcome], subject: &str) -> u64 {
     let own = outcomes.iter().filter(|one| one.task.subject == subject);
     own.map(|one| number(&one.report, "cases")).sum()
 }
 
-/// Sweep after sweep with other seeds; what fails is saved and repeated with
-/// `seekless prove --replay`.
+/// Sweep after sweep with other seeds. A failure is saved and repeated with `seekless prove
+/// --replay`.
 fn soak(program: &Path, soak: &Soak, seed: u64) -> Result<()> {
     let Soak { dir, rounds, states, plant } = soak;
     std::fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
@@ -163,7 +164,7 @@ fn soak(program: &Path, soak: &Soak, seed: u64) -> Result<()> {
     Ok(())
 }
 
-/// That a soak saves what it finds, and that what it saves happens again: with a bug planted.
+/// Checks, with a planted bug, that a soak saves its findings and that they can be repeated.
 ///
 /// # Errors
 /// If nothing is found, or a case does not fail again, or fails without the bug.
@@ -181,7 +182,7 @@ pub fn soak_finds() -> Result<()> {
     Ok(())
 }
 
-/// Repeats all cases of a directory with and without a bug; how many there are.
+/// Repeats all cases of a directory with and without a bug; returns their number.
 fn replay_all(program: &Path, dir: &Path, plant: &str) -> Result<u64> {
     let mut cases = 0;
     for entry in std::fs::read_dir(dir)? {
@@ -203,7 +204,7 @@ fn replay_all(program: &Path, dir: &Path, plant: &str) -> Result<u64> {
     Ok(cases)
 }
 
-/// Runs all tasks, one for each processor at a time, and says what came of each.
+/// Runs all tasks, one for each processor at a time, and returns the result of each.
 fn run_all(program: &Path, tasks: Vec<Task>) -> Result<Vec<Outcome>> {
     let next = AtomicUsize::new(0);
     let outcomes = Mutex::new(Vec::new());
@@ -279,10 +280,10 @@ fn number(report: &Value, field: &str) -> u64 {
     report[field].as_f64().map_or(0, |number| number as u64)
 }
 
-/// Everything, as arguments of `seekless prove`.
+/// All subjects, as arguments of `seekless prove`.
 ///
 /// # Errors
-/// If there is nothing.
+/// If there are none.
 pub fn subjects(program: &Path) -> Result<Vec<String>> {
     let text = capture(Command::new(program).args(["prove", "--list"]))?;
     let subjects: Vec<String> = text.lines().map(str::to_owned).collect();
@@ -292,7 +293,7 @@ pub fn subjects(program: &Path) -> Result<Vec<String>> {
     Ok(subjects)
 }
 
-/// A seed from the hash of the commit; fixed where there is no git.
+/// A seed from the hash of the commit; fixed without git.
 ///
 /// # Errors
 /// If git gives no hash.

@@ -11,7 +11,7 @@ const LINE_CHARS: usize = 100;
 const WARN_LINES: usize = 900;
 const FAIL_LINES: usize = 1500;
 const BLOB_BYTES: u64 = 1 << 20;
-/// Where each promise names the tests that hold it to account.
+/// The page in which each promise links the tests behind it.
 const CONTRACT: &str = "CONTRACT.md";
 
 /// Checks every file that git knows or would add, and names each offence with its place.
@@ -79,8 +79,8 @@ fn place(name: &str, line: usize, what: &str) -> String {
     if line == 0 { format!("{name}: {what}") } else { format!("{name}:{line}: {what}") }
 }
 
-/// The rules for one file. The words looked for are put together here so that this file does
-/// not break its own rules.
+/// The rules for one file. The forbidden words are concatenated, so that this file does not break
+/// its own rules.
 fn check_text(name: &str, text: &str, found: &mut Findings) {
     let markers =
         [concat!("FIX", "ME"), concat!("XX", "X:"), concat!("todo", "!("), concat!("TO", "DO")];
@@ -140,13 +140,13 @@ fn links(line: &str) -> Vec<&str> {
 }
 
 /// A link like ``[`name`](tests/file.rs)`` names a test: the file must have one of that name, or
-/// the promise stands without its proof.
+/// the promise has no test.
 fn check_tests(name: &str, dir: &Path, text: &str, found: &mut Findings) {
     let mut known = 0;
     for (index, line) in text.lines().enumerate() {
         for (test, file) in named_tests(line) {
             known += 1;
-            // That the file exists is the business of `check_links`.
+            // `check_links` reports a missing file.
             let source = std::fs::read_to_string(dir.join(file)).unwrap_or_default();
             if !has_test(&source, test) {
                 found.error(name, index + 1, format!("{file} has no test `{test}`"));
@@ -158,8 +158,8 @@ fn check_tests(name: &str, dir: &Path, text: &str, found: &mut Findings) {
     }
 }
 
-/// Whether a file has a function of this name that is run as a test: one that is marked so and not
-/// ignored, or one of those that `each_layout!` runs.
+/// True if a file has a function of this name that is run as a test: one with `#[test]` that is not
+/// ignored, or one in `each_layout!`.
 fn has_test(source: &str, name: &str) -> bool {
     let head = format!("fn {name}(");
     let lines: Vec<&str> = source.lines().map(str::trim).collect();
@@ -219,8 +219,8 @@ mod tests {
         let good = format!("[`tests_that_do_not_exist_are_found`]({here})");
         check_tests("c.md", root(), &good, &mut found);
         assert_eq!(found.errors, Vec::<String>::new());
-        // A part of a name is no name, a function is no test, and a page without tests proves
-        // nothing.
+        // A part of a name is no name, a function without `#[test]` is no test, and a page must
+        // link tests.
         let bad = ["[`tests_that_do_not`]", "[`check_tests`]", "no test"];
         for bad in bad.map(|link| format!("{link}({here})")) {
             check_tests("c.md", root(), &bad, &mut found);

@@ -1,4 +1,4 @@
-//! How fast the disk model is, against what is published of DiskSim.
+//! Speed of the disk model, compared with DiskSim.
 
 use super::{Setup, median};
 use crate::run::{capture, cargo, root};

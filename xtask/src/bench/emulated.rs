@@ -9,10 +9,10 @@ use std::process::Command;
 
 const RANGE_MIB: u64 = 64;
 
-/// The disks whose time a client takes: one without a cache, one with, one as they are sold today.
+/// The disks that a client measures: one without a cache, one with a cache, and a current one.
 const PUNCTUAL: [&str; 3] = ["desktop7200", "atlas10k", "cmr-20tb"];
 
-/// Prints how well the time is kept, durable writes per second for each layout and the ratio.
+/// Prints the accuracy of emulated times, durable writes per second for each layout and the ratio.
 ///
 /// # Errors
 /// If a server or fio fails.
@@ -44,14 +44,14 @@ pub fn emulated(setup: &Setup) -> Result<()> {
     Ok(())
 }
 
-/// A disk at the pace of `desktop7200`.
+/// A disk with the emulated speed of `desktop7200`.
 #[derive(Clone, Copy)]
 enum Served {
     /// A layout in memory.
     Layout(&'static str),
     /// A disk caching disk with its log on a second disk like the first.
     LogOnEqual,
-    /// The same with a log that costs no time of a disk.
+    /// The same with a log in memory.
     LogInMemory,
 }
 
@@ -102,7 +102,7 @@ impl Served {
     }
 }
 
-/// What a client's clock says beyond what the model does, request by request.
+/// Latency measured by a client minus that of the model, request by request.
 fn punctual(setup: &Setup) -> Result<()> {
     let build = ["build", "--quiet", "--release", "--package", "seekless-serve"];
     crate::run::run(cargo().args(build).args(["--example", "punctual"]))?;
@@ -133,7 +133,7 @@ fn punctual(setup: &Setup) -> Result<()> {
     Ok(())
 }
 
-/// How busy the machine is without us: such figures mean little on a busy one.
+/// Load of the machine by other processes: on a busy one these figures mean little.
 fn load() -> String {
     let text = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
     match text.split_whitespace().next() {
@@ -142,7 +142,7 @@ fn load() -> String {
     }
 }
 
-/// Depth, requests, median, 99th percentile and the most, line by line.
+/// Depth, requests, median, 99th percentile and maximum, line by line.
 fn rows(text: &str) -> Result<Vec<[f64; 5]>> {
     text.lines()
         .map(|line| {
@@ -153,7 +153,7 @@ fn rows(text: &str) -> Result<Vec<[f64; 5]>> {
         .collect()
 }
 
-/// What the server says of its own lateness after random reads at a queue depth.
+/// The lateness that the server reports after random reads at a queue depth.
 fn lateness(setup: &Setup, depth: u32, seconds: u64) -> Result<String> {
     let scratch = Scratch::new("lateness")?;
     let socket = scratch.0.join("disk.sock");

@@ -1,4 +1,4 @@
-//! What a disk that can crash costs while it does not: the same server in memory with `--faults`
+//! Overhead of a disk that can crash, without a crash: the same server in memory with `--faults`
 //! and without, in turns.
 
 use super::fio::{Job, Server, clients_installed, fio};
@@ -8,13 +8,13 @@ use std::ffi::OsStr;
 
 const VOLUME_MIB: u64 = 64;
 const LAYOUTS: [&str; 2] = ["inplace", "vlog"];
-/// Armed, but nothing of it ever fires.
+/// Armed faults that never trigger.
 const IDLE: &str = "seed=1";
-/// Pairs of runs, of whose ratios the median counts: single ones differ by more than what is
-/// measured. Many short ones, since a machine that others use as well is slow for seconds.
+/// Pairs of runs. The median of their ratios counts, because single ratios vary by more than the
+/// effect. Runs are many and short, because a shared machine is slow for seconds at a time.
 const PAIRS: usize = 15;
 
-/// Prints requests per second without faults, with them, and what they cost.
+/// Prints requests per second without faults, with them, and the overhead.
 ///
 /// # Errors
 /// If a server or fio fails.
@@ -38,7 +38,7 @@ pub fn faults(setup: &Setup) -> Result<()> {
 fn row(setup: &Setup, layout: &str, job: &Job) -> Result<()> {
     let (mut without, mut with, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
     for pair in 0..setup.pick(PAIRS, 1) {
-        // Each is first as often as the other: what comes second finds a warmer machine.
+        // Each is first as often as the other: the second run finds a warmer machine.
         let first = measure(setup, layout, pair % 2 == 1, job)?;
         let second = measure(setup, layout, pair % 2 == 0, job)?;
         let (plain, faulty) = if pair % 2 == 0 { (first, second) } else { (second, first) };
@@ -68,7 +68,7 @@ fn measure(setup: &Setup, layout: &str, faults: bool, job: &Job) -> Result<f64> 
         args.extend(["--faults", IDLE].map(OsStr::new));
     }
     let server = Server::seekless(&setup.program, &args)?;
-    // Reads of what was never written would measure nothing.
+    // Reads of unwritten blocks would measure nothing.
     let fill = Job { rw: "write", bs: "256k", depth: 4, fsync: 0, seconds: 0, ..*job };
     fio(&server, dir, &fill)?;
     fio(&server, dir, job)

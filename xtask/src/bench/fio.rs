@@ -15,7 +15,7 @@ pub struct Server {
     child: Child,
     /// Where clients connect.
     pub uri: String,
-    /// From start until it accepted connections.
+    /// Time from start until it accepted connections.
     pub ready_after: Duration,
 }
 
@@ -28,7 +28,7 @@ impl Server {
         let begin = Instant::now();
         let mut command = pinned(0, program.as_os_str());
         command.arg("serve").args(args).stdin(Stdio::null()).stdout(Stdio::piped());
-        // It says a few lines, which the pipe holds until somebody asks for them.
+        // It prints a few lines, which the pipe holds until they are read.
         let mut child = command.stderr(Stdio::piped()).spawn().context("cannot start seekless")?;
         let mut line = String::new();
         let out = child.stdout.take().context("no pipe")?;
@@ -82,7 +82,7 @@ impl Server {
         Ok(server)
     }
 
-    /// Asks for a clean shutdown and waits for it. Returns what the server said meanwhile.
+    /// Asks for a clean shutdown and waits for it. Returns the output of the server meanwhile.
     ///
     /// # Errors
     /// If the signal cannot be sent.
@@ -105,7 +105,7 @@ impl Drop for Server {
     }
 }
 
-/// A command on one processor, where that can be arranged. Servers get the first, clients the
+/// A command on one processor, if `taskset` is available. Servers get the first, clients the
 /// second: at queue depth 1 placement decides more than anything a server does.
 fn pinned(processor: usize, program: &OsStr) -> Command {
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
@@ -134,7 +134,7 @@ pub struct Job {
     pub seconds: u64,
 }
 
-/// Runs a job against a server and gives requests per second, flushes not counted.
+/// Runs a job against a server and returns requests per second without flushes.
 ///
 /// # Errors
 /// If fio fails or its report cannot be read.

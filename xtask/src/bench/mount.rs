@@ -1,4 +1,4 @@
-//! How long it takes until a volume can be used again: after a clean shutdown, and after a crash.
+//! Time until a volume can be used again, after a clean shutdown and after a crash.
 
 use super::fio::{Job, Server, fio};
 use super::{Scratch, Setup, median};
@@ -35,7 +35,8 @@ pub fn mount(setup: &Setup) -> Result<()> {
             let server = serve(setup, dir, &image)?;
             tail.push(server.ready_after.as_secs_f64() * 1e3);
             drop(server);
-            // Killed after a clean shutdown's record was used up: the next mount has to scan.
+            // Killed after the mount consumed the record of the clean shutdown: the next mount must
+            // scan.
             drop(write_some(setup, dir, &image, 1)?);
             let server = serve(setup, dir, &image)?;
             scan.push(server.ready_after.as_secs_f64() * 1e3);

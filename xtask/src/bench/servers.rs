@@ -1,6 +1,6 @@
 //! fio against our server and against a peer, over the same kind of socket, on the same backing.
 //!
-//! The peer is nbdkit; past the page cache, which its plugin for files does not do, it is qemu-nbd.
+//! The peer is nbdkit. For direct I/O, which its file plugin lacks, the peer is qemu-nbd.
 
 use super::fio::{Job, Server, clients_installed, fio};
 use super::{Scratch, Setup, median};
@@ -13,7 +13,7 @@ use std::process::Command;
 const VOLUME_MIB: u64 = 256;
 const LAYOUTS: [&str; 2] = ["inplace", "vlog"];
 
-/// Where the blocks of a server rest.
+/// The backing store of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Backing {
     Memory,
@@ -67,7 +67,7 @@ pub fn servers(setup: &Setup) -> Result<()> {
     Ok(())
 }
 
-/// Each server in turn, as often as asked for, so that drift hits all alike.
+/// Runs all servers in turn, several times, so that drift affects all alike.
 fn row(setup: &Setup, backing: Backing, label: &str, job: &Job) -> Result<()> {
     let mut peer = Vec::new();
     let mut ours = [Vec::new(), Vec::new()];
@@ -94,7 +94,7 @@ fn measure(setup: &Setup, backing: Backing, layout: Option<&str>, job: &Job) -> 
         Some(layout) => ours(&setup.program, dir, backing, layout)?,
         None => peer(dir, backing)?,
     };
-    // Reads of what was never written would measure nothing.
+    // Reads of unwritten blocks would measure nothing.
     let fill = Job { rw: "write", bs: "256k", depth: 4, fsync: 0, seconds: 0, ..*job };
     fio(&server, dir, &fill)?;
     fio(&server, dir, job)

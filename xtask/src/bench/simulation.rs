@@ -1,4 +1,4 @@
-//! The simulator: how fast it is, and what it says about the layouts.
+//! The simulator: its speed, and its results for the layouts.
 
 use super::{Setup, median};
 use crate::run::{capture, run};
@@ -8,7 +8,7 @@ use std::process::Command;
 
 const DISKS: [&str; 2] = ["hp97560", "st19101"];
 
-/// What is simulated for speed: disk, layout and the workload beside the default one.
+/// Simulations that measure speed: disk, layout and the workload beside the default one.
 const SPEED: [(&str, &str, &[&str]); 12] = [
     ("hp97560", "inplace", &[]),
     ("hp97560", "vlog", &[]),

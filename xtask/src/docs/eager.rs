@@ -1,5 +1,5 @@
 //! The measured part of `docs/papers/loge.md`: eager writing against update in place, Loge's
-//! heuristics and what they do to free space, a workload like news, what idle time is worth, and
+//! heuristics and their effect on free space, a workload like news, the gain from idle time, and
 //! the forms of Loge's table.
 
 use super::forms;
@@ -21,9 +21,9 @@ const HEURISTICS: [&str; 8] = ["soonest", "ls", "cr", "fr", "r", "pl", "soonest+
 /// Rows of the table of factors.
 const FACTOR_ROWS: usize = 3 * 8;
 
-/// Measures with `program`, or with one that is built for it, prints the page's figures and writes
-/// them; or with `check` says whether the page lacks some: the figures themselves change with the
-/// layouts and are compared by their tests.
+/// Measures with `program`, or with a release build, and writes the figures into the page. With
+/// `check`, only looks whether the page lacks some: the figures change with the layouts, and tests
+/// of the layouts compare them.
 ///
 /// # Errors
 /// If the page lacks figures or marks, or a simulation fails.
@@ -143,7 +143,7 @@ fn conditions(program: &Path) -> Result<String> {
     Ok(out)
 }
 
-/// Loge's heuristics under writes and under a mixed load, and what they leave of free space.
+/// Loge's heuristics under writes and under a mixed load, and the free space that they leave.
 fn heuristics(program: &Path) -> Result<String> {
     let mut out = String::from(
         "### Heuristics (claim L30)\n\nUniform single-block requests on `hp97560`, 80 % full, \
@@ -221,7 +221,7 @@ fn news(program: &Path) -> Result<String> {
     Ok(out)
 }
 
-/// What idle time is worth: the arm in transit, and blocks put back in order.
+/// The gain from idle time: the arm in transit, and block sorting.
 fn idle(program: &Path) -> Result<String> {
     let mut out =
         String::from("### Idle time\n\n| what | disk | without | with |\n|---|---|---|---|\n");

@@ -1,5 +1,4 @@
-//! The forms of Loge's table, for `docs/papers/loge.md`: what they take in memory, and what that
-//! costs and gains.
+//! The forms of Loge's table, for `docs/papers/loge.md`: memory, cost and gain.
 
 use super::eager::{number, sim};
 use anyhow::Result;

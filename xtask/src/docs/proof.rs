@@ -14,13 +14,13 @@ const BUGS: [&str; 2] =
     ["<!-- `cargo xtask docs` writes the bugs -->\n", "<!-- end of the bugs -->"];
 const FAULTS: [&str; 2] =
     ["<!-- `cargo xtask docs` writes the faults -->\n", "<!-- end of the faults -->"];
-/// Crash states for each subject, of which the faults are counted.
+/// Crash states for each subject whose faults are counted.
 const STATES: &str = "60000";
 /// Where the bugs of each layout are listed.
 const LIST: &str = "crates/engine/src/planted.rs";
 
-/// Writes the page, or with `check` says whether its table names another number of bugs than
-/// there are: the figures themselves change with every layout and are compared by nobody.
+/// Writes the page. With `check`, only compares the number of bugs in its table: the figures change
+/// with every layout, and no test compares them.
 ///
 /// # Errors
 /// If the page is out of date, or a sweep or the test of the bugs fails.
@@ -41,12 +41,12 @@ pub fn proof(check: bool) -> Result<()> {
     table(Table::Faults, None)
 }
 
-/// What is measured for the page.
+/// A table of the page.
 #[derive(Clone, Copy, Debug)]
 pub enum Table {
-    /// Which planted bugs are found, and how soon.
+    /// The planted bugs, and the states until each is found.
     Bugs,
-    /// How often faults happen in a sweep, and how fast it is.
+    /// Frequency of faults in a sweep, and its speed.
     Faults,
 }
 
@@ -67,7 +67,7 @@ pub fn table(which: Table, program: Option<PathBuf>) -> Result<()> {
     Ok(())
 }
 
-/// How many bugs the lists of all layouts have: their lengths stand in their types.
+/// Number of bugs in the lists of all layouts: their types contain the lengths.
 fn planted(list: &str) -> Result<usize> {
     let lengths = list.split(": [PlantedBug; ").skip(1).map(|rest| {
         let digits = rest.split(']').next().unwrap_or_default();

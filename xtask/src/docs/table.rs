@@ -5,8 +5,8 @@ use anyhow::{Context as _, Result};
 use serde_json::Value;
 use std::fmt::Write as _;
 
-/// What DiskSim 4.0 comes to on a recording, in ms: RMS, MAE, correlation, then the mean errors of
-/// all requests, reads and writes where they were published.
+/// Errors of DiskSim 4.0 on a recording, in ms: RMS, MAE, correlation, then the mean errors of all
+/// requests, reads and writes where they were published.
 struct Peer {
     label: &'static str,
     figures: [f64; 3],
@@ -14,7 +14,7 @@ struct Peer {
 }
 
 /// For each of [`DRIVES`]: its authors read every gap as the pause after a request; on two of the
-/// recordings it does better with gaps as pauses before.
+/// recordings the errors are smaller with gaps as pauses before.
 const PEERS: [&[Peer]; 4] = [
     &[peer([0.268, 1.033, 0.906], [0.078, 0.165, -0.088]), moved([0.245, 0.972, 0.910])],
     &[peer([0.349, 1.441, 0.930], [-0.201, -0.383, 0.139]), moved([0.342, 1.321, 0.934])],
@@ -30,7 +30,7 @@ const fn moved(figures: [f64; 3]) -> Peer {
     Peer { label: "DiskSim, gap before", figures, errors: None }
 }
 
-/// Two tables: all requests with DiskSim's figures, then reads and writes apart.
+/// Two tables: all requests with DiskSim's figures, then reads and writes separately.
 pub(super) fn tables(replayed: &[&Value]) -> Result<String> {
     let mut out = String::from(
         "| drive, requests | simulator | RMS, ms | MAE, ms | correlation | mean error, ms |\n\
