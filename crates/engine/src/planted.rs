@@ -199,45 +199,55 @@ impl PlantedBug {
         match self {
             PlantedBug::AckBeforeDurable => "a forced write or a flush is acknowledged too early",
             PlantedBug::FreeBeforeCommit => "superseded blocks are reused at once",
-            PlantedBug::MapBeforeData => "the map names places before the data is there",
+            PlantedBug::MapBeforeData => "the map names blocks before their data is durable",
             PlantedBug::MissingFlush => "the device is not flushed",
-            PlantedBug::StaleTailAccepted => "the record of an orderly end outlives the next mount",
-            PlantedBug::ChecksumNotVerified => "checksums are not compared",
-            PlantedBug::CompactorFreesEarly => "the compactor frees what it moves at once",
-            PlantedBug::ReorganiserWritesStale => {
-                "the reorganiser writes what a client has replaced"
+            PlantedBug::StaleTailAccepted => {
+                "the record of a clean shutdown outlives the next mount"
             }
-            PlantedBug::StaleStampWins => "a recovery takes an older version",
-            PlantedBug::PartialTransaction => "a recovery takes a part of a transaction",
-            PlantedBug::PartialGroup => "a recovery takes a part of a scattered transaction",
-            PlantedBug::DescriptorFreedEarly => "the list of a transaction is given up too early",
+            PlantedBug::ChecksumNotVerified => "checksums are not compared",
+            PlantedBug::CompactorFreesEarly => "the compactor frees moved blocks at once",
+            PlantedBug::ReorganiserWritesStale => {
+                "the reorganiser writes blocks that a client has replaced"
+            }
+            PlantedBug::StaleStampWins => "recovery takes an older version",
+            PlantedBug::PartialTransaction => "recovery applies a part of a transaction",
+            PlantedBug::PartialGroup => "recovery applies a part of a scattered transaction",
+            PlantedBug::DescriptorFreedEarly => "the list of a transaction is freed too early",
             PlantedBug::TombstoneLost => "a trim leaves no tombstone",
             PlantedBug::ErrorSwallowed => "a failed write is answered as done",
-            PlantedBug::ErrorForgotten => "writes go on after an error",
-            PlantedBug::FlushRetried => "a failed flush is retried and called good",
-            PlantedBug::ReuseUnwitnessed => "blocks are reused before a commit witnesses it",
+            PlantedBug::ErrorForgotten => "writes continue after an error",
+            PlantedBug::FlushRetried => "a failed flush is retried and answered as successful",
+            PlantedBug::ReuseUnwitnessed => "blocks are reused before a commit records it",
             PlantedBug::DigestIgnored => "a missing map block is not noticed",
-            PlantedBug::RecoveryUnrecorded => "a recovery records nothing",
-            PlantedBug::DroppedNotErased => "a recovery does not erase what it dropped",
-            PlantedBug::HomedEarly => "a block is brought home before what it holds is durable",
-            PlantedBug::WaiterForgotten => "a forced write waits for ever after an error",
-            PlantedBug::OtherFlushTrusted => "a flush beside one that failed is called good",
+            PlantedBug::RecoveryUnrecorded => "recovery records nothing",
+            PlantedBug::DroppedNotErased => "recovery does not erase the blocks it dropped",
+            PlantedBug::HomedEarly => "a block is moved home before its content is durable",
+            PlantedBug::WaiterForgotten => "a forced write waits forever after an error",
+            PlantedBug::OtherFlushTrusted => {
+                "a flush in flight with a failed one is answered as successful"
+            }
             PlantedBug::NoWriteLog => "stripes are written without a record in the log",
             PlantedBug::LogNotFlushed => "stripes are written before their record is durable",
-            PlantedBug::StaleMember => "a member that missed something is taken back",
+            PlantedBug::StaleMember => "a member that missed writes is taken back",
             PlantedBug::NoResync => "marked regions are not resynced",
             PlantedBug::RebuildNotFlushed => "a replacement counts as filled before it is durable",
-            PlantedBug::WrittenUnsettled => "writes go on before all know that a member is out",
-            PlantedBug::UnreplayedShown => "a read-only array does not show what its logs tell",
-            PlantedBug::ReplayedInTurn => "logs are replayed with what is out of date in them",
-            PlantedBug::FreeBeforeCheckpoint => "a segment that a recovery follows is reused",
-            PlantedBug::CleanerFreesEarly => "the cleaner frees what it moves at once",
+            PlantedBug::WrittenUnsettled => {
+                "writes continue before all members record a removed one"
+            }
+            PlantedBug::UnreplayedShown => "a read-only array does not replay its logs",
+            PlantedBug::ReplayedInTurn => "logs are replayed with their outdated records",
+            PlantedBug::FreeBeforeCheckpoint => "a segment that recovery follows is reused",
+            PlantedBug::CleanerFreesEarly => "the cleaner frees moved blocks at once",
             PlantedBug::CheckpointBeforeMap => "a checkpoint is written before its map is durable",
-            PlantedBug::DurableOverstated => "labels call durable what may not be",
-            PlantedBug::TombstoneEarly => "a tombstone is logged before what is at home is durable",
-            PlantedBug::DroppedTakenLater => "what a recovery dropped is taken by a later one",
-            PlantedBug::CrcSums => "the sums of blocks are CRCs, as older metadata has them",
-            PlantedBug::DestageBeforeDurable => "blocks go home from records that are not durable",
+            PlantedBug::DurableOverstated => "labels mark blocks as durable that may not be",
+            PlantedBug::TombstoneEarly => {
+                "a tombstone is logged before the block at home is durable"
+            }
+            PlantedBug::DroppedTakenLater => "a later recovery applies what an earlier one dropped",
+            PlantedBug::CrcSums => "the checksums of blocks are plain CRCs, as in older metadata",
+            PlantedBug::DestageBeforeDurable => {
+                "blocks are destaged from records that are not durable"
+            }
         }
     }
 }
