@@ -65,6 +65,7 @@ pub enum Command {
 mod tests {
     use super::*;
     use clap::CommandFactory as _;
+    use seekless_engine::size::Size;
 
     #[test]
     fn the_command_line_is_consistent() {
@@ -81,6 +82,18 @@ mod tests {
                 let heading = found.and_then(clap::Arg::get_help_heading);
                 assert_eq!(heading, None, "{} --{id}", command.get_name());
             }
+        }
+    }
+
+    #[test]
+    fn the_old_name_of_chunk_is_accepted() {
+        for line in [
+            "seekless create --raid 0 --stripe 32k --layout lfs --size 8M a b",
+            "seekless sim --raid 0 --stripe 32k --layout lfs --disk st19101",
+        ] {
+            let matches = Cli::command().try_get_matches_from(line.split(' ')).expect(line);
+            let (_, own) = matches.subcommand().expect("a subcommand");
+            assert_eq!(own.get_one::<Size>("chunk").map(|size| size.bytes()), Some(32 << 10));
         }
     }
 

@@ -170,9 +170,8 @@ impl From<ImageError> for Failure {
         };
         let failure = Failure::from_message(exit, &error.to_string());
         match &error {
-            ImageError::Layout { source, .. } if is_full(source) => failure.hint(
-                "free space where it lies; `seekless serve --read-only` reads it without any",
-            ),
+            ImageError::Layout { source, .. } if is_full(source) => failure
+                .hint("free space on its file system; `seekless serve --read-only` needs none"),
             _ => failure,
         }
     }

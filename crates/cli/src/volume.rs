@@ -35,7 +35,7 @@ impl Volume {
     pub fn open(paths: &[PathBuf], degraded: bool, log: Option<&Path>) -> Result<Volume, Failure> {
         if let Some(log) = log {
             let [origin] = paths else {
-                let problem = "--log: several images have no log apart";
+                let problem = "--log: only a volume in one image has a log of its own";
                 return Err(Failure::usage(problem).hint("give the origin alone, and its log"));
             };
             let images = [image::open(origin, true)?, image::open_log(log, true)?];
@@ -130,9 +130,9 @@ pub fn print_members(members: &Members, out: &mut dyn Write) -> Outcome {
     let superblock = members.superblock();
     let geometry = &superblock.geometry;
     writeln!(out, "array    {} of {} members", geometry.level, geometry.members)?;
-    writeln!(out, "stripe   {}", Size::from_blocks(u64::from(geometry.chunk)))?;
+    writeln!(out, "chunk    {}", Size::from_blocks(u64::from(geometry.chunk)))?;
     writeln!(out, "array id {:032x}, {} events", superblock.id, superblock.events)?;
-    writeln!(out, "ended    {}", if superblock.clean { "in order" } else { "not in order" })?;
+    writeln!(out, "ended    {}", if superblock.clean { "cleanly" } else { "not cleanly" })?;
     for (member, image) in members.images().iter().enumerate() {
         let place = image.as_ref().map(|image| image.path().display().to_string());
         let place = place.unwrap_or_else(|| "not given".to_owned());

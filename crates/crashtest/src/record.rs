@@ -162,7 +162,7 @@ fn accept_all(
     for Running(thread, stream) in running {
         stream.hang_up();
         if thread.join().is_err() {
-            eprintln!("seekless: a connection ended in disorder");
+            eprintln!("seekless: the thread of a connection panicked");
         }
     }
     Ok(count)

@@ -60,8 +60,7 @@ pub enum ImageError {
     },
     /// The command names it twice.
     #[error(
-        "{} is given twice, and one file or device cannot be two; name another one in one of the \
-         places",
+        "{} is given twice; name two different files or devices",
         .0.display()
     )]
     Twice(PathBuf),

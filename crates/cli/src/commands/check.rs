@@ -71,8 +71,8 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
         let problems = problems.chain(scrubbed.mismatched.iter().map(differs));
         let left = |stripe: &u64| {
             format!(
-                "the members disagree about stripe {stripe}, and none of them holds all that was \
-                 stored there; it was left as it is: write or restore the blocks named as damaged"
+                "the members disagree about stripe {stripe}, and none has all of its content; it \
+                 is unchanged: write or restore the blocks named as damaged"
             )
         };
         if args.repair {
@@ -178,7 +178,7 @@ fn print(
     match mount.path {
         MountPath::Stateless => writeln!(out, "mount: the layout keeps no state to recover")?,
         MountPath::Tail => {
-            writeln!(out, "mount: after an orderly end, {} blocks read", mount.blocks_read)?
+            writeln!(out, "mount: after a clean shutdown, {} blocks read", mount.blocks_read)?
         }
         MountPath::Scan => writeln!(
             out,

@@ -54,7 +54,9 @@ enum Verb {
 pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     match (args.command == Verb::Arm, args.faults.is_empty()) {
         (true, true) => {
-            return Err(Failure::usage("arm what?").hint("give faults, as in: arm slow=5"));
+            return Err(
+                Failure::usage("arm: no fault is given").hint("give faults, as in: arm slow=5")
+            );
         }
         (false, false) => return Err(Failure::usage("only arm takes faults")),
         _ => {}
@@ -70,7 +72,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
             .hint("`seekless serve … --control PATH` listens there while it runs")
     })?;
     if answer["ok"] != true {
-        let why = answer["error"].as_str().unwrap_or("the answer makes no sense");
+        let why = answer["error"].as_str().unwrap_or("the answer is invalid");
         return Err(Failure::from_message(crate::failure::Exit::Failed, why));
     }
     writeln!(out, "{answer}")?;

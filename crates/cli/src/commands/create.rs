@@ -21,7 +21,7 @@ Examples:
   seekless create disk.img --layout inplace --size 512M --force
   seekless create disk.img --layout loge --size 1G --headers   # to be served with --disk
   seekless create disk.img --layout loge --size 1G --table compressed    # less memory
-  seekless create disk.img --layout loge --size 1G --sparse 20G    # more addresses than room
+  seekless create disk.img --layout loge --size 1G --sparse 20G    # more addresses than space
   sudo seekless create /dev/sdb --layout vlog      # as large as works well there
   seekless create --raid 5 --chunk 64k --layout inplace --size 1G a.img b.img c.img
   sudo seekless create /dev/sdb --layout dcd --log /dev/nvme0n1p3    # keeps what is on sdb
@@ -81,12 +81,12 @@ pub fn run(args: &Args, given: &Given, out: &mut dyn Write) -> Outcome {
         (Some(level), _) => return array(args, level, out),
         (None, [image]) => image,
         (None, _) if args.log.is_some() => {
-            let problem = "--log: several images have no log in front of them";
+            let problem = "--log: a volume on several images has no log of its own";
             return Err(Failure::usage(problem).hint("give one image, the origin"));
         }
         (None, _) => {
-            let problem = "several images make an array";
-            return Err(Failure::usage(problem).hint("say which: --raid 0, 1 or 5"));
+            let problem = "several images need --raid";
+            return Err(Failure::usage(problem).hint("choose the level: --raid 0, 1 or 5"));
         }
     };
     if let Some(log) = &args.log {
@@ -135,8 +135,9 @@ fn refuse_combinations(args: &Args) -> Outcome {
     let given = |name| args.layout_flags.options.names().any(|one| one == name);
     let refuse = |problem: String| Err(Failure::usage(problem).hint("leave one of the two out"));
     if given("sparse") && args.size.is_none() {
-        return Err(Failure::usage("--sparse: how much the volume can store is not said")
-            .hint("add --size"));
+        return Err(
+            Failure::usage("--sparse: the size of the volume is missing").hint("add --size")
+        );
     }
     let cannot = [
         (args.raid.is_some(), "--raid", &["sparse", "segment", "log-size"][..]),
@@ -160,7 +161,8 @@ fn attach(
     out: &mut dyn Write,
 ) -> Outcome {
     if args.layout != Kind::DCD {
-        let reason = format!("--log: a volume of layout {} has no log apart", args.layout);
+        let reason =
+            format!("--log: a volume of layout {} has no log on a device of its own", args.layout);
         return Err(Failure::usage(reason).hint("--layout dcd has one"));
     }
     let options = args.layout_flags.options.clone();

@@ -13,8 +13,7 @@ Examples:
   seekless drain /dev/sdb --log /dev/nvme0n1p3
   seekless detach /dev/sdb --log /dev/nvme0n1p3
 
-Only a log that holds nothing can be detached; that takes no time. The origin is then a plain disk
-again.")]
+Only an empty log can be detached; that takes no time. The origin is then a plain disk again.")]
 pub struct Args {
     /// The origin.
     origin: PathBuf,

@@ -18,7 +18,7 @@ Examples:
   seekless drain disk.img
   seekless drain /dev/sdb --log /dev/nvme0n1p3
 
-The volume must not be in use. Interrupted at any point nothing is lost; the next drain goes on.")]
+The volume must not be in use. An interrupted drain loses nothing, and the next one continues.")]
 pub struct Args {
     /// The image, or the origin.
     image: PathBuf,
@@ -44,7 +44,11 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
             let spent = started.elapsed().as_secs_f64();
             let left = spent / done.max(1) as f64 * (total - done) as f64;
             let forecast = if done > 0 { format!(", {left:.0} s to go") } else { String::new() };
-            format!("{} of {} home{forecast}", Size::from_blocks(done), Size::from_blocks(total))
+            format!(
+                "{} of {} written home{forecast}",
+                Size::from_blocks(done),
+                Size::from_blocks(total)
+            )
         });
     };
     let mut disks: Vec<&mut dyn Disk> = vec![&mut origin];

@@ -51,7 +51,7 @@ pub struct Args {
 pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     if let Some(log) = &args.log {
         let [origin] = args.images.as_slice() else {
-            let problem = "--log: several images have no log apart";
+            let problem = "--log: only a volume in one image has a log of its own";
             return Err(Failure::usage(problem).hint("give the origin alone, and its log"));
         };
         return of_pair(args, origin, log, out);
@@ -104,8 +104,8 @@ fn of_served(args: &Args, images: &[PathBuf], pid: Option<u32>, out: &mut dyn Wr
         return Ok(());
     }
     print_members(&members, out)?;
-    let by = pid.map(|pid| format!(" by process {pid}")).unwrap_or_default();
-    writeln!(out, "in use   now{by}: the progress of a rebuild is what was written down last")?;
+    let by = pid.map_or("by a process".to_owned(), |pid| format!("by process {pid}"));
+    writeln!(out, "in use   {by}: the progress of a rebuild is the last one recorded")?;
     Ok(())
 }
 
@@ -154,8 +154,8 @@ fn of_pair(args: &Args, origin: &Path, log: &Path, out: &mut dyn Write) -> Outco
     let read =
         |image: &mut image::Image| read_superblock(image).map_err(|error| image.blame(error));
     let [first, second] = &mut images;
-    let (seal, Superblock { id, blocks, device_blocks, .. }) = (read(first)?, read(second)?);
-    if !dcd::is_binding(&seal) || seal.id != id {
+    let (binding, Superblock { id, blocks, device_blocks, .. }) = (read(first)?, read(second)?);
+    if !dcd::is_binding(&binding) || binding.id != id {
         let (origin, log) = (origin.display(), log.display());
         let cause = format!("{log} is not the log of {origin}");
         return Err(Failure::new(Exit::Image, cause)
@@ -165,7 +165,7 @@ fn of_pair(args: &Args, origin: &Path, log: &Path, out: &mut dyn Write) -> Outco
         let facts = json!({
             "image": origin,
             "log": log,
-            "layout": Kind::of(&seal).name(),
+            "layout": Kind::of(&binding).name(),
             "id": format!("{id:032x}"),
             "volume_blocks": blocks,
             "volume_bytes": blocks * BLOCK_BYTES as u64,
@@ -176,7 +176,7 @@ fn of_pair(args: &Args, origin: &Path, log: &Path, out: &mut dyn Write) -> Outco
     }
     writeln!(out, "origin   {}", origin.display())?;
     writeln!(out, "log      {} ({})", log.display(), Size::from_blocks(device_blocks))?;
-    writeln!(out, "layout   {} ({})", Kind::of(&seal), Kind::of(&seal).summary)?;
+    writeln!(out, "layout   {} ({})", Kind::of(&binding), Kind::of(&binding).summary)?;
     writeln!(out, "volume   {} ({blocks} blocks of 4 KiB)", Size::from_blocks(blocks))?;
     writeln!(out, "id       {id:032x}")?;
     Ok(())
@@ -227,12 +227,9 @@ fn of_image(args: &Args, path: &Path, out: &mut dyn Write) -> Outcome {
     writeln!(out, "image    {}", path.display())?;
     writeln!(out, "layout   {kind} ({})", kind.summary)?;
     if dcd::is_binding(&superblock) {
-        writeln!(
-            out,
-            "sealed   the origin of a volume whose log is {id:032x}: serve it with --log"
-        )?;
+        writeln!(out, "role     origin of the volume whose log is {id:032x}: serve it with --log")?;
     } else if dcd::is_half(&superblock) {
-        writeln!(out, "half     the log of a volume whose origin is another device")?;
+        writeln!(out, "role     log of a volume whose origin is another device")?;
     }
     writeln!(out, "volume   {} ({blocks} blocks of 4 KiB)", Size::from_blocks(blocks))?;
     writeln!(out, "size     {} ({device_blocks} blocks)", Size::from_blocks(device_blocks))?;
@@ -261,7 +258,7 @@ fn of_image(args: &Args, path: &Path, out: &mut dyn Write) -> Outcome {
                 (Some(_), None) => {
                     writeln!(
                         out,
-                        "form     {form}; plain in memory: blocks lie in homes of others"
+                        "form     {form}; plain in memory: blocks lie at home locations of others"
                     )?;
                 }
             }

@@ -20,7 +20,7 @@ use std::io::Write;
 Examples:
   seekless model cylinder                        # figure 1 of the virtual log paper, both disks
   seekless model fill --disk st19101 --plot      # figure 2
-  seekless model loge --simulate 20000           # Loge's section 5.2, formulas against dice
+  seekless model loge --simulate 20000           # Loge's section 5.2, formulas and simulation
   seekless model hylog --explain --disk desktop7200 --utilisation 0.95 --distribution knuth:80,20
   seekless model track --disk desktop7200 --slot-sectors 8 --utilisation 0.8 --json
 

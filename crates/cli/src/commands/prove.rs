@@ -24,7 +24,7 @@ Examples:
   seekless prove --layout vlog
   seekless prove --layout vlog --states 1000000 --seed 7
   seekless prove --layout dcd --log        # the log on a device of its own
-  seekless prove --layout loge --sparse    # more addresses than room
+  seekless prove --layout loge --sparse    # more addresses than space
   seekless prove --layout inplace --json | jq .violations
   seekless prove --layout inplace --raid 5 --members 4     # members are lost with the power
   seekless prove --layout vlog --case 12 --keep 3,7:1,9-12
@@ -32,8 +32,8 @@ Examples:
   seekless prove --list                    # everything that `cargo xtask sweep` proves
 
 The same seed tries the same crash states. The exit code is 0 only if nothing was violated; each
-violation is told as a story and names the command that repeats it. The first three are made as
-small as a bounded amount of work can, others when they are asked for with --case.")]
+violation is printed step by step, with the command that repeats it. The first three are shrunk with
+a bounded effort, others if --case names them.")]
 pub struct Args {
     /// The layout to prove.
     #[arg(long, short, value_name = "LAYOUT", required_unless_present_any = ["replay", "list"])]
@@ -64,7 +64,7 @@ pub struct Args {
     /// Of that run, keep only these operations, such as 3,7:1,9-12. The number after a colon limits
     /// the blocks of a request. The one after an @ names the first operation at which the power may
     /// be cut.
-    #[arg(long, value_name = "ACTS", requires = "case")]
+    #[arg(long, value_name = "OPERATIONS", requires = "case")]
     keep: Option<Keep>,
     /// Repeat the violation that a file describes.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["layout", "case", "keep", "seed"])]
@@ -175,10 +175,10 @@ fn subject(
     }
     if (kind, level) == (Kind::LOGE, Level::Raid5) {
         // The contract excepts this case. Every sweep would find it.
-        let problem = "loge on RAID-5 is not proved: of a whole stripe that is being written when \
-                       a member is lost with the power nothing may be left, its labels neither, \
-                       and then it is not mounted (CONTRACT.md, A3)";
-        return Err(Failure::usage(problem).hint("--raid 1, or another layout, loses nothing then"));
+        let problem = "loge on RAID-5 is not proved: a power cut with the loss of a member may \
+                       destroy a stripe that is being written, with its labels, and then loge \
+                       refuses to mount (CONTRACT.md, A3)";
+        return Err(Failure::usage(problem).hint("choose --raid 1 or another layout"));
     }
     Ok(BlockSubject::Array { level, members, kind })
 }

@@ -64,7 +64,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
             "{lost} connections were lost because the server hung up or could not be reached: \
              their clients got errors"
         ))
-        .hint("the recording is whole up to there; record again for what was to follow")),
+        .hint("the recording is complete up to there; record again for the rest")),
     }
 }
 

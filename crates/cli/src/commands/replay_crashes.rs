@@ -242,7 +242,7 @@ fn sweep<'s>(args: &Args, session: &'s Session, stop: &Arc<Stop>) -> Result<Swee
     })?;
     let dir = args.dir.clone().unwrap_or_else(std::env::temp_dir);
     let place = Place::new(args.via, &dir)
-        .map_err(|error| Failure::failed(format!("cannot make states files: {error}")))?;
+        .map_err(|error| Failure::failed(format!("cannot present states as files: {error}")))?;
     let processors = || std::thread::available_parallelism().map_or(1, usize::from);
     Ok(Sweep {
         session,

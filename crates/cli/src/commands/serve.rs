@@ -32,7 +32,7 @@ Examples:
   seekless serve a.img b.img c.img --socket /tmp/disk.sock     # an array
   seekless serve --memory 4G --layout vlog --socket /tmp/disk.sock
   seekless serve disk.img --socket /tmp/disk.sock --disk desktop7200   # at a disk's pace
-  seekless serve origin.img --log log.img --socket /tmp/disk.sock      # a log apart
+  seekless serve origin.img --log log.img --socket /tmp/disk.sock      # with a log device
   seekless serve --raw disk.raw --socket /tmp/disk.sock --control /tmp/disk.ctl
   seekless serve disk.img --socket /tmp/disk.sock --faults cut-at-write=1000,seed=7
 
@@ -194,7 +194,7 @@ fn most_memory(kind: Kind) -> u64 {
 /// Refuses options that exclude a log on a device of its own.
 fn refuse_beside_log(source: &Source, crashes: bool) -> Result<(), Failure> {
     if !matches!(source, Source::Image(_)) {
-        return Err(Failure::usage("--log: only a volume in one image has its log apart")
+        return Err(Failure::usage("--log: only a volume in one image has a log of its own")
             .hint("give the origin alone as the image, and its log with --log"));
     }
     if crashes {

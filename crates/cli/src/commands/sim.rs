@@ -200,7 +200,7 @@ fn refuse_without_effect(args: &Args, given: &Given) -> Outcome {
 /// Refuses values outside their ranges.
 fn refuse_nonsense(args: &Args) -> Outcome {
     if args.empty && args.age.is_some_and(|age| age != 0.0) {
-        return Err(Failure::usage("--age: an empty volume has nothing to be overwritten")
+        return Err(Failure::usage("--age: an empty volume has no blocks to overwrite")
             .hint("leave out --age or --empty"));
     }
     Ok(())
@@ -300,8 +300,8 @@ impl From<SimError> for Failure {
             // A run that stops early has found a defect in this program.
             SimError::Drive(DriveError::Failed { error: IoError::Zone { .. }, .. }) => failure
                 .hint(
-                    "a host-managed disk takes writes in the order of its zones only, and layouts \
-                 write elsewhere, too; choose another disk",
+                    "a host-managed disk accepts writes only in the order of its zones, and \
+                     layouts write elsewhere too; choose another disk",
                 ),
             SimError::Drive(_) => Failure { exit: crate::failure::Exit::Failed, ..failure },
             SimError::Age { .. } => failure.hint("choose a smaller --age, or 0 for none"),

@@ -186,7 +186,7 @@ fn requests_can_fail_in_place_of_connections() {
 }
 
 #[test]
-fn nobody_waits_for_a_slow_disk_that_is_cleared_or_that_ends() {
+fn no_request_waits_for_a_slow_disk_that_is_cleared_or_that_ends() {
     let dir = temp_dir();
     let server = raw(dir.path(), &["--faults", "slow=3600000"]);
     let waiting = |at: u64| {
@@ -248,9 +248,9 @@ fn senseless_faults_and_commands_are_named() {
     let alone = serve(&["--on-cut", "error"]);
     assert_eq!(alone.code(), 2);
     assert!(alone.err.contains("--faults") && alone.err.contains("--control"), "{}", alone.err);
-    let nobody = control(dir.path(), &["status"]);
-    assert_eq!(nobody.code(), 1);
-    assert!(nobody.err.contains("listens there while it runs"), "{}", nobody.err);
+    let unserved = control(dir.path(), &["status"]);
+    assert_eq!(unserved.code(), 1);
+    assert!(unserved.err.contains("listens there while it runs"), "{}", unserved.err);
     assert_eq!(control(dir.path(), &["arm"]).code(), 2);
     assert_eq!(control(dir.path(), &["cut", "slow=1"]).code(), 2);
     fs::write(dir.path().join("odd.raw"), [0; 5000]).expect("write");

@@ -190,7 +190,7 @@ fn an_array_on_a_full_file_system_says_how_it_can_be_served() {
     let _ = std::fs::write(small.0.join("rest"), vec![1; 8 << 20]);
     let refused = run(&mut serve(&[]));
     assert_eq!(refused.code(), 5, "{}", refused.err);
-    assert!(refused.err.contains("hint: free space where it lies"), "{}", refused.err);
+    assert!(refused.err.contains("hint: free space on its file system"), "{}", refused.err);
     assert!(refused.err.contains("--read-only"), "{}", refused.err);
     let server = Server::start(serve(&["--read-only"]), socket.clone());
     let mut client = Client::connect(server.socket()).expect("connection");

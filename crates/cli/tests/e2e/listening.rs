@@ -12,7 +12,7 @@ use std::net::TcpListener;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 
-each_layout!(a_server_that_cannot_listen_leaves_the_image_alone, a_hangup_is_an_orderly_end);
+each_layout!(a_server_that_cannot_listen_leaves_the_image_alone, a_hangup_is_a_clean_shutdown);
 
 fn a_server_that_cannot_listen_leaves_the_image_alone(layout: &str) {
     let dir = temp_dir();
@@ -53,7 +53,7 @@ fn fill(image: &Path) {
 }
 
 /// SIGHUP, as a closed terminal sends it.
-fn a_hangup_is_an_orderly_end(layout: &str) {
+fn a_hangup_is_a_clean_shutdown(layout: &str) {
     let dir = temp_dir();
     let image = create(dir.path(), layout, "8M");
     let socket = image.with_extension("sock");

@@ -203,7 +203,7 @@ fn checks_write_to_states_of_their_own() {
          test \"$(head -c 4096 {device} | tr -d '\\0' | wc -c)\" = 0";
     for via in ["fuse", "copy"] {
         let ended = run(replay(dir.path(), check).args(["--via", via, "--json"]));
-        if via == "fuse" && ended.err.contains("cannot make states files") {
+        if via == "fuse" && ended.err.contains("cannot present states as files") {
             skip("no FUSE here");
             continue;
         }
@@ -230,7 +230,7 @@ fn states_that_are_truncated_keep_their_size() {
     ] {
         let check = format!("{whole} && {act} && {same}");
         let ended = run(replay(dir.path(), &check).args(["--via", "fuse", "--json"]));
-        if ended.err.contains("cannot make states files") {
+        if ended.err.contains("cannot present states as files") {
             return skip("no FUSE here");
         }
         assert_eq!(ended.code(), 0, "{act}: {ended:?}");

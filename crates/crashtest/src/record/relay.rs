@@ -33,10 +33,10 @@ pub enum RelayError {
     #[error("the server: {0}")]
     Server(io::Error),
     /// The client has closed the connection without a disconnect request.
-    #[error("there was no goodbye")]
+    #[error("it ended without a disconnect request")]
     NoGoodbye,
     /// The server has closed it before the client disconnected.
-    #[error("the server hung up in the middle, {open} requests were not answered ({source})")]
+    #[error("the server closed the connection with {open} requests unanswered ({source})")]
     Gone {
         /// Requests in flight.
         open: usize,

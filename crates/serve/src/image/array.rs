@@ -294,9 +294,11 @@ pub fn replace_member(members: &mut Members, new: &Path, force: bool) -> Result<
     let newest = members.newest.clone();
     let bad = |reason: String| Err(blame(new, VolumeError::BadShape(reason)));
     if members.images.iter().flatten().any(|image| image.is_at(new)) {
-        return bad("it is given as a member that is left, too; name another file or device, or \
-                    leave it out of the members and --force to fill it anew"
-            .to_owned());
+        return bad(
+            "it is also given as a remaining member; name another file or device, or leave \
+             it out of the members and use --force to fill it again"
+                .to_owned(),
+        );
     }
     let filled = newest.replacement().filter(|&member| members.images[member].is_some());
     if let Some(member) = filled {

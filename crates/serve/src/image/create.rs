@@ -147,12 +147,12 @@ fn find_origin(path: &Path, options: &AttachOptions) -> Result<Prospect, ImageEr
         );
     }
     if !matches!(MemberSuperblock::read(&mut image), Err(VolumeError::NoMember)) {
-        return refused("is a member of an array; a log goes in front of a disk that stands alone");
+        return refused("is a member of an array; attach a log only to a disk outside an array");
     }
     image.check_whole()?;
     if options.blocks.is_some_and(|blocks| blocks != image.blocks) {
         let reason = format!(
-            "it is there already, with {} blocks of 4 KiB, and is taken whole; leave out --size",
+            "it exists with {} blocks of 4 KiB and is used as a whole; leave out --size",
             image.blocks
         );
         return Err(ImageError::BadSize { path: path.to_owned(), reason });
@@ -169,8 +169,7 @@ fn find_log(path: &Path, origin: u64, options: &AttachOptions) -> Result<Prospec
     let mut image = open(path, false)?;
     if options.log_blocks.is_some_and(|blocks| blocks != image.blocks) {
         let reason = format!(
-            "it is there already, with {} blocks of 4 KiB, and is taken whole; leave out \
-             --log-size",
+            "it exists with {} blocks of 4 KiB and is used as a whole; leave out --log-size",
             image.blocks
         );
         return Err(ImageError::BadSize { path: path.to_owned(), reason });

@@ -155,7 +155,7 @@ impl Connection {
             Command::Read | Command::Flush | Command::Cache => command_flag::FUA,
         };
         if flags & !allowed != 0 {
-            return Err((NbdErrno::Inval, "a flag does not go with the command"));
+            return Err((NbdErrno::Inval, "the command does not allow a flag"));
         }
         if writes && self.export.read_only {
             return Err((NbdErrno::Perm, "the export is read-only"));

@@ -54,14 +54,14 @@ impl FromStr for Uri {
         };
         let (front, query) = rest.split_once('?').unwrap_or((rest, ""));
         let (authority, path) = front.split_once('/').unwrap_or((front, ""));
-        let export = decoded(path).ok_or_else(|| bad("has a senseless % sign"))?;
+        let export = decoded(path).ok_or_else(|| bad("has an invalid % escape"))?;
         let export = String::from_utf8(export).map_err(|_| bad("names no export in UTF-8"))?;
         match scheme {
             "nbd+unix" => {
                 let socket = query.split('&').find_map(|part| part.strip_prefix("socket="));
                 let socket = socket.filter(|socket| !socket.is_empty());
                 let socket = socket.ok_or_else(|| bad("names no socket"))?;
-                let path = decoded(socket).ok_or_else(|| bad("has a senseless % sign"))?;
+                let path = decoded(socket).ok_or_else(|| bad("has an invalid % escape"))?;
                 Ok(Uri { place: Place::Unix(OsString::from_vec(path).into()), export })
             }
             "nbd" | "nbd+tcp" if !authority.is_empty() => {
@@ -74,7 +74,7 @@ impl FromStr for Uri {
             }
             "nbd" | "nbd+tcp" => Err(bad("names no host")),
             "nbds" | "nbds+unix" | "nbds+tcp" => {
-                Err(bad("asks for encryption, which is not known"))
+                Err(bad("asks for encryption, which is not supported"))
             }
             _ => Err(bad("is no NBD URI")),
         }

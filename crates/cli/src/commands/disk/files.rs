@@ -61,6 +61,6 @@ pub(super) fn name_unknown<R: BufRead>(path: &Path, recording: &Recording<R>) {
     if !unknown.is_empty() {
         let note = term::Style::of_stderr().cyan("note:");
         let (path, names) = (path.display(), unknown.join("`, `"));
-        term::say(&format!("{note} {path}: not looked at: `{names}`"));
+        term::say(&format!("{note} {path}: columns ignored: `{names}`"));
     }
 }

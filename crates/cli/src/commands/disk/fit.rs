@@ -157,11 +157,11 @@ fn measured(args: &Args) -> Result<(Fit, String), Failure> {
             options.budget = Some(budget.unwrap_or(BUDGET.ns));
             (Box::new(probe::Device::open(path)?), path.display().to_string())
         }
-        _ => return Err(Failure::usage("nothing to look at").hint("give --device or --disk")),
+        _ => return Err(Failure::usage("no drive is given").hint("give --device or --disk")),
     };
     if probe.sectors() < 4096 {
         let cause = format!("{origin} has {} sectors", probe.sectors());
-        return Err(Failure::usage(cause).hint("at least 4096 are needed to tell anything"));
+        return Err(Failure::usage(cause).hint("at least 4096 are needed"));
     }
     let fit = measure(probe.as_mut(), &options, &mut show).map_err(failure)?;
     Ok((fit, origin))
@@ -271,7 +271,7 @@ fn tell(args: &Args, fit: &Fit, origin: &str, out: &mut dyn Write) -> Outcome {
         let ms = point.ns.scaled(MS);
         writeln!(out, "{:>8} {:>9.3} ± {:.3}", point.distance, ms.value, ms.error)?;
     }
-    shutdown(args, &fit.missing, out)
+    remarks(args, &fit.missing, out)
 }
 
 fn tell_recorded(args: &Args, fit: &RecordedFit, out: &mut dyn Write) -> Outcome {
@@ -308,10 +308,10 @@ fn tell_recorded(args: &Args, fit: &RecordedFit, out: &mut dyn Write) -> Outcome
     for line in fit.lines() {
         writeln!(out, "{line}")?;
     }
-    shutdown(args, &fit.missing, out)
+    remarks(args, &fit.missing, out)
 }
 
-fn shutdown(args: &Args, missing: &[String], out: &mut dyn Write) -> Outcome {
+fn remarks(args: &Args, missing: &[String], out: &mut dyn Write) -> Outcome {
     if !missing.is_empty() {
         writeln!(out, "\n{}", Style::of_stdout().bold("not estimated"))?;
     }

@@ -297,8 +297,7 @@ fn text(args: &Args, replayed: &Replayed, out: &mut dyn Write) -> Outcome {
     if replayed.beyond > 0 {
         writeln!(
             out,
-            "{} requests lie beyond the {} sectors that `capacity_sectors` says are offered; the \
-             zones hold them.",
+            "{} requests lie beyond the {} sectors of `capacity_sectors`, but within the zones.",
             replayed.beyond, replayed.offered
         )?;
     }

@@ -65,7 +65,7 @@ impl Load<'_> {
             payloads.extend(payload);
         }
         // The loop sets it when it reaches the end.
-        let end = recording.end().unwrap_or(TapeEnd::Orderly);
+        let end = recording.end().unwrap_or(TapeEnd::Clean);
         let base = self.base.map(|path| base(path, size_bytes)).transpose()?;
         let source = Arc::new(Source::new(base, file, size_bytes));
         Ok(Session { history, payloads, source, end })
@@ -126,16 +126,16 @@ impl Session {
     /// Describes the defect of a recording that does not end cleanly.
     pub fn flaw(&self) -> Option<Flaw> {
         let events = self.history.events();
-        let content = "or give --cut-short to be content with that";
+        let content = "or give --cut-short to accept that";
         match self.end {
-            TapeEnd::Orderly => None,
+            TapeEnd::Clean => None,
             TapeEnd::Cut { at } => Some(Flaw {
                 said: format!(
                     "the recording was cut short: {events} events, {at} bytes of it are whole and \
                      used"
                 ),
                 doubt: "the recording was cut short: what came later is not known".to_owned(),
-                remedy: "record again, or give --cut-short if that is how it had to end".to_owned(),
+                remedy: "record again, or give --cut-short to accept that".to_owned(),
             }),
             TapeEnd::Damaged { at } => Some(Flaw {
                 said: format!(
@@ -144,15 +144,18 @@ impl Session {
                 doubt: format!(
                     "the recording is damaged at byte {at}: what came later is not known"
                 ),
-                remedy: format!("take a sound copy or record again, {content}"),
+                remedy: format!("use an undamaged copy or record again, {content}"),
             }),
             TapeEnd::Followed { at } => Some(Flaw {
                 said: format!(
-                    "the recording ends in order at byte {at}, and something follows: that is not \
-                     used"
+                    "the recording ends cleanly at byte {at}; the bytes behind that are not used"
                 ),
-                doubt: format!("what follows the end of the recording at byte {at} was not tried"),
-                remedy: format!("`truncate -s {at}` takes it off; replay it apart, {content}"),
+                doubt: format!(
+                    "the bytes behind the end of the recording at byte {at} were not tried"
+                ),
+                remedy: format!(
+                    "`truncate -s {at}` removes them; replay them separately, {content}"
+                ),
             }),
         }
     }

@@ -200,8 +200,8 @@ impl TraceArgs {
                     .hint("say how many users there are: --users"));
             }
             Loop::Open if self.users.is_some() => {
-                return Err(Failure::usage("--users: an open loop has none")
-                    .hint("let the users take turns: --loop closed"));
+                return Err(Failure::usage("--users: an open loop has no users")
+                    .hint("choose --loop closed"));
             }
             Loop::Closed if self.speed != 1.0 => {
                 return Err(Failure::usage("--speed: a closed loop keeps no times"));

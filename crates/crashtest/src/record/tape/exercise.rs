@@ -45,7 +45,7 @@ fn mend(bytes: &mut [u8]) {
     let Some((header, mut rest)) = bytes.split_at_mut_checked(HEADER_BYTES) else { return };
     header[..8].copy_from_slice(&super::MAGIC);
     header[8..12].copy_from_slice(&super::VERSION.to_le_bytes());
-    seal(header);
+    correct_checksum(header);
     while let Some((record, after)) = rest.split_at_mut_checked(RECORD_BYTES) {
         record[2..4].fill(0);
         // Short payloads, so that others follow.
@@ -56,12 +56,12 @@ fn mend(bytes: &mut [u8]) {
         }
         let (payload, after) = after.split_at_mut(payload);
         record[32..36].copy_from_slice(&crc32c(payload).to_le_bytes());
-        seal(record);
+        correct_checksum(record);
         rest = after;
     }
 }
 
-fn seal(part: &mut [u8]) {
+fn correct_checksum(part: &mut [u8]) {
     let (body, sum) = part.split_at_mut(part.len() - 4);
     sum.copy_from_slice(&crc32c(body).to_le_bytes());
 }

@@ -32,7 +32,7 @@ pub enum TapeError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TapeEnd {
     /// With the mark of a clean shutdown.
-    Orderly,
+    Clean,
     /// With the mark of a clean shutdown and bytes behind it, such as another recording.
     Followed {
         /// Where those bytes begin.
@@ -216,10 +216,10 @@ impl<R: Read> Recording<R> {
             FLUSH => self.ask(&fields),
             ANSWER => self.open.remove(&(fields.connection, fields.number)),
             _ => {
-                let orderly = fields.kind == END && fields.number == self.requests;
-                if orderly {
+                let clean = fields.kind == END && fields.number == self.requests;
+                if clean {
                     self.end = Some(match fill(&mut self.file, &mut [0])? {
-                        Filled::Short => TapeEnd::Orderly,
+                        Filled::Short => TapeEnd::Clean,
                         Filled::Whole => TapeEnd::Followed { at: self.at },
                     });
                 }

@@ -38,8 +38,8 @@ fn read(bytes: &[u8]) -> (Vec<Event>, TapeEnd) {
 fn what_was_written_is_read() {
     let (bytes, starts) = sample();
     assert_eq!(Recording::open(bytes.as_slice()).expect("it works").header(), HEADER);
-    let (events, shutdown) = read(&bytes);
-    assert_eq!(shutdown, TapeEnd::Orderly);
+    let (events, end) = read(&bytes);
+    assert_eq!(end, TapeEnd::Clean);
     assert_eq!(events.len(), 10);
     let at = (starts[0] + RECORD_BYTES) as u64;
     let payload = Payload::At(at);
@@ -61,10 +61,10 @@ fn what_was_written_is_read() {
 fn a_recording_cut_anywhere_is_usable_up_to_the_last_whole_record() {
     let (bytes, starts) = sample();
     for length in HEADER_BYTES..bytes.len() {
-        let (events, shutdown) = read(&bytes[..length]);
+        let (events, end) = read(&bytes[..length]);
         let whole = starts.iter().filter(|&&start| start <= length).count() - 1;
         assert_eq!(events.len(), whole, "{length} bytes");
-        assert_eq!(shutdown, TapeEnd::Cut { at: starts[whole] as u64 });
+        assert_eq!(end, TapeEnd::Cut { at: starts[whole] as u64 });
     }
     for length in 0..HEADER_BYTES {
         let error = Recording::open(&bytes[..length]).expect_err("it is refused");
@@ -82,10 +82,10 @@ fn every_flipped_byte_is_noticed() {
             assert!(Recording::open(bad.as_slice()).is_err(), "byte {at} of the header");
             continue;
         }
-        let (events, shutdown) = read(&bad);
+        let (events, end) = read(&bad);
         let whole = starts.iter().filter(|&&start| start <= at).count() - 1;
         assert_eq!(events.len(), whole, "byte {at}");
-        assert_eq!(shutdown, TapeEnd::Damaged { at: starts[whole] as u64 });
+        assert_eq!(end, TapeEnd::Damaged { at: starts[whole] as u64 });
     }
 }
 
