@@ -65,7 +65,7 @@ struct Sent {
 }
 
 /// A run: a disk at work and its answers.
-struct World {
+struct Run {
     disk: Disk,
     rng: Rng,
     now: Time,
@@ -78,12 +78,12 @@ struct World {
     flushes: bool,
 }
 
-impl World {
-    fn new(disk: Disk, seed: u64) -> World {
+impl Run {
+    fn new(disk: Disk, seed: u64) -> Run {
         let rng = Rng::stream(seed, "power cuts");
         let (sent, answered) = (Vec::new(), Vec::new());
         let current = BTreeMap::new();
-        World {
+        Run {
             disk,
             rng,
             now: 0,
@@ -203,19 +203,19 @@ impl World {
 }
 
 fn events(index: usize, seed: u64, requests: usize) -> Vec<Time> {
-    let mut world = World::new(disk(index, Cells::new(BLOCKS)), seed);
+    let mut run = Run::new(disk(index, Cells::new(BLOCKS)), seed);
     let mut events = Vec::new();
-    while world.step(requests, Time::MAX) {
-        events.push(world.now);
+    while run.step(requests, Time::MAX) {
+        events.push(run.now);
     }
-    assert!(world.sent.iter().all(|sent| sent.done.is_some()), "everything is answered");
+    assert!(run.sent.iter().all(|sent| sent.done.is_some()), "everything is answered");
     events
 }
 
 fn cut_at(index: usize, seed: u64, requests: usize, at: Time) {
-    let mut world = World::new(disk(index, Cells::new(BLOCKS)), seed);
-    while world.step(requests, at) {}
-    world.cut(at);
+    let mut run = Run::new(disk(index, Cells::new(BLOCKS)), seed);
+    while run.step(requests, at) {}
+    run.cut(at);
 }
 
 /// A medium that can be looked at when the disk is gone.
@@ -255,11 +255,11 @@ proptest! {
     }
 
     #[test]
-    fn an_orderly_end_keeps_everything(index in 0..DISKS.len(), seed in any::<u64>()) {
+    fn a_clean_shutdown_keeps_everything(index in 0..DISKS.len(), seed in any::<u64>()) {
         let shared = Shared(Arc::new(Mutex::new(Cells::new(BLOCKS))));
-        let mut world = World::new(disk(index, shared.clone()), seed);
-        while world.step(50, Time::MAX) {}
-        let World { disk, current, .. } = world;
+        let mut run = Run::new(disk(index, shared.clone()), seed);
+        while run.step(50, Time::MAX) {}
+        let Run { disk, current, .. } = run;
         drop(disk);
         for (block, version) in current {
             let found = shared.clone().read(block, 1).expect("memory").to_bytes();

@@ -222,14 +222,14 @@ pub fn simulate(
     options: &SimOptions,
     clock: Clock,
 ) -> Result<SimReport, SimError> {
-    simulate_world(target, options, clock).map(|(report, _)| report)
+    simulate_to_driver(target, options, clock).map(|(report, _)| report)
 }
 
 /// As [`simulate`], and also returns the run in its final state.
 ///
 /// # Errors
 /// As for [`simulate`].
-pub fn simulate_world(
+pub fn simulate_to_driver(
     target: &Target,
     options: &SimOptions,
     clock: Clock,

@@ -9,7 +9,7 @@ use seekless_engine::units::{MILLIS, SECONDS};
 use seekless_lab::distribution::Distribution;
 use seekless_lab::driver::{Pacing, ReplayOptions};
 use seekless_lab::sim::{
-    Load, SimOptions, SimReport, Target, simulate, simulate_trace, simulate_world,
+    Load, SimOptions, SimReport, Target, simulate, simulate_to_driver, simulate_trace,
 };
 use seekless_lab::trace::{Action, Mapping, Record};
 use seekless_lab::workload::{Bursts, Workload};
@@ -214,7 +214,7 @@ fn d29_there_are_fewer_requests_in_all() {
         ..Workload::default()
     };
     let options = SimOptions { workload, verify: false, ..options(Kind::DCD) };
-    let (report, mut driver) = simulate_world(&disk(), &options, no_clock).expect("it runs");
+    let (report, mut driver) = simulate_to_driver(&disk(), &options, no_clock).expect("it runs");
     driver.idle(600 * SECONDS).expect("it runs");
     let stat = |name| driver.node().stats().iter().find(|one| one.0 == name).map(|one| one.1);
     assert_eq!(stat("dirty_blocks"), Some(0.0), "everything has come home");

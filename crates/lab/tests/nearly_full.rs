@@ -30,15 +30,15 @@ enum Below {
     Cache,
 }
 
-struct World {
+struct Case {
     kind: Kind,
     below: Below,
     medium: Shared,
     blocks: u64,
 }
 
-impl World {
-    fn new(kind: Kind, below: Below, share: f64) -> World {
+impl Case {
+    fn new(kind: Kind, below: Below, share: f64) -> Case {
         let device = specs::find("st19101").expect("built in").capacity_blocks();
         let cells = Cells::new(device);
         let medium = Shared::new(match below {
@@ -48,7 +48,7 @@ impl World {
         let blocks = ((device as f64 * share) as u64).min(kind.largest_volume(device));
         let options = FormatOptions::new(kind, blocks, 9);
         seekless_layouts::format(&mut MediumDisk(&mut medium.clone()), &options).expect("fits");
-        World { kind, below, medium, blocks }
+        Case { kind, below, medium, blocks }
     }
 
     fn device(&self) -> Box<dyn Device> {
@@ -148,10 +148,10 @@ fn stat(node: &Node, name: &str) -> u64 {
 #[test]
 fn long_runs_on_nearly_full_disks_lose_no_space() {
     for share in [0.95, 0.97, 0.99] {
-        World::new(Kind::VLOG, Below::Disk, share).run();
-        World::new(Kind::VLOG, Below::Cache, share).run();
-        World::new(Kind::LOGE, Below::Disk, share).run();
-        World::new(Kind::LOGE, Below::DiskWithHeaders, share).run();
-        World::new(Kind::LOGE, Below::Cache, share).run();
+        Case::new(Kind::VLOG, Below::Disk, share).run();
+        Case::new(Kind::VLOG, Below::Cache, share).run();
+        Case::new(Kind::LOGE, Below::Disk, share).run();
+        Case::new(Kind::LOGE, Below::DiskWithHeaders, share).run();
+        Case::new(Kind::LOGE, Below::Cache, share).run();
     }
 }

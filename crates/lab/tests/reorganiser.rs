@@ -4,7 +4,7 @@
 use seekless_disk::{Spec, specs};
 use seekless_engine::options::Options;
 use seekless_engine::units::{MILLIS, SECONDS, Time};
-use seekless_lab::sim::{SimOptions, SimReport, Target, simulate, simulate_world};
+use seekless_lab::sim::{SimOptions, SimReport, Target, simulate, simulate_to_driver};
 use seekless_lab::workload::{Bursts, Pattern, Workload};
 use seekless_layouts::Kind;
 use seekless_layouts::vlog::NO_REORGANISE;
@@ -58,7 +58,7 @@ fn a_volume_in_order_is_left_alone() {
     let spec = specs::find("st19101").expect("built in");
     let target = Target::disk(&spec, None).expect("sound");
     let options = sequential_reads(Kind::VLOG, 300 * SECONDS);
-    let (_, mut driver) = simulate_world(&target, &options, no_clock).expect("nothing is lost");
+    let (_, mut driver) = simulate_to_driver(&target, &options, no_clock).expect("nothing is lost");
     driver.idle(SECONDS).expect("rests");
     let written = |stats: Vec<(&str, f64)>| {
         stats.iter().find(|(name, _)| *name == "device_blocks_written").map(|(_, value)| *value)

@@ -106,9 +106,9 @@ fn assert_deterministic(target: &Target, base: &SimOptions) {
     let options = SimOptions { workload, ..base.clone() };
     let run = |seed| {
         let options = SimOptions { seed, ..options.clone() };
-        let (report, driver) = simulate_world(target, &options, stopped_clock).unwrap();
-        let world = format!("{driver:?}");
-        (report, driver.now(), driver.into_node().rng.next(), world)
+        let (report, driver) = simulate_to_driver(target, &options, stopped_clock).unwrap();
+        let state = format!("{driver:?}");
+        (report, driver.now(), driver.into_node().rng.next(), state)
     };
     let (first, again, other) = (run(5), run(5), run(6));
     assert_eq!(first.0, again.0, "report");
@@ -121,7 +121,7 @@ fn assert_deterministic(target: &Target, base: &SimOptions) {
 }
 
 #[test]
-fn the_same_seed_gives_the_same_world_in_memory() {
+fn the_same_seed_gives_the_same_run_in_memory() {
     for kind in Kind::ALL {
         let (target, base) = ram(kind);
         assert_deterministic(&target, &base);
@@ -181,7 +181,7 @@ fn mechanical(name: &str, read_ahead: Option<ReadAhead>) -> Target {
 }
 
 #[test]
-fn the_same_seed_gives_the_same_world_on_a_disk() {
+fn the_same_seed_gives_the_same_run_on_a_disk() {
     for kind in Kind::ALL {
         let base = SimOptions { age: 0.2, ..SimOptions::new(kind) };
         assert_deterministic(&mechanical("st19101", None), &base);
@@ -336,7 +336,7 @@ fn every_heuristic_of_loge_keeps_a_nearly_full_disk() {
             let heuristic: Heuristic = name.parse().expect("a heuristic");
             let options = Options::default().with(&HEURISTIC, heuristic);
             let options = SimOptions { options, headers, ..base.clone() };
-            let (report, _) = simulate_world(&target, &options, stopped_clock).expect(name);
+            let (report, _) = simulate_to_driver(&target, &options, stopped_clock).expect(name);
             let per_write = report.write_amplification.expect("there are writes");
             assert_eq!(per_write == 1.0, headers, "{name}: {per_write} blocks for each written");
         }

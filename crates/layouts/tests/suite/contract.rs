@@ -417,12 +417,12 @@ fn trimmed_and_unwritten_blocks_read_as_zeros(kind: Kind) {
     let mut volume = Volume::mount(&medium, true);
     volume.write(100, 50, 1).unwrap();
     volume.run(Io::trim(0, 110, 20)).unwrap();
-    for orderly in [false, true] {
+    for clean in [false, true] {
         for at in 0..500 {
             let there = (100..150).contains(&at) && !(110..130).contains(&at);
             assert_eq!(volume.version(at, 1), Some(u64::from(there)), "{kind}: block {at}");
         }
-        if orderly {
+        if clean {
             volume.stop()
         } else {
             volume.flush().map(|_| ()).unwrap()

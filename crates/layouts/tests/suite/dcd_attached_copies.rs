@@ -55,19 +55,19 @@ fn is_refused(origin: &Cells, log: &Cells, why: &str) {
 }
 
 /// A mounted volume whose media can be looked at.
-struct World {
+struct Volume {
     node: Node,
     media: [Shared; 2],
     now: u64,
 }
 
-impl World {
-    fn of(mut media: [Cells; 2]) -> World {
+impl Volume {
+    fn of(mut media: [Cells; 2]) -> Volume {
         let layer = mount(&mut media).unwrap();
         let media = media.map(Shared::new);
         let ram = |one: &Shared| Box::new(Ram::volatile(Box::new(one.clone()))) as Box<dyn Device>;
         let node = Node::new(Box::new(layer), media.iter().map(ram).collect(), 1);
-        World { node, media, now: 0 }
+        Volume { node, media, now: 0 }
     }
 
     fn write(&mut self, at: u64, version: u64) {
@@ -87,15 +87,15 @@ impl World {
 
 #[test]
 fn an_origin_that_is_one_mount_older_is_refused() {
-    let media = World::of(attached()).ended();
+    let media = Volume::of(attached()).ended();
     let old = media[0].clone();
     for ends in [true, false] {
-        let mut world = World::of(media.clone());
+        let mut volume = Volume::of(media.clone());
         // A mount alone is enough, without a write to the origin or the log.
-        let [_, log] = world.left();
+        let [_, log] = volume.left();
         is_refused(&old, &log, "the origin is older than its log");
-        world.write(100, 2);
-        let media = if ends { world.ended() } else { world.left() };
+        volume.write(100, 2);
+        let media = if ends { volume.ended() } else { volume.left() };
         is_refused(&old, &media[1], "the origin is older than its log");
         assert_eq!(refusal(&media[0], &media[1]), None);
     }
@@ -103,44 +103,44 @@ fn an_origin_that_is_one_mount_older_is_refused() {
 
 #[test]
 fn a_log_from_earlier_within_a_mount_is_refused_after_an_orderly_end() {
-    let mut world = World::of(attached());
-    world.write(100, 2);
-    let [_, early] = world.left();
-    world.write(101, 2);
-    let [origin, log] = world.ended();
+    let mut volume = Volume::of(attached());
+    volume.write(100, 2);
+    let [_, early] = volume.left();
+    volume.write(101, 2);
+    let [origin, log] = volume.ended();
     is_refused(&origin, &early, "the log is older than the origin");
     assert_eq!(refusal(&origin, &log), None);
     // The record of the shutdown has no blocks: nothing is lost without it.
-    let mut world = World::of([origin, log]);
-    let [_, before] = world.left();
-    assert_eq!(refusal(&world.left()[0], &before), None);
-    world.write(102, 2);
-    let [origin, log] = world.ended();
+    let mut volume = Volume::of([origin, log]);
+    let [_, before] = volume.left();
+    assert_eq!(refusal(&volume.left()[0], &before), None);
+    volume.write(102, 2);
+    let [origin, log] = volume.ended();
     is_refused(&origin, &before, "the log is older than the origin");
     assert_eq!(refusal(&origin, &log), None);
 }
 
 #[test]
 fn a_log_from_before_something_came_home_is_refused_after_a_crash() {
-    let mut world = World::of(attached());
-    world.write(100, 2);
-    let [_, early] = world.left();
-    world.write(101, 2);
+    let mut volume = Volume::of(attached());
+    volume.write(100, 2);
+    let [_, early] = volume.left();
+    volume.write(101, 2);
     // No block is destaged yet, so the origin has no trace of the second record.
-    assert_eq!(refusal(&world.left()[0], &early), None);
-    world.node.idle(&mut world.now, 20 * SECONDS);
-    let [origin, log] = world.left();
+    assert_eq!(refusal(&volume.left()[0], &early), None);
+    volume.node.idle(&mut volume.now, 20 * SECONDS);
+    let [origin, log] = volume.left();
     is_refused(&origin, &early, "the log is older than the origin");
     assert_eq!(refusal(&origin, &log), None);
 }
 
 #[test]
 fn draining_leaves_a_note_as_well() {
-    let mut world = World::of(attached());
+    let mut volume = Volume::of(attached());
     for at in 100..110 {
-        world.write(at, 2);
+        volume.write(at, 2);
     }
-    let [mut origin, mut log] = world.left();
+    let [mut origin, mut log] = volume.left();
     let early = log.clone();
     let (mut one, mut two) = (MediumDisk(&mut origin), MediumDisk(&mut log));
     dcd::drain(&mut [&mut one, &mut two], &mut |_, _| {}).unwrap();
@@ -226,9 +226,9 @@ fn mount_cut(media: &[Cells; 2], steps: u64, rng: &mut Rng) -> ([Cells; 2], bool
 /// before a successful mount is refused.
 #[test]
 fn mounts_that_are_cut_off_at_any_step_leave_a_pair() {
-    let mut world = World::of(attached());
-    world.write(100, 2);
-    let start = world.left();
+    let mut volume = Volume::of(attached());
+    volume.write(100, 2);
+    let start = volume.left();
     let all = (0..).find(|&steps| mount_cut(&start, steps, &mut Rng::stream(0, "all")).1);
     let all = all.unwrap();
     assert!(all > 8, "{all}");
@@ -244,8 +244,8 @@ fn mounts_that_are_cut_off_at_any_step_leave_a_pair() {
                     is_refused(&before[0], &media[1], "the origin is older than its log");
                 }
             }
-            let mut world = World::of(media);
-            let found = world.node.run(&mut world.now, Io::read(0, 100, 1)).unwrap();
+            let mut volume = Volume::of(media);
+            let found = volume.node.run(&mut volume.now, Io::read(0, 100, 1)).unwrap();
             assert_eq!(found, Data::stamp(1, 100, 2), "cut at {first} and {second}, seed {seed}");
         }
     }
@@ -255,9 +255,9 @@ fn mounts_that_are_cut_off_at_any_step_leave_a_pair() {
 /// next mount on.
 #[test]
 fn pairs_of_earlier_versions_fit() {
-    let mut world = World::of(attached());
-    world.write(100, 2);
-    let mut media = world.ended();
+    let mut volume = Volume::of(attached());
+    volume.write(100, 2);
+    let mut media = volume.ended();
     for (medium, copies) in media.iter_mut().zip([[0, 1], [0, LOG - 1]]) {
         for at in copies {
             let mut block = medium.read(at, 1).unwrap().to_bytes().to_vec();
@@ -268,8 +268,8 @@ fn pairs_of_earlier_versions_fit() {
         }
     }
     let old = media[0].clone();
-    let mut world = World::of(media);
-    let found = world.node.run(&mut world.now, Io::read(0, 100, 1)).unwrap();
+    let mut volume = Volume::of(media);
+    let found = volume.node.run(&mut volume.now, Io::read(0, 100, 1)).unwrap();
     assert_eq!(found, Data::stamp(1, 100, 2));
-    is_refused(&old, &world.ended()[1], "the origin is older than its log");
+    is_refused(&old, &volume.ended()[1], "the origin is older than its log");
 }

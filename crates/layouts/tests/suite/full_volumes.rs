@@ -18,7 +18,7 @@ use seekless_layouts::Kind;
 use seekless_layouts::lfs::{CLEANING, Cleaning, INTERVAL};
 use seekless_layouts::shared::SEGMENT;
 
-const WORLDS: u64 = 300;
+const RUNS: u64 = 300;
 
 /// Answers late and out of order.
 #[derive(Debug)]
@@ -65,7 +65,7 @@ impl Device for Late {
 
 impl DeviceStatus for Late {}
 
-struct World {
+struct Volume {
     node: Node,
     now: Time,
     rng: Rng,
@@ -77,7 +77,7 @@ struct World {
     under_way: Vec<(u64, u32)>,
 }
 
-impl World {
+impl Volume {
     /// Makes room for one more request, and lets some time pass.
     fn wait(&mut self, depth: usize) {
         loop {
@@ -184,12 +184,13 @@ fn run(seed: u64) {
     let late = Late { medium: medium.clone(), rng: rng.clone(), ready: Vec::new(), most, flush };
     let node = Node::new(layer, vec![Box::new(late)], seed);
     let (model, answers) = (vec![0; blocks as usize], Vec::new());
-    let mut world = World { node, now: 0, rng, model, answers, version: 0, under_way: Vec::new() };
+    let mut volume =
+        Volume { node, now: 0, rng, model, answers, version: 0, under_way: Vec::new() };
     for phase in 0..4 {
-        world.phase(phase == 0);
+        volume.phase(phase == 0);
     }
-    world.verify();
-    world.node.finish(&mut world.now);
+    volume.verify();
+    volume.node.finish(&mut volume.now);
     let (_, _, found) = seekless_layouts::check(&mut MediumDisk(&mut medium)).unwrap();
     assert_eq!(found.problems, Vec::<String>::new(), "seed {seed}");
 }
@@ -197,5 +198,5 @@ fn run(seed: u64) {
 #[test]
 fn whatever_fits_finds_room() {
     // To replay one, let this be the range of its seed alone.
-    (0..WORLDS).for_each(run);
+    (0..RUNS).for_each(run);
 }

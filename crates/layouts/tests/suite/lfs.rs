@@ -22,20 +22,20 @@ use seekless_layouts::shared::SEGMENT;
 const DEVICE: u64 = 100_000;
 const WRITES: u64 = 30_000;
 
-struct World {
+struct Volume {
     medium: Shared,
     node: Node,
     now: u64,
     model: Vec<u64>,
 }
 
-impl World {
-    fn new(kind: Kind, blocks: u64) -> World {
+impl Volume {
+    fn new(kind: Kind, blocks: u64) -> Volume {
         let mut medium = Shared::new(Cells::new(DEVICE));
         let options = FormatOptions::new(kind, blocks, 9);
         seekless_layouts::format(&mut MediumDisk(&mut medium), &options).unwrap();
-        let node = World::mount(&mut medium);
-        World { medium, node, now: 0, model: vec![0; blocks as usize] }
+        let node = Volume::mount(&mut medium);
+        Volume { medium, node, now: 0, model: vec![0; blocks as usize] }
     }
 
     fn mount(medium: &mut Shared) -> Node {
@@ -75,32 +75,32 @@ fn nearly_full_volumes_stay_whole() {
     for kind in [Kind::LFS, Kind::WOLF, Kind::HYLOG] {
         let blocks = kind.largest_volume(DEVICE) * 99 / 100;
         assert!(blocks as f64 > 0.94 * DEVICE as f64, "{blocks} of {DEVICE}");
-        let mut world = World::new(kind, blocks);
+        let mut volume = Volume::new(kind, blocks);
         for at in 0..blocks {
-            world.write(at, 1);
+            volume.write(at, 1);
         }
         let mut rng = Rng::stream(1, "updates");
         for version in 2..WRITES {
             // Most writes go to few blocks.
             let range = if rng.chance(0.8) { blocks / 10 } else { blocks };
             let at = rng.below(range);
-            world.write(at, version);
+            volume.write(at, version);
             if version % 50 == 0 {
-                world.now += MILLIS;
+                volume.now += MILLIS;
             }
             if version % 1000 == 0 {
-                world.run(Io::flush(0)).unwrap();
+                volume.run(Io::flush(0)).unwrap();
             }
         }
-        assert!(world.stat("segments_cleaned") > 100.0, "{kind}");
-        let overwritten = world.stat("blocks_overwritten");
+        assert!(volume.stat("segments_cleaned") > 100.0, "{kind}");
+        let overwritten = volume.stat("blocks_overwritten");
         assert_eq!(overwritten > 100.0, kind == Kind::HYLOG, "{kind}: {overwritten}");
-        world.verify(kind);
-        world.node.finish(&mut world.now);
-        let (_, _, found) = seekless_layouts::check(&mut MediumDisk(&mut world.medium)).unwrap();
+        volume.verify(kind);
+        volume.node.finish(&mut volume.now);
+        let (_, _, found) = seekless_layouts::check(&mut MediumDisk(&mut volume.medium)).unwrap();
         assert_eq!(found.problems, Vec::<String>::new(), "{kind}");
-        world.node = World::mount(&mut world.medium);
-        world.verify(kind);
+        volume.node = Volume::mount(&mut volume.medium);
+        volume.verify(kind);
     }
 }
 
@@ -122,15 +122,15 @@ fn segments_begin_where_stripes_do() {
         let superblock = read_superblock(&mut MediumDisk(&mut medium)).unwrap();
         let bit = superblock.options >> 9 & 1 == 1;
         assert_eq!(bit, aligned, "stripes of {stripe}, {blocks} blocks");
-        let node = World::mount(&mut medium);
+        let node = Volume::mount(&mut medium);
         let model = vec![0; 500];
-        let mut world = World { medium, node, now: 0, model };
+        let mut volume = Volume { medium, node, now: 0, model };
         for at in 0..500 {
-            world.write(at, at + 1);
+            volume.write(at, at + 1);
         }
-        world.run(Io::flush(0)).unwrap();
+        volume.run(Io::flush(0)).unwrap();
         // As after a crash.
-        world.node = World::mount(&mut world.medium);
-        world.verify(Kind::LFS);
+        volume.node = Volume::mount(&mut volume.medium);
+        volume.verify(Kind::LFS);
     }
 }

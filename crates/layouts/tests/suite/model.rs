@@ -17,7 +17,7 @@ use seekless_layouts::loge::options::TABLE;
 
 each_layout!(all_layouts_hold_what_was_written, images_kept_on_the_volume_itself_do_no_harm);
 
-struct World {
+struct Volume {
     medium: Shared,
     volatile: bool,
     node: Node,
@@ -27,17 +27,25 @@ struct World {
     path: MountPath,
 }
 
-impl World {
-    fn new(kind: Kind, blocks: u64, cells: Cells, volatile: bool) -> World {
-        World::made(&FormatOptions::new(kind, blocks, 77), cells, volatile)
+impl Volume {
+    fn new(kind: Kind, blocks: u64, cells: Cells, volatile: bool) -> Volume {
+        Volume::made(&FormatOptions::new(kind, blocks, 77), cells, volatile)
     }
 
-    fn made(options: &FormatOptions, cells: Cells, volatile: bool) -> World {
+    fn made(options: &FormatOptions, cells: Cells, volatile: bool) -> Volume {
         let mut medium = Shared::new(cells);
         let blocks = options.blocks;
         seekless_layouts::format(&mut MediumDisk(&mut medium), options).unwrap();
-        let (node, path) = World::mount(&mut medium, volatile);
-        World { medium, volatile, node, now: 0, tag: 0, model: vec![(0, 0); blocks as usize], path }
+        let (node, path) = Volume::mount(&mut medium, volatile);
+        Volume {
+            medium,
+            volatile,
+            node,
+            now: 0,
+            tag: 0,
+            model: vec![(0, 0); blocks as usize],
+            path,
+        }
     }
 
     fn mount(medium: &mut Shared, volatile: bool) -> (Node, MountPath) {
@@ -89,7 +97,7 @@ impl World {
     }
 
     fn remount(&mut self) {
-        let (node, path) = World::mount(&mut self.medium, self.volatile);
+        let (node, path) = Volume::mount(&mut self.medium, self.volatile);
         self.node = node;
         self.path = path;
     }
@@ -107,7 +115,7 @@ fn exercise_made(
     cells: Cells,
 ) -> (f64, f64, f64) {
     let blocks = options.blocks;
-    let mut world = World::made(options, cells, volatile);
+    let mut volume = Volume::made(options, cells, volatile);
     let (mut peak, mut most, mut homed) = (0.0_f64, 0.0_f64, 0.0_f64);
     let mut rng = Rng::stream(seed, "model");
     for round in 0..30 {
@@ -117,57 +125,57 @@ fn exercise_made(
             let version = 1 + round * 1000 + step;
             match rng.below(10) {
                 0 => {
-                    world.one(Io::flush(0));
+                    volume.one(Io::flush(0));
                 }
                 1 => {
                     for block in at..at + u64::from(count) {
-                        world.model[block as usize] = (0, 0);
+                        volume.model[block as usize] = (0, 0);
                     }
-                    world.one(Io::trim(0, at, count));
+                    volume.one(Io::trim(0, at, count));
                 }
                 2 => {
-                    let io = world.write(at, count, version).with_fua();
-                    world.one(io);
+                    let io = volume.write(at, count, version).with_fua();
+                    volume.one(io);
                 }
                 3..=5 => {
                     // Several at once, not overlapping.
                     let ios = (0..8)
                         .map(|part| {
-                            world.write((at / 8 + part * (blocks / 8)).min(blocks - 1), 1, version)
+                            volume.write((at / 8 + part * (blocks / 8)).min(blocks - 1), 1, version)
                         })
                         .collect();
-                    for done in world.run(ios) {
+                    for done in volume.run(ios) {
                         done.outcome.unwrap();
                     }
                 }
-                6 => world.now += 1_000_000_000,
+                6 => volume.now += 1_000_000_000,
                 _ => {
-                    let io = world.write(at, count, version);
-                    world.one(io);
+                    let io = volume.write(at, count, version);
+                    volume.one(io);
                 }
             }
             let mut none = Vec::new();
-            world.node.settle(world.now, &mut none);
+            volume.node.settle(volume.now, &mut none);
             assert!(none.is_empty());
         }
         if round % 3 == 0 {
-            world.verify();
+            volume.verify();
         }
-        let stats = world.node.layer.status().stats();
+        let stats = volume.node.layer.status().stats();
         let stat = |name: &str| stats.iter().find(|one| one.0 == name).map_or(0.0, |one| one.1);
         peak = peak.max(stat("exceptions_peak"));
         most = most.max(stat("exceptions_most"));
         homed += stat("blocks_brought_home");
         if rng.below(2) == 0 {
-            world.stop();
-            world.remount();
-            assert_ne!(world.path, MountPath::Scan, "after an orderly end no scan is needed");
+            volume.stop();
+            volume.remount();
+            assert_ne!(volume.path, MountPath::Scan, "after a clean shutdown no scan is needed");
         } else {
-            world.one(Io::flush(0));
-            world.remount();
+            volume.one(Io::flush(0));
+            volume.remount();
         }
-        world.verify();
-        let (_, _, report) = seekless_layouts::check(&mut MediumDisk(&mut world.medium)).unwrap();
+        volume.verify();
+        let (_, _, report) = seekless_layouts::check(&mut MediumDisk(&mut volume.medium)).unwrap();
         assert_eq!(report.problems, Vec::<String>::new());
     }
     (peak, most, homed)
@@ -228,28 +236,28 @@ fn images_kept_on_the_volume_itself_do_no_harm(kind: Kind) {
     if matches!(kind, Kind::INPLACE | Kind::DCD) {
         return;
     }
-    let mut world = World::new(kind, 1000, Cells::new(2500), true);
-    let io = world.write(0, 100, 1);
-    world.one(io);
-    world.stop();
-    world.remount();
+    let mut volume = Volume::new(kind, 1000, Cells::new(2500), true);
+    let io = volume.write(0, 100, 1);
+    volume.one(io);
+    volume.stop();
+    volume.remount();
     // Copy the device's own blocks, map blocks among them, into the volume, twice over.
-    let device = world.medium.blocks();
+    let device = volume.medium.blocks();
     for round in 0..2 {
         for block in 0..device.min(900) {
-            let data = world.medium.read(block, 1).unwrap();
+            let data = volume.medium.read(block, 1).unwrap();
             let bytes = Data::bytes(data.to_bytes());
-            world.one(Io::write(0, 100 + block, bytes.clone()));
+            volume.one(Io::write(0, 100 + block, bytes.clone()));
             if round == 1 {
-                assert_eq!(world.one(Io::read(0, 100 + block, 1)).to_bytes(), bytes.to_bytes());
+                assert_eq!(volume.one(Io::read(0, 100 + block, 1)).to_bytes(), bytes.to_bytes());
             }
         }
     }
-    world.one(Io::flush(0));
-    let before: Vec<_> = (0..1000).map(|at| world.one(Io::read(0, at, 1)).to_bytes()).collect();
-    world.remount();
-    assert_eq!(world.path, MountPath::Scan);
+    volume.one(Io::flush(0));
+    let before: Vec<_> = (0..1000).map(|at| volume.one(Io::read(0, at, 1)).to_bytes()).collect();
+    volume.remount();
+    assert_eq!(volume.path, MountPath::Scan);
     for (at, expected) in (0..).zip(before) {
-        assert_eq!(world.one(Io::read(0, at, 1)).to_bytes(), expected, "block {at}");
+        assert_eq!(volume.one(Io::read(0, at, 1)).to_bytes(), expected, "block {at}");
     }
 }

@@ -328,12 +328,12 @@ fn old_images_are_written_to(kind: Kind) {
             }
             volume.flush();
             // The server is killed, then it is shut down cleanly.
-            for orderly in [false, true] {
+            for clean in [false, true] {
                 let holds = volume.holds.clone();
                 is_whole(&medium, &name);
                 volume = Volume::mount(&medium, volatile, holds);
                 volume.verify(&name);
-                volume.write(5, 20, 300 + u64::from(orderly));
+                volume.write(5, 20, 300 + u64::from(clean));
                 volume.stop();
             }
             is_whole(&medium, &name);

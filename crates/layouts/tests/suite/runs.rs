@@ -19,7 +19,7 @@ use seekless_layouts::Kind;
 use std::collections::{BTreeMap, BTreeSet};
 
 each_layout!(
-    worlds_without_faults_repeat,
+    runs_without_faults_repeat,
     the_first_failed_write_or_flush_ends_writing,
     unreadable_blocks_are_errors_and_writing_goes_on,
     rotten_blocks_are_errors_and_writing_goes_on
@@ -28,7 +28,7 @@ each_layout!(
 const BLOCKS: u64 = 600;
 const REQUESTS: u64 = 400;
 
-struct World {
+struct Run {
     kind: Kind,
     node: Node,
     log: Log,
@@ -43,8 +43,8 @@ struct World {
     model: Vec<Vec<u64>>,
 }
 
-impl World {
-    fn new(kind: Kind, plan: Plan, seed: u64) -> World {
+impl Run {
+    fn new(kind: Kind, plan: Plan, seed: u64) -> Run {
         let mut medium = Cells::new(kind.device_blocks(BLOCKS));
         let options = FormatOptions::new(kind, BLOCKS, 5);
         seekless_layouts::format(&mut MediumDisk(&mut medium), &options).unwrap();
@@ -55,7 +55,7 @@ impl World {
         let ram = VolatileRam::new(medium, true, Latency::Random, stream);
         let (faults, control) = Faults::new(Box::new(ram), plan, seed);
         let (record, log) = Record::new(Box::new(faults));
-        World {
+        Run {
             kind,
             node: Node::new(layer, vec![Box::new(record)], seed),
             log,
@@ -148,8 +148,8 @@ impl World {
 }
 
 /// Executes a run twice and compares everything.
-fn twice(kind: Kind, plan: &Plan, seed: u64) -> (World, Counts) {
-    let [mut one, mut two] = [(); 2].map(|()| World::new(kind, plan.clone(), seed));
+fn twice(kind: Kind, plan: &Plan, seed: u64) -> (Run, Counts) {
+    let [mut one, mut two] = [(); 2].map(|()| Run::new(kind, plan.clone(), seed));
     one.run();
     two.run();
     assert_eq!(*one.log.borrow(), *two.log.borrow(), "{kind} {plan:?} {seed}");
@@ -165,19 +165,19 @@ fn twice(kind: Kind, plan: &Plan, seed: u64) -> (World, Counts) {
 }
 
 #[test]
-fn another_seed_is_another_world() {
+fn another_seed_is_another_run() {
     let run = |seed| {
-        let mut world = World::new(Kind::VLOG, Plan::default(), seed);
-        world.run();
-        world.log.borrow().clone()
+        let mut run = Run::new(Kind::VLOG, Plan::default(), seed);
+        run.run();
+        run.log.borrow().clone()
     };
     assert_ne!(run(1), run(2));
 }
 
-fn worlds_without_faults_repeat(kind: Kind) {
+fn runs_without_faults_repeat(kind: Kind) {
     for seed in 0..4 {
-        let (world, counts) = twice(kind, &Plan::default(), seed);
-        assert_eq!((world.errors(), counts), (Vec::new(), Counts::default()));
+        let (run, counts) = twice(kind, &Plan::default(), seed);
+        assert_eq!((run.errors(), counts), (Vec::new(), Counts::default()));
     }
 }
 
@@ -188,15 +188,15 @@ fn the_first_failed_write_or_flush_ends_writing(kind: Kind) {
         Plan { failing_flush: Some(5), ..Plan::default() },
     ];
     for (plan, seed) in plans.iter().zip(10..) {
-        let (world, counts) = twice(kind, plan, seed);
+        let (run, counts) = twice(kind, plan, seed);
         let happened = counts.failed_writes + counts.full + counts.failed_flushes;
         assert!(happened > 0, "{kind} {plan:?}: no fault has happened");
-        assert!(world.node.layer.failed().is_some(), "{kind} {plan:?}");
-        let errors = world.errors();
+        assert!(run.node.layer.failed().is_some(), "{kind} {plan:?}");
+        let errors = run.errors();
         let first = errors[0].0;
         // Requests of later rounds are refused: only reads succeed.
-        for done in world.heard.iter().filter(|done| done.tag > first + 16) {
-            let reads = world.reads.contains(&done.tag);
+        for done in run.heard.iter().filter(|done| done.tag > first + 16) {
+            let reads = run.reads.contains(&done.tag);
             assert!(reads || done.outcome.is_err(), "{kind} {plan:?}: {done:?}");
         }
         assert!(errors.iter().any(|(_, error)| *error == IoError::ReadOnly), "{errors:?}");
@@ -231,10 +231,10 @@ fn what_a_device_loses_silently_is_never_read_as_something_else() {
     let writes = [10, 20, 30, 40, 50];
     for (kind, write) in [Kind::VLOG, Kind::LOGE].into_iter().flat_map(|k| writes.map(|w| (k, w))) {
         let plan = Plan { lost_write: Some(write), lying_flush: true, ..Plan::default() };
-        let (world, counts) = twice(kind, &plan, 30 + write);
+        let (run, counts) = twice(kind, &plan, 30 + write);
         lost += counts.lost_writes;
         assert!(counts.lying_flushes > 0);
-        let errors = world.errors();
+        let errors = run.errors();
         assert!(errors.iter().all(|(_, e)| matches!(e, IoError::Checksum { .. })), "{errors:?}");
     }
     assert_eq!(lost, 10);

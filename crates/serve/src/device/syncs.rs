@@ -129,7 +129,7 @@ mod tests {
         assert!(!syncs.flush(3));
         let second = begin(&mut syncs, 4);
         assert!(!syncs.flush(5));
-        assert!(syncs.start().is_none(), "nobody waits");
+        assert!(syncs.start().is_none(), "no flush waits");
         assert_eq!(syncs.finish(second, Ok(())), [4, 5]);
         assert!(syncs.flush(6), "the newest has covered everything");
         assert_eq!(syncs.finish(first, Ok(())), [2, 3]);

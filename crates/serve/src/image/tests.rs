@@ -139,7 +139,7 @@ fn a_log_that_cannot_be_attached_leaves_no_new_origin_behind() {
 }
 
 #[test]
-fn writers_exclude_everybody_and_readers_only_writers() {
+fn writers_exclude_all_and_readers_only_writers() {
     let dir = tempfile::tempdir().expect("a directory");
     let path = dir.path().join("a.img");
     let writer = create(&path, &options(10)).expect("creates");

@@ -2,7 +2,7 @@
 //! wrong data.
 
 use super::support::Shared;
-use super::{Targets, block, change, seal};
+use super::{Targets, block, change, correct_checksums};
 use seekless_arrays::assemble::arrange;
 use seekless_arrays::member::MemberSuperblock;
 use seekless_arrays::scrub::scrub;
@@ -70,7 +70,7 @@ fn mount_options() -> MountOptions<'static> {
 }
 
 /// A volume on an array that was written to, shut down cleanly or not.
-fn base(&(level, members, kind): &(Level, usize, Kind), orderly: bool) -> Vec<Cells> {
+fn base(&(level, members, kind): &(Level, usize, Kind), clean: bool) -> Vec<Cells> {
     let data = if level == Level::Raid1 { 1 } else { members as u64 };
     let device = 40 + kind.device_blocks(BLOCKS).div_ceil(data) * 2;
     let mut media = vec![Cells::new(device); members];
@@ -95,7 +95,7 @@ fn base(&(level, members, kind): &(Level, usize, Kind), orderly: bool) -> Vec<Ce
             node.run(&mut now, Io::flush(0)).expect("the devices are sound");
         }
     }
-    if orderly {
+    if clean {
         node.finish(&mut now);
     }
     shared.iter().map(|one| one.with(|cells| cells.clone())).collect()
@@ -112,9 +112,9 @@ fn bases() -> &'static [Base] {
             let targets: Vec<Targets> = media.iter().map(Targets::of).collect();
             for (cells, targets) in media.iter().zip(&targets) {
                 for &at in &targets.structure {
-                    let mut sealed = block(cells, at);
-                    seal(&mut sealed);
-                    assert!(sealed == block(cells, at), "block {at} has other checksums");
+                    let mut corrected = block(cells, at);
+                    correct_checksums(&mut corrected);
+                    assert!(corrected == block(cells, at), "block {at} has other checksums");
                 }
             }
             (media, targets)

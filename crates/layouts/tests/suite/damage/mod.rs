@@ -68,7 +68,7 @@ impl Volume {
 }
 
 /// A base image: small or with several slices of map, shut down cleanly or not.
-fn base(kind: Kind, large: bool, orderly: bool) -> Cells {
+fn base(kind: Kind, large: bool, clean: bool) -> Cells {
     let blocks = if large { 1000 } else { 32 };
     let device = kind.device_blocks(blocks);
     let image = Shared::new(Cells::new(device));
@@ -84,7 +84,7 @@ fn base(kind: Kind, large: bool, orderly: bool) -> Cells {
             volume.run(Io::flush(0)).expect("the device is sound");
         }
     }
-    if orderly {
+    if clean {
         volume.stop();
     }
     image.with(|cells| cells.clone())
@@ -116,16 +116,16 @@ fn bases() -> &'static [Base] {
     BASES.get_or_init(|| {
         let mut out = Vec::new();
         for kind in Kind::ALL {
-            for (large, orderly) in [(false, false), (false, true), (true, false), (true, true)] {
-                let image = base(kind, large, orderly);
+            for (large, clean) in [(false, false), (false, true), (true, false), (true, true)] {
+                let image = base(kind, large, clean);
                 let targets = Targets::of(&image);
                 for &at in &targets.structure {
                     let whole = block(&image, at);
-                    let mut sealed = whole.clone();
-                    seal(&mut sealed);
+                    let mut corrected = whole.clone();
+                    correct_checksums(&mut corrected);
                     // Else the checksums would detect every forgery, and the code behind them would
                     // not run.
-                    assert!(sealed == whole, "{kind}: block {at} has other checksums");
+                    assert!(corrected == whole, "{kind}: block {at} has other checksums");
                 }
                 out.push((kind, image, targets));
             }
@@ -140,7 +140,7 @@ fn block(cells: &Cells, at: BlockNr) -> Vec<u8> {
 }
 
 /// Corrects the checksums of a block: the damage becomes a forgery that checksums do not detect.
-fn seal(bytes: &mut [u8]) {
+fn correct_checksums(bytes: &mut [u8]) {
     let is = MAGICS.map(|magic| bytes.starts_with(magic));
     let map = is[2];
     // Superblocks and structures of arrays have plain CRCs in all volumes.
@@ -204,7 +204,7 @@ fn change(cells: &mut Cells, targets: &Targets, change: &[u8]) -> bool {
     }
     let forged = change[0] & 128 != 0;
     if forged {
-        seal(&mut bytes);
+        correct_checksums(&mut bytes);
     }
     cells.set(at, Body::Bytes(Bytes::from(bytes)));
     forged
@@ -266,7 +266,7 @@ pub fn exercise(input: &[u8]) {
             let mut bytes = bytes.to_vec();
             bytes.resize(BLOCK_BYTES, 0);
             if setup & 1 != 0 {
-                seal(&mut bytes);
+                correct_checksums(&mut bytes);
             }
             cells.set(at, Body::Bytes(Bytes::from(bytes)));
         }
