@@ -102,9 +102,9 @@ pub enum FitError {
     NotMechanical(String),
     /// The estimated layout leads beyond the end of the drive.
     #[error(
-        "what was found of the layout leads to sector {lbn} of a drive of {sectors}; it may be too \
-         small, or laid out in a way that is not known here: try another --seed, or write the \
-         specification by hand"
+        "the estimated layout leads to sector {lbn} of a drive of {sectors}; the drive may be too \
+         small, or its layout is not supported: try another --seed, or write the specification by \
+         hand"
     )]
     Lost {
         /// The sector.
@@ -118,7 +118,7 @@ pub enum FitError {
     #[error("{}", crate::recording::ReplayError::TooLong { place: *.0 })]
     TooLong(crate::recording::Place),
     /// The estimates make no valid specification.
-    #[error("what was found makes no specification: {0}")]
+    #[error("the estimates make no valid specification: {0}")]
     Specification(String),
 }
 

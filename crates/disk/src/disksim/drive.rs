@@ -200,7 +200,7 @@ fn way(f: &mut Fields<'_>, bus: BusTimes, m: &mut Mapping<'_>) -> Result<Bus, Im
     if !bus.known && own == 0.0 {
         m.warn(
             f.place(key),
-            "the files name no bus, so data reaches the host in no time; import the .parv",
+            "the files name no bus, so data reaches the host at once; import the .parv",
         );
     }
     m.source(if own >= bus.read_ms { "bus.read_sector_ms" } else { "bus" }, f.place(key));
@@ -366,7 +366,7 @@ fn unmodelled(f: &mut Fields<'_>, m: &mut Mapping<'_>) {
         ("Allow write prebuffering", 0.0, alone),
         ("Preseeking level", 0.0, alone),
         ("Low (write) water mark", 0.0, "a write that has begun to come goes on coming"),
-        ("Disconnect write if seek", 0.0, "the bus is given back by need"),
+        ("Disconnect write if seek", 0.0, "the bus is released by need"),
         ("Read directly to buffer", 1.0, "sectors go to the buffer as they pass"),
         ("Immed transfer partial hit", 1.0, "what is there is sent at once"),
     ] {

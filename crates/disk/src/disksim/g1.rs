@@ -75,7 +75,7 @@ fn unused(place: Place, spec: &mut Spec, m: &mut Mapping<'_>) {
         spec.unused_cylinders = true;
         gaps.truncate(20);
         let gaps = gaps.join(", ");
-        m.warn(place, format!("no zone has the cylinders {gaps}: nothing lies there"));
+        m.warn(place, format!("no zone has the cylinders {gaps}: they are empty"));
     }
 }
 
@@ -159,7 +159,7 @@ fn zone(
     let mut spares = f.count("Number of spares", m)?.unwrap_or(0);
     let (mut slips, mut defects) = (slips(&mut f, m)?, listed_defects(&mut f, m)?);
     if scheme == 0 && !(slips.is_empty() && defects.is_empty() && spares == 0) {
-        m.warn(block.place, "spares, slips and defects mean nothing without a sparing scheme");
+        m.warn(block.place, "spares, slips and defects have no effect without a sparing scheme");
         (slips, defects, spares) = (Vec::new(), Vec::new(), 0);
     }
     f.name_the_rest(m);

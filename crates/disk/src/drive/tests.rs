@@ -273,6 +273,6 @@ proptest! {
             let arrived = sent[completion.tag as usize].0;
             prop_assert_eq!(arrived + completion.spent.total_ns(), completion.at);
         }
-        prop_assert_eq!(run().1, done, "the same seed is the same world");
+        prop_assert_eq!(run().1, done, "the same seed gives the same run");
     }
 }

@@ -69,7 +69,7 @@ impl CacheFit {
         if self.hit.is_some() && self.segment_sectors.is_none() {
             say(match self.keeps {
                 true => "size of segments: they hold the longest request",
-                false => "size of segments: what was read is not kept, only what follows it",
+                false => "size of segments: only sectors behind a read are kept",
             });
         }
         untold

@@ -32,8 +32,8 @@ pub(super) fn tell(
     }
     let Some(heads) = stairs(&travel, bench.period()) else {
         missing.push(
-            "the number of heads: all skews are alike and so are the times of travel; tracks are \
-             told as cylinders of one head"
+            "the number of heads: all skews are alike and so are the times of travel; each track \
+             is reported as a cylinder of one head"
                 .into(),
         );
         return Ok((zone, None));

@@ -85,7 +85,7 @@ pub fn recorded(
     let (requests, events) = events(requests, before)?;
     let reads: Vec<Event> = events.iter().copied().filter(|event| event.read).collect();
     if reads.len() < 100 {
-        let few = format!("the recording has {} reads; at least 100 tell something", reads.len());
+        let few = format!("the recording has {} reads; at least 100 are needed", reads.len());
         return Err(FitError::NotMechanical(few));
     }
     let mut fit = RecordedFit {
@@ -175,12 +175,11 @@ impl RecordedFit {
             let Guess { segments, sectors, .. } = self.guess;
             self.missing.push(format!(
                 "number and size of cache segments: a recording does not show them; {segments} of \
-                 {sectors} sectors are assumed, which come closest of what was tried"
+                 {sectors} sectors are assumed, the best of those tried"
             ));
         }
         self.missing.push(
-            "zero-latency reads, extent of read-ahead: without tracks and angles there is nothing \
-             to tell them by"
+            "zero-latency reads, extent of read-ahead: a recording shows neither tracks nor angles"
                 .into(),
         );
     }

@@ -158,8 +158,8 @@ pub(super) fn all(
     {
         missing.push(format!(
             "the number of heads: travel takes the same time from {tracks} tracks on for a long \
-             way, as where tracks are filled in bands along one surface after the other; tracks \
-             are told as cylinders of one head"
+             way, as where tracks are filled in bands along one surface after the other; each \
+             track is reported as a cylinder of one head"
         ));
     }
     Ok(())

@@ -21,7 +21,7 @@ pub(super) fn all(spec: &Spec) -> Checked {
     for (field, text) in [("name", &spec.name), ("summary", &spec.summary)] {
         // Terminals show them, so control characters are refused.
         if text.chars().any(char::is_control) {
-            return wrong(field, "control characters are not for people; leave them out".into());
+            return wrong(field, "control characters are not allowed; leave them out".into());
         }
     }
     if !(60.0..=100_000.0).contains(&spec.rpm) {
@@ -468,7 +468,7 @@ mod tests {
     }
 
     #[test]
-    fn a_spare_is_nobody_else_s_sector() {
+    fn a_spare_is_no_other_sector() {
         let spares = |defects: &str| format!("spares = 4\nslips = [3]\ndefects = [{defects}]");
         // Of 1600 sectors the last three are spares, since one is moved on by the slip.
         assert_eq!(said("", &spares("{ at = 5, spare = 1599 }, { at = 6, spare = 1597 }")), None);

@@ -75,7 +75,7 @@ pub(super) fn rotation(
         return Err("responses for the same place do not depend on the pauses before");
     }
     if !is_whole(&few, period) {
-        return Err("the pauses are too much alike to tell a turn from two");
+        return Err("the pauses are too similar to distinguish one turn from two");
     }
     let spans: Vec<f64> = pairs.iter().map(Pair::span).collect();
     refined(&spans, period).ok_or("completions at the same place scatter too much")
