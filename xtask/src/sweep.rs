@@ -14,7 +14,7 @@ use std::time::Instant;
 /// Crash states of a bounded sweep, over all subjects.
 const BOUNDED_STATES: u64 = 2_100_000;
 /// Fewest runs of each subject, for any number of states.
-const LEAST_WORLDS: u64 = 20;
+const LEAST_RUNS: u64 = 20;
 /// Sweeps that each layout's share is split into, so that the processors are equally loaded.
 const PARTS: u64 = 2;
 /// Crash states of each sweep of a soak.
@@ -106,7 +106,7 @@ pub fn bounded(states: u64, seed: u64) -> Result<()> {
     let mut outcomes = run_all(&program, tasks)?;
     // The number of states of a run is random.
     for part in PARTS.. {
-        let few = |subject: &&String| worlds(&outcomes, subject) < LEAST_WORLDS;
+        let few = |subject: &&String| runs(&outcomes, subject) < LEAST_RUNS;
         let more: Vec<Task> =
             subjects.iter().filter(few).map(|subject| task(subject, part)).collect();
         if more.is_empty() || states < BOUNDED_STATES {
@@ -130,7 +130,7 @@ pub fn bounded(states: u64, seed: u64) -> Result<()> {
 }
 
 /// Runs of a subject.
-fn worlds(outcomes: &[Outcome], subject: &str) -> u64 {
+fn runs(outcomes: &[Outcome], subject: &str) -> u64 {
     let own = outcomes.iter().filter(|one| one.task.subject == subject);
     own.map(|one| number(&one.report, "cases")).sum()
 }
@@ -247,7 +247,7 @@ fn run_one(program: &Path, task: Task) -> Result<Outcome> {
 
 fn tell(Outcome { task, report }: &Outcome) {
     println!(
-        "  {:<40} seed {:<18} {:>9} states, {:>6} per second, {} worlds: {} violations",
+        "  {:<40} seed {:<18} {:>9} states, {:>6} per second, {} runs: {} violations",
         task.subject,
         task.seed,
         number(report, "states"),

@@ -125,10 +125,10 @@ fn punctual(setup: &Setup) -> Result<()> {
             println!("{name:<14}{depth:>6}{requests:>10}{median:>10.1}{p99:>12.1}{most:>12.1}");
         }
     }
+    println!("\nAn echo is the machine's own delay, there and back between two threads that");
     println!(
-        "\nAn echo is what the machine takes by itself, there and back between two threads that"
+        "sleep: answers are sent that much earlier. The target on an idle machine: less than 100"
     );
-    println!("sleep: so much sooner answers set out. The target on an idle machine: less than 100");
     println!("at the median, 1000 at 99 %.\n");
     Ok(())
 }

@@ -19,7 +19,7 @@ pub fn mount(setup: &Setup) -> Result<()> {
     }
     println!("vlog, time from the start of the server until it accepts connections, sparse image,");
     println!("page cache warm.\n");
-    println!("{:<10}{:>12}{:>16}{:>16}", "volume", "written", "orderly end", "after a crash");
+    println!("{:<10}{:>12}{:>16}{:>16}", "volume", "written", "clean shutdown", "after a crash");
     let sizes: &[(&str, u64)] = &[("64M", 32), ("1G", 256), ("16G", 512), ("64G", 512)];
     for &(size, written_mib) in setup.pick(sizes, &sizes[..2]) {
         let scratch = Scratch::new("mount")?;
