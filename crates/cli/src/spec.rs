@@ -16,7 +16,7 @@ const LARGEST: u64 = 64 << 20;
 /// how much of it is used, from its outer edge on (`cmr-20tb:16G`).
 ///
 /// # Errors
-/// If there is no such disk, or the file cannot be read or makes no sense.
+/// If there is no such disk, or the file cannot be read or is invalid.
 pub fn find(text: &str) -> Result<Spec, Failure> {
     if let Some((name, size)) = text.rsplit_once(':')
         && let Ok(size) = size.parse::<Size>()

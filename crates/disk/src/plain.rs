@@ -47,7 +47,7 @@ pub(crate) struct PlainDisk {
 }
 
 /// Puts the first `whole` blocks of a write on the medium, with their labels: they have passed the
-/// head. The medium of a cut disk cannot fail, since the range was checked on acceptance.
+/// head. The medium of a cut disk cannot fail: the range was checked on acceptance.
 fn write_passed(medium: &mut dyn Medium, io: &Io, whole: u32) {
     let passed = io.data.slice(0, whole);
     let _ = match &io.labels {

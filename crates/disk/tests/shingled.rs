@@ -61,7 +61,7 @@ fn a_small_part_of_a_large_disk_has_zones_of_both_kinds() {
     assert_eq!(spec.zoned.expect("shingled").conventional_zones, 1);
     let blocks = spec.capacity_blocks();
     let mut disk = Disk::new(&spec, Box::new(Cells::new(blocks))).expect("a disk");
-    // A second for each, since this disk chooses among waiting commands.
+    // A second for each, because this disk chooses among waiting commands.
     let mut now = 0;
     let mut write = |at: u64| {
         disk.submit(now, Io::write(1, at, Data::stamp(1, at, 1)));

@@ -7,7 +7,7 @@ use std::os::fd::{FromRawFd, OwnedFd};
 /// Blocks the signals that end this process, in this thread and those it starts. Returns a
 /// descriptor that becomes readable when one arrives.
 pub fn block_and_watch() -> io::Result<OwnedFd> {
-    let set = shutdown()?;
+    let set = stop_signals()?;
     change(libc::SIG_BLOCK, &set)?;
     // SAFETY: `set` is initialised, and the descriptor that `signalfd` returns has no other owner.
     unsafe {
@@ -22,7 +22,7 @@ pub fn block_and_watch() -> io::Result<OwnedFd> {
 /// Unblocks these signals in this thread: the next one ends the process, even if a system call
 /// hangs.
 pub fn release() -> io::Result<()> {
-    change(libc::SIG_UNBLOCK, &shutdown()?)
+    change(libc::SIG_UNBLOCK, &stop_signals()?)
 }
 
 /// Has `handler` called when SIGINT, SIGTERM or SIGHUP arrives, once each: the next one has its
@@ -52,7 +52,7 @@ pub fn handle(handler: extern "C" fn(libc::c_int)) -> io::Result<()> {
 
 /// The signals that request a shutdown. SIGHUP is not among them if it is ignored, as under
 /// `nohup`: `signalfd` would report it although it is ignored.
-fn shutdown() -> io::Result<libc::sigset_t> {
+fn stop_signals() -> io::Result<libc::sigset_t> {
     let mut set = std::mem::MaybeUninit::<libc::sigset_t>::uninit();
     // SAFETY: all zeros are a valid action, which `sigaction` only writes to; `sigemptyset`
     // initialises the set before anything else uses it; adding valid signal numbers to an

@@ -27,7 +27,7 @@ pub struct Args {
 /// Prints the list, or the specification.
 ///
 /// # Errors
-/// If there is no such disk or its specification makes no sense.
+/// If there is no such disk or its specification is invalid.
 pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     match &args.name {
         Some(name) => one(name, args.json, out),

@@ -253,7 +253,7 @@ fn the_toy_database_is_found_out_and_its_correction_passes() {
     assert!(correct.contains("0 bad") && correct.contains("exit code 0"), "{told}");
 }
 
-/// A mounted image; unmounted when dropped, in whatever state the test is.
+/// A mounted image; unmounted when dropped, in any state of the test.
 struct Mounted(PathBuf);
 
 impl Mounted {

@@ -470,7 +470,7 @@ mod tests {
     #[test]
     fn a_spare_is_no_other_sector() {
         let spares = |defects: &str| format!("spares = 4\nslips = [3]\ndefects = [{defects}]");
-        // Of 1600 sectors the last three are spares, since one is moved on by the slip.
+        // Of 1600 sectors the last three are spares, because one is moved on by the slip.
         assert_eq!(said("", &spares("{ at = 5, spare = 1599 }, { at = 6, spare = 1597 }")), None);
         for (defects, part) in [
             ("{ at = 5, spare = 5 }", "defect 5 of zone 1 is its own spare"),

@@ -171,7 +171,7 @@ fn write_amplification_counts_the_measured_phase_only() {
     assert_eq!(simulate(&target, &reads, stopped_clock).unwrap().write_amplification, None);
     let report = simulate(&target, &SimOptions { kind: Kind::VLOG, ..base }, stopped_clock);
     let factor = report.unwrap().write_amplification.unwrap();
-    // One map block for each block of data, since every write is committed on its own.
+    // One map block for each block of data, because every write is committed on its own.
     assert!((1.9..=2.1).contains(&factor), "{factor}");
 }
 

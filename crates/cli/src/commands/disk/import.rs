@@ -39,7 +39,7 @@ pub struct Args {
 /// Imports and writes the specification.
 ///
 /// # Errors
-/// If the files cannot be read or make no sense, or the specification cannot be written.
+/// If the files cannot be read or are invalid, or the specification cannot be written.
 pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     files::open(&args.file)?;
     files::spare("--output", args.output.as_deref(), &[&args.file])?;

@@ -87,7 +87,7 @@ struct Replayed {
 /// Replays and prints the figures.
 ///
 /// # Errors
-/// If the recording or the disk makes no sense.
+/// If the recording or the disk is invalid.
 pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     let replayed = replay(args)?;
     if args.json {

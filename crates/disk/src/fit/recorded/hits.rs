@@ -104,7 +104,7 @@ fn constant(events: &[&Event]) -> bool {
     alike(events, true).is_some()
 }
 
-/// The times that many requests of a length take, whatever the pause before them.
+/// The times that many requests of a length take, after pauses of any length.
 fn alike(events: &[&Event], possible: bool) -> Option<Limit> {
     let mut by_length: BTreeMap<u64, Vec<&Event>> = BTreeMap::new();
     for event in events.iter().filter(|_| possible) {

@@ -68,7 +68,7 @@ fn node(spec: &Spec, pattern: &Pattern, number: usize, node: &PatternNode) -> Ch
             let problem = format!("entry {index} of node {number} {problem}");
             return wrong("pattern.nodes", problem);
         }
-        // Below 2⁴⁹, since both were looked at.
+        // Below 2⁴⁹, because both were checked.
         next = entry.lbn + entry.run;
     }
     Ok(())
