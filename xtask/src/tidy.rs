@@ -1,6 +1,7 @@
 //! House rules that neither the compiler nor clippy knows.
 
 mod cycles;
+mod words;
 
 use crate::run::{capture, root};
 use anyhow::{Result, bail};
@@ -37,6 +38,7 @@ pub fn tidy() -> Result<()> {
         }
         if let Ok(text) = std::fs::read_to_string(&path) {
             check_text(name, &text, &mut found);
+            words::check_words(name, &text, &mut found);
             if name.ends_with(".md") {
                 check_links(name, &path, &text, &mut found);
             }
@@ -45,6 +47,7 @@ pub fn tidy() -> Result<()> {
             }
         }
     }
+    words::check_commits(&mut found)?;
     cycles::CRATES.iter().for_each(|package| cycles::check(root(), package, &mut found));
     for warning in &found.warnings {
         eprintln!("tidy: warning: {warning}");
