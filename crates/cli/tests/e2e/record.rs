@@ -213,7 +213,7 @@ fn what_follows_a_recording_is_told_of() {
     let ended = replay(&[]);
     assert_eq!(ended.code(), 3, "{ended:?}");
     let truncate = format!("truncate -s {}", bytes.len());
-    assert!(ended.err.contains(&truncate) && ended.err.contains("was not tried"), "{}", ended.err);
+    assert!(ended.err.contains(&truncate) && ended.err.contains("were not tried"), "{}", ended.err);
     assert_eq!(replay(&["--cut-short"]).code(), 0);
     let base = replay(&["--base", dir.path().to_str().expect("a name")]);
     assert_eq!(base.code(), 3);
