@@ -241,7 +241,7 @@ mod tests {
             ("nbds://host", "encryption"),
             ("nbd+unix:///x", "no socket"),
             ("nbd:///x", "no host"),
-            ("nbd+unix:///%zz?socket=a", "% sign"),
+            ("nbd+unix:///%zz?socket=a", "% escape"),
         ] {
             let error = text.parse::<Uri>().expect_err("it is refused").to_string();
             assert!(error.contains(why) && error.contains("; write nbd+unix"), "{error}");
