@@ -26,12 +26,13 @@ use mend::Mend;
 use outbox::{Answer, Outbox};
 use rebuild::Rebuild;
 pub(super) use request::Source;
-use request::{Part, Request};
+use request::{Part, Requests};
 use seekless_engine::data::{Data, Piece};
 
 use seekless_engine::io::{self, Breakdown, Done, Extent, Io, IoError, Op, Purpose};
 use seekless_engine::layer::{Cx, Layer, Port, Status};
 use seekless_engine::planted::{PlantedBug, planted};
+use seekless_engine::request_table::RequestTable;
 use seekless_engine::units::{BlockNr, Time};
 use slab::Slab;
 use std::collections::{BTreeMap, VecDeque};
@@ -133,7 +134,6 @@ pub struct Array {
     superblock: MemberSuperblock,
     geometry: Geometry,
     volatile: bool,
-    read_only: bool,
     /// What members should hold and may not: what a read-only array would have replayed from its
     /// logs, and the writes after which there were too few members to go on.
     overlay: BTreeMap<(usize, BlockNr), Piece>,
@@ -141,7 +141,11 @@ pub struct Array {
     /// brought into step.
     distrusted: Vec<Range<u64>>,
     outbox: Outbox,
-    requests: Slab<Request>,
+    /// Requests from above. Each keeps its last part for the answer; what waits with it is a read or
+    /// a change, which is answered when all members know which of them is out.
+    table: RequestTable<Op>,
+    /// What the array knows of each of them besides.
+    requests: Requests,
     ops: Slab<StripeOp>,
     locks: BTreeMap<u64, Lock>,
     /// Stripes at which something waits and that may be free.
@@ -159,8 +163,6 @@ pub struct Array {
     stale: u32,
     /// Members that failed and were put out, and why.
     failed_members: Vec<(usize, IoError)>,
-    /// Requests that are answered when the superblocks are up to date.
-    held: Vec<usize>,
     sweeps: Slab<Sweep>,
     /// Operations ended so far, and how many of them are durable for certain.
     clock: u64,
@@ -171,8 +173,7 @@ pub struct Array {
     clear_at: Option<Time>,
     clear: Option<(Vec<usize>, Time)>,
     rebuild: Rebuild,
-    stopping: Option<cast::Stopping>,
-    failed: Option<IoError>,
+    leaving: Option<cast::Leaving>,
     counters: Counters,
 }
 
@@ -195,11 +196,11 @@ impl Array {
             rebuild: Rebuild::new(&superblock),
             geometry,
             volatile,
-            read_only,
+            table: RequestTable::new(read_only),
             overlay: BTreeMap::new(),
             distrusted,
             outbox: Outbox::default(),
-            requests: Slab::new(),
+            requests: Requests::default(),
             ops: Slab::new(),
             locks: BTreeMap::new(),
             ready: Vec::new(),
@@ -211,7 +212,6 @@ impl Array {
             casts: [None, None],
             stale: 0,
             failed_members: Vec::new(),
-            held: Vec::new(),
             sweeps: Slab::new(),
             // What ended before the first operation is durable.
             clock: 1,
@@ -219,8 +219,7 @@ impl Array {
             failed_clock: 0,
             clear_at: None,
             clear: None,
-            stopping: None,
-            failed: None,
+            leaving: None,
             counters: Counters::default(),
             superblock,
         };
@@ -278,14 +277,14 @@ impl Array {
     /// array cannot do without it; then nothing can be written any more.
     fn member_failed(&mut self, member: usize, error: IoError) {
         let states = &self.superblock.states;
-        if states[member] == MemberState::Out || self.failed.is_some() {
+        if states[member] == MemberState::Out || self.table.failed().is_some() {
             return;
         }
         let missing = states.iter().filter(|&&one| one != MemberState::Active).count();
         let spare = self.geometry.level.spare(self.geometry.members);
         let dispensable = states[member] == MemberState::Rebuilding || missing < spare;
         if error == IoError::PowerOff || !dispensable {
-            self.failed = Some(error);
+            self.table.refuse_changes(error);
             return;
         }
         self.superblock.states[member] = MemberState::Out;
@@ -376,7 +375,7 @@ impl Array {
 
     /// Sends the batches of all logs that have one.
     fn write_logs(&mut self) {
-        if self.failed.is_some() {
+        if self.table.failed().is_some() {
             // No flush makes room any more; whoever waits for a record hears why.
             return (0..self.logs.len()).for_each(|member| self.abandon_log(member));
         }
@@ -401,7 +400,7 @@ impl Array {
             self.member_failed(member, error);
             return;
         }
-        if self.failed.is_some() || !self.logs[member].is_writing() {
+        if self.table.failed().is_some() || !self.logs[member].is_writing() {
             return;
         }
         let flush = self.volatile && !planted(PlantedBug::LogNotFlushed);
@@ -421,11 +420,11 @@ impl Array {
         let Answer { call, done: Done { outcome, spent, .. }, member } = answer;
         match call {
             Call::Read { request, slot } => {
-                self.requests[request].spent.add(&spent);
+                self.table.spend(request, &spent);
                 self.read_answered(request, slot, member, outcome);
             }
             Call::Plain { request } => {
-                self.requests[request].spent.add(&spent);
+                self.table.spend(request, &spent);
                 self.plain_answered(request, member, outcome);
             }
             Call::Op { op, slot } => {
@@ -491,15 +490,7 @@ impl Layer for Array {
     }
 
     fn submit(&mut self, io: Io, cx: &mut Cx<'_>) {
-        if io.op != Op::Read
-            && let Some(error) = self.failed
-        {
-            return cx.fail(io.tag, if io.op == Op::Flush { error } else { IoError::ReadOnly });
-        }
-        if self.read_only && matches!(io.op, Op::Write | Op::Trim) {
-            return cx.fail(io.tag, IoError::ReadOnly);
-        }
-        self.take_on(io, cx.now);
+        self.take_on(io, cx);
     }
 
     fn complete(&mut self, _port: Port, done: Done, cx: &mut Cx<'_>) {
@@ -514,7 +505,7 @@ impl Layer for Array {
     }
 
     fn deadline(&self) -> Option<Time> {
-        if self.failed.is_some() {
+        if self.table.failed().is_some() {
             // Nothing is cleared or rebuilt any more: a deadline would be met over and over.
             return None;
         }
@@ -522,15 +513,15 @@ impl Layer for Array {
     }
 
     fn stop(&mut self, _cx: &mut Cx<'_>) {
-        self.stopping.get_or_insert(cast::Stopping::Draining);
+        self.table.ask_shutdown();
     }
 
     fn stopped(&self) -> bool {
-        self.stopping == Some(cast::Stopping::Stopped)
+        self.table.is_shut_down()
     }
 
     fn failed(&self) -> Option<IoError> {
-        self.failed
+        self.table.failed()
     }
 
     fn status(&self) -> &dyn Status {
@@ -539,6 +530,11 @@ impl Layer for Array {
 }
 
 impl Status for Array {
+    fn check(&self) {
+        self.table.check();
+        assert!(self.requests.is_empty() || !self.table.is_idle(), "a request was answered early");
+    }
+
     fn failed_members(&self) -> &[(usize, IoError)] {
         &self.failed_members
     }

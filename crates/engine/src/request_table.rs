@@ -353,6 +353,22 @@ impl<W> RequestTable<W> {
         None
     }
 
+    /// A request has come to more parts.
+    pub fn add_parts(&mut self, request: RequestNr, parts: u32) {
+        let left = &mut self.requests[request].left;
+        debug_assert!(*left > 0, "an answered request gets no parts");
+        *left += parts;
+    }
+
+    /// One part of a request is done, but not the last: the layout keeps that one for the answer.
+    /// True if it is all that is left.
+    pub fn end_part(&mut self, request: RequestNr) -> bool {
+        let left = &mut self.requests[request].left;
+        debug_assert!(*left > 1, "the last part is for the answer");
+        *left -= 1;
+        *left == 1
+    }
+
     fn answer(&mut self, request: RequestNr, cx: &mut Cx<'_>) {
         let request = self.requests.remove(request);
         if self.requests.is_empty() {
@@ -424,13 +440,19 @@ impl<W> RequestTable<W> {
         }
     }
 
+    /// Refuses all further writes, after an error on the write path. What is in flight is for the
+    /// layout to end. The first error is kept.
+    pub fn refuse_changes(&mut self, error: IoError) {
+        self.failed.get_or_insert(error);
+    }
+
     /// Refuses all further writes, after an error on the write path; what waits to be begun or to
     /// be durable fails now. The first error is kept.
     pub fn fail_volume(&mut self, error: IoError, cx: &mut Cx<'_>) {
         if self.failed.is_some() {
             return;
         }
-        self.failed = Some(error);
+        self.refuse_changes(error);
         for (request, _) in std::mem::take(&mut self.waiters) {
             self.fail(request, error);
             self.part_done(request, cx);

@@ -2,6 +2,7 @@
 
 use super::{Array, Call};
 use crate::member::BITMAP_BLOCK;
+use seekless_engine::clean_shutdown::CleanShutdown;
 use seekless_engine::data::Data;
 use seekless_engine::io::{Io, IoError, Purpose};
 use seekless_engine::layer::Cx;
@@ -56,15 +57,15 @@ impl Sweep {
     }
 }
 
-/// How far the clean shutdown has come.
+/// What a clean shutdown of an array does before its superblocks are written for the last time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Stopping {
-    Draining,
+pub(super) enum Leaving {
+    /// The members are flushed.
     Flushing,
+    /// They are.
     Flushed,
+    /// The marks of the bitmap are cleared.
     Clearing,
-    Signing,
-    Stopped,
 }
 
 impl Array {
@@ -99,16 +100,16 @@ impl Array {
             return;
         }
         let Sweep { mark, then, .. } = self.sweeps.remove(sweep);
-        if self.failed.is_none() {
+        if self.table.failed().is_none() {
             self.flushed = self.flushed.max(mark);
         }
         match then {
             Then::Request(request) => {
-                self.part_done(request, self.failed.map_or(Ok(()), Err));
+                self.part_done(request, self.table.failed().map_or(Ok(()), Err));
             }
             Then::Room => {}
             Then::Clear(regions, since) => self.clear = Some((regions, since)),
-            Then::Stop => self.stopping = Some(Stopping::Flushed),
+            Then::Stop => self.leaving = Some(Leaving::Flushed),
             Then::Rebuilt(stripes) => self.rebuilt_durably(stripes),
         }
     }
@@ -116,7 +117,7 @@ impl Array {
     /// True if the members know all that has to be known before a change is acknowledged.
     pub(super) fn is_settled(&self) -> bool {
         let writing = self.casts[Cast::Superblocks as usize].is_some();
-        self.stale == 0 && !writing || self.failed.is_some()
+        self.stale == 0 && !writing || self.table.failed().is_some()
     }
 
     /// Sends one block to all members.
@@ -132,12 +133,12 @@ impl Array {
 
     /// Begins with what is to be sent to all and is not on its way.
     pub(super) fn advance_casts(&mut self, cx: &mut Cx<'_>) {
-        if self.failed.is_some() {
+        if self.table.failed().is_some() {
             // Nothing is marked any more; whoever waits for it hears why.
             let unmarked = std::mem::take(&mut self.unmarked);
             unmarked.into_iter().for_each(|op| self.write_in_place(op));
         }
-        if self.read_only || self.failed.is_some() {
+        if self.table.is_read_only() || self.table.failed().is_some() {
             return;
         }
         if self.stale > 0 && self.casts[Cast::Superblocks as usize].is_none() {
@@ -170,7 +171,7 @@ impl Array {
                 self.sweep(Then::Clear(quiet, since));
             }
         }
-        if self.clear_at.is_none() && self.bitmap.any_marked() && self.stopping.is_none() {
+        if self.clear_at.is_none() && self.bitmap.any_marked() && self.table.is_running() {
             self.clear_at = Some(now + QUIET_NS);
         }
     }
@@ -212,37 +213,44 @@ impl Array {
 
     /// The clean shutdown, step by step: everything durable, no marks, a clean superblock.
     pub(super) fn advance_stop(&mut self, cx: &mut Cx<'_>) {
-        let Some(step) = self.stopping else { return };
-        let quiet = self.requests.is_empty() && self.ops.is_empty() && self.rebuild.is_resting();
-        if self.failed.is_some() || self.read_only {
+        if self.table.is_running() || self.table.is_shut_down() {
+            return;
+        }
+        let quiet = self.table.is_idle() && self.ops.is_empty() && self.rebuild.is_resting();
+        if self.table.failed().is_some() || self.table.is_read_only() {
             if quiet && self.outbox.is_idle() {
-                self.stopping = Some(Stopping::Stopped);
+                self.table.end_shutdown();
             }
             return;
         }
         let casting = self.casts.iter().any(Option::is_some) || self.stale > 0;
-        match step {
-            Stopping::Draining if quiet && !casting && self.sweeps.is_empty() => {
-                self.stopping = Some(Stopping::Flushing);
+        if self.table.shutdown() == CleanShutdown::Record {
+            if !casting {
+                self.table.end_shutdown();
+            }
+            return;
+        }
+        match self.leaving {
+            None if quiet && !casting && self.sweeps.is_empty() => {
+                self.leaving = Some(Leaving::Flushing);
                 self.sweep(Then::Stop);
                 self.advance_stop(cx);
             }
-            Stopping::Flushed => {
+            Some(Leaving::Flushed) => {
                 self.end_rebuild();
                 let marked = self.bitmap.quiet(Time::MAX);
-                self.stopping = Some(Stopping::Clearing);
+                self.leaving = Some(Leaving::Clearing);
                 self.clear = Some((marked, Time::MAX));
                 self.advance_casts(cx);
                 self.advance_stop(cx);
             }
-            Stopping::Clearing if !casting => {
-                self.stopping = Some(Stopping::Signing);
+            Some(Leaving::Clearing) if !casting => {
+                self.table.advance_shutdown(CleanShutdown::Record);
                 self.superblock.clean = true;
                 // Twice, as at the start: who misses the end is two behind.
                 self.stale = self.stale.max(2);
                 self.advance_casts(cx);
             }
-            Stopping::Signing if !casting => self.stopping = Some(Stopping::Stopped),
             _ => {}
         }
     }

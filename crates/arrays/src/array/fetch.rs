@@ -127,7 +127,7 @@ impl Array {
             _ => Err(IoError::Media { block: self.slot_block(request, slot) }),
         };
         self.charge(request, &spent);
-        let writable = !self.read_only && self.failed.is_none();
+        let writable = !self.table.is_read_only() && self.table.failed().is_none();
         let repair = outcome.as_ref().ok().filter(|_| writable).cloned();
         if outcome.is_ok() {
             self.counters.reconstructed += u64::from(count);

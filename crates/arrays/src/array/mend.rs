@@ -111,7 +111,7 @@ impl Array {
         let (answer, cures) = self.right(mend);
         self.charge(request, &spent);
         self.slot_done(request, slot, Ok(answer));
-        let writable = !self.read_only && self.failed.is_none();
+        let writable = !self.table.is_read_only() && self.table.failed().is_none();
         self.counters.mended += cures.len() as u64;
         if !writable || cures.is_empty() {
             return self.finish_mend(op);

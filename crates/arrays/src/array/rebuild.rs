@@ -106,7 +106,7 @@ impl Array {
             // The replacement has failed, too.
             return self.give_up_rebuild();
         }
-        if self.read_only || self.failed.is_some() || self.stopping.is_some() {
+        if self.table.is_read_only() || self.table.failed().is_some() || !self.table.is_running() {
             // There is nothing to be woken for.
             (self.rebuild.busy, self.rebuild.waits) = (false, false);
             return;
@@ -258,7 +258,9 @@ impl Array {
     pub(super) fn rebuilt_durably(&mut self, stripes: u64) {
         self.rebuild.noting = false;
         let Some(member) = self.rebuild.member else { return };
-        if self.superblock.states[member] != MemberState::Rebuilding || self.failed.is_some() {
+        if self.superblock.states[member] != MemberState::Rebuilding
+            || self.table.failed().is_some()
+        {
             return;
         }
         self.note(stripes);

@@ -7,36 +7,68 @@ use super::{Array, Call, Job};
 use crate::Level;
 use crate::geometry::Place;
 use seekless_engine::data::Data;
-use seekless_engine::io::{Breakdown, Done, Expected, Io, IoError, Op, Purpose, Tag};
+use seekless_engine::io::{Breakdown, Expected, Io, IoError, Op, Purpose};
 use seekless_engine::layer::Cx;
-use seekless_engine::units::{BlockNr, Time};
+use seekless_engine::request_table::RequestNr;
+use seekless_engine::units::BlockNr;
 use smallvec::{SmallVec, smallvec};
+use std::ops::{Index, IndexMut};
 use std::sync::Arc;
 
 /// Whole stripes of a trim that are under way at once.
 const TRIM_WINDOW: u64 = 64;
 
-/// A request from above.
+/// What the array knows of a request besides the table.
 #[derive(Clone, Debug)]
 pub(super) struct Request {
-    tag: Tag,
     op: Op,
-    fua: bool,
+    /// All members are to be flushed before the answer.
+    to_flush: bool,
     pub(super) purpose: Purpose,
     /// Of a read: what its blocks must be like, from the first one on.
     at: BlockNr,
     expected: Option<Arc<Expected>>,
-    since: Time,
-    /// Parts that are not done.
-    left: u32,
-    error: Option<IoError>,
-    pub(super) spent: Breakdown,
     /// Of a read: where each part comes from, and what came.
     slots: Vec<Slot>,
     /// Of a trim: whole stripes that are still to be begun.
     trim: std::ops::Range<u64>,
-    /// All is done and durable as far as it must be; it may be answered.
-    finished: bool,
+}
+
+/// What the array knows of the requests in flight, by their number in the table.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Requests(Vec<Option<Request>>);
+
+impl Requests {
+    fn insert(&mut self, number: RequestNr, request: Request) {
+        if self.0.len() <= number {
+            self.0.resize_with(number + 1, || None);
+        }
+        debug_assert!(self.0[number].is_none(), "request {number} is known twice");
+        self.0[number] = Some(request);
+    }
+
+    fn remove(&mut self, number: RequestNr) -> Request {
+        self.0[number].take().expect("a request ends once")
+    }
+
+    /// True if no request has parts that are not done.
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.iter().all(Option::is_none)
+    }
+}
+
+impl Index<RequestNr> for Requests {
+    type Output = Request;
+
+    fn index(&self, number: RequestNr) -> &Request {
+        self.0[number].as_ref().expect("a request that has parts")
+    }
+}
+
+impl IndexMut<RequestNr> for Requests {
+    fn index_mut(&mut self, number: RequestNr) -> &mut Request {
+        self.0[number].as_mut().expect("a request that has parts")
+    }
 }
 
 /// A part of a read: a run of blocks in one chunk.
@@ -70,25 +102,15 @@ pub(crate) struct Source {
 }
 
 impl Array {
-    /// Cuts a request up and begins with it.
-    pub(super) fn take_on(&mut self, io: Io, now: Time) {
-        let Io { tag, op, fua, purpose, at, count, data, expected, .. } = io;
-        let request = self.requests.insert(Request {
-            tag,
-            op,
-            fua,
-            purpose,
-            at,
-            expected,
-            since: now,
-            // One for the cutting itself, so that nothing is finished before all of it has begun.
-            left: 1,
-            error: None,
-            spent: Breakdown::default(),
-            slots: Vec::new(),
-            trim: 0..0,
-            finished: false,
-        });
+    /// Cuts a request up and begins with it, or refuses it.
+    pub(super) fn take_on(&mut self, io: Io, cx: &mut Cx<'_>) {
+        // One part for the cutting itself, so that nothing is finished before all of it has begun,
+        // and one for the answer.
+        let Some(request) = self.table.begin(&io, 2, cx) else { return };
+        let Io { op, fua, purpose, at, count, data, expected, .. } = io;
+        let (to_flush, slots, trim) = (fua && self.volatile, Vec::new(), 0..0);
+        let one = Request { op, to_flush, purpose, at, expected, slots, trim };
+        self.requests.insert(request, one);
         match op {
             Op::Read => self.cut_read(request, at, count),
             Op::Write => {
@@ -97,7 +119,7 @@ impl Array {
             }
             Op::Trim => self.cut_trim(request, at, count),
             Op::Flush => {
-                self.requests[request].left += 1;
+                self.table.add_parts(request, 1);
                 self.sweep(Then::Request(request));
             }
         }
@@ -123,7 +145,7 @@ impl Array {
             let one = &mut self.requests[request];
             let slot = one.slots.len();
             one.slots.push(Slot { place, at, count, data: Data::none() });
-            one.left += 1;
+            self.table.add_parts(request, 1);
             self.read_slot(request, slot);
         }
     }
@@ -189,7 +211,7 @@ impl Array {
 
     /// True if what a member has wrong may be put right. Then it counts as done.
     pub(crate) fn puts_right(&mut self, blocks: usize) -> bool {
-        let writable = !self.read_only && self.failed.is_none();
+        let writable = !self.table.is_read_only() && self.table.failed().is_none();
         if writable {
             self.counters.mended += blocks as u64;
         }
@@ -296,7 +318,7 @@ impl Array {
     fn cut_write(&mut self, request: usize, at: BlockNr, data: &Data) {
         let mut from = 0;
         for (place, _, count) in self.runs(at, data.blocks()) {
-            self.requests[request].left += 1;
+            self.table.add_parts(request, 1);
             let data = data.slice(from, count);
             from += count;
             if self.geometry.level == Level::Raid0 {
@@ -336,7 +358,7 @@ impl Array {
                 self.trim_plain(request, stripe);
                 continue;
             }
-            self.requests[request].left += 1;
+            self.table.add_parts(request, 1);
             let data = Data::zeros(self.geometry.stripe_blocks() as u32);
             let part = Part { request, at: 0, data, trim: true };
             self.enqueue(stripe, Job::Write(part));
@@ -355,7 +377,7 @@ impl Array {
 
     fn trim_plain(&mut self, request: usize, stripe: u64) {
         for member in 0..self.geometry.members {
-            self.requests[request].left += 1;
+            self.table.add_parts(request, 1);
             let io = Io::trim(0, self.geometry.block(stripe, 0), self.geometry.chunk);
             self.outbox.push(member, io, Call::Plain { request });
         }
@@ -374,54 +396,41 @@ impl Array {
     }
 
     /// A part of a request is done.
-    pub(super) fn part_done(&mut self, request: usize, outcome: Result<(), IoError>) {
-        let one = &mut self.requests[request];
+    pub(super) fn part_done(&mut self, request: RequestNr, outcome: Result<(), IoError>) {
         if let Err(error) = outcome {
-            one.error.get_or_insert(error);
+            self.table.fail(request, error);
         }
-        one.left -= 1;
-        if one.left > 0 {
+        if !self.table.end_part(request) {
             return;
         }
-        if !one.trim.is_empty() && one.error.is_none() {
-            one.left += 1;
+        let one = &mut self.requests[request];
+        let failed = self.table.has_failed(request);
+        if !one.trim.is_empty() && !failed {
+            self.table.add_parts(request, 1);
             self.trim_on(request);
             return self.part_done(request, Ok(()));
         }
-        let changes = matches!(one.op, Op::Write | Op::Trim) && one.error.is_none();
-        if changes && std::mem::take(&mut one.fua) && self.volatile {
-            one.left += 1;
+        let changes = matches!(one.op, Op::Write | Op::Trim) && !failed;
+        if changes && std::mem::take(&mut one.to_flush) {
+            self.table.add_parts(request, 1);
             return self.sweep(Then::Request(request));
         }
-        one.finished = true;
-        self.held.push(request);
+        let Request { op, slots, .. } = self.requests.remove(request);
+        let mut data = Data::none();
+        slots.into_iter().for_each(|slot| data.append(slot.data));
+        self.table.found(request, data);
+        self.table.wait(request, op);
     }
 
     /// Time that an operation spent for a request.
-    pub(super) fn charge(&mut self, request: usize, spent: &Breakdown) {
-        self.requests[request].spent.add(spent);
+    pub(super) fn charge(&mut self, request: RequestNr, spent: &Breakdown) {
+        self.table.spend(request, spent);
     }
 
-    /// Answers what is finished, unless it is a change and a member has been put out that others
-    /// do not know of yet: after a crash that one would be taken for up to date.
+    /// Answers what is finished, unless it is a change and a member has failed that others do not
+    /// know of yet: after a crash that one would be taken for up to date.
     pub(super) fn answer_finished(&mut self, cx: &mut Cx<'_>) {
         let settled = self.is_settled();
-        let mut held = std::mem::take(&mut self.held);
-        held.retain(|&key| {
-            let request = &self.requests[key];
-            if request.op != Op::Read && !settled {
-                return true;
-            }
-            let Request { tag, since, error, spent, slots, finished, .. } =
-                self.requests.remove(key);
-            assert!(finished, "a request is answered when it is finished");
-            let mut data = Data::none();
-            slots.into_iter().for_each(|slot| data.append(slot.data));
-            let outcome = error.map_or(Ok(data), Err);
-            cx.answer(Done { tag, outcome, spent: spent.within(cx.now - since) });
-            false
-        });
-        assert!(self.held.is_empty());
-        self.held = held;
+        self.table.answer_met(|op| *op == Op::Read || settled, cx);
     }
 }

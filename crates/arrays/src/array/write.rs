@@ -236,7 +236,7 @@ impl Array {
             (Step::Writing, Ok(_)) => {}
             (Step::Writing, Err(error)) => {
                 self.member_failed(member, error);
-                if let Some(error) = self.failed {
+                if let Some(error) = self.table.failed() {
                     self.write_of(op).error = Some(error);
                     // Some members have it, and what is missing is computed from all of them.
                     let runs = self.runs_in_place(op).into_iter().map(|(_, run)| run).collect();
@@ -318,7 +318,7 @@ impl Array {
             return;
         }
         for op in std::mem::take(&mut self.unsettled) {
-            if self.failed.is_some() {
+            if self.table.failed().is_some() {
                 self.write_in_place(op);
             } else {
                 self.write_of(op).step = Step::Reading;
@@ -354,8 +354,8 @@ impl Array {
         let write = self.write_of(op);
         write.step = Step::Writing;
         let (trim, purpose) = (write.trim, write.purpose);
-        if runs.is_empty() || self.failed.is_some() {
-            let error = self.failed.unwrap_or(IoError::ReadOnly);
+        if runs.is_empty() || self.table.failed().is_some() {
+            let error = self.table.failed().unwrap_or(IoError::ReadOnly);
             self.write_of(op).error = Some(error);
             return self.finish_write(op, Some(0));
         }
@@ -384,7 +384,7 @@ impl Array {
         self.clock += 1;
         if let Some((member, seq)) = write.record
             && self.present(member, stripe)
-            && self.failed.is_none()
+            && self.table.failed().is_none()
         {
             self.logs[member].ended(seq, self.clock);
         }
