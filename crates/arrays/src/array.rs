@@ -3,16 +3,18 @@
 //! Reads go straight to the member that has the block. Writes queue at their stripe: while one
 //! operation holds a stripe the next ones gather, and are then carried out as one, so that small
 //! writes in order become full stripes. What an operation does is in [`write`](mod@write); what all
-//! members are told at once (flushes, superblocks, the bitmap) in [`cast`]; failing members in
-//! [`fetch`] and [`rebuild`].
+//! members are told at once (flushes, superblocks, the bitmap) in [`broadcast`]; failing
+//! members in [`reconstruct`] and [`rebuild`].
 
-mod cast;
-mod fetch;
-mod mend;
-mod outbox;
+mod broadcast;
+mod clean_shutdown;
+mod heal;
+mod member_queue;
 mod rebuild;
+mod reconstruct;
 mod request;
-mod spread;
+mod status;
+mod stripe_data;
 mod write;
 
 use super::Level;
@@ -20,16 +22,16 @@ use super::bitmap::Bitmap;
 use super::geometry::Geometry;
 use super::log::{Log, Run};
 use super::member::{MemberState, MemberSuperblock};
-use cast::{Cast, Casting, Sweep};
-use fetch::Fetch;
-use mend::Mend;
-use outbox::{Answer, Outbox};
+use broadcast::{Broadcast, MemberFlush, Sending};
+use heal::Heal;
+use member_queue::{Answer, MemberQueue};
 use rebuild::Rebuild;
+use reconstruct::Reconstruct;
 pub(super) use request::Source;
 use request::{Part, Requests};
 use seekless_engine::data::{Data, Piece};
 
-use seekless_engine::io::{self, Breakdown, Done, Extent, Io, IoError, Op, Purpose};
+use seekless_engine::io::{Breakdown, Done, Io, IoError, Op, Purpose};
 use seekless_engine::layer::{Cx, Layer, Port, Status};
 use seekless_engine::planted::{PlantedBug, planted};
 use seekless_engine::request_table::RequestTable;
@@ -56,9 +58,9 @@ enum Call {
     /// The flush that follows it.
     LogFlush,
     /// A block that all members get.
-    Cast(Cast),
+    Broadcast(Broadcast),
     /// A flush of all members.
-    Sweep { sweep: usize },
+    MemberFlush { flush: usize },
     /// A step of the rebuild.
     Rebuild { step: u64 },
 }
@@ -67,8 +69,8 @@ enum Call {
 #[derive(Clone, Debug)]
 enum Job {
     Write(Part),
-    Fetch(Fetch),
-    Mend(Mend),
+    Reconstruct(Reconstruct),
+    Heal(Heal),
 }
 
 /// A stripe that somebody uses or waits for.
@@ -91,8 +93,8 @@ struct StripeOp {
 #[derive(Clone, Debug)]
 enum Work {
     Write(Box<Write>),
-    Fetch(Fetch),
-    Mend(Box<Mend>),
+    Reconstruct(Reconstruct),
+    Heal(Box<Heal>),
 }
 
 /// Counters for reports: requests to members and blocks in them, by purpose.
@@ -123,7 +125,7 @@ pub struct Counters {
     /// Blocks computed from the other members because one could not be read.
     pub reconstructed: u64,
     /// Blocks of which a member gave something else than was written, and others did not.
-    pub mended: u64,
+    pub healed: u64,
     /// Members put out of the array since it was assembled.
     pub kicked: u64,
 }
@@ -140,9 +142,9 @@ pub struct Array {
     /// Stripes in order in which parity or copies may disagree, and which a read-only array has not
     /// brought into step.
     distrusted: Vec<Range<u64>>,
-    outbox: Outbox,
-    /// Requests from above. Each keeps its last part for the answer; what waits with it is a read or
-    /// a change, which is answered when all members know which of them is out.
+    member_queue: MemberQueue,
+    /// Requests from above. Each keeps its last part for the answer and waits with its kind: a
+    /// change is answered when all members know which of them is out.
     table: RequestTable<Op>,
     /// What the array knows of each of them besides.
     requests: Requests,
@@ -158,12 +160,12 @@ pub struct Array {
     unmarked: Vec<usize>,
     /// Operations that wait until all members know which of them is out.
     unsettled: Vec<usize>,
-    casts: [Option<Casting>; 2],
+    broadcasts: [Option<Sending>; 2],
     /// How many times the superblocks have to be written once more.
     stale: u32,
     /// Members that failed and were put out, and why.
     failed_members: Vec<(usize, IoError)>,
-    sweeps: Slab<Sweep>,
+    member_flushes: Slab<MemberFlush>,
     /// Operations ended so far, and how many of them are durable for certain.
     clock: u64,
     flushed: u64,
@@ -173,7 +175,7 @@ pub struct Array {
     clear_at: Option<Time>,
     clear: Option<(Vec<usize>, Time)>,
     rebuild: Rebuild,
-    leaving: Option<cast::Leaving>,
+    leaving: Option<clean_shutdown::Leaving>,
     counters: Counters,
 }
 
@@ -199,7 +201,7 @@ impl Array {
             table: RequestTable::new(read_only),
             overlay: BTreeMap::new(),
             distrusted,
-            outbox: Outbox::default(),
+            member_queue: MemberQueue::default(),
             requests: Requests::default(),
             ops: Slab::new(),
             locks: BTreeMap::new(),
@@ -209,10 +211,10 @@ impl Array {
             logs,
             unmarked: Vec::new(),
             unsettled: Vec::new(),
-            casts: [None, None],
+            broadcasts: [None, None],
             stale: 0,
             failed_members: Vec::new(),
-            sweeps: Slab::new(),
+            member_flushes: Slab::new(),
             // What ended before the first operation is durable.
             clock: 1,
             flushed: 0,
@@ -332,8 +334,8 @@ impl Array {
             };
             lock.busy = true;
             match first {
-                Job::Fetch(fetch) => self.start_fetch(stripe, fetch),
-                Job::Mend(mend) => self.start_mend(stripe, mend),
+                Job::Reconstruct(reconstruct) => self.start_reconstruct(stripe, reconstruct),
+                Job::Heal(heal) => self.start_heal(stripe, heal),
                 Job::Write(part) => {
                     let mut parts = vec![part];
                     while parts.len() < MOST_PARTS
@@ -363,14 +365,14 @@ impl Array {
             self.write_logs();
             // What a rebuild has to say goes out with the next superblocks; nothing else would.
             self.advance_rebuild(cx);
-            self.advance_casts(cx);
+            self.advance_broadcasts(cx);
             self.advance_stop(cx);
             let resumable = self.is_settled() && !self.unsettled.is_empty();
             if self.ready.is_empty() && !resumable {
                 break;
             }
         }
-        self.outbox.send(cx);
+        self.member_queue.send(cx);
     }
 
     /// Sends the batches of all logs that have one.
@@ -385,12 +387,12 @@ impl Array {
             self.counters.log_writes += 1;
             self.counters.log_blocks += u64::from(data.blocks());
             let io = Io::write(0, at, data).for_purpose(Purpose::Parity);
-            self.outbox.push(member, io, Call::Log);
+            self.member_queue.push(member, io, Call::Log);
         }
         let starved = self.logs.iter().any(Log::is_starved);
-        let sweeping = self.sweeps.iter().any(|(_, sweep)| sweep.is_for_room());
-        if starved && !sweeping && self.volatile && self.flushed < self.clock {
-            self.sweep(cast::Then::Room);
+        let flushing_for_room = self.member_flushes.iter().any(|(_, flush)| flush.is_for_room());
+        if starved && !flushing_for_room && self.volatile && self.flushed < self.clock {
+            self.flush_members(broadcast::Then::Room);
         }
     }
 
@@ -406,7 +408,7 @@ impl Array {
         let flush = self.volatile && !planted(PlantedBug::LogNotFlushed);
         if matches!(call, Call::Log) && flush {
             let io = Io::flush(0).for_purpose(Purpose::Parity);
-            self.outbox.push(member, io, Call::LogFlush);
+            self.member_queue.push(member, io, Call::LogFlush);
             return;
         }
         let (seq, ops) = self.logs[member].written();
@@ -432,8 +434,8 @@ impl Array {
                 self.op_answered(op, slot, member, outcome, cx);
             }
             Call::Log | Call::LogFlush => self.log_answered(member, call, outcome),
-            Call::Cast(cast) => self.cast_answered(cast, member, outcome),
-            Call::Sweep { sweep } => self.sweep_answered(sweep, member, outcome),
+            Call::Broadcast(broadcast) => self.broadcast_answered(broadcast, member, outcome),
+            Call::MemberFlush { flush } => self.member_flush_answered(flush, member, outcome),
             Call::Rebuild { step } => self.rebuild_answered(step, member, outcome, cx.now),
         }
         self.answer_finished(cx);
@@ -450,8 +452,8 @@ impl Array {
         self.ops[op].waiting -= 1;
         match self.ops[op].work {
             Work::Write(_) => self.write_answered(op, slot, member, outcome, cx.now),
-            Work::Fetch(_) => self.fetch_answered(op, slot, member, outcome),
-            Work::Mend(_) => self.mend_answered(op, slot, member, outcome),
+            Work::Reconstruct(_) => self.reconstruct_answered(op, slot, member, outcome),
+            Work::Heal(_) => self.heal_answered(op, slot, member, outcome),
         }
     }
 
@@ -494,7 +496,7 @@ impl Layer for Array {
     }
 
     fn complete(&mut self, _port: Port, done: Done, cx: &mut Cx<'_>) {
-        for answer in self.outbox.answered(done) {
+        for answer in self.member_queue.answered(done) {
             self.handle(answer, cx);
         }
     }
@@ -529,57 +531,10 @@ impl Layer for Array {
     }
 }
 
-impl Status for Array {
-    fn check(&self) {
-        self.table.check();
-        assert!(self.requests.is_empty() || !self.table.is_idle(), "a request was answered early");
-    }
-
-    fn failed_members(&self) -> &[(usize, IoError)] {
-        &self.failed_members
-    }
-
-    fn rebuild(&self) -> Option<io::Rebuild> {
-        let (done, stripes) = (self.rebuild.done(), self.geometry.stripes);
-        let running = io::Rebuild::Running { done, stripes };
-        match self.rebuild.outcome() {
-            Some(io::Rebuild::Ended) if !self.is_settled() => Some(running),
-            None => self.superblock.replacement().map(|_| running),
-            outcome => outcome,
-        }
-    }
-
-    fn has_copies(&self) -> bool {
-        self.geometry.level != Level::Raid0
-    }
-
-    fn extent(&self, _at: BlockNr, limit: u64) -> (Extent, u64) {
-        (Extent::Data, limit)
-    }
-
-    fn stats(&self) -> Vec<(&'static str, f64)> {
-        let counters = &self.counters;
-        let out = self.superblock.states.iter().filter(|&&one| one != MemberState::Active).count();
-        vec![
-            ("array_prereads", counters.prereads as f64),
-            ("array_data_writes", counters.data_writes as f64),
-            ("array_parity_writes", counters.parity_writes as f64),
-            ("array_log_writes", counters.log_writes as f64),
-            ("array_bitmap_writes", counters.bitmap_writes as f64),
-            ("array_full_stripes", counters.full_stripes as f64),
-            ("array_partial_stripes", counters.partial_stripes as f64),
-            ("array_reconstructed_blocks", counters.reconstructed as f64),
-            ("array_mended_blocks", counters.mended as f64),
-            ("array_members_out", out as f64),
-            ("array_rebuilt_stripes", self.rebuild.done() as f64),
-        ]
-    }
-}
-
 impl Array {
     /// True if nothing is under way, below or within.
     pub(super) fn is_at_rest(&self) -> bool {
-        self.outbox.is_idle() && self.ops.is_empty() && self.locks.is_empty()
+        self.member_queue.is_idle() && self.ops.is_empty() && self.locks.is_empty()
     }
 
     /// True if copies or parity of a stripe may disagree.

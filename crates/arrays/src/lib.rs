@@ -6,19 +6,24 @@
 //! what it promises when members fail, also together with the power.
 #![forbid(unsafe_code)]
 
+mod arbitrate;
 pub mod array;
 pub mod assemble;
 pub mod bitmap;
 mod blocking;
+pub mod create;
 pub mod geometry;
-mod judge;
 mod log;
 pub mod member;
+mod recover;
+mod replace;
 pub mod scrub;
 
 pub use array::Array;
-pub use assemble::{AssembleOptions, Assembled, CreateArray, assemble, create, replace};
+pub use assemble::{AssembleOptions, Assembled, assemble};
 pub use blocking::ArrayDisk;
+pub use create::{CreateArray, create};
+pub use replace::replace;
 
 use seekless_engine::io::IoError;
 use seekless_engine::layout::LayoutError;

@@ -4,7 +4,7 @@
 //! goes into both, so that no copy that cannot be read takes it back. Everything lies in
 //! the first sector, which cannot tear. `SPEC.md`, section "Array members", has it to the byte.
 
-use super::assemble::USUAL_LOG_BLOCKS;
+use super::create::USUAL_LOG_BLOCKS;
 use super::geometry::Geometry;
 use super::{Level, MOST_MEMBERS, VolumeError};
 use bytes::Bytes;

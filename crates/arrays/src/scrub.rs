@@ -1,7 +1,7 @@
 //! Scrubbing: reads everything on all members and compares it; on request, repairs it.
 
+use super::arbitrate::{arbitrate, right};
 use super::geometry::Geometry;
-use super::judge::{judge, right};
 use super::member::{MemberState, MemberSuperblock};
 use super::{Level, VolumeError};
 use seekless_engine::data::{Data, cancel};
@@ -83,7 +83,7 @@ pub fn scrub(
         progress(first);
     }
     if let Some(check) = repair.filter(|_| !suspects.is_empty()) {
-        mend(disks, &geometry, &suspects, check, &mut found)?;
+        heal(disks, &geometry, &suspects, check, &mut found)?;
     }
     Ok(found)
 }
@@ -135,15 +135,15 @@ fn same(one: &Data, other: &Data) -> bool {
     one == other || one.to_bytes() == other.to_bytes()
 }
 
-/// Lets the layout judge, and writes what should be there.
-fn mend(
+/// Lets the layout arbitrate, and writes what should be there.
+fn heal(
     disks: &mut [&mut dyn Disk],
     geometry: &Geometry,
     suspects: &BTreeSet<Row>,
     check: CheckVolume,
     found: &mut Scrubbed,
 ) -> Result<(), VolumeError> {
-    let verdict = judge(disks, *geometry, suspects, check)?;
+    let verdict = arbitrate(disks, *geometry, suspects, check)?;
     let mut repaired = BTreeSet::new();
     let mut left = BTreeSet::new();
     for (&row, &candidate) in &verdict.believed {

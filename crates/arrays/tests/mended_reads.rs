@@ -89,7 +89,7 @@ impl World {
         self.devices.iter().map(|one| one.0.borrow().durable().clone()).collect()
     }
 
-    fn mended(&self) -> u64 {
+    fn healed(&self) -> u64 {
         let stats = self.node.stats();
         let found = stats.iter().find(|(name, _)| *name == "array_mended_blocks");
         found.expect("the array counts them").1 as u64
@@ -158,8 +158,8 @@ fn what_a_member_gives_wrong_comes_from_the_others() {
                 for each in [40, 1, 8] {
                     world.reads_right(each);
                 }
-                let mended = world.mended();
-                assert!(mended > 0 && mended <= places.len() as u64, "{kind}, {level:?}: {mended}");
+                let healed = world.healed();
+                assert!(healed > 0 && healed <= places.len() as u64, "{kind}, {level:?}: {healed}");
                 world.node.finish(&mut world.now);
                 let mut after = world.media();
                 if level == Level::Raid5 {
@@ -169,7 +169,7 @@ fn what_a_member_gives_wrong_comes_from_the_others() {
                     }
                     let mut world = World::mount(&mut after);
                     world.reads_right(1);
-                    assert_eq!(world.mended(), 0, "each once");
+                    assert_eq!(world.healed(), 0, "each once");
                 }
             }
         }
@@ -212,7 +212,7 @@ fn mounts_take_metadata_from_who_has_it_right() {
                 assert!(media == spoiled, "{label}: a check writes nothing");
                 let mut world = World::mount(&mut media);
                 world.reads_right(1);
-                assert_eq!(world.mended(), 0, "{label}: data of clients is right");
+                assert_eq!(world.healed(), 0, "{label}: data of clients is right");
                 let is_back = |at: &&u64| media[member].get(**at) != spoiled[member].get(**at);
                 back += places.iter().filter(is_back).count();
             }

@@ -1,7 +1,7 @@
 //! Filling a member that replaces another one: in order, a bounded chunk at a time, giving way to
 //! clients.
 
-use super::{Array, Call, cast::Then};
+use super::{Array, Call, broadcast::Then};
 use crate::Level;
 use crate::member::{MemberState, MemberSuperblock};
 use seekless_engine::data::Data;
@@ -171,7 +171,7 @@ impl Array {
         for source in sources {
             let at = self.geometry.block(first, 0);
             let io = Io::read(0, at, (count * each) as u32).for_purpose(Purpose::Rebuild);
-            self.outbox.push(source, io, Call::Rebuild { step: number });
+            self.member_queue.push(source, io, Call::Rebuild { step: number });
         }
         true
     }
@@ -214,7 +214,7 @@ impl Array {
         (step.waiting, step.written) = (1, true);
         let at = self.geometry.block(step.first, 0);
         let target = self.rebuild.member.expect("a rebuild that has steps has a replacement");
-        self.outbox.push(
+        self.member_queue.push(
             target,
             Io::write(0, at, sum).for_purpose(Purpose::Rebuild),
             Call::Rebuild { step: number },
@@ -250,7 +250,7 @@ impl Array {
                 return self.rebuilt_durably(done);
             }
             // What counts as done now had ended before this flush.
-            self.sweep(Then::Rebuilt(done));
+            self.flush_members(Then::Rebuilt(done));
         }
     }
 

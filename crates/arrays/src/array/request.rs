@@ -1,8 +1,8 @@
 //! Requests from above: cut into parts, put together again, answered.
 
-use super::cast::Then;
-use super::fetch::Fetch;
-use super::mend::Mend;
+use super::broadcast::Then;
+use super::heal::Heal;
+use super::reconstruct::Reconstruct;
 use super::{Array, Call, Job};
 use crate::Level;
 use crate::geometry::Place;
@@ -120,7 +120,7 @@ impl Array {
             Op::Trim => self.cut_trim(request, at, count),
             Op::Flush => {
                 self.table.add_parts(request, 1);
-                self.sweep(Then::Request(request));
+                self.flush_members(Then::Request(request));
             }
         }
         self.part_done(request, Ok(()));
@@ -164,7 +164,7 @@ impl Array {
         *end = block + u64::from(count);
         let mut io = Io::read(0, block, count);
         io.purpose = self.requests[request].purpose;
-        self.outbox.push(member, io, Call::Read { request, slot });
+        self.member_queue.push(member, io, Call::Read { request, slot });
     }
 
     /// Where the blocks of a read are, run by run: members whose sum they are (mostly one), their
@@ -213,7 +213,7 @@ impl Array {
     pub(crate) fn puts_right(&mut self, blocks: usize) -> bool {
         let writable = !self.table.is_read_only() && self.table.failed().is_none();
         if writable {
-            self.counters.mended += blocks as u64;
+            self.counters.healed += blocks as u64;
         }
         writable
     }
@@ -252,7 +252,7 @@ impl Array {
             return self.slot_done(request, slot, Err(IoError::Media { block: at }));
         }
         let Place { stripe, row, .. } = place;
-        self.enqueue(stripe, Job::Fetch(Fetch::new(request, slot, member, row, count)));
+        self.enqueue(stripe, Job::Reconstruct(Reconstruct::new(request, slot, member, row, count)));
     }
 
     pub(super) fn read_answered(
@@ -269,7 +269,7 @@ impl Array {
                 let data = self.overlaid(member, self.geometry.block(stripe, row), data);
                 match self.is_expected(request, slot, &data) {
                     true => self.slot_done(request, slot, Ok(data)),
-                    false => self.mend(request, slot, member, data),
+                    false => self.heal(request, slot, member, data),
                 }
             }
             Err(IoError::PowerOff) => self.slot_done(request, slot, Err(IoError::PowerOff)),
@@ -294,9 +294,9 @@ impl Array {
     }
 
     /// A member gave something else than was written: the others are asked.
-    fn mend(&mut self, request: usize, slot: usize, member: usize, found: Data) {
+    fn heal(&mut self, request: usize, slot: usize, member: usize, found: Data) {
         let Place { stripe, row, .. } = self.requests[request].slots[slot].place;
-        self.enqueue(stripe, Job::Mend(Mend::new(request, slot, member, row, found)));
+        self.enqueue(stripe, Job::Heal(Heal::new(request, slot, member, row, found)));
     }
 
     /// The content of a part of a read has come.
@@ -372,14 +372,14 @@ impl Array {
         self.counters.data_blocks += u64::from(data.blocks());
         let mut io = Io::write(0, self.geometry.block(place.stripe, place.row), data);
         io.purpose = self.requests[request].purpose;
-        self.outbox.push(member, io, Call::Plain { request });
+        self.member_queue.push(member, io, Call::Plain { request });
     }
 
     fn trim_plain(&mut self, request: usize, stripe: u64) {
         for member in 0..self.geometry.members {
             self.table.add_parts(request, 1);
             let io = Io::trim(0, self.geometry.block(stripe, 0), self.geometry.chunk);
-            self.outbox.push(member, io, Call::Plain { request });
+            self.member_queue.push(member, io, Call::Plain { request });
         }
     }
 
@@ -413,7 +413,7 @@ impl Array {
         let changes = matches!(one.op, Op::Write | Op::Trim) && !failed;
         if changes && std::mem::take(&mut one.to_flush) {
             self.table.add_parts(request, 1);
-            return self.sweep(Then::Request(request));
+            return self.flush_members(Then::Request(request));
         }
         let Request { op, slots, .. } = self.requests.remove(request);
         let mut data = Data::none();

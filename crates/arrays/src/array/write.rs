@@ -5,7 +5,7 @@
 //! written (*complete*); whichever needs fewer requests is taken. With a member missing or
 //! unreadable, everything else is read and its content computed first.
 
-use super::spread::{Spread, overlay};
+use super::stripe_data::{StripeData, overlay};
 use super::{Array, Call, Run, StripeOp, Work};
 use crate::Level;
 use crate::array::request::Part;
@@ -60,7 +60,7 @@ pub(super) struct Write {
     requests: Vec<usize>,
     /// What the first of them is for.
     purpose: Purpose,
-    new: Spread,
+    new: StripeData,
     /// First row and the one behind the last.
     rows: (u32, u32),
     trim: bool,
@@ -97,7 +97,7 @@ impl Array {
     }
 
     pub(super) fn start_write(&mut self, stripe: u64, parts: Vec<Part>, _now: Time) {
-        let mut new = Spread::default();
+        let mut new = StripeData::default();
         let mut requests = Vec::with_capacity(parts.len());
         let trim = parts.iter().all(|part| part.trim);
         let chunk = self.geometry.chunk;
@@ -136,7 +136,7 @@ impl Array {
     fn write_of(&mut self, op: usize) -> &mut Write {
         match &mut self.ops[op].work {
             Work::Write(write) => write,
-            Work::Fetch(_) | Work::Mend(_) => unreachable!("operation {op} is a write"),
+            Work::Reconstruct(_) | Work::Heal(_) => unreachable!("operation {op} is a write"),
         }
     }
 
@@ -178,7 +178,7 @@ impl Array {
             let member = self.member_of(stripe, role);
             let io = Io::read(0, self.geometry.block(stripe, row), count);
             let io = io.for_purpose(Purpose::Parity);
-            self.outbox.push(member, io, Call::Op { op, slot });
+            self.member_queue.push(member, io, Call::Op { op, slot });
         }
     }
 
@@ -372,7 +372,7 @@ impl Array {
             *written += blocks;
             let io = if trim { Io::trim(0, at, data.blocks()) } else { Io::write(0, at, data) };
             let io = io.for_purpose(if parity { Purpose::Parity } else { purpose });
-            self.outbox.push(member, io, Call::Op { op, slot: 0 });
+            self.member_queue.push(member, io, Call::Op { op, slot: 0 });
         }
     }
 

@@ -99,7 +99,7 @@ impl Target {
     /// # Errors
     /// Numbers that make no array.
     pub fn array(self, level: Level, members: usize, chunk: u32) -> Result<Target, VolumeError> {
-        let (geometry, _) = seekless_arrays::assemble::shape(level, members, chunk, self.blocks)?;
+        let (geometry, _) = seekless_arrays::create::shape(level, members, chunk, self.blocks)?;
         let name = format!("{level} of {members} {}", self.name);
         let array = Some(Members { level, count: members, chunk, blocks: self.blocks });
         Ok(Target { name, blocks: geometry.blocks(), headers: false, array, ..self })

@@ -199,7 +199,7 @@ fn format_sparse(disk: &mut dyn Disk, rng: &mut Rng) -> u64 {
 /// it.
 fn create_array(level: Level, members: usize, kind: Kind, wanted: u64, rng: &mut Rng) -> Made {
     let chunk = 1 + rng.below(4) as u32;
-    let device = seekless_arrays::assemble::member_blocks(level, members, chunk, wanted)
+    let device = seekless_arrays::create::member_blocks(level, members, chunk, wanted)
         .expect("members and chunk are in range");
     let mut media = vec![Cells::new(device); members];
     let mut plain: Vec<_> = media.iter_mut().map(|medium| MediumDisk(medium)).collect();

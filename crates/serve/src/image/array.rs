@@ -94,7 +94,7 @@ pub fn create_array(
     let each = match wanted {
         None => None,
         Some(wanted) => {
-            let each = seekless_arrays::assemble::member_blocks(level, paths.len(), chunk, wanted);
+            let each = seekless_arrays::create::member_blocks(level, paths.len(), chunk, wanted);
             Some(each.map_err(|error| blame(first, error))?)
         }
     };

@@ -1,8 +1,8 @@
-//! What all members are told at once: flushes, superblocks, the bitmap; and the clean shutdown.
+//! What all members are told at once: flushes, superblocks, the bitmap.
 
+use super::clean_shutdown::Leaving;
 use super::{Array, Call};
 use crate::member::BITMAP_BLOCK;
-use seekless_engine::clean_shutdown::CleanShutdown;
 use seekless_engine::data::Data;
 use seekless_engine::io::{Io, IoError, Purpose};
 use seekless_engine::layer::Cx;
@@ -13,7 +13,7 @@ const QUIET_NS: Time = 5 * SECONDS;
 
 /// A block that all members get.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Cast {
+pub(super) enum Broadcast {
     /// Their superblocks.
     Superblocks = 0,
     /// The intent bitmap.
@@ -22,7 +22,7 @@ pub(super) enum Cast {
 
 /// One that is on its way.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Casting {
+pub(super) struct Sending {
     left: u32,
     flushing: bool,
 }
@@ -44,62 +44,51 @@ pub(super) enum Then {
 
 /// A flush of all members.
 #[derive(Clone, Debug)]
-pub(super) struct Sweep {
+pub(super) struct MemberFlush {
     left: u32,
     /// Operations that had ended when it began.
     mark: u64,
     then: Then,
 }
 
-impl Sweep {
+impl MemberFlush {
     pub(super) fn is_for_room(&self) -> bool {
         matches!(self.then, Then::Room)
     }
 }
 
-/// What a clean shutdown of an array does before its superblocks are written for the last time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Leaving {
-    /// The members are flushed.
-    Flushing,
-    /// They are.
-    Flushed,
-    /// The marks of the bitmap are cleared.
-    Clearing,
-}
-
 impl Array {
     /// Flushes all members.
-    pub(super) fn sweep(&mut self, then: Then) {
+    pub(super) fn flush_members(&mut self, then: Then) {
         let members = if self.volatile { self.informed() } else { Vec::new() };
         // One for the beginning, so that it does not end before all have been asked.
         let left = members.len() as u32 + 1;
-        let sweep = self.sweeps.insert(Sweep { left, mark: self.clock, then });
+        let flush = self.member_flushes.insert(MemberFlush { left, mark: self.clock, then });
         for member in members {
-            self.outbox.push(member, Io::flush(0), Call::Sweep { sweep });
+            self.member_queue.push(member, Io::flush(0), Call::MemberFlush { flush });
         }
-        self.sweep_part(sweep);
+        self.member_flushed(flush);
     }
 
-    pub(super) fn sweep_answered(
+    pub(super) fn member_flush_answered(
         &mut self,
-        sweep: usize,
+        flush: usize,
         member: usize,
         outcome: Result<Data, IoError>,
     ) {
         if let Err(error) = outcome {
             self.member_failed(member, error);
         }
-        self.sweep_part(sweep);
+        self.member_flushed(flush);
     }
 
-    fn sweep_part(&mut self, sweep: usize) {
-        let one = &mut self.sweeps[sweep];
+    fn member_flushed(&mut self, flush: usize) {
+        let one = &mut self.member_flushes[flush];
         one.left -= 1;
         if one.left > 0 {
             return;
         }
-        let Sweep { mark, then, .. } = self.sweeps.remove(sweep);
+        let MemberFlush { mark, then, .. } = self.member_flushes.remove(flush);
         if self.table.failed().is_none() {
             self.flushed = self.flushed.max(mark);
         }
@@ -116,23 +105,24 @@ impl Array {
 
     /// True if the members know all that has to be known before a change is acknowledged.
     pub(super) fn is_settled(&self) -> bool {
-        let writing = self.casts[Cast::Superblocks as usize].is_some();
+        let writing = self.broadcasts[Broadcast::Superblocks as usize].is_some();
         self.stale == 0 && !writing || self.table.failed().is_some()
     }
 
     /// Sends one block to all members.
-    fn cast(&mut self, cast: Cast, block: impl Fn(&Array, usize) -> (u64, Data)) {
+    fn broadcast(&mut self, broadcast: Broadcast, block: impl Fn(&Array, usize) -> (u64, Data)) {
         let members = self.informed();
-        self.casts[cast as usize] = Some(Casting { left: members.len() as u32, flushing: false });
+        self.broadcasts[broadcast as usize] =
+            Some(Sending { left: members.len() as u32, flushing: false });
         for member in members {
             let (at, data) = block(self, member);
             let io = Io::write(0, at, data).for_purpose(Purpose::Map);
-            self.outbox.push(member, io, Call::Cast(cast));
+            self.member_queue.push(member, io, Call::Broadcast(broadcast));
         }
     }
 
     /// Begins with what is to be sent to all and is not on its way.
-    pub(super) fn advance_casts(&mut self, cx: &mut Cx<'_>) {
+    pub(super) fn advance_broadcasts(&mut self, cx: &mut Cx<'_>) {
         if self.table.failed().is_some() {
             // Nothing is marked any more; whoever waits for it hears why.
             let unmarked = std::mem::take(&mut self.unmarked);
@@ -141,21 +131,23 @@ impl Array {
         if self.table.is_read_only() || self.table.failed().is_some() {
             return;
         }
-        if self.stale > 0 && self.casts[Cast::Superblocks as usize].is_none() {
+        if self.stale > 0 && self.broadcasts[Broadcast::Superblocks as usize].is_none() {
             self.stale -= 1;
             self.superblock.events += 1;
-            self.cast(Cast::Superblocks, |array, member| {
+            self.broadcast(Broadcast::Superblocks, |array, member| {
                 let superblock = &array.superblock;
                 (superblock.slot(), Data::bytes(superblock.encode(member)))
             });
         }
-        if self.casts[Cast::Bitmap as usize].is_none() {
+        if self.broadcasts[Broadcast::Bitmap as usize].is_none() {
             // While a member that failed is not known to be out, its absence is what the marks say.
             let settled = self.is_settled();
             let (clear, since) = self.clear.take().filter(|_| settled).unwrap_or_default();
             if let Some(block) = self.bitmap.next_block(&clear, since, cx.now) {
                 self.counters.bitmap_writes += 1;
-                self.cast(Cast::Bitmap, |_, _| (BITMAP_BLOCK, Data::bytes(block.clone())));
+                self.broadcast(Broadcast::Bitmap, |_, _| {
+                    (BITMAP_BLOCK, Data::bytes(block.clone()))
+                });
             }
         }
         self.clear_quiet(cx.now);
@@ -168,7 +160,7 @@ impl Array {
             let since = now.saturating_sub(QUIET_NS);
             let quiet = self.bitmap.quiet(since);
             if !quiet.is_empty() && self.is_settled() {
-                self.sweep(Then::Clear(quiet, since));
+                self.flush_members(Then::Clear(quiet, since));
             }
         }
         if self.clear_at.is_none() && self.bitmap.any_marked() && self.table.is_running() {
@@ -176,82 +168,38 @@ impl Array {
         }
     }
 
-    pub(super) fn cast_answered(
+    pub(super) fn broadcast_answered(
         &mut self,
-        cast: Cast,
+        broadcast: Broadcast,
         member: usize,
         outcome: Result<Data, IoError>,
     ) {
         if let Err(error) = outcome {
             self.member_failed(member, error);
         }
-        let casting = self.casts[cast as usize].as_mut().expect("it is on its way");
-        casting.left -= 1;
-        if casting.left > 0 {
+        let sending = self.broadcasts[broadcast as usize].as_mut().expect("it is on its way");
+        sending.left -= 1;
+        if sending.left > 0 {
             return;
         }
-        if self.volatile && !casting.flushing {
+        if self.volatile && !sending.flushing {
             let members = self.informed();
             let left = members.len() as u32;
-            self.casts[cast as usize] = Some(Casting { left, flushing: true });
+            self.broadcasts[broadcast as usize] = Some(Sending { left, flushing: true });
             for member in members {
                 let io = Io::flush(0).for_purpose(Purpose::Map);
-                self.outbox.push(member, io, Call::Cast(cast));
+                self.member_queue.push(member, io, Call::Broadcast(broadcast));
             }
             return;
         }
-        self.casts[cast as usize] = None;
-        if cast == Cast::Bitmap {
+        self.broadcasts[broadcast as usize] = None;
+        if broadcast == Broadcast::Bitmap {
             self.bitmap.written();
             let (go, wait): (Vec<usize>, Vec<usize>) = std::mem::take(&mut self.unmarked)
                 .into_iter()
                 .partition(|&op| self.bitmap.is_marked(self.ops[op].stripe));
             self.unmarked = wait;
             go.into_iter().for_each(|op| self.write_in_place(op));
-        }
-    }
-
-    /// The clean shutdown, step by step: everything durable, no marks, a clean superblock.
-    pub(super) fn advance_stop(&mut self, cx: &mut Cx<'_>) {
-        if self.table.is_running() || self.table.is_shut_down() {
-            return;
-        }
-        let quiet = self.table.is_idle() && self.ops.is_empty() && self.rebuild.is_resting();
-        if self.table.failed().is_some() || self.table.is_read_only() {
-            if quiet && self.outbox.is_idle() {
-                self.table.end_shutdown();
-            }
-            return;
-        }
-        let casting = self.casts.iter().any(Option::is_some) || self.stale > 0;
-        if self.table.shutdown() == CleanShutdown::Record {
-            if !casting {
-                self.table.end_shutdown();
-            }
-            return;
-        }
-        match self.leaving {
-            None if quiet && !casting && self.sweeps.is_empty() => {
-                self.leaving = Some(Leaving::Flushing);
-                self.sweep(Then::Stop);
-                self.advance_stop(cx);
-            }
-            Some(Leaving::Flushed) => {
-                self.end_rebuild();
-                let marked = self.bitmap.quiet(Time::MAX);
-                self.leaving = Some(Leaving::Clearing);
-                self.clear = Some((marked, Time::MAX));
-                self.advance_casts(cx);
-                self.advance_stop(cx);
-            }
-            Some(Leaving::Clearing) if !casting => {
-                self.table.advance_shutdown(CleanShutdown::Record);
-                self.superblock.clean = true;
-                // Twice, as at the start: who misses the end is two behind.
-                self.stale = self.stale.max(2);
-                self.advance_casts(cx);
-            }
-            _ => {}
         }
     }
 }

@@ -32,7 +32,7 @@ type Reach = (u128, Reverse<u64>);
 ///
 /// # Errors
 /// Where the layout can be mounted with none of the candidates.
-pub(super) fn judge(
+pub(super) fn arbitrate(
     disks: &mut [&mut dyn Disk],
     geometry: Geometry,
     rows: &BTreeSet<Row>,

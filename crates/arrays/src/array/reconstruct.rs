@@ -8,7 +8,7 @@ use seekless_engine::io::{Breakdown, Io, IoError, Purpose};
 
 /// A part of a read that is to be computed.
 #[derive(Clone, Debug)]
-pub(super) struct Fetch {
+pub(super) struct Reconstruct {
     request: usize,
     slot: usize,
     /// The member that should have it.
@@ -24,9 +24,15 @@ pub(super) struct Fetch {
     repairing: bool,
 }
 
-impl Fetch {
-    pub(super) fn new(request: usize, slot: usize, member: usize, row: u32, count: u32) -> Fetch {
-        Fetch {
+impl Reconstruct {
+    pub(super) fn new(
+        request: usize,
+        slot: usize,
+        member: usize,
+        row: u32,
+        count: u32,
+    ) -> Reconstruct {
+        Reconstruct {
             request,
             slot,
             member,
@@ -41,43 +47,43 @@ impl Fetch {
 }
 
 impl Array {
-    pub(super) fn start_fetch(&mut self, stripe: u64, mut fetch: Fetch) {
+    pub(super) fn start_reconstruct(&mut self, stripe: u64, mut reconstruct: Reconstruct) {
         let mut others: Vec<usize> = (0..self.geometry.members)
-            .filter(|&one| one != fetch.member && self.present(one, stripe))
+            .filter(|&one| one != reconstruct.member && self.present(one, stripe))
             .collect();
         let enough = match self.geometry.level {
             Level::Raid1 => !others.is_empty(),
             _ => others.len() == self.geometry.members - 1,
         };
-        let (row, count) = (fetch.row, fetch.count);
+        let (row, count) = (reconstruct.row, reconstruct.count);
         let mut asked = Vec::new();
-        if !enough && self.present(fetch.member, stripe) {
+        if !enough && self.present(reconstruct.member, stripe) {
             // It has been filled since it was to be computed, and another one has gone out.
-            asked.push(fetch.member);
+            asked.push(reconstruct.member);
         } else if !enough {
-            let block = self.slot_block(fetch.request, fetch.slot);
-            fetch.error = Some(IoError::Media { block });
+            let block = self.slot_block(reconstruct.request, reconstruct.slot);
+            reconstruct.error = Some(IoError::Media { block });
         } else if self.geometry.level == Level::Raid1 {
             asked.push(others.remove(0));
-            fetch.others = others;
+            reconstruct.others = others;
         } else {
             asked = others;
         }
         let waiting = asked.len() as u32;
-        let work = Work::Fetch(fetch);
+        let work = Work::Reconstruct(reconstruct);
         let op = StripeOp { stripe, waiting, spent: Breakdown::default(), work };
         let op = self.ops.insert(op);
         for member in asked {
             let io = Io::read(0, self.geometry.block(stripe, row), count);
             let io = io.for_purpose(Purpose::Parity);
-            self.outbox.push(member, io, Call::Op { op, slot: 0 });
+            self.member_queue.push(member, io, Call::Op { op, slot: 0 });
         }
         if waiting == 0 {
-            self.fetched(op);
+            self.reconstructed(op);
         }
     }
 
-    pub(super) fn fetch_answered(
+    pub(super) fn reconstruct_answered(
         &mut self,
         op: usize,
         _slot: usize,
@@ -85,43 +91,43 @@ impl Array {
         outcome: Result<Data, IoError>,
     ) {
         let stripe = self.ops[op].stripe;
-        let Work::Fetch(fetch) = &self.ops[op].work else { return };
-        let at = self.geometry.block(stripe, fetch.row);
+        let Work::Reconstruct(reconstruct) = &self.ops[op].work else { return };
+        let at = self.geometry.block(stripe, reconstruct.row);
         let outcome = outcome.map(|data| self.overlaid(member, at, data));
-        let Work::Fetch(fetch) = &mut self.ops[op].work else { return };
-        if fetch.repairing {
+        let Work::Reconstruct(reconstruct) = &mut self.ops[op].work else { return };
+        if reconstruct.repairing {
             if let Err(error) = outcome {
                 self.member_failed(member, error);
             }
-            return self.finish_fetch(op);
+            return self.finish_reconstruct(op);
         }
         match outcome {
             Ok(data) => {
-                fetch.sum = Some(match fetch.sum.take() {
+                reconstruct.sum = Some(match reconstruct.sum.take() {
                     Some(sum) => sum.xor(&data),
                     None => data,
                 });
             }
-            Err(_) if !fetch.others.is_empty() => {
-                let next = fetch.others.remove(0);
-                let io = Io::read(0, at, fetch.count).for_purpose(Purpose::Parity);
+            Err(_) if !reconstruct.others.is_empty() => {
+                let next = reconstruct.others.remove(0);
+                let io = Io::read(0, at, reconstruct.count).for_purpose(Purpose::Parity);
                 self.ops[op].waiting += 1;
-                return self.outbox.push(next, io, Call::Op { op, slot: 0 });
+                return self.member_queue.push(next, io, Call::Op { op, slot: 0 });
             }
-            Err(error) => fetch.error = Some(error),
+            Err(error) => reconstruct.error = Some(error),
         }
         if self.ops[op].waiting == 0 {
-            self.fetched(op);
+            self.reconstructed(op);
         }
     }
 
     /// All that can come has come.
-    fn fetched(&mut self, op: usize) {
+    fn reconstructed(&mut self, op: usize) {
         let stripe = self.ops[op].stripe;
         let spent = self.ops[op].spent;
-        let Work::Fetch(fetch) = &mut self.ops[op].work else { return };
-        let Fetch { request, slot, member, row, count, .. } = *fetch;
-        let outcome = match (fetch.error, fetch.sum.take()) {
+        let Work::Reconstruct(reconstruct) = &mut self.ops[op].work else { return };
+        let Reconstruct { request, slot, member, row, count, .. } = *reconstruct;
+        let outcome = match (reconstruct.error, reconstruct.sum.take()) {
             (None, Some(data)) => Ok(data),
             (Some(IoError::PowerOff), _) => Err(IoError::PowerOff),
             _ => Err(IoError::Media { block: self.slot_block(request, slot) }),
@@ -134,20 +140,20 @@ impl Array {
         }
         self.slot_done(request, slot, outcome);
         match repair.filter(|_| self.present(member, stripe)) {
-            None => self.finish_fetch(op),
+            None => self.finish_reconstruct(op),
             Some(data) => {
-                if let Work::Fetch(fetch) = &mut self.ops[op].work {
-                    fetch.repairing = true;
+                if let Work::Reconstruct(reconstruct) = &mut self.ops[op].work {
+                    reconstruct.repairing = true;
                 }
                 self.ops[op].waiting = 1;
                 let io = Io::write(0, self.geometry.block(stripe, row), data);
                 let io = io.for_purpose(Purpose::Parity);
-                self.outbox.push(member, io, Call::Op { op, slot: 0 });
+                self.member_queue.push(member, io, Call::Op { op, slot: 0 });
             }
         }
     }
 
-    fn finish_fetch(&mut self, op: usize) {
+    fn finish_reconstruct(&mut self, op: usize) {
         let StripeOp { stripe, .. } = self.ops.remove(op);
         self.release(stripe);
     }

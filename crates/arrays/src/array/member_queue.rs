@@ -49,13 +49,13 @@ pub struct Answer {
 
 /// Requests to all members.
 #[derive(Clone, Debug, Default)]
-pub struct Outbox {
+pub struct MemberQueue {
     /// Member by member.
     waiting: Vec<Vec<Outgoing>>,
     sent: Slab<Sent>,
 }
 
-impl Outbox {
+impl MemberQueue {
     /// Takes a request on; the tag of `io` is ignored.
     pub fn push(&mut self, member: usize, io: Io, call: Call) {
         let Io { op, at, count, data, purpose, .. } = io;

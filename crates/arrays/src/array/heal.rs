@@ -12,7 +12,7 @@ use seekless_engine::io::{Breakdown, Io, IoError, Purpose};
 
 /// A part of a read that did not meet what was expected.
 #[derive(Clone, Debug)]
-pub(super) struct Mend {
+pub(super) struct Heal {
     request: usize,
     slot: usize,
     /// The member that gave it.
@@ -29,9 +29,9 @@ pub(super) struct Mend {
 /// A block that a member should get back: member, index of the block, content.
 type Cure = (usize, u32, Piece);
 
-impl Mend {
-    pub(super) fn new(request: usize, slot: usize, member: usize, row: u32, found: Data) -> Mend {
-        Mend { request, slot, member, row, found, others: Vec::new(), repairing: false }
+impl Heal {
+    pub(super) fn new(request: usize, slot: usize, member: usize, row: u32, found: Data) -> Heal {
+        Heal { request, slot, member, row, found, others: Vec::new(), repairing: false }
     }
 
     /// What the block is by those that were asked: one of the copies, or the sum of all.
@@ -53,31 +53,31 @@ fn single(block: Piece) -> Data {
 }
 
 impl Array {
-    pub(super) fn start_mend(&mut self, stripe: u64, mut mend: Mend) {
+    pub(super) fn start_heal(&mut self, stripe: u64, mut heal: Heal) {
         let all = 0..self.geometry.members;
         let others: Vec<usize> =
-            all.filter(|&one| one != mend.member && self.present(one, stripe)).collect();
+            all.filter(|&one| one != heal.member && self.present(one, stripe)).collect();
         let enough = match self.geometry.level {
             Level::Raid1 => !others.is_empty(),
             _ => others.len() == self.geometry.members - 1,
         };
         // What need not agree is no help: a recovery may decide for the member that was read.
         let asked = if enough && self.can_compute(stripe) { others } else { Vec::new() };
-        mend.others = asked.iter().map(|&one| (one, None)).collect();
-        let (at, count) = (self.geometry.block(stripe, mend.row), mend.found.blocks());
+        heal.others = asked.iter().map(|&one| (one, None)).collect();
+        let (at, count) = (self.geometry.block(stripe, heal.row), heal.found.blocks());
         let waiting = asked.len() as u32;
-        let work = Work::Mend(Box::new(mend));
+        let work = Work::Heal(Box::new(heal));
         let op = self.ops.insert(StripeOp { stripe, waiting, spent: Breakdown::default(), work });
         for (slot, member) in asked.into_iter().enumerate() {
             let io = Io::read(0, at, count).for_purpose(Purpose::Parity);
-            self.outbox.push(member, io, Call::Op { op, slot });
+            self.member_queue.push(member, io, Call::Op { op, slot });
         }
         if waiting == 0 {
-            self.judge(op);
+            self.compare(op);
         }
     }
 
-    pub(super) fn mend_answered(
+    pub(super) fn heal_answered(
         &mut self,
         op: usize,
         slot: usize,
@@ -85,69 +85,73 @@ impl Array {
         outcome: Result<Data, IoError>,
     ) {
         let stripe = self.ops[op].stripe;
-        let Work::Mend(mend) = &self.ops[op].work else { return };
-        let at = self.geometry.block(stripe, mend.row);
+        let Work::Heal(heal) = &self.ops[op].work else { return };
+        let at = self.geometry.block(stripe, heal.row);
         let outcome = outcome.map(|data| self.overlaid(member, at, data));
-        let Work::Mend(mend) = &mut self.ops[op].work else { return };
-        let repairing = mend.repairing;
+        let Work::Heal(heal) = &mut self.ops[op].work else { return };
+        let repairing = heal.repairing;
         match outcome {
             Err(error) if repairing => self.member_failed(member, error),
-            Ok(data) if !repairing => mend.others[slot].1 = Some(data),
+            Ok(data) if !repairing => heal.others[slot].1 = Some(data),
             // What cannot be read is no help.
             Ok(_) | Err(_) => {}
         }
         match (self.ops[op].waiting, repairing) {
-            (0, true) => self.finish_mend(op),
-            (0, false) => self.judge(op),
+            (0, true) => self.finish_heal(op),
+            (0, false) => self.compare(op),
             _ => {}
         }
     }
 
     /// All that can come has come: the read is answered, and members are put right.
-    fn judge(&mut self, op: usize) {
+    fn compare(&mut self, op: usize) {
         let (stripe, spent) = (self.ops[op].stripe, self.ops[op].spent);
-        let Work::Mend(mend) = &self.ops[op].work else { return };
-        let (request, slot, row) = (mend.request, mend.slot, mend.row);
-        let (answer, cures) = self.right(mend);
+        let Work::Heal(heal) = &self.ops[op].work else { return };
+        let (request, slot, row) = (heal.request, heal.slot, heal.row);
+        let (answer, cures) = self.right(heal);
         self.charge(request, &spent);
         self.slot_done(request, slot, Ok(answer));
         let writable = !self.table.is_read_only() && self.table.failed().is_none();
-        self.counters.mended += cures.len() as u64;
+        self.counters.healed += cures.len() as u64;
         if !writable || cures.is_empty() {
-            return self.finish_mend(op);
+            return self.finish_heal(op);
         }
-        if let Work::Mend(mend) = &mut self.ops[op].work {
-            mend.repairing = true;
+        if let Work::Heal(heal) = &mut self.ops[op].work {
+            heal.repairing = true;
         }
         self.ops[op].waiting = cures.len() as u32;
         for (member, index, block) in cures {
             let io = Io::write(0, self.geometry.block(stripe, row + index), single(block));
-            self.outbox.push(member, io.for_purpose(Purpose::Parity), Call::Op { op, slot: 0 });
+            self.member_queue.push(
+                member,
+                io.for_purpose(Purpose::Parity),
+                Call::Op { op, slot: 0 },
+            );
         }
     }
 
     /// The blocks as they should be, as far as somebody has them, and who should get them back.
-    fn right(&self, mend: &Mend) -> (Data, Vec<Cure>) {
+    fn right(&self, heal: &Heal) -> (Data, Vec<Cure>) {
         let level = self.geometry.level;
-        let Some((expected, from)) = self.expected(mend.request, mend.slot) else {
-            return (mend.found.clone(), Vec::new());
+        let Some((expected, from)) = self.expected(heal.request, heal.slot) else {
+            return (heal.found.clone(), Vec::new());
         };
         let (mut answer, mut cures) = (Data::none(), Vec::new());
-        for (index, block) in (0..).zip(mend.found.each()) {
+        for (index, block) in (0..).zip(heal.found.each()) {
             let met = |block: &Piece| expected.is_met(from + index, block);
             if met(&block) {
                 answer.push(block);
                 continue;
             }
-            let Some(right) = mend.candidates(level, index).into_iter().find(met) else {
+            let Some(right) = heal.candidates(level, index).into_iter().find(met) else {
                 answer.push(block);
                 continue;
             };
-            cures.push((mend.member, index, right.clone()));
+            cures.push((heal.member, index, right.clone()));
             if level == Level::Raid1 {
                 let wrong =
                     |data: &Option<Data>| data.as_ref().is_none_or(|it| !met(&it.block(index)));
-                let others = mend.others.iter().filter(|(_, data)| wrong(data));
+                let others = heal.others.iter().filter(|(_, data)| wrong(data));
                 cures.extend(others.map(|&(member, _)| (member, index, right.clone())));
             }
             answer.push(right);
@@ -155,7 +159,7 @@ impl Array {
         (answer, cures)
     }
 
-    fn finish_mend(&mut self, op: usize) {
+    fn finish_heal(&mut self, op: usize) {
         let StripeOp { stripe, .. } = self.ops.remove(op);
         self.release(stripe);
     }

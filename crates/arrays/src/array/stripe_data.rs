@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 
 /// Runs by their first block in the stripe's data, none of them across the end of a chunk.
 #[derive(Clone, Debug, Default)]
-pub struct Spread {
+pub struct StripeData {
     runs: BTreeMap<u32, Data>,
 }
 
-impl Spread {
+impl StripeData {
     /// Puts blocks in, over what is there.
     pub fn insert(&mut self, at: u32, data: Data) {
         let end = at + data.blocks();
@@ -80,21 +80,21 @@ mod tests {
     fn later_runs_win_block_by_block() {
         let mut rng = Rng::stream(3, "spread");
         for _ in 0..300 {
-            let mut spread = Spread::default();
+            let mut stripe_data = StripeData::default();
             let mut plain = vec![None; 24];
             for version in 1..8 {
                 let chunk = rng.below(3) as u32;
                 let row = rng.below(8) as u32;
                 let count = 1 + rng.below(u64::from(8 - row)) as u32;
                 let at = chunk * 8 + row;
-                spread.insert(at, Data::stamp(count, u64::from(at), version));
+                stripe_data.insert(at, Data::stamp(count, u64::from(at), version));
                 for block in at..at + count {
                     plain[block as usize] = Some(Data::stamp(1, u64::from(block), version));
                 }
             }
             let mut found = vec![None; 24];
             for index in 0..3 {
-                for (row, data) in spread.chunk(index, 8) {
+                for (row, data) in stripe_data.chunk(index, 8) {
                     for offset in 0..data.blocks() {
                         let block = index as u32 * 8 + row + offset;
                         found[block as usize] = Some(data.slice(offset, 1));
@@ -102,8 +102,8 @@ mod tests {
                 }
             }
             assert_eq!(found, plain);
-            assert_eq!(spread.blocks() as usize, plain.iter().flatten().count());
-            let (first, end) = spread.rows(8);
+            assert_eq!(stripe_data.blocks() as usize, plain.iter().flatten().count());
+            let (first, end) = stripe_data.rows(8);
             let rows = (0..24).filter(|&at| plain[at].is_some()).map(|at| at as u32 % 8);
             assert_eq!(Some(first), rows.clone().min());
             assert_eq!(Some(end), rows.max().map(|row| row + 1));
