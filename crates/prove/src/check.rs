@@ -260,7 +260,7 @@ impl<S: Subject> Checker<S> {
             }
             Err(error) => return Err(unmountable(&error)),
         };
-        report.faults.put_out += u64::from(lost.is_some());
+        report.faults.members_left_out += u64::from(lost.is_some());
         report.most_blocks_read = report.most_blocks_read.max(mounted.blocks_read());
         if self.damage == Damage::None
             && let Some(what) = self.subject.disagreement(&mut media)

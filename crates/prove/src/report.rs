@@ -119,7 +119,7 @@ pub struct FaultCounts {
     /// Devices lost together with the power.
     pub lost_devices: u64,
     /// Damaged members of arrays that assembly left out.
-    pub put_out: u64,
+    pub members_left_out: u64,
 }
 
 impl FaultCounts {
@@ -137,7 +137,7 @@ impl FaultCounts {
             ("failed device flushes", self.failed_flushes),
             ("epochs that ended writing", self.failed),
             ("lost devices", self.lost_devices),
-            ("damaged members left out", self.put_out),
+            ("damaged members left out", self.members_left_out),
         ]
     }
 }

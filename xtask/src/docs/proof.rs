@@ -79,7 +79,7 @@ fn planted(list: &str) -> Result<usize> {
 /// The table of bugs, which their test prints.
 fn bugs() -> Result<String> {
     let mut test = cargo();
-    test.args(["test", "--quiet", "--package", "seekless-lab"]);
+    test.args(["test", "--quiet", "--package", "seekless-prove"]);
     test.args(["--test", "planted_bugs", "every_planted_bug_is_found", "--", "--nocapture"]);
     let printed = capture(&mut test)?;
     let rows: Vec<&str> = printed.lines().filter(|line| line.starts_with("| `")).collect();
