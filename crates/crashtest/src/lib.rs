@@ -1,4 +1,4 @@
-//! Crash testing of anybody's software: record what a disk is asked, then check every state that a
+//! Crash testing of any software: record what a disk is asked, then check every state that a
 //! power cut could have left.
 //!
 //! [`record`] is a proxy that writes a recording; [`states`] says which crash states a recording

@@ -3,7 +3,7 @@
 //!
 //! Start with [`extents`] and [`image`] (a state as differences from a base image), then [`mount`]
 //! (states as files), [`check`] (the command) and [`stop`] (an end before all is done). Which
-//! states there are is the business of the laboratory.
+//! states there are is for `crate::states` to say.
 
 pub mod check;
 pub mod copy;

@@ -111,8 +111,8 @@ impl Driver {
     /// `workload` describes, until all are answered. `observe` sees each answer.
     ///
     /// # Errors
-    /// Wrong content, failed requests, and nodes that come to a halt. The driver must not be used
-    /// any more after an error.
+    /// Wrong content, failed requests, and nodes that come to a halt. After an error the
+    /// driver must not be used again.
     pub fn run(
         &mut self,
         workload: &Workload,

@@ -109,7 +109,7 @@ impl Pool {
         Touch { hit, victim }
     }
 
-    /// The block need not be written any more.
+    /// The block is written out: it is clean.
     pub fn clean(&mut self, block: BlockNr) {
         let frame = self.find(block);
         if frame != NONE && std::mem::replace(&mut self.frames[frame as usize].dirty, false) {

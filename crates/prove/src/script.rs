@@ -85,7 +85,7 @@ impl<R: Request> fmt::Display for Operation<R> {
             Operation::Pass(events) => write!(f, "wait for {events} device events"),
             Operation::Rest(_) => f.write_str("leave the volume alone for a while"),
             Operation::Break(fault) => fmt::Display::fmt(fault, f),
-            Operation::Heal => f.write_str("nothing is to fail any more"),
+            Operation::Heal => f.write_str("end the faults"),
             Operation::End(true) => f.write_str("stop and mount again"),
             Operation::End(false) => f.write_str("cut the power and mount again"),
         }

@@ -81,7 +81,7 @@ impl Device for Watched {
 
 impl DeviceStatus for Watched {}
 
-/// Serves the disk until somebody closes the other end of `stop`. Server and client have a
+/// Serves the disk until the caller closes the other end of `stop`. Server and client have a
 /// processor each, where there are two.
 fn serve(spec: &Spec, listener: UnixListener, stop: OwnedFd, said: Said) -> Result<(), Failure> {
     let compensation_ns = measure_compensation();

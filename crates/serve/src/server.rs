@@ -484,7 +484,7 @@ fn fits(image: &Image, spec: &Spec) -> Result<u64, ServeError> {
 fn log_mount(report: &MountReport, took: Duration) {
     let how = match report.path {
         MountPath::Stateless => return,
-        MountPath::Tail => "after an orderly end",
+        MountPath::Tail => "after a clean shutdown",
         MountPath::Scan => "after a crash",
     };
     let dropped = match report.commits_dropped {

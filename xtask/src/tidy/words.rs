@@ -54,57 +54,8 @@ const TERMS: &[Term] = &[
     term(&[concat!("p", "ut"), concat!("o", "ut"), concat!("o", "f")], "removed from, failed"),
 ];
 
-/// Beginnings of the names of files that are checked. The list grows as other files become clean.
-const CHECKED: &[&str] = &[
-    "ARCHITECTURE.md",
-    "CHANGELOG.md",
-    "CONTRACT.md",
-    "CONTRIBUTING.md",
-    "README.md",
-    "SECURITY.md",
-    "SPEC.md",
-    "crates/cli/",
-    "crates/crashtest/src/record",
-    "crates/disk/",
-    "crates/engine/src/account.rs",
-    "crates/engine/src/checksum.rs",
-    "crates/engine/src/data",
-    "crates/engine/src/io.rs",
-    "crates/engine/src/middleware/record.rs",
-    "crates/engine/src/options.rs",
-    "crates/engine/src/planted.rs",
-    "crates/engine/src/rng.rs",
-    "crates/engine/src/size.rs",
-    "crates/engine/src/span.rs",
-    "crates/engine/src/superblock.rs",
-    "crates/engine/src/table.rs",
-    "crates/engine/src/units.rs",
-    "crates/lab/examples/",
-    "crates/lab/src/disk_time.rs",
-    "crates/lab/src/distribution",
-    "crates/lab/src/file_system.rs",
-    "crates/lab/src/histogram.rs",
-    "crates/lab/src/lib.rs",
-    "crates/lab/src/model",
-    "crates/lab/src/news.rs",
-    "crates/lab/src/sim",
-    "crates/lab/src/system.rs",
-    "crates/lab/src/tpcc.rs",
-    "crates/lab/src/trace",
-    "crates/lab/tests/",
-    "crates/layouts/tests/",
-    "crates/serve/src/device",
-    "crates/serve/src/image",
-    "crates/serve/src/nbd",
-    "crates/serve/src/signals.rs",
-    "docs/decisions/",
-    "docs/design.md",
-    "docs/manual/",
-    "docs/papers/",
-    "docs/performance.md",
-    "fuzz/",
-    "xtask/",
-];
+/// Beginnings of the names of files that are not clean yet.
+const EXCLUDED: &[&str] = &["crates/arrays/", "crates/engine/src/", "crates/layouts/src/"];
 
 /// Files that may use a term: the file, and the term with a space between its words. A term of `*`
 /// stands for all of them.
@@ -112,7 +63,7 @@ const ALLOWED: &[(&str, &str)] = &[("docs/decisions/015-field-terms.md", "*")];
 
 /// Reports private terms in the prose of a file.
 pub(super) fn check_words(name: &str, text: &str, found: &mut Findings) {
-    if CHECKED.iter().any(|prefix| name.starts_with(prefix)) {
+    if !EXCLUDED.iter().any(|prefix| name.starts_with(prefix)) {
         check_prose(name, text, found);
     }
 }

@@ -101,7 +101,7 @@ impl Image {
         !self.changed.read().unwrap_or_else(PoisonError::into_inner).is_empty()
     }
 
-    /// The state as it was before anybody wrote to it.
+    /// The state as it was before a check wrote to it.
     fn original(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
         let end = offset + out.len() as u64;
         // A range is often covered by one extent; then nothing below it need be read.

@@ -110,7 +110,7 @@ impl Drop for Placed<'_> {
 fn mount(dir: &Path) -> io::Result<DiskDirectory<Image>> {
     let point = own_directory(dir)?;
     let mounted = DiskDirectory::mount(&point);
-    // Whether there is a file system or not, none needs this place any more.
+    // The file system is detached, or there is none: the directory is not needed.
     let _ = std::fs::remove_dir(&point);
     mounted
 }

@@ -54,7 +54,7 @@ pub fn all(
             scope.spawn(move || {
                 loop {
                     let job = taken.lock().unwrap_or_else(PoisonError::into_inner).recv();
-                    // Nothing more will come, or the results are not taken any more.
+                    // The sender has no more jobs, or the receiver of the results is gone.
                     let Ok(job) = job else { return };
                     let number = job.number;
                     if results.send((number, one(place, check, job))).is_err() {

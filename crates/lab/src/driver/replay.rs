@@ -177,8 +177,8 @@ impl<'a> Player<'a> {
     /// blocks stay in the pool. Gives the number of records, less than `most` at the end.
     ///
     /// # Errors
-    /// Wrong content, failed requests, halts, records that cannot be read or have no room. The
-    /// player and its driver must not be used any more after an error.
+    /// Wrong content, failed requests, halts, records that cannot be read or have no room. After
+    /// an error the player and its driver must not be used again.
     pub fn play(
         &mut self,
         driver: &mut Driver,

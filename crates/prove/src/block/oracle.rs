@@ -122,7 +122,7 @@ impl BlockOracle {
         None
     }
 
-    /// After an error on the write path nothing may be taken any more.
+    /// After an error on the write path the volume must not acknowledge a change.
     fn hear_success(&mut self, sent: Tick, what: &str) -> Option<Wrong> {
         if self.refused.is_some_and(|refused| sent > refused) {
             let story = format!("a {what} is acknowledged after an error on the write path");

@@ -74,7 +74,7 @@ impl Memory {
         buffers
     }
 
-    /// Takes memory back that is not needed any more.
+    /// Takes a buffer back, for a later write.
     pub(super) fn give_back(&mut self, buffer: Buffer) {
         if self.spare.len() < MOST_SPARE {
             self.spare.push(buffer);

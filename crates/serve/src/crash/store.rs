@@ -118,7 +118,7 @@ impl Store {
         }
     }
 
-    /// Takes back content that is not needed any more.
+    /// Takes back the memory of content that was exchanged.
     pub(super) fn discard(&mut self, content: Content) {
         if let (Store::Memory(memory), Content::Buffers(buffers)) = (self, content) {
             buffers.into_iter().flatten().for_each(|buffer| memory.give_back(buffer));

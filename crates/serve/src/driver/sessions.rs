@@ -19,7 +19,7 @@ impl Driver {
         self.touched.push(key);
         let gone = flags.intersects(EventFlags::HUP | EventFlags::ERR);
         if gone && (session.paused || session.leaving) {
-            // Its answers cannot be sent any more.
+            // The client is gone: its answers cannot be sent.
             return self.drop_session(key, None);
         }
         if !(gone || flags.contains(EventFlags::IN)) {
