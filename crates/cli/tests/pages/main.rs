@@ -13,8 +13,9 @@
 //! * `<!-- not run: reason -->` keeps a block from running. Its options are still looked up in
 //!   `--help`.
 //!
-//! `SEEKLESS_PAGES=overwrite cargo test -p seekless --test pages --example toydb` writes the output
-//! anew and keeps what is elided.
+//! `SEEKLESS_PAGES=overwrite cargo test -p seekless --test pages` writes the output anew and keeps
+//! what is elided. Some sections need the example `toydb`, which `cargo build -p seekless --example
+//! toydb` puts in its place; `cargo test` with `--example` builds its tests only.
 
 mod compare;
 mod needs;

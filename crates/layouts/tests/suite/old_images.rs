@@ -4,7 +4,7 @@
 //! When the format changes, fixtures of the new version join the old ones, which stay as they are:
 //!
 //! ```text
-//! SEEKLESS_FIXTURES=write cargo test -p seekless-engine --test old_images
+//! SEEKLESS_FIXTURES=write cargo test -p seekless-layouts old_images
 //! ```
 //!
 //! A fixture is text. `device`, `volume` and `mount` describe it. Each `holds AT VERSION` states
