@@ -73,7 +73,7 @@ enum Job {
     Heal(Heal),
 }
 
-/// A stripe that somebody uses or waits for.
+/// A stripe that an operation uses or waits for.
 #[derive(Clone, Debug, Default)]
 struct Lock {
     busy: bool,
@@ -126,7 +126,7 @@ pub struct Counters {
     pub reconstructed: u64,
     /// Blocks of which a member gave something else than was written, and others did not.
     pub healed: u64,
-    /// Members put out of the array since it was assembled.
+    /// Members removed from the array since it was assembled.
     pub kicked: u64,
 }
 
@@ -268,15 +268,15 @@ impl Array {
         (0..states.len()).filter(|&member| states[member] != MemberState::Out).collect()
     }
 
-    /// Operations that ended up to this one need no protection any more: they are durable, and all
-    /// members know who has missed them.
+    /// Operations that ended up to this one need no protection: they are durable, and all members
+    /// record which member has missed them.
     fn durable_clock(&self) -> u64 {
         let flushed = if self.volatile { self.flushed } else { u64::MAX };
         if self.is_settled() { flushed } else { flushed.min(self.failed_clock) }
     }
 
-    /// A member has failed a request that changes something. It is put out of the array, unless the
-    /// array cannot do without it; then nothing can be written any more.
+    /// A member has failed a request that changes something. It is removed from the array, unless
+    /// the array cannot do without it; then the array fails all later writes.
     fn member_failed(&mut self, member: usize, error: IoError) {
         let states = &self.superblock.states;
         if states[member] == MemberState::Out || self.table.failed().is_some() {
@@ -378,7 +378,7 @@ impl Array {
     /// Sends the batches of all logs that have one.
     fn write_logs(&mut self) {
         if self.table.failed().is_some() {
-            // No flush makes room any more; whoever waits for a record hears why.
+            // No flush makes room in a failed array: operations that wait for a record hear why.
             return (0..self.logs.len()).for_each(|member| self.abandon_log(member));
         }
         let flushed = self.durable_clock();
@@ -508,7 +508,7 @@ impl Layer for Array {
 
     fn deadline(&self) -> Option<Time> {
         if self.table.failed().is_some() {
-            // Nothing is cleared or rebuilt any more: a deadline would be met over and over.
+            // A failed array clears and rebuilds nothing: a deadline would be met over and over.
             return None;
         }
         [self.clear_at, self.rebuild.deadline()].into_iter().flatten().min()

@@ -39,7 +39,7 @@ struct Region {
 pub struct Bitmap {
     regions: Vec<Region>,
     stripes_each: u64,
-    /// Regions that somebody waits to have marked.
+    /// Regions that operations wait to have marked.
     wanted: Vec<usize>,
     /// Regions in the block that is being written, and those it clears.
     writing: Option<(Vec<usize>, Vec<usize>)>,
@@ -103,7 +103,7 @@ impl Bitmap {
         self.regions[region].ended = now;
     }
 
-    /// Marked regions that nobody has written to since `since`.
+    /// Marked regions without a write since `since`.
     pub fn quiet(&self, since: Time) -> Vec<usize> {
         let quiet = |one: &Region| one.marked && one.busy == 0 && one.ended <= since;
         (0..self.regions.len()).filter(|&region| quiet(&self.regions[region])).collect()

@@ -68,7 +68,7 @@ impl<'a, 'd> ArrayDisk<'a, 'd> {
             let found = self.read_source(&source).map(|data| data.block(0));
             match found.filter(is_whole) {
                 Some(block) => right = right.or(Some(block)),
-                // Of members that it is computed from nobody knows who is wrong.
+                // Where it is computed from several members, the wrong one is unknown.
                 None if source.members.len() == 1 => wrong.push((source.members[0], source.block)),
                 None => {}
             }
@@ -77,7 +77,7 @@ impl<'a, 'd> ArrayDisk<'a, 'd> {
         if certain && !wrong.is_empty() && self.array.puts_right(wrong.len()) {
             for (member, block) in wrong {
                 let Some(disk) = self.disks[member].as_deref_mut() else { continue };
-                // If it fails, there is what was there: nothing that anybody believes.
+                // If it fails, there is what was there: no read takes it for right.
                 let _ = disk.write(block, Data::block_of(right.body.clone()));
             }
         }

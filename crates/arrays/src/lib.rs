@@ -166,7 +166,7 @@ pub enum VolumeError {
         /// The place.
         member: usize,
     },
-    /// Members are missing, and nobody said that this is all right.
+    /// Members are missing, and the caller does not allow that.
     #[error(
         "{missing} of {members} members missing or out of date ({who}); give them all, or \
          --degraded to go on without"

@@ -2,9 +2,9 @@
 //!
 //! Data and parity of a stripe lie on different devices, so a power cut may leave one without the
 //! other; if a member is lost with the power, what it held of *other* blocks could then not be
-//! computed any more (the write hole). So before a stripe is written in part, the new blocks and
+//! computed (the write hole). So before a stripe is written in part, the new blocks and
 //! the new parity are written to a ring on the member that holds the parity, and made durable.
-//! Whoever assembles the array writes the blocks of all live records once more, of each block the
+//! Assembly writes the blocks of all live records once more, of each block the
 //! youngest. If the member with the log is the one that is lost, its parity is lost too, and
 //! nothing is computed from it. `SPEC.md`, section "Array members", has the format to the byte.
 

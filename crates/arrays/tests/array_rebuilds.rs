@@ -201,7 +201,7 @@ fn an_idle_rebuild_goes_on_after_any_orderly_end() {
 }
 
 /// Earlier versions left a member behind that was filled to its end and did not count. It does as
-/// soon as somebody looks, even if another one is lost by then.
+/// soon as the array is assembled, even if another one is lost by then.
 #[test]
 fn a_member_that_was_filled_and_did_not_count_does() {
     for (level, members) in SHAPES {

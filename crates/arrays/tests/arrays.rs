@@ -292,7 +292,7 @@ fn members_that_went_separate_ways_are_named() {
         }
     }
     for degraded in [false, true] {
-        let error = find(&media, &[], degraded).expect_err("nobody knows which is right");
+        let error = find(&media, &[], degraded).expect_err("no member knows which is right");
         assert!(matches!(error, VolumeError::Diverged { .. }), "{error}");
     }
     assert!(find(&media, &[0], true).is_ok());
@@ -355,7 +355,7 @@ fn too_many_failures_end_writing() {
         assert!(world.run(Io::flush(1)).is_err());
         world.now += 60 * SECONDS;
         world.node.settle(world.now, &mut Vec::new());
-        assert_eq!(world.node.next_event(), None, "whoever serves it would never sleep again");
+        assert_eq!(world.node.next_event(), None, "a server would never sleep again");
         world.node.finish(&mut world.now);
         assert!(world.node.stopped(), "an array that takes no more writes can be ended");
     }

@@ -176,7 +176,7 @@ fn what_a_member_gives_wrong_comes_from_the_others() {
     }
 }
 
-/// Of a volume at rest: nothing is damaged as long as somebody has it, and a mount finds its map.
+/// Of a volume at rest: nothing is damaged as long as one member has it, and a mount finds its map.
 #[test]
 fn checks_and_mounts_find_what_is_right() {
     for (level, members) in SHAPES {
@@ -223,7 +223,7 @@ fn mounts_take_metadata_from_who_has_it_right() {
 }
 
 /// What is whole on one member only need not be what belongs there: unless that is certain, it is
-/// shown and nobody gets it.
+/// shown and no member gets it.
 #[test]
 fn only_what_certainly_belongs_there_is_given_back() {
     for level in [Level::Raid1, Level::Raid5] {

@@ -51,7 +51,7 @@ pub trait Device: Debug {
     }
 
     /// Asks for a clean shutdown, for devices that keep state of their own; nothing but what this
-    /// causes is under way any more.
+    /// causes is under way.
     fn stop(&mut self, _now: Time) {}
 
     /// True when a clean shutdown that was asked for is complete.

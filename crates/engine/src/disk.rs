@@ -41,7 +41,7 @@ pub trait Disk {
     }
 
     /// The same for one block of which it is not certain that such a one belongs there: what is
-    /// whole may be something old that only one copy still holds. Nobody is given anything.
+    /// whole may be something old that only one copy still holds. No copy is corrected.
     ///
     /// # Errors
     /// As for [`Disk::read`].

@@ -23,7 +23,7 @@ pub struct Cx<'w> {
     pub idle_since: Option<Time>,
     /// Requests to the devices below, in order.
     pub below: &'w mut Vec<(Port, Io)>,
-    /// Answers to whoever is above.
+    /// Answers to the client or layer above.
     pub above: &'w mut Vec<Done>,
     /// The devices, for their mechanics.
     pub devices: &'w [Box<dyn Device>],

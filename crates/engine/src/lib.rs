@@ -1,8 +1,8 @@
 //! The pure core of Seekless.
 //!
 //! Layouts are state machines without I/O: requests and answers come in, requests and answers go
-//! out, nobody blocks, nobody reads a clock, nobody draws a random number that no seed controls.
-//! The same code therefore serves a real device and runs in virtual time, can be cut off at any
+//! out. No layout blocks, reads a clock or draws a random number that no seed controls. The same
+//! code therefore serves a real device and runs in virtual time, can be cut off at any
 //! event, and gives the same world for the same seed.
 //!
 //! Start with [`io`] (the vocabulary), [`layer`] and [`device`] (the two seams), then [`node`]

@@ -592,7 +592,7 @@ mod tests {
         let (mut below, mut above) = (Vec::new(), Vec::new());
         act(&mut Cx {
             now,
-            rng: &mut Rng::stream(1, "desk"),
+            rng: &mut Rng::stream(1, "table"),
             idle_since: None,
             below: &mut below,
             above: &mut above,

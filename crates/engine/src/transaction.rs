@@ -1,6 +1,6 @@
 //! Transactions: changes of several requests, anywhere in a volume, that take hold together or not
 //! at all (section 8.5 of the Loge paper). A client collects them here and hands them in with
-//! [`crate::node::Node::submit_transaction`]; until then nobody else sees any of them.
+//! [`crate::node::Node::submit_transaction`]; until then no other client sees any of them.
 
 use crate::data::{Data, Piece, is_zero};
 use crate::units::BlockNr;

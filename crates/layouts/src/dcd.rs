@@ -1,5 +1,5 @@
 //! The disk caching disk: small writes are collected in memory and appended to a log in one large
-//! write; while nobody waits they are written home. (Nightingale, Hu and Yang, "The Design and
+//! write; while no client waits they are written home. (Nightingale, Hu and Yang, "The Design and
 //! Implementation of a DCD Device Driver for UNIX", USENIX 1999; Hu and Yang, ISCA 1996.)
 //!
 //! The *origin* is the disk as its clients see it: block `b` has a fixed home there. The *log* is a
@@ -332,7 +332,7 @@ impl Layer for Dcd {
             self.begin_log_write(cx);
             // A buffer that is on its way makes room for another.
             self.dispatch(cx);
-            // What has come home makes room, and somebody may have waited for it; the last record
+            // What has come home makes room, and a request may have waited for it; the last record
             // wants room as well.
             let home = self.advance_destage(cx);
             if !self.advance_shutdown(cx) && !home {

@@ -95,7 +95,7 @@ const CLEAN: Tag = 6 << 32;
 const OVERWRITE: Tag = 7 << 32;
 const PLUG: Tag = 8 << 32;
 
-/// What is missing while somebody waits for space.
+/// What is missing while a write waits for space.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Short {
     /// Empty segments wait for what is on the device to be durable.

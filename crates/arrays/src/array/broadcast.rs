@@ -8,7 +8,7 @@ use seekless_engine::io::{Io, IoError, Purpose};
 use seekless_engine::layer::Cx;
 use seekless_engine::units::{SECONDS, Time};
 
-/// How long nobody must have written to a region before its mark is cleared.
+/// How long a region must have had no write before its mark is cleared.
 const QUIET_NS: Time = 5 * SECONDS;
 
 /// A block that all members get.
@@ -124,7 +124,7 @@ impl Array {
     /// Begins with what is to be sent to all and is not on its way.
     pub(super) fn advance_broadcasts(&mut self, cx: &mut Cx<'_>) {
         if self.table.failed().is_some() {
-            // Nothing is marked any more; whoever waits for it hears why.
+            // A failed array marks nothing: operations that wait for a mark hear why.
             let unmarked = std::mem::take(&mut self.unmarked);
             unmarked.into_iter().for_each(|op| self.write_in_place(op));
         }
@@ -153,7 +153,7 @@ impl Array {
         self.clear_quiet(cx.now);
     }
 
-    /// Every few seconds, looks for marks that are not needed any more.
+    /// Every few seconds, looks for marks that no write needs.
     fn clear_quiet(&mut self, now: Time) {
         if self.clear_at.is_some_and(|at| at <= now) {
             self.clear_at = None;

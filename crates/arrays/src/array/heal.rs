@@ -2,8 +2,8 @@
 //! keeps checksums says what it expects; the other copies, or what the other members come to, may
 //! be just that. Then it is the answer, and the member gets it back.
 //!
-//! All of it happens while nobody else writes in the stripe, and a block is put right only where
-//! it is now what was expected: if it has been written meanwhile, it is left alone.
+//! All of it happens while no other operation writes in the stripe, and a block is put right only
+//! where it is now what was expected: if it has been written meanwhile, it is left alone.
 
 use super::{Array, Call, StripeOp, Work};
 use crate::Level;
@@ -130,7 +130,8 @@ impl Array {
         }
     }
 
-    /// The blocks as they should be, as far as somebody has them, and who should get them back.
+    /// The blocks as they should be, as far as a member has them, and which members should get them
+    /// back.
     fn right(&self, heal: &Heal) -> (Data, Vec<Cure>) {
         let level = self.geometry.level;
         let Some((expected, from)) = self.expected(heal.request, heal.slot) else {

@@ -140,7 +140,7 @@ impl Array {
         let first = self.rebuild.next;
         let each = u64::from(self.geometry.chunk);
         let count = (STEP_BLOCKS / each).max(1).min(self.geometry.stripes - first);
-        // The stripes stay locked until they count as done: nobody must write past them.
+        // The stripes stay locked until they count as done: no operation must write past them.
         let taken = |stripe| self.locks.get(&stripe).is_some_and(|lock| lock.busy);
         if count == 0 || (first..first + count).any(taken) {
             return false;

@@ -1,6 +1,6 @@
 //! A log on a device of its own, in front of an origin that may hold data already.
 //!
-//! While a log is attached, the origin alone is not what its clients wrote: somebody who mounts it
+//! While a log is attached, the origin alone is not what its clients wrote: a mount of it alone
 //! would see an old state and spoil it. So it is *bound*: the home of its first blocks is on the
 //! log device, and in their place lies a superblock that names the log. Partition tables, boot
 //! sectors and the superblocks of file systems are there, so other software finds nothing, and
@@ -49,7 +49,7 @@ fn beside(superblock: &Superblock) -> u64 {
     header_blocks(superblock.device_blocks)
 }
 
-/// What nobody brings back if a log is lost, as the end of a hint.
+/// What is lost with a log, as the end of a hint.
 pub(super) const LOST_WITH_LOG: &str =
     ", the first 128 KiB of the origin and all that was not drained are lost";
 const _: () = assert!(BOUND_BLOCKS == 32);

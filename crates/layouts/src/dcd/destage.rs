@@ -1,4 +1,4 @@
-//! Destaging: writing home what is in the log, while nobody waits or when the log is filling up.
+//! Destaging: writing home what is in the log, while no client waits or when the log is filling up.
 //!
 //! After a pause whose length shrinks as the log fills (claim D11) a batch of dirty blocks is read
 //! from the log, sorted, neighbours joined, and written home; then the homes are flushed, and the
@@ -29,7 +29,7 @@ const WINDOW: usize = 64;
 /// Commands of the log, or of writing home, after which it is the turn of the other, where both
 /// want the same head and neither may wait.
 const TURN: u32 = 16;
-/// How long the log keeps its turn though nobody writes: clients take a while to go on.
+/// How long the log keeps its turn without a write: clients take a while to go on.
 const LINGER: Time = 2000 * MICROS;
 
 /// Pause before destaging by sixteenths of the log in use, in microseconds: 10^(−3f) seconds.
@@ -53,10 +53,10 @@ pub struct Item {
 /// one to the other costs two seeks, so each has several commands in a row.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Turn {
-    /// Whoever comes.
+    /// Log and batch: they do not take turns.
     #[default]
     Free,
-    /// The log, for so many records, or until nobody has written for a while.
+    /// The log, for so many records, or until a while without a write has passed.
     Log { left: u32, until: Time },
     /// The batch, for so many commands.
     Home { left: u32 },

@@ -1,5 +1,5 @@
 //! Draining: writing home everything that is in the log, at once and in order of location, while
-//! nobody uses the volume.
+//! no client uses the volume.
 
 use super::attach::{append, of_log};
 use super::read::is_sum_of;

@@ -33,7 +33,7 @@ const LEAST_SEGMENT: u32 = 4;
 const MOST_SEGMENT: u32 = 256;
 /// Most segments that the superblock can name.
 const MOST_SEGMENTS: u64 = 1 << 24;
-/// Blocks at the beginning of an attached origin whose home is on the log device, so that nobody
+/// Blocks at the beginning of an attached origin whose home is on the log device, so that no mount
 /// takes the origin alone for what it was: boot sectors, partition tables, superblocks.
 pub const BOUND_BLOCKS: u64 = 32;
 
@@ -178,7 +178,7 @@ pub struct Header {
     pub offset: u32,
     /// All records up to this one were durable when this one was written.
     pub durable: u64,
-    /// Nothing of the records before this one counts any more.
+    /// Nothing of the records before this one counts.
     pub tail: u64,
     /// Which life, from mount to crash or end, wrote it.
     pub life: u32,

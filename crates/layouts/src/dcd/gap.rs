@@ -1,4 +1,4 @@
-//! How far behind the last record the next one goes on a disk whose head nobody knows.
+//! How far behind the last record the next one goes on a disk whose head position is unknown.
 //!
 //! Right behind it a record costs a turn of the platter whenever its command comes too late, and
 //! the next one of a client that waits for each always does. How far the platter gets meanwhile is

@@ -8,7 +8,7 @@
 //!
 //! A slot of the log is *dirty* until its content is durable at home, or until a record is on its
 //! way that has a younger version. Not until then may its segment be given up: the header of a
-//! record says which older records do not count any more, and it speaks for the records before it
+//! record says which older records do not count, and it speaks for the records before it
 //! and for itself, not for buffers that come later.
 
 use super::Areas;
@@ -95,8 +95,8 @@ pub struct Log {
     pub tail: u64,
     /// Oldest segment that a recovery would still look at: what a durable record says.
     pub recorded: u64,
-    /// Oldest record that the youngest one says a recovery needs. It never goes back: whoever
-    /// has said that a record is not needed must not ask for it later, when it may be unreadable.
+    /// Oldest record that the youngest one says a recovery needs. It never goes back: a log
+    /// that has declared a record not needed must not ask for it later, when it may be unreadable.
     pub needed: u64,
     /// Tails of records that are written but not yet durable.
     tails: VecDeque<(u64, u64)>,
@@ -268,7 +268,7 @@ impl Log {
         self.buffers[index].seq
     }
 
-    /// A slot is not needed any more.
+    /// A slot is not needed.
     pub fn release(&mut self, addr: Addr) {
         if self.is_logged(addr) && self.table.clear(addr, DIRTY) {
             self.dirty -= 1;
@@ -280,7 +280,7 @@ impl Log {
     /// A younger version of a block is at home, durable there as soon as a stamp is. A slot that is
     /// clean may be filled anew before that, so it is not remembered.
     ///
-    /// What a slot in memory replaces is dirty, too. It must not go home any more: that would undo
+    /// What a slot in memory replaces is dirty, too. It must not go home: that would undo
     /// the younger version there.
     pub fn kill(&mut self, block: u32, addr: Addr, stamp: u64) {
         let mut addrs = Addrs::new();
@@ -294,7 +294,7 @@ impl Log {
             addrs.push(addr);
         }
         addrs.retain(|addr| !self.is_logged(*addr) || self.table.is(*addr, DIRTY));
-        // Of what was killed before and has not been buried, too, nothing must go home any more.
+        // Of what was killed before and has not been buried, too, nothing must go home.
         let before = self.killed.remove(&block).map(|(addrs, _)| addrs);
         addrs.extend(before.into_iter().flatten());
         self.killed.insert(block, (addrs, stamp));
@@ -325,7 +325,7 @@ impl Log {
     }
 
     /// True if a segment may be begun: a durable record says that what is in its place does not
-    /// count, nobody reads it, and another one is left unless the record makes room by itself.
+    /// count, no read uses it, and another one is left unless the record makes room by itself.
     pub fn may_begin(&self, number: u64) -> bool {
         let all = u64::from(self.areas.segments);
         let recorded =
@@ -397,7 +397,7 @@ impl Log {
         }
     }
 
-    /// A recovery would not look at a segment any more, so the table need not.
+    /// A recovery does not look at this segment, so the table need not.
     fn unlist(&mut self, number: u64) {
         let first = self.place(number) as u32 * self.areas.segment;
         for addr in first..first + self.areas.segment {
@@ -447,7 +447,8 @@ impl Log {
         (pieces, entries)
     }
 
-    /// Whoever knows a slot of a buffer learns its address in the log.
+    /// Replaces the address of a slot in memory by its address in the log: in the table, or in the
+    /// list of what was killed or replaced.
     fn point(&mut self, buffer: &mut Buffer, block: u32, ram: Addr, addr: Addr) {
         if self.table.get(block) == Some(ram) {
             return self.table.set(block, addr);
@@ -463,7 +464,7 @@ impl Log {
         }
     }
 
-    /// What is about to be overwritten is not dirty any more; nobody is to release it again.
+    /// What is about to be overwritten is not dirty, and must not be released again.
     fn forget_overwritten(&mut self, buffer: &mut Buffer, first: Addr) {
         let range = first..first + buffer.data;
         let later = self.buffers.iter_mut().flat_map(|buffer| &mut buffer.slots);

@@ -183,7 +183,7 @@ pub struct Caching {
     pub mode: Mode,
     /// When a write is acknowledged that asks for nothing special.
     pub report: Report,
-    /// What is written home first while nobody waits.
+    /// What is written home first while no client waits.
     pub order: Order,
     /// Requests of at least so many blocks go straight to the origin; 0 for none.
     pub bypass_blocks: u32,
@@ -281,7 +281,7 @@ pub enum Report {
 
 named!(Report, "report", (Immediate, "immediate"), (Logged, "logged"));
 
-/// Which blocks are written home first while nobody waits (claim D12).
+/// Which blocks are written home first while no client waits (claim D12).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Order {
     /// Those of the youngest segments, as in the paper.

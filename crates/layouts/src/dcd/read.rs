@@ -136,7 +136,7 @@ impl Dcd {
         READ | self.parts.insert(part) as Tag
     }
 
-    /// Notes that somebody relies on the content of slots, or no longer does.
+    /// Notes that a read or a batch begins or ends to rely on the content of slots.
     pub(super) fn use_log(&mut self, addr: Addr, count: u32, begins: bool) {
         let (first, last) = (self.log.place_of(addr), self.log.place_of(addr + count - 1));
         for place in first..=last {

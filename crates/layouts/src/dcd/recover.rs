@@ -7,7 +7,7 @@
 //!
 //! What does not count must never count later: its missing blocks could be made up for by records
 //! to come that happen to bring the same content, and the client has been told that it is gone. So
-//! a mount erases the headers of what it dropped before anybody can read. And a block that cannot
+//! a mount erases the headers of what it dropped before a client can read. And a block that cannot
 //! be read in the part of the ring that comes next may have held the youngest record: such a log is
 //! refused, not guessed at, unless the owner says that what can be read is all there is.
 
@@ -96,7 +96,7 @@ pub(super) fn write_first(
 /// The headers of a log, by number; of two records with one number the one of the later life.
 struct Scan {
     records: BTreeMap<u64, Header>,
-    /// Up to which record somebody calls everything durable.
+    /// Up to which record a header calls everything durable.
     durable: u64,
     life: u32,
     blocks_read: u64,
@@ -260,7 +260,7 @@ fn replay(log: &mut Log, header: &Header) {
 pub(super) struct Recovered {
     pub log: Log,
     pub report: MountReport,
-    /// Blocks of the log to be erased before anybody sees the volume.
+    /// Blocks of the log to be erased before a client sees the volume.
     dropped: Vec<Addr>,
     /// Some record that counts is not known to be durable.
     unsettled: bool,

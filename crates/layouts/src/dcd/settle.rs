@@ -94,7 +94,7 @@ impl Dcd {
         self.requests.wait(request, Needs { seq, homes, buried: !pending, through });
     }
 
-    /// Appends tombstones, and answers whoever waits for what is durable now.
+    /// Appends tombstones, and answers requests that wait for what is durable now.
     pub(super) fn settle(&mut self, cx: &mut Cx<'_>) {
         if self.requests.failed().is_some() {
             return;
@@ -151,7 +151,7 @@ impl Dcd {
         if self.areas.physical && block < format::BOUND_BLOCKS { 1 } else { 0 }
     }
 
-    /// Flushes the devices on which somebody waits for durability.
+    /// Flushes the devices on which a request waits for durability.
     pub(super) fn advance_flushes(&mut self, cx: &mut Cx<'_>) {
         if !self.volatile || self.requests.failed().is_some() {
             return;

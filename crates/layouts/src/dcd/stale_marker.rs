@@ -2,7 +2,7 @@
 //! there. A log that ends before it was put back from a copy.
 //!
 //! Nothing waits for a stale-log marker. Batches on their way home bring one along now and then,
-//! and an orderly end leaves one. It goes to the second copy of the binding only: torn, it leaves
+//! and a clean shutdown leaves one. It goes to the second copy of the binding only: torn, it leaves
 //! the first one, which says less and is no less true.
 
 use super::Dcd;

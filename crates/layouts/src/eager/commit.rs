@@ -3,7 +3,7 @@
 //!
 //! What a commit consists of on disk is up to the layout. Here are its number, the requests it
 //! answers, and what it takes for it to be durable: on a device that keeps what it has completed,
-//! nothing more; elsewhere a flush. There commits also wait: for a flush that somebody asks for, a
+//! nothing more; elsewhere a flush. There commits also wait: for a flush that a client asks for, a
 //! limit, or a pause.
 
 use super::Mapped;
@@ -397,7 +397,7 @@ impl<E: Mapped> Commits<E> {
         ((free.free() + self.history.waiting) / 6).max(16)
     }
 
-    /// Frees what commits up to `settled` have superseded: no recovery can need it any more. What
+    /// Frees what commits up to `settled` have superseded: no recovery can need it. What
     /// a read is using waits.
     pub fn release(&mut self, settled: u64, reads: &Reads<E>, free: &mut FreeMap) {
         self.starving = false;

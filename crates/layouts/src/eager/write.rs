@@ -50,7 +50,7 @@ impl<L: Default> Commands<L> {
     }
 
     /// The same for a block that says where others are. A command that has others as well counts as
-    /// what these are for, and so does what goes with somebody's own purpose.
+    /// what these are for, and so does what goes with another purpose.
     pub fn push_map<T>(&mut self, place: u32, piece: Piece, beside: T)
     where
         L: Extend<T>,

@@ -77,10 +77,10 @@ impl Lfs {
             victims.iter().map(|&nr| f64::from(self.segments.get(nr).live) / size).collect()
         };
         let mut plans = Vec::new();
-        // Where much was moved and still nobody could write, the most space for the least work
+        // Where much was moved and still no write could go on, the most space for the least work
         // counts.
         let greedy = self.starving && self.cleaner.is_in_vain();
-        // And where somebody waits at all, segments that hardly bring anything must wait, however
+        // And where a write waits at all, segments that hardly bring anything must wait, however
         // old they are: copying full ones takes the room that is left and brings none.
         let least = if self.starving { self.mean_gain(cold) / 2.0 } else { 0.0 };
         let gains = |one: &Segment| 1.0 - f64::from(one.live) / size >= least;

@@ -29,7 +29,7 @@ const PASS_BLOCKS: u64 = 20_000_000 / BLOCK_BYTES as u64;
 const SPARE: u64 = 2;
 /// Segments that a commit or a checkpoint must bring, beyond those it takes, to be asked for.
 const WORTH_WHILE: u64 = 2;
-/// Blocks that may be moved for each block that a client writes, while nobody waits for space.
+/// Blocks that may be moved for each block that a client writes, while no write waits for space.
 const EARNED: u64 = 32;
 
 /// How space is won back.
@@ -78,7 +78,7 @@ impl Cleaner {
         self.in_vain = 0;
     }
 
-    /// When to look again whether nobody waits.
+    /// When to look again whether no client waits.
     pub fn due(&self) -> Option<Time> {
         self.due
     }
@@ -174,7 +174,7 @@ impl Lfs {
         self.segments.waits(self.log.durable(), self.log.completed(), self.checkpoint.start())
     }
 
-    /// Finds out what keeps space from being free, when somebody waits for it.
+    /// Finds out what keeps space from being free, when a write waits for it.
     pub(super) fn look_for_space(&mut self) {
         let free = self.segments.free() + self.segments.waiting();
         let low = self.low();
@@ -222,7 +222,7 @@ impl Lfs {
         if self.starving {
             return !self.short.checkpoint && !self.short.enough && self.relieve(cx);
         }
-        // Where all is cold, free segments serve nobody for now.
+        // Where all is cold, free segments serve no write for now.
         let serves = !self.cleaner.pressed || !self.policy.is_cold_all_over();
         if self.cleaner.credit > 0 && serves {
             self.clean_unasked(cx);
@@ -238,7 +238,7 @@ impl Lfs {
         self.advance_plugging(cx);
     }
 
-    /// Nobody waits for space, but few segments are free.
+    /// No write waits for space, but few segments are free.
     fn clean_unasked(&mut self, cx: &mut Cx<'_>) {
         if !self.cleaner.pressed {
             let target = (self.geometry.segments() / 16).max(self.low() + self.pass());
@@ -254,7 +254,7 @@ impl Lfs {
         }
     }
 
-    /// Somebody waits for space: clean; where that is not possible make empty segments free, be it
+    /// A write waits for space: clean; where that is not possible make empty segments free, be it
     /// few; and where there are none let the request fail. True if it did.
     fn relieve(&mut self, cx: &mut Cx<'_>) -> bool {
         // Moving everything twice brings what there is to be had.

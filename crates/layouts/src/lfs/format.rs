@@ -147,7 +147,7 @@ pub enum Item {
         /// Checksum of the bytes as stored.
         checksum: u32,
     },
-    /// Blocks of the volume are not stored any more.
+    /// Blocks of the volume are not stored.
     Zeros {
         /// The first of them.
         block: u32,
@@ -309,7 +309,7 @@ impl Summary {
         sound.then_some((summary, link))
     }
 
-    /// What a block says of itself if it is a summary; nobody has compared its checksum.
+    /// What a block says of itself if it is a summary; its checksum is not compared.
     pub fn claims(block: &[u8]) -> Claims {
         Claims {
             sequence: le64(block, 24),

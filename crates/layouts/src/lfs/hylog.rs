@@ -335,7 +335,7 @@ impl Hylog {
         }
         let wanted = match self.fixed {
             Some(percent) => Some(f64::from(percent) / 100.0),
-            // Before it is tried nobody knows what it costs to write blocks out alone.
+            // Before it is tried it is unknown what it costs to write blocks out alone.
             None if self.turned && self.hot_share > 0.0 => None,
             None => prices.and_then(|prices| self.better(outlook, prices, now)),
         };

@@ -147,7 +147,7 @@ impl Log {
 
     /// The content of a place that is on its way to the device.
     pub fn body_in_flight(&self, place: u32) -> Option<Body> {
-        // The youngest one: a place is written twice at most if nobody reads it in between.
+        // The youngest one: a place is written twice at most if no read comes in between.
         let flight = self.flights.iter().rev().find(|flight| {
             flight.first <= place && place < flight.first + flight.blocks && !flight.data.is_empty()
         })?;
@@ -241,7 +241,7 @@ impl Lfs {
         }
     }
 
-    /// Adds what is not stored any more, and what has moved to holes.
+    /// Adds what is not stored, and what has moved to holes.
     fn add_ranges(&mut self, draft: &mut Option<Draft>, cx: &mut Cx<'_>) {
         for (block, count) in self.pool.take_zeros() {
             if !planted(PlantedBug::TombstoneLost) {
@@ -251,7 +251,7 @@ impl Lfs {
         }
         for (block, hole) in self.pool.take_plugs() {
             let entry = self.map.get(BlockNr::from(block));
-            // What has changed since does not lie there any more.
+            // What has changed since does not lie there.
             if entry.place() == hole {
                 let (mark, checksum) = (entry.mark(), entry.checksum());
                 let item = Item::Plug { block, mark, checksum, place: hole };

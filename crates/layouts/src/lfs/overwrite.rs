@@ -1,9 +1,9 @@
 //! Overwriting in place: what the layout HyLog does with blocks that are seldom written.
 //!
 //! Blocks that become cold stay where they are: the next checkpoint marks them, so that their
-//! checksums are not trusted any more. A cold block that has no such place yet goes to the log
+//! checksums are not trusted. A cold block that has no such place yet goes to the log
 //! once, with the same mark. When that checkpoint is durable, and no recovery compares the block
-//! with the log any more, it is overwritten where it lies, without a word in the log. What is
+//! with the log, it is overwritten where it lies, without a word in the log. What is
 //! overwritten in place has the promises of the layout `inplace`: the device may tear it, and
 //! damage goes unseen.
 

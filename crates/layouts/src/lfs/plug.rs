@@ -5,7 +5,7 @@
 //!
 //! A hole is written first, and then the log says what lies there: an item of the next commit has
 //! the place and the checksum, and a recovery compares it. So a hole must be one that no recovery
-//! needs any more: what lay there is superseded durably, and all parts of its segment lie before
+//! needs: what lay there is superseded durably, and all parts of its segment lie before
 //! the point where a recovery begins to follow the log. From then on the segment waits for the
 //! next checkpoint before another hole in it is written, or a block overwritten in place.
 
@@ -48,7 +48,7 @@ struct Holes {
     segments: VecDeque<SegmentNr>,
     /// The one whose holes are written now: it is not freed meanwhile.
     pinned: Option<SegmentNr>,
-    /// Its holes as they were when it was begun, in descending order. Nobody else writes there.
+    /// Its holes as they were when it was begun, in descending order. Only this pass writes there.
     places: Vec<u32>,
 }
 

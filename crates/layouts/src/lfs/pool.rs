@@ -49,7 +49,7 @@ struct Slots {
 pub struct Pool {
     clients: Slots,
     moved: Slots,
-    /// Ranges that are not stored any more.
+    /// Ranges that are not stored.
     zeros: Vec<(u32, u32)>,
     /// Blocks of the volume that have moved to holes, and the holes.
     plugs: Vec<(u32, u32)>,
@@ -113,7 +113,7 @@ impl Pool {
         FIRST + self.clients.add(slot)
     }
 
-    /// Adds a block that the cleaner moves; nobody waits for it to be written out.
+    /// Adds a block that the cleaner moves; no client waits for it to be written out.
     pub fn add_moved(&mut self, slot: Slot) -> u32 {
         FIRST_MOVED + self.moved.add(slot)
     }
@@ -132,7 +132,7 @@ impl Pool {
         (slot.body, slot.written) = (body, written);
     }
 
-    /// The map does not point to a slot any more. Returns the segment that a recovery falls back
+    /// The map does not point to a slot. Returns the segment that a recovery falls back
     /// on.
     pub fn forget(&mut self, place: u32) -> Option<SegmentNr> {
         let (slots, index) = self.slots(place);
@@ -140,7 +140,7 @@ impl Pool {
         slots.slots[index].from
     }
 
-    /// Blocks from `block` on are not stored any more.
+    /// Blocks from `block` on are not stored.
     pub fn add_zeros(&mut self, block: u32, count: u32, now: Time) {
         self.since.get_or_insert(now);
         match self.zeros.last_mut() {
@@ -173,12 +173,12 @@ impl Pool {
         }
     }
 
-    /// Takes the ranges that are not stored any more.
+    /// Takes the ranges that are not stored.
     pub fn take_zeros(&mut self) -> Vec<(u32, u32)> {
         std::mem::take(&mut self.zeros)
     }
 
-    /// Takes the slots of clients out; with the rest taken, nobody waits.
+    /// Takes the slots of clients out; with the rest taken, no client waits.
     pub fn take_clients(&mut self) -> Vec<Slot> {
         self.since = None;
         self.clients.take()

@@ -154,7 +154,7 @@ pub(super) fn mount(
 }
 
 /// The summary in a block that lies at `place`, with its link, if what it says of itself is of any
-/// interest: most are summaries of long ago, whose checksums nobody needs to compare.
+/// interest: most are summaries of long ago, whose checksums need not be compared.
 fn summary(
     id: Identity,
     place: u32,
@@ -392,7 +392,7 @@ impl Recovery<'_> {
 
     /// A part behind the end of the log that says that more was durable shows that the end is a
     /// damaged summary: what follows it must not be lost silently. Where the next part may lie
-    /// must be readable, or nobody knows whether the log ends there: taken for its end, segments
+    /// must be readable, or it is unknown whether the log ends there: taken for its end, segments
     /// that were given up behind it, and are written again, would be read as what they held.
     fn look_beyond(&mut self, position: &Position, mount: u32) -> Result<(), LayoutError> {
         if let Some(place) = self.lost {

@@ -1,5 +1,5 @@
 //! The usage table: which segments are free, what the others still hold, and when one that holds
-//! nothing any more may be written again.
+//! nothing may be written again.
 //!
 //! A segment that has lost its last live block waits for three things. What superseded its blocks
 //! must be durable, else a recovery would fall back on them. Its parts must lie before the point
@@ -22,7 +22,7 @@ pub enum State {
     Free,
     /// It is being filled, or will be next.
     Open,
-    /// Nothing is appended to it any more.
+    /// Nothing is appended to it.
     Closed,
     /// It is closed and holds nothing; it will be free.
     Waiting,
@@ -186,7 +186,7 @@ impl Segments {
         self.vacate(place);
     }
 
-    /// The block at a place is not needed any more.
+    /// The block at a place is not needed.
     pub fn vacate(&mut self, place: u32) {
         debug_assert!(self.is_live(place), "nothing lies at {place}");
         let index = self.owner_index(place);
@@ -229,7 +229,7 @@ impl Segments {
         self.free.insert(segment);
     }
 
-    /// Nothing is appended to a segment any more.
+    /// Nothing is appended to a segment from here on.
     pub fn close(&mut self, segment: SegmentNr) {
         self.all[segment as usize].state = State::Closed;
         if self.all[segment as usize].live == 0 {
@@ -253,8 +253,8 @@ impl Segments {
         self.stirred = true;
     }
 
-    /// Frees the waiting segments that nobody needs, when commits up to `durable` are durable and
-    /// a recovery follows the log from behind part `start`.
+    /// Frees the waiting segments that no read uses, when commits up to `durable` are durable and a
+    /// recovery follows the log from behind part `start`.
     pub fn release(&mut self, durable: u64, start: u64) {
         if !std::mem::take(&mut self.stirred) {
             return;

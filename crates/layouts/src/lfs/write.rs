@@ -150,7 +150,7 @@ impl Lfs {
         })
     }
 
-    /// Blocks are not stored any more.
+    /// Blocks are not stored from here on.
     fn forget(&mut self, at: BlockNr, count: u32, now: Time) {
         let mut any = false;
         for block in at..at + u64::from(count) {

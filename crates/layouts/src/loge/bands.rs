@@ -127,7 +127,7 @@ impl Bands {
         }
     }
 
-    /// Puts a block elsewhere; `None` if it is not stored any more. Returns false if the place is
+    /// Puts a block elsewhere; `None` if it is not stored. Returns false if the place is
     /// not in its band: then it is an exception.
     pub fn set(&mut self, at: BlockNr, place: Option<u32>) -> bool {
         let (low, high) = self.span(at);

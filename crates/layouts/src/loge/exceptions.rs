@@ -104,7 +104,7 @@ impl Exceptions {
         }
     }
 
-    /// A block is no exception any more.
+    /// A block ceases to be an exception.
     pub fn remove(&mut self, at: BlockNr) {
         let mut hole = self.find(at as u32 + 1);
         if self.entries[hole].0 == 0 {

@@ -5,7 +5,7 @@
 //! is there or has a younger version that holds. Nothing else differs from a plain request: one
 //! stamp, no order between the blocks, one flush for all of them.
 //!
-//! A descriptor is needed until nobody has to verify its transaction any more: until a record is
+//! A descriptor is needed until no recovery has to verify its transaction: until a record is
 //! durable that says that everything up to its stamp was. One is written when descriptors pile up
 //! or free blocks run out, with whatever commit comes next.
 

@@ -10,7 +10,7 @@ use seekless_engine::io::Io;
 use seekless_engine::layer::Cx;
 use seekless_engine::units::{BlockNr, MILLIS, SECONDS, Time};
 
-/// How long nobody must have asked for anything before blocks are sorted: the paper finds that
+/// How long no request must have come before blocks are sorted: the paper finds that
 /// pauses of half a second can be used at a cost of 2 % (section 8.1), and a step here is shorter.
 pub(super) const REST: Time = 50 * MILLIS;
 /// How long the arm is kept in transit: who has not come back by then is not awaited.
@@ -52,7 +52,7 @@ impl Idle {
 }
 
 impl Loge {
-    /// Takes a step if nobody waits for anything.
+    /// Takes a step if no client waits.
     pub(super) fn advance_idle(&mut self, cx: &mut Cx<'_>) {
         self.idle.due = None;
         if !self.headed || !(self.idle.anticipates || self.sorter.is_enabled()) {

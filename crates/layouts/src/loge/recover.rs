@@ -276,7 +276,7 @@ impl Scan<'_> {
         self.greatest = self.greatest.max(label.stamp);
         self.durable = self.durable.max(label.durable);
         if label.stamp <= self.record.durable && label.block == DESCRIPTOR {
-            // Nobody has to verify its transaction any more.
+            // No recovery has to verify its transaction.
         } else if label.stamp <= self.record.durable {
             self.version(u64::from(label.block), label.stamp, Entry::new(place as u32, label.sum));
         } else {

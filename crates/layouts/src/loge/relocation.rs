@@ -4,7 +4,7 @@
 //! and a write would need some. The blocks of a chunk are read where they are and written home,
 //! each time in the order in which the head gets there, each as a transaction of its own. Only when
 //! all are there does the table say so, and their old places wait as those of any superseded block
-//! do. Until then nobody changes the table: writes wait, reads do not.
+//! do. Until then no operation changes the table: writes wait, reads do not.
 //!
 //! Blocks are moved only when everything that clients have written is durable: a block of a
 //! transaction that is not might survive a crash in its new place, and the transaction not.

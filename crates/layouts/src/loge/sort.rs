@@ -33,7 +33,7 @@ const RESERVE: u64 = 32;
 const MOST_STEPS: usize = 1 << 16;
 /// So many times two blocks are read one after the other before they belong together.
 const CONVINCED: u8 = 2;
-/// Rounds through a volume that nobody writes to.
+/// Rounds through a volume without writes.
 const MOST_ROUNDS: u32 = 2;
 /// Most blocks of a cluster.
 const MOST_OF_CLUSTER: usize = 64;
@@ -128,7 +128,7 @@ impl Steps {
         if let Some(last) = self.last.filter(|&last| last + 1 != at && last != at) {
             let full = self.next.len() >= MOST_STEPS;
             if full && !self.next.contains_key(&last) {
-                // Whoever comes back proves it again.
+                // A block that comes back proves it again.
                 self.next.clear();
                 self.fresh.clear();
             }

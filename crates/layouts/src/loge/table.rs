@@ -59,7 +59,7 @@ enum Form {
 #[derive(Clone)]
 pub struct Table {
     form: Form,
-    /// For each place one more than the block that lies there, if anybody asks for it.
+    /// For each place one more than the block that lies there, if a caller asks for it.
     owners: Option<Vec<u32>>,
 }
 
@@ -272,8 +272,8 @@ impl TrimMap {
 
     /// Forgets block `block` with block `index` of transaction `stamp`, of which `last` is the
     /// last one. The tombstone that is on the device must not be lost should the new one not come
-    /// to hold, so it is kept beside; whoever sends the map to the device makes sure that what was
-    /// sent before is durable.
+    /// to hold, so it is kept beside; before the map goes to the device again, the caller makes
+    /// sure that what was sent before is durable.
     pub fn bury(&mut self, block: BlockNr, stamp: u64, (index, last): (u16, u16)) {
         let old = self.get(block);
         let before = if self.fresh.contains(&old.stamp) { old.before } else { old.stamp };

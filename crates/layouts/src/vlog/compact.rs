@@ -361,7 +361,7 @@ impl Vlog {
         for &Move { at, entry } in moves {
             let block = data.slice(entry.place() - first, 1);
             let moved_since = self.map.get(at) != entry;
-            // Damage stays where it is and is reported to whoever reads it.
+            // Damage stays where it is and is reported to the client that reads it.
             if moved_since || verify(self.sums, &[entry], block.clone(), at).is_err() {
                 continue;
             }

@@ -2,7 +2,7 @@
 //!
 //! A map block has all entries of its slice, and differs from the one before in few of them. So it
 //! is not written out when it is made: it remembers what changed since the one before, and is put
-//! together when somebody looks at it. A device that stores bytes does at once; on a simulated
+//! together when its bytes are read. A device that stores bytes does at once; on a simulated
 //! disk nearly all map blocks are superseded unread.
 
 use super::format::{Changed, Entry, Header, SLICE_ENTRIES, entry_bytes, seal_map};

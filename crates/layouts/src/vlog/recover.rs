@@ -182,7 +182,7 @@ impl Recovery<'_> {
         self.blocks_read += 1;
         let volume = self.superblock;
         let is_whole = |block: &Piece| header(&volume, place, &block.to_bytes()).is_some();
-        // Pointers may be dead: what lies there now need not be a map block any more.
+        // Pointers may be dead: what lies there now need not be a map block.
         let data = self.disk.look_for_whole(u64::from(place), &is_whole).ok()?;
         let header = header(&volume, place, &data.to_bytes())?;
         Some((Found { place, header }, data))

@@ -219,7 +219,7 @@ impl Vlog {
         for (Move { at, entry }, block) in std::mem::take(&mut self.reorganiser.gathered) {
             let stale = planted(PlantedBug::ReorganiserWritesStale);
             let moved_since = self.map.get(at) != entry && !stale;
-            // Damage stays where it is and is reported to whoever reads it.
+            // Damage stays where it is and is reported to the client that reads it.
             if moved_since
                 || verify(self.sums, &[entry], Data::block_of(block.body.clone()), at).is_err()
             {

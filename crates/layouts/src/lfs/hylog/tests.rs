@@ -79,7 +79,7 @@ fn noise_makes_no_block_hot() {
 }
 
 /// Where small writes make the log expensive, everything is overwritten in place; where they are
-/// not forced any more, the log is tried again.
+/// not forced, the log is tried again.
 #[test]
 fn a_log_that_costs_more_is_given_up() {
     let map = map(10_000);
