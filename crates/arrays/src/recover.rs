@@ -251,8 +251,8 @@ impl Recovery<'_, '_> {
         }
     }
 
-    /// Tells the last word to who has not heard it, before anything is changed. Nobody may fall two
-    /// behind: the next record takes the place of the one before the last. And the last word may be
+    /// Tells the last word to who has not heard it, before anything is changed. No member may fall
+    /// two behind: the next record takes the place of the one before the last. And the last word may be
     /// that an array which had been ended in order was opened; if repairs were cut off then, and
     /// the members that knew it left out of the next assembly, that one would repair nothing.
     fn inform(&mut self) -> Result<(), VolumeError> {
