@@ -1,10 +1,11 @@
 //! The volume that a command reads: in one image, or on the members of an array.
 
+use crate::commands::host_clock;
 use crate::failure::{Failure, Outcome};
 use seekless_arrays::member::{MemberState, MemberSuperblock};
 use seekless_arrays::{AssembleOptions, Assembled};
 use seekless_engine::disk::Disk;
-use seekless_engine::layout::{CheckReport, LayoutError, MountReport};
+use seekless_engine::layout::{CheckReport, Clock, LayoutError, MountReport};
 use seekless_engine::size::Size;
 use seekless_engine::superblock::Superblock;
 use seekless_engine::units::BLOCK_BYTES;
@@ -79,9 +80,12 @@ impl Volume {
     /// # Errors
     /// If it cannot be mounted.
     pub fn check(&mut self) -> Result<(Superblock, MountReport, CheckReport), Failure> {
-        let Volume::Attached(images) = self else { return self.with(seekless_layouts::check) };
+        let clock: Option<Clock> = Some(host_clock);
+        let Volume::Attached(images) = self else {
+            return self.with(|disk| seekless_layouts::check_timed(disk, clock));
+        };
         let [origin, log] = images.as_mut();
-        let found = dcd::check(origin, log);
+        let found = dcd::check(origin, log, clock);
         found.map_err(|error| blame_half(origin, Some(log), error).into())
     }
 
@@ -172,6 +176,23 @@ pub fn json_members(members: &Members) -> Value {
         "clean": superblock.clean,
         "members": members.images().iter().enumerate().map(member).collect::<Vec<_>>(),
     })
+}
+
+/// The steps of a mount as JSON.
+pub fn json_recovery(mount: &MountReport) -> Value {
+    let steps = mount.steps.iter().map(|step| {
+        let mut fields = json!({
+            "name": step.name,
+            "blocks_read": step.blocks_read,
+            "ns": step.elapsed_ns,
+        });
+        if let Some((count, unit)) = step.items {
+            fields["items"] = json!(count);
+            fields["unit"] = json!(unit);
+        }
+        fields
+    });
+    steps.collect()
 }
 
 /// The images as JSON: one name, or a list of them.

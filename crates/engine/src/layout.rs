@@ -4,9 +4,11 @@
 //! `seekless-layouts`, whose registry maps the number in a superblock to one of them.
 
 mod error;
+mod recovery;
 mod report;
 
 pub use error::{BelowError, LayoutError};
+pub use recovery::{Clock, RecoveryStep, RecoverySteps};
 pub use report::{CheckReport, MountPath, MountReport};
 
 use crate::arm::Arm;
@@ -72,6 +74,8 @@ pub struct MountOptions<'a> {
     pub read_only: bool,
     /// How the layout is to work: what changes how it works, never what it stores.
     pub options: Options,
+    /// Times the steps of the recovery; without it they have no times.
+    pub clock: Option<Clock>,
 }
 
 /// A layout: a layer that can be made, mounted and checked. These run alone, in blocking style.
@@ -117,7 +121,8 @@ pub trait Layout: Layer + Sized + 'static {
     /// What the medium reports.
     fn format(disk: &mut dyn Disk, options: &FormatOptions) -> Result<(), LayoutError>;
 
-    /// Recovers the state of a volume.
+    /// Recovers the state of a volume. It names each of its steps in `steps`, where the one that
+    /// read the superblock is there already, and says how it found the state.
     ///
     /// # Errors
     /// A damaged, foreign or newer image, and what the medium reports.
@@ -125,7 +130,8 @@ pub trait Layout: Layer + Sized + 'static {
         disk: &mut dyn Disk,
         superblock: &Superblock,
         options: &MountOptions<'_>,
-    ) -> Result<(Self, MountReport), LayoutError>;
+        steps: &mut RecoverySteps,
+    ) -> Result<Self, LayoutError>;
 
     /// Reads everything the volume holds and compares it with the recovered state.
     ///

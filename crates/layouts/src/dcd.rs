@@ -57,7 +57,7 @@ use seekless_engine::io::{Done, Io, IoError, Op, Tag};
 use seekless_engine::layer::{Cx, Layer, Limits, Port, Status};
 use seekless_engine::layout::Promises;
 use seekless_engine::layout::{
-    CheckReport, FormatOptions, Layout, LayoutError, MountOptions, MountReport,
+    CheckReport, FormatOptions, Layout, LayoutError, MountOptions, RecoverySteps,
 };
 use seekless_engine::options::Options;
 use seekless_engine::planted::PlantedBug;
@@ -462,8 +462,9 @@ impl Layout for Dcd {
         disk: &mut dyn Disk,
         superblock: &Superblock,
         options: &MountOptions<'_>,
-    ) -> Result<(Dcd, MountReport), LayoutError> {
-        recover::mount(disk, superblock, options)
+        steps: &mut RecoverySteps,
+    ) -> Result<Dcd, LayoutError> {
+        recover::mount(disk, superblock, options, steps)
     }
 
     fn check(&self, disk: &mut dyn Disk) -> Result<CheckReport, LayoutError> {

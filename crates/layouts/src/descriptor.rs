@@ -5,7 +5,7 @@ use seekless_engine::checksum::Sums;
 use seekless_engine::disk::Disk;
 use seekless_engine::layer::Layer;
 use seekless_engine::layout::{
-    CheckReport, FormatOptions, Layout, LayoutError, MountOptions, MountReport, Promises,
+    CheckReport, FormatOptions, Layout, LayoutError, MountOptions, Promises, RecoverySteps,
 };
 use seekless_engine::options::{AnyChoice, Options};
 use seekless_engine::planted::PlantedBug;
@@ -62,8 +62,9 @@ type Mount = fn(
     &mut dyn Disk,
     &Superblock,
     &MountOptions<'_>,
-) -> Result<(Box<dyn Layer>, MountReport), LayoutError>;
-type Check = fn(&mut dyn Disk, &Superblock) -> Result<(MountReport, CheckReport), LayoutError>;
+    &mut RecoverySteps,
+) -> Result<Box<dyn Layer>, LayoutError>;
+type Check = fn(&mut dyn Disk, &Superblock, &mut RecoverySteps) -> Result<CheckReport, LayoutError>;
 type Dump = fn(&mut dyn Disk, &Superblock, &mut dyn fmt::Write) -> Result<(), LayoutError>;
 
 impl Descriptor {
@@ -109,25 +110,30 @@ fn mount<L: Layout>(
     disk: &mut dyn Disk,
     superblock: &Superblock,
     options: &MountOptions<'_>,
-) -> Result<(Box<dyn Layer>, MountReport), LayoutError> {
-    let (layer, report) = L::mount(disk, superblock, options)?;
-    Ok((Box::new(layer), report))
+    steps: &mut RecoverySteps,
+) -> Result<Box<dyn Layer>, LayoutError> {
+    Ok(Box::new(L::mount(disk, superblock, options, steps)?))
 }
 
 /// A mount that writes nothing.
 fn look<L: Layout>(
     disk: &mut dyn Disk,
     superblock: &Superblock,
-) -> Result<(L, MountReport), LayoutError> {
-    L::mount(disk, superblock, &MountOptions { read_only: true, ..MountOptions::default() })
+    steps: &mut RecoverySteps,
+) -> Result<L, LayoutError> {
+    let options = MountOptions { read_only: true, ..MountOptions::default() };
+    L::mount(disk, superblock, &options, steps)
 }
 
 fn check<L: Layout>(
     disk: &mut dyn Disk,
     superblock: &Superblock,
-) -> Result<(MountReport, CheckReport), LayoutError> {
-    let (layout, report) = look::<L>(disk, superblock)?;
-    Ok((report, layout.check(disk)?))
+    steps: &mut RecoverySteps,
+) -> Result<CheckReport, LayoutError> {
+    let layout = look::<L>(disk, superblock, steps)?;
+    // The check that follows is no part of the mount.
+    steps.end();
+    layout.check(disk)
 }
 
 fn dump<L: Layout>(
@@ -135,5 +141,5 @@ fn dump<L: Layout>(
     superblock: &Superblock,
     out: &mut dyn fmt::Write,
 ) -> Result<(), LayoutError> {
-    look::<L>(disk, superblock)?.0.dump(disk, out)
+    look::<L>(disk, superblock, &mut RecoverySteps::new(None))?.dump(disk, out)
 }

@@ -11,7 +11,7 @@ use seekless_engine::io::{Done, Io, IoError, Op, Outcome, Tag};
 use seekless_engine::layer::{Cx, Layer, Port, Status};
 use seekless_engine::layout::Promises;
 use seekless_engine::layout::{
-    CheckReport, FormatOptions, Layout, LayoutError, MountOptions, MountPath, MountReport,
+    CheckReport, FormatOptions, Layout, LayoutError, MountOptions, RecoverySteps,
 };
 use seekless_engine::options::Options;
 use seekless_engine::planted::{PlantedBug, planted};
@@ -217,14 +217,9 @@ impl Layout for Inplace {
         _disk: &mut dyn Disk,
         superblock: &Superblock,
         options: &MountOptions<'_>,
-    ) -> Result<(Inplace, MountReport), LayoutError> {
-        let report = MountReport {
-            path: MountPath::Stateless,
-            blocks_read: 1,
-            commits_accepted: 0,
-            commits_dropped: 0,
-        };
-        Ok((Inplace::new(superblock, options.volatile), report))
+        _steps: &mut RecoverySteps,
+    ) -> Result<Inplace, LayoutError> {
+        Ok(Inplace::new(superblock, options.volatile))
     }
 
     fn check(&self, disk: &mut dyn Disk) -> Result<CheckReport, LayoutError> {

@@ -49,7 +49,7 @@ use seekless_engine::io::{Breakdown, Done, Io, IoError, Op, Tag};
 use seekless_engine::layer::{Cx, Layer, Port, Status};
 use seekless_engine::layout::Promises;
 use seekless_engine::layout::{
-    CheckReport, FormatOptions, Layout, LayoutError, MountOptions, MountReport,
+    CheckReport, FormatOptions, Layout, LayoutError, MountOptions, RecoverySteps,
 };
 use seekless_engine::options::Options;
 use seekless_engine::planted::PlantedBug;
@@ -478,8 +478,9 @@ impl Layout for Lfs {
         disk: &mut dyn Disk,
         superblock: &Superblock,
         options: &MountOptions<'_>,
-    ) -> Result<(Lfs, MountReport), LayoutError> {
-        recover::mount(disk, superblock, options)
+        steps: &mut RecoverySteps,
+    ) -> Result<Lfs, LayoutError> {
+        recover::mount(disk, superblock, options, steps)
     }
 
     fn check(&self, disk: &mut dyn Disk) -> Result<CheckReport, LayoutError> {

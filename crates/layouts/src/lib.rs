@@ -19,4 +19,6 @@ mod sizes;
 pub mod vlog;
 
 pub use descriptor::Descriptor;
-pub use registry::{Kind, UnknownLayout, check, dump, format, known, mount, read_superblock};
+pub use registry::{
+    Kind, UnknownLayout, check, check_timed, dump, format, known, mount, read_superblock,
+};

@@ -61,7 +61,7 @@ use seekless_engine::io::{Done, Io, IoError, Tag};
 use seekless_engine::layer::{Cx, Layer, Limits as LayerLimits, Port, Status, Transactions};
 use seekless_engine::layout::Promises;
 use seekless_engine::layout::{
-    CheckReport, FormatOptions, Layout, LayoutError, MountOptions, MountReport,
+    CheckReport, FormatOptions, Layout, LayoutError, MountOptions, RecoverySteps,
 };
 use seekless_engine::options::Options;
 use seekless_engine::planted::PlantedBug;
@@ -418,8 +418,9 @@ impl Layout for Loge {
         disk: &mut dyn Disk,
         superblock: &Superblock,
         options: &MountOptions<'_>,
-    ) -> Result<(Loge, MountReport), LayoutError> {
-        recover::mount(disk, superblock, options)
+        steps: &mut RecoverySteps,
+    ) -> Result<Loge, LayoutError> {
+        recover::mount(disk, superblock, options, steps)
     }
 
     fn check(&self, disk: &mut dyn Disk) -> Result<CheckReport, LayoutError> {

@@ -5,7 +5,8 @@ use crate::{dcd, inplace, lfs, loge, vlog};
 use seekless_engine::disk::Disk;
 use seekless_engine::layer::Layer;
 use seekless_engine::layout::{
-    CheckReport, FormatOptions, LayoutError, MountOptions, MountReport, Promises,
+    CheckReport, Clock, FormatOptions, LayoutError, MountOptions, MountReport, Promises,
+    RecoverySteps,
 };
 use seekless_engine::options::Options;
 use seekless_engine::planted::PlantedBug;
@@ -196,12 +197,24 @@ pub fn mount(
     disk: &mut dyn Disk,
     options: &MountOptions<'_>,
 ) -> Result<(Box<dyn Layer>, Superblock, MountReport), LayoutError> {
-    let superblock = read_superblock(disk)?;
-    let (layer, report) = (Kind::of(&superblock).mount)(disk, &superblock, options)?;
+    let mut steps = RecoverySteps::new(options.clock);
+    let superblock = begin_with_superblock(disk, &mut steps)?;
+    let layer = (Kind::of(&superblock).mount)(disk, &superblock, options, &mut steps)?;
+    let report = steps.finish();
     if !options.read_only {
         superblock.mend(disk, &known)?;
     }
     Ok((layer, superblock, report))
+}
+
+/// The first step of every mount.
+fn begin_with_superblock(
+    disk: &mut dyn Disk,
+    steps: &mut RecoverySteps,
+) -> Result<Superblock, LayoutError> {
+    steps.begin("read superblock");
+    steps.read(1);
+    read_superblock(disk)
 }
 
 /// Mounts without writing, then checks everything the volume holds.
@@ -209,8 +222,21 @@ pub fn mount(
 /// # Errors
 /// A damaged, foreign or newer image, and what the medium reports.
 pub fn check(disk: &mut dyn Disk) -> Result<(Superblock, MountReport, CheckReport), LayoutError> {
-    let superblock = read_superblock(disk)?;
-    let (report, mut found) = (Kind::of(&superblock).check)(disk, &superblock)?;
+    check_timed(disk, None)
+}
+
+/// The same, with the times of the mount's steps by a clock.
+///
+/// # Errors
+/// As for [`check`].
+pub fn check_timed(
+    disk: &mut dyn Disk,
+    clock: Option<Clock>,
+) -> Result<(Superblock, MountReport, CheckReport), LayoutError> {
+    let mut steps = RecoverySteps::new(clock);
+    let superblock = begin_with_superblock(disk, &mut steps)?;
+    let mut found = (Kind::of(&superblock).check)(disk, &superblock, &mut steps)?;
+    let report = steps.finish();
     let lost = superblock.lost_copies(disk, &known);
     found.lost_copies("the superblock", &lost);
     found.damaged.extend(lost);

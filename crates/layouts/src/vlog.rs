@@ -48,7 +48,7 @@ use seekless_engine::io::Extent;
 use seekless_engine::io::{Done, Io, IoError, Tag};
 use seekless_engine::layer::{Cx, Layer, Port, Status};
 use seekless_engine::layout::{
-    CheckReport, FormatOptions, Layout, LayoutError, MountOptions, MountReport,
+    CheckReport, FormatOptions, Layout, LayoutError, MountOptions, RecoverySteps,
 };
 use seekless_engine::options::Options;
 use seekless_engine::planted::{PlantedBug, planted};
@@ -328,8 +328,9 @@ impl Layout for Vlog {
         disk: &mut dyn Disk,
         superblock: &Superblock,
         options: &MountOptions<'_>,
-    ) -> Result<(Vlog, MountReport), LayoutError> {
-        recover::mount(disk, superblock, options)
+        steps: &mut RecoverySteps,
+    ) -> Result<Vlog, LayoutError> {
+        recover::mount(disk, superblock, options, steps)
     }
 
     fn check(&self, disk: &mut dyn Disk) -> Result<CheckReport, LayoutError> {

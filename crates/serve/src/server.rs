@@ -21,17 +21,20 @@ use seekless_engine::device::ram::Ram;
 use seekless_engine::disk::{Disk, MediumDisk};
 use seekless_engine::io::IoError;
 use seekless_engine::io::Rebuild;
-use seekless_engine::layout::{FormatOptions, LayoutError, MountOptions, MountPath, MountReport};
+use seekless_engine::layout::{
+    Clock, FormatOptions, LayoutError, MountOptions, MountPath, MountReport,
+};
 use seekless_engine::node::Node;
 use seekless_engine::options::Options;
 use seekless_engine::superblock::Superblock;
-use seekless_engine::units::BLOCK_BYTES;
+use seekless_engine::units::{BLOCK_BYTES, Time};
 use seekless_layouts::Kind;
 use std::fs::File;
 use std::io;
 use std::ops::ControlFlow;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 /// What is served.
@@ -79,6 +82,8 @@ pub struct ServeOptions {
     pub disk: Option<Spec>,
     /// And the log at the pace of this one; as fast as it is if not given.
     pub log_disk: Option<Spec>,
+    /// Say what each step of the mount did, however quick it was.
+    pub verbose: bool,
     /// Refuse writes.
     pub read_only: bool,
     /// How I/O on a file is carried out.
@@ -395,7 +400,7 @@ fn simulated(
     let started = Instant::now();
     let (layer, superblock, report) =
         seekless_layouts::mount(&mut MediumDisk(medium.as_mut()), &mount)?;
-    log_mount(&report, started.elapsed());
+    log_mount(&report, started.elapsed(), options.verbose);
     let disk = SimulatedDisk::new(&spec, medium)?;
     let node = Node::new(layer, vec![Box::new(disk)], 1);
     Ok(Mounted { rotational: true, files, ..Mounted::new(node, describe(&superblock)) })
@@ -413,7 +418,8 @@ fn has_headers(options: &ServeOptions) -> bool {
 
 fn mount_options(options: &ServeOptions) -> MountOptions<'static> {
     let ServeOptions { read_only, ref options, .. } = *options;
-    MountOptions { read_only, options: options.clone(), ..MountOptions::default() }
+    let clock: Option<Clock> = Some(host_clock);
+    MountOptions { read_only, options: options.clone(), clock, ..MountOptions::default() }
 }
 
 fn from_image(options: &ServeOptions, path: &Path) -> Result<Mounted, ServeError> {
@@ -433,7 +439,7 @@ fn from_image(options: &ServeOptions, path: &Path) -> Result<Mounted, ServeError
     let started = Instant::now();
     let mounted = seekless_layouts::mount(&mut image, &mount);
     let (layer, superblock, report) = mounted.map_err(|error| image.blame(error))?;
-    log_mount(&report, started.elapsed());
+    log_mount(&report, started.elapsed(), options.verbose);
     let device = FileDevice::new(image, options.io, options.direct)?;
     let device_fds = vec![device.wait_fd()?];
     let node = Node::new(layer, vec![Box::new(device)], 1);
@@ -481,7 +487,27 @@ fn fits(image: &Image, spec: &Spec) -> Result<u64, ServeError> {
     Ok(blocks)
 }
 
-fn log_mount(report: &MountReport, took: Duration) {
+/// Nanoseconds of host time after the first call.
+fn host_clock() -> Time {
+    static START: OnceLock<Instant> = OnceLock::new();
+    let elapsed = START.get_or_init(Instant::now).elapsed();
+    Time::try_from(elapsed.as_nanos()).unwrap_or(Time::MAX)
+}
+
+/// A mount that takes longer says what each of its steps did.
+const LONG_MOUNT: Duration = Duration::from_secs(1);
+
+/// Says how a mount went, in one line unless it took long or more was asked for.
+fn log_mount(report: &MountReport, took: Duration, verbose: bool) {
+    log_mount_path(report, took);
+    if verbose || took > LONG_MOUNT {
+        for step in &report.steps {
+            eprintln!("seekless:   {step}");
+        }
+    }
+}
+
+fn log_mount_path(report: &MountReport, took: Duration) {
     let how = match report.path {
         MountPath::Stateless => return,
         MountPath::Tail => "after a clean shutdown",

@@ -161,6 +161,7 @@ fn as_json(
             "commits_accepted": mount.commits_accepted,
             "commits_dropped": mount.commits_dropped,
         },
+        "recovery": crate::volume::json_recovery(mount),
         "facts": facts,
     })
 }

@@ -2,9 +2,9 @@
 
 use super::host_clock;
 use crate::failure::{Exit, Failure, Outcome};
-use crate::volume::{Volume, json_members, print_members};
+use crate::volume::{Volume, json_members, json_recovery, print_members};
 use seekless_engine::disk::Disk as _;
-use seekless_engine::layout::MountOptions;
+use seekless_engine::layout::{Clock, MountOptions, MountReport};
 use seekless_engine::size::Size;
 use seekless_engine::superblock::Superblock;
 use seekless_engine::units::BLOCK_BYTES;
@@ -119,14 +119,15 @@ struct Usage {
     /// disk that serves the volume decide them.
     address_bits: Option<f64>,
     exceptions: Option<(u64, u64)>,
-    read: u64,
+    mount: MountReport,
     ms: f64,
 }
 
 /// Mounts a volume of layout `loge` without writing: how much of it is in use.
 fn usage(image: &mut image::Image, superblock: &Superblock) -> Result<Usage, Failure> {
     let began = host_clock();
-    let options = MountOptions { read_only: true, ..MountOptions::default() };
+    let clock: Option<Clock> = Some(host_clock);
+    let options = MountOptions { read_only: true, clock, ..MountOptions::default() };
     let (layer, _, report) =
         seekless_layouts::mount(image, &options).map_err(|error| image.blame(error))?;
     let ms = host_clock().saturating_sub(began) as f64 / 1e6;
@@ -143,7 +144,7 @@ fn usage(image: &mut image::Image, superblock: &Superblock) -> Result<Usage, Fai
         table: stat("table_bytes"),
         address_bits: find("address_bits").filter(|_| !by_disk),
         exceptions: exceptions.filter(|_| !by_disk),
-        read: report.blocks_read,
+        mount: report,
         ms,
     })
 }
@@ -206,8 +207,9 @@ fn facts(path: &Path, superblock: &Superblock, stored_bytes: u64, used: Option<&
             facts["exceptions"] = json!(now);
             facts["exceptions_most"] = json!(most);
         }
-        facts["mount_blocks_read"] = json!(used.read);
+        facts["mount_blocks_read"] = json!(used.mount.blocks_read);
         facts["mount_ms"] = json!(used.ms);
+        facts["recovery"] = json_recovery(&used.mount);
     }
     facts
 }
@@ -241,7 +243,8 @@ fn of_image(args: &Args, path: &Path, out: &mut dyn Write) -> Outcome {
         writeln!(out, "used     unknown: it cannot be mounted; `seekless check` says why")?;
     }
     if let Some(Some(used)) = used {
-        let Usage { stored, capacity, form, table, read, ms, .. } = used;
+        let Usage { stored, capacity, form, table, ms, .. } = used;
+        let read = used.mount.blocks_read;
         let (size, most) = (Size::from_blocks(stored), Size::from_blocks(capacity));
         writeln!(out, "used     {size} of {most} ({stored} of {capacity} blocks)")?;
         writeln!(out, "table    {table} bytes in memory, found with {read} reads in {ms:.1} ms")?;

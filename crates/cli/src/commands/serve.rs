@@ -81,6 +81,9 @@ pub struct Args {
     log_disk: Option<String>,
     #[command(flatten)]
     layout_flags: LayoutFlags<Mount>,
+    /// Say what each step of the mount did.
+    #[arg(long)]
+    verbose: bool,
     /// Refuse writes.
     #[arg(long)]
     read_only: bool,
@@ -236,6 +239,7 @@ fn options(args: &Args) -> Result<ServeOptions, Failure> {
         log: args.log.clone(),
         disk,
         log_disk,
+        verbose: args.verbose,
         read_only: args.read_only,
         io: args.io,
         direct: args.direct,

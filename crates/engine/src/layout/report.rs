@@ -1,5 +1,6 @@
 //! What a mount did and what a check found.
 
+use super::recovery::RecoveryStep;
 use crate::units::BlockNr;
 
 /// How a mount found its state.
@@ -14,7 +15,7 @@ pub enum MountPath {
 }
 
 /// What a mount did.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MountReport {
     /// How the state was found.
     pub path: MountPath,
@@ -24,6 +25,8 @@ pub struct MountReport {
     pub commits_accepted: u64,
     /// Commits given up because the crash had caught them unfinished.
     pub commits_dropped: u64,
+    /// What it did, in order; see [`super::RecoverySteps`].
+    pub steps: Vec<RecoveryStep>,
 }
 
 /// What a check found.

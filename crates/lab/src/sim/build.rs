@@ -226,7 +226,7 @@ fn build_plain(target: &Target, options: &SimOptions, blocks: u64) -> Result<Nod
     let format = FormatOptions::new(kind, blocks, id).with(options.clone());
     seekless_layouts::format(&mut MediumDisk(&mut cells), &format)?;
     let volatile = lender.volatile();
-    let mount = MountOptions { arm: lender.arm(), volatile, read_only: false, options };
+    let mount = MountOptions { arm: lender.arm(), volatile, options, ..MountOptions::default() };
     let (layer, _, _) = seekless_layouts::mount(&mut MediumDisk(&mut cells), &mount)?;
     Ok(Node::new(layer, vec![target.device(Box::new(cells))], seed))
 }
@@ -243,7 +243,7 @@ fn build_attached(
     let lenders = [target, log].map(|one| one.device(Box::new(Cells::new(1))));
     let volatile = lenders.iter().any(|one| one.volatile());
     let (arm, chosen) = (lenders[1].arm(), options.options.clone());
-    let mount = MountOptions { arm, volatile, read_only: false, options: chosen };
+    let mount = MountOptions { arm, volatile, options: chosen, ..MountOptions::default() };
     let layer = attach(&mut home, &mut ring, options, blocks, &mount)?;
     let devices = vec![target.device(Box::new(home)), log.device(Box::new(ring))];
     Ok(Node::new(layer, devices, options.seed))
@@ -308,7 +308,7 @@ fn build_array(
     let format = FormatOptions::new(kind, blocks, id).with(options.clone());
     seekless_layouts::format(&mut disk, &format)?;
     let options = options.clone();
-    let mount = MountOptions { arm: None, volatile, read_only: false, options };
+    let mount = MountOptions { volatile, options, ..MountOptions::default() };
     let (layer, _, _) = seekless_layouts::mount(&mut disk, &mount)?;
     let devices = cells.into_iter().map(|cells| target.device(Box::new(cells))).collect();
     let array = Node::new(Box::new(found.array), devices, seed);

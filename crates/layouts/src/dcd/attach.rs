@@ -28,7 +28,9 @@ use crate::shared::PAST_UNREADABLE;
 use seekless_engine::checksum::Identity;
 use seekless_engine::data::Data;
 use seekless_engine::disk::Disk;
-use seekless_engine::layout::{CheckReport, FormatOptions, LayoutError, MountOptions, MountReport};
+use seekless_engine::layout::{
+    CheckReport, Clock, FormatOptions, LayoutError, MountOptions, MountReport, RecoverySteps,
+};
 use seekless_engine::superblock::{LayoutNumber, Superblock, SuperblockError};
 use std::fmt;
 
@@ -117,7 +119,10 @@ fn open(
     origin: &mut dyn Disk,
     log: &mut dyn Disk,
     options: &MountOptions<'_>,
+    steps: &mut RecoverySteps,
 ) -> Result<(Superblock, Binding, Recovered), LayoutError> {
+    steps.begin("read superblock and log binding");
+    steps.read(1);
     let superblock = match Superblock::read(log, &super::known) {
         Err(SuperblockError::Foreign) => {
             return of_log(apart(format!(
@@ -160,7 +165,7 @@ fn open(
         let (needed, found) = (superblock.blocks, origin.blocks());
         return Err(SuperblockError::Truncated { needed, found }.into());
     }
-    let found = of_log(recover::recover(log, areas, superblock.identity(), options))?;
+    let found = of_log(recover::recover(log, areas, superblock.identity(), options, steps))?;
     fits(&Binding::of_log(log, &superblock), &binding)?;
     let last = found.log.written;
     if last < binding.seen && !options.options.get(&PAST_UNREADABLE) {
@@ -208,12 +213,14 @@ pub fn mount(
     log: &mut dyn Disk,
     options: &MountOptions<'_>,
 ) -> Result<(Dcd, Superblock, MountReport), LayoutError> {
-    let (superblock, mut binding, found) = open(origin, log, options)?;
+    let mut steps = RecoverySteps::new(options.clock);
+    let (superblock, mut binding, found) = open(origin, log, options, &mut steps)?;
     if !options.read_only {
         if options.volatile {
             origin.flush()?;
         }
-        of_log(found.settle(log, options))?;
+        of_log(found.settle(log, options, &mut steps))?;
+        steps.begin("write log binding");
         let generation = binding.generation + 1;
         of_log(Binding::for_log(&superblock, generation, binding.generation).write_to_log(log))?;
         binding = Binding { generation, seen: binding.seen.min(found.log.written), ..binding };
@@ -222,10 +229,9 @@ pub fn mount(
         // one.
         of_log(Binding::for_log(&superblock, generation, generation).write_to_log(log))?;
     }
-    let report = found.report;
     let mut volume = recover::assemble(superblock.identity(), found.log, options);
     volume.markers = (!options.read_only).then(|| StaleMarkers::new(binding));
-    Ok((volume, superblock, report))
+    Ok((volume, superblock, steps.finish()))
 }
 
 /// Appends the record of a clean shutdown, alone and at once; nothing is dirty.
@@ -243,7 +249,8 @@ pub(super) fn append(disk: &mut dyn Disk, log: &mut Log, id: Identity) -> Result
 /// # Errors
 /// [`LayoutError::Apart`] while something is in the log only; otherwise as for [`mount`].
 pub fn detach(origin: &mut dyn Disk, log: &mut dyn Disk) -> Result<(), LayoutError> {
-    let (superblock, _, found) = open(origin, log, &MountOptions::default())?;
+    let mut steps = RecoverySteps::new(None);
+    let (superblock, _, found) = open(origin, log, &MountOptions::default(), &mut steps)?;
     if found.log.dirty() > 0 {
         return of_log(apart(format!(
             "{} blocks are in the log only; `seekless drain` writes them home first",
@@ -263,15 +270,17 @@ pub fn detach(origin: &mut dyn Disk, log: &mut dyn Disk) -> Result<(), LayoutErr
     Ok(())
 }
 
-/// Mounts without writing, then checks everything on both devices.
+/// Mounts without writing, with its steps timed by `clock`, then checks everything on both
+/// devices.
 ///
 /// # Errors
 /// As for [`mount`].
 pub fn check(
     origin: &mut dyn Disk,
     log: &mut dyn Disk,
+    clock: Option<Clock>,
 ) -> Result<(Superblock, MountReport, CheckReport), LayoutError> {
-    let options = MountOptions { read_only: true, ..MountOptions::default() };
+    let options = MountOptions { read_only: true, clock, ..MountOptions::default() };
     let (volume, superblock, mounted) = mount(origin, log, &options)?;
     let mut report = CheckReport::default();
     // A mount that may write writes all four.

@@ -9,7 +9,7 @@ use super::{Dcd, attach, format, recover};
 use seekless_engine::data::{Data, Piece};
 use seekless_engine::disk::Disk;
 use seekless_engine::io::IoError;
-use seekless_engine::layout::{LayoutError, MountOptions};
+use seekless_engine::layout::{LayoutError, MountOptions, RecoverySteps};
 use seekless_engine::superblock::Superblock;
 
 /// Blocks written home between two reports of progress: 4 MiB.
@@ -70,7 +70,7 @@ fn open(disks: &mut [&mut dyn Disk]) -> Result<Dcd, LayoutError> {
         let reason = "a volume of another layout has no log to drain";
         return Err(LayoutError::BadSize(reason.into()));
     }
-    Ok(recover::mount(disks[0], &superblock, &options)?.0)
+    recover::mount(disks[0], &superblock, &options, &mut RecoverySteps::new(None))
 }
 
 /// The content of some slots, read in the order in which they lie.

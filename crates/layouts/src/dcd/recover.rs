@@ -22,7 +22,7 @@ use crate::shared::PAST_UNREADABLE;
 use seekless_engine::checksum::Identity;
 use seekless_engine::data::{Data, Piece};
 use seekless_engine::disk::Disk;
-use seekless_engine::layout::{FormatOptions, LayoutError, MountOptions, MountPath, MountReport};
+use seekless_engine::layout::{FormatOptions, LayoutError, MountOptions, MountPath, RecoverySteps};
 use seekless_engine::planted::{PlantedBug, planted};
 use seekless_engine::request_table::RequestTable;
 use seekless_engine::superblock::Superblock;
@@ -99,19 +99,18 @@ struct Scan {
     /// Up to which record a header calls everything durable.
     durable: u64,
     life: u32,
-    blocks_read: u64,
     /// Blocks of the log that cannot be read.
     unreadable: Vec<Addr>,
     /// Blocks that begin as a header and are none: torn by a power cut.
     torn: Vec<Addr>,
 }
 
-fn scan(disk: &mut dyn Disk, areas: &Areas, id: Identity) -> Scan {
+fn scan(disk: &mut dyn Disk, areas: &Areas, id: Identity, steps: &mut RecoverySteps) -> Scan {
+    steps.begin("scan log");
     let mut scan = Scan {
         records: BTreeMap::new(),
         durable: 0,
         life: 0,
-        blocks_read: 0,
         unreadable: Vec::new(),
         torn: Vec::new(),
     };
@@ -121,7 +120,7 @@ fn scan(disk: &mut dyn Disk, areas: &Areas, id: Identity) -> Scan {
         if disk.next_data(first).is_none_or(|at| at >= first + segment) {
             continue;
         }
-        scan.blocks_read += segment;
+        steps.read(segment);
         let own =
             |header: &Header, offset: u32| header.place(areas) == place && header.offset == offset;
         let is_whole = |offset: u32, block: &Piece| {
@@ -143,6 +142,7 @@ fn scan(disk: &mut dyn Disk, areas: &Areas, id: Identity) -> Scan {
             }
         }
     }
+    steps.count(scan.records.len() as u64, "records");
     scan
 }
 
@@ -171,13 +171,21 @@ impl Scan {
     }
 
     /// The last record that counts.
-    fn last(&mut self, disk: &mut dyn Disk, areas: &Areas) -> Result<u64, LayoutError> {
+    fn last(
+        &mut self,
+        disk: &mut dyn Disk,
+        areas: &Areas,
+        steps: &mut RecoverySteps,
+    ) -> Result<u64, LayoutError> {
+        steps.begin("find tail of log");
         let candidates: Vec<u64> =
             self.records.range(self.durable..).map(|(&seq, _)| seq).collect();
         // Of each record looked at, whether its data is whole.
         let mut whole = BTreeMap::new();
         for last in candidates.into_iter().rev() {
-            if self.counts(last, disk, areas, &mut whole) {
+            let counts = self.counts(last, disk, areas, &mut whole, steps);
+            steps.count(whole.len() as u64, "records verified");
+            if counts {
                 return Ok(last);
             }
         }
@@ -194,6 +202,7 @@ impl Scan {
         disk: &mut dyn Disk,
         areas: &Areas,
         whole: &mut BTreeMap<u64, bool>,
+        steps: &mut RecoverySteps,
     ) -> bool {
         let mut life = u32::MAX;
         for seq in (self.records[&last].tail..=last).rev() {
@@ -203,8 +212,7 @@ impl Scan {
             }
             life = header.life;
             if seq > self.durable && !planted(PlantedBug::ChecksumNotVerified) {
-                let blocks_read = &mut self.blocks_read;
-                let read = || is_whole(header, disk, areas, blocks_read);
+                let read = || is_whole(header, disk, areas, steps);
                 if !*whole.entry(seq).or_insert_with(read) {
                     return false;
                 }
@@ -219,12 +227,17 @@ fn first_addr(header: &Header, areas: &Areas) -> Addr {
     header.place(areas) * areas.segment + header.offset + 1
 }
 
-fn is_whole(header: &Header, disk: &mut dyn Disk, areas: &Areas, read: &mut u64) -> bool {
+fn is_whole(
+    header: &Header,
+    disk: &mut dyn Disk,
+    areas: &Areas,
+    steps: &mut RecoverySteps,
+) -> bool {
     let count = header.data_blocks();
     if count == 0 {
         return true;
     }
-    *read += u64::from(count);
+    steps.read(u64::from(count));
     let at = areas.log_first + u64::from(first_addr(header, areas));
     let Ok(data) = disk.read(at, count) else { return false };
     let sums = header.entries.iter().filter_map(|entry| match *entry {
@@ -259,7 +272,6 @@ fn replay(log: &mut Log, header: &Header) {
 /// What a log was recovered to.
 pub(super) struct Recovered {
     pub log: Log,
-    pub report: MountReport,
     /// Blocks of the log to be erased before a client sees the volume.
     dropped: Vec<Addr>,
     /// Some record that counts is not known to be durable.
@@ -275,10 +287,13 @@ impl Recovered {
         &self,
         disk: &mut dyn Disk,
         options: &MountOptions<'_>,
+        steps: &mut RecoverySteps,
     ) -> Result<(), LayoutError> {
         if options.read_only {
             return Ok(());
         }
+        steps.begin("erase dropped records");
+        steps.count(self.dropped.len() as u64, "blocks");
         if options.volatile || self.unsettled {
             // A server may have been killed between a write and the flush for it.
             disk.flush()?;
@@ -309,9 +324,11 @@ pub(super) fn recover(
     areas: Areas,
     id: Identity,
     options: &MountOptions<'_>,
+    steps: &mut RecoverySteps,
 ) -> Result<Recovered, LayoutError> {
-    let mut scan = scan(disk, &areas, id);
-    let last = scan.last(disk, &areas)?;
+    let mut scan = scan(disk, &areas, id, steps);
+    let last = scan.last(disk, &areas, steps)?;
+    steps.begin("replay log");
     let mut log = Log::new(areas, options.options.get(&BUFFERS));
     let end = scan.records[&last].clone();
     let mut counting: Vec<&Header> =
@@ -338,6 +355,7 @@ pub(super) fn recover(
     if planted(PlantedBug::StaleStampWins) {
         counting.reverse();
     }
+    steps.count(counting.len() as u64, "records");
     counting.iter().for_each(|header| replay(&mut log, header));
     (log.written, log.durable, log.life) = (last, last, scan.life + 1);
     let suspects = behind(&scan.unreadable, &log);
@@ -351,17 +369,13 @@ pub(super) fn recover(
         ));
     }
     let dropped: Vec<&Header> = scan.records.range(last + 1..).map(|(_, header)| header).collect();
-    let report = MountReport {
-        path: if end.clean { MountPath::Tail } else { MountPath::Scan },
-        blocks_read: scan.blocks_read + 1,
-        commits_accepted: last.saturating_sub(scan.durable),
-        commits_dropped: dropped.len() as u64,
-    };
+    let path = if end.clean { MountPath::Tail } else { MountPath::Scan };
+    steps.found(path, last.saturating_sub(scan.durable), dropped.len() as u64);
     let headers = dropped.into_iter().map(|header| first_addr(header, &areas) - 1);
     // A later record in the place of a torn one may be torn itself, and make it whole.
     let torn = behind(&scan.torn, &log);
     let dropped = headers.chain(suspects).chain(torn).collect();
-    Ok(Recovered { log, report, dropped, unsettled: last > scan.durable })
+    Ok(Recovered { log, dropped, unsettled: last > scan.durable })
 }
 
 /// Mounts a volume whose log is on the same device.
@@ -369,7 +383,8 @@ pub(super) fn mount(
     disk: &mut dyn Disk,
     superblock: &Superblock,
     options: &MountOptions<'_>,
-) -> Result<(Dcd, MountReport), LayoutError> {
+    steps: &mut RecoverySteps,
+) -> Result<Dcd, LayoutError> {
     if superblock.options & BOUND != 0 {
         return Err(LayoutError::Apart(format!(
             "this disk is the origin of a disk caching disk, and what was written last is in its \
@@ -386,9 +401,9 @@ pub(super) fn mount(
             superblock.id
         )));
     }
-    let found = recover(disk, areas, superblock.identity(), options)?;
-    found.settle(disk, options)?;
-    Ok((assemble(superblock.identity(), found.log, options), found.report))
+    let found = recover(disk, areas, superblock.identity(), options, steps)?;
+    found.settle(disk, options, steps)?;
+    Ok(assemble(superblock.identity(), found.log, options))
 }
 
 /// A volume over a recovered log.

@@ -20,7 +20,7 @@ use seekless_engine::checksum::{Identity, Sums};
 use seekless_engine::data::{Body, Data, Piece};
 use seekless_engine::disk::Disk;
 use seekless_engine::io::IoError;
-use seekless_engine::layout::{FormatOptions, LayoutError, MountOptions, MountPath, MountReport};
+use seekless_engine::layout::{FormatOptions, LayoutError, MountOptions, MountPath, RecoverySteps};
 use seekless_engine::planted::{PlantedBug, planted};
 use seekless_engine::superblock::Superblock;
 use seekless_engine::units::BlockNr;
@@ -114,7 +114,7 @@ struct Recovery<'d> {
     id: Identity,
     sums: Sums,
     geometry: Geometry,
-    blocks_read: u64,
+    steps: &'d mut RecoverySteps,
     /// Where the part that was looked for last may lie and cannot be read.
     lost: Option<u32>,
 }
@@ -124,7 +124,8 @@ pub(super) fn mount(
     disk: &mut dyn Disk,
     superblock: &Superblock,
     options: &MountOptions<'_>,
-) -> Result<(Lfs, MountReport), LayoutError> {
+    steps: &mut RecoverySteps,
+) -> Result<Lfs, LayoutError> {
     let segment = 1_u32.checked_shl(superblock.options & 0xff).unwrap_or(0);
     let (blocks, device_blocks) = (superblock.blocks, superblock.device_blocks);
     let aligned = superblock.options & ALIGNED != 0;
@@ -133,24 +134,22 @@ pub(super) fn mount(
         return damaged("the superblock names sizes that no volume has");
     }
     let (id, sums) = (superblock.identity(), superblock.sums);
-    let mut recovery = Recovery { disk, id, sums, geometry, blocks_read: 1, lost: None };
+    let mut recovery = Recovery { disk, id, sums, geometry, steps, lost: None };
     let record = recovery.newest_record()?;
     let mut volume = Lfs::empty(superblock, geometry, options);
     recovery.load(&mut volume, &record)?;
     let followed = recovery.follow(&record)?;
+    let path = if record.clean { MountPath::Tail } else { MountPath::Scan };
+    recovery.steps.found(path, followed.accepted, followed.dropped);
+    recovery.steps.begin("roll forward");
+    recovery.steps.count(followed.parts.len() as u64, "parts");
     apply(&mut volume, &followed);
     recovery.count(&mut volume, &record)?;
     if let Policy::Hylog(hylog) = &mut volume.policy {
         hylog.restore(volume.map.range(0, geometry.blocks));
     }
     recovery.go_on(&mut volume, &record, &followed, options)?;
-    let report = MountReport {
-        path: if record.clean { MountPath::Tail } else { MountPath::Scan },
-        blocks_read: recovery.blocks_read,
-        commits_accepted: followed.accepted,
-        commits_dropped: followed.dropped,
-    };
-    Ok((volume, report))
+    Ok(volume)
 }
 
 /// The summary in a block that lies at `place`, with its link, if what it says of itself is of any
@@ -172,12 +171,13 @@ fn summary(
 
 impl Recovery<'_> {
     fn read(&mut self, at: BlockNr, count: u64) -> Result<Data, IoError> {
-        self.blocks_read += count;
+        self.steps.read(count);
         self.disk.read(at, count as u32)
     }
 
     /// The newest of the records.
     fn newest_record(&mut self) -> Result<Record, LayoutError> {
+        self.steps.begin("read checkpoint record");
         let (blocks, roots) = (self.geometry.record_blocks(), self.geometry.indices() as usize);
         let mut newest: Option<Record> = None;
         for slot in 0..2 {
@@ -188,7 +188,7 @@ impl Recovery<'_> {
                     Record::is_block(id, index as usize, &block.to_bytes())
                 };
                 let at = self.geometry.record_at(slot, copy);
-                self.blocks_read += blocks;
+                self.steps.read(blocks);
                 let Ok(data) = self.disk.read_whole(at, blocks as u32, &is_whole) else {
                     unreadable += 1;
                     continue;
@@ -223,7 +223,7 @@ impl Recovery<'_> {
                  cannot be found; restore from a copy"
             ))
         };
-        self.blocks_read += 1;
+        self.steps.read(1);
         let (at, expected) = (BlockNr::from(entry.place()), entry.expected(self.sums));
         let block = self.disk.read_expecting(at, expected).map_err(lost)?.block(0);
         if self.sums.of(&block) != entry.checksum() {
@@ -234,6 +234,7 @@ impl Recovery<'_> {
 
     /// Reads the map as the checkpoint has it.
     fn load(&mut self, volume: &mut Lfs, record: &Record) -> Result<(), LayoutError> {
+        self.steps.begin("load checkpoint");
         volume.map.restore_roots(&record.roots);
         for (root, index) in record.roots.iter().zip(0..).filter(|(root, _)| root.is_mapped()) {
             let places = self.read_meta(*root)?;
@@ -275,7 +276,7 @@ impl Recovery<'_> {
             };
             let id = self.id;
             let is_whole = |_, block: &Piece| summary(id, place, block, follows).is_some();
-            self.blocks_read += 1;
+            self.steps.read(1);
             let Ok(block) = self.disk.read_whole(BlockNr::from(place), 1, &is_whole) else {
                 self.lost = Some(place);
                 continue;
@@ -309,6 +310,7 @@ impl Recovery<'_> {
 
     /// Follows the log from where the checkpoint says.
     fn follow(&mut self, record: &Record) -> Result<Followed, LayoutError> {
+        self.steps.begin("walk the log");
         let mut position = record.start;
         let mut mount = (position.link >> 32) as u32;
         let mut parts: Vec<Found> = Vec::new();
@@ -335,9 +337,14 @@ impl Recovery<'_> {
                 followed + 1
             ));
         }
+        self.steps.count(parts.len() as u64, "parts");
         if !record.clean {
+            self.steps.begin("look behind the end of the log");
             self.look_beyond(&position, mount)?;
         }
+        self.steps.begin("verify young parts");
+        let young = parts.iter().filter(|found| found.summary.sequence > durable);
+        self.steps.count(young.count() as u64, "parts");
         let mut followed = Followed::default();
         let mut holds = 0;
         for (index, found) in parts.iter().enumerate() {
@@ -427,6 +434,7 @@ impl Recovery<'_> {
 
     /// Fills the usage table.
     fn count(&mut self, volume: &mut Lfs, record: &Record) -> Result<(), LayoutError> {
+        self.steps.begin("count live blocks");
         let blocks = volume.map.range(0, self.geometry.blocks).iter().zip(0..);
         let slices = volume.map.slices().iter().zip(0..);
         let roots = volume.map.roots().iter().zip(0..);
@@ -469,6 +477,7 @@ impl Recovery<'_> {
         if options.read_only {
             return Ok(());
         }
+        self.steps.begin("write checkpoint record");
         // One head is enough to begin with; cold blocks get theirs when there are any.
         let way = position.ways[1];
         let free = self.geometry.holds(way, self.geometry.segment);

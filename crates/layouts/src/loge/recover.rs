@@ -15,7 +15,7 @@ use seekless_engine::checksum::{Identity, Sums};
 use seekless_engine::data::{Body, Data, Piece};
 use seekless_engine::disk::Disk;
 use seekless_engine::io::{Expected, Label as LabelBytes};
-use seekless_engine::layout::{FormatOptions, LayoutError, MountOptions, MountPath, MountReport};
+use seekless_engine::layout::{FormatOptions, LayoutError, MountOptions, MountPath, RecoverySteps};
 use seekless_engine::planted::{PlantedBug, planted};
 use seekless_engine::superblock::Superblock;
 use seekless_engine::units::{BLOCK_SECTORS, SECTOR_BYTES};
@@ -124,7 +124,7 @@ struct Scan<'d> {
     superblock: Superblock,
     areas: Areas,
     volume: Loge,
-    blocks_read: u64,
+    steps: &'d mut RecoverySteps,
     record: Record,
     /// Up to here every transaction is durable, going by what was read so far.
     durable: u64,
@@ -142,7 +142,8 @@ pub(super) fn mount(
     disk: &mut dyn Disk,
     superblock: &Superblock,
     options: &MountOptions<'_>,
-) -> Result<(Loge, MountReport), LayoutError> {
+    steps: &mut RecoverySteps,
+) -> Result<Loge, LayoutError> {
     let headers = superblock.options & HEADERS != 0;
     let Superblock { blocks, device_blocks, .. } = *superblock;
     if headers && !disk.has_labels() {
@@ -157,7 +158,7 @@ pub(super) fn mount(
         superblock: *superblock,
         areas,
         volume,
-        blocks_read: 1,
+        steps,
         record,
         durable: 0,
         greatest: 0,
@@ -172,16 +173,11 @@ pub(super) fn mount(
     scan.settle_young()?;
     scan.take_places(options.arm);
     let path = if scan.record.clean { MountPath::Tail } else { MountPath::Scan };
+    scan.steps.found(path, scan.accepted, scan.dropped.len() as u64);
     if !options.read_only {
         scan.write_back()?;
     }
-    let report = MountReport {
-        path,
-        blocks_read: scan.blocks_read,
-        commits_accepted: scan.accepted,
-        commits_dropped: scan.dropped.len() as u64,
-    };
-    Ok((scan.volume, report))
+    Ok(scan.volume)
 }
 
 /// True if no label of a block of labels has wrong bytes; the first one is of block `first`.
@@ -194,9 +190,10 @@ fn labels_are_whole(id: Identity, blocks: u64, first: u64, block: &Piece) -> boo
 impl Scan<'_> {
     /// The younger of the two records. A crash may have torn one of them, but not both.
     fn read_record(&mut self) -> Result<(), LayoutError> {
+        self.steps.begin("read records of the last mount");
         let mut found: Option<Record> = None;
         for at in RECORDS {
-            self.blocks_read += 1;
+            self.steps.read(1);
             // An unreadable record counts as a torn one.
             let id = self.superblock.identity();
             let is_whole = |_, block: &Piece| Record::decode(id, &block.to_bytes()).is_some();
@@ -222,6 +219,7 @@ impl Scan<'_> {
     }
 
     fn read_labels(&mut self) -> Result<(), LayoutError> {
+        self.steps.begin("read labels");
         if self.areas.headers { self.read_headers() } else { self.read_label_blocks() }
     }
 
@@ -229,7 +227,7 @@ impl Scan<'_> {
         let (mut at, end) = (self.areas.start(), self.areas.end());
         while at < end {
             let count = SCAN_BLOCKS.min(end - at);
-            self.blocks_read += count;
+            self.steps.read(count);
             for (place, label) in (at..).zip(self.disk.labels(at, count as u32)?) {
                 self.label(place, &label)?;
             }
@@ -245,7 +243,7 @@ impl Scan<'_> {
             if self.disk.next_data(at) != Some(at) {
                 continue;
             }
-            self.blocks_read += 1;
+            self.steps.read(1);
             let first =
                 at / SECTOR_LABELS as u64 / BLOCK_SECTORS * SECTOR_LABELS as u64 * BLOCK_SECTORS;
             let (id, blocks) = (self.superblock.identity(), self.areas.blocks);
@@ -295,10 +293,11 @@ impl Scan<'_> {
     }
 
     fn read_trims(&mut self) -> Result<(), LayoutError> {
+        self.steps.begin("read trim map");
         let mut at = TRIMS_START;
         while let Some(start) = self.disk.next_data(at).filter(|&at| at < self.areas.start()) {
             let count = SCAN_BLOCKS.min(self.areas.start() - start);
-            self.blocks_read += count;
+            self.steps.read(count);
             let id = self.superblock.identity();
             let first = (start - TRIMS_START) * BLOCK_SECTORS;
             let is_whole = |index: u32, block: &Piece| {
@@ -343,6 +342,7 @@ impl Scan<'_> {
     /// Decides which of the transactions that are not known to be durable hold: those of which
     /// each member is there, or has been superseded by one that holds.
     fn settle_young(&mut self) -> Result<(), LayoutError> {
+        self.steps.begin("verify young transactions");
         let mut young: BTreeMap<u64, Found> = BTreeMap::new();
         for (place, label) in std::mem::take(&mut self.young) {
             let Label { block, sum, stamp, index, last, .. } = label;
@@ -368,6 +368,7 @@ impl Scan<'_> {
                 young.entry(stamp).or_default().add(block, index, last, Member::Buried);
             }
         }
+        self.steps.count(young.len() as u64, "transactions");
         for (stamp, found) in young.into_iter().rev() {
             if !self.holds(stamp, &found) {
                 self.dropped.push(found);
@@ -412,7 +413,7 @@ impl Scan<'_> {
 
     /// Reads the descriptor of a transaction that is not known to be durable.
     fn descriptor(&mut self, place: u64, sum: u32, stamp: u64, young: &mut BTreeMap<u64, Found>) {
-        self.blocks_read += 1;
+        self.steps.read(1);
         let sums = self.superblock.sums;
         let Ok(data) = self.disk.read_expecting(place, Expected::one(sums, sum)) else { return };
         if sums.of(&data.block(0)) != sum {
@@ -427,7 +428,7 @@ impl Scan<'_> {
     }
 
     fn data_holds(&mut self, place: u64, sum: u32) -> bool {
-        self.blocks_read += 1;
+        self.steps.read(1);
         let sums = self.superblock.sums;
         match self.disk.read_expecting(place, Expected::one(sums, sum)) {
             Ok(data) => sums.is_of(&data.block(0), sum) || planted(PlantedBug::ChecksumNotVerified),
@@ -437,6 +438,7 @@ impl Scan<'_> {
 
     /// Fills the free map.
     fn take_places(&mut self, arm: Option<&dyn Arm>) {
+        self.steps.begin("build block table");
         let Areas { blocks, .. } = self.areas;
         // Until here any version of a block could have been anywhere.
         self.volume.shape_table(TableForm::of(&self.superblock), arm);
@@ -450,6 +452,7 @@ impl Scan<'_> {
             volume.free.take(entry.place());
             volume.stored += 1;
         }
+        self.steps.count(volume.stored, "blocks stored");
         if volume.sorter.is_enabled() {
             volume.table.learn_owners(self.areas.device_blocks);
         }
@@ -462,15 +465,16 @@ impl Scan<'_> {
     /// Makes the recovered state the one that any later recovery starts from: what does not hold
     /// is erased before a record says that everything is durable.
     fn write_back(&mut self) -> Result<(), LayoutError> {
+        self.steps.begin("flush device");
         self.disk.flush()?;
         if planted(PlantedBug::StaleTailAccepted) {
             return Ok(());
         }
+        self.steps.begin("erase dropped transactions");
+        self.steps.count(self.dropped.len() as u64, "transactions");
         let keep = planted(PlantedBug::DroppedNotErased);
         for found in std::mem::take(&mut self.dropped).into_iter().filter(|_| !keep) {
             self.erase(&found)?;
-            // It is still counted in the report.
-            self.dropped.push(Found::default());
         }
         if let Some(area) = &mut self.volume.labels {
             for (at, sectors) in area.take_dirty() {
@@ -481,6 +485,7 @@ impl Scan<'_> {
             self.disk.write(TRIMS_START + block, Data::block_of(Body::Sectors(sectors)))?;
         }
         self.disk.flush()?;
+        self.steps.begin("write record of this mount");
         self.volume.record += 1;
         let record = self.volume.record(false);
         let at = RECORDS[record.number as usize % RECORDS.len()];

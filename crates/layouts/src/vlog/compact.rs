@@ -133,6 +133,11 @@ impl Compactor {
         }
     }
 
+    /// True if it keeps track of who owns each block.
+    pub fn knows_owners(&self) -> bool {
+        self.owners.is_some()
+    }
+
     /// Notes that a block of data has been written to a place.
     pub fn placed_data(&mut self, place: u32, at: BlockNr) {
         if let Some(owners) = &mut self.owners {
@@ -171,7 +176,7 @@ impl Compactor {
 impl Vlog {
     /// Learns who owns what from a map that has been mounted.
     pub(super) fn learn_owners(&mut self) {
-        if self.compactor.owners.is_none() {
+        if !self.compactor.knows_owners() {
             return;
         }
         for slice in 0..self.tree.slices() {

@@ -14,7 +14,7 @@ use seekless_engine::checksum::Sums;
 use seekless_engine::data::{Body, Data, Piece};
 use seekless_engine::disk::Disk;
 use seekless_engine::io::{Expected, IoError};
-use seekless_engine::layout::{FormatOptions, LayoutError, MountOptions, MountPath, MountReport};
+use seekless_engine::layout::{FormatOptions, LayoutError, MountOptions, MountPath, RecoverySteps};
 use seekless_engine::planted::{PlantedBug, planted};
 use seekless_engine::superblock::Superblock;
 use seekless_engine::units::BLOCK_BYTES;
@@ -79,7 +79,7 @@ struct Recovered {
 struct Recovery<'d> {
     disk: &'d mut dyn Disk,
     superblock: Superblock,
-    blocks_read: u64,
+    steps: &'d mut RecoverySteps,
     /// Blocks that begin as a map block and are none: torn by a power cut. A later write to one of
     /// them that is torn as well could make it whole.
     torn: Vec<u32>,
@@ -94,16 +94,11 @@ pub(super) fn mount(
     disk: &mut dyn Disk,
     superblock: &Superblock,
     options: &MountOptions<'_>,
-) -> Result<(Vlog, MountReport), LayoutError> {
+    steps: &mut RecoverySteps,
+) -> Result<Vlog, LayoutError> {
     let (torn, unreadable) = (Vec::new(), Vec::new());
-    let mut recovery = Recovery {
-        disk,
-        superblock: *superblock,
-        blocks_read: 1,
-        torn,
-        unreadable,
-        is_tail_wrong: false,
-    };
+    let mut recovery =
+        Recovery { disk, superblock: *superblock, steps, torn, unreadable, is_tail_wrong: false };
     let tail = recovery.read_tail();
     let by_tail = match &tail {
         Some(tail) => recovery.follow(tail)?,
@@ -113,20 +108,18 @@ pub(super) fn mount(
         Some(found) => (MountPath::Tail, found),
         None => (MountPath::Scan, recovery.scan(tail.as_ref())?),
     };
+    recovery.steps.found(path, found.accepted, found.dropped);
     let mut volume = Vlog::empty(superblock, options);
     recovery.load(&mut volume, &found)?;
     recovery.look_past_unreadable(&volume, options)?;
     if !options.read_only {
         recovery.settle(&mut volume, &found, path)?;
     }
-    volume.learn_owners();
-    let report = MountReport {
-        path,
-        blocks_read: recovery.blocks_read,
-        commits_accepted: found.accepted,
-        commits_dropped: found.dropped,
-    };
-    Ok((volume, report))
+    if volume.compactor.knows_owners() {
+        recovery.steps.begin("index block owners");
+        volume.learn_owners();
+    }
+    Ok(volume)
 }
 
 fn damaged<T>(what: impl Into<String>) -> Result<T, LayoutError> {
@@ -157,7 +150,7 @@ fn is_no_torn_map(volume: &Superblock, start: u64, index: u32, block: &Piece) ->
 
 impl Recovery<'_> {
     fn read_block(&mut self, place: u32) -> Result<Data, IoError> {
-        self.blocks_read += 1;
+        self.steps.read(1);
         self.disk.read(u64::from(place), 1)
     }
 
@@ -165,7 +158,8 @@ impl Recovery<'_> {
     /// is wrong with the record is wrong with a map block, too.
     fn read_tail(&mut self) -> Option<Tail> {
         let id = self.superblock.identity();
-        self.blocks_read += 1;
+        self.steps.begin("read tail record");
+        self.steps.read(1);
         let is_whole = |_, block: &Piece| may_be_tail(id, block);
         let data = self.disk.read_whole(TAIL_BLOCK, 1, &is_whole).ok()?;
         let computed = self.disk.is_computed(TAIL_BLOCK);
@@ -179,7 +173,7 @@ impl Recovery<'_> {
         if !(POOL_START..end).contains(&u64::from(place)) {
             return None;
         }
-        self.blocks_read += 1;
+        self.steps.read(1);
         let volume = self.superblock;
         let is_whole = |block: &Piece| header(&volume, place, &block.to_bytes()).is_some();
         // Pointers may be dead: what lies there now need not be a map block.
@@ -191,6 +185,7 @@ impl Recovery<'_> {
     /// Follows the log tree from the tail record, youngest map block first. `None` if that does
     /// not lead to exactly the live set that the record describes.
     fn follow(&mut self, tail: &Tail) -> Result<Option<Recovered>, LayoutError> {
+        self.steps.begin("walk the log tree");
         let mut todo = BinaryHeap::new();
         if tail.root.place != 0 {
             todo.push((tail.root.sequence, tail.root.place));
@@ -215,6 +210,7 @@ impl Recovery<'_> {
             }
             live.push(found);
         }
+        self.steps.count(live.len() as u64, "map blocks");
         // Numbers that were used already would be given out again.
         let fresh = tail.root.sequence < tail.next_sequence
             && tail.next_sequence < NUMBER_LIMIT
@@ -234,6 +230,7 @@ impl Recovery<'_> {
 
     /// Finds every whole map block on the device.
     fn find_all(&mut self) -> Result<Vec<Found>, LayoutError> {
+        self.steps.begin("scan for map blocks");
         let end = self.superblock.device_blocks - 1;
         let mut all = Vec::new();
         let mut at = POOL_START;
@@ -243,7 +240,7 @@ impl Recovery<'_> {
             let is_whole = |index, block: &Piece| is_no_torn_map(&volume, start, index, block);
             match self.disk.read_whole(start, count as u32, &is_whole) {
                 Ok(data) => {
-                    self.blocks_read += count;
+                    self.steps.read(count);
                     self.collect(start, &data, &mut all);
                 }
                 // One bad block must not hide its neighbours.
@@ -259,6 +256,7 @@ impl Recovery<'_> {
             }
             at = start + count;
         }
+        self.steps.count(all.len() as u64, "map blocks");
         Ok(all)
     }
 
@@ -287,6 +285,7 @@ impl Recovery<'_> {
     /// Recovers from whatever map blocks the device holds.
     fn scan(&mut self, tail: Option<&Tail>) -> Result<Recovered, LayoutError> {
         let all = self.find_all()?;
+        self.steps.begin("verify young commits");
         let durable = all.iter().map(|found| found.header.durable).max().unwrap_or(0);
         let mut recovered = Recovered { last: durable, ..Recovered::default() };
         let mut later: BTreeMap<u64, Vec<&Found>> = BTreeMap::new();
@@ -310,6 +309,7 @@ impl Recovery<'_> {
         }
         recovered.accepted = accepted.len() as u64;
         recovered.dropped = later.len() as u64 - recovered.accepted;
+        self.steps.count(later.len() as u64, "commits");
         recovered.next_commit = all.iter().map(|f| f.header.commit).max().unwrap_or(0) + 1;
         recovered.next_sequence = all.iter().map(|f| f.header.sequence).max().unwrap_or(0) + 1;
         let holds = |found: &Found| {
@@ -324,7 +324,9 @@ impl Recovery<'_> {
         self.compare_digest(&all, &recovered, tail)?;
         let before = newest(all.iter().filter(|found| found.header.commit <= durable));
         let after = all.iter().filter(|found| found.header.commit > durable).cloned();
+        self.steps.begin("list blocks still needed");
         recovered.keep = self.needed(before.into_iter().chain(after));
+        self.steps.count(recovered.keep.len() as u64, "blocks");
         Ok(recovered)
     }
 
@@ -360,7 +362,7 @@ impl Recovery<'_> {
         if !(POOL_START..end).contains(&u64::from(entry.place())) {
             return false;
         }
-        self.blocks_read += 1;
+        self.steps.read(1);
         let (sums, sum) = (self.superblock.sums, entry.checksum());
         match self.disk.read_expecting(u64::from(entry.place()), Expected::one(sums, sum)) {
             Ok(data) => sums.of(&data.block(0)) == sum,
@@ -450,6 +452,8 @@ impl Recovery<'_> {
 
     /// Fills map, free map and tree.
     fn load(&mut self, volume: &mut Vlog, found: &Recovered) -> Result<(), LayoutError> {
+        self.steps.begin("load map");
+        self.steps.count(found.live.len() as u64, "map blocks");
         for place in POOL_START..self.superblock.device_blocks - 1 {
             volume.free.release(place as u32);
         }
@@ -480,7 +484,7 @@ impl Recovery<'_> {
     }
 
     fn load_entries(&mut self, volume: &mut Vlog, one: &Found) -> Result<(), LayoutError> {
-        self.blocks_read += 1;
+        self.steps.read(1);
         let (own, wanted) = (self.superblock, &one.header);
         let is_it = |_, block: &Piece| {
             let found = header(&own, one.place, &block.to_bytes());
@@ -526,20 +530,25 @@ impl Recovery<'_> {
         found: &Recovered,
         path: MountPath,
     ) -> Result<(), LayoutError> {
+        self.steps.begin("flush device");
         self.disk.flush()?;
         if path == MountPath::Scan && !planted(PlantedBug::RecoveryUnrecorded) {
             // What is torn claims nothing, and goes first: were it made whole by an erasure that
             // is torn itself, nothing younger may be there yet. What is whole may be the only
             // witness that something before it is durable, until the marker is.
             let torn = std::mem::take(&mut self.torn);
+            self.steps.begin("erase torn map blocks");
             self.erase(volume, &torn)?;
             if let Some(root) = volume.tree.root().filter(|_| !found.marked) {
+                self.steps.begin("write recovery marker");
                 self.write_marker(volume, found, root)?;
                 self.disk.flush()?;
             }
+            self.steps.begin("erase dropped map blocks");
             self.erase(volume, &found.doomed)?;
         }
         if !planted(PlantedBug::StaleTailAccepted) {
+            self.steps.begin("clear tail record");
             self.disk.write(TAIL_BLOCK, Data::zeros(1))?;
             self.disk.flush()?;
         }
@@ -549,6 +558,7 @@ impl Recovery<'_> {
     /// Overwrites blocks with zeros, durably, unless they are in use.
     fn erase(&mut self, volume: &Vlog, places: &[u32]) -> Result<(), LayoutError> {
         let free = |place: &&u32| volume.free.is_free(u64::from(**place));
+        self.steps.count(places.iter().filter(free).count() as u64, "blocks");
         for &place in places.iter().filter(free) {
             self.disk.write(u64::from(place), Data::zeros(1))?;
         }

@@ -10,7 +10,7 @@ use seekless_engine::disk::{Disk, MediumDisk};
 use seekless_engine::io::{Done, Io, IoError, Op};
 use seekless_engine::layer::{Cx, Layer, Port, Status};
 use seekless_engine::layout::{
-    CheckReport, FormatOptions, Layout, LayoutError, MountOptions, MountPath, MountReport,
+    CheckReport, FormatOptions, Layout, LayoutError, MountOptions, RecoverySteps,
 };
 use seekless_engine::node::Node;
 use seekless_engine::options::{Choice, Options};
@@ -101,11 +101,10 @@ impl Layout for Backwards {
         _disk: &mut dyn Disk,
         superblock: &Superblock,
         options: &MountOptions<'_>,
-    ) -> Result<(Backwards, MountReport), LayoutError> {
-        let path = MountPath::Stateless;
-        let report = MountReport { path, blocks_read: 1, commits_accepted: 0, commits_dropped: 0 };
+        _steps: &mut RecoverySteps,
+    ) -> Result<Backwards, LayoutError> {
         let requests = RequestTable::new(options.read_only);
-        Ok((Backwards { blocks: superblock.blocks, requests }, report))
+        Ok(Backwards { blocks: superblock.blocks, requests })
     }
     fn check(&self, _disk: &mut dyn Disk) -> Result<CheckReport, LayoutError> {
         Ok(CheckReport::default())
@@ -124,9 +123,10 @@ fn a_layout_is_its_descriptor() {
     let superblock = Superblock::read(&mut MediumDisk(&mut cells), &Ok).expect("it was written");
     let mount =
         MountOptions { options: Options::default().with(&LOUD, true), ..Default::default() };
-    let mounted = (DESCRIPTOR.mount)(&mut MediumDisk(&mut cells), &superblock, &mount);
+    let mut steps = RecoverySteps::new(None);
+    let mounted = (DESCRIPTOR.mount)(&mut MediumDisk(&mut cells), &superblock, &mount, &mut steps);
     let mut node =
-        Node::new(mounted.expect("mounts").0, vec![Box::new(Ram::new(Box::new(cells)))], 1);
+        Node::new(mounted.expect("mounts"), vec![Box::new(Ram::new(Box::new(cells)))], 1);
     let mut now = 0;
     node.run(&mut now, Io::write(0, 3, Data::stamp(1, 3, 5))).expect("writes");
     assert_eq!(node.run(&mut now, Io::read(0, 3, 1)), Ok(Data::stamp(1, 3, 5)));

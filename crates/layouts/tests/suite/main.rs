@@ -44,6 +44,7 @@ mod lfs;
 mod loge_transactions;
 mod model;
 mod old_images;
+mod recovery_steps;
 mod runs;
 mod superblocks;
 mod torn_metadata;

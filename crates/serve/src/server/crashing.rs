@@ -30,7 +30,8 @@ pub(super) fn mount(options: &ServeOptions, crash: &CrashOptions) -> Result<Moun
     hub.arm(&crash.faults)?;
     let is_raw = matches!(options.source, Source::Raw(_));
     let mount = MountOptions { volatile: true, ..mount_options(options) };
-    let again = move |hub: &mut Hub| again(hub, is_raw, &mount);
+    let verbose = options.verbose;
+    let again = move |hub: &mut Hub| again(hub, is_raw, &mount, verbose);
     // What may fail comes before the mount, which takes the mark of a clean shutdown away.
     let control = crash.control.as_deref().map(Control::listen).transpose()?;
     let (layer, description) = again(&mut hub)?;
@@ -45,13 +46,14 @@ fn again(
     hub: &mut Hub,
     is_raw: bool,
     options: &MountOptions<'_>,
+    verbose: bool,
 ) -> Result<(Box<dyn Layer>, String), LayoutError> {
     if is_raw {
         return Ok((Box::new(Raw::new(hub.blocks())), RAW.to_owned()));
     }
     let started = Instant::now();
     let (layer, superblock, report) = seekless_layouts::mount(hub, options)?;
-    log_mount(&report, started.elapsed());
+    log_mount(&report, started.elapsed(), verbose);
     Ok((layer, describe(&superblock)))
 }
 
@@ -94,6 +96,7 @@ mod tests {
             log: Some("/nonexistent/log".into()),
             disk: None,
             log_disk: None,
+            verbose: false,
             read_only: false,
             io: IoMode::default(),
             direct: false,

@@ -24,19 +24,21 @@ fn mount_with_blocks_at(places: [u32; 2]) -> Result<(), LayoutError> {
     let superblock = read_superblock(&mut disk)?;
     let (id, sums) = (superblock.identity(), superblock.sums);
     let options = MountOptions { read_only: true, ..MountOptions::default() };
-    let (volume, _) = mount(&mut disk, &superblock, &options)?;
+    let mut steps = RecoverySteps::new(None);
+    let volume = mount(&mut disk, &superblock, &options, &mut steps)?;
     let geometry = volume.geometry;
     let start = geometry.start_of(3);
     let blocks = places.map(|place| put(&mut disk, sums, start + place, &[]));
     let slice = put(&mut disk, sums, start + 10, &blocks);
     let index = put(&mut disk, sums, start + 11, &[slice]);
-    let mut recovery = Recovery { disk: &mut disk, id, sums, geometry, blocks_read: 0, lost: None };
+    let mut recovery =
+        Recovery { disk: &mut disk, id, sums, geometry, steps: &mut steps, lost: None };
     let record = Record { roots: vec![index], ..recovery.newest_record()? };
     for copy in 0..2 {
         let at = geometry.record_at(record.number, copy);
         disk.write(at, Data::bytes(record.encode(id))).expect("the record is on the device");
     }
-    mount(&mut disk, &superblock, &options).map(|_| ())
+    mount(&mut disk, &superblock, &options, &mut RecoverySteps::new(None)).map(|_| ())
 }
 
 /// What frees one of the two blocks would free the other.

@@ -81,7 +81,7 @@ fn bases() -> &'static [Base; 2] {
 /// Checks, prints, mounts, uses and detaches a damaged volume.
 fn use_halves(halves: &[Cells; 2]) {
     let [mut origin, mut log] = halves.clone();
-    let _ = dcd::check(&mut MediumDisk(&mut origin), &mut MediumDisk(&mut log));
+    let _ = dcd::check(&mut MediumDisk(&mut origin), &mut MediumDisk(&mut log), None);
     let mut text = String::new();
     let _ = dcd::dump(&mut MediumDisk(&mut origin), &mut MediumDisk(&mut log), &mut text);
     assert!([&origin, &log] == [&halves[0], &halves[1]], "a check wrote");
