@@ -13,7 +13,8 @@
 //! Requests that are large, or go on with a long stream, go straight home. What the log had of
 //! their blocks gets a tombstone, but not before the new content is durable: before that it would
 //! take away the only durable version. [`append`] has writing the log, [`log`] the ring, [`direct`]
-//! what goes straight home, [`destage`] writing home, [`recover`] mounting; `SPEC.md` the bytes.
+//! what goes straight home, [`destage`] writing home, [`durability`] what waits for a flush,
+//! [`tombstones`] what cancels old versions, [`recover`] mounting; `SPEC.md` the bytes.
 
 mod append;
 mod attach;
@@ -22,15 +23,18 @@ mod choose;
 mod destage;
 mod direct;
 mod drain;
+mod durability;
+mod flush;
 mod format;
 mod gap;
 mod log;
 mod options;
 mod read;
 mod recover;
-mod settle;
+mod shutdown;
 mod stale_marker;
 mod table;
+mod tombstones;
 
 pub use attach::{attach, check, detach, dump, mount};
 pub use drain::drain;
@@ -45,6 +49,7 @@ use crate::shared::{PAST_UNREADABLE, SEGMENT};
 use append::Aim;
 use destage::Destage;
 use direct::Directs;
+use durability::{HomeWrites, Needs};
 use format::{Areas, MAX_DEVICE_BLOCKS};
 use gap::Gaps;
 use log::Log;
@@ -64,7 +69,7 @@ use seekless_engine::planted::PlantedBug;
 use seekless_engine::request_table::{RequestNr, RequestTable};
 use seekless_engine::superblock::{Superblock, SuperblockError};
 use seekless_engine::units::{BlockNr, Time};
-use settle::{Farewell, Needs, Settling};
+use shutdown::CleanRecord;
 use slab::Slab;
 use stale_marker::StaleMarkers;
 use std::collections::VecDeque;
@@ -136,11 +141,11 @@ pub struct Dcd {
     reads: Slab<Reading>,
     parts: Slab<Part>,
     destage: Destage,
-    settling: Settling,
+    home_writes: HomeWrites,
     /// What the binding of an origin apart is to say.
     markers: Option<StaleMarkers>,
     /// How far a clean shutdown has come beyond its record.
-    farewell: Farewell,
+    clean_record: CleanRecord,
 }
 
 /// Completes the superblock of one of its volumes, and refuses one that none can have. Those of
@@ -328,7 +333,7 @@ impl Layer for Dcd {
     fn pump(&mut self, cx: &mut Cx<'_>) {
         loop {
             self.dispatch(cx);
-            self.settle(cx);
+            self.answer_durable(cx);
             self.begin_log_write(cx);
             // A buffer that is on its way makes room for another.
             self.dispatch(cx);

@@ -219,7 +219,7 @@ pub fn mount(
         if options.volatile {
             origin.flush()?;
         }
-        of_log(found.settle(log, options, &mut steps))?;
+        of_log(found.persist(log, options, &mut steps))?;
         steps.begin("write log binding");
         let generation = binding.generation + 1;
         of_log(Binding::for_log(&superblock, generation, binding.generation).write_to_log(log))?;

@@ -9,7 +9,7 @@
 //! Only durable records are destaged. What is home and not durable in the log would survive a
 //! crash that takes older writes, and a home write torn by the crash would have no whole copy.
 
-use super::settle::{Stamps, within};
+use super::durability::{Stamps, within};
 use super::table::{Addr, BAD, DIRTY};
 use super::{DESTAGE_READ, DESTAGE_WRITE, Dcd, Order};
 use seekless_engine::data::{Data, Piece, is_zero};
@@ -382,7 +382,7 @@ impl Dcd {
             over = false;
         }
         if over {
-            batch.phase = Phase::Flushing(self.settling.done());
+            batch.phase = Phase::Flushing(self.home_writes.done());
         }
         self.destage.batch = Some(batch);
         over
@@ -444,7 +444,7 @@ impl Dcd {
 
     /// The batch is durable at home: its slots are clean.
     fn finish_batch(&mut self, stamps: Stamps) -> bool {
-        if !within(stamps, self.settling.durable()) {
+        if !within(stamps, self.home_writes.durable()) {
             return false;
         }
         let Some(batch) = self.destage.batch.take() else { return false };

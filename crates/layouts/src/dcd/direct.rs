@@ -94,7 +94,7 @@ impl Dcd {
         let lasting = self.caching.report == Report::Logged && !(listed.is_empty() && buried);
         let homes: SmallVec<[_; 2]> = self.homes(at, count).collect();
         for &block in &listed {
-            let stamp = self.settling.done()[self.home_port(block.into())] + 1;
+            let stamp = self.home_writes.done()[self.home_port(block.into())] + 1;
             if let Some(addr) = self.log.table.get(block) {
                 self.log.kill(block, addr, stamp);
             }
@@ -103,7 +103,7 @@ impl Dcd {
             self.home_written(port);
         }
         if planted(PlantedBug::TombstoneEarly) {
-            self.settle_killed();
+            self.bury_killed();
         }
         if let Some(error) = self.requests.failed() {
             self.requests.fail(request, error);

@@ -30,7 +30,14 @@ pub struct Slot {
     /// Nothing for a tombstone.
     piece: Option<Piece>,
     /// Slots with versions before this one, which stay dirty until this one is on its way.
-    replaces: Addrs,
+    pub replaces: Addrs,
+}
+
+impl Slot {
+    /// A slot that cancels older versions of a block and has none itself.
+    pub fn tombstone(block: u32) -> Slot {
+        Slot { block, piece: None, replaces: Addrs::new() }
+    }
 }
 
 /// A few addresses, mostly one.
@@ -40,7 +47,7 @@ pub type Addrs = SmallVec<[Addr; 2]>;
 #[derive(Clone, Debug)]
 pub struct Buffer {
     pub seq: u64,
-    slots: Vec<Slot>,
+    pub slots: Vec<Slot>,
     /// Blocks of data.
     pub data: u32,
     /// When it was opened.
@@ -249,18 +256,6 @@ impl Log {
         buffer.data += 1;
     }
 
-    /// Appends tombstones as far as there is room.
-    pub fn bury(&mut self, now: Time) {
-        while !self.graves.is_empty() && self.has_room(1) {
-            let index = self.open(1, now);
-            if let Some(block) = self.graves.pop_first()
-                && !planted(PlantedBug::TombstoneLost)
-            {
-                self.buffers[index].slots.push(Slot { block, piece: None, replaces: Addrs::new() });
-            }
-        }
-    }
-
     /// Asks for a last record of this life; its number.
     pub fn end(&mut self, now: Time) -> u64 {
         let index = self.open(0, now);
@@ -277,32 +272,8 @@ impl Log {
         }
     }
 
-    /// A younger version of a block is at home, durable there as soon as a stamp is. A slot that is
-    /// clean may be filled anew before that, so it is not remembered.
-    ///
-    /// What a slot in memory replaces is dirty, too. It must not go home: that would undo
-    /// the younger version there.
-    pub fn kill(&mut self, block: u32, addr: Addr, stamp: u64) {
-        let mut addrs = Addrs::new();
-        let mut todo = Addrs::from_elem(addr, 1);
-        while let Some(addr) = todo.pop() {
-            if !self.is_logged(addr)
-                && let Some(slot) = self.slot_mut(addr)
-            {
-                todo.extend(std::mem::take(&mut slot.replaces));
-            }
-            addrs.push(addr);
-        }
-        addrs.retain(|addr| !self.is_logged(*addr) || self.table.is(*addr, DIRTY));
-        // Of what was killed before and has not been buried, too, nothing must go home.
-        let before = self.killed.remove(&block).map(|(addrs, _)| addrs);
-        addrs.extend(before.into_iter().flatten());
-        self.killed.insert(block, (addrs, stamp));
-        self.table.remove(block);
-    }
-
     /// A slot in memory.
-    fn slot_mut(&mut self, addr: Addr) -> Option<&mut Slot> {
+    pub(super) fn slot_mut(&mut self, addr: Addr) -> Option<&mut Slot> {
         let ring = (addr - self.areas.log_blocks() as u32) as usize;
         let (ring, slot) = ((ring / MAX_ENTRIES) as u64, ring % MAX_ENTRIES);
         let at_home = |buffer: &&mut Buffer| buffer.seq % u64::from(MOST_BUFFERS) == ring;

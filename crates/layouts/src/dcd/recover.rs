@@ -283,7 +283,7 @@ impl Recovered {
     ///
     /// # Errors
     /// What the medium reports.
-    pub fn settle(
+    pub fn persist(
         &self,
         disk: &mut dyn Disk,
         options: &MountOptions<'_>,
@@ -402,7 +402,7 @@ pub(super) fn mount(
         )));
     }
     let found = recover(disk, areas, superblock.identity(), options, steps)?;
-    found.settle(disk, options, steps)?;
+    found.persist(disk, options, steps)?;
     Ok(assemble(superblock.identity(), found.log, options))
 }
 
@@ -426,8 +426,8 @@ pub(super) fn assemble(id: Identity, log: Log, options: &MountOptions<'_>) -> Dc
         reads: Slab::new(),
         parts: Slab::new(),
         destage: super::Destage::default(),
-        settling: super::Settling::default(),
+        home_writes: super::HomeWrites::default(),
         markers: None,
-        farewell: super::Farewell::default(),
+        clean_record: super::CleanRecord::default(),
     }
 }

@@ -62,6 +62,6 @@ impl Dcd {
             return self.fail_volume(error, cx);
         }
         self.home_written(0);
-        self.farewell.marker_written(self.settling.done()[0]);
+        self.clean_record.marker_written(self.home_writes.done()[0]);
     }
 }
