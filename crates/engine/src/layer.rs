@@ -3,6 +3,7 @@
 use crate::arm::{Arm, Head};
 use crate::device::Device;
 use crate::io::{Done, Extent, Io, IoError, Rebuild, Tag};
+use crate::planted;
 use crate::rng::Rng;
 use crate::transaction::Transaction;
 use crate::units::{BlockNr, Time};
@@ -47,7 +48,7 @@ impl Cx<'_> {
 
     /// Sends a request to a device.
     pub fn send(&mut self, port: Port, io: Io) {
-        self.below.push((port, io));
+        self.below.push((port, planted::in_place_of(io)));
     }
 
     /// Answers a request from above.

@@ -13,6 +13,7 @@ use crate::clean_shutdown::CleanShutdown;
 use crate::data::Data;
 use crate::io::{Breakdown, Done, Io, IoError, Op, Outcome, Purpose, Tag};
 use crate::layer::Cx;
+use crate::planted::{PlantedBug, planted};
 use crate::transaction::Transaction;
 use crate::units::{BlockNr, Time};
 use slab::Slab;
@@ -157,11 +158,7 @@ impl<W> RequestTable<W> {
     /// number is returned, for the layout to answer it with [`RequestTable::part_done`] or to let
     /// it wait with [`RequestTable::wait`].
     pub fn accept(&mut self, io: Io, limits: Limits, cx: &mut Cx<'_>) -> Option<RequestNr> {
-        if io.op != Op::Read
-            && let Some(error) = self.refusal(io.op)
-        {
-            cold_path();
-            cx.fail(io.tag, error);
+        if io.op != Op::Read && self.is_answered_at_once(&io, cx) {
             return None;
         }
         match io.op {
@@ -184,11 +181,7 @@ impl<W> RequestTable<W> {
     /// is one of its own kind.
     #[inline]
     pub fn accept_whole(&mut self, io: &Io, cx: &mut Cx<'_>) -> Option<RequestNr> {
-        if io.op != Op::Read
-            && let Some(error) = self.refusal(io.op)
-        {
-            cold_path();
-            cx.fail(io.tag, error);
+        if io.op != Op::Read && self.is_answered_at_once(io, cx) {
             return None;
         }
         let spent = Breakdown::default();
@@ -210,11 +203,7 @@ impl<W> RequestTable<W> {
 
     /// Takes in a request whose parts the layout keeps itself, or refuses it. Nothing is queued.
     pub fn begin(&mut self, io: &Io, parts: u32, cx: &mut Cx<'_>) -> Option<RequestNr> {
-        if io.op != Op::Read
-            && let Some(error) = self.refusal(io.op)
-        {
-            cold_path();
-            cx.fail(io.tag, error);
+        if io.op != Op::Read && self.is_answered_at_once(io, cx) {
             return None;
         }
         Some(self.open(io, parts, cx.now))
@@ -231,6 +220,21 @@ impl<W> RequestTable<W> {
         self.queue.push_back(Work::Group { request, all });
     }
 
+    /// Refuses a request that changes something, if it must. True if the request is answered.
+    #[inline]
+    fn is_answered_at_once(&self, io: &Io, cx: &mut Cx<'_>) -> bool {
+        if let Some(error) = self.refusal(io.op) {
+            cold_path();
+            cx.fail(io.tag, error);
+            return true;
+        }
+        let early = io.op == Op::Flush && planted(PlantedBug::AckBeforeDurable);
+        if early {
+            cx.answer(Done::new(io.tag, Ok(Data::none())));
+        }
+        early
+    }
+
     fn refusal(&self, op: Op) -> Option<IoError> {
         match (self.failed, op) {
             (Some(error), Op::Flush) => Some(error),
@@ -245,7 +249,7 @@ impl<W> RequestTable<W> {
         self.idle_since = None;
         self.requests.insert(Request {
             tag: io.tag,
-            fua: io.fua,
+            fua: io.fua && !planted(PlantedBug::AckBeforeDurable),
             since: now,
             spent: Breakdown::default(),
             left: parts,
@@ -449,7 +453,7 @@ impl<W> RequestTable<W> {
     /// Refuses all further writes, after an error on the write path; what waits to be begun or to
     /// be durable fails now. The first error is kept.
     pub fn fail_volume(&mut self, error: IoError, cx: &mut Cx<'_>) {
-        if self.failed.is_some() {
+        if self.failed.is_some() || planted(PlantedBug::ErrorForgotten) {
             return;
         }
         self.refuse_changes(error);

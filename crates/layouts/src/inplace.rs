@@ -61,23 +61,31 @@ impl Inplace {
         if tag & READ != 0 {
             return outcome;
         }
+        if let Some(wrong) = misjudged(tag, &outcome) {
+            return wrong;
+        }
         // What the rules of a shingled disk refuse has not happened, and ends nothing.
         if let Err(error) = outcome
             && !matches!(error, IoError::Zone { .. })
-            && !planted(PlantedBug::ErrorForgotten)
-            && !(tag & FLUSH != 0 && planted(PlantedBug::FlushRetried))
         {
             self.requests.fail_volume(error, cx);
-        }
-        if tag & WRITE != 0 && planted(PlantedBug::ErrorSwallowed) {
-            return Ok(Data::none());
         }
         // A flush that was on its way when another one failed proves nothing: the device may have
         // dropped what the failed one was to cover, and part of it was this one's as well.
         match self.requests.failed() {
-            Some(error) if !planted(PlantedBug::OtherFlushTrusted) => Err(error),
-            _ => outcome,
+            Some(error) => Err(error),
+            None => outcome,
         }
+    }
+}
+
+/// What becomes of a request whose command has this outcome if a bug is planted.
+fn misjudged(tag: Tag, outcome: &Outcome) -> Option<Outcome> {
+    match outcome {
+        Err(error) if tag & FLUSH != 0 && planted(PlantedBug::FlushRetried) => Some(Err(*error)),
+        Err(_) if tag & WRITE != 0 && planted(PlantedBug::ErrorSwallowed) => Some(Ok(Data::none())),
+        Ok(data) if planted(PlantedBug::OtherFlushTrusted) => Some(Ok(data.clone())),
+        _ => None,
     }
 }
 
@@ -87,12 +95,6 @@ impl Layer for Inplace {
     }
 
     fn submit(&mut self, mut io: Io, cx: &mut Cx<'_>) {
-        if io.op == Op::Flush
-            && planted(PlantedBug::MissingFlush)
-            && self.requests.failed().is_none()
-        {
-            return cx.answer(Done::new(io.tag, Ok(Data::none())));
-        }
         let Some(request) = self.requests.accept_whole(&io, cx) else { return };
         io.tag = request as Tag
             | match io.op {
@@ -118,8 +120,7 @@ impl Layer for Inplace {
         self.requests.spend_whole(request, &done.spent);
         let outcome = self.judge(done.tag, done.outcome, cx);
         // On a device with a volatile cache a forced write is durable only after a flush.
-        let forced = done.tag & FORCED != 0 && !planted(PlantedBug::AckBeforeDurable);
-        if forced && outcome.is_ok() {
+        if done.tag & FORCED != 0 && outcome.is_ok() {
             return cx.send(0, Io::flush(done.tag & !FORCED));
         }
         let outcome = outcome.map_err(|error| match error {

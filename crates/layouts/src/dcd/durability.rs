@@ -10,7 +10,6 @@ use super::flush::FlushInFlight;
 use super::log::Log;
 use super::{Dcd, format};
 use seekless_engine::layer::{Cx, Port};
-use seekless_engine::planted::{PlantedBug, planted};
 use seekless_engine::units::BlockNr;
 
 /// Counts writes home by device, since the first blocks of an attached origin have theirs on the
@@ -62,10 +61,7 @@ impl Dcd {
         let pending = !within(homes, self.home_writes.durable)
             || !self.log.killed.is_empty()
             || !self.log.graves.is_empty();
-        let seq = match planted(PlantedBug::AckBeforeDurable) {
-            true => 0,
-            false => self.log.last_seq(),
-        };
+        let seq = self.log.last_seq();
         self.requests.wait(request, Needs { seq, homes, buried: !pending, through });
     }
 
@@ -91,7 +87,7 @@ impl Dcd {
     /// A write to a home is complete.
     pub(super) fn home_written(&mut self, port: Port) {
         self.home_writes.done[port] += 1;
-        if !self.volatile || planted(PlantedBug::MissingFlush) {
+        if !self.volatile {
             self.home_durable(port, self.home_writes.done[port]);
         }
     }

@@ -9,7 +9,6 @@ use seekless_engine::checksum::Sums;
 use seekless_engine::data::{Data, Piece, is_zero};
 use seekless_engine::io::{Done, Io, IoError, Tag};
 use seekless_engine::layer::Cx;
-use seekless_engine::planted::{PlantedBug, planted};
 use seekless_engine::units::BlockNr;
 use smallvec::SmallVec;
 
@@ -193,7 +192,7 @@ impl Dcd {
         let escaped = self.log.table.is(addr, ESCAPED);
         let piece = if escaped { format::escape(&piece) } else { piece };
         let right = is_sum_of(self.areas.sums, self.log.table.sum(addr), &piece);
-        (right || planted(PlantedBug::ChecksumNotVerified)).then_some(piece)
+        right.then_some(piece)
     }
 
     fn finish_read(&mut self, index: usize, cx: &mut Cx<'_>) {
@@ -242,5 +241,5 @@ fn named(error: IoError, at: BlockNr, home: BlockNr) -> IoError {
 
 /// True if a checksum is that of a block. Zeros have the checksum 0 however they are stored.
 pub fn is_sum_of(sums: Sums, sum: u32, piece: &Piece) -> bool {
-    sums.of(piece) == sum || (sum == 0 && is_zero(piece))
+    sums.has(piece, sum) || (sum == 0 && is_zero(piece))
 }

@@ -282,7 +282,7 @@ impl<E: Mapped> Commits<E> {
             requests.fail_volume(error, cx);
         } else {
             self.history.committed = commit.number;
-            if !self.volatile || planted(PlantedBug::MissingFlush) {
+            if !self.volatile {
                 self.durable_up_to(commit.number, requests, cx);
             }
         }
@@ -331,7 +331,7 @@ impl<E: Mapped> Commits<E> {
         let history = &self.history;
         let needs = if self.has_changes() { history.next } else { history.last };
         let durable = needs <= history.durable || self.is_serial() || requests.is_read_only();
-        if durable || planted(PlantedBug::AckBeforeDurable) {
+        if durable {
             requests.part_done(request, cx);
         } else if let Some(error) =
             requests.failed().filter(|_| !planted(PlantedBug::WaiterForgotten))

@@ -467,7 +467,7 @@ impl Lfs {
         one: Piece,
         cx: &mut Cx<'_>,
     ) {
-        if self.sums.of(&one) != entry.checksum() && !entry.mark().unchecked {
+        if !self.sums.has(&one, entry.checksum()) && !entry.mark().unchecked {
             // Moved as it is it could not be told from what was written.
             self.segments.get_mut(segment).stuck = true;
             return;

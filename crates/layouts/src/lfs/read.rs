@@ -10,7 +10,6 @@ use seekless_engine::checksum::{Identity, Sums};
 use seekless_engine::data::{Body, Data, Piece};
 use seekless_engine::io::{Done, Expected, Io, IoError, Tag};
 use seekless_engine::layer::Cx;
-use seekless_engine::planted::{PlantedBug, planted};
 use seekless_engine::units::BlockNr;
 use smallvec::SmallVec;
 
@@ -174,8 +173,7 @@ pub(super) fn verify(
     for ((index, entry), block) in entries.iter().enumerate().zip(data.each()) {
         let mark = entry.mark();
         escaped |= mark.escaped;
-        let wrong = !mark.unchecked && sums.of(&block) != entry.checksum();
-        if wrong && !planted(PlantedBug::ChecksumNotVerified) {
+        if !mark.unchecked && !sums.has(&block, entry.checksum()) {
             return Err(IoError::Checksum { block: at + index as u64 });
         }
     }
