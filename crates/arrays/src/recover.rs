@@ -251,10 +251,11 @@ impl Recovery<'_, '_> {
         }
     }
 
-    /// Tells the last word to who has not heard it, before anything is changed. No member may fall
-    /// two behind: the next record takes the place of the one before the last. And the last word may be
-    /// that an array which had been ended in order was opened; if repairs were cut off then, and
-    /// the members that knew it left out of the next assembly, that one would repair nothing.
+    /// Tells the last word to members that have not heard it, before anything is changed. No member
+    /// may fall two behind: the next record takes the place of the one before the last. And the
+    /// last word may be that an array which had been ended in order was opened; if repairs were cut
+    /// off then, and the members that knew it left out of the next assembly, that one would repair
+    /// nothing.
     fn inform(&mut self) -> Result<(), VolumeError> {
         let mut behind = self.members();
         behind.retain(|&member| self.behind[member]);

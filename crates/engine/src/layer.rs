@@ -2,8 +2,8 @@
 
 use crate::arm::{Arm, Head};
 use crate::device::Device;
-use crate::io::{Done, Extent, Io, IoError, Rebuild, Tag};
-use crate::planted;
+use crate::io::{Done, Extent, Io, IoError, Op, Rebuild, Tag};
+use crate::planted::{PlantedBug, planted};
 use crate::rng::Rng;
 use crate::transaction::Transaction;
 use crate::units::{BlockNr, Time};
@@ -30,6 +30,14 @@ pub struct Cx<'w> {
     pub devices: &'w [Box<dyn Device>],
 }
 
+/// What goes to a device in place of a request: with [`PlantedBug::MissingFlush`], a read for a
+/// flush, which makes nothing durable.
+#[inline(always)]
+fn planted_lost_flush(io: Io) -> Io {
+    let lost = io.op == Op::Flush && planted(PlantedBug::MissingFlush);
+    if lost { Io::read(io.tag, 0, 1) } else { io }
+}
+
 impl Cx<'_> {
     /// The mechanics of a device, if it has a head.
     pub fn arm(&self, port: Port) -> Option<&dyn Arm> {
@@ -48,7 +56,7 @@ impl Cx<'_> {
 
     /// Sends a request to a device.
     pub fn send(&mut self, port: Port, io: Io) {
-        self.below.push((port, planted::in_place_of(io)));
+        self.below.push((port, planted_lost_flush(io)));
     }
 
     /// Answers a request from above.

@@ -3,8 +3,6 @@
 //! In a build without debug assertions every check here is `false` at compile time: the product
 //! contains none of the bugs.
 
-use crate::io::{Io, Op};
-
 /// A bug that can be planted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PlantedBug {
@@ -270,14 +268,6 @@ pub fn planted(bug: PlantedBug) -> bool {
 #[inline(always)]
 pub const fn planted(_bug: PlantedBug) -> bool {
     false
-}
-
-/// What goes to a device in place of a request: with [`PlantedBug::MissingFlush`], a read for a
-/// flush, which makes nothing durable.
-#[inline(always)]
-pub fn in_place_of(io: Io) -> Io {
-    let lost = io.op == Op::Flush && planted(PlantedBug::MissingFlush);
-    if lost { Io::read(io.tag, 0, 1) } else { io }
 }
 
 /// Calls `run` with a bug planted, on this thread.

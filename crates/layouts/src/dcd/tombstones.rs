@@ -26,7 +26,7 @@ impl Log {
     /// A younger version of a block is at home, durable there as soon as a stamp is. A slot that is
     /// clean may be filled anew before that, so it is not remembered.
     ///
-    /// What a slot in memory replaces is dirty, too. It must not go home any more: that would undo
+    /// What a slot in memory replaces is dirty, too. It must not go home: that would undo
     /// the younger version there.
     pub fn kill(&mut self, block: u32, addr: Addr, stamp: u64) {
         let mut addrs = Addrs::new();
@@ -40,7 +40,7 @@ impl Log {
             addrs.push(addr);
         }
         addrs.retain(|addr| !self.is_logged(*addr) || self.table.is(*addr, DIRTY));
-        // Of what was killed before and has not been buried, too, nothing must go home any more.
+        // Of what was killed before and has not been buried, too, nothing must go home.
         let before = self.killed.remove(&block).map(|(addrs, _)| addrs);
         addrs.extend(before.into_iter().flatten());
         self.killed.insert(block, (addrs, stamp));
