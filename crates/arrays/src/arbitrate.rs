@@ -38,6 +38,8 @@ pub(super) fn arbitrate(
     rows: &BTreeSet<Row>,
     check: CheckVolume,
 ) -> Result<Verdict, VolumeError> {
+    debug_assert!(!rows.is_empty(), "there is nothing to decide");
+    debug_assert_eq!(disks.len(), geometry.members, "all members are there to be compared");
     let candidates = candidates(&geometry);
     let mut bench = Bench { disks, geometry, believed: BTreeMap::new(), check };
     let mut best: Option<(Reach, usize, BTreeSet<Row>)> = None;
@@ -96,6 +98,7 @@ pub(super) fn right(
     candidate: usize,
     mut held: Vec<Option<Data>>,
 ) -> Option<Vec<Data>> {
+    debug_assert_eq!(held.len(), geometry.members, "what each member holds");
     let mut missing = (0..held.len()).filter(|&member| held[member].is_none());
     let Some(parity) = geometry.parity(row.0) else {
         let copy = held.get(candidate).cloned().flatten();

@@ -284,8 +284,10 @@ impl Array {
         }
         let missing = states.iter().filter(|&&one| one != MemberState::Active).count();
         let spare = self.geometry.level.spare(self.geometry.members);
+        debug_assert!(missing <= spare, "an array runs with {missing} members missing");
         let dispensable = states[member] == MemberState::Rebuilding || missing < spare;
         if error == IoError::PowerOff || !dispensable {
+            // Nothing in flight is undone: a change that all members have is still acknowledged.
             self.table.refuse_changes(error);
             return;
         }
@@ -308,6 +310,10 @@ impl Array {
     /// Forgets the log of a member; who waited for it goes on without, in time.
     fn abandon_log(&mut self, member: usize) {
         for op in self.logs[member].abandon() {
+            debug_assert!(
+                matches!(self.ops[op].work, Work::Write(_)),
+                "operation {op} is no write, and had a record"
+            );
             self.ops[op].waiting = 0;
             self.unsettled.push(op);
         }
@@ -315,6 +321,7 @@ impl Array {
 
     /// Queues a job at a stripe.
     fn enqueue(&mut self, stripe: u64, job: Job) {
+        debug_assert!(stripe < self.geometry.stripes, "stripe {stripe} is behind the end");
         let lock = self.locks.entry(stripe).or_default();
         lock.queue.push_back(job);
         if !lock.busy {
@@ -350,8 +357,14 @@ impl Array {
         }
     }
 
+    /// True if an operation or the rebuild holds a stripe.
+    fn is_held(&self, stripe: u64) -> bool {
+        self.locks.get(&stripe).is_some_and(|lock| lock.busy)
+    }
+
     fn release(&mut self, stripe: u64) {
         let lock = self.locks.get_mut(&stripe).expect("an operation holds its stripe");
+        debug_assert!(lock.busy, "stripe {stripe} is released twice");
         lock.busy = false;
         self.ready.push(stripe);
     }
@@ -411,6 +424,7 @@ impl Array {
             self.member_queue.push(member, io, Call::LogFlush);
             return;
         }
+        debug_assert!(matches!(call, Call::Log | Call::LogFlush), "{call:?} is not of the log");
         let (seq, ops) = self.logs[member].written();
         for op in ops {
             self.ops[op].waiting -= 1;
@@ -449,6 +463,7 @@ impl Array {
         outcome: Result<Data, IoError>,
         cx: &Cx<'_>,
     ) {
+        debug_assert!(self.ops[op].waiting > 0, "operation {op} waits for no answer");
         self.ops[op].waiting -= 1;
         match self.ops[op].work {
             Work::Write(_) => self.write_answered(op, slot, member, outcome, cx.now),
@@ -460,6 +475,7 @@ impl Array {
     /// From now on members seem to hold this.
     fn lay(&mut self, runs: Vec<Run>) {
         for run in runs {
+            debug_assert!(run.at >= self.geometry.first, "only chunks are laid over");
             for (at, block) in (run.at..).zip(run.data.each()) {
                 self.overlay.insert((run.member, at), block);
             }
@@ -482,6 +498,7 @@ impl Array {
             let laid = self.overlay.get(&(member, at + u64::from(index)));
             out.push(laid.cloned().unwrap_or_else(|| data.block(index)));
         }
+        debug_assert_eq!(out.blocks(), data.blocks(), "an overlay replaces block by block");
         out
     }
 }
@@ -492,11 +509,23 @@ impl Layer for Array {
     }
 
     fn submit(&mut self, io: Io, cx: &mut Cx<'_>) {
+        debug_assert!(
+            io.op == Op::Flush || io.at + u64::from(io.count) <= self.geometry.blocks(),
+            "{:?} of {}+{} leaves the array",
+            io.op,
+            io.at,
+            io.count
+        );
+        debug_assert!(
+            io.op != Op::Write || io.data.blocks() == io.count,
+            "a payload of its length"
+        );
         self.take_on(io, cx);
     }
 
-    fn complete(&mut self, _port: Port, done: Done, cx: &mut Cx<'_>) {
+    fn complete(&mut self, port: Port, done: Done, cx: &mut Cx<'_>) {
         for answer in self.member_queue.answered(done) {
+            debug_assert_eq!(answer.member, port, "an answer comes from the member that was asked");
             self.handle(answer, cx);
         }
     }

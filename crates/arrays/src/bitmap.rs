@@ -99,6 +99,7 @@ impl Bitmap {
     /// An operation that [`Bitmap::begin`] heard of has ended.
     pub fn end(&mut self, stripe: u64, now: Time) {
         let region = self.region(stripe);
+        debug_assert!(self.regions[region].busy > 0, "a write ends that has not begun");
         self.regions[region].busy -= 1;
         self.regions[region].ended = now;
     }
@@ -126,6 +127,7 @@ impl Bitmap {
         if self.wanted.is_empty() && off.is_empty() {
             return None;
         }
+        debug_assert!(off.iter().all(|&region| self.regions[region].marked), "it has no mark");
         let on = self.with_those_ahead(now);
         let marked = |region: usize| {
             (self.regions[region].marked || on.contains(&region)) && !off.contains(&region)
@@ -169,6 +171,7 @@ impl Bitmap {
 pub fn encode(marked: impl Iterator<Item = usize>) -> Bytes {
     let mut out = vec![0; BLOCK_BYTES];
     for region in marked {
+        debug_assert!((region as u64) < MOST_REGIONS, "region {region} has no bit");
         let byte = region / 8;
         let at = byte / SECTOR_BITS_BYTES * SECTOR_BYTES + byte % SECTOR_BITS_BYTES;
         out[at] |= 1 << (region % 8);
@@ -191,6 +194,7 @@ pub struct Marks {
 impl Marks {
     /// Compares the checksums of a block of the bitmap.
     pub fn new(block: Bytes) -> Marks {
+        debug_assert_eq!(block.len(), BLOCK_BYTES);
         let is_whole =
             |sector: &[u8]| crc32c(&sector[..SECTOR_BYTES - 4]) == le32(sector, SECTOR_BYTES - 4);
         let whole = block.chunks_exact(SECTOR_BYTES).map(is_whole).collect();

@@ -27,6 +27,7 @@ impl fmt::Debug for ArrayDisk<'_, '_> {
 impl<'a, 'd> ArrayDisk<'a, 'd> {
     /// An array that [`assemble`](super::assemble) found on these members.
     pub fn new(array: &'a mut Array, disks: &'a mut [Option<&'d mut dyn Disk>]) -> Self {
+        debug_assert_eq!(disks.len(), array.superblock().geometry.members, "a place for each");
         ArrayDisk { array, disks, rng: Rng::stream(0, "array") }
     }
 
@@ -74,6 +75,7 @@ impl<'a, 'd> ArrayDisk<'a, 'd> {
             }
         }
         let right = right?;
+        debug_assert!(is_whole(&right), "a member gets back only what is whole");
         if certain && !wrong.is_empty() && self.array.puts_right(wrong.len()) {
             for (member, block) in wrong {
                 let Some(disk) = self.disks[member].as_deref_mut() else { continue };
@@ -88,6 +90,7 @@ impl<'a, 'd> ArrayDisk<'a, 'd> {
         // What goes on after the answer (a block written back) is carried out, too.
         let over = |array: &Array, above: &[Done]| !above.is_empty() && array.is_at_rest();
         let done = self.turn(|array, cx| array.submit(io, cx), over);
+        debug_assert_eq!(done.len(), 1, "one request has one answer");
         done.last().expect("it is over when there is one").outcome.clone()
     }
 

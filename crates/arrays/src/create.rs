@@ -146,6 +146,7 @@ pub(super) fn write_both(
     superblock: &mut MemberSuperblock,
     member: usize,
 ) -> Result<(), IoError> {
+    debug_assert!(superblock.events > 0, "the older copy has a count, too");
     superblock.events -= 1;
     superblock.write(disk, member)?;
     superblock.events += 1;

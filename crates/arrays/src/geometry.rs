@@ -68,6 +68,7 @@ impl Geometry {
 
     /// The member that holds data chunk `index` of a stripe; of a mirror, the first.
     pub fn member(&self, stripe: u64, index: usize) -> usize {
+        debug_assert!(index < self.members, "chunk {index} of {} members", self.members);
         match self.parity(stripe) {
             Some(parity) => (parity + 1 + index) % self.members,
             None => index,
@@ -86,11 +87,13 @@ impl Geometry {
 
     /// The block of a member that holds a row of its chunk in a stripe.
     pub fn block(&self, stripe: u64, row: u32) -> BlockNr {
+        debug_assert!(row < self.chunk, "row {row} of a chunk of {} blocks", self.chunk);
         self.first + stripe * u64::from(self.chunk) + u64::from(row)
     }
 
     /// The stripe that a block of a member belongs to, and the row.
     pub fn stripe_of(&self, block: BlockNr) -> (u64, u32) {
+        debug_assert!(block >= self.first, "block {block} is before the first chunk");
         let chunk = u64::from(self.chunk);
         let inside = block - self.first;
         (inside / chunk, (inside % chunk) as u32)

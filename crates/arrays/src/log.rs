@@ -107,6 +107,7 @@ impl Log {
     /// elsewhere would else share its number with one of ours; if the ring could not be read, its
     /// batches would even count as younger.
     pub fn open(&mut self, events: u64) -> (BlockNr, Data) {
+        debug_assert!(self.entries.is_empty() && self.queue.is_empty(), "it is opened once");
         self.next_seq = self.next_seq.max(events.min(u32::MAX.into()) << 32);
         let batch = self.batch(Vec::new(), self.next_seq, 0, 1);
         self.written();
@@ -115,6 +116,7 @@ impl Log {
 
     /// An operation wants its writes recorded.
     pub fn push(&mut self, op: usize, stripe: u64, runs: Vec<Run>) {
+        debug_assert!(!runs.is_empty(), "a record of no writes protects none");
         self.queue.push_back(Record { op, stripe, runs });
     }
 
@@ -133,6 +135,8 @@ impl Log {
     pub fn ended(&mut self, seq: u64, clock: u64) {
         let entry = self.entries.iter_mut().find(|entry| entry.seq == seq);
         let entry = entry.expect("a batch stays until its operations have ended");
+        debug_assert!(entry.open > 0, "more operations of batch {seq} end than it has");
+        debug_assert!(entry.ended <= clock, "the count of operations goes up");
         entry.open -= 1;
         entry.ended = clock;
     }
@@ -177,7 +181,9 @@ impl Log {
     }
 
     fn batch(&mut self, records: Vec<Record>, tail: u64, skip: u32, need: u32) -> (BlockNr, Data) {
+        debug_assert!(self.writing.is_none(), "one batch at a time");
         let start = if skip > 0 { 0 } else { self.head };
+        debug_assert!(start + need <= self.blocks, "a batch goes round the end of the ring");
         let (seq, ops) =
             (self.next_seq, records.iter().map(|record| record.op).collect::<Vec<_>>());
         self.next_seq += 1;
@@ -189,6 +195,7 @@ impl Log {
         let mut data = Data::none();
         data.append(Data::block_of(self.encode(&runs, seq, tail, start)));
         runs.into_iter().for_each(|run| data.append(run.data));
+        debug_assert_eq!(data.blocks(), need, "a batch has another length than its records");
         (LOG_BLOCK + u64::from(start), data)
     }
 
@@ -228,6 +235,8 @@ impl Log {
             *self.covered.entry(stripe).or_default() += 1;
         }
         let seq = entry.seq;
+        debug_assert!(tail <= seq, "a batch calls itself dead");
+        debug_assert!(self.entries.back().is_none_or(|last| last.seq < seq), "numbers go up");
         self.entries.push_back(entry);
         (seq, ops)
     }
@@ -237,6 +246,7 @@ impl Log {
         let waiting = self.queue.drain(..).map(|record| record.op);
         let ops = self.writing.take().map(|writing| writing.ops).unwrap_or_default();
         let ops = ops.into_iter().chain(waiting).collect();
+        // Its records are of no use: without the member there is no parity to be wrong.
         self.entries.clear();
         self.covered.clear();
         ops

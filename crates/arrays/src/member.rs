@@ -65,6 +65,8 @@ pub struct MemberSuperblock {
 impl MemberSuperblock {
     /// The block as it lies on the member with place `index`.
     pub fn encode(&self, index: usize) -> Bytes {
+        debug_assert_eq!(self.states.len(), self.geometry.members, "a state for each member");
+        debug_assert!(index < self.geometry.members, "there is no member {index}");
         let mut out = vec![0; BLOCK_BYTES];
         let geometry = &self.geometry;
         out[0..8].copy_from_slice(&MAGIC);

@@ -100,6 +100,7 @@ impl Recovery<'_, '_> {
             overlay,
             logs,
         };
+        debug_assert!(read_only || parts.overlay.is_empty(), "what was replayed is laid over");
         let (replayed, blocks_read) = (self.replayed, self.read);
         let array = Array::new(parts);
         Ok(Assembled { array, missing, clean, replayed, resynced, blocks_read })
@@ -126,6 +127,7 @@ impl Recovery<'_, '_> {
     /// its place and durable; if an older one went there first, and this is cut off and the member
     /// with the log lost, it would be gone.
     fn replay(&mut self, runs: Vec<Run>) -> Result<(), VolumeError> {
+        debug_assert!(!self.options.read_only, "a read-only assembly writes");
         let mut youngest = BTreeMap::new();
         for Run { member, at, data } in runs {
             if planted(PlantedBug::ReplayedInTurn) {
@@ -183,6 +185,7 @@ impl Recovery<'_, '_> {
                 Level::Raid5 if here.len() == geometry.members => self.add_up(first, end)?,
                 _ => {}
             }
+            debug_assert!(first < end, "a resync that does not get on");
             first = end;
         }
         Ok(())
@@ -212,6 +215,7 @@ impl Recovery<'_, '_> {
 
     fn add_up(&mut self, first: u64, end: u64) -> Result<(), VolumeError> {
         let geometry = self.superblock.geometry;
+        debug_assert_eq!(geometry.level, Level::Raid5, "no other level has parity");
         let mut contents = Vec::with_capacity(geometry.members);
         for member in 0..geometry.members {
             contents.push(self.read_stripes(member, first, end)?);
@@ -268,6 +272,8 @@ impl Recovery<'_, '_> {
 
     /// Writes down who belongs to the array, then that nothing is left to repair.
     fn sign(&mut self, logs: &mut [Log]) -> Result<(), VolumeError> {
+        debug_assert!(!self.options.read_only, "a read-only assembly writes");
+        // What was repaired is durable before the marks and records that asked for it go.
         self.flush()?;
         self.superblock.clean = false;
         self.count_out();

@@ -63,6 +63,7 @@ pub fn replace(
             _ => {}
         }
     }
+    debug_assert_eq!(superblock.replacement(), Some(member), "one member is filled at a time");
     on(member, prepare(new, &superblock, false))?;
     on(member, write_both(new, &mut superblock, member))?;
     tell_others(disks, &usable, member, &superblock)?;

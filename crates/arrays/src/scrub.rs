@@ -65,6 +65,7 @@ pub fn scrub(
         let (missing, who) = (out.len(), super::assemble::names(&out));
         return Err(VolumeError::Degraded { missing, members: geometry.members, who });
     }
+    debug_assert_eq!(disks.len(), geometry.members, "a scrub has all members in their places");
     let mut found = Scrubbed::default();
     let mut suspects = BTreeSet::new();
     let each = (STEP_BLOCKS / u64::from(geometry.chunk)).max(1);

@@ -283,6 +283,7 @@ impl Data {
 
     /// Appends a piece, merging it with the last one if that needs no copy.
     pub fn push(&mut self, piece: Piece) {
+        debug_assert!(piece.blocks > 0, "a piece of nothing");
         self.blocks += piece.blocks;
         if let Some(last) = self.pieces.last_mut() {
             let merges = match (&last.body, &piece.body) {
@@ -316,6 +317,7 @@ impl Data {
     /// # Panics
     /// If the range leaves the payload.
     pub fn slice(&self, from: u32, count: u32) -> Data {
+        debug_assert!(from + count <= self.blocks, "slice {from}+{count} of {}", self.blocks);
         if from == 0 && self.pieces.len() == 1 && self.pieces[0].blocks == count {
             return self.clone();
         }

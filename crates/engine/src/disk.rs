@@ -134,6 +134,7 @@ impl Disk for MediumDisk<'_> {
     }
 
     fn write_labelled(&mut self, at: BlockNr, data: Data, labels: &[Label]) -> Result<(), IoError> {
+        debug_assert_eq!(labels.len() as u32, data.blocks(), "a label for each block");
         check_range(self.0.blocks(), at, data.blocks())?;
         self.0.write_labelled(at, &data, labels)
     }

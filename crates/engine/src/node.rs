@@ -172,6 +172,7 @@ impl Node {
                 layer.pump(&mut cx);
                 self.check_layer();
                 for (port, io) in self.below.drain(..) {
+                    debug_assert!(is_sound(&io, self.devices[port].as_ref()), "{io:?} to {port}");
                     self.devices[port].submit(now, io);
                 }
             }
@@ -198,6 +199,8 @@ impl Node {
         if self.stopping != Stopping::Layer || !self.layer.stopped() {
             return false;
         }
+        // A layer that says that it has come to its end has nothing left to ask its devices.
+        debug_assert!(self.below.is_empty(), "a layer that has stopped sends requests");
         self.stopping = Stopping::Devices;
         self.devices.iter_mut().for_each(|device| device.stop(now));
         true
@@ -255,6 +258,7 @@ impl Node {
         let mut answers = Vec::new();
         loop {
             self.settle(*now, &mut answers);
+            debug_assert!(answers.len() <= 1, "one request, {} answers", answers.len());
             if let Some(done) = answers.pop() {
                 return done.outcome;
             }
@@ -317,4 +321,14 @@ impl Node {
         };
         (self.layer.as_mut(), cx)
     }
+}
+
+/// True if a device can carry a request out: it does not leave the device, and its payload has its
+/// length. The seam is checked on this side too, for devices that trust their layer.
+fn is_sound(io: &Io, device: &dyn Device) -> bool {
+    let payload = match io.op {
+        Op::Write => io.data.blocks() == io.count && io.count > 0,
+        Op::Read | Op::Trim | Op::Flush => io.data.is_empty(),
+    };
+    payload && io.at + u64::from(io.count) <= device.blocks()
 }

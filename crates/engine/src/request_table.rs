@@ -158,6 +158,7 @@ impl<W> RequestTable<W> {
     /// number is returned, for the layout to answer it with [`RequestTable::part_done`] or to let
     /// it wait with [`RequestTable::wait`].
     pub fn accept(&mut self, io: Io, limits: Limits, cx: &mut Cx<'_>) -> Option<RequestNr> {
+        debug_assert!(limits.write > 0 && limits.trim > 0, "{limits:?} cut a request into nothing");
         if io.op != Op::Read && self.is_answered_at_once(&io, cx) {
             return None;
         }
@@ -198,6 +199,7 @@ impl<W> RequestTable<W> {
     #[inline]
     pub fn answer_whole(&mut self, request: RequestNr, outcome: Outcome, cx: &mut Cx<'_>) {
         let Whole { tag, since, spent } = self.wholes.remove(request);
+        debug_assert!(since <= cx.now, "request {tag:#x} is answered before it came");
         cx.answer(Done { tag, outcome, spent: spent.within(cx.now - since) });
     }
 
@@ -260,6 +262,7 @@ impl<W> RequestTable<W> {
 
     /// Cuts a write or a trim into parts of at most `limit` blocks.
     fn enqueue(&mut self, io: Io, limit: u64, now: Time) {
+        debug_assert!(self.failed.is_none(), "a failed volume takes a change in");
         let parts = u64::from(io.count).div_ceil(limit) as u32;
         let request = self.open(&io, parts, now);
         if parts == 1 && io.op == Op::Write {
@@ -279,6 +282,7 @@ impl<W> RequestTable<W> {
             });
             from += count;
         }
+        debug_assert_eq!(from, io.count, "the parts are the request");
     }
 
     /// What is to be begun next, in order of arrival.
@@ -328,11 +332,13 @@ impl<W> RequestTable<W> {
 
     /// A read has found its data; [`RequestTable::part_done`] sends it.
     pub fn found(&mut self, request: RequestNr, data: Data) {
+        debug_assert!(self.requests[request].data.is_empty(), "request {request} is read twice");
         self.requests[request].data = data;
     }
 
     /// One part of a request is done; answers it if that was the last one.
     pub fn part_done(&mut self, request: RequestNr, cx: &mut Cx<'_>) {
+        debug_assert!(self.requests[request].left > 0, "request {request} has no part left");
         self.requests[request].left -= 1;
         if self.requests[request].left == 0 {
             self.answer(request, cx);
@@ -345,6 +351,7 @@ impl<W> RequestTable<W> {
     #[must_use = "a request that is neither answered nor waits is lost"]
     pub fn part_written(&mut self, request: RequestNr, cx: &mut Cx<'_>) -> Option<RequestNr> {
         let one = &mut self.requests[request];
+        debug_assert!(one.left > 0, "request {request} has no part left");
         one.left -= 1;
         if one.left > 0 {
             return None;
@@ -374,6 +381,7 @@ impl<W> RequestTable<W> {
     }
 
     fn answer(&mut self, request: RequestNr, cx: &mut Cx<'_>) {
+        debug_assert!(self.requests[request].since <= cx.now, "answered before it came");
         let request = self.requests.remove(request);
         if self.requests.is_empty() {
             self.idle_since = Some(cx.now);
@@ -461,6 +469,8 @@ impl<W> RequestTable<W> {
             self.fail(request, error);
             self.part_done(request, cx);
         }
+        // An answer leads to no new waiter: only a layout that takes a request in adds one.
+        debug_assert!(self.waiters.is_empty(), "a failed volume has waiters");
         for work in std::mem::take(&mut self.queue) {
             match work {
                 Work::Read { .. } => self.queue.push_back(work),

@@ -48,6 +48,7 @@ impl Rng {
 
     /// True with probability `p`.
     pub fn chance(&mut self, p: f64) -> bool {
+        debug_assert!((0.0..=1.0).contains(&p), "{p} is no probability");
         self.unit() < p
     }
 }

@@ -103,6 +103,8 @@ impl Superblock {
 
     /// The block as it lies on disk.
     pub fn encode(&self) -> Bytes {
+        debug_assert!((1..=FORMAT_VERSION).contains(&self.version), "version {}", self.version);
+        debug_assert!(self.blocks > 0, "a volume without blocks");
         let mut out = vec![0; BLOCK_BYTES];
         out[0..8].copy_from_slice(&MAGIC);
         out[8..12].copy_from_slice(&self.version.to_le_bytes());
@@ -168,6 +170,7 @@ impl Superblock {
     /// # Errors
     /// What the medium reports.
     pub fn write(&self, disk: &mut dyn Disk) -> Result<(), IoError> {
+        debug_assert!((2..=disk.blocks()).contains(&self.device_blocks), "no room for two copies");
         let block = self.encode();
         disk.write(self.device_blocks - 1, Data::bytes(block.clone()))?;
         disk.write(0, Data::bytes(block))

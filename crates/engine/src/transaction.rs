@@ -18,6 +18,7 @@ impl Transaction {
 
     /// Writes `data` from block `at` on.
     pub fn write(&mut self, at: BlockNr, data: &Data) {
+        debug_assert!(at.checked_add(u64::from(data.blocks())).is_some(), "{at} is no block");
         for (block, index) in (at..).zip(0..data.blocks()) {
             self.0.insert(block, Some(data.block(index)));
         }

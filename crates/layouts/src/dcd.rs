@@ -371,6 +371,7 @@ impl Layer for Dcd {
 impl Status for Dcd {
     fn check(&self) {
         self.requests.check();
+        self.log.check();
     }
 
     fn limits(&self) -> Limits {

@@ -308,6 +308,7 @@ impl Status for Loge {
 
     fn check(&self) {
         self.requests.check();
+        self.commits.check();
     }
 
     fn limits(&self) -> LayerLimits {

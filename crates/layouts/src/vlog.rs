@@ -265,6 +265,7 @@ impl Layer for Vlog {
 impl Status for Vlog {
     fn check(&self) {
         self.requests.check();
+        self.commits.check();
     }
 
     fn extent(&self, at: BlockNr, limit: u64) -> (Extent, u64) {

@@ -89,6 +89,8 @@ impl Array {
             return;
         }
         let MemberFlush { mark, then, .. } = self.member_flushes.remove(flush);
+        debug_assert!(mark <= self.clock, "a flush covers only what had ended");
+        // After an error a member may have dropped what the flush was to cover.
         if self.table.failed().is_none() {
             self.flushed = self.flushed.max(mark);
         }
@@ -96,9 +98,13 @@ impl Array {
             Then::Request(request) => {
                 self.part_done(request, self.table.failed().map_or(Ok(()), Err));
             }
+            // The log sees that it has room when it is asked for its next batch.
             Then::Room => {}
             Then::Clear(regions, since) => self.clear = Some((regions, since)),
-            Then::Stop => self.leaving = Some(Leaving::Flushed),
+            Then::Stop => {
+                debug_assert_eq!(self.leaving, Some(Leaving::Flushing), "it asked for this flush");
+                self.leaving = Some(Leaving::Flushed);
+            }
             Then::Rebuilt(stripes) => self.rebuilt_durably(stripes),
         }
     }
@@ -112,6 +118,8 @@ impl Array {
     /// Sends one block to all members.
     fn broadcast(&mut self, broadcast: Broadcast, block: impl Fn(&Array, usize) -> (u64, Data)) {
         let members = self.informed();
+        debug_assert!(!members.is_empty(), "an array has members");
+        debug_assert!(self.broadcasts[broadcast as usize].is_none(), "one {broadcast:?} at a time");
         self.broadcasts[broadcast as usize] =
             Some(Sending { left: members.len() as u32, flushing: false });
         for member in members {
@@ -133,6 +141,7 @@ impl Array {
         }
         if self.stale > 0 && self.broadcasts[Broadcast::Superblocks as usize].is_none() {
             self.stale -= 1;
+            // One count each time, so that the copies take turns in the two blocks.
             self.superblock.events += 1;
             self.broadcast(Broadcast::Superblocks, |array, member| {
                 let superblock = &array.superblock;
@@ -185,6 +194,7 @@ impl Array {
         if self.volatile && !sending.flushing {
             let members = self.informed();
             let left = members.len() as u32;
+            debug_assert!(left > 0, "no answer would ever come");
             self.broadcasts[broadcast as usize] = Some(Sending { left, flushing: true });
             for member in members {
                 let io = Io::flush(0).for_purpose(Purpose::Map);
@@ -194,7 +204,9 @@ impl Array {
         }
         self.broadcasts[broadcast as usize] = None;
         if broadcast == Broadcast::Bitmap {
+            debug_assert!(self.bitmap.is_writing(), "a bitmap was sent that was not handed out");
             self.bitmap.written();
+            // A region that was asked for after the block had been handed out is in the next one.
             let (go, wait): (Vec<usize>, Vec<usize>) = std::mem::take(&mut self.unmarked)
                 .into_iter()
                 .partition(|&op| self.bitmap.is_marked(self.ops[op].stripe));

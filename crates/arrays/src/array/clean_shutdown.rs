@@ -25,6 +25,7 @@ impl Array {
         }
         let quiet = self.table.is_idle() && self.ops.is_empty() && self.rebuild.is_resting();
         if self.table.failed().is_some() || self.table.is_read_only() {
+            // It leaves no clean state, at whatever step it failed.
             if quiet && self.member_queue.is_idle() {
                 self.table.end_shutdown();
             }
@@ -39,11 +40,14 @@ impl Array {
         }
         match self.leaving {
             None if quiet && !sending && self.member_flushes.is_empty() => {
+                debug_assert_eq!(self.table.shutdown(), CleanShutdown::Asked, "it begins once");
+                debug_assert!(!self.superblock.clean, "a running array is not clean");
                 self.leaving = Some(Leaving::Flushing);
                 self.flush_members(Then::Stop);
                 self.advance_stop(cx);
             }
             Some(Leaving::Flushed) => {
+                debug_assert!(quiet, "something began during the flush of a shutdown");
                 self.end_rebuild();
                 let marked = self.bitmap.quiet(Time::MAX);
                 self.leaving = Some(Leaving::Clearing);
@@ -52,6 +56,8 @@ impl Array {
                 self.advance_stop(cx);
             }
             Some(Leaving::Clearing) if !sending => {
+                debug_assert!(quiet, "something began before the superblocks are clean");
+                // The marks went first: a clean superblock says that there are none to look at.
                 self.table.advance_shutdown(CleanShutdown::Record);
                 self.superblock.clean = true;
                 // Twice, as at the start: who misses the end is two behind.

@@ -54,6 +54,7 @@ fn single(block: Piece) -> Data {
 
 impl Array {
     pub(super) fn start_heal(&mut self, stripe: u64, mut heal: Heal) {
+        debug_assert!(self.is_held(stripe), "blocks are compared while no write changes them");
         let all = 0..self.geometry.members;
         let others: Vec<usize> =
             all.filter(|&one| one != heal.member && self.present(one, stripe)).collect();
@@ -92,7 +93,11 @@ impl Array {
         let repairing = heal.repairing;
         match outcome {
             Err(error) if repairing => self.member_failed(member, error),
-            Ok(data) if !repairing => heal.others[slot].1 = Some(data),
+            Ok(data) if !repairing => {
+                debug_assert_eq!(data.blocks(), heal.found.blocks(), "copies of the same blocks");
+                debug_assert_eq!(heal.others[slot].0, member, "the member that was asked");
+                heal.others[slot].1 = Some(data);
+            }
             // What cannot be read is no help.
             Ok(_) | Err(_) => {}
         }
@@ -108,9 +113,16 @@ impl Array {
         let (stripe, spent) = (self.ops[op].stripe, self.ops[op].spent);
         let Work::Heal(heal) = &self.ops[op].work else { return };
         let (request, slot, row) = (heal.request, heal.slot, heal.row);
+        debug_assert!(!heal.repairing && self.ops[op].waiting == 0, "all were asked once");
         let (answer, cures) = self.right(heal);
+        debug_assert_eq!(
+            answer.blocks(),
+            heal.found.blocks(),
+            "a block for each that was asked for"
+        );
         self.charge(request, &spent);
         self.slot_done(request, slot, Ok(answer));
+        // The client has its answer in any case; only the members' repair needs a writable array.
         let writable = !self.table.is_read_only() && self.table.failed().is_none();
         self.counters.healed += cures.len() as u64;
         if !writable || cures.is_empty() {
@@ -148,6 +160,7 @@ impl Array {
                 answer.push(block);
                 continue;
             };
+            debug_assert!(met(&right), "a member gets back only what was expected");
             cures.push((heal.member, index, right.clone()));
             if level == Level::Raid1 {
                 let wrong =
@@ -161,7 +174,8 @@ impl Array {
     }
 
     fn finish_heal(&mut self, op: usize) {
-        let StripeOp { stripe, .. } = self.ops.remove(op);
+        let StripeOp { stripe, waiting, .. } = self.ops.remove(op);
+        debug_assert_eq!(waiting, 0, "answers to a stripe that is released");
         self.release(stripe);
     }
 }

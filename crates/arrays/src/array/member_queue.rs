@@ -59,6 +59,8 @@ impl MemberQueue {
     /// Takes a request on; the tag of `io` is ignored.
     pub fn push(&mut self, member: usize, io: Io, call: Call) {
         let Io { op, at, count, data, purpose, .. } = io;
+        debug_assert!(op == Op::Flush || count > 0, "{call:?} asks for nothing");
+        debug_assert!(op != Op::Write || data.blocks() == count, "{call:?} has another length");
         let one = Outgoing { member, op, at, count, data, purpose, call, alone: false };
         self.queue(member).push(one);
     }
@@ -83,6 +85,7 @@ impl MemberQueue {
 
     /// Sends what is for one member.
     fn send_joined(&mut self, waiting: &mut Vec<Outgoing>, cx: &mut Cx<'_>) {
+        debug_assert!(waiting.windows(2).all(|two| two[0].member == two[1].member));
         let mut rest = waiting.drain(..).peekable();
         while let Some(mut first) = rest.next() {
             let mut calls: SmallVec<[(Call, u32); 1]> = smallvec![(first.call, first.count)];
@@ -112,6 +115,8 @@ impl MemberQueue {
 
     fn submit(&mut self, one: Outgoing, calls: SmallVec<[(Call, u32); 1]>, cx: &mut Cx<'_>) {
         let Outgoing { member, op, at, count, data, purpose, .. } = one;
+        debug_assert_eq!(calls.iter().map(|&(_, count)| count).sum::<u32>(), count);
+        debug_assert!(op != Op::Write || data.blocks() == count, "joined data of another length");
         let tag = self.sent.insert(Sent { member, op, at, purpose, calls }) as Tag;
         let io = Io { op, data, ..Io::read(tag, at, count) }.for_purpose(purpose);
         cx.send(member, io);
@@ -149,6 +154,12 @@ impl MemberQueue {
             }
             from += count;
         }
+        // Each part is answered or asked for again, never both: its operation counts answers.
+        debug_assert!(
+            answers.len() == parts || answers.is_empty(),
+            "{} of {parts} parts are answered",
+            answers.len()
+        );
         answers
     }
 

@@ -154,6 +154,8 @@ impl Array {
         if self.geometry.level == Level::Raid1 {
             sources.truncate(1);
         }
+        debug_assert!(!sources.is_empty(), "a member is filled from others");
+        debug_assert!(first >= self.rebuild.done, "a stripe is filled twice");
         let number = self.rebuild.next_number;
         self.rebuild.next_number += 1;
         self.rebuild.next += count;
@@ -197,6 +199,7 @@ impl Array {
             }
         };
         let step = &mut self.rebuild.steps[index];
+        debug_assert!(step.waiting > 0, "step {number} waits for no answer");
         step.waiting -= 1;
         if step.written {
             let began = step.began;
@@ -211,6 +214,11 @@ impl Array {
             step.sum = Some(sum);
             return;
         }
+        debug_assert_eq!(
+            u64::from(sum.blocks()),
+            step.count * u64::from(self.geometry.chunk),
+            "a step fills whole chunks"
+        );
         (step.waiting, step.written) = (1, true);
         let at = self.geometry.block(step.first, 0);
         let target = self.rebuild.member.expect("a rebuild that has steps has a replacement");
@@ -226,6 +234,7 @@ impl Array {
         let finished = |step: &Step| step.written && step.waiting == 0;
         while self.rebuild.steps.front().is_some_and(finished) {
             let Some(Step { first, count, .. }) = self.rebuild.steps.pop_front() else { return };
+            debug_assert_eq!(self.rebuild.done, first, "steps are done without gaps");
             self.rebuild.done = first + count;
             (first..first + count).for_each(|stripe| self.release(stripe));
         }
@@ -276,6 +285,11 @@ impl Array {
     }
 
     fn note(&mut self, stripes: u64) {
+        debug_assert!(
+            (self.superblock.rebuilt..=self.rebuild.done).contains(&stripes),
+            "a rebuild of {} stripes is said to have done {stripes}",
+            self.rebuild.done
+        );
         self.superblock.rebuilt = stripes;
         self.superblock.end_rebuild();
         if self.superblock.replacement().is_none() {

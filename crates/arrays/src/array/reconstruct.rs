@@ -48,6 +48,7 @@ impl Reconstruct {
 
 impl Array {
     pub(super) fn start_reconstruct(&mut self, stripe: u64, mut reconstruct: Reconstruct) {
+        debug_assert!(self.is_held(stripe), "blocks are summed while no write changes them");
         let mut others: Vec<usize> = (0..self.geometry.members)
             .filter(|&one| one != reconstruct.member && self.present(one, stripe))
             .collect();
@@ -96,6 +97,7 @@ impl Array {
         let outcome = outcome.map(|data| self.overlaid(member, at, data));
         let Work::Reconstruct(reconstruct) = &mut self.ops[op].work else { return };
         if reconstruct.repairing {
+            debug_assert_eq!(member, reconstruct.member, "only that member is written to");
             if let Err(error) = outcome {
                 self.member_failed(member, error);
             }
@@ -103,6 +105,7 @@ impl Array {
         }
         match outcome {
             Ok(data) => {
+                debug_assert_eq!(data.blocks(), reconstruct.count, "as many as were asked for");
                 reconstruct.sum = Some(match reconstruct.sum.take() {
                     Some(sum) => sum.xor(&data),
                     None => data,
@@ -127,6 +130,7 @@ impl Array {
         let spent = self.ops[op].spent;
         let Work::Reconstruct(reconstruct) = &mut self.ops[op].work else { return };
         let Reconstruct { request, slot, member, row, count, .. } = *reconstruct;
+        debug_assert!(!reconstruct.repairing, "the sum is known once");
         let outcome = match (reconstruct.error, reconstruct.sum.take()) {
             (None, Some(data)) => Ok(data),
             (Some(IoError::PowerOff), _) => Err(IoError::PowerOff),
@@ -139,6 +143,7 @@ impl Array {
             self.counters.reconstructed += u64::from(count);
         }
         self.slot_done(request, slot, outcome);
+        // A member that is out or not filled so far has nothing to be put right.
         match repair.filter(|_| self.present(member, stripe)) {
             None => self.finish_reconstruct(op),
             Some(data) => {
@@ -154,7 +159,8 @@ impl Array {
     }
 
     fn finish_reconstruct(&mut self, op: usize) {
-        let StripeOp { stripe, .. } = self.ops.remove(op);
+        let StripeOp { stripe, waiting, .. } = self.ops.remove(op);
+        debug_assert_eq!(waiting, 0, "answers to a stripe that is released");
         self.release(stripe);
     }
 }

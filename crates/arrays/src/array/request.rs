@@ -137,6 +137,7 @@ impl Array {
             runs.push((place, at, here));
             at += u64::from(here);
         }
+        debug_assert_eq!(runs.iter().map(|&(_, _, here)| here).sum::<u32>(), count);
         runs
     }
 
@@ -159,6 +160,7 @@ impl Array {
             let member = self.geometry.member(stripe, index);
             return self.compute(request, slot, member);
         };
+        debug_assert!(self.present(member, stripe), "member {member} has nothing to read");
         let (load, end) = &mut self.heads[member];
         *load += 1;
         *end = block + u64::from(count);
@@ -248,6 +250,7 @@ impl Array {
     /// A part of a read that its member does not give is computed from the others.
     fn compute(&mut self, request: usize, slot: usize, member: usize) {
         let Slot { place, at, count, .. } = self.requests[request].slots[slot];
+        // Where members need not agree, a sum or another copy might be older than what was read.
         if !self.can_compute(place.stripe) {
             return self.slot_done(request, slot, Err(IoError::Media { block: at }));
         }
@@ -262,6 +265,7 @@ impl Array {
         member: usize,
         outcome: Result<Data, IoError>,
     ) {
+        debug_assert!(self.heads[member].0 > 0, "member {member} was asked for nothing");
         self.heads[member].0 -= 1;
         let Slot { place: Place { stripe, row, .. }, at, .. } = self.requests[request].slots[slot];
         match outcome {
@@ -306,6 +310,10 @@ impl Array {
         slot: usize,
         outcome: Result<Data, IoError>,
     ) {
+        debug_assert!(
+            outcome.iter().all(|data| data.blocks() == self.requests[request].slots[slot].count),
+            "a part of a read has another length"
+        );
         let outcome = outcome.map(|data| self.requests[request].slots[slot].data = data);
         self.part_done(request, outcome);
     }
@@ -342,6 +350,7 @@ impl Array {
             return self.cut_write(request, at, &zeros(at, end));
         }
         let (first, last) = (whole.start * each, whole.end * each);
+        debug_assert!(at <= first && first < last && last <= end, "a trim stays in its range");
         self.cut_write(request, at, &zeros(at, first));
         self.cut_write(request, last, &zeros(last, end));
         self.requests[request].trim = whole;
@@ -352,6 +361,7 @@ impl Array {
     fn trim_on(&mut self, request: usize) {
         let one = &mut self.requests[request];
         let window = one.trim.start..(one.trim.start + TRIM_WINDOW).min(one.trim.end);
+        debug_assert!(!window.is_empty(), "a trim goes on behind its end");
         one.trim.start = window.end;
         for stripe in window {
             if self.geometry.level == Level::Raid0 {
@@ -367,6 +377,7 @@ impl Array {
 
     /// RAID-0 has nothing to keep in step.
     fn write_plain(&mut self, request: usize, place: Place, data: Data) {
+        debug_assert_eq!(self.geometry.level, Level::Raid0, "parity and copies would be left out");
         let member = self.geometry.member(place.stripe, place.index);
         self.counters.data_writes += 1;
         self.counters.data_blocks += u64::from(data.blocks());
@@ -415,7 +426,9 @@ impl Array {
             self.table.add_parts(request, 1);
             return self.flush_members(Then::Request(request));
         }
-        let Request { op, slots, .. } = self.requests.remove(request);
+        let Request { op, slots, trim, .. } = self.requests.remove(request);
+        debug_assert!(failed || trim.is_empty(), "a trim ends with stripes left");
+        debug_assert!(op == Op::Read || slots.is_empty(), "only reads have data to give");
         let mut data = Data::none();
         slots.into_iter().for_each(|slot| data.append(slot.data));
         self.table.found(request, data);
@@ -431,6 +444,7 @@ impl Array {
     /// know of yet: after a crash that one would be taken for up to date.
     pub(super) fn answer_finished(&mut self, cx: &mut Cx<'_>) {
         let settled = self.is_settled();
+        // A failed array counts as settled: it writes no superblock that could be waited for.
         self.table.answer_met(|op| *op == Op::Read || settled, cx);
     }
 }

@@ -1,6 +1,6 @@
 //! What an array tells about itself.
 
-use super::Array;
+use super::{Array, Lock};
 use crate::Level;
 use crate::member::MemberState;
 use seekless_engine::io::{self, Extent, IoError};
@@ -10,7 +10,25 @@ use seekless_engine::units::BlockNr;
 impl Status for Array {
     fn check(&self) {
         self.table.check();
+        if !cfg!(debug_assertions) {
+            return;
+        }
         assert!(self.requests.is_empty() || !self.table.is_idle(), "a request was answered early");
+        for (number, op) in &self.ops {
+            assert!(self.is_held(op.stripe), "operation {number} has lost stripe {}", op.stripe);
+        }
+        for op in self.unmarked.iter().chain(&self.unsettled) {
+            assert!(self.ops.contains(*op), "operation {op} waits, and has ended");
+        }
+        // A stripe that is free and has a queue would never be looked at again.
+        let stuck = |(stripe, lock): (&u64, &Lock)| {
+            !lock.busy && !lock.queue.is_empty() && !self.ready.contains(stripe)
+        };
+        assert!(!self.locks.iter().any(stuck), "a job waits for a stripe that is free");
+        assert!(self.flushed.max(self.failed_clock) <= self.clock, "what has not ended is durable");
+        assert!(self.stale <= 2, "the superblocks have two copies");
+        let signed = self.superblock.clean && !self.table.is_read_only();
+        assert!(!signed || !self.table.is_running(), "a superblock is clean while the array runs");
     }
 
     fn failed_members(&self) -> &[(usize, IoError)] {

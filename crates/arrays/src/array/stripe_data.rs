@@ -12,6 +12,7 @@ pub struct StripeData {
 impl StripeData {
     /// Puts blocks in, over what is there.
     pub fn insert(&mut self, at: u32, data: Data) {
+        debug_assert!(data.blocks() > 0, "a run of no blocks");
         let end = at + data.blocks();
         while let Some((&from, _)) = self.runs.range(..end).next_back() {
             let old = &self.runs[&from];
@@ -68,6 +69,7 @@ pub fn overlay(first: u32, base: &Data, runs: &[(u32, Data)]) -> Data {
         row = at + data.blocks();
     }
     out.append(base.slice(row - first, end - row));
+    debug_assert_eq!(out.blocks(), base.blocks(), "runs lie over the base, in order");
     out
 }
 

@@ -110,7 +110,10 @@ impl Array {
                 from += here;
             }
         }
+        debug_assert!(self.is_held(stripe), "a write begins in a stripe of its own");
+        debug_assert!((1..=super::MOST_PARTS).contains(&requests.len()), "a record has a bound");
         let rows = new.rows(chunk);
+        debug_assert!(rows.0 < rows.1 && rows.1 <= chunk, "rows {rows:?} of a chunk of {chunk}");
         let purpose = requests.first().map(|&one| self.requests[one].purpose).unwrap_or_default();
         let work = Work::Write(Box::new(Write {
             requests,
@@ -145,6 +148,8 @@ impl Array {
         let stripe = self.ops[op].stripe;
         let data_chunks = self.geometry.data_chunks();
         let Work::Write(write) = &self.ops[op].work else { return };
+        debug_assert_eq!(write.step, Step::Reading, "a write that has begun is planned again");
+        debug_assert_eq!(self.ops[op].waiting, 0, "reads of an earlier plan are under way");
         let (way, old) = if self.geometry.level == Level::Raid1 {
             (Way::Bare, Vec::new())
         } else {
@@ -198,6 +203,7 @@ impl Array {
             }
         }
         modify.push(Old { role: data_chunks, row: first, count: end - first, data: None });
+        // Requests count first: a seek costs more than any number of blocks in one chunk.
         let cost = |old: &[Old]| (old.len(), old.iter().map(|one| one.count).sum::<u32>());
         if cost(&modify) <= cost(&complete) {
             (Way::Modify, modify)
@@ -223,7 +229,10 @@ impl Array {
         let waiting = self.ops[op].waiting;
         let write = self.write_of(op);
         match (write.step, outcome) {
-            (Step::Reading, Ok(data)) => write.old[slot].data = Some(data),
+            (Step::Reading, Ok(data)) => {
+                debug_assert_eq!(data.blocks(), write.old[slot].count, "as many as were asked for");
+                write.old[slot].data = Some(data);
+            }
             (Step::Reading, Err(error)) => {
                 let role = write.old[slot].role;
                 // The power is off, or one chunk is unreadable already.
@@ -283,6 +292,8 @@ impl Array {
         // What a missing member holds is in the parity alone: a mark says too little about it.
         let short = (0..self.geometry.members).any(|one| !self.present_after_crash(one, stripe));
         let write = self.write_of(op);
+        debug_assert_eq!(write.step, Step::Reading, "a write is protected once");
+        debug_assert!(write.error.is_none(), "a write that has failed goes no further");
         write.puts = puts;
         write.step = Step::Protecting;
         if whole {
@@ -297,6 +308,7 @@ impl Array {
             (Level::Raid5, None) => self.write_in_place(op),
             (Level::Raid5, Some(parity)) if !whole || short || self.logs[parity].covers(stripe) => {
                 let runs = self.runs_in_place(op).into_iter().map(|(_, run)| run).collect();
+                // The batch of the log is the answer that it waits for.
                 self.ops[op].waiting = 1;
                 self.logs[parity].push(op, stripe, runs);
             }
@@ -345,6 +357,8 @@ impl Array {
 
     /// The log has the record.
     pub(super) fn logged(&mut self, op: usize, member: usize, seq: u64) {
+        debug_assert_eq!(self.ops[op].waiting, 0, "it waits for its record alone");
+        debug_assert_eq!(self.write_of(op).step, Step::Protecting, "a record of another step");
         self.write_of(op).record = Some((member, seq));
         self.write_in_place(op);
     }
@@ -352,6 +366,8 @@ impl Array {
     pub(super) fn write_in_place(&mut self, op: usize) {
         let runs = self.runs_in_place(op);
         let write = self.write_of(op);
+        // From `Reading` only in a failed array: it waited for superblocks that are not written.
+        debug_assert_ne!(write.step, Step::Writing, "a write goes to its place once");
         write.step = Step::Writing;
         let (trim, purpose) = (write.trim, write.purpose);
         if runs.is_empty() || self.table.failed().is_some() {
@@ -379,7 +395,8 @@ impl Array {
     /// The stripe is released and the requests hear of it; `now` if something may have been
     /// written.
     fn finish_write(&mut self, op: usize, now: Option<Time>) {
-        let StripeOp { stripe, spent, work, .. } = self.ops.remove(op);
+        let StripeOp { stripe, spent, work, waiting } = self.ops.remove(op);
+        debug_assert_eq!(waiting, 0, "answers to a stripe that is released");
         let Work::Write(write) = work else { return };
         self.clock += 1;
         if let Some((member, seq)) = write.record
@@ -455,6 +472,7 @@ impl Write {
 
     /// Old parity, old content out, new content in.
     fn modified(&self, runs: &[Vec<(u32, Data)>], parity: usize) -> Data {
+        debug_assert_eq!(self.way, Way::Modify, "old parity is of no use otherwise");
         let (first, old) = self.old(parity).expect("the old parity was read");
         let mut sum = old.clone();
         for (role, runs) in runs.iter().enumerate() {
@@ -488,6 +506,7 @@ impl Write {
 
     /// The old content of a chunk from all others.
     fn computed(&self, missing: usize, parity: usize) -> Data {
+        debug_assert!(self.old(missing).is_none(), "what was read need not be computed");
         let (first, end) = self.rows;
         let others = (0..=parity).filter(|&role| role != missing);
         others.fold(Data::zeros(end - first), |sum, role| {

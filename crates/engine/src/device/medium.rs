@@ -87,6 +87,7 @@ pub trait Medium: Debug + Send {
     /// What lies at `at` and for how many blocks it stays the same; see
     /// [`Device::extent`](super::Device::extent).
     fn extent(&mut self, at: BlockNr, limit: u64) -> (Extent, u64) {
+        debug_assert!(limit > 0, "an extent of nothing");
         let end = at + limit;
         match self.next_data(at).unwrap_or(end) {
             next if next > at => (Extent::Hole, next.min(end) - at),
@@ -213,6 +214,7 @@ impl Medium for Cells {
             }
             block += (last - first) as u64;
         }
+        debug_assert_eq!(data.blocks(), count, "a read is as long as it was asked to be");
         Ok(data)
     }
 

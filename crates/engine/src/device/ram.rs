@@ -37,6 +37,7 @@ impl Ram {
 /// What the medium reports; a range outside it is [`IoError::OutOfRange`].
 #[inline]
 pub fn carry_out(medium: &mut dyn Medium, io: &Io) -> Result<Data, IoError> {
+    debug_assert!(io.op != Op::Write || io.data.blocks() == io.count, "{io:?}");
     if io.at + u64::from(io.count) > medium.blocks() {
         return Err(IoError::OutOfRange { at: io.at, count: io.count });
     }
@@ -60,6 +61,7 @@ impl Device for Ram {
     fn submit(&mut self, now: Time, io: Io) {
         let outcome = carry_out(self.medium.as_mut(), &io);
         self.ready.push(Done::new(io.tag, outcome));
+        debug_assert!(self.ready.is_empty() || self.ready_at <= now, "time goes back");
         self.ready_at = now;
     }
 

@@ -72,6 +72,7 @@ impl Dcd {
     /// A command of a direct write has been answered.
     pub(super) fn direct_done(&mut self, index: usize, done: Done, cx: &mut Cx<'_>) {
         let direct = &mut self.directs.0[index];
+        debug_assert!(direct.commands_left > 0, "a write home is done before its last command");
         direct.commands_left -= 1;
         let last = direct.commands_left == 0;
         let request = direct.request;

@@ -25,6 +25,7 @@ impl Dcd {
             if self.home_writes.flushing[port].is_none() && self.wants_flush(port) {
                 let homes = self.home_writes.done()[port];
                 let mark = FlushInFlight { seq: self.log.written, homes };
+                debug_assert!(self.home_writes.durable()[port] <= mark.homes);
                 self.home_writes.flushing[port] = Some(mark);
                 self.send(port, Io::flush(FLUSH), cx);
             }
@@ -79,6 +80,7 @@ impl Dcd {
         if self.requests.failed().is_some() {
             return;
         }
+        debug_assert!(mark.seq <= self.log.written, "a flush covers what was written");
         self.requests.spend_on_waiters(&done.spent);
         if port == self.log_port() {
             self.log.made_durable(mark.seq);

@@ -183,6 +183,7 @@ impl Log {
 
     /// Where a slot lies on the device.
     pub fn device_block(&self, addr: Addr) -> BlockNr {
+        debug_assert!(self.is_logged(addr), "slot {addr} is in memory");
         self.areas.log_first + u64::from(addr)
     }
 
@@ -223,6 +224,7 @@ impl Log {
 
     /// The open buffer, with room for `data` blocks; [`Log::has_room`] said that there is one.
     pub fn open(&mut self, data: u32, now: Time) -> usize {
+        debug_assert!(self.has_room(data), "a buffer is opened though there is no room");
         if !self.buffers.back().is_some_and(|buffer| self.fits(buffer, data)) {
             let seq = self.next_seq();
             let (slots, waiting) = (Vec::new(), SmallVec::new());
@@ -234,6 +236,7 @@ impl Log {
 
     /// Appends the content of a block to the open buffer, or puts it where that has it already.
     pub fn put(&mut self, index: usize, block: u32, piece: Piece) {
+        debug_assert!(index + 1 == self.buffers.len(), "only the open buffer grows");
         let piece = if is_zero(&piece) { Piece::block(Body::Zeros) } else { piece };
         let sum = self.areas.sums.of(&piece);
         let flags = if format::looks_like_header(&piece) { ESCAPED } else { 0 };
@@ -266,6 +269,7 @@ impl Log {
     /// A slot is not needed.
     pub fn release(&mut self, addr: Addr) {
         if self.is_logged(addr) && self.table.clear(addr, DIRTY) {
+            debug_assert!(self.segments[self.place_of(addr)].dirty > 0, "slot {addr} is clean");
             self.dirty -= 1;
             let place = self.place_of(addr);
             self.segments[place].dirty -= 1;
@@ -282,6 +286,7 @@ impl Log {
 
     /// Makes a slot dirty, when it is filled.
     pub fn dirty_slot(&mut self, addr: Addr, block: u32, sum: u32, flags: u8) {
+        debug_assert!(self.is_logged(addr), "slot {addr} is in memory");
         self.table.fill(addr, block, sum, flags | DIRTY);
         self.dirty += 1;
         let place = self.place_of(addr);
@@ -347,6 +352,7 @@ impl Log {
 
     /// A record that is written says from which segment on things count.
     pub fn note_tail(&mut self, seq: u64, tail: u64) {
+        debug_assert!(self.tails.back().is_none_or(|&(last, _)| last < seq), "records in order");
         self.tails.push_back((seq, tail));
     }
 
@@ -359,6 +365,7 @@ impl Log {
 
     /// All records up to `seq` are durable.
     pub fn made_durable(&mut self, seq: u64) {
+        debug_assert!(seq <= self.written, "record {seq} is durable before it was written");
         self.durable = self.durable.max(seq);
         while let Some((_, tail)) = self.tails.pop_front_if(|&mut (one, _)| one <= seq) {
             for number in self.recorded..tail {
@@ -381,6 +388,7 @@ impl Log {
 
     /// Goes to a segment; those passed over stay empty.
     pub fn advance_to(&mut self, number: u64, seq: u64) {
+        debug_assert!(number >= self.head, "the log goes back");
         for number in self.head + 1..=number {
             // Only a defect leaves something to be unlisted here.
             if let Some(before) = number.checked_sub(u64::from(self.areas.segments)) {
@@ -442,6 +450,15 @@ impl Log {
         for slot in buffer.slots.iter_mut().chain(later) {
             slot.replaces.retain(|addr| !range.contains(addr));
         }
+    }
+
+    /// Checks what holds between two events.
+    pub fn check(&self) {
+        let Log { head, tail, recorded, written, durable, .. } = *self;
+        assert!(durable <= written, "record {durable} is durable, {written} is written");
+        assert!(recorded <= tail && tail <= head, "segments {recorded}, {tail} and {head}");
+        assert!(self.offset <= self.areas.segment, "block {} of a segment", self.offset);
+        assert!(self.writing.as_ref().is_none_or(|one| one.buffer.seq > written));
     }
 
     /// The tail that a record on its way may state: segment and record.

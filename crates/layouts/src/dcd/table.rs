@@ -134,6 +134,7 @@ impl Table {
         if self.buckets[hole] == 0 {
             return;
         }
+        debug_assert!(self.used > 0, "an empty table points somewhere");
         self.used -= 1;
         let mut at = hole;
         loop {

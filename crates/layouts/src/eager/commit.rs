@@ -121,6 +121,7 @@ impl<E: Mapped> Commits<E> {
     /// `next`, and `noted` is what would have been noted with the last one.
     pub fn restore(&mut self, last: u64, next: u64, noted: u64) {
         assert!(next > last);
+        debug_assert!(!self.is_busy(), "a mount comes before all commits");
         self.history =
             History { last, next, committed: last, durable: last, noted, ..History::default() };
     }
@@ -210,6 +211,8 @@ impl<E: Mapped> Commits<E> {
     /// The open commit supersedes a place.
     pub fn supersede(&mut self, place: u32) {
         let history = &mut self.history;
+        let newest = history.superseded.back().map_or(0, |(commit, _)| *commit);
+        debug_assert!(newest <= history.next, "a place waits for a commit to come");
         history.waiting += 1;
         match history.superseded.back_mut() {
             Some((commit, places)) if *commit == history.next => places.push(place),
@@ -233,6 +236,7 @@ impl<E: Mapped> Commits<E> {
     pub fn begin(&mut self, batch: Batch<E>, note: u64, commands: u32) {
         debug_assert!(self.running.is_none());
         let number = self.history.next;
+        debug_assert!(number > self.history.last, "commits are numbered in their order");
         self.changed_since = None;
         self.committed_at = self.data_blocks;
         self.history.last = number;
@@ -258,6 +262,7 @@ impl<E: Mapped> Commits<E> {
         let Some(commit) = &mut self.running else {
             panic!("answer to a commit that is not in flight");
         };
+        debug_assert!(commit.commands_left > 0, "commit {} is complete", commit.number);
         commit.commands_left -= 1;
         commit.spent.add(&done.spent);
         if let Err(error) = done.outcome {
@@ -281,6 +286,7 @@ impl<E: Mapped> Commits<E> {
             }
             requests.fail_volume(error, cx);
         } else {
+            debug_assert!(self.history.committed < commit.number, "commits end in their order");
             self.history.committed = commit.number;
             if !self.volatile {
                 self.durable_up_to(commit.number, requests, cx);
@@ -296,6 +302,8 @@ impl<E: Mapped> Commits<E> {
 
     /// Flushes the device.
     pub fn begin_flush(&mut self, cx: &mut Cx<'_>) {
+        debug_assert!(self.flush.is_none(), "one flush at a time");
+        debug_assert!(self.volatile, "only a volatile cache is flushed");
         self.flush = Some(self.history.committed);
         cx.send(0, Io::flush(self.flush_tag));
     }
@@ -313,6 +321,7 @@ impl<E: Mapped> Commits<E> {
     }
 
     fn durable_up_to(&mut self, commit: u64, requests: &mut RequestTable, cx: &mut Cx<'_>) {
+        debug_assert!(commit <= self.history.committed, "durable before it was written");
         let history = &mut self.history;
         history.durable = history.durable.max(commit);
         while let Some(&(number, note)) = history.notes.front()
@@ -385,6 +394,16 @@ impl<E: Mapped> Commits<E> {
         self.changed_since.filter(|_| waits).map(|since| since + COMMIT_DELAY)
     }
 
+    /// Checks what holds between two events.
+    pub fn check(&self) {
+        let History { last, next, committed, durable, .. } = self.history;
+        assert!(durable <= committed, "commit {durable} is durable, {committed} on the device");
+        assert!(committed <= last && last < next, "commits {committed}, {last} and {next}");
+        let running = self.running.as_ref().map(|commit| commit.number);
+        assert!(running.is_none_or(|number| number == last), "the last commit is the one running");
+        assert!(self.flush.is_none_or(|covered| covered <= committed), "a flush covers too much");
+    }
+
     /// Places that the open commit supersedes.
     fn waiting_open(&self) -> u64 {
         let open = self.history.superseded.back();
@@ -409,6 +428,7 @@ impl<E: Mapped> Commits<E> {
                 break;
             }
             if let Some((_, mut places)) = history.superseded.pop_front() {
+                debug_assert!(history.waiting >= places.len() as u64, "more are freed than waited");
                 history.waiting -= places.len() as u64;
                 for place in places.drain(..) {
                     free.release(place);

@@ -126,6 +126,7 @@ impl FreeMap {
 
     /// Free blocks on tracks that have blocks in use.
     pub fn in_holes(&self) -> u64 {
+        debug_assert!(self.empty_blocks <= self.free, "an empty track has free blocks only");
         self.free - self.empty_blocks
     }
 
@@ -136,6 +137,7 @@ impl FreeMap {
 
     /// Which of at most 32 tracks from `first` on have blocks in use, a bit each.
     pub fn mixed_tracks(&self, first: Track, count: u32) -> u32 {
+        debug_assert!((1..=32).contains(&count), "{count} tracks in 32 bits");
         let (word, bit) = (first as usize / 64, first % 64);
         let next = self.empty.get(word + 1).copied().unwrap_or(0);
         let empty = self.empty[word] >> bit | next << 1 << (63 - bit);
@@ -159,11 +161,14 @@ impl FreeMap {
 
     /// The block at a slot of a track.
     pub fn block(&self, track: Track, slot: u32) -> u32 {
+        // The slot behind the last one is the first one of the next track.
+        debug_assert!(slot <= self.slots(track), "slot {slot} of track {track}");
         self.bounds[track as usize] + slot
     }
 
     /// Track and slot of a block.
     pub fn locate(&self, block: u32) -> (Track, u32) {
+        debug_assert!(self.bounds.last().is_some_and(|&end| block < end), "no block {block}");
         let track = if let Some(slots) = self.alike {
             (block / slots).min(self.tracks - 1)
         } else {
@@ -226,6 +231,7 @@ impl FreeMap {
         self.bits[word] &= !bit;
         self.free -= 1;
         self.set_columns(track, slot, false);
+        debug_assert!(self.free_on[track as usize] > 0, "a full track had a free slot");
         let (group, mark) = (track as usize / 64, 1_u64 << (track % 64));
         if self.free_on[track as usize] == self.slots(track) {
             self.empty[group] &= !mark;
@@ -285,6 +291,7 @@ impl FreeMap {
             self.open_tracks += 1;
         }
         self.free_on[track as usize] += 1;
+        debug_assert!(self.free_on[track as usize] <= self.slots(track), "more free than slots");
         if self.free_on[track as usize] == self.slots(track) {
             self.empty[group] |= mark;
             self.empty_tracks += 1;

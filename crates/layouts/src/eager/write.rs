@@ -87,6 +87,7 @@ impl<L: Default> Commands<L> {
     pub fn send(self, tag: Tag, cx: &mut Cx<'_>, dress: impl Fn(Io, L) -> Io) -> u32 {
         let count = self.runs.len() as u32;
         for run in self.runs {
+            debug_assert_eq!(run.place + run.data.blocks(), run.end, "a run without gaps");
             let io = Io::write(tag, BlockNr::from(run.place), run.data).for_purpose(run.purpose);
             cx.send(0, dress(io, run.beside));
         }
@@ -164,6 +165,7 @@ impl<T> Writes<T> {
         let one = self.parts.get_mut(part);
         debug_assert!(one.is_some() || planted(PlantedBug::MapBeforeData));
         let one = one?;
+        debug_assert!(one.commands_left > 0, "a part is done before its last command");
         one.commands_left -= 1;
         let last = one.commands_left == 0;
         requests.spend(one.request, &done.spent);

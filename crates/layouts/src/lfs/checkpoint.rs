@@ -92,6 +92,7 @@ impl Lfs {
         if !self.pool.is_empty() {
             self.write_out(&[], cx);
         }
+        debug_assert_eq!(self.checkpoint.phase, Phase::Idle, "one checkpoint at a time");
         self.convert();
         self.log.since_checkpoint = 0;
         self.checkpoint.position = self.log.position;
@@ -133,6 +134,7 @@ impl Lfs {
 
     /// Appends map blocks, and behind the last of them the index blocks that name them.
     fn append_map(&mut self, slices: &[u32], cx: &mut Cx<'_>) {
+        debug_assert_eq!(self.checkpoint.phase, Phase::Map, "map blocks of no checkpoint");
         let mut meta: Vec<_> = slices.iter().map(|&slice| MetaBlock::Slice(slice)).collect();
         let last = self.checkpoint.todo.is_empty();
         if last {
@@ -166,6 +168,7 @@ impl Lfs {
 
     /// Writes the record when everything it relies on is durable.
     fn settle_checkpoint(&mut self, cx: &mut Cx<'_>) {
+        debug_assert_eq!(self.checkpoint.phase, Phase::Settle, "a record out of turn");
         let durable = self.checkpoint.commit <= self.log.durable();
         if !durable && !planted(PlantedBug::CheckpointBeforeMap) {
             return;
@@ -199,6 +202,8 @@ impl Lfs {
         if let Err(error) = done.outcome {
             return self.fail_volume(error, cx);
         }
+        debug_assert_eq!(self.checkpoint.phase, Phase::Record, "a copy of no record");
+        debug_assert!(self.checkpoint.copies_left > 0, "more copies than were written");
         self.checkpoint.copies_left -= 1;
         if self.checkpoint.copies_left > 0 {
             return;
@@ -221,6 +226,8 @@ impl Lfs {
 
     fn checkpoint_done(&mut self, now: Time) {
         let checkpoint = &mut self.checkpoint;
+        debug_assert!(matches!(checkpoint.phase, Phase::Record | Phase::Flush));
+        debug_assert!(checkpoint.start <= checkpoint.position.sequence, "the log goes on");
         checkpoint.phase = Phase::Idle;
         checkpoint.number += 1;
         checkpoint.start = checkpoint.position.sequence;

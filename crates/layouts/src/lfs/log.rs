@@ -509,11 +509,13 @@ impl Lfs {
             hylog.meter.small_parts += 1;
             hylog.meter.append_ns += service_ns(&done.spent).saturating_sub(transfer);
         }
+        debug_assert!(self.log.in_flight > u64::from(self.log.flights[index].blocks));
         self.log.in_flight -= u64::from(self.log.flights[index].blocks) + 1;
         while let Some(flight) = self.log.flights.front()
             && flight.done
         {
             if flight.ends {
+                debug_assert!(self.log.completed < flight.commit, "commits complete in order");
                 self.log.completed = flight.commit;
                 self.log.completed_part = flight.sequence;
             }
@@ -533,6 +535,8 @@ impl Lfs {
         if commit <= self.log.durable {
             return;
         }
+        debug_assert!(commit <= self.log.completed, "durable before it was written");
+        debug_assert!(part >= self.log.durable_part, "the durable log grows");
         self.log.durable = commit;
         self.log.durable_part = part;
         self.log.unverified = self.log.in_flight;
@@ -593,6 +597,7 @@ impl Lfs {
             self.end_empty_commit(cx);
         }
         if self.volatile && self.log.flush.is_none() && self.wants_flush() {
+            debug_assert!(self.log.durable < self.log.open, "the open commit is not durable");
             self.log.flush = Some((self.log.completed, self.log.completed_part));
             cx.send(0, Io::flush(FLUSH));
         }

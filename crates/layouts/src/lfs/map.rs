@@ -87,6 +87,7 @@ impl Map {
 
     /// Points to another place; returns the one before.
     pub fn replace(&mut self, at: BlockNr, entry: Entry) -> Entry {
+        debug_assert!(at < self.blocks, "block {at} of {}", self.blocks);
         let old = std::mem::replace(&mut self.entries[at as usize], entry);
         if old != entry {
             self.changed.mark((at / MAP_ENTRIES as u64) as u32);
@@ -98,6 +99,7 @@ impl Map {
 
     /// How long, from `at` on, blocks stay stored or not stored, at most `limit`.
     pub fn extent(&self, at: BlockNr, limit: u64) -> (bool, u64) {
+        debug_assert!(at < self.blocks && limit > 0, "an extent of {limit} blocks at {at}");
         let entries = self.range(at, limit.min(self.blocks - at));
         let mapped = entries.first().is_some_and(|entry| entry.is_mapped());
         let same = entries.iter().take_while(|entry| entry.is_mapped() == mapped);
@@ -193,6 +195,7 @@ impl Map {
 
     /// What a recovery found in a checkpoint record.
     pub fn restore_roots(&mut self, roots: &[Entry]) {
+        debug_assert_eq!(self.stored, 0, "a map is restored before it is used");
         self.indices.copy_from_slice(roots);
     }
 }

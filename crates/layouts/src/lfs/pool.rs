@@ -110,6 +110,7 @@ impl Pool {
     /// Adds a block that a client has written; returns the place that stands for its slot.
     pub fn add(&mut self, slot: Slot, now: Time) -> u32 {
         self.since.get_or_insert(now);
+        debug_assert!(self.clients.slots.len() < (FIRST_MOVED - FIRST) as usize, "too many slots");
         FIRST + self.clients.add(slot)
     }
 
@@ -119,6 +120,7 @@ impl Pool {
     }
 
     fn slots(&mut self, place: u32) -> (&mut Slots, usize) {
+        debug_assert!(is_buffered(place), "place {place} is on the device");
         match is_moved(place) {
             true => (&mut self.moved, (place - FIRST_MOVED) as usize),
             false => (&mut self.clients, (place - FIRST) as usize),
@@ -136,12 +138,14 @@ impl Pool {
     /// on.
     pub fn forget(&mut self, place: u32) -> Option<SegmentNr> {
         let (slots, index) = self.slots(place);
+        debug_assert!(slots.live > 0, "a slot is forgotten twice");
         slots.live -= 1;
         slots.slots[index].from
     }
 
     /// Blocks from `block` on are not stored.
     pub fn add_zeros(&mut self, block: u32, count: u32, now: Time) {
+        debug_assert!(count > 0, "no block is forgotten");
         self.since.get_or_insert(now);
         match self.zeros.last_mut() {
             Some((first, length)) if *first + *length == block => *length += count,
@@ -167,6 +171,7 @@ impl Pool {
 
     /// What a slot holds.
     pub fn body(&self, place: u32) -> &Body {
+        debug_assert!(is_buffered(place), "place {place} is on the device");
         match is_moved(place) {
             true => &self.moved.slots[(place - FIRST_MOVED) as usize].body,
             false => &self.clients.slots[(place - FIRST) as usize].body,
@@ -216,6 +221,7 @@ impl Slots {
     }
 
     fn take(&mut self) -> Vec<Slot> {
+        debug_assert!(self.live <= self.slots.len() as u64, "more live slots than slots");
         self.live = 0;
         self.fallbacks.clear();
         std::mem::take(&mut self.slots)

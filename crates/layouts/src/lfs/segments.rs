@@ -146,6 +146,7 @@ impl Segments {
     }
 
     fn owner_index(&self, place: u32) -> usize {
+        debug_assert!(self.geometry.holds(place, 1), "place {place} is in no segment");
         (u64::from(place) - self.geometry.first()) as usize
     }
 
@@ -181,6 +182,7 @@ impl Segments {
     /// A commit supersedes the block at a place.
     pub fn supersede(&mut self, place: u32, commit: u64) {
         let segment = self.of(place);
+        debug_assert_ne!(self.get(segment).state, State::Free, "{place} is in a free segment");
         let one = &mut self.all[segment as usize];
         one.emptied = one.emptied.max(commit);
         self.vacate(place);
@@ -193,6 +195,7 @@ impl Segments {
         self.live[index / 64] &= !(1 << (index % 64));
         let segment = self.of(place);
         let one = &mut self.all[segment as usize];
+        debug_assert!(one.live > 0, "segment {segment} has no live block");
         one.live = one.live.saturating_sub(1);
         if one.live == 0 && one.state == State::Closed {
             self.wait(segment);
@@ -200,6 +203,8 @@ impl Segments {
     }
 
     fn wait(&mut self, segment: SegmentNr) {
+        debug_assert_eq!(self.get(segment).state, State::Closed, "segment {segment} waits");
+        debug_assert_eq!(self.get(segment).live, 0, "segment {segment} is needed");
         self.all[segment as usize].state = State::Waiting;
         self.waiting.push(segment);
         self.stirred = true;
@@ -225,6 +230,8 @@ impl Segments {
 
     /// A segment that was taken and never written is free again.
     pub fn give_back(&mut self, segment: SegmentNr) {
+        debug_assert_eq!(self.get(segment).state, State::Open, "segment {segment} is given back");
+        debug_assert_eq!(self.get(segment).live, 0, "segment {segment} was written");
         self.all[segment as usize].state = State::Free;
         self.free.insert(segment);
     }
@@ -239,11 +246,13 @@ impl Segments {
 
     /// A command begins in a segment.
     pub fn enter(&mut self, segment: SegmentNr) {
+        debug_assert_ne!(self.get(segment).state, State::Free, "a command in a free segment");
         self.all[segment as usize].busy += 1;
     }
 
     /// A command in a segment has been answered.
     pub fn leave(&mut self, segment: SegmentNr) {
+        debug_assert!(self.get(segment).busy > 0, "no command is in segment {segment}");
         self.all[segment as usize].busy -= 1;
         self.stirred = true;
     }
@@ -261,6 +270,7 @@ impl Segments {
         }
         let mut waiting = std::mem::take(&mut self.waiting);
         waiting.retain(|&segment| {
+            debug_assert_eq!(self.get(segment).state, State::Waiting, "segment {segment}");
             let one = &self.all[segment as usize];
             let committed = one.emptied <= durable || planted(PlantedBug::FreeBeforeCommit);
             let passed = one.written <= start || planted(PlantedBug::FreeBeforeCheckpoint);

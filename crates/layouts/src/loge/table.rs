@@ -3,7 +3,7 @@
 
 use super::compact::Compact;
 use super::format::{
-    Areas, GROUP, Label, SECTOR_LABELS, SECTOR_TOMBS, TRIM_SLICE, Tomb, seal_trims,
+    Areas, GROUP, Label, SCATTERED, SECTOR_LABELS, SECTOR_TOMBS, TRIM_SLICE, Tomb, seal_trims,
 };
 use crate::eager::Mapped;
 use seekless_engine::checksum::Identity;
@@ -140,6 +140,7 @@ impl Table {
 
     /// Puts a block elsewhere; returns where it was.
     pub fn replace(&mut self, at: BlockNr, entry: Entry) -> Entry {
+        debug_assert!(at < self.blocks(), "block {at} of {}", self.blocks());
         let old = match &mut self.form {
             Form::Plain(entries) => Entry(std::mem::replace(&mut entries[at as usize], entry.0)),
             Form::Compact(compact) => compact.replace(at, entry),
@@ -210,6 +211,7 @@ impl LabelArea {
 
     /// Takes the labels of a group over from its label block.
     pub fn load(&mut self, group: u64, bytes: &[u8]) {
+        debug_assert!(self.dirty.is_empty(), "labels are loaded before any changes");
         let own = &mut self.sectors[group as usize * SECTORS..][..SECTORS];
         for (sector, bytes) in own.iter_mut().zip(bytes.as_chunks::<SECTOR_BYTES>().0) {
             if **sector != *bytes {
@@ -275,6 +277,8 @@ impl TrimMap {
     /// to hold, so it is kept beside; before the map goes to the device again, the caller makes
     /// sure that what was sent before is durable.
     pub fn bury(&mut self, block: BlockNr, stamp: u64, (index, last): (u16, u16)) {
+        let in_run = index <= last || (index, last) == SCATTERED;
+        debug_assert!(in_run, "block {index} of {last} of a transaction");
         let old = self.get(block);
         let before = if self.fresh.contains(&old.stamp) { old.before } else { old.stamp };
         self.set(block, Tomb { stamp, before, index, last });

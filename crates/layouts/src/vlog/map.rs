@@ -128,6 +128,7 @@ impl Map {
     /// what changed since the last one of its slice.
     #[inline(always)]
     pub fn block(&mut self, id: Identity, place: u32, header: Header) -> Arc<MapBlock> {
+        debug_assert_ne!(place, 0, "block 0 is the superblock");
         let slice = self.slices[header.slice as usize].get_or_insert_with(Slice::empty);
         let count: u32 = header.changed.iter().map(|word| word.count_ones()).sum();
         let before = slice
@@ -166,6 +167,7 @@ impl Map {
     /// How many of at most `limit` blocks from `at` on are mapped like the first one: all or none.
     pub fn extent(&self, at: BlockNr, limit: u64) -> (bool, u64) {
         let mapped = self.get(at).is_mapped();
+        debug_assert!(limit > 0, "an extent of nothing");
         let length = self.range(at, limit).position(|entry| entry.is_mapped() != mapped);
         (mapped, length.map_or(limit, |length| length as u64))
     }

@@ -132,6 +132,7 @@ impl Tree {
 
     /// Sets the root of a recovered tree.
     pub fn restore_root(&mut self, slice: SliceNr) {
+        debug_assert_ne!(self.node(slice).place, 0, "the root has no map block");
         self.root = Some(slice);
     }
 
@@ -164,12 +165,14 @@ impl Tree {
         place: u32,
         orphans: &mut SmallVec<[SliceNr; 8]>,
     ) -> u32 {
+        debug_assert!(sequence > self.nodes[slice as usize].sequence, "versions grow");
         let old = std::mem::take(&mut self.nodes[slice as usize]);
         for &(child, expected) in &old.children {
             let node = &mut self.nodes[child as usize];
             if child == slice || node.place == 0 || node.sequence != expected {
                 continue;
             }
+            debug_assert!(node.parents > 0, "slice {child} has no parent");
             node.parents -= 1;
             if node.parents == 0 && self.root != Some(child) {
                 orphans.push(child);
@@ -190,6 +193,7 @@ impl Tree {
             self.digest ^= live_mark(slice, old.sequence);
         }
         self.digest ^= live_mark(slice, sequence);
+        debug_assert!(children.len() <= self.max_pointers, "more children than pointers");
         self.nodes[slice as usize] = Node { place, sequence, children, parents: 0 };
         self.root = Some(slice);
         old.place
