@@ -1,21 +1,38 @@
 //! Recording: a proxy between NBD clients and any NBD server. It records every write, flush and
 //! trim with its answer, so that every crash can be replayed later.
 //!
-//! Start with [`tape`] (the recording), then [`relay`] (one connection).
+//! Start with [`tape`] (the recording) and [`recorder`] (which threads share), then [`relay`] (one
+//! connection).
+//!
+//! Without NBD, a [`disk::RecordedDisk`] and a [`marks::MarkFile`] are files of one
+//! [`DiskDirectory`](seekless_serve::fuse::disks::DiskDirectory) over the same recorder:
+//!
+//! ```text
+//! let recorder = Recorder::create(&tape, size, force)?;
+//! let directory = DiskDirectory::mount_at(&point)?;
+//! let disk = RecordedDisk::new(Arc::clone(&recorder), copy_of_the_base, size)?;
+//! let (_, disk) = directory.insert_named("disk", Arc::new(Node::Disk(disk)))?;
+//! let acks = MarkFile::new(Arc::clone(&recorder));
+//! let (_, acks) = directory.insert_named("acks", Arc::new(Node::Acks(acks)))?;
+//! ```
 
+pub mod acks;
+pub mod disk;
+pub mod marks;
 mod negotiate;
+pub mod recorder;
 pub mod relay;
 pub mod tape;
 
+use recorder::Recorder;
 use relay::Shared;
-use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
+use rustix::event::{PollFd, PollFlags, poll};
 use seekless_serve::driver::{Listener, Stream};
 use seekless_serve::nbd::client::Client;
 use seekless_serve::nbd::uri::{Socket, Uri};
 use seekless_serve::nbd::wire::export_flag;
 use seekless_serve::server::listen::{SocketFile, listen};
 use seekless_serve::server::{Listen, ServeError};
-use std::fs::{File, OpenOptions};
 use std::io;
 use std::ops::ControlFlow;
 use std::os::fd::{AsFd, OwnedFd};
@@ -30,6 +47,8 @@ pub struct RecordOptions {
     pub upstream: Uri,
     /// Where clients connect.
     pub socket: PathBuf,
+    /// Where programs send acknowledgements.
+    pub acks: Option<PathBuf>,
     /// The recording.
     pub output: PathBuf,
     /// Replace an existing file.
@@ -46,6 +65,8 @@ pub struct Recorded {
     pub lost: u64,
     /// Requests in the recording.
     pub requests: u64,
+    /// Acknowledgements in the recording.
+    pub marks: u64,
     /// Bytes of the recording.
     pub bytes: u64,
 }
@@ -103,77 +124,112 @@ pub fn record(
     // Threads that are started later inherit the blocked signals.
     let stop_fd = seekless_serve::signals::block_and_watch()?;
     // Listen before the output is opened: opening may overwrite an earlier recording.
-    let (listener, socket, uri) = listen(&Listen::Unix(options.socket.clone()))?;
-    let file = create(&options.output, options.force)?;
-    let writer = tape::Writer::new(file, header).map_err(output)?;
-    let broken = eventfd(0, EventfdFlags::CLOEXEC).map_err(io::Error::from)?;
-    let shared = Arc::new(Shared::new(options.upstream.clone(), size, writer, broken));
+    let (clients, uri) = Door::at(&options.socket)?;
+    let acks = options.acks.as_deref().map(Door::at).transpose()?.map(|(door, _)| door);
+    let recorder = Recorder::with_header(&options.output, header, options.force)?;
+    let shared = Arc::new(Shared::new(options.upstream.clone(), size, Arc::clone(&recorder)));
     let connections = match ready(&uri) {
-        ControlFlow::Continue(()) => accept_all(&shared, &listener, socket, &stop_fd)?,
+        ControlFlow::Continue(()) => accept_all(&shared, clients, acks, &stop_fd)?,
         ControlFlow::Break(()) => 0,
     };
-    let written = shared.finish().map_err(output)?;
-    Ok(Recorded { connections, ..written })
+    let written = recorder.finish().map_err(output)?;
+    Ok(Recorded { connections, lost: shared.lost(), ..written })
 }
 
-fn create(path: &Path, force: bool) -> Result<File, RecordError> {
-    let mut options = OpenOptions::new();
-    options.write(true).create(true).truncate(force).create_new(!force);
-    options.open(path).map_err(|source| match source.kind() {
-        io::ErrorKind::AlreadyExists => RecordError::Exists(path.to_owned()),
-        _ => RecordError::Output { path: path.to_owned(), source },
-    })
+/// A socket that listens.
+struct Door {
+    listener: Listener,
+    /// Removes the socket from the file system in the end.
+    _file: Option<SocketFile>,
 }
 
-/// A connection being relayed: its thread, and a handle that ends it.
+impl Door {
+    /// The door at a path, and the URI of it.
+    fn at(path: &Path) -> Result<(Door, String), ServeError> {
+        let (listener, file, uri) = listen(&Listen::Unix(path.to_owned()))?;
+        Ok((Door { listener, _file: file }, uri))
+    }
+}
+
+/// A connection: its thread, and a handle that ends it.
 struct Running(JoinHandle<()>, Socket);
 
-/// Accepts until a signal arrives or the recording fails, then ends every connection.
+impl Running {
+    fn end(self) {
+        self.1.hang_up();
+        if self.0.join().is_err() {
+            eprintln!("seekless: the thread of a connection panicked");
+        }
+    }
+}
+
+/// Accepts until a signal arrives or the recording fails, then ends every connection. Gives the
+/// number of clients.
 fn accept_all(
     shared: &Arc<Shared>,
-    listener: &Listener,
-    socket: Option<SocketFile>,
+    clients: Door,
+    acks: Option<Door>,
     stop_fd: &OwnedFd,
 ) -> Result<u64, RecordError> {
     let mut running: Vec<Running> = Vec::new();
     let mut count = 0;
     loop {
-        let mut fds = [
-            PollFd::from_borrowed_fd(listener.as_fd(), PollFlags::IN),
-            PollFd::from_borrowed_fd(stop_fd.as_fd(), PollFlags::IN),
-            PollFd::from_borrowed_fd(shared.broken(), PollFlags::IN),
-        ];
+        let watch = |fd| PollFd::from_borrowed_fd(fd, PollFlags::IN);
+        let broken = shared.recorder().broken();
+        let mut fds = vec![watch(stop_fd.as_fd()), watch(broken), watch(clients.listener.as_fd())];
+        fds.extend(acks.as_ref().map(|door| watch(door.listener.as_fd())));
         match poll(&mut fds, None) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(errno) => return Err(io::Error::from(errno).into()),
         }
-        if !fds[1].revents().is_empty() || !fds[2].revents().is_empty() {
+        if !fds[0].revents().is_empty() || !fds[1].revents().is_empty() {
             break;
         }
-        let Ok((stream, peer)) = listener.accept() else { continue };
-        count += 1;
         running.retain(|one| !one.0.is_finished());
+        // Neither listener blocks.
+        if let Some((stream, peer)) = acks.as_ref().and_then(|door| door.listener.accept().ok()) {
+            match start_acks(shared.recorder(), stream) {
+                Ok(one) => running.push(one),
+                Err(error) => eprintln!("seekless: acknowledgements of {peer}: {error}"),
+            }
+        }
+        let Ok((stream, peer)) = clients.listener.accept() else { continue };
+        count += 1;
         match start(shared, stream, count) {
             Ok(one) => running.push(one),
             Err(error) => eprintln!("seekless: connection {count} of {peer}: {error}"),
         }
     }
-    drop(socket);
-    for Running(thread, stream) in running {
-        stream.hang_up();
-        if thread.join().is_err() {
-            eprintln!("seekless: the thread of a connection panicked");
-        }
-    }
+    drop((clients, acks));
+    running.into_iter().for_each(Running::end);
     Ok(count)
 }
 
-fn start(shared: &Arc<Shared>, stream: Stream, number: u64) -> io::Result<Running> {
+/// A socket of a connection that blocks.
+fn blocking(stream: Stream) -> io::Result<Socket> {
     rustix::io::ioctl_fionbio(stream.as_fd(), false)?;
-    let client = match stream {
+    Ok(match stream {
         Stream::Unix(stream) => Socket::Unix(stream),
         Stream::Tcp(stream) => Socket::Tcp(stream),
+    })
+}
+
+/// Starts the thread that takes the acknowledgements of a program.
+fn start_acks(recorder: &Arc<Recorder>, stream: Stream) -> io::Result<Running> {
+    let program = blocking(stream)?;
+    let (handle, recorder) = (program.try_clone()?, Arc::clone(recorder));
+    let body = move || {
+        if let Err(error) = acks::take(&recorder, &program) {
+            eprintln!("seekless: acknowledgements ended: {error}");
+        }
+        program.hang_up();
     };
+    let thread = std::thread::Builder::new().name("acknowledgements".to_owned()).spawn(body)?;
+    Ok(Running(thread, handle))
+}
+
+fn start(shared: &Arc<Shared>, stream: Stream, number: u64) -> io::Result<Running> {
+    let client = blocking(stream)?;
     let (handle, closing) = (client.try_clone()?, client.try_clone()?);
     let shared = Arc::clone(shared);
     // A connection has a 32-bit number in the recording.

@@ -5,18 +5,16 @@
 //! client sends after that answer.
 
 use super::negotiate::{Agreed, negotiate};
-use super::tape::{Request, Writer};
-use super::{Recorded, tape};
+use super::recorder::Recorder;
+use super::tape::Request;
 use seekless_serve::nbd::uri::{Socket, Uri};
 use seekless_serve::nbd::wire::{
     REQUEST, SIMPLE_REPLY, STRUCTURED_REPLY, be16, be32, be64, chunk, command, command_flag,
 };
 use std::collections::HashMap;
-use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, BufWriter, Read, Write};
-use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Bytes received or sent at once.
 const BUFFER: usize = 256 << 10;
@@ -71,67 +69,32 @@ impl RelayError {
 pub struct Shared {
     upstream: Uri,
     size: u64,
-    tape: Mutex<Tape>,
-    broken: OwnedFd,
+    recorder: Arc<Recorder>,
     /// Connections that the server has ended.
     lost: AtomicU64,
 }
 
-#[derive(Debug)]
-struct Tape {
-    /// `None` once it is finished.
-    writer: Option<Writer<File>>,
-    failed: Option<io::Error>,
-}
-
 impl Shared {
-    /// For a recording of `upstream`, whose export has `size` bytes; `broken` is an event
-    /// descriptor that is signalled when the tape cannot be written.
-    pub(super) fn new(upstream: Uri, size: u64, writer: Writer<File>, broken: OwnedFd) -> Shared {
-        let tape = Mutex::new(Tape { writer: Some(writer), failed: None });
-        Shared { upstream, size, tape, broken, lost: AtomicU64::new(0) }
+    /// For a recording of `upstream`, whose export has `size` bytes.
+    pub(super) fn new(upstream: Uri, size: u64, recorder: Arc<Recorder>) -> Shared {
+        Shared { upstream, size, recorder, lost: AtomicU64::new(0) }
     }
 
-    pub(super) fn broken(&self) -> BorrowedFd<'_> {
-        self.broken.as_fd()
+    pub(super) fn recorder(&self) -> &Arc<Recorder> {
+        &self.recorder
     }
 
-    fn tape(&self) -> MutexGuard<'_, Tape> {
-        // A thread that panics leaves whole records behind.
-        self.tape.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(super) fn lost(&self) -> u64 {
+        self.lost.load(Ordering::Relaxed)
     }
 
-    /// Lets `write` append to the tape. After the first failure nothing is recorded, and an
-    /// unrecorded message must not be passed on.
-    fn put<T>(
-        &self,
-        write: impl FnOnce(&mut Writer<File>) -> io::Result<T>,
-    ) -> Result<T, RelayError> {
-        let mut tape = self.tape();
-        let over = || RelayError::Tape(io::Error::other("it has ended"));
-        let result = write(tape.writer.as_mut().ok_or_else(over)?);
-        result.map_err(|error| {
-            let kind = error.kind();
-            tape.writer = None;
-            tape.failed = Some(error);
-            // The counter of the event cannot be full.
-            let _ = rustix::io::write(&self.broken, &1_u64.to_le_bytes());
-            RelayError::Tape(kind.into())
-        })
+    /// Records a request. An unrecorded message must not be passed on.
+    fn request(&self, connection: u32, request: Request<'_>) -> Result<u64, RelayError> {
+        self.recorder.request(connection, request).map_err(RelayError::Tape)
     }
 
-    /// Ends the recording.
-    pub(super) fn finish(&self) -> io::Result<Recorded> {
-        let mut tape = self.tape();
-        if let Some(error) = tape.failed.take() {
-            return Err(error);
-        }
-        let Some(writer) = tape.writer.take() else { return Ok(Recorded::default()) };
-        let requests = writer.requests();
-        let bytes = writer.bytes() + tape::RECORD_BYTES as u64;
-        writer.finish()?.sync_data()?;
-        let lost = self.lost.load(Ordering::Relaxed);
-        Ok(Recorded { connections: 0, lost, requests, bytes })
+    fn answer(&self, connection: u32, number: u64, errno: u32) -> Result<(), RelayError> {
+        self.recorder.answer(connection, number, errno).map_err(RelayError::Tape)
     }
 }
 
@@ -261,7 +224,7 @@ fn requests(
         // The server refuses requests outside the export. They are no events of the disk.
         let inside = offset.checked_add(u64::from(length)).is_some_and(|end| end <= shared.size);
         let number = match request.filter(|_| inside) {
-            Some(request) => Some(shared.put(|tape| tape.request(connection, request))?),
+            Some(request) => Some(shared.request(connection, request)?),
             None => None,
         };
         let brings = if kind == command::READ { length } else { 0 };
@@ -330,7 +293,7 @@ fn simple(
     let open = lock(opens).remove(&cookie);
     let open = open.ok_or(RelayError::Protocol("the server's reply to no request"))?;
     if let Some(number) = open.number {
-        shared.put(|tape| tape.answer(connection, number, errno))?;
+        shared.answer(connection, number, errno)?;
     }
     Ok((header, if errno == 0 { u64::from(open.brings) } else { 0 }))
 }
@@ -364,7 +327,7 @@ fn structured(
         opens.remove(&cookie);
         drop(opens);
         if let Some(number) = open.number {
-            shared.put(|tape| tape.answer(connection, number, open.errno))?;
+            shared.answer(connection, number, open.errno)?;
         }
     }
     Ok((header, length))

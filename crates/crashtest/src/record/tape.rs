@@ -2,12 +2,16 @@
 //!
 //! `SPEC.md` has every byte. A recording is only appended to. A crash can cut off its end; the
 //! records before are whole and usable.
+//!
+//! A mark stands between requests and answers: the value that a program has acknowledged by then.
 
 mod exercise;
+mod mark;
 mod read;
 mod write;
 
 pub use exercise::exercise;
+pub use mark::{BadMark, MOST_MARK_BYTES, check_mark};
 pub use read::{Event, Payload, Recording, TapeEnd, TapeError, What};
 pub use write::{Request, Writer};
 
@@ -17,7 +21,9 @@ use seekless_serve::nbd::wire::{be32, be64};
 /// First bytes of a recording.
 pub const MAGIC: [u8; 8] = *b"SKLSTAPE";
 /// The version that is written, and the newest that is read.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
+/// The version that brought marks. Earlier recordings have none.
+const MARKS_SINCE: u32 = 2;
 /// Bytes before the first record.
 pub const HEADER_BYTES: usize = 64;
 /// Bytes of a record without its payload.
@@ -31,6 +37,8 @@ const TRIM: u8 = 3;
 const FLUSH: u8 = 4;
 const ANSWER: u8 = 5;
 const END: u8 = 6;
+const MARK: u8 = 7;
+const BEGIN: u8 = 8;
 
 const FUA: u8 = 1;
 const EMPTY: u8 = 1 << 1;
@@ -111,7 +119,11 @@ impl Fields {
 
 /// Bytes of payload that follow a record.
 fn payload_bytes(kind: u8, flags: u8, length: u32) -> u32 {
-    if kind == WRITE && flags & EMPTY == 0 { length } else { 0 }
+    match kind {
+        WRITE if flags & EMPTY == 0 => length,
+        MARK => length,
+        _ => 0,
+    }
 }
 
 fn le32(bytes: &[u8], at: usize) -> u32 {

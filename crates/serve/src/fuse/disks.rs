@@ -1,30 +1,51 @@
-//! A directory of disks: files of fixed size that can be read and written, and nothing else.
+//! A directory of disks: files of fixed size that can be read and written, and little else.
 //!
 //! Like a block device, a disk ignores that it is truncated, and refuses what lies beyond its end.
 //! Pages that the kernel keeps of a disk stay good between two openings, for nothing changes behind
-//! its back; they are dropped when the disk is removed.
+//! its back; they are dropped when the disk is removed. A disk may refuse such pages ([`Kind`]).
+//!
+//! A directory is in no tree of directories ([`DiskDirectory::mount`]), or stays mounted for all
+//! users of its mount namespace ([`DiskDirectory::mount_at`]). `served` has the side of the kernel.
 
-use super::mount::{self, Right};
-use fuser::{
-    Config, Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags, Generation, INodeNo,
-    KernelConfig, LockOwner, Notifier, OpenFlags, ReplyAttr, ReplyData, ReplyDirectory, ReplyEmpty,
-    ReplyEntry, ReplyOpen, ReplyStatfs, ReplyWrite, Request, Session, SessionACL, TimeOrNow,
-    WriteFlags,
-};
-use std::collections::HashMap;
-use std::ffi::OsStr;
+mod served;
+#[cfg(test)]
+mod tests;
+
+use super::mount::{self, MountPoint, Right};
+use fuser::{Config, Errno, INodeNo, Notifier, Session, SessionACL};
+use served::Served;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt::Debug;
 use std::io;
 use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, SystemTime};
+
+/// What holes read as.
+static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
+
+/// How the kernel treats a file.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Kind {
+    /// A disk whose pages the kernel may keep.
+    #[default]
+    Cached,
+    /// A disk that gets every read and every write of its users at once, several side by side. The
+    /// kernel keeps no page of it.
+    Direct,
+    /// A log: what is written is appended, at whatever offset. It reads as an empty file.
+    Log,
+}
 
 /// What a disk is made of. Several threads use it at once.
 pub trait Bytes: Debug + Send + Sync + 'static {
     /// Size in bytes; it never changes.
     fn size(&self) -> u64;
+
+    /// How the kernel treats it; it never changes.
+    fn kind(&self) -> Kind {
+        Kind::Cached
+    }
 
     /// Reads bytes that lie inside.
     ///
@@ -37,312 +58,204 @@ pub trait Bytes: Debug + Send + Sync + 'static {
     /// # Errors
     /// As for [`Bytes::read`].
     fn write(&self, offset: u64, bytes: &[u8]) -> io::Result<()>;
+
+    /// Makes durable what was written, for `fsync`.
+    ///
+    /// # Errors
+    /// As for [`Bytes::read`].
+    fn flush(&self) -> io::Result<()> {
+        Ok(())
+    }
+
+    /// Makes bytes that lie inside read as zeros. With `zero` they keep their space; without, they
+    /// are trimmed.
+    ///
+    /// # Errors
+    /// As for [`Bytes::read`].
+    fn discard(&self, offset: u64, length: u64, zero: bool) -> io::Result<()> {
+        let _ = zero;
+        let (mut at, end) = (offset, offset + length);
+        while at < end {
+            let count = (end - at).min(ZEROS.len() as u64);
+            self.write(at, &ZEROS[..count as usize])?;
+            at += count;
+        }
+        Ok(())
+    }
+
+    /// Appends to a log ([`Kind::Log`]). `opened` tells one opening of the file from another.
+    ///
+    /// # Errors
+    /// As for [`Bytes::read`].
+    fn append(&self, opened: u64, bytes: &[u8]) -> io::Result<()> {
+        let _ = (opened, bytes);
+        Err(io::Error::from_raw_os_error(libc::EINVAL))
+    }
+
+    /// A descriptor of this opening was closed; others may share the opening.
+    ///
+    /// # Errors
+    /// As for [`Bytes::read`]: `close` reports it.
+    fn closed(&self, opened: u64) -> io::Result<()> {
+        let _ = opened;
+        Ok(())
+    }
 }
 
 /// Threads that answer the kernel: two serve one client at its best, the third answers while they
 /// wait for the medium.
 const THREADS: usize = 3;
-/// Bytes of one request at most.
-const MOST_BYTES: usize = 1 << 20;
-/// Requests that the kernel may have under way in the background (read-ahead and write-back), and
-/// how many of them it calls many.
-const MOST_BACKGROUND: u16 = 64;
-const MANY_BACKGROUND: u16 = 48;
-/// How long the kernel may trust attributes: they never change behind its back.
-const VALID: Duration = Duration::from_secs(3600);
 /// Disks are numbered from here; the directory has the number before.
 const FIRST: u64 = 2;
 
-/// What holes read as.
-static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
-
-/// The disks there are, by their number.
+/// The disks by their number, and the names of some.
 #[derive(Debug)]
-struct Disks<B>(Mutex<HashMap<u64, Arc<B>>>);
+struct Entries<B> {
+    disks: HashMap<u64, Arc<B>>,
+    names: BTreeMap<String, u64>,
+    next: u64,
+}
+
+impl<B> Entries<B> {
+    fn insert(&mut self, disk: Arc<B>) -> u64 {
+        let number = self.next;
+        self.next += 1;
+        let before = self.disks.insert(number, disk);
+        debug_assert!(before.is_none(), "numbers are used once");
+        number
+    }
+}
+
+#[derive(Debug)]
+struct Disks<B>(Mutex<Entries<B>>);
 
 impl<B> Disks<B> {
-    fn lock(&self) -> MutexGuard<'_, HashMap<u64, Arc<B>>> {
-        // A panic while the lock is held leaves the map as it was or with one disk more or less.
+    fn new() -> Disks<B> {
+        let (disks, names) = (HashMap::new(), BTreeMap::new());
+        Disks(Mutex::new(Entries { disks, names, next: FIRST }))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Entries<B>> {
+        // A panic while the lock is held leaves the maps as they were or with one disk more or
+        // less.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn get(&self, number: u64) -> Result<Arc<B>, Errno> {
-        self.lock().get(&number).cloned().ok_or(Errno::ENOENT)
+        self.lock().disks.get(&number).cloned().ok_or(Errno::ENOENT)
+    }
+
+    /// The number of the disk with this file name.
+    fn find(&self, name: &str) -> Option<u64> {
+        let by_number = || name.strip_suffix(".img")?.parse().ok();
+        self.lock().names.get(name).copied().or_else(by_number)
     }
 }
 
-/// A mounted directory of disks. It is in no tree of directories and reached through this process,
-/// so nothing is left behind however that ends.
+/// Where the directory is reached.
+#[derive(Debug)]
+enum Reach {
+    /// Through this descriptor of the root, which alone keeps the file system alive.
+    Process(OwnedFd),
+    /// At a path of the mount namespace.
+    Path(MountPoint),
+}
+
+/// A mounted directory of disks.
 #[derive(Debug)]
 pub struct DiskDirectory<B> {
     disks: Arc<Disks<B>>,
     notifier: Notifier,
-    /// The only thing that keeps the file system alive.
-    root: OwnedFd,
-    next: AtomicU64,
+    reach: Reach,
 }
 
 impl<B: Bytes> DiskDirectory<B> {
-    /// An empty directory. It is mounted at `point`, an empty directory, for a moment.
+    /// An empty directory that is in no tree of directories and reached through this process. So
+    /// nothing is left behind however the process ends. It is mounted at `point`, an empty
+    /// directory, for a moment.
     ///
     /// # Errors
     /// If there is no FUSE here or the process may not mount.
     pub fn mount(point: &Path) -> io::Result<DiskDirectory<B>> {
-        let disks = Arc::new(Disks(Mutex::default()));
-        let right = Right::of_this_process();
-        let mut config = Config::default();
-        config.n_threads = Some(THREADS);
-        config.clone_fd = true;
-        config.acl = match right {
-            Right::Root => SessionACL::All,
-            Right::Helper => SessionACL::Owner,
-        };
-        let served = Served(Arc::clone(&disks));
-        let (notifier, root) = mount::detached(right, point, |device| {
-            let acl = config.acl;
-            let session = Session::from_fd(served, device, acl, config)?;
-            let notifier = session.notifier();
-            // Its threads end by themselves when the file system does.
-            session.spawn()?;
-            Ok(notifier)
-        })?;
-        Ok(DiskDirectory { disks, notifier, root, next: AtomicU64::new(FIRST) })
+        let (disks, right) = (Arc::new(Disks::new()), Right::of_this_process());
+        let served = Served::new(Arc::clone(&disks));
+        let (notifier, root) =
+            mount::detached(right, point, |device| serve(right, served, device))?;
+        Ok(DiskDirectory { disks, notifier, reach: Reach::Process(root) })
+    }
+
+    /// An empty directory that stays mounted at `point`, an empty directory, until it is dropped.
+    /// As root every user may use it. If the process is killed, the mount point stays and gives
+    /// errors, unless the mount namespace ends with the process.
+    ///
+    /// # Errors
+    /// If there is no FUSE here or the process may not mount.
+    pub fn mount_at(point: &Path) -> io::Result<DiskDirectory<B>> {
+        let (disks, right) = (Arc::new(Disks::new()), Right::of_this_process());
+        let served = Served::new(Arc::clone(&disks));
+        let (notifier, at) = mount::attached(right, point, |device| serve(right, served, device))?;
+        Ok(DiskDirectory { disks, notifier, reach: Reach::Path(at) })
     }
 
     /// Makes a disk a file; gives its number and its path.
     pub fn insert(&self, disk: Arc<B>) -> (u64, PathBuf) {
-        let number = self.next.fetch_add(1, Ordering::Relaxed);
-        let before = self.disks.lock().insert(number, disk);
-        debug_assert!(before.is_none(), "numbers are used once");
-        let (process, root) = (std::process::id(), self.root.as_raw_fd());
-        (number, format!("/proc/{process}/fd/{root}/{number}.img").into())
+        let number = self.disks.lock().insert(disk);
+        (number, self.path(&format!("{number}.img")))
+    }
+
+    /// Makes a disk a file of this name, which no other has, not `NUMBER.img`, and without a
+    /// slash; gives its number and its path.
+    ///
+    /// # Errors
+    /// If the name is in use, or is none.
+    pub fn insert_named(&self, name: &str, disk: Arc<B>) -> io::Result<(u64, PathBuf)> {
+        if name.is_empty() || name.starts_with('.') || name.ends_with(".img") || name.contains('/')
+        {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        let mut entries = self.disks.lock();
+        if entries.names.contains_key(name) {
+            return Err(io::ErrorKind::AlreadyExists.into());
+        }
+        let number = entries.insert(disk);
+        entries.names.insert(name.to_owned(), number);
+        Ok((number, self.path(name)))
     }
 
     /// The file is gone; what has it open gets errors.
     pub fn remove(&self, number: u64) {
-        self.disks.lock().remove(&number);
+        let mut entries = self.disks.lock();
+        entries.disks.remove(&number);
+        entries.names.retain(|_, named| *named != number);
+        drop(entries);
         // Pages that stay are only memory that the kernel takes back when it wants it.
         let _ = self.notifier.inval_inode(INodeNo(number), 0, 0);
     }
-}
 
-/// The side of the kernel.
-#[derive(Debug)]
-struct Served<B>(Arc<Disks<B>>);
-
-impl<B: Bytes> Served<B> {
-    fn get(&self, number: INodeNo) -> Result<Arc<B>, Errno> {
-        self.0.get(number.0)
-    }
-
-    fn attributes(&self, number: INodeNo) -> Result<FileAttr, Errno> {
-        let size = if number == INodeNo::ROOT { 0 } else { self.get(number)?.size() };
-        Ok(attributes(number, size))
-    }
-
-    fn read_bytes(&self, number: INodeNo, offset: u64, size: u32) -> Result<Vec<u8>, Errno> {
-        let disk = self.get(number)?;
-        let left = usize::try_from(disk.size().saturating_sub(offset)).unwrap_or(usize::MAX);
-        let mut bytes = vec![0; left.min(size as usize).min(MOST_BYTES)];
-        disk.read(offset, &mut bytes)?;
-        Ok(bytes)
-    }
-
-    fn write_bytes(&self, number: INodeNo, offset: u64, bytes: &[u8]) -> Result<u32, Errno> {
-        let disk = self.get(number)?;
-        let end = offset.checked_add(bytes.len() as u64);
-        if end.is_none_or(|end| end > disk.size()) {
-            return Err(Errno::ENOSPC);
-        }
-        disk.write(offset, bytes)?;
-        // The kernel sends a megabyte at most.
-        Ok(bytes.len() as u32)
-    }
-
-    /// Space is always there; holes read as zeros.
-    fn allocate(&self, number: INodeNo, offset: u64, length: u64, mode: i32) -> Result<(), Errno> {
-        let disk = self.get(number)?;
-        let end = offset.checked_add(length).ok_or(Errno::EINVAL)?;
-        if mode & (libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_ZERO_RANGE) == 0 {
-            return if end > disk.size() { Err(Errno::ENOSPC) } else { Ok(()) };
-        }
-        let end = end.min(disk.size());
-        let mut at = offset;
-        while at < end {
-            let count = (end - at).min(ZEROS.len() as u64);
-            disk.write(at, &ZEROS[..count as usize])?;
-            at += count;
-        }
-        Ok(())
-    }
-}
-
-fn attributes(number: INodeNo, size: u64) -> FileAttr {
-    let (kind, perm, nlink) = match number {
-        INodeNo::ROOT => (FileType::Directory, 0o555, 2),
-        _ => (FileType::RegularFile, 0o666, 1),
-    };
-    let never = SystemTime::UNIX_EPOCH;
-    FileAttr {
-        ino: number,
-        size,
-        blocks: size.div_ceil(512),
-        atime: never,
-        mtime: never,
-        ctime: never,
-        crtime: never,
-        kind,
-        perm,
-        nlink,
-        uid: 0,
-        gid: 0,
-        rdev: 0,
-        blksize: 4096,
-        flags: 0,
-    }
-}
-
-/// The number in the name of a disk.
-fn number(name: &OsStr) -> Option<INodeNo> {
-    name.to_str()?.strip_suffix(".img")?.parse().ok().map(INodeNo)
-}
-
-impl<B: Bytes> Filesystem for Served<B> {
-    fn init(&mut self, _: &Request, config: &mut KernelConfig) -> io::Result<()> {
-        // The kernel may offer less than it is asked for, which is as good. Not asked for is
-        // FUSE_ATOMIC_O_TRUNC: with it the kernel would take a file opened with O_TRUNC for empty,
-        // whatever the answer; without it, it asks for a change of size and heeds the answer.
-        let _ = config.set_max_write(MOST_BYTES as u32);
-        let _ = config.set_max_background(MOST_BACKGROUND);
-        let _ = config.set_congestion_threshold(MANY_BACKGROUND);
-        Ok(())
-    }
-
-    fn lookup(&self, _: &Request, _: INodeNo, name: &OsStr, reply: ReplyEntry) {
-        let found =
-            number(name).ok_or(Errno::ENOENT).and_then(|one| self.get(one).map(|d| (one, d)));
-        match found {
-            Ok((number, disk)) => {
-                // Names are looked up anew each time: a disk that was removed is gone at once.
-                let attributes = attributes(number, disk.size());
-                reply.entry_with_ttls(&VALID, &Duration::ZERO, &attributes, Generation(0));
+    fn path(&self, name: &str) -> PathBuf {
+        match &self.reach {
+            Reach::Process(root) => {
+                let (process, root) = (std::process::id(), root.as_raw_fd());
+                format!("/proc/{process}/fd/{root}/{name}").into()
             }
-            Err(errno) => reply.error(errno),
+            Reach::Path(point) => point.path().join(name),
         }
     }
+}
 
-    fn getattr(&self, _: &Request, number: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
-        match self.attributes(number) {
-            Ok(attributes) => reply.attr(&VALID, &attributes),
-            Err(errno) => reply.error(errno),
-        }
-    }
-
-    /// A disk keeps its size: like a block device it ignores that it is truncated, be it with
-    /// `O_TRUNC`. The kernel believes the size that it is answered.
-    fn setattr(
-        &self,
-        _: &Request,
-        number: INodeNo,
-        _: Option<u32>,
-        _: Option<u32>,
-        _: Option<u32>,
-        size: Option<u64>,
-        _: Option<TimeOrNow>,
-        _: Option<TimeOrNow>,
-        _: Option<SystemTime>,
-        _: Option<FileHandle>,
-        _: Option<SystemTime>,
-        _: Option<SystemTime>,
-        _: Option<SystemTime>,
-        _: Option<fuser::BsdFileFlags>,
-        reply: ReplyAttr,
-    ) {
-        if number == INodeNo::ROOT && size.is_some() {
-            return reply.error(Errno::EPERM);
-        }
-        match self.attributes(number) {
-            Ok(attributes) => reply.attr(&VALID, &attributes),
-            Err(errno) => reply.error(errno),
-        }
-    }
-
-    fn open(&self, _: &Request, number: INodeNo, _: OpenFlags, reply: ReplyOpen) {
-        match self.get(number) {
-            Ok(_) => reply.opened(FileHandle(number.0), FopenFlags::FOPEN_KEEP_CACHE),
-            Err(errno) => reply.error(errno),
-        }
-    }
-
-    fn read(
-        &self,
-        _: &Request,
-        number: INodeNo,
-        _: FileHandle,
-        offset: u64,
-        size: u32,
-        _: OpenFlags,
-        _: Option<LockOwner>,
-        reply: ReplyData,
-    ) {
-        match self.read_bytes(number, offset, size) {
-            Ok(bytes) => reply.data(&bytes),
-            Err(errno) => reply.error(errno),
-        }
-    }
-
-    fn write(
-        &self,
-        _: &Request,
-        number: INodeNo,
-        _: FileHandle,
-        offset: u64,
-        bytes: &[u8],
-        _: WriteFlags,
-        _: OpenFlags,
-        _: Option<LockOwner>,
-        reply: ReplyWrite,
-    ) {
-        match self.write_bytes(number, offset, bytes) {
-            Ok(count) => reply.written(count),
-            Err(errno) => reply.error(errno),
-        }
-    }
-
-    fn fallocate(
-        &self,
-        _: &Request,
-        number: INodeNo,
-        _: FileHandle,
-        offset: u64,
-        length: u64,
-        mode: i32,
-        reply: ReplyEmpty,
-    ) {
-        match self.allocate(number, offset, length, mode) {
-            Ok(()) => reply.ok(),
-            Err(errno) => reply.error(errno),
-        }
-    }
-
-    fn flush(&self, _: &Request, _: INodeNo, _: FileHandle, _: LockOwner, reply: ReplyEmpty) {
-        reply.ok();
-    }
-
-    fn fsync(&self, _: &Request, _: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
-        reply.ok();
-    }
-
-    fn fsyncdir(&self, _: &Request, _: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
-        reply.ok();
-    }
-
-    /// The directory looks empty: disks are found by name only.
-    fn readdir(&self, _: &Request, _: INodeNo, _: FileHandle, _: u64, reply: ReplyDirectory) {
-        reply.ok();
-    }
-
-    fn statfs(&self, _: &Request, _: INodeNo, reply: ReplyStatfs) {
-        reply.statfs(0, 0, 0, 0, 0, 4096, 255, 4096);
-    }
+/// Serves the device by threads of this process.
+fn serve<B: Bytes>(right: Right, served: Served<B>, device: OwnedFd) -> io::Result<Notifier> {
+    let acl = match right {
+        Right::Root => SessionACL::All,
+        Right::Helper => SessionACL::Owner,
+    };
+    let mut config = Config::default();
+    config.n_threads = Some(THREADS);
+    config.clone_fd = true;
+    config.acl = acl;
+    let session = Session::from_fd(served, device, acl, config)?;
+    let notifier = session.notifier();
+    // Its threads end by themselves when the file system does.
+    session.spawn()?;
+    Ok(notifier)
 }

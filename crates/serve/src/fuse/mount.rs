@@ -2,6 +2,8 @@
 //!
 //! What is left is the open root, which alone keeps the file system alive. When the process ends,
 //! however it ends, the kernel closes the root and takes the file system away.
+//!
+//! A mount that other processes must reach by its path stays at its [`MountPoint`] instead.
 
 use rustix::fs::{Mode, OFlags};
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
@@ -11,7 +13,7 @@ use std::io::{self, IoSliceMut};
 use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::net::UnixStream;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// How this process may mount.
@@ -51,6 +53,49 @@ pub(super) fn detached<T>(
     // Whatever has failed, first of all the mount goes.
     detach(right, point)?;
     Ok((served?, root?))
+}
+
+/// A place of the mount namespace at which a file system is mounted until this is dropped.
+#[derive(Debug)]
+pub(super) struct MountPoint {
+    right: Right,
+    path: PathBuf,
+}
+
+impl MountPoint {
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Drop for MountPoint {
+    fn drop(&mut self) {
+        // What is still open keeps the file system alive until it is closed.
+        let _ = detach(self.right, &self.path);
+    }
+}
+
+/// Mounts at the empty directory `point` and lets `serve` take the device. Gives what `serve` gave,
+/// and the mount.
+///
+/// # Errors
+/// If there is no FUSE here or the process may not mount. Nothing stays mounted then.
+pub(super) fn attached<T>(
+    right: Right,
+    point: &Path,
+    serve: impl FnOnce(OwnedFd) -> io::Result<T>,
+) -> io::Result<(T, MountPoint)> {
+    // It must be found from any working directory.
+    let path = point.canonicalize()?;
+    let device = match right {
+        Right::Root => mount_as_root(&path)?,
+        Right::Helper => mount_by_helper(&path)?,
+    };
+    let at = MountPoint { right, path };
+    let served = serve(device)?;
+    // The kernel answers this once the file system is initialised.
+    rustix::fs::open(&at.path, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+    Ok((served, at))
 }
 
 fn detach(right: Right, point: &Path) -> io::Result<()> {

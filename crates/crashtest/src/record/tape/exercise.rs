@@ -1,6 +1,6 @@
 //! Any bytes as a recording: the body of the fuzz target `tape`, and of a test.
 
-use super::{HEADER_BYTES, RECORD_BYTES, Recording, What};
+use super::{HEADER_BYTES, RECORD_BYTES, Recording, What, check_mark};
 use seekless_engine::checksum::crc32c;
 
 /// Reads the input as a recording. The first byte chooses whether checksums are corrected first, so
@@ -16,7 +16,7 @@ pub fn exercise(input: &[u8]) {
     }
     let Ok(mut recording) = Recording::open(bytes.as_slice()) else { return };
     let size = recording.header().size_bytes;
-    let (mut asked, mut open) = (0, 0_u64);
+    let (mut asked, mut open, mut marks) = (0, 0_u64, 0);
     // Reads from memory do not fail.
     while let Ok(Some(event)) = recording.next_event() {
         let range = match event.what {
@@ -27,6 +27,17 @@ pub fn exercise(input: &[u8]) {
             What::Answer { .. } => {
                 assert!(event.number <= asked, "{event:?} answers nothing");
                 open = open.checked_sub(1).expect("no more answers than requests");
+                continue;
+            }
+            What::Begin => {
+                assert_eq!((event.connection, event.number), (0, 0));
+                continue;
+            }
+            What::Mark { length, .. } => {
+                marks += 1;
+                assert_eq!((event.connection, event.number), (0, marks));
+                assert!(check_mark(recording.mark().as_bytes()).is_ok(), "{event:?}");
+                assert_eq!(recording.mark().len(), length as usize);
                 continue;
             }
         };
@@ -68,6 +79,7 @@ fn correct_checksum(part: &mut [u8]) {
 
 #[cfg(test)]
 mod tests {
+    use super::super::{MARK, payload_bytes};
     use super::*;
     use seekless_engine::rng::Rng;
 
@@ -76,16 +88,27 @@ mod tests {
         for seed in 0..3000 {
             let mut rng = Rng::stream(seed, "tape");
             let mut input = vec![1; 1 + HEADER_BYTES];
+            let mut marks = 0;
             for number in 1..=rng.below(12) {
                 let mut record = [0; RECORD_BYTES];
-                record[0] = 1 + rng.below(7) as u8;
+                record[0] = 1 + rng.below(8) as u8;
                 record[1] = (rng.next() & rng.next() & 7) as u8;
                 record[4] = 1;
                 record[8] = if rng.below(4) == 0 { rng.below(9) as u8 } else { number as u8 };
                 record[16] = rng.next() as u8;
                 record[24] = rng.below(30) as u8;
+                if record[0] == MARK && rng.below(8) > 0 {
+                    marks += 1;
+                    (record[1], record[4], record[8]) = (0, 0, marks);
+                }
                 input.extend(record);
-                input.extend((0..rng.below(30)).map(|_| rng.next() as u8));
+                let follow = match rng.below(4) {
+                    0 => rng.below(30),
+                    _ => payload_bytes(record[0], record[1], record[24].into()).into(),
+                };
+                // Mostly text, for marks.
+                let letters = if rng.below(4) == 0 { 256 } else { 128 };
+                input.extend((0..follow).map(|_| 1 + rng.below(letters - 1) as u8));
             }
             exercise(&input);
             let at = rng.below(input.len() as u64) as usize;

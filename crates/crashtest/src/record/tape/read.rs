@@ -1,8 +1,8 @@
 //! Reading a recording, record by record, even if it is damaged.
 
 use super::{
-    ANSWER, EMPTY, END, FLUSH, FUA, Fields, HEADER_BYTES, Header, MAGIC, NO_HOLE, RECORD_BYTES,
-    TRIM, VERSION, WRITE, ZEROS, le32, le64,
+    ANSWER, BEGIN, EMPTY, END, FLUSH, FUA, Fields, HEADER_BYTES, Header, MAGIC, MARK, MARKS_SINCE,
+    MOST_MARK_BYTES, NO_HOLE, RECORD_BYTES, TRIM, VERSION, WRITE, ZEROS, check_mark, le32, le64,
 };
 use seekless_engine::checksum::crc32c;
 use std::collections::HashSet;
@@ -18,7 +18,8 @@ pub enum TapeError {
     #[error("this is not a recording; `seekless record` makes one")]
     Foreign,
     /// It is from a later version of the program.
-    #[error("the recording has format version {0}, this program reads up to 1; update it")]
+    #[error("the recording has format version {0}, this program reads up to {latest}; update it",
+        latest = VERSION)]
     Newer(u32),
     /// The header is cut short or damaged.
     #[error("the header of the recording is damaged or cut short; record again")]
@@ -110,16 +111,26 @@ pub enum What {
         /// 0 for success.
         errno: u32,
     },
+    /// The workload begins.
+    Begin,
+    /// A program acknowledged a value. [`Recording::mark`] has it until the next event is read.
+    Mark {
+        /// Where the value is in the recording.
+        payload: Payload,
+        /// Bytes of the value.
+        length: u32,
+    },
 }
 
 /// One event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// Which connection, from 1.
+    /// Which connection, from 1; 0 for marks and the begin.
     pub connection: u32,
-    /// Number of the request that is asked or answered, from 1 in order of asking.
+    /// Number of the request that is asked or answered, from 1 in order of asking. Marks are
+    /// numbered from 1 on their own.
     pub number: u64,
-    /// The request or answer.
+    /// The request, answer or mark.
     pub what: What,
 }
 
@@ -129,11 +140,16 @@ pub struct Event {
 pub struct Recording<R> {
     file: R,
     header: Header,
+    version: u32,
     at: u64,
     requests: u64,
+    marks: u64,
+    has_begun: bool,
     open: HashSet<(u32, u64)>,
     end: Option<TapeEnd>,
     chunk: Vec<u8>,
+    /// Value of the mark that was read last.
+    mark: String,
 }
 
 /// Result of filling a buffer.
@@ -159,24 +175,33 @@ impl<R: Read> Recording<R> {
         {
             return Err(TapeError::Header);
         }
-        if version != VERSION {
+        if !(1..=VERSION).contains(&version) {
             return Err(TapeError::Newer(version));
         }
         let header = Header { size_bytes: le64(&bytes, 16), multi_conn: le32(&bytes, 12) & 1 != 0 };
         Ok(Recording {
             file,
             header,
+            version,
             at: HEADER_BYTES as u64,
             requests: 0,
+            marks: 0,
+            has_begun: false,
             open: HashSet::new(),
             end: None,
             chunk: Vec::new(),
+            mark: String::new(),
         })
     }
 
     /// The export, from the header.
     pub fn header(&self) -> Header {
         self.header
+    }
+
+    /// The value of the mark that [`Recording::next_event`] gave last; empty before the first.
+    pub fn mark(&self) -> &str {
+        &self.mark
     }
 
     /// What follows the last event; `None` until that has been read.
@@ -215,6 +240,8 @@ impl<R: Read> Recording<R> {
             WRITE | ZEROS | TRIM => self.ask(&fields) && self.is_inside(&fields),
             FLUSH => self.ask(&fields),
             ANSWER => self.open.remove(&(fields.connection, fields.number)),
+            MARK => self.is_next_mark(&fields),
+            BEGIN => self.is_begin(&fields),
             _ => {
                 let clean = fields.kind == END && fields.number == self.requests;
                 if clean {
@@ -235,12 +262,40 @@ impl<R: Read> Recording<R> {
             }
             None => return Ok(None),
         }
+        if fields.kind == MARK && !self.take_mark(&fields) {
+            return Ok(None);
+        }
         Ok(Some(Event { connection: fields.connection, number: fields.number, what }))
     }
 
     fn ask(&mut self, fields: &Fields) -> bool {
         self.requests += 1;
         fields.number == self.requests && self.open.insert((fields.connection, fields.number))
+    }
+
+    fn is_next_mark(&self, fields: &Fields) -> bool {
+        let length = fields.length as usize;
+        self.version >= MARKS_SINCE
+            && fields.connection == 0
+            && fields.number == self.marks + 1
+            && (1..=MOST_MARK_BYTES).contains(&length)
+    }
+
+    /// A recording has one begin at most.
+    fn is_begin(&mut self, fields: &Fields) -> bool {
+        let is_first = !std::mem::replace(&mut self.has_begun, true);
+        let empty = Fields { kind: BEGIN, ..Fields::default() };
+        self.version >= MARKS_SINCE && is_first && *fields == empty
+    }
+
+    /// Keeps the value of a mark whose payload was just read; false if it is no value.
+    fn take_mark(&mut self, fields: &Fields) -> bool {
+        const { assert!(MOST_MARK_BYTES <= CHUNK, "a value is read at once") };
+        let Ok(value) = check_mark(&self.chunk[..fields.length as usize]) else { return false };
+        self.mark.clear();
+        self.mark.push_str(value);
+        self.marks = fields.number;
+        true
     }
 
     fn is_inside(&self, fields: &Fields) -> bool {
@@ -289,6 +344,8 @@ fn what(fields: &Fields, payload_at: u64) -> Option<What> {
         TRIM => What::Trim { offset, length, fua },
         FLUSH => What::Flush,
         ANSWER => What::Answer { errno },
+        MARK => What::Mark { payload: Payload::At(payload_at), length },
+        BEGIN => What::Begin,
         _ => return None,
     })
 }

@@ -1,8 +1,8 @@
 //! Writing a recording.
 
 use super::{
-    ANSWER, EMPTY, END, FLUSH, FUA, Fields, HEADER_BYTES, Header, NO_HOLE, RECORD_BYTES, TRIM,
-    WRITE, ZEROS,
+    ANSWER, BEGIN, EMPTY, END, FLUSH, FUA, Fields, HEADER_BYTES, Header, MARK, NO_HOLE,
+    RECORD_BYTES, TRIM, WRITE, ZEROS, check_mark,
 };
 use seekless_engine::checksum::{are_zeros, crc32c};
 use std::io::{self, Write};
@@ -49,6 +49,7 @@ pub enum Request<'d> {
 pub struct Writer<W> {
     file: W,
     requests: u64,
+    marks: u64,
     bytes: u64,
 }
 
@@ -59,7 +60,7 @@ impl<W: Write> Writer<W> {
     /// If the file cannot be written.
     pub fn new(mut file: W, header: Header) -> io::Result<Writer<W>> {
         file.write_all(&header.to_bytes())?;
-        Ok(Writer { file, requests: 0, bytes: HEADER_BYTES as u64 })
+        Ok(Writer { file, requests: 0, marks: 0, bytes: HEADER_BYTES as u64 })
     }
 
     /// Records a request of a connection and returns its number, for the answer.
@@ -108,7 +109,30 @@ impl<W: Write> Writer<W> {
         self.put(Fields { kind: ANSWER, connection, number, errno, ..Fields::default() }, &[])
     }
 
-    /// Writes the mark of a clean shutdown and returns the file.
+    /// Records that a program has acknowledged `value` by now.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::InvalidInput`] if the value is none of a mark (see [`check_mark`]), else if
+    /// the file cannot be written.
+    pub fn mark(&mut self, value: &str) -> io::Result<()> {
+        let bytes = value.as_bytes();
+        check_mark(bytes).map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
+        let number = self.marks + 1;
+        let (length, payload_crc) = (bytes.len() as u32, crc32c(bytes));
+        self.put(Fields { kind: MARK, number, length, payload_crc, ..Fields::default() }, bytes)?;
+        self.marks = number;
+        Ok(())
+    }
+
+    /// Records that the workload begins: what came before made the disk ready for it.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
+    pub fn begin(&mut self) -> io::Result<()> {
+        self.put(Fields { kind: BEGIN, ..Fields::default() }, &[])
+    }
+
+    /// Writes the end record, the sign of a clean shutdown, and returns the file.
     ///
     /// # Errors
     /// If the file cannot be written.
@@ -122,6 +146,11 @@ impl<W: Write> Writer<W> {
     /// Requests so far.
     pub fn requests(&self) -> u64 {
         self.requests
+    }
+
+    /// Marks so far.
+    pub fn marks(&self) -> u64 {
+        self.marks
     }
 
     /// Bytes so far.
