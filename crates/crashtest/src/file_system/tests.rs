@@ -1,0 +1,85 @@
+//! Recipes against the programs themselves, where they are installed.
+
+use super::*;
+use std::fs::File;
+
+fn image(size: u64) -> tempfile::NamedTempFile {
+    let file = tempfile::NamedTempFile::new().expect("a file");
+    file.as_file().set_len(size).expect("a sparse file");
+    file
+}
+
+#[test]
+fn names_are_read_back_and_others_refused() {
+    for fs in FileSystem::ALL {
+        assert_eq!(fs.to_string().parse(), Ok(fs));
+    }
+    let refused = "zfs".parse::<FileSystem>().expect_err("unknown");
+    assert_eq!(refused, "unknown file system `zfs`; known are ext4, xfs, btrfs, f2fs, raw");
+}
+
+#[test]
+fn a_size_that_does_not_fit_is_refused_with_one_that_does() {
+    let small = FileSystem::Xfs.fits(256 * MIB).expect_err("too small").to_string();
+    assert_eq!(small, "a disk of 268435456 bytes is too small for xfs; give --size 300M or more");
+    let uneven = FileSystem::Raw.fits(5000).expect_err("uneven").to_string();
+    assert_eq!(uneven, "a disk of 5000 bytes is not a multiple of 4096; give --size 8192");
+    let made = FileSystem::Ext4.make(image(MIB).path());
+    assert!(matches!(made, Err(MakeError::TooSmall { .. })), "{made:?}");
+}
+
+#[test]
+fn the_smallest_disk_is_large_enough_for_each_program() {
+    for fs in FileSystem::ALL {
+        if let Some(missing) = fs.programs().iter().find(|program| program.find().is_none()) {
+            eprintln!("skipped: no {} here", missing.name);
+            continue;
+        }
+        let image = image(fs.smallest());
+        fs.make(image.path()).unwrap_or_else(|error| panic!("{fs}: {error}"));
+        let magic = read_magic(fs, image.as_file());
+        assert_eq!(magic.is_some(), fs != FileSystem::Raw, "{fs}");
+    }
+}
+
+#[test]
+fn ext4_has_a_journal_and_large_blocks_on_the_smallest_disk() {
+    let fs = FileSystem::Ext4;
+    if fs.programs()[0].find().is_none() {
+        return eprintln!("skipped: no mkfs.ext4 here");
+    }
+    let image = image(fs.smallest());
+    fs.make(image.path()).expect("made");
+    let at = |offset: u64| u32::from_le_bytes(bytes(image.as_file(), 1024 + offset));
+    assert_eq!(at(24), 2, "blocks of 1024 << 2 bytes");
+    assert_eq!(at(92) & 4, 4, "has_journal");
+}
+
+#[test]
+fn a_program_that_fails_is_quoted() {
+    let fs = FileSystem::Ext4;
+    if fs.programs()[0].find().is_none() {
+        return eprintln!("skipped: no mkfs.ext4 here");
+    }
+    // A directory has a size that fits nothing, a missing file has none.
+    let missing = fs.make(Path::new("/nowhere/at/all")).expect_err("no such file").to_string();
+    assert!(missing.starts_with("/nowhere/at/all: No such file"), "{missing}");
+}
+
+fn bytes<const N: usize>(file: &File, offset: u64) -> [u8; N] {
+    let mut bytes = [0; N];
+    std::os::unix::fs::FileExt::read_exact_at(file, &mut bytes, offset).expect("read");
+    bytes
+}
+
+/// The magic number of the superblock, if it is there.
+fn read_magic(fs: FileSystem, file: &File) -> Option<()> {
+    let found = match fs {
+        FileSystem::Ext4 => bytes(file, 1024 + 56) == [0x53, 0xef],
+        FileSystem::Xfs => bytes(file, 0) == *b"XFSB",
+        FileSystem::Btrfs => bytes(file, (64 << 10) + 64) == *b"_BHRfS_M",
+        FileSystem::F2fs => bytes(file, 1024) == [0x10, 0x20, 0xf5, 0xf2],
+        FileSystem::Raw => false,
+    };
+    found.then_some(())
+}

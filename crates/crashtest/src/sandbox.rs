@@ -1,0 +1,42 @@
+//! Checks that leak nothing: each runs in a mount and a PID namespace of its own.
+//!
+//! [`Workers`] is a pool of processes. A worker is process 1 of its PID namespace. It attaches a
+//! loop device to the file of a state, mounts it, runs the check, kills what the check left,
+//! unmounts and answers. The parent ends a check by killing its worker: the kernel then ends
+//! every process of the namespace, takes its mounts away, and the loop devices detach themselves.
+//! So no mount, loop device or process outlives a check, however it ends.
+//!
+//! [`process`] starts workers, [`worker`] is their side, [`protocol`] what both sides say;
+//! [`mounts`] and [`loop_device`] make system calls without help of other programs.
+
+pub mod loop_device;
+pub mod mounts;
+pub mod pool;
+pub mod process;
+pub mod protocol;
+pub mod worker;
+
+pub use loop_device::LoopDevice;
+pub use mounts::{Mounted, Mounting, UnmountError};
+pub use pool::{SandboxOptions, Workers};
+
+use rustix::mount::{MountPropagationFlags, mount_change};
+use rustix::thread::UnshareFlags;
+use std::io;
+
+/// Gives this process a mount namespace of its own: what it mounts is seen by itself and its
+/// children, and vanishes with the last of them. To be called while the process has one thread.
+///
+/// # Errors
+/// Without the capability `CAP_SYS_ADMIN`.
+pub fn enter_private_namespace() -> io::Result<()> {
+    // SAFETY: a mount namespace of its own takes no descriptor or memory from this process.
+    unsafe { rustix::thread::unshare_unsafe(UnshareFlags::NEWNS)? };
+    make_private()
+}
+
+/// Mounts of this namespace are not passed on to others.
+fn make_private() -> io::Result<()> {
+    let how = MountPropagationFlags::REC | MountPropagationFlags::PRIVATE;
+    Ok(mount_change("/", how)?)
+}

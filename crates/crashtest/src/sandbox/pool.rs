@@ -1,0 +1,202 @@
+//! A pool of workers: checks of several threads at once, each in a worker of its own.
+//!
+//! A worker is started when a check first needs it, and again after it was killed. Between checks
+//! each worker is in the pool, so there are never more than the pool was made for.
+
+use super::mounts::Mounting;
+use super::process::{Asked, Worker};
+use super::protocol::{Answer, Job, Ran};
+use super::worker::DEVICE_PATH;
+use crate::replay::check::{Checked, Checker, DEVICE, Verdict, quoted, tail, verdict};
+use crate::replay::stop::Stop;
+use rustix::fs::{MemfdFlags, memfd_create};
+use std::fs::File;
+use std::io;
+use std::os::fd::AsFd as _;
+use std::os::unix::process::ExitStatusExt as _;
+use std::path::{Path, PathBuf};
+use std::process::ExitStatus;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::Duration;
+
+/// What stands for the mount point in a command.
+pub const DIR: &str = "{dir}";
+/// The exit code that a state gets which the kernel does not mount.
+const NOT_MOUNTED: i32 = 1;
+
+/// What checks are and where they run.
+#[derive(Clone, Debug)]
+pub struct SandboxOptions {
+    /// The program to run as a worker, with the command `crash-worker`.
+    pub program: PathBuf,
+    /// The check: for the shell, with [`DIR`] and [`DEVICE`] in it.
+    pub command: String,
+    /// How states are mounted; `None` for checks that use the file itself.
+    pub mount: Option<Mounting>,
+    /// Time limit of a check, with its mount and unmount.
+    pub timeout: Duration,
+    /// Once a stop is requested here, checks are ended and no others begun.
+    pub stop: Arc<Stop>,
+    /// A directory for the mount point `mnt` and the link `device`, for this pool alone.
+    pub dir: PathBuf,
+}
+
+/// Workers that check states.
+#[derive(Debug)]
+pub struct Workers {
+    options: SandboxOptions,
+    point: PathBuf,
+    link: PathBuf,
+    line: String,
+    /// A place for each worker; empty until it is needed and after it was killed.
+    idle: Mutex<Vec<Option<Worker>>>,
+    returned: Condvar,
+}
+
+/// A place of the pool that one check has.
+struct Taken<'w> {
+    workers: &'w Workers,
+    worker: Option<Worker>,
+}
+
+impl Workers {
+    /// A pool of `count` workers; the first one is started, to see that it can be.
+    ///
+    /// # Errors
+    /// If the directory cannot be used, or no worker can be started.
+    pub fn new(options: SandboxOptions, count: usize) -> io::Result<Workers> {
+        let dir = std::path::absolute(&options.dir)?;
+        let (point, link) = (dir.join("mnt"), dir.join("device"));
+        match std::fs::create_dir(&point) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+            _ => {}
+        }
+        // Each worker has another file behind the same name, so that equal states give equal
+        // messages.
+        match std::os::unix::fs::symlink(DEVICE_PATH, &link) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+            _ => {}
+        }
+        let line = options.command.replace(DEVICE, &quoted(&link.to_string_lossy()));
+        let line = line.replace(DIR, &quoted(&point.to_string_lossy()));
+        let first = Worker::start(&options.program)?;
+        let mut idle: Vec<Option<Worker>> = std::iter::repeat_with(|| None).take(count).collect();
+        idle.pop();
+        idle.push(Some(first));
+        let (idle, returned) = (Mutex::new(idle), Condvar::new());
+        Ok(Workers { options, point, link, line, idle, returned })
+    }
+
+    /// The mount point of states, the same in every worker.
+    pub fn point(&self) -> &Path {
+        &self.point
+    }
+
+    /// What ends checks.
+    pub fn stop(&self) -> &Arc<Stop> {
+        &self.options.stop
+    }
+
+    fn take(&self) -> Taken<'_> {
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        loop {
+            if let Some(worker) = idle.pop() {
+                return Taken { workers: self, worker };
+            }
+            idle = self.returned.wait(idle).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}
+
+impl Checker for Workers {
+    /// Runs the check on the state in the file `device`, with more variables in its environment.
+    /// Waits for an idle worker. A state that the kernel does not mount is bad.
+    ///
+    /// # Errors
+    /// If the file cannot be opened, or a worker cannot be started.
+    fn check(&self, device: &Path, variables: &[(&str, String)]) -> io::Result<Checked> {
+        let mut taken = self.take();
+        let stop = &self.options.stop;
+        if stop.asked().is_some() {
+            return Ok(Checked::stopped());
+        }
+        let state = File::options().read(true).write(true).open(device)?;
+        let output = File::from(memfd_create("check", MemfdFlags::CLOEXEC)?);
+        let named = |&(name, ref value): &(&str, String)| (name.to_owned(), value.clone());
+        let job = Job {
+            line: self.line.clone(),
+            variables: variables.iter().map(named).collect(),
+            mount: self.options.mount.clone().map(|how| (self.point.clone(), how)),
+            watch: None,
+        };
+        let worker = match taken.worker.take() {
+            Some(worker) => worker,
+            None => Worker::start(&self.options.program)?,
+        };
+        let fds = [output.as_fd(), state.as_fd()];
+        let asked = worker.ask(&job, &fds, self.options.timeout, stop)?;
+        if let Asked::Answered(answer) = &asked
+            && !matches!(answer, Answer::Ran(Ran { clean: false, .. }))
+        {
+            taken.worker = Some(worker);
+        } else {
+            // Before the verdict is known, nothing uses the state.
+            drop(worker);
+        }
+        checked(asked, output)
+    }
+}
+
+impl Drop for Taken<'_> {
+    fn drop(&mut self) {
+        let mut idle = self.workers.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        idle.push(self.worker.take());
+        self.workers.returned.notify_one();
+    }
+}
+
+impl Drop for Workers {
+    fn drop(&mut self) {
+        self.idle.get_mut().unwrap_or_else(PoisonError::into_inner).clear();
+        let _ = std::fs::remove_file(&self.link);
+        let _ = std::fs::remove_dir(&self.point);
+    }
+}
+
+fn checked(asked: Asked, output: File) -> io::Result<Checked> {
+    let verdict = match asked {
+        Asked::Answered(Answer::Ran(ran)) => verdict(ExitStatus::from_raw(ran.status)),
+        Asked::Answered(Answer::NotMounted(errno)) => return Ok(not_mounted(errno)),
+        Asked::Answered(Answer::Failed(why)) => Verdict::Failed(why),
+        Asked::Answered(Answer::Ready) => Verdict::Failed("the worker began anew".to_owned()),
+        Asked::Died => Verdict::Failed("its worker was killed; is memory short?".to_owned()),
+        Asked::TooLong => Verdict::Hung,
+        Asked::Stopped => Verdict::Stopped,
+    };
+    Ok(Checked { verdict, output: tail(output)? })
+}
+
+/// The recovery of the file system failed, so the state is bad, unless the machine is to blame.
+fn not_mounted(errno: i32) -> Checked {
+    let output = format!("mount: {}\n", io::Error::from_raw_os_error(errno));
+    let machine = [
+        libc::EPERM,
+        libc::EACCES,
+        libc::ENODEV,
+        libc::ENOMEM,
+        libc::EMFILE,
+        libc::ENFILE,
+        libc::ENOENT,
+        libc::ENOTDIR,
+        libc::ENOTBLK,
+        libc::ENXIO,
+        libc::EBUSY,
+        libc::EEXIST,
+        libc::EINTR,
+    ];
+    let verdict = match machine.contains(&errno) {
+        true => Verdict::Failed(output.trim_end().to_owned()),
+        false => Verdict::Bad(NOT_MOUNTED),
+    };
+    Checked { verdict, output }
+}

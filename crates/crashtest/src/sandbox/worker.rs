@@ -1,0 +1,228 @@
+//! The worker: process 1 of its namespaces, which does one job after the other.
+//!
+//! A job is: attach a loop device, mount, run the command, kill and reap all that it left,
+//! unmount, answer. The worker compares its mounts with those it began with. If a command changed
+//! them, the worker says so and ends, and its parent starts another.
+
+use super::loop_device::LoopDevice;
+use super::mounts::{Mounted, Mounting};
+use super::process::SOCKET;
+use super::protocol::{Answer, Job, Ran, receive, send};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+use rustix::mount::MountFlags;
+use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions, pidfd_open};
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd as _, BorrowedFd, FromRawFd as _, OwnedFd, RawFd};
+use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// The descriptor at which a worker has the file of the state. Commands reach it by
+/// [`DEVICE_PATH`].
+const DEVICE: RawFd = 100;
+/// The file of the state, for all processes in the namespace of a worker.
+pub const DEVICE_PATH: &str = "/proc/1/fd/100";
+/// How often orphans that ended are reaped while a command runs.
+const REAP: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
+
+/// What a worker is between its jobs.
+struct Worker {
+    socket: OwnedFd,
+    /// `/proc/self/mountinfo` as it is between jobs.
+    mounts: String,
+    /// The mount point that is covered.
+    covered: Option<PathBuf>,
+}
+
+/// Does jobs until the parent closes the socket, and ends the process.
+pub fn run() -> ! {
+    let code = match begin() {
+        Ok(mut worker) => match worker.serve() {
+            Ok(()) => 0,
+            Err(error) => {
+                eprintln!("crash-worker: {error}");
+                1
+            }
+        },
+        Err(error) => {
+            eprintln!("crash-worker: {error}");
+            2
+        }
+    };
+    std::process::exit(code)
+}
+
+/// Takes the socket over and makes `/proc` show this namespace only.
+fn begin() -> io::Result<Worker> {
+    // SAFETY: this only looks at whether there is a descriptor.
+    let given = unsafe { libc::fcntl(SOCKET, libc::F_GETFD) } >= 0;
+    if !given || std::process::id() != 1 {
+        let text = "this command is a part of crash-test; run `seekless crash-test`";
+        return Err(io::Error::other(text));
+    }
+    // SAFETY: the parent has put the socket there for this process, which has no other owner of it.
+    let socket = unsafe { OwnedFd::from_raw_fd(SOCKET) };
+    rustix::io::fcntl_setfd(&socket, rustix::io::FdFlags::CLOEXEC)?;
+    let hidden = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
+    let ready = super::make_private()
+        .and_then(|()| Ok(rustix::mount::mount("proc", "/proc", "proc", hidden, None)?));
+    if let Err(error) = ready {
+        let text = format!("no /proc of its own: {error}; run the container with --privileged");
+        send(socket.as_fd(), &Answer::Failed(text), &[])?;
+        return Err(error);
+    }
+    number_apart();
+    send(socket.as_fd(), &Answer::Ready, &[])?;
+    Ok(Worker { socket, mounts: mounts()?, covered: None })
+}
+
+/// Begins the process numbers of this namespace elsewhere than those of other workers. Else checks
+/// at the same time would have equal numbers, and those that make `/tmp/name.$$` would share it.
+fn number_apart() {
+    const SYSTEM: u32 = 300;
+    let read = |path: &str| std::fs::read_to_string(path).ok()?.trim().parse::<u32>().ok();
+    let Some(wanted) = std::env::args().nth(2).and_then(|text| text.parse::<u32>().ok()) else {
+        return;
+    };
+    let most = read("/proc/sys/kernel/pid_max").unwrap_or(32_768).max(2 * SYSTEM);
+    let last = SYSTEM + wanted % (most - SYSTEM);
+    // A container may keep this file from being written; then the numbers begin at 1.
+    let _ = std::fs::write("/proc/sys/kernel/ns_last_pid", last.to_string());
+}
+
+impl Worker {
+    fn serve(&mut self) -> io::Result<()> {
+        while let Some((job, fds)) = receive::<Job>(self.socket.as_fd())? {
+            let answer = self.job(&job, fds).unwrap_or_else(|e| Answer::Failed(e.to_string()));
+            send(self.socket.as_fd(), &answer, &[])?;
+            if matches!(answer, Answer::Ran(Ran { clean: false, .. })) {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn job(&mut self, job: &Job, fds: Vec<OwnedFd>) -> io::Result<Answer> {
+        let mut fds = fds.into_iter();
+        let output = fds.next().ok_or_else(|| io::Error::other("a job without output"))?;
+        // Commands find the state at a descriptor whose number never changes.
+        let device = fds.next().map(|fd| rustix::io::fcntl_dupfd_cloexec(fd, DEVICE));
+        let device = device.transpose()?.map(File::from);
+        let mounted = match (&job.mount, &device) {
+            (Some((point, how)), Some(file)) => match self.mount(file, point, how)? {
+                Ok(mounted) => Some(mounted),
+                Err(errno) => return Ok(Answer::NotMounted(errno)),
+            },
+            (Some(_), None) => return Err(io::Error::other("a mount without a file")),
+            (None, _) => None,
+        };
+        let watched = job.watch.as_deref().map(device_number);
+        let status = self.run(job, output)?;
+        let left = end_others()?;
+        let unmounted = watched.is_some_and(|before| {
+            job.watch.as_deref().map(device_number).is_none_or(|after| after != before)
+        });
+        let clean = mounted.is_none_or(|mounted| mounted.unmount().is_ok())
+            && mounts().is_ok_and(|mounts| mounts == self.mounts);
+        Ok(Answer::Ran(Ran { status, left, clean, unmounted }))
+    }
+
+    /// The inner error is what the kernel says of the file system.
+    fn mount(
+        &mut self,
+        file: &File,
+        point: &Path,
+        how: &Mounting,
+    ) -> io::Result<Result<Mounted, i32>> {
+        if self.covered.as_deref() != Some(point) {
+            cover(point)?;
+            self.covered = Some(point.to_owned());
+            self.mounts = mounts()?;
+        }
+        let device = LoopDevice::attach(file, false)?;
+        match Mounted::device(device.path(), point, how) {
+            Ok(mounted) => Ok(Ok(mounted)),
+            Err(error) => error.raw_os_error().map(Err).ok_or(error),
+        }
+    }
+
+    /// Runs the command of a job to its end. If the parent goes away meanwhile, so does this
+    /// process, with all others here.
+    fn run(&self, job: &Job, output: OwnedFd) -> io::Result<i32> {
+        let mut command = Command::new("/bin/sh");
+        command.arg("-c").arg(&job.line).stdin(Stdio::null()).process_group(0);
+        command.stdout(output.try_clone()?).stderr(output);
+        command.envs(job.variables.iter().map(|(name, value)| (name, value)));
+        let child = Pid::from_child(&command.spawn()?);
+        drop(command);
+        let handle = pidfd_open(child, PidfdFlags::empty())?;
+        loop {
+            let socket: BorrowedFd<'_> = self.socket.as_fd();
+            let mut fds =
+                [PollFd::new(&handle, PollFlags::IN), PollFd::new(&socket, PollFlags::IN)];
+            match poll(&mut fds, Some(&REAP)) {
+                Ok(_) | Err(Errno::INTR) => {}
+                Err(errno) => return Err(errno.into()),
+            }
+            if !fds[1].revents().is_empty() {
+                std::process::exit(1);
+            }
+            while let Some((process, status)) = wait(WaitOptions::NOHANG)? {
+                if process == child {
+                    return Ok(status);
+                }
+            }
+        }
+    }
+}
+
+/// Reaps a child: its number and how it ended. `None` if none has ended, or there is none.
+fn wait(how: WaitOptions) -> io::Result<Option<(Pid, i32)>> {
+    loop {
+        match rustix::process::wait(how) {
+            Ok(Some((process, status))) => return Ok(Some((process, status.as_raw()))),
+            Ok(None) | Err(Errno::CHILD) => return Ok(None),
+            Err(Errno::INTR) => {}
+            Err(errno) => return Err(errno.into()),
+        }
+    }
+}
+
+/// Kills and reaps every other process of the namespace; counts those that would have gone on.
+fn end_others() -> io::Result<u32> {
+    let mut left = 0;
+    loop {
+        // SAFETY: process 1 of a namespace reaches by this all others of the namespace, and none
+        // elsewhere.
+        unsafe { libc::kill(-1, libc::SIGKILL) };
+        match wait(WaitOptions::empty())? {
+            Some((_, status)) => {
+                left += u32::from(libc::WTERMSIG(status) == Signal::KILL.as_raw());
+            }
+            // Orphans have this process as their parent: without a child it is alone.
+            None => return Ok(left),
+        }
+    }
+}
+
+/// Mounts an empty read-only directory at the mount point. A command that unmounts the state then
+/// writes nothing to the directory of the machine below.
+fn cover(point: &Path) -> io::Result<()> {
+    let flags = MountFlags::RDONLY | MountFlags::NOSUID | MountFlags::NODEV;
+    Ok(rustix::mount::mount("none", point, "tmpfs", flags, None)?)
+}
+
+fn mounts() -> io::Result<String> {
+    std::fs::read_to_string("/proc/self/mountinfo")
+}
+
+/// The device that holds a directory; 0 if it cannot be told, as of a broken file system.
+fn device_number(path: &Path) -> u64 {
+    let open = rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty());
+    let metadata = open.map_err(io::Error::from).and_then(|fd| File::from(fd).metadata());
+    metadata.map_or(0, |metadata| metadata.dev())
+}

@@ -1,0 +1,248 @@
+//! Running `--setup` and `--run`: a command in a PID namespace of its own, so that processes that
+//! it leaves behind are found, counted and killed.
+//!
+//! The command also has a copy of the mount namespace. A command that unmounts the disk does so
+//! in its copy only; [`Ran::unmounted`] tells, for what it wrote after that went elsewhere.
+
+pub mod record;
+
+use crate::file_system::FileSystem;
+use crate::replay::check::{DEVICE, quoted};
+use crate::replay::stop::Stop;
+use crate::sandbox::pool::DIR;
+use crate::sandbox::process::{Asked, Worker};
+use crate::sandbox::protocol::{self, Answer, Job};
+use crate::sandbox::{LoopDevice, Mounted, UnmountError};
+use std::fmt;
+use std::fs::File;
+use std::io::{self, Read as _, Seek as _};
+use std::os::fd::AsFd as _;
+use std::os::unix::process::ExitStatusExt as _;
+use std::path::{Path, PathBuf};
+use std::process::ExitStatus;
+use std::time::Duration;
+
+/// The program that runs as a worker: the one that runs now, even if its file was replaced.
+const OWN_PROGRAM: &str = "/proc/self/exe";
+/// Bytes and lines of the log that are returned.
+const MOST_BYTES: u64 = 16 << 10;
+const LAST_LINES: usize = 20;
+
+/// How a command ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// With an exit code.
+    Exit(i32),
+    /// By a signal.
+    Signal(i32),
+    /// It took longer than allowed and was killed.
+    TimedOut,
+    /// It was killed because everything is to end.
+    Stopped,
+    /// Process 1 of its namespace was killed, mostly for lack of memory.
+    Killed,
+}
+
+/// What running a command came to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ran {
+    /// How it ended.
+    pub end: End,
+    /// Processes that it left behind, which were killed. Not counted unless it ended by itself.
+    pub left: u32,
+    /// It unmounted the disk, so that what it wrote later is not on it.
+    pub unmounted: bool,
+    /// The last lines of its output.
+    pub tail: String,
+}
+
+impl Ran {
+    /// Whether it ended with exit code 0 and left the disk mounted.
+    pub fn is_good(&self) -> bool {
+        self.end == End::Exit(0) && !self.unmounted
+    }
+
+    /// The last line of its output, for messages.
+    fn last_line(&self) -> &str {
+        self.tail.lines().next_back().unwrap_or("it printed nothing")
+    }
+
+    fn killed(end: End, tail: String) -> Ran {
+        Ran { end, left: 0, unmounted: false, tail }
+    }
+}
+
+impl fmt::Display for Ran {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.end {
+            End::Exit(code) => write!(f, "exit code {code}"),
+            End::Signal(signal) => write!(f, "killed by signal {signal}"),
+            End::TimedOut => write!(f, "it took longer than allowed"),
+            End::Stopped => write!(f, "it was stopped"),
+            End::Killed => write!(f, "its namespace was killed; is memory short?"),
+        }?;
+        match self.left {
+            0 => {}
+            1 => write!(f, ", left 1 process")?,
+            left => write!(f, ", left {left} processes")?,
+        }
+        if self.unmounted {
+            write!(f, ", unmounted the disk")?;
+        }
+        Ok(())
+    }
+}
+
+/// Why a disk is not set up.
+#[derive(Debug, thiserror::Error)]
+pub enum SetUpError {
+    /// The image cannot be opened or mounted, or no process started.
+    #[error("{what}: {error}; see that the image is whole and this process is root")]
+    System {
+        /// What was tried.
+        what: String,
+        /// Why it failed.
+        error: io::Error,
+    },
+    /// The command failed.
+    #[error("--setup failed ({0}): {last}; run it by hand, or read its log", last = .0.last_line())]
+    Command(Ran),
+    /// The file system stays in use or is gone.
+    #[error(transparent)]
+    Unmount(#[from] UnmountError),
+}
+
+/// Runs a command and waits for its end. `{dir}` and `{device}` in it stand for `place`: the
+/// mount point, or the block device of a raw disk. Its output is appended to the file `log`.
+///
+/// # Errors
+/// If the log cannot be written, or no process started.
+pub fn run_command(
+    command: &str,
+    place: &Path,
+    variables: &[(&str, String)],
+    timeout: Duration,
+    stop: &Stop,
+    log: &Path,
+) -> io::Result<Ran> {
+    let mut output = File::options().create(true).append(true).read(true).open(log)?;
+    let from = output.metadata()?.len();
+    if stop.asked().is_some() {
+        return Ok(Ran::killed(End::Stopped, String::new()));
+    }
+    let word = quoted(&place.to_string_lossy());
+    let job = Job {
+        line: command.replace(DIR, &word).replace(DEVICE, &word),
+        variables: variables.iter().map(|(name, v)| ((*name).to_owned(), v.clone())).collect(),
+        mount: None,
+        watch: place.is_dir().then(|| place.to_owned()),
+    };
+    let worker = Worker::start(Path::new(OWN_PROGRAM))?;
+    let asked = worker.ask(&job, &[output.as_fd()], timeout, stop)?;
+    // The namespace goes, and with it its hold on the mount.
+    drop(worker);
+    let tail = last_lines(&mut output, from)?;
+    let ran = match asked {
+        Asked::Answered(Answer::Ran(ran)) => return Ok(ended(ran, tail)),
+        Asked::TooLong => End::TimedOut,
+        Asked::Stopped => End::Stopped,
+        Asked::Died => End::Killed,
+        Asked::Answered(Answer::Failed(why)) => return Err(io::Error::other(why)),
+        Asked::Answered(Answer::Ready | Answer::NotMounted(_)) => {
+            return Err(io::Error::other("an answer that does not fit the job"));
+        }
+    };
+    Ok(Ran::killed(ran, tail))
+}
+
+fn ended(ran: protocol::Ran, tail: String) -> Ran {
+    let status = ExitStatus::from_raw(ran.status);
+    let end = match (status.code(), status.signal()) {
+        (Some(code), _) => End::Exit(code),
+        (None, Some(signal)) => End::Signal(signal),
+        (None, None) => End::Killed,
+    };
+    Ran { end, left: ran.left, unmounted: ran.unmounted, tail }
+}
+
+/// The end of what was written behind `from`, in whole lines where possible.
+fn last_lines(log: &mut File, from: u64) -> io::Result<String> {
+    let length = log.metadata()?.len();
+    log.seek(io::SeekFrom::Start(from.max(length.saturating_sub(MOST_BYTES))))?;
+    let mut bytes = Vec::new();
+    log.take(MOST_BYTES).read_to_end(&mut bytes)?;
+    let text = String::from_utf8_lossy(&bytes);
+    let lines: Vec<&str> = text.lines().collect();
+    Ok(lines[lines.len().saturating_sub(LAST_LINES)..].join("\n"))
+}
+
+/// What [`set_up`] needs to know.
+#[derive(Clone, Copy, Debug)]
+pub struct SetUp<'a> {
+    /// The file system of the image, made before.
+    pub fs: FileSystem,
+    /// The image: a file of the size of the disk.
+    pub image: &'a Path,
+    /// A directory; the disk is mounted at `mnt` in it.
+    pub dir: &'a Path,
+    /// The command; empty for none.
+    pub command: &'a str,
+    /// More variables of its environment.
+    pub variables: &'a [(&'a str, String)],
+    /// Time limit of the command.
+    pub timeout: Duration,
+    /// Ends the command.
+    pub stop: &'a Stop,
+    /// Where its output goes.
+    pub log: &'a Path,
+}
+
+/// Mounts the image, runs the command, syncs and unmounts. No mount and no loop device is left.
+/// The command is not run when it is empty.
+///
+/// # Errors
+/// If the command fails, or unmounts the disk, or what it left keeps it busy.
+pub fn set_up(how: SetUp<'_>) -> Result<Option<Ran>, SetUpError> {
+    if how.command.trim().is_empty() {
+        return Ok(None);
+    }
+    let told = |what: &Path| {
+        let what = what.display().to_string();
+        move |error| SetUpError::System { what, error }
+    };
+    let image = File::options().read(true).write(true).open(how.image);
+    let image = image.map_err(told(how.image))?;
+    let run = |place: &Path| {
+        run_command(how.command, place, how.variables, how.timeout, how.stop, how.log)
+            .map_err(told(Path::new("--setup")))
+    };
+    let ran = match how.fs.for_workload() {
+        Some(mounting) => {
+            let point = mount_point(how.dir).map_err(told(how.dir))?;
+            let mounted = Mounted::file(&image, &point, &mounting).map_err(told(how.image))?;
+            let ran = run(&point)?;
+            mounted.unmount()?;
+            ran
+        }
+        None => {
+            let device = LoopDevice::attach(&image, false).map_err(told(how.image))?;
+            let ran = run(device.path())?;
+            device.file().sync_all().map_err(told(device.path()))?;
+            ran
+        }
+    };
+    image.sync_all().map_err(told(how.image))?;
+    if ran.is_good() { Ok(Some(ran)) } else { Err(SetUpError::Command(ran)) }
+}
+
+/// The directory `mnt` under `dir`, as an absolute path.
+///
+/// # Errors
+/// If it is not there and cannot be made.
+pub fn mount_point(dir: &Path) -> io::Result<PathBuf> {
+    let point = std::path::absolute(dir)?.join("mnt");
+    match std::fs::create_dir(&point) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
+        _ => Ok(point),
+    }
+}

@@ -1,0 +1,157 @@
+//! Running `--run` on a recorded disk.
+//!
+//! The disk is a file of a file system in this process, which a loop device makes a block device.
+//! It begins with the content of the base, and what is written goes to a copy of it. Nothing of
+//! this outlives the process: the mounts are in a namespace of its own.
+
+use super::{Ran, mount_point, run_command};
+use crate::file_system::FileSystem;
+use crate::record::disk::{Node, RecordedDisk};
+use crate::record::marks::MarkFile;
+use crate::record::recorder::Recorder;
+use crate::record::{RecordError, Recorded};
+use crate::replay::extents::Extents;
+use crate::replay::image::{Image, Source};
+use crate::replay::stop::Stop;
+use crate::sandbox::{LoopDevice, Mounted, UnmountError};
+use seekless_serve::fuse::disks::DiskDirectory;
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The variable that names the file for acknowledgements.
+pub const ACKS: &str = "SEEKLESS_ACKS";
+
+/// Why a workload was not recorded.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// A file or mount.
+    #[error("{what}: {error}; see that this process is root and the directory has space")]
+    System {
+        /// What was tried.
+        what: String,
+        /// Why it failed.
+        error: io::Error,
+    },
+    /// The recording.
+    #[error(transparent)]
+    Record(#[from] RecordError),
+    /// The file system stays in use or is gone.
+    #[error(transparent)]
+    Unmount(#[from] UnmountError),
+}
+
+/// A workload to be recorded.
+#[derive(Clone, Copy, Debug)]
+pub struct Run<'a> {
+    /// The file system of the base.
+    pub fs: FileSystem,
+    /// Content of the disk at the start.
+    pub base: &'a Path,
+    /// The recording, a new file.
+    pub tape: &'a Path,
+    /// A directory for the copy of the disk and the mount points.
+    pub dir: &'a Path,
+    /// The command.
+    pub command: &'a str,
+    /// Time limit of the command.
+    pub timeout: Duration,
+    /// Ends the command.
+    pub stop: &'a Stop,
+    /// Where its output goes.
+    pub log: &'a Path,
+}
+
+/// Mounts a recorded copy of the base, runs the command, and unmounts. The recording says where the
+/// command began.
+///
+/// # Errors
+/// If the disk cannot be made or mounted, or the recording not be written. How the command ended
+/// is no error of this function.
+pub fn record(run: Run<'_>) -> Result<(Recorded, Ran), RunError> {
+    let told = |what: &Path| {
+        let what = what.display().to_string();
+        move |error| RunError::System { what, error }
+    };
+    let copy = run.dir.join("disk.img");
+    let size = copy_of(run.base, &copy, run.stop).map_err(told(&copy))?;
+    let file = File::options().read(true).write(true).open(&copy).map_err(told(&copy))?;
+    let recorder = Recorder::create(run.tape, size, false)?;
+    let served = Served::new(&recorder, file, size, run.dir).map_err(told(run.dir))?;
+    let disk = File::options().read(true).write(true).open(&served.disk).map_err(told(&copy))?;
+    let variables = [(ACKS, served.acks.display().to_string())];
+    let command = |place: &Path| {
+        recorder.begin()?;
+        run_command(run.command, place, &variables, run.timeout, run.stop, run.log)
+    };
+    let ran = match run.fs.for_workload() {
+        Some(mounting) => {
+            let point = mount_point(run.dir).map_err(told(run.dir))?;
+            let mounted = Mounted::file(&disk, &point, &mounting).map_err(told(&point))?;
+            let ran = command(&point).map_err(told(Path::new("--run")))?;
+            mounted.unmount()?;
+            ran
+        }
+        None => {
+            let device = LoopDevice::attach(&disk, false).map_err(told(&copy))?;
+            let ran = command(device.path()).map_err(told(Path::new("--run")))?;
+            // As when it is closed: the page cache of a device is written back.
+            device.file().sync_all().map_err(told(device.path()))?;
+            ran
+        }
+    };
+    drop(disk);
+    drop(served);
+    let output = |source| RecordError::Output { path: run.tape.to_owned(), source };
+    let recorded = recorder.finish().map_err(output)?;
+    // The recording and the base say all that it does.
+    let _ = std::fs::remove_file(&copy);
+    Ok((recorded, ran))
+}
+
+/// Copies a file, sparse where it is zero; gives its size.
+fn copy_of(base: &Path, copy: &Path, stop: &Stop) -> io::Result<u64> {
+    let file = File::open(base)?;
+    let size = file.metadata()?.len();
+    let source = Source::new(Some(file.try_clone()?), file, size);
+    match std::fs::remove_file(copy) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    Image::new(Arc::new(source), Arc::default(), Extents::default()).save(copy, stop)?;
+    Ok(size)
+}
+
+/// The directory in which a workload finds its disk and the file for acknowledgements.
+struct Served {
+    /// Keeps the directory mounted.
+    _directory: DiskDirectory<Node>,
+    point: PathBuf,
+    disk: PathBuf,
+    acks: PathBuf,
+}
+
+impl Served {
+    fn new(recorder: &Arc<Recorder>, file: File, size: u64, dir: &Path) -> io::Result<Served> {
+        let point = std::path::absolute(dir)?.join("disks");
+        match std::fs::create_dir(&point) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+            _ => {}
+        }
+        let directory = DiskDirectory::mount_at(&point)?;
+        let disk = Node::Disk(RecordedDisk::new(Arc::clone(recorder), file, size)?);
+        let (_, disk) = directory.insert_named("disk", Arc::new(disk))?;
+        let acks = Node::Acks(MarkFile::new(Arc::clone(recorder)));
+        let (_, acks) = directory.insert_named("acks", Arc::new(acks))?;
+        Ok(Served { _directory: directory, point, disk, acks })
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        // Fails as long as it is mounted, which ends with the process at the latest.
+        let _ = std::fs::remove_dir(&self.point);
+    }
+}
