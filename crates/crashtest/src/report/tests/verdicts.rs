@@ -1,0 +1,97 @@
+//! The verdict line of each situation.
+
+use super::super::*;
+use super::sample::{probe, sample};
+
+/// A change that makes a report doubtful, and the reason that the verdict gives.
+type Doubt = (fn(&mut Report), &'static str);
+
+fn clean() -> Report {
+    let mut report = sample();
+    report.groups.clear();
+    report.states.retain(|row| row.kind == Kind::Good);
+    report.coverage = Coverage {
+        boundaries: 42,
+        space: 313,
+        tried: 263,
+        identical: 50,
+        good: 263,
+        complete: true,
+        ..Coverage::default()
+    };
+    report.exit_code = 0;
+    report
+}
+
+#[test]
+fn bad_states_are_red() {
+    let mut report = sample();
+    let head = "RED: 14 of 263 states lose acknowledged data, 3 are broken";
+    assert_eq!(report.headline(), head);
+    report.coverage.broken = 1;
+    report.coverage.lost = 0;
+    assert_eq!(report.headline(), "RED: 1 of 247 states is broken");
+    report.coverage.lost = 1;
+    report.coverage.broken = 0;
+    assert_eq!(report.headline(), "RED: 1 of 247 states loses acknowledged data");
+    // What was found stays found, however the test ended.
+    report.ended_by = Some("SIGINT".into());
+    report.probes.push(probe("control", true, false));
+    assert_eq!(report.verdict(), Verdict::Red);
+    assert!(text::write(&report, false).contains("SIGINT ended the test early"));
+}
+
+#[test]
+fn good_states_are_green_and_say_what_was_checked() {
+    let mut report = clean();
+    let head = "GREEN: all 263 states are good; 20 acknowledgements checked";
+    assert_eq!(report.headline(), head);
+    report.acknowledgements = Acknowledgements::NotUsed;
+    report.coverage.complete = false;
+    report.coverage.space = 400;
+    let head = "GREEN: all 263 states are good (78.2% of the space); durability not checked";
+    assert_eq!(report.headline(), head);
+    report.acknowledgements = Acknowledgements::ConsistencyOnly;
+    assert!(report.headline().ends_with("; consistency only"));
+}
+
+#[test]
+fn a_check_that_cannot_be_trusted_gives_no_verdict() {
+    let doubts: [Doubt; 8] = [
+        (|report| report.probes[0].passed = false, "the check fails on an undamaged disk"),
+        (|report| report.probes[2].passed = true, "the control has no bad state"),
+        (|report| report.probes[1].passed = false, "the start state fails unexpectedly"),
+        (|report| report.ended_by = Some("SIGINT".into()), "SIGINT ended the test after 263"),
+        (|report| report.coverage = Coverage::default(), "no state was checked"),
+        (|report| report.tape.writes = 0, "the tape has no write"),
+        (
+            |report| report.acknowledgements = Acknowledgements::Used { count: 0 },
+            "the tape has no acknowledgement",
+        ),
+        (|report| report.coverage.hung = 2, "2 of 265 states hung in the check"),
+    ];
+    for (change, reason) in doubts {
+        let mut report = clean();
+        change(&mut report);
+        assert_eq!(report.verdict(), Verdict::NoVerdict, "{reason}");
+        let head = report.headline();
+        assert!(head.starts_with(&format!("NO VERDICT: {reason}")), "{head}");
+    }
+    // Even if bad states were counted: on an undamaged disk the check fails as well.
+    let mut report = sample();
+    report.probes[0].passed = false;
+    assert_eq!(report.verdict(), Verdict::NoVerdict);
+    let text = text::write(&report, false);
+    assert!(text.contains("The check of the end state fails.\n    the check said:"), "{text}");
+}
+
+#[test]
+fn a_report_without_a_verdict_fails_the_build() {
+    let mut report = clean();
+    let xml = junit::write(&report).expect("memory");
+    assert!(xml.contains("tests=\"4\" failures=\"0\" errors=\"0\""), "{xml}");
+    report.probes[0].passed = false;
+    let xml = junit::write(&report).expect("memory");
+    assert!(xml.contains("tests=\"4\" failures=\"1\" errors=\"1\""), "{xml}");
+    assert!(xml.contains("type=\"no-verdict\""), "{xml}");
+}
