@@ -3,7 +3,20 @@
 //!
 //! [`record`] is a proxy that writes a recording; [`states`] says which crash states a recording
 //! allows and which are tried; [`replay`] turns a state into a file and runs a check on it.
+//! [`sweep`] does that for every state of a [`session`], and [`report`] tells what was found;
+//! [`places`] names the files behind offsets.
+//!
+//! [`file_system`] makes file systems, [`sandbox`] mounts them and runs checks that leak nothing,
+//! [`workload`] runs what is recorded, and [`preflight`] says what the machine lacks for that.
 
+pub mod file_system;
+pub mod places;
+pub mod preflight;
 pub mod record;
 pub mod replay;
+pub mod report;
+pub mod sandbox;
+pub mod session;
 pub mod states;
+pub mod sweep;
+pub mod workload;

@@ -3,11 +3,12 @@
 //!
 //! Nothing in here knows bytes: a recording is what was asked when and answered when. Start with
 //! [`history`] (what a power cut may take), then [`state`] (one outcome), [`choose`] (which are
-//! tried), [`minimise`] and [`story`].
+//! tried), [`names`], [`minimise`] and [`story`].
 
 pub mod choose;
 pub mod history;
 pub mod minimise;
+pub mod names;
 pub mod state;
 pub mod story;
 

@@ -49,9 +49,18 @@ pub struct Checked {
 
 impl Checked {
     /// A check that said nothing because everything is to end.
-    pub(super) fn stopped() -> Checked {
+    pub(crate) fn stopped() -> Checked {
         Checked { verdict: Verdict::Stopped, output: String::new() }
     }
+}
+
+/// Something that checks states.
+pub trait Checker: Sync {
+    /// Checks the state in the file at `device`, with more variables in the environment.
+    ///
+    /// # Errors
+    /// If the system has no process or file left.
+    fn check(&self, device: &Path, variables: &[(&str, String)]) -> io::Result<Checked>;
 }
 
 /// A command, how long it may take, and what ends it before.
@@ -63,6 +72,12 @@ pub struct Check {
     pub patience: Duration,
     /// Once a stop is requested here, checks are ended and no others begun.
     pub stop: Arc<Stop>,
+}
+
+impl Checker for Check {
+    fn check(&self, device: &Path, variables: &[(&str, String)]) -> io::Result<Checked> {
+        self.run(device, variables)
+    }
 }
 
 /// How waiting for a process ended.
@@ -137,7 +152,8 @@ fn wait(child: &Child, patience: Duration, stop: Option<&Stop>) -> io::Result<Wa
     }
 }
 
-fn verdict(status: ExitStatus) -> Verdict {
+/// What the end of the shell says of a state.
+pub(crate) fn verdict(status: ExitStatus) -> Verdict {
     match (status.code(), status.signal()) {
         (Some(0), _) => Verdict::Good,
         (Some(126), _) => Verdict::Failed("exit code 126: it cannot be executed".to_owned()),
@@ -157,7 +173,7 @@ fn verdict(status: ExitStatus) -> Verdict {
 }
 
 /// The end of what was printed.
-fn tail(mut output: File) -> io::Result<String> {
+pub(crate) fn tail(mut output: File) -> io::Result<String> {
     let length = output.seek(io::SeekFrom::End(0))?;
     output.seek(io::SeekFrom::Start(length.saturating_sub(MOST_OUTPUT)))?;
     let mut bytes = Vec::new();
@@ -166,7 +182,7 @@ fn tail(mut output: File) -> io::Result<String> {
 }
 
 /// A word that the shell takes as it is.
-fn quoted(text: &str) -> String {
+pub(crate) fn quoted(text: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/-._".contains(&byte);
     match text.bytes().all(plain) {
         true => text.to_owned(),
@@ -185,7 +201,7 @@ mod tests {
 
     fn run(command: &str) -> Checked {
         let check = check(command, Duration::from_millis(400));
-        check.run(Path::new("/a b/c'd"), &[("SEEKLESS_FLUSHES", "7".into())]).expect("runs")
+        check.run(Path::new("/a b/c'd"), &[("SEEKLESS_ACKED", "7".into())]).expect("runs")
     }
 
     #[test]
@@ -245,7 +261,7 @@ mod tests {
 
     #[test]
     fn the_command_gets_its_path_and_variables_and_is_heard() {
-        let checked = run("echo {device} $SEEKLESS_FLUSHES; echo bad >&2; exit 1");
+        let checked = run("echo {device} $SEEKLESS_ACKED; echo bad >&2; exit 1");
         assert_eq!(checked.output, "/a b/c'd 7\nbad\n");
     }
 }

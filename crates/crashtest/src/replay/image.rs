@@ -32,6 +32,11 @@ impl Source {
         Source { base, tape, size }
     }
 
+    /// The recording.
+    pub(crate) fn tape(&self) -> &File {
+        &self.tape
+    }
+
     /// Bytes of the base; what lies behind its end is zeros.
     fn base(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
         let Some(file) = &self.base else {
@@ -89,6 +94,12 @@ impl Image {
     /// The state with `survived` on top of what is durable.
     pub fn new(source: Arc<Source>, durable: Arc<Extents>, survived: Extents) -> Image {
         Image { source, durable, survived, changed: RwLock::default() }
+    }
+
+    /// The same state as it was before a check wrote to it.
+    pub fn unchanged(&self) -> Image {
+        let (source, durable) = (Arc::clone(&self.source), Arc::clone(&self.durable));
+        Image::new(source, durable, self.survived.clone())
     }
 
     /// Size in bytes.
@@ -180,6 +191,25 @@ impl Image {
             // Half a state would only be taken for a whole one.
             let _ = std::fs::remove_file(path);
         })
+    }
+
+    /// Gives all that may be anything but zeros, in order, with where it begins.
+    ///
+    /// # Errors
+    /// What the base or the recording reports.
+    pub fn each_chunk(&self, tell: &mut dyn FnMut(u64, &[u8])) -> io::Result<()> {
+        let mut chunk = vec![0; 1 << 20];
+        let mut at = 0;
+        while let Some(next) = self.next_data(at) {
+            let length = (self.size() - next).min(chunk.len() as u64);
+            let part = &mut chunk[..length as usize];
+            self.read(next, part)?;
+            if part.iter().any(|&byte| byte != 0) {
+                tell(next, part);
+            }
+            at = next + length;
+        }
+        Ok(())
     }
 
     fn copy_to(&self, file: &File, stop: &Stop) -> io::Result<()> {

@@ -1,11 +1,21 @@
-//! Many checks at once.
+//! Many checks at once, each on a state of its own.
 
-use super::check::{Check, Checked};
+use super::check::{Checked, Checker, Verdict};
 use super::image::Image;
 use super::mount::Place;
+use super::stop::Stop;
 use std::io;
 use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
+
+/// What had been acknowledged before the power went.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Acked {
+    /// Number of acknowledgements.
+    pub count: u64,
+    /// The value of the last one.
+    pub last: Option<String>,
+}
 
 /// A state to check.
 #[derive(Debug)]
@@ -14,76 +24,120 @@ pub struct Job {
     pub number: u64,
     /// The state.
     pub image: Image,
-    /// What the check is told in its environment.
-    pub variables: Vec<(&'static str, String)>,
+    /// Its short name.
+    pub name: String,
+    /// What must be there; nothing, if only consistency is checked.
+    pub acked: Acked,
 }
 
-/// Checks one state.
-///
-/// # Errors
-/// If it cannot be placed or the check cannot be started.
-pub fn one(place: &Place, check: &Check, job: Job) -> io::Result<Checked> {
-    let placed = match place.put(Arc::new(job.image), &check.stop) {
-        Err(_) if check.stop.asked().is_some() => return Ok(Checked::stopped()),
-        placed => placed?,
-    };
-    check.run(placed.path(), &job.variables)
+/// What became of a job.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Judged {
+    /// What the check says.
+    pub checked: Checked,
+    /// If the state is bad: whether it is good for a check that expects nothing acknowledged. Then
+    /// acknowledged data is lost, and what is there is sound.
+    pub only_lost: bool,
 }
 
-/// Checks what `next` gives, `workers` at once, and tells `done` of each result, in any order.
-/// After it breaks nothing new is asked for; what was is still told of.
-///
-/// # Errors
-/// The first state that cannot be placed or checked.
-///
-/// # Panics
-/// If a worker does.
-pub fn all(
-    place: &Place,
-    check: &Check,
-    workers: usize,
-    next: &mut dyn FnMut() -> Option<Job>,
-    done: &mut dyn FnMut(u64, Checked) -> ControlFlow<()>,
-) -> io::Result<()> {
-    let (jobs, taken) = mpsc::channel::<Job>();
-    let taken = Mutex::new(taken);
-    let (results, results_in) = mpsc::channel();
-    std::thread::scope(|scope| {
-        for _ in 0..workers {
-            let (taken, results) = (&taken, results.clone());
-            scope.spawn(move || {
-                loop {
-                    let job = taken.lock().unwrap_or_else(PoisonError::into_inner).recv();
-                    // The sender has no more jobs, or the receiver of the results is gone.
-                    let Ok(job) = job else { return };
-                    let number = job.number;
-                    if results.send((number, one(place, check, job))).is_err() {
-                        return;
+/// Where checks run, and how.
+#[derive(Clone, Copy)]
+pub struct Bench<'b> {
+    /// Where states become files.
+    pub place: &'b Place,
+    /// What checks them.
+    pub checker: &'b dyn Checker,
+    /// Ends everything early.
+    pub stop: &'b Stop,
+}
+
+impl Bench<'_> {
+    /// Checks a state once.
+    ///
+    /// # Errors
+    /// If it cannot be placed or the check cannot be started.
+    pub fn check(&self, image: Image, name: &str, acked: &Acked) -> io::Result<Checked> {
+        let placed = match self.place.put(Arc::new(image), self.stop) {
+            Err(_) if self.stop.asked().is_some() => return Ok(Checked::stopped()),
+            placed => placed?,
+        };
+        let variables = [
+            ("SEEKLESS_STATE", name.to_owned()),
+            ("SEEKLESS_ACKED", acked.last.clone().unwrap_or_default()),
+            ("SEEKLESS_ACKED_COUNT", acked.count.to_string()),
+        ];
+        self.checker.check(placed.path(), &variables)
+    }
+
+    /// Checks a state; a bad one again, as if nothing had been acknowledged.
+    ///
+    /// # Errors
+    /// As for [`Bench::check`].
+    pub fn judge(&self, job: Job) -> io::Result<Judged> {
+        let fresh = job.image.unchanged();
+        let checked = self.check(job.image, &job.name, &job.acked)?;
+        if !matches!(checked.verdict, Verdict::Bad(_)) || job.acked.count == 0 {
+            return Ok(Judged { checked, only_lost: false });
+        }
+        let again = self.check(fresh, &job.name, &Acked::default())?;
+        Ok(Judged { checked, only_lost: again.verdict == Verdict::Good })
+    }
+
+    /// Judges what `next` gives, `workers` at once, and tells `done` of each result, in any order.
+    /// After it breaks nothing new is asked for; what was is still told of.
+    ///
+    /// # Errors
+    /// The first state that cannot be placed or checked.
+    ///
+    /// # Panics
+    /// If a worker does.
+    pub fn all(
+        &self,
+        workers: usize,
+        next: &mut dyn FnMut() -> Option<Job>,
+        done: &mut dyn FnMut(u64, Judged) -> ControlFlow<()>,
+    ) -> io::Result<()> {
+        let (jobs, taken) = mpsc::channel::<Job>();
+        let taken = Mutex::new(taken);
+        let (results, results_in) = mpsc::channel();
+        std::thread::scope(|scope| {
+            for _ in 0..workers {
+                let (taken, results) = (&taken, results.clone());
+                scope.spawn(move || {
+                    loop {
+                        let job = taken.lock().unwrap_or_else(PoisonError::into_inner).recv();
+                        // The sender has no more jobs, or the receiver of the results is gone.
+                        let Ok(job) = job else { return };
+                        let number = job.number;
+                        if results.send((number, self.judge(job))).is_err() {
+                            return;
+                        }
+                    }
+                });
+            }
+            drop(results);
+            let (mut running, mut open) = (0, true);
+            loop {
+                while open && running < 2 * workers {
+                    match next() {
+                        Some(job) => {
+                            running += 1;
+                            jobs.send(job).expect("the receiver lives as long as this scope");
+                        }
+                        None => open = false,
                     }
                 }
-            });
-        }
-        drop(results);
-        let (mut running, mut open) = (0, true);
-        loop {
-            while open && running < 2 * workers {
-                match next() {
-                    Some(job) => {
-                        running += 1;
-                        jobs.send(job).expect("the receiver lives as long as this scope");
-                    }
-                    None => open = false,
+                if running == 0 {
+                    break;
                 }
+                let (number, result) =
+                    results_in.recv().expect("a worker ends after its last result");
+                debug_assert!(running > 0, "a result without a job");
+                running -= 1;
+                open &= done(number, result?).is_continue();
             }
-            if running == 0 {
-                break;
-            }
-            let (number, result) = results_in.recv().expect("a worker ends after its last result");
-            debug_assert!(running > 0, "a result without a job");
-            running -= 1;
-            open &= done(number, result?).is_continue();
-        }
-        drop(jobs);
-        Ok(())
-    })
+            drop(jobs);
+            Ok(())
+        })
+    }
 }

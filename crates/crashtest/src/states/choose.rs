@@ -2,7 +2,7 @@
 //! cut at the end of an epoch may take.
 
 use super::history::{Epoch, History, Unsettled};
-use super::state::{State, sectors};
+use super::state::{Fate, SectorSize, State};
 use seekless_crash::contract::{AtRisk, Contract};
 use seekless_crash::enumerate::{Policy, Search, enumerate};
 use seekless_engine::rng::Rng;
@@ -14,8 +14,8 @@ pub struct Bounds {
     pub exhaustive: u32,
     /// Outcomes tried in an epoch beyond those; where there are more writes, in all.
     pub samples: u32,
-    /// Writes are torn at sectors, too.
-    pub tear: bool,
+    /// Where writes tear.
+    pub sector: SectorSize,
     /// Seed of the samples.
     pub seed: u64,
 }
@@ -35,7 +35,7 @@ pub fn choose(history: &History, epoch: &Epoch, bounds: &Bounds) -> Vec<State> {
             forced: false,
             submitted: write.asked,
             completed: write.answered.filter(|&at| at < epoch.cut),
-            sectors: sectors(write).filter(|_| bounds.tear),
+            sectors: bounds.sector.sectors(write),
         }
     };
     let writes: Vec<AtRisk> = epoch.unsettled.iter().map(at_risk).collect();
@@ -48,5 +48,10 @@ pub fn choose(history: &History, epoch: &Epoch, bounds: &Bounds) -> Vec<State> {
     };
     let mut rng = Rng::stream(bounds.seed ^ epoch.cut.rotate_left(32), "replay");
     let outcomes = enumerate(&writes, &policy, &mut rng);
-    outcomes.into_iter().map(|fates| State { cut: epoch.cut, fates }).collect()
+    let expand = |(one, fate): (&Unsettled, Fate)| match fate {
+        Fate::Torn(marks) => Fate::Torn(bounds.sector.expand(&history.writes()[one.write], &marks)),
+        whole => whole,
+    };
+    let expanded = |fates: Vec<Fate>| epoch.unsettled.iter().zip(fates).map(expand).collect();
+    outcomes.into_iter().map(|fates| State { cut: epoch.cut, fates: expanded(fates) }).collect()
 }

@@ -5,9 +5,13 @@
 //! is durable once it is answered. Everything else that was asked before the cut may be there, in
 //! any combination, or torn between two sectors. Of two writes to the same bytes the one answered
 //! later has the last word.
+//!
+//! A mark is an acknowledgement: before that event a program promised a value to its own clients.
+//! A state owes all values that were acknowledged before its cut.
 
 use seekless_crash::pending::{Pending, PendingWrites};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// What a request wrote.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,7 +25,7 @@ pub enum Kind {
 }
 
 /// One event of a recording.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
     /// Something that changes bytes was asked for.
     Write {
@@ -52,6 +56,31 @@ pub enum Event {
         /// It failed: what it was to do may be done, in part or not at all.
         failed: bool,
     },
+    /// The workload begins.
+    Begin,
+    /// A program acknowledged a value.
+    Mark {
+        /// The value.
+        value: Arc<str>,
+    },
+}
+
+/// An acknowledgement.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mark {
+    /// What was acknowledged.
+    pub value: Arc<str>,
+    /// Index of its event.
+    pub at: u64,
+}
+
+/// What was acknowledged before a cut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Acked<'h> {
+    /// Number of acknowledgements.
+    pub count: u64,
+    /// The value of the last one.
+    pub last: Option<&'h str>,
 }
 
 /// A write, zeros or a trim of the recording.
@@ -110,7 +139,10 @@ pub struct History {
     flushes: Vec<Flush>,
     /// Where the write or flush with each number is.
     by_number: BTreeMap<u64, Found>,
+    marks: Vec<Mark>,
     events: u64,
+    /// The workload begins with this event.
+    begin: Option<u64>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -130,6 +162,15 @@ pub struct Unsettled {
 
 /// The time between two moments at which something became durable. All legal outcomes of a power
 /// cut in between are outcomes of a cut at its end, so that is where the power goes.
+///
+/// This holds for acknowledgements, too. The end of the epoch has all acknowledgements of the epoch
+/// and all its unsettled writes. A state that lacks a value acknowledged early in the epoch is
+/// found there: an outcome may lose every write that was asked after that acknowledgement. So the
+/// epoch needs no cut of its own at each mark.
+///
+/// The check must keep to one rule: a later acknowledgement never releases an earlier promise. A
+/// check that expects only the last value of a key breaks it where the key changes twice in one
+/// epoch. It may accept a state that an earlier cut forbids.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Epoch {
     /// Number of the epoch, from 0.
@@ -144,6 +185,8 @@ pub struct Epoch {
     pub flushes: u64,
     /// Writes that are durable.
     pub durable: u64,
+    /// Acknowledgements before the cut.
+    pub acked: u64,
 }
 
 impl History {
@@ -156,7 +199,9 @@ impl History {
             writes: Vec::new(),
             flushes: Vec::new(),
             by_number: BTreeMap::new(),
+            marks: Vec::new(),
             events: 0,
+            begin: None,
         }
     }
 
@@ -170,7 +215,7 @@ impl History {
         self.events += 1;
         match event {
             Event::Write { number, connection, offset, length, kind, fua } => {
-                assert!(offset + length <= self.size, "{event:?} leaves the export");
+                assert!(offset + length <= self.size, "request {number} leaves the export");
                 self.by_number.insert(number, Found::Write(self.writes.len()));
                 let (asked, answered, failed) = (at, None, false);
                 self.writes.push(Write {
@@ -201,6 +246,8 @@ impl History {
                 }
                 None => panic!("an answer to request {number}, which was never asked"),
             },
+            Event::Begin => self.begin = Some(at),
+            Event::Mark { value } => self.marks.push(Mark { value, at }),
         }
     }
 
@@ -219,12 +266,39 @@ impl History {
         &self.writes
     }
 
+    /// The events at which a flush was answered that did not fail.
+    pub fn flushed(&self) -> impl Iterator<Item = u64> + '_ {
+        self.flushes.iter().filter(|flush| !flush.failed).filter_map(|flush| flush.answered)
+    }
+
     /// The index of the write with this number.
     pub fn find(&self, number: u64) -> Option<usize> {
         match self.by_number.get(&number) {
             Some(&Found::Write(index)) => Some(index),
             _ => None,
         }
+    }
+
+    /// The acknowledgements in order.
+    pub fn marks(&self) -> &[Mark] {
+        &self.marks
+    }
+
+    /// What was acknowledged before the event `cut`.
+    pub fn acked(&self, cut: u64) -> Acked<'_> {
+        let count = self.marks.partition_point(|mark| mark.at < cut);
+        let last = self.marks[..count].last().map(|mark| &*mark.value);
+        Acked { count: count as u64, last }
+    }
+
+    /// The event of the first acknowledgement of this value.
+    pub fn find_mark(&self, value: &str) -> Option<u64> {
+        self.marks.iter().find(|mark| &*mark.value == value).map(|mark| mark.at)
+    }
+
+    /// The event with which the workload begins; 0 if the recording does not say.
+    pub fn begin(&self) -> u64 {
+        self.begin.unwrap_or(0)
     }
 
     /// The epochs in order.
@@ -294,6 +368,7 @@ impl Epochs<'_> {
             unsettled,
             flushes: self.flushes,
             durable: self.durable,
+            acked: self.history.acked(cut).count,
         };
         self.index += 1;
         epoch

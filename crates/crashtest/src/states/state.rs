@@ -25,13 +25,66 @@ pub struct State {
     pub fates: Vec<Fate>,
 }
 
-/// Sectors that a write touches, if it can be torn.
-pub fn sectors(write: &Write) -> Option<usize> {
-    if write.length == 0 || write.kind == Kind::Trim {
-        return None;
+/// The unit that the drive writes as a whole: where a longer write tears.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SectorSize {
+    /// 512 bytes: all drives of the past, and those that say so.
+    B512,
+    /// 4096 bytes: drives of today, inside.
+    #[default]
+    B4096,
+}
+
+impl SectorSize {
+    /// In bytes.
+    pub fn bytes(self) -> u64 {
+        match self {
+            SectorSize::B512 => 512,
+            SectorSize::B4096 => 4096,
+        }
     }
-    let count = (write.end() - 1) / SECTOR - write.offset / SECTOR + 1;
-    (2..=MOST_SECTORS).contains(&count).then_some(count as usize)
+
+    /// Sectors of this size that a write touches, if it can be torn.
+    pub fn sectors(self, write: &Write) -> Option<usize> {
+        if write.length == 0 || write.kind == Kind::Trim {
+            return None;
+        }
+        let count = (write.end() - 1) / self.bytes() - write.offset / self.bytes() + 1;
+        (2..=MOST_SECTORS).contains(&count).then_some(count as usize)
+    }
+
+    /// Turns marks of sectors of this size, counted from the first one that the write touches, into
+    /// marks of sectors of 512 bytes.
+    pub fn expand(self, write: &Write, marks: &[bool]) -> Vec<bool> {
+        let first = write.offset / self.bytes();
+        let sectors = write.offset / SECTOR..=(write.end() - 1) / SECTOR;
+        sectors.map(|sector| marks[(sector * SECTOR / self.bytes() - first) as usize]).collect()
+    }
+
+    /// The reverse of [`SectorSize::expand`]; a sector survives as its first 512 bytes do.
+    pub fn fold(self, write: &Write, marks: &[bool]) -> Vec<bool> {
+        let mut out: Vec<bool> = Vec::new();
+        let mut last = None;
+        for (sector, &mark) in (write.offset / SECTOR..).zip(marks) {
+            let unit = sector * SECTOR / self.bytes();
+            if last.replace(unit) != Some(unit) {
+                out.push(mark);
+            }
+        }
+        out
+    }
+}
+
+impl FromStr for SectorSize {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<SectorSize, String> {
+        match text {
+            "512" => Ok(SectorSize::B512),
+            "4096" | "4k" | "4K" => Ok(SectorSize::B4096),
+            _ => Err(format!("`{text}` is no sector size: known are 512 and 4096")),
+        }
+    }
 }
 
 /// The byte ranges of a write that have reached the medium, in order.
@@ -87,6 +140,11 @@ pub enum BadState {
          ,NUMBER=SECTORS (as in 812:keep,45=lost,47=0-3.6)"
     )]
     Form(String),
+    /// A hash of no state that is known.
+    #[error(
+        "no state {0} is known here; give the options with which it was found, or its whole name"
+    )]
+    Unknown(String),
     /// No epoch ends there.
     #[error("no flush boundary is at event {cut}; near it are {near}")]
     Cut {
@@ -189,7 +247,8 @@ impl Exception {
             Exception::Torn(runs) => runs,
         };
         let number = write.number;
-        let count = sectors(write).ok_or(BadState::Sectors { number, sectors: 1 })?;
+        let count =
+            SectorSize::B512.sectors(write).ok_or(BadState::Sectors { number, sectors: 1 })?;
         let mut marks = vec![false; count];
         for &(first, last) in runs {
             let bad = BadState::Sectors { number, sectors: count as u64 };

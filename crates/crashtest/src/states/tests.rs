@@ -1,16 +1,16 @@
 #![allow(clippy::unwrap_used)]
 
 use super::choose::{Bounds, choose};
-use super::history::{Epoch, Event, History, Kind};
+use super::history::{Acked, Epoch, Event, History, Kind};
 use super::minimise::minimise;
-use super::state::{BadState, Fate, Name, State, ranges};
+use super::state::{BadState, Fate, Name, SectorSize, State, ranges};
 use super::story::story;
 use std::collections::BTreeSet;
 
-const BOUNDS: Bounds = Bounds { exhaustive: 5, samples: 64, tear: true, seed: 1 };
+const BOUNDS: Bounds = Bounds { exhaustive: 5, samples: 64, sector: SectorSize::B512, seed: 1 };
 
 /// A history told in short: `w3` asks for a write of a block at 3 with the next number, `f` for a
-/// flush, `u3` for a write with FUA, `.2` answers request 2, `!2` fails it.
+/// flush, `u3` for a write with FUA, `.2` answers request 2, `!2` fails it, `a5` acknowledges 5.
 fn told(text: &str, multi_conn: bool) -> History {
     let mut history = History::new(1 << 20, multi_conn);
     let mut number = 0;
@@ -22,6 +22,7 @@ fn told(text: &str, multi_conn: bool) -> History {
             number += 1;
         }
         history.push(match kind {
+            "a" => Event::Mark { value: rest.into() },
             "f" => Event::Flush { number, connection },
             "." | "!" => Event::Answer { number: rest.parse().unwrap(), failed: kind == "!" },
             _ => Event::Write {
@@ -84,7 +85,7 @@ fn a_durable_write_stays_on_top_of_an_older_one_that_is_not() {
 fn a_few_writes_are_tried_in_all_combinations() {
     let history = told("w1 .1 w2 .2 w3 .3 f .4", true);
     let epoch = history.epochs().next().unwrap();
-    let states = choose(&history, &epoch, &Bounds { tear: false, ..BOUNDS });
+    let states = choose(&history, &epoch, &Bounds { sector: SectorSize::B4096, ..BOUNDS });
     assert_eq!(states.len(), 8);
     assert_eq!(states[0].fates, [Fate::Kept, Fate::Kept, Fate::Kept]);
     let torn = choose(&history, &epoch, &BOUNDS);
@@ -171,4 +172,62 @@ fn a_tear_that_does_not_matter_is_mended() {
     assert_eq!(small.fates, [Fate::Lost, Fate::Kept]);
     let text = story(&history, &epoch, &small);
     assert!(text.contains("LOST  request 1: write of 4096 bytes at 4096 (sector 8)"), "{text}");
+}
+
+/// The history as it was before the event `cut`.
+fn before(text: &str, cut: u64) -> History {
+    let words: Vec<&str> = text.split_whitespace().take(cut as usize).collect();
+    told(&words.join(" "), true)
+}
+
+#[test]
+fn acknowledgements_count_up_to_the_cut() {
+    let history = told("a0 w1 .1 a1 f .2 w2 a2 .3 f .4", true);
+    let cuts: Vec<(u64, u64)> = history.epochs().map(|epoch| (epoch.cut, epoch.acked)).collect();
+    assert_eq!(cuts, [(5, 2), (10, 3), (11, 3)]);
+    assert_eq!(history.acked(0), Acked { count: 0, last: None });
+    // The mark at event 3 is not before event 3.
+    assert_eq!(history.acked(3), Acked { count: 1, last: Some("0") });
+    assert_eq!(history.acked(4), Acked { count: 2, last: Some("1") });
+    assert_eq!(history.acked(99), Acked { count: 3, last: Some("2") });
+    assert_eq!(history.marks().len(), 3);
+    assert_eq!((history.find_mark("2"), history.find_mark("3")), (Some(7), None));
+}
+
+/// Every cut inside an epoch is covered by the cut at its end: nothing less may be lost there, and
+/// nothing less was acknowledged.
+#[test]
+fn the_end_of_an_epoch_covers_every_cut_in_it() {
+    let text = "w1 .1 a1 w2 a2 .2 f w3 .4 .3 a3 u4 a4 .5 w5 .6 a5 f .7 a6 w6";
+    let history = told(text, true);
+    let epochs: Vec<Epoch> = history.epochs().collect();
+    assert!(epochs.len() > 3);
+    for cut in 0..=history.events() {
+        let earlier = before(text, cut);
+        let at_cut = earlier.epochs().last().unwrap();
+        let end = epochs.iter().find(|epoch| epoch.cut >= cut).unwrap();
+        let writes = |epoch: &Epoch| -> BTreeSet<usize> {
+            epoch.unsettled.iter().map(|one| one.write).collect()
+        };
+        assert!(writes(&at_cut).is_subset(&writes(end)), "cut {cut}");
+        assert_eq!(at_cut.durable, end.durable, "cut {cut}: more is durable at the end");
+        assert!(earlier.acked(cut).count <= end.acked, "cut {cut}");
+        assert_eq!(earlier.acked(cut), history.acked(cut), "cut {cut}");
+    }
+}
+
+/// An acknowledgement without a flush: some state that is tried lacks the write and owes the value,
+/// though a write follows in the same epoch.
+#[test]
+fn a_state_lacks_what_was_acknowledged_too_early() {
+    let history = told("w1 .1 a1 w2 .2 f .3 a2", true);
+    let epoch = history.epochs().next().unwrap();
+    assert_eq!(history.acked(epoch.cut), Acked { count: 1, last: Some("1") });
+    let states = choose(&history, &epoch, &BOUNDS);
+    assert!(states.iter().any(|state| state.fates == [Fate::Lost, Fate::Lost]));
+    assert!(states.iter().any(|state| state.fates == [Fate::Lost, Fate::Kept]));
+    // With the flush before it, every state has the write.
+    let sound = told("w1 .1 f .2 a1 w2 .3 f .4", true);
+    let owing = sound.epochs().filter(|epoch| epoch.acked > 0);
+    assert_eq!(owing.filter(|e| e.unsettled.iter().any(|one| one.write == 0)).count(), 0);
 }

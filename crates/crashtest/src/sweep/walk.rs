@@ -1,0 +1,190 @@
+//! The order in which states are tried.
+//!
+//! Without a budget of time: from flush boundary to flush boundary. With one: the most telling
+//! kinds of states first (see [`rank`]), each kind spread evenly over the recording, so that
+//! whatever time there is covers all of it.
+
+use super::contents::Contents;
+use super::{Options, Shard};
+use crate::replay::extents::Extents;
+use crate::session::Session;
+use crate::states::choose::choose;
+use crate::states::history::{Epoch, Epochs};
+use crate::states::names;
+use crate::states::state::{Fate, State};
+use std::collections::VecDeque;
+use std::io;
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+use twox_hash::XxHash3_64;
+
+/// Passes over the recording in which a kind of states is tried: each takes every eighth boundary.
+const PASSES: u64 = 8;
+/// The passes in an order in which the first few are spread evenly.
+const SPREAD: [u64; PASSES as usize] = [0, 4, 2, 6, 1, 5, 3, 7];
+const ALL_RANKS: RangeInclusive<u8> = 0..=4;
+
+/// A state to be tried.
+#[derive(Clone, Debug)]
+pub(super) struct Candidate {
+    pub(super) epoch: Arc<Epoch>,
+    pub(super) state: State,
+    pub(super) durable: Arc<Extents>,
+    /// Hash of its content.
+    pub(super) contents: u128,
+}
+
+/// How early a state is worth trying: 0 is first.
+pub(super) fn rank(state: &State) -> u8 {
+    let count = |fate: &Fate| state.fates.iter().filter(|one| *one == fate).count();
+    let (all, kept, lost) = (state.fates.len(), count(&Fate::Kept), count(&Fate::Lost));
+    match all - kept - lost {
+        0 if kept == all || lost == all => 0,
+        0 if kept == 1 || lost == 1 => 1,
+        1 if kept == all - 1 || lost == all - 1 => 2,
+        0 => 3,
+        _ => 4,
+    }
+}
+
+/// Which states one pass over the recording takes.
+#[derive(Clone, Debug)]
+struct Pass {
+    ranks: RangeInclusive<u8>,
+    /// Every so many boundaries.
+    every: u64,
+    from: u64,
+}
+
+fn passes(is_budgeted: bool) -> VecDeque<Pass> {
+    if !is_budgeted {
+        return [Pass { ranks: ALL_RANKS, every: 1, from: 0 }].into();
+    }
+    let of_rank = |rank| SPREAD.map(|from| Pass { ranks: rank..=rank, every: PASSES, from });
+    ALL_RANKS.flat_map(of_rank).collect()
+}
+
+/// Hands out states.
+pub(super) struct Walk<'s> {
+    session: &'s Session,
+    options: &'s Options,
+    passes: VecDeque<Pass>,
+    pass: Pass,
+    epochs: Epochs<'s>,
+    /// Boundaries seen in this pass that are tried.
+    seen: u64,
+    epoch: Arc<Epoch>,
+    durable: Arc<Extents>,
+    contents: Contents,
+    queue: VecDeque<State>,
+}
+
+/// How many states there are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Space {
+    /// Flush boundaries.
+    pub(super) boundaries: u64,
+    /// States at all of them that are chosen.
+    pub(super) states: u64,
+}
+
+impl Space {
+    /// Counts what a walk without a shard hands out.
+    pub(super) fn of(session: &Session, options: &Options) -> Space {
+        let mut space = Space::default();
+        for epoch in session.history().epochs().filter(|epoch| is_tried(epoch, options)) {
+            space.boundaries += 1;
+            space.states += choose(session.history(), &epoch, &options.bounds).len() as u64;
+        }
+        space
+    }
+}
+
+/// What a cut before the beginning could leave is none of the sweep's business. The state right at
+/// the beginning is probed.
+fn is_tried(epoch: &Epoch, options: &Options) -> bool {
+    epoch.cut > options.begin
+}
+
+impl<'s> Walk<'s> {
+    pub(super) fn new(session: &'s Session, options: &'s Options) -> Walk<'s> {
+        let mut passes = passes(options.budget.is_some());
+        let pass = passes.pop_front().expect("there is at least one pass");
+        let epoch = Epoch {
+            index: 0,
+            cut: 0,
+            settled: Vec::new(),
+            unsettled: Vec::new(),
+            flushes: 0,
+            durable: 0,
+            acked: 0,
+        };
+        Walk {
+            session,
+            options,
+            passes,
+            pass,
+            epochs: session.history().epochs(),
+            seen: 0,
+            epoch: Arc::new(epoch),
+            durable: Arc::default(),
+            contents: Contents::default(),
+            queue: VecDeque::new(),
+        }
+    }
+
+    /// The next state of this shard.
+    ///
+    /// # Errors
+    /// What the base or the recording reports.
+    pub(super) fn next(&mut self) -> io::Result<Option<Candidate>> {
+        loop {
+            while let Some(state) = self.queue.pop_front() {
+                let (epoch, durable) = (Arc::clone(&self.epoch), Arc::clone(&self.durable));
+                if !self.is_mine(&epoch, &state) {
+                    continue;
+                }
+                let contents = self.contents.of_state(self.session, &durable, &epoch, &state)?;
+                return Ok(Some(Candidate { epoch, state, durable, contents }));
+            }
+            if !self.next_epoch()? && !self.next_pass() {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// Goes on to the next boundary of this pass; false behind the last one.
+    fn next_epoch(&mut self) -> io::Result<bool> {
+        let Some(epoch) = self.epochs.next() else { return Ok(false) };
+        self.session.settle(Arc::make_mut(&mut self.durable), &epoch);
+        self.contents.settle(self.session, &self.durable, &epoch)?;
+        if is_tried(&epoch, self.options) {
+            if self.seen % self.pass.every == self.pass.from {
+                let chosen = choose(self.session.history(), &epoch, &self.options.bounds);
+                let ranks = &self.pass.ranks;
+                self.queue =
+                    chosen.into_iter().filter(|state| ranks.contains(&rank(state))).collect();
+            }
+            self.seen += 1;
+        }
+        self.epoch = Arc::new(epoch);
+        Ok(true)
+    }
+
+    fn next_pass(&mut self) -> bool {
+        let Some(pass) = self.passes.pop_front() else { return false };
+        let passes = std::mem::take(&mut self.passes);
+        *self = Walk { passes, pass, ..Walk::new(self.session, self.options) };
+        true
+    }
+
+    /// Shards share states by a hash of their names, so that each has some of every boundary.
+    fn is_mine(&self, epoch: &Epoch, state: &State) -> bool {
+        let Shard { index, count } = self.options.shard;
+        if count == 1 {
+            return true;
+        }
+        let name = names::short(&state.name(self.session.history(), epoch));
+        XxHash3_64::oneshot(name.as_bytes()) % u64::from(count) == u64::from(index - 1)
+    }
+}
