@@ -9,7 +9,7 @@ help:
 	@echo 'make bench  compare with peers on this machine (make bench QUICK=1: shorter)'
 	@echo 'make guided a build guided by a profile, which simulates and proves faster: target/guided/seekless'
 	@echo 'make fuzz   bounded fuzzing of the parsers and of the volumes'
-	@echo 'make crash-story   a database that forgets one flush, found out (docs/manual/crash-test.md)'
+	@echo 'make crash-story   LevelDB 1.22 against 1.23: a defect found, and its correction (docs/findings.md)'
 	@echo 'make setup  only install the clients that the tests talk to'
 
 run:
@@ -29,7 +29,8 @@ guided:
 	$(CARGO) xtask guided
 
 crash-story:
-	@bash scripts/crash-story.sh
+	$(CARGO) build --release --package seekless
+	SEEKLESS="$(CURDIR)/target/release/seekless" sh findings/run leveldb
 
 fuzz:
 	$(CARGO) xtask ci fuzz

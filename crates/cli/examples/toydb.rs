@@ -1,19 +1,22 @@
 //! A toy database that lives on an NBD disk, and the check of its recovery: the example of
-//! `docs/manual/crash-test.md`.
+//! `docs/manual/record-and-replay.md`.
 //!
 //! Block 0 says how many records are committed; record *n* has block *n* + 1. A commit writes the
 //! record, flushes, writes block 0 and flushes again. `--forget` leaves the first flush out. Only a
-//! test that cuts the power notices.
+//! test that cuts the power notices. Commits are acknowledged to the socket of
+//! `seekless record --acks`, if the environment names one.
 //!
 //! ```text
 //! toydb write SOCKET COUNT [--forget]
-//! toydb check IMAGE [--forget]
+//! toydb check IMAGE
 //! ```
 
 use seekless_engine::checksum::crc32c;
 use seekless_engine::rng::Rng;
 use seekless_serve::nbd::client::Client;
 use std::error::Error;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -45,13 +48,27 @@ fn write(socket: &str, count: u64, forget: bool) -> Result<(), Box<dyn Error>> {
         }
         disk.write(0, &head(n + 1), false)?;
         disk.flush()?;
+        acknowledge(n + 1)?;
     }
     disk.disconnect()?;
     Ok(())
 }
 
+/// Tells a recorder that so many records are committed, if there is one.
+fn acknowledge(count: u64) -> Result<(), Box<dyn Error>> {
+    let Some(path) = std::env::var_os("SEEKLESS_ACKS") else { return Ok(()) };
+    let mut recorder = UnixStream::connect(path)?;
+    writeln!(recorder, "{count}")?;
+    let mut reply = String::new();
+    BufReader::new(recorder).read_line(&mut reply)?;
+    match reply.trim_end() {
+        "ok" => Ok(()),
+        other => Err(format!("the recorder says: {other}").into()),
+    }
+}
+
 /// Recovers and says what is wrong.
-fn check(image: &str, forget: bool) -> Result<Option<String>, Box<dyn Error>> {
+fn check(image: &str) -> Result<Option<String>, Box<dyn Error>> {
     let bytes = std::fs::read(image)?;
     let found = &bytes[..BLOCK];
     let count = match found.iter().all(|&byte| byte == 0) {
@@ -61,9 +78,8 @@ fn check(image: &str, forget: bool) -> Result<Option<String>, Box<dyn Error>> {
     if count > 0 && found[..20] != head(count)[..20] {
         return Ok(Some("block 0 is damaged".to_owned()));
     }
-    // The replay passes the number of flushes that were answered. So many commits are promised.
-    let flushes = std::env::var("SEEKLESS_FLUSHES").ok().and_then(|text| text.parse().ok());
-    let promised = flushes.unwrap_or(0) / if forget { 1 } else { 2 };
+    let acked = std::env::var("SEEKLESS_ACKED").ok().and_then(|text| text.parse().ok());
+    let promised: u64 = acked.unwrap_or(0);
     if count < promised {
         return Ok(Some(format!("{promised} commits were promised, {count} are there")));
     }
@@ -86,10 +102,8 @@ fn main() -> ExitCode {
             Ok(count) => write(socket, count, forget).map(|()| None),
             Err(error) => Err(error.into()),
         },
-        ["check", image] => check(image, forget),
-        _ => {
-            Err("usage: toydb write SOCKET COUNT [--forget] | toydb check IMAGE [--forget]".into())
-        }
+        ["check", image] => check(image),
+        _ => Err("usage: toydb write SOCKET COUNT [--forget] | toydb check IMAGE".into()),
     };
     match outcome {
         Ok(None) => ExitCode::SUCCESS,

@@ -39,10 +39,14 @@ pub enum Command {
     Model(commands::model::Args),
     /// Cut the power at every step and check what recovery finds.
     Prove(commands::prove::Args),
+    /// Crash-test software: record what it writes, and check every crash.
+    CrashTest(commands::crash_test::Args),
     /// Send a command to a served disk that crashes on demand.
     Control(commands::control::Args),
     /// Record the requests of an NBD export, to replay its crashes later.
     Record(commands::record::Args),
+    /// Record what a program has acknowledged to its own clients.
+    Ack(commands::ack::Args),
     /// Check every state in which a power cut could leave a recorded disk.
     ReplayCrashes(commands::replay_crashes::Args),
     /// Import models of drives, and compare them with recordings.
@@ -53,6 +57,12 @@ pub enum Command {
     Layouts(commands::layouts::Args),
     /// Demonstrate the main commands on one screen.
     Demo(commands::demo::Args),
+    /// Run checks for a crash test.
+    #[command(hide = true)]
+    CrashWorker {
+        /// Where its process numbers begin; the worker reads it itself.
+        first: Option<u32>,
+    },
     /// Print a completion script for a shell.
     #[command(hide = true)]
     Completions(commands::completions::Args),

@@ -1,8 +1,10 @@
 //! The subcommands, a file each.
 
+pub mod ack;
 pub mod check;
 pub mod completions;
 pub mod control;
+pub mod crash_test;
 pub mod create;
 pub mod demo;
 pub mod detach;
@@ -46,7 +48,10 @@ pub fn run(command: Command, given: &Given) -> Outcome {
         Command::Model(args) => model::run(&args, out),
         Command::Prove(args) => prove::run(&args, out),
         Command::Record(args) => record::run(&args, out),
+        Command::Ack(args) => ack::run(&args),
         Command::ReplayCrashes(args) => replay_crashes::run(&args, out),
+        Command::CrashTest(args) => crash_test::run(&args, out),
+        Command::CrashWorker { .. } => seekless_crashtest::sandbox::worker::run(),
         Command::Disk(args) => disk::run(&args, out),
         Command::Disks(args) => disks::run(&args, out),
         Command::Layouts(args) => layouts::run(&args, out),

@@ -21,8 +21,10 @@ pub enum Exit {
     Busy = 4,
     /// The backing store failed while the volume was being served.
     Backing = 5,
-    /// A check command could not run.
+    /// A command of the user failed for its own reasons, or its check cannot be trusted.
     Check = 6,
+    /// The machine lacks what the command needs.
+    Lacking = 7,
     /// SIGHUP ended a command that cleans up first.
     HungUp = 129,
     /// SIGINT ended it.
@@ -51,7 +53,8 @@ Exit codes:
   3  the image is missing, foreign, damaged, truncated or from a newer version
   4  the image, socket or address is in use
   5  the backing store failed while the volume was served
-  6  a check command failed for its own reasons";
+  6  a command of yours failed for its own reasons, or cannot be trusted
+  7  the machine lacks what the command needs";
 
 /// Why a command failed.
 #[derive(Debug)]

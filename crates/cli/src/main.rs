@@ -10,6 +10,7 @@ mod layout_flags;
 mod nbd;
 mod rebuild;
 mod spec;
+mod sweeping;
 mod term;
 mod volume;
 

@@ -19,6 +19,11 @@ impl Style {
         Style { colour: std::io::stderr().is_terminal() && wanted() }
     }
 
+    /// True if colours are wanted.
+    pub fn is_coloured(self) -> bool {
+        self.colour
+    }
+
     /// For errors.
     pub fn red(self, text: &str) -> String {
         self.paint("1;31", text)

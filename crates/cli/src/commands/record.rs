@@ -28,6 +28,10 @@ pub struct Args {
     /// Listen on this Unix socket.
     #[arg(long, short, value_name = "PATH")]
     socket: PathBuf,
+    /// Take acknowledgements on this Unix socket: SEEKLESS_ACKS=PATH for `seekless ack`. Each line
+    /// is a value, and gets the reply `ok` once it is on the recording.
+    #[arg(long, value_name = "PATH")]
+    acks: Option<PathBuf>,
     /// The recording.
     #[arg(long, short, value_name = "FILE")]
     output: PathBuf,
@@ -44,6 +48,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     let options = RecordOptions {
         upstream: args.upstream.clone(),
         socket: args.socket.clone(),
+        acks: args.acks.clone(),
         output: args.output.clone(),
         force: args.force,
     };
@@ -54,8 +59,12 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     };
     let recorded = record(&options, &mut ready)?;
     printed?;
+    let acks = match args.acks {
+        Some(_) => format!(" and {} acknowledgements", recorded.marks),
+        None => String::new(),
+    };
     crate::term::say(&format!(
-        "seekless: {} requests of {} connections recorded, {} bytes",
+        "seekless: {} requests{acks} of {} connections recorded, {} bytes",
         recorded.requests, recorded.connections, recorded.bytes
     ));
     match recorded.lost {

@@ -1,26 +1,26 @@
 //! `seekless replay-crashes`: checks every crash state of a recorded device.
 
-mod report;
-mod session;
-mod sweep;
-
 use crate::failure::{Exit, Failure, Outcome, worth_going_on};
-use crate::term::Progress;
+use crate::sweeping::args::{SweepArgs, quoted};
+use crate::sweeping::conduct::Conduct;
 use clap::ArgGroup;
-use report::Report;
-use seekless_crashtest::replay::check::{Check, DEVICE};
+use seekless_crashtest::file_system::FileSystem;
+use seekless_crashtest::replay::check::{Check, Checker, DEVICE};
 use seekless_crashtest::replay::image::Image;
 use seekless_crashtest::replay::mount::{Place, Way};
 use seekless_crashtest::replay::stop::Stop;
-use seekless_crashtest::states::choose::Bounds;
-use seekless_crashtest::states::state::Name;
+use seekless_crashtest::replay::workers::Bench;
+use seekless_crashtest::report::{Kind, Report};
+use seekless_crashtest::sandbox::{SandboxOptions, Workers};
+use seekless_crashtest::session::{Load, LoadError, Session};
+use seekless_crashtest::states::history::Epoch;
+use seekless_crashtest::states::names::{KeptNames, StateRef};
+use seekless_crashtest::states::state::{BadState, SectorSize, State};
+use seekless_crashtest::states::story::story;
 use seekless_serve::server::{Listen, serve_state};
-use session::{Load, Session};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
-use sweep::Sweep;
 
 /// Arguments of `seekless replay-crashes`.
 #[derive(Debug, clap::Args)]
@@ -29,64 +29,50 @@ use sweep::Sweep;
 #[command(after_help = "\
 Examples:
   seekless replay-crashes run.tape --base before.raw --check 'e2fsck -fy {device}'
-  seekless replay-crashes run.tape --check './my-recovery-test {device}' --samples 200 --json
-  seekless replay-crashes run.tape --state 812:keep,45=lost --check './my-recovery-test {device}'
+  seekless replay-crashes run.tape --fs ext4 --base before.raw --check './my-check {dir}' --json
+  seekless replay-crashes run.tape --check './my-check {device}' --budget 60s --junit report.xml
+  seekless replay-crashes run.tape --state 812:keep,45=lost --check './my-check {device}'
   seekless replay-crashes run.tape --state 812:keep,45=lost --keep bad.raw
   seekless replay-crashes run.tape --open 812:keep,45=lost --socket /tmp/state.sock
 
-The check runs in a shell; {device} becomes the path of a file that holds a state. It may write
-there: every check has a state of its own. Exit code 0 says that the state is good; 126, 127, a
-death by a signal (as shells tell it: 129 to 192) and a check that takes too long are its own
-failures, reported apart; all other exit codes say that the state is bad. It finds SEEKLESS_STATE
-(the name of the state) and SEEKLESS_FLUSHES (how many flushes had been answered) in its
-environment.
+The check runs in a shell; {device} becomes the path of a file that holds a state, and with --fs
+{dir} the directory where it is mounted. It may write there: every check has a state of its own.
+Exit code 0 says that the state is good; 126, 127, a death by a signal (as shells tell it: 129 to
+192) and a check that takes too long are its own failures, reported apart; all other exit codes say
+that the state is bad. It finds in its environment SEEKLESS_ACKED (the last value that was
+acknowledged before the power went, or nothing), SEEKLESS_ACKED_COUNT (how many were) and
+SEEKLESS_STATE (the name of the state).
 
-Exit codes: 0 all states are good; 1 a bad one was found; 3 the recording cannot be used, or is good
-as far as it goes but was cut short (see --cut-short); 6 the check failed for its own reasons; 129,
-130 and 143 it was ended by SIGHUP, SIGINT or SIGTERM, and told what it had found.")]
+Exit codes: 0 all states are good; 1 data is lost or broken; 3 the recording cannot be used, or is
+good as far as it goes but was cut short (see --cut-short); 6 the check fails on an undamaged disk,
+cannot fail, or failed for its own reasons; 129, 130 and 143 it was ended by SIGHUP, SIGINT or
+SIGTERM, and told what it had found.")]
 pub struct Args {
-    /// The recording, made by `seekless record`.
+    /// The recording, made by `seekless record` or `seekless crash-test`.
     recording: PathBuf,
     /// Content of the export at the start of the recording [default: zeros].
     #[arg(long, value_name = "IMAGE")]
     base: Option<PathBuf>,
-    /// Command that checks a state; must contain {device}.
+    /// Command that checks a state; must contain {device}, or {dir} with --fs.
     #[arg(long, value_name = "COMMAND")]
     check: Option<String>,
-    /// Time limit of a check, in seconds.
-    #[arg(long, value_name = "SECONDS", default_value_t = 60.0)]
-    timeout: f64,
-    /// Checks to run at once [default: the number of processors].
-    #[arg(long, short = 'j', value_name = "N")]
-    #[arg(value_parser = clap::value_parser!(u16).range(1..=512))]
-    workers: Option<u16>,
-    /// Try every combination of kept and lost for up to so many unflushed writes.
-    #[arg(long, value_name = "N", default_value_t = 4)]
-    #[arg(value_parser = clap::value_parser!(u32).range(0..=16))]
-    exhaustive: u32,
-    /// More states to try at each flush boundary; with more unflushed writes than that, the total.
-    #[arg(long, value_name = "N", default_value_t = 24)]
-    samples: u32,
-    /// Keep or lose writes as a whole: never tear one between two sectors of 512 bytes.
-    #[arg(long)]
-    no_tearing: bool,
-    /// Seed of the samples.
-    #[arg(long, default_value_t = 1)]
-    seed: u64,
-    /// Go on after the first bad state.
-    #[arg(long)]
-    keep_going: bool,
+    /// Mount each state: ext4, xfs, btrfs or f2fs. Needs root rights.
+    #[arg(long, value_name = "KIND")]
+    fs: Option<FileSystem>,
+    /// The options of the sweep.
+    #[command(flatten)]
+    sweep: SweepArgs,
     /// Try only this state, named as in a report.
     #[arg(long, value_name = "STATE")]
-    state: Option<Name>,
-    /// Write the state to this new file: the one named by --state, or the smallest bad one found.
+    state: Option<StateRef>,
+    /// Write a state to this new file: the one named by --state, or the worst example.
     #[arg(long, value_name = "FILE", conflicts_with = "open")]
     keep: Option<PathBuf>,
     /// Serve this state as a network block device. Writes to it are discarded at the end.
     #[arg(long, value_name = "STATE", requires = "socket", conflicts_with_all = ["check", "state"])]
-    open: Option<Name>,
+    open: Option<StateRef>,
     /// Listen on this Unix socket, for --open.
-    #[arg(long, short, value_name = "PATH", requires = "open")]
+    #[arg(long, value_name = "PATH", requires = "open")]
     socket: Option<PathBuf>,
     /// Use a recording that was cut short, is damaged or has bytes after its end: as far as it
     /// goes.
@@ -98,80 +84,218 @@ pub struct Args {
     /// Directory for copies and mount points.
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
-    /// Print one JSON object.
-    #[arg(long)]
-    json: bool,
 }
-
-/// Most states that shrinking a finding may try.
-const MINIMISE: usize = 300;
 
 /// Replays and prints what was found.
 ///
 /// # Errors
 /// If a state is bad, the recording is unusable, or the check cannot run.
 pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
+    args.sweep.validate()?;
     if let Some(path) = &args.keep {
         refuse_occupied(path)?;
+    }
+    let fs = args.fs.filter(|fs| *fs != FileSystem::Raw);
+    if let Some(check) = &args.check {
+        names_a_state(check, fs)?;
+    }
+    if fs.is_some() {
+        // Before anything makes a thread.
+        super::crash_test::isolate()?;
     }
     let load = Load { recording: &args.recording, base: args.base.as_deref() };
     let session = load.session()?;
     if let Some(flaw) = session.flaw() {
         crate::term::say(&format!("seekless: {}", flaw.said));
     }
+    let replay = Replay { args, session: &session, fs };
     if let (Some(name), Some(socket)) = (&args.open, &args.socket) {
-        return open(&session, name, socket, out);
+        return replay.open(name, socket, out);
     }
     let stop = Stop::on_signals()?;
-    if args.check.is_none() {
-        return keep_only(args, &session, &stop, out);
+    match &args.check {
+        Some(check) => replay.check(check, &stop, out),
+        None => replay.keep_only(&stop, out),
     }
-    let sweep = sweep(args, &session, &stop)?;
-    let mut progress = Progress::new();
-    let mut shown = |tried: u64| progress.show(|| format!("{tried} crash states"));
-    let mut result = match &args.state {
-        Some(name) => sweep.only(name)?,
-        None => sweep.run(&mut shown)?,
+}
+
+/// Refuses a check that would look at no state.
+pub fn names_a_state(check: &str, fs: Option<FileSystem>) -> Outcome {
+    let (wanted, names): (_, &[&str]) = match fs {
+        Some(_) => ("{dir}", &["{dir}", DEVICE]),
+        None => (DEVICE, &[DEVICE]),
     };
-    drop(progress);
-    if args.state.is_none() {
-        sweep.minimise(&mut result, MINIMISE)?;
+    match names.iter().any(|name| check.contains(name)) {
+        true => Ok(()),
+        false => Err(Failure::usage(format!("--check does not contain {wanted}"))
+            .hint(format!("write {wanted} where the path of the state belongs"))),
     }
-    let way = sweep.place.name();
-    let report = Report { args, session: &session, result: &result, way, ended_by: stop.asked() };
-    if args.json {
-        writeln!(out, "{}", report.to_json())?;
-    } else {
-        report.print(out)?;
+}
+
+struct Replay<'r> {
+    args: &'r Args,
+    session: &'r Session,
+    fs: Option<FileSystem>,
+}
+
+impl Replay<'_> {
+    fn sector(&self) -> SectorSize {
+        match self.fs {
+            Some(_) => SectorSize::B4096,
+            None => SectorSize::B512,
+        }
     }
-    out.flush()?;
-    ended(&stop, &result)?;
-    keep(args, &session, &result, &stop, out)?;
-    outcome(args, &session, &result)
+
+    fn resolve(&self, name: &StateRef) -> Result<(Epoch, State), Failure> {
+        let bounds = self.args.sweep.bounds(self.sector());
+        let kept = KeptNames::of(&self.args.recording);
+        Ok(name.resolve(self.session.history(), &bounds, &kept)?)
+    }
+
+    fn check(&self, command: &str, stop: &Arc<Stop>, out: &mut dyn Write) -> Outcome {
+        let args = self.args;
+        let options = args.sweep.options(self.session, self.session.begin(), self.sector())?;
+        let dir = args.dir.clone().unwrap_or_else(std::env::temp_dir);
+        let place = Place::new(args.via, &dir)
+            .map_err(|error| Failure::failed(format!("cannot present states as files: {error}")))?;
+        let checker = self.checker(command, stop, options.workers)?;
+        let bench = Bench { place: &place, checker: &*checker, stop };
+        let conduct = Conduct {
+            args: &args.sweep,
+            session: self.session,
+            recording: &args.recording,
+            bench,
+            options,
+            check: command,
+            title: args.recording.display().to_string(),
+            file_system: self.fs.map(|fs| fs.to_string()),
+            again: &|state| self.again(command, state),
+            control: None,
+            warnings: Vec::new(),
+        };
+        let report = match &args.state {
+            Some(name) => {
+                let (epoch, state) = self.resolve(name)?;
+                conduct.one(&epoch, &state, out)?
+            }
+            None => conduct.all(out)?,
+        };
+        ended(stop, &report)?;
+        self.keep(&report, stop, out)?;
+        self.outcome(&report)
+    }
+
+    fn checker(
+        &self,
+        command: &str,
+        stop: &Arc<Stop>,
+        count: usize,
+    ) -> Result<Box<dyn Checker>, Failure> {
+        let (stop, timeout) = (Arc::clone(stop), self.args.sweep.timeout);
+        let command = command.to_owned();
+        let Some(fs) = self.fs else {
+            return Ok(Box::new(Check { command, patience: timeout, stop }));
+        };
+        let beside = self.args.recording.parent().filter(|dir| !dir.as_os_str().is_empty());
+        let dir = self.args.dir.as_deref().or(beside).unwrap_or(Path::new("."));
+        let dir = std::fs::canonicalize(dir)
+            .map_err(|error| Failure::failed(format!("{}: {error}", dir.display())))?;
+        // Even if the file of the program is replaced meanwhile.
+        let program = PathBuf::from("/proc/self/exe");
+        let options =
+            SandboxOptions { program, command, mount: fs.for_checks(), timeout, stop, dir };
+        Workers::new(options, count)
+            .map(|workers| Box::new(workers) as Box<dyn Checker>)
+            .map_err(|error| Failure::failed(format!("cannot isolate checks: {error}")))
+    }
+
+    /// The command that checks a state again.
+    fn again(&self, check: &str, state: &str) -> String {
+        let path = |path: &Path| quoted(&path.display().to_string());
+        let mut out = format!("seekless replay-crashes {}", path(&self.args.recording));
+        if let Some(base) = &self.args.base {
+            out.push_str(&format!(" --base {}", path(base)));
+        }
+        if let Some(fs) = self.fs {
+            out.push_str(&format!(" --fs {fs}"));
+        }
+        out.push_str(&self.args.sweep.again());
+        out + &format!(" --state {} --check {}", quoted(state), quoted(check))
+    }
+
+    /// Writes the state to a file, if that is asked for: the one that was named, or the worst
+    /// example.
+    fn keep(&self, report: &Report, stop: &Stop, out: &mut dyn Write) -> Outcome {
+        let Some(path) = &self.args.keep else { return Ok(()) };
+        let is_bad = |kind: Kind| matches!(kind, Kind::Broken | Kind::Lost);
+        let worst = report.groups.iter().find(|group| is_bad(group.kind));
+        let name = match (&self.args.state, worst) {
+            (Some(name), _) => name.clone(),
+            (None, Some(group)) => group.example.name.parse()?,
+            (None, None) => {
+                let shown = path.display();
+                crate::term::say(&format!("seekless: {shown} is not written: no state is bad"));
+                return Ok(());
+            }
+        };
+        let (epoch, state) = self.resolve(&name)?;
+        save(&self.session.image(&epoch, &state), path, stop)?;
+        match self.args.sweep.json {
+            true => crate::term::say(&format!("seekless: kept as {}", path.display())),
+            false => writeln!(out, "kept as {}", path.display())?,
+        }
+        Ok(())
+    }
+
+    fn outcome(&self, report: &Report) -> Outcome {
+        if let Some(exit) = crate::sweeping::conduct::exit_code(report) {
+            return Err(Failure::said(exit));
+        }
+        match self.session.flaw().filter(|_| !self.args.cut_short) {
+            Some(flaw) => {
+                let cause = format!("no state is bad, but {}", flaw.doubt);
+                Err(Failure::new(Exit::Image, cause).hint(flaw.remedy))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Writes a state to a file, without a check.
+    fn keep_only(&self, stop: &Stop, out: &mut dyn Write) -> Outcome {
+        let (Some(path), Some(name)) = (&self.args.keep, &self.args.state) else {
+            return Err(Failure::usage("nothing to do: neither --check nor --state is given")
+                .hint("give --check COMMAND, or --state STATE and --keep FILE"));
+        };
+        let (epoch, state) = self.resolve(name)?;
+        save(&self.session.image(&epoch, &state), path, stop)?;
+        writeln!(out, "{}: state {name}", path.display())?;
+        Ok(())
+    }
+
+    /// Serves a state.
+    fn open(&self, name: &StateRef, socket: &Path, out: &mut dyn Write) -> Outcome {
+        let (epoch, state) = self.resolve(name)?;
+        crate::term::say(story(self.session.history(), &epoch, &state).trim_end());
+        let image = self.session.image(&epoch, &state);
+        let size = image.size();
+        let listen = Listen::Unix(socket.to_owned());
+        let mut printed = Ok(());
+        let mut ready = |uri: &str| {
+            printed = writeln!(out, "{uri}").and_then(|()| out.flush());
+            worth_going_on(&printed)
+        };
+        serve_state(Box::new(image), size, &listen, &mut ready)?;
+        printed?;
+        Ok(())
+    }
 }
 
 /// The failure that reports that a signal ended the work.
-fn ended(stop: &Stop, result: &sweep::Swept) -> Outcome {
+pub fn ended(stop: &Stop, report: &Report) -> Outcome {
     let Some(signal) = stop.asked() else { return Ok(()) };
-    let states = result.states;
+    let states = report.states.len();
     let cause = format!("ended by signal {signal} after {states} states: not all were tried");
     Err(Failure::new(Exit::by_signal(signal), cause))
-}
-
-fn outcome(args: &Args, session: &Session, result: &sweep::Swept) -> Outcome {
-    if result.bad > 0 {
-        return Err(Failure::said(Exit::Failed));
-    }
-    if result.failed > 0 || result.hung > 0 {
-        return Err(Failure::said(Exit::Check));
-    }
-    match session.flaw().filter(|_| !args.cut_short) {
-        Some(flaw) => {
-            let cause = format!("no state is bad, but {}", flaw.doubt);
-            Err(Failure::new(Exit::Image, cause).hint(flaw.remedy))
-        }
-        None => Ok(()),
-    }
 }
 
 /// Refuses a path that cannot be written to. The alternative is to find out after hours of work.
@@ -193,36 +317,6 @@ fn refuse_occupied(path: &Path) -> Outcome {
     })
 }
 
-/// Writes the requested state, or the one that was found, to a file. The report is printed before
-/// this, so that an error here does not hide it.
-fn keep(
-    args: &Args,
-    session: &Session,
-    result: &sweep::Swept,
-    stop: &Stop,
-    out: &mut dyn Write,
-) -> Outcome {
-    let Some(path) = &args.keep else { return Ok(()) };
-    let shown = path.display();
-    let image = match (&args.state, &result.finding) {
-        (Some(name), _) => {
-            let (epoch, state) = session.resolve(name)?;
-            session.image(&epoch, &state)
-        }
-        (None, Some(finding)) => session.image(&finding.epoch, &finding.state),
-        (None, None) => {
-            crate::term::say(&format!("seekless: {shown} is not written: no state is bad"));
-            return Ok(());
-        }
-    };
-    save(&image, path, stop)?;
-    match args.json {
-        true => crate::term::say(&format!("seekless: kept as {shown}")),
-        false => writeln!(out, "kept as {shown}")?,
-    }
-    Ok(())
-}
-
 fn save(image: &Image, path: &Path, stop: &Stop) -> Outcome {
     image.save(path, stop).map_err(|error| {
         let exit = stop.asked().map_or(Exit::Failed, Exit::by_signal);
@@ -230,61 +324,14 @@ fn save(image: &Image, path: &Path, stop: &Stop) -> Outcome {
     })
 }
 
-fn sweep<'s>(args: &Args, session: &'s Session, stop: &Arc<Stop>) -> Result<Sweep<'s>, Failure> {
-    let command = args.check.clone().unwrap_or_default();
-    if !command.contains(DEVICE) {
-        return Err(Failure::usage(format!("--check `{command}` does not contain {DEVICE}"))
-            .hint(format!("write {DEVICE} where the path of the state belongs")));
+impl From<LoadError> for Failure {
+    fn from(error: LoadError) -> Failure {
+        Failure::from_message(Exit::Image, &error.to_string())
     }
-    let patience = Duration::try_from_secs_f64(args.timeout).ok().filter(|time| !time.is_zero());
-    let patience = patience.ok_or_else(|| {
-        Failure::usage(format!("--timeout: {} is not a number of seconds above 0", args.timeout))
-    })?;
-    let dir = args.dir.clone().unwrap_or_else(std::env::temp_dir);
-    let place = Place::new(args.via, &dir)
-        .map_err(|error| Failure::failed(format!("cannot present states as files: {error}")))?;
-    let processors = || std::thread::available_parallelism().map_or(1, usize::from);
-    Ok(Sweep {
-        session,
-        place,
-        check: Check { command, patience, stop: Arc::clone(stop) },
-        workers: args.workers.map_or_else(processors, usize::from),
-        bounds: Bounds {
-            exhaustive: args.exhaustive,
-            samples: args.samples,
-            tear: !args.no_tearing,
-            seed: args.seed,
-        },
-        keep_going: args.keep_going,
-    })
 }
 
-/// Writes a state to a file, without a check.
-fn keep_only(args: &Args, session: &Session, stop: &Stop, out: &mut dyn Write) -> Outcome {
-    let (Some(path), Some(name)) = (&args.keep, &args.state) else {
-        return Err(Failure::usage("nothing to do: neither --check nor --state is given")
-            .hint("give --check COMMAND, or --state STATE and --keep FILE"));
-    };
-    let (epoch, state) = session.resolve(name)?;
-    save(&session.image(&epoch, &state), path, stop)?;
-    writeln!(out, "{}: state {name}", path.display())?;
-    Ok(())
-}
-
-/// Serves a state.
-fn open(session: &Session, name: &Name, socket: &std::path::Path, out: &mut dyn Write) -> Outcome {
-    let (epoch, state) = session.resolve(name)?;
-    let story = seekless_crashtest::states::story::story(session.history(), &epoch, &state);
-    crate::term::say(story.trim_end());
-    let image = session.image(&epoch, &state);
-    let size = image.size();
-    let listen = Listen::Unix(socket.to_owned());
-    let mut printed = Ok(());
-    let mut ready = |uri: &str| {
-        printed = writeln!(out, "{uri}").and_then(|()| out.flush());
-        worth_going_on(&printed)
-    };
-    serve_state(Box::new(image), size, &listen, &mut ready)?;
-    printed?;
-    Ok(())
+impl From<BadState> for Failure {
+    fn from(error: BadState) -> Failure {
+        Failure::from_message(Exit::Usage, &error.to_string())
+    }
 }

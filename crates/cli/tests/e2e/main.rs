@@ -3,11 +3,13 @@
 //! A test whose client is missing, or that needs root rights, FUSE or loop devices where there are
 //! none, says `skipped …` and passes.
 
+mod acks;
 mod arrays;
 mod bad_input;
 mod block_device;
 mod clients;
 mod command_line;
+mod crash_clients;
 mod crashes;
 mod disk_fit;
 mod disk_models;
@@ -15,6 +17,7 @@ mod disk_speed;
 mod effect;
 mod faults;
 mod filesystems;
+mod findings;
 mod full;
 mod harness;
 mod hostile;

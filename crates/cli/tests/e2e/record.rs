@@ -78,10 +78,11 @@ pub fn last_state(dir: &Path, base: Option<&Path>) -> std::path::PathBuf {
         }
         replay
     };
+    // The check cannot fail, and no acknowledgement says that it could.
     let all = ["--check", "true {device}", "--samples", "0", "--exhaustive", "0", "--json"];
     let report = succeed(replay().args(all));
     let report: serde_json::Value = serde_json::from_str(&report).expect("JSON");
-    let (path, events) = (dir.join("last.raw"), &report["events"]);
+    let (path, events) = (dir.join("last.raw"), &report["tape"]["events"]);
     succeed(replay().args(["--state", &format!("{events}:keep")]).arg("--keep").arg(&path));
     path
 }
@@ -120,7 +121,10 @@ fn recordings_of_every_layout_are_byte_exact() {
         let check = "test $(wc -c < {device}) = 4194304";
         let report = succeed(states.args(["--check", check, "--samples", "4", "--json"]));
         let report: serde_json::Value = serde_json::from_str(&report).expect("JSON");
-        assert!(report["states"].as_u64().expect("a number") > 30, "{layout}: {report:#}");
+        assert!(
+            report["coverage"]["tried"].as_u64().expect("a number") > 10,
+            "{layout}: {report:#}"
+        );
     }
 }
 

@@ -7,9 +7,9 @@
 //! * A line `...` of output stands for any number of lines, `[..]` for any text within a line.
 //! * `\` at the end of a line and `> ` at the beginning of the next one continue a command.
 //! * A command that fails must be followed by one that shows its exit code: `$ echo $?`.
-//! * `<!-- needs: fio root fuse loop recordings -->` before a block names what must be there:
-//!   programs, root rights, FUSE, loop devices, the recordings of drives. Without it the section is
-//!   skipped, visibly.
+//! * `<!-- needs: fio root fuse loop crash-test recordings -->` before a block names what must be
+//!   there: programs, root rights, FUSE, loop devices, all that `crash-test` needs, the recordings
+//!   of drives. Without it the section is skipped, visibly.
 //! * `<!-- not run: reason -->` keeps a block from running. Its options are still looked up in
 //!   `--help`.
 //!
@@ -47,6 +47,7 @@ pages! {
     simulate: "docs/manual/simulate.md",
     prove: "docs/manual/prove.md",
     crash_test: "docs/manual/crash-test.md",
+    record_and_replay: "docs/manual/record-and-replay.md",
     crashing_disk: "docs/manual/crashing-disk.md",
     arrays: "docs/manual/arrays.md",
     dcd: "docs/manual/dcd.md",

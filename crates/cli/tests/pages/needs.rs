@@ -1,5 +1,7 @@
 //! What a block may need beside the program itself, and whether this machine has it.
 
+use seekless_crashtest::file_system::FileSystem;
+use seekless_crashtest::preflight;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -9,6 +11,7 @@ pub fn missing(needs: &[String]) -> Option<String> {
         "root" => (!rustix::process::geteuid().is_root()).then(|| "no root rights".to_owned()),
         "fuse" => (!fuse()).then(|| "no FUSE".to_owned()),
         "loop" => (!loop_devices()).then(|| "no loop devices".to_owned()),
+        "crash-test" => crash_test(),
         "recordings" => recordings().is_none().then(|| {
             "no recordings of drives; SEEKLESS_RECORDINGS can name their place".to_owned()
         }),
@@ -28,6 +31,14 @@ fn fuse() -> bool {
 fn loop_devices() -> bool {
     let free = Command::new("losetup").arg("--find").output();
     free.is_ok_and(|found| found.status.success())
+}
+
+/// What this machine lacks for crash tests on ext4, as the command itself finds out. A check needs
+/// a mount namespace, which the rights that are looked for include.
+fn crash_test() -> Option<String> {
+    let missing = preflight::look(FileSystem::Ext4).err()?;
+    let what: Vec<&str> = missing.iter().map(|one| one.what.as_str()).collect();
+    Some(format!("no crash tests: {}", what.join(", ")))
 }
 
 /// Where the recordings of drives are: they are no part of the repository.

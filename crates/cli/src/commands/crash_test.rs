@@ -1,0 +1,347 @@
+//! `seekless crash-test`: makes a disk, records a workload on it, and checks every crash.
+
+mod work_dir;
+
+use crate::failure::{Exit, Failure, Outcome};
+use crate::sweeping::args::{SweepArgs, duration, quoted};
+use crate::sweeping::conduct::{self, Conduct};
+use crate::term::say;
+use seekless_crashtest::file_system::{BLOCK, FileSystem};
+use seekless_crashtest::preflight;
+use seekless_crashtest::record::Recorded;
+use seekless_crashtest::replay::mount::{Place, Way};
+use seekless_crashtest::replay::stop::Stop;
+use seekless_crashtest::replay::workers::Bench;
+use seekless_crashtest::report::{Probe, Report};
+use seekless_crashtest::sandbox::{self, SandboxOptions, Workers};
+use seekless_crashtest::session::{Load, Session};
+use seekless_crashtest::states::state::SectorSize;
+use seekless_crashtest::sweep::{Options, Sweep};
+use seekless_crashtest::workload::record::{Run, RunError, record};
+use seekless_crashtest::workload::{Ran, SetUp, SetUpError, set_up};
+use seekless_engine::size::Size;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use work_dir::WorkDir;
+
+/// Arguments of `seekless crash-test`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  seekless crash-test --setup './make-db {dir}' --run './insert {dir}' --check './verify {dir}'
+  seekless crash-test --fs xfs --run './insert {dir}' --check './verify {dir}' --html report.html
+  seekless crash-test --fs raw --size 16M --run './write {device}' --check './verify {device}'
+  seekless crash-test --run './insert {dir}' --control './insert --no-fsync {dir}' \\
+      --check './verify {dir}' --budget 60s
+
+The commands run in a shell. {dir} becomes the directory where the disk is mounted, {device} with
+--fs raw the disk. --setup makes what the workload needs; it is not part of the test. What --run
+writes is recorded. Whenever your software acknowledges something, such as a committed row, let
+the workload say so: `seekless ack VALUE`, or append a line to the file $SEEKLESS_ACKS. --check is
+run on every state in which a power cut could have left the disk. It finds in SEEKLESS_ACKED the
+last value that was acknowledged before the cut (or nothing), in SEEKLESS_ACKED_COUNT how many
+were: what they promise must be there. Exit code 0 says that the state is good; 126, 127 and a
+death by a signal (129 to 192) are failures of the check itself; all others say that the state is
+bad.
+
+Needs root, FUSE and loop devices. Nothing is seen outside: mounts are in a namespace of their own.
+
+Exit codes: 0 all states are good; 1 data is lost or broken; 3 nothing was written or acknowledged;
+6 --setup, --run or --check failed for its own reasons, or the check cannot be trusted; 7 the
+machine lacks something; 129, 130 and 143 it was ended by SIGHUP, SIGINT or SIGTERM.")]
+pub struct Args {
+    /// The file system: ext4, xfs, btrfs, f2fs, or raw for none.
+    #[arg(long, value_name = "KIND", default_value = "ext4")]
+    fs: FileSystem,
+    /// Size of the disk [default: 256M, or the least that the file system takes].
+    #[arg(long, value_name = "SIZE")]
+    size: Option<Size>,
+    /// Command that prepares the disk, before anything is recorded.
+    #[arg(long, value_name = "COMMAND", default_value = "")]
+    setup: String,
+    /// Command that is recorded.
+    #[arg(long, value_name = "COMMAND")]
+    run: String,
+    /// Command that checks a state; must contain {dir}, or {device} with --fs raw.
+    #[arg(long, value_name = "COMMAND")]
+    check: String,
+    /// The workload with its flushes left out: the check must find a bad state of it.
+    #[arg(long, value_name = "COMMAND")]
+    control: Option<String>,
+    /// Time limit of --setup, --run and --control each.
+    #[arg(long, value_name = "TIME", default_value = "10m", value_parser = duration)]
+    workload_timeout: Duration,
+    /// The options of the sweep.
+    #[command(flatten)]
+    sweep: SweepArgs,
+    /// Keep the recording and the logs in this new directory [default: a temporary one, which stays
+    /// if a state is not good].
+    #[arg(long, value_name = "DIR")]
+    dir: Option<PathBuf>,
+}
+
+/// Size of the disk unless the file system needs more.
+const SIZE_BYTES: u64 = 256 << 20;
+
+/// Runs a crash test.
+///
+/// # Errors
+/// If a state is bad, or there is no verdict.
+pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
+    args.sweep.validate()?;
+    if args.sweep.shard.is_some() || args.sweep.results.is_some() {
+        return Err(Failure::usage(
+            "--shard and --results share one recording, this makes a new one",
+        )
+        .hint("keep it with --dir DIR, then give them to `seekless replay-crashes DIR/run.tape`"));
+    }
+    let fs = Some(args.fs).filter(|fs| *fs != FileSystem::Raw);
+    super::replay_crashes::names_a_state(&args.check, fs)?;
+    let size = args.size.map_or(SIZE_BYTES.max(args.fs.smallest()), |size| size.bytes());
+    args.fs.fits(size).map_err(|error| Failure::from_message(Exit::Usage, &error.to_string()))?;
+    let ready = preflight::look(args.fs).map_err(|missing| lacking(&missing))?;
+    isolate()?;
+    let stop = Stop::on_signals()?;
+    let mut dir = WorkDir::new(args.dir.as_deref())?;
+    let test = Test { args, dir: dir.path().to_owned(), stop: &stop };
+    say(&format!("seekless: {} on {}: {}", args.fs, Size::from_blocks(size / BLOCK), ready.way));
+    let outcome = test.whole(size, out);
+    let is_good = outcome.is_ok();
+    test.tidy();
+    if is_good && args.dir.is_none() {
+        dir.remove();
+    } else {
+        say(&format!("seekless: the recording and the logs are in {}", dir.path().display()));
+    }
+    outcome
+}
+
+/// Gives this process mounts of its own. To be called before it has threads.
+///
+/// # Errors
+/// Without root rights.
+pub fn isolate() -> Outcome {
+    sandbox::enter_private_namespace().map_err(|error| {
+        Failure::new(Exit::Lacking, format!("no mount namespace of its own: {error}"))
+            .hint("run it as root; in a container with --privileged")
+    })
+}
+
+fn lacking(missing: &[preflight::Missing]) -> Failure {
+    Failure::new(Exit::Lacking, preflight::message(missing))
+}
+
+struct Test<'t> {
+    args: &'t Args,
+    dir: PathBuf,
+    stop: &'t Arc<Stop>,
+}
+
+impl Test<'_> {
+    fn path(&self, name: &str) -> PathBuf {
+        self.dir.join(name)
+    }
+
+    /// Everything from the empty disk to the verdict.
+    fn whole(&self, size: u64, out: &mut dyn Write) -> Outcome {
+        self.make(size)?;
+        let session = self.recorded("run", &self.args.run)?;
+        if !self.args.sweep.consistency_only && session.history().marks().is_empty() {
+            let cause = "the workload acknowledged nothing: no check would know what must be there";
+            return Err(Failure::new(Exit::Image, cause).hint(
+                "let it append lines to the file $SEEKLESS_ACKS, or give --consistency-only",
+            ));
+        }
+        let place = Place::new(Way::Fuse, &self.dir)
+            .map_err(|error| Failure::failed(format!("cannot present states as files: {error}")))?;
+        let options = self.args.sweep.options(&session, session.begin(), self.sector())?;
+        let checker = self.workers(options.workers)?;
+        let bench = Bench { place: &place, checker: &checker, stop: self.stop };
+        let control = self.control(bench, &options)?;
+        let recording = self.path("run.tape");
+        let conduct = Conduct {
+            args: &self.args.sweep,
+            session: &session,
+            recording: &recording,
+            bench,
+            options,
+            check: &self.args.check,
+            title: self.args.run.clone(),
+            file_system: Some(self.args.fs)
+                .filter(|fs| *fs != FileSystem::Raw)
+                .map(|fs| fs.to_string()),
+            again: &|state| self.again(state),
+            control,
+            warnings: Vec::new(),
+        };
+        let report = conduct.all(out)?;
+        verdict(self.stop, &report)
+    }
+
+    /// The disk with its file system and what --setup does.
+    fn make(&self, size: u64) -> Outcome {
+        let began = Instant::now();
+        let (base, log) = (self.path("base.img"), self.path("setup.log"));
+        std::fs::File::create_new(&base)
+            .and_then(|file| file.set_len(size))
+            .map_err(|error| Failure::failed(format!("{}: {error}", base.display())))?;
+        self.args
+            .fs
+            .make(&base)
+            .map_err(|error| Failure::from_message(Exit::Failed, &error.to_string()))?;
+        let how = SetUp {
+            fs: self.args.fs,
+            image: &base,
+            dir: &self.dir,
+            command: &self.args.setup,
+            variables: &[],
+            timeout: self.args.workload_timeout,
+            stop: self.stop,
+            log: &log,
+        };
+        match set_up(how) {
+            Ok(Some(ran)) => self.note("--setup", &ran, began),
+            Ok(None) => {}
+            Err(SetUpError::Command(ran)) => return Err(self.failed("--setup", &ran, &log)),
+            Err(other) => return Err(Failure::from_message(Exit::Failed, &other.to_string())),
+        }
+        self.not_stopped()
+    }
+
+    /// Records a workload and reads the recording.
+    fn recorded(&self, name: &str, command: &str) -> Result<Session, Failure> {
+        let began = Instant::now();
+        let (base, tape) = (self.path("base.img"), self.path(&format!("{name}.tape")));
+        let log = self.path(&format!("{name}.log"));
+        let run = Run {
+            fs: self.args.fs,
+            base: &base,
+            tape: &tape,
+            dir: &self.dir,
+            command,
+            timeout: self.args.workload_timeout,
+            stop: self.stop,
+            log: &log,
+        };
+        let (recorded, ran) = record(run).map_err(|error| self.unrecorded(&error))?;
+        self.not_stopped()?;
+        if !ran.is_good() {
+            return Err(self.failed(&format!("--{name}"), &ran, &log));
+        }
+        self.note(&format!("--{name}"), &ran, began);
+        let Recorded { requests, marks, .. } = recorded;
+        say(&format!("seekless: {requests} requests and {marks} acknowledgements recorded"));
+        Ok(Load { recording: &tape, base: Some(&base) }.session()?)
+    }
+
+    /// Whether the check finds a bad state of the workload without flushes.
+    fn control(&self, bench: Bench<'_>, options: &Options) -> Result<Option<Probe>, Failure> {
+        let Some(command) = &self.args.control else { return Ok(None) };
+        let session = self.recorded("control", command)?;
+        let options = Options {
+            begin: session.begin(),
+            fail_fast: true,
+            shard: seekless_crashtest::sweep::Shard::WHOLE,
+            // Telling states first.
+            budget: Some(options.budget.unwrap_or(Duration::from_secs(600))),
+            ..options.clone()
+        };
+        let sweep = Sweep { session: &session, bench, options: &options };
+        let swept = sweep.run(None, &mut |_| {}).map_err(conduct::cannot)?;
+        self.not_stopped()?;
+        let output = format!("{} states of the control were tried\n", swept.rows.len());
+        let (name, passed) = ("control".to_owned(), !conduct::is_red(&swept));
+        Ok(Some(Probe { name, passed, expected: false, output }))
+    }
+
+    fn workers(&self, count: usize) -> Result<Workers, Failure> {
+        let options = SandboxOptions {
+            // Even if the file of the program is replaced meanwhile.
+            program: PathBuf::from("/proc/self/exe"),
+            command: self.args.check.clone(),
+            mount: self.args.fs.for_checks(),
+            timeout: self.args.sweep.timeout,
+            stop: Arc::clone(self.stop),
+            dir: self.dir.clone(),
+        };
+        Workers::new(options, count).map_err(|error| {
+            Failure::from_message(Exit::Lacking, &format!("cannot isolate checks: {error}"))
+        })
+    }
+
+    fn sector(&self) -> SectorSize {
+        match self.args.fs {
+            FileSystem::Raw => SectorSize::B512,
+            _ => SectorSize::B4096,
+        }
+    }
+
+    /// The command that checks a state again.
+    fn again(&self, state: &str) -> String {
+        let path = |name: &str| quoted(&self.path(name).display().to_string());
+        let fs = match self.args.fs {
+            FileSystem::Raw => String::new(),
+            fs => format!(" --fs {fs}"),
+        };
+        format!(
+            "seekless replay-crashes {} --base {}{fs}{} --state {} --check {}",
+            path("run.tape"),
+            path("base.img"),
+            self.args.sweep.again(),
+            quoted(state),
+            quoted(&self.args.check)
+        )
+    }
+
+    /// Removes mount points: what stays is for people.
+    fn tidy(&self) {
+        for name in ["mnt", "disks"] {
+            let _ = std::fs::remove_dir(self.path(name));
+        }
+        let _ = std::fs::remove_file(self.path("device"));
+        let _ = std::fs::remove_file(self.path("disk.img"));
+    }
+
+    fn note(&self, what: &str, ran: &Ran, began: Instant) {
+        let took = began.elapsed().as_secs_f64();
+        say(&format!("seekless: {what} took {took:.1} s: {ran}"));
+    }
+
+    fn failed(&self, what: &str, ran: &Ran, log: &Path) -> Failure {
+        if let Some(signal) = self.stop.asked() {
+            return by_signal(signal);
+        }
+        let said = match ran.tail.trim_end() {
+            "" => String::new(),
+            tail => format!("; it said:\n  {}", tail.replace('\n', "\n  ")),
+        };
+        Failure::new(Exit::Check, format!("{what} failed: {ran}{said}"))
+            .hint(format!("its whole output is in {}", log.display()))
+    }
+
+    fn unrecorded(&self, error: &RunError) -> Failure {
+        match self.stop.asked() {
+            Some(signal) => by_signal(signal),
+            None => Failure::from_message(Exit::Failed, &error.to_string()),
+        }
+    }
+
+    fn not_stopped(&self) -> Outcome {
+        self.stop.asked().map_or(Ok(()), |signal| Err(by_signal(signal)))
+    }
+}
+
+fn by_signal(signal: i32) -> Failure {
+    let cause = format!("ended by signal {signal} before the first state");
+    Failure::new(Exit::by_signal(signal), cause)
+}
+
+fn verdict(stop: &Stop, report: &Report) -> Outcome {
+    super::replay_crashes::ended(stop, report)?;
+    match conduct::exit_code(report) {
+        Some(exit) => Err(Failure::said(exit)),
+        None => Ok(()),
+    }
+}

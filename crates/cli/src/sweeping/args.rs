@@ -1,0 +1,197 @@
+//! The options of a sweep, as arguments.
+
+use crate::failure::{Failure, Outcome};
+use seekless_crashtest::session::Session;
+use seekless_crashtest::states::choose::Bounds;
+use seekless_crashtest::states::state::SectorSize;
+use seekless_crashtest::sweep::{Options, Shard};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Options of a sweep.
+#[derive(Clone, Debug, clap::Args)]
+pub struct SweepArgs {
+    /// Time limit of a check, such as 30s or 2m.
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = duration)]
+    pub timeout: Duration,
+    /// Checks to run at once [default: the number of processors].
+    #[arg(long, short, value_name = "N", alias = "workers")]
+    #[arg(value_parser = clap::value_parser!(u16).range(1..=512))]
+    pub jobs: Option<u16>,
+    /// Try every combination of kept and lost for up to so many unflushed writes.
+    #[arg(long, value_name = "N", default_value_t = 4)]
+    #[arg(value_parser = clap::value_parser!(u32).range(0..=16))]
+    pub exhaustive: u32,
+    /// More states to try at each flush boundary; with more unflushed writes than that, the total.
+    #[arg(long, value_name = "N", default_value_t = 24)]
+    pub samples: u32,
+    /// Bytes that the drive writes as a whole: 512 or 4096. Longer writes tear between them
+    /// [default: 4096 with a file system, else 512].
+    #[arg(long, value_name = "BYTES")]
+    pub sector: Option<SectorSize>,
+    /// Seed of the samples.
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// The power goes only behind this acknowledgement.
+    #[arg(long, value_name = "VALUE")]
+    pub from: Option<String>,
+    /// Check consistency only: tell the check of no acknowledgement.
+    #[arg(long)]
+    pub consistency_only: bool,
+    /// Time for the states, such as 60s or 10m. The most telling states are tried first.
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub budget: Option<Duration>,
+    /// Try only a share of the states: part I of N.
+    #[arg(long, value_name = "I/N")]
+    pub shard: Option<Shard>,
+    /// Keep all verdicts in this directory, and use those that are there. Shards share one.
+    #[arg(long, value_name = "DIR")]
+    pub results: Option<PathBuf>,
+    /// End at the first state that is not good.
+    #[arg(long)]
+    pub fail_fast: bool,
+    /// Write a JUnit report.
+    #[arg(long, value_name = "FILE")]
+    pub junit: Option<PathBuf>,
+    /// Write a report for a browser.
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+    /// Print one JSON object with all states.
+    #[arg(long)]
+    pub json: bool,
+    /// Left out: writes longer than a sector tear. It is taken to say so.
+    #[arg(long, hide = true)]
+    no_tearing: bool,
+}
+
+impl SweepArgs {
+    /// Refuses what has no meaning.
+    ///
+    /// # Errors
+    /// If an option cannot be obeyed.
+    pub fn validate(&self) -> Outcome {
+        if self.no_tearing {
+            return Err(Failure::usage("there is no --no-tearing: every drive tears long writes")
+                .hint("--sector 4096 tears between 4096 bytes, --sector 512 between 512"));
+        }
+        if self.timeout.is_zero() {
+            return Err(Failure::usage("--timeout must be above 0"));
+        }
+        Ok(())
+    }
+
+    /// The bounds; writes tear at `sector` unless it is given.
+    pub fn bounds(&self, sector: SectorSize) -> Bounds {
+        Bounds {
+            exhaustive: self.exhaustive,
+            samples: self.samples,
+            sector: self.sector.unwrap_or(sector),
+            seed: self.seed,
+        }
+    }
+
+    /// Checks at once.
+    pub fn workers(&self) -> usize {
+        let processors = || std::thread::available_parallelism().map_or(1, usize::from);
+        self.jobs.map_or_else(processors, usize::from)
+    }
+
+    /// What is tried of a recording, behind event `begin` unless --from names a later one.
+    ///
+    /// # Errors
+    /// If the recording has no such acknowledgement.
+    pub fn options(
+        &self,
+        session: &Session,
+        begin: u64,
+        sector: SectorSize,
+    ) -> Result<Options, Failure> {
+        let begin = match &self.from {
+            None => begin,
+            Some(value) => {
+                session.history().find_mark(value).map(|at| at + 1).ok_or_else(|| {
+                    Failure::usage(format!(
+                        "--from: `{value}` was not acknowledged in this recording"
+                    ))
+                })?
+            }
+        };
+        Ok(Options {
+            bounds: self.bounds(sector),
+            begin,
+            acknowledgements: !self.consistency_only,
+            workers: self.workers(),
+            budget: self.budget,
+            shard: self.shard.unwrap_or(Shard::WHOLE),
+            fail_fast: self.fail_fast,
+        })
+    }
+
+    /// The arguments that choose states, as far as they are not the defaults: what a command needs
+    /// to find a state by its short name.
+    pub fn again(&self) -> String {
+        let mut out = String::new();
+        let mut add = |flag: &str, value: String, is_default: bool| {
+            if !is_default {
+                out.push_str(&format!(" --{flag} {value}"));
+            }
+        };
+        add("exhaustive", self.exhaustive.to_string(), self.exhaustive == 4);
+        add("samples", self.samples.to_string(), self.samples == 24);
+        add("seed", self.seed.to_string(), self.seed == 1);
+        let sector = self.sector.map(|sector| sector.bytes().to_string()).unwrap_or_default();
+        add("sector", sector, self.sector.is_none());
+        if self.consistency_only {
+            out.push_str(" --consistency-only");
+        }
+        out
+    }
+}
+
+/// Parses a time: a number of seconds, or one with a unit (ms, s, m, h).
+pub fn duration(text: &str) -> Result<Duration, String> {
+    let digits = text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len());
+    let unit = match &text[digits..] {
+        "" | "s" => 1.0,
+        "ms" => 0.001,
+        "m" | "min" => 60.0,
+        "h" => 3600.0,
+        _ => return Err(format!("`{text}` is no time: write 90s, 5m or 2h")),
+    };
+    let number: f64 =
+        text[..digits].parse().map_err(|_| format!("`{text}` is no time: write 90s, 5m or 2h"))?;
+    Duration::try_from_secs_f64(number * unit).map_err(|error| format!("`{text}`: {error}"))
+}
+
+/// A word for a shell.
+pub fn quoted(text: &str) -> String {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/-._+:=@%".contains(&byte);
+    match !text.is_empty() && text.bytes().all(is_plain) {
+        true => text.to_owned(),
+        false => format!("'{}'", text.replace('\'', "'\\''")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_have_units() {
+        let good =
+            [("60s", 60_000), ("2", 2000), ("1.5m", 90_000), ("250ms", 250), ("1h", 3_600_000)];
+        for (text, milliseconds) in good {
+            assert_eq!(duration(text), Ok(Duration::from_millis(milliseconds)), "{text}");
+        }
+        for text in ["", "s", "-1s", "5 days", "1e999", "nan", "inf"] {
+            assert!(duration(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn words_survive_the_shell() {
+        assert_eq!(quoted("a/b-c.tape"), "a/b-c.tape");
+        assert_eq!(quoted("it's $HOME"), r"'it'\''s $HOME'");
+        assert_eq!(quoted(""), "''");
+    }
+}
