@@ -1,0 +1,7 @@
+#!/bin/sh
+# Crash-tests classic-level with synchronous writes.
+here=$(cd "$(dirname "$0")" && pwd)
+. "$here/../lib.sh"
+sh "$here/install.sh"
+crash_test --fs ext4 --size 64M -- env NODE_PATH="$cache/classic-level/node_modules" \
+    node "$here/workload.js"

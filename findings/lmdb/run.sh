@@ -1,0 +1,6 @@
+#!/bin/sh
+# Crash-tests LMDB: with synchronous commits (sync), or with the flag MDB_NOSYNC (nosync).
+here=$(cd "$(dirname "$0")" && pwd)
+. "$here/../lib.sh"
+sh "$here/install.sh"
+crash_test --fs ext4 --size 64M -- "$cache/lmdb/bin/python" "$here/workload.py" "${1:-sync}"

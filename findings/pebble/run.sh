@@ -1,0 +1,6 @@
+#!/bin/sh
+# Crash-tests pebble with synchronous commits; the workload is in go/pebble.go.
+here=$(cd "$(dirname "$0")" && pwd)
+. "$here/../lib.sh"
+go_build
+crash_test --fs ext4 --size 64M -- "$go" pebble

@@ -1,0 +1,6 @@
+#!/bin/sh
+# Crash-tests RocksDB: with synchronous writes (sync), or without (nosync).
+here=$(cd "$(dirname "$0")" && pwd)
+. "$here/../lib.sh"
+sh "$here/install.sh"
+crash_test --fs ext4 --size 128M -- "$cache/rocksdb/bin/python" "$here/workload.py" "${1:-sync}"
