@@ -96,10 +96,16 @@ impl<B: Bytes> Served<B> {
 
     /// Opens a file: how the kernel is to treat it.
     fn opening(&self, number: INodeNo) -> Result<(FileHandle, FopenFlags), Errno> {
+        // The kernel does not ask about a disk that is closed. A process that serves a disk and has
+        // it open would otherwise never end when it is killed: it closes the disk, waits for an
+        // answer, and its threads that give answers are gone.
+        let quiet = FopenFlags::FOPEN_NOFLUSH;
         let flags = match self.get(number)?.kind() {
-            Kind::Cached => FopenFlags::FOPEN_KEEP_CACHE,
+            Kind::Cached => FopenFlags::FOPEN_KEEP_CACHE | quiet,
             // Without the second flag the kernel sends writes one by one.
-            Kind::Direct => FopenFlags::FOPEN_DIRECT_IO | FopenFlags::FOPEN_PARALLEL_DIRECT_WRITES,
+            Kind::Direct => {
+                FopenFlags::FOPEN_DIRECT_IO | FopenFlags::FOPEN_PARALLEL_DIRECT_WRITES | quiet
+            }
             Kind::Log => FopenFlags::FOPEN_DIRECT_IO,
         };
         Ok((FileHandle(self.opened.fetch_add(1, Ordering::Relaxed)), flags))
