@@ -166,9 +166,10 @@ impl FileSystem {
         }
     }
 
-    /// How the workload mounts it; `None` with [`FileSystem::Raw`].
+    /// How the workload mounts it; `None` with [`FileSystem::Raw`]. A workload that only reads
+    /// writes nothing.
     pub fn for_workload(self) -> Option<Mounting> {
-        self.mounting(0, "")
+        self.mounting(NO_ACCESS_TIMES, "")
     }
 
     /// How a check mounts a state; `None` with [`FileSystem::Raw`].

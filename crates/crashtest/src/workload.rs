@@ -1,8 +1,10 @@
 //! Running `--setup` and `--run`: a command in a PID namespace of its own, so that processes that
 //! it leaves behind are found, counted and killed.
 //!
-//! The command also has a copy of the mount namespace. A command that unmounts the disk does so
-//! in its copy only; [`Ran::unmounted`] tells, for what it wrote after that went elsewhere.
+//! The command has a mount namespace of its own, and a recorded disk is mounted in it alone: the
+//! process that serves a disk must not wait for it, or it could not be killed. A command that
+//! unmounts the disk does so in its namespace only; [`Ran::unmounted`] tells, for what it wrote
+//! after that went elsewhere.
 
 pub mod record;
 
@@ -12,11 +14,11 @@ use crate::replay::stop::Stop;
 use crate::sandbox::pool::DIR;
 use crate::sandbox::process::{Asked, Worker};
 use crate::sandbox::protocol::{self, Answer, Job};
-use crate::sandbox::{LoopDevice, Mounted, UnmountError};
+use crate::sandbox::{LoopDevice, Mounted, Mounting, UnmountError};
 use std::fmt;
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _};
-use std::os::fd::AsFd as _;
+use std::os::fd::{AsFd as _, BorrowedFd};
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
@@ -125,34 +127,84 @@ pub fn run_command(
     stop: &Stop,
     log: &Path,
 ) -> io::Result<Ran> {
-    let mut output = File::options().create(true).append(true).read(true).open(log)?;
-    let from = output.metadata()?.len();
-    if stop.asked().is_some() {
-        return Ok(Ran::killed(End::Stopped, String::new()));
+    Running { command, place, variables, timeout, stop, log }.run(None, &mut || Ok(()), &mut || ())
+}
+
+/// A command that is to run.
+#[derive(Clone, Copy)]
+struct Running<'a> {
+    command: &'a str,
+    place: &'a Path,
+    variables: &'a [(&'a str, String)],
+    timeout: Duration,
+    stop: &'a Stop,
+    log: &'a Path,
+}
+
+impl Running<'_> {
+    /// Runs it. With a disk, the worker mounts it at `place`, and the mount ends with the worker.
+    /// `begin` is called between the mount and the command, `written` when all that the command
+    /// wrote is on the disk.
+    fn run(
+        self,
+        disk: Option<(&File, Mounting)>,
+        begin: &mut dyn FnMut() -> io::Result<()>,
+        written: &mut dyn FnMut(),
+    ) -> io::Result<Ran> {
+        let Running { place, timeout, stop, .. } = self;
+        let mut output = File::options().create(true).append(true).read(true).open(self.log)?;
+        let from = output.metadata()?.len();
+        if stop.asked().is_some() {
+            return Ok(Ran::killed(End::Stopped, String::new()));
+        }
+        let worker = Worker::start(Path::new(OWN_PROGRAM))?;
+        // The worker has a raw disk open as well. Its last user writes the page cache back, which
+        // must not be this process when it is killed: it may be the one that serves the disk.
+        let raw = (disk.is_none() && !place.is_dir()).then(|| File::open(place)).transpose()?;
+        let file = disk.as_ref().map(|(file, _)| *file).or(raw.as_ref());
+        let fds = [Some(output.as_fd()), file.map(File::as_fd)];
+        let fds: Vec<BorrowedFd<'_>> = fds.into_iter().flatten().collect();
+        let job = self.job(disk.as_ref().map(|(_, mounting)| mounting.clone()));
+        let mut asked = worker.ask(&job, &fds, timeout, stop)?;
+        drop(raw);
+        if matches!(asked, Asked::Answered(Answer::Mounted)) {
+            begin()?;
+            asked = worker.go_on(timeout, stop)?;
+        }
+        written();
+        // The namespace goes, and with it its mounts.
+        drop(worker);
+        ran(asked, last_lines(&mut output, from)?)
     }
-    let word = quoted(&place.to_string_lossy());
-    let job = Job {
-        line: command.replace(DIR, &word).replace(DEVICE, &word),
-        variables: variables.iter().map(|(name, v)| ((*name).to_owned(), v.clone())).collect(),
-        mount: None,
-        watch: place.is_dir().then(|| place.to_owned()),
-    };
-    let worker = Worker::start(Path::new(OWN_PROGRAM))?;
-    let asked = worker.ask(&job, &[output.as_fd()], timeout, stop)?;
-    // The namespace goes, and with it its hold on the mount.
-    drop(worker);
-    let tail = last_lines(&mut output, from)?;
-    let ran = match asked {
+
+    fn job(&self, mounting: Option<Mounting>) -> Job {
+        let word = quoted(&self.place.to_string_lossy());
+        let variables = self.variables.iter().map(|(name, v)| ((*name).to_owned(), v.clone()));
+        Job {
+            line: self.command.replace(DIR, &word).replace(DEVICE, &word),
+            variables: variables.collect(),
+            in_steps: mounting.is_some(),
+            mount: mounting.map(|how| (self.place.to_owned(), how)),
+            watch: Some(self.place.to_owned()),
+        }
+    }
+}
+
+fn ran(asked: Asked, tail: String) -> io::Result<Ran> {
+    let end = match asked {
         Asked::Answered(Answer::Ran(ran)) => return Ok(ended(ran, tail)),
         Asked::TooLong => End::TimedOut,
         Asked::Stopped => End::Stopped,
         Asked::Died => End::Killed,
         Asked::Answered(Answer::Failed(why)) => return Err(io::Error::other(why)),
-        Asked::Answered(Answer::Ready | Answer::NotMounted(_)) => {
+        Asked::Answered(Answer::NotMounted(errno)) => {
+            return Err(io::Error::from_raw_os_error(errno));
+        }
+        Asked::Answered(Answer::Ready | Answer::Mounted) => {
             return Err(io::Error::other("an answer that does not fit the job"));
         }
     };
-    Ok(Ran::killed(ran, tail))
+    Ok(Ran::killed(end, tail))
 }
 
 fn ended(ran: protocol::Ran, tail: String) -> Ran {

@@ -9,16 +9,18 @@ use crate::term::say;
 use seekless_crashtest::file_system::{BLOCK, FileSystem};
 use seekless_crashtest::preflight;
 use seekless_crashtest::record::Recorded;
+use seekless_crashtest::replay::check::DEVICE;
 use seekless_crashtest::replay::mount::{Place, Way};
 use seekless_crashtest::replay::stop::Stop;
 use seekless_crashtest::replay::workers::Bench;
 use seekless_crashtest::report::{Probe, Report};
+use seekless_crashtest::sandbox::pool::DIR;
 use seekless_crashtest::sandbox::{self, SandboxOptions, Workers};
 use seekless_crashtest::session::{Load, Session};
 use seekless_crashtest::states::state::SectorSize;
 use seekless_crashtest::sweep::{Options, Sweep};
-use seekless_crashtest::workload::record::{Run, RunError, record};
-use seekless_crashtest::workload::{Ran, SetUp, SetUpError, set_up};
+use seekless_crashtest::workload::record::{Run, RunError, Tested, record};
+use seekless_crashtest::workload::{End, Ran, SetUp, SetUpError, set_up};
 use seekless_engine::size::Size;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -82,6 +84,13 @@ pub struct Args {
     dir: Option<PathBuf>,
 }
 
+impl Args {
+    /// What stands for the disk in commands.
+    fn place(&self) -> &'static str {
+        if self.fs == FileSystem::Raw { DEVICE } else { DIR }
+    }
+}
+
 /// Size of the disk unless the file system needs more.
 const SIZE_BYTES: u64 = 256 << 20;
 
@@ -107,10 +116,11 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     let mut dir = WorkDir::new(args.dir.as_deref())?;
     let test = Test { args, dir: dir.path().to_owned(), stop: &stop };
     say(&format!("seekless: {} on {}: {}", args.fs, Size::from_blocks(size / BLOCK), ready.way));
-    let outcome = test.whole(size, out);
-    let is_good = outcome.is_ok();
+    let outcome = test.whole(size, out).map_err(|failure| test.or_by_signal(failure));
     test.tidy();
-    if is_good && args.dir.is_none() {
+    // A signal before the recording leaves nothing that anyone would look at.
+    let is_of_no_use = outcome.is_ok() || (stop.asked().is_some() && !test.has_recording());
+    if is_of_no_use && args.dir.is_none() {
         dir.remove();
     } else {
         say(&format!("seekless: the recording and the logs are in {}", dir.path().display()));
@@ -225,12 +235,21 @@ impl Test<'_> {
             stop: self.stop,
             log: &log,
         };
-        let (recorded, ran) = record(run).map_err(|error| self.unrecorded(&error))?;
+        let Tested { recorded, ran, writes } = record(run)
+            .map_err(|error: RunError| Failure::from_message(Exit::Failed, &error.to_string()))?;
         self.not_stopped()?;
         if !ran.is_good() {
             return Err(self.failed(&format!("--{name}"), &ran, &log));
         }
         self.note(&format!("--{name}"), &ran, began);
+        if writes == 0 {
+            let cause = format!("--{name} wrote nothing to the disk: nothing can be lost");
+            return Err(Failure::new(Exit::Image, cause).hint(format!(
+                "did it write to {}? its output is in {}",
+                self.args.place(),
+                log.display()
+            )));
+        }
         let Recorded { requests, marks, .. } = recorded;
         say(&format!("seekless: {requests} requests and {marks} acknowledgements recorded"));
         Ok(Load { recording: &tape, base: Some(&base) }.session()?)
@@ -309,23 +328,30 @@ impl Test<'_> {
         say(&format!("seekless: {what} took {took:.1} s: {ran}"));
     }
 
-    fn failed(&self, what: &str, ran: &Ran, log: &Path) -> Failure {
-        if let Some(signal) = self.stop.asked() {
-            return by_signal(signal);
+    fn has_recording(&self) -> bool {
+        self.path("run.tape").exists()
+    }
+
+    /// The failure, unless it is a consequence of the signal that ended the test: programs such as
+    /// `mkfs` get the signals of a terminal, too.
+    fn or_by_signal(&self, failure: Failure) -> Failure {
+        match self.stop.asked() {
+            Some(signal) if failure.exit != Exit::by_signal(signal) => by_signal(signal),
+            _ => failure,
         }
+    }
+
+    fn failed(&self, what: &str, ran: &Ran, log: &Path) -> Failure {
         let said = match ran.tail.trim_end() {
             "" => String::new(),
             tail => format!("; it said:\n  {}", tail.replace('\n', "\n  ")),
         };
+        let remedy = match ran.end {
+            End::TimedOut => "--workload-timeout allows more; ",
+            _ => "",
+        };
         Failure::new(Exit::Check, format!("{what} failed: {ran}{said}"))
-            .hint(format!("its whole output is in {}", log.display()))
-    }
-
-    fn unrecorded(&self, error: &RunError) -> Failure {
-        match self.stop.asked() {
-            Some(signal) => by_signal(signal),
-            None => Failure::from_message(Exit::Failed, &error.to_string()),
-        }
+            .hint(format!("{remedy}its whole output is in {}", log.display()))
     }
 
     fn not_stopped(&self) -> Outcome {

@@ -13,6 +13,7 @@ use seekless_serve::fuse::disks::{Bytes, Kind};
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt as _;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// The number that a recorded disk has among the connections of its recording.
@@ -29,6 +30,8 @@ pub struct RecordedDisk {
     recorder: Arc<Recorder>,
     file: File,
     size: u64,
+    /// Requests that change the content.
+    writes: AtomicU64,
     /// Held while a request is carried out and answered.
     order: Mutex<()>,
 }
@@ -45,7 +48,12 @@ impl RecordedDisk {
             let cause = format!("the file of the disk has {found} bytes, the disk {size}");
             return Err(io::Error::new(io::ErrorKind::InvalidInput, cause));
         }
-        Ok(RecordedDisk { recorder, file, size, order: Mutex::new(()) })
+        Ok(RecordedDisk { recorder, file, size, writes: AtomicU64::new(0), order: Mutex::new(()) })
+    }
+
+    /// Writes, zeros and trims that were asked for.
+    pub fn writes(&self) -> u64 {
+        self.writes.load(Ordering::Relaxed)
     }
 
     /// Records a request, carries it out, and records the answer.
@@ -54,6 +62,9 @@ impl RecordedDisk {
         request: Request<'_>,
         carry_out: impl FnOnce(&File) -> io::Result<()>,
     ) -> io::Result<()> {
+        if !matches!(request, Request::Flush) {
+            self.writes.fetch_add(1, Ordering::Relaxed);
+        }
         let number = self.recorder.request(CONNECTION, request)?;
         let _order = self.order.lock().unwrap_or_else(PoisonError::into_inner);
         let done = carry_out(&self.file);
@@ -134,6 +145,16 @@ pub enum Node {
     Disk(RecordedDisk),
     /// The log of acknowledgements.
     Acks(MarkFile),
+}
+
+impl Node {
+    /// Writes, zeros and trims of a disk that were asked for.
+    pub fn writes(&self) -> u64 {
+        match self {
+            Node::Disk(disk) => disk.writes(),
+            Node::Acks(_) => 0,
+        }
+    }
 }
 
 impl Bytes for Node {

@@ -128,6 +128,7 @@ impl Checker for Workers {
             variables: variables.iter().map(named).collect(),
             mount: self.options.mount.clone().map(|how| (self.point.clone(), how)),
             watch: None,
+            in_steps: false,
         };
         let worker = match taken.worker.take() {
             Some(worker) => worker,
@@ -168,7 +169,9 @@ fn checked(asked: Asked, output: File) -> io::Result<Checked> {
         Asked::Answered(Answer::Ran(ran)) => verdict(ExitStatus::from_raw(ran.status)),
         Asked::Answered(Answer::NotMounted(errno)) => return Ok(not_mounted(errno)),
         Asked::Answered(Answer::Failed(why)) => Verdict::Failed(why),
-        Asked::Answered(Answer::Ready) => Verdict::Failed("the worker began anew".to_owned()),
+        Asked::Answered(Answer::Ready | Answer::Mounted) => {
+            Verdict::Failed("the worker began anew".to_owned())
+        }
         Asked::Died => Verdict::Failed("its worker was killed; is memory short?".to_owned()),
         Asked::TooLong => Verdict::Hung,
         Asked::Stopped => Verdict::Stopped,

@@ -5,7 +5,7 @@
 //! socket closes, so also when its parent is killed. `PR_SET_PDEATHSIG` would end it with the
 //! thread that started it, and checks start workers from threads that come and go.
 
-use super::protocol::{Answer, Job, receive, send};
+use super::protocol::{Answer, Go, Job, receive, send};
 use crate::replay::stop::Stop;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
@@ -82,6 +82,18 @@ impl Worker {
         stop: &Stop,
     ) -> io::Result<Asked> {
         match send(self.socket.as_fd(), job, fds) {
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(Asked::Died),
+            sent => sent?,
+        }
+        self.answer(timeout, Some(stop))
+    }
+
+    /// Lets the worker go on after [`Answer::Mounted`], and waits for its next answer.
+    ///
+    /// # Errors
+    /// As for [`Worker::ask`].
+    pub fn go_on(&self, timeout: Duration, stop: &Stop) -> io::Result<Asked> {
+        match send(self.socket.as_fd(), &Go, &[]) {
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(Asked::Died),
             sent => sent?,
         }

@@ -27,15 +27,25 @@ pub struct Job {
     pub variables: Vec<(String, String)>,
     /// Where the state is mounted, and how.
     pub mount: Option<(PathBuf, Mounting)>,
-    /// A directory: whether the command takes its file system away is told.
+    /// A mounted directory or a block device, which is written back at the end. Whether the command
+    /// takes the file system of the directory away is told.
     pub watch: Option<PathBuf>,
+    /// Answer [`Answer::Mounted`] before the command runs, wait for [`Go`], and leave the disk
+    /// mounted until the parent ends the worker.
+    pub in_steps: bool,
 }
+
+/// Lets a worker go on after [`Answer::Mounted`].
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub struct Go;
 
 /// What a worker answers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Answer {
     /// It waits for jobs.
     Ready,
+    /// The disk is mounted; it waits for [`Go`].
+    Mounted,
     /// The command ended.
     Ran(Ran),
     /// The kernel refuses the file system: an error number.

@@ -7,7 +7,7 @@
 use super::loop_device::LoopDevice;
 use super::mounts::{Mounted, Mounting};
 use super::process::SOCKET;
-use super::protocol::{Answer, Job, Ran, receive, send};
+use super::protocol::{Answer, Go, Job, Ran, receive, send};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
@@ -99,7 +99,7 @@ impl Worker {
         while let Some((job, fds)) = receive::<Job>(self.socket.as_fd())? {
             let answer = self.job(&job, fds).unwrap_or_else(|e| Answer::Failed(e.to_string()));
             send(self.socket.as_fd(), &answer, &[])?;
-            if matches!(answer, Answer::Ran(Ran { clean: false, .. })) {
+            if matches!(answer, Answer::Ran(Ran { clean: false, .. })) && !job.in_steps {
                 break;
             }
         }
@@ -121,11 +121,25 @@ impl Worker {
             (None, _) => None,
         };
         let watched = job.watch.as_deref().map(device_number);
+        if job.in_steps {
+            send(self.socket.as_fd(), &Answer::Mounted, &[])?;
+            if receive::<Go>(self.socket.as_fd())?.is_none() {
+                std::process::exit(1);
+            }
+        }
         let status = self.run(job, output)?;
         let left = end_others()?;
+        if let Some(place) = &job.watch {
+            write_back(place)?;
+        }
         let unmounted = watched.is_some_and(|before| {
             job.watch.as_deref().map(device_number).is_none_or(|after| after != before)
         });
+        if job.in_steps {
+            // It is unmounted when this process ends, after the parent has looked at it.
+            std::mem::forget(mounted);
+            return Ok(Answer::Ran(Ran { status, left, clean: false, unmounted }));
+        }
         let clean = mounted.is_none_or(|mounted| mounted.unmount().is_ok())
             && mounts().is_ok_and(|mounts| mounts == self.mounts);
         Ok(Answer::Ran(Ran { status, left, clean, unmounted }))
@@ -218,6 +232,21 @@ fn cover(point: &Path) -> io::Result<()> {
 
 fn mounts() -> io::Result<String> {
     std::fs::read_to_string("/proc/self/mountinfo")
+}
+
+/// Writes back what the machine has in memory of a disk: a mounted directory or a block device. If
+/// the parent serves the disk and is killed meanwhile, this process waits, and the parent ends.
+fn write_back(place: &Path) -> io::Result<()> {
+    let file = File::open(place)?;
+    let done = match file.metadata()?.is_dir() {
+        true => rustix::fs::syncfs(&file),
+        false => rustix::fs::fsync(&file),
+    };
+    match done {
+        // A full disk: the command was told, or did not ask.
+        Ok(()) | Err(Errno::NOSPC) => Ok(()),
+        Err(errno) => Err(errno.into()),
+    }
 }
 
 /// The device that holds a directory; 0 if it cannot be told, as of a broken file system.

@@ -4,7 +4,7 @@
 //! It begins with the content of the base, and what is written goes to a copy of it. Nothing of
 //! this outlives the process: the mounts are in a namespace of its own.
 
-use super::{Ran, mount_point, run_command};
+use super::{Ran, Running, mount_point};
 use crate::file_system::FileSystem;
 use crate::record::disk::{Node, RecordedDisk};
 use crate::record::marks::MarkFile;
@@ -13,7 +13,7 @@ use crate::record::{RecordError, Recorded};
 use crate::replay::extents::Extents;
 use crate::replay::image::{Image, Source};
 use crate::replay::stop::Stop;
-use crate::sandbox::{LoopDevice, Mounted, UnmountError};
+use crate::sandbox::LoopDevice;
 use seekless_serve::fuse::disks::DiskDirectory;
 use std::fs::File;
 use std::io;
@@ -38,9 +38,6 @@ pub enum RunError {
     /// The recording.
     #[error(transparent)]
     Record(#[from] RecordError),
-    /// The file system stays in use or is gone.
-    #[error(transparent)]
-    Unmount(#[from] UnmountError),
 }
 
 /// A workload to be recorded.
@@ -64,13 +61,24 @@ pub struct Run<'a> {
     pub log: &'a Path,
 }
 
+/// What recording a workload came to.
+#[derive(Clone, Debug)]
+pub struct Tested {
+    /// What is on the recording.
+    pub recorded: Recorded,
+    /// How the command ended.
+    pub ran: Ran,
+    /// Writes that the command caused. The mount and the unmount have some of their own.
+    pub writes: u64,
+}
+
 /// Mounts a recorded copy of the base, runs the command, and unmounts. The recording says where the
 /// command began.
 ///
 /// # Errors
 /// If the disk cannot be made or mounted, or the recording not be written. How the command ended
 /// is no error of this function.
-pub fn record(run: Run<'_>) -> Result<(Recorded, Ran), RunError> {
+pub fn record(run: Run<'_>) -> Result<Tested, RunError> {
     let told = |what: &Path| {
         let what = what.display().to_string();
         move |error| RunError::System { what, error }
@@ -82,33 +90,43 @@ pub fn record(run: Run<'_>) -> Result<(Recorded, Ran), RunError> {
     let served = Served::new(&recorder, file, size, run.dir).map_err(told(run.dir))?;
     let disk = File::options().read(true).write(true).open(&served.disk).map_err(told(&copy))?;
     let variables = [(ACKS, served.acks.display().to_string())];
-    let command = |place: &Path| {
-        recorder.begin()?;
-        run_command(run.command, place, &variables, run.timeout, run.stop, run.log)
+    let running = |place| Running {
+        command: run.command,
+        place,
+        variables: &variables,
+        timeout: run.timeout,
+        stop: run.stop,
+        log: run.log,
     };
+    let (mut before, mut after) = (0, 0);
+    let mut begin = || {
+        before = served.node.writes();
+        recorder.begin()
+    };
+    let mut written = || after = served.node.writes();
+    let failed = told(Path::new("--run"));
     let ran = match run.fs.for_workload() {
+        // Not mounted by this process, which serves the disk: if it is killed while it mounts,
+        // unmounts or writes back, it would wait for itself.
         Some(mounting) => {
             let point = mount_point(run.dir).map_err(told(run.dir))?;
-            let mounted = Mounted::file(&disk, &point, &mounting).map_err(told(&point))?;
-            let ran = command(&point).map_err(told(Path::new("--run")))?;
-            mounted.unmount()?;
-            ran
+            let disk = Some((&disk, mounting));
+            running(&point).run(disk, &mut begin, &mut written).map_err(failed)?
         }
         None => {
             let device = LoopDevice::attach(&disk, false).map_err(told(&copy))?;
-            let ran = command(device.path()).map_err(told(Path::new("--run")))?;
-            // As when it is closed: the page cache of a device is written back.
-            device.file().sync_all().map_err(told(device.path()))?;
-            ran
+            begin().map_err(told(run.tape))?;
+            running(device.path()).run(None, &mut || Ok(()), &mut written).map_err(failed)?
         }
     };
+    let writes = after - before;
     drop(disk);
     drop(served);
     let output = |source| RecordError::Output { path: run.tape.to_owned(), source };
     let recorded = recorder.finish().map_err(output)?;
     // The recording and the base say all that it does.
     let _ = std::fs::remove_file(&copy);
-    Ok((recorded, ran))
+    Ok(Tested { recorded, ran, writes })
 }
 
 /// Copies a file, sparse where it is zero; gives its size.
@@ -129,6 +147,7 @@ struct Served {
     /// Keeps the directory mounted.
     _directory: DiskDirectory<Node>,
     point: PathBuf,
+    node: Arc<Node>,
     disk: PathBuf,
     acks: PathBuf,
 }
@@ -141,11 +160,12 @@ impl Served {
             _ => {}
         }
         let directory = DiskDirectory::mount_at(&point)?;
-        let disk = Node::Disk(RecordedDisk::new(Arc::clone(recorder), file, size)?);
-        let (_, disk) = directory.insert_named("disk", Arc::new(disk))?;
+        let disk = RecordedDisk::new(Arc::clone(recorder), file, size)?;
+        let node = Arc::new(Node::Disk(disk));
+        let (_, disk) = directory.insert_named("disk", Arc::clone(&node))?;
         let acks = Node::Acks(MarkFile::new(Arc::clone(recorder)));
         let (_, acks) = directory.insert_named("acks", Arc::new(acks))?;
-        Ok(Served { _directory: directory, point, disk, acks })
+        Ok(Served { _directory: directory, point, node, disk, acks })
     }
 }
 
