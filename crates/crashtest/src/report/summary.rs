@@ -145,6 +145,11 @@ impl Report {
         if self.bad_probe("end state").is_some() {
             return Some("the check fails on an undamaged disk; repair the check".to_owned());
         }
+        if self.bad_probe("missing data").is_some_and(|probe| probe.passed) {
+            return Some(
+                "the check cannot fail: it accepts a disk without the acknowledged data".into(),
+            );
+        }
         if self.bad_probe("control").is_some() {
             return Some(
                 "the control has no bad state: the check finds no damage; make it stricter".into(),

@@ -70,7 +70,7 @@ impl Answer {
                 "your check fails on an undamaged disk: the state at the end of the recording, \
                  with nothing lost"
                     .to_owned(),
-                "correct the check first; no crash state was tried",
+                "correct the check first: no crash state was tried",
             ),
             (Question::StartState, _) => (
                 "your check fails on the disk as it was before the workload began, when nothing \
