@@ -10,6 +10,7 @@ mod block_device;
 mod clients;
 mod command_line;
 mod crash_clients;
+mod crash_test;
 mod crashes;
 mod disk_fit;
 mod disk_models;

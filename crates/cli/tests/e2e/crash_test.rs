@@ -1,0 +1,16 @@
+//! `seekless crash-test` from its arguments to its exit code, with workloads and checks of a few
+//! lines of shell.
+//!
+//! [`bench`] runs the command and looks for what it may have left: directories, mounts of any
+//! namespace, loop devices and processes. A test that needs root rights, FUSE or loop devices
+//! skips where there are none.
+
+mod bench;
+mod doubts;
+mod kept;
+mod leaks;
+mod machines;
+mod reports;
+mod signals;
+mod verdicts;
+mod workloads;

@@ -1,0 +1,105 @@
+//! Machines that lack something, and file systems besides ext4.
+
+use super::bench::{Bench, DURABLE, ROWS, ends_with};
+use crate::harness::{command, installed, run, skip};
+use std::fs;
+use std::process::Command;
+
+/// Where the program is reached by every user.
+fn public_program(bench: &Bench) -> std::path::PathBuf {
+    let path = bench.path("seekless");
+    fs::copy(env!("CARGO_BIN_EXE_seekless"), &path).expect("copy");
+    path
+}
+
+fn small(test: &mut Command) -> &mut Command {
+    test.args(["--run", DURABLE, "--check", ROWS])
+}
+
+#[test]
+fn a_user_without_rights_is_told_all_that_is_missing_at_once() {
+    crate::require!("setpriv");
+    let Some(bench) = Bench::new() else { return };
+    let program = public_program(&bench);
+    let mut test = command("setpriv");
+    test.args(["--reuid", "65534", "--regid", "65534", "--clear-groups"]).arg(program);
+    test.arg("crash-test").current_dir("/").env("TMPDIR", bench.path("tmp"));
+    let ended = ends_with(small(&mut test), 7);
+    assert!(ended.err.contains("crash-test cannot run here:"), "{}", ended.err);
+    assert!(ended.err.contains("may not mount (no CAP_SYS_ADMIN); "), "{}", ended.err);
+    let helps = |text: &str| text.contains("run as root") || text.contains("--privileged");
+    assert!(helps(&ended.err), "{}", ended.err);
+    assert!(ended.err.contains("/dev/loop-control may not be opened"), "{}", ended.err);
+    assert_eq!(ended.err.matches("error:").count(), 1, "one message: {}", ended.err);
+    assert!(ended.out.is_empty(), "{}", ended.out);
+    bench.assert_nothing_left();
+}
+
+#[test]
+fn a_missing_mkfs_is_told_with_its_package() {
+    let Some(bench) = Bench::new() else { return };
+    // Where `mkfs.f2fs` is installed it is hidden, in a mount namespace of this test.
+    let hide = "for dir in /sbin /usr/sbin /usr/local/sbin /bin /usr/bin; do \
+                test ! -e $dir/mkfs.f2fs || mount --bind /dev/null $dir/mkfs.f2fs; done; \
+                rm -f hidden; exec \"$@\"";
+    let program = env!("CARGO_BIN_EXE_seekless");
+    let mut test = command("unshare");
+    if installed("mkfs.f2fs") {
+        // A device in place of the program is no program.
+        test.args(["--mount", "sh", "-c", hide, "sh"]).arg(program);
+    } else {
+        test = command(program);
+    }
+    test.arg("crash-test").env("TMPDIR", bench.path("tmp")).args(["--fs", "f2fs"]);
+    let ended = ends_with(small(&mut test), 7);
+    assert!(ended.err.contains("mkfs.f2fs is not installed"), "{}", ended.err);
+    assert!(ended.err.contains("f2fs-tools"), "{}", ended.err);
+    bench.assert_nothing_left();
+}
+
+#[test]
+fn without_fuse_the_device_is_named() {
+    let Some(bench) = Bench::new() else { return };
+    let lacks = "mount -t tmpfs none /dev && exec \"$@\"";
+    let mut test = command("unshare");
+    test.args(["--mount", "sh", "-c", lacks, "sh", env!("CARGO_BIN_EXE_seekless"), "crash-test"]);
+    test.env("TMPDIR", bench.path("tmp"));
+    let ended = ends_with(small(&mut test), 7);
+    for device in ["/dev/fuse is not there", "/dev/loop-control is not there"] {
+        assert!(ended.err.contains(device), "{}", ended.err);
+    }
+    assert!(ended.err.contains("modprobe") || ended.err.contains("--privileged"), "{}", ended.err);
+    bench.assert_nothing_left();
+}
+
+/// A file system whose states two workers check at once: they have one UUID.
+fn is_green(fs: &str, size: &str) {
+    let Some(bench) = Bench::new() else { return };
+    if !installed(&format!("mkfs.{fs}")) {
+        return skip(&format!("mkfs.{fs} is not installed"));
+    }
+    let mut test = bench.command("crash-test");
+    test.args(["--fs", fs, "--size", size, "--samples", "2", "--exhaustive", "0", "--jobs", "2"]);
+    let ended = run(small(&mut test));
+    if ended.code() == 7 && ended.err.contains(&format!("this kernel has no {fs}")) {
+        return skip(&format!("this kernel has no {fs}"));
+    }
+    super::bench::expect_code(&ended, 0);
+    assert!(ended.out.starts_with("GREEN"), "{}", ended.out);
+    bench.assert_nothing_left();
+}
+
+#[test]
+fn xfs_is_green() {
+    is_green("xfs", "300M");
+}
+
+#[test]
+fn btrfs_is_green() {
+    is_green("btrfs", "128M");
+}
+
+#[test]
+fn f2fs_is_green() {
+    is_green("f2fs", "64M");
+}
