@@ -12,8 +12,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 /// Arguments that give a container what is needed.
-const CONTAINER: &str = "start the container with --privileged, or with --cap-add SYS_ADMIN \
-                         --device /dev/fuse --device /dev/loop-control";
+const CONTAINER: &str = "start the container with --privileged";
 /// The number of `CAP_SYS_ADMIN` among the capabilities.
 const SYS_ADMIN: u32 = 21;
 

@@ -103,3 +103,40 @@ fn btrfs_is_green() {
 fn f2fs_is_green() {
     is_green("f2fs", "64M");
 }
+
+/// The namespaces of a container, without a container engine.
+#[test]
+fn the_namespaces_of_a_container_are_enough() {
+    crate::require!("unshare");
+    let Some(bench) = Bench::new() else { return };
+    let mut test = command("unshare");
+    test.args(["--mount", "--pid", "--fork", "--uts", "--ipc", "--net", "--mount-proc"]);
+    test.arg(env!("CARGO_BIN_EXE_seekless")).arg("crash-test").env("TMPDIR", bench.path("tmp"));
+    test.args(["--size", "32M", "--samples", "2", "--exhaustive", "0"]);
+    let ended = run(small(&mut test));
+    super::bench::expect_code(&ended, 0);
+    assert!(ended.out.starts_with("GREEN"), "{}", ended.out);
+    bench.assert_nothing_left();
+}
+
+/// The command line of the manual, where containers run: the root of this machine is the image.
+#[test]
+fn a_privileged_container_is_enough() {
+    crate::require!("podman");
+    let Some(bench) = Bench::new() else { return };
+    let container = |inside: &[&str]| {
+        let mut podman = command("podman");
+        podman.args(["run", "--rm", "--privileged", "--network", "none", "--rootfs", "/:O"]);
+        podman.args(inside);
+        podman
+    };
+    let tried = run(&mut container(&["true"]));
+    if tried.code() != 0 {
+        return skip(&format!("no container runs here: {}", tried.err.trim()));
+    }
+    let program = env!("CARGO_BIN_EXE_seekless");
+    let mut test = container(&[program, "crash-test", "--size", "32M", "--samples", "2"]);
+    let ended = run(small(&mut test));
+    super::bench::expect_code(&ended, 0);
+    assert!(ended.out.starts_with("GREEN"), "{}", ended.out);
+}
