@@ -123,7 +123,7 @@ fn the_namespaces_of_a_container_are_enough() {
 #[test]
 fn a_privileged_container_is_enough() {
     crate::require!("podman");
-    let Some(bench) = Bench::new() else { return };
+    let Some(_bench) = Bench::new() else { return };
     let container = |inside: &[&str]| {
         let mut podman = command("podman");
         podman.args(["run", "--rm", "--privileged", "--network", "none", "--rootfs", "/:O"]);
