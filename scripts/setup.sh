@@ -7,7 +7,8 @@ set -euo pipefail
 wanted=(
   fio:fio nbdkit:nbdkit nbdinfo:libnbd-bin nbdcopy:libnbd-bin nbdsh:python3-libnbd
   qemu-img:qemu-utils qemu-io:qemu-utils qemu-nbd:qemu-utils
-  mkfs.ext4:e2fsprogs mkfs.xfs:xfsprogs fusermount3:fuse3 sqlite3:sqlite3 losetup:util-linux
+  mkfs.ext4:e2fsprogs mkfs.xfs:xfsprogs mkfs.btrfs:btrfs-progs
+  fusermount3:fuse3 sqlite3:sqlite3 losetup:util-linux
 )
 
 PATH="$PATH:/usr/sbin:/sbin"
