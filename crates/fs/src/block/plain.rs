@@ -1,0 +1,67 @@
+//! A volume without a layout: each block is the same block of its device.
+
+use seekless_engine::device::Device;
+use seekless_engine::io::{Done, Io, IoError};
+use seekless_engine::layer::{Cx, Layer, Port, Status};
+use seekless_engine::node::Node;
+use seekless_engine::units::{BlockNr, Time};
+
+/// The layer that hands requests on.
+#[derive(Clone, Debug)]
+pub struct Plain {
+    blocks: u64,
+    in_flight: u64,
+    stopping: bool,
+}
+
+impl Plain {
+    /// A node of this device alone.
+    pub fn node(device: Box<dyn Device>) -> Node {
+        let plain = Plain { blocks: device.blocks(), in_flight: 0, stopping: false };
+        Node::new(Box::new(plain), vec![device], 1)
+    }
+}
+
+impl Layer for Plain {
+    fn blocks(&self) -> u64 {
+        self.blocks
+    }
+
+    fn submit(&mut self, io: Io, cx: &mut Cx<'_>) {
+        self.in_flight += 1;
+        cx.send(0, io);
+    }
+
+    fn complete(&mut self, _port: Port, done: Done, cx: &mut Cx<'_>) {
+        self.in_flight -= 1;
+        cx.answer(done);
+    }
+
+    fn pump(&mut self, _cx: &mut Cx<'_>) {}
+
+    fn deadline(&self) -> Option<Time> {
+        None
+    }
+
+    fn stop(&mut self, _cx: &mut Cx<'_>) {
+        self.stopping = true;
+    }
+
+    fn stopped(&self) -> bool {
+        self.stopping && self.in_flight == 0
+    }
+
+    fn failed(&self) -> Option<IoError> {
+        None
+    }
+
+    fn status(&self) -> &dyn Status {
+        self
+    }
+}
+
+impl Status for Plain {
+    fn in_place(&self) -> Option<BlockNr> {
+        Some(0)
+    }
+}

@@ -1,0 +1,258 @@
+//! The core that file systems share: cached blocks, transactions with undo, and their I/O.
+//!
+//! An operation runs over a [`tx::CoreTx`] from start to end. Blocks that it misses are read
+//! ([`input`]); blocks that it changed are written later ([`output`], [`syncer`]); [`settle`] says
+//! when a call that asked for durability may be answered. Calls are known by a [`CallKey`]; the
+//! file system owns them and takes the keys of those that can run from [`Core::take_ready`].
+//!
+//! Invariant between calls: no transaction is open, each dirty sector is valid, and each buffer has
+//! at most one write in flight.
+
+pub mod cache;
+pub mod handles;
+pub mod input;
+pub mod output;
+pub mod page;
+pub mod settle;
+pub mod syncer;
+pub mod tx;
+pub mod waiting;
+
+use crate::policy::Policy;
+use crate::tx::BlockNo;
+use cache::Cache;
+use input::Input;
+use output::Output;
+use page::Shape;
+use seekless_engine::client::{Below, Slots};
+use seekless_engine::io::{Done, Io, IoError, Purpose};
+use seekless_engine::layer::Port;
+use seekless_engine::units::BlockNr;
+use settle::Barriers;
+use std::fmt::Debug;
+use syncer::Wheel;
+use waiting::Ready;
+
+/// Names a call of the file system inside the core.
+pub type CallKey = usize;
+
+/// The seals of metadata sectors, as the format of a file system defines them.
+pub trait Seals: Debug + Send {
+    /// True if the seal of this sector of 512 bytes is right. `sector` counts from the start of the
+    /// volume.
+    fn is_right(&self, sector: u64, kind: crate::tx::PageKind, bytes: &[u8]) -> bool;
+
+    /// Sets the seal of a sector that goes to the volume.
+    fn set(&self, sector: u64, kind: crate::tx::PageKind, bytes: &mut [u8]);
+}
+
+/// Options of a core.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CoreOptions {
+    /// Bytes of cached blocks at most, apart from those that calls in flight pin.
+    pub cache_bytes: u64,
+    /// Writes in flight at most.
+    pub writes: usize,
+    /// Refuses changes.
+    pub read_only: bool,
+    /// Bytes of one write at most.
+    pub cluster_bytes: u32,
+    /// Bytes that are read ahead at most; 0 turns it off.
+    pub read_ahead_bytes: u32,
+}
+
+impl Default for CoreOptions {
+    fn default() -> CoreOptions {
+        CoreOptions {
+            cache_bytes: 64 << 20,
+            writes: 32,
+            read_only: false,
+            cluster_bytes: 64 << 10,
+            read_ahead_bytes: 128 << 10,
+        }
+    }
+}
+
+/// What a request to the volume is for.
+#[derive(Clone, Debug)]
+pub(crate) enum Sent {
+    /// Fills `count` blocks from `first` on.
+    Fill { first: BlockNo, count: u32 },
+    /// Writes these blocks.
+    Write { blocks: Vec<BlockNo> },
+    /// Makes the writes durable that completed before.
+    Flush,
+    /// Writes bytes that no buffer holds: a superblock.
+    Raw,
+}
+
+/// Cache, transactions and I/O of one file system over one volume.
+#[derive(Debug)]
+pub struct Core {
+    pub(crate) shape: Shape,
+    pub(crate) options: CoreOptions,
+    pub(crate) seals: Box<dyn Seals>,
+    pub(crate) cache: Cache,
+    pub(crate) input: Input,
+    pub(crate) output: Output,
+    pub(crate) wheel: Wheel,
+    pub(crate) barriers: Barriers,
+    pub(crate) ready: Ready,
+    pub(crate) policy: Box<dyn Policy>,
+    pub(crate) sent: Slots<Sent>,
+    /// Writes of [`Core::write_raw`] in flight.
+    raw: usize,
+    failed: Option<IoError>,
+    pub(crate) scratch: tx::Scratch,
+    pub(crate) stats: Stats,
+}
+
+/// Counters.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// Runs of operations that stopped and were undone.
+    pub undone: u64,
+    /// Runs that succeeded.
+    pub committed: u64,
+    /// Read requests, and blocks of the file system they brought.
+    pub reads: u64,
+    /// Blocks read.
+    pub blocks_read: u64,
+    /// Write requests.
+    pub writes: u64,
+    /// Blocks of 4096 bytes written.
+    pub blocks_written: u64,
+    /// Blocks that had to be read because a fragment smaller than 4096 bytes was written.
+    pub hidden_reads: u64,
+    /// Flushes.
+    pub flushes: u64,
+    /// Blocks read ahead.
+    pub read_ahead: u64,
+    /// Buffers evicted.
+    pub evicted: u64,
+}
+
+impl Core {
+    /// An empty cache over a volume of this shape.
+    pub fn new(
+        shape: Shape,
+        seals: Box<dyn Seals>,
+        policy: Box<dyn Policy>,
+        options: CoreOptions,
+    ) -> Core {
+        Core {
+            shape,
+            options,
+            seals,
+            cache: Cache::new(shape),
+            input: Input::default(),
+            output: Output::default(),
+            wheel: Wheel::default(),
+            barriers: Barriers::default(),
+            ready: Ready::default(),
+            policy,
+            sent: Slots::default(),
+            raw: 0,
+            failed: None,
+            scratch: tx::Scratch::default(),
+            stats: Stats::default(),
+        }
+    }
+
+    /// The first error of the write path. After it the core writes nothing.
+    pub fn failed(&self) -> Option<IoError> {
+        self.failed
+    }
+
+    /// The options.
+    pub fn options(&self) -> &CoreOptions {
+        &self.options
+    }
+
+    /// Counters.
+    pub fn stats(&self) -> &Stats {
+        &self.stats
+    }
+
+    /// True if a change must be refused.
+    pub fn is_read_only(&self) -> bool {
+        self.options.read_only || self.failed.is_some()
+    }
+
+    /// Requests to the volume in flight.
+    pub fn in_flight(&self) -> usize {
+        self.sent.len()
+    }
+
+    /// True if nothing is dirty and nothing is in flight.
+    pub fn is_quiet(&self) -> bool {
+        self.sent.is_empty() && self.cache.dirty() == 0
+    }
+
+    /// The next call that can run.
+    pub fn take_ready(&mut self) -> Option<CallKey> {
+        self.ready.pop()
+    }
+
+    /// Appends a call to those that can run.
+    pub fn make_ready(&mut self, key: CallKey) {
+        self.ready.push(key);
+    }
+
+    /// Writes bytes that the cache does not hold. [`Core::raw_in_flight`] tells when it is done.
+    pub fn write_raw(
+        &mut self,
+        at: BlockNr,
+        data: seekless_engine::data::Data,
+        below: &mut Below<'_>,
+    ) {
+        let tag = self.sent.insert(Sent::Raw);
+        self.raw += 1;
+        below.submit(0, Io::write(tag, at, data).for_purpose(Purpose::Map));
+    }
+
+    /// Writes of [`Core::write_raw`] in flight.
+    pub fn raw_in_flight(&self) -> usize {
+        self.raw
+    }
+
+    /// Takes an answer of the volume.
+    pub fn complete(&mut self, _port: Port, done: Done, below: &mut Below<'_>) {
+        match self.sent.remove(done.tag) {
+            Sent::Fill { first, count } => self.filled(first, count, &done.outcome),
+            Sent::Write { blocks } => self.written(&blocks, done.outcome.err()),
+            Sent::Flush => self.flushed(done.outcome.err()),
+            Sent::Raw => {
+                self.raw -= 1;
+                self.barriers.wrote();
+                if let Err(error) = done.outcome {
+                    self.fail(error);
+                }
+            }
+        }
+        self.push_output(below);
+    }
+
+    /// Sends what is due: blocks of which the age has come, the queue of writes, flushes.
+    pub fn pump(&mut self, below: &mut Below<'_>) {
+        self.fire_wheel(below.now());
+        self.relieve();
+        self.push_output(below);
+    }
+
+    /// When the syncer wants to run.
+    pub fn deadline(&self) -> Option<seekless_engine::units::Time> {
+        if self.failed.is_some() { None } else { self.wheel.deadline() }
+    }
+
+    /// Notes a failed write. From here on the core refuses changes, and each call that
+    /// waits for durability fails.
+    pub(crate) fn fail(&mut self, error: IoError) {
+        self.failed.get_or_insert(error);
+        self.output.queue.clear();
+        self.fail_barriers();
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,171 @@
+//! When written is durable: calls that wait for all changes made before them.
+//!
+//! Changes belong to epochs. A call that asks for durability ends an epoch and waits until no
+//! buffer holds a change of it or of an older one; then a flush follows, then the reply. A change
+//! counts from its commit to the completion of the write that carries it.
+
+use super::{CallKey, Core, Sent};
+use seekless_engine::client::Below;
+use seekless_engine::io::{Io, IoError};
+use std::collections::VecDeque;
+
+/// Epochs, and calls that wait for their end.
+#[derive(Debug)]
+pub struct Barriers {
+    /// The oldest epoch with an entry in `counts`.
+    oldest: u64,
+    /// Buffers with changes that are not written, by epoch; the last is the current one.
+    counts: VecDeque<usize>,
+    /// Calls and the epochs they ended, in order.
+    waiting: VecDeque<(u64, CallKey)>,
+    /// Calls that wait for the flush in flight.
+    flushing: Option<Vec<CallKey>>,
+    /// A write has completed since the last flush was sent.
+    unflushed: bool,
+    /// Calls that can be answered.
+    settled: Vec<(CallKey, Result<(), IoError>)>,
+}
+
+impl Default for Barriers {
+    fn default() -> Barriers {
+        Barriers {
+            oldest: 0,
+            counts: VecDeque::from([0]),
+            waiting: VecDeque::new(),
+            flushing: None,
+            unflushed: false,
+            settled: Vec::new(),
+        }
+    }
+}
+
+impl Barriers {
+    /// A buffer has become dirty; gives the epoch of the change.
+    pub(crate) fn dirtied(&mut self) -> u64 {
+        *self.counts.back_mut().expect("there is a current epoch") += 1;
+        self.oldest + self.counts.len() as u64 - 1
+    }
+
+    /// The changes of one buffer that were made in this epoch are written, or forgotten.
+    pub(crate) fn cleaned(&mut self, epoch: u64) {
+        let index = usize::try_from(epoch - self.oldest).expect("an epoch in use");
+        self.counts[index] -= 1;
+        self.advance();
+    }
+
+    /// A write has completed. A flush that was sent before may not cover it.
+    pub(crate) fn wrote(&mut self) {
+        self.unflushed = true;
+    }
+
+    /// Drops epochs that have ended and have no changes.
+    fn advance(&mut self) {
+        while self.counts.len() > 1 && self.counts[0] == 0 {
+            self.counts.pop_front();
+            self.oldest += 1;
+        }
+    }
+
+    /// Ends the current epoch for a call.
+    fn wait(&mut self, key: CallKey) {
+        let epoch = self.oldest + self.counts.len() as u64 - 1;
+        self.waiting.push_back((epoch, key));
+        self.counts.push_back(0);
+        self.advance();
+    }
+
+    /// Calls of which all changes are written.
+    fn take_written(&mut self) -> Vec<CallKey> {
+        let mut written = Vec::new();
+        while let Some(&(epoch, key)) = self.waiting.front()
+            && epoch < self.oldest
+        {
+            self.waiting.pop_front();
+            written.push(key);
+        }
+        written
+    }
+}
+
+impl Core {
+    /// Writes everything that is dirty; [`Core::take_settled`] names the call when it is durable.
+    pub fn settle(&mut self, key: CallKey, below: &mut Below<'_>) {
+        if let Some(error) = self.failed() {
+            self.barriers.settled.push((key, Err(error)));
+            return;
+        }
+        self.queue_all();
+        self.barriers.wait(key);
+        self.push_output(below);
+    }
+
+    /// A call that asked for durability and can be answered.
+    pub fn take_settled(&mut self) -> Option<(CallKey, Result<(), IoError>)> {
+        if self.barriers.settled.is_empty() {
+            return None;
+        }
+        Some(self.barriers.settled.remove(0))
+    }
+
+    /// Sends a flush if calls wait for one.
+    pub(crate) fn push_flush(&mut self, below: &mut Below<'_>) {
+        if self.barriers.flushing.is_some() || self.barriers.waiting.is_empty() {
+            return;
+        }
+        let written = self.barriers.take_written();
+        if written.is_empty() {
+            return;
+        }
+        if !self.barriers.unflushed {
+            self.barriers.settled.extend(written.into_iter().map(|key| (key, Ok(()))));
+            return;
+        }
+        self.barriers.unflushed = false;
+        self.barriers.flushing = Some(written);
+        self.stats.flushes += 1;
+        let tag = self.sent.insert(Sent::Flush);
+        below.submit(0, Io::flush(tag));
+    }
+
+    /// A flush has completed.
+    pub(crate) fn flushed(&mut self, error: Option<IoError>) {
+        let calls = self.barriers.flushing.take().unwrap_or_default();
+        let result = error.or(self.failed()).map_or(Ok(()), Err);
+        self.barriers.settled.extend(calls.into_iter().map(|key| (key, result)));
+        // A failed flush may have lost writes that had completed.
+        if let Some(error) = error {
+            self.fail(error);
+        }
+    }
+
+    /// After a failed write each call that waits for durability fails.
+    pub(crate) fn fail_barriers(&mut self) {
+        let Some(error) = self.failed() else { return };
+        for (_, key) in std::mem::take(&mut self.barriers.waiting) {
+            self.barriers.settled.push((key, Err(error)));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_waits_for_its_epoch_and_older_ones_only() {
+        let mut barriers = Barriers::default();
+        let (a, b) = (barriers.dirtied(), barriers.dirtied());
+        barriers.wait(1);
+        let c = barriers.dirtied();
+        barriers.wait(2);
+        barriers.cleaned(c);
+        assert_eq!((a, b, c), (0, 0, 1));
+        barriers.cleaned(a);
+        assert!(barriers.take_written().is_empty());
+        barriers.cleaned(b);
+        assert_eq!(barriers.take_written(), [1, 2]);
+        barriers.wait(3);
+        assert_eq!(barriers.take_written(), [3], "nothing is dirty");
+        assert_eq!(barriers.counts.len(), 1);
+    }
+}

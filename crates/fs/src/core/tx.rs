@@ -1,0 +1,320 @@
+//! Transactions over the cache: edits that stand together, or are undone together.
+//!
+//! An edit changes the buffer at once and keeps the old bytes. [`CoreTx::commit`] makes the edits
+//! known to syncer and policy; [`CoreTx::undo`] takes them back in reverse order. Nothing of a
+//! transaction can reach the volume before it ends, because no write begins while it is open.
+
+use super::cache::Slot;
+use super::page::{MOST_SECTORS, Mask, Page, SECTOR, each, mask};
+use super::{Core, Seals};
+use crate::call::{Errno, Timestamp};
+use crate::policy::{Edit, Group, Settle};
+use crate::tx::{BlockNo, Change, PageKind, Stop, Tx};
+use seekless_engine::units::Time;
+use smallvec::{SmallVec, smallvec};
+
+/// Blocks with their kinds.
+pub type Wanted = SmallVec<[(BlockNo, PageKind); 4]>;
+
+/// What an open transaction has changed. It keeps its memory from one transaction to the next.
+#[derive(Debug, Default)]
+pub(crate) struct Scratch {
+    serial: u64,
+    touched: Vec<Before>,
+    undo: Vec<Undo>,
+    /// Old bytes of [`Undo::Bytes`], one after the other.
+    old: Vec<u8>,
+    edits: Vec<Edit>,
+    expected: Wanted,
+}
+
+/// State of a buffer before the transaction.
+#[derive(Clone, Copy, Debug)]
+struct Before {
+    slot: Slot,
+    valid: Mask,
+    dirty: Mask,
+    checked: Mask,
+    kind: PageKind,
+    kinds: [PageKind; MOST_SECTORS],
+}
+
+/// How to take back the content of one edit.
+#[derive(Debug)]
+enum Undo {
+    /// Copies the last `length` old bytes back.
+    Bytes { slot: Slot, at: usize, length: usize },
+    /// Puts a page back.
+    Page { slot: Slot, page: Page },
+}
+
+/// An open transaction.
+#[derive(Debug)]
+pub struct CoreTx<'c> {
+    core: &'c mut Core,
+    now: Timestamp,
+}
+
+impl<'c> CoreTx<'c> {
+    /// Opens a transaction. It must end with [`CoreTx::commit`] or [`CoreTx::undo`].
+    pub fn new(core: &'c mut Core, now: Timestamp) -> CoreTx<'c> {
+        let scratch = &mut core.scratch;
+        debug_assert!(scratch.touched.is_empty(), "a transaction is open");
+        scratch.serial += 1;
+        scratch.expected.clear();
+        CoreTx { core, now }
+    }
+
+    /// Ends the transaction: its edits stand. `at` is the time of the driver.
+    pub fn commit(self, at: Time) -> Settle {
+        let core = self.core;
+        core.stats.committed += 1;
+        let mut scratch = std::mem::take(&mut core.scratch);
+        for before in scratch.touched.drain(..) {
+            core.changed(before.slot, before.dirty, at);
+        }
+        let settle = core.policy.committed(&Group { edits: &scratch.edits });
+        scratch.clear();
+        core.scratch = scratch;
+        settle
+    }
+
+    /// Ends the transaction: everything is as it was.
+    pub fn undo(self) {
+        let core = self.core;
+        core.stats.undone += 1;
+        let mut scratch = std::mem::take(&mut core.scratch);
+        while let Some(undo) = scratch.undo.pop() {
+            match undo {
+                Undo::Bytes { slot, at, length } => {
+                    let from = scratch.old.len() - length;
+                    let page = core.cache.get_mut(slot).page.make_mut();
+                    page[at..at + length].copy_from_slice(&scratch.old[from..]);
+                    scratch.old.truncate(from);
+                }
+                Undo::Page { slot, page } => core.cache.get_mut(slot).page = page,
+            }
+        }
+        for before in scratch.touched.drain(..) {
+            let Before { slot, valid, dirty, checked, kind, kinds } = before;
+            // Sectors that were dirty and forgotten are valid again before they are dirty again.
+            core.cache.get_mut(slot).valid |= valid;
+            core.cache.set_dirty(slot, dirty);
+            let buffer = core.cache.get_mut(slot);
+            (buffer.valid, buffer.checked, buffer.kind, buffer.kinds) =
+                (valid, checked, kind, kinds);
+        }
+        scratch.clear();
+        core.scratch = scratch;
+    }
+
+    /// The state of a buffer is noted before its first change.
+    fn note(&mut self, slot: Slot) {
+        let serial = self.core.scratch.serial;
+        let buffer = self.core.cache.get_mut(slot);
+        if buffer.touched == serial {
+            return;
+        }
+        buffer.touched = serial;
+        let before = Before {
+            slot,
+            valid: buffer.valid,
+            dirty: buffer.dirty,
+            checked: buffer.checked,
+            kind: buffer.kind,
+            kinds: buffer.kinds,
+        };
+        self.core.scratch.touched.push(before);
+    }
+
+    /// Keeps bytes that an edit is going to overwrite.
+    fn keep(&mut self, slot: Slot, at: usize, length: usize) {
+        let scratch = &mut self.core.scratch;
+        scratch.old.extend_from_slice(&self.core.cache.get(slot).page.bytes()[at..at + length]);
+        scratch.undo.push(Undo::Bytes { slot, at, length });
+    }
+
+    /// The edit is for the policy to see.
+    fn tell(&mut self, block: BlockNo, at: usize, length: usize, change: Option<Change>) {
+        if self.core.policy.wants_edits() {
+            self.core.scratch.edits.push(Edit { block, at, length, change });
+        }
+    }
+
+    /// Adds the missing ones of the blocks that the operation has announced.
+    pub fn add_expected(&mut self, stop: &mut Stop) {
+        let Stop::Miss(wanted) = stop else { return };
+        for (block, kind) in std::mem::take(&mut self.core.scratch.expected) {
+            let missing = self.core.is_missing(block) && wanted.iter().all(|one| one.0 != block);
+            if missing && block < self.core.shape.blocks() {
+                wanted.push((block, kind));
+            }
+        }
+    }
+
+    /// True if no operation may change anything.
+    pub fn is_read_only(&self) -> bool {
+        self.core.is_read_only()
+    }
+
+    /// The buffer of a block if these sectors are there, with right seals.
+    fn sectors(
+        &mut self,
+        block: BlockNo,
+        sectors: Mask,
+        kind: PageKind,
+        lenient: bool,
+    ) -> Result<Slot, Stop> {
+        let Some(slot) = self.core.cache.find(block) else {
+            if block >= self.core.shape.blocks() {
+                return Err(Errno::Io.into());
+            }
+            return Err(Stop::Miss(smallvec![(block, kind)]));
+        };
+        self.core.cache.touch(slot);
+        let Core { cache, seals, shape, .. } = &mut *self.core;
+        let buffer = cache.get_mut(slot);
+        if sectors & !buffer.valid != 0 {
+            return Err(Stop::Miss(smallvec![(block, kind)]));
+        }
+        buffer.kind = kind;
+        let unchecked = sectors & !buffer.checked;
+        if kind.is_sealed() && unchecked != 0 {
+            let first = block * shape.sectors() as u64;
+            let right = right_seals(seals.as_ref(), first, kind, buffer.page.bytes(), unchecked);
+            buffer.checked |= right;
+            if right != unchecked && !lenient {
+                return Err(Errno::Io.into());
+            }
+        }
+        Ok(slot)
+    }
+}
+
+impl Scratch {
+    fn clear(&mut self) {
+        self.undo.clear();
+        self.old.clear();
+        self.edits.clear();
+        self.expected.clear();
+    }
+}
+
+/// Those of some sectors that have right seals.
+#[cold]
+fn right_seals(seals: &dyn Seals, first: u64, kind: PageKind, bytes: &[u8], sectors: Mask) -> Mask {
+    each(sectors)
+        .filter(|&index| {
+            let sector = &bytes[index * SECTOR..(index + 1) * SECTOR];
+            seals.is_right(first + index as u64, kind, sector)
+        })
+        .fold(0, |right, index| right | 1 << index)
+}
+
+impl Tx for CoreTx<'_> {
+    fn now(&self) -> Timestamp {
+        self.now
+    }
+
+    fn block_bytes(&self) -> usize {
+        self.core.shape.block_bytes
+    }
+
+    fn page(&mut self, block: BlockNo, kind: PageKind) -> Result<&[u8], Stop> {
+        let whole = self.core.shape.whole();
+        // A block that a directory shares with a file has sectors without seals.
+        let lenient = self.core.shape.mixed && kind == PageKind::Directory;
+        let slot = self.sectors(block, whole, kind, lenient)?;
+        Ok(self.core.cache.get(slot).page.bytes())
+    }
+
+    fn part(
+        &mut self,
+        block: BlockNo,
+        at: usize,
+        length: usize,
+        kind: PageKind,
+    ) -> Result<&[u8], Stop> {
+        let slot = self.sectors(block, mask(at, length), kind, false)?;
+        Ok(&self.core.cache.get(slot).page.bytes()[at..at + length])
+    }
+
+    fn set(&mut self, block: BlockNo, at: usize, bytes: &[u8], change: Change) {
+        let slot = self.core.cache.find(block).expect("an operation changes what it has seen");
+        self.note(slot);
+        self.keep(slot, at, bytes.len());
+        let sectors = mask(at, bytes.len());
+        let buffer = self.core.cache.get_mut(slot);
+        debug_assert_eq!(sectors & !buffer.valid, 0, "block {block} at {at} was not given");
+        buffer.page.make_mut()[at..at + bytes.len()].copy_from_slice(bytes);
+        let (kind, dirty) = (buffer.kind, buffer.dirty | sectors);
+        each(sectors).for_each(|index| buffer.kinds[index] = kind);
+        self.core.cache.set_dirty(slot, dirty);
+        self.tell(block, at, bytes.len(), Some(change));
+    }
+
+    fn fresh(&mut self, block: BlockNo, kind: PageKind, at: usize, length: usize) {
+        let slot = self.core.cache.find_or_make(block, kind);
+        self.note(slot);
+        let block_bytes = self.core.shape.block_bytes;
+        let sectors = mask(at, length);
+        if length == block_bytes {
+            let zeros = Page::zeros(block_bytes);
+            let page = std::mem::replace(&mut self.core.cache.get_mut(slot).page, zeros);
+            self.core.scratch.undo.push(Undo::Page { slot, page });
+        } else {
+            self.keep(slot, at, length);
+            self.core.cache.get_mut(slot).page.make_mut()[at..at + length].fill(0);
+        }
+        let buffer = self.core.cache.get_mut(slot);
+        buffer.valid |= sectors;
+        buffer.kind = kind;
+        each(sectors).for_each(|index| buffer.kinds[index] = kind);
+        if kind.is_sealed() {
+            buffer.checked |= sectors;
+        } else {
+            buffer.checked &= !sectors;
+        }
+        let dirty = buffer.dirty | sectors;
+        self.core.cache.set_dirty(slot, dirty);
+        self.tell(block, at, length, None);
+    }
+
+    fn expect(&mut self, block: BlockNo, kind: PageKind) {
+        if self.core.scratch.expected.len() < super::input::MOST_EXPECTED {
+            self.core.scratch.expected.push((block, kind));
+        }
+    }
+
+    fn forget(&mut self, block: BlockNo, at: usize, length: usize) {
+        let Some(slot) = self.core.cache.find(block) else { return };
+        self.note(slot);
+        let sectors = mask(at, length);
+        let dirty = self.core.cache.get(slot).dirty & !sectors;
+        self.core.cache.set_dirty(slot, dirty);
+        self.core.cache.get_mut(slot).valid &= !sectors;
+    }
+}
+
+impl Core {
+    /// True if a block must be read before an operation can use all of it.
+    pub(crate) fn is_missing(&self, block: BlockNo) -> bool {
+        let whole = self.shape.whole();
+        self.cache.find(block).is_none_or(|slot| self.cache.get(slot).valid != whole)
+    }
+
+    /// Tells barriers and syncer of a buffer that a transaction has changed.
+    fn changed(&mut self, slot: Slot, before: Mask, at: Time) {
+        let buffer = self.cache.get_mut(slot);
+        match (before != 0, buffer.dirty != 0) {
+            (false, true) => {
+                buffer.epoch = self.barriers.dirtied();
+                buffer.due = self.wheel.add(buffer.block, buffer.kind, at);
+                self.queue_full_cluster(slot);
+            }
+            (true, false) => self.barriers.cleaned(buffer.epoch),
+            (true, true) => self.queue_full_cluster(slot),
+            (false, false) => {}
+        }
+    }
+}

@@ -1,0 +1,422 @@
+//! Directories: find, add, change and remove names, with an index once there are several blocks.
+//!
+//! A directory grows by fragments, then by blocks, formatted as empty chunks throughout, and never
+//! shrinks. An entry stays at its offset, so that serves as the cookie of listings.
+
+use crate::call::{Credentials, Errno, Ino};
+use crate::ffs::geometry::Place;
+use crate::ffs::inode::{DIRECT, Inode};
+use crate::ffs::map;
+use crate::ffs::tail::Growing;
+use crate::ffs::volume::Volume;
+use crate::tree::chunk::{self, Damaged};
+use crate::tree::index;
+use crate::tx::{Change, PageKind, SECTOR_CONTENT, Stop, Tx};
+use seekless_engine::units::SECTOR_BYTES;
+
+/// Blocks that are read together when an index is built.
+const READ_AHEAD: u64 = 48;
+
+impl From<Damaged> for Stop {
+    fn from(_: Damaged) -> Stop {
+        Errno::Io.into()
+    }
+}
+
+/// An entry that was found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// The object.
+    pub ino: Ino,
+    /// Code of its kind.
+    pub kind: u8,
+    /// Offset of the entry in the directory.
+    pub at: u64,
+}
+
+/// A directory and its inode.
+pub type Dir<'a> = (Ino, &'a Inode);
+
+/// Where the chunk that holds an offset of a directory lies.
+fn chunk_place(tx: &mut dyn Tx, vol: &Volume, dir: Dir<'_>, at: u64) -> Result<Place, Stop> {
+    let block_bytes = vol.geometry.block_bytes() as u64;
+    let address = map::address(tx, vol, dir.1, at / block_bytes)?;
+    if address == 0 {
+        return Err(Errno::Io.into());
+    }
+    let place = vol.geometry.place_of(address);
+    let within = (at % block_bytes) as usize / SECTOR_BYTES * SECTOR_BYTES;
+    let at = place.at + within;
+    if at + SECTOR_BYTES > vol.geometry.block_bytes() {
+        return Err(Errno::Io.into());
+    }
+    Ok(Place { at, ..place })
+}
+
+/// The content of a chunk.
+fn content(tx: &mut dyn Tx, place: Place) -> Result<&[u8], Stop> {
+    let sector = tx.part(place.block, place.at, SECTOR_BYTES, PageKind::Directory)?;
+    Ok(&sector[..SECTOR_CONTENT])
+}
+
+/// Blocks of a directory.
+fn blocks(vol: &Volume, dir: Dir<'_>) -> u64 {
+    dir.1.size_blocks(&vol.geometry)
+}
+
+/// Calls `look` with each chunk of the blocks `range`, and the number of the chunk, until it gives
+/// a result.
+fn scan<T>(
+    tx: &mut dyn Tx,
+    vol: &Volume,
+    dir: Dir<'_>,
+    range: std::ops::Range<u64>,
+    mut look: impl FnMut(u64, &[u8]) -> Result<Option<T>, Stop>,
+) -> Result<Option<T>, Stop> {
+    let per_block = vol.geometry.sectors_per_block() as u64;
+    let chunks = dir.1.size / SECTOR_BYTES as u64;
+    for block in range {
+        let first = block * per_block;
+        let place = chunk_place(tx, vol, dir, first * SECTOR_BYTES as u64)?;
+        let numbers = first..chunks.min(first + per_block);
+        let length = (numbers.end - first) as usize * SECTOR_BYTES;
+        if place.at + length > vol.geometry.block_bytes() {
+            return Err(Errno::Io.into());
+        }
+        let part = tx.part(place.block, place.at, length, PageKind::Directory)?;
+        for (number, sector) in numbers.zip(part.chunks_exact(SECTOR_BYTES)) {
+            if let Some(found) = look(number, &sector[..SECTOR_CONTENT])? {
+                return Ok(Some(found));
+            }
+        }
+    }
+    Ok(None)
+}
+
+/// True if the directory has an index that covers it, after building it if that is worth it.
+fn indexed(tx: &mut dyn Tx, vol: &mut Volume, dir: Dir<'_>) -> Result<bool, Stop> {
+    let blocks = blocks(vol, dir);
+    if blocks < 2 {
+        return Ok(false);
+    }
+    let covered = vol.names().begin(dir.0).covered;
+    if covered < blocks {
+        vol.build_index(dir.0);
+        for block in covered..blocks {
+            if let Err(stop) = build(tx, vol, dir, block) {
+                expect(tx, vol, dir, block + 1..blocks.min(block + READ_AHEAD));
+                return Err(stop);
+            }
+        }
+    }
+    Ok(true)
+}
+
+/// Adds a block of the directory to its index.
+fn build(tx: &mut dyn Tx, vol: &mut Volume, dir: Dir<'_>, block: u64) -> Result<(), Stop> {
+    let mut names = Vec::new();
+    let mut rooms = Vec::new();
+    scan(tx, vol, dir, block..block + 1, |number, chunk| {
+        for entry in chunk::entries(chunk) {
+            let entry = entry?;
+            if entry.ino != 0 {
+                let at = number * SECTOR_BYTES as u64 + entry.at as u64;
+                names.push((index::hash(entry.name), at));
+            }
+        }
+        rooms.push((number as u32, chunk::room(chunk)? as u16));
+        Ok(None::<()>)
+    })?;
+    vol.names().grown(names.len());
+    let index = vol.names().begin(dir.0);
+    for (hash, at) in names {
+        index.set_name(hash, at, true);
+    }
+    for (chunk, room) in rooms {
+        index.set_room(chunk, room);
+    }
+    index.covered = block + 1;
+    Ok(())
+}
+
+/// Notes blocks of a directory that will be wanted.
+fn expect(tx: &mut dyn Tx, vol: &Volume, dir: Dir<'_>, blocks: std::ops::Range<u64>) {
+    for block in blocks {
+        let Ok(address) = map::address(tx, vol, dir.1, block) else { return };
+        if address != 0 {
+            tx.expect(vol.geometry.block_of(address), PageKind::Directory);
+        }
+    }
+}
+
+/// The entry of a name.
+///
+/// # Errors
+/// Those of [`Tx::page`]; [`Errno::Io`] if the directory is damaged.
+pub fn find(
+    tx: &mut dyn Tx,
+    vol: &mut Volume,
+    dir: Dir<'_>,
+    name: &[u8],
+) -> Result<Option<Found>, Stop> {
+    if indexed(tx, vol, dir)? {
+        return find_by_index(tx, vol, dir, name);
+    }
+    scan(tx, vol, dir, 0..blocks(vol, dir), |number, chunk| {
+        Ok(chunk::find(chunk, name)?.map(|entry| found(number, entry)))
+    })
+}
+
+fn found(number: u64, entry: chunk::Entry<'_>) -> Found {
+    let at = number * SECTOR_BYTES as u64 + entry.at as u64;
+    Found { ino: Ino::from(entry.ino), kind: entry.kind, at }
+}
+
+fn find_by_index(
+    tx: &mut dyn Tx,
+    vol: &mut Volume,
+    dir: Dir<'_>,
+    name: &[u8],
+) -> Result<Option<Found>, Stop> {
+    let mut after = 0;
+    loop {
+        let places = vol.names().begin(dir.0);
+        let Some(at) = places.place(index::hash(name), after) else { return Ok(None) };
+        let place = chunk_place(tx, vol, dir, at)?;
+        let within = at as usize % SECTOR_BYTES;
+        match chunk::entry(content(tx, place)?, within)? {
+            entry if entry.ino != 0 && entry.name == name => {
+                return Ok(Some(found(at / SECTOR_BYTES as u64, entry)));
+            }
+            _ => after = at + 1,
+        }
+    }
+}
+
+/// True if the directory has no names but `.` and `..`.
+///
+/// # Errors
+/// Those of [`find`].
+pub fn is_empty(tx: &mut dyn Tx, vol: &mut Volume, dir: Dir<'_>) -> Result<bool, Stop> {
+    if indexed(tx, vol, dir)? {
+        return Ok(vol.names().begin(dir.0).len() <= 2);
+    }
+    let other = scan(tx, vol, dir, 0..blocks(vol, dir), |_, chunk| {
+        for entry in chunk::entries(chunk) {
+            let entry = entry?;
+            if entry.ino != 0 && entry.name != b"." && entry.name != b".." {
+                return Ok(Some(()));
+            }
+        }
+        Ok(None)
+    })?;
+    Ok(other.is_none())
+}
+
+/// The number of a chunk with room for a name.
+fn room(tx: &mut dyn Tx, vol: &mut Volume, dir: Dir<'_>, need: usize) -> Result<Option<u64>, Stop> {
+    if indexed(tx, vol, dir)? {
+        return Ok(vol.names().begin(dir.0).chunk_with(need).map(u64::from));
+    }
+    scan(tx, vol, dir, 0..blocks(vol, dir), |number, chunk| {
+        Ok((chunk::room(chunk)? >= need).then_some(number))
+    })
+}
+
+/// Adds a name that is not there. The directory may grow; the caller writes its inode back.
+///
+/// # Errors
+/// [`Stop::NoRoom`]; those of [`find`].
+pub fn add(
+    tx: &mut dyn Tx,
+    vol: &mut Volume,
+    (dir, inode): (Ino, &mut Inode),
+    name: &[u8],
+    (ino, kind): (u32, u8),
+    who: Credentials,
+) -> Result<(), Stop> {
+    let number = match room(tx, vol, (dir, inode), chunk::space(name.len()))? {
+        Some(number) => number,
+        None => grow(tx, vol, (dir, inode), who)?,
+    };
+    let at = number * SECTOR_BYTES as u64;
+    let place = chunk_place(tx, vol, (dir, inode), at)?;
+    let added = chunk::add(content(tx, place)?, ino, kind, name)?.ok_or(Errno::Io)?;
+    if let Some((offset, bytes)) = added.before {
+        tx.set(place.block, place.at + offset, &bytes, Change::Plain);
+    }
+    let (offset, bytes) = added.entry;
+    tx.set(place.block, place.at + offset, &bytes, Change::NameAdded(Ino::from(ino)));
+    vol.set_name(dir, index::hash(name), at + added.at as u64, true);
+    note_room(tx, vol, dir, place, number)
+}
+
+/// Notes in the index what room a chunk has now.
+fn note_room(
+    tx: &mut dyn Tx,
+    vol: &mut Volume,
+    dir: Ino,
+    place: Place,
+    number: u64,
+) -> Result<(), Stop> {
+    if vol.names().get(dir).is_some() {
+        let room = chunk::room(content(tx, place)?)?;
+        vol.set_room(dir, number as u32, room as u16);
+    }
+    Ok(())
+}
+
+/// Adds empty chunks: a fragment of them while the directory is small, then a block. Returns the
+/// number of the first one.
+fn grow(
+    tx: &mut dyn Tx,
+    vol: &mut Volume,
+    (dir, inode): (Ino, &mut Inode),
+    who: Credentials,
+) -> Result<u64, Stop> {
+    let block_bytes = vol.geometry.block_bytes() as u64;
+    let old = inode.size;
+    let kind = PageKind::Directory;
+    let index = old / block_bytes;
+    let unit =
+        if index < DIRECT as u64 { vol.geometry.fragment_bytes() as u64 } else { block_bytes };
+    let size = (old + 1).next_multiple_of(unit);
+    if !old.is_multiple_of(block_bytes) {
+        Growing { ino: dir, inode, who, kind }.grow_tail(tx, vol, size)?;
+    } else {
+        let wish = map::wish(tx, vol, (dir, inode), index, 1, who)?;
+        let slot = map::slot(tx, vol, dir, inode, index, wish)?;
+        let count = (unit / vol.geometry.fragment_bytes() as u64) as u32;
+        Growing { ino: dir, inode, who, kind }.add(tx, vol, slot, count, wish)?;
+    }
+    inode.size = size;
+    let covers = vol.names().get(dir).is_some_and(|i| i.covered == old.div_ceil(block_bytes));
+    for at in (old..size).step_by(SECTOR_BYTES) {
+        let place = chunk_place(tx, vol, (dir, inode), at)?;
+        tx.set(place.block, place.at, &chunk::empty(), Change::Plain);
+        if covers {
+            vol.set_room(dir, (at / SECTOR_BYTES as u64) as u32, SECTOR_CONTENT as u16);
+        }
+    }
+    if covers {
+        vol.set_covered(dir, size.div_ceil(block_bytes));
+    }
+    Ok(old / SECTOR_BYTES as u64)
+}
+
+/// Removes the name of an entry.
+///
+/// # Errors
+/// Those of [`find`].
+pub fn remove(
+    tx: &mut dyn Tx,
+    vol: &mut Volume,
+    dir: Dir<'_>,
+    name: &[u8],
+    found: Found,
+) -> Result<(), Stop> {
+    let place = chunk_place(tx, vol, dir, found.at)?;
+    let within = found.at as usize % SECTOR_BYTES;
+    let gone = chunk::remove(content(tx, place)?, within)?.ok_or(Errno::Io)?;
+    let (offset, bytes) = gone.clear;
+    tx.set(place.block, place.at + offset, &bytes, Change::NameRemoved(found.ino));
+    if let Some((offset, bytes)) = gone.before {
+        tx.set(place.block, place.at + offset, &bytes, Change::Plain);
+    }
+    vol.set_name(dir.0, index::hash(name), found.at, false);
+    note_room(tx, vol, dir.0, place, found.at / SECTOR_BYTES as u64)
+}
+
+/// Makes an entry name another object.
+///
+/// # Errors
+/// Those of [`find`].
+pub fn replace(
+    tx: &mut dyn Tx,
+    vol: &Volume,
+    dir: Dir<'_>,
+    found: Found,
+    (ino, kind): (Ino, u8),
+) -> Result<(), Stop> {
+    let place = chunk_place(tx, vol, dir, found.at)?;
+    let within = found.at as usize % SECTOR_BYTES;
+    let entry = chunk::entry(content(tx, place)?, within)?;
+    if Ino::from(entry.ino) != found.ino {
+        return Err(Errno::Io.into());
+    }
+    let length = (entry.length as u16).to_le_bytes();
+    let number = (ino as u32).to_le_bytes();
+    let head = [number[0], number[1], number[2], number[3], length[0], length[1], kind];
+    tx.set(place.block, place.at + within, &head, Change::NameAdded(ino));
+    Ok(())
+}
+
+/// Writes the first fragment of a new directory: `.`, `..` and empty chunks.
+pub fn init(tx: &mut dyn Tx, vol: &Volume, place: Place, own: u32, parent: u32, kind: u8) {
+    let dots = [(0, own, 12, &b"."[..]), (12, parent, SECTOR_CONTENT - 12, b"..")];
+    for (at, ino, length, name) in dots {
+        let bytes = chunk::encode(ino, length, kind, name);
+        tx.set(place.block, place.at + at, &bytes, Change::NameAdded(Ino::from(ino)));
+    }
+    for number in 1..vol.geometry.fragment_bytes() / SECTOR_BYTES {
+        let at = place.at + number * SECTOR_BYTES;
+        tx.set(place.block, at, &chunk::empty(), Change::Plain);
+    }
+}
+
+/// The entries behind an offset, in order, as long as `take` returns true for them.
+///
+/// # Errors
+/// Those of [`find`].
+pub fn list(
+    tx: &mut dyn Tx,
+    vol: &Volume,
+    dir: Dir<'_>,
+    from: u64,
+    most_blocks: u64,
+    mut take: impl FnMut(Found, &[u8]) -> bool,
+) -> Result<(), Stop> {
+    let first = from / vol.geometry.block_bytes() as u64;
+    let end = blocks(vol, dir).min(first.saturating_add(most_blocks));
+    let chunk_from = from / SECTOR_BYTES as u64;
+    let scanned = scan(tx, vol, dir, first..end, |number, chunk| {
+        if number < chunk_from {
+            return Ok(None);
+        }
+        for entry in chunk::entries(chunk) {
+            let entry = entry?;
+            let found = found(number, entry);
+            if entry.ino != 0 && found.at >= from && !take(found, entry.name) {
+                return Ok(Some(()));
+            }
+        }
+        Ok(None)
+    });
+    if scanned.is_err() {
+        expect(tx, vol, dir, first..end);
+    }
+    scanned.map(|_| ())
+}
+
+/// The parent of a directory.
+///
+/// # Errors
+/// Those of [`find`].
+pub fn parent(tx: &mut dyn Tx, vol: &mut Volume, dir: Dir<'_>) -> Result<Ino, Stop> {
+    if let Some(parent) = vol.parent(dir.0) {
+        return Ok(parent);
+    }
+    let up = parent_entry(tx, vol, dir)?;
+    vol.learn_parent(dir.0, up.ino);
+    Ok(up.ino)
+}
+
+/// The entry `..`, which stands in the first chunk.
+///
+/// # Errors
+/// Those of [`find`].
+pub fn parent_entry(tx: &mut dyn Tx, vol: &Volume, dir: Dir<'_>) -> Result<Found, Stop> {
+    let place = chunk_place(tx, vol, dir, 0)?;
+    let entry = chunk::find(content(tx, place)?, b"..")?.ok_or(Errno::Io)?;
+    Ok(found(0, entry))
+}

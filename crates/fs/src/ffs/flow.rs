@@ -1,0 +1,363 @@
+//! The way of a call through FFS: it runs, stops and waits, runs again, and is answered.
+//!
+//! A call runs over one transaction per step. What it changes in memory outside the cache is in
+//! [`Good`] and takes effect after the commit, so a step that stops leaves no trace. A call of
+//! several steps holds its inode in between; others that name the inode wait.
+
+use crate::call::{Answer, Call, CallId, Credentials, Errno, Ino, Reply, Request, Timestamp};
+use crate::core::input::Pins;
+use crate::core::tx::CoreTx;
+use crate::core::waiting::MOST_RUNS;
+use crate::ffs::perform::perform;
+use crate::ffs::system::Ffs;
+use crate::policy::Settle;
+use crate::system::FsCx;
+use crate::tx::Stop;
+use bytes::Bytes;
+
+/// What a call, or the file system itself, wants done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Work {
+    /// The request of a call.
+    Request(Request),
+    /// Deletes an inode without names.
+    Reap(Ino),
+    /// Brings the headers of groups up to date.
+    Store,
+}
+
+/// How far a call of several steps has come.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct State {
+    /// Bytes read or written.
+    pub done: u64,
+    /// Where it goes on in the file.
+    pub at: u64,
+    /// What a read has brought.
+    pub read: Vec<Bytes>,
+}
+
+/// A call that has no reply yet.
+#[derive(Debug)]
+pub(crate) struct Pending {
+    /// None for work of the file system itself.
+    pub id: Option<CallId>,
+    pub who: Credentials,
+    pub now: Timestamp,
+    pub work: Work,
+    /// Runs since the last step that succeeded.
+    pub runs: u32,
+    pub pins: Pins,
+    /// How far a call of several steps has come.
+    pub state: State,
+    /// The inode that it holds between its steps.
+    pub held: Option<Ino>,
+}
+
+impl Pending {
+    /// Work of the file system itself.
+    pub(crate) fn own(work: Work, now: Timestamp) -> Pending {
+        let who = Credentials::default();
+        let pins = Pins::new();
+        Pending { id: None, who, now, work, runs: 0, pins, state: State::default(), held: None }
+    }
+
+    fn of(call: Call) -> Pending {
+        let own = Pending::own(Work::Request(call.request), call.now);
+        Pending { id: Some(call.id), who: call.who, ..own }
+    }
+}
+
+/// What a run that succeeded brings.
+#[derive(Debug)]
+pub(crate) enum Step {
+    /// The call has come to its end.
+    Done(Good),
+    /// It goes on from here, and holds the inode until then.
+    More { state: State, holds: Option<Ino> },
+    /// It has come to its end when everything is durable.
+    Durable,
+}
+
+/// The end of a call, with what becomes true in memory.
+#[derive(Debug)]
+pub(crate) struct Good {
+    pub answer: Answer,
+    /// The lookup count of this inode rises.
+    pub looked_up: Option<Ino>,
+    /// This inode is open afterwards; the handle goes into the answer.
+    pub opened: Option<Ino>,
+    /// The last name of this inode has gone.
+    pub unnamed: Option<Ino>,
+}
+
+impl From<Answer> for Good {
+    fn from(answer: Answer) -> Good {
+        Good { answer, looked_up: None, opened: None, unnamed: None }
+    }
+}
+
+impl From<Answer> for Step {
+    fn from(answer: Answer) -> Step {
+        Step::Done(answer.into())
+    }
+}
+
+impl Ffs {
+    /// Takes a call. Calls that need no block are done at once.
+    pub(crate) fn take(&mut self, call: Call, cx: &mut FsCx<'_, '_>) {
+        let reply = |result| Reply { id: call.id, result };
+        match call.request {
+            Request::Forget { ino, count } => {
+                if self.handles.forget(ino, count) {
+                    self.queue.push_back(Pending::own(Work::Reap(ino), call.now));
+                }
+            }
+            Request::Release { handle } => {
+                let Some((ino, gone)) = self.handles.release(handle) else {
+                    cx.replies.push(reply(Err(Errno::BadF)));
+                    return;
+                };
+                if gone {
+                    self.queue.push_back(Pending::own(Work::Reap(ino), call.now));
+                }
+                cx.replies.push(reply(Ok(Answer::Done)));
+            }
+            _ => self.queue.push_back(Pending::of(call)),
+        }
+    }
+
+    /// Runs everything that can run.
+    pub(crate) fn run_ready(&mut self, cx: &mut FsCx<'_, '_>) {
+        loop {
+            self.core.relieve();
+            if self.core.is_congested() {
+                break;
+            }
+            let Some(pending) = self.next_pending(cx) else { break };
+            self.run(pending, cx);
+        }
+        while let Some((key, result)) = self.core.take_settled() {
+            match self.parked.try_remove(key) {
+                Some(pending) => {
+                    let result = result.map(|()| Answer::Done).map_err(|_| Errno::Io);
+                    self.end(pending, result, cx);
+                }
+                None => self.stop_settled(),
+            }
+        }
+    }
+
+    /// The next call that can run: those that have waited before those that have not run yet.
+    fn next_pending(&mut self, cx: &mut FsCx<'_, '_>) -> Option<Pending> {
+        while let Some(key) = self.core.take_ready() {
+            let pending = self.parked.remove(key);
+            if self.core.ready.take_error(key).is_none() {
+                return Some(pending);
+            }
+            self.end(pending, Err(Errno::Io), cx);
+        }
+        self.queue.pop_front()
+    }
+
+    /// Runs one step of a call.
+    fn run(&mut self, mut pending: Pending, cx: &mut FsCx<'_, '_>) {
+        if self.core.is_read_only() && changes(&pending.work) {
+            let errno = if self.core.failed().is_some() { Errno::Io } else { Errno::RoFs };
+            return self.end(pending, Err(errno), cx);
+        }
+        if pending.held.is_none()
+            && let Some(ino) = self.blocked_by(&pending.work)
+        {
+            let key = self.parked.insert(pending);
+            self.locks.wait(ino, key);
+            return;
+        }
+        pending.runs += 1;
+        assert!(pending.runs < MOST_RUNS, "{:?} stops again and again", pending.work);
+        let mut tx = CoreTx::new(&mut self.core, pending.now);
+        let outcome = perform(&mut tx, &mut self.volume, &self.handles, &pending);
+        match outcome {
+            Ok(step) => {
+                let settle = tx.commit(cx.now());
+                self.volume.commit();
+                self.succeed(pending, step, settle, cx);
+            }
+            Err(mut stop) => {
+                tx.add_expected(&mut stop);
+                tx.undo();
+                self.volume.roll_back();
+                self.stopped_by(pending, stop, cx);
+            }
+        }
+    }
+
+    fn succeed(&mut self, mut pending: Pending, step: Step, settle: Settle, cx: &mut FsCx<'_, '_>) {
+        match step {
+            Step::Done(good) => {
+                self.read_further(&pending, cx);
+                let answer = self.take_effect(good, pending.now);
+                match settle {
+                    Settle::Now => self.end(pending, Ok(answer), cx),
+                    Settle::Durable => self.make_durable(pending, cx),
+                }
+            }
+            Step::More { state, holds } => {
+                if pending.held.is_none()
+                    && let Some(ino) = holds
+                {
+                    self.locks.hold(ino);
+                    pending.held = Some(ino);
+                }
+                pending.state = state;
+                pending.runs = 0;
+                self.core.unpin(&mut pending.pins);
+                let key = self.parked.insert(pending);
+                self.core.make_ready(key);
+            }
+            Step::Durable => self.make_durable(pending, cx),
+        }
+    }
+
+    fn make_durable(&mut self, mut pending: Pending, cx: &mut FsCx<'_, '_>) {
+        self.core.unpin(&mut pending.pins);
+        let key = self.parked.insert(pending);
+        self.core.settle(key, cx.below);
+    }
+
+    fn take_effect(&mut self, good: Good, now: Timestamp) -> Answer {
+        if let Some(ino) = good.looked_up {
+            self.handles.looked_up(ino);
+        }
+        if let Some(ino) = good.unnamed
+            && self.handles.unnamed(ino)
+        {
+            self.queue.push_front(Pending::own(Work::Reap(ino), now));
+        }
+        match (good.opened, good.answer) {
+            (Some(ino), Answer::Object(attr, _)) => {
+                Answer::Object(attr, Some(self.handles.open(ino)))
+            }
+            (Some(ino), _) => Answer::Opened(self.handles.open(ino)),
+            (None, answer) => answer,
+        }
+    }
+
+    fn stopped_by(&mut self, mut pending: Pending, stop: Stop, cx: &mut FsCx<'_, '_>) {
+        match stop {
+            Stop::Miss(wanted) => {
+                let mut pins = std::mem::take(&mut pending.pins);
+                let key = self.parked.insert(pending);
+                self.core.fetch(key, &wanted, &mut pins, cx.below);
+                self.parked[key].pins = pins;
+            }
+            Stop::Busy(ino) => {
+                let key = self.parked.insert(pending);
+                if self.locks.is_held(ino) {
+                    self.locks.wait(ino, key);
+                } else {
+                    self.core.make_ready(key);
+                }
+            }
+            Stop::NoRoom if self.frees_are_pending(&pending) => {
+                self.core.unpin(&mut pending.pins);
+                let key = self.parked.insert(pending);
+                self.no_room.push(key);
+            }
+            Stop::NoRoom => self.fail_call(pending, Errno::NoSpc, cx),
+            Stop::Refused(errno) => self.fail_call(pending, errno, cx),
+        }
+    }
+
+    /// Ends a call that fails. A write of several steps reports what it has written.
+    fn fail_call(&mut self, pending: Pending, errno: Errno, cx: &mut FsCx<'_, '_>) {
+        let is_write = matches!(pending.work, Work::Request(Request::Write { .. }));
+        let result = match u32::try_from(pending.state.done) {
+            Ok(written) if is_write && written > 0 => Ok(Answer::Written(written)),
+            _ => Err(errno),
+        };
+        self.end(pending, result, cx);
+    }
+
+    /// True if deletions are under way that may make room.
+    fn frees_are_pending(&self, pending: &Pending) -> bool {
+        let reaps = |one: &Pending| matches!(one.work, Work::Reap(_));
+        !reaps(pending)
+            && (self.queue.iter().any(reaps) || self.parked.iter().any(|(_, one)| reaps(one)))
+    }
+
+    /// A call has come to its end: it lets go of everything and is answered.
+    fn end(&mut self, mut pending: Pending, result: Result<Answer, Errno>, cx: &mut FsCx<'_, '_>) {
+        self.core.unpin(&mut pending.pins);
+        if let Some(ino) = pending.held {
+            for key in self.locks.release(ino) {
+                self.core.make_ready(key);
+            }
+        }
+        if let Some(id) = pending.id {
+            cx.replies.push(Reply { id, result });
+        }
+        match pending.work {
+            Work::Reap(_) => {
+                let waiting = std::mem::take(&mut self.no_room);
+                waiting.into_iter().for_each(|key| self.core.make_ready(key));
+            }
+            Work::Store => self.storing = false,
+            Work::Request(_) => {}
+        }
+    }
+
+    /// An inode that this work names and that another call holds.
+    fn blocked_by(&self, work: &Work) -> Option<Ino> {
+        if self.locks.is_empty() {
+            return None;
+        }
+        let of = |handle| self.handles.get(handle).map(|open| open.ino);
+        let named = match *work {
+            Work::Reap(ino) => [Some(ino), None],
+            Work::Store => [None, None],
+            Work::Request(ref request) => match *request {
+                Request::Attr { ino }
+                | Request::SetAttr { ino, .. }
+                | Request::ReadLink { ino }
+                | Request::Open { ino, .. }
+                | Request::Fsync { ino, .. } => [Some(ino), None],
+                Request::Lookup { dir, .. }
+                | Request::Make { dir, .. }
+                | Request::Unlink { dir, .. }
+                | Request::RmDir { dir, .. } => [Some(dir), None],
+                Request::Link { ino, dir, .. } => [Some(ino), Some(dir)],
+                Request::Rename { dir, to_dir, .. } => [Some(dir), Some(to_dir)],
+                Request::Read { handle, .. }
+                | Request::Write { handle, .. }
+                | Request::List { handle, .. }
+                | Request::Allocate { handle, .. }
+                | Request::Seek { handle, .. } => [of(handle), None],
+                Request::Forget { .. }
+                | Request::Release { .. }
+                | Request::Sync
+                | Request::Space => [None, None],
+            },
+        };
+        named.into_iter().flatten().find(|&ino| self.locks.is_held(ino))
+    }
+}
+
+/// True if this work changes blocks, so that a file system that is read-only refuses it.
+fn changes(work: &Work) -> bool {
+    match work {
+        Work::Reap(_) | Work::Store => true,
+        Work::Request(request) => match request {
+            Request::SetAttr { .. }
+            | Request::Make { .. }
+            | Request::Link { .. }
+            | Request::Unlink { .. }
+            | Request::RmDir { .. }
+            | Request::Rename { .. }
+            | Request::Write { .. }
+            | Request::Allocate { .. } => true,
+            Request::Open { truncate, .. } => *truncate,
+            _ => false,
+        },
+    }
+}

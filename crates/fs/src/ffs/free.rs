@@ -1,0 +1,177 @@
+//! Frees blocks of a file from its end backwards, in bounded steps.
+//!
+//! A step ends when it has touched as many indirect blocks or bitmaps as it may. What it has not
+//! reached is unchanged, and what it has reached is free with no address left, so each step is
+//! consistent by itself.
+
+use crate::call::{Errno, Ino};
+use crate::ffs::alloc::block;
+use crate::ffs::fields::u32_at;
+use crate::ffs::format::{SECTOR_ADDRESSES, address_offset};
+use crate::ffs::geometry::Fragment;
+use crate::ffs::inode::{DIRECT, INDIRECT, Inode};
+use crate::ffs::map;
+use crate::ffs::volume::Volume;
+use crate::tx::{BlockNo, Change, PageKind, Stop, Tx};
+use seekless_engine::units::SECTOR_BYTES;
+use smallvec::SmallVec;
+
+/// Indirect blocks that a step touches at most.
+const MOST_INDIRECT: usize = 24;
+/// Blocks of bitmaps that a step touches at most.
+const MOST_MAPS: usize = 24;
+/// Blocks that a step frees at most.
+const MOST_FREED: usize = 8192;
+
+/// A step of freeing.
+struct Step<'a> {
+    tx: &'a mut dyn Tx,
+    vol: &'a mut Volume,
+    ino: Ino,
+    from: u64,
+    to: u64,
+    indirect: usize,
+    maps: SmallVec<[BlockNo; MOST_MAPS]>,
+    freed: usize,
+    sectors: u32,
+    /// The block of the file behind which all is done, if the step ended early.
+    stopped: Option<u64>,
+}
+
+/// Frees the blocks `from..to` of a file, as many as one step may. Returns the block from which on
+/// all is done: `from` at the end. The caller writes the inode back.
+///
+/// # Errors
+/// Those of [`Tx::page`]; [`Errno::Io`] if an address is damaged.
+pub fn range(
+    tx: &mut dyn Tx,
+    vol: &mut Volume,
+    (ino, inode): (Ino, &mut Inode),
+    from: u64,
+    to: u64,
+) -> Result<u64, Stop> {
+    let (maps, stopped) = (SmallVec::new(), None);
+    let mut step =
+        Step { tx, vol, ino, from, to, indirect: 0, maps, freed: 0, sectors: 0, stopped };
+    for level in (1..=INDIRECT).rev() {
+        let (base, span) = map::tree(&step.vol.geometry, level);
+        let at = inode.indirect[level - 1];
+        if at == 0 || base >= to || base + span <= from {
+            continue;
+        }
+        if step.tree(at, level, base)? {
+            step.free(at, step.vol.geometry.fragments_per_block())?;
+            inode.indirect[level - 1] = 0;
+        }
+        if step.stopped.is_some() {
+            break;
+        }
+    }
+    if step.stopped.is_none() {
+        step.direct(inode)?;
+    }
+    let (sectors, stopped) = (step.sectors, step.stopped);
+    inode.sectors = inode.sectors.checked_sub(sectors).ok_or(Errno::Io)?;
+    Ok(stopped.unwrap_or(from))
+}
+
+impl Step<'_> {
+    /// Frees one extent.
+    fn free(&mut self, at: Fragment, count: u32) -> Result<(), Stop> {
+        if count == 0 || !self.vol.geometry.is_data(at, count) {
+            return Err(Errno::Io.into());
+        }
+        self.note_map(at);
+        block::free(self.tx, self.vol, at, count)?;
+        self.freed += 1;
+        self.sectors += count * (self.vol.geometry.fragment_bytes() / SECTOR_BYTES) as u32;
+        Ok(())
+    }
+
+    fn note_map(&mut self, at: Fragment) {
+        let map = self.vol.geometry.fragment_bit(at).block;
+        if !self.maps.contains(&map) {
+            self.maps.push(map);
+        }
+    }
+
+    fn is_full(&self) -> bool {
+        self.indirect >= MOST_INDIRECT || self.maps.len() >= MOST_MAPS || self.freed >= MOST_FREED
+    }
+
+    fn direct(&mut self, inode: &mut Inode) -> Result<(), Stop> {
+        let end = self.to.min(DIRECT as u64);
+        for index in (self.from..end).rev() {
+            let at = inode.direct[index as usize];
+            if at == 0 {
+                continue;
+            }
+            // Twelve blocks: they always fit in the step.
+            self.free(at, inode.block_fragments(index, &self.vol.geometry))?;
+            inode.direct[index as usize] = 0;
+        }
+        Ok(())
+    }
+
+    /// Frees what lies in the range below an indirect block; true if no address is left in it.
+    fn tree(&mut self, at: Fragment, level: usize, base: u64) -> Result<bool, Stop> {
+        let each = self.vol.geometry.addresses_per_block();
+        let span = (each as u64).pow(level as u32 - 1);
+        let block = map::block_at(&self.vol.geometry, at)?;
+        let page = self.tx.page(block, PageKind::Indirect)?;
+        let old: Vec<Fragment> = (0..each).map(|n| u32_at(page, address_offset(n))).collect();
+        self.indirect += 1;
+        self.expect_maps(&old, level);
+        let mut new = old.clone();
+        for index in (0..each).rev() {
+            let first = base + index as u64 * span;
+            if old[index] == 0 || first >= self.to || first + span <= self.from {
+                continue;
+            }
+            if self.is_full() {
+                self.stopped = Some((first + span).min(self.to));
+                break;
+            }
+            if level == 1 || self.tree(old[index], level - 1, first)? {
+                self.free(old[index], self.vol.geometry.fragments_per_block())?;
+                new[index] = 0;
+            }
+            if self.stopped.is_some() {
+                break;
+            }
+        }
+        let is_empty = new.iter().all(|&at| at == 0);
+        if !is_empty {
+            self.clear(block, &old, &new);
+        }
+        Ok(is_empty)
+    }
+
+    /// Reads the bitmaps together that freeing these addresses needs.
+    fn expect_maps(&mut self, addresses: &[Fragment], level: usize) {
+        let mut last = None;
+        for &at in addresses.iter().rev().filter(|&&at| at != 0 && level == 1) {
+            if at >= self.vol.geometry.fragments() {
+                continue;
+            }
+            let group = self.vol.geometry.group_of_fragment(at);
+            if last != Some(group) {
+                last = Some(group);
+                block::expect(self.tx, self.vol, at);
+            }
+        }
+    }
+
+    /// Writes back the addresses that were cleared, sector by sector.
+    fn clear(&mut self, block: BlockNo, old: &[Fragment], new: &[Fragment]) {
+        for sector in 0..old.len() / SECTOR_ADDRESSES {
+            let range = sector * SECTOR_ADDRESSES..(sector + 1) * SECTOR_ADDRESSES;
+            let differ = |n: &usize| old[*n] != new[*n];
+            let Some(first) = range.clone().find(differ) else { continue };
+            let last = range.rev().find(differ).unwrap_or(first);
+            let bytes: Vec<u8> = new[first..=last].iter().flat_map(|at| at.to_le_bytes()).collect();
+            let change = Change::Pointer(self.ino);
+            self.tx.set(block, address_offset(first), &bytes, change);
+        }
+    }
+}

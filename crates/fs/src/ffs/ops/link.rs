@@ -1,0 +1,46 @@
+//! `link`: another name for a file.
+
+use crate::call::{Attr, Credentials, Errno, FileKind, Ino, MOST_NAME};
+use crate::ffs::entries::type_byte;
+use crate::ffs::format::MOST_LINKS;
+use crate::ffs::inode::Inode;
+use crate::ffs::volume::Volume;
+use crate::ffs::{dirs, inodes};
+use crate::tx::{Stop, Tx};
+
+/// Gives an object that is no directory another name.
+///
+/// # Errors
+/// [`Errno::Perm`] for a directory, [`Errno::Exist`], [`Errno::NoEnt`], [`Errno::MLink`],
+/// [`Errno::NameTooLong`]; [`Stop::NoRoom`]; those of [`Tx::page`].
+pub fn link(
+    tx: &mut dyn Tx,
+    vol: &mut Volume,
+    who: Credentials,
+    ino: Ino,
+    dir: Ino,
+    name: &[u8],
+) -> Result<Attr, Stop> {
+    let old_dir = inodes::directory(tx, vol, dir)?;
+    if name.len() > MOST_NAME {
+        return Err(Errno::NameTooLong.into());
+    }
+    if dirs::find(tx, vol, (dir, &old_dir), name)?.is_some() {
+        return Err(Errno::Exist.into());
+    }
+    let old = inodes::get(tx, vol, ino)?;
+    let kind = old.kind().ok_or(Errno::Stale)?;
+    match kind {
+        FileKind::Directory => return Err(Errno::Perm.into()),
+        _ if old.links == 0 => return Err(Errno::NoEnt.into()),
+        _ if old.links >= MOST_LINKS => return Err(Errno::MLink.into()),
+        _ => {}
+    }
+    let new = Inode { links: old.links + 1, ctime: tx.now(), ..old.clone() };
+    inodes::put(tx, vol, ino, &old, &new)?;
+    let mut new_dir = Inode { mtime: tx.now(), ctime: tx.now(), ..old_dir.clone() };
+    let entry = (vol.number(ino)?, type_byte(kind));
+    dirs::add(tx, vol, (dir, &mut new_dir), name, entry, who)?;
+    inodes::put(tx, vol, dir, &old_dir, &new_dir)?;
+    Ok(inodes::attr(ino, &new))
+}

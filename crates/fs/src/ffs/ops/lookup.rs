@@ -1,0 +1,20 @@
+//! `lookup`: the object of a name.
+
+use crate::call::{Attr, Errno, FileKind, Ino};
+use crate::ffs::volume::Volume;
+use crate::ffs::{dirs, inodes};
+use crate::tx::{Stop, Tx};
+
+/// The object of a name.
+///
+/// # Errors
+/// [`Errno::NoEnt`], [`Errno::NotDir`]; those of [`Tx::page`].
+pub fn lookup(tx: &mut dyn Tx, vol: &mut Volume, dir: Ino, name: &[u8]) -> Result<Attr, Stop> {
+    let inode = inodes::directory(tx, vol, dir)?;
+    let found = dirs::find(tx, vol, (dir, &inode), name)?.ok_or(Errno::NoEnt)?;
+    let attr = super::attr::get(tx, vol, found.ino)?;
+    if attr.kind == FileKind::Directory && name != b"." && name != b".." {
+        vol.learn_parent(found.ino, dir);
+    }
+    Ok(attr)
+}

@@ -1,0 +1,100 @@
+//! `unlink`, `rmdir`, and freeing of what has no names.
+
+use super::{Progress, Removed};
+use crate::call::{Errno, FileKind, Ino};
+use crate::ffs::alloc::inode as inode_alloc;
+use crate::ffs::inode::Inode;
+use crate::ffs::volume::Volume;
+use crate::ffs::{dirs, free, inodes};
+use crate::tx::{Stop, Tx};
+
+/// Removes a name of an object that is no directory.
+///
+/// # Errors
+/// [`Errno::NoEnt`], [`Errno::IsDir`], [`Errno::NotDir`]; those of [`Tx::page`].
+pub fn unlink(tx: &mut dyn Tx, vol: &mut Volume, dir: Ino, name: &[u8]) -> Result<Removed, Stop> {
+    let old_dir = inodes::directory(tx, vol, dir)?;
+    let found = dirs::find(tx, vol, (dir, &old_dir), name)?.ok_or(Errno::NoEnt)?;
+    let old = inodes::get(tx, vol, found.ino)?;
+    if old.kind() == Some(FileKind::Directory) {
+        return Err(Errno::IsDir.into());
+    }
+    dirs::remove(tx, vol, (dir, &old_dir), name, found)?;
+    let links = drop_link(tx, vol, found.ino, &old)?;
+    let new_dir = Inode { mtime: tx.now(), ctime: tx.now(), ..old_dir.clone() };
+    inodes::put(tx, vol, dir, &old_dir, &new_dir)?;
+    Ok(Removed { ino: found.ino, last: links == 0 })
+}
+
+/// Lowers the link count of an object that is no directory.
+pub(super) fn drop_link(tx: &mut dyn Tx, vol: &Volume, ino: Ino, old: &Inode) -> Result<u16, Stop> {
+    // A count of 0 though there was a name is damage; it must not become 65,535.
+    let links = old.links.saturating_sub(1);
+    let new = Inode { links, ctime: tx.now(), ..old.clone() };
+    inodes::put(tx, vol, ino, old, &new)?;
+    Ok(links)
+}
+
+/// Removes an empty directory.
+///
+/// # Errors
+/// [`Errno::NotEmpty`], [`Errno::NoEnt`], [`Errno::NotDir`], [`Errno::Inval`] for `.`; those of
+/// [`Tx::page`].
+pub fn rmdir(tx: &mut dyn Tx, vol: &mut Volume, dir: Ino, name: &[u8]) -> Result<Removed, Stop> {
+    match name {
+        b"." => return Err(Errno::Inval.into()),
+        b".." => return Err(Errno::NotEmpty.into()),
+        _ => {}
+    }
+    let old_dir = inodes::directory(tx, vol, dir)?;
+    let found = dirs::find(tx, vol, (dir, &old_dir), name)?.ok_or(Errno::NoEnt)?;
+    let old = inodes::directory(tx, vol, found.ino)?;
+    if !dirs::is_empty(tx, vol, (found.ino, &old))? {
+        return Err(Errno::NotEmpty.into());
+    }
+    dirs::remove(tx, vol, (dir, &old_dir), name, found)?;
+    drop_directory(tx, vol, found.ino, &old)?;
+    let links = old_dir.links.saturating_sub(1);
+    let new_dir = Inode { links, mtime: tx.now(), ctime: tx.now(), ..old_dir.clone() };
+    inodes::put(tx, vol, dir, &old_dir, &new_dir)?;
+    Ok(Removed { ino: found.ino, last: true })
+}
+
+/// An empty directory loses its name: both of its links go.
+pub(super) fn drop_directory(
+    tx: &mut dyn Tx,
+    vol: &mut Volume,
+    ino: Ino,
+    old: &Inode,
+) -> Result<(), Stop> {
+    let new = Inode { links: 0, ctime: tx.now(), ..old.clone() };
+    inodes::put(tx, vol, ino, old, &new)?;
+    vol.set_parent(ino, None);
+    Ok(())
+}
+
+/// Frees an object that has no names, in steps: its blocks from the end, then its inode.
+///
+/// # Errors
+/// [`Errno::Inval`] if it has names; [`Errno::Stale`]; those of [`Tx::page`].
+pub fn reap(tx: &mut dyn Tx, vol: &mut Volume, ino: Ino) -> Result<Progress, Stop> {
+    let old = inodes::get(tx, vol, ino)?;
+    if old.links > 0 {
+        return Err(Errno::Inval.into());
+    }
+    let mut new = old.clone();
+    if old.has_blocks() {
+        let reached = free::range(tx, vol, (ino, &mut new), 0, u64::MAX)?;
+        if reached > 0 {
+            new.size = new.size.min(reached * vol.geometry.block_bytes() as u64);
+            inodes::put(tx, vol, ino, &old, &new)?;
+            return Ok(Progress::More);
+        }
+    }
+    if old.kind() == Some(FileKind::Directory) {
+        vol.names().drop_index(ino);
+    }
+    let number = vol.number(ino)?;
+    inode_alloc::free(tx, vol, number, &old)?;
+    Ok(Progress::Done)
+}

@@ -1,0 +1,120 @@
+//! A clean unmount, phase by phase: calls end, orphans are deleted, headers are stored, everything
+//! is written, and at last the superblock says that the file system is clean.
+//!
+//! The mark is written after a flush of everything else, and is flushed itself. After a failed
+//! write there is no mark: the next mount asks for a check.
+
+use crate::ffs::flow::{Pending, Work};
+use crate::ffs::format::{Recovery, SUPERBLOCK_AT, State};
+use crate::ffs::mount::SUPERBLOCK_BLOCK;
+use crate::ffs::system::Ffs;
+use crate::system::FsCx;
+use seekless_engine::data::Data;
+
+/// The key of the unmount among calls that wait for durability; no parked call has it.
+const UNMOUNT: usize = usize::MAX;
+
+/// How far an unmount has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// Mounted.
+    Running,
+    /// Calls in flight and deletions of orphans come to their end.
+    Draining,
+    /// Headers of groups are stored.
+    Storing,
+    /// Everything is written.
+    Writing,
+    /// Everything is durable.
+    Written,
+    /// The clean mark is written.
+    Marking,
+    /// The clean mark is flushed.
+    Flushing,
+    /// The mark is durable, or there is none.
+    Stopped,
+}
+
+impl Ffs {
+    /// Begins a clean unmount.
+    pub(crate) fn begin_stopping(&mut self, cx: &mut FsCx<'_, '_>) {
+        if self.phase != Phase::Running {
+            return;
+        }
+        self.phase = Phase::Draining;
+        for ino in self.handles.take_orphans() {
+            self.queue.push_back(Pending::own(Work::Reap(ino), self.last));
+        }
+        self.run_ready(cx);
+        self.go_on_stopping(cx);
+    }
+
+    /// What the unmount waited for is durable.
+    pub(crate) fn stop_settled(&mut self) {
+        self.phase = match self.phase {
+            Phase::Writing => Phase::Written,
+            Phase::Flushing => Phase::Stopped,
+            other => other,
+        };
+    }
+
+    /// Goes from phase to phase as far as it can.
+    pub(crate) fn go_on_stopping(&mut self, cx: &mut FsCx<'_, '_>) {
+        while self.next_phase(cx) {
+            self.run_ready(cx);
+        }
+    }
+
+    /// One phase further. False if it has to wait, or is mounted.
+    fn next_phase(&mut self, cx: &mut FsCx<'_, '_>) -> bool {
+        let idle = self.pending() == 0;
+        match self.phase {
+            Phase::Running | Phase::Stopped | Phase::Flushing | Phase::Writing => false,
+            Phase::Marking if self.core.raw_in_flight() > 0 => false,
+            // The flush covers only what has completed before it.
+            Phase::Marking => {
+                self.phase = Phase::Flushing;
+                self.core.settle(UNMOUNT, cx.below);
+                true
+            }
+            Phase::Draining if idle && self.core.is_read_only() => {
+                let quiet = self.core.in_flight() == 0;
+                if quiet {
+                    self.phase = Phase::Stopped;
+                }
+                quiet
+            }
+            Phase::Draining if idle => {
+                self.phase = Phase::Storing;
+                if self.volume.stale_group().is_some() {
+                    self.start_storing();
+                }
+                true
+            }
+            Phase::Storing if idle => {
+                self.phase = Phase::Writing;
+                self.core.settle(UNMOUNT, cx.below);
+                true
+            }
+            Phase::Draining | Phase::Storing => false,
+            Phase::Written if self.core.failed().is_some() => {
+                self.phase = Phase::Stopped;
+                true
+            }
+            Phase::Written => {
+                self.phase = Phase::Marking;
+                self.mark_clean(cx);
+                true
+            }
+        }
+    }
+
+    fn mark_clean(&mut self, cx: &mut FsCx<'_, '_>) {
+        self.superblock.state = State::Clean;
+        self.superblock.recovery = Recovery::None;
+        self.superblock.written = self.last;
+        self.counter = self.counter.wrapping_add(1);
+        let block = self.superblock.encode(SUPERBLOCK_AT, self.counter);
+        self.core.write_raw(SUPERBLOCK_BLOCK, Data::bytes(block), cx.below);
+    }
+}

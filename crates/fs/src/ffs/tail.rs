@@ -1,0 +1,129 @@
+//! Blocks of a file that come or grow: new ones, and tails that get more fragments.
+
+use crate::call::{Credentials, Errno, Ino};
+use crate::ffs::alloc::block::{self, Wish};
+use crate::ffs::alloc::fragment;
+use crate::ffs::format::Optimisation;
+use crate::ffs::geometry::Fragment;
+use crate::ffs::inode::{DIRECT, Inode};
+use crate::ffs::map::{self, Slot};
+use crate::ffs::volume::Volume;
+use crate::tx::{PageKind, SECTOR_CONTENT, Stop, Tx};
+use seekless_engine::units::SECTOR_BYTES;
+
+/// A file that an operation extends.
+#[derive(Debug)]
+pub struct Growing<'a> {
+    /// Its number.
+    pub ino: Ino,
+    /// Its inode, which the caller writes back.
+    pub inode: &'a mut Inode,
+    /// Who pays.
+    pub who: Credentials,
+    /// What its blocks hold.
+    pub kind: PageKind,
+}
+
+impl Growing<'_> {
+    fn add_sectors(&mut self, vol: &Volume, fragments: u32) {
+        let each = (vol.geometry.fragment_bytes() / SECTOR_BYTES) as u32;
+        self.inode.sectors = self.inode.sectors.saturating_add(fragments * each);
+    }
+
+    /// Allocates a block of the file that is a hole, with `count` fragments of zeros.
+    ///
+    /// # Errors
+    /// [`Stop::NoRoom`]; those of [`Tx::page`].
+    pub fn add(
+        &mut self,
+        tx: &mut dyn Tx,
+        vol: &mut Volume,
+        slot: Slot,
+        count: u32,
+        wish: Wish,
+    ) -> Result<Fragment, Stop> {
+        let roomy = vol.optimisation == Optimisation::Time && self.inode.sectors > 0;
+        let at = fragment::allocate(tx, vol, wish, count, roomy)?;
+        let place = vol.geometry.place_of(at);
+        let length = count as usize * vol.geometry.fragment_bytes();
+        tx.fresh(place.block, self.kind, place.at, length);
+        map::set(tx, self.ino, self.inode, slot, at);
+        self.add_sectors(vol, count);
+        Ok(at)
+    }
+
+    /// Gives a tail more fragments, of zeros: in place, or by moving it.
+    ///
+    /// # Errors
+    /// [`Stop::NoRoom`]; those of [`Tx::page`].
+    pub fn extend(
+        &mut self,
+        tx: &mut dyn Tx,
+        vol: &mut Volume,
+        index: u64,
+        (old, new): (u32, u32),
+    ) -> Result<Fragment, Stop> {
+        // Only direct blocks have tails.
+        let slot = usize::try_from(index).ok().filter(|&n| n < DIRECT).ok_or(Errno::Io)?;
+        let at = self.inode.direct[slot];
+        if !vol.geometry.is_data(at, old) {
+            return Err(Errno::Io.into());
+        }
+        let bytes = vol.geometry.fragment_bytes();
+        let group = vol.geometry.group_of_fragment(at);
+        let wish = Wish { who: self.who, at: None, group, blocks: 1 };
+        let grown = (new - old) as usize * bytes;
+        if fragment::extend(tx, vol, wish, at, (old, new))? {
+            let place = vol.geometry.place_of(at + old);
+            tx.fresh(place.block, self.kind, place.at, grown);
+            self.add_sectors(vol, new - old);
+            return Ok(at);
+        }
+        let from = vol.geometry.place_of(at);
+        let kept = old as usize * bytes;
+        let content = tx.part(from.block, from.at, kept, self.kind)?.to_vec();
+        let roomy = vol.optimisation == Optimisation::Time;
+        let to = fragment::allocate(tx, vol, wish, new, roomy)?;
+        let place = vol.geometry.place_of(to);
+        tx.fresh(place.block, self.kind, place.at, new as usize * bytes);
+        copy(tx, self.kind, (place.block, place.at), &content);
+        self.inode.direct[slot] = to;
+        self.add_sectors(vol, new - old);
+        block::free(tx, vol, at, old)?;
+        Ok(to)
+    }
+
+    /// Before the file grows: makes its tail what it must be at the new size.
+    ///
+    /// # Errors
+    /// [`Stop::NoRoom`]; those of [`Tx::page`].
+    pub fn grow_tail(&mut self, tx: &mut dyn Tx, vol: &mut Volume, size: u64) -> Result<(), Stop> {
+        let blocks = self.inode.size_blocks(&vol.geometry);
+        if size <= self.inode.size || blocks == 0 || blocks > DIRECT as u64 {
+            return Ok(());
+        }
+        let index = blocks - 1;
+        if self.inode.direct[index as usize] == 0 {
+            return Ok(());
+        }
+        let old = self.inode.block_fragments(index, &vol.geometry);
+        let after = Inode { size, ..self.inode.clone() };
+        let new = after.block_fragments(index, &vol.geometry);
+        if new > old {
+            self.extend(tx, vol, index, (old, new))?;
+        }
+        Ok(())
+    }
+}
+
+/// Copies content into a fresh place; of sealed sectors all but the seals.
+fn copy(tx: &mut dyn Tx, kind: PageKind, (block, at): (u64, usize), content: &[u8]) {
+    if !kind.is_sealed() {
+        tx.set(block, at, content, crate::tx::Change::Plain);
+        return;
+    }
+    for (number, sector) in content.chunks(SECTOR_BYTES).enumerate() {
+        let to = at + number * SECTOR_BYTES;
+        tx.set(block, to, &sector[..SECTOR_CONTENT], crate::tx::Change::Plain);
+    }
+}

@@ -1,0 +1,293 @@
+//! What the operations of FFS know in memory: group summaries, name indexes, parents.
+//!
+//! All of it can be recomputed from the disk. An operation that stops must leave it as it was, as
+//! the transaction does with blocks: each change is kept with its inverse until the end of the
+//! operation. So the caller of an operation ends it with exactly one of [`Volume::commit`] (it
+//! succeeded) and [`Volume::roll_back`] (it stopped, for whatever reason).
+
+use crate::call::{Errno, Ino};
+use crate::ffs::error::FsError;
+use crate::ffs::format::{Optimisation, Superblock};
+use crate::ffs::geometry::Geometry;
+use crate::tree::index::Names;
+use crate::tx::Stop;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Directories of which the parent is kept in memory, at most; about 50 bytes each.
+const MOST_PARENTS: usize = 1 << 20;
+
+/// The summary of a cylinder group.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Group {
+    /// Blocks of which each fragment is free.
+    pub free_blocks: u32,
+    /// Free fragments in blocks of which some are in use.
+    pub free_fragments: u32,
+    /// Runs of exactly this many free fragments in blocks of which some are in use.
+    pub runs: [u32; 8],
+    /// Free inodes.
+    pub free_inodes: u32,
+    /// Directories.
+    pub directories: u32,
+    /// Where the search for a block begins: a fragment of the group.
+    pub block_rotor: u32,
+    /// Where the search for fragments begins, likewise.
+    pub fragment_rotor: u32,
+    /// Where the search for an inode begins: an inode of the group.
+    pub inode_rotor: u32,
+    /// Inodes of which the table is initialised.
+    pub initialised: u32,
+}
+
+impl Group {
+    /// Free fragments, those of free blocks included.
+    pub fn free(&self, fragments_per_block: u32) -> u64 {
+        u64::from(self.free_blocks) * u64::from(fragments_per_block)
+            + u64::from(self.free_fragments)
+    }
+}
+
+/// The inverse of a change.
+#[derive(Clone, Debug)]
+enum Undo {
+    Group(u32, Group),
+    Name { dir: Ino, hash: u32, at: u64, present: bool },
+    Room { dir: Ino, chunk: u32, room: u16 },
+    Index(Ino),
+    Covered { dir: Ino, blocks: u64 },
+    Parent(Ino, Option<Ino>),
+}
+
+/// A mounted FFS, as its operations see it.
+#[derive(Clone, Debug)]
+pub struct Volume {
+    /// Where things are.
+    pub geometry: Geometry,
+    /// Percent of the space that only root may use.
+    pub minfree: u32,
+    /// Blocks of a cluster.
+    pub maxcontig: u32,
+    /// Blocks that one file allocates in a group before it moves on.
+    pub maxbpg: u32,
+    /// Whether a growing tail gets a whole block or exactly what it needs.
+    pub optimisation: Optimisation,
+    groups: Vec<Group>,
+    /// Fragments for data and indirect blocks.
+    data: u64,
+    /// Free fragments of all groups together.
+    free: u64,
+    /// Groups of which the header on disk is behind.
+    stale: BTreeSet<u32>,
+    names: Names,
+    parents: BTreeMap<Ino, Ino>,
+    undo: Vec<Undo>,
+}
+
+impl Volume {
+    /// A volume of which no group is loaded yet; [`crate::ffs::alloc::group::load`] loads one.
+    ///
+    /// # Errors
+    /// [`FsError::Damaged`] if the sizes contradict each other.
+    pub fn new(superblock: &Superblock) -> Result<Volume, FsError> {
+        let geometry = superblock.geometry()?;
+        let data = (0..geometry.groups()).map(|g| geometry.data_of(g).len() as u64).sum();
+        Ok(Volume {
+            data,
+            groups: vec![Group::default(); geometry.groups() as usize],
+            geometry,
+            minfree: u32::from(superblock.minfree),
+            maxcontig: superblock.maxcontig.max(1),
+            maxbpg: superblock.maxbpg.max(1),
+            optimisation: superblock.optimisation,
+            free: 0,
+            stale: BTreeSet::new(),
+            names: Names::default(),
+            parents: BTreeMap::new(),
+            undo: Vec::new(),
+        })
+    }
+
+    /// Puts the summary of a group in place, at mount.
+    pub fn set_group(&mut self, group: u32, summary: Group) {
+        self.replace_group(group, summary);
+    }
+
+    /// The operation has succeeded: its changes stand.
+    pub fn commit(&mut self) {
+        self.undo.clear();
+        self.names.trim();
+        if self.parents.len() > MOST_PARENTS {
+            self.parents.clear();
+        }
+    }
+
+    /// The operation has stopped: its changes are undone.
+    pub fn roll_back(&mut self) {
+        while let Some(undo) = self.undo.pop() {
+            self.undo_one(undo);
+        }
+    }
+
+    fn undo_one(&mut self, undo: Undo) {
+        match undo {
+            Undo::Group(group, old) => {
+                self.replace_group(group, old);
+            }
+            Undo::Index(dir) => self.names.drop_index(dir),
+            Undo::Name { dir, hash, at, present } => {
+                if let Some(index) = self.names.get(dir) {
+                    index.set_name(hash, at, present);
+                }
+            }
+            Undo::Room { dir, chunk, room } => {
+                if let Some(index) = self.names.get(dir) {
+                    index.set_room(chunk, room);
+                }
+            }
+            Undo::Covered { dir, blocks } => {
+                if let Some(index) = self.names.get(dir) {
+                    index.covered = blocks;
+                }
+            }
+            Undo::Parent(dir, Some(parent)) => {
+                self.parents.insert(dir, parent);
+            }
+            Undo::Parent(dir, None) => {
+                self.parents.remove(&dir);
+            }
+        }
+    }
+
+    /// True if the operation under way has changed something in memory.
+    pub fn has_changes(&self) -> bool {
+        !self.undo.is_empty()
+    }
+
+    /// The summaries of all groups.
+    pub fn groups(&self) -> &[Group] {
+        &self.groups
+    }
+
+    /// The summary of a group.
+    pub fn group(&self, group: u32) -> &Group {
+        &self.groups[group as usize]
+    }
+
+    fn replace_group(&mut self, group: u32, new: Group) -> Group {
+        let per_block = self.geometry.fragments_per_block();
+        let old = std::mem::replace(&mut self.groups[group as usize], new);
+        self.free = self.free + new.free(per_block) - old.free(per_block);
+        old
+    }
+
+    /// Changes the summary of a group.
+    pub fn change_group(&mut self, group: u32, change: impl FnOnce(&mut Group)) {
+        let mut new = self.groups[group as usize];
+        change(&mut new);
+        let old = self.replace_group(group, new);
+        self.undo.push(Undo::Group(group, old));
+        self.stale.insert(group);
+    }
+
+    /// A group of which the header on disk is behind its summary.
+    pub fn stale_group(&self) -> Option<u32> {
+        self.stale.first().copied()
+    }
+
+    /// The header of this group was stored.
+    pub fn stored(&mut self, group: u32) {
+        self.stale.remove(&group);
+    }
+
+    /// Free fragments in all groups.
+    pub fn free_fragments(&self) -> u64 {
+        self.free
+    }
+
+    /// Fragments for data and indirect blocks, used and free.
+    pub fn data_fragments(&self) -> u64 {
+        self.data
+    }
+
+    /// Fragments that only root may use.
+    pub fn reserve(&self) -> u64 {
+        self.data * u64::from(self.minfree) / 100
+    }
+
+    /// Name indexes; changes of names and rooms go through [`Volume::set_name`] and
+    /// [`Volume::set_room`].
+    pub fn names(&mut self) -> &mut Names {
+        &mut self.names
+    }
+
+    /// Notes in the index of a directory, if there is one, that a name came or went.
+    pub fn set_name(&mut self, dir: Ino, hash: u32, at: u64, present: bool) {
+        if let Some(index) = self.names.get(dir) {
+            index.set_name(hash, at, present);
+            self.names.grown(usize::from(present));
+            self.undo.push(Undo::Name { dir, hash, at, present: !present });
+        }
+    }
+
+    /// Notes the room of a chunk in the index of its directory, if there is one.
+    pub fn set_room(&mut self, dir: Ino, chunk: u32, room: u16) {
+        if let Some(index) = self.names.get(dir) {
+            let old = index.set_room(chunk, room);
+            self.undo.push(Undo::Room { dir, chunk, room: old });
+        }
+    }
+
+    /// Notes that the index of a directory covers a block more.
+    pub fn set_covered(&mut self, dir: Ino, blocks: u64) {
+        if let Some(index) = self.names.get(dir) {
+            let old = std::mem::replace(&mut index.covered, blocks);
+            self.undo.push(Undo::Covered { dir, blocks: old });
+        }
+    }
+
+    /// The parent of a directory, if it is known.
+    pub fn parent(&self, dir: Ino) -> Option<Ino> {
+        self.parents.get(&dir).copied()
+    }
+
+    /// Notes the parent of a directory, as the disk has it. If the operation has changed nothing
+    /// yet, what it learns stays though it stops.
+    pub fn learn_parent(&mut self, dir: Ino, parent: Ino) {
+        if self.has_changes() {
+            self.set_parent(dir, Some(parent));
+        } else {
+            self.parents.insert(dir, parent);
+        }
+    }
+
+    /// Prepares an index for building. If the operation has changed something, the index goes
+    /// when that is undone, for it may have seen the changes.
+    pub fn build_index(&mut self, dir: Ino) {
+        if self.has_changes() {
+            self.undo.push(Undo::Index(dir));
+        }
+    }
+
+    /// Notes a changed parent of a directory, or that the directory is gone.
+    pub fn set_parent(&mut self, dir: Ino, parent: Option<Ino>) {
+        let old = match parent {
+            Some(parent) => self.parents.insert(dir, parent),
+            None => self.parents.remove(&dir),
+        };
+        if old != parent {
+            self.undo.push(Undo::Parent(dir, old));
+        }
+    }
+
+    /// Checks the number of an inode.
+    ///
+    /// # Errors
+    /// [`Errno::Stale`] if there is no such inode.
+    pub fn number(&self, ino: Ino) -> Result<u32, Stop> {
+        let most = u64::from(self.geometry.inodes());
+        if ino < crate::call::ROOT || ino >= most {
+            return Err(Errno::Stale.into());
+        }
+        Ok(ino as u32)
+    }
+}

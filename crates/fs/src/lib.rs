@@ -1,0 +1,22 @@
+//! File systems as state machines without I/O.
+//!
+//! Calls come in, replies go out; below are volumes, reached through the client seam of the engine
+//! ([`seekless_engine::client`]). A file system reads no clock and draws no random number, so the
+//! same code is mounted through FUSE, runs in virtual time, and serves offline tools.
+//!
+//! Start with [`call`] (the vocabulary) and [`system`] (the seam), then [`tx`] (how an operation
+//! changes blocks), then [`ffs`].
+#![forbid(unsafe_code)]
+
+pub mod block;
+pub mod call;
+pub mod core;
+pub mod ffs;
+pub mod model;
+pub mod node;
+pub mod oracle;
+pub mod policy;
+pub mod script;
+pub mod system;
+pub mod tree;
+pub mod tx;
