@@ -11,6 +11,7 @@ pub mod disk_time;
 pub mod distribution;
 pub mod driver;
 mod file_system;
+pub mod files;
 pub mod histogram;
 pub mod model;
 pub mod news;

@@ -1,0 +1,3 @@
+//! File systems in virtual time: programs make calls, disks are simulated, the clock jumps.
+
+pub mod driver;
