@@ -56,7 +56,11 @@ impl FromStr for Size {
     }
 }
 
-fn parse_bytes(text: &str) -> Result<u64, String> {
+/// A number of bytes as people write it, of any size.
+///
+/// # Errors
+/// Text that is no size, in words for people.
+pub fn parse_bytes(text: &str) -> Result<u64, String> {
     let digits = text.chars().take_while(char::is_ascii_digit).count();
     let (number, suffix) = text.split_at(digits);
     let shape = || {

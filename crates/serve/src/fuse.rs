@@ -5,4 +5,4 @@
 //! ends; [`disks`] is a directory of files of fixed size, each of which behaves like a disk.
 
 pub mod disks;
-mod mount;
+pub(crate) mod mount;

@@ -6,8 +6,7 @@ mod headers;
 mod lock;
 mod prospect;
 
-pub(crate) use create::fresh_id;
-pub use create::{AttachOptions, CreateOptions, attach, create};
+pub use create::{AttachOptions, CreateOptions, attach, create, fresh_id};
 pub(crate) use headers::Headers;
 
 use crate::device::raw;

@@ -3,12 +3,14 @@
 //!
 //! Start with [`image`] (where a volume lives), then [`device`] (how its blocks are reached),
 //! [`adapter`] (byte requests become block requests), [`driver`] (the loop) and [`server`] (all
-//! together).
+//! together). [`files`] mounts file systems on the same volumes.
 
 pub mod adapter;
+pub mod background;
 pub mod crash;
 pub mod device;
 pub mod driver;
+pub mod files;
 pub mod fuse;
 pub mod image;
 pub mod nbd;

@@ -213,14 +213,14 @@ fn listen_remedy(source: &io::Error) -> &'static str {
 
 /// A volume over its device, ready to be served.
 #[derive(Debug)]
-struct Mounted {
-    node: Node,
+pub(crate) struct Mounted {
+    pub(crate) node: Node,
     /// For clients: what the volume is.
-    description: String,
-    device_fds: Vec<OwnedFd>,
+    pub(crate) description: String,
+    pub(crate) device_fds: Vec<OwnedFd>,
     rotational: bool,
     /// The images, if there are some: handles that keep their locks.
-    files: Vec<File>,
+    pub(crate) files: Vec<File>,
     power: Option<Power>,
 }
 
@@ -342,7 +342,11 @@ fn export(read_only: bool, rotational: bool) -> Export {
     }
 }
 
-fn mount(options: &ServeOptions) -> Result<Mounted, ServeError> {
+/// Opens and mounts what is to be served.
+///
+/// # Errors
+/// See [`ServeError`].
+pub(crate) fn mount(options: &ServeOptions) -> Result<Mounted, ServeError> {
     if let Some(crash) = &options.crash {
         return crashing::mount(options, crash);
     }

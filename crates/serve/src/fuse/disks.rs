@@ -11,7 +11,7 @@ mod served;
 #[cfg(test)]
 mod tests;
 
-use super::mount::{self, MountPoint, Right};
+use super::mount::{self, MountPoint, Right, Traits};
 use fuser::{Config, Errno, INodeNo, Notifier, Session, SessionACL};
 use served::Served;
 use std::collections::{BTreeMap, HashMap};
@@ -193,7 +193,9 @@ impl<B: Bytes> DiskDirectory<B> {
     pub fn mount_at(point: &Path) -> io::Result<DiskDirectory<B>> {
         let (disks, right) = (Arc::new(Disks::new()), Right::of_this_process());
         let served = Served::new(Arc::clone(&disks));
-        let (notifier, at) = mount::attached(right, point, |device| serve(right, served, device))?;
+        let traits = Traits::default();
+        let (notifier, at) =
+            mount::attached(right, point, &traits, |device| serve(right, served, device))?;
         Ok(DiskDirectory { disks, notifier, reach: Reach::Path(at) })
     }
 

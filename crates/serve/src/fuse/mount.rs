@@ -18,7 +18,7 @@ use std::process::{Command, Stdio};
 
 /// How this process may mount.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Right {
+pub(crate) enum Right {
     /// It is root and mounts by itself; every user may use the file system.
     Root,
     /// Through `fusermount3`, which is set-user-ID root; only the own user may use it.
@@ -26,8 +26,34 @@ pub(super) enum Right {
 }
 
 impl Right {
-    pub(super) fn of_this_process() -> Right {
+    pub(crate) fn of_this_process() -> Right {
         if rustix::process::geteuid().is_root() { Right::Root } else { Right::Helper }
+    }
+}
+
+/// What a mount is to the kernel.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Traits {
+    /// The source that lists of mounts name.
+    pub(crate) source: String,
+    /// The kernel refuses changes.
+    pub(crate) read_only: bool,
+    /// The kernel checks permissions by the attributes of objects.
+    pub(crate) permissions: bool,
+}
+
+impl Default for Traits {
+    fn default() -> Traits {
+        Traits { source: "seekless".to_owned(), read_only: false, permissions: false }
+    }
+}
+
+impl Traits {
+    fn mount(&self, right: Right, point: &Path) -> io::Result<OwnedFd> {
+        match right {
+            Right::Root => mount_as_root(point, self),
+            Right::Helper => mount_by_helper(point, self),
+        }
     }
 }
 
@@ -36,15 +62,12 @@ impl Right {
 ///
 /// # Errors
 /// If there is no FUSE here or the process may not mount. Nothing stays mounted then.
-pub(super) fn detached<T>(
+pub(crate) fn detached<T>(
     right: Right,
     point: &Path,
     serve: impl FnOnce(OwnedFd) -> io::Result<T>,
 ) -> io::Result<(T, OwnedFd)> {
-    let device = match right {
-        Right::Root => mount_as_root(point)?,
-        Right::Helper => mount_by_helper(point)?,
-    };
+    let device = Traits::default().mount(right, point)?;
     // Opening the root asks the file system nothing, but the kernel answers it only when the file
     // system has been initialised: so it is served first.
     let served = serve(device);
@@ -57,13 +80,13 @@ pub(super) fn detached<T>(
 
 /// A place of the mount namespace at which a file system is mounted until this is dropped.
 #[derive(Debug)]
-pub(super) struct MountPoint {
+pub(crate) struct MountPoint {
     right: Right,
     path: PathBuf,
 }
 
 impl MountPoint {
-    pub(super) fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 }
@@ -80,17 +103,15 @@ impl Drop for MountPoint {
 ///
 /// # Errors
 /// If there is no FUSE here or the process may not mount. Nothing stays mounted then.
-pub(super) fn attached<T>(
+pub(crate) fn attached<T>(
     right: Right,
     point: &Path,
+    traits: &Traits,
     serve: impl FnOnce(OwnedFd) -> io::Result<T>,
 ) -> io::Result<(T, MountPoint)> {
     // It must be found from any working directory.
     let path = point.canonicalize()?;
-    let device = match right {
-        Right::Root => mount_as_root(&path)?,
-        Right::Helper => mount_by_helper(&path)?,
-    };
+    let device = traits.mount(right, &path)?;
     let at = MountPoint { right, path };
     let served = serve(device)?;
     // The kernel answers this once the file system is initialised.
@@ -112,20 +133,23 @@ fn detach(right: Right, point: &Path) -> io::Result<()> {
     }
 }
 
-fn mount_as_root(point: &Path) -> io::Result<OwnedFd> {
+fn mount_as_root(point: &Path, traits: &Traits) -> io::Result<OwnedFd> {
     let device = File::options().read(true).write(true).open("/dev/fuse")?;
+    let permissions = if traits.permissions { ",default_permissions" } else { "" };
     let options = format!(
-        "fd={},rootmode=40000,user_id=0,group_id=0,allow_other,max_read=1048576",
+        "fd={},rootmode=40000,user_id=0,group_id=0,allow_other,max_read=1048576{permissions}",
         device.as_raw_fd()
     );
     let (options, target) = (CString::new(options)?, CString::new(point.as_os_str().as_bytes())?);
-    let flags = libc::MS_NOSUID | libc::MS_NODEV;
+    let source = CString::new(traits.source.as_str())?;
+    let read_only = if traits.read_only { libc::MS_RDONLY } else { 0 };
+    let flags = libc::MS_NOSUID | libc::MS_NODEV | read_only;
     // SAFETY: the strings end in zero and live through the call.
     let result = unsafe {
         libc::mount(
-            c"seekless".as_ptr(),
+            source.as_ptr(),
             target.as_ptr(),
-            c"fuse".as_ptr(),
+            c"fuse.seekless".as_ptr(),
             flags,
             options.as_ptr().cast(),
         )
@@ -134,9 +158,14 @@ fn mount_as_root(point: &Path) -> io::Result<OwnedFd> {
 }
 
 /// Lets the system's helper mount, which sends the open device back through a socket.
-fn mount_by_helper(point: &Path) -> io::Result<OwnedFd> {
+fn mount_by_helper(point: &Path, traits: &Traits) -> io::Result<OwnedFd> {
     let (own, theirs) = UnixStream::pair()?;
-    helper(&["-o", "rw,nosuid,nodev,fsname=seekless"], point, Stdio::from(OwnedFd::from(theirs)))?;
+    let access = if traits.read_only { "ro" } else { "rw" };
+    let permissions = if traits.permissions { ",default_permissions" } else { "" };
+    // Commas separate options.
+    let source = traits.source.replace('\\', "\\\\").replace(',', "\\,");
+    let options = format!("{access},nosuid,nodev,subtype=seekless{permissions},fsname={source}");
+    helper(&["-o", &options], point, Stdio::from(OwnedFd::from(theirs)))?;
     let mut byte = [0; 1];
     let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut control = RecvAncillaryBuffer::new(&mut space);

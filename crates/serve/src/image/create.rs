@@ -298,8 +298,11 @@ impl CreateOptions {
     }
 }
 
-/// A volume identity that no other volume has.
-pub(crate) fn fresh_id() -> Result<u128, Errno> {
+/// An identity that no other volume or file system has.
+///
+/// # Errors
+/// When the system has no randomness.
+pub fn fresh_id() -> Result<u128, Errno> {
     let mut bytes = [0; 16];
     let mut filled = 0;
     while filled < bytes.len() {

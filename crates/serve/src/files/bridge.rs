@@ -1,0 +1,432 @@
+//! The side of the kernel: threads of `fuser` hear its requests, make calls of them and queue them
+//! for the loop. The loop answers later, in any order.
+//!
+//! The kernel caches names and attributes for an hour. That is safe because each change passes
+//! through it: it updates or drops the attributes of every object that an operation changes.
+//! It also checks permissions, and clears set-user-id bits by `setattr` of its own. `flush` (at
+//! each `close`), extended attributes, locks and `copy_file_range` are refused with `ENOSYS`, so
+//! that the kernel asks for each of them once and then never again.
+
+use super::pending::Pending;
+use super::queue::{Asked, Queue};
+use super::translate;
+use bytes::Bytes;
+use fuser::{
+    BsdFileFlags, FileHandle, Filesystem, INodeNo, InitFlags, KernelConfig, LockOwner, OpenFlags,
+    RenameFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty,
+    ReplyEntry, ReplyLseek, ReplyOpen, ReplyStatfs, ReplyWrite, TimeOrNow, WriteFlags,
+};
+use seekless_fs::call::{
+    Credentials, Errno, Handle, MOST_NAME, MOST_SYMLINK, New, Request, SetAttr, Timestamp,
+};
+use std::ffi::OsStr;
+use std::io;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
+use std::time::SystemTime;
+
+/// Bytes of one read or write at most.
+const MOST_BYTES: u32 = 1 << 20;
+/// Requests that the kernel may have under way in the background (read-ahead), and how many of them
+/// it calls many.
+const MOST_BACKGROUND: u16 = 64;
+const MANY_BACKGROUND: u16 = 48;
+
+/// What the kernel is asked for beyond the defaults. Not among it is `FUSE_ATOMIC_O_TRUNC`: the
+/// kernel truncates by `setattr`, whose answer it heeds. Nor `FUSE_HANDLE_KILLPRIV_V2`: `fuser`
+/// does not hand on the flag of `setattr` that belongs to it.
+const WANTED: [InitFlags; 5] = [
+    InitFlags::FUSE_PARALLEL_DIROPS,
+    InitFlags::FUSE_DO_READDIRPLUS,
+    InitFlags::FUSE_READDIRPLUS_AUTO,
+    InitFlags::FUSE_ASYNC_DIO,
+    InitFlags::FUSE_CACHE_SYMLINKS,
+];
+
+/// The side of the kernel.
+#[derive(Debug)]
+pub(super) struct Bridge {
+    queue: Queue,
+}
+
+impl Bridge {
+    /// Puts requests on this queue.
+    pub(super) fn new(queue: Queue) -> Bridge {
+        Bridge { queue }
+    }
+
+    fn ask(&self, from: &fuser::Request, request: Request, pending: Pending) {
+        self.ask_at(from, now(), request, pending);
+    }
+
+    fn ask_at(&self, from: &fuser::Request, now: Timestamp, request: Request, pending: Pending) {
+        let who = Credentials { uid: from.uid(), gid: from.gid() };
+        self.queue.push(Asked::Call { who, now, request, pending });
+    }
+
+    /// Asks for what a name, or whatever else was checked, allows.
+    fn ask_if(&self, from: &fuser::Request, request: Result<Request, Errno>, pending: Pending) {
+        match request {
+            Ok(request) => self.ask(from, request, pending),
+            Err(errno) => pending.fail(errno),
+        }
+    }
+
+    fn make(
+        &self,
+        from: &fuser::Request,
+        (parent, name): (INodeNo, &OsStr),
+        what: Result<New, Errno>,
+        mode: u32,
+        pending: Pending,
+    ) {
+        let open = matches!(pending, Pending::Create(_));
+        let (dir, mode) = (translate::ino(parent), translate::permissions(mode));
+        let request = self::name(name)
+            .and_then(|name| Ok(Request::Make { dir, name, what: what?, mode, open }));
+        self.ask_if(from, request, pending);
+    }
+}
+
+fn now() -> Timestamp {
+    translate::timestamp(SystemTime::now())
+}
+
+/// A name as the kernel gives it: without slashes, but it may be too long.
+fn name(name: &OsStr) -> Result<Bytes, Errno> {
+    match name.len() {
+        0 => Err(Errno::NoEnt),
+        1..=MOST_NAME => Ok(Bytes::copy_from_slice(name.as_bytes())),
+        _ => Err(Errno::NameTooLong),
+    }
+}
+
+fn handle(handle: FileHandle) -> Handle {
+    handle.0
+}
+
+impl Filesystem for Bridge {
+    fn init(&mut self, _: &fuser::Request, config: &mut KernelConfig) -> io::Result<()> {
+        // The kernel may offer less than it is asked for, which works as well.
+        let _ = config.set_max_write(MOST_BYTES);
+        let _ = config.set_max_readahead(MOST_BYTES);
+        let _ = config.set_max_background(MOST_BACKGROUND);
+        let _ = config.set_congestion_threshold(MANY_BACKGROUND);
+        for flag in WANTED {
+            let _ = config.add_capabilities(flag);
+        }
+        Ok(())
+    }
+
+    fn destroy(&mut self) {
+        self.queue.push(Asked::Ended);
+    }
+
+    fn lookup(&self, from: &fuser::Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
+        let dir = translate::ino(parent);
+        let request = self::name(name).map(|name| Request::Lookup { dir, name });
+        self.ask_if(from, request, Pending::Lookup(reply));
+    }
+
+    fn forget(&self, from: &fuser::Request, number: INodeNo, count: u64) {
+        let ino = translate::ino(number);
+        self.ask(from, Request::Forget { ino, count }, Pending::None);
+    }
+
+    fn getattr(
+        &self,
+        from: &fuser::Request,
+        number: INodeNo,
+        _: Option<FileHandle>,
+        reply: ReplyAttr,
+    ) {
+        self.ask(from, Request::Attr { ino: translate::ino(number) }, Pending::Attr(reply));
+    }
+
+    fn setattr(
+        &self,
+        from: &fuser::Request,
+        number: INodeNo,
+        mode: Option<u32>,
+        uid: Option<u32>,
+        gid: Option<u32>,
+        size: Option<u64>,
+        atime: Option<TimeOrNow>,
+        mtime: Option<TimeOrNow>,
+        _: Option<SystemTime>,
+        opened: Option<FileHandle>,
+        _: Option<SystemTime>,
+        _: Option<SystemTime>,
+        _: Option<SystemTime>,
+        _: Option<BsdFileFlags>,
+        reply: ReplyAttr,
+    ) {
+        let now = now();
+        let set = SetAttr {
+            mode: mode.map(translate::permissions),
+            uid,
+            gid,
+            size,
+            atime: atime.map(|time| translate::given_time(time, now)),
+            mtime: mtime.map(|time| translate::given_time(time, now)),
+            handle: opened.map(handle),
+        };
+        let request = Request::SetAttr { ino: translate::ino(number), set };
+        self.ask_at(from, now, request, Pending::Attr(reply));
+    }
+
+    fn readlink(&self, from: &fuser::Request, number: INodeNo, reply: ReplyData) {
+        self.ask(from, Request::ReadLink { ino: translate::ino(number) }, Pending::Text(reply));
+    }
+
+    fn mknod(
+        &self,
+        from: &fuser::Request,
+        parent: INodeNo,
+        name: &OsStr,
+        mode: u32,
+        _: u32,
+        device: u32,
+        reply: ReplyEntry,
+    ) {
+        let what = translate::special(mode, device);
+        self.make(from, (parent, name), what, mode, Pending::Entry(reply));
+    }
+
+    fn mkdir(
+        &self,
+        from: &fuser::Request,
+        parent: INodeNo,
+        name: &OsStr,
+        mode: u32,
+        _: u32,
+        reply: ReplyEntry,
+    ) {
+        self.make(from, (parent, name), Ok(New::Directory), mode, Pending::Entry(reply));
+    }
+
+    fn symlink(
+        &self,
+        from: &fuser::Request,
+        parent: INodeNo,
+        name: &OsStr,
+        text: &Path,
+        reply: ReplyEntry,
+    ) {
+        let text = text.as_os_str().as_bytes();
+        let what = match text.len() {
+            0..=MOST_SYMLINK => Ok(New::Symlink(Bytes::copy_from_slice(text))),
+            _ => Err(Errno::NameTooLong),
+        };
+        self.make(from, (parent, name), what, 0o777, Pending::Entry(reply));
+    }
+
+    fn create(
+        &self,
+        from: &fuser::Request,
+        parent: INodeNo,
+        name: &OsStr,
+        mode: u32,
+        _: u32,
+        _: i32,
+        reply: ReplyCreate,
+    ) {
+        self.make(from, (parent, name), Ok(New::File), mode, Pending::Create(reply));
+    }
+
+    fn unlink(&self, from: &fuser::Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        let dir = translate::ino(parent);
+        let request = self::name(name).map(|name| Request::Unlink { dir, name });
+        self.ask_if(from, request, Pending::Empty(reply));
+    }
+
+    fn rmdir(&self, from: &fuser::Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        let dir = translate::ino(parent);
+        let request = self::name(name).map(|name| Request::RmDir { dir, name });
+        self.ask_if(from, request, Pending::Empty(reply));
+    }
+
+    fn rename(
+        &self,
+        from: &fuser::Request,
+        parent: INodeNo,
+        name: &OsStr,
+        to_parent: INodeNo,
+        to_name: &OsStr,
+        flags: RenameFlags,
+        reply: ReplyEmpty,
+    ) {
+        let (dir, to_dir) = (translate::ino(parent), translate::ino(to_parent));
+        let request = translate::rename_how(flags).and_then(|how| {
+            let (name, to_name) = (self::name(name)?, self::name(to_name)?);
+            Ok(Request::Rename { dir, name, to_dir, to_name, how })
+        });
+        self.ask_if(from, request, Pending::Empty(reply));
+    }
+
+    fn link(
+        &self,
+        from: &fuser::Request,
+        number: INodeNo,
+        parent: INodeNo,
+        name: &OsStr,
+        reply: ReplyEntry,
+    ) {
+        let (ino, dir) = (translate::ino(number), translate::ino(parent));
+        let request = self::name(name).map(|name| Request::Link { ino, dir, name });
+        self.ask_if(from, request, Pending::Entry(reply));
+    }
+
+    fn open(&self, from: &fuser::Request, number: INodeNo, _: OpenFlags, reply: ReplyOpen) {
+        let request = Request::Open { ino: translate::ino(number), truncate: false };
+        self.ask(from, request, Pending::Open(reply));
+    }
+
+    fn opendir(&self, from: &fuser::Request, number: INodeNo, _: OpenFlags, reply: ReplyOpen) {
+        let request = Request::Open { ino: translate::ino(number), truncate: false };
+        self.ask(from, request, Pending::OpenDirectory(reply));
+    }
+
+    fn release(
+        &self,
+        from: &fuser::Request,
+        _: INodeNo,
+        opened: FileHandle,
+        _: OpenFlags,
+        _: Option<LockOwner>,
+        _: bool,
+        reply: ReplyEmpty,
+    ) {
+        self.ask(from, Request::Release { handle: handle(opened) }, Pending::Empty(reply));
+    }
+
+    fn releasedir(
+        &self,
+        from: &fuser::Request,
+        _: INodeNo,
+        opened: FileHandle,
+        _: OpenFlags,
+        reply: ReplyEmpty,
+    ) {
+        self.ask(from, Request::Release { handle: handle(opened) }, Pending::Empty(reply));
+    }
+
+    fn read(
+        &self,
+        from: &fuser::Request,
+        _: INodeNo,
+        opened: FileHandle,
+        at: u64,
+        length: u32,
+        _: OpenFlags,
+        _: Option<LockOwner>,
+        reply: ReplyData,
+    ) {
+        let request = Request::Read { handle: handle(opened), at, length };
+        self.ask(from, request, Pending::Data(reply));
+    }
+
+    /// The kernel knows the size of the file, and so where `O_APPEND` writes.
+    fn write(
+        &self,
+        from: &fuser::Request,
+        _: INodeNo,
+        opened: FileHandle,
+        at: u64,
+        data: &[u8],
+        _: WriteFlags,
+        _: OpenFlags,
+        _: Option<LockOwner>,
+        reply: ReplyWrite,
+    ) {
+        let data = Bytes::copy_from_slice(data);
+        let request = Request::Write { handle: handle(opened), at, data, append: false };
+        self.ask(from, request, Pending::Write(reply));
+    }
+
+    fn fsync(
+        &self,
+        from: &fuser::Request,
+        number: INodeNo,
+        _: FileHandle,
+        data_only: bool,
+        reply: ReplyEmpty,
+    ) {
+        let request = Request::Fsync { ino: translate::ino(number), data_only };
+        self.ask(from, request, Pending::Empty(reply));
+    }
+
+    fn fsyncdir(
+        &self,
+        from: &fuser::Request,
+        number: INodeNo,
+        opened: FileHandle,
+        data_only: bool,
+        reply: ReplyEmpty,
+    ) {
+        self.fsync(from, number, opened, data_only, reply);
+    }
+
+    fn readdir(
+        &self,
+        from: &fuser::Request,
+        _: INodeNo,
+        opened: FileHandle,
+        cookie: u64,
+        reply: ReplyDirectory,
+    ) {
+        let request =
+            Request::List { handle: handle(opened), cookie, most_bytes: super::LIST_BYTES };
+        self.ask(from, request, Pending::List(reply));
+    }
+
+    fn readdirplus(
+        &self,
+        from: &fuser::Request,
+        number: INodeNo,
+        opened: FileHandle,
+        cookie: u64,
+        reply: ReplyDirectoryPlus,
+    ) {
+        let request =
+            Request::List { handle: handle(opened), cookie, most_bytes: super::LIST_BYTES };
+        self.ask(from, request, Pending::ListPlus { reply, dir: translate::ino(number) });
+    }
+
+    fn statfs(&self, from: &fuser::Request, _: INodeNo, reply: ReplyStatfs) {
+        self.ask(from, Request::Space, Pending::Statfs(reply));
+    }
+
+    fn fallocate(
+        &self,
+        from: &fuser::Request,
+        _: INodeNo,
+        opened: FileHandle,
+        at: u64,
+        length: u64,
+        mode: i32,
+        reply: ReplyEmpty,
+    ) {
+        let handle = handle(opened);
+        let request =
+            translate::allocate_how(mode).map(|how| Request::Allocate { handle, at, length, how });
+        self.ask_if(from, request, Pending::Empty(reply));
+    }
+
+    fn lseek(
+        &self,
+        from: &fuser::Request,
+        _: INodeNo,
+        opened: FileHandle,
+        at: i64,
+        whence: i32,
+        reply: ReplyLseek,
+    ) {
+        let handle = handle(opened);
+        let request = translate::seek_what(whence).and_then(|what| {
+            let at = u64::try_from(at).map_err(|_| Errno::NxIo)?;
+            Ok(Request::Seek { handle, at, what })
+        });
+        self.ask_if(from, request, Pending::Seek(reply));
+    }
+}

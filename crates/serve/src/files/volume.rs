@@ -1,0 +1,255 @@
+//! The volume below a file system, before, while and after it is mounted.
+//!
+//! Format, mount, check and repair run alone and read and write it as a [`Disk`]; the loop takes
+//! its node. One clock runs through all of that.
+
+use super::leaving;
+use crate::device::raw;
+use crate::image::array::is_member;
+use crate::image::{self, ImageError};
+use crate::server::{self, Listen, Mounted, ServeError, ServeOptions, Source};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use seekless_disk::Spec;
+use seekless_engine::data::Data;
+use seekless_engine::disk::{Disk, check_range};
+use seekless_engine::io::{Io, IoError};
+use seekless_engine::layout::LayoutError;
+use seekless_engine::node::Node;
+use seekless_engine::options::Options;
+use seekless_engine::superblock::SuperblockError;
+use seekless_engine::units::{BlockNr, SECONDS, Time};
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+/// How long to wait for an image whose file system was just unmounted, and how often to look.
+const PATIENCE: Duration = Duration::from_secs(30);
+const STEP: Duration = Duration::from_millis(10);
+
+/// Blocks of one request at most.
+const MOST_BLOCKS: u32 = 256;
+
+/// Which volume, and how it is reached.
+#[derive(Clone, Debug)]
+pub struct VolumeOptions {
+    /// One image, file or block device; or the members of an array.
+    pub images: Vec<PathBuf>,
+    /// Go on without members of an array that should be there.
+    pub degraded: bool,
+    /// The log of a disk caching disk, if it is on a device of its own.
+    pub log: Option<PathBuf>,
+    /// At the pace of this disk.
+    pub disk: Option<Spec>,
+    /// Nothing is written.
+    pub read_only: bool,
+    /// Bypass the page cache.
+    pub direct: bool,
+    /// How the layout is to work.
+    pub options: Options,
+}
+
+impl VolumeOptions {
+    /// The volume in these images, as it is.
+    pub fn new(images: Vec<PathBuf>, read_only: bool) -> VolumeOptions {
+        VolumeOptions {
+            images,
+            degraded: false,
+            log: None,
+            disk: None,
+            read_only,
+            direct: false,
+            options: Options::default(),
+        }
+    }
+
+    fn source(&self) -> Result<Source, ServeError> {
+        match self.images.as_slice() {
+            [path] if !self.degraded && !is_member(path)? => Ok(match holds_volume(path)? {
+                true => Source::Image(path.clone()),
+                false if self.log.is_some() => Source::Image(path.clone()),
+                false => Source::Raw(path.clone()),
+            }),
+            members => Ok(Source::Array { members: members.to_vec(), degraded: self.degraded }),
+        }
+    }
+
+    fn serve_options(&self) -> Result<ServeOptions, ServeError> {
+        Ok(ServeOptions {
+            source: self.source()?,
+            // No client connects.
+            listen: Listen::Unix(PathBuf::new()),
+            log: self.log.clone(),
+            disk: self.disk.clone(),
+            log_disk: None,
+            verbose: false,
+            read_only: self.read_only,
+            io: crate::device::file::IoMode::Auto,
+            direct: self.direct,
+            options: self.options.clone(),
+            most_connections: 0,
+            crash: None,
+        })
+    }
+}
+
+/// True if a layout is there, however damaged; false for other content, and for none.
+///
+/// # Errors
+/// If the file cannot be opened.
+fn holds_volume(path: &std::path::Path) -> Result<bool, ImageError> {
+    let mut image = image::peek(path)?;
+    let found = seekless_layouts::read_superblock(&mut image);
+    Ok(!matches!(found, Err(LayoutError::Superblock(SuperblockError::Foreign))))
+}
+
+/// An open volume.
+#[derive(Debug)]
+pub struct Volume {
+    mounted: Mounted,
+    started: Instant,
+    read_only: bool,
+}
+
+impl Volume {
+    /// Opens and mounts it, locked against other processes. A file or device without a layout is
+    /// a volume as it is.
+    ///
+    /// # Errors
+    /// As for a server.
+    pub fn open(options: &VolumeOptions) -> Result<Volume, ServeError> {
+        let begin = Instant::now();
+        let mounted = loop {
+            let opened = options.serve_options().and_then(|options| server::mount(&options));
+            match opened {
+                Err(ServeError::Image(ImageError::InUse { pid: Some(pid), path }))
+                    if begin.elapsed() < PATIENCE && leaving::is_leaving(pid, &path) =>
+                {
+                    std::thread::sleep(STEP);
+                }
+                opened => break opened?,
+            }
+        };
+        Ok(Volume { mounted, started: Instant::now(), read_only: options.read_only })
+    }
+
+    /// What it is.
+    pub fn description(&self) -> &str {
+        &self.mounted.description
+    }
+
+    /// The time of its clock.
+    pub(super) fn now(&self) -> Time {
+        // 584 years fit.
+        self.started.elapsed().as_nanos() as Time
+    }
+
+    pub(super) fn node(&mut self) -> &mut Node {
+        &mut self.mounted.node
+    }
+
+    pub(super) fn device_fds(&self) -> &[OwnedFd] {
+        &self.mounted.device_fds
+    }
+
+    /// Sleeps until a device may have an answer.
+    fn wait(&self) -> Result<(), IoError> {
+        self.wait_until(None)
+    }
+
+    /// Sleeps until a device may have an answer, or until a time if that comes first.
+    pub(super) fn wait_until(&self, deadline: Option<Time>) -> Result<(), IoError> {
+        let due = [self.mounted.node.next_event(), deadline].into_iter().flatten().min();
+        let sleep = due.map(|due| due.saturating_sub(self.now())).map(|sleep| Timespec {
+            tv_sec: (sleep / SECONDS) as i64,
+            tv_nsec: (sleep % SECONDS) as _,
+        });
+        let watched = self.mounted.device_fds.iter();
+        let mut watched: Vec<PollFd<'_>> =
+            watched.map(|fd| PollFd::new(fd, PollFlags::IN)).collect();
+        match poll(&mut watched, sleep.as_ref()) {
+            Ok(_) | Err(Errno::INTR) => Ok(()),
+            Err(errno) => Err(raw::io_error(errno, 0)),
+        }
+    }
+
+    fn run(&mut self, io: Io) -> Result<Data, IoError> {
+        let now = self.now();
+        self.mounted.node.submit(now, io);
+        let mut answers = Vec::new();
+        loop {
+            let now = self.now();
+            self.mounted.node.settle(now, &mut answers);
+            if let Some(done) = answers.pop() {
+                return done.outcome;
+            }
+            self.wait()?;
+        }
+    }
+
+    /// Brings the volume to a clean end and makes it durable. Without this, the next mount finds
+    /// what a crash leaves.
+    ///
+    /// # Errors
+    /// What the device reports, at the latest now.
+    pub fn close(mut self) -> Result<(), IoError> {
+        let now = self.now();
+        self.mounted.node.stop(now);
+        let mut none = Vec::new();
+        loop {
+            let now = self.now();
+            self.mounted.node.settle(now, &mut none);
+            if self.mounted.node.stopped() {
+                break;
+            }
+            self.wait()?;
+        }
+        self.make_durable()
+    }
+
+    /// Makes a volume that has come to its end durable.
+    ///
+    /// # Errors
+    /// Why the volume failed, or what the device reports.
+    pub(super) fn make_durable(&self) -> Result<(), IoError> {
+        if let Some(reason) = self.mounted.node.layer.failed() {
+            return Err(reason);
+        }
+        for file in self.mounted.files.iter().filter(|_| !self.read_only) {
+            raw::sync(file).map_err(|errno| raw::io_error(errno, 0))?;
+        }
+        Ok(())
+    }
+}
+
+impl Disk for Volume {
+    fn blocks(&self) -> u64 {
+        self.mounted.node.layer.blocks()
+    }
+
+    fn read(&mut self, at: BlockNr, count: u32) -> Result<Data, IoError> {
+        check_range(self.blocks(), at, count)?;
+        let mut all = Data::none();
+        for from in (0..count).step_by(MOST_BLOCKS as usize) {
+            let here = MOST_BLOCKS.min(count - from);
+            all.append(self.run(Io::read(0, at + u64::from(from), here))?);
+        }
+        Ok(all)
+    }
+
+    fn write(&mut self, at: BlockNr, data: Data) -> Result<(), IoError> {
+        check_range(self.blocks(), at, data.blocks())?;
+        if self.read_only {
+            return Err(IoError::ReadOnly);
+        }
+        for from in (0..data.blocks()).step_by(MOST_BLOCKS as usize) {
+            let here = MOST_BLOCKS.min(data.blocks() - from);
+            self.run(Io::write(0, at + u64::from(from), data.slice(from, here)))?;
+        }
+        Ok(())
+    }
+
+    fn flush(&mut self) -> Result<(), IoError> {
+        self.run(Io::flush(0)).map(|_| ())
+    }
+}
