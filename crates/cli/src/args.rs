@@ -27,6 +27,14 @@ pub enum Command {
     Check(commands::check::Args),
     /// Print the on-disk structures of an image.
     Dump(commands::dump::Args),
+    /// Make a file system on a volume.
+    Mkfs(commands::mkfs::Args),
+    /// Mount a file system.
+    Mount(commands::mount::Args),
+    /// Check a file system, and repair it.
+    Fsck(commands::fsck::Args),
+    /// List, copy, archive and remove files of a file system that is not mounted.
+    Fs(commands::fs::Args),
     /// Give an array a new member in the place of one that is gone.
     Replace(commands::replace::Args),
     /// Write what the log of a disk caching disk holds to its home location.

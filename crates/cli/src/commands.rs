@@ -12,10 +12,14 @@ pub mod disk;
 pub mod disks;
 pub mod drain;
 pub mod dump;
+pub mod fs;
+pub mod fsck;
 pub mod info;
 pub mod layouts;
 pub mod man;
+pub mod mkfs;
 pub mod model;
+pub mod mount;
 pub mod prove;
 pub mod record;
 pub mod replace;
@@ -41,6 +45,7 @@ pub fn run(command: Command, given: &Given) -> Outcome {
         Command::Info(args) => info::run(&args, out),
         Command::Check(args) => check::run(&args, out),
         Command::Dump(args) => dump::run(&args, out),
+        Command::Fs(args) => fs::run(&args, out),
         Command::Replace(args) => replace::run(&args, out),
         Command::Drain(args) => drain::run(&args, out),
         Command::Detach(args) => detach::run(&args, out),
@@ -54,6 +59,9 @@ pub fn run(command: Command, given: &Given) -> Outcome {
         Command::CrashWorker { .. } => seekless_crashtest::sandbox::worker::run(),
         Command::Disk(args) => disk::run(&args, out),
         Command::Disks(args) => disks::run(&args, out),
+        Command::Fsck(args) => fsck::run(&args, out),
+        Command::Mount(args) => mount::run(&args, out),
+        Command::Mkfs(args) => mkfs::run(&args, out),
         Command::Layouts(args) => layouts::run(&args, out),
         Command::Demo(args) => demo::run(&args, out),
         Command::Control(args) => control::run(&args, out),

@@ -67,6 +67,8 @@ pub struct Failure {
     pub hint: Option<String>,
     /// The reader of the output has closed it: end without a message.
     pub reader_gone: bool,
+    /// The exit code of a command that keeps to codes of its own, as `fsck` does.
+    pub status: Option<u8>,
 }
 
 /// The result of a command.
@@ -75,7 +77,7 @@ pub type Outcome = Result<(), Failure>;
 impl Failure {
     /// A failure with a code and its cause.
     pub fn new(exit: Exit, cause: impl Into<String>) -> Failure {
-        Failure { exit, cause: cause.into(), hint: None, reader_gone: false }
+        Failure { exit, cause: cause.into(), hint: None, reader_gone: false, status: None }
     }
 
     /// The operation failed.
@@ -102,6 +104,12 @@ impl Failure {
         }
     }
 
+    /// The same failure with an exit code of the command's own.
+    pub fn status(mut self, status: u8) -> Failure {
+        self.status = Some(status);
+        self
+    }
+
     /// The same failure with advice.
     pub fn hint(mut self, hint: impl Into<String>) -> Failure {
         self.hint = Some(hint.into());
@@ -120,7 +128,7 @@ impl Failure {
                 crate::term::say(&format!("{} {hint}", style.cyan("hint:")));
             }
         }
-        ExitCode::from(self.exit as u8)
+        ExitCode::from(self.status.unwrap_or(self.exit as u8))
     }
 }
 

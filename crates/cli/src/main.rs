@@ -6,6 +6,8 @@ mod args;
 mod commands;
 mod effect;
 mod failure;
+mod files;
+mod filesystem;
 mod layout_flags;
 mod nbd;
 mod rebuild;

@@ -17,6 +17,7 @@ mod disk_models;
 mod disk_speed;
 mod effect;
 mod faults;
+mod files;
 mod filesystems;
 mod findings;
 mod full;
@@ -27,6 +28,7 @@ mod load;
 mod log_apart;
 mod loge_tables;
 mod models;
+mod mount;
 #[path = "../../src/nbd.rs"]
 mod nbd;
 mod record;

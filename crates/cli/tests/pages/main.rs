@@ -44,6 +44,7 @@ pages! {
     readme: "README.md",
     manual_index: "docs/manual/README.md",
     serve: "docs/manual/serve.md",
+    mount: "docs/manual/mount.md",
     simulate: "docs/manual/simulate.md",
     prove: "docs/manual/prove.md",
     crash_test: "docs/manual/crash-test.md",

@@ -1,0 +1,148 @@
+//! `seekless fsck`: checks a file system, and repairs it if that is asked for.
+
+use crate::failure::{Exit, Failure, Outcome};
+use crate::filesystem::{VolumeArgs, blame, blame_device, names};
+use crate::volume::json_names;
+use seekless_fs::ffs::{self, Finding, Findings, FsError, RepairReport};
+use seekless_serve::files::Volume;
+use serde_json::{Value, json};
+use std::io::Write;
+use std::path::PathBuf;
+
+/// Exit codes of `fsck`, as its manual page has them in section 8.
+const CORRECTED: u8 = 1;
+const LEFT: u8 = 4;
+const OPERATIONAL: u8 = 8;
+const WRONG_USE: u8 = 16;
+
+/// Arguments of `seekless fsck`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  seekless fsck disk.img
+  seekless fsck disk.img --repair
+  seekless fsck disk.img --json | jq .findings
+
+Nothing is written without --repair. A finding is harmless (space or a count is wrong), repairable
+(repair loses nothing) or fatal (repair loses names or content). The file system must not be
+mounted. Exit codes are those of fsck(8): 0 clean, 1 errors corrected, 4 errors left, 8 the check
+could not be made, 16 wrong use. A file system that was not unmounted counts as an error.")]
+pub struct Args {
+    /// The image, file or block device; of an array all members, in any order.
+    #[arg(required = true, value_name = "IMAGE")]
+    image: Vec<PathBuf>,
+    #[command(flatten)]
+    volume: VolumeArgs,
+    /// Repair what is found.
+    #[arg(long)]
+    repair: bool,
+    /// Print one JSON object.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Checks, repairs, and prints what was found.
+///
+/// # Errors
+/// With the exit codes of `fsck(8)`.
+pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
+    let checked = check(args).map_err(|failure| {
+        let status = if failure.exit == Exit::Usage { WRONG_USE } else { OPERATIONAL };
+        failure.status(status)
+    })?;
+    match args.json {
+        true => writeln!(out, "{}", checked.as_json(args))?,
+        false => checked.print(args, out)?,
+    }
+    match checked.status() {
+        0 => Ok(()),
+        status => Err(Failure::said(Exit::Failed).status(status)),
+    }
+}
+
+/// What was found, and what repair did about it.
+#[derive(Debug)]
+struct Checked {
+    /// Of the first check.
+    before: Findings,
+    repair: Option<RepairReport>,
+}
+
+fn check(args: &Args) -> Result<Checked, Failure> {
+    let mut volume = args.volume.open(&args.image, !args.repair)?;
+    let checked = check_volume(args, &mut volume).map_err(|error| blame(&args.image, &error));
+    // Also after an error: else the volume is left as after a crash.
+    let closed = volume.close().map_err(|error| blame_device(&args.image, error));
+    checked.and_then(|checked| closed.map(|()| checked))
+}
+
+fn check_volume(args: &Args, volume: &mut Volume) -> Result<Checked, FsError> {
+    let before = ffs::check(volume)?;
+    let sound = before.is_clean() && before.unmounted;
+    let repair = match args.repair && !sound {
+        true => Some(ffs::repair(volume)?),
+        false => None,
+    };
+    Ok(Checked { before, repair })
+}
+
+impl Checked {
+    fn status(&self) -> u8 {
+        match &self.repair {
+            Some(_) => CORRECTED,
+            None if self.before.is_clean() && self.before.unmounted => 0,
+            None => LEFT,
+        }
+    }
+
+    /// All findings; those that appeared while others were repaired come at the end.
+    fn findings(&self) -> Vec<&Finding> {
+        let repaired = self.repair.iter().flat_map(|report| &report.repaired);
+        let later = repaired.filter(|finding| !self.before.list.contains(finding));
+        self.before.list.iter().chain(later).collect()
+    }
+
+    fn print(&self, args: &Args, out: &mut dyn Write) -> Outcome {
+        let findings = self.findings();
+        for finding in &findings {
+            writeln!(out, "{}: {finding}", finding.severity().name())?;
+        }
+        if self.before.cut && self.repair.is_none() {
+            writeln!(out, "there are more findings than are listed")?;
+        }
+        if !self.before.unmounted {
+            writeln!(out, "the file system was not unmounted")?;
+        }
+        let Findings { inodes, directories, .. } = self.before;
+        let verdict = match (self.status(), findings.len()) {
+            (0, _) => "clean".to_owned(),
+            (CORRECTED, count) => format!("{count} findings repaired, clean now"),
+            (_, count) => format!("{count} findings left; --repair repairs them"),
+        };
+        let names = names(&args.image);
+        writeln!(out, "{names}: {inodes} inodes, {directories} directories; {verdict}")?;
+        Ok(())
+    }
+
+    fn as_json(&self, args: &Args) -> Value {
+        let finding = |finding: &&Finding| {
+            json!({
+                "severity": finding.severity().name(),
+                "phase": finding.phase(),
+                "text": finding.to_string(),
+            })
+        };
+        let findings = self.findings();
+        json!({
+            "image": json_names(&args.image),
+            "clean": self.status() <= CORRECTED,
+            "unmounted": self.before.unmounted,
+            "repaired": self.repair.is_some(),
+            "findings": findings.iter().map(finding).collect::<Vec<_>>(),
+            "more": self.before.cut && self.repair.is_none(),
+            "inodes": self.before.inodes,
+            "directories": self.before.directories,
+            "fragments": self.before.fragments,
+        })
+    }
+}

@@ -1,0 +1,164 @@
+//! `seekless mkfs`: makes a file system, and the volume below it if that is asked for.
+
+use crate::failure::{Exit, Failure, Outcome};
+use crate::filesystem::{FsKind, PolicyName, VolumeArgs, blame, blame_device, names, wall_clock};
+use seekless_engine::disk::Disk as _;
+use seekless_engine::size::{Size, parse_bytes};
+use seekless_fs::ffs::{self, FsError, MkfsOptions, MkfsReport};
+use seekless_layouts::Kind;
+use seekless_serve::files::Volume;
+use seekless_serve::image::{self, CreateOptions};
+use std::fs::File;
+use std::io::Write;
+use std::path::PathBuf;
+
+/// Arguments of `seekless mkfs`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  seekless mkfs disk.img --fs ffs --layout vlog --size 1G    # makes the volume, too
+  seekless mkfs disk.img --fs ffs                            # on a volume that exists
+  seekless mkfs plain.img --fs ffs --size 1G                 # in a file without a layout
+  seekless mkfs disk.img --fs ffs --block 8k --fragment 1k --force
+  sudo seekless mkfs /dev/sdb1 --fs ffs
+  seekless mkfs a.img b.img c.img --fs ffs                   # on an array that exists
+
+`seekless create` has more options for volumes and makes arrays.")]
+pub struct Args {
+    /// The image, file or block device; of an array all members, in any order.
+    #[arg(required = true, value_name = "IMAGE")]
+    image: Vec<PathBuf>,
+    /// The kind of file system.
+    #[arg(long, value_name = "KIND", default_value = "ffs")]
+    fs: FsKind,
+    /// How `mount` orders writes of metadata unless it is told otherwise.
+    #[arg(long, value_name = "POLICY", default_value = "async")]
+    policy: PolicyName,
+    /// Bytes of a block: 4k or 8k.
+    #[arg(long, value_name = "SIZE", default_value = "8k", value_parser = parse_bytes)]
+    block: u64,
+    /// Bytes of a fragment, the unit of space: a block or a half, quarter or eighth of one.
+    #[arg(long, value_name = "SIZE", default_value = "4k", value_parser = parse_bytes)]
+    fragment: u64,
+    /// Make an inode for each so many bytes of the volume.
+    #[arg(long, value_name = "SIZE", default_value = "16k", value_parser = parse_bytes)]
+    bytes_per_inode: u64,
+    /// Percent of the space that only root may use.
+    #[arg(long, value_name = "PERCENT", default_value_t = 8)]
+    minfree: u8,
+    /// A name for people, at most 32 bytes.
+    #[arg(long, value_name = "NAME", default_value = "")]
+    label: String,
+    /// Make a volume of this layout first.
+    #[arg(long, short, value_name = "LAYOUT", requires = "size")]
+    layout: Option<Kind>,
+    /// Size of the new volume; without --layout, of a new file without a layout.
+    #[arg(long, short, value_name = "SIZE")]
+    size: Option<Size>,
+    #[command(flatten)]
+    volume: VolumeArgs,
+    /// Overwrite what is there.
+    #[arg(long)]
+    force: bool,
+}
+
+/// Makes the file system.
+///
+/// # Errors
+/// If something is there already, the sizes are not possible, or the image is unusable or in use.
+pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
+    let FsKind::Ffs = args.fs;
+    let options = options(args)?;
+    let made = make_volume(args)?;
+    let outcome = make(args, &options, made);
+    if let (Err(_), true, [path]) = (&outcome, made, args.image.as_slice()) {
+        // It did not exist before.
+        let _ = std::fs::remove_file(path);
+    }
+    writeln!(out, "{}: {}", names(&args.image), outcome?)?;
+    Ok(())
+}
+
+fn make(args: &Args, options: &MkfsOptions, fresh: bool) -> Result<MkfsReport, Failure> {
+    let mut volume = args.volume.open(&args.image, false)?;
+    let made = match fresh || args.force {
+        true => Ok(()),
+        false => refuse_content(args, &mut volume),
+    };
+    let made = made
+        .and_then(|()| ffs::mkfs(&mut volume, options).map_err(|error| blame(&args.image, &error)));
+    // Also after an error: else the volume is left as after a crash.
+    let closed = volume.close().map_err(|error| blame_device(&args.image, error));
+    made.and_then(|report| closed.map(|()| report))
+}
+
+fn options(args: &Args) -> Result<MkfsOptions, Failure> {
+    let units = [args.block, args.fragment, args.bytes_per_inode].map(u32::try_from);
+    let [Ok(block), Ok(fragment), Ok(bytes_per_inode)] = units else {
+        return Err(Failure::usage("a block, a fragment or the bytes of an inode are too many")
+            .hint("use blocks of 4k or 8k"));
+    };
+    let PolicyName::Async = args.policy;
+    Ok(MkfsOptions {
+        block,
+        fragment,
+        bytes_per_inode,
+        minfree: args.minfree,
+        label: args.label.clone().into_bytes(),
+        id: image::fresh_id().map_err(std::io::Error::from)?,
+        uid: rustix::process::getuid().as_raw(),
+        gid: rustix::process::getgid().as_raw(),
+        now: wall_clock(),
+        ..MkfsOptions::default()
+    })
+}
+
+/// Makes the volume if that is asked for. True if its file is new.
+fn make_volume(args: &Args) -> Result<bool, Failure> {
+    let Some(size) = args.size else { return Ok(false) };
+    let [path] = args.image.as_slice() else {
+        return Err(Failure::usage("--size: only a volume in one image is made here")
+            .hint("make the array first: seekless create --raid"));
+    };
+    let existed = path.exists();
+    if let Some(kind) = args.layout {
+        let (blocks, force) = (Some(size.blocks()), args.force);
+        let options = Default::default();
+        image::create(path, &CreateOptions { kind, blocks, force, headers: false, options })?;
+        return Ok(!existed);
+    }
+    if existed {
+        let problem = format!("{} exists, --size is for a new file", path.display());
+        return Err(Failure::usage(problem).hint("leave out --size"));
+    }
+    let cannot = |error| Failure::failed(format!("cannot create {}: {error}", path.display()));
+    let file = File::create_new(path).map_err(cannot)?;
+    file.set_len(size.bytes()).map_err(cannot)?;
+    Ok(true)
+}
+
+/// Blocks at both ends that must be empty: file systems and partition tables begin or end there.
+const SIGN_BLOCKS: u64 = 32;
+
+/// Refuses to overwrite content.
+fn refuse_content(args: &Args, volume: &mut Volume) -> Outcome {
+    let holds = |what: &str| {
+        let cause = format!("{} holds {what}", names(&args.image));
+        Err(Failure::new(Exit::Failed, cause).hint("--force overwrites it"))
+    };
+    match ffs::load(volume) {
+        Err(FsError::Foreign) => {}
+        Err(error @ FsError::Io(_)) => return Err(blame(&args.image, &error)),
+        Ok(_) | Err(_) => return holds("an FFS"),
+    }
+    let blocks = volume.blocks();
+    let count = SIGN_BLOCKS.min(blocks);
+    for at in [0, blocks - count] {
+        let data = volume.read(at, count as u32);
+        let data = data.map_err(|error| blame_device(&args.image, error))?;
+        if data.to_bytes().iter().any(|&byte| byte != 0) {
+            return holds("data that Seekless did not write");
+        }
+    }
+    Ok(())
+}

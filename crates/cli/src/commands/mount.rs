@@ -1,0 +1,131 @@
+//! `seekless mount`: mounts a file system and serves it until it is unmounted.
+
+use crate::failure::{Exit, Failure, Outcome};
+use crate::filesystem::{PolicyName, VolumeArgs, absolute, blame, names, wall_clock};
+use crate::spec;
+use seekless_engine::size::Size;
+use seekless_fs::core::CoreOptions;
+use seekless_fs::ffs::{self, Ffs, FsError};
+use seekless_serve::background::{self, Begun};
+use seekless_serve::files::{self, MountOptions, Volume};
+use std::ffi::OsString;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+/// Arguments of `seekless mount`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  sudo seekless mount disk.img /mnt
+  sudo seekless mount disk.img /mnt --read-only
+  sudo seekless mount disk.img /mnt --disk cheetah9lp      # at the pace of a disk
+  sudo seekless mount a.img b.img c.img /mnt               # on an array
+  seekless mount disk.img ~/mnt --foreground               # for your own use, through fusermount3
+  fusermount3 -u ~/mnt                                     # unmounts; root may use umount
+
+One line says that the file system is mounted. The process then goes into the background, where its
+messages go nowhere; --foreground keeps it, and its messages, where they are. SIGTERM unmounts, too:
+programs with open files have 5 seconds to close them.")]
+pub struct Args {
+    /// The image, file or block device (of an array all members), and the directory to mount at.
+    #[arg(required = true, num_args = 2.., value_names = ["IMAGE", "DIR"])]
+    paths: Vec<PathBuf>,
+    /// How writes of metadata are ordered, if not as `mkfs` was told.
+    #[arg(long, value_name = "POLICY")]
+    policy: Option<PolicyName>,
+    /// Emulate the speed of this disk: a built-in name or the path of a TOML file.
+    #[arg(long, short, value_name = "SPEC")]
+    disk: Option<String>,
+    #[command(flatten)]
+    volume: VolumeArgs,
+    /// Memory for cached blocks; the kernel has a cache of its own.
+    #[arg(long, value_name = "SIZE", default_value = "64M")]
+    cache: Size,
+    /// Refuse changes, and write nothing.
+    #[arg(long)]
+    read_only: bool,
+    /// Bypass the page cache below the volume (O_DIRECT).
+    #[arg(long, conflicts_with = "disk")]
+    direct: bool,
+    /// Stay in the foreground.
+    #[arg(long, short)]
+    foreground: bool,
+    /// This is the process in the background.
+    #[arg(long, hide = true, conflicts_with = "foreground")]
+    detached: bool,
+}
+
+/// Mounts, and unless it stays in the foreground, returns when that is done.
+///
+/// # Errors
+/// If the image or the directory is unusable or in use, or the backing store fails.
+pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
+    let Some((point, images)) = args.paths.split_last() else {
+        return Err(Failure::usage("an image and a directory are needed"));
+    };
+    if args.foreground {
+        return serve(args, images, point, out);
+    }
+    if args.detached {
+        background::begin()?;
+        return serve(args, images, point, out);
+    }
+    in_background(out)
+}
+
+/// Runs the same command in the background until it is ready.
+fn in_background(out: &mut dyn Write) -> Outcome {
+    let mut arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
+    // Behind the name of the subcommand, before anything that ends the options.
+    arguments.insert(arguments.len().min(1), "--detached".into());
+    let begun = background::start(arguments);
+    let begun = begun.map_err(|error| {
+        Failure::failed(format!("cannot go into the background: {error}")).hint("use --foreground")
+    })?;
+    match begun {
+        Begun::Ready(said) => Ok(out.write_all(&said)?),
+        Begun::Ended(status) => {
+            let code = status.code().and_then(|code| u8::try_from(code).ok());
+            Err(Failure::said(Exit::Failed).status(code.unwrap_or(Exit::Failed as u8)))
+        }
+    }
+}
+
+fn serve(args: &Args, images: &[PathBuf], point: &Path, out: &mut dyn Write) -> Outcome {
+    files::check_point(point)?;
+    let mut options = args.volume.options(images, args.read_only);
+    options.disk = args.disk.as_deref().map(spec::find).transpose()?;
+    options.direct = args.direct;
+    let mut volume = Volume::open(&options)?;
+    let fs = match mount(args, &mut volume) {
+        Ok(fs) => fs,
+        Err(error) => {
+            // The volume is left as it was found.
+            let _ = volume.close();
+            return Err(blame(images, &error));
+        }
+    };
+    let options =
+        MountOptions { point: absolute(point), images: images.to_vec(), read_only: args.read_only };
+    let how = if args.read_only { ", read-only" } else { "" };
+    let line = format!("{}: FFS mounted at {}{how}", names(images), options.point.display());
+    let mut said = Ok(());
+    files::serve(fs, volume, &options, &mut || {
+        said = match args.detached {
+            true => background::leave(out, &line),
+            false => writeln!(out, "{line}").and_then(|()| out.flush()),
+        };
+    })?;
+    Ok(said?)
+}
+
+/// Mounts the file system, in use from then on until its clean end.
+fn mount(args: &Args, volume: &mut Volume) -> Result<Box<Ffs>, FsError> {
+    let PolicyName::Async = args.policy.unwrap_or(PolicyName::Async);
+    let core = CoreOptions {
+        cache_bytes: args.cache.bytes(),
+        read_only: args.read_only,
+        ..CoreOptions::default()
+    };
+    Ffs::mount(volume, &ffs::MountOptions { core, now: wall_clock() }).map(Box::new)
+}

@@ -1,0 +1,101 @@
+//! What the commands for file systems share: the volume below, and how failures are reported.
+
+use crate::failure::{Exit, Failure};
+use seekless_engine::io::IoError;
+use seekless_fs::ffs::FsError;
+use seekless_serve::files::{FilesError, Volume, VolumeOptions};
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+/// The kinds of file systems.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum FsKind {
+    /// The fast file system of Berkeley.
+    Ffs,
+}
+
+/// How writes of metadata are ordered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum PolicyName {
+    /// They are not: everything is written some time later.
+    Async,
+}
+
+/// Where the volume is, apart from its images.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub struct VolumeArgs {
+    /// Go on without members of an array that should be there.
+    #[arg(long)]
+    pub degraded: bool,
+    /// The log of a disk caching disk, if it is on a device of its own.
+    #[arg(long, value_name = "LOG", conflicts_with = "degraded")]
+    pub log: Option<PathBuf>,
+}
+
+impl VolumeArgs {
+    /// The options to open the volume with.
+    pub fn options(&self, images: &[PathBuf], read_only: bool) -> VolumeOptions {
+        let mut options = VolumeOptions::new(images.to_vec(), read_only);
+        options.degraded = self.degraded;
+        options.log.clone_from(&self.log);
+        options
+    }
+
+    /// Opens the volume.
+    ///
+    /// # Errors
+    /// If it is unusable or in use.
+    pub fn open(&self, images: &[PathBuf], read_only: bool) -> Result<Volume, Failure> {
+        Ok(Volume::open(&self.options(images, read_only))?)
+    }
+}
+
+/// The images in one word, for messages.
+pub fn names(images: &[PathBuf]) -> String {
+    let names: Vec<String> = images.iter().map(|path| path.display().to_string()).collect();
+    names.join(" ")
+}
+
+/// A failure of the file system on these images.
+pub fn blame(images: &[PathBuf], error: &FsError) -> Failure {
+    let exit = match error {
+        FsError::BadOption(_) | FsError::TooSmall { .. } => Exit::Usage,
+        FsError::Io(_) => Exit::Backing,
+        FsError::NotRepaired { .. } => Exit::Failed,
+        _ => Exit::Image,
+    };
+    Failure::from_message(exit, &format!("{}: {error}", names(images)))
+}
+
+/// A failure of the device below.
+pub fn blame_device(images: &[PathBuf], error: IoError) -> Failure {
+    Failure::new(Exit::Backing, format!("{}: {error}", names(images)))
+}
+
+/// Nanoseconds since the epoch.
+pub fn wall_clock() -> i64 {
+    let elapsed = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(elapsed.as_nanos()).unwrap_or(i64::MAX)
+}
+
+/// An absolute path without symbolic links, where that can be told.
+pub fn absolute(path: &Path) -> PathBuf {
+    path.canonicalize().unwrap_or_else(|_| path.to_owned())
+}
+
+impl From<FilesError> for Failure {
+    fn from(error: FilesError) -> Failure {
+        let exit = match &error {
+            FilesError::NoDirectory(_) | FilesError::NotDirectory(_) => Exit::Usage,
+            FilesError::Abandoned(_) => Exit::Busy,
+            FilesError::NoFuse | FilesError::NoHelper => Exit::Lacking,
+            FilesError::Mount { .. } | FilesError::Os(_) => Exit::Failed,
+            FilesError::Failed(_) => Exit::Backing,
+        };
+        let failure = Failure::from_message(exit, &error.to_string());
+        match exit {
+            Exit::Backing => failure.hint("repair or replace it, then run `seekless fsck`"),
+            _ => failure,
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! `seekless fs`: files of unmounted file systems, on volumes with and without a layout.
+
+use crate::harness::{command, installed, pattern, run, seekless, skip, succeed, temp_dir};
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// A fresh FFS on a volume of this layout, or in a plain file.
+fn made(dir: &Path, layout: Option<&str>) -> PathBuf {
+    let image = dir.join("disk.img");
+    let mut mkfs = seekless();
+    mkfs.arg("mkfs").arg(&image).args(["--fs", "ffs", "--size", "64M"]);
+    if let Some(layout) = layout {
+        mkfs.args(["--layout", layout]);
+    }
+    succeed(&mut mkfs);
+    image
+}
+
+/// `seekless fs TOOL IMAGE`.
+fn tool(name: &str, image: &Path) -> Command {
+    let mut tool = seekless();
+    tool.args(["fs", name]).arg(image);
+    tool
+}
+
+/// A small tree with links, a large file and a hole.
+fn tree(dir: &Path) -> PathBuf {
+    let top = dir.join("tree");
+    fs::create_dir_all(top.join("a/b")).expect("directories");
+    fs::write(top.join("a/large"), pattern(1, 3_000_000)).expect("a file");
+    fs::write(top.join("a/b/small"), "a few words\n").expect("a file");
+    fs::hard_link(top.join("a/b/small"), top.join("again")).expect("a link");
+    symlink("a/b/small", top.join("soft")).expect("a link");
+    fs::File::create(top.join("hole")).and_then(|file| file.set_len(9 << 20)).expect("a file");
+    top
+}
+
+fn same(one: &Path, other: &Path) {
+    succeed(command("diff").args(["-r", "--no-dereference"]).args([one, other]));
+}
+
+#[test]
+fn trees_go_in_and_come_out_on_every_kind_of_volume() {
+    for layout in [None, Some("inplace"), Some("vlog"), Some("lfs")] {
+        let dir = temp_dir();
+        let (image, tree) = (made(dir.path(), layout), tree(dir.path()));
+        succeed(tool("cp", &image).arg(&tree).arg(":/"));
+        let listed = succeed(tool("ls", &image).args(["/tree", "--recursive"]));
+        assert_eq!(listed.lines().count(), 7, "{layout:?}: {listed}");
+        assert_eq!(succeed(tool("cat", &image).arg("/tree/soft")), "a few words\n");
+        let back = dir.path().join("back");
+        succeed(tool("cp", &image).arg(":/tree").arg(&back));
+        same(&tree, &back);
+        succeed(tool("rm", &image).args(["/tree", "--recursive"]));
+        assert_eq!(succeed(&mut tool("ls", &image)), "", "{layout:?}");
+    }
+}
+
+#[test]
+fn archives_are_streams() {
+    if !installed("tar") {
+        return skip("tar is not installed");
+    }
+    let dir = temp_dir();
+    let (image, tree) = (made(dir.path(), Some("vlog")), tree(dir.path()));
+    let archive = dir.path().join("in.tar");
+    succeed(command("tar").arg("-C").arg(&tree).arg("-cf").arg(&archive).arg("."));
+    let input = fs::File::open(&archive).expect("the archive");
+    succeed(tool("tar", &image).args(["/new/place", "--extract"]).stdin(Stdio::from(input)));
+    let out = dir.path().join("out.tar");
+    succeed(tool("tar", &image).arg("/new/place").arg("--file").arg(&out));
+    let back = dir.path().join("back");
+    fs::create_dir(&back).expect("a directory");
+    succeed(command("tar").arg("-C").arg(&back).arg("-xf").arg(&out));
+    same(&tree, &back);
+    // GNU tar compares permissions, owners, times and links, too.
+    succeed(command("tar").arg("-C").arg(&tree).arg("-df").arg(&out));
+}
+
+#[test]
+fn the_dump_shows_the_root() {
+    let dir = temp_dir();
+    let image = made(dir.path(), None);
+    let text = succeed(&mut tool("dump", &image));
+    assert!(text.contains("state Clean") && text.contains("\ngroup 0,"), "{text}");
+    let root = succeed(tool("dump", &image).args(["--inode", "2"]));
+    assert!(root.contains("drwxr-xr-x, 2 links"), "{root}");
+    let beyond = run(tool("dump", &image).args(["--inode", "99999999"]));
+    assert_eq!(beyond.code(), 2);
+}
+
+#[test]
+fn errors_name_the_path_and_a_remedy() {
+    let dir = temp_dir();
+    let image = made(dir.path(), None);
+    let refused = |tool: &mut Command, code: i32, says: &str| {
+        let ended = run(tool);
+        assert_eq!(ended.code(), code, "{ended:?}");
+        assert!(ended.err.contains(says), "{ended:?}");
+    };
+    refused(tool("cat", &image).arg("/none"), 1, ":/none: no such file");
+    refused(tool("cat", &image).arg("/"), 1, "is a directory");
+    refused(tool("rm", &image).arg("/none"), 1, "no such file");
+    succeed(tool("rm", &image).args(["/none", "--force"]));
+    refused(tool("cp", &image).args(["a", "b"]), 2, "begin each path in the image with a colon");
+    refused(tool("cp", &image).args(["/nowhere", ":/"]), 1, "/nowhere: ");
+    let foreign = dir.path().join("foreign");
+    fs::write(&foreign, pattern(2, 1 << 20)).expect("a file");
+    refused(&mut tool("ls", &foreign), 3, "foreign");
+}
+
+/// A file system that fills keeps what fitted, and says so.
+#[test]
+fn a_full_file_system_is_named() {
+    let dir = temp_dir();
+    let image = made(dir.path(), None);
+    let large = dir.path().join("large");
+    fs::write(&large, pattern(3, 80 << 20)).expect("a file");
+    let ended = run(tool("cp", &image).arg(&large).arg(":/"));
+    assert_eq!(ended.code(), 1, "{ended:?}");
+    assert!(ended.err.contains(":/large: no space left"), "{ended:?}");
+    succeed(tool("rm", &image).arg("/large"));
+    let small = dir.path().join("small");
+    fs::write(&small, pattern(4, 20 << 20)).expect("a file");
+    succeed(tool("cp", &image).arg(&small).arg(":/"));
+    let back = dir.path().join("back");
+    succeed(tool("cp", &image).arg(":/small").arg(&back));
+    assert_eq!(fs::read(&small).expect("a file"), fs::read(&back).expect("a file"));
+}
