@@ -14,7 +14,7 @@ use seekless_engine::io::{Done, Io, Tag};
 use seekless_engine::node::Node;
 use seekless_engine::rng::Rng;
 use seekless_engine::units::{BLOCK_BYTES, BlockNr, Time};
-use seekless_serve::crash::raw::Raw;
+use seekless_fs::block::plain::Plain;
 use seekless_serve::driver::{Driver, Listener, Parts, echoes, measure_compensation, pin};
 use seekless_serve::nbd::Export;
 use seekless_serve::nbd::client::Client;
@@ -101,7 +101,7 @@ fn serve(spec: &Spec, listener: UnixListener, stop: OwnedFd, said: Said) -> Resu
         maximum_payload: 32 << 20,
     };
     let parts = Parts {
-        node: Node::new(Box::new(Raw::new(blocks)), vec![Box::new(device)], 1),
+        node: Node::new(Box::new(Plain::new(blocks)), vec![Box::new(device)], 1),
         export,
         listener: Listener::Unix(listener),
         device_fds: Vec::new(),

@@ -11,7 +11,6 @@ pub mod cut;
 pub mod disk;
 pub mod memory;
 pub mod plan;
-pub mod raw;
 pub mod store;
 
 #[cfg(test)]

@@ -6,7 +6,6 @@ mod crashing;
 pub mod listen;
 
 use crate::crash::plan::{BadFault, Fault};
-use crate::crash::raw::Raw;
 use crate::device::file::{DeviceError, FileDevice, IoMode};
 use crate::device::medium::FileMedium;
 use crate::device::raw;
@@ -28,6 +27,7 @@ use seekless_engine::node::Node;
 use seekless_engine::options::Options;
 use seekless_engine::superblock::Superblock;
 use seekless_engine::units::{BLOCK_BYTES, Time};
+use seekless_fs::block::plain::Plain;
 use seekless_layouts::Kind;
 use std::fs::File;
 use std::io;
@@ -302,7 +302,7 @@ pub fn serve_state(
 ) -> Result<Served, ServeError> {
     let stop_fd = crate::signals::block_and_watch()?;
     let (listener, socket, uri) = listen::listen(at)?;
-    let layer = Box::new(Raw::new(medium.blocks()));
+    let layer = Box::new(Plain::new(medium.blocks()));
     let parts = Parts {
         node: Node::new(layer, vec![Box::new(Ram::volatile(medium))], 1),
         export: Export {
@@ -454,7 +454,7 @@ fn from_image(options: &ServeOptions, path: &Path) -> Result<Mounted, ServeError
 fn raw_file(options: &ServeOptions, path: &Path) -> Result<Mounted, ServeError> {
     let image = open_raw(path, options.read_only)?;
     let files = image.locks()?;
-    let layer = Box::new(Raw::new(image.blocks()));
+    let layer = Box::new(Plain::new(image.blocks()));
     let device = FileDevice::new(image, options.io, options.direct)?;
     let device_fds = vec![device.wait_fd()?];
     let node = Node::new(layer, vec![Box::new(device)], 1);

@@ -1,4 +1,5 @@
-//! A volume without a layout: each block is the same block of its device.
+//! A volume without a layout: each block is the same block of its device. For files that hold
+//! something of their own, and for crash states that are looked at.
 
 use seekless_engine::device::Device;
 use seekless_engine::io::{Done, Io, IoError};
@@ -6,7 +7,7 @@ use seekless_engine::layer::{Cx, Layer, Port, Status};
 use seekless_engine::node::Node;
 use seekless_engine::units::{BlockNr, Time};
 
-/// The layer that hands requests on.
+/// The layer that hands requests on. What fails, fails; nothing is failed, as on a plain disk.
 #[derive(Clone, Debug)]
 pub struct Plain {
     blocks: u64,
@@ -15,10 +16,14 @@ pub struct Plain {
 }
 
 impl Plain {
+    /// For a device of `blocks` blocks.
+    pub fn new(blocks: u64) -> Plain {
+        Plain { blocks, in_flight: 0, stopping: false }
+    }
+
     /// A node of this device alone.
     pub fn node(device: Box<dyn Device>) -> Node {
-        let plain = Plain { blocks: device.blocks(), in_flight: 0, stopping: false };
-        Node::new(Box::new(plain), vec![device], 1)
+        Node::new(Box::new(Plain::new(device.blocks())), vec![device], 1)
     }
 }
 

@@ -7,7 +7,6 @@ use super::{
 use crate::crash::control::Control;
 use crate::crash::disk::Hub;
 use crate::crash::memory::Memory;
-use crate::crash::raw::Raw;
 use crate::crash::store::Store;
 use crate::device::medium::FileMedium;
 use crate::driver::Power;
@@ -16,6 +15,7 @@ use seekless_engine::disk::{Disk as _, MediumDisk};
 use seekless_engine::layer::Layer;
 use seekless_engine::layout::{FormatOptions, LayoutError, MountOptions};
 use seekless_engine::node::Node;
+use seekless_fs::block::plain::Plain;
 use std::fs::File;
 use std::io;
 use std::time::Instant;
@@ -49,7 +49,7 @@ fn again(
     verbose: bool,
 ) -> Result<(Box<dyn Layer>, String), LayoutError> {
     if is_raw {
-        return Ok((Box::new(Raw::new(hub.blocks())), RAW.to_owned()));
+        return Ok((Box::new(Plain::new(hub.blocks())), RAW.to_owned()));
     }
     let started = Instant::now();
     let (layer, superblock, report) = seekless_layouts::mount(hub, options)?;
