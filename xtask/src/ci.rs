@@ -13,7 +13,7 @@ const FUZZ_SECONDS: &str = "60";
 const FUZZ_SECONDS_BRIEF: &str = "20";
 
 /// Crates with property tests.
-const PROPERTY_TESTED: [&str; 7] = [
+const PROPERTY_TESTED: [&str; 8] = [
     "seekless-engine",
     "seekless-layouts",
     "seekless-arrays",
@@ -21,6 +21,7 @@ const PROPERTY_TESTED: [&str; 7] = [
     "seekless-lab",
     "seekless-serve",
     "seekless-crashtest",
+    "seekless-fs",
 ];
 
 /// Every stage.
@@ -115,8 +116,8 @@ pub fn figures() -> Result<()> {
     Ok(())
 }
 
-/// Bounded fuzzing: the property tests with many more cases than usual, then the fuzz targets, both
-/// seeded with the commit.
+/// Bounded fuzzing: the property tests with many more cases than usual and the fuzz targets, both
+/// seeded with the commit, and the test that usual runs ignore.
 ///
 /// # Errors
 /// If a case fails.
@@ -127,6 +128,9 @@ pub fn fuzz() -> Result<()> {
         tests.env("PROPTEST_CASES", "2000").env("PROPTEST_RNG_SEED", seed.to_string());
         run(tests.args(["test", "--quiet", "--package", package]))?;
     }
+    // The long comparison of file systems with the model, which a usual run of tests leaves out.
+    let long = ["test", "--quiet", "--package", "seekless-fs", "many_scripts_agree"];
+    run(cargo().args(long).args(["--", "--ignored"]))?;
     targets(None)
 }
 

@@ -71,7 +71,7 @@ fn operations_that_are_stopped_anywhere_and_run_again_agree_too() {
 }
 
 #[test]
-#[ignore = "takes minutes: many seeds of every kind of script"]
+#[ignore = "takes most of a minute; `cargo xtask ci fuzz` runs it"]
 fn many_scripts_agree() {
     for seed in 1000..1060 {
         for kind in Kind::ALL {
