@@ -3,13 +3,14 @@
 mod work_dir;
 
 use crate::failure::{Exit, Failure, Outcome};
-use crate::sweeping::args::{SweepArgs, duration, quoted};
+use crate::sweeping::args::{SweepArgs, duration};
 use crate::sweeping::conduct::{self, Conduct};
 use crate::term::say;
 use seekless_crashtest::file_system::{BLOCK, FileSystem};
 use seekless_crashtest::preflight;
 use seekless_crashtest::record::Recorded;
 use seekless_crashtest::replay::check::DEVICE;
+use seekless_crashtest::replay::check::quoted;
 use seekless_crashtest::replay::mount::{Place, Way};
 use seekless_crashtest::replay::stop::Stop;
 use seekless_crashtest::replay::workers::Bench;
@@ -184,7 +185,6 @@ impl Test<'_> {
                 .map(|fs| fs.to_string()),
             again: &|state| self.again(state),
             control,
-            warnings: Vec::new(),
         };
         let report = conduct.all(out)?;
         verdict(self.stop, &report)

@@ -1,11 +1,11 @@
 //! `seekless replay-crashes`: checks every crash state of a recorded device.
 
 use crate::failure::{Exit, Failure, Outcome, worth_going_on};
-use crate::sweeping::args::{SweepArgs, quoted};
+use crate::sweeping::args::SweepArgs;
 use crate::sweeping::conduct::Conduct;
 use clap::ArgGroup;
 use seekless_crashtest::file_system::FileSystem;
-use seekless_crashtest::replay::check::{Check, Checker, DEVICE};
+use seekless_crashtest::replay::check::{Check, Checker, DEVICE, quoted};
 use seekless_crashtest::replay::image::Image;
 use seekless_crashtest::replay::mount::{Place, Way};
 use seekless_crashtest::replay::stop::Stop;
@@ -171,7 +171,6 @@ impl Replay<'_> {
             file_system: self.fs.map(|fs| fs.to_string()),
             again: &|state| self.again(command, state),
             control: None,
-            warnings: Vec::new(),
         };
         let report = match &args.state {
             Some(name) => {

@@ -163,15 +163,6 @@ pub fn duration(text: &str) -> Result<Duration, String> {
     Duration::try_from_secs_f64(number * unit).map_err(|error| format!("`{text}`: {error}"))
 }
 
-/// A word for a shell.
-pub fn quoted(text: &str) -> String {
-    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/-._+:=@%".contains(&byte);
-    match !text.is_empty() && text.bytes().all(is_plain) {
-        true => text.to_owned(),
-        false => format!("'{}'", text.replace('\'', "'\\''")),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -186,12 +177,5 @@ mod tests {
         for text in ["", "s", "-1s", "5 days", "1e999", "nan", "inf"] {
             assert!(duration(text).is_err(), "{text}");
         }
-    }
-
-    #[test]
-    fn words_survive_the_shell() {
-        assert_eq!(quoted("a/b-c.tape"), "a/b-c.tape");
-        assert_eq!(quoted("it's $HOME"), r"'it'\''s $HOME'");
-        assert_eq!(quoted(""), "''");
     }
 }

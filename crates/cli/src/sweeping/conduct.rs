@@ -51,8 +51,6 @@ pub struct Conduct<'c> {
     pub again: &'c dyn Fn(&str) -> String,
     /// The result of a control: whether the check failed on any of its states, as it must.
     pub control: Option<Probe>,
-    /// What weakens the verdict.
-    pub warnings: Vec<String>,
 }
 
 impl Conduct<'_> {
@@ -199,7 +197,6 @@ impl Conduct<'_> {
     fn label(&self, report: &mut Report) {
         report.title.clone_from(&self.title);
         report.file_system.clone_from(&self.file_system);
-        report.warnings.clone_from(&self.warnings);
         report.probes.extend(self.control.clone());
         report.ended_by = self.bench.stop.asked().map(|signal| match signal {
             1 => "SIGHUP".to_owned(),

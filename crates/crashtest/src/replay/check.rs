@@ -182,9 +182,9 @@ pub(crate) fn tail(mut output: File) -> io::Result<String> {
 }
 
 /// A word that the shell takes as it is.
-pub(crate) fn quoted(text: &str) -> String {
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/-._".contains(&byte);
-    match text.bytes().all(plain) {
+pub fn quoted(text: &str) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/-._+:=@%".contains(&byte);
+    match !text.is_empty() && text.bytes().all(plain) {
         true => text.to_owned(),
         false => format!("'{}'", text.replace('\'', "'\\''")),
     }
@@ -257,6 +257,13 @@ mod tests {
         assert_eq!(run("sleep 60").verdict, Verdict::Hung);
         // What stays behind in the background is no reason to wait.
         assert_eq!(run("sleep 60 & exit 0").verdict, Verdict::Good);
+    }
+
+    #[test]
+    fn words_survive_the_shell() {
+        assert_eq!(quoted("a/b-c.tape"), "a/b-c.tape");
+        assert_eq!(quoted("it's $HOME"), r"'it'\''s $HOME'");
+        assert_eq!(quoted(""), "''");
     }
 
     #[test]

@@ -127,11 +127,7 @@ impl Results {
     /// # Errors
     /// If the file cannot be written.
     pub(super) fn put(&mut self, key: Key, tried: &Tried) -> Result<(), ResultsError> {
-        let line = Line {
-            contents: format!("{:032x}", key.0),
-            acked: key.1,
-            tried: Tried { output: tried.output.clone(), ..tried.clone() },
-        };
+        let line = Line { contents: format!("{:032x}", key.0), acked: key.1, tried: tried.clone() };
         let mut text = serde_json::to_string(&line).map_err(io::Error::from);
         if let Ok(text) = &mut text {
             text.push('\n');
