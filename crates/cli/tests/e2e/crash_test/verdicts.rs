@@ -36,7 +36,8 @@ fn rows_without_fsync_are_lost_and_the_command_in_the_report_shows_it_again() {
     let ended = ends_with(&mut bench.test(FORGETFUL, ROWS), 1);
     let headline = ended.out.lines().next().unwrap_or_default();
     assert!(headline.starts_with("RED: "), "{headline}");
-    assert!(headline.contains("acknowledged data") && !headline.contains("broken"), "{headline}");
+    // A sync of the host by another program can tear the append as well: `broken` may stand beside.
+    assert!(headline.contains("lose acknowledged data"), "{headline}");
     assert!(ended.out.contains(" rows of 3\n"), "{}", ended.out);
     let dir = bench.kept_one();
     let told = format!("the recording and the logs are in {}", dir.display());
