@@ -69,6 +69,17 @@ pub enum Listen {
     Tcp(String),
 }
 
+/// What is said of the mount of a volume.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum MountMessages {
+    /// What is not usual: recovery after a crash, a mount that took long.
+    Unusual,
+    /// How it went, in one line.
+    Line,
+    /// What each step did, however quick it was.
+    Steps,
+}
+
 /// What to serve, and how.
 #[derive(Clone, Debug)]
 pub struct ServeOptions {
@@ -82,8 +93,8 @@ pub struct ServeOptions {
     pub disk: Option<Spec>,
     /// And the log at the pace of this one; as fast as it is if not given.
     pub log_disk: Option<Spec>,
-    /// Say what each step of the mount did, however quick it was.
-    pub verbose: bool,
+    /// What is said of the mount.
+    pub messages: MountMessages,
     /// Refuse writes.
     pub read_only: bool,
     /// How I/O on a file is carried out.
@@ -404,7 +415,7 @@ fn simulated(
     let started = Instant::now();
     let (layer, superblock, report) =
         seekless_layouts::mount(&mut MediumDisk(medium.as_mut()), &mount)?;
-    log_mount(&report, started.elapsed(), options.verbose);
+    log_mount(&report, started.elapsed(), options.messages);
     let disk = SimulatedDisk::new(&spec, medium)?;
     let node = Node::new(layer, vec![Box::new(disk)], 1);
     Ok(Mounted { rotational: true, files, ..Mounted::new(node, describe(&superblock)) })
@@ -443,7 +454,7 @@ fn from_image(options: &ServeOptions, path: &Path) -> Result<Mounted, ServeError
     let started = Instant::now();
     let mounted = seekless_layouts::mount(&mut image, &mount);
     let (layer, superblock, report) = mounted.map_err(|error| image.blame(error))?;
-    log_mount(&report, started.elapsed(), options.verbose);
+    log_mount(&report, started.elapsed(), options.messages);
     let device = FileDevice::new(image, options.io, options.direct)?;
     let device_fds = vec![device.wait_fd()?];
     let node = Node::new(layer, vec![Box::new(device)], 1);
@@ -501,10 +512,13 @@ fn host_clock() -> Time {
 /// A mount that takes longer says what each of its steps did.
 const LONG_MOUNT: Duration = Duration::from_secs(1);
 
-/// Says how a mount went, in one line unless it took long or more was asked for.
-fn log_mount(report: &MountReport, took: Duration, verbose: bool) {
-    log_mount_path(report, took);
-    if verbose || took > LONG_MOUNT {
+/// Says how a mount went.
+fn log_mount(report: &MountReport, took: Duration, messages: MountMessages) {
+    let is_long = took > LONG_MOUNT;
+    if is_long || report.path == MountPath::Scan || messages > MountMessages::Unusual {
+        log_mount_path(report, took);
+    }
+    if is_long || messages == MountMessages::Steps {
         for step in &report.steps {
             eprintln!("seekless:   {step}");
         }

@@ -14,7 +14,9 @@ use seekless_serve::crash::plan::Fault;
 use seekless_serve::device::file::IoMode;
 use seekless_serve::driver::OnCut;
 use seekless_serve::image::array::is_member;
-use seekless_serve::server::{CrashOptions, Listen, ServeError, ServeOptions, Source, serve};
+use seekless_serve::server::{
+    CrashOptions, Listen, MountMessages, ServeError, ServeOptions, Source, serve,
+};
 use std::io::{self, Write};
 use std::path::PathBuf;
 
@@ -239,7 +241,10 @@ fn options(args: &Args) -> Result<ServeOptions, Failure> {
         log: args.log.clone(),
         disk,
         log_disk,
-        verbose: args.verbose,
+        messages: match args.verbose {
+            true => MountMessages::Steps,
+            false => MountMessages::Line,
+        },
         read_only: args.read_only,
         io: args.io,
         direct: args.direct,

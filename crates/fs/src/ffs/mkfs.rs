@@ -17,6 +17,7 @@ use crate::ffs::seal::SealKind;
 use crate::ffs::store::Store;
 use crate::tx::SECTOR_CONTENT;
 use seekless_engine::disk::Disk;
+use seekless_engine::size::Size;
 use seekless_engine::units::{BLOCK_BYTES, SECTOR_BYTES};
 use std::fmt;
 
@@ -90,12 +91,18 @@ pub struct MkfsReport {
 impl fmt::Display for MkfsReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Sizes { block_bytes, fragment_bytes, .. } = self.superblock.sizes;
-        let MkfsReport { groups, inodes, data_bytes, unused_bytes, .. } = self;
+        let MkfsReport { groups, inodes, .. } = self;
+        let data = Size::from_blocks(self.data_bytes / BLOCK_BYTES as u64);
+        let s = if *groups == 1 { "" } else { "s" };
         write!(
             f,
-            "FFS: blocks of {block_bytes}, fragments of {fragment_bytes} bytes, {groups} groups, \
-             {inodes} inodes, {data_bytes} bytes for data, {unused_bytes} bytes not used"
-        )
+            "FFS with {data} for data and {inodes} inodes: {groups} group{s}, \
+             blocks of {block_bytes} and fragments of {fragment_bytes} bytes"
+        )?;
+        if self.unused_bytes > 0 {
+            write!(f, "; the last {} bytes are not used", self.unused_bytes)?;
+        }
+        Ok(())
     }
 }
 

@@ -7,7 +7,7 @@ use super::leaving;
 use crate::device::raw;
 use crate::image::array::is_member;
 use crate::image::{self, ImageError};
-use crate::server::{self, Listen, Mounted, ServeError, ServeOptions, Source};
+use crate::server::{self, Listen, MountMessages, Mounted, ServeError, ServeOptions, Source};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use seekless_disk::Spec;
@@ -82,7 +82,7 @@ impl VolumeOptions {
             log: self.log.clone(),
             disk: self.disk.clone(),
             log_disk: None,
-            verbose: false,
+            messages: MountMessages::Unusual,
             read_only: self.read_only,
             io: crate::device::file::IoMode::Auto,
             direct: self.direct,

@@ -43,7 +43,7 @@ pub(super) fn mount(
     let mount = MountOptions { volatile, ..mount_options(options) };
     let mounted = members.with_disk(&mut found, |disk| seekless_layouts::mount(disk, &mount));
     let (layer, superblock, report) = mounted.map_err(|error| members.blame(error))?;
-    log_mount(&report, started.elapsed(), options.verbose);
+    log_mount(&report, started.elapsed(), options.messages);
     let mut files = Vec::new();
     let mut device_fds = Vec::new();
     let mut devices: Vec<Box<dyn Device>> = Vec::new();

@@ -54,7 +54,7 @@ pub(super) fn mount(
     let mounted = dcd::mount(first, second, &mount);
     let blame = |error| blame_half(&images[0], Some(&images[1]), error);
     let (layer, superblock, report) = mounted.map_err(blame)?;
-    log_mount(&report, started.elapsed(), options.verbose);
+    log_mount(&report, started.elapsed(), options.messages);
     let mut devices = Vec::new();
     let mut device_fds = Vec::new();
     for (image, spec) in images.into_iter().zip(&specs) {

@@ -1,8 +1,8 @@
 //! A disk that crashes on demand, under whatever is served.
 
 use super::{
-    CrashOptions, Mounted, RAW, ServeError, ServeOptions, Source, describe, log_mount,
-    mount_options, open_raw,
+    CrashOptions, MountMessages, Mounted, RAW, ServeError, ServeOptions, Source, describe,
+    log_mount, mount_options, open_raw,
 };
 use crate::crash::control::Control;
 use crate::crash::disk::Hub;
@@ -30,8 +30,8 @@ pub(super) fn mount(options: &ServeOptions, crash: &CrashOptions) -> Result<Moun
     hub.arm(&crash.faults)?;
     let is_raw = matches!(options.source, Source::Raw(_));
     let mount = MountOptions { volatile: true, ..mount_options(options) };
-    let verbose = options.verbose;
-    let again = move |hub: &mut Hub| again(hub, is_raw, &mount, verbose);
+    let messages = options.messages;
+    let again = move |hub: &mut Hub| again(hub, is_raw, &mount, messages);
     // What may fail comes before the mount, which takes the mark of a clean shutdown away.
     let control = crash.control.as_deref().map(Control::listen).transpose()?;
     let (layer, description) = again(&mut hub)?;
@@ -46,14 +46,14 @@ fn again(
     hub: &mut Hub,
     is_raw: bool,
     options: &MountOptions<'_>,
-    verbose: bool,
+    messages: MountMessages,
 ) -> Result<(Box<dyn Layer>, String), LayoutError> {
     if is_raw {
         return Ok((Box::new(Plain::new(hub.blocks())), RAW.to_owned()));
     }
     let started = Instant::now();
     let (layer, superblock, report) = seekless_layouts::mount(hub, options)?;
-    log_mount(&report, started.elapsed(), verbose);
+    log_mount(&report, started.elapsed(), messages);
     Ok((layer, describe(&superblock)))
 }
 
@@ -83,7 +83,7 @@ fn store(options: &ServeOptions) -> Result<(Store, Vec<File>), ServeError> {
 mod tests {
     use super::*;
     use crate::device::file::IoMode;
-    use crate::server::Listen;
+    use crate::server::{Listen, MountMessages};
     use seekless_engine::options::Options;
     use seekless_layouts::Kind;
 
@@ -96,7 +96,7 @@ mod tests {
             log: Some("/nonexistent/log".into()),
             disk: None,
             log_disk: None,
-            verbose: false,
+            messages: MountMessages::Line,
             read_only: false,
             io: IoMode::default(),
             direct: false,
