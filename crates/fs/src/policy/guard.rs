@@ -87,8 +87,10 @@ struct Old {
 struct Guard {
     /// Names it; never given twice.
     serial: u64,
-    /// Its place among the guards of its block: the time of the oldest change it keeps back.
+    /// Its place among the guards of its block.
     order: u64,
+    /// The time of the oldest change that it keeps back: its old bytes may be that old.
+    since: u64,
     /// The facts that it needs, and a bit for each that does not hold yet.
     needs: SmallVec<[Field; 3]>,
     missing: u64,

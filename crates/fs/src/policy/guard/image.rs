@@ -52,7 +52,7 @@ impl<A> Guards<A> {
         let guards = &hung.guards;
         let is_shown = |fact: &Fact| {
             in_write(fact.span)
-                && !guards.iter().any(|g| g.order <= fact.time && g.overlaps(fact.span))
+                && !guards.iter().any(|g| g.since <= fact.time && g.overlaps(fact.span))
         };
         let targets = &mut image.manifest.targets;
         hung.facts.retain(|fact| {

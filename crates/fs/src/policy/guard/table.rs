@@ -43,6 +43,7 @@ impl<A> Guards<A> {
         let mut guard = Guard {
             serial,
             order: serial,
+            since: serial,
             needs: SmallVec::from_slice(needs),
             missing: 0,
             olds: olds(changes),
@@ -146,13 +147,11 @@ impl<A> Guards<A> {
         new.order = hung.guards[first].order;
         // From the youngest to the oldest, so that the oldest bytes win.
         for guard in hung.guards[first..].iter().rev() {
-            guard.olds.iter().for_each(|old| keep_older(new, old));
+            keep_older(new, guard);
         }
         for index in (first..gone.len()).rev().filter(|&index| gone[index]) {
             let (older, younger) = hung.guards.split_at_mut(index + 1);
-            for old in &older[index].olds {
-                younger.iter_mut().for_each(|guard| keep_older(guard, old));
-            }
+            younger.iter_mut().for_each(|guard| keep_older(guard, &older[index]));
         }
         let mut gone = gone.into_iter();
         hung.guards.retain(|_| {
@@ -231,10 +230,14 @@ fn olds(changes: &[(Field, &[u8])]) -> SmallVec<[Old; 2]> {
 }
 
 /// Bytes that an older guard has, too, are older there.
-fn keep_older(guard: &mut Guard, older: &Old) {
-    for old in guard.olds.iter_mut().filter(|old| old.span.overlaps(older.span)) {
-        let (from, to) = (old.span.from.max(older.span.from), old.span.to.min(older.span.to));
-        let within = |span: Span| usize::from(from - span.from)..usize::from(to - span.from);
-        old.bytes[within(old.span)].copy_from_slice(&older.bytes[within(older.span)]);
+fn keep_older(guard: &mut Guard, older: &Guard) {
+    for older_bytes in &older.olds {
+        let span = older_bytes.span;
+        for old in guard.olds.iter_mut().filter(|old| old.span.overlaps(span)) {
+            let (from, to) = (old.span.from.max(span.from), old.span.to.min(span.to));
+            let within = |span: Span| usize::from(from - span.from)..usize::from(to - span.from);
+            old.bytes[within(old.span)].copy_from_slice(&older_bytes.bytes[within(span)]);
+            guard.since = guard.since.min(older.since);
+        }
     }
 }

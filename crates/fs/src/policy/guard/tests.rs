@@ -24,7 +24,7 @@ fn field((block, slot): Place, slots: usize) -> Field {
 enum Event {
     /// Neighbouring slots get a new version, which needs others.
     Set { at: Place, slots: usize, needs: Vec<Place> },
-    /// The same without a guard: any earlier change of the slot is taken back.
+    /// The same without a guard: an earlier change of the slot is taken back.
     Cancel { at: Place },
     /// An action that needs slots.
     Defer { needs: Vec<Place> },
@@ -120,12 +120,10 @@ impl World {
 
     fn cancel(&mut self, at: Place) {
         self.guards.cancel(field(at, 1));
-        if !self.guards.is_guarded(field(at, 1)) {
-            self.version += 1;
-            let page = self.live.get_mut(&at.0).expect("a block").make_mut();
-            page[at.1 * 4..at.1 * 4 + 4].copy_from_slice(&self.version.to_le_bytes());
-            self.dirty.insert(at.0, true);
-        }
+        self.version += 1;
+        let page = self.live.get_mut(&at.0).expect("a block").make_mut();
+        page[at.1 * 4..at.1 * 4 + 4].copy_from_slice(&self.version.to_le_bytes());
+        self.dirty.insert(at.0, true);
     }
 
     fn write(&mut self, block: u64) {
