@@ -43,6 +43,8 @@ pub enum Command {
     Detach(commands::detach::Args),
     /// Run a workload on a simulated disk, in virtual time.
     Sim(commands::sim::Args),
+    /// Run programs over a file system on a simulated disk, in virtual time.
+    SimFs(commands::sim_fs::Args),
     /// Print what the analytic models predict for a disk.
     Model(commands::model::Args),
     /// Cut the power at every step and check what recovery finds.

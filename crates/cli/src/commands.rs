@@ -26,6 +26,7 @@ pub mod replace;
 pub mod replay_crashes;
 pub mod serve;
 pub mod sim;
+pub mod sim_fs;
 
 use crate::args::Command;
 use crate::effect::Given;
@@ -50,6 +51,7 @@ pub fn run(command: Command, given: &Given) -> Outcome {
         Command::Drain(args) => drain::run(&args, out),
         Command::Detach(args) => detach::run(&args, out),
         Command::Sim(args) => sim::run(&args, given, out),
+        Command::SimFs(args) => sim_fs::run(&args, given, out),
         Command::Model(args) => model::run(&args, out),
         Command::Prove(args) => prove::run(&args, out),
         Command::Record(args) => record::run(&args, out),

@@ -118,8 +118,14 @@ pub struct Stats {
     pub reads: u64,
     /// Blocks read.
     pub blocks_read: u64,
+    /// Of the read requests, those for metadata.
+    pub metadata_reads: u64,
     /// Write requests.
     pub writes: u64,
+    /// Of them, those of metadata.
+    pub metadata_writes: u64,
+    /// Blocks of 4096 bytes of metadata written.
+    pub metadata_blocks_written: u64,
     /// Blocks of 4096 bytes written.
     pub blocks_written: u64,
     /// Blocks that had to be read because a fragment smaller than 4096 bytes was written.

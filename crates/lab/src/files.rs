@@ -1,3 +1,15 @@
 //! File systems in virtual time: programs make calls, disks are simulated, the clock jumps.
+//!
+//! [`run`] runs a program ([`programs`]) over a file system on a simulated disk and reports what it
+//! saw. [`driver`] moves calls and time, [`user`] makes the calls of a program, [`host`] says what
+//! they cost a CPU.
 
 pub mod driver;
+pub mod host;
+pub mod programs;
+pub mod report;
+pub mod run;
+pub mod sizes;
+pub mod steps;
+mod text;
+pub mod user;

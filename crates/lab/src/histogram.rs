@@ -100,6 +100,11 @@ impl Latencies {
         }
     }
 
+    /// Counts one request of which only the latency is known.
+    pub fn record_ns(&mut self, latency: Time) {
+        self.record(&Breakdown { queue_ns: latency, ..Breakdown::default() });
+    }
+
     /// Adds the requests of `other`.
     pub fn add(&mut self, other: &Latencies) {
         self.histogram.add(&other.histogram).expect("all histograms have the same bounds");

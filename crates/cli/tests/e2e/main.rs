@@ -33,6 +33,7 @@ mod mount;
 mod nbd;
 mod record;
 mod replay;
+mod sim_fs;
 mod stacked;
 mod traces;
 mod tree;

@@ -46,6 +46,7 @@ pages! {
     serve: "docs/manual/serve.md",
     mount: "docs/manual/mount.md",
     simulate: "docs/manual/simulate.md",
+    simulate_files: "docs/manual/simulate-files.md",
     prove: "docs/manual/prove.md",
     crash_test: "docs/manual/crash-test.md",
     record_and_replay: "docs/manual/record-and-replay.md",

@@ -130,6 +130,7 @@ impl Core {
         let to = ((first + u64::from(count)) * per_block).min(self.shape.engine_blocks);
         self.stats.reads += 1;
         self.stats.blocks_read += u64::from(count);
+        self.stats.metadata_reads += u64::from(kind != PageKind::Data);
         let tag = self.sent.insert(Sent::Fill { first, count });
         let purpose = if kind == PageKind::Data { Purpose::Data } else { Purpose::Map };
         let count = u32::try_from(to - from).expect("a read is short");

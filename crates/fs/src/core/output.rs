@@ -145,6 +145,10 @@ impl Core {
         self.output.writes += 1;
         self.stats.writes += 1;
         self.stats.blocks_written += u64::from(data.blocks());
+        if kind != PageKind::Data {
+            self.stats.metadata_writes += 1;
+            self.stats.metadata_blocks_written += u64::from(data.blocks());
+        }
         let purpose = if kind == PageKind::Data { Purpose::Data } else { Purpose::Map };
         let tag = self.sent.insert(Sent::Write { blocks });
         below.submit(0, Io::write(tag, at, data).for_purpose(purpose));

@@ -3,7 +3,11 @@
 //! Each user runs one program: it sees the reply to its call, then makes the next one, pauses or
 //! ends. The clock jumps to the next event of the volume, deadline of the file system, or end of a
 //! pause. Users are served in order of their numbers, so a run is a function of its programs.
+//!
+//! A driver may have a CPU ([`Cpu`]). Then a call reaches the file system when it has had its CPU
+//! time, behind the calls that were made before it.
 
+use super::host::{Cpu, Host};
 use seekless_engine::client::{Below, Client, Exchange};
 use seekless_engine::io::IoError;
 use seekless_engine::node::Node;
@@ -41,6 +45,8 @@ pub struct Answered<'a> {
     pub user: usize,
     /// The reply.
     pub reply: &'a Reply,
+    /// What it was for.
+    pub request: &'a Request,
     /// When the call was made.
     pub submitted: Time,
     /// When the reply came.
@@ -74,6 +80,8 @@ pub enum FilesError {
 enum State {
     /// Its program says what comes next.
     Free,
+    /// It made a call then, which has its CPU time until the second time.
+    Computing(Time, Time),
     /// It waits for the reply to the call that it made then.
     Calling(Time),
     /// It pauses until then.
@@ -90,6 +98,11 @@ pub struct FilesDriver<F> {
     exchange: Exchange,
     now: Time,
     spins: u32,
+    cpu: Option<Cpu>,
+    /// Requests to the volume that the CPU was charged for.
+    charged: u64,
+    /// The call of each user that has one.
+    calls: Vec<Option<Call>>,
 }
 
 impl<F: FileSystem> FilesDriver<F> {
@@ -98,13 +111,42 @@ impl<F: FileSystem> FilesDriver<F> {
     /// # Errors
     /// Those of `mount`.
     pub fn mount<E>(
-        mut node: Node,
+        node: Node,
         mount: impl FnOnce(&mut NodeDisk<'_>) -> Result<F, E>,
     ) -> Result<FilesDriver<F>, E> {
-        let mut now = 0;
+        FilesDriver::mount_at(node, 0, mount)
+    }
+
+    /// Mounts a file system over a node whose time has come to `now`.
+    ///
+    /// # Errors
+    /// Those of `mount`.
+    pub fn mount_at<E>(
+        mut node: Node,
+        mut now: Time,
+        mount: impl FnOnce(&mut NodeDisk<'_>) -> Result<F, E>,
+    ) -> Result<FilesDriver<F>, E> {
         let fs = mount(&mut NodeDisk::new(&mut node, &mut now))?;
         let (client, exchange) = (FsClient::new(fs), Exchange::new(1));
-        Ok(FilesDriver { client, node, exchange, now, spins: 0 })
+        let (spins, cpu, charged, calls) = (0, None, 0, Vec::new());
+        Ok(FilesDriver { client, node, exchange, now, spins, cpu, charged, calls })
+    }
+
+    /// Lets calls wait for the CPU of a host; one that takes no time has none.
+    pub fn set_host(&mut self, host: &Host) {
+        self.cpu = host.takes_time().then(|| Cpu::new(host.clone()));
+        self.charged = self.requests();
+    }
+
+    /// CPU time so far, in nanoseconds.
+    pub fn cpu_ns(&self) -> Time {
+        self.cpu.as_ref().map_or(0, |cpu| cpu.busy_ns)
+    }
+
+    /// Requests that the file system has sent to its volume.
+    fn requests(&self) -> u64 {
+        let counts = |name: &&(&str, f64)| matches!(name.0, "reads" | "writes" | "flushes");
+        self.client.fs.stats().iter().filter(counts).map(|stat| stat.1 as u64).sum()
     }
 
     /// Virtual time.
@@ -132,19 +174,22 @@ impl<F: FileSystem> FilesDriver<F> {
         mut observe: impl FnMut(Answered<'_>),
     ) -> Result<(), FilesError> {
         let mut states = vec![State::Free; users.len()];
+        self.calls = vec![None; users.len()];
         loop {
             let mut moved = self.deliver(users, &mut states, &mut observe);
             moved |= self.start(users, &mut states);
             if states.iter().all(|state| *state == State::Ended) {
                 return Ok(());
             }
+            moved |= self.computed(&mut states);
             self.turn();
+            self.charge();
             if moved || !self.client.replies.is_empty() {
                 self.spins = 0;
                 continue;
             }
             let pause = states.iter().filter_map(|state| match state {
-                State::Pausing(until) => Some(*until),
+                State::Pausing(until) | State::Computing(_, until) => Some(*until),
                 _ => None,
             });
             let waiting = states.iter().filter(|s| matches!(s, State::Calling(_))).count();
@@ -171,13 +216,21 @@ impl<F: FileSystem> FilesDriver<F> {
     ///
     /// # Errors
     /// As for [`FilesDriver::run`]; [`FilesError::Failed`] if not everything could be written.
-    pub fn unmount(mut self) -> Result<Node, FilesError> {
+    pub fn unmount(self) -> Result<Node, FilesError> {
+        self.unmount_at().map(|(node, _)| node)
+    }
+
+    /// Unmounts; gives the node back, and the time to which it has come.
+    ///
+    /// # Errors
+    /// As for [`FilesDriver::unmount`].
+    pub fn unmount_at(mut self) -> Result<(Node, Time), FilesError> {
         self.client.stop(&mut Below::new(self.now, from_mut(&mut self.node)));
         loop {
             self.turn();
             if self.client.fs.stopped() {
                 return match self.client.fs.failed() {
-                    None => Ok(self.node),
+                    None => Ok((self.node, self.now)),
                     Some(error) => Err(FilesError::Failed(error)),
                 };
             }
@@ -196,8 +249,13 @@ impl<F: FileSystem> FilesDriver<F> {
         let any = !replies.is_empty();
         for reply in replies {
             let user = usize::try_from(reply.id).expect("ids are numbers of users");
-            if let State::Calling(submitted) = states[user] {
-                observe(Answered { user, reply: &reply, submitted, answered: self.now });
+            let call = self.calls[user].take();
+            if let (State::Calling(submitted), Some(call)) = (states[user], call) {
+                let (request, answered) = (&call.request, self.now);
+                observe(Answered { user, reply: &reply, request, submitted, answered });
+                if let (Some(cpu), Ok(answer)) = (&mut self.cpu, &reply.result) {
+                    cpu.succeeded(request, answer);
+                }
             }
             let next = users[user].next(Some(reply), self.now);
             states[user] = self.follow(user, next);
@@ -212,7 +270,7 @@ impl<F: FileSystem> FilesDriver<F> {
             let is_free = match states[user] {
                 State::Free => true,
                 State::Pausing(until) => until <= self.now,
-                State::Calling(_) | State::Ended => false,
+                State::Computing(..) | State::Calling(_) | State::Ended => false,
             };
             if is_free {
                 any = true;
@@ -231,9 +289,51 @@ impl<F: FileSystem> FilesDriver<F> {
                 let is_silent = matches!(request, Request::Forget { .. });
                 let now = Timestamp::try_from(self.now).unwrap_or(Timestamp::MAX);
                 let call = Call { id: user as u64, who, now, request };
-                self.client.submit(call, &mut Below::new(self.now, from_mut(&mut self.node)));
-                if is_silent { State::Free } else { State::Calling(self.now) }
+                let until = self.cpu.as_mut().map(|cpu| cpu.run(self.now, &call.request));
+                if is_silent {
+                    self.submit(call);
+                    return State::Free;
+                }
+                self.calls[user] = Some(call.clone());
+                if let Some(until) = until.filter(|until| *until > self.now) {
+                    return State::Computing(self.now, until);
+                }
+                self.submit(call);
+                State::Calling(self.now)
             }
+        }
+    }
+
+    fn submit(&mut self, call: Call) {
+        self.client.submit(call, &mut Below::new(self.now, from_mut(&mut self.node)));
+    }
+
+    /// Hands in the calls that have had their CPU time.
+    fn computed(&mut self, states: &mut [State]) -> bool {
+        let mut any = false;
+        for (user, state) in states.iter_mut().enumerate() {
+            let State::Computing(made, until) = *state else { continue };
+            if until > self.now {
+                continue;
+            }
+            let call = self.calls[user].clone().expect("a computing user has a call");
+            *state = State::Calling(made);
+            self.submit(call);
+            any = true;
+        }
+        any
+    }
+
+    /// Charges the CPU for requests that were started.
+    fn charge(&mut self) {
+        if self.cpu.is_none() {
+            return;
+        }
+        let requests = self.requests();
+        let (new, now) = (requests - self.charged, self.now);
+        self.charged = requests;
+        if let Some(cpu) = self.cpu.as_mut().filter(|_| new > 0) {
+            cpu.started(now, new);
         }
     }
 

@@ -11,6 +11,7 @@ use seekless_engine::layer::Layer;
 use seekless_engine::layout::{FormatOptions, LayoutError, MountOptions};
 use seekless_engine::nested::Nested;
 use seekless_engine::node::Node;
+use seekless_engine::options::Options;
 use seekless_engine::units::BLOCK_BYTES;
 use seekless_layouts::dcd::{Order, Shape};
 use seekless_layouts::{Kind, dcd};
@@ -150,7 +151,7 @@ impl Target {
     }
 
     /// Its name in reports, under a layout.
-    pub(super) fn name_for(&self, kind: Kind) -> String {
+    pub(crate) fn name_for(&self, kind: Kind) -> String {
         match (self.log(kind), self.nvram(kind)) {
             (Some(log), _) => format!("{}, log on {}", self.name, log.name),
             (None, Some(blocks)) => {
@@ -161,7 +162,7 @@ impl Target {
     }
 
     /// The largest volume of a layout, in blocks.
-    pub(super) fn largest_volume(&self, kind: Kind) -> u64 {
+    pub(crate) fn largest_volume(&self, kind: Kind) -> u64 {
         if self.log(kind).is_some() { self.blocks } else { kind.largest_volume(self.blocks) }
     }
 
@@ -178,6 +179,21 @@ impl Target {
     /// Its size in blocks of 4 KiB.
     pub fn blocks(&self) -> u64 {
         self.blocks
+    }
+
+    /// A new volume of a layout with `blocks` blocks on the device.
+    ///
+    /// # Errors
+    /// Sizes that do not fit.
+    pub(crate) fn volume(
+        &self,
+        kind: Kind,
+        options: &Options,
+        blocks: u64,
+        seed: u64,
+    ) -> Result<Node, LayoutError> {
+        let options = SimOptions { seed, options: options.clone(), ..SimOptions::new(kind) };
+        build(self, &options, blocks)
     }
 
     /// The device over a medium of that size.

@@ -1,0 +1,243 @@
+//! `seekless sim-fs`: programs over a file system on a simulated disk, in virtual time.
+
+use super::host_clock;
+use crate::effect::Given;
+use crate::failure::{Exit, Failure, Outcome};
+use crate::filesystem::{FsKind, PolicyName};
+use crate::layout_flags::{LayoutFlags, Simulate};
+use crate::spec;
+use crate::term::Progress;
+use clap::builder::PossibleValue;
+use seekless_disk::Spec;
+use seekless_disk::spec::FastWrite;
+use seekless_engine::size::{Size, parse_bytes};
+use seekless_fs::ffs::MkfsOptions;
+use seekless_lab::files::host::Host;
+use seekless_lab::files::programs::{Amount, ProgramKind};
+use seekless_lab::files::report::FilesReport;
+use seekless_lab::files::run::{FilesOptions, FilesRunError, run as run_program};
+use seekless_lab::sim::Target;
+use seekless_layouts::Kind;
+use std::io::Write;
+
+/// Arguments of `seekless sim-fs`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  seekless sim-fs --program small --layout vlog --disk st19101
+  seekless sim-fs --program micro --sizes 2k,64k --layout inplace --disk cheetah9lp \\
+    --no-write-cache --block 8k --fragment 1k --host p3-500
+  seekless sim-fs --program tree --users 4 --layout dcd --disk barracuda --json
+  seekless sim-fs --program postmark --files 10000 --transactions 20000 --layout inplace \\
+    --disk cheetah9lp
+
+The program runs on a new file system. Everything that is read is compared with what was written,
+and the file system is checked at the end. `seconds` counts until all calls were answered, `settled`
+until everything was on the disk. The same seed gives the same figures, except for how fast the host
+simulated. With --host, each figure is shown for half and double of the costs that no paper states.")]
+pub struct Args {
+    /// What users do.
+    #[arg(long, value_name = "PROGRAM")]
+    program: Program,
+    /// The kind of file system.
+    #[arg(long, value_name = "KIND", default_value = "ffs")]
+    fs: FsKind,
+    /// How writes of metadata are ordered.
+    #[arg(long, value_name = "POLICY", default_value = "async")]
+    policy: PolicyName,
+    /// The layout below the file system.
+    #[arg(long, short, value_name = "LAYOUT", default_value = "inplace")]
+    layout: Kind,
+    /// A built-in disk (`seekless disks` lists them) or the path of a TOML file.
+    #[arg(long, short, value_name = "SPEC")]
+    disk: String,
+    /// Put the log of `dcd` on a disk of its own, named like --disk.
+    #[arg(long, value_name = "SPEC")]
+    log: Option<String>,
+    /// The disk reports a write when it is on the platter, though its cache could report it early.
+    #[arg(long)]
+    no_write_cache: bool,
+    /// Users, each with the whole program.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    users: usize,
+    /// Bytes of a block: 4k or 8k.
+    #[arg(long, value_name = "SIZE", default_value = "8k", value_parser = parse_bytes)]
+    block: u64,
+    /// Bytes of a fragment: a block or a half, quarter or eighth of one.
+    #[arg(long, value_name = "SIZE", default_value = "4k", value_parser = parse_bytes)]
+    fragment: u64,
+    /// Make an inode for each so many bytes of the volume.
+    #[arg(long, value_name = "SIZE", default_value = "4k", value_parser = parse_bytes)]
+    bytes_per_inode: u64,
+    /// Size of the volume. [default: 80 % of the disk]
+    #[arg(long, value_name = "SIZE")]
+    size: Option<Size>,
+    /// Memory for cached blocks. [default: that of the host]
+    #[arg(long, value_name = "SIZE")]
+    memory: Option<Size>,
+    /// What calls cost the CPU: none, p3-500, ultra170 or sparc10.
+    #[arg(long, value_name = "HOST", default_value = "none")]
+    host: String,
+    /// Files of `small` [1500], `pairs` [50000] and `postmark` [500]; of `micro` for each size
+    /// [128 MB, at least 512].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
+    files: Option<u32>,
+    /// Transactions of `postmark` [500].
+    #[arg(long, value_name = "N")]
+    transactions: Option<u32>,
+    /// Sizes of files of `micro`, separated by commas. [default: the thirteen of the paper, 2k to
+    /// 4M]
+    #[arg(long, value_name = "SIZE", value_delimiter = ',', value_parser = parse_bytes)]
+    sizes: Vec<u64>,
+    /// Seed of all randomness.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    #[command(flatten)]
+    layout_flags: LayoutFlags<Simulate>,
+    /// Print one JSON object.
+    #[arg(long)]
+    json: bool,
+}
+
+/// A program on the command line.
+#[derive(Clone, Copy, Debug)]
+struct Program(ProgramKind);
+
+impl clap::ValueEnum for Program {
+    fn value_variants<'a>() -> &'a [Program] {
+        const ALL: [Program; ProgramKind::ALL.len()] = {
+            let mut all = [Program(ProgramKind::Micro); ProgramKind::ALL.len()];
+            let mut index = 0;
+            while index < all.len() {
+                all[index] = Program(ProgramKind::ALL[index].0);
+                index += 1;
+            }
+            all
+        };
+        &ALL
+    }
+
+    fn to_possible_value(&self) -> Option<PossibleValue> {
+        Some(PossibleValue::new(self.0.name()).help(self.0.summary()))
+    }
+}
+
+/// The largest file of `micro`, and the most bytes of all files of a size.
+const LARGEST_FILE: u64 = 1 << 30;
+
+/// Runs and prints the report.
+///
+/// # Errors
+/// If the options are invalid, or the run found a defect.
+pub fn run(args: &Args, given: &Given, out: &mut dyn Write) -> Outcome {
+    given.refuse_without_effect(&[args.layout], "choose --layout")?;
+    refuse_what_means_nothing(args)?;
+    let options = options(args)?;
+    // A disk that does not exist is an error before anything runs.
+    target(args)?;
+    let mut progress = Progress::new();
+    progress.show(|| format!("running {}…", options.program));
+    let report = with_sensitivity(args, &options);
+    drop(progress);
+    let report = report?;
+    let text = if args.json { report.to_json() } else { report.to_text() };
+    writeln!(out, "{}", text.trim_end())?;
+    Ok(())
+}
+
+/// Refuses amounts that the program has no use for.
+fn refuse_what_means_nothing(args: &Args) -> Outcome {
+    let program = args.program.0;
+    let refuse = |flag: &str, which: &str| {
+        Err(Failure::usage(format!("{flag}: the program {program} has no use for it"))
+            .hint(format!("leave it out, or choose --program {which}")))
+    };
+    let fixed = matches!(program, ProgramKind::Large | ProgramKind::Tree);
+    match program {
+        _ if args.files.is_some() && fixed => refuse("--files", "micro, small, pairs or postmark"),
+        ProgramKind::PostMark if args.sizes.is_empty() => Ok(()),
+        _ if args.transactions.is_some() => refuse("--transactions", "postmark"),
+        ProgramKind::Micro => Ok(()),
+        _ if !args.sizes.is_empty() => refuse("--sizes", "micro"),
+        _ => Ok(()),
+    }
+}
+
+fn target(args: &Args) -> Result<Target, Failure> {
+    let change = |spec: &mut Spec| {
+        if let (true, Some(cache)) = (args.no_write_cache, &mut spec.cache) {
+            cache.fast_write = FastWrite::None;
+            cache.write_back = None;
+        }
+    };
+    let target = spec::target(&args.disk, change)?;
+    let Some(log) = &args.log else { return Ok(target) };
+    let log = spec::target(log, change)?;
+    target.with_log(log).map_err(|error| Failure::usage(error.to_string()))
+}
+
+fn options(args: &Args) -> Result<FilesOptions, Failure> {
+    let (FsKind::Ffs, PolicyName::Async) = (args.fs, args.policy);
+    let size = |flag: &str, bytes: u64| {
+        u32::try_from(bytes).map_err(|_| Failure::usage(format!("{flag}: too large")))
+    };
+    if let Some(bytes) = args.sizes.iter().find(|&&bytes| bytes > LARGEST_FILE) {
+        return Err(Failure::usage(format!("--sizes {bytes}: the largest file is 1G")));
+    }
+    let host = Host::find(&args.host).map_err(|error| Failure::usage(error.to_string()))?;
+    let (block, fragment) = (size("--block", args.block)?, size("--fragment", args.fragment)?);
+    let bytes_per_inode = size("--bytes-per-inode", args.bytes_per_inode)?;
+    Ok(FilesOptions {
+        program: args.program.0,
+        amount: Amount {
+            users: args.users,
+            files: args.files,
+            transactions: args.transactions,
+            sizes: args.sizes.clone(),
+            seed: args.seed,
+        },
+        kind: args.layout,
+        options: args.layout_flags.options.clone(),
+        mkfs: MkfsOptions { block, fragment, bytes_per_inode, ..MkfsOptions::default() },
+        volume_blocks: args.size.map(Size::blocks),
+        cache_bytes: args.memory.map(Size::bytes),
+        host,
+    })
+}
+
+/// The run, and the same with half and double the free costs of the host, side by side.
+fn with_sensitivity(args: &Args, options: &FilesOptions) -> Result<FilesReport, Failure> {
+    let factors = if options.host.takes_time() { &[0.5, 2.0][..] } else { &[] };
+    std::thread::scope(|scope| {
+        let others: Vec<_> = factors
+            .iter()
+            .map(|&factor| {
+                let host = options.host.scaled(factor);
+                let options = FilesOptions { host, ..options.clone() };
+                (
+                    factor,
+                    scope.spawn(move || {
+                        run_program(&target(args)?, &options, host_clock).map_err(Failure::from)
+                    }),
+                )
+            })
+            .collect();
+        let mut report = run_program(&target(args)?, options, host_clock)?;
+        for (factor, other) in others {
+            let other = other.join().map_err(|_| Failure::failed("a run panicked"))??;
+            report.add_sensitivity(factor, &other);
+        }
+        Ok(report)
+    })
+}
+
+impl From<FilesRunError> for Failure {
+    fn from(error: FilesRunError) -> Failure {
+        let exit = match &error {
+            FilesRunError::Files(_) | FilesRunError::Unclean(_) => Exit::Failed,
+            FilesRunError::Wrong { .. } => Exit::Failed,
+            _ => Exit::Usage,
+        };
+        Failure::from_message(exit, &error.to_string())
+    }
+}

@@ -1,0 +1,118 @@
+//! `seekless sim-fs`: every program over several layouts, and command lines that mean nothing.
+
+use crate::harness::seekless;
+use serde_json::Value;
+
+fn report(args: &[&str]) -> Value {
+    let all = [&["sim-fs", "--json"], args].concat();
+    let output = seekless().args(&all).output().expect("it runs");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{args:?}: {said}");
+    serde_json::from_slice(&output.stdout).expect("JSON")
+}
+
+fn refused(args: &[&str], part: &str) {
+    let output = seekless().arg("sim-fs").args(args).output().expect("it runs");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{args:?}: {said}");
+    assert!(said.contains(part), "{args:?}: {said}");
+    assert!(output.stdout.is_empty());
+}
+
+/// Each program, with few files.
+const PROGRAMS: [&[&str]; 6] = [
+    &["--program", "micro", "--files", "20", "--sizes", "1k,70k"],
+    &["--program", "small", "--files", "100"],
+    &["--program", "large"],
+    &["--program", "pairs", "--files", "200"],
+    &["--program", "postmark", "--files", "50", "--transactions", "100"],
+    &["--program", "tree"],
+];
+
+#[test]
+fn every_program_ends_on_every_layout() {
+    for program in PROGRAMS {
+        for layout in ["inplace", "vlog", "loge", "dcd", "lfs", "wolf", "hylog"] {
+            let fragment = if layout == "inplace" { "1k" } else { "4k" };
+            let args = ["--layout", layout, "--disk", "st19101", "--fragment", fragment];
+            let report = report(&[program, &args].concat());
+            let phases = report["phases"].as_array().expect("phases");
+            assert!(!phases.is_empty(), "{program:?} {layout}");
+            for phase in phases {
+                let calls = phase["calls"].as_u64().expect("a number");
+                let by_call = phase["by_call"].as_object().expect("calls by kind");
+                let sum: u64 = by_call.values().filter_map(|one| one["calls"].as_u64()).sum();
+                assert!(calls > 0 && calls == sum, "{program:?} {layout}: {phase:#}");
+                assert!(phase["settled_seconds"].as_f64() >= phase["elapsed_seconds"].as_f64());
+            }
+            let wrote = |phase: &Value| {
+                let spent = phase["disk_time"][0]["spent"].as_array().cloned().unwrap_or_default();
+                spent.iter().any(|one| one["what"].as_str().is_some_and(|w| w.ends_with("writes")))
+            };
+            assert!(phases.iter().any(wrote), "{program:?} {layout}: something reaches the disk");
+        }
+    }
+}
+
+#[test]
+fn the_same_seed_gives_the_same_figures_and_another_one_does_not() {
+    let run = |seed: &str| {
+        let args = ["--program", "postmark", "--users", "4", "--seed", seed, "--host", "p3-500"];
+        let mut report = report(&[&args[..], &["--disk", "barracuda"]].concat());
+        assert_eq!(report["users"], 4);
+        for phase in report["phases"].as_array_mut().expect("phases") {
+            for figure in ["host_seconds", "simulated_calls_per_second"] {
+                assert!(phase[figure].take().as_f64().is_some(), "{figure}");
+            }
+        }
+        report
+    };
+    let one = run("1");
+    assert_eq!(one, run("1"));
+    assert_ne!(one["phases"], run("2")["phases"]);
+    let factors: Vec<f64> = one["sensitivity"]
+        .as_array()
+        .expect("half and double")
+        .iter()
+        .filter_map(|one| one["factor"].as_f64())
+        .collect();
+    assert_eq!(factors, [0.5, 2.0]);
+    let settled = |at: usize| one["sensitivity"][at]["phases"][0]["settled_seconds"].as_f64();
+    assert!(settled(0) < settled(1), "a slower CPU takes longer");
+}
+
+/// Claim J20 fixes the host of paper 001: 109 us for a pair. The rest is what the program adds.
+#[test]
+fn pairs_take_the_time_that_their_host_was_calibrated_for() {
+    let args = ["--program", "pairs", "--files", "5000", "--disk", "cheetah9lp"];
+    let report = report(&[&args[..], &["--host", "p3-500"]].concat());
+    let pairs = report["phases"][0]["files_per_second"].as_f64().expect("a number");
+    assert!((8200.0..10_100.0).contains(&pairs), "{pairs} pairs/s, claimed are 9142");
+}
+
+#[test]
+fn what_means_nothing_is_refused() {
+    refused(&["--program", "compile", "--disk", "st19101"], "micro");
+    refused(&["--program", "small", "--disk", "pdp11"], "no built-in disk");
+    let small = ["--program", "small", "--disk", "st19101"];
+    let with = |more: &[&'static str]| [&small[..], more].concat();
+    refused(&with(&["--host", "pdp11"]), "known are none, p3-500");
+    refused(&with(&["--users", "0"]), "must be 1 to");
+    refused(&with(&["--files", "0"]), "0");
+    refused(&with(&["--transactions", "5"]), "the program small has no use for it");
+    refused(&with(&["--sizes", "4k"]), "the program small has no use for it");
+    refused(&with(&["--size", "1T"]), "layout inplace has room for");
+    refused(&with(&["--block", "3k"]), "block");
+    refused(&with(&["--log", "st19101"]), "the layout inplace has no use for it");
+    refused(&["--program", "tree", "--files", "5", "--disk", "st19101"], "no use for it");
+}
+
+/// A program that cannot go on fails, and says where.
+#[test]
+fn a_full_file_system_ends_the_run() {
+    let args = ["sim-fs", "--program", "large", "--disk", "st19101", "--size", "4M"];
+    let output = seekless().args(args).output().expect("it runs");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("sequential write") && said.contains("no space left"), "{said}");
+}

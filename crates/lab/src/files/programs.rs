@@ -1,0 +1,157 @@
+//! Programs: what users do, in phases, as functions of a seed.
+
+mod large;
+mod micro;
+mod pairs;
+mod postmark;
+mod small;
+mod tree;
+
+use super::steps::{Step, Steps};
+use std::fmt;
+
+/// A program by its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ProgramKind {
+    /// Files of each size are made, read, written and removed (paper 001, figures 1 and 2).
+    Micro,
+    /// 1,500 files of 1 KB in one directory (paper 000, figure 6).
+    Small,
+    /// One file of 10 MB, sequentially and at random (paper 000, figure 7).
+    Large,
+    /// Empty files are made and removed (paper 001, figure 3).
+    Pairs,
+    /// PostMark 1.5 (paper 001, figure 5).
+    PostMark,
+    /// A source tree is unpacked, copied and removed (paper 002, figures 7 to 9).
+    Tree,
+}
+
+impl ProgramKind {
+    /// All of them with their names.
+    pub const ALL: [(ProgramKind, &str); 6] = [
+        (ProgramKind::Micro, "micro"),
+        (ProgramKind::Small, "small"),
+        (ProgramKind::Large, "large"),
+        (ProgramKind::Pairs, "pairs"),
+        (ProgramKind::PostMark, "postmark"),
+        (ProgramKind::Tree, "tree"),
+    ];
+
+    /// What it does, in a line.
+    pub fn summary(self) -> &'static str {
+        match self {
+            ProgramKind::Micro => "make, read, write and remove files of each size",
+            ProgramKind::Small => "1,500 files of 1 KB in one directory",
+            ProgramKind::Large => "one file of 10 MB, sequentially and at random",
+            ProgramKind::Pairs => "make and remove empty files",
+            ProgramKind::PostMark => "PostMark 1.5: many short-lived small files",
+            ProgramKind::Tree => "unpack, copy and remove a source tree",
+        }
+    }
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        ProgramKind::ALL.iter().find(|(kind, _)| *kind == self).map_or("", |(_, name)| name)
+    }
+}
+
+impl fmt::Display for ProgramKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// How much a program does, where it leaves that open.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Amount {
+    /// Users.
+    pub users: usize,
+    /// Files: of `small` (1,500), `pairs` (50,000) and `postmark` (500); of `micro` in place of
+    /// 128 MB for each size.
+    pub files: Option<u32>,
+    /// Transactions of `postmark` (500).
+    pub transactions: Option<u32>,
+    /// Sizes of `micro` in bytes; the thirteen of the paper if there are none.
+    pub sizes: Vec<u64>,
+    /// Seed of all randomness.
+    pub seed: u64,
+}
+
+impl Default for Amount {
+    fn default() -> Amount {
+        Amount { users: 1, files: None, transactions: None, sizes: Vec::new(), seed: 1 }
+    }
+}
+
+/// A phase of a program.
+pub struct Phase {
+    /// Its name.
+    pub name: String,
+    /// The file system is unmounted and mounted first, so that the cache is empty.
+    pub cold: bool,
+    /// It counts; otherwise it prepares.
+    pub measured: bool,
+    /// The steps of each user.
+    pub users: Vec<Steps>,
+}
+
+impl fmt::Debug for Phase {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "phase {} of {} users", self.name, self.users.len())
+    }
+}
+
+impl Phase {
+    /// A measured phase with a cold cache; `steps` gives those of each user.
+    fn cold(name: impl Into<String>, users: usize, steps: impl Fn(usize) -> Steps) -> Phase {
+        let users = (0..users).map(steps).collect();
+        Phase { name: name.into(), cold: true, measured: true, users }
+    }
+
+    /// The same with what the cache holds.
+    fn warm(name: impl Into<String>, users: usize, steps: impl Fn(usize) -> Steps) -> Phase {
+        Phase { cold: false, ..Phase::cold(name, users, steps) }
+    }
+
+    /// A phase that only prepares.
+    fn prepares(users: usize, steps: impl Fn(usize) -> Steps) -> Phase {
+        Phase { measured: false, ..Phase::warm("preparation", users, steps) }
+    }
+}
+
+/// The phases of a program.
+pub fn phases(kind: ProgramKind, amount: &Amount) -> Vec<Phase> {
+    match kind {
+        ProgramKind::Micro => micro::phases(amount),
+        ProgramKind::Small => small::phases(amount),
+        ProgramKind::Large => large::phases(amount),
+        ProgramKind::Pairs => pairs::phases(amount),
+        ProgramKind::PostMark => postmark::phases(amount),
+        ProgramKind::Tree => tree::phases(amount),
+    }
+}
+
+/// Steps in a box.
+fn steps(steps: impl Iterator<Item = Step> + 'static) -> Steps {
+    Box::new(steps)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_program_is_a_function_of_its_seed() {
+        let all = |kind, seed| -> Vec<Step> {
+            let (sizes, files) = (vec![2048], Some(20));
+            let amount = Amount { users: 2, seed, files, sizes, ..Amount::default() };
+            phases(kind, &amount).into_iter().flat_map(|p| p.users).flatten().collect()
+        };
+        for (kind, name) in ProgramKind::ALL {
+            assert_eq!(all(kind, 1), all(kind, 1), "{name}");
+            assert!(all(kind, 1).len() > 20, "{name} does something");
+        }
+        assert_ne!(all(ProgramKind::PostMark, 1), all(ProgramKind::PostMark, 2));
+    }
+}

@@ -1,0 +1,223 @@
+//! The report of a program: what each phase took, of the calls and of the disks.
+
+use super::run::FilesOptions;
+use crate::disk_time::DiskTime;
+use crate::histogram::{Latencies, LatencyMs};
+use crate::sim::Target;
+use seekless_engine::account::Account;
+use seekless_engine::units::{SECONDS, Time};
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// Calls of one kind.
+#[derive(Clone, Debug, Default)]
+pub(super) struct KindTally {
+    pub latencies: Latencies,
+}
+
+/// What a phase has done.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Tally {
+    pub kinds: BTreeMap<&'static str, KindTally>,
+    pub bytes: u64,
+    pub steps: u64,
+}
+
+/// Times of a phase in nanoseconds.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Times {
+    pub answered: Time,
+    pub settled: Time,
+    pub cpu_ns: Time,
+    pub host_ns: u64,
+}
+
+/// Calls of one kind.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct CallReport {
+    /// Their number.
+    pub calls: u64,
+    /// Calls per second of the phase, until all calls were answered.
+    pub per_second: f64,
+    /// From the call to its answer, waiting for the CPU included.
+    pub latency_ms: LatencyMs,
+}
+
+/// One measured phase. All but the two host figures are functions of options and seed.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct PhaseReport {
+    /// Its name.
+    pub phase: String,
+    /// Virtual time until all calls were answered.
+    pub elapsed_seconds: f64,
+    /// Virtual time until everything was on the disk.
+    pub settled_seconds: f64,
+    /// Of that, the CPU was busy.
+    pub cpu_seconds: f64,
+    /// Calls.
+    pub calls: u64,
+    /// Calls per second until all were answered.
+    pub calls_per_second: f64,
+    /// Payload read and written, in bytes.
+    pub bytes: u64,
+    /// Payload in MB (10^6 bytes) per second until everything was on the disk.
+    pub megabytes_per_second: f64,
+    /// Files made, opened or removed per second, whichever is most, until everything was on the
+    /// disk.
+    pub files_per_second: f64,
+    /// Calls by kind.
+    pub by_call: BTreeMap<&'static str, CallReport>,
+    /// Where the time of each simulated disk went, until everything was on it.
+    pub disk_time: Vec<DiskTime>,
+    /// Counters of the file system.
+    pub file_system: BTreeMap<&'static str, f64>,
+    /// How fast the host simulated: calls per second of its time.
+    pub simulated_calls_per_second: f64,
+    /// Host time, in seconds.
+    pub host_seconds: f64,
+}
+
+/// The same program with other free costs of the host.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Sensitivity {
+    /// By how much the free costs were multiplied.
+    pub factor: f64,
+    /// The phases, in order: name, and the figures that depend on them.
+    pub phases: Vec<PhaseTimes>,
+}
+
+/// The times of a phase.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct PhaseTimes {
+    /// Its name.
+    pub phase: String,
+    /// As in [`PhaseReport`].
+    pub elapsed_seconds: f64,
+    /// As in [`PhaseReport`].
+    pub settled_seconds: f64,
+}
+
+/// The report of a program.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct FilesReport {
+    /// The program.
+    pub program: &'static str,
+    /// The file system.
+    pub file_system: &'static str,
+    /// How it orders writes.
+    pub policy: &'static str,
+    /// Bytes of a block and of a fragment.
+    pub block_bytes: u32,
+    /// Bytes of a fragment.
+    pub fragment_bytes: u32,
+    /// The layout below.
+    pub layout: &'static str,
+    /// The disk.
+    pub disk: String,
+    /// Users.
+    pub users: usize,
+    /// The host.
+    pub host: &'static str,
+    /// Bytes of its cache.
+    pub cache_bytes: u64,
+    /// Seed of the run.
+    pub seed: u64,
+    /// The measured phases.
+    pub phases: Vec<PhaseReport>,
+    /// The same with half and double the free costs of the host; none if it takes no time.
+    pub sensitivity: Vec<Sensitivity>,
+}
+
+fn seconds(ns: Time) -> f64 {
+    ns as f64 / SECONDS as f64
+}
+
+fn per_second(count: u64, ns: Time) -> f64 {
+    if ns == 0 { 0.0 } else { count as f64 / seconds(ns) }
+}
+
+impl PhaseReport {
+    pub(super) fn new(
+        phase: String,
+        tally: &Tally,
+        times: Times,
+        accounts: &[Account],
+        file_system: BTreeMap<&'static str, f64>,
+    ) -> PhaseReport {
+        let Times { answered, settled, cpu_ns, host_ns } = times;
+        let count = |kind: &str| tally.kinds.get(kind).map_or(0, |one| one.latencies.count());
+        let calls = tally.kinds.values().map(|one| one.latencies.count()).sum();
+        let files = count("create").max(count("open")).max(count("unlink"));
+        let by_call = tally.kinds.iter().map(|(&kind, one)| {
+            let calls = one.latencies.count();
+            let latency_ms = one.latencies.latency_ms();
+            (kind, CallReport { calls, per_second: per_second(calls, answered), latency_ms })
+        });
+        PhaseReport {
+            phase,
+            elapsed_seconds: seconds(answered),
+            settled_seconds: seconds(settled),
+            cpu_seconds: seconds(cpu_ns),
+            calls,
+            calls_per_second: per_second(calls, answered),
+            bytes: tally.bytes,
+            megabytes_per_second: per_second(tally.bytes, settled) / 1e6,
+            files_per_second: per_second(files, settled),
+            by_call: by_call.collect(),
+            disk_time: accounts.iter().map(|one| DiskTime::new(one, settled)).collect(),
+            file_system,
+            simulated_calls_per_second: per_second(calls, host_ns),
+            host_seconds: seconds(host_ns),
+        }
+    }
+
+    /// True if it made no calls.
+    pub fn is_empty(&self) -> bool {
+        self.calls == 0
+    }
+}
+
+impl FilesReport {
+    pub(super) fn new(
+        target: &Target,
+        options: &FilesOptions,
+        phases: Vec<PhaseReport>,
+    ) -> FilesReport {
+        FilesReport {
+            program: options.program.name(),
+            file_system: "ffs",
+            policy: "async",
+            block_bytes: options.mkfs.block,
+            fragment_bytes: options.mkfs.fragment,
+            layout: options.kind.name(),
+            disk: target.name_for(options.kind),
+            users: options.amount.users,
+            host: options.host.name,
+            cache_bytes: options.cache_bytes.unwrap_or(options.host.cache_bytes),
+            seed: options.amount.seed,
+            phases,
+            sensitivity: Vec::new(),
+        }
+    }
+
+    /// Adds the times of the same program with other costs.
+    pub fn add_sensitivity(&mut self, factor: f64, other: &FilesReport) {
+        let times = |phase: &PhaseReport| PhaseTimes {
+            phase: phase.phase.clone(),
+            elapsed_seconds: phase.elapsed_seconds,
+            settled_seconds: phase.settled_seconds,
+        };
+        self.sensitivity
+            .push(Sensitivity { factor, phases: other.phases.iter().map(times).collect() });
+    }
+
+    /// The report as JSON, indented.
+    pub fn to_json(&self) -> String {
+        serde_json::to_string_pretty(self).expect("a report has only strings as keys")
+    }
+
+    /// The report as text: tables of fixed width.
+    pub fn to_text(&self) -> String {
+        super::text::report(self)
+    }
+}

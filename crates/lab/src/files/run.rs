@@ -1,0 +1,298 @@
+//! Runs a program over a new file system on a simulated volume, phase by phase.
+
+use super::driver::{Answered, FilesDriver, FilesError, Program};
+use super::host::Host;
+use super::programs::{Amount, Phase, ProgramKind, phases};
+use super::report::{FilesReport, KindTally, PhaseReport, Tally};
+use super::steps::Step;
+use super::user::{User, Wrong};
+use crate::sim::{Clock, DEFAULT_UTILISATION, Target};
+use seekless_engine::account::Account;
+use seekless_engine::layout::LayoutError;
+use seekless_engine::node::Node;
+use seekless_engine::options::Options;
+use seekless_engine::units::Time;
+use seekless_fs::block::disk::NodeDisk;
+use seekless_fs::call::{Request, Timestamp};
+use seekless_fs::core::CoreOptions;
+use seekless_fs::ffs::{self, Ffs, FsError, MkfsOptions, MountOptions};
+use seekless_fs::system::FileSystem;
+use seekless_layouts::Kind;
+use std::collections::BTreeMap;
+
+/// Users at most.
+pub const MOST_USERS: usize = 1024;
+
+/// What to run.
+#[derive(Clone, Debug)]
+pub struct FilesOptions {
+    /// The program.
+    pub program: ProgramKind,
+    /// How much of it.
+    pub amount: Amount,
+    /// The layout below.
+    pub kind: Kind,
+    /// Options of the layout.
+    pub options: Options,
+    /// Sizes of the file system.
+    pub mkfs: MkfsOptions,
+    /// Blocks of the volume; [`DEFAULT_UTILISATION`] of the disk if not given, so that layouts can
+    /// be compared.
+    pub volume_blocks: Option<u64>,
+    /// Bytes of cache; those of the host if not given.
+    pub cache_bytes: Option<u64>,
+    /// The CPU.
+    pub host: Host,
+}
+
+/// Why there is no report.
+#[derive(Debug, thiserror::Error)]
+pub enum FilesRunError {
+    /// The number of users is out of range.
+    #[error("{0} users: must be 1 to {MOST_USERS}")]
+    Users(usize),
+    /// The program does nothing.
+    #[error("{0} does nothing: it needs at least one file")]
+    Nothing(ProgramKind),
+    /// The volume does not fit.
+    #[error(
+        "a volume of {asked} blocks of 4 KiB: layout {kind} has room for {largest} on this disk"
+    )]
+    TooLarge {
+        /// Blocks asked for.
+        asked: u64,
+        /// The layout.
+        kind: Kind,
+        /// Blocks that fit.
+        largest: u64,
+    },
+    /// The volume cannot be made.
+    #[error(transparent)]
+    Layout(#[from] LayoutError),
+    /// The file system cannot be made or mounted.
+    #[error(transparent)]
+    FileSystem(#[from] FsError),
+    /// The run came to a halt.
+    #[error(transparent)]
+    Files(#[from] FilesError),
+    /// A call failed, or a read brought wrong bytes.
+    #[error("{phase}: {wrong}")]
+    Wrong {
+        /// In which phase.
+        phase: String,
+        /// What.
+        wrong: Wrong,
+    },
+    /// The file system is not as it should be afterwards.
+    #[error("after the run the file system does not check clean: {0}; this is a defect")]
+    Unclean(String),
+}
+
+/// Runs a program and reports.
+///
+/// # Errors
+/// Options out of range, and every defect that the run finds.
+pub fn run(
+    target: &Target,
+    options: &FilesOptions,
+    clock: Clock,
+) -> Result<FilesReport, FilesRunError> {
+    let users = options.amount.users;
+    if users == 0 || users > MOST_USERS {
+        return Err(FilesRunError::Users(users));
+    }
+    let mut world = World::new(target, options)?;
+    let mut reports = Vec::new();
+    for phase in phases(options.program, &options.amount) {
+        reports.extend(world.phase(phase, clock)?);
+    }
+    if reports.iter().all(PhaseReport::is_empty) {
+        return Err(FilesRunError::Nothing(options.program));
+    }
+    world.check()?;
+    Ok(FilesReport::new(target, options, reports))
+}
+
+/// A mounted file system with its users.
+struct World<'o> {
+    options: &'o FilesOptions,
+    /// Taken while it is mounted anew.
+    driver: Option<FilesDriver<Ffs>>,
+    users: Vec<User>,
+}
+
+/// Counters before a phase.
+struct Before {
+    now: Time,
+    host: u64,
+    cpu: Time,
+    accounts: Vec<Account>,
+    stats: Vec<(&'static str, f64)>,
+}
+
+impl<'o> World<'o> {
+    fn new(target: &Target, options: &'o FilesOptions) -> Result<World<'o>, FilesRunError> {
+        let largest = target.largest_volume(options.kind);
+        let share = (target.blocks() as f64 * DEFAULT_UTILISATION) as u64;
+        let blocks = options.volume_blocks.unwrap_or(share.min(largest));
+        if blocks > largest {
+            let kind = options.kind;
+            return Err(FilesRunError::TooLarge { asked: blocks, kind, largest });
+        }
+        let seed = options.amount.seed;
+        let node = target.volume(options.kind, &options.options, blocks, seed)?;
+        let mkfs = MkfsOptions { id: u128::from(seed), ..options.mkfs.clone() };
+        let mount = mount_options(options, 0);
+        let driver = FilesDriver::mount(node, |disk: &mut NodeDisk<'_>| {
+            ffs::mkfs(disk, &mkfs)?;
+            Ffs::mount(disk, &mount)
+        })?;
+        let users = (0..options.amount.users).map(User::new).collect();
+        let mut world = World { options, driver: Some(driver), users };
+        world.driver().set_host(&options.host);
+        Ok(world)
+    }
+
+    fn driver(&mut self) -> &mut FilesDriver<Ffs> {
+        self.driver.as_mut().expect("it is mounted between phases")
+    }
+
+    fn unmount(&mut self) -> Result<(Node, Time), FilesRunError> {
+        let driver = self.driver.take().expect("it is mounted between phases");
+        Ok(driver.unmount_at()?)
+    }
+
+    /// Unmounts and mounts, so that the cache is empty.
+    fn remount(&mut self) -> Result<(), FilesRunError> {
+        let (node, now) = self.unmount()?;
+        let mount = mount_options(self.options, now);
+        let mounted =
+            FilesDriver::mount_at(node, now, |disk: &mut NodeDisk<'_>| Ffs::mount(disk, &mount));
+        let mut driver = mounted?;
+        driver.set_host(&self.options.host);
+        self.driver = Some(driver);
+        self.users.iter_mut().for_each(User::remounted);
+        Ok(())
+    }
+
+    /// Runs a phase; the report if it is measured.
+    fn phase(&mut self, phase: Phase, clock: Clock) -> Result<Option<PhaseReport>, FilesRunError> {
+        if phase.cold {
+            self.remount()?;
+        }
+        for (user, steps) in self.users.iter_mut().zip(phase.users) {
+            user.begin(steps);
+        }
+        let before = self.before(clock);
+        let mut tally = Tally::default();
+        self.play(&phase.name, &mut tally)?;
+        let answered = self.driver().now() - before.now;
+        self.settle()?;
+        let settled = self.driver().now() - before.now;
+        if !phase.measured {
+            return Ok(None);
+        }
+        tally.bytes = self.users.iter().map(|user| user.bytes).sum();
+        tally.steps = self.users.iter().map(|user| user.done).sum();
+        Ok(Some(self.report(phase.name, &tally, (answered, settled), &before, clock)))
+    }
+
+    fn before(&mut self, clock: Clock) -> Before {
+        let driver = self.driver();
+        Before {
+            now: driver.now(),
+            host: clock(),
+            cpu: driver.cpu_ns(),
+            accounts: driver.node().accounts(),
+            stats: driver.fs().stats(),
+        }
+    }
+
+    /// Runs the programs of all users to their ends.
+    fn play(&mut self, phase: &str, tally: &mut Tally) -> Result<(), FilesRunError> {
+        let driver = self.driver.as_mut().expect("it is mounted between phases");
+        let mut users: Vec<&mut dyn Program> = Vec::new();
+        users.extend(self.users.iter_mut().map(|user| user as &mut dyn Program));
+        driver.run(&mut users, |answered| tally.record(&answered))?;
+        match self.users.iter_mut().find_map(|user| user.wrong.take()) {
+            Some(wrong) => Err(FilesRunError::Wrong { phase: phase.to_owned(), wrong }),
+            None => Ok(()),
+        }
+    }
+
+    /// Lets everything reach the disk.
+    fn settle(&mut self) -> Result<(), FilesRunError> {
+        let mut one = User::new(0);
+        one.begin(Box::new([Step::Sync].into_iter()));
+        self.driver().run(&mut [&mut one], |_| {})?;
+        match one.wrong {
+            Some(wrong) => Err(FilesRunError::Wrong { phase: "sync".to_owned(), wrong }),
+            None => Ok(()),
+        }
+    }
+
+    fn report(
+        &mut self,
+        name: String,
+        tally: &Tally,
+        (answered, settled): (Time, Time),
+        before: &Before,
+        clock: Clock,
+    ) -> PhaseReport {
+        let driver = self.driver.as_ref().expect("it is mounted between phases");
+        let accounts = driver.node().accounts().into_iter().zip(&before.accounts);
+        let accounts: Vec<Account> = accounts.map(|(after, before)| after.since(before)).collect();
+        let stats = driver.fs().stats();
+        let grown = stats.iter().zip(&before.stats);
+        let file_system: BTreeMap<&'static str, f64> =
+            grown.map(|(after, before)| (after.0, after.1 - before.1)).collect();
+        let host_ns = clock().saturating_sub(before.host);
+        let cpu_ns = driver.cpu_ns() - before.cpu;
+        let times = super::report::Times { answered, settled, cpu_ns, host_ns };
+        PhaseReport::new(name, tally, times, &accounts, file_system)
+    }
+
+    /// Unmounts and checks.
+    fn check(&mut self) -> Result<(), FilesRunError> {
+        let (mut node, mut now) = self.unmount()?;
+        let findings = ffs::check(&mut NodeDisk::new(&mut node, &mut now))?;
+        match findings.is_clean() {
+            true => Ok(()),
+            false => {
+                Err(FilesRunError::Unclean(format!("{findings:?}").chars().take(300).collect()))
+            }
+        }
+    }
+}
+
+fn mount_options(options: &FilesOptions, now: Time) -> MountOptions {
+    let cache_bytes = options.cache_bytes.unwrap_or(options.host.cache_bytes);
+    let now = Timestamp::try_from(now).unwrap_or(Timestamp::MAX);
+    MountOptions { core: CoreOptions { cache_bytes, ..CoreOptions::default() }, now }
+}
+
+impl Tally {
+    fn record(&mut self, answered: &Answered<'_>) {
+        let tally: &mut KindTally = self.kinds.entry(kind(answered.request)).or_default();
+        tally.latencies.record_ns(answered.answered - answered.submitted);
+    }
+}
+
+/// The kind of a call in reports.
+fn kind(request: &Request) -> &'static str {
+    match request {
+        Request::Lookup { .. } => "lookup",
+        Request::Make { what: seekless_fs::call::New::Directory, .. } => "mkdir",
+        Request::Make { .. } => "create",
+        Request::Open { .. } => "open",
+        Request::Release { .. } => "close",
+        Request::Read { .. } => "read",
+        Request::Write { .. } => "write",
+        Request::List { .. } => "list",
+        Request::Unlink { .. } => "unlink",
+        Request::RmDir { .. } => "rmdir",
+        Request::Fsync { .. } => "fsync",
+        Request::Sync => "sync",
+        _ => "other",
+    }
+}
