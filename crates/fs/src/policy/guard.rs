@@ -9,7 +9,8 @@
 //! Guards of one block that overlap are released in their order, so that the disk sees the changes
 //! of a field in order. A fact is taken from a write if no guard that is as old as the fact was
 //! rolled back there: what a younger guard has put back is not older than the fact. This makes "as
-//! of now" right, and it cannot come to a circle, for a guard needs only facts of a lower level (bits, inodes, pointers, names, removals by rename).
+//! of now" right. It cannot come to a circle, for a guard needs only facts of a lower level (bits,
+//! inodes, pointers, names, removals by rename).
 //!
 //! The same table serves two policies. Soft updates (Ganger and Patt; paper 001, section 2.2) lets
 //! the syncer write blocks when it likes. Synchronous FFS writes at once what a call needs.

@@ -19,8 +19,8 @@ pub(super) fn report(report: &FilesReport) -> String {
     line!(out, "{program} on ffs ({policy}) on {layout} on {disk}");
     line!(
         out,
-        "{users} user{s}, blocks of {} and fragments of {} bytes, host {host} with {} MiB of cache, \
-         seed {seed}",
+        "{users} user{s}, blocks of {} and fragments of {} bytes, host {host} with {} MiB of \
+         cache, seed {seed}",
         report.block_bytes,
         report.fragment_bytes,
         report.cache_bytes >> 20
@@ -122,7 +122,8 @@ fn calls(out: &mut String, phase: &PhaseReport) {
     let (reads, writes) = (of("reads", "metadata reads"), of("writes", "metadata writes"));
     line!(
         out,
-        "  requests to the volume: reads {} data, {} metadata; writes {} data, {} metadata; {} flushes",
+        "  requests to the volume: reads {} data, {} metadata; writes {} data, {} metadata; \
+         {} flushes",
         reads.0,
         reads.1,
         writes.0,

@@ -31,7 +31,7 @@ impl<A> Guards<A> {
     /// fields with their old bytes; the new ones are in the cache. Without needs there is no guard.
     ///
     /// A guard whose fields are all changed again is superseded: what it kept back never reaches
-    /// the disk, so its needs do not matter any more.
+    /// the disk, so its needs do not matter.
     ///
     /// # Panics
     /// If the changes lie in several blocks.
@@ -106,7 +106,7 @@ impl<A> Guards<A> {
         self.release(field.block);
     }
 
-    /// The content of a field means nothing any more, and is not written: its guards are dropped,
+    /// The content of a field means nothing, and is not written: its guards are dropped,
     /// and facts that were expected from it hold.
     pub fn forget(&mut self, field: Field) {
         self.cancel(field);

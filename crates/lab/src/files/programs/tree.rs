@@ -1,6 +1,6 @@
-//! `tree`: a source tree of 508 files, 31 directories and 5.03 MB is unpacked, copied and removed by
-//! each user, first with a cold cache in each phase, then with a warm one (paper 002). The sizes are
-//! log-normal, made up to the published sum.
+//! `tree`: each user unpacks, copies and removes a source tree, first with a cold cache in each
+//! phase, then with a warm one (paper 002). It has 508 files in 31 directories with 5.03 MB. The
+//! sizes are log-normal, made up to the published sum.
 
 use super::{Amount, Phase, steps};
 use crate::files::sizes;
@@ -64,13 +64,16 @@ impl Copied {
     }
 }
 
+/// The steps of a phase for two copies of the tree.
+type Of = fn(Copied, Copied, Vec<(u64, Nr)>) -> Vec<Step>;
+
 /// The phases.
 pub fn phases(amount: &Amount) -> Vec<Phase> {
     let mut phases = Vec::new();
     for (round, cold) in [(0, true), (1, false)] {
         let how = if cold { "cold" } else { "warm" };
         let (one, two) = (Copied::number(2 * round), Copied::number(2 * round + 1));
-        let phase = |name: &str, all: fn(Copied, Copied, Vec<(u64, Nr)>) -> Vec<Step>| {
+        let phase = |name: &str, all: Of| {
             let seed = amount.seed;
             let of = |_| steps(all(one, two, tree(seed)).into_iter());
             Phase { cold, ..Phase::cold(format!("{name}, {how}"), amount.users, of) }
