@@ -33,8 +33,9 @@ Examples:
 
 The program runs on a new file system. Everything that is read is compared with what was written,
 and the file system is checked at the end. `seconds` counts until all calls were answered,
-`settled` until everything was on the disk. The same seed gives the same figures, except for how fast the host
-simulated. With --host, each figure is shown for half and double of the costs that no paper states.")]
+`settled` until everything was on the disk. The same seed gives the same figures, except for how
+fast the host simulated. With --host, each figure is shown for half and double of the costs that no
+paper states.")]
 pub struct Args {
     /// What users do.
     #[arg(long, value_name = "PROGRAM")]
