@@ -1,5 +1,6 @@
 //! `seekless demo`: the main commands on one screen, run as a user would run them.
 
+mod mounted;
 mod served;
 
 use crate::failure::{Failure, Outcome};
@@ -52,6 +53,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
         Demo { own, dir: scratch.0.clone(), style: Style::of_stdout(), seconds: args.seconds };
     writeln!(out, "Seekless is a programmable disk: you choose how it places blocks.")?;
     demo.serve(out)?;
+    demo.mount(out)?;
     demo.emulate(out)?;
     demo.simulate(out)?;
     demo.prove(out)?;
@@ -156,7 +158,7 @@ impl Demo {
 
     /// Durable random writes on a mechanical disk in real time.
     fn emulate(&self, out: &mut dyn Write) -> Outcome {
-        self.heading(out, "2  Emulate: the same on a 7200 rpm disk, in real time")?;
+        self.heading(out, "3  Emulate: the same on a 7200 rpm disk, in real time")?;
         writeln!(out, "   $ seekless serve --memory 1G --layout … --disk desktop7200")?;
         writeln!(out, "   4 KiB random writes over 64 MiB, each durable before the next:")?;
         let mut baseline = None;
@@ -202,7 +204,7 @@ impl Demo {
 
     /// The same engine in virtual time.
     fn simulate(&self, out: &mut dyn Write) -> Outcome {
-        self.heading(out, "3  Simulate: the same code in virtual time, on a disk of 1998")?;
+        self.heading(out, "4  Simulate: the same code in virtual time, on a disk of 1998")?;
         writeln!(out, "   $ seekless sim --layout inplace,vlog --disk st19101")?;
         let sim = ["sim", "--layout", "inplace,vlog", "--disk", "st19101", "--json"];
         let report = self.json(&sim)?;
@@ -223,7 +225,7 @@ impl Demo {
 
     /// Power cuts at every step.
     fn prove(&self, out: &mut dyn Write) -> Outcome {
-        self.heading(out, "4  Prove: power cut at every step, writes lost, reordered and torn")?;
+        self.heading(out, "5  Prove: power cut at every step, writes lost, reordered and torn")?;
         writeln!(out, "   $ seekless prove --layout … --states {STATES}")?;
         for layout in ["inplace", "vlog"] {
             out.flush()?;
