@@ -11,7 +11,7 @@
 
 use seekless_engine::data::Data;
 use seekless_engine::device::medium::{Cells, Medium as _};
-use seekless_engine::io::{IoError, Labels};
+use seekless_engine::io::{IoError, Labels, Part};
 use seekless_engine::units::BlockNr;
 use std::collections::VecDeque;
 
@@ -35,7 +35,7 @@ impl<W> Pending<W> {
     }
 }
 
-/// Whole blocks to be written, and their labels on a device that has some.
+/// Blocks to be written, or a part of them, and their labels on a device that has some.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BlockWrite {
     /// First block.
@@ -44,6 +44,8 @@ pub struct BlockWrite {
     pub data: Data,
     /// New labels, one a block.
     pub labels: Option<Labels>,
+    /// The sectors that are written, if not all.
+    pub part: Option<Part>,
 }
 
 impl BlockWrite {
@@ -57,9 +59,10 @@ impl BlockWrite {
     /// # Errors
     /// What the medium reports.
     pub fn write_to(&self, medium: &mut Cells) -> Result<(), IoError> {
-        match &self.labels {
-            None => medium.write(self.at, &self.data),
-            Some(labels) => medium.write_labelled(self.at, &self.data, labels),
+        match (&self.labels, self.part) {
+            (None, None) => medium.write(self.at, &self.data),
+            (None, Some(part)) => medium.write_part(self.at, &self.data, part),
+            (Some(labels), _) => medium.write_labelled(self.at, &self.data, labels),
         }
     }
 }

@@ -104,9 +104,16 @@ pub fn apply(medium: &mut Cells, write: &BlockWrite, fate: &Fate) {
             debug_assert_eq!(sectors.len() as u64, u64::from(write.blocks()) * BLOCK_SECTORS);
             for index in 0..write.blocks() {
                 let from = index as usize * BLOCK_SECTORS as usize;
-                let marks = &sectors[from..from + BLOCK_SECTORS as usize];
+                let mut marks = sectors[from..from + BLOCK_SECTORS as usize].to_vec();
+                if let Some(part) = write.part {
+                    let written = part.in_block(index);
+                    marks
+                        .iter_mut()
+                        .enumerate()
+                        .for_each(|(at, mark)| *mark &= written.contains(&at));
+                }
                 let at = write.at + u64::from(index);
-                apply_block(medium, at, &write.data.block(index), marks);
+                apply_block(medium, at, &write.data.block(index), &marks);
                 // The label is there if the beginning of its block is: harsher than a disk, which
                 // would notice that the headers of the sectors differ.
                 if let Some(labels) = &write.labels
@@ -140,12 +147,14 @@ fn apply_block(medium: &mut Cells, at: BlockNr, new: &Piece, marks: &[bool]) {
 mod tests {
     use super::*;
     use seekless_engine::data::Data;
+    use seekless_engine::device::medium::Medium as _;
+    use seekless_engine::io::Part;
 
     #[test]
     fn torn_writes_mix_at_sectors() {
         let mut medium = Cells::new(4);
         medium.set(1, Body::Stamp { key: 1, version: 1 });
-        let write = BlockWrite { at: 1, data: Data::stamp(1, 1, 2), labels: None };
+        let write = BlockWrite { at: 1, data: Data::stamp(1, 1, 2), labels: None, part: None };
         let marks = vec![true, false, false, false, false, false, false, true];
         apply(&mut medium, &write, &Fate::Torn(marks));
         let old = Data::stamp(1, 1, 1).to_bytes();
@@ -159,6 +168,27 @@ mod tests {
         let rest = vec![false, true, true, true, true, true, true, false];
         apply(&mut medium, &write, &Fate::Torn(rest));
         assert!(matches!(medium.get(1), Body::Stamp { key: 1, version: 2 }));
+    }
+
+    #[test]
+    fn a_torn_part_leaves_other_sectors_alone() {
+        let part = Some(Part { first: 6, sectors: 4 });
+        let write = BlockWrite { at: 1, data: Data::stamp(2, 1, 2), labels: None, part };
+        let old = Data::stamp(2, 1, 1).to_bytes();
+        let new = write.data.to_bytes();
+        let fates = [(Fate::Kept, 6..10), (Fate::Lost, 0..0)];
+        let torn = |upto| Fate::Torn((0..16).map(|sector| sector < upto).collect());
+        for (fate, changed) in fates.into_iter().chain([(torn(9), 6..9), (torn(7), 6..7)]) {
+            let mut medium = Cells::new(4);
+            medium.write(1, &Data::stamp(2, 1, 1)).expect("memory");
+            apply(&mut medium, &write, &fate);
+            let found = medium.read(1, 2).expect("memory").to_bytes();
+            for sector in 0..16 {
+                let range = sector * SECTOR_BYTES..(sector + 1) * SECTOR_BYTES;
+                let expected = if changed.contains(&sector) { &new } else { &old };
+                assert_eq!(found[range.clone()], expected[range], "{fate:?}, sector {sector}");
+            }
+        }
     }
 
     #[test]

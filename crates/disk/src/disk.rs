@@ -5,7 +5,7 @@ mod held;
 use crate::arm::TrackArm;
 use crate::drive::{Completion, Destage, Drive, Request, UNDECIDED};
 use crate::mechanics::Mechanics;
-use crate::plain::PlainDisk;
+use crate::plain::{PlainDisk, write_part_passed};
 use crate::spec::{ReadAhead, Spec, SpecError};
 use crate::zoned::Zones;
 use held::Held;
@@ -15,7 +15,7 @@ use seekless_engine::data::Data;
 use seekless_engine::device::medium::{Cells, Medium};
 use seekless_engine::device::ram::carry_out;
 use seekless_engine::device::{Device, DeviceStatus, Mechanical};
-use seekless_engine::io::{Done, Io, IoError, Labels, Op};
+use seekless_engine::io::{Done, Io, IoError, Labels, Op, Part};
 use seekless_engine::units::{BLOCK_SECTORS, BlockNr, SECTOR_BYTES, Time};
 use std::collections::VecDeque;
 
@@ -137,6 +137,10 @@ impl Mechanical for Disk {
 impl DeviceStatus for Disk {
     fn accounts(&self, each: &mut dyn FnMut(&Account)) {
         either!(&self.0, accounts(each));
+    }
+
+    fn takes_parts(&self) -> bool {
+        either!(&self.0, takes_parts())
     }
 }
 
@@ -263,10 +267,23 @@ impl AnyDisk {
             if let Some(io) = self.slots[completion.tag as usize].take()
                 && io.op == Op::Write
             {
+                if let Some(part) = io.part {
+                    self.tear_part(&io, part, (completion.media_start, now));
+                    continue;
+                }
                 self.tear(io.at, &io.data, io.labels.as_ref(), (completion.media_start, now));
             }
         }
         std::mem::replace(&mut self.medium, Box::new(Cells::new(0)))
+    }
+
+    /// Does the same for a write of a part. The disk takes parts only if a sector is a unit.
+    fn tear_part(&mut self, io: &Io, part: Part, (start, now): (Time, Time)) {
+        if start < now {
+            let motion = self.drive.motion();
+            let passed = motion.written(io.first_sector(), io.sectors(), start, now);
+            write_part_passed(self.medium.as_mut(), io, part, passed);
+        }
     }
 
     /// Writes the sectors that had passed the head at the end of a span of time.
@@ -328,8 +345,8 @@ impl Device for AnyDisk {
         let request = Request {
             tag: slot as u64,
             op: io.op,
-            lbn: io.at * BLOCK_SECTORS,
-            sectors: io.count * BLOCK_SECTORS as u32,
+            lbn: io.first_sector(),
+            sectors: io.sectors(),
             fua: io.fua,
         };
         let tag = io.tag;
@@ -398,5 +415,11 @@ impl Mechanical for AnyDisk {
 impl DeviceStatus for AnyDisk {
     fn accounts(&self, each: &mut dyn FnMut(&Account)) {
         each(&self.account);
+    }
+
+    /// Not with a cache that reports writes early, nor with zones or larger physical sectors: they
+    /// count in blocks.
+    fn takes_parts(&self) -> bool {
+        !self.volatile && self.zones.is_none() && self.physical == 1
     }
 }

@@ -12,7 +12,7 @@ use seekless_engine::data::Data;
 use seekless_engine::device::medium::Medium;
 use seekless_engine::device::ram::carry_out;
 use seekless_engine::device::{Device, DeviceStatus, Mechanical};
-use seekless_engine::io::{Breakdown, Done, Io, IoError, Op};
+use seekless_engine::io::{Breakdown, Done, Io, IoError, Op, Part};
 use seekless_engine::units::{BLOCK_BYTES, BLOCK_SECTORS, SECTOR_BYTES, Sector, Time};
 use std::collections::VecDeque;
 use std::hint::cold_path;
@@ -54,6 +54,15 @@ fn write_passed(medium: &mut dyn Medium, io: &Io, whole: u32) {
         None => medium.write(io.at, &passed),
         Some(labels) => medium.write_labelled(io.at, &passed, &labels[..whole as usize]),
     };
+}
+
+/// Puts those of the first `passed` sectors of a part on a medium that have passed the head.
+pub(crate) fn write_part_passed(medium: &mut dyn Medium, io: &Io, part: Part, passed: u32) {
+    let part = Part { sectors: passed, ..part };
+    let blocks = part.end().div_ceil(BLOCK_SECTORS as u32);
+    if passed > 0 {
+        let _ = medium.write_part(io.at, &io.data.slice(0, blocks), part);
+    }
 }
 
 /// Duration of an access to the platter.
@@ -103,6 +112,10 @@ impl PlainDisk {
             && media_start < now
         {
             let sectors = self.sectors_passed(&io, media_start, now);
+            if let Some(part) = io.part {
+                write_part_passed(self.medium.as_mut(), &io, part, sectors as u32);
+                return self.medium;
+            }
             let whole = (sectors / BLOCK_SECTORS) as u32;
             write_passed(self.medium.as_mut(), &io, whole);
             let rest = (sectors % BLOCK_SECTORS) as usize * SECTOR_BYTES;
@@ -122,8 +135,8 @@ impl PlainDisk {
 
     /// Sectors of a write that have passed the head completely at `now`.
     fn sectors_passed(&self, io: &Io, media_start: Time, now: Time) -> u64 {
-        let first = io.at * BLOCK_SECTORS;
-        let total = u64::from(io.count) * BLOCK_SECTORS;
+        let first = io.first_sector();
+        let total = u64::from(io.sectors());
         let (mut low, mut high) = (0, total);
         while low < high {
             let middle = low + (high - low).div_ceil(2);
@@ -238,8 +251,7 @@ impl PlainDisk {
             Op::Read => self.read(io, at, &mut parts),
             Op::Write => {
                 self.buffer.clear();
-                let (first, count) = (io.at * BLOCK_SECTORS, io.count * BLOCK_SECTORS as u32);
-                self.access(first, count, at, &mut parts)
+                self.access(io.first_sector(), io.sectors(), at, &mut parts)
             }
             Op::Trim | Op::Flush => Access { media_start: at, end: at, track: self.track },
         };
@@ -317,5 +329,9 @@ impl Mechanical for PlainDisk {
 impl DeviceStatus for PlainDisk {
     fn accounts(&self, each: &mut dyn FnMut(&Account)) {
         each(&self.account);
+    }
+
+    fn takes_parts(&self) -> bool {
+        true
     }
 }

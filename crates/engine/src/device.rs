@@ -78,6 +78,12 @@ pub trait DeviceStatus {
         false
     }
 
+    /// True if it carries out writes of single sectors ([`crate::io::Io::part`]) without a read of
+    /// the rest of their blocks.
+    fn takes_parts(&self) -> bool {
+        false
+    }
+
     /// How a member is filled that was put into an array, if this is one.
     fn rebuild(&self) -> Option<Rebuild> {
         None

@@ -2,9 +2,10 @@
 
 use crate::checksum::Sums;
 use crate::data::{Data, Piece};
-use crate::units::{BlockNr, Time};
+use crate::units::{BLOCK_SECTORS, BlockNr, Time};
 use smallvec::{SmallVec, smallvec};
 use std::hint::cold_path;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// Names a request for its submitter; unique among that submitter's requests in flight.
@@ -42,11 +43,15 @@ pub enum Purpose {
     Parity,
     /// Filling a new member of an array.
     Rebuild,
+    /// Metadata of a file system: inodes, directories, bitmaps.
+    Metadata,
+    /// The log of a file system.
+    Journal,
 }
 
 impl Purpose {
     /// All of them, in the order of their declaration, which is that of reports.
-    pub const ALL: [Purpose; 7] = [
+    pub const ALL: [Purpose; 9] = [
         Purpose::Data,
         Purpose::Map,
         Purpose::Cleaning,
@@ -54,6 +59,8 @@ impl Purpose {
         Purpose::Ordering,
         Purpose::Parity,
         Purpose::Rebuild,
+        Purpose::Metadata,
+        Purpose::Journal,
     ];
 
     /// Its name in reports.
@@ -66,6 +73,8 @@ impl Purpose {
             Purpose::Ordering => "ordering",
             Purpose::Parity => "parity",
             Purpose::Rebuild => "rebuild",
+            Purpose::Metadata => "metadata",
+            Purpose::Journal => "journal",
         }
     }
 }
@@ -76,6 +85,41 @@ pub type Label = [u8; 32];
 
 /// The labels of the blocks of a write, in order.
 pub type Labels = Arc<SmallVec<[Label; 1]>>;
+
+/// The sectors of 512 bytes that a write changes, where it changes less than its blocks. They are
+/// consecutive, and some of them lie in each block of the request. The payload is whole blocks; its
+/// other sectors are ignored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Part {
+    /// First sector, counted from the first block of the request.
+    pub first: u32,
+    /// Number of sectors.
+    pub sectors: u32,
+}
+
+impl Part {
+    /// The sector behind the last one.
+    pub fn end(self) -> u32 {
+        self.first + self.sectors
+    }
+
+    /// True if some of its sectors lie in each of `count` blocks, and none elsewhere.
+    pub fn fits(self, count: u32) -> bool {
+        let block = BLOCK_SECTORS as u32;
+        self.sectors > 0
+            && self.first < block
+            && self.first.checked_add(self.sectors).map(|end| end.div_ceil(block)) == Some(count)
+    }
+
+    /// Its sectors in block `index` of the request, counted from the beginning of that block.
+    pub fn in_block(self, index: u32) -> Range<usize> {
+        let block = BLOCK_SECTORS as u32;
+        let base = index * block;
+        let from = self.first.max(base) - base;
+        let to = self.end().clamp(base, base + block) - base;
+        from as usize..to as usize
+    }
+}
 
 /// One request.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -94,6 +138,8 @@ pub struct Io {
     pub at: BlockNr,
     /// Number of blocks; 0 for a flush.
     pub count: u32,
+    /// For writes to devices that take parts: the sectors to write. All of them if `None`.
+    pub part: Option<Part>,
     /// Payload of a write, empty otherwise.
     pub data: Data,
     /// For writes to devices with sector headers: a label for each block.
@@ -135,6 +181,7 @@ impl Io {
             purpose: Purpose::Data,
             at,
             count,
+            part: None,
             data: Data::none(),
             labels: None,
             expected: None,
@@ -163,6 +210,7 @@ impl Io {
             purpose: Purpose::Data,
             at: 0,
             count: 0,
+            part: None,
             data: Data::none(),
             labels: None,
             expected: None,
@@ -179,6 +227,7 @@ impl Io {
             purpose: Purpose::Data,
             at,
             count,
+            part: None,
             data: Data::none(),
             labels: None,
             expected: None,
@@ -209,6 +258,35 @@ impl Io {
         debug_assert_eq!(expected.each.len() as u32, self.count);
         self.expected = Some(Arc::new(expected));
         self
+    }
+
+    /// The same write, of these sectors only.
+    ///
+    /// # Panics
+    /// If they do not fit the request, or if it is no write or has labels.
+    pub fn of_part(mut self, part: Part) -> Io {
+        self.part = Some(part);
+        assert!(self.has_sound_part(), "{self:?}");
+        self
+    }
+
+    /// True if the request has no part, or is a write that may have this one.
+    pub fn has_sound_part(&self) -> bool {
+        self.part.is_none_or(|part| {
+            self.op == Op::Write && self.labels.is_none() && part.fits(self.count)
+        })
+    }
+
+    /// The first sector of the device that the request touches.
+    #[inline]
+    pub fn first_sector(&self) -> u64 {
+        self.at * BLOCK_SECTORS + self.part.map_or(0, |part| u64::from(part.first))
+    }
+
+    /// Number of sectors that the request touches.
+    #[inline]
+    pub fn sectors(&self) -> u32 {
+        self.part.map_or(self.count * BLOCK_SECTORS as u32, |part| part.sectors)
     }
 
     /// The same request for a purpose of the layout's own.
@@ -438,6 +516,20 @@ pub enum Rebuild {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_part_has_sectors_in_each_block_and_nowhere_else() {
+        let part = |first, sectors| Part { first, sectors };
+        assert!(part(0, 1).fits(1) && part(7, 1).fits(1) && part(0, 8).fits(1));
+        assert!(part(7, 2).fits(2) && part(3, 13).fits(2) && part(7, 10).fits(3));
+        assert!(!part(0, 0).fits(1) && !part(8, 1).fits(2) && !part(7, 2).fits(1));
+        assert!(!part(0, 8).fits(2) && !part(1, u32::MAX).fits(1));
+        let blocks = [part(6, 12).in_block(0), part(6, 12).in_block(1), part(6, 12).in_block(2)];
+        assert_eq!(blocks, [6..8, 0..8, 0..2]);
+        let write = Io::write(1, 5, Data::zeros(2)).of_part(part(6, 3));
+        assert_eq!((write.first_sector(), write.sectors()), (46, 3));
+        assert_eq!((Io::read(1, 5, 2).first_sector(), Io::read(1, 5, 2).sectors()), (40, 16));
+    }
 
     #[test]
     fn parts_always_add_up() {

@@ -160,6 +160,12 @@ pub trait Status {
         None
     }
 
+    /// True if it hands parts of blocks ([`Io::part`]) on to its devices, if they take them; see
+    /// [`Node::takes_parts`](crate::node::Node::takes_parts).
+    fn takes_parts(&self) -> bool {
+        false
+    }
+
     /// Guarantees that this mount weakens.
     fn limits(&self) -> Limits {
         Limits::default()

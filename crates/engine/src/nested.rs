@@ -81,6 +81,10 @@ impl DeviceStatus for Nested {
         self.node.layer.status().has_copies()
     }
 
+    fn takes_parts(&self) -> bool {
+        self.node.takes_parts()
+    }
+
     fn failed_members(&self) -> &[(usize, IoError)] {
         self.node.layer.status().failed_members()
     }

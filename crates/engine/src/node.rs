@@ -81,12 +81,22 @@ impl Node {
             Op::Read | Op::Trim => assert!(io.count > 0 && io.data.is_empty(), "{io:?}"),
             Op::Flush => assert!(io.count == 0 && io.data.is_empty(), "{io:?}"),
         }
+        if io.part.is_some() {
+            assert!(io.has_sound_part() && self.takes_parts(), "{io:?}");
+        }
         self.in_flight += 1;
         self.idle_since = None;
         self.stirred = true;
         let (layer, mut cx) = self.split(now);
         layer.submit(io, &mut cx);
         self.check_layer();
+    }
+
+    /// True if writes may name single sectors: the layer hands them on, and each device takes them.
+    /// Otherwise a write is of whole blocks.
+    pub fn takes_parts(&self) -> bool {
+        self.layer.status().takes_parts()
+            && self.devices.iter().all(|device| device.status().takes_parts())
     }
 
     /// Most blocks of a transaction; 0 if the volume has none.
@@ -330,5 +340,6 @@ fn is_sound(io: &Io, device: &dyn Device) -> bool {
         Op::Write => io.data.blocks() == io.count && io.count > 0,
         Op::Read | Op::Trim | Op::Flush => io.data.is_empty(),
     };
-    payload && io.at + u64::from(io.count) <= device.blocks()
+    let part = io.part.is_none() || io.has_sound_part() && device.status().takes_parts();
+    payload && part && io.at + u64::from(io.count) <= device.blocks()
 }

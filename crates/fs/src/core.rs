@@ -46,6 +46,16 @@ pub trait Seals: Debug + Send {
     fn set(&self, sector: u64, kind: crate::tx::PageKind, bytes: &mut [u8]);
 }
 
+/// What the write of a part of a block covers, on volumes that take parts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum WriteUnit {
+    /// Whole fragments of data and directories, and whole blocks of 4096 bytes of other metadata.
+    #[default]
+    Fragments,
+    /// The sectors that have changed.
+    Dirty,
+}
+
 /// Options of a core.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CoreOptions {
@@ -57,6 +67,8 @@ pub struct CoreOptions {
     pub read_only: bool,
     /// Bytes of one write at most.
     pub cluster_bytes: u32,
+    /// What a write covers, on volumes that take parts of blocks.
+    pub write_unit: WriteUnit,
     /// Bytes that are read ahead at most; 0 turns it off.
     pub read_ahead_bytes: u32,
 }
@@ -68,6 +80,7 @@ impl Default for CoreOptions {
             writes: 32,
             read_only: false,
             cluster_bytes: 64 << 10,
+            write_unit: WriteUnit::default(),
             read_ahead_bytes: 128 << 10,
         }
     }
@@ -126,8 +139,10 @@ pub struct Stats {
     pub metadata_writes: u64,
     /// Blocks of 4096 bytes of metadata written.
     pub metadata_blocks_written: u64,
-    /// Blocks of 4096 bytes written.
+    /// Blocks of 4096 bytes written, wholly or in part.
     pub blocks_written: u64,
+    /// Sectors of 512 bytes written.
+    pub sectors_written: u64,
     /// Blocks that had to be read because a fragment smaller than 4096 bytes was written.
     pub hidden_reads: u64,
     /// Flushes.
@@ -214,7 +229,7 @@ impl Core {
     ) {
         let tag = self.sent.insert(Sent::Raw);
         self.raw += 1;
-        below.submit(0, Io::write(tag, at, data).for_purpose(Purpose::Map));
+        below.submit(0, Io::write(tag, at, data).for_purpose(Purpose::Metadata));
     }
 
     /// Writes of [`Core::write_raw`] in flight.

@@ -117,6 +117,10 @@ pub trait Tx {
     /// held means nothing. `length` bytes from `at` on, whole fragments.
     fn fresh(&mut self, block: BlockNo, kind: PageKind, at: usize, length: usize);
 
+    /// Nothing uses this block. Part of it is about to be allocated; no one needs the content of
+    /// the rest, so a write of the part reads nothing.
+    fn unused(&mut self, _block: BlockNo) {}
+
     /// Notes that blocks will be wanted: they are read together with what is missing.
     fn expect(&mut self, block: BlockNo, kind: PageKind);
 

@@ -22,8 +22,10 @@ fn blocks(kind: Kind) -> u64 {
     if kind.may_fill() { 2 << 8 } else { 64 << 8 }
 }
 
-fn formatted(kind: Kind, (block, fragment): (u32, u32)) -> Node {
-    let mut node = Plain::node(Box::new(Ram::new(Box::new(Cells::new(blocks(kind))))));
+/// A new file system, on a device that takes parts of blocks or not.
+fn formatted(kind: Kind, (block, fragment): (u32, u32), parts: bool) -> Node {
+    let ram = Ram::new(Box::new(Cells::new(blocks(kind))));
+    let mut node = Plain::node(Box::new(if parts { ram } else { ram.in_whole_blocks() }));
     let options = MkfsOptions { block, fragment, ..MkfsOptions::default() };
     mkfs(&mut NodeDisk::new(&mut node, &mut 0), &options).expect("it fits");
     node
@@ -42,7 +44,7 @@ fn findings(node: &mut Node) -> Vec<String> {
     found.list.iter().map(ToString::to_string).collect()
 }
 
-fn run(kind: Kind, seed: u64, sizes: (u32, u32)) {
+fn run(kind: Kind, seed: u64, sizes: (u32, u32), parts: bool) {
     let limits = Limits { most_bytes: most_bytes(kind, sizes), ..Limits::default() };
     let shape = Shape {
         block: u64::from(sizes.0),
@@ -51,7 +53,7 @@ fn run(kind: Kind, seed: u64, sizes: (u32, u32)) {
         most_bytes: limits.most_bytes,
     };
     let script = Script::random(kind, seed, LENGTH, shape);
-    let mut make = || mount(formatted(kind, sizes));
+    let mut make = || mount(formatted(kind, sizes, parts));
     if let Err(difference) = oracle::check(&mut make, &script, limits) {
         panic!("{sizes:?}: {difference}");
     }
@@ -71,7 +73,7 @@ fn run(kind: Kind, seed: u64, sizes: (u32, u32)) {
 
 /// The limit of the file system, which scripts try to pass.
 fn most_bytes(kind: Kind, sizes: (u32, u32)) -> u64 {
-    let mut node = formatted(kind, sizes);
+    let mut node = formatted(kind, sizes, true);
     let found = seekless_fs::ffs::load(&mut NodeDisk::new(&mut node, &mut 0)).expect("it is there");
     found.superblock.geometry().expect("it is one").most_file_bytes()
 }
@@ -84,7 +86,10 @@ fn scripts() -> u64 {
 
 fn all(kind: Kind) {
     for sizes in SIZES {
-        (1..=scripts()).for_each(|seed| run(kind, seed, sizes));
+        (1..=scripts()).for_each(|seed| run(kind, seed, sizes, true));
+        if sizes.1 < 4096 {
+            (1..=scripts()).for_each(|seed| run(kind, seed, sizes, false));
+        }
     }
 }
 

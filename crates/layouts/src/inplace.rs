@@ -167,6 +167,10 @@ impl Status for Inplace {
         Some(self.first)
     }
 
+    fn takes_parts(&self) -> bool {
+        true
+    }
+
     fn stats(&self) -> Vec<(&'static str, f64)> {
         vec![
             ("client_blocks_written", self.blocks_written as f64),

@@ -191,7 +191,11 @@ impl Device for Probe {
     }
 }
 
-impl DeviceStatus for Probe {}
+impl DeviceStatus for Probe {
+    fn takes_parts(&self) -> bool {
+        true
+    }
+}
 
 impl Mechanical for Probe {
     fn arm(&self) -> Option<&dyn Arm> {

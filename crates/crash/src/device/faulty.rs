@@ -132,6 +132,10 @@ impl DeviceStatus for Faults {
         self.inner.status().has_copies()
     }
 
+    fn takes_parts(&self) -> bool {
+        self.inner.status().takes_parts()
+    }
+
     fn accounts(&self, each: &mut dyn FnMut(&Account)) {
         self.inner.status().accounts(each);
     }

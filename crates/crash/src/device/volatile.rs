@@ -272,13 +272,14 @@ impl Device for VolatileRam {
 
     fn submit(&mut self, now: Time, io: Io) {
         assert!(io.at + u64::from(io.count) <= self.blocks(), "{io:?} leaves the device");
+        debug_assert!(io.has_sound_part(), "{io:?}");
         let number = self.next_number;
         self.next_number += 1;
         if matches!(io.op, Op::Write | Op::Trim) {
             self.events += 1;
             let data = if io.op == Op::Trim { Data::zeros(io.count) } else { io.data.clone() };
-            let (at, labels) = (io.at, io.labels.clone());
-            self.pending.submit(number, BlockWrite { at, data, labels });
+            let (at, labels, part) = (io.at, io.labels.clone(), io.part);
+            self.pending.submit(number, BlockWrite { at, data, labels, part });
         }
         let due = self.due(now, io.op);
         self.running.push(Running { due, number, io });
@@ -307,7 +308,11 @@ impl Device for VolatileRam {
     }
 }
 
-impl DeviceStatus for VolatileRam {}
+impl DeviceStatus for VolatileRam {
+    fn takes_parts(&self) -> bool {
+        true
+    }
+}
 
 #[cfg(test)]
 mod tests {

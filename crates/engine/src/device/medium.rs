@@ -5,9 +5,9 @@ mod labels;
 
 use crate::data::{Body, Data, Piece};
 use crate::io::Extent;
-use crate::io::{IoError, Label};
+use crate::io::{IoError, Label, Part};
 use crate::table::Table;
-use crate::units::{BLOCK_BYTES, BlockNr};
+use crate::units::{BLOCK_BYTES, BLOCK_SECTORS, BlockNr, SECTOR_BYTES};
 use bytes::Bytes;
 use chunk::{CHUNK, Chunk};
 use labels::LabelStore;
@@ -31,6 +31,27 @@ pub trait Medium: Debug + Send {
     /// # Errors
     /// What the store reports.
     fn write(&mut self, at: BlockNr, data: &Data) -> Result<(), IoError>;
+
+    /// Writes some sectors of blocks; the payload is whole blocks. Labels are dropped.
+    ///
+    /// # Errors
+    /// What the store reports.
+    fn write_part(&mut self, at: BlockNr, data: &Data, part: Part) -> Result<(), IoError> {
+        debug_assert!(part.fits(data.blocks()), "{part:?}");
+        let mut merged = Data::none();
+        for index in 0..data.blocks() {
+            let (new, sectors) = (data.block(index), part.in_block(index));
+            if sectors.len() < BLOCK_SECTORS as usize {
+                let mut bytes = self.read(at + u64::from(index), 1)?.to_bytes().to_vec();
+                let range = sectors.start * SECTOR_BYTES..sectors.end * SECTOR_BYTES;
+                bytes[range.clone()].copy_from_slice(&new.to_bytes()[range]);
+                merged.append(Data::bytes(bytes.into()));
+            } else {
+                merged.push(new);
+            }
+        }
+        self.write(at, &merged)
+    }
 
     /// True if each block has room for a label beside it, as the sectors of a disk have headers.
     fn has_labels(&self) -> bool {
@@ -423,6 +444,36 @@ mod tests {
             assert_eq!(medium.read(blocks - 3, 2).unwrap().to_bytes(), Data::zeros(2).to_bytes());
         }
         assert!(cells.chunks.bytes() < 16 << 20 && flat.pages.bytes() < 16 << 20);
+    }
+
+    #[test]
+    fn parts_change_their_sectors_only() {
+        const BLOCKS: u64 = 6;
+        let mut rng = crate::rng::Rng::stream(7, "parts");
+        let mut cells = Cells::new(BLOCKS);
+        let mut flat = Flat::new(BLOCKS);
+        let mut model = vec![0; BLOCKS as usize * BLOCK_BYTES];
+        for version in 1..400 {
+            let at = rng.below(BLOCKS);
+            let count = 1 + rng.below((BLOCKS - at).min(3)) as u32;
+            let (first, last) = (rng.below(8) as u32, (count - 1) * 8 + rng.below(8) as u32);
+            let part = Part { first: first.min(last), sectors: last + 1 - first.min(last) };
+            let data = Data::stamp(count, at, version);
+            let whole = rng.chance(0.2);
+            let range = match whole {
+                true => 0..data.to_bytes().len(),
+                false => part.first as usize * SECTOR_BYTES..part.end() as usize * SECTOR_BYTES,
+            };
+            let from = at as usize * BLOCK_BYTES + range.start;
+            model[from..from + range.len()].copy_from_slice(&data.to_bytes()[range]);
+            for medium in [&mut cells as &mut dyn Medium, &mut flat] {
+                match whole {
+                    true => medium.write(at, &data).unwrap(),
+                    false => medium.write_part(at, &data, part).unwrap(),
+                }
+                assert_eq!(medium.read(0, BLOCKS as u32).unwrap().to_bytes(), model, "{version}");
+            }
+        }
     }
 
     #[test]

@@ -13,6 +13,7 @@ use crate::units::{BlockNr, Time};
 pub struct Ram {
     medium: Box<dyn Medium>,
     volatile: bool,
+    parts: bool,
     ready: Vec<Done>,
     ready_at: Time,
 }
@@ -20,7 +21,7 @@ pub struct Ram {
 impl Ram {
     /// A device over `medium` whose answered writes count as durable.
     pub fn new(medium: Box<dyn Medium>) -> Ram {
-        Ram { medium, volatile: false, ready: Vec::new(), ready_at: 0 }
+        Ram { medium, volatile: false, parts: true, ready: Vec::new(), ready_at: 0 }
     }
 
     /// A device over `medium` whose answered writes count as durable only after a flush, like
@@ -28,6 +29,11 @@ impl Ram {
     /// metadata.
     pub fn volatile(medium: Box<dyn Medium>) -> Ram {
         Ram { volatile: true, ..Ram::new(medium) }
+    }
+
+    /// The same device for whole blocks only, like a disk of sectors of 4096 bytes.
+    pub fn in_whole_blocks(self) -> Ram {
+        Ram { parts: false, ..self }
     }
 }
 
@@ -41,11 +47,13 @@ pub fn carry_out(medium: &mut dyn Medium, io: &Io) -> Result<Data, IoError> {
     if io.at + u64::from(io.count) > medium.blocks() {
         return Err(IoError::OutOfRange { at: io.at, count: io.count });
     }
+    debug_assert!(io.has_sound_part(), "{io:?}");
     match io.op {
         Op::Read => medium.read(io.at, io.count),
-        Op::Write => match &io.labels {
-            None => medium.write(io.at, &io.data),
-            Some(labels) => medium.write_labelled(io.at, &io.data, labels),
+        Op::Write => match (&io.labels, io.part) {
+            (None, None) => medium.write(io.at, &io.data),
+            (None, Some(part)) => medium.write_part(io.at, &io.data, part),
+            (Some(labels), _) => medium.write_labelled(io.at, &io.data, labels),
         }
         .map(|()| Data::none()),
         Op::Trim => medium.trim(io.at, io.count).map(|()| Data::none()),
@@ -86,4 +94,8 @@ impl Device for Ram {
     }
 }
 
-impl DeviceStatus for Ram {}
+impl DeviceStatus for Ram {
+    fn takes_parts(&self) -> bool {
+        self.parts
+    }
+}

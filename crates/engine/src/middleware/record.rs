@@ -138,6 +138,10 @@ impl DeviceStatus for Record {
         self.inner.status().has_copies()
     }
 
+    fn takes_parts(&self) -> bool {
+        self.inner.status().takes_parts()
+    }
+
     fn accounts(&self, each: &mut dyn FnMut(&Account)) {
         self.inner.status().accounts(each);
     }

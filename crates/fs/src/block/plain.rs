@@ -69,4 +69,8 @@ impl Status for Plain {
     fn in_place(&self) -> Option<BlockNr> {
         Some(0)
     }
+
+    fn takes_parts(&self) -> bool {
+        true
+    }
 }

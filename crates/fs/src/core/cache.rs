@@ -251,7 +251,12 @@ mod tests {
     use super::*;
 
     fn cache() -> Cache {
-        Cache::new(Shape { block_bytes: 4096, mixed: false, engine_blocks: 100 })
+        Cache::new(Shape {
+            block_bytes: 4096,
+            fragment_bytes: 4096,
+            mixed: false,
+            engine_blocks: 100,
+        })
     }
 
     #[test]

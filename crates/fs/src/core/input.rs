@@ -132,7 +132,7 @@ impl Core {
         self.stats.blocks_read += u64::from(count);
         self.stats.metadata_reads += u64::from(kind != PageKind::Data);
         let tag = self.sent.insert(Sent::Fill { first, count });
-        let purpose = if kind == PageKind::Data { Purpose::Data } else { Purpose::Map };
+        let purpose = if kind == PageKind::Data { Purpose::Data } else { Purpose::Metadata };
         let count = u32::try_from(to - from).expect("a read is short");
         below.submit(0, Io::read(tag, from, count).for_purpose(purpose));
     }

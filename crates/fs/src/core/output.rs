@@ -1,17 +1,19 @@
 //! Writes: a queue of dirty blocks in order of class and address, joined to clusters.
 //!
-//! Classes: 0 bitmaps; 1 data and indirect blocks; 2 inodes; 3 directories. A write carries whole
-//! blocks of 4096 bytes. If a fragment is smaller and the rest of its block is not in the cache,
-//! the rest is read first. A buffer has one write in flight; a change in the meantime makes it
-//! dirty again.
+//! Classes: 0 bitmaps; 1 data and indirect blocks; 2 inodes; 3 directories. Where the volume takes
+//! parts, a write covers the fragments that changed. Elsewhere it carries whole blocks of 4096
+//! bytes, and the rest of a block is read first if it is not in the cache. A buffer has one write
+//! in flight; a change in the meantime makes it dirty again.
 
-use super::cache::Slot;
-use super::page::{ENGINE_BYTES, SECTOR, each, engine_mask};
-use super::{Core, Sent};
+use super::cache::{Buffer, Slot};
+use super::page::{
+    ENGINE_BYTES, ENGINE_SECTORS, Mask, SECTOR, each, engine_mask, run_around, run_mask,
+};
+use super::{Core, Sent, WriteUnit};
 use crate::tx::{BlockNo, PageKind};
 use seekless_engine::client::Below;
 use seekless_engine::data::Data;
-use seekless_engine::io::{Io, IoError, Purpose};
+use seekless_engine::io::{Io, IoError, Part, Purpose};
 use std::collections::BTreeSet;
 use std::ops::Range;
 
@@ -69,33 +71,54 @@ impl Core {
         self.push_flush(below);
     }
 
-    /// The blocks of the volume that a write of this buffer covers, counted from its first; `None`
-    /// if it cannot be written now.
-    fn range(&mut self, block: BlockNo) -> Option<(Slot, Range<usize>)> {
+    /// The sectors that a write of this buffer covers; `None` if it cannot be written now. Where
+    /// the volume takes parts, what lies behind a gap stays for a later write.
+    fn run(&self, block: BlockNo, parts: bool) -> Option<(Slot, Range<usize>)> {
         let slot = self.cache.find(block)?;
         let buffer = self.cache.get(slot);
         if buffer.dirty == 0 || buffer.writing.is_some() {
             return None;
         }
+        if parts {
+            let first = buffer.dirty.trailing_zeros() as usize;
+            return Some((slot, run_around(self.units(buffer) & buffer.valid, first)));
+        }
         let dirty = |index: &usize| buffer.dirty & engine_mask(*index) != 0;
         let per_block = self.shape.engine_per_block() as usize;
         let first = (0..per_block).find(dirty)?;
         let last = (0..per_block).rfind(dirty)?;
-        Some((slot, first..last + 1))
+        Some((slot, first * ENGINE_SECTORS..(last + 1) * ENGINE_SECTORS))
+    }
+
+    /// The units that the dirty sectors of a buffer lie in.
+    fn units(&self, buffer: &Buffer) -> Mask {
+        if self.options.write_unit == WriteUnit::Dirty {
+            return buffer.dirty;
+        }
+        let fragment = self.shape.fragment_bytes / SECTOR;
+        each(buffer.dirty).fold(0, |units, index| {
+            let unit = match buffer.kinds[index] {
+                PageKind::Data | PageKind::Directory => fragment,
+                PageKind::Bitmap | PageKind::Inodes | PageKind::Indirect => ENGINE_SECTORS,
+            };
+            let first = index / unit * unit;
+            units | run_mask(&(first..first + unit))
+        })
     }
 
     /// True if all that a write covers is in the cache.
-    fn is_whole(&self, slot: Slot, range: &Range<usize>) -> bool {
-        range.clone().all(|index| engine_mask(index) & !self.cache.get(slot).valid == 0)
+    fn is_whole(&self, slot: Slot, run: &Range<usize>) -> bool {
+        run_mask(run) & !self.cache.get(slot).valid == 0
     }
 
     /// Writes a block of the queue, and those behind it that are in the queue, too.
     fn write_from(&mut self, class: u8, block: BlockNo, below: &mut Below<'_>) {
-        let Some((slot, range)) = self.range(block) else {
+        let parts = below.node(0).takes_parts();
+        let Some((slot, run)) = self.run(block, parts) else {
             self.postpone(block);
             return;
         };
-        if !self.is_whole(slot, &range) {
+        if !self.is_whole(slot, &run) {
             let buffer = self.cache.get_mut(slot);
             buffer.again = true;
             if !buffer.reading {
@@ -105,53 +128,48 @@ impl Core {
             return;
         }
         let per_block = self.shape.engine_per_block();
-        let at = block * per_block + range.start as u64;
+        let at = block * per_block + (run.start / ENGINE_SECTORS) as u64;
+        let mut part = Part { first: (run.start % ENGINE_SECTORS) as u32, sectors: 0 };
         let kind = self.cache.get(slot).kind;
         let most = (self.options.cluster_bytes as usize / ENGINE_BYTES) as u32;
         let (mut data, mut blocks) = (Data::none(), Vec::new());
-        let mut next = Some((slot, range));
-        while let Some((slot, range)) = next.take() {
+        let mut next = Some((slot, run));
+        while let Some((slot, run)) = next.take() {
             let block = self.cache.get(slot).block;
-            let reaches_end = range.end as u64 == per_block;
-            if let Some(image) = self.image(slot, &range) {
-                data.append(image);
-                blocks.push(block);
-            } else {
-                break;
-            }
+            let Some(image) = self.image(slot, &run) else { break };
+            data.append(image);
+            part.sectors += run.len() as u32;
+            blocks.push(block);
+            let reaches_end = run.end == self.shape.sectors();
             let follows = self.output.queue.contains(&(class, block + 1));
             if reaches_end && follows && data.blocks() + per_block as u32 <= most {
                 next = self
-                    .range(block + 1)
-                    .filter(|(slot, range)| range.start == 0 && self.is_whole(*slot, range));
+                    .run(block + 1, parts)
+                    .filter(|(slot, run)| run.start == 0 && self.is_whole(*slot, run));
                 if next.is_some() {
                     self.output.queue.remove(&(class, block + 1));
                 }
             }
         }
         if !blocks.is_empty() {
-            self.send(at, data, blocks, kind, below);
+            self.stats.sectors_written += u64::from(part.sectors);
+            let write = Io::write(0, at, data);
+            let is_part = part.sectors < write.sectors();
+            self.send(if is_part { write.of_part(part) } else { write }, blocks, kind, below);
         }
     }
 
-    fn send(
-        &mut self,
-        at: u64,
-        data: Data,
-        blocks: Vec<BlockNo>,
-        kind: PageKind,
-        below: &mut Below<'_>,
-    ) {
+    fn send(&mut self, io: Io, blocks: Vec<BlockNo>, kind: PageKind, below: &mut Below<'_>) {
         self.output.writes += 1;
         self.stats.writes += 1;
-        self.stats.blocks_written += u64::from(data.blocks());
+        self.stats.blocks_written += u64::from(io.count);
         if kind != PageKind::Data {
             self.stats.metadata_writes += 1;
-            self.stats.metadata_blocks_written += u64::from(data.blocks());
+            self.stats.metadata_blocks_written += u64::from(io.count);
         }
-        let purpose = if kind == PageKind::Data { Purpose::Data } else { Purpose::Map };
+        let purpose = if kind == PageKind::Data { Purpose::Data } else { Purpose::Metadata };
         let tag = self.sent.insert(Sent::Write { blocks });
-        below.submit(0, Io::write(tag, at, data).for_purpose(purpose));
+        below.submit(0, Io { tag, ..io }.for_purpose(purpose));
     }
 
     /// A buffer with a write in flight is written again after it.
@@ -162,11 +180,13 @@ impl Core {
         }
     }
 
-    /// The image of a buffer with seals set. The buffer is clean afterwards.
-    fn image(&mut self, slot: Slot, range: &Range<usize>) -> Option<Data> {
-        let Core { cache, seals, policy, shape, .. } = &mut *self;
+    /// The image of a buffer with seals set, in whole blocks of the volume. The sectors of the run
+    /// are clean afterwards; others are written after this write.
+    fn image(&mut self, slot: Slot, run: &Range<usize>) -> Option<Data> {
+        let Core { cache, seals, policy, shape, barriers, .. } = &mut *self;
         let buffer = cache.get_mut(slot);
-        let sealed = each(buffer.dirty).filter(|&index| buffer.kinds[index].is_sealed());
+        let rest = buffer.dirty & !run_mask(run);
+        let sealed = each(buffer.dirty & !rest).filter(|&index| buffer.kinds[index].is_sealed());
         let first = buffer.block * shape.sectors() as u64;
         for index in sealed {
             let page = buffer.page.make_mut();
@@ -178,8 +198,13 @@ impl Core {
             return None;
         };
         buffer.writing = Some(buffer.epoch);
-        cache.set_dirty(slot, 0);
-        Some(Data::bytes(page.share(range.start * ENGINE_BYTES, range.end * ENGINE_BYTES)))
+        if rest != 0 {
+            barriers.still_dirty(buffer.epoch);
+            buffer.again = true;
+        }
+        cache.set_dirty(slot, rest);
+        let (from, to) = (run.start / ENGINE_SECTORS, run.end.div_ceil(ENGINE_SECTORS));
+        Some(Data::bytes(page.share(from * ENGINE_BYTES, to * ENGINE_BYTES)))
     }
 
     /// A write has completed.

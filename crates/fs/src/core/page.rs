@@ -5,6 +5,7 @@
 //! bytes of the moment in which it began.
 
 use bytes::Bytes;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// Bytes of a sector: the unit of validity, of dirtiness and of seals.
@@ -27,6 +28,8 @@ pub type Mask = u16;
 pub struct Shape {
     /// Bytes of a block: 4096 or 8192.
     pub block_bytes: usize,
+    /// Bytes of a fragment.
+    pub fragment_bytes: usize,
     /// Blocks may be divided between a directory and a file.
     pub mixed: bool,
     /// Blocks of the volume, of 4096 bytes each.
@@ -74,6 +77,22 @@ pub fn mask(at: usize, length: usize) -> Mask {
 #[inline]
 pub fn engine_mask(index: usize) -> Mask {
     0xff << (index * ENGINE_SECTORS)
+}
+
+/// The sectors of a range.
+#[inline]
+pub fn run_mask(run: &Range<usize>) -> Mask {
+    mask(run.start * SECTOR, run.len() * SECTOR)
+}
+
+/// The neighbouring sectors of a mask around one of them.
+#[inline]
+pub fn run_around(mask: Mask, sector: usize) -> Range<usize> {
+    debug_assert!(mask & (1 << sector) != 0, "{sector} is in {mask:#b}");
+    let is_in = |index: &usize| mask & (1 << *index) != 0;
+    let before = (0..sector).rev().take_while(is_in).count();
+    let after = (sector..MOST_SECTORS).take_while(is_in).count();
+    sector - before..sector + after
 }
 
 /// The sectors of a mask, in order.
@@ -131,6 +150,9 @@ mod tests {
         assert_eq!(mask(4096, 4096), 0xff00);
         assert_eq!(mask(0, 8192), 0xffff);
         assert_eq!(engine_mask(1), 0xff00);
+        assert_eq!((run_around(0b1011_1001, 4), run_around(0b1011_1001, 0)), (3..6, 0..1));
+        assert_eq!((run_around(0xffff, 9), run_around(0xff00, 15)), (0..16, 8..16));
+        assert_eq!(run_mask(&(3..6)), 0b11_1000);
         assert_eq!(each(0b1010).collect::<Vec<_>>(), [1, 3]);
     }
 

@@ -46,6 +46,12 @@ impl Barriers {
         self.oldest + self.counts.len() as u64 - 1
     }
 
+    /// A buffer that is being written keeps other changes, which may be of the same epoch.
+    pub(crate) fn still_dirty(&mut self, epoch: u64) {
+        let index = usize::try_from(epoch - self.oldest).expect("an epoch in use");
+        self.counts[index] += 1;
+    }
+
     /// The changes of one buffer that were made in this epoch are written, or forgotten.
     pub(crate) fn cleaned(&mut self, epoch: u64) {
         let index = usize::try_from(epoch - self.oldest).expect("an epoch in use");

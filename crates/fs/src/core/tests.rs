@@ -2,7 +2,7 @@
 //! volume holds in the end.
 
 use super::tx::CoreTx;
-use super::{CallKey, Core, CoreOptions, Seals, page::Shape};
+use super::{CallKey, Core, CoreOptions, Seals, Stats, WriteUnit, page::Shape};
 use crate::block::plain::Plain;
 use crate::policy::none::Async;
 use crate::tx::{BlockNo, Change, PageKind, Stop, Tx};
@@ -64,8 +64,13 @@ struct World {
 
 impl World {
     fn new(cache_blocks: u64, volatile: bool) -> World {
+        World::over(cache_blocks, volatile, CoreOptions::default(), true)
+    }
+
+    fn over(cache_blocks: u64, volatile: bool, options: CoreOptions, parts: bool) -> World {
         let cells = Box::new(Cells::new(BLOCKS * 2));
         let ram = if volatile { Ram::volatile(cells) } else { Ram::new(cells) };
+        let ram = if parts { ram } else { ram.in_whole_blocks() };
         let mut node = Plain::node(Box::new(ram));
         let mut now = 0;
         for block in (1..BLOCKS).step_by(2) {
@@ -75,8 +80,13 @@ impl World {
             }
             node.run(&mut now, Io::write(0, block * 2, Data::bytes(bytes.into()))).expect("fits");
         }
-        let shape = Shape { block_bytes: 8192, mixed: true, engine_blocks: BLOCKS * 2 };
-        let options = CoreOptions { cache_bytes: cache_blocks * 8192, ..CoreOptions::default() };
+        let shape = Shape {
+            block_bytes: 8192,
+            fragment_bytes: 1024,
+            mixed: true,
+            engine_blocks: BLOCKS * 2,
+        };
+        let options = CoreOptions { cache_bytes: cache_blocks * 8192, ..options };
         let core = Core::new(shape, Box::new(SumSeals), Box::new(Async), options);
         World { core, node, now, model: vec![vec![0; 8192]; BLOCKS as usize] }
     }
@@ -199,8 +209,12 @@ proptest! {
         steps in prop::collection::vec(step(), 1..60),
         cache_blocks in 1..14_u64,
         volatile: bool,
+        parts: bool,
+        dirty_only: bool,
     ) {
-        let mut world = World::new(cache_blocks, volatile);
+        let write_unit = if dirty_only { WriteUnit::Dirty } else { WriteUnit::Fragments };
+        let options = CoreOptions { write_unit, ..CoreOptions::default() };
+        let mut world = World::over(cache_blocks, volatile, options, parts);
         for step in &steps {
             match step {
                 Step::Run { edits, succeeds } => world.run(edits, *succeeds),
@@ -261,6 +275,44 @@ fn neighbours_go_out_in_one_write() {
     // Blocks 2 and 4 are data, 3 and 5 are inodes: two classes, no neighbours within one.
     assert_eq!(world.core.stats.writes, 4);
     assert_eq!(world.core.stats.reads, 0, "nothing of them was read");
+}
+
+/// Two fragments of block 2, which are no neighbours.
+fn two_fragments(parts: bool, write_unit: WriteUnit) -> Stats {
+    let options = CoreOptions { write_unit, ..CoreOptions::default() };
+    let mut world = World::over(64, false, options, parts);
+    let edits = [1, 6].map(|fragment| Edit::Fresh { block: 2, fragment });
+    world.run(&edits, true);
+    world.settle();
+    let set = Edit::Set { block: 2, at: 1024, length: 4, value: 9 };
+    world.run(&[set], true);
+    world.settle();
+    world.core.stats
+}
+
+#[test]
+fn a_fragment_is_written_without_the_rest_of_its_block() {
+    let stats = two_fragments(true, WriteUnit::Fragments);
+    assert_eq!((stats.reads, stats.writes, stats.sectors_written), (0, 3, 6));
+    let stats = two_fragments(true, WriteUnit::Dirty);
+    assert_eq!((stats.reads, stats.writes, stats.sectors_written), (0, 3, 5));
+    let stats = two_fragments(false, WriteUnit::Fragments);
+    assert_eq!((stats.hidden_reads, stats.writes, stats.sectors_written), (1, 2, 16 + 8));
+}
+
+#[test]
+fn the_rest_of_an_unused_block_is_not_read() {
+    for (unused, reads) in [(true, 0), (false, 1)] {
+        let mut world = World::over(64, false, CoreOptions::default(), false);
+        let mut tx = CoreTx::new(&mut world.core, 0);
+        if unused {
+            tx.unused(2);
+        }
+        tx.fresh(2, PageKind::Data, 1024, 1024);
+        tx.commit(0);
+        world.settle();
+        assert_eq!((world.core.stats.hidden_reads, world.core.stats.writes), (reads, 1));
+    }
 }
 
 #[test]

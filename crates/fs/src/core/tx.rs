@@ -280,6 +280,18 @@ impl Tx for CoreTx<'_> {
         self.tell(block, at, length, None);
     }
 
+    fn unused(&mut self, block: BlockNo) {
+        let slot = self.core.cache.find_or_make(block, PageKind::Data);
+        self.note(slot);
+        let whole = self.core.shape.whole();
+        let buffer = self.core.cache.get_mut(slot);
+        let missing = whole & !buffer.valid;
+        let page = buffer.page.make_mut();
+        each(missing).for_each(|index| page[index * SECTOR..(index + 1) * SECTOR].fill(0));
+        buffer.valid = whole;
+        buffer.checked &= !missing;
+    }
+
     fn expect(&mut self, block: BlockNo, kind: PageKind) {
         if self.core.scratch.expected.len() < super::input::MOST_EXPECTED {
             self.core.scratch.expected.push((block, kind));

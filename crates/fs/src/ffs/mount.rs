@@ -54,6 +54,7 @@ impl Ffs {
         }
         let shape = Shape {
             block_bytes: geometry.block_bytes(),
+            fragment_bytes: geometry.fragment_bytes(),
             mixed: geometry.fragments_per_block() > 1,
             engine_blocks: disk.blocks(),
         };

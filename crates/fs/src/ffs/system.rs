@@ -145,6 +145,7 @@ impl FileSystem for Ffs {
             ("metadata writes", stats.metadata_writes),
             ("blocks written", stats.blocks_written),
             ("metadata blocks written", stats.metadata_blocks_written),
+            ("sectors written", stats.sectors_written),
             ("flushes", stats.flushes),
             ("buffers evicted", stats.evicted),
             ("free fragments", self.volume.free_fragments()),

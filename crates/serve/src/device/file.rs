@@ -19,7 +19,7 @@ use seekless_engine::device::{Device, DeviceStatus};
 use seekless_engine::disk::Disk as _;
 use seekless_engine::io::Extent;
 use seekless_engine::io::{Done, Io, IoError, Op, Outcome, Tag};
-use seekless_engine::units::{BLOCK_BYTES, BlockNr, Time};
+use seekless_engine::units::{BLOCK_BYTES, BlockNr, SECTOR_BYTES, Time};
 use std::fs::File;
 use std::io::{self, IoSliceMut};
 use std::os::fd::OwnedFd;
@@ -231,7 +231,15 @@ impl FileDevice {
                 .start(fua_tag(io), Work::Write { offset, bytes: buffer.freeze(), written: 0 });
             return;
         }
-        let result = raw::write_full(&self.file, &raw::flatten(&io.data), offset);
+        let result = match io.part {
+            None => raw::write_full(&self.file, &raw::flatten(&io.data), offset),
+            Some(part) => {
+                let (from, to) = (part.first as usize, part.end() as usize);
+                let range = from * SECTOR_BYTES..to * SECTOR_BYTES;
+                let bytes = io.data.to_bytes().slice(range.clone());
+                raw::write_full(&self.file, &[bytes], offset + range.start as u64)
+            }
+        };
         self.wrote(fua_tag(io), result.map_err(|errno| raw::io_error(errno, io.at)));
     }
 
@@ -380,7 +388,12 @@ impl Device for FileDevice {
     }
 }
 
-impl DeviceStatus for FileDevice {}
+impl DeviceStatus for FileDevice {
+    /// The page cache takes any bytes. Direct requests go by blocks, which each disk accepts.
+    fn takes_parts(&self) -> bool {
+        !self.direct
+    }
+}
 
 #[cfg(test)]
 mod tests;

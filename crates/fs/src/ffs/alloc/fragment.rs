@@ -71,6 +71,7 @@ fn split_block(
     let rotor = vol.group(group).block_rotor;
     let Some(found) = super::cluster::find(tx, vol, group, rotor, 1)? else { return Ok(None) };
     block::take(tx, vol, start + found, count)?;
+    tx.unused(vol.geometry.block_of(start + found));
     vol.change_group(group, |g| {
         g.block_rotor = found;
         g.fragment_rotor = found;

@@ -3,6 +3,7 @@ use crate::image::{CreateOptions, create};
 use bytes::Bytes;
 use proptest::prelude::*;
 use rustix::event::{PollFd, PollFlags, poll};
+use seekless_engine::io::Part;
 use seekless_layouts::Kind;
 use std::os::fd::AsFd;
 
@@ -266,5 +267,29 @@ proptest! {
                 }
             }
         });
+    }
+}
+
+#[test]
+fn parts_change_their_sectors_only() {
+    for mode in MODES {
+        let mut rig = rig(16, mode, false);
+        assert!(rig.device.status().takes_parts());
+        let mut model = vec![0; 4 * BLOCK_BYTES];
+        let mut rng = seekless_engine::rng::Rng::stream(5, "parts");
+        for version in 1..100_u64 {
+            let count = 1 + rng.below(2) as u32;
+            // Behind the superblock.
+            let at = 4 + rng.below(5 - u64::from(count));
+            let (first, last) = (rng.below(8) as u32, (count - 1) * 8 + rng.below(8) as u32);
+            let part = Part { first: first.min(last), sectors: last + 1 - first.min(last) };
+            let io = Io::write(1, at, filled(count, version as u8));
+            let from = (at as usize - 4) * BLOCK_BYTES + part.first as usize * SECTOR_BYTES;
+            let range = from..from + part.sectors as usize * SECTOR_BYTES;
+            model[range].fill(version as u8);
+            rig.one(io.of_part(part)).expect("writes");
+            let found = rig.one(Io::read(2, 4, 4)).expect("reads").to_bytes();
+            assert_eq!(found, model, "version {version}");
+        }
     }
 }
