@@ -12,6 +12,7 @@ pub mod cache;
 pub mod handles;
 pub mod input;
 pub mod output;
+pub mod owned;
 pub mod page;
 pub mod settle;
 pub mod syncer;
@@ -110,6 +111,7 @@ pub struct Core {
     pub(crate) output: Output,
     pub(crate) wheel: Wheel,
     pub(crate) barriers: Barriers,
+    pub(crate) owned: owned::Owned,
     pub(crate) ready: Ready,
     pub(crate) policy: Box<dyn Policy>,
     pub(crate) sent: Slots<Sent>,
@@ -170,6 +172,7 @@ impl Core {
             output: Output::default(),
             wheel: Wheel::default(),
             barriers: Barriers::default(),
+            owned: owned::Owned::default(),
             ready: Ready::default(),
             policy,
             sent: Slots::default(),

@@ -11,6 +11,7 @@ pub mod alloc;
 pub mod check;
 pub mod dirs;
 pub mod dump;
+mod durable;
 pub mod entries;
 pub mod error;
 mod fields;
@@ -30,6 +31,7 @@ mod memory;
 pub mod mkfs;
 pub mod mount;
 pub mod ops;
+pub mod paths;
 mod perform;
 pub mod repair;
 #[cfg(test)]

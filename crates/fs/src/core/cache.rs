@@ -4,6 +4,7 @@
 //! count of dirty ones.
 
 use super::page::{MOST_SECTORS, Mask, Page, Shape};
+use crate::call::Ino;
 use crate::tx::{BlockNo, PageKind};
 use slab::Slab;
 use std::collections::HashMap;
@@ -44,6 +45,8 @@ pub struct Buffer {
     pub epoch: u64,
     /// The second in which the syncer writes it.
     pub due: u64,
+    /// An inode that its changes belong to, and that [`super::owned::Owned`] knows; 0 for none.
+    pub owner: Ino,
     /// The transaction that changed it last.
     pub touched: u64,
     older: Slot,
@@ -170,6 +173,7 @@ impl Cache {
             again: false,
             epoch: 0,
             due: 0,
+            owner: 0,
             touched: 0,
             older: NONE,
             newer: NONE,

@@ -220,7 +220,12 @@ impl Core {
             let epoch = buffer.writing.take().expect("a write was in flight");
             let again = std::mem::take(&mut buffer.again);
             self.barriers.cleaned(epoch);
+            let is_clean = buffer.dirty == 0;
             self.policy.written(block);
+            self.barriers.wrote_block(block);
+            if is_clean {
+                self.is_written(slot);
+            }
             if again {
                 self.queue_write(slot);
             }

@@ -2,12 +2,14 @@
 //!
 //! Changes belong to epochs. A call that asks for durability ends an epoch and waits until no
 //! buffer holds a change of it or of an older one; then a flush follows, then the reply. A change
-//! counts from its commit to the completion of the write that carries it.
+//! counts from its commit to the completion of the write that carries it. A call for one file waits
+//! for writes of its own blocks only.
 
 use super::{CallKey, Core, Sent};
+use crate::tx::BlockNo;
 use seekless_engine::client::Below;
 use seekless_engine::io::{Io, IoError};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 /// Epochs, and calls that wait for their end.
 #[derive(Debug)]
@@ -18,6 +20,12 @@ pub struct Barriers {
     counts: VecDeque<usize>,
     /// Calls and the epochs they ended, in order.
     waiting: VecDeque<(u64, CallKey)>,
+    /// Calls that wait for blocks: how many they wait for.
+    files: BTreeMap<CallKey, usize>,
+    /// Blocks that such calls wait for: the calls, and completions of writes still to come.
+    blocks: BTreeMap<BlockNo, Vec<(CallKey, u32)>>,
+    /// Such calls of which all blocks are written.
+    files_written: Vec<CallKey>,
     /// Calls that wait for the flush in flight.
     flushing: Option<Vec<CallKey>>,
     /// A write has completed since the last flush was sent.
@@ -32,6 +40,9 @@ impl Default for Barriers {
             oldest: 0,
             counts: VecDeque::from([0]),
             waiting: VecDeque::new(),
+            files: BTreeMap::new(),
+            blocks: BTreeMap::new(),
+            files_written: Vec::new(),
             flushing: None,
             unflushed: false,
             settled: Vec::new(),
@@ -82,7 +93,7 @@ impl Barriers {
 
     /// Calls of which all changes are written.
     fn take_written(&mut self) -> Vec<CallKey> {
-        let mut written = Vec::new();
+        let mut written = std::mem::take(&mut self.files_written);
         while let Some(&(epoch, key)) = self.waiting.front()
             && epoch < self.oldest
         {
@@ -90,6 +101,60 @@ impl Barriers {
             written.push(key);
         }
         written
+    }
+
+    /// A call waits for these blocks, each for so many completed writes.
+    fn wait_for(&mut self, key: CallKey, blocks: &[(BlockNo, u32)]) {
+        if blocks.is_empty() {
+            self.files_written.push(key);
+            return;
+        }
+        self.files.insert(key, blocks.len());
+        for &(block, writes) in blocks {
+            self.blocks.entry(block).or_default().push((key, writes));
+        }
+    }
+
+    /// A write of a block has completed.
+    pub(crate) fn wrote_block(&mut self, block: BlockNo) {
+        if !self.blocks.is_empty() {
+            self.count_write(block, 1);
+        }
+    }
+
+    /// No change of a block is unwritten: calls wait for it no longer.
+    pub(crate) fn wrote_all_of(&mut self, block: BlockNo) {
+        if !self.blocks.is_empty() {
+            self.count_write(block, u32::MAX);
+        }
+    }
+
+    fn count_write(&mut self, block: BlockNo, writes: u32) {
+        let Some(mut calls) = self.blocks.remove(&block) else { return };
+        calls.retain_mut(|(key, left)| {
+            *left = left.saturating_sub(writes);
+            if *left == 0 {
+                let blocks = self.files.get_mut(key).expect("the call waits");
+                *blocks -= 1;
+                if *blocks == 0 {
+                    self.files.remove(key);
+                    self.files_written.push(*key);
+                }
+            }
+            *left > 0
+        });
+        if !calls.is_empty() {
+            self.blocks.insert(block, calls);
+        }
+    }
+
+    /// All calls that wait for writes.
+    fn take_waiting(&mut self) -> Vec<CallKey> {
+        let mut keys = std::mem::take(&mut self.files_written);
+        keys.extend(std::mem::take(&mut self.waiting).into_iter().map(|one| one.1));
+        keys.extend(std::mem::take(&mut self.files).into_keys());
+        self.blocks.clear();
+        keys
     }
 }
 
@@ -105,6 +170,27 @@ impl Core {
         self.push_output(below);
     }
 
+    /// Writes these blocks if they are dirty; [`Core::take_settled`] names the call when they are
+    /// durable.
+    pub fn settle_blocks(&mut self, key: CallKey, blocks: &[BlockNo], below: &mut Below<'_>) {
+        if let Some(error) = self.failed() {
+            self.barriers.settled.push((key, Err(error)));
+            return;
+        }
+        let mut waits = Vec::new();
+        for &block in blocks {
+            let Some(slot) = self.cache.find(block) else { continue };
+            let buffer = self.cache.get(slot);
+            let writes = u32::from(buffer.dirty != 0) + u32::from(buffer.writing.is_some());
+            if writes > 0 {
+                waits.push((block, writes));
+                self.queue_write(slot);
+            }
+        }
+        self.barriers.wait_for(key, &waits);
+        self.push_output(below);
+    }
+
     /// A call that asked for durability and can be answered.
     pub fn take_settled(&mut self) -> Option<(CallKey, Result<(), IoError>)> {
         if self.barriers.settled.is_empty() {
@@ -115,7 +201,7 @@ impl Core {
 
     /// Sends a flush if calls wait for one.
     pub(crate) fn push_flush(&mut self, below: &mut Below<'_>) {
-        if self.barriers.flushing.is_some() || self.barriers.waiting.is_empty() {
+        if self.barriers.flushing.is_some() {
             return;
         }
         let written = self.barriers.take_written();
@@ -147,7 +233,7 @@ impl Core {
     /// After a failed write each call that waits for durability fails.
     pub(crate) fn fail_barriers(&mut self) {
         let Some(error) = self.failed() else { return };
-        for (_, key) in std::mem::take(&mut self.barriers.waiting) {
+        for key in self.barriers.take_waiting() {
             self.barriers.settled.push((key, Err(error)));
         }
     }

@@ -7,7 +7,7 @@
 use super::cache::Slot;
 use super::page::{MOST_SECTORS, Mask, Page, SECTOR, each, mask};
 use super::{Core, Seals};
-use crate::call::{Errno, Timestamp};
+use crate::call::{Errno, Ino, Timestamp};
 use crate::policy::{Edit, Group, Settle};
 use crate::tx::{BlockNo, Change, PageKind, Stop, Tx};
 use seekless_engine::units::Time;
@@ -26,6 +26,8 @@ pub(crate) struct Scratch {
     old: Vec<u8>,
     edits: Vec<Edit>,
     expected: Wanted,
+    /// Buffers and the inodes that their changes belong to.
+    owners: Vec<(Slot, Ino)>,
 }
 
 /// State of a buffer before the transaction.
@@ -72,6 +74,9 @@ impl<'c> CoreTx<'c> {
         let mut scratch = std::mem::take(&mut core.scratch);
         for before in scratch.touched.drain(..) {
             core.changed(before.slot, before.dirty, at);
+        }
+        for (slot, ino) in scratch.owners.drain(..) {
+            core.own(slot, ino);
         }
         let settle = core.policy.committed(&Group { edits: &scratch.edits });
         scratch.clear();
@@ -152,6 +157,19 @@ impl<'c> CoreTx<'c> {
         }
     }
 
+    /// Blocks with changes of an inode that are not written.
+    pub fn owned(&self, ino: Ino) -> impl Iterator<Item = BlockNo> {
+        self.core.owned.of(ino)
+    }
+
+    /// Those of them that hold addresses.
+    pub fn owned_addresses(&self, ino: Ino) -> impl Iterator<Item = BlockNo> {
+        let cache = &self.core.cache;
+        self.owned(ino).filter(|&block| {
+            cache.find(block).is_some_and(|slot| cache.get(slot).kind != PageKind::Data)
+        })
+    }
+
     /// True if no operation may change anything.
     pub fn is_read_only(&self) -> bool {
         self.core.is_read_only()
@@ -197,6 +215,7 @@ impl Scratch {
         self.old.clear();
         self.edits.clear();
         self.expected.clear();
+        self.owners.clear();
     }
 }
 
@@ -298,6 +317,13 @@ impl Tx for CoreTx<'_> {
         }
     }
 
+    fn belongs(&mut self, block: BlockNo, ino: Ino) {
+        let Some(slot) = self.core.cache.find(block) else { return };
+        if self.core.cache.get(slot).owner != ino {
+            self.core.scratch.owners.push((slot, ino));
+        }
+    }
+
     fn forget(&mut self, block: BlockNo, at: usize, length: usize) {
         let Some(slot) = self.core.cache.find(block) else { return };
         self.note(slot);
@@ -309,6 +335,24 @@ impl Tx for CoreTx<'_> {
 }
 
 impl Core {
+    /// Changes of a buffer belong to an inode.
+    fn own(&mut self, slot: Slot, ino: Ino) {
+        let buffer = self.cache.get_mut(slot);
+        if buffer.owner != ino && buffer.dirty != 0 {
+            buffer.owner = ino;
+            self.owned.insert(ino, buffer.block);
+        }
+    }
+
+    /// No change of a buffer is unwritten.
+    pub(crate) fn is_written(&mut self, slot: Slot) {
+        let buffer = self.cache.get_mut(slot);
+        if std::mem::take(&mut buffer.owner) != 0 {
+            self.owned.forget(buffer.block);
+        }
+        self.barriers.wrote_all_of(buffer.block);
+    }
+
     /// True if a block must be read before an operation can use all of it.
     pub(crate) fn is_missing(&self, block: BlockNo) -> bool {
         let whole = self.shape.whole();
@@ -324,7 +368,12 @@ impl Core {
                 buffer.due = self.wheel.add(buffer.block, buffer.kind, at);
                 self.queue_full_cluster(slot);
             }
-            (true, false) => self.barriers.cleaned(buffer.epoch),
+            (true, false) => {
+                self.barriers.cleaned(buffer.epoch);
+                if buffer.writing.is_none() {
+                    self.is_written(slot);
+                }
+            }
             (true, true) => self.queue_full_cluster(slot),
             (false, false) => {}
         }

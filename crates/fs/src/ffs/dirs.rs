@@ -247,6 +247,8 @@ pub fn add(
     }
     let (offset, bytes) = added.entry;
     tx.set(place.block, place.at + offset, &bytes, Change::NameAdded(Ino::from(ino)));
+    tx.belongs(place.block, dir);
+    vol.paths.named(Ino::from(ino), dir);
     vol.set_name(dir, index::hash(name), at + added.at as u64, true);
     note_room(tx, vol, dir, place, number)
 }
@@ -323,6 +325,7 @@ pub fn remove(
     if let Some((offset, bytes)) = gone.before {
         tx.set(place.block, place.at + offset, &bytes, Change::Plain);
     }
+    tx.belongs(place.block, dir.0);
     vol.set_name(dir.0, index::hash(name), found.at, false);
     note_room(tx, vol, dir.0, place, found.at / SECTOR_BYTES as u64)
 }
@@ -348,6 +351,7 @@ pub fn replace(
     let number = (ino as u32).to_le_bytes();
     let head = [number[0], number[1], number[2], number[3], length[0], length[1], kind];
     tx.set(place.block, place.at + within, &head, Change::NameAdded(ino));
+    tx.belongs(place.block, dir.0);
     Ok(())
 }
 

@@ -8,6 +8,7 @@ use crate::call::{Answer, Call, CallId, Credentials, Errno, Ino, Reply, Request,
 use crate::core::input::Pins;
 use crate::core::tx::CoreTx;
 use crate::core::waiting::MOST_RUNS;
+use crate::ffs::durable::Durable;
 use crate::ffs::perform::perform;
 use crate::ffs::system::Ffs;
 use crate::policy::Settle;
@@ -52,6 +53,8 @@ pub(crate) struct Pending {
     pub state: State,
     /// The inode that it holds between its steps.
     pub held: Option<Ino>,
+    /// What it waits for, when it waits for durability.
+    pub durable: Option<Durable>,
 }
 
 impl Pending {
@@ -59,7 +62,8 @@ impl Pending {
     pub(crate) fn own(work: Work, now: Timestamp) -> Pending {
         let who = Credentials::default();
         let pins = Pins::new();
-        Pending { id: None, who, now, work, runs: 0, pins, state: State::default(), held: None }
+        let (state, held, durable) = (State::default(), None, None);
+        Pending { id: None, who, now, work, runs: 0, pins, state, held, durable }
     }
 
     fn of(call: Call) -> Pending {
@@ -75,8 +79,8 @@ pub(crate) enum Step {
     Done(Good),
     /// It goes on from here, and holds the inode until then.
     More { state: State, holds: Option<Ino> },
-    /// It has come to its end when everything is durable.
-    Durable,
+    /// It has come to its end when this is durable.
+    Durable(Durable),
 }
 
 /// The end of a call, with what becomes true in memory.
@@ -140,6 +144,9 @@ impl Ffs {
         while let Some((key, result)) = self.core.take_settled() {
             match self.parked.try_remove(key) {
                 Some(pending) => {
+                    if let (Some(durable), Ok(())) = (&pending.durable, result) {
+                        self.volume.paths.end(&durable.mark);
+                    }
                     let result = result.map(|()| Answer::Done).map_err(|_| Errno::Io);
                     self.end(pending, result, cx);
                 }
@@ -199,7 +206,10 @@ impl Ffs {
                 let answer = self.take_effect(good, pending.now);
                 match settle {
                     Settle::Now => self.end(pending, Ok(answer), cx),
-                    Settle::Durable => self.make_durable(pending, cx),
+                    Settle::Durable => {
+                        let all = Durable::all(&mut self.volume);
+                        self.make_durable(pending, all, cx);
+                    }
                 }
             }
             Step::More { state, holds } => {
@@ -215,14 +225,18 @@ impl Ffs {
                 let key = self.parked.insert(pending);
                 self.core.make_ready(key);
             }
-            Step::Durable => self.make_durable(pending, cx),
+            Step::Durable(durable) => self.make_durable(pending, durable, cx),
         }
     }
 
-    fn make_durable(&mut self, mut pending: Pending, cx: &mut FsCx<'_, '_>) {
+    fn make_durable(&mut self, mut pending: Pending, durable: Durable, cx: &mut FsCx<'_, '_>) {
         self.core.unpin(&mut pending.pins);
+        pending.durable = Some(durable);
         let key = self.parked.insert(pending);
-        self.core.settle(key, cx.below);
+        match self.parked[key].durable.as_ref().and_then(|durable| durable.blocks.as_ref()) {
+            Some(blocks) => self.core.settle_blocks(key, blocks, cx.below),
+            None => self.core.settle(key, cx.below),
+        }
     }
 
     fn take_effect(&mut self, good: Good, now: Timestamp) -> Answer {

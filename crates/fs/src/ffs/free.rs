@@ -11,6 +11,7 @@ use crate::ffs::format::{SECTOR_ADDRESSES, address_offset};
 use crate::ffs::geometry::Fragment;
 use crate::ffs::inode::{DIRECT, INDIRECT, Inode};
 use crate::ffs::map;
+use crate::ffs::paths::Loser;
 use crate::ffs::volume::Volume;
 use crate::tx::{BlockNo, Change, PageKind, Stop, Tx};
 use seekless_engine::units::SECTOR_BYTES;
@@ -60,7 +61,7 @@ pub fn range(
             continue;
         }
         if step.tree(at, level, base)? {
-            step.free(at, step.vol.geometry.fragments_per_block())?;
+            step.free(at, step.vol.geometry.fragments_per_block(), true)?;
             inode.indirect[level - 1] = 0;
         }
         if step.stopped.is_some() {
@@ -76,13 +77,14 @@ pub fn range(
 }
 
 impl Step<'_> {
-    /// Frees one extent.
-    fn free(&mut self, at: Fragment, count: u32) -> Result<(), Stop> {
+    /// Frees one extent; its address stands in an indirect block if it is `deep`.
+    fn free(&mut self, at: Fragment, count: u32, deep: bool) -> Result<(), Stop> {
         if count == 0 || !self.vol.geometry.is_data(at, count) {
             return Err(Errno::Io.into());
         }
         self.note_map(at);
         block::free(self.tx, self.vol, at, count)?;
+        self.vol.paths.freed(Loser { ino: self.ino, deep }, at, count);
         self.freed += 1;
         self.sectors += count * (self.vol.geometry.fragment_bytes() / SECTOR_BYTES) as u32;
         Ok(())
@@ -107,7 +109,7 @@ impl Step<'_> {
                 continue;
             }
             // Twelve blocks: they always fit in the step.
-            self.free(at, inode.block_fragments(index, &self.vol.geometry))?;
+            self.free(at, inode.block_fragments(index, &self.vol.geometry), false)?;
             inode.direct[index as usize] = 0;
         }
         Ok(())
@@ -133,7 +135,7 @@ impl Step<'_> {
                 break;
             }
             if level == 1 || self.tree(old[index], level - 1, first)? {
-                self.free(old[index], self.vol.geometry.fragments_per_block())?;
+                self.free(old[index], self.vol.geometry.fragments_per_block(), true)?;
                 new[index] = 0;
             }
             if self.stopped.is_some() {
@@ -172,6 +174,7 @@ impl Step<'_> {
             let bytes: Vec<u8> = new[first..=last].iter().flat_map(|at| at.to_le_bytes()).collect();
             let change = Change::Pointer(self.ino);
             self.tx.set(block, address_offset(first), &bytes, change);
+            self.tx.belongs(block, self.ino);
         }
     }
 }

@@ -93,6 +93,10 @@ pub fn put(tx: &mut dyn Tx, vol: &Volume, ino: Ino, old: &Inode, new: &Inode) ->
         let end = (from..to).rev().find(differ).map_or(to, |last| last + 1);
         tx.set(place.block, place.at + first, &is[first..end], change(ino));
     }
+    // What a sync without times needs of an inode.
+    if old.size != new.size || old.direct != new.direct || old.indirect != new.indirect {
+        tx.belongs(place.block, ino);
+    }
     Ok(())
 }
 

@@ -117,7 +117,7 @@ pub fn slot(
     let path = path(&vol.geometry, index)?;
     let root = path.level - 1;
     if inode.indirect[root] == 0 {
-        inode.indirect[root] = new_indirect(tx, vol, inode, wish)?;
+        inode.indirect[root] = new_indirect(tx, vol, (ino, inode), wish)?;
     }
     let mut at = inode.indirect[root];
     let (last, upper) = path.indices.split_last().ok_or(Errno::Io)?;
@@ -126,8 +126,9 @@ pub fn slot(
         let offset = address_offset(index);
         at = pointer(tx, block, offset)?;
         if at == 0 {
-            at = new_indirect(tx, vol, inode, wish)?;
+            at = new_indirect(tx, vol, (ino, inode), wish)?;
             tx.set(block, offset, &at.to_le_bytes(), Change::Pointer(ino));
+            tx.belongs(block, ino);
         }
     }
     Ok(Slot::In(block_at(&vol.geometry, at)?, address_offset(*last)))
@@ -136,11 +137,14 @@ pub fn slot(
 fn new_indirect(
     tx: &mut dyn Tx,
     vol: &mut Volume,
-    inode: &mut Inode,
+    (ino, inode): (Ino, &mut Inode),
     wish: Wish,
 ) -> Result<Fragment, Stop> {
     let at = block::allocate(tx, vol, Wish { blocks: 1, ..wish })?;
     tx.fresh(vol.geometry.block_of(at), PageKind::Indirect, 0, vol.geometry.block_bytes());
+    tx.belongs(vol.geometry.block_of(at), ino);
+    let per_block = vol.geometry.fragments_per_block();
+    vol.paths.claimed(ino, at, per_block, per_block);
     let sectors = vol.geometry.sectors_per_block() as u32;
     inode.sectors = inode.sectors.saturating_add(sectors);
     Ok(at)
@@ -162,7 +166,10 @@ pub fn get(tx: &mut dyn Tx, vol: &Volume, inode: &Inode, slot: Slot) -> Result<F
 pub fn set(tx: &mut dyn Tx, ino: Ino, inode: &mut Inode, slot: Slot, at: Fragment) {
     match slot {
         Slot::Direct(index) => inode.direct[index] = at,
-        Slot::In(block, offset) => tx.set(block, offset, &at.to_le_bytes(), Change::Pointer(ino)),
+        Slot::In(block, offset) => {
+            tx.set(block, offset, &at.to_le_bytes(), Change::Pointer(ino));
+            tx.belongs(block, ino);
+        }
     }
 }
 

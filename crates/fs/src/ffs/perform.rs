@@ -4,6 +4,7 @@ use crate::call::{Answer, Attr, Errno, Handle, Ino, Request, SetAttr};
 use crate::core::handles::Handles;
 use crate::core::tx::CoreTx;
 use crate::ffs::alloc::group;
+use crate::ffs::durable::{self, Durable};
 use crate::ffs::flow::{Good, Pending, State, Step, Work};
 use crate::ffs::ops::allocate::Reached;
 use crate::ffs::ops::make::Make;
@@ -24,7 +25,7 @@ pub(crate) fn perform(
     let mut act = Act { tx, vol, handles, pending };
     match &pending.work {
         Work::Reap(ino) => act.reap(*ino),
-        Work::Store => act.store(Answer::Done.into()),
+        Work::Store => Ok(act.store()?.unwrap_or(Answer::Done.into())),
         Work::Request(request) => act.request(request),
     }
 }
@@ -84,7 +85,10 @@ impl Act<'_, '_> {
                 self.touch(ino)?;
                 Ok(Answer::Entries(entries).into())
             }
-            Request::Fsync { .. } | Request::Sync => self.store(Step::Durable),
+            Request::Fsync { ino, data_only } => {
+                Ok(Step::Durable(durable::file(self.tx, self.vol, ino, data_only)?))
+            }
+            Request::Sync => self.sync(),
             Request::Space => Ok(Answer::Space(ops::space::space(self.vol)).into()),
             Request::Allocate { handle, at, length, how } => {
                 let ino = self.ino_of(handle)?;
@@ -187,14 +191,18 @@ impl Act<'_, '_> {
         }
     }
 
-    /// Stores the header of one group that is behind; with none, goes on with `then`.
-    fn store(&mut self, then: Step) -> Result<Step, Stop> {
-        if self.tx.is_read_only() {
-            return Ok(then);
-        }
-        let Some(number) = self.vol.stale_group() else { return Ok(then) };
+    /// Stores the headers that are behind, then makes everything durable.
+    fn sync(&mut self) -> Result<Step, Stop> {
+        let stored = self.store()?;
+        Ok(stored.unwrap_or_else(|| Step::Durable(Durable::all(self.vol))))
+    }
+
+    /// Stores the header of one group that is behind; `None` if there is none.
+    fn store(&mut self) -> Result<Option<Step>, Stop> {
+        let number = self.vol.stale_group().filter(|_| !self.tx.is_read_only());
+        let Some(number) = number else { return Ok(None) };
         group::store(self.tx, self.vol, number)?;
-        Ok(Step::More { state: State::default(), holds: None })
+        Ok(Some(Step::More { state: State::default(), holds: None }))
     }
 }
 

@@ -7,6 +7,7 @@ use crate::ffs::format::Optimisation;
 use crate::ffs::geometry::Fragment;
 use crate::ffs::inode::{DIRECT, Inode};
 use crate::ffs::map::{self, Slot};
+use crate::ffs::paths::Loser;
 use crate::ffs::volume::Volume;
 use crate::tx::{PageKind, SECTOR_CONTENT, Stop, Tx};
 use seekless_engine::units::SECTOR_BYTES;
@@ -30,6 +31,12 @@ impl Growing<'_> {
         self.inode.sectors = self.inode.sectors.saturating_add(fragments * each);
     }
 
+    /// Notes that fresh fragments are of this file.
+    fn got(&self, tx: &mut dyn Tx, vol: &mut Volume, at: Fragment, count: u32) {
+        tx.belongs(vol.geometry.block_of(at), self.ino);
+        vol.paths.claimed(self.ino, at, count, vol.geometry.fragments_per_block());
+    }
+
     /// Allocates a block of the file that is a hole, with `count` fragments of zeros.
     ///
     /// # Errors
@@ -47,6 +54,7 @@ impl Growing<'_> {
         let place = vol.geometry.place_of(at);
         let length = count as usize * vol.geometry.fragment_bytes();
         tx.fresh(place.block, self.kind, place.at, length);
+        self.got(tx, vol, at, count);
         map::set(tx, self.ino, self.inode, slot, at);
         self.add_sectors(vol, count);
         Ok(at)
@@ -76,6 +84,7 @@ impl Growing<'_> {
         if fragment::extend(tx, vol, wish, at, (old, new))? {
             let place = vol.geometry.place_of(at + old);
             tx.fresh(place.block, self.kind, place.at, grown);
+            self.got(tx, vol, at + old, new - old);
             self.add_sectors(vol, new - old);
             return Ok(at);
         }
@@ -87,9 +96,11 @@ impl Growing<'_> {
         let place = vol.geometry.place_of(to);
         tx.fresh(place.block, self.kind, place.at, new as usize * bytes);
         copy(tx, self.kind, (place.block, place.at), &content);
+        self.got(tx, vol, to, new);
         self.inode.direct[slot] = to;
         self.add_sectors(vol, new - old);
         block::free(tx, vol, at, old)?;
+        vol.paths.freed(Loser { ino: self.ino, deep: false }, at, old);
         Ok(to)
     }
 

@@ -9,6 +9,7 @@ use crate::call::{Errno, Ino};
 use crate::ffs::error::FsError;
 use crate::ffs::format::{Optimisation, Superblock};
 use crate::ffs::geometry::Geometry;
+use crate::ffs::paths::Paths;
 use crate::tree::index::Names;
 use crate::tx::Stop;
 use std::collections::{BTreeMap, BTreeSet};
@@ -71,6 +72,8 @@ pub struct Volume {
     pub maxbpg: u32,
     /// Whether a growing tail gets a whole block or exactly what it needs.
     pub optimisation: Optimisation,
+    /// What a sync of one file needs to know.
+    pub paths: Paths,
     groups: Vec<Group>,
     /// Fragments for data and indirect blocks.
     data: u64,
@@ -100,6 +103,7 @@ impl Volume {
             maxbpg: superblock.maxbpg.max(1),
             optimisation: superblock.optimisation,
             free: 0,
+            paths: Paths::default(),
             stale: BTreeSet::new(),
             names: Names::default(),
             parents: BTreeMap::new(),

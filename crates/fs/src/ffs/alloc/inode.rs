@@ -81,6 +81,7 @@ fn initialise(tx: &mut dyn Tx, vol: &mut Volume, group: u32, index: u32) -> Resu
     let at = header.at + offset::INITIALISED;
     tx.set(header.block, at, &until.to_le_bytes(), Change::Plain);
     vol.change_group(group, |g| g.initialised = until);
+    vol.paths.grown(group);
     Ok(())
 }
 

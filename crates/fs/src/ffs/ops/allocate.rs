@@ -161,7 +161,7 @@ fn punch(
     let tail = (from.max(last * block_bytes), end);
     for (from, to) in [head, tail] {
         if from < to {
-            zero_bytes(tx, vol, inode, (from, to))?;
+            zero_bytes(tx, vol, (ino, inode), (from, to))?;
         }
         if head == tail {
             break;
@@ -174,7 +174,7 @@ fn punch(
 fn zero_bytes(
     tx: &mut dyn Tx,
     vol: &mut Volume,
-    inode: &Inode,
+    (ino, inode): (Ino, &Inode),
     (from, to): (u64, u64),
 ) -> Result<(), Stop> {
     let block_bytes = vol.geometry.block_bytes() as u64;
@@ -186,5 +186,5 @@ fn zero_bytes(
     let has = inode.block_fragments(index, &vol.geometry) as usize;
     let start = index * block_bytes;
     let to = ((to - start) as usize).min(has * vol.geometry.fragment_bytes());
-    zero(tx, vol, at, ((from - start) as usize, to))
+    zero(tx, vol, (ino, at), ((from - start) as usize, to))
 }

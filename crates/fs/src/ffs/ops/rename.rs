@@ -68,6 +68,9 @@ pub fn rename(
     }
     let source = end(tx, vol, names.dir, names.name)?.ok_or(Errno::NoEnt)?;
     let target = end(tx, vol, names.to_dir, names.to_name)?;
+    if source.is_directory() || target.as_ref().is_some_and(End::is_directory) {
+        vol.paths.moved();
+    }
     if source.is_directory() && names.dir != names.to_dir {
         refuse_loop(tx, vol, source.found.ino, names.to_dir)?;
     }
@@ -223,6 +226,7 @@ fn replace(
     }
     let to_dir = inodes::directory(tx, vol, names.to_dir)?;
     dirs::replace(tx, vol, (names.to_dir, &to_dir), target.found, source.entry())?;
+    vol.paths.named(source.found.ino, names.to_dir);
     remove_old(tx, vol, names, source)?;
     let links = if target.is_directory() {
         drop_directory(tx, vol, target.found.ino, &target.inode)?;
@@ -255,8 +259,10 @@ fn exchange(
     }
     let to_dir = inodes::directory(tx, vol, names.to_dir)?;
     dirs::replace(tx, vol, (names.to_dir, &to_dir), target.found, source.entry())?;
+    vol.paths.named(source.found.ino, names.to_dir);
     let dir = inodes::directory(tx, vol, names.dir)?;
     dirs::replace(tx, vol, (names.dir, &dir), source.found, target.entry())?;
+    vol.paths.named(target.found.ino, names.dir);
     for (moved, parent) in [(source, names.to_dir), (target, names.dir)] {
         if other && moved.is_directory() {
             set_parent(tx, vol, moved, parent)?;

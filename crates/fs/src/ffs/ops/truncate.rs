@@ -5,6 +5,7 @@ use super::attr::content_changed;
 use crate::call::{Credentials, Errno, Ino};
 use crate::ffs::alloc::block;
 use crate::ffs::inode::{DIRECT, Inode, PREALLOCATED};
+use crate::ffs::paths::Loser;
 use crate::ffs::tail::Growing;
 use crate::ffs::volume::Volume;
 use crate::ffs::{free, inodes, map};
@@ -55,7 +56,7 @@ fn shrink(
         return Ok(Progress::More);
     }
     if !size.is_multiple_of(block_bytes) {
-        cut_tail(tx, vol, inode, size)?;
+        cut_tail(tx, vol, (ino, inode), size)?;
     }
     inode.size = size;
     inode.flags &= !PREALLOCATED;
@@ -64,7 +65,12 @@ fn shrink(
 
 /// Makes the last block what it must be at the new size: fewer fragments if it is a direct one,
 /// and zeros behind the end.
-fn cut_tail(tx: &mut dyn Tx, vol: &mut Volume, inode: &mut Inode, size: u64) -> Result<(), Stop> {
+fn cut_tail(
+    tx: &mut dyn Tx,
+    vol: &mut Volume,
+    (ino, inode): (Ino, &mut Inode),
+    size: u64,
+) -> Result<(), Stop> {
     let block_bytes = vol.geometry.block_bytes() as u64;
     let index = size / block_bytes;
     let at = map::address(tx, vol, inode, index)?;
@@ -76,19 +82,20 @@ fn cut_tail(tx: &mut dyn Tx, vol: &mut Volume, inode: &mut Inode, size: u64) -> 
     let keeps = after.block_fragments(index, &vol.geometry);
     if keeps < had && index < DIRECT as u64 {
         block::free(tx, vol, at + keeps, had - keeps)?;
+        vol.paths.freed(Loser { ino, deep: false }, at + keeps, had - keeps);
         let each = (vol.geometry.fragment_bytes() / SECTOR_BYTES) as u32;
         let sectors = (had - keeps) * each;
         inode.sectors = inode.sectors.checked_sub(sectors).ok_or(Errno::Io)?;
     }
     let kept = keeps.min(had) as usize * vol.geometry.fragment_bytes();
-    zero(tx, vol, at, ((size % block_bytes) as usize, kept))
+    zero(tx, vol, (ino, at), ((size % block_bytes) as usize, kept))
 }
 
 /// Zeroes a range of the block of a file at an address.
 pub(super) fn zero(
     tx: &mut dyn Tx,
     vol: &Volume,
-    at: u32,
+    (ino, at): (Ino, u32),
     (from, to): (usize, usize),
 ) -> Result<(), Stop> {
     let place = vol.geometry.place_of(at);
@@ -102,5 +109,6 @@ pub(super) fn zero(
     let length = to.next_multiple_of(SECTOR_BYTES) - first;
     tx.part(place.block, place.at + first, length, PageKind::Data)?;
     tx.set(place.block, place.at + from, &vec![0; to - from], Change::Plain);
+    tx.belongs(place.block, ino);
     Ok(())
 }

@@ -136,5 +136,6 @@ fn one_block(
         tx.part(place.block, place.at, held, kind)?;
     }
     tx.set(place.block, start, data, Change::Plain);
+    tx.belongs(place.block, ino);
     Ok(())
 }

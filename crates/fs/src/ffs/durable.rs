@@ -1,0 +1,151 @@
+//! `fsync` of one file or directory: the blocks that make it readable after a crash.
+//!
+//! They are its dirty blocks, its inode, and the path: directories that got a name of it, up to the
+//! root. Inodes that gave up its blocks are among them, so that no other file claims these blocks
+//! after a crash. A directory brings the inodes of its new names. Bitmaps are not: a check makes
+//! them from the inodes.
+
+use crate::call::{FileKind, Ino, ROOT};
+use crate::core::tx::CoreTx;
+use crate::ffs::paths::Mark;
+use crate::ffs::volume::Volume;
+use crate::ffs::{dirs, inodes};
+use crate::tx::{BlockNo, Stop};
+use std::collections::BTreeSet;
+
+/// What a call for durability waits for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Durable {
+    /// These blocks, or everything.
+    pub blocks: Option<Vec<BlockNo>>,
+    pub mark: Mark,
+}
+
+impl Durable {
+    /// Everything.
+    pub(crate) fn all(vol: &mut Volume) -> Durable {
+        Durable { blocks: None, mark: vol.paths.begin(true, Vec::new(), Vec::new()) }
+    }
+}
+
+/// Blocks that are collected.
+struct Reach<'a, 'c> {
+    tx: &'a mut CoreTx<'c>,
+    vol: &'a mut Volume,
+    blocks: BTreeSet<BlockNo>,
+    groups: BTreeSet<u32>,
+    /// Inodes with content and inode in `blocks`.
+    whole: BTreeSet<Ino>,
+    /// Directories whose way to the root is in `blocks`.
+    rooted: BTreeSet<Ino>,
+    /// The path is not known.
+    unknown: bool,
+}
+
+/// What makes a file durable; with `data_only`, without times.
+///
+/// # Errors
+/// Those of [`inodes::get`] for an ancestor that is read.
+pub(crate) fn file(
+    tx: &mut CoreTx<'_>,
+    vol: &mut Volume,
+    ino: Ino,
+    data_only: bool,
+) -> Result<Durable, Stop> {
+    vol.number(ino)?;
+    if vol.paths.is_unknown() {
+        return Ok(Durable::all(vol));
+    }
+    let (blocks, groups) = (BTreeSet::new(), BTreeSet::new());
+    let (whole, rooted) = (BTreeSet::new(), BTreeSet::new());
+    let mut reach = Reach { tx, vol, blocks, groups, whole, rooted, unknown: false };
+    reach.file(ino, data_only)?;
+    let Reach { vol, blocks, groups, whole, unknown, .. } = reach;
+    if unknown {
+        return Ok(Durable::all(vol));
+    }
+    let mark = vol.paths.begin(false, whole.into_iter().collect(), groups.into_iter().collect());
+    Ok(Durable { blocks: Some(blocks.into_iter().collect()), mark })
+}
+
+impl Reach<'_, '_> {
+    fn file(&mut self, ino: Ino, data_only: bool) -> Result<(), Stop> {
+        let needs_inode = !data_only || self.vol.paths.of(ino).is_some();
+        self.content(ino, needs_inode)?;
+        if self.is_directory(ino)? {
+            let names: Vec<Ino> = self.vol.paths.names_in(ino).collect();
+            for child in names {
+                self.blocks.extend(self.tx.owned(child).collect::<Vec<_>>());
+                self.inode(child)?;
+            }
+            return self.way_up(ino);
+        }
+        self.path(ino)
+    }
+
+    /// The dirty blocks of an inode, and those of which others must let go.
+    fn content(&mut self, ino: Ino, with_inode: bool) -> Result<(), Stop> {
+        if !self.whole.insert(ino) {
+            return Ok(());
+        }
+        self.blocks.extend(self.tx.owned(ino).collect::<Vec<_>>());
+        if with_inode {
+            self.inode(ino)?;
+        }
+        let losers = self.vol.paths.of(ino).map(|needs| needs.losers.clone());
+        for loser in losers.unwrap_or_default() {
+            if loser.deep {
+                self.blocks.extend(self.tx.owned_addresses(loser.ino));
+            }
+            self.inode(loser.ino)?;
+        }
+        Ok(())
+    }
+
+    /// The inode itself, and what a check needs to find it.
+    fn inode(&mut self, ino: Ino) -> Result<(), Stop> {
+        let number = self.vol.number(ino)?;
+        self.blocks.insert(self.vol.geometry.inode_place(number).block);
+        let group = self.vol.geometry.group_of_inode(number);
+        if self.vol.paths.has_grown(group) && self.groups.insert(group) {
+            self.blocks.insert(self.vol.geometry.header_of(group).block);
+        }
+        Ok(())
+    }
+
+    /// Directories with a new name of this object, and their way to the root.
+    fn path(&mut self, ino: Ino) -> Result<(), Stop> {
+        let Some(needs) = self.vol.paths.of(ino) else {
+            self.unknown |= self.vol.paths.has_moved();
+            return Ok(());
+        };
+        for dir in needs.dirs.clone() {
+            self.content(dir, true)?;
+            self.way_up(dir)?;
+        }
+        Ok(())
+    }
+
+    /// New names of a directory and of those above it.
+    fn way_up(&mut self, dir: Ino) -> Result<(), Stop> {
+        let mut at = dir;
+        while at != ROOT && self.rooted.insert(at) {
+            if !self.is_directory(at)? {
+                return Ok(());
+            }
+            let named = self.vol.paths.of(at).map(|needs| needs.dirs.clone());
+            for dir in named.unwrap_or_default() {
+                self.content(at, true)?;
+                self.content(dir, true)?;
+            }
+            let inode = inodes::get(self.tx, self.vol, at)?;
+            at = dirs::parent(self.tx, self.vol, (at, &inode))?;
+        }
+        Ok(())
+    }
+
+    fn is_directory(&mut self, ino: Ino) -> Result<bool, Stop> {
+        let inode = inodes::raw(self.tx, self.vol, self.vol.number(ino)?)?;
+        Ok(inode.kind() == Some(FileKind::Directory) && inode.links > 0)
+    }
+}
