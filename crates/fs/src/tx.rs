@@ -124,8 +124,8 @@ pub trait Tx {
     /// Notes that blocks will be wanted: they are read together with what is missing.
     fn expect(&mut self, block: BlockNo, kind: PageKind);
 
-    /// Notes that a dirty block holds content, names or addresses of an inode, so that a sync of the
-    /// inode writes it.
+    /// Notes that a dirty block holds content, names or addresses of an inode, so that a sync of
+    /// the inode writes it.
     fn belongs(&mut self, _block: BlockNo, _ino: Ino) {}
 
     /// Forgets what the cache holds of freed fragments: a later write does not carry it.

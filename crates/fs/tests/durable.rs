@@ -361,7 +361,7 @@ fn run(seed: u64, sizes: (u32, u32), succeed: Option<u64>) -> (usize, bool) {
         assert!(matches!(refused, Err(Errno::Io | Errno::RoFs)), "seed {seed}: {refused:?}");
         let ino = p.open.keys().next().copied().unwrap_or(ROOT);
         let refused = p.files.run(Request::Fsync { ino, data_only: true });
-        assert_eq!(refused, Err(Errno::Io), "seed {seed}: nothing is durable any more");
+        assert_eq!(refused, Err(Errno::Io), "seed {seed}: after an error nothing is durable");
     }
     watch.lock().expect("one thread").left = None;
     let promised: Vec<(Vec<String>, Vec<u8>)> =
