@@ -198,6 +198,7 @@ impl Core {
             return None;
         };
         buffer.writing = Some(buffer.epoch);
+        barriers.writing(buffer.block, run_mask(run));
         if rest != 0 {
             barriers.still_dirty(buffer.epoch);
             buffer.again = true;
@@ -220,10 +221,10 @@ impl Core {
             let epoch = buffer.writing.take().expect("a write was in flight");
             let again = std::mem::take(&mut buffer.again);
             self.barriers.cleaned(epoch);
-            let is_clean = buffer.dirty == 0;
+            let dirty = buffer.dirty;
             self.policy.written(block);
-            self.barriers.wrote_block(block);
-            if is_clean {
+            self.barriers.wrote_block(block, dirty);
+            if dirty == 0 {
                 self.is_written(slot);
             }
             if again {

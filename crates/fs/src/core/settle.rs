@@ -5,6 +5,7 @@
 //! counts from its commit to the completion of the write that carries it. A call for one file waits
 //! for writes of its own blocks only.
 
+use super::page::Mask;
 use super::{CallKey, Core, Sent};
 use crate::tx::BlockNo;
 use seekless_engine::client::Below;
@@ -22,8 +23,8 @@ pub struct Barriers {
     waiting: VecDeque<(u64, CallKey)>,
     /// Calls that wait for blocks: how many they wait for.
     files: BTreeMap<CallKey, usize>,
-    /// Blocks that such calls wait for: the calls, and completions of writes still to come.
-    blocks: BTreeMap<BlockNo, Vec<(CallKey, u32)>>,
+    /// Blocks that such calls wait for.
+    blocks: BTreeMap<BlockNo, Vec<Wait>>,
     /// Such calls of which all blocks are written.
     files_written: Vec<CallKey>,
     /// Calls that wait for the flush in flight.
@@ -32,6 +33,16 @@ pub struct Barriers {
     unflushed: bool,
     /// Calls that can be answered.
     settled: Vec<(CallKey, Result<(), IoError>)>,
+}
+
+/// What a call waits for in one block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Wait {
+    key: CallKey,
+    /// Sectors that were dirty then, and of which no write has begun.
+    pending: Mask,
+    /// A write is in flight that carries others of them.
+    in_flight: bool,
 }
 
 impl Default for Barriers {
@@ -103,48 +114,66 @@ impl Barriers {
         written
     }
 
-    /// A call waits for these blocks, each for so many completed writes.
-    fn wait_for(&mut self, key: CallKey, blocks: &[(BlockNo, u32)]) {
+    /// A call waits for what it names in these blocks.
+    fn wait_for(&mut self, key: CallKey, blocks: &[(BlockNo, Wait)]) {
         if blocks.is_empty() {
             self.files_written.push(key);
             return;
         }
         self.files.insert(key, blocks.len());
-        for &(block, writes) in blocks {
-            self.blocks.entry(block).or_default().push((key, writes));
+        for &(block, wait) in blocks {
+            self.blocks.entry(block).or_default().push(wait);
         }
     }
 
-    /// A write of a block has completed.
-    pub(crate) fn wrote_block(&mut self, block: BlockNo) {
-        if !self.blocks.is_empty() {
-            self.count_write(block, 1);
+    /// A write of some sectors of a block has begun.
+    pub(crate) fn writing(&mut self, block: BlockNo, sectors: Mask) {
+        for wait in self.blocks.get_mut(&block).into_iter().flatten() {
+            wait.in_flight |= wait.pending & sectors != 0;
+            wait.pending &= !sectors;
         }
+    }
+
+    /// A write of a block has completed; these of its sectors are dirty.
+    pub(crate) fn wrote_block(&mut self, block: BlockNo, dirty: Mask) {
+        self.settle_waits(block, |wait| {
+            wait.in_flight = false;
+            // What is not dirty was forgotten.
+            wait.pending &= dirty;
+        });
     }
 
     /// No change of a block is unwritten: calls wait for it no longer.
     pub(crate) fn wrote_all_of(&mut self, block: BlockNo) {
-        if !self.blocks.is_empty() {
-            self.count_write(block, u32::MAX);
+        self.settle_waits(block, |wait| (wait.pending, wait.in_flight) = (0, false));
+    }
+
+    /// Changes what calls wait for in a block; those that wait for nothing else are done.
+    fn settle_waits(&mut self, block: BlockNo, mut change: impl FnMut(&mut Wait)) {
+        if self.blocks.is_empty() {
+            return;
+        }
+        let Some(mut waits) = self.blocks.remove(&block) else { return };
+        waits.retain_mut(|wait| {
+            change(wait);
+            let done = wait.pending == 0 && !wait.in_flight;
+            if done {
+                self.settled_one(wait.key);
+            }
+            !done
+        });
+        if !waits.is_empty() {
+            self.blocks.insert(block, waits);
         }
     }
 
-    fn count_write(&mut self, block: BlockNo, writes: u32) {
-        let Some(mut calls) = self.blocks.remove(&block) else { return };
-        calls.retain_mut(|(key, left)| {
-            *left = left.saturating_sub(writes);
-            if *left == 0 {
-                let blocks = self.files.get_mut(key).expect("the call waits");
-                *blocks -= 1;
-                if *blocks == 0 {
-                    self.files.remove(key);
-                    self.files_written.push(*key);
-                }
-            }
-            *left > 0
-        });
-        if !calls.is_empty() {
-            self.blocks.insert(block, calls);
+    /// One of the blocks that a call waits for is written.
+    fn settled_one(&mut self, key: CallKey) {
+        let blocks = self.files.get_mut(&key).expect("the call waits");
+        *blocks -= 1;
+        if *blocks == 0 {
+            self.files.remove(&key);
+            self.files_written.push(key);
         }
     }
 
@@ -181,9 +210,9 @@ impl Core {
         for &block in blocks {
             let Some(slot) = self.cache.find(block) else { continue };
             let buffer = self.cache.get(slot);
-            let writes = u32::from(buffer.dirty != 0) + u32::from(buffer.writing.is_some());
-            if writes > 0 {
-                waits.push((block, writes));
+            let wait = Wait { key, pending: buffer.dirty, in_flight: buffer.writing.is_some() };
+            if wait.pending != 0 || wait.in_flight {
+                waits.push((block, wait));
                 self.queue_write(slot);
             }
         }
@@ -259,5 +288,27 @@ mod tests {
         barriers.wait(3);
         assert_eq!(barriers.take_written(), [3], "nothing is dirty");
         assert_eq!(barriers.counts.len(), 1);
+    }
+
+    /// Where a volume takes parts, a write may leave dirty sectors behind a gap.
+    #[test]
+    fn a_call_waits_until_each_sector_of_its_blocks_is_written() {
+        let mut barriers = Barriers::default();
+        let wait = |pending, in_flight| Wait { key: 7, pending, in_flight };
+        barriers.wait_for(7, &[(3, wait(0b1001, true)), (4, wait(0b10, false))]);
+        barriers.wrote_block(3, 0b1001);
+        barriers.writing(3, 0b1);
+        barriers.writing(4, 0b110);
+        barriers.wrote_block(4, 0);
+        barriers.wrote_block(3, 0b1000);
+        assert!(barriers.take_written().is_empty(), "the fourth sector is not written");
+        barriers.writing(3, 0b1100);
+        assert!(barriers.take_written().is_empty(), "its write is in flight");
+        barriers.wrote_block(3, 0b1000);
+        assert_eq!(barriers.take_written(), [7], "what has changed since does not count");
+
+        barriers.wait_for(8, &[(3, Wait { key: 8, ..wait(0b1000, false) })]);
+        barriers.wrote_block(3, 0b1);
+        assert_eq!(barriers.take_written(), [8], "what was forgotten is not waited for");
     }
 }
