@@ -102,10 +102,10 @@ impl Repair<'_> {
                 self.sector(SealKind::Directory, place, (chunk == 0).then_some(dir))?;
             }
             F::BadDots { dir, place } => self.dots(dir, place)?,
-            F::BadName { place, .. }
-            | F::NameTwice { place, .. }
-            | F::EntryToFree { place, .. }
-            | F::DirectoryTwice { place, .. } => self.remove_entry(place)?,
+            F::BadName { ref name, place, .. }
+            | F::NameTwice { ref name, place, .. }
+            | F::EntryToFree { ref name, place, .. }
+            | F::DirectoryTwice { ref name, place, .. } => self.remove_entry(place, name)?,
             F::WrongType { ino, place, .. } => self.set_type(ino, place)?,
             F::Cycle { ino, parent } => return self.remove_name(parent, ino),
             F::WrongParent { ino, right, .. } => self.set_parent(ino, right)?,
@@ -229,12 +229,12 @@ impl Repair<'_> {
         })
     }
 
-    fn remove_entry(&mut self, place: Place) -> Result<(), FsError> {
+    fn remove_entry(&mut self, place: Place, name: &[u8]) -> Result<(), FsError> {
         let at = place.at % SECTOR_BYTES;
         self.store.edit(place, SealKind::Directory, |chunk, is_whole| {
             // An earlier fix of this round may have rebuilt the chunk: then the place is stale.
             let mut all = entries::entries(chunk).unwrap_or_default().into_iter();
-            if is_whole && all.any(|entry| entry.at == at) {
+            if is_whole && all.any(|entry| entry.at == at && entry.name == name) {
                 entries::remove(chunk, at);
             }
         })

@@ -57,7 +57,10 @@ impl Examination<'_> {
             return;
         };
         let dots = if chunk == 0 { self.dots(dir, place, &all) } else { 0 };
-        for entry in all.iter().skip(dots).filter(|entry| entry.ino != 0) {
+        // Where the dots are bad, the repair of the chunk leaves out what has their names.
+        let is_left_out = |entry: &Entry<'_>| chunk == 0 && dots == 0 && is_dots(entry.name);
+        let used = |entry: &&Entry<'_>| entry.ino != 0 && !is_left_out(entry);
+        for entry in all.iter().skip(dots).filter(used) {
             let place = Place { at: place.at + entry.at, ..place };
             self.entry(dir, place, entry, names);
         }
@@ -86,8 +89,7 @@ impl Examination<'_> {
     fn entry(&mut self, dir: u32, place: Place, entry: &Entry<'_>, names: &mut Names) {
         let name = || entry.name.to_vec();
         let ino = entry.ino;
-        if !is_name(entry.name) || entry.name == b"." || entry.name == b".." {
-            // With bad dots, the repair of the chunk removes what is left of them.
+        if !is_name(entry.name) || is_dots(entry.name) {
             self.found.add(Finding::BadName { dir, name: name(), place });
             return;
         }
@@ -122,6 +124,11 @@ impl Examination<'_> {
             brief.names = brief.names.saturating_add(1);
         }
     }
+}
+
+/// True for `.` and `..`.
+fn is_dots(name: &[u8]) -> bool {
+    name == b"." || name == b".."
 }
 
 /// The places of the chunks of a directory, in order.

@@ -68,7 +68,7 @@ impl Repair<'_> {
             let all = entries::entries(chunk).unwrap_or_default();
             let dots = |name: &[u8]| name == b"." || name == b"..";
             if let Some(entry) = all.iter().find(|each| each.ino == ino && !dots(each.name)) {
-                self.remove_entry(Place { at: place.at + entry.at, ..place })?;
+                self.remove_entry(Place { at: place.at + entry.at, ..place }, entry.name)?;
                 return Ok(true);
             }
         }
