@@ -4,7 +4,6 @@
 //! block that is about to be written, tells it of completed writes, and asks what a call for
 //! durability waits for. [`none::Async`] orders nothing.
 
-pub mod guard;
 pub mod none;
 
 use crate::core::cache::Buffer;
