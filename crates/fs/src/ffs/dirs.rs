@@ -4,6 +4,7 @@
 //! shrinks. An entry stays at its offset, so that serves as the cookie of listings.
 
 use crate::call::{Credentials, Errno, Ino};
+use crate::ffs::entries;
 use crate::ffs::geometry::Place;
 use crate::ffs::inode::{DIRECT, Inode};
 use crate::ffs::map;
@@ -204,7 +205,7 @@ pub fn is_empty(tx: &mut dyn Tx, vol: &mut Volume, dir: Dir<'_>) -> Result<bool,
     let other = scan(tx, vol, dir, 0..blocks(vol, dir), |_, chunk| {
         for entry in chunk::entries(chunk) {
             let entry = entry?;
-            if entry.ino != 0 && entry.name != b"." && entry.name != b".." {
+            if entry.ino != 0 && !entries::is_dots(entry.name) {
                 return Ok(Some(()));
             }
         }

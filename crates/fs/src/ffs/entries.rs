@@ -101,6 +101,11 @@ pub fn is_name(name: &[u8]) -> bool {
         && !name.iter().any(|&byte| byte == b'/' || byte == 0)
 }
 
+/// True for `.` and `..`.
+pub fn is_dots(name: &[u8]) -> bool {
+    name == b"." || name == b".."
+}
+
 /// Makes a chunk one empty entry.
 pub fn format_empty(chunk: &mut [u8]) {
     chunk[..SECTOR_CONTENT].fill(0);

@@ -221,8 +221,8 @@ impl Repair<'_> {
             entries::format_first(chunk, dir, parent);
             for entry in entries::entries(&old).unwrap_or_default() {
                 let kind = known.kind(entry.ino);
-                let is_dots = entry.name == b"." || entry.name == b"..";
-                if let Some(kind) = kind.filter(|_| entries::is_name(entry.name) && !is_dots) {
+                let stays = entries::is_name(entry.name) && !entries::is_dots(entry.name);
+                if let Some(kind) = kind.filter(|_| stays) {
                     entries::add(chunk, entry.ino, kind, entry.name);
                 }
             }

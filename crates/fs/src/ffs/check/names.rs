@@ -6,7 +6,7 @@ use super::state::Known;
 use super::walk::walk;
 use super::{Examination, read_inode};
 use crate::call::{FileKind, ROOT};
-use crate::ffs::entries::{Entry, entries, is_name, type_byte};
+use crate::ffs::entries::{Entry, entries, is_dots, is_name, type_byte};
 use crate::ffs::format::LOG_INODE;
 use crate::ffs::geometry::Place;
 use crate::ffs::seal::SealKind;
@@ -124,11 +124,6 @@ impl Examination<'_> {
             brief.names = brief.names.saturating_add(1);
         }
     }
-}
-
-/// True for `.` and `..`.
-fn is_dots(name: &[u8]) -> bool {
-    name == b"." || name == b".."
 }
 
 /// The places of the chunks of a directory, in order.

@@ -1,6 +1,7 @@
 //! `lookup`: the object of a name.
 
 use crate::call::{Attr, Errno, FileKind, Ino};
+use crate::ffs::entries::is_dots;
 use crate::ffs::volume::Volume;
 use crate::ffs::{dirs, inodes};
 use crate::tx::{Stop, Tx};
@@ -13,7 +14,7 @@ pub fn lookup(tx: &mut dyn Tx, vol: &mut Volume, dir: Ino, name: &[u8]) -> Resul
     let inode = inodes::directory(tx, vol, dir)?;
     let found = dirs::find(tx, vol, (dir, &inode), name)?.ok_or(Errno::NoEnt)?;
     let attr = super::attr::get(tx, vol, found.ino)?;
-    if attr.kind == FileKind::Directory && name != b"." && name != b".." {
+    if attr.kind == FileKind::Directory && !is_dots(name) {
         vol.learn_parent(found.ino, dir);
     }
     Ok(attr)

@@ -6,7 +6,7 @@ use super::Removed;
 use super::remove::{drop_directory, drop_link};
 use crate::call::{Credentials, Errno, FileKind, Ino, MOST_NAME, ROOT, RenameHow};
 use crate::ffs::dirs::{self, Found};
-use crate::ffs::entries::type_byte;
+use crate::ffs::entries::{is_dots, type_byte};
 use crate::ffs::format::MOST_LINKS;
 use crate::ffs::inode::Inode;
 use crate::ffs::inodes;
@@ -60,7 +60,7 @@ pub fn rename(
     who: Credentials,
     names: Rename<'_>,
 ) -> Result<Option<Removed>, Stop> {
-    if [names.name, names.to_name].iter().any(|name| [&b"."[..], b".."].contains(name)) {
+    if is_dots(names.name) || is_dots(names.to_name) {
         return Err(Errno::Inval.into());
     }
     if names.to_name.len() > MOST_NAME {

@@ -66,8 +66,8 @@ impl Repair<'_> {
             let bytes = self.store.read(place.block, 1)?;
             let chunk = &bytes[place.at..place.at + SECTOR_CONTENT];
             let all = entries::entries(chunk).unwrap_or_default();
-            let dots = |name: &[u8]| name == b"." || name == b"..";
-            if let Some(entry) = all.iter().find(|each| each.ino == ino && !dots(each.name)) {
+            let mut named = all.iter().filter(|each| !entries::is_dots(each.name));
+            if let Some(entry) = named.find(|each| each.ino == ino) {
                 self.remove_entry(Place { at: place.at + entry.at, ..place }, entry.name)?;
                 return Ok(true);
             }

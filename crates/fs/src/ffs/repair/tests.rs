@@ -89,6 +89,25 @@ fn impossible_addresses_are_found() {
     }
 }
 
+/// The rebuilt chunk has its dots where the damaged one had others.
+#[test]
+fn a_lost_dot_is_put_back_once() {
+    for lost in [0, 12] {
+        for own in [0_u32, 77] {
+            let (findings, _) = found(|cells, geometry| {
+                let place = geometry.place_of(direct(cells, geometry, ROOT as u32));
+                change(cells, geometry, place, SealKind::Directory, |chunk| {
+                    chunk[lost..lost + 4].copy_from_slice(&own.to_le_bytes());
+                });
+            });
+            let is_it = |finding: &Finding| matches!(finding, Finding::BadDots { dir: 2, .. });
+            let is_seen = findings.list.iter().any(is_it);
+            assert!(is_seen || (lost, own) == (12, 77), "{lost} {own}: {findings}");
+            assert!(!findings.is_clean(), "{lost} {own}");
+        }
+    }
+}
+
 #[test]
 fn link_counts_have_a_direction() {
     for (links, severity) in [(1, Severity::Repairable), (3, Severity::Harmless)] {
