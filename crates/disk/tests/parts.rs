@@ -10,15 +10,18 @@ use seekless_engine::units::{BLOCK_BYTES, SECTOR_BYTES, Time};
 
 const BLOCKS: u64 = 32;
 
-/// A disk of one zone without a cache, and one with two zones.
-fn disks() -> [Disk; 2] {
-    let text = "name='t'\nsummary=''\nrpm=6000\nheads=4\ncylinders=20\nhead_switch_ms=1\n\
-         overhead_ms=0.1\nseek={stroke={constant_ms=1,root_ms=9}}\n\
-         zones=[{sectors=20,track_skew=5,cylinder_skew=5,last_cylinder=9},\
-         {sectors=12,track_skew=3,cylinder_skew=3}]\n";
-    let zones = Spec::parse(text).expect("a sound specification");
+/// A disk of one zone without a cache, one with two zones, and one of one zone with short tracks.
+fn disks() -> [Disk; 3] {
+    let parse = |zones| {
+        let text = "name='t'\nsummary=''\nrpm=6000\nheads=4\ncylinders=20\nhead_switch_ms=1\n\
+             overhead_ms=0.1\nseek={stroke={constant_ms=1,root_ms=9}}\nzones=";
+        Spec::parse(&format!("{text}{zones}\n")).expect("a sound specification")
+    };
+    let zones = "[{sectors=20,track_skew=5,cylinder_skew=5,last_cylinder=9},\
+                 {sectors=12,track_skew=3,cylinder_skew=3}]";
     let plain = specs::find("st19101").expect("a built-in disk");
-    [plain, zones].map(|spec| Disk::new(&spec, Box::new(Cells::new(BLOCKS))).expect("a disk"))
+    [plain, parse(zones), parse("[{sectors=16,track_skew=5,cylinder_skew=5}]")]
+        .map(|spec| Disk::new(&spec, Box::new(Cells::new(BLOCKS))).expect("a disk"))
 }
 
 fn one(disk: &mut Disk, now: Time, io: Io) -> (Time, Done) {
@@ -94,11 +97,37 @@ fn a_power_cut_leaves_a_prefix_of_a_part() {
     assert!(torn > 20, "{torn} parts were torn");
 }
 
+/// A part that is cut off has the sectors that a shorter part would have written by then; also
+/// where a track ends in it.
+#[test]
+fn a_power_cut_leaves_what_has_passed_the_head() {
+    const SECTORS: u32 = 5;
+    let write = |at, sectors| {
+        let part = Part { first: 6, sectors };
+        Io::write(1, at, Data::stamp(part.end().div_ceil(8), at, 1)).of_part(part)
+    };
+    for (index, at) in (0..3).flat_map(|index| (0..8).map(move |at| (index, at))) {
+        let disk = || disks().into_iter().nth(index).expect("there are three");
+        let end = |sectors| one(&mut disk(), 0, write(at, sectors)).0;
+        for sectors in 1..SECTORS {
+            for now in [end(sectors), end(sectors + 1) - 1] {
+                let mut disk = disk();
+                disk.submit(0, write(at, SECTORS));
+                let found = disk.power_cut(now).read(at, 2).expect("memory").to_bytes();
+                let mut expected = vec![0; BLOCKS as usize * BLOCK_BYTES];
+                put(&mut expected, &write(at, SECTORS), sectors);
+                let expected = &expected[at as usize * BLOCK_BYTES..][..2 * BLOCK_BYTES];
+                assert_eq!(found, expected, "disk {index}, block {at}, {sectors} sectors");
+            }
+        }
+    }
+}
+
 #[test]
 fn a_part_takes_the_time_of_its_sectors() {
     for index in 0..2 {
         let [mut whole, mut part] = [(); 2].map(|()| {
-            let [plain, zones] = disks();
+            let [plain, zones, _] = disks();
             if index == 0 { plain } else { zones }
         });
         let write = Io::write(1, 0, Data::stamp(1, 0, 1));

@@ -150,16 +150,16 @@ fn a_node_refuses_a_part_that_was_not_announced() {
     let _ = nested(Kind::VLOG).run(&mut 0, write);
 }
 
-/// Prints what 1,000 files of 1 KiB cost.
+/// The figures of `docs/decisions/077-writes-name-sectors.md`.
 #[test]
-#[ignore = "a measurement"]
-fn measure_small_files() {
+fn a_thousand_synced_files_read_next_to_nothing() {
     for sizes in SIZES {
-        for parts in [false, true] {
-            for (rounds, each) in [(1, 1000), (100, 10), (1000, 1)] {
-                let counted = run(parts, sizes, rounds, each);
-                eprintln!("{sizes:?} parts {parts} {rounds}x{each}: {counted:?}");
-            }
-        }
+        let [parts, whole] = [true, false].map(|parts| run(parts, sizes, 1000, 1));
+        let sectors = [&parts, &whole].map(|counted| counted["sectors written"]);
+        let reads = whole["hidden reads"];
+        eprintln!("{sizes:?}: sectors written {sectors:?}, reads of a rest 0 and {reads}");
+        assert_eq!(parts["hidden reads"], 0.0, "{sizes:?}: {parts:?}");
+        assert!(reads < 20.0, "{sizes:?}: {whole:?}");
+        assert!(sectors[0] < 0.7 * sectors[1], "{sizes:?}: {sectors:?}");
     }
 }
