@@ -54,6 +54,9 @@ pub trait FileSystem: Debug {
     /// Why the file system refuses changes, if it does: the first error of its write path.
     fn failed(&self) -> Option<IoError>;
 
+    /// Requests that it has sent to its volumes.
+    fn requests(&self) -> u64;
+
     /// Named counters for reports, in a fixed order.
     fn stats(&self) -> Vec<(&'static str, f64)>;
 }

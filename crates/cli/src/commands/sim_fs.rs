@@ -7,7 +7,7 @@ use crate::filesystem::{FsKind, PolicyName};
 use crate::layout_flags::{LayoutFlags, Simulate};
 use crate::spec;
 use crate::term::Progress;
-use clap::builder::PossibleValue;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use seekless_disk::Spec;
 use seekless_disk::spec::FastWrite;
 use seekless_engine::size::{Size, parse_bytes};
@@ -38,8 +38,8 @@ fast the host simulated. With --host, each figure is shown for half and double o
 paper states.")]
 pub struct Args {
     /// What users do.
-    #[arg(long, value_name = "PROGRAM")]
-    program: Program,
+    #[arg(long, value_name = "PROGRAM", value_parser = programs())]
+    program: ProgramKind,
     /// The kind of file system.
     #[arg(long, value_name = "KIND", default_value = "ffs")]
     fs: FsKind,
@@ -100,27 +100,16 @@ pub struct Args {
     json: bool,
 }
 
-/// A program on the command line.
-#[derive(Clone, Copy, Debug)]
-struct Program(ProgramKind);
-
-impl clap::ValueEnum for Program {
-    fn value_variants<'a>() -> &'a [Program] {
-        const ALL: [Program; ProgramKind::ALL.len()] = {
-            let mut all = [Program(ProgramKind::Micro); ProgramKind::ALL.len()];
-            let mut index = 0;
-            while index < all.len() {
-                all[index] = Program(ProgramKind::ALL[index].0);
-                index += 1;
-            }
-            all
-        };
-        &ALL
-    }
-
-    fn to_possible_value(&self) -> Option<PossibleValue> {
-        Some(PossibleValue::new(self.0.name()).help(self.0.summary()))
-    }
+/// The programs on the command line.
+fn programs() -> impl TypedValueParser<Value = ProgramKind> {
+    let known = ProgramKind::ALL.map(|(kind, name)| PossibleValue::new(name).help(kind.summary()));
+    PossibleValuesParser::new(known).try_map(|name| {
+        ProgramKind::ALL
+            .into_iter()
+            .find(|(_, known)| *known == name)
+            .map(|(kind, _)| kind)
+            .ok_or("no such program")
+    })
 }
 
 /// The largest file of `micro`, and the most bytes of all files of a size.
@@ -148,20 +137,18 @@ pub fn run(args: &Args, given: &Given, out: &mut dyn Write) -> Outcome {
 
 /// Refuses amounts that the program has no use for.
 fn refuse_what_means_nothing(args: &Args) -> Outcome {
-    let program = args.program.0;
-    let refuse = |flag: &str, which: &str| {
-        Err(Failure::usage(format!("{flag}: the program {program} has no use for it"))
-            .hint(format!("leave it out, or choose --program {which}")))
-    };
-    let fixed = matches!(program, ProgramKind::Large | ProgramKind::Tree);
-    match program {
-        _ if args.files.is_some() && fixed => refuse("--files", "micro, small, pairs or postmark"),
-        ProgramKind::PostMark if args.sizes.is_empty() => Ok(()),
-        _ if args.transactions.is_some() => refuse("--transactions", "postmark"),
-        ProgramKind::Micro => Ok(()),
-        _ if !args.sizes.is_empty() => refuse("--sizes", "micro"),
-        _ => Ok(()),
-    }
+    use ProgramKind::{Micro, Pairs, PostMark, Small};
+    let flags = [
+        ("--files", args.files.is_some(), &[Micro, Small, Pairs, PostMark][..]),
+        ("--transactions", args.transactions.is_some(), &[PostMark]),
+        ("--sizes", !args.sizes.is_empty(), &[Micro]),
+    ];
+    let program = args.program;
+    let means_nothing = |flag: &&(&str, bool, &[ProgramKind])| flag.1 && !flag.2.contains(&program);
+    let Some((flag, _, programs)) = flags.iter().find(means_nothing) else { return Ok(()) };
+    let names: Vec<_> = programs.iter().map(|program| program.name()).collect();
+    Err(Failure::usage(format!("{flag}: the program {program} has no use for it"))
+        .hint(format!("leave it out, or choose --program {}", names.join(" or "))))
 }
 
 fn target(args: &Args) -> Result<Target, Failure> {
@@ -189,7 +176,7 @@ fn options(args: &Args) -> Result<FilesOptions, Failure> {
     let (block, fragment) = (size("--block", args.block)?, size("--fragment", args.fragment)?);
     let bytes_per_inode = size("--bytes-per-inode", args.bytes_per_inode)?;
     Ok(FilesOptions {
-        program: args.program.0,
+        program: args.program,
         amount: Amount {
             users: args.users,
             files: args.files,

@@ -105,6 +105,8 @@ fn what_means_nothing_is_refused() {
     refused(&with(&["--block", "3k"]), "block");
     refused(&with(&["--log", "st19101"]), "the layout inplace has no use for it");
     refused(&["--program", "tree", "--files", "5", "--disk", "st19101"], "no use for it");
+    let postmark = ["--program", "postmark", "--disk", "st19101", "--transactions", "5"];
+    refused(&[&postmark[..], &["--sizes", "4k"]].concat(), "--sizes: the program postmark has");
 }
 
 /// A program that cannot go on fails, and says where.

@@ -131,6 +131,11 @@ impl FileSystem for Ffs {
         self.core.failed()
     }
 
+    fn requests(&self) -> u64 {
+        let stats = self.core.stats();
+        stats.reads + stats.writes + stats.flushes
+    }
+
     fn stats(&self) -> Vec<(&'static str, f64)> {
         let stats = self.core.stats();
         [

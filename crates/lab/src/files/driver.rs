@@ -135,18 +135,12 @@ impl<F: FileSystem> FilesDriver<F> {
     /// Lets calls wait for the CPU of a host; one that takes no time has none.
     pub fn set_host(&mut self, host: &Host) {
         self.cpu = host.takes_time().then(|| Cpu::new(host.clone()));
-        self.charged = self.requests();
+        self.charged = self.client.fs.requests();
     }
 
     /// CPU time so far, in nanoseconds.
     pub fn cpu_ns(&self) -> Time {
         self.cpu.as_ref().map_or(0, |cpu| cpu.busy_ns)
-    }
-
-    /// Requests that the file system has sent to its volume.
-    fn requests(&self) -> u64 {
-        let counts = |name: &&(&str, f64)| matches!(name.0, "reads" | "writes" | "flushes");
-        self.client.fs.stats().iter().filter(counts).map(|stat| stat.1 as u64).sum()
     }
 
     /// Virtual time.
@@ -253,8 +247,8 @@ impl<F: FileSystem> FilesDriver<F> {
             if let (State::Calling(submitted), Some(call)) = (states[user], call) {
                 let (request, answered) = (&call.request, self.now);
                 observe(Answered { user, reply: &reply, request, submitted, answered });
-                if let (Some(cpu), Ok(answer)) = (&mut self.cpu, &reply.result) {
-                    cpu.succeeded(request, answer);
+                if let (Some(cpu), Ok(_)) = (&mut self.cpu, &reply.result) {
+                    cpu.succeeded(request);
                 }
             }
             let next = users[user].next(Some(reply), self.now);
@@ -326,14 +320,11 @@ impl<F: FileSystem> FilesDriver<F> {
 
     /// Charges the CPU for requests that were started.
     fn charge(&mut self) {
-        if self.cpu.is_none() {
-            return;
-        }
-        let requests = self.requests();
-        let (new, now) = (requests - self.charged, self.now);
-        self.charged = requests;
-        if let Some(cpu) = self.cpu.as_mut().filter(|_| new > 0) {
-            cpu.started(now, new);
+        let Some(cpu) = &mut self.cpu else { return };
+        let requests = self.client.fs.requests();
+        let new = requests - std::mem::replace(&mut self.charged, requests);
+        if new > 0 {
+            cpu.started(self.now, new);
         }
     }
 

@@ -5,7 +5,7 @@
 //! and double of all free costs.
 
 use seekless_engine::units::Time;
-use seekless_fs::call::{Answer, Ino, Request};
+use seekless_fs::call::{Ino, Request};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
@@ -205,7 +205,7 @@ impl Cpu {
     }
 
     /// A call has succeeded: notes what became of directories.
-    pub fn succeeded(&mut self, request: &Request, _answer: &Answer) {
+    pub fn succeeded(&mut self, request: &Request) {
         let (dir, by) = match request {
             Request::Make { dir, .. } | Request::Link { dir, .. } => (dir, 1),
             Request::Unlink { dir, .. } | Request::RmDir { dir, .. } => (dir, -1),
@@ -255,7 +255,7 @@ mod tests {
         assert_eq!(cpu.run(10, &make), 55_010);
         assert_eq!(cpu.run(10, &make), 110_010, "behind the first");
         for _ in 0..100 {
-            cpu.succeeded(&make, &Answer::Done);
+            cpu.succeeded(&make);
         }
         assert_eq!(cpu.run(1_000_000, &make), 1_059_000);
     }

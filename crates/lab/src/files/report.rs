@@ -9,16 +9,10 @@ use seekless_engine::units::{SECONDS, Time};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// Calls of one kind.
-#[derive(Clone, Debug, Default)]
-pub(super) struct KindTally {
-    pub latencies: Latencies,
-}
-
 /// What a phase has done.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Tally {
-    pub kinds: BTreeMap<&'static str, KindTally>,
+    pub kinds: BTreeMap<&'static str, Latencies>,
     pub bytes: u64,
     pub steps: u64,
 }
@@ -106,7 +100,7 @@ pub struct FilesReport {
     pub file_system: &'static str,
     /// How it orders writes.
     pub policy: &'static str,
-    /// Bytes of a block and of a fragment.
+    /// Bytes of a block.
     pub block_bytes: u32,
     /// Bytes of a fragment.
     pub fragment_bytes: u32,
@@ -145,12 +139,11 @@ impl PhaseReport {
         file_system: BTreeMap<&'static str, f64>,
     ) -> PhaseReport {
         let Times { answered, settled, cpu_ns, host_ns } = times;
-        let count = |kind: &str| tally.kinds.get(kind).map_or(0, |one| one.latencies.count());
-        let calls = tally.kinds.values().map(|one| one.latencies.count()).sum();
+        let count = |kind: &str| tally.kinds.get(kind).map_or(0, Latencies::count);
+        let calls = tally.kinds.values().map(Latencies::count).sum();
         let files = count("create").max(count("open")).max(count("unlink"));
         let by_call = tally.kinds.iter().map(|(&kind, one)| {
-            let calls = one.latencies.count();
-            let latency_ms = one.latencies.latency_ms();
+            let (calls, latency_ms) = (one.count(), one.latency_ms());
             (kind, CallReport { calls, per_second: per_second(calls, answered), latency_ms })
         });
         PhaseReport {

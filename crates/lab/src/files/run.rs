@@ -3,7 +3,7 @@
 use super::driver::{Answered, FilesDriver, FilesError, Program};
 use super::host::Host;
 use super::programs::{Amount, Phase, ProgramKind, phases};
-use super::report::{FilesReport, KindTally, PhaseReport, Tally};
+use super::report::{FilesReport, PhaseReport, Tally, Times};
 use super::steps::Step;
 use super::user::{User, Wrong};
 use crate::sim::{Clock, DEFAULT_UTILISATION, Target};
@@ -248,7 +248,7 @@ impl<'o> World<'o> {
             grown.map(|(after, before)| (after.0, after.1 - before.1)).collect();
         let host_ns = clock().saturating_sub(before.host);
         let cpu_ns = driver.cpu_ns() - before.cpu;
-        let times = super::report::Times { answered, settled, cpu_ns, host_ns };
+        let times = Times { answered, settled, cpu_ns, host_ns };
         PhaseReport::new(name, tally, times, &accounts, file_system)
     }
 
@@ -273,8 +273,8 @@ fn mount_options(options: &FilesOptions, now: Time) -> MountOptions {
 
 impl Tally {
     fn record(&mut self, answered: &Answered<'_>) {
-        let tally: &mut KindTally = self.kinds.entry(kind(answered.request)).or_default();
-        tally.latencies.record_ns(answered.answered - answered.submitted);
+        let latencies = self.kinds.entry(kind(answered.request)).or_default();
+        latencies.record_ns(answered.answered - answered.submitted);
     }
 }
 

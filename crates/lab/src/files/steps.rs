@@ -88,11 +88,11 @@ pub const MOST_BYTES: u32 = 128 << 10;
 /// The content repeats after so many bytes.
 const PERIOD: usize = 1 << 20;
 
-/// Bytes of a file of a user: each place of each file has its own, and no two pages are equal.
+/// Bytes of a file of a user: each place of each file has its own, and each version of a place.
 ///
 /// # Panics
 /// If they are more than [`MOST_BYTES`].
-pub fn content(user: usize, file: Nr, at: u64, length: u32) -> Bytes {
+pub fn content(user: usize, file: Nr, version: u32, at: u64, length: u32) -> Bytes {
     static PATTERN: OnceLock<Bytes> = OnceLock::new();
     assert!(length <= MOST_BYTES, "{length} bytes at once");
     let pattern = PATTERN.get_or_init(|| {
@@ -101,7 +101,8 @@ pub fn content(user: usize, file: Nr, at: u64, length: u32) -> Bytes {
         bytes.extend_from_within(..MOST_BYTES as usize);
         Bytes::from(bytes)
     });
-    let base = (user as u64).wrapping_mul(500_009).wrapping_add(u64::from(file) * 8_209);
+    let numbers = [(user as u64, 500_009), (u64::from(file), 8_209), (u64::from(version), 70_001)];
+    let base = numbers.iter().fold(0, |sum: u64, (number, by)| sum.wrapping_add(number * by));
     let from = (base.wrapping_add(at) % PERIOD as u64) as usize;
     pattern.slice(from..from + length as usize)
 }
@@ -127,12 +128,15 @@ mod tests {
 
     #[test]
     fn content_does_not_depend_on_how_it_is_cut() {
-        let whole = content(1, 2, PERIOD as u64 - 100, 1000);
-        let parts =
-            [content(1, 2, PERIOD as u64 - 100, 300), content(1, 2, PERIOD as u64 + 200, 700)];
+        let whole = content(1, 2, 0, PERIOD as u64 - 100, 1000);
+        let parts = [
+            content(1, 2, 0, PERIOD as u64 - 100, 300),
+            content(1, 2, 0, PERIOD as u64 + 200, 700),
+        ];
         assert_eq!(whole, parts.concat());
-        assert_ne!(content(1, 2, 0, 64), content(1, 3, 0, 64));
-        assert_ne!(content(1, 2, 0, 64), content(2, 2, 0, 64));
+        for other in [content(1, 3, 0, 0, 64), content(2, 2, 0, 0, 64), content(1, 2, 1, 0, 64)] {
+            assert_ne!(content(1, 2, 0, 0, 64), other);
+        }
     }
 
     #[test]

@@ -11,7 +11,7 @@ macro_rules! line {
     };
 }
 
-/// The whole report. Calls and disks are shown in detail if there is one phase.
+/// The whole report: the phases side by side, then the calls and disks of each.
 pub(super) fn report(report: &FilesReport) -> String {
     let mut out = String::new();
     let FilesReport { program, policy, layout, disk, users, host, seed, .. } = report;

@@ -14,6 +14,9 @@ use std::collections::{BTreeMap, VecDeque};
 /// Bytes of a listing that a program asks for at once.
 const LIST_BYTES: u32 = 8192;
 
+/// Bytes that have a version of their own, so that a lost overwrite is found.
+const UNIT: u64 = 4096;
+
 /// What a program found wrong.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Wrong {
@@ -77,6 +80,8 @@ pub struct User {
     now: Option<Part>,
     dirs: BTreeMap<Nr, Object>,
     files: BTreeMap<Nr, Object>,
+    /// How often each unit of a file was written as a whole.
+    versions: BTreeMap<(Nr, u64), u32>,
     /// The first thing that went wrong. The program ends there.
     pub wrong: Option<Wrong>,
     /// Bytes read and written.
@@ -96,6 +101,7 @@ impl User {
             now: None,
             dirs: BTreeMap::new(),
             files: BTreeMap::new(),
+            versions: BTreeMap::new(),
             wrong: None,
             bytes: 0,
             done: 0,
@@ -146,12 +152,11 @@ impl User {
         self.done += 1;
         match step {
             Step::MakeDir { parent, .. } => self.look_up_dirs(parent),
-            Step::RemoveDir { dir } | Step::List { dir } => self.look_up_dirs(dir),
-            Step::Create { dir, .. } => self.look_up_dirs(dir),
-            Step::Open { file } => self.look_up_file(file),
-            Step::Unlink { file } => {
-                self.look_up_file(file);
+            Step::RemoveDir { dir } | Step::List { dir } | Step::Create { dir, .. } => {
+                self.look_up_dirs(dir);
             }
+            Step::Open { file } | Step::Unlink { file } => self.look_up_file(file),
+            Step::Write { file, at, length } => self.renew(file, at, length),
             _ => {}
         }
         self.parts.push_back(Part::Main);
@@ -171,6 +176,28 @@ impl User {
         Request::Lookup { dir: self.dir_ino(object.parent), name: object.name.clone() }
     }
 
+    /// What a file holds in a range: the last version of each unit.
+    fn held(&self, file: Nr, at: u64, length: u32) -> Bytes {
+        let end = at + u64::from(length);
+        let version = |unit| self.versions.get(&(file, unit)).copied().unwrap_or(0);
+        let (first, last) = (at / UNIT, (end.max(at + 1) - 1) / UNIT);
+        if (first..last).all(|unit| version(unit) == version(last)) {
+            return content(self.number, file, version(last), at, length);
+        }
+        let piece = |unit: u64| {
+            let (from, to) = (at.max(unit * UNIT), end.min((unit + 1) * UNIT));
+            content(self.number, file, version(unit), from, (to - from) as u32)
+        };
+        (first..=last).flat_map(piece).collect()
+    }
+
+    /// The units that a write covers as a whole get a new version.
+    fn renew(&mut self, file: Nr, at: u64, length: u32) {
+        for unit in at.div_ceil(UNIT)..(at + u64::from(length)) / UNIT {
+            *self.versions.entry((file, unit)).or_default() += 1;
+        }
+    }
+
     fn handle(&self, file: Nr) -> Handle {
         // A program that has not opened its file gets an error for the handle.
         self.files.get(&file).and_then(|file| file.handle).unwrap_or(Handle::MAX)
@@ -185,19 +212,13 @@ impl User {
             }
             Part::CloseList(handle) => Request::Release { handle },
             Part::Forget(ino, count) => Request::Forget { ino, count },
-            Part::Main => match self.main() {
-                Some(request) => request,
-                None => match self.step {
-                    Step::Pause(span) => return Next::Pause(span),
-                    _ => return Next::End,
-                },
-            },
+            Part::Main => return self.main(),
         };
         Next::Call(Credentials::default(), request)
     }
 
-    /// The main call of the step.
-    fn main(&self) -> Option<Request> {
+    /// The step itself, when all its names are looked up.
+    fn main(&self) -> Next {
         let make = |dir: Nr, name, what, mode, open| Request::Make {
             dir: self.dir_ino(dir),
             name,
@@ -205,7 +226,7 @@ impl User {
             mode,
             open,
         };
-        Some(match self.step {
+        let request = match self.step {
             Step::MakeDir { dir, parent } => {
                 make(parent, self.name('d', dir), New::Directory, 0o755, false)
             }
@@ -221,7 +242,7 @@ impl User {
             Step::List { dir } => Request::Open { ino: self.dir_ino(dir), truncate: false },
             Step::Open { file } => Request::Open { ino: self.files[&file].ino, truncate: false },
             Step::Write { file, at, length } => {
-                let data = content(self.number, file, at, length);
+                let data = self.held(file, at, length);
                 Request::Write { handle: self.handle(file), at, data, append: false }
             }
             Step::Read { file, at, length } => {
@@ -230,8 +251,9 @@ impl User {
             Step::Fsync { file } => Request::Fsync { ino: self.files[&file].ino, data_only: false },
             Step::Close { file } => Request::Release { handle: self.handle(file) },
             Step::Sync => Request::Sync,
-            Step::Pause(_) => return None,
-        })
+            Step::Pause(span) => return Next::Pause(span),
+        };
+        Next::Call(Credentials::default(), request)
     }
 
     /// Takes what a call has brought.
@@ -281,13 +303,18 @@ impl User {
                 self.bytes += u64::from(length);
             }
             (Step::Read { file, at, length }, Answer::Bytes(bytes)) => {
-                if bytes != content(self.number, file, at, length) {
+                if bytes != self.held(file, at, length) {
                     return Err(Wrong::Content { user: self.number, step: self.step });
                 }
                 self.bytes += u64::from(length);
             }
             (Step::Unlink { file }, Answer::Done) => {
                 self.files.remove(&file);
+                while let Some((&unit, _)) =
+                    self.versions.range((file, 0)..=(file, u64::MAX)).next()
+                {
+                    self.versions.remove(&unit);
+                }
             }
             (Step::RemoveDir { dir }, Answer::Done) => {
                 self.dirs.remove(&dir);
@@ -364,7 +391,7 @@ mod tests {
     #[test]
     fn wrong_bytes_and_errors_end_the_program() {
         let mut user = reader();
-        let right = content(0, 1, 4, 8);
+        let right = content(0, 1, 0, 4, 8);
         assert_eq!(user.next(reply(Ok(Answer::Bytes(right.clone()))), 0), Next::End);
         assert_eq!((user.wrong, user.bytes), (None, 8));
 
@@ -384,9 +411,24 @@ mod tests {
     }
 
     #[test]
+    fn an_overwrite_has_other_bytes_in_the_units_that_it_covers() {
+        let mut user = User::new(3);
+        user.renew(1, 0, 8192);
+        let old = user.held(1, 0, 8192);
+        user.renew(1, 100, 8000);
+        let new = user.held(1, 0, 8192);
+        assert_eq!(new, old, "it covers no unit");
+        user.renew(1, 4096, 4097);
+        let new = user.held(1, 0, 8192);
+        assert_eq!(new[..4096], old[..4096]);
+        assert_ne!(new[4096..], old[4096..]);
+        assert_eq!(user.held(1, 4000, 200), new.slice(4000..4200));
+    }
+
+    #[test]
     fn names_are_looked_up_once_after_a_mount_and_forgotten_when_they_go() {
         let mut user = reader();
-        user.next(reply(Ok(Answer::Bytes(content(0, 1, 4, 8)))), 0);
+        user.next(reply(Ok(Answer::Bytes(content(0, 1, 0, 4, 8)))), 0);
         user.remounted();
         user.begin(Box::new([Step::Unlink { file: 1 }].into_iter()));
         let Next::Call(_, Request::Lookup { .. }) = user.next(None, 0) else {

@@ -55,6 +55,10 @@ impl FileSystem for Modelled {
         None
     }
 
+    fn requests(&self) -> u64 {
+        0
+    }
+
     fn stats(&self) -> Vec<(&'static str, f64)> {
         Vec::new()
     }

@@ -23,7 +23,7 @@ const SIZES: [u64; 13] = [
 const PER_DIRECTORY: u32 = 50;
 const LEAST_FILES: u64 = 512;
 const LEAST_BYTES: u64 = 128 << 20;
-/// Bytes of a read or write: a program of that time used its library's buffer.
+/// Bytes of a read or write. The paper does not say.
 const UNIT: u32 = 8 << 10;
 
 /// The phases.
