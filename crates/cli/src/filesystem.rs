@@ -2,7 +2,7 @@
 
 use crate::failure::{Exit, Failure};
 use seekless_engine::io::IoError;
-use seekless_fs::ffs::FsError;
+use seekless_fs::ffs::{Ffs, FsError};
 use seekless_serve::files::{FilesError, Volume, VolumeOptions};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
@@ -67,6 +67,18 @@ pub fn blame(images: &[PathBuf], error: &FsError) -> Failure {
     Failure::from_message(exit, &format!("{}: {error}", names(images)))
 }
 
+/// Says that a mount met damaged maps.
+pub fn warn_of_damage(images: &[PathBuf], fs: &Ffs) {
+    let closed = fs.closed_groups();
+    let Some(first) = closed.first() else { return };
+    crate::term::say(&format!(
+        "warning: {}: the maps of {} groups are damaged, of group {first} first: their free space \
+         is not used; run `seekless fsck --repair` after the unmount",
+        names(images),
+        closed.len()
+    ));
+}
+
 /// A failure of the device below.
 pub fn blame_device(images: &[PathBuf], error: IoError) -> Failure {
     Failure::new(Exit::Backing, format!("{}: {error}", names(images)))
@@ -88,7 +100,7 @@ impl From<FilesError> for Failure {
         let exit = match &error {
             FilesError::NoDirectory(_) | FilesError::NotDirectory(_) => Exit::Usage,
             FilesError::Abandoned(_) => Exit::Busy,
-            FilesError::NoFuse | FilesError::NoHelper => Exit::Lacking,
+            FilesError::NoFuse | FilesError::NoHelper | FilesError::NoRight => Exit::Lacking,
             FilesError::Mount { .. } | FilesError::Os(_) => Exit::Failed,
             FilesError::Failed(_) => Exit::Backing,
         };

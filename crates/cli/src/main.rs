@@ -27,11 +27,23 @@ use std::process::ExitCode;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    let matches = args::Cli::command().get_matches();
+    let parsed = args::Cli::command().try_get_matches();
+    let matches = parsed.unwrap_or_else(|error| refuse(&error));
     let cli = args::Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     let given = matches.subcommand().map(|(_, matches)| Given::of(matches)).unwrap_or_default();
     match commands::run(cli.command, &given) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => failure.report(),
     }
+}
+
+/// Prints what is wrong with the command line, or the help that it asks for, and exits.
+fn refuse(error: &clap::Error) -> ! {
+    // Without a reader of the message the exit code still tells.
+    let _ = error.print();
+    let is_fsck = std::env::args_os().nth(1).is_some_and(|name| name == "fsck");
+    std::process::exit(match is_fsck && error.use_stderr() {
+        true => i32::from(commands::fsck::WRONG_USE),
+        false => error.exit_code(),
+    })
 }

@@ -8,7 +8,7 @@ use crate::files::error::shown;
 use crate::files::list::{self, ListStyle};
 use crate::files::tar_out::TarOut;
 use crate::files::{Files, ToolError};
-use crate::filesystem::{VolumeArgs, blame, blame_device, wall_clock};
+use crate::filesystem::{VolumeArgs, blame, blame_device, wall_clock, warn_of_damage};
 use clap::Subcommand;
 use seekless_fs::call::Errno;
 use seekless_fs::core::CoreOptions;
@@ -76,6 +76,7 @@ pub(super) struct ImageArgs {
 Examples:
   seekless fs ls disk.img
   seekless fs ls disk.img /home --recursive --long
+  seekless fs ls disk.img --recursive --json | jq '.[] | select(.size > 1000000)'
 
 Times are in UTC.")]
 struct LsArgs {
@@ -90,6 +91,9 @@ struct LsArgs {
     /// List everything below, too.
     #[arg(long, short)]
     recursive: bool,
+    /// Print a JSON array with the attributes of each object.
+    #[arg(long, conflicts_with = "long")]
+    json: bool,
 }
 
 #[derive(Debug, clap::Args)]
@@ -192,6 +196,7 @@ impl ImageArgs {
                 return Err(blame(&images, &error));
             }
         };
+        warn_of_damage(&images, &fs);
         let mut files = Files::new(Offline::new(fs, volume), now);
         let outcome = tool(&mut files);
         let closed = files.into_system().close();
@@ -201,6 +206,9 @@ impl ImageArgs {
 
 fn ls(args: &LsArgs, files: &mut Opened, out: &mut dyn Write) -> Outcome {
     let listed = files.list(args.path.as_bytes(), args.recursive)?;
+    if args.json {
+        return Ok(writeln!(out, "{:#}", list::as_json(&listed))?);
+    }
     let style = ListStyle { long: args.long, recursive: args.recursive };
     Ok(list::print(&listed, style, out)?)
 }

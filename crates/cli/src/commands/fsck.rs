@@ -13,7 +13,8 @@ use std::path::PathBuf;
 const CORRECTED: u8 = 1;
 const LEFT: u8 = 4;
 const OPERATIONAL: u8 = 8;
-const WRONG_USE: u8 = 16;
+/// The command line is wrong.
+pub const WRONG_USE: u8 = 16;
 
 /// Arguments of `seekless fsck`.
 #[derive(Debug, clap::Args)]

@@ -4,6 +4,7 @@ use super::path::join;
 use super::{Entry, Files, Outcome, error::shown};
 use seekless_fs::call::{Attr, FileKind, Ino, Timestamp};
 use seekless_fs::system::Runs;
+use serde_json::{Value, json};
 use std::io::Write;
 
 /// How a list is printed.
@@ -133,6 +134,49 @@ fn date(days: i64) -> (i64, i64, i64) {
     let day = of_year - (153 * month + 2) / 5 + 1;
     let month = if month < 10 { month + 3 } else { month - 9 };
     (year + era * 400 + i64::from(month <= 2), month, day)
+}
+
+/// A list as a JSON array. Bytes of names that are no UTF-8 become replacement characters.
+pub fn as_json(listed: &[Listed]) -> Value {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let object = |Listed { path, attr, target }: &Listed| {
+        let mut object = json!({
+            "path": text(path),
+            "inode": attr.ino,
+            "kind": kind_name(attr.kind),
+            "mode": format!("{:04o}", attr.mode),
+            "links": attr.links,
+            "uid": attr.uid,
+            "gid": attr.gid,
+            "size": attr.size,
+            "sectors": attr.sectors,
+            "atime_ns": attr.atime,
+            "mtime_ns": attr.mtime,
+            "ctime_ns": attr.ctime,
+            "btime_ns": attr.btime,
+        });
+        if let Some(target) = target {
+            object["target"] = text(target).into();
+        }
+        if matches!(attr.kind, FileKind::CharDevice | FileKind::BlockDevice) {
+            object["device"] = format!("{}:{}", major(attr.device), minor(attr.device)).into();
+        }
+        object
+    };
+    listed.iter().map(object).collect()
+}
+
+/// The name of a kind in JSON.
+fn kind_name(kind: FileKind) -> &'static str {
+    match kind {
+        FileKind::File => "file",
+        FileKind::Directory => "directory",
+        FileKind::Symlink => "symlink",
+        FileKind::Fifo => "fifo",
+        FileKind::Socket => "socket",
+        FileKind::CharDevice => "char device",
+        FileKind::BlockDevice => "block device",
+    }
 }
 
 /// Prints a list.

@@ -129,3 +129,44 @@ fn a_full_file_system_is_named() {
     succeed(tool("cp", &image).arg(":/small").arg(&back));
     assert_eq!(fs::read(&small).expect("a file"), fs::read(&back).expect("a file"));
 }
+
+#[test]
+fn a_list_as_json_has_the_attributes_of_each_object() {
+    let dir = temp_dir();
+    let (image, tree) = (made(dir.path(), None), tree(dir.path()));
+    succeed(tool("cp", &image).arg(&tree).arg(":/"));
+    let said = succeed(tool("ls", &image).args(["/tree", "--recursive", "--json"]));
+    let listed: Vec<serde_json::Value> = serde_json::from_str(&said).expect("JSON");
+    assert_eq!(listed.len(), 7, "{said}");
+    let find = |path: &str| listed.iter().find(|object| object["path"] == path).expect(path);
+    let large = find("/tree/a/large");
+    assert_eq!((&large["kind"], &large["size"]), (&"file".into(), &3_000_000.into()));
+    assert_eq!(find("/tree/soft")["target"], "a/b/small");
+    assert_eq!(find("/tree/again")["inode"], find("/tree/a/b/small")["inode"]);
+    assert_eq!(find("/tree/again")["links"], 2);
+    assert!(find("/tree/hole")["sectors"].as_u64() < Some(100), "it is a hole");
+}
+
+#[test]
+fn damaged_maps_are_a_warning_and_fsck_mends_them() {
+    let dir = temp_dir();
+    let (image, tree) = (made(dir.path(), None), tree(dir.path()));
+    succeed(tool("cp", &image).arg(&tree).arg(":/"));
+    // The maps of group 0 are behind the superblock, which has the block of 8 KiB at byte 65536.
+    let mut bytes = fs::read(&image).expect("the image");
+    bytes[65_536 + 8192 + 700] ^= 1;
+    fs::write(&image, bytes).expect("the image");
+    let back = dir.path().join("back");
+    let ended = run(tool("cp", &image).arg(":/tree").arg(&back));
+    assert_eq!(ended.code(), 0, "{}", ended.err);
+    assert!(ended.err.contains("warning") && ended.err.contains("fsck --repair"), "{}", ended.err);
+    same(&tree, &back);
+    // The only group is closed: nothing can be allocated, much can be freed.
+    assert_ne!(run(tool("cp", &image).arg(&tree).arg(":/more")).code(), 0);
+    let refused = run(tool("rm", &image).args(["/tree", "--recursive"]));
+    assert!(refused.code() == 3 && refused.err.contains("met damage"), "{}", refused.err);
+    assert_eq!(run(seekless().arg("fsck").arg(&image)).code(), 4);
+    assert_eq!(run(seekless().arg("fsck").arg(&image).arg("--repair")).code(), 1);
+    succeed(tool("rm", &image).args(["/tree", "--recursive"]));
+    assert_eq!(run(seekless().arg("fsck").arg(&image)).code(), 0);
+}

@@ -53,12 +53,11 @@ pub fn check(disk: &mut dyn Disk) -> Result<Findings, FsError> {
 
 /// Checks a file system and keeps what was learnt.
 pub(crate) fn examine(disk: &mut dyn Disk) -> Result<Examined, FsError> {
-    let Found { superblock, at } = load(disk)?;
+    let Found { superblock, at, .. } = load(disk)?;
     let geometry = superblock.geometry()?;
     let known = Known::new(&geometry);
-    let metadata: u64 = (0..geometry.groups())
-        .map(|group| u64::from(geometry.data_of(group).start - geometry.group_start(group)))
-        .sum();
+    let metadata: u64 =
+        (0..geometry.groups()).map(|group| geometry.metadata_of(group).len() as u64).sum();
     let store = Store::new(disk, geometry, superblock.sealer());
     let mut run = Examination { store, known, found: Collector::default() };
     run.superblocks(&superblock, at)?;

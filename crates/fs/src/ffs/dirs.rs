@@ -65,6 +65,15 @@ fn blocks(vol: &Volume, dir: Dir<'_>) -> u64 {
     dir.1.size_blocks(&vol.geometry)
 }
 
+/// What a scan does with a damaged chunk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Damage {
+    /// Ends with the error.
+    Stops,
+    /// Looks at the other chunks, and ends with the error if they give no result.
+    Passes,
+}
+
 /// Calls `look` with each chunk of the blocks `range`, and the number of the chunk, until it gives
 /// a result.
 fn scan<T>(
@@ -72,8 +81,10 @@ fn scan<T>(
     vol: &Volume,
     dir: Dir<'_>,
     range: std::ops::Range<u64>,
+    damage: Damage,
     mut look: impl FnMut(u64, &[u8]) -> Result<Option<T>, Stop>,
 ) -> Result<Option<T>, Stop> {
+    let mut failed = None;
     let per_block = vol.geometry.sectors_per_block() as u64;
     let chunks = dir.1.size / SECTOR_BYTES as u64;
     for block in range {
@@ -84,14 +95,33 @@ fn scan<T>(
         if place.at + length > vol.geometry.block_bytes() {
             return Err(Errno::Io.into());
         }
-        let part = tx.part(place.block, place.at, length, PageKind::Directory)?;
-        for (number, sector) in numbers.zip(part.chunks_exact(SECTOR_BYTES)) {
-            if let Some(found) = look(number, &sector[..SECTOR_CONTENT])? {
-                return Ok(Some(found));
+        match tx.part(place.block, place.at, length, PageKind::Directory) {
+            Err(Stop::Refused(_)) => {}
+            Err(stop) => return Err(stop),
+            Ok(part) => {
+                for (number, sector) in numbers.zip(part.chunks_exact(SECTOR_BYTES)) {
+                    if let Some(found) = look(number, &sector[..SECTOR_CONTENT])? {
+                        return Ok(Some(found));
+                    }
+                }
+                continue;
+            }
+        }
+        // A chunk is damaged: one by one.
+        for number in numbers {
+            let at = place.at + (number - first) as usize * SECTOR_BYTES;
+            match content(tx, Place { at, ..place }) {
+                Ok(chunk) => {
+                    if let Some(found) = look(number, chunk)? {
+                        return Ok(Some(found));
+                    }
+                }
+                Err(stop @ Stop::Refused(_)) if damage == Damage::Passes => failed = Some(stop),
+                Err(stop) => return Err(stop),
             }
         }
     }
-    Ok(None)
+    failed.map_or(Ok(None), Err)
 }
 
 /// True if the directory has an index that covers it, after building it if that is worth it.
@@ -117,7 +147,7 @@ fn indexed(tx: &mut dyn Tx, vol: &mut Volume, dir: Dir<'_>) -> Result<bool, Stop
 fn build(tx: &mut dyn Tx, vol: &mut Volume, dir: Dir<'_>, block: u64) -> Result<(), Stop> {
     let mut names = Vec::new();
     let mut rooms = Vec::new();
-    scan(tx, vol, dir, block..block + 1, |number, chunk| {
+    scan(tx, vol, dir, block..block + 1, Damage::Stops, |number, chunk| {
         for entry in chunk::entries(chunk) {
             let entry = entry?;
             if entry.ino != 0 {
@@ -153,17 +183,22 @@ fn expect(tx: &mut dyn Tx, vol: &Volume, dir: Dir<'_>, blocks: std::ops::Range<u
 /// The entry of a name.
 ///
 /// # Errors
-/// Those of [`Tx::page`]; [`Errno::Io`] if the directory is damaged.
+/// Those of [`Tx::page`]; [`Errno::Io`] if the name may stand in a damaged chunk.
 pub fn find(
     tx: &mut dyn Tx,
     vol: &mut Volume,
     dir: Dir<'_>,
     name: &[u8],
 ) -> Result<Option<Found>, Stop> {
-    if indexed(tx, vol, dir)? {
-        return find_by_index(tx, vol, dir, name);
+    match indexed(tx, vol, dir) {
+        Ok(true) => return find_by_index(tx, vol, dir, name),
+        // The index of a damaged directory would miss names.
+        Err(Stop::Refused(_)) => vol.names().drop_index(dir.0),
+        not => {
+            not?;
+        }
     }
-    scan(tx, vol, dir, 0..blocks(vol, dir), |number, chunk| {
+    scan(tx, vol, dir, 0..blocks(vol, dir), Damage::Passes, |number, chunk| {
         Ok(chunk::find(chunk, name)?.map(|entry| found(number, entry)))
     })
 }
@@ -202,7 +237,7 @@ pub fn is_empty(tx: &mut dyn Tx, vol: &mut Volume, dir: Dir<'_>) -> Result<bool,
     if indexed(tx, vol, dir)? {
         return Ok(vol.names().begin(dir.0).len() <= 2);
     }
-    let other = scan(tx, vol, dir, 0..blocks(vol, dir), |_, chunk| {
+    let other = scan(tx, vol, dir, 0..blocks(vol, dir), Damage::Stops, |_, chunk| {
         for entry in chunk::entries(chunk) {
             let entry = entry?;
             if entry.ino != 0 && !entries::is_dots(entry.name) {
@@ -219,7 +254,7 @@ fn room(tx: &mut dyn Tx, vol: &mut Volume, dir: Dir<'_>, need: usize) -> Result<
     if indexed(tx, vol, dir)? {
         return Ok(vol.names().begin(dir.0).chunk_with(need).map(u64::from));
     }
-    scan(tx, vol, dir, 0..blocks(vol, dir), |number, chunk| {
+    scan(tx, vol, dir, 0..blocks(vol, dir), Damage::Stops, |number, chunk| {
         Ok((chunk::room(chunk)? >= need).then_some(number))
     })
 }
@@ -384,7 +419,7 @@ pub fn list(
     let first = from / vol.geometry.block_bytes() as u64;
     let end = blocks(vol, dir).min(first.saturating_add(most_blocks));
     let chunk_from = from / SECTOR_BYTES as u64;
-    let scanned = scan(tx, vol, dir, first..end, |number, chunk| {
+    let scanned = scan(tx, vol, dir, first..end, Damage::Stops, |number, chunk| {
         if number < chunk_from {
             return Ok(None);
         }

@@ -17,7 +17,7 @@ use std::fmt::Write as _;
 /// # Errors
 /// No superblock, one that this program refuses, errors of the volume.
 pub fn dump_superblock(disk: &mut dyn Disk) -> Result<String, FsError> {
-    let Found { superblock, at } = load(disk)?;
+    let Found { superblock, at, .. } = load(disk)?;
     let geometry = superblock.geometry()?;
     let Superblock { sizes, id, state, recovery, policy, mounts, .. } = &superblock;
     let mut out = String::new();
@@ -61,14 +61,14 @@ pub fn dump_groups(disk: &mut dyn Disk) -> Result<String, FsError> {
         let place = store.geometry.header_of(group);
         let bytes = store.read(place.block, 1)?;
         let is_whole = store.is_whole(&bytes, place, SealKind::Map);
-        let data = store.geometry.data_of(group);
-        let (first, end) = (data.start, data.end);
+        let metadata = store.geometry.metadata_of(group);
+        let (first, end) = (metadata.start, metadata.end);
         match GroupHeader::decode(&bytes).filter(|_| is_whole) {
             None => line(&mut out, format_args!("group {group}: the header is damaged")),
             Some(GroupHeader { counters, initialised, .. }) => line(
                 &mut out,
                 format_args!(
-                    "group {group}: data {first} to {end}, {} directories, free {} blocks, {} \
+                    "group {group}: metadata {first} to {end}, {} directories, free {} blocks, {} \
                      fragments, {} inodes; {initialised} inodes initialised",
                     counters.directories,
                     counters.free_blocks,

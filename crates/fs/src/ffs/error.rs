@@ -23,11 +23,30 @@ pub enum FsError {
     #[error("the file system has version {0}, this program knows version 1; use a newer one")]
     Newer(u32),
     /// The file system uses features that this program does not know.
-    #[error("the file system has unknown incompatible features {0:#x}; use a newer program")]
+    #[error(
+        "the file system has unknown incompatible features ({}); use a newer program",
+        bits(*.0)
+    )]
     UnknownFeatures(u32),
-    /// The superblock has a valid seal, but its sizes contradict each other.
-    #[error("the superblock is damaged: {0}; run `seekless fsck --repair`")]
+    /// The file system uses features with which this program may only read it.
+    #[error(
+        "the file system has unknown features ({}) with which this program may only read it; use \
+         --read-only or a newer program",
+        bits(*.0)
+    )]
+    ReadOnlyFeatures(u32),
+    /// The superblock has a valid seal and impossible fields, and no copy of it is whole.
+    #[error("the superblock is damaged: {0}, and it has no whole copy; restore the volume")]
     Damaged(String),
+    /// The first superblock is damaged; a copy of it is whole.
+    #[error(
+        "the superblock is damaged, a copy at byte {at} is whole; run `seekless fsck --repair` or \
+         mount --read-only"
+    )]
+    LostSuperblock {
+        /// Where the copy lies.
+        at: u64,
+    },
     /// The volume is shorter than the file system.
     #[error("the volume has {found} bytes, the file system {needed}; restore the missing part")]
     Truncated {
@@ -39,6 +58,12 @@ pub enum FsError {
     /// It was not unmounted.
     #[error("the file system was not unmounted; run `seekless fsck --repair` or mount --read-only")]
     NotClean,
+    /// An earlier mount met damage.
+    #[error(
+        "an earlier mount met damage of the file system; run `seekless fsck --repair` or mount \
+         --read-only"
+    )]
+    MetDamage,
     /// Findings remain after as many rounds as repair makes.
     #[error("repair left {left} findings; copy the files that can be read and make a new one")]
     NotRepaired {
@@ -48,4 +73,25 @@ pub enum FsError {
     /// The volume failed.
     #[error(transparent)]
     Io(#[from] IoError),
+}
+
+/// The set bits of a word of features, by number.
+fn bits(word: u32) -> String {
+    let set = (0..32).filter(|bit| word >> bit & 1 == 1);
+    let numbers: Vec<String> = set.map(|bit| bit.to_string()).collect();
+    let noun = if numbers.len() == 1 { "bit" } else { "bits" };
+    format!("{noun} {}", numbers.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn features_are_named_by_their_bits() {
+        let one = FsError::UnknownFeatures(1 << 31).to_string();
+        assert!(one.contains("incompatible features (bit 31); use a newer"), "{one}");
+        let two = FsError::ReadOnlyFeatures(5).to_string();
+        assert!(two.contains("(bits 0, 2)") && two.contains("; use --read-only"), "{two}");
+    }
 }

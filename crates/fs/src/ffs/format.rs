@@ -1,6 +1,7 @@
 //! The superblock, and numbers that all structures share.
 //!
-//! The superblock is one sealed sector at byte 65,536. Groups 1, 3, 5 and 7 begin with a copy.
+//! The superblock is one sealed sector at byte 65,536. The metadata of groups 1, 3, 5 and 7 begins
+//! with a copy.
 //! `mkfs` and repair write the copies; mount and unmount write only the first one. So the state and
 //! the times of a copy may be old, its sizes are not.
 
@@ -18,7 +19,7 @@ pub const MAGIC: [u8; 8] = *b"SEEKFFS\n";
 pub const VERSION: u32 = 1;
 /// Byte of the first superblock.
 pub const SUPERBLOCK_AT: u64 = 65_536;
-/// Groups that begin with a copy of the superblock.
+/// Groups whose metadata begins with a copy of the superblock.
 pub const COPY_GROUPS: [u32; 4] = [1, 3, 5, 7];
 
 /// Inode of the log.
@@ -178,7 +179,8 @@ pub struct Superblock {
 }
 
 const LABEL: usize = 136;
-const _: () = assert!(LABEL + MOST_LABEL <= SECTOR_CONTENT);
+const STAGGER: usize = LABEL + MOST_LABEL;
+const _: () = assert!(STAGGER + 4 <= SECTOR_CONTENT);
 
 impl Superblock {
     /// Where things lie.
@@ -214,6 +216,7 @@ impl Superblock {
             (80, self.mounts),
             (128, self.log.first),
             (132, self.log.fragments),
+            (STAGGER, self.sizes.stagger),
         ];
         for (at, number) in numbers {
             put(&mut out, at, &number.to_le_bytes());
@@ -285,6 +288,7 @@ fn fields_of(sector: &[u8], id: u128) -> Option<Superblock> {
             fragments: u32_at(sector, 48),
             fragments_per_group: u32_at(sector, 56),
             inodes_per_group: u32_at(sector, 60),
+            stagger: u32_at(sector, STAGGER),
         },
         minfree: Some(sector[64]).filter(|&percent| percent < 100)?,
         optimisation: match sector[65] {
@@ -337,6 +341,7 @@ mod tests {
                 fragments: 16 * 1024,
                 fragments_per_group: 4096,
                 inodes_per_group: 256,
+                stagger: 32,
             },
             minfree: 10,
             optimisation: Optimisation::Space,

@@ -1,8 +1,12 @@
 //! Where things lie: all arithmetic of addresses.
 //!
-//! The file system is a row of groups of equal size; the last one may be shorter. A group holds, in
-//! this order and each in whole blocks: the boot area (group 0 only), the superblock or a copy
-//! (groups 0, 1, 3, 5, 7), the maps (header, inode bits, fragment bits), the inode table, and data.
+//! The file system is a row of groups of equal size; the last one may be shorter. The metadata of a
+//! group is one run of whole blocks: the boot area (group 0 only), the superblock or a copy (groups
+//! 0, 1, 3, 5, 7), the maps (header, inode bits, fragment bits) and the inode table. Everything
+//! else in the group is data.
+//!
+//! The run begins some tracks into the group, as in FFS: group *g* adds *g* mod 8 staggers. So the
+//! copies of the superblock do not all lie on one track, platter or member of an array.
 //!
 //! [`Geometry::new`] refuses sizes that contradict each other, so no method overflows.
 
@@ -19,6 +23,12 @@ pub type Fragment = u32;
 pub const GROUP_UNIT: u64 = 256 << 10;
 /// Bytes of a group at most, for the same reason.
 pub const MOST_GROUP: u64 = 1 << 30;
+/// Values that the stagger may have, in bytes. They are few so that a copy can be found.
+pub const STAGGERS: [u64; 4] = [0, 32 << 10, 64 << 10, 128 << 10];
+// The search for a copy goes in steps of the least one.
+const _: () = assert!(GROUP_UNIT.is_multiple_of(STAGGERS[1]) && STAGGERS[3] <= GROUP_UNIT);
+/// Groups after which the stagger begins again.
+pub const STAGGER_GROUPS: u32 = 8;
 /// Fragments of a group at most.
 pub const MOST_GROUP_FRAGMENTS: u32 = 1 << 22;
 /// Inodes of a group at most.
@@ -39,6 +49,8 @@ pub struct Sizes {
     pub fragments_per_group: u32,
     /// Inodes of each group.
     pub inodes_per_group: u32,
+    /// Fragments by which the metadata of a group begins later than in the group before.
+    pub stagger: u32,
 }
 
 impl Sizes {
@@ -104,13 +116,16 @@ impl Geometry {
         if u64::from(geometry.groups) * u64::from(sizes.inodes_per_group) > u64::from(u32::MAX) {
             return Err("there are more inodes than numbers for them".to_string());
         }
-        for group in [0, geometry.groups - 1] {
-            let metadata = geometry.metadata_fragments(group);
-            if geometry.group_fragments(group) < metadata + per_block {
+        // Full groups differ by their place in the cycle of the stagger only.
+        let last = geometry.groups - 1;
+        for group in (0..last.min(STAGGER_GROUPS)).chain([last]) {
+            // Not in fragments: of impossible sizes their numbers overflow.
+            let start = geometry.block_of(geometry.group_start(group));
+            let blocks = u64::from(geometry.group_fragments(group) / per_block);
+            if start + blocks <= geometry.metadata_end(group) {
                 return Err(format!("group {group} has no room behind its metadata"));
             }
         }
-        // The groups between are as long as group 0 and have less metadata: it has the boot area.
         Ok(geometry)
     }
 
@@ -227,7 +242,7 @@ impl Geometry {
         let boot = SUPERBLOCK_AT / u64::from(self.sizes.block_bytes);
         match group {
             0 => Some(boot),
-            _ if COPY_GROUPS.contains(&group) => Some(self.block_of(self.group_start(group))),
+            _ if COPY_GROUPS.contains(&group) => Some(self.metadata_block(group)),
             _ => None,
         }
     }
@@ -236,7 +251,7 @@ impl Geometry {
     pub fn maps_of(&self, group: u32) -> BlockNo {
         match self.superblock_of(group) {
             Some(block) => block + 1,
-            None => self.block_of(self.group_start(group)),
+            None => self.metadata_block(group),
         }
     }
 
@@ -260,19 +275,28 @@ impl Geometry {
         self.table_blocks
     }
 
-    /// The data fragments of a group.
-    pub fn data_of(&self, group: u32) -> Range<Fragment> {
-        let start = self.group_start(group);
-        start + self.metadata_fragments(group)..start + self.group_fragments(group)
+    /// The metadata of a group, the boot area included.
+    pub fn metadata_of(&self, group: u32) -> Range<Fragment> {
+        let start = if group == 0 { 0 } else { self.metadata_block(group) };
+        self.first_fragment(start)..self.first_fragment(self.metadata_end(group))
     }
 
-    /// True if a file may own these fragments: they lie in the data of one group.
+    /// Fragments of a group that are data.
+    pub fn data_fragments(&self, group: u32) -> u32 {
+        self.group_fragments(group) - self.metadata_of(group).len() as u32
+    }
+
+    /// True if a file may own these fragments: they are data of one group.
     pub fn is_data(&self, first: Fragment, count: u32) -> bool {
         if first >= self.sizes.fragments {
             return false;
         }
-        let data = self.data_of(self.group_of_fragment(first));
-        first >= data.start && u64::from(first) + u64::from(count) <= u64::from(data.end)
+        let group = self.group_of_fragment(first);
+        let end = u64::from(self.group_start(group) + self.group_fragments(group));
+        let metadata = self.metadata_of(group);
+        let until = u64::from(first) + u64::from(count);
+        let is_before = until <= u64::from(metadata.start);
+        until <= end && (is_before || first >= metadata.end)
     }
 
     /// The bit of a fragment.
@@ -301,10 +325,16 @@ impl Geometry {
         self.map_bit(self.group_of_inode(ino), 1, ino % self.sizes.inodes_per_group)
     }
 
-    /// Fragments of a group that are not data.
-    fn metadata_fragments(&self, group: u32) -> u32 {
-        let table_end = self.table_of(group) + u64::from(self.table_blocks);
-        self.first_fragment(table_end) - self.group_start(group)
+    /// The first block of the metadata of a group; in group 0 it is that of the boot area.
+    fn metadata_block(&self, group: u32) -> BlockNo {
+        let steps = u64::from(group % STAGGER_GROUPS);
+        let stagger = u64::from(self.sizes.stagger / self.fragments_per_block);
+        self.block_of(self.group_start(group)) + steps * stagger
+    }
+
+    /// The block behind the metadata of a group.
+    fn metadata_end(&self, group: u32) -> BlockNo {
+        self.table_of(group) + u64::from(self.table_blocks)
     }
 
     fn inode_block(&self, index: u32) -> u64 {
@@ -348,6 +378,13 @@ fn check_counts(sizes: &Sizes, per_block: u32, inodes_per_block: u32) -> Result<
     if inodes == 0 || inodes % inodes_per_block != 0 || inodes > MOST_GROUP_INODES {
         return Err(format!("a group cannot have {inodes} inodes"));
     }
+    let stagger = u64::from(sizes.stagger) * u64::from(sizes.fragment_bytes);
+    if !STAGGERS.contains(&stagger) {
+        return Err(format!("a stagger of {stagger} bytes is not possible"));
+    }
+    if stagger * u64::from(STAGGER_GROUPS) > u64::from(group) * u64::from(sizes.fragment_bytes) {
+        return Err(format!("a stagger of {stagger} bytes reaches over a group"));
+    }
     // The metadata of group 0, computed with 64 bits: the table, the maps, the boot area.
     let table = u64::from(inodes / inodes_per_block) * u64::from(per_block);
     if table >= u64::from(group) {
@@ -369,14 +406,17 @@ mod tests {
             fragments: blocks * per_block,
             fragments_per_group: 100 * per_block,
             inodes_per_group: 256,
+            stagger: 0,
         }
     }
 
     /// Each byte of metadata has one meaning, and data begins behind all of it.
     #[test]
     fn nothing_overlaps() {
-        for (block, fragment) in [(8192, 4096), (8192, 1024), (4096, 1024), (4096, 4096)] {
-            let geometry = Geometry::new(sizes(block, fragment, 950)).expect("possible");
+        let units = [(8192, 4096), (8192, 1024), (4096, 1024), (4096, 4096)];
+        for ((block, fragment), stagger) in units.into_iter().zip([0, 32, 32, 8]) {
+            let sizes = Sizes { stagger, ..sizes(block, fragment, 950) };
+            let geometry = Geometry::new(sizes).expect("possible");
             let mut uses = BTreeMap::new();
             let mut claim = |place: (u64, usize), what: String| {
                 let old = uses.insert(place, what.clone());
@@ -430,6 +470,10 @@ mod tests {
             Sizes { inodes_per_group: 65, ..good },
             Sizes { inodes_per_group: 64 * 100, ..good },
             Sizes { fragments: 902, fragments_per_group: 300, ..good },
+            Sizes { fragments: u32::MAX - 1, fragments_per_group: 1_799_316, stagger: 32, ..good },
+            Sizes { stagger: 1, ..good },
+            Sizes { stagger: 24, ..good },
+            Sizes { stagger: 32, ..good },
         ] {
             assert!(Geometry::new(bad).is_err(), "{bad:?}");
         }
@@ -438,7 +482,7 @@ mod tests {
     #[test]
     fn data_does_not_cross_groups() {
         let geometry = Geometry::new(sizes(8192, 4096, 950)).expect("possible");
-        let end = geometry.data_of(0).end;
+        let end = geometry.group_start(1);
         assert!(geometry.is_data(end - 2, 2));
         assert!(!geometry.is_data(end - 2, 3));
         assert!(!geometry.is_data(0, 1) && !geometry.is_data(u32::MAX, 8));

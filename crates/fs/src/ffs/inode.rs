@@ -237,6 +237,7 @@ mod tests {
             fragments: 8192,
             fragments_per_group: 8192,
             inodes_per_group: 128,
+            stagger: 0,
         };
         Geometry::new(sizes).expect("possible")
     }

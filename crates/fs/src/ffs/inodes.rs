@@ -1,9 +1,11 @@
 //! Inodes in their table: read one, and write back what an operation changed of it.
 
 use crate::call::{Attr, Errno, FileKind, Ino};
+use crate::ffs::geometry::Place;
 use crate::ffs::inode::{INODE_BYTES, Inode, offset};
 use crate::ffs::volume::Volume;
 use crate::tx::{Change, PageKind, Stop, Tx};
+use seekless_engine::units::SECTOR_BYTES;
 
 /// A range of an inode's bytes, and what a change of it means.
 type Field = (usize, usize, fn(Ino) -> Change);
@@ -17,6 +19,12 @@ const FIELDS: [Field; 5] = [
     (offset::SIZE, offset::DIRECT, |_| Change::Plain),
 ];
 
+/// The sector that holds an inode. A damaged one costs its own inodes, not those of the block.
+fn sector(tx: &mut dyn Tx, place: Place) -> Result<&[u8], Stop> {
+    let first = place.at / SECTOR_BYTES * SECTOR_BYTES;
+    tx.part(place.block, first, SECTOR_BYTES, PageKind::Inodes)
+}
+
 /// An inode, used or free.
 ///
 /// # Errors
@@ -27,8 +35,8 @@ pub fn raw(tx: &mut dyn Tx, vol: &Volume, ino: u32) -> Result<Inode, Stop> {
         return Ok(Inode::default());
     }
     let place = vol.geometry.inode_place(ino);
-    let page = tx.page(place.block, PageKind::Inodes)?;
-    Ok(Inode::decode(&page[place.at..place.at + INODE_BYTES]))
+    let at = place.at % SECTOR_BYTES;
+    Ok(Inode::decode(&sector(tx, place)?[at..at + INODE_BYTES]))
 }
 
 /// The inode of an object.
@@ -82,7 +90,7 @@ pub fn put(tx: &mut dyn Tx, vol: &Volume, ino: Ino, old: &Inode, new: &Inode) ->
         return Ok(());
     }
     let place = vol.geometry.inode_place(vol.number(ino)?);
-    tx.page(place.block, PageKind::Inodes)?;
+    sector(tx, place)?;
     let (was, is) = (old.encode(), new.encode());
     let addresses: fn(Ino) -> Change =
         if new.has_blocks() || old.has_blocks() { Change::Pointer } else { Change::Inode };
@@ -106,7 +114,7 @@ pub fn put(tx: &mut dyn Tx, vol: &Volume, ino: Ino, old: &Inode, new: &Inode) ->
 /// Those of [`Tx::page`].
 pub fn init(tx: &mut dyn Tx, vol: &Volume, ino: Ino, inode: &Inode) -> Result<(), Stop> {
     let place = vol.geometry.inode_place(vol.number(ino)?);
-    tx.page(place.block, PageKind::Inodes)?;
+    sector(tx, place)?;
     tx.set(place.block, place.at, &inode.encode(), Change::Inode(ino));
     Ok(())
 }

@@ -10,6 +10,7 @@ use crate::ffs::geometry::{Fragment, Geometry};
 use crate::ffs::inode::{DIRECT, INDIRECT, Inode};
 use crate::ffs::volume::Volume;
 use crate::tx::{BlockNo, Change, PageKind, Stop, Tx};
+use seekless_engine::units::SECTOR_BYTES;
 use smallvec::SmallVec;
 
 /// Where the address of a block of a file stands.
@@ -59,7 +60,9 @@ fn path(geometry: &Geometry, index: u64) -> Result<Path, Stop> {
 
 /// The address at an offset of an indirect block.
 fn pointer(tx: &mut dyn Tx, block: BlockNo, at: usize) -> Result<Fragment, Stop> {
-    Ok(u32_at(tx.page(block, PageKind::Indirect)?, at))
+    // Only this sector: a damaged one costs its own addresses.
+    let first = at / SECTOR_BYTES * SECTOR_BYTES;
+    Ok(u32_at(tx.part(block, first, SECTOR_BYTES, PageKind::Indirect)?, at - first))
 }
 
 /// The block of an address, if it can be one of an indirect block.
@@ -131,7 +134,10 @@ pub fn slot(
             tx.belongs(block, ino);
         }
     }
-    Ok(Slot::In(block_at(&vol.geometry, at)?, address_offset(*last)))
+    let (block, offset) = (block_at(&vol.geometry, at)?, address_offset(*last));
+    // The caller may set the address without looking at it. A damaged sector must not get a seal.
+    pointer(tx, block, offset)?;
+    Ok(Slot::In(block, offset))
 }
 
 fn new_indirect(
@@ -228,6 +234,7 @@ mod tests {
             fragments: 8192,
             fragments_per_group: 8192,
             inodes_per_group: 128,
+            stagger: 0,
         })
         .expect("possible");
         let each = 1008;

@@ -10,7 +10,10 @@ use crate::ffs::error::FsError;
 use crate::ffs::format::{
     FIRST_INODE, MOST_LABEL, Optimisation, PolicyAdvice, Recovery, SUPERBLOCK_AT, State, Superblock,
 };
-use crate::ffs::geometry::{GROUP_UNIT, Geometry, MOST_GROUP, MOST_GROUP_INODES, Place, Sizes};
+use crate::ffs::geometry::{
+    Fragment, GROUP_UNIT, Geometry, MOST_GROUP, MOST_GROUP_INODES, Place, STAGGER_GROUPS, STAGGERS,
+    Sizes,
+};
 use crate::ffs::group::{Counters, GroupHeader};
 use crate::ffs::inode::{INODE_BYTES, Inode, SECTOR_INODES};
 use crate::ffs::seal::SealKind;
@@ -20,6 +23,7 @@ use seekless_engine::disk::Disk;
 use seekless_engine::size::Size;
 use seekless_engine::units::{BLOCK_BYTES, SECTOR_BYTES};
 use std::fmt;
+use std::ops::Range;
 
 /// Fragments of a group unless the options say otherwise: eight sectors of bits.
 const GROUP_FRAGMENTS: u32 = 8 * 4032;
@@ -135,7 +139,7 @@ pub fn mkfs(disk: &mut dyn Disk, options: &MkfsOptions) -> Result<MkfsReport, Fs
 }
 
 fn report(geometry: &Geometry, superblock: Superblock, volume: u64) -> MkfsReport {
-    let data: u64 = (0..geometry.groups()).map(|group| geometry.data_of(group).len() as u64).sum();
+    let data: u64 = (0..geometry.groups()).map(|g| u64::from(geometry.data_fragments(g))).sum();
     MkfsReport {
         superblock,
         groups: geometry.groups(),
@@ -180,6 +184,7 @@ fn plan(volume: u64, options: &MkfsOptions) -> Result<Geometry, FsError> {
         fragments: 0,
         fragments_per_group: 0,
         inodes_per_group: 0,
+        stagger: 0,
     };
     crate::ffs::geometry::check_units(&probe).map_err(FsError::BadOption)?;
     let per_block = block / fragment;
@@ -195,7 +200,8 @@ fn plan(volume: u64, options: &MkfsOptions) -> Result<Geometry, FsError> {
     let fragments = fragments as u32;
     let group = group_fragments(options, fragments);
     let inodes_per_group = inodes_per_group(options, group, fragments.div_ceil(group));
-    let sizes = Sizes { fragments, fragments_per_group: group, inodes_per_group, ..probe };
+    let stagger = stagger(u64::from(group) * u64::from(fragment)) / fragment;
+    let sizes = Sizes { fragments, fragments_per_group: group, inodes_per_group, stagger, ..probe };
     Geometry::new(sizes).or_else(|reason| {
         // The last group may be too short for its metadata: leave it out.
         let fragments = fragments / group * group;
@@ -212,6 +218,13 @@ fn group_fragments(options: &MkfsOptions, fragments: u32) -> u32 {
         (bytes / u64::from(options.fragment)) as u32
     });
     wanted.min(fragments)
+}
+
+/// Bytes of the stagger for groups of so many bytes: a cycle takes at most a quarter of a group.
+fn stagger(group: u64) -> u32 {
+    let steps = u64::from(STAGGER_GROUPS) - 1;
+    let fits = STAGGERS.into_iter().filter(|stagger| stagger * steps <= group / 4);
+    fits.max().unwrap_or(0) as u32
 }
 
 fn inodes_per_group(options: &MkfsOptions, group: u32, groups: u32) -> u32 {
@@ -246,10 +259,11 @@ fn superblock_of(sizes: Sizes, options: &MkfsOptions) -> Superblock {
     }
 }
 
-/// Fragments of a group that are in use in an empty file system, counted from its start.
-fn used_fragments(geometry: &Geometry, group: u32) -> u32 {
+/// Fragments of a group that are in use in an empty file system.
+fn used_fragments(geometry: &Geometry, group: u32) -> Range<Fragment> {
+    let metadata = geometry.metadata_of(group);
     let root = u32::from(group == 0);
-    geometry.data_of(group).start - geometry.group_start(group) + root
+    metadata.start..metadata.end + root
 }
 
 fn write_maps(store: &mut Store<'_>, group: u32, now: Timestamp) -> Result<(), FsError> {
@@ -260,18 +274,18 @@ fn write_maps(store: &mut Store<'_>, group: u32, now: Timestamp) -> Result<(), F
         let block = (bit.block - geometry.maps_of(group)) as usize;
         maps[block * geometry.block_bytes() + bit.at] |= bit.mask;
     };
-    let start = geometry.group_start(group);
     let used = used_fragments(&geometry, group);
-    (start..start + used).for_each(|fragment| set(geometry.fragment_bit(fragment)));
+    let rotor = used.end - geometry.group_start(group);
+    let free = geometry.group_fragments(group) - used.len() as u32;
+    used.for_each(|fragment| set(geometry.fragment_bit(fragment)));
     let reserved = if group == 0 { FIRST_INODE } else { 0 };
     (0..reserved).for_each(|ino| set(geometry.inode_bit(ino)));
     // Bits behind the end of a short last group stay clear: they belong to no fragment.
-    let free = geometry.group_fragments(group) - used;
     let header = GroupHeader {
         number: group,
         written: now,
-        block_rotor: used,
-        fragment_rotor: used,
+        block_rotor: rotor,
+        fragment_rotor: rotor,
         inode_rotor: reserved,
         counters: Counters {
             directories: u32::from(group == 0),
@@ -289,7 +303,7 @@ fn write_maps(store: &mut Store<'_>, group: u32, now: Timestamp) -> Result<(), F
 
 fn write_root(store: &mut Store<'_>, options: &MkfsOptions) -> Result<(), FsError> {
     let geometry = store.geometry.clone();
-    let body = geometry.data_of(0).start;
+    let body = geometry.metadata_of(0).end;
     let mut direct = [0; crate::ffs::inode::DIRECT];
     direct[0] = body;
     let root = Inode {
@@ -375,22 +389,36 @@ mod tests {
     }
 
     #[test]
-    fn a_copy_is_found_when_the_first_superblock_is_lost() {
-        let mut cells = Cells::new(4096);
-        let options = MkfsOptions {
-            group: Some(1 << 20),
-            id: 77,
-            label: b"x".to_vec(),
-            ..Default::default()
-        };
-        let made = mkfs(&mut MediumDisk(&mut cells), &options).expect("possible");
-        let mut disk = MediumDisk(&mut cells);
-        let found = load(&mut disk).expect("whole");
-        assert_eq!((found.at, &found.superblock), (SUPERBLOCK_AT, &made.superblock));
-        let zeros = seekless_engine::data::Data::zeros(2);
-        disk.write(SUPERBLOCK_AT / BLOCK_BYTES as u64, zeros).expect("memory");
-        let found = load(&mut disk).expect("a copy");
-        assert_eq!((found.at, &found.superblock), (1 << 20, &made.superblock));
+    fn each_copy_is_found_when_those_before_it_are_lost() {
+        for (group, stagger) in [(256 << 10, 0), (1 << 20, 32 << 10), (4 << 20, 128 << 10)] {
+            let mut cells = Cells::new(group * 8 / BLOCK_BYTES as u64);
+            let label = b"x".to_vec();
+            let options =
+                MkfsOptions { group: Some(group), id: 77, label, ..MkfsOptions::default() };
+            let made = mkfs(&mut MediumDisk(&mut cells), &options).expect("possible");
+            let mut disk = MediumDisk(&mut cells);
+            let places = [0, 1, 3, 5, 7].map(|number| match number {
+                0 => SUPERBLOCK_AT,
+                number => number * (group + stagger),
+            });
+            for at in places {
+                let found = load(&mut disk).expect("a copy is left");
+                assert_eq!((found.at, &found.superblock), (at, &made.superblock));
+                let zeros = seekless_engine::data::Data::zeros(2);
+                disk.write(at / BLOCK_BYTES as u64, zeros).expect("memory");
+            }
+            assert_eq!(load(&mut disk), Err(FsError::Foreign));
+        }
+    }
+
+    /// No two copies lie at the same place of a track, whatever power of two a track has.
+    #[test]
+    fn copies_of_a_usual_volume_lie_apart() {
+        let report = made(2 << 30, &MkfsOptions::default()).expect("possible");
+        let geometry = report.superblock.geometry().expect("made");
+        let at = |group| geometry.superblock_of(group).map(|block| block * 8192 % (1 << 20));
+        let places: std::collections::BTreeSet<_> = [0, 1, 3, 5, 7].map(at).into();
+        assert_eq!(places.len(), 5, "{places:?}");
     }
 
     #[test]

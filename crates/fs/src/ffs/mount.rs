@@ -1,7 +1,12 @@
 //! Mounting: reads the superblock and the maps, and marks the file system as in use.
 //!
 //! A mount for writing refuses a file system that was not unmounted: only a check knows what a
-//! crash has left. A mount that only reads takes it as it is and writes nothing.
+//! crash has left. A mount that only reads takes it as it is and writes nothing. It needs the first
+//! superblock or a copy.
+//!
+//! A group with damaged maps is closed: its files can be read and written, but nothing is allocated
+//! in it, and what is freed in it stays marked as used. The unmount then leaves the mark of an
+//! error, so that the next mount for writing asks for a check.
 
 use crate::call::Timestamp;
 use crate::core::page::Shape;
@@ -10,7 +15,7 @@ use crate::core::{Core, CoreOptions};
 use crate::ffs::alloc::group;
 use crate::ffs::error::FsError;
 use crate::ffs::format::{Recovery, SUPERBLOCK_AT, State, Superblock};
-use crate::ffs::seal;
+use crate::ffs::store::{Found, is_damage, load};
 use crate::ffs::system::Ffs;
 use crate::ffs::volume::Volume;
 use crate::policy::none::Async;
@@ -36,22 +41,16 @@ impl Ffs {
     /// afterwards, as port 0.
     ///
     /// # Errors
-    /// What [`Superblock::decode`] says; [`FsError::NotClean`]; a volume that is shorter than the
-    /// file system; errors of the volume.
+    /// Those of [`load`]; for writing also [`FsError::LostSuperblock`],
+    /// [`FsError::ReadOnlyFeatures`], [`FsError::NotClean`], [`FsError::MetDamage`].
     pub fn mount(disk: &mut dyn Disk, options: &MountOptions) -> Result<Ffs, FsError> {
-        let (mut superblock, counter) = read(disk)?;
-        let geometry = superblock.geometry()?;
-        let found = disk.blocks() * BLOCK_BYTES as u64;
-        if found < geometry.bytes() {
-            return Err(FsError::Truncated { needed: geometry.bytes(), found });
-        }
+        let found = load(disk)?;
         let writes = !options.core.read_only;
-        if writes && (superblock.state != State::Clean || superblock.read_only != 0) {
-            return Err(match superblock.read_only {
-                0 => FsError::NotClean,
-                features => FsError::UnknownFeatures(features),
-            });
+        if writes {
+            check_writable(&found)?;
         }
+        let Found { mut superblock, counter, .. } = found;
+        let geometry = superblock.geometry()?;
         let shape = Shape {
             block_bytes: geometry.block_bytes(),
             fragment_bytes: geometry.fragment_bytes(),
@@ -77,17 +76,18 @@ impl Ffs {
     }
 }
 
-/// The superblock of a disk, and its write counter.
-///
-/// # Errors
-/// Those of [`Superblock::decode`], and of the volume.
-pub fn read(disk: &mut dyn Disk) -> Result<(Superblock, u16), FsError> {
-    if disk.blocks() <= SUPERBLOCK_BLOCK {
-        return Err(FsError::Foreign);
+/// Refuses a file system that must not be written.
+fn check_writable(found: &Found) -> Result<(), FsError> {
+    let Found { superblock, at, .. } = found;
+    if *at != SUPERBLOCK_AT {
+        return Err(FsError::LostSuperblock { at: *at });
     }
-    let bytes = disk.read(SUPERBLOCK_BLOCK, 1)?.to_bytes();
-    let superblock = Superblock::decode(&bytes, SUPERBLOCK_AT)?;
-    Ok((superblock, seal::counter(&bytes)))
+    match (superblock.read_only, superblock.state) {
+        (0, State::Clean) => Ok(()),
+        (0, State::InUse) => Err(FsError::NotClean),
+        (0, State::Error) => Err(FsError::MetDamage),
+        (features, _) => Err(FsError::ReadOnlyFeatures(features)),
+    }
 }
 
 /// Writes the superblock; it is durable afterwards.
@@ -97,21 +97,42 @@ fn write(disk: &mut dyn Disk, superblock: &Superblock, counter: u16) -> Result<(
     disk.flush()
 }
 
-/// Loads the summary of a group; reads its maps if they are not cached.
+/// Loads the summary of a group, or closes the group if its maps are damaged or unreadable.
 fn load_group(
     core: &mut Core,
     volume: &mut Volume,
     disk: &mut dyn Disk,
     number: u32,
 ) -> Result<(), FsError> {
+    let loaded = step(core, volume, disk, &mut |tx, volume| group::load(tx, volume, number))?;
+    if loaded {
+        return Ok(());
+    }
+    // The header may be whole. Without it, each inode of the table may be in use.
+    let mut mark = volume.geometry.sizes().inodes_per_group;
+    step(core, volume, disk, &mut |tx, volume| {
+        mark = group::mark(tx, volume, number)?;
+        Ok(())
+    })?;
+    volume.close_group(number, mark);
+    Ok(())
+}
+
+/// Runs an operation of the mount, and reads what it misses; false if it met damage.
+fn step(
+    core: &mut Core,
+    volume: &mut Volume,
+    disk: &mut dyn Disk,
+    run: &mut dyn FnMut(&mut CoreTx<'_>, &mut Volume) -> Result<(), Stop>,
+) -> Result<bool, FsError> {
     loop {
         let mut tx = CoreTx::new(core, 0);
-        match group::load(&mut tx, volume, number) {
+        match run(&mut tx, volume) {
             Ok(()) => {
                 tx.commit(0);
                 volume.commit();
                 core.relieve();
-                return Ok(());
+                return Ok(true);
             }
             Err(mut stop @ Stop::Miss(_)) => {
                 tx.add_expected(&mut stop);
@@ -119,14 +140,16 @@ fn load_group(
                 volume.roll_back();
                 let Stop::Miss(wanted) = stop else { continue };
                 for (block, kind) in wanted {
-                    core.read_now(block, kind, disk)?;
+                    match core.read_now(block, kind, disk) {
+                        Err(error) if is_damage(&error) => return Ok(false),
+                        read => read?,
+                    }
                 }
             }
             Err(Stop::Refused(_) | Stop::Busy(_) | Stop::NoRoom) => {
                 tx.undo();
                 volume.roll_back();
-                let what = format!("the maps of group {number} have bad seals");
-                return Err(FsError::Damaged(what));
+                return Ok(false);
             }
         }
     }

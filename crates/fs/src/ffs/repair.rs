@@ -1,9 +1,10 @@
 //! Repair: makes true what check assumes, phase by phase.
 //!
-//! A round applies the findings of the earliest phase that has any, then checks again. Each fix is
-//! one sector, or sectors that are right by themselves, so a crash leaves a subset of the findings.
-//! New directory blocks are written before the inode that names them. The maps come last, computed
-//! from what the inodes claim, and the superblock is marked clean when a check finds nothing.
+//! A round applies the findings of the earliest phase that has any, and those of phases that do not
+//! depend on it, then checks again. Each fix is one sector, or sectors that are right by
+//! themselves, so a crash leaves a subset of the findings. New directory blocks are written before
+//! the inode that names them. The maps come last, computed from what the inodes claim, and the
+//! superblock is marked clean when a check finds nothing.
 
 mod found;
 
@@ -39,23 +40,28 @@ pub struct RepairReport {
 /// Repairs a file system. It runs the check itself, once before each round.
 ///
 /// # Errors
-/// As for check; [`FsError::NotRepaired`] if findings remain, for lack of free space say.
+/// As for check; [`FsError::ReadOnlyFeatures`]; [`FsError::NotRepaired`] if findings remain, for
+/// lack of free space say.
 pub fn repair(disk: &mut dyn Disk) -> Result<RepairReport, FsError> {
     let mut report = RepairReport::default();
     let mut left = 0;
     for _ in 0..MOST_ROUNDS {
         let Examined { superblock, findings, known } = examine(disk)?;
+        if superblock.read_only != 0 {
+            return Err(FsError::ReadOnlyFeatures(superblock.read_only));
+        }
         left = findings.list.len() as u64;
         let geometry = superblock.geometry()?;
         let store = Store::new(disk, geometry, superblock.sealer());
         let finder = Finder::new(known);
-        let mut run = Repair { store, finder, superblock, groups: BTreeSet::new() };
-        let Some(phase) = findings.list.iter().map(Finding::phase).min() else {
+        let mut run = Repair::new(store, finder, superblock);
+        if findings.is_clean() {
             report.marked_clean = run.mark_clean()?;
             return Ok(report);
-        };
+        }
         let mut progress = false;
-        for finding in findings.list.iter().filter(|finding| finding.phase() == phase) {
+        let first = findings.list.iter().map(Finding::phase).filter(|&phase| phase > 0).min();
+        for finding in findings.list.iter().filter(|finding| is_due(finding.phase(), first)) {
             if run.fix(finding)? {
                 progress = true;
                 report.repaired.push(finding.clone());
@@ -69,16 +75,29 @@ pub fn repair(disk: &mut dyn Disk) -> Result<RepairReport, FsError> {
     Err(FsError::NotRepaired { left })
 }
 
+/// True if a round repairs findings of this phase, of which the first one but 0 is given. Nothing
+/// depends on copies of the superblock, and maps do not depend on link counts.
+fn is_due(phase: u8, first: Option<u8>) -> bool {
+    phase == 0 || Some(phase) == first || (phase == 5 && first == Some(4))
+}
+
 struct Repair<'d> {
     store: Store<'d>,
     finder: Finder,
     superblock: Superblock,
     /// Groups whose maps this round has written.
     groups: BTreeSet<u32>,
+    /// Chunks that this round has written anew: places of other findings in them are stale.
+    rebuilt: BTreeSet<u64>,
 }
 
-impl Repair<'_> {
-    /// Applies a finding; false if it cannot be done.
+impl<'d> Repair<'d> {
+    fn new(store: Store<'d>, finder: Finder, superblock: Superblock) -> Repair<'d> {
+        let (groups, rebuilt) = (BTreeSet::new(), BTreeSet::new());
+        Repair { store, finder, superblock, groups, rebuilt }
+    }
+
+    /// Applies a finding; false if it cannot be done, or not in this round.
     fn fix(&mut self, finding: &Finding) -> Result<bool, FsError> {
         use Finding as F;
         match *finding {
@@ -102,11 +121,11 @@ impl Repair<'_> {
                 self.sector(SealKind::Directory, place, (chunk == 0).then_some(dir))?;
             }
             F::BadDots { dir, place } => self.dots(dir, place)?,
-            F::BadName { ref name, place, .. }
-            | F::NameTwice { ref name, place, .. }
-            | F::EntryToFree { ref name, place, .. }
-            | F::DirectoryTwice { ref name, place, .. } => self.remove_entry(place, name)?,
-            F::WrongType { ino, place, .. } => self.set_type(ino, place)?,
+            F::BadName { place, .. }
+            | F::NameTwice { place, .. }
+            | F::EntryToFree { place, .. }
+            | F::DirectoryTwice { place, .. } => return self.remove_entry(place),
+            F::WrongType { ino, place, .. } => return self.set_type(ino, place),
             F::Cycle { ino, parent } => return self.remove_name(parent, ino),
             F::WrongParent { ino, right, .. } => self.set_parent(ino, right)?,
             F::Leaked { ino } => self.set_inode(ino, free)?,
@@ -216,6 +235,7 @@ impl Repair<'_> {
         let known = &self.finder.known;
         let parent = known.folders.get(&dir).map_or(0, |folder| folder.parent);
         let parent = if parent == 0 { ROOT as u32 } else { parent };
+        self.rebuilt.insert(self.store.geometry.sector_of(place));
         self.store.edit(place, SealKind::Directory, |chunk, _| {
             let old = chunk.to_vec();
             entries::format_first(chunk, dir, parent);
@@ -229,26 +249,40 @@ impl Repair<'_> {
         })
     }
 
-    fn remove_entry(&mut self, place: Place, name: &[u8]) -> Result<(), FsError> {
-        let at = place.at % SECTOR_BYTES;
-        self.store.edit(place, SealKind::Directory, |chunk, is_whole| {
-            // An earlier fix of this round may have rebuilt the chunk: then the place is stale.
-            let mut all = entries::entries(chunk).unwrap_or_default().into_iter();
-            if is_whole && all.any(|entry| entry.at == at && entry.name == name) {
-                entries::remove(chunk, at);
-            }
-        })
+    /// True if this round has written the chunk anew, which has moved its entries.
+    fn is_stale(&self, place: Place) -> bool {
+        self.rebuilt.contains(&self.store.geometry.sector_of(place))
     }
 
-    fn set_type(&mut self, ino: u32, place: Place) -> Result<(), FsError> {
+    /// Removes an entry; false if the place is stale.
+    fn remove_entry(&mut self, place: Place) -> Result<bool, FsError> {
+        if self.is_stale(place) {
+            return Ok(false);
+        }
         let at = place.at % SECTOR_BYTES;
-        let Some(kind) = self.finder.known.kind(ino) else { return Ok(()) };
+        self.store.edit(place, SealKind::Directory, |chunk, is_whole| {
+            let mut all = entries::entries(chunk).unwrap_or_default().into_iter();
+            if is_whole && all.any(|entry| entry.at == at) {
+                entries::remove(chunk, at);
+            }
+        })?;
+        Ok(true)
+    }
+
+    /// Sets the type of an entry; false if the place is stale.
+    fn set_type(&mut self, ino: u32, place: Place) -> Result<bool, FsError> {
+        if self.is_stale(place) {
+            return Ok(false);
+        }
+        let at = place.at % SECTOR_BYTES;
+        let Some(kind) = self.finder.known.kind(ino) else { return Ok(true) };
         self.store.edit(place, SealKind::Directory, |chunk, is_whole| {
             let mut all = entries::entries(chunk).unwrap_or_default().into_iter();
             if is_whole && all.any(|entry| entry.at == at && entry.ino == ino) {
                 chunk[at + 6] = entries::type_byte(kind);
             }
-        })
+        })?;
+        Ok(true)
     }
 
     fn maps(&mut self, group: u32) -> Result<(), FsError> {

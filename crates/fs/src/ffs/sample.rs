@@ -137,7 +137,7 @@ pub(crate) fn sample(block: u32, fragment: u32) -> Cells {
     let mut cells = empty(block, fragment);
     let mut disk = MediumDisk(&mut cells);
     let geometry = geometry(block, fragment);
-    let next = geometry.data_of(0).start;
+    let next = geometry.metadata_of(0).end;
     let store = Store::new(&mut disk, geometry.clone(), Sealer::new(0xfeed));
     let mut builder = Builder { store, next };
     let (file, dir) = (FileKind::File, FileKind::Directory);

@@ -2,7 +2,8 @@
 //! is written, and at last the superblock says that the file system is clean.
 //!
 //! The mark is written after a flush of everything else, and is flushed itself. After a failed
-//! write there is no mark: the next mount asks for a check.
+//! write there is no mark: the next mount asks for a check. So it does after a mount that met
+//! damaged maps, which leaves the mark of an error.
 
 use crate::ffs::flow::{Pending, Work};
 use crate::ffs::format::{Recovery, SUPERBLOCK_AT, State};
@@ -110,8 +111,11 @@ impl Ffs {
     }
 
     fn mark_clean(&mut self, cx: &mut FsCx<'_, '_>) {
-        self.superblock.state = State::Clean;
-        self.superblock.recovery = Recovery::None;
+        let is_whole = self.volume.closed().is_empty();
+        (self.superblock.state, self.superblock.recovery) = match is_whole {
+            true => (State::Clean, Recovery::None),
+            false => (State::Error, Recovery::Fsck),
+        };
         self.superblock.written = self.last;
         self.counter = self.counter.wrapping_add(1);
         let block = self.superblock.encode(SUPERBLOCK_AT, self.counter);

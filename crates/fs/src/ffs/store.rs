@@ -5,8 +5,8 @@
 //! rest of the engine block around them.
 
 use crate::ffs::error::FsError;
-use crate::ffs::format::{SUPERBLOCK_AT, Superblock};
-use crate::ffs::geometry::{GROUP_UNIT, Geometry, MOST_GROUP, Place};
+use crate::ffs::format::{COPY_GROUPS, SUPERBLOCK_AT, Superblock};
+use crate::ffs::geometry::{GROUP_UNIT, Geometry, MOST_GROUP, Place, STAGGERS};
 use crate::ffs::seal::{SealKind, Sealer, counter};
 use crate::tx::{BlockNo, SECTOR_CONTENT};
 use bytes::Bytes;
@@ -22,18 +22,21 @@ pub struct Found {
     pub superblock: Superblock,
     /// Byte at which it lies; [`SUPERBLOCK_AT`] unless the first one is damaged.
     pub at: u64,
+    /// Its write counter.
+    pub counter: u16,
 }
 
 /// Reads the superblock, or a copy if it is damaged.
 ///
 /// # Errors
-/// [`FsError::Foreign`] if there is neither; versions, features and sizes that are refused; a
-/// volume shorter than the file system.
+/// [`FsError::Foreign`] if there is neither; [`FsError::Damaged`] if the first one has a valid seal
+/// and impossible fields, and there is no copy; versions and features that are refused; a volume
+/// shorter than the file system.
 pub fn load(disk: &mut dyn Disk) -> Result<Found, FsError> {
     let first = SUPERBLOCK_AT / BLOCK_BYTES as u64;
     let mut found = superblock_in(disk, first);
-    if matches!(found, Err(FsError::Foreign)) {
-        found = find_copy(disk);
+    if matches!(found, Err(FsError::Foreign | FsError::Damaged(_))) {
+        found = find_copy(disk).or(found);
     }
     let found = found?;
     let volume = disk.blocks() * BLOCK_BYTES as u64;
@@ -55,22 +58,31 @@ fn superblock_in(disk: &mut dyn Disk, block: BlockNr) -> Result<Found, FsError> 
     };
     let at = block * BLOCK_BYTES as u64;
     let superblock = Superblock::decode(&bytes[..SECTOR_BYTES], at)?;
-    Ok(Found { superblock, at })
+    Ok(Found { superblock, at, counter: counter(&bytes) })
 }
 
-/// Looks for the copy in group 1: a group is a multiple of [`GROUP_UNIT`], up to [`MOST_GROUP`].
+/// Looks for a copy at each multiple of the least stagger, up to behind the largest first group.
+/// These are all places of the copy in group 1, and of the other copies in groups of usual sizes.
 fn find_copy(disk: &mut dyn Disk) -> Result<Found, FsError> {
-    for at in (GROUP_UNIT..=MOST_GROUP).step_by(GROUP_UNIT as usize) {
+    let step = STAGGERS[1];
+    let end = (disk.blocks() * BLOCK_BYTES as u64).min(MOST_GROUP + GROUP_UNIT + 1);
+    for at in (GROUP_UNIT..end).step_by(step as usize) {
         let block = at / BLOCK_BYTES as u64;
         if disk.next_data(block) != Some(block) {
             continue;
         }
         // A copy of another file system may lie in a file. Only one that begins a group of the file
         // system that it describes counts.
-        if let Ok(found) = superblock_in(disk, block) {
+        let found = match superblock_in(disk, block) {
+            Err(error @ FsError::Io(_)) => return Err(error),
+            found => found.ok(),
+        };
+        if let Some(found) = found {
             let geometry = found.superblock.geometry()?;
             let own = block / u64::from(geometry.engine_blocks());
-            if (1..geometry.groups()).any(|group| geometry.superblock_of(group) == Some(own)) {
+            let has_it = |group| group < geometry.groups();
+            let mut copies = COPY_GROUPS.into_iter().filter(|&group| has_it(group));
+            if copies.any(|group| geometry.superblock_of(group) == Some(own)) {
                 return Ok(found);
             }
         }
@@ -79,7 +91,7 @@ fn find_copy(disk: &mut dyn Disk) -> Result<Found, FsError> {
 }
 
 /// True if other blocks of the medium may still be readable.
-fn is_damage(error: &IoError) -> bool {
+pub(crate) fn is_damage(error: &IoError) -> bool {
     matches!(error, IoError::Media { .. } | IoError::Checksum { .. })
 }
 

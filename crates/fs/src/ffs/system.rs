@@ -73,6 +73,11 @@ impl Ffs {
         &self.core
     }
 
+    /// Groups in which nothing is allocated because their maps are damaged.
+    pub fn closed_groups(&self) -> Vec<u32> {
+        self.volume.closed().iter().copied().collect()
+    }
+
     /// Calls without a reply, and work of the file system itself.
     pub fn pending(&self) -> usize {
         self.queue.len() + self.parked.len()

@@ -81,6 +81,8 @@ pub struct Volume {
     free: u64,
     /// Groups of which the header on disk is behind.
     stale: BTreeSet<u32>,
+    /// Groups with damaged maps, of which nothing is free.
+    closed: BTreeSet<u32>,
     names: Names,
     parents: BTreeMap<Ino, Ino>,
     undo: Vec<Undo>,
@@ -93,7 +95,7 @@ impl Volume {
     /// [`FsError::Damaged`] if the sizes contradict each other.
     pub fn new(superblock: &Superblock) -> Result<Volume, FsError> {
         let geometry = superblock.geometry()?;
-        let data = (0..geometry.groups()).map(|g| geometry.data_of(g).len() as u64).sum();
+        let data = (0..geometry.groups()).map(|g| u64::from(geometry.data_fragments(g))).sum();
         Ok(Volume {
             data,
             groups: vec![Group::default(); geometry.groups() as usize],
@@ -105,6 +107,7 @@ impl Volume {
             free: 0,
             paths: Paths::default(),
             stale: BTreeSet::new(),
+            closed: BTreeSet::new(),
             names: Names::default(),
             parents: BTreeMap::new(),
             undo: Vec::new(),
@@ -114,6 +117,22 @@ impl Volume {
     /// Puts the summary of a group in place, at mount.
     pub fn set_group(&mut self, group: u32, summary: Group) {
         self.replace_group(group, summary);
+    }
+
+    /// Takes a group out of use, at mount, of whose table so many inodes are initialised.
+    pub fn close_group(&mut self, group: u32, initialised: u32) {
+        self.replace_group(group, Group { initialised, ..Group::default() });
+        self.closed.insert(group);
+    }
+
+    /// Groups that are out of use because their maps are damaged.
+    pub fn closed(&self) -> &BTreeSet<u32> {
+        &self.closed
+    }
+
+    /// True if the maps of a group must not be touched.
+    pub fn is_closed(&self, group: u32) -> bool {
+        !self.closed.is_empty() && self.closed.contains(&group)
     }
 
     /// The operation has succeeded: its changes stand.

@@ -126,8 +126,8 @@ fn group(
     geometry: &Geometry,
     out: &mut dyn Write,
 ) -> std::io::Result<()> {
-    let data = geometry.data_of(number);
-    write!(out, "group {number}, data in fragments {}..{}", data.start, data.end)?;
+    let metadata = geometry.metadata_of(number);
+    write!(out, "group {number}, metadata in fragments {}..{}", metadata.start, metadata.end)?;
     let header = match header.map(|sector| GroupHeader::decode(&sector)) {
         Ok(Some(header)) => header,
         Ok(None) => return writeln!(out, "; its header is that of no group"),

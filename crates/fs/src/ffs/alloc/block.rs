@@ -78,6 +78,9 @@ fn take_if_free(tx: &mut dyn Tx, vol: &mut Volume, at: Fragment) -> Result<bool,
         return Ok(false);
     }
     let group = vol.geometry.group_of_fragment(at);
+    if vol.is_closed(group) {
+        return Ok(false);
+    }
     let bit = at - vol.geometry.group_start(group);
     if Bits::fragments(&vol.geometry, group).get(tx, bit, per_block)? != 0 {
         return Ok(false);
@@ -119,6 +122,11 @@ fn mark(
         return Err(crate::call::Errno::Io.into());
     }
     let group = vol.geometry.group_of_fragment(at);
+    if vol.is_closed(group) {
+        // They stay marked until a repair computes the maps anew.
+        debug_assert!(!used, "nothing is allocated in a closed group");
+        return Ok(());
+    }
     let first = at - within - vol.geometry.group_start(group);
     let bits = Bits::fragments(&vol.geometry, group);
     let old = bits.get(tx, first, per_block)?;
@@ -137,5 +145,7 @@ fn mark(
 
 /// Notes that the maps of the group of an address will be wanted.
 pub fn expect(tx: &mut dyn Tx, vol: &Volume, at: Fragment) {
-    tx.expect(vol.geometry.fragment_bit(at).block, PageKind::Bitmap);
+    if !vol.is_closed(vol.geometry.group_of_fragment(at)) {
+        tx.expect(vol.geometry.fragment_bit(at).block, PageKind::Bitmap);
+    }
 }

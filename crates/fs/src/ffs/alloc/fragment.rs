@@ -131,6 +131,9 @@ pub fn extend(
         return Ok(false);
     }
     let group = vol.geometry.group_of_fragment(at);
+    if vol.is_closed(group) {
+        return Ok(false);
+    }
     let bit = at - vol.geometry.group_start(group) + old;
     if Bits::fragments(&vol.geometry, group).get(tx, bit, new - old)? != 0 {
         return Ok(false);

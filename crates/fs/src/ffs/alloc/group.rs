@@ -7,6 +7,7 @@ use crate::ffs::geometry::Geometry;
 use crate::ffs::group::{Counters, GroupHeader};
 use crate::ffs::volume::{Group, Volume};
 use crate::tx::{Change, PageKind, SECTOR_CONTENT, Stop, Tx};
+use seekless_engine::units::SECTOR_BYTES;
 
 /// Notes that the blocks of the maps of a group will be wanted.
 fn expect_maps(tx: &mut dyn Tx, geometry: &Geometry, group: u32) {
@@ -51,6 +52,17 @@ pub fn load(tx: &mut dyn Tx, vol: &mut Volume, group: u32) -> Result<(), Stop> {
     })?;
     vol.set_group(group, summary);
     Ok(())
+}
+
+/// The mark of a group, from its header alone: inodes of its table that are initialised.
+///
+/// # Errors
+/// Those of [`Tx::part`]; [`Errno::Io`] if the header is no header.
+pub fn mark(tx: &mut dyn Tx, vol: &Volume, group: u32) -> Result<u32, Stop> {
+    let place = vol.geometry.header_of(group);
+    let sector = tx.part(place.block, place.at, SECTOR_BYTES, PageKind::Bitmap)?;
+    let header = GroupHeader::decode(sector).ok_or(Errno::Io)?;
+    Ok(header.initialised.min(vol.geometry.sizes().inodes_per_group))
 }
 
 /// Writes the summary of a group into its header. The caller stores the groups that

@@ -94,6 +94,9 @@ pub fn free(tx: &mut dyn Tx, vol: &mut Volume, ino: u32, inode: &Inode) -> Resul
     let is_directory = inode.kind() == Some(FileKind::Directory);
     inodes::init(tx, vol, Ino::from(ino), &cleared)?;
     let group = vol.geometry.group_of_inode(ino);
+    if vol.is_closed(group) {
+        return Ok(());
+    }
     let index = ino % vol.geometry.sizes().inodes_per_group;
     let bits = Bits::inodes(&vol.geometry, group);
     if bits.get(tx, index, 1)? == 0 {

@@ -1,11 +1,12 @@
 //! Phase 5: headers and bitmaps of the groups against what the inodes claim.
 
 use super::finding::{Bitmap, Finding, Outcome};
-use super::state::Known;
+use super::state::{Brief, Known};
 use super::{Examination, is_mark};
 use crate::call::FileKind;
-use crate::ffs::format::FIRST_INODE;
-use crate::ffs::geometry::{Bit, Geometry, Place};
+use crate::ffs::fields::{array_at, put};
+use crate::ffs::format::{FIRST_INODE, SECTOR_BITS};
+use crate::ffs::geometry::{Geometry, Place};
 use crate::ffs::group::{Counters, GroupHeader};
 use crate::ffs::seal::{SealKind, counter};
 use crate::ffs::store::Store;
@@ -53,72 +54,114 @@ impl Examination<'_> {
             }
         }
         for what in [Bitmap::Inodes, Bitmap::Fragments] {
-            let (mut lost, mut leaked, mut first) = (0, 0, None);
-            for (number, bit, used) in bits(&self.known, &geometry, group, what) {
-                let at = offset(&geometry, group, bit);
-                let stored = bytes[at] & bit.mask != 0;
-                if whole[at / SECTOR_BYTES] && stored != used {
-                    lost += u32::from(used);
-                    leaked += u32::from(stored);
-                    first.get_or_insert(number);
-                }
-            }
-            if let Some(first) = first {
-                self.found.add(Finding::WrongBits { group, what, lost, leaked, first });
-            }
+            self.bits(&bytes, &whole, group, what);
         }
         Ok(())
     }
-}
 
-/// Offset of the byte of a bit in the maps of its group.
-fn offset(geometry: &Geometry, group: u32, bit: Bit) -> usize {
-    (bit.block - geometry.maps_of(group)) as usize * geometry.block_bytes() + bit.at
-}
-
-/// The bits of a group as they should be: number of the thing, its bit, whether it is in use.
-fn bits<'k>(
-    known: &'k Known,
-    geometry: &'k Geometry,
-    group: u32,
-    what: Bitmap,
-) -> Box<dyn Iterator<Item = (u32, Bit, bool)> + 'k> {
-    match what {
-        Bitmap::Inodes => {
-            let count = geometry.sizes().inodes_per_group;
-            let numbers = group * count..(group + 1) * count;
-            Box::new(numbers.map(|ino| (ino, geometry.inode_bit(ino), is_used(known, ino))))
+    /// Compares a bitmap with what it should be, word by word.
+    fn bits(&mut self, maps: &[u8], whole: &[bool], group: u32, what: Bitmap) {
+        let words = Words::new(&self.store.geometry, group, what);
+        let Words { first_sector, first, .. } = words;
+        let (mut lost, mut leaked, mut wrong) = (0, 0, None);
+        for (index, (right, mask)) in words.of(&self.known).enumerate() {
+            let (sector, at) = (first_sector + index / SECTOR_WORDS, index % SECTOR_WORDS * 8);
+            if !whole[sector] {
+                continue;
+            }
+            let at = sector * SECTOR_BYTES + at;
+            let stored = u64::from_le_bytes(array_at(maps, at));
+            let differ = (stored ^ right) & mask;
+            if differ != 0 {
+                lost += (differ & right).count_ones();
+                leaked += (differ & stored).count_ones();
+                wrong.get_or_insert(first + index as u32 * 64 + differ.trailing_zeros());
+            }
         }
-        Bitmap::Fragments => {
-            let first = geometry.group_start(group);
-            let numbers = first..first + geometry.group_fragments(group);
-            Box::new(numbers.map(|fragment| {
-                (fragment, geometry.fragment_bit(fragment), known.is_claimed(fragment))
-            }))
+        if let Some(first) = wrong {
+            self.found.add(Finding::WrongBits { group, what, lost, leaked, first });
         }
     }
 }
 
-fn is_used(known: &Known, ino: u32) -> bool {
-    ino < FIRST_INODE || known.kind(ino).is_some()
+/// Words of 64 bits in a sector of a bitmap.
+const SECTOR_WORDS: usize = SECTOR_BITS as usize / 64;
+const _: () = assert!(SECTOR_BITS.is_multiple_of(64));
+
+/// A bitmap as it should be, in words of 64 bits.
+struct Words {
+    what: Bitmap,
+    /// Its first sector in the maps of the group.
+    first_sector: usize,
+    /// Number of its first thing.
+    first: u32,
+    /// Things of the group.
+    count: u32,
+}
+
+impl Words {
+    fn new(geometry: &Geometry, group: u32, what: Bitmap) -> Words {
+        let inodes = geometry.sizes().inodes_per_group;
+        match what {
+            Bitmap::Inodes => Words { what, first_sector: 1, first: group * inodes, count: inodes },
+            Bitmap::Fragments => Words {
+                what,
+                first_sector: 1 + inodes.div_ceil(SECTOR_BITS) as usize,
+                first: geometry.group_start(group),
+                count: geometry.group_fragments(group),
+            },
+        }
+    }
+
+    /// Each word with the bits that count.
+    fn of<'k>(&self, known: &'k Known) -> impl Iterator<Item = (u64, u64)> + use<'k> {
+        let Words { what, first, count, .. } = *self;
+        (0..count).step_by(64).map(move |at| {
+            let mask = if count - at < 64 { (1 << (count - at)) - 1 } else { u64::MAX };
+            let word = match what {
+                Bitmap::Inodes => used_inodes(known, first + at),
+                Bitmap::Fragments => known.claimed_word(first + at),
+            };
+            (word & mask, mask)
+        })
+    }
+}
+
+/// One bit for each of the 64 inodes from this number on that are in use.
+fn used_inodes(known: &Known, first: u32) -> u64 {
+    let inodes = known.inodes_from(first, 64).iter().enumerate();
+    let used = inodes.filter(|(_, brief)| brief.kind.is_some());
+    let used = used.fold(0, |word, (index, _)| word | 1 << index);
+    let reserved = if first == 0 { (1 << FIRST_INODE) - 1 } else { 0 };
+    used | reserved
 }
 
 /// The counters of a group as they should be.
 fn counters(known: &Known, geometry: &Geometry, group: u32) -> Counters {
-    let mut counters = Counters::default();
-    let each = geometry.sizes().inodes_per_group;
-    for ino in group * each..(group + 1) * each {
-        counters.directories += u32::from(known.kind(ino) == Some(FileKind::Directory));
-        counters.free_inodes += u32::from(!is_used(known, ino));
-    }
+    let inodes = Words::new(geometry, group, Bitmap::Inodes);
+    let used: u32 = inodes.of(known).map(|(word, _)| word.count_ones()).sum();
+    let briefs = known.inodes_from(inodes.first, inodes.count);
+    let is_directory = |brief: &&Brief| brief.kind == Some(FileKind::Directory);
+    let mut counters = Counters {
+        directories: briefs.iter().filter(is_directory).count() as u32,
+        free_inodes: inodes.count - used,
+        ..Counters::default()
+    };
     let per_block = geometry.fragments_per_block();
-    let data = geometry.data_of(group);
-    for block in data.step_by(per_block as usize) {
-        let free = (block..block + per_block).filter(|&at| !known.is_claimed(at)).count() as u32;
-        if free == per_block {
-            counters.free_blocks += 1;
-        } else {
-            counters.free_fragments += free;
+    let ones = (1 << per_block) - 1;
+    // Metadata is claimed, so it adds nothing.
+    for (word, mask) in Words::new(geometry, group, Bitmap::Fragments).of(known) {
+        let free = !word & mask;
+        if free == u64::MAX {
+            counters.free_blocks += 64 / per_block;
+            continue;
+        }
+        // A word has whole blocks, and so has a group.
+        for at in (0..64).step_by(per_block as usize).filter(|_| free != 0) {
+            match free >> at & ones {
+                block if block == ones => counters.free_blocks += 1,
+                block => counters.free_fragments += block.count_ones(),
+            }
         }
     }
     counters
@@ -143,10 +186,10 @@ pub(crate) fn write_group(store: &mut Store<'_>, known: &Known, group: u32) -> O
     };
     header.encode(&mut maps);
     for what in [Bitmap::Inodes, Bitmap::Fragments] {
-        for (_, bit, used) in bits(known, &geometry, group, what) {
-            if used {
-                maps[offset(&geometry, group, bit)] |= bit.mask;
-            }
+        let words = Words::new(&geometry, group, what);
+        for (index, (word, _)) in words.of(known).enumerate() {
+            let sector = words.first_sector + index / SECTOR_WORDS;
+            put(&mut maps, sector * SECTOR_BYTES + index % SECTOR_WORDS * 8, &word.to_le_bytes());
         }
     }
     let next = counter(&old).wrapping_add(1);

@@ -23,7 +23,7 @@ impl Examination<'_> {
         for group in 0..geometry.groups() {
             let mark = self.mark(group)?;
             self.known.add_group(mark);
-            self.known.claim(geometry.group_start(group)..geometry.data_of(group).start);
+            self.known.claim(geometry.metadata_of(group));
         }
         for group in 0..geometry.groups() {
             for index in 0..self.known.marks[group as usize] / geometry.inodes_per_block() {

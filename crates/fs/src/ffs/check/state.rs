@@ -105,6 +105,23 @@ impl Known {
         self.claims[fragment as usize / 64] >> (fragment % 64) & 1 == 1
     }
 
+    /// One bit for each of the 64 fragments from this one on: 1 if it is claimed.
+    pub fn claimed_word(&self, first: Fragment) -> u64 {
+        let (index, shift) = (first as usize / 64, first % 64);
+        let low = self.claims[index] >> shift;
+        match self.claims.get(index + 1) {
+            Some(high) if shift > 0 => low | high << (64 - shift),
+            _ => low,
+        }
+    }
+
+    /// Initialised inodes of one group from a number on, at most `most`.
+    pub fn inodes_from(&self, first: u32, most: u32) -> &[Brief] {
+        let group = &self.briefs[(first / self.per_group) as usize];
+        let from = ((first % self.per_group) as usize).min(group.len());
+        &group[from..(from + most as usize).min(group.len())]
+    }
+
     /// Claims fragments; none if one of them has an owner.
     pub fn claim(&mut self, range: Range<Fragment>) -> bool {
         if range.clone().any(|fragment| self.is_claimed(fragment)) {

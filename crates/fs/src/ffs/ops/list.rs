@@ -36,7 +36,7 @@ pub fn list(
     let block_bytes = vol.geometry.block_bytes() as u64;
     let mut from = cookie;
     while from < inode.size {
-        dirs::list(tx, vol, (ino, &inode), from, STEP_BLOCKS, |found, name| {
+        let listed = dirs::list(tx, vol, (ino, &inode), from, STEP_BLOCKS, |found, name| {
             let bytes = (ENTRY_BYTES + name.len()).next_multiple_of(8);
             if bytes > room && !entries.is_empty() {
                 room = 0;
@@ -50,7 +50,12 @@ pub fn list(
                 cookie: found.at + 1,
             });
             true
-        })?;
+        });
+        match listed {
+            // What stands before a damaged chunk is listed; the next call begins there and fails.
+            Err(Stop::Refused(_)) if !entries.is_empty() => return Ok(entries),
+            listed => listed?,
+        }
         if !entries.is_empty() {
             break;
         }

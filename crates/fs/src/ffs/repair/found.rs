@@ -68,7 +68,7 @@ impl Repair<'_> {
             let all = entries::entries(chunk).unwrap_or_default();
             let mut named = all.iter().filter(|each| !entries::is_dots(each.name));
             if let Some(entry) = named.find(|each| each.ino == ino) {
-                self.remove_entry(Place { at: place.at + entry.at, ..place }, entry.name)?;
+                self.remove_entry(Place { at: place.at + entry.at, ..place })?;
                 return Ok(true);
             }
         }
