@@ -4,6 +4,7 @@
 mod disk;
 mod emulated;
 mod faults;
+mod files;
 pub mod fio;
 mod mount;
 mod servers;
@@ -37,7 +38,7 @@ impl Setup {
 
 type Section = fn(&Setup) -> Result<()>;
 
-const SECTIONS: [(&str, Section); 7] = [
+const SECTIONS: [(&str, Section); 8] = [
     ("simulation", simulation::speed),
     ("factors", simulation::factors),
     ("disk", disk::disk),
@@ -45,7 +46,15 @@ const SECTIONS: [(&str, Section); 7] = [
     ("faults", faults::faults),
     ("emulated", emulated::emulated),
     ("mount", mount::mount),
+    ("files", files::files),
 ];
+
+/// Names the program to measure, where none is to be built.
+const PROGRAM: &str = "--program=";
+
+fn is_program(arg: &str) -> bool {
+    arg.starts_with(PROGRAM)
+}
 
 /// Runs the named sections, or all.
 ///
@@ -54,13 +63,17 @@ const SECTIONS: [(&str, Section); 7] = [
 pub fn bench(args: &[&str]) -> Result<()> {
     let quick = args.contains(&"--quick");
     let with_profile = args.contains(&"--guided");
-    let names: Vec<&str> =
-        args.iter().copied().filter(|arg| !["--quick", "--guided"].contains(arg)).collect();
+    let is_option = |arg: &str| ["--quick", "--guided"].contains(&arg) || is_program(arg);
+    let names: Vec<&str> = args.iter().copied().filter(|arg| !is_option(arg)).collect();
     let known = SECTIONS.map(|(name, _)| name);
     if let Some(unknown) = names.iter().find(|name| !known.contains(name)) {
         bail!("no section `{unknown}`: known are {}", known.join(", "));
     }
-    let program = if with_profile { guided()? } else { seekless()? };
+    let program = match args.iter().find_map(|arg| arg.strip_prefix(PROGRAM)) {
+        Some(path) => PathBuf::from(path),
+        None if with_profile => guided()?,
+        None => seekless()?,
+    };
     let setup = Setup { program, quick };
     for (name, section) in SECTIONS {
         if names.is_empty() || names.contains(&name) {

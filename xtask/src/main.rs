@@ -29,9 +29,10 @@ usage: cargo xtask TASK
   fuzz [SECONDS]     the fuzz targets alone, each for so long (default: 60)
   tidy               house rules that the compiler does not know
   guided             a build guided by a profile of what the program does: target/guided/seekless
-  bench [--quick] [--guided] [simulation|factors|disk|servers|faults|emulated|mount]...
-                     comparisons with peers on this machine; with --guided of a build guided by
-                     a profile
+  bench [--quick] [--guided|--program=PATH] [SECTION]...
+                     comparisons with peers on this machine, of all sections or of simulation,
+                     factors, disk, servers, faults, emulated, mount, files; with --guided of a
+                     build guided by a profile, with --program of the program at PATH
   docs [--check] [--recordings DIR] [--eager|--bugs|--faults] [--program PATH]
                      write the measured part of docs/, or fail if it is out of date; with --eager
                      only the page about eager writing, with --bugs or --faults only that table of

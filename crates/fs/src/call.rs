@@ -22,6 +22,21 @@ pub type CallId = u64;
 /// An open file or directory.
 pub type Handle = u64;
 
+/// Marks handles by inode.
+const BY_INODE: Handle = 1 << 63;
+
+/// A handle that needs no [`Request::Open`]: the object is open while its lookup count is not zero,
+/// the root always. It cannot be released.
+pub fn by_inode(ino: Ino) -> Handle {
+    debug_assert!(ino < BY_INODE, "inode {ino} leaves no bit for the mark");
+    ino | BY_INODE
+}
+
+/// The inode of a handle that [`by_inode`] made.
+pub fn inode_of(handle: Handle) -> Option<Ino> {
+    (handle & BY_INODE != 0).then_some(handle & !BY_INODE)
+}
+
 /// Nanoseconds since the epoch. Negative before it.
 pub type Timestamp = i64;
 

@@ -19,7 +19,7 @@ pub use content::Content;
 pub use node::{Body, Entries, Node};
 
 use crate::call::{
-    Answer, Attr, Call, Credentials, Errno, Handle, Ino, ROOT, Reply, Request, Timestamp,
+    Answer, Attr, Call, Credentials, Errno, Handle, Ino, ROOT, Reply, Request, Timestamp, inode_of,
 };
 use crate::system::Runs;
 use std::collections::BTreeMap;
@@ -170,7 +170,12 @@ impl Model {
     }
 
     fn by_handle(&self, handle: Handle) -> Result<Ino, Errno> {
-        self.handles.get(&handle).copied().ok_or(Errno::BadF)
+        let known =
+            |ino: &Ino| *ino == ROOT || self.nodes.get(ino).is_some_and(|node| node.lookups > 0);
+        match inode_of(handle) {
+            None => self.handles.get(&handle).copied().ok_or(Errno::BadF),
+            by_inode => by_inode.filter(known).ok_or(Errno::BadF),
+        }
     }
 
     fn new_ino(&mut self) -> Ino {

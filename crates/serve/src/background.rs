@@ -2,7 +2,8 @@
 //! parent waits until the child has said that it is ready.
 //!
 //! The child writes to pipes of the parent. When it is ready it gives them up, so that the parent
-//! sees the end of both and ends, too; messages after that go nowhere.
+//! sees the end of both and ends, too. Messages after that go to a file, or to the log of the
+//! kernel, as those of its own file systems do.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -50,16 +51,24 @@ pub fn begin() -> io::Result<()> {
     Ok(())
 }
 
-/// Lets the parent go: says `line` and gives up the pipes and the working directory.
+/// The log of the kernel: each write is a record. Only root may write there.
+const KERNEL_LOG: &str = "/dev/kmsg";
+
+/// Lets the parent go: says `line` and gives up the pipes and the working directory. Messages go to
+/// `messages` from now on; without it to the log of the kernel, or nowhere if that is closed.
 ///
 /// # Errors
 /// If there is no `/dev/null`.
-pub fn leave(out: &mut dyn Write, line: &str) -> io::Result<()> {
+pub fn leave(out: &mut dyn Write, line: &str, messages: Option<&File>) -> io::Result<()> {
     // A parent that is gone hears nothing; the child is ready all the same.
     let _ = writeln!(out, "{line}").and_then(|()| out.flush());
     let null = File::options().read(true).write(true).open("/dev/null")?;
     rustix::stdio::dup2_stdin(&null)?;
     rustix::stdio::dup2_stdout(&null)?;
-    rustix::stdio::dup2_stderr(&null)?;
+    let log = match messages {
+        Some(_) => None,
+        None => File::options().append(true).open(KERNEL_LOG).ok(),
+    };
+    rustix::stdio::dup2_stderr(messages.or(log.as_ref()).unwrap_or(&null))?;
     std::env::set_current_dir("/")
 }

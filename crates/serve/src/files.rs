@@ -1,9 +1,9 @@
 //! File systems on volumes, mounted through `/dev/fuse`.
 //!
-//! Threads of `fuser` hear the kernel; one loop owns the file system, the volume and the clock.
-//! A request goes `bridge` (a call is made of it) → `queue` → `driver` (the loop) → file system →
-//! volume, and the reply back through `pending` (an answer is made of it). [`Volume`] is the volume
-//! before and after: it is formatted, checked and repaired as a plain disk.
+//! A thread of `fuser` hears the kernel and carries out what it asks: `bridge` (a call is made of
+//! it) → `shared` (the lock) → `state` → file system → volume, and the reply back through `pending`
+//! (an answer is made of it). The loop, `driver`, does what no request brings about. [`Volume`] is
+//! the volume before and after: it is formatted, checked and repaired as a plain disk.
 
 mod bridge;
 mod driver;
@@ -11,30 +11,33 @@ mod leaving;
 mod listing;
 mod offline;
 mod pending;
-mod queue;
+mod power;
+mod shared;
+mod state;
 mod translate;
 mod volume;
 
 #[cfg(test)]
 mod tests;
 
-pub use driver::Ended;
 pub use offline::Offline;
+pub use state::Ended;
 pub use volume::{Volume, VolumeOptions};
 
 use crate::fuse::mount::{self, MountPoint, Right, Traits};
 use bridge::Bridge;
 use driver::Driver;
 use fuser::{Config, Session, SessionACL};
-use queue::Queue;
 use seekless_engine::io::IoError;
 use seekless_fs::system::FileSystem;
+use shared::Shared;
+use state::State;
 use std::io::{self, Write as _};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
-/// Threads that hear the kernel. They only hand requests on, so that few are enough.
-const THREADS: usize = 2;
+/// Threads that hear the kernel. Each carries out what it hears under one lock, so more would wait.
+const THREADS: usize = 1;
 /// Bytes of entries that are listed at once.
 const LIST_BYTES: u32 = 4096;
 
@@ -50,6 +53,8 @@ pub struct MountOptions {
     pub images: Vec<PathBuf>,
     /// Changes are refused.
     pub read_only: bool,
+    /// The kernel keeps what programs write and hands it on later.
+    pub writeback: bool,
 }
 
 /// Why a file system cannot be mounted, or ended badly.
@@ -74,6 +79,9 @@ pub enum FilesError {
     /// The helper is missing.
     #[error("fusermount3 is not installed; install the package fuse3, or mount as root")]
     NoHelper,
+    /// The helper opens the device with the rights of its user.
+    #[error("this user may not open /dev/fuse; get rights to it, or mount as root")]
+    NoRight,
     /// The kernel, or its helper, refuses.
     #[error("cannot mount at {}: {source}", .point.display())]
     Mount {
@@ -96,27 +104,32 @@ pub enum FilesError {
 /// # Errors
 /// See [`FilesError`]. After an error of the volume the file system is not clean.
 pub fn serve(
-    fs: Box<dyn FileSystem>,
-    volume: Volume,
+    fs: Box<dyn FileSystem + Send>,
+    mut volume: Volume,
     options: &MountOptions,
     ready: &mut dyn FnMut(),
 ) -> Result<Ended, FilesError> {
     check_point(&options.point)?;
     // First of all threads that are started here leave signals alone.
     let stop_fd = crate::signals::block_and_watch()?;
-    let queue = Queue::new()?;
-    let (point, refused) = match attach(&queue, options) {
-        Ok(point) => (Some(point), None),
-        Err(refused) => (None, Some(refused)),
+    let (control, device_fds) = (volume.start_control()?, volume.take_device_fds());
+    let shared = Shared::new(State::new(fs, volume))?;
+    let mut driver = Driver::new(shared.clone(), &device_fds, stop_fd, control)?;
+    let refused = match attach(&shared, options) {
+        Ok(point) => {
+            driver.mounted(point);
+            ready();
+            None
+        }
+        Err(refused) => {
+            // The file system is in use already: it must come to a clean end.
+            let _ = shared.enter(State::stop_files);
+            Some(refused)
+        }
     };
-    let mut driver = Driver::new(fs, volume, queue, stop_fd, point)?;
-    match refused {
-        None => ready(),
-        // The file system is in use already: it must come to a clean end.
-        Some(_) => driver.stop_files(),
-    }
     let (volume, ended) = driver.run()?;
     let durable = match ended.failed {
+        _ if ended.cut => Ok(()),
         Some(reason) => Err(reason),
         None => volume.make_durable(),
     };
@@ -143,19 +156,26 @@ pub fn check_point(point: &Path) -> Result<(), FilesError> {
 }
 
 /// Mounts, and starts the threads that hear the kernel.
-fn attach(queue: &Queue, options: &MountOptions) -> Result<MountPoint, FilesError> {
+fn attach(shared: &Shared, options: &MountOptions) -> Result<MountPoint, FilesError> {
     let right = Right::of_this_process();
     let (source, read_only) = (source(&options.images), options.read_only);
     let traits = Traits { source, read_only, permissions: true };
-    let bridge = Bridge::new(queue.clone());
+    let bridge = Bridge::new(shared.clone(), options.writeback);
     let attached =
         mount::attached(right, &options.point, &traits, |device| hear(right, bridge, device));
     let ((), point) = attached.map_err(|source| match source.kind() {
         io::ErrorKind::NotFound if !Path::new("/dev/fuse").exists() => FilesError::NoFuse,
         io::ErrorKind::NotFound if right == Right::Helper => FilesError::NoHelper,
+        _ if right == Right::Helper && is_denied("/dev/fuse") => FilesError::NoRight,
         _ => FilesError::Mount { point: options.point.clone(), source },
     })?;
     Ok(point)
+}
+
+/// True if this user may not open a device.
+fn is_denied(device: &str) -> bool {
+    let opened = std::fs::File::options().read(true).write(true).open(device);
+    opened.is_err_and(|error| error.kind() == io::ErrorKind::PermissionDenied)
 }
 
 /// The images as lists of mounts name them.
@@ -181,7 +201,8 @@ fn hear(right: Right, bridge: Bridge, device: OwnedFd) -> io::Result<()> {
     Ok(())
 }
 
-/// Tells people who watch. A mount goes on when its messages cannot be written.
+/// Tells people who watch, in one write: the log of the kernel makes a record of each. A mount goes
+/// on when its messages cannot be written.
 fn say(message: &str) {
-    let _ = writeln!(io::stderr(), "seekless: {message}");
+    let _ = io::stderr().write_all(format!("seekless: {message}\n").as_bytes());
 }

@@ -232,7 +232,7 @@ pub(crate) struct Mounted {
     rotational: bool,
     /// The images, if there are some: handles that keep their locks.
     pub(crate) files: Vec<File>,
-    power: Option<Power>,
+    pub(crate) power: Option<Power>,
 }
 
 impl Mounted {

@@ -1,14 +1,19 @@
 //! `seekless mount`: mounts a file system and serves it until it is unmounted.
 
 use crate::failure::{Exit, Failure, Outcome};
-use crate::filesystem::{PolicyName, VolumeArgs, absolute, blame, names, wall_clock};
+use crate::filesystem::{
+    PolicyName, VolumeArgs, absolute, blame, names, wall_clock, warn_of_damage,
+};
 use crate::spec;
 use seekless_engine::size::Size;
 use seekless_fs::core::CoreOptions;
 use seekless_fs::ffs::{self, Ffs, FsError};
 use seekless_serve::background::{self, Begun};
+use seekless_serve::crash::plan::Fault;
 use seekless_serve::files::{self, MountOptions, Volume};
+use seekless_serve::server::CrashOptions;
 use std::ffi::OsString;
+use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
@@ -20,12 +25,17 @@ Examples:
   sudo seekless mount disk.img /mnt --read-only
   sudo seekless mount disk.img /mnt --disk cheetah9lp      # at the pace of a disk
   sudo seekless mount a.img b.img c.img /mnt               # on an array
+  sudo seekless mount disk.img /mnt --control /tmp/disk.ctl    # a disk whose power you can cut
   seekless mount disk.img ~/mnt --foreground               # for your own use, through fusermount3
   fusermount3 -u ~/mnt                                     # unmounts; root may use umount
 
-One line says that the file system is mounted. The process then goes into the background, where its
-messages go nowhere; --foreground keeps it, and its messages, where they are. SIGTERM unmounts, too:
-programs with open files have 5 seconds to close them.")]
+One line says that the file system is mounted. The process then goes into the background. There its
+messages go to --messages, else to the log of the kernel (dmesg) if root mounts, else nowhere.
+--foreground keeps the process, and its messages, where they are. SIGTERM unmounts, too: programs
+with open files have 5 seconds to close them.
+
+With --faults or --control the disk below the layout can crash, as that of `seekless serve` does.
+After a power cut all requests fail with EIO: unmount, run `seekless fsck`, and mount again.")]
 pub struct Args {
     /// The image, file or block device (of an array all members), and the directory to mount at.
     #[arg(required = true, num_args = 2.., value_names = ["IMAGE", "DIR"])]
@@ -47,6 +57,20 @@ pub struct Args {
     /// Bypass the page cache below the volume (O_DIRECT).
     #[arg(long, conflicts_with = "disk")]
     direct: bool,
+    /// Let the kernel keep what programs write and hand it on later: faster, but `close` no longer
+    /// reports errors of writes, and figures measure the kernel.
+    #[arg(long, conflicts_with = "read_only")]
+    writeback: bool,
+    /// Faults to inject below the layout, as for `serve`.
+    #[arg(long, value_name = "FAULTS", value_delimiter = ',')]
+    #[arg(conflicts_with_all = ["disk", "direct", "log"])]
+    faults: Vec<Fault>,
+    /// Take commands on this Unix socket: cut, arm, …; see `seekless control`.
+    #[arg(long, value_name = "PATH", conflicts_with_all = ["disk", "direct", "log"])]
+    control: Option<PathBuf>,
+    /// Append the messages of the process in the background to this file.
+    #[arg(long, value_name = "FILE", conflicts_with = "foreground")]
+    messages: Option<PathBuf>,
     /// Stay in the foreground.
     #[arg(long, short)]
     foreground: bool,
@@ -96,6 +120,12 @@ fn serve(args: &Args, images: &[PathBuf], point: &Path, out: &mut dyn Write) -> 
     let mut options = args.volume.options(images, args.read_only);
     options.disk = args.disk.as_deref().map(spec::find).transpose()?;
     options.direct = args.direct;
+    options.crash = (!args.faults.is_empty() || args.control.is_some()).then(|| CrashOptions {
+        faults: args.faults.clone(),
+        control: args.control.clone(),
+        ..CrashOptions::default()
+    });
+    let messages = args.messages.as_deref().map(open_messages).transpose()?;
     let mut volume = Volume::open(&options)?;
     let fs = match mount(args, &mut volume) {
         Ok(fs) => fs,
@@ -105,18 +135,31 @@ fn serve(args: &Args, images: &[PathBuf], point: &Path, out: &mut dyn Write) -> 
             return Err(blame(images, &error));
         }
     };
-    let options =
-        MountOptions { point: absolute(point), images: images.to_vec(), read_only: args.read_only };
+    warn_of_damage(images, &fs);
+    let options = MountOptions {
+        point: absolute(point),
+        images: images.to_vec(),
+        read_only: args.read_only,
+        writeback: args.writeback,
+    };
     let how = if args.read_only { ", read-only" } else { "" };
     let line = format!("{}: FFS mounted at {}{how}", names(images), options.point.display());
     let mut said = Ok(());
     files::serve(fs, volume, &options, &mut || {
         said = match args.detached {
-            true => background::leave(out, &line),
+            true => background::leave(out, &line, messages.as_ref()),
             false => writeln!(out, "{line}").and_then(|()| out.flush()),
         };
     })?;
     Ok(said?)
+}
+
+/// The file that takes the messages.
+fn open_messages(path: &Path) -> Result<File, Failure> {
+    File::options().append(true).create(true).open(path).map_err(|error| {
+        Failure::usage(format!("--messages: {}: {error}", path.display()))
+            .hint("name a file that you may write to")
+    })
 }
 
 /// Mounts the file system, in use from then on until its clean end.

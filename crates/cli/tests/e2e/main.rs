@@ -29,6 +29,10 @@ mod log_apart;
 mod loge_tables;
 mod models;
 mod mount;
+mod mount_clients;
+mod mount_power;
+mod mount_programs;
+mod mount_scripts;
 #[path = "../../src/nbd.rs"]
 mod nbd;
 mod record;

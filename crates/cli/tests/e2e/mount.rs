@@ -15,7 +15,7 @@ use std::time::Instant;
 use tempfile::TempDir;
 
 /// Where file systems cannot be mounted the tests say so and pass.
-fn possible() -> bool {
+pub fn possible() -> bool {
     let lacking = if !rustix::process::geteuid().is_root() {
         "root rights"
     } else if !Path::new("/dev/fuse").exists() {
@@ -30,13 +30,13 @@ fn possible() -> bool {
 }
 
 /// A file system in an image, and a directory to mount it at.
-struct Disk {
-    dir: TempDir,
+pub struct Disk {
+    pub dir: TempDir,
 }
 
 impl Disk {
     /// On a volume of this layout; `raw` means on a file as it is.
-    fn new(layout: &str, size: &str, more: &[&str]) -> Disk {
+    pub fn new(layout: &str, size: &str, more: &[&str]) -> Disk {
         let disk = Disk { dir: temp_dir() };
         let mut mkfs = seekless();
         mkfs.arg("mkfs").arg(disk.image()).args(["--fs", "ffs", "--size", size]).args(more);
@@ -48,44 +48,52 @@ impl Disk {
         disk
     }
 
-    fn image(&self) -> PathBuf {
+    pub fn image(&self) -> PathBuf {
         self.dir.path().join("disk.img")
     }
 
-    fn point(&self) -> PathBuf {
+    pub fn point(&self) -> PathBuf {
         self.dir.path().join("mnt")
     }
 
-    fn mount(&self, more: &[&str]) -> Mounted {
-        let line = succeed(seekless().arg("mount").arg(self.image()).arg(self.point()).args(more));
-        assert!(line.contains("mounted at"), "{line}");
-        assert_eq!(line.lines().count(), 1, "{line}");
-        Mounted { point: self.point() }
+    pub fn mount(&self, more: &[&str]) -> Mounted {
+        self.mount_as(&self.point(), more)
     }
 
-    fn fsck(&self, more: &[&str]) -> (i32, String) {
+    pub fn mount_at(&self, point: &Path) -> Mounted {
+        self.mount_as(point, &[])
+    }
+
+    fn mount_as(&self, point: &Path, more: &[&str]) -> Mounted {
+        let line = succeed(seekless().arg("mount").arg(self.image()).arg(point).args(more));
+        assert!(line.contains("mounted at"), "{line}");
+        assert_eq!(line.lines().count(), 1, "{line}");
+        Mounted { point: point.to_owned() }
+    }
+
+    pub fn fsck(&self, more: &[&str]) -> (i32, String) {
         let ended = run(seekless().arg("fsck").arg(self.image()).args(more));
         (ended.code(), ended.out + &ended.err)
     }
 
     #[track_caller]
-    fn is_clean(&self) {
+    pub fn is_clean(&self) {
         let (code, said) = self.fsck(&[]);
         assert_eq!(code, 0, "{said}");
     }
 }
 
 /// A mount that ends with its test.
-struct Mounted {
-    point: PathBuf,
+pub struct Mounted {
+    pub point: PathBuf,
 }
 
 impl Mounted {
-    fn path(&self, name: &str) -> PathBuf {
+    pub fn path(&self, name: &str) -> PathBuf {
         self.point.join(name)
     }
 
-    fn unmount(self) {
+    pub fn unmount(self) {
         succeed(command("fusermount3").arg("-u").arg(&self.point));
     }
 }
@@ -461,6 +469,12 @@ fn wrong_places_are_refused() {
     refused(&["fsck", "foreign.img"], 8, "no FFS");
     refused(&["mkfs", "foreign.img"], 1, "--force");
     refused(&["mount", "foreign.img", "."], 3, "no FFS");
+    // Codes of fsck(8), also for what the parser of the command line refuses.
+    refused(&["fsck"], 16, "Usage");
+    refused(&["fsck", "a.img", "--frobnicate"], 16, "--frobnicate");
+    refused(&["fsck", "a.img", "--degraded", "--log", "b.img"], 16, "cannot be used with");
+    refused(&["mount", "--frobnicate"], 2, "--frobnicate");
+    assert_eq!(run(seekless().args(["fsck", "--help"])).code(), 0);
     let clean = run(seekless().args(["fsck", "a.img", "--json"]).current_dir(dir.path()));
     assert_eq!(clean.code(), 0, "{}", clean.err);
     let report: serde_json::Value = serde_json::from_str(&clean.out).expect("JSON");
@@ -468,12 +482,16 @@ fn wrong_places_are_refused() {
 }
 
 /// A mount in the foreground, whose process the test sees.
-struct Foreground(Helper, PathBuf);
+pub struct Foreground(Helper, PathBuf);
 
 impl Foreground {
     fn new(disk: &Disk) -> Foreground {
+        Foreground::with(disk, &[])
+    }
+
+    pub fn with(disk: &Disk, more: &[&str]) -> Foreground {
         let mut command = seekless();
-        command.args(["mount", "--foreground"]).arg(disk.image()).arg(disk.point());
+        command.args(["mount", "--foreground"]).arg(disk.image()).arg(disk.point()).args(more);
         let mut child = command.stdout(Stdio::piped()).spawn().expect("it starts");
         let mut line = String::new();
         let mut out = BufReader::new(child.stdout.take().expect("piped"));
@@ -482,11 +500,11 @@ impl Foreground {
         Foreground(Helper(child), disk.point())
     }
 
-    fn pid(&self) -> rustix::process::Pid {
+    pub fn pid(&self) -> rustix::process::Pid {
         rustix::process::Pid::from_child(&self.0.0)
     }
 
-    fn ended(&mut self) -> Option<i32> {
+    pub fn ended(&mut self) -> Option<i32> {
         let mut status = None;
         eventually("the end of the mount", || {
             status = self.0.0.try_wait().expect("waitpid");

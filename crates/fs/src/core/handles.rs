@@ -1,10 +1,11 @@
 //! Who refers to an inode: lookup counts of the kernel, open files, and inodes without names.
 //!
 //! An inode without names is deleted when its last reference goes. Cookies of
-//! directories are places in them, so an open directory has no cursor.
+//! directories are places in them, so an open directory has no cursor. A handle by inode is no
+//! reference: it is open as long as the kernel knows the inode.
 
 use super::cache::NumberMap;
-use crate::call::{Handle, Ino};
+use crate::call::{Handle, Ino, ROOT, inode_of};
 use slab::Slab;
 use std::collections::BTreeSet;
 
@@ -21,25 +22,56 @@ pub struct Open {
     pub ahead: u64,
 }
 
+impl Open {
+    fn new(ino: Ino) -> Open {
+        Open { ino, next_read: 0, window: 0, ahead: 0 }
+    }
+}
+
 /// References to one inode.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 struct References {
     lookups: u64,
     handles: u32,
+    /// What the handle by inode has read.
+    by_inode: Open,
+}
+
+impl References {
+    fn none(ino: Ino) -> References {
+        References { lookups: 0, handles: 0, by_inode: Open::new(ino) }
+    }
 }
 
 /// References to inodes.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Handles {
     open: Slab<Open>,
     references: NumberMap<References>,
     orphans: BTreeSet<Ino>,
+    /// The root, which the kernel knows without a lookup.
+    root: Open,
+}
+
+impl Default for Handles {
+    fn default() -> Handles {
+        Handles {
+            open: Slab::new(),
+            references: NumberMap::default(),
+            orphans: BTreeSet::new(),
+            root: Open::new(ROOT),
+        }
+    }
 }
 
 impl Handles {
     /// Raises a lookup count.
     pub fn looked_up(&mut self, ino: Ino) {
-        self.references.entry(ino).or_default().lookups += 1;
+        self.references_of(ino).lookups += 1;
+    }
+
+    fn references_of(&mut self, ino: Ino) -> &mut References {
+        self.references.entry(ino).or_insert_with(|| References::none(ino))
     }
 
     /// Lowers a lookup count. True if the inode is to be deleted now.
@@ -52,18 +84,31 @@ impl Handles {
 
     /// Opens an inode.
     pub fn open(&mut self, ino: Ino) -> Handle {
-        self.references.entry(ino).or_default().handles += 1;
-        self.open.insert(Open { ino, next_read: 0, window: 0, ahead: 0 }) as Handle
+        self.references_of(ino).handles += 1;
+        self.open.insert(Open::new(ino)) as Handle
     }
 
     /// An open file.
     pub fn get(&self, handle: Handle) -> Option<&Open> {
-        self.open.get(usize::try_from(handle).ok()?)
+        match inode_of(handle) {
+            None => self.open.get(usize::try_from(handle).ok()?),
+            Some(ROOT) => Some(&self.root),
+            Some(ino) => {
+                self.references.get(&ino).filter(|one| one.lookups > 0).map(|one| &one.by_inode)
+            }
+        }
     }
 
     /// An open file.
     pub fn get_mut(&mut self, handle: Handle) -> Option<&mut Open> {
-        self.open.get_mut(usize::try_from(handle).ok()?)
+        match inode_of(handle) {
+            None => self.open.get_mut(usize::try_from(handle).ok()?),
+            Some(ROOT) => Some(&mut self.root),
+            Some(ino) => {
+                let known = self.references.get_mut(&ino).filter(|one| one.lookups > 0);
+                known.map(|one| &mut one.by_inode)
+            }
+        }
     }
 
     /// Closes a handle. Gives the inode, and whether it is to be deleted now; `None` if the handle
@@ -104,6 +149,23 @@ impl Handles {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::call::by_inode;
+
+    #[test]
+    fn a_handle_by_inode_is_open_while_the_inode_is_known() {
+        let mut handles = Handles::default();
+        assert_eq!(handles.get(by_inode(5)), None);
+        let handle = handles.open(5);
+        assert_eq!(handles.get(by_inode(5)), None, "an open file is no lookup");
+        handles.looked_up(5);
+        assert_eq!(handles.get(by_inode(5)).map(|open| open.ino), Some(5));
+        assert_eq!(handles.release(by_inode(5)), None);
+        assert!(!handles.unnamed(5));
+        assert!(!handles.forget(5, 1), "it is open");
+        assert_eq!(handles.get_mut(by_inode(5)), None);
+        assert_eq!(handles.release(handle), Some((5, true)));
+        assert_eq!(handles.get(by_inode(ROOT)).map(|open| open.ino), Some(ROOT));
+    }
 
     #[test]
     fn an_inode_without_names_goes_with_its_last_reference() {

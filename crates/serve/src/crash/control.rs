@@ -94,6 +94,29 @@ impl Reply {
         Reply(json!({ "ok": false, "error": why }))
     }
 
+    /// Carries out a command for which the disk is enough, and answers it. A restart needs what is
+    /// mounted on the disk: it is refused.
+    pub fn to(command: &Command, hub: &Hub) -> Reply {
+        match command {
+            Command::Status => Reply::status(hub),
+            Command::Log => Reply::last_cut(hub),
+            Command::Clear => {
+                hub.clear();
+                Reply::status(hub)
+            }
+            Command::Arm(faults) => match hub.arm(faults) {
+                Ok(()) => Reply::status(hub),
+                Err(error) => Reply::error(&error.to_string()),
+            },
+            Command::Cut if !hub.has_power() => Reply::error("the power is off already"),
+            Command::Cut => {
+                hub.cut("on command");
+                Reply::last_cut(hub)
+            }
+            Command::Restart => Reply::error("this disk cannot restart while it is in use"),
+        }
+    }
+
     /// What is and was.
     pub fn status(hub: &Hub) -> Reply {
         let counts = hub.counts();

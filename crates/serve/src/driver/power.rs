@@ -111,28 +111,18 @@ impl Driver {
         let Some(power) = &self.parts.power else { return Reply::error("no disk crashes here") };
         let hub = power.hub.clone();
         match command {
-            Command::Status => Reply::status(&hub),
-            Command::Log => Reply::last_cut(&hub),
-            Command::Clear => {
-                hub.clear();
-                Reply::status(&hub)
-            }
-            Command::Arm(faults) => match hub.arm(&faults) {
-                Ok(()) => Reply::status(&hub),
-                Err(error) => Reply::error(&error.to_string()),
-            },
             Command::Cut if !hub.has_power() => {
                 Reply::error("the power is off already; restart puts it on")
-            }
-            Command::Cut => {
-                hub.cut("on command");
-                self.turn();
-                Reply::last_cut(&hub)
             }
             Command::Restart if hub.has_power() => {
                 Reply::error("the power is on; cut takes it away first")
             }
             Command::Restart => self.restart(hub),
+            command => {
+                let reply = Reply::to(&command, &hub);
+                self.turn();
+                reply
+            }
         }
     }
 

@@ -1,23 +1,25 @@
-//! The side of the kernel: threads of `fuser` hear its requests, make calls of them and queue them
-//! for the loop. The loop answers later, in any order.
+//! The side of the kernel: a thread of `fuser` hears its requests, makes calls of them and carries
+//! them out. What must wait for a device is answered later, in any order.
 //!
 //! The kernel caches names and attributes for an hour. That is safe because each change passes
 //! through it: it updates or drops the attributes of every object that an operation changes.
-//! It also checks permissions, and clears set-user-id bits by `setattr` of its own. `flush` (at
-//! each `close`), extended attributes, locks and `copy_file_range` are refused with `ENOSYS`, so
-//! that the kernel asks for each of them once and then never again.
+//! It also checks permissions, and clears set-user-id bits by `setattr` of its own. `open`, `create`
+//! (it is `mknod` then), `flush` (at each `close`), extended attributes, locks and `copy_file_range`
+//! are refused with `ENOSYS`: the kernel asks for each of them once and then never again. Files have
+//! no handles, since the kernel forgets no inode of an open file.
 
 use super::pending::Pending;
-use super::queue::{Asked, Queue};
+use super::shared::Shared;
+use super::state::State;
 use super::translate;
 use bytes::Bytes;
 use fuser::{
-    BsdFileFlags, FileHandle, Filesystem, INodeNo, InitFlags, KernelConfig, LockOwner, OpenFlags,
-    RenameFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty,
-    ReplyEntry, ReplyLseek, ReplyOpen, ReplyStatfs, ReplyWrite, TimeOrNow, WriteFlags,
+    BsdFileFlags, FileHandle, Filesystem, FopenFlags, INodeNo, InitFlags, KernelConfig, LockOwner,
+    OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory, ReplyDirectoryPlus,
+    ReplyEmpty, ReplyEntry, ReplyLseek, ReplyOpen, ReplyStatfs, ReplyWrite, TimeOrNow, WriteFlags,
 };
 use seekless_fs::call::{
-    Credentials, Errno, Handle, MOST_NAME, MOST_SYMLINK, New, Request, SetAttr, Timestamp,
+    Credentials, Errno, Handle, MOST_NAME, MOST_SYMLINK, New, Request, SetAttr, Timestamp, by_inode,
 };
 use std::ffi::OsStr;
 use std::io;
@@ -46,13 +48,17 @@ const WANTED: [InitFlags; 5] = [
 /// The side of the kernel.
 #[derive(Debug)]
 pub(super) struct Bridge {
-    queue: Queue,
+    shared: Shared,
+    /// The kernel is to write back.
+    writeback: bool,
+    /// The kernel opens files without asking once it has been refused.
+    opens_alone: bool,
 }
 
 impl Bridge {
-    /// Puts requests on this queue.
-    pub(super) fn new(queue: Queue) -> Bridge {
-        Bridge { queue }
+    /// Carries requests out there.
+    pub(super) fn new(shared: Shared, writeback: bool) -> Bridge {
+        Bridge { shared, writeback, opens_alone: false }
     }
 
     fn ask(&self, from: &fuser::Request, request: Request, pending: Pending) {
@@ -60,8 +66,9 @@ impl Bridge {
     }
 
     fn ask_at(&self, from: &fuser::Request, now: Timestamp, request: Request, pending: Pending) {
-        let who = Credentials { uid: from.uid(), gid: from.gid() };
-        self.queue.push(Asked::Call { who, now, request, pending });
+        let by = (credentials(from), now);
+        // Without a state the file system has ended; a question that is dropped gets an error.
+        let _ = self.shared.enter(|state| state.take(by, request, pending));
     }
 
     /// Asks for what a name, or whatever else was checked, allows.
@@ -80,10 +87,9 @@ impl Bridge {
         mode: u32,
         pending: Pending,
     ) {
-        let open = matches!(pending, Pending::Create(_));
         let (dir, mode) = (translate::ino(parent), translate::permissions(mode));
         let request = self::name(name)
-            .and_then(|name| Ok(Request::Make { dir, name, what: what?, mode, open }));
+            .and_then(|name| Ok(Request::Make { dir, name, what: what?, mode, open: false }));
         self.ask_if(from, request, pending);
     }
 }
@@ -101,8 +107,13 @@ fn name(name: &OsStr) -> Result<Bytes, Errno> {
     }
 }
 
-fn handle(handle: FileHandle) -> Handle {
-    handle.0
+fn credentials(from: &fuser::Request) -> Credentials {
+    Credentials { uid: from.uid(), gid: from.gid() }
+}
+
+/// A file that is open. What the kernel calls its handle says nothing.
+fn file(number: INodeNo) -> Handle {
+    by_inode(translate::ino(number))
 }
 
 impl Filesystem for Bridge {
@@ -115,11 +126,17 @@ impl Filesystem for Bridge {
         for flag in WANTED {
             let _ = config.add_capabilities(flag);
         }
+        if self.writeback {
+            // From then on size and times of a file with unwritten pages are the kernel's: it flushes
+            // them before it asks for anything that depends on them.
+            let _ = config.add_capabilities(InitFlags::FUSE_WRITEBACK_CACHE);
+        }
+        self.opens_alone = config.add_capabilities(InitFlags::FUSE_NO_OPEN_SUPPORT).is_ok();
         Ok(())
     }
 
     fn destroy(&mut self) {
-        self.queue.push(Asked::Ended);
+        let _ = self.shared.enter(State::stop_files);
     }
 
     fn lookup(&self, from: &fuser::Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
@@ -169,7 +186,7 @@ impl Filesystem for Bridge {
             size,
             atime: atime.map(|time| translate::given_time(time, now)),
             mtime: mtime.map(|time| translate::given_time(time, now)),
-            handle: opened.map(handle),
+            handle: opened.map(|_| file(number)),
         };
         let request = Request::SetAttr { ino: translate::ino(number), set };
         self.ask_at(from, now, request, Pending::Attr(reply));
@@ -223,15 +240,16 @@ impl Filesystem for Bridge {
 
     fn create(
         &self,
-        from: &fuser::Request,
-        parent: INodeNo,
-        name: &OsStr,
-        mode: u32,
+        _: &fuser::Request,
+        _: INodeNo,
+        _: &OsStr,
+        _: u32,
         _: u32,
         _: i32,
         reply: ReplyCreate,
     ) {
-        self.make(from, (parent, name), Ok(New::File), mode, Pending::Create(reply));
+        // The kernel makes files by `mknod` then, and opens them without asking.
+        reply.error(fuser::Errno::ENOSYS);
     }
 
     fn unlink(&self, from: &fuser::Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
@@ -277,9 +295,12 @@ impl Filesystem for Bridge {
         self.ask_if(from, request, Pending::Entry(reply));
     }
 
-    fn open(&self, from: &fuser::Request, number: INodeNo, _: OpenFlags, reply: ReplyOpen) {
-        let request = Request::Open { ino: translate::ino(number), truncate: false };
-        self.ask(from, request, Pending::Open(reply));
+    fn open(&self, _: &fuser::Request, _: INodeNo, _: OpenFlags, reply: ReplyOpen) {
+        match self.opens_alone {
+            true => reply.error(fuser::Errno::ENOSYS),
+            // The kernel keeps its pages from one opening to the next.
+            false => reply.opened(FileHandle(0), FopenFlags::FOPEN_KEEP_CACHE),
+        }
     }
 
     fn opendir(&self, from: &fuser::Request, number: INodeNo, _: OpenFlags, reply: ReplyOpen) {
@@ -289,15 +310,15 @@ impl Filesystem for Bridge {
 
     fn release(
         &self,
-        from: &fuser::Request,
+        _: &fuser::Request,
         _: INodeNo,
-        opened: FileHandle,
+        _: FileHandle,
         _: OpenFlags,
         _: Option<LockOwner>,
         _: bool,
         reply: ReplyEmpty,
     ) {
-        self.ask(from, Request::Release { handle: handle(opened) }, Pending::Empty(reply));
+        reply.ok();
     }
 
     fn releasedir(
@@ -308,21 +329,21 @@ impl Filesystem for Bridge {
         _: OpenFlags,
         reply: ReplyEmpty,
     ) {
-        self.ask(from, Request::Release { handle: handle(opened) }, Pending::Empty(reply));
+        self.ask(from, Request::Release { handle: opened.0 }, Pending::Empty(reply));
     }
 
     fn read(
         &self,
         from: &fuser::Request,
-        _: INodeNo,
-        opened: FileHandle,
+        number: INodeNo,
+        _: FileHandle,
         at: u64,
         length: u32,
         _: OpenFlags,
         _: Option<LockOwner>,
         reply: ReplyData,
     ) {
-        let request = Request::Read { handle: handle(opened), at, length };
+        let request = Request::Read { handle: file(number), at, length };
         self.ask(from, request, Pending::Data(reply));
     }
 
@@ -330,8 +351,8 @@ impl Filesystem for Bridge {
     fn write(
         &self,
         from: &fuser::Request,
-        _: INodeNo,
-        opened: FileHandle,
+        number: INodeNo,
+        _: FileHandle,
         at: u64,
         data: &[u8],
         _: WriteFlags,
@@ -340,7 +361,7 @@ impl Filesystem for Bridge {
         reply: ReplyWrite,
     ) {
         let data = Bytes::copy_from_slice(data);
-        let request = Request::Write { handle: handle(opened), at, data, append: false };
+        let request = Request::Write { handle: file(number), at, data, append: false };
         self.ask(from, request, Pending::Write(reply));
     }
 
@@ -375,8 +396,7 @@ impl Filesystem for Bridge {
         cookie: u64,
         reply: ReplyDirectory,
     ) {
-        let request =
-            Request::List { handle: handle(opened), cookie, most_bytes: super::LIST_BYTES };
+        let request = Request::List { handle: opened.0, cookie, most_bytes: super::LIST_BYTES };
         self.ask(from, request, Pending::List(reply));
     }
 
@@ -388,8 +408,7 @@ impl Filesystem for Bridge {
         cookie: u64,
         reply: ReplyDirectoryPlus,
     ) {
-        let request =
-            Request::List { handle: handle(opened), cookie, most_bytes: super::LIST_BYTES };
+        let request = Request::List { handle: opened.0, cookie, most_bytes: super::LIST_BYTES };
         self.ask(from, request, Pending::ListPlus { reply, dir: translate::ino(number) });
     }
 
@@ -400,14 +419,14 @@ impl Filesystem for Bridge {
     fn fallocate(
         &self,
         from: &fuser::Request,
-        _: INodeNo,
-        opened: FileHandle,
+        number: INodeNo,
+        _: FileHandle,
         at: u64,
         length: u64,
         mode: i32,
         reply: ReplyEmpty,
     ) {
-        let handle = handle(opened);
+        let handle = file(number);
         let request =
             translate::allocate_how(mode).map(|how| Request::Allocate { handle, at, length, how });
         self.ask_if(from, request, Pending::Empty(reply));
@@ -416,13 +435,13 @@ impl Filesystem for Bridge {
     fn lseek(
         &self,
         from: &fuser::Request,
-        _: INodeNo,
-        opened: FileHandle,
+        number: INodeNo,
+        _: FileHandle,
         at: i64,
         whence: i32,
         reply: ReplyLseek,
     ) {
-        let handle = handle(opened);
+        let handle = file(number);
         let request = translate::seek_what(whence).and_then(|what| {
             let at = u64::try_from(at).map_err(|_| Errno::NxIo)?;
             Ok(Request::Seek { handle, at, what })

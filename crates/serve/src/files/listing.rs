@@ -71,6 +71,11 @@ impl Listing {
         self.left == 0
     }
 
+    /// Answers the kernel that it failed.
+    pub(super) fn fail(self, errno: Errno) {
+        self.reply.error(super::translate::errno(errno));
+    }
+
     /// Answers the kernel; gives the objects that it has not got, to be forgotten.
     pub(super) fn answer(self) -> Vec<Ino> {
         let mut found: Vec<Found> = Vec::with_capacity(self.found.len());

@@ -2,10 +2,10 @@
 
 use super::translate;
 use fuser::{
-    FileHandle, FopenFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory, ReplyDirectoryPlus,
-    ReplyEmpty, ReplyEntry, ReplyLseek, ReplyOpen, ReplyStatfs, ReplyWrite,
+    FileHandle, FopenFlags, ReplyAttr, ReplyData, ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty,
+    ReplyEntry, ReplyLseek, ReplyOpen, ReplyStatfs, ReplyWrite,
 };
-use seekless_fs::call::{Answer, Attr, DirEntry, Errno, Handle, Ino, MOST_NAME, Space};
+use seekless_fs::call::{Answer, Attr, DirEntry, Errno, Ino, MOST_NAME, Space};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::time::Duration;
@@ -25,9 +25,6 @@ pub(super) enum Pending {
     Attr(ReplyAttr),
     Text(ReplyData),
     Data(ReplyData),
-    Create(ReplyCreate),
-    /// An open file; the kernel keeps its pages from one opening to the next.
-    Open(ReplyOpen),
     OpenDirectory(ReplyOpen),
     Write(ReplyWrite),
     Empty(ReplyEmpty),
@@ -42,32 +39,36 @@ pub(super) enum Pending {
     },
 }
 
-impl Pending {
-    /// Tells the kernel what a reply says.
-    pub(super) fn answer(self, result: Result<Answer, Errno>) {
-        match result {
-            Ok(answer) => self.succeed(answer),
-            Err(errno) => self.fail(errno),
+/// A question with its answer.
+#[derive(Debug)]
+pub(super) struct Answered {
+    pub(super) pending: Pending,
+    pub(super) result: Result<Answer, Errno>,
+}
+
+impl Answered {
+    /// Tells the kernel.
+    pub(super) fn send(self) {
+        match self.result {
+            Ok(answer) => self.pending.succeed(answer),
+            Err(errno) => self.pending.fail(errno),
         }
     }
+}
 
+impl Pending {
+    /// Tells the kernel what a call has brought.
     fn succeed(self, answer: Answer) {
         match (self, answer) {
             (Pending::Lookup(reply) | Pending::Entry(reply), Answer::Object(attr, _)) => {
                 let generation = translate::generation(&attr);
                 reply.entry(&VALID, &translate::attributes(&attr), generation);
             }
-            (Pending::Create(reply), Answer::Object(attr, Some(handle))) => {
-                created(reply, &attr, handle);
-            }
             (Pending::Attr(reply), Answer::Attr(attr)) => {
                 reply.attr(&VALID, &translate::attributes(&attr));
             }
             (Pending::Text(reply), Answer::Text(bytes))
             | (Pending::Data(reply), Answer::Bytes(bytes)) => reply.data(&bytes),
-            (Pending::Open(reply), Answer::Opened(handle)) => {
-                reply.opened(FileHandle(handle), FopenFlags::FOPEN_KEEP_CACHE);
-            }
             (Pending::OpenDirectory(reply), Answer::Opened(handle)) => {
                 reply.opened(FileHandle(handle), FopenFlags::empty());
             }
@@ -100,8 +101,7 @@ impl Pending {
             Pending::Lookup(reply) | Pending::Entry(reply) => reply.error(number),
             Pending::Attr(reply) => reply.error(number),
             Pending::Text(reply) | Pending::Data(reply) => reply.error(number),
-            Pending::Create(reply) => reply.error(number),
-            Pending::Open(reply) | Pending::OpenDirectory(reply) => reply.error(number),
+            Pending::OpenDirectory(reply) => reply.error(number),
             Pending::Write(reply) => reply.error(number),
             Pending::Empty(reply) => reply.error(number),
             Pending::Statfs(reply) => reply.error(number),
@@ -110,16 +110,6 @@ impl Pending {
             Pending::ListPlus { reply, .. } => reply.error(number),
         }
     }
-}
-
-fn created(reply: ReplyCreate, attr: &Attr, handle: Handle) {
-    reply.created(
-        &VALID,
-        &translate::attributes(attr),
-        translate::generation(attr),
-        FileHandle(handle),
-        FopenFlags::FOPEN_KEEP_CACHE,
-    );
 }
 
 fn statfs(reply: ReplyStatfs, space: &Space) {

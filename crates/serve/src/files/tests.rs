@@ -73,6 +73,11 @@ struct Mount {
 impl Mount {
     /// `None`, and says so, where file systems cannot be mounted.
     fn new(read_only: bool) -> Option<Mount> {
+        Mount::with(read_only, false)
+    }
+
+    /// The kernel writes back if `writeback` says so.
+    fn with(read_only: bool, writeback: bool) -> Option<Mount> {
         if !rustix::process::geteuid().is_root() || !Path::new("/dev/fuse").exists() {
             let _ = writeln!(std::io::stderr(), "skipped: mounting needs root and /dev/fuse");
             return None;
@@ -81,7 +86,8 @@ impl Mount {
         let (image, point) = (dir.path().join("raw.img"), dir.path().join("mnt"));
         File::create(&image).and_then(|file| file.set_len(1 << 20)).expect("an image");
         fs::create_dir(&point).expect("a directory");
-        let options = MountOptions { point, images: vec![image.clone()], read_only };
+        let images = vec![image.clone()];
+        let options = MountOptions { point, images, read_only, writeback };
         let (tell, told) = mpsc::channel();
         let serving = std::thread::spawn(move || {
             let volume = VolumeOptions::new(vec![image], read_only);

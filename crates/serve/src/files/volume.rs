@@ -7,7 +7,9 @@ use super::leaving;
 use crate::device::raw;
 use crate::image::array::is_member;
 use crate::image::{self, ImageError};
-use crate::server::{self, Listen, MountMessages, Mounted, ServeError, ServeOptions, Source};
+use crate::server::{
+    self, CrashOptions, Listen, MountMessages, Mounted, ServeError, ServeOptions, Source,
+};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use seekless_disk::Spec;
@@ -19,7 +21,6 @@ use seekless_engine::node::Node;
 use seekless_engine::options::Options;
 use seekless_engine::superblock::SuperblockError;
 use seekless_engine::units::{BlockNr, SECONDS, Time};
-use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -47,6 +48,8 @@ pub struct VolumeOptions {
     pub direct: bool,
     /// How the layout is to work.
     pub options: Options,
+    /// The disk below crashes on demand.
+    pub crash: Option<CrashOptions>,
 }
 
 impl VolumeOptions {
@@ -60,6 +63,7 @@ impl VolumeOptions {
             read_only,
             direct: false,
             options: Options::default(),
+            crash: None,
         }
     }
 
@@ -88,7 +92,7 @@ impl VolumeOptions {
             direct: self.direct,
             options: self.options.clone(),
             most_connections: 0,
-            crash: None,
+            crash: self.crash.clone(),
         })
     }
 }
@@ -106,7 +110,7 @@ fn holds_volume(path: &std::path::Path) -> Result<bool, ImageError> {
 /// An open volume.
 #[derive(Debug)]
 pub struct Volume {
-    mounted: Mounted,
+    pub(super) mounted: Mounted,
     started: Instant,
     read_only: bool,
 }
@@ -146,10 +150,6 @@ impl Volume {
 
     pub(super) fn node(&mut self) -> &mut Node {
         &mut self.mounted.node
-    }
-
-    pub(super) fn device_fds(&self) -> &[OwnedFd] {
-        &self.mounted.device_fds
     }
 
     /// Sleeps until a device may have an answer.
@@ -215,6 +215,7 @@ impl Volume {
         if let Some(reason) = self.mounted.node.layer.failed() {
             return Err(reason);
         }
+        self.write_out()?;
         for file in self.mounted.files.iter().filter(|_| !self.read_only) {
             raw::sync(file).map_err(|errno| raw::io_error(errno, 0))?;
         }

@@ -86,6 +86,16 @@ pub(crate) struct MountPoint {
 }
 
 impl MountPoint {
+    /// Lets go of it after the end of the file system. Another one may be mounted there meanwhile,
+    /// so nothing is detached, unless no process answers any more.
+    pub(crate) fn was_left(self) {
+        let found = std::fs::metadata(&self.path);
+        let is_dead = found.is_err_and(|error| error.raw_os_error() == Some(libc::ENOTCONN));
+        if !is_dead {
+            std::mem::forget(self);
+        }
+    }
+
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }

@@ -1,0 +1,162 @@
+//! Mounted file systems over a disk whose power goes: what programs notice, and what is left.
+
+use crate::harness::{run, seekless, succeed};
+use crate::mount::{Disk, Mounted, possible};
+use std::fs::{self, File};
+use std::io::{self, Write as _};
+use std::path::PathBuf;
+
+const SYNCED: &[u8] = b"it was synced";
+const UNSYNCED: &[u8] = b"it was not";
+
+impl Disk {
+    fn socket(&self) -> PathBuf {
+        self.dir.path().join("disk.ctl")
+    }
+
+    fn mount_with_control(&self, more: &[&str]) -> Mounted {
+        let socket = self.socket();
+        let socket = socket.to_str().expect("UTF-8");
+        self.mount(&[&["--control", socket], more].concat())
+    }
+
+    /// Gives the answer to a command.
+    fn control(&self, words: &[&str]) -> String {
+        succeed(seekless().arg("control").arg(self.socket()).args(words))
+    }
+
+    /// Repairs what a power cut has left.
+    fn repair(&self) {
+        let (code, said) = self.fsck(&["--repair"]);
+        assert!(code <= 1, "{code}: {said}");
+        self.is_clean();
+    }
+}
+
+fn write_synced(mounted: &Mounted) {
+    fs::create_dir(mounted.path("dir")).expect("mkdir");
+    let mut file = File::create(mounted.path("dir/synced")).expect("create");
+    file.write_all(SYNCED).and_then(|()| file.sync_all()).expect("fsync");
+}
+
+/// The content of a file, if there is one.
+fn content(mounted: &Mounted, name: &str) -> Option<Vec<u8>> {
+    match fs::read(mounted.path(name)) {
+        Ok(bytes) => Some(bytes),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+        Err(error) => panic!("{name}: {error}"),
+    }
+}
+
+#[test]
+fn a_power_cut_takes_only_what_was_not_synced() {
+    if !possible() {
+        return;
+    }
+    for layout in ["raw", "inplace", "vlog", "lfs"] {
+        let mut lost = 0;
+        for seed in 1..=4 {
+            let disk = Disk::new(layout, "32M", &[]);
+            let mounted = disk.mount_with_control(&["--faults", &format!("seed={seed}")]);
+            write_synced(&mounted);
+            fs::write(mounted.path("unsynced"), UNSYNCED).expect("write");
+            let cut = disk.control(&["cut"]);
+            assert!(cut.contains("\"cause\":\"on command\""), "{cut}");
+            let refused = File::create(mounted.path("late")).expect_err("no power");
+            assert_eq!(refused.raw_os_error(), Some(5), "{refused}");
+            let refused = run(seekless().arg("control").arg(disk.socket()).arg("restart"));
+            assert!(refused.code() != 0 && refused.err.contains("unmount"), "{}", refused.err);
+            assert!(disk.control(&["status"]).contains("\"power\":\"off\""));
+            mounted.unmount();
+            disk.repair();
+            let mounted = disk.mount(&[]);
+            let synced = content(&mounted, "dir/synced");
+            assert_eq!(synced.as_deref(), Some(SYNCED), "{layout}, seed {seed}");
+            let unsynced = content(&mounted, "unsynced");
+            lost += usize::from(unsynced.as_deref() != Some(UNSYNCED));
+            mounted.unmount();
+            disk.is_clean();
+        }
+        assert!(
+            lost > 0,
+            "{layout}: what was not synced is always there, so the cut takes nothing"
+        );
+    }
+}
+
+/// The same check sees a disk that lies about flushes.
+#[test]
+fn a_disk_that_lies_loses_what_was_synced() {
+    if !possible() {
+        return;
+    }
+    let disk = Disk::new("raw", "32M", &[]);
+    let mounted = disk.mount_with_control(&["--faults", "lying-flush,unflushed=lose"]);
+    write_synced(&mounted);
+    disk.control(&["cut"]);
+    mounted.unmount();
+    disk.repair();
+    let mounted = disk.mount(&[]);
+    assert_eq!(content(&mounted, "dir/synced"), None);
+    mounted.unmount();
+}
+
+#[test]
+fn a_cut_in_the_middle_of_fsync_fails_it() {
+    if !possible() {
+        return;
+    }
+    let disk = Disk::new("vlog", "32M", &[]);
+    let mounted = disk.mount(&["--faults", "cut-on-flush"]);
+    let mut file = File::create(mounted.path("a")).expect("create");
+    file.write_all(SYNCED).expect("write");
+    assert_eq!(file.sync_all().expect_err("no power").raw_os_error(), Some(5));
+    assert_eq!(file.sync_all().expect_err("still none").raw_os_error(), Some(5));
+    drop(file);
+    mounted.unmount();
+    disk.repair();
+}
+
+/// Without a cut nothing is lost: the cache of the disk is written out at the end.
+#[test]
+fn an_unmount_empties_the_cache_of_the_disk() {
+    if !possible() {
+        return;
+    }
+    let disk = Disk::new("inplace", "32M", &[]);
+    let mounted = disk.mount_with_control(&[]);
+    fs::write(mounted.path("unsynced"), UNSYNCED).expect("write");
+    mounted.unmount();
+    disk.is_clean();
+    let mounted = disk.mount(&[]);
+    assert_eq!(content(&mounted, "unsynced").as_deref(), Some(UNSYNCED));
+    mounted.unmount();
+}
+
+#[test]
+fn messages_of_the_background_reach_a_file() {
+    if !possible() {
+        return;
+    }
+    let disk = Disk::new("raw", "32M", &[]);
+    let messages = disk.dir.path().join("messages");
+    fs::write(&messages, "before\n").expect("write");
+    let path = messages.to_str().expect("UTF-8");
+    let mounted = disk.mount_with_control(&["--messages", path]);
+    disk.control(&["arm", "eio-write=0+32M"]);
+    let mut file = File::create(mounted.path("a")).expect("create");
+    file.write_all(SYNCED).expect("write");
+    assert_eq!(file.sync_all().expect_err("it fails").raw_os_error(), Some(5));
+    drop(file);
+    mounted.unmount();
+    let said = fs::read_to_string(&messages).expect("read");
+    assert!(said.starts_with("before\n"), "{said}");
+    let lines = said.lines().filter(|line| line.contains("read-only from now on"));
+    assert_eq!(lines.count(), 1, "{said}");
+    let (code, said) = disk.fsck(&["--repair"]);
+    assert!(code <= 1, "{code}: {said}");
+    let refused = run(seekless()
+        .args(["mount", "--messages", "/nonexistent/x"])
+        .args([disk.image(), disk.point()]));
+    assert!(refused.code() == 2 && refused.err.contains("--messages"), "{}", refused.err);
+}
