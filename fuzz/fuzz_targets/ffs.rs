@@ -80,7 +80,7 @@ impl Files {
     fn mount(medium: &Shared, read_only: bool) -> Result<Files, FsError> {
         let node = Plain::node(Box::new(Ram::new(Box::new(medium.clone()))));
         let core = CoreOptions { read_only, ..CoreOptions::default() };
-        let options = MountOptions { core, now: 1 };
+        let options = MountOptions { core, now: 1, ..MountOptions::default() };
         Blocking::mount(node, |disk| Ffs::mount(disk, &options)).map(Files)
     }
 

@@ -11,6 +11,26 @@ use crate::core::page::Page;
 use crate::tx::{BlockNo, Change};
 use std::fmt::Debug;
 
+/// The policies that a mount may choose.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum PolicyKind {
+    /// Writes in any order.
+    #[default]
+    Async,
+}
+
+impl PolicyKind {
+    /// All of them.
+    pub const ALL: [PolicyKind; 1] = [PolicyKind::Async];
+
+    /// The name in options and messages.
+    pub fn name(self) -> &'static str {
+        match self {
+            PolicyKind::Async => "async",
+        }
+    }
+}
+
 /// One edit of a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Edit {

@@ -69,7 +69,7 @@ impl Medium for Watched {
 
 fn mount(node: Node, now: Time, cache_bytes: u64) -> Blocking<Ffs> {
     let core = CoreOptions { cache_bytes, ..CoreOptions::default() };
-    let options = MountOptions { core, now: 1 };
+    let options = MountOptions { core, now: 1, ..MountOptions::default() };
     Blocking::mount_at(node, now, |disk| Ffs::mount(disk, &options)).expect("it is clean")
 }
 
@@ -128,7 +128,7 @@ fn cost(other: usize, all: bool) -> usize {
     let (node, _) = files.unmount();
     let core =
         CoreOptions { cache_bytes: 256 << 20, cluster_bytes: 4096, ..CoreOptions::default() };
-    let options = MountOptions { core, now: 1 };
+    let options = MountOptions { core, now: 1, ..MountOptions::default() };
     let mounted = Blocking::mount_at(node, now, |disk| Ffs::mount(disk, &options));
     let mut files = mounted.expect("it is clean");
     let (_, big) = make(&mut files, ROOT, "big", New::File).expect("there is room");

@@ -40,7 +40,7 @@ fn make(node: &mut Node, (block, fragment): (u32, u32)) {
 
 fn small_cache() -> MountOptions {
     let core = CoreOptions { cache_bytes: 256 << 10, ..CoreOptions::default() };
-    MountOptions { core, now: 1 }
+    MountOptions { core, now: 1, ..MountOptions::default() }
 }
 
 fn mount(node: Node, options: MountOptions) -> Result<Blocking<Ffs>, FsError> {
@@ -198,7 +198,10 @@ fn what_was_synced_is_there_after_a_crash() {
     fill(&mut files);
     files.run(Request::Sync).expect("memory does not fail");
     let core = CoreOptions { read_only: true, ..CoreOptions::default() };
-    let mut files = Files(mount(files.0.abandon(), MountOptions { core, now: 2 }).expect("reads"));
+    let mut files = Files(
+        mount(files.0.abandon(), MountOptions { core, now: 2, ..MountOptions::default() })
+            .expect("reads"),
+    );
     look(&mut files);
     let refused = files.make("/new", New::File);
     assert_eq!(refused, Err(Errno::RoFs));
@@ -216,7 +219,7 @@ fn the_syncer_writes_everything_within_half_a_minute() {
     assert!(files.0.fs().core().is_quiet());
     assert_eq!(files.0.fs().deadline(), None, "an idle file system has nothing to do");
     let core = CoreOptions { read_only: true, ..CoreOptions::default() };
-    let (now, options) = (files.0.now(), MountOptions { core, now: 2 });
+    let (now, options) = (files.0.now(), MountOptions { core, now: 2, ..MountOptions::default() });
     let mounted = Blocking::mount_at(files.0.abandon(), now, |disk| Ffs::mount(disk, &options));
     look(&mut Files(mounted.expect("reads")));
 }

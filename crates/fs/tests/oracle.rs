@@ -22,8 +22,9 @@ impl Checked {
         let options = MkfsOptions { block, fragment, ..MkfsOptions::default() };
         mkfs(&mut NodeDisk::new(&mut node, &mut 0), &options).expect("fits");
         let core = CoreOptions { cache_bytes, ..CoreOptions::default() };
-        let mounted =
-            Blocking::mount(node, |disk| Ffs::mount(disk, &MountOptions { core, now: 1 }));
+        let mounted = Blocking::mount(node, |disk| {
+            Ffs::mount(disk, &MountOptions { core, now: 1, ..MountOptions::default() })
+        });
         Checked(Some(mounted.expect("just made")))
     }
 }

@@ -31,7 +31,7 @@ fn volume(parts: bool, (block, fragment): (u32, u32)) -> Node {
 }
 
 fn mount(node: Node) -> Blocking<Ffs> {
-    let options = MountOptions { core: Default::default(), now: 1 };
+    let options = MountOptions { core: Default::default(), now: 1, ..MountOptions::default() };
     Blocking::mount(node, |disk| Ffs::mount(disk, &options)).expect("it is clean")
 }
 

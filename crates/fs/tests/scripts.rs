@@ -34,7 +34,7 @@ fn formatted(kind: Kind, (block, fragment): (u32, u32), parts: bool) -> Node {
 /// Mounts with a cache so small that blocks come and go.
 fn mount(node: Node) -> Blocking<Ffs> {
     let core = CoreOptions { cache_bytes: 256 << 10, ..CoreOptions::default() };
-    let options = MountOptions { core, now: 1 };
+    let options = MountOptions { core, now: 1, ..MountOptions::default() };
     Blocking::mount(node, |disk| Ffs::mount(disk, &options)).expect("it is clean")
 }
 

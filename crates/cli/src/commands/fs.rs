@@ -188,14 +188,15 @@ impl ImageArgs {
         let mut volume = self.volume.open(&images, read_only)?;
         let now = wall_clock();
         let core = CoreOptions { read_only, ..CoreOptions::default() };
-        let fs = match Ffs::mount(&mut volume, &MountOptions { core, now }) {
-            Ok(fs) => fs,
-            Err(error) => {
-                // The volume is left as it was found.
-                let _ = volume.close();
-                return Err(blame(&images, &error));
-            }
-        };
+        let fs =
+            match Ffs::mount(&mut volume, &MountOptions { core, now, ..MountOptions::default() }) {
+                Ok(fs) => fs,
+                Err(error) => {
+                    // The volume is left as it was found.
+                    let _ = volume.close();
+                    return Err(blame(&images, &error));
+                }
+            };
         warn_of_damage(&images, &fs);
         let mut files = Files::new(Offline::new(fs, volume), now);
         let outcome = tool(&mut files);

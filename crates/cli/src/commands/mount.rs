@@ -170,5 +170,9 @@ fn mount(args: &Args, volume: &mut Volume) -> Result<Box<Ffs>, FsError> {
         read_only: args.read_only,
         ..CoreOptions::default()
     };
-    Ffs::mount(volume, &ffs::MountOptions { core, now: wall_clock() }).map(Box::new)
+    Ffs::mount(
+        volume,
+        &ffs::MountOptions { core, now: wall_clock(), ..ffs::MountOptions::default() },
+    )
+    .map(Box::new)
 }

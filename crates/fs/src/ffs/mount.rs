@@ -18,7 +18,7 @@ use crate::ffs::format::{Recovery, SUPERBLOCK_AT, State, Superblock};
 use crate::ffs::store::{Found, is_damage, load};
 use crate::ffs::system::Ffs;
 use crate::ffs::volume::Volume;
-use crate::policy::none::Async;
+use crate::policy::{PolicyKind, none};
 use crate::tx::Stop;
 use seekless_engine::disk::Disk;
 use seekless_engine::io::IoError;
@@ -32,6 +32,8 @@ pub(crate) const SUPERBLOCK_BLOCK: BlockNr = SUPERBLOCK_AT / BLOCK_BYTES as u64;
 pub struct MountOptions {
     /// Cache and I/O.
     pub core: CoreOptions,
+    /// How writes of metadata are ordered.
+    pub policy: PolicyKind,
     /// The time, for the superblock.
     pub now: Timestamp,
 }
@@ -58,7 +60,10 @@ impl Ffs {
             engine_blocks: disk.blocks(),
         };
         let sealer = Box::new(superblock.sealer());
-        let mut core = Core::new(shape, sealer, Box::new(Async), options.core);
+        let policy = match options.policy {
+            PolicyKind::Async => Box::new(none::Async),
+        };
+        let mut core = Core::new(shape, sealer, policy, options.core);
         let mut volume = Volume::new(&superblock)?;
         for group in 0..geometry.groups() {
             load_group(&mut core, &mut volume, disk, group)?;

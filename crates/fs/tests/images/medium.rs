@@ -61,5 +61,7 @@ impl Medium for Shared {
 pub fn mount(medium: &Shared, read_only: bool) -> Result<Blocking<Ffs>, FsError> {
     let node = Plain::node(Box::new(Ram::new(Box::new(medium.clone()))));
     let core = CoreOptions { read_only, ..CoreOptions::default() };
-    Blocking::mount(node, |disk| Ffs::mount(disk, &MountOptions { core, now: 1 }))
+    Blocking::mount(node, |disk| {
+        Ffs::mount(disk, &MountOptions { core, now: 1, ..MountOptions::default() })
+    })
 }

@@ -268,7 +268,11 @@ impl<'o> World<'o> {
 fn mount_options(options: &FilesOptions, now: Time) -> MountOptions {
     let cache_bytes = options.cache_bytes.unwrap_or(options.host.cache_bytes);
     let now = Timestamp::try_from(now).unwrap_or(Timestamp::MAX);
-    MountOptions { core: CoreOptions { cache_bytes, ..CoreOptions::default() }, now }
+    MountOptions {
+        core: CoreOptions { cache_bytes, ..CoreOptions::default() },
+        now,
+        ..MountOptions::default()
+    }
 }
 
 impl Tally {
