@@ -7,6 +7,7 @@ use crate::pending::{BlockWrite, Pending};
 use crate::tear::apply;
 use seekless_engine::checksum::mix;
 use seekless_engine::device::medium::Cells;
+use seekless_engine::io::Part;
 use seekless_engine::rng::Rng;
 use seekless_engine::units::{BLOCK_SECTORS, BlockNr};
 
@@ -63,14 +64,15 @@ impl Moment {
     }
 
     /// Tells the states of an epoch apart: two with the same print hold the same. Each block is
-    /// known by the write that its content comes from.
+    /// known by the writes that its content comes from.
     pub fn print_of(&self, fates: &[Fate]) -> u128 {
         debug_assert_eq!(fates.len(), self.pending.len(), "a fate for each pending write");
         let mut origins: Vec<u64> = self.slots.iter().map(|slot| slot.origin).collect();
         for (placed, fate) in self.pending.iter().zip(fates) {
             for (index, &slot) in placed.slots.iter().enumerate() {
                 let origin = &mut origins[slot];
-                *origin = origin_after(*origin, placed.pending.number, fate, index);
+                let Pending { number, write, .. } = &placed.pending;
+                *origin = origin_after(*origin, *number, write.part, fate, index);
             }
         }
         let mut print = self.print;
@@ -128,14 +130,24 @@ pub fn block_print(at: BlockNr, origin: u64) -> u128 {
     u128::from(high) << 64 | u128::from(low)
 }
 
-/// What to call the content of block `index` of a write with that fate.
-fn origin_after(before: u64, number: u64, fate: &Fate, index: usize) -> u64 {
-    let Fate::Torn(sectors) = fate else {
-        return if *fate == Fate::Kept { number } else { before };
+/// What to call the content of block `index` of a write with that fate. A write of some sectors
+/// leaves others as they were, so what it is called depends on what was there.
+pub fn origin_after(
+    before: u64,
+    number: u64,
+    part: Option<Part>,
+    fate: &Fate,
+    index: usize,
+) -> u64 {
+    let written = part.map_or(0..BLOCK_SECTORS as usize, |part| part.in_block(index as u32));
+    let is_there = |sector: usize| match fate {
+        Fate::Kept => true,
+        Fate::Lost => false,
+        Fate::Torn(sectors) => sectors[index * BLOCK_SECTORS as usize + sector],
     };
-    let from = index * BLOCK_SECTORS as usize;
-    let marks = &sectors[from..from + BLOCK_SECTORS as usize];
-    let bits = marks.iter().fold(0, |bits, &mark| bits << 1 | u64::from(mark));
+    let mark = |sector: usize| written.contains(&sector) && is_there(sector);
+    let marks = (0..BLOCK_SECTORS as usize).map(mark);
+    let bits = marks.fold(0, |bits, mark| bits << 1 | u64::from(mark));
     match bits {
         0 => before,
         0xff => number,

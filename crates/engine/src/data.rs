@@ -361,8 +361,16 @@ impl Data {
         if let [piece] = self.pieces.as_slice() {
             return piece.to_bytes();
         }
-        let mut out = vec![0; self.blocks() as usize * BLOCK_BYTES];
-        self.copy_to(&mut out);
+        let mut out = Vec::with_capacity(self.blocks() as usize * BLOCK_BYTES);
+        for piece in &self.pieces {
+            if let Body::Bytes(bytes) = &piece.body {
+                out.extend_from_slice(bytes);
+                continue;
+            }
+            let from = out.len();
+            out.resize(from + piece.blocks as usize * BLOCK_BYTES, 0);
+            piece.copy_to(&mut out[from..]);
+        }
         Bytes::from(out)
     }
 

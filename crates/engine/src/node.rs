@@ -57,6 +57,14 @@ impl Node {
         }
     }
 
+    /// The same node with its layer inside another one, such as a layer that watches requests. Only
+    /// before the first request: what is in flight belongs to the layer that took it.
+    #[must_use]
+    pub fn with_layer(self, wrap: impl FnOnce(Box<dyn Layer>) -> Box<dyn Layer>) -> Node {
+        debug_assert_eq!(self.in_flight, 0, "requests are in flight");
+        Node { layer: wrap(self.layer), ..self }
+    }
+
     /// What lies at `at` and for how many blocks it stays the same, at least 1 and at most `limit`.
     pub fn extent(&mut self, at: BlockNr, limit: u64) -> (Extent, u64) {
         match self.layer.status().in_place() {

@@ -8,8 +8,9 @@
 //! proved here flushes after a write that it forces.
 
 use crate::contract::{Contract, Order};
+use crate::fate::Fate;
 use crate::faults::Injector;
-use crate::moment::block_print;
+use crate::moment::{block_print, origin_after};
 use crate::pending::{BlockWrite, Pending, PendingWrites};
 use crate::tear::Unit;
 use seekless_engine::data::{Body, Data, Piece};
@@ -64,7 +65,7 @@ pub struct VolatileRam {
     /// Number of the next request, or of the next change of a block: the clock of the device.
     next_number: u64,
     events: u64,
-    /// Which write put there what is durable, block by block; 0 for what was there before.
+    /// Which writes put there what is durable, block by block; 0 for what was there before.
     origins: Vec<u64>,
     /// Sum of all origins; see [`VolatileRam::print`].
     print: u128,
@@ -129,7 +130,8 @@ impl VolatileRam {
         self.print
     }
 
-    /// Number of the write that put there what is durable in a block; 0 for what was there before.
+    /// The write that put there what is durable in a block, or a sum of those that wrote parts of
+    /// it; 0 for what was there before.
     pub fn origin(&self, at: BlockNr) -> u64 {
         self.origins[at as usize]
     }
@@ -176,7 +178,11 @@ impl VolatileRam {
         let write = &one.write;
         write.write_to(&mut self.durable)?;
         let end = write.at + u64::from(write.blocks());
-        (write.at..end).for_each(|at| self.set_origin(at, Some(one.number)));
+        for (index, at) in (write.at..end).enumerate() {
+            let before = self.origin(at);
+            let origin = origin_after(before, one.number, write.part, &Fate::Kept, index);
+            self.set_origin(at, Some(origin));
+        }
         Ok(())
     }
 
@@ -317,6 +323,7 @@ impl DeviceStatus for VolatileRam {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use seekless_engine::io::Part;
 
     fn settle(device: &mut VolatileRam) {
         let mut done = Vec::new();
@@ -351,6 +358,29 @@ mod tests {
         settle(&mut device);
         assert!(device.pending().is_empty());
         assert_eq!(device.durable().get(2), Body::Stamp { key: 2, version: 1 });
+    }
+
+    /// Of two writes to parts of a block each may be there without the other: three states.
+    #[test]
+    fn parts_of_a_block_are_told_apart() {
+        let part = |first, version| Io {
+            part: Some(Part { first, sectors: 2 }),
+            ..Io::write(1, 2, Data::stamp(1, 2, version))
+        };
+        let printed = |parts: &[u32]| {
+            let mut device = device(false, Latency::InOrder(5));
+            for &first in parts {
+                device.submit(0, part(first, 1));
+                settle(&mut device);
+            }
+            device.print()
+        };
+        let (first, second, both) = (printed(&[0]), printed(&[2]), printed(&[0, 2]));
+        assert!(first != second && first != both && second != both);
+        let mut whole = device(false, Latency::InOrder(5));
+        whole.submit(0, Io::write(1, 2, Data::stamp(1, 2, 1)));
+        settle(&mut whole);
+        assert_ne!(whole.print(), first);
     }
 
     #[test]
