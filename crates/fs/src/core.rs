@@ -9,6 +9,7 @@
 //! at most one write in flight.
 
 pub mod cache;
+pub mod failure;
 pub mod handles;
 pub mod input;
 pub mod output;
@@ -20,8 +21,11 @@ pub mod tx;
 pub mod waiting;
 
 use crate::policy::Policy;
+use crate::policy::guard::Manifest;
+use crate::policy::planted::{self, Bug};
 use crate::tx::BlockNo;
 use cache::Cache;
+use failure::{Failure, Lost};
 use input::Input;
 use output::Output;
 use page::Shape;
@@ -31,6 +35,7 @@ use seekless_engine::layer::Port;
 use seekless_engine::units::BlockNr;
 use settle::Barriers;
 use std::fmt::Debug;
+use std::sync::Arc;
 use syncer::Wheel;
 use waiting::Ready;
 
@@ -38,7 +43,7 @@ use waiting::Ready;
 pub type CallKey = usize;
 
 /// The seals of metadata sectors, as the format of a file system defines them.
-pub trait Seals: Debug + Send {
+pub trait Seals: Debug + Send + Sync {
     /// True if the seal of this sector of 512 bytes is right. `sector` counts from the start of the
     /// volume.
     fn is_right(&self, sector: u64, kind: crate::tx::PageKind, bytes: &[u8]) -> bool;
@@ -72,6 +77,18 @@ pub struct CoreOptions {
     pub write_unit: WriteUnit,
     /// Bytes that are read ahead at most; 0 turns it off.
     pub read_ahead_bytes: u32,
+    /// When writes count as ordered before later ones.
+    pub ordering: Ordering,
+}
+
+/// When a write is ordered before all later ones.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Ordering {
+    /// When a flush that was sent after its completion has completed: any volume.
+    #[default]
+    Flush,
+    /// When it has completed: volumes that keep completed writes, or that keep a prefix of them.
+    Completion,
 }
 
 impl Default for CoreOptions {
@@ -83,6 +100,7 @@ impl Default for CoreOptions {
             cluster_bytes: 64 << 10,
             write_unit: WriteUnit::default(),
             read_ahead_bytes: 128 << 10,
+            ordering: Ordering::default(),
         }
     }
 }
@@ -92,20 +110,23 @@ impl Default for CoreOptions {
 pub(crate) enum Sent {
     /// Fills `count` blocks from `first` on.
     Fill { first: BlockNo, count: u32 },
-    /// Writes these blocks.
-    Write { blocks: Vec<BlockNo> },
+    /// Fills 4096 bytes of a block: a read of more has failed.
+    Piece { block: BlockNo, index: usize },
+    /// Writes these blocks, and brings what hangs on them.
+    Write { blocks: Vec<BlockNo>, manifest: Manifest },
     /// Makes the writes durable that completed before.
     Flush,
     /// Writes bytes that no buffer holds: a superblock.
     Raw,
 }
 
-/// Cache, transactions and I/O of one file system over one volume.
-#[derive(Debug)]
+/// Cache, transactions and I/O of one file system over one volume. Clones share the buffers until
+/// they change.
+#[derive(Clone, Debug)]
 pub struct Core {
     pub(crate) shape: Shape,
     pub(crate) options: CoreOptions,
-    pub(crate) seals: Box<dyn Seals>,
+    pub(crate) seals: Arc<dyn Seals>,
     pub(crate) cache: Cache,
     pub(crate) input: Input,
     pub(crate) output: Output,
@@ -117,7 +138,7 @@ pub struct Core {
     pub(crate) sent: Slots<Sent>,
     /// Writes of [`Core::write_raw`] in flight.
     raw: usize,
-    failed: Option<IoError>,
+    failed: Option<Failure>,
     pub(crate) scratch: tx::Scratch,
     pub(crate) stats: Stats,
 }
@@ -149,6 +170,8 @@ pub struct Stats {
     pub hidden_reads: u64,
     /// Flushes.
     pub flushes: u64,
+    /// Images of blocks with changes that the policy kept back.
+    pub rolled_back: u64,
     /// Blocks read ahead.
     pub read_ahead: u64,
     /// Buffers evicted.
@@ -159,7 +182,7 @@ impl Core {
     /// An empty cache over a volume of this shape.
     pub fn new(
         shape: Shape,
-        seals: Box<dyn Seals>,
+        seals: Arc<dyn Seals>,
         policy: Box<dyn Policy>,
         options: CoreOptions,
     ) -> Core {
@@ -183,9 +206,24 @@ impl Core {
         }
     }
 
+    /// Makes clones cheap: what has changed since the last time is shared from now on.
+    pub fn share(&mut self) {
+        self.cache.share();
+        self.input.share();
+        self.output.queue.share();
+        self.wheel.share();
+        self.owned.share();
+        self.ready.share();
+    }
+
     /// The first error of the write path. After it the core writes nothing.
     pub fn failed(&self) -> Option<IoError> {
-        self.failed
+        self.failed.as_ref().map(|failure| failure.error)
+    }
+
+    /// The same with the block and what it holds.
+    pub fn failure(&self) -> Option<&Failure> {
+        self.failed.as_ref()
     }
 
     /// The options.
@@ -201,6 +239,16 @@ impl Core {
     /// True if a change must be refused.
     pub fn is_read_only(&self) -> bool {
         self.options.read_only || self.failed.is_some()
+    }
+
+    /// Blocks in the cache.
+    pub fn buffers(&self) -> usize {
+        self.cache.len()
+    }
+
+    /// Of them, those with changes that are not written.
+    pub fn dirty_buffers(&self) -> usize {
+        self.cache.dirty()
     }
 
     /// Requests to the volume in flight.
@@ -243,14 +291,18 @@ impl Core {
     /// Takes an answer of the volume.
     pub fn complete(&mut self, _port: Port, done: Done, below: &mut Below<'_>) {
         match self.sent.remove(done.tag) {
-            Sent::Fill { first, count } => self.filled(first, count, &done.outcome),
-            Sent::Write { blocks } => self.written(&blocks, done.outcome.err()),
-            Sent::Flush => self.flushed(done.outcome.err()),
+            Sent::Fill { first, count } => self.filled(first, count, &done.outcome, below),
+            Sent::Piece { block, index } => self.piece_filled(block, index, &done.outcome),
+            Sent::Write { blocks, manifest } => {
+                let outcome = error_of(done.outcome).map_or(Ok(()), Err);
+                self.written(&blocks, manifest, outcome, below.now());
+            }
+            Sent::Flush => self.flushed(error_of(done.outcome)),
             Sent::Raw => {
                 self.raw -= 1;
                 self.barriers.wrote();
                 if let Err(error) = done.outcome {
-                    self.fail(error);
+                    self.fail(error, Lost::Superblock);
                 }
             }
         }
@@ -271,11 +323,16 @@ impl Core {
 
     /// Notes a failed write. From here on the core refuses changes, and each call that
     /// waits for durability fails.
-    pub(crate) fn fail(&mut self, error: IoError) {
-        self.failed.get_or_insert(error);
+    pub(crate) fn fail(&mut self, error: IoError, lost: Lost) {
+        self.failed.get_or_insert(Failure { error, lost });
         self.output.queue.clear();
         self.fail_barriers();
     }
+}
+
+/// Why a write or a flush failed.
+fn error_of(outcome: seekless_engine::io::Outcome) -> Option<IoError> {
+    outcome.err().filter(|_| !planted::is(Bug::ErrorSwallowed))
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@
 mod ahead;
 pub mod alloc;
 pub mod check;
+pub mod cluster;
 pub mod dirs;
 pub mod dump;
 mod durable;
@@ -34,6 +35,7 @@ pub mod ops;
 pub mod paths;
 mod perform;
 pub mod repair;
+mod rounds;
 #[cfg(test)]
 pub(crate) mod sample;
 pub mod seal;

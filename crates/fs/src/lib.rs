@@ -11,6 +11,7 @@
 pub mod block;
 pub mod call;
 pub mod core;
+pub mod cow;
 pub mod ffs;
 pub mod model;
 pub mod node;

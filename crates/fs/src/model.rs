@@ -31,11 +31,13 @@ pub struct Limits {
     pub most_bytes: u64,
     /// Names of an object at most.
     pub most_links: u32,
+    /// Two names can be exchanged.
+    pub exchanges: bool,
 }
 
 impl Default for Limits {
     fn default() -> Limits {
-        Limits { most_bytes: 1 << 40, most_links: 65_000 }
+        Limits { most_bytes: 1 << 40, most_links: 65_000, exchanges: true }
     }
 }
 

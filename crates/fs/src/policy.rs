@@ -1,14 +1,20 @@
 //! The seam of policies: in which order changes reach the volume, and what a call waits for.
 //!
-//! The core tells a policy of each transaction that has ended well, asks it for the image of a
-//! block that is about to be written, tells it of completed writes, and asks what a call for
-//! durability waits for. [`none::Async`] orders nothing.
+//! The core tells a policy the rules of each transaction that has ended well, asks it for the image
+//! of a block that is about to be written, and tells it of writes that are settled: ordered before
+//! all later ones. [`none::Async`] orders nothing; [`ordered::Ordered`] is soft updates and
+//! synchronous FFS.
 
+pub mod guard;
 pub mod none;
+pub mod ordered;
+pub mod planted;
 
-use crate::core::cache::Buffer;
-use crate::core::page::Page;
-use crate::tx::{BlockNo, Change};
+use crate::core::page::{Mask, Page};
+use crate::tx::{BlockNo, Field, Freed, Need, Piece};
+use guard::Manifest;
+use smallvec::SmallVec;
+use std::collections::BTreeSet;
 use std::fmt::Debug;
 
 /// The policies that a mount may choose.
@@ -17,73 +23,135 @@ pub enum PolicyKind {
     /// Writes in any order.
     #[default]
     Async,
+    /// Metadata is written at once, in order, before a call is answered.
+    Sync,
+    /// Metadata is written later, in order: soft updates.
+    Soft,
 }
 
 impl PolicyKind {
     /// All of them.
-    pub const ALL: [PolicyKind; 1] = [PolicyKind::Async];
+    pub const ALL: [PolicyKind; 3] = [PolicyKind::Async, PolicyKind::Sync, PolicyKind::Soft];
 
     /// The name in options and messages.
     pub fn name(self) -> &'static str {
         match self {
             PolicyKind::Async => "async",
+            PolicyKind::Sync => "sync",
+            PolicyKind::Soft => "soft",
+        }
+    }
+
+    /// The policy of a new mount.
+    pub fn policy(self) -> Box<dyn Policy> {
+        match self {
+            PolicyKind::Async => Box::new(none::Async),
+            PolicyKind::Sync | PolicyKind::Soft => Box::new(ordered::Ordered::new(self)),
         }
     }
 }
 
-/// One edit of a transaction.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Edit {
-    /// The block.
-    pub block: BlockNo,
-    /// First byte.
-    pub at: usize,
-    /// Number of bytes.
-    pub length: usize,
-    /// What it means; `None` if the bytes were made zeros without being read.
-    pub change: Option<Change>,
-}
+/// Fields of one block with the bytes that the disk may show until the needs of a guard hold.
+pub type Olds = SmallVec<[(Field, SmallVec<[u8; 16]>); 2]>;
 
-/// A transaction that has ended well.
-#[derive(Clone, Copy, Debug)]
-pub struct Group<'g> {
-    /// Its edits in order, if the policy wants them.
-    pub edits: &'g [Edit],
+/// What a transaction wants of the order of writes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Rule {
+    /// As [`crate::tx::Tx::guard`].
+    Guard {
+        /// What changes.
+        olds: Olds,
+        /// What must be on the disk before.
+        needs: SmallVec<[Need; 4]>,
+        /// It takes a name or a link away.
+        removal: bool,
+    },
+    /// As [`crate::tx::Tx::free_later`].
+    Free {
+        /// The space.
+        freed: Freed,
+        /// Its bytes, if the cache may hold changes of them.
+        content: Option<Field>,
+    },
+    /// As [`crate::tx::Tx::writes_at_once`].
+    AtOnce(Field),
 }
 
 /// When a call may be answered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Settle {
     /// At once.
     Now,
-    /// After all changes up to now are durable.
-    Durable,
-}
-
-/// What a call wants durable.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SyncWhat {
-    /// One file and a path to it.
-    File(crate::call::Ino),
-    /// Everything.
-    All,
+    /// When these bytes are on the disk as they are now.
+    Written(Vec<Field>),
 }
 
 /// The order of writes.
 pub trait Policy: Debug + Send {
-    /// True if [`Policy::committed`] needs the edits.
-    fn wants_edits(&self) -> bool;
+    /// Which one it is.
+    fn kind(&self) -> PolicyKind;
 
-    /// A transaction has ended well: its edits are in the cache.
-    fn committed(&mut self, group: &Group<'_>) -> Settle;
+    /// True if operations are to say what needs what.
+    fn is_ordered(&self) -> bool {
+        false
+    }
 
-    /// The image of a dirty buffer to be written; `None` if other blocks must go first. The seals
-    /// of the buffer are set.
-    fn image(&mut self, buffer: &Buffer) -> Option<Page>;
+    /// A transaction has ended well: its edits are in the cache. Takes its rules.
+    fn committed(&mut self, _rules: &mut Vec<Rule>) -> Settle {
+        Settle::Now
+    }
 
-    /// The write of an image has completed.
-    fn written(&mut self, block: BlockNo);
+    /// Makes the page of a block what a write of these sectors carries. Returns what the write
+    /// brings, and the sectors that are to be written again.
+    fn image(&mut self, _block: BlockNo, _sectors: Mask, _page: &mut Page) -> (Manifest, Mask) {
+        (Manifest::default(), 0)
+    }
 
-    /// What a call for durability waits for.
-    fn sync(&mut self, what: SyncWhat) -> Settle;
+    /// A copy that goes its own way.
+    fn fork(&self) -> Box<dyn Policy>;
+
+    /// Writes are ordered before all later ones: what they bring holds.
+    fn settled(&mut self, _manifest: Manifest) {}
+
+    /// Space that may be freed now.
+    fn take_free(&mut self) -> Option<Vec<Piece>> {
+        None
+    }
+
+    /// Space that is still to be freed, in pieces.
+    fn frees(&self) -> usize {
+        0
+    }
+
+    /// True if a change of these bytes waits for something.
+    fn is_guarded(&self, _field: Field) -> bool {
+        false
+    }
+
+    /// Now, for [`Policy::keeps_back`].
+    fn now(&self) -> u64 {
+        0
+    }
+
+    /// True if a change made by `mark` is kept from the disk: one of these fields, or any.
+    fn keeps_back(&self, _fields: Option<&[Field]>, _mark: u64) -> bool {
+        false
+    }
+
+    /// The blocks to be written before these fields can be on the disk, as far as these can be
+    /// written now.
+    fn next_writes(&self, _fields: &[Field]) -> BTreeSet<BlockNo> {
+        BTreeSet::new()
+    }
+
+    /// What it keeps in memory, in guards, facts and actions.
+    fn load(&self) -> usize {
+        0
+    }
+}
+
+impl Clone for Box<dyn Policy> {
+    fn clone(&self) -> Box<dyn Policy> {
+        (**self).fork()
+    }
 }

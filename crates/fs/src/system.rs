@@ -54,6 +54,12 @@ pub trait FileSystem: Debug {
     /// Why the file system refuses changes, if it does: the first error of its write path.
     fn failed(&self) -> Option<IoError>;
 
+    /// The same as a message with cause and remedy, which names the block and what it holds if the
+    /// file system knows.
+    fn failure(&self) -> Option<String> {
+        self.failed().map(|error| error.to_string())
+    }
+
     /// Requests that it has sent to its volumes.
     fn requests(&self) -> u64;
 

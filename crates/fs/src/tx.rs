@@ -80,6 +80,82 @@ pub enum Change {
     NameRemoved(Ino),
 }
 
+/// Bytes of a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Field {
+    /// The block.
+    pub block: BlockNo,
+    /// First byte.
+    pub at: u16,
+    /// Number of bytes, at least 1.
+    pub length: u16,
+}
+
+impl Field {
+    /// The bytes `at..at + length` of a block.
+    ///
+    /// # Panics
+    /// If they are not in a block of 8192 bytes.
+    pub fn new(block: BlockNo, at: usize, length: usize) -> Field {
+        assert!(length > 0 && at + length <= 8192, "{length} bytes at {at}");
+        Field { block, at: at as u16, length: length as u16 }
+    }
+}
+
+/// What a change needs on the disk before it may be there itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Need {
+    /// The present content of these bytes, or a later one.
+    pub field: Field,
+    /// What they are.
+    pub why: Why,
+}
+
+/// What needed bytes are, for policies that leave out some of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Why {
+    /// Bits of an allocation.
+    Bits,
+    /// Content of a file.
+    Data,
+    /// Content of a directory, an indirect block or a symbolic link.
+    Content,
+    /// An inode, a link count, an address, a name.
+    Link,
+    /// A name that is to be gone. A name that never was on the disk is not waited for.
+    Removal,
+}
+
+/// Space that an operation gives up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Freed {
+    /// What is free afterwards.
+    pub what: Piece,
+    /// What must be on the disk before: bytes without the address.
+    pub after: Field,
+    /// The bytes held nothing but the address: while they are kept from the disk, so is the address.
+    pub exact: bool,
+}
+
+/// A piece of space.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Piece {
+    /// Fragments of one block.
+    Fragments {
+        /// The first one.
+        at: u32,
+        /// How many.
+        count: u32,
+    },
+    /// An inode.
+    Inode {
+        /// Its number.
+        ino: u32,
+        /// It was one of a directory.
+        directory: bool,
+    },
+}
+
 /// The blocks as an operation sees them.
 pub trait Tx {
     /// The time for timestamps.
@@ -121,6 +197,23 @@ pub trait Tx {
     /// the rest, so a write of the part reads nothing.
     fn unused(&mut self, _block: BlockNo) {}
 
+    /// Notes that a block was free as a whole until this operation allocated all of it.
+    fn began(&mut self, _block: BlockNo) {}
+
+    /// True if all of a block of data is new: no write of it has begun since the block was free,
+    /// and no call waits for its write. So its content may move without a trace on the volume.
+    fn is_unwritten(&self, _block: BlockNo) -> bool {
+        false
+    }
+
+    /// Notes that the last of these blocks of data was filled: together they are a cluster of a
+    /// file, and go out soon.
+    fn filled(&mut self, _blocks: &[BlockNo]) {}
+
+    /// Notes that the bits in a block of maps contradict what the operation knows: the maps of this
+    /// group are not to be trusted.
+    fn contradicts(&mut self, _map: BlockNo) {}
+
     /// Notes that blocks will be wanted: they are read together with what is missing.
     fn expect(&mut self, block: BlockNo, kind: PageKind);
 
@@ -130,4 +223,29 @@ pub trait Tx {
 
     /// Forgets what the cache holds of freed fragments: a later write does not carry it.
     fn forget(&mut self, block: BlockNo, at: usize, length: usize);
+
+    /// True if the order of writes matters: operations then say what needs what.
+    fn is_ordered(&self) -> bool {
+        false
+    }
+
+    /// Keeps changes of bytes of one block from the disk until all needs are there. `changes` has
+    /// the bytes that the disk may show until then; the new ones are set, in this operation. A
+    /// `removal` takes a name or a link away, and is never replaced by a later change.
+    fn guard(&mut self, _changes: &[(Field, &[u8])], _needs: &[Need], _removal: bool) {}
+
+    /// True if a change of these bytes waits for something.
+    fn is_guarded(&self, _field: Field) -> bool {
+        false
+    }
+
+    /// Takes over to free space later, of which the cache may hold content; false if the operation
+    /// is to free it at once.
+    fn free_later(&mut self, _freed: Freed, _content: Option<Field>) -> bool {
+        false
+    }
+
+    /// The call that is under way is answered when these bytes are on the disk, if the policy
+    /// writes at once.
+    fn writes_at_once(&mut self, _field: Field) {}
 }

@@ -1,4 +1,4 @@
-//! FFS against the model: every kind of script, every size of blocks, with a check and a remount at
+//! FFS against the model: every kind of script, policy and size of blocks, with a check and a remount at
 //! the end. `SEEKLESS_SCRIPTS=20` runs twenty times as many scripts.
 
 use seekless_engine::device::medium::Cells;
@@ -11,6 +11,7 @@ use seekless_fs::core::CoreOptions;
 use seekless_fs::ffs::{Ffs, MkfsOptions, MountOptions, check, mkfs};
 use seekless_fs::model::Limits;
 use seekless_fs::oracle::{self, Judge};
+use seekless_fs::policy::PolicyKind;
 use seekless_fs::script::{Kind, Script, Shape};
 
 const SIZES: [(u32, u32); 4] = [(8192, 4096), (8192, 1024), (4096, 1024), (4096, 4096)];
@@ -32,9 +33,9 @@ fn formatted(kind: Kind, (block, fragment): (u32, u32), parts: bool) -> Node {
 }
 
 /// Mounts with a cache so small that blocks come and go.
-fn mount(node: Node) -> Blocking<Ffs> {
+fn mount(node: Node, policy: PolicyKind) -> Blocking<Ffs> {
     let core = CoreOptions { cache_bytes: 256 << 10, ..CoreOptions::default() };
-    let options = MountOptions { core, now: 1, ..MountOptions::default() };
+    let options = MountOptions { core, policy, now: 1 };
     Blocking::mount(node, |disk| Ffs::mount(disk, &options)).expect("it is clean")
 }
 
@@ -44,8 +45,10 @@ fn findings(node: &mut Node) -> Vec<String> {
     found.list.iter().map(ToString::to_string).collect()
 }
 
-fn run(kind: Kind, seed: u64, sizes: (u32, u32), parts: bool) {
-    let limits = Limits { most_bytes: most_bytes(kind, sizes), ..Limits::default() };
+fn run(kind: Kind, seed: u64, sizes: (u32, u32), parts: bool, policy: PolicyKind) {
+    let most_bytes = most_bytes(kind, sizes);
+    let exchanges = policy == PolicyKind::Async;
+    let limits = Limits { most_bytes, exchanges, ..Limits::default() };
     let shape = Shape {
         block: u64::from(sizes.0),
         fragment: u64::from(sizes.1),
@@ -53,9 +56,9 @@ fn run(kind: Kind, seed: u64, sizes: (u32, u32), parts: bool) {
         most_bytes: limits.most_bytes,
     };
     let script = Script::random(kind, seed, LENGTH, shape);
-    let mut make = || mount(formatted(kind, sizes, parts));
+    let mut make = || mount(formatted(kind, sizes, parts), policy);
     if let Err(difference) = oracle::check(&mut make, &script, limits) {
-        panic!("{sizes:?}: {difference}");
+        panic!("{policy:?}, {sizes:?}: {difference}");
     }
     let mut judge = Judge::new(make(), limits, kind.may_fill());
     let passed = judge.run(&script.calls).expect("it has just passed");
@@ -64,8 +67,8 @@ fn run(kind: Kind, seed: u64, sizes: (u32, u32), parts: bool) {
         let (mut node, stopped) = fs.unmount();
         stopped.expect("memory does not fail");
         let found = findings(&mut node);
-        assert!(found.is_empty(), "{kind:?}, seed {seed}, {sizes:?}: {found:#?}");
-        mount(node)
+        assert!(found.is_empty(), "{policy:?}, {kind:?}, seed {seed}, {sizes:?}: {found:#?}");
+        mount(node, policy)
     });
     let after = judge.walk();
     assert_eq!(after, Ok(()), "{kind:?}, seed {seed}, {sizes:?}, after a remount");
@@ -85,10 +88,10 @@ fn scripts() -> u64 {
 }
 
 fn all(kind: Kind) {
-    for sizes in SIZES {
-        (1..=scripts()).for_each(|seed| run(kind, seed, sizes, true));
+    for (sizes, policy) in SIZES.into_iter().flat_map(|s| PolicyKind::ALL.map(|p| (s, p))) {
+        (1..=scripts()).for_each(|seed| run(kind, seed, sizes, true, policy));
         if sizes.1 < 4096 {
-            (1..=scripts()).for_each(|seed| run(kind, seed, sizes, false));
+            (1..=scripts()).for_each(|seed| run(kind, seed, sizes, false, policy));
         }
     }
 }

@@ -1,23 +1,24 @@
 //! Buffers by block number: what is valid, what is dirty, who holds them, and which go first.
 //!
 //! The cache moves no bytes to or from the volume. It owns the buffers, their order of use, and the
-//! count of dirty ones.
+//! count of dirty ones. Everything in it is shared with its clones until it changes, so a fork of a
+//! file system copies no block.
+
+mod order;
+mod places;
 
 use super::page::{MOST_SECTORS, Mask, Page, Shape};
 use crate::call::Ino;
+use crate::cow::CowTable;
 use crate::tx::{BlockNo, PageKind};
-use slab::Slab;
-use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
+use order::Order;
+use places::Places;
 
 /// Index of a buffer. It stays the same while the buffer is pinned.
 pub type Slot = u32;
 
-/// No buffer: the end of the order of use.
-const NONE: Slot = Slot::MAX;
-
 /// One block in memory.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Buffer {
     /// Its number.
     pub block: BlockNo,
@@ -27,6 +28,9 @@ pub struct Buffer {
     pub valid: Mask,
     /// Sectors that are newer than the volume; all of them are valid.
     pub dirty: Mask,
+    /// Sectors that could not be read, while a call pins the buffer. Those that are valid too were
+    /// overwritten since.
+    pub bad: Mask,
     /// Sectors with a seal that was found right, or that will be set.
     pub checked: Mask,
     /// What each dirty sector holds.
@@ -39,8 +43,12 @@ pub struct Buffer {
     pub reading: bool,
     /// A write is in flight, of changes made in this epoch.
     pub writing: Option<u64>,
+    /// No write of it has begun since the block was free as a whole.
+    pub unwritten: bool,
     /// It wants to be written again when the write in flight is done.
     pub again: bool,
+    /// Dirty sectors of which the last write has carried old bytes.
+    pub kept: Mask,
     /// The epoch in which the oldest change that is not being written was made.
     pub epoch: u64,
     /// The second in which the syncer writes it.
@@ -49,43 +57,17 @@ pub struct Buffer {
     pub owner: Ino,
     /// The transaction that changed it last.
     pub touched: u64,
-    older: Slot,
-    newer: Slot,
 }
 
-/// Hashes block numbers: one multiplication.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct BlockHasher(u64);
-
-impl Hasher for BlockHasher {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        for &byte in bytes {
-            self.write_u64(u64::from(byte));
-        }
-    }
-
-    #[inline]
-    fn write_u64(&mut self, number: u64) {
-        let mixed = (self.0 ^ number).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        self.0 = mixed ^ (mixed >> 29);
-    }
-}
-
-/// A map by number without a seed: its order reaches no decision.
-pub type NumberMap<T> = HashMap<u64, T, BuildHasherDefault<BlockHasher>>;
-
-/// The buffers of a file system.
-#[derive(Debug)]
+/// The buffers of a file system. A clone shares them until one of the two changes them.
+#[derive(Clone, Debug)]
 pub struct Cache {
     shape: Shape,
-    buffers: Slab<Buffer>,
-    by_block: NumberMap<Slot>,
-    oldest: Slot,
-    newest: Slot,
+    buffers: CowTable<Buffer>,
+    places: Places,
+    order: Order,
+    /// The content of a new buffer.
+    zeros: Page,
     dirty: usize,
 }
 
@@ -94,12 +76,19 @@ impl Cache {
     pub fn new(shape: Shape) -> Cache {
         Cache {
             shape,
-            buffers: Slab::new(),
-            by_block: NumberMap::default(),
-            oldest: NONE,
-            newest: NONE,
+            buffers: CowTable::default(),
+            places: Places::default(),
+            order: Order::default(),
+            zeros: Page::zeros(shape.block_bytes),
             dirty: 0,
         }
+    }
+
+    /// Makes clones cheap.
+    pub fn share(&mut self) {
+        self.buffers.share();
+        self.places.share();
+        self.order.share();
     }
 
     /// Number of buffers.
@@ -122,28 +111,52 @@ impl Cache {
         self.dirty
     }
 
+    /// A page of zeros that is shared until it changes.
+    pub fn zeros(&self) -> Page {
+        self.zeros.clone()
+    }
+
+    /// Blocks with changes that are not written, or with a write in flight, in order.
+    pub fn unwritten(&self) -> Vec<BlockNo> {
+        let buffers = self.buffers.values();
+        let is_unwritten = |buffer: &&Buffer| buffer.dirty != 0 || buffer.writing.is_some();
+        let mut blocks: Vec<BlockNo> = buffers.filter(is_unwritten).map(|b| b.block).collect();
+        blocks.sort_unstable();
+        blocks
+    }
+
     /// The buffer of a block.
     #[inline]
     pub fn find(&self, block: BlockNo) -> Option<Slot> {
-        self.by_block.get(&block).copied()
+        self.places.find(block)
     }
 
     /// A buffer.
     #[inline]
     pub fn get(&self, slot: Slot) -> &Buffer {
-        &self.buffers[slot as usize]
+        self.buffers.get(slot).expect("a slot in use")
     }
 
-    /// A buffer, to be changed. Dirty bits change only through [`Cache::set_dirty`].
+    /// A buffer, to be changed. Dirty bits change only through [`Cache::set_dirty`]
+    /// and [`Cache::make_dirty`].
     #[inline]
     pub fn get_mut(&mut self, slot: Slot) -> &mut Buffer {
-        &mut self.buffers[slot as usize]
+        self.buffers.get_mut(slot).expect("a slot in use")
+    }
+
+    /// Adds dirty sectors to a buffer.
+    #[inline]
+    pub fn make_dirty(&mut self, slot: Slot, sectors: Mask) -> &mut Buffer {
+        let buffer = self.buffers.get_mut(slot).expect("a slot in use");
+        self.dirty += usize::from(buffer.dirty == 0 && sectors != 0);
+        buffer.dirty |= sectors;
+        buffer
     }
 
     /// Sets the dirty sectors of a buffer. True if it was clean before and is dirty now.
     #[inline]
     pub fn set_dirty(&mut self, slot: Slot, dirty: Mask) -> bool {
-        let buffer = &mut self.buffers[slot as usize];
+        let buffer = self.buffers.get_mut(slot).expect("a slot in use");
         debug_assert_eq!(dirty & !buffer.valid, 0, "dirty sectors are valid");
         let before = std::mem::replace(&mut buffer.dirty, dirty) != 0;
         match (before, dirty != 0) {
@@ -161,53 +174,46 @@ impl Cache {
         }
         let slot = self.buffers.insert(Buffer {
             block,
-            page: Page::zeros(self.shape.block_bytes),
+            page: self.zeros.clone(),
             valid: 0,
             dirty: 0,
+            bad: 0,
             checked: 0,
             kinds: [kind; MOST_SECTORS],
             kind,
             pins: 0,
             reading: false,
             writing: None,
+            unwritten: false,
             again: false,
+            kept: 0,
             epoch: 0,
             due: 0,
             owner: 0,
             touched: 0,
-            older: NONE,
-            newer: NONE,
-        }) as Slot;
-        self.by_block.insert(block, slot);
-        self.append(slot);
+        });
+        self.places.insert(block, slot);
+        self.order.append(slot);
         slot
     }
 
     /// Notes a use of a buffer.
     #[inline]
     pub fn touch(&mut self, slot: Slot) {
-        if self.newest != slot {
-            self.unlink(slot);
-            self.append(slot);
-        }
+        self.order.touch(slot);
     }
 
     /// Drops a buffer that is clean and that no one holds, least recently used first. False if
     /// there is none among the `most` oldest.
     pub fn evict(&mut self, most: usize) -> bool {
-        let mut slot = self.oldest;
         for _ in 0..most {
-            if slot == NONE {
-                return false;
-            }
-            let newer = self.get(slot).newer;
+            let Some(slot) = self.order.oldest() else { return false };
             if self.is_free(slot) {
                 self.remove(slot);
                 return true;
             }
             // Out of the way: the next search begins behind it.
             self.touch(slot);
-            slot = newer;
         }
         false
     }
@@ -221,32 +227,9 @@ impl Cache {
     /// Drops a buffer.
     pub fn remove(&mut self, slot: Slot) {
         debug_assert!(self.is_free(slot), "a buffer in use stays");
-        self.unlink(slot);
-        let buffer = self.buffers.remove(slot as usize);
-        self.by_block.remove(&buffer.block);
-    }
-
-    fn unlink(&mut self, slot: Slot) {
-        let Buffer { older, newer, .. } = *self.get(slot);
-        match older {
-            NONE => self.oldest = newer,
-            older => self.get_mut(older).newer = newer,
-        }
-        match newer {
-            NONE => self.newest = older,
-            newer => self.get_mut(newer).older = older,
-        }
-    }
-
-    fn append(&mut self, slot: Slot) {
-        let newest = self.newest;
-        let buffer = self.get_mut(slot);
-        (buffer.older, buffer.newer) = (newest, NONE);
-        match newest {
-            NONE => self.oldest = slot,
-            newest => self.get_mut(newest).newer = slot,
-        }
-        self.newest = slot;
+        self.order.remove(slot);
+        let buffer = self.buffers.remove(slot).expect("a slot in use");
+        self.places.remove(buffer.block);
     }
 }
 

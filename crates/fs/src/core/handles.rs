@@ -4,10 +4,8 @@
 //! directories are places in them, so an open directory has no cursor. A handle by inode is no
 //! reference: it is open as long as the kernel knows the inode.
 
-use super::cache::NumberMap;
 use crate::call::{Handle, Ino, ROOT, inode_of};
-use slab::Slab;
-use std::collections::BTreeSet;
+use crate::cow::{CowMap, CowSet, CowTable};
 
 /// An open file or directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,11 +42,11 @@ impl References {
 }
 
 /// References to inodes.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Handles {
-    open: Slab<Open>,
-    references: NumberMap<References>,
-    orphans: BTreeSet<Ino>,
+    open: CowTable<Open>,
+    references: CowMap<Ino, References>,
+    orphans: CowSet<Ino>,
     /// The root, which the kernel knows without a lookup.
     root: Open,
 }
@@ -56,42 +54,49 @@ pub struct Handles {
 impl Default for Handles {
     fn default() -> Handles {
         Handles {
-            open: Slab::new(),
-            references: NumberMap::default(),
-            orphans: BTreeSet::new(),
+            open: CowTable::default(),
+            references: CowMap::default(),
+            orphans: CowSet::default(),
             root: Open::new(ROOT),
         }
     }
 }
 
 impl Handles {
-    /// Raises a lookup count.
-    pub fn looked_up(&mut self, ino: Ino) {
-        self.references_of(ino).lookups += 1;
+    /// Makes clones cheap.
+    pub fn share(&mut self) {
+        self.open.share();
+        self.references.share(|_| {});
+        self.orphans.share();
     }
 
-    fn references_of(&mut self, ino: Ino) -> &mut References {
-        self.references.entry(ino).or_insert_with(|| References::none(ino))
+    /// Raises a lookup count.
+    pub fn looked_up(&mut self, ino: Ino) {
+        self.refer(ino, |references| references.lookups += 1);
+    }
+
+    fn refer(&mut self, ino: Ino, change: impl FnOnce(&mut References)) {
+        self.references.update(ino, || References::none(ino), change);
     }
 
     /// Lowers a lookup count. True if the inode is to be deleted now.
     pub fn forget(&mut self, ino: Ino, count: u64) -> bool {
-        if let Some(references) = self.references.get_mut(&ino) {
-            references.lookups = references.lookups.saturating_sub(count);
-        }
-        self.dropped(ino)
+        let Some(references) = self.references.get_mut(&ino) else { return false };
+        references.lookups = references.lookups.saturating_sub(count);
+        let gone = references.lookups == 0 && references.handles == 0;
+        gone && self.dropped(ino)
     }
 
     /// Opens an inode.
     pub fn open(&mut self, ino: Ino) -> Handle {
-        self.references_of(ino).handles += 1;
-        self.open.insert(Open::new(ino)) as Handle
+        self.refer(ino, |references| references.handles += 1);
+        Handle::from(self.open.insert(Open::new(ino)))
     }
 
     /// An open file.
     pub fn get(&self, handle: Handle) -> Option<&Open> {
         match inode_of(handle) {
-            None => self.open.get(usize::try_from(handle).ok()?),
+            None => self.open.get(u32::try_from(handle).ok()?),
             Some(ROOT) => Some(&self.root),
             Some(ino) => {
                 self.references.get(&ino).filter(|one| one.lookups > 0).map(|one| &one.by_inode)
@@ -102,7 +107,7 @@ impl Handles {
     /// An open file.
     pub fn get_mut(&mut self, handle: Handle) -> Option<&mut Open> {
         match inode_of(handle) {
-            None => self.open.get_mut(usize::try_from(handle).ok()?),
+            None => self.open.get_mut(u32::try_from(handle).ok()?),
             Some(ROOT) => Some(&mut self.root),
             Some(ino) => {
                 let known = self.references.get_mut(&ino).filter(|one| one.lookups > 0);
@@ -114,11 +119,11 @@ impl Handles {
     /// Closes a handle. Gives the inode, and whether it is to be deleted now; `None` if the handle
     /// is not open.
     pub fn release(&mut self, handle: Handle) -> Option<(Ino, bool)> {
-        let Open { ino, .. } = self.open.try_remove(usize::try_from(handle).ok()?)?;
-        if let Some(references) = self.references.get_mut(&ino) {
-            references.handles -= 1;
-        }
-        Some((ino, self.dropped(ino)))
+        let Open { ino, .. } = self.open.remove(u32::try_from(handle).ok()?)?;
+        let references = self.references.get_mut(&ino).expect("an open file is referred to");
+        references.handles -= 1;
+        let gone = references.lookups == 0 && references.handles == 0;
+        Some((ino, gone && self.dropped(ino)))
     }
 
     /// The last name of an inode has gone. True if the inode is to be deleted now; otherwise it is
@@ -132,17 +137,14 @@ impl Handles {
     }
 
     /// Inodes without names that are still referred to, in order; all references are dropped.
-    pub fn take_orphans(&mut self) -> BTreeSet<Ino> {
+    pub fn take_orphans(&mut self) -> CowSet<Ino> {
         std::mem::take(&mut self.orphans)
     }
 
+    /// The last reference to an inode has gone. True if it is to be deleted now.
     fn dropped(&mut self, ino: Ino) -> bool {
-        let gone =
-            self.references.get(&ino).is_some_and(|one| one.lookups == 0 && one.handles == 0);
-        if gone {
-            self.references.remove(&ino);
-        }
-        gone && self.orphans.remove(&ino)
+        self.references.remove(&ino);
+        self.orphans.remove(&ino)
     }
 }
 

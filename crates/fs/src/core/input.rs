@@ -1,12 +1,14 @@
 //! Reads: missing blocks, joined with their neighbours, and blocks that are read ahead.
 //!
 //! A read fills the sectors of a buffer that are invalid when it completes; what an operation
-//! wrote in between stays.
+//! wrote in between stays. A read that meets a bad place is repeated in pieces of 4096 bytes. The
+//! calls that wait run in any case, and fail only if they need a sector that is bad.
 
-use super::cache::{NumberMap, Slot};
-use super::page::{ENGINE_BYTES, SECTOR, each};
+use super::cache::Slot;
+use super::page::{ENGINE_BYTES, Mask, SECTOR, each, engine_mask};
 use super::tx::Wanted;
 use super::{CallKey, Core, Sent};
+use crate::cow::CowMap;
 use crate::tx::{BlockNo, PageKind};
 use seekless_engine::client::Below;
 use seekless_engine::disk::Disk;
@@ -20,9 +22,26 @@ pub(crate) const MOST_EXPECTED: usize = 64;
 const MOST_READ: u64 = 128 << 10;
 
 /// Calls that wait for blocks in flight.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Input {
-    waiting: NumberMap<SmallVec<[CallKey; 2]>>,
+    waiting: CowMap<BlockNo, SmallVec<[CallKey; 2]>>,
+    /// Blocks that are read piece by piece.
+    pieces: CowMap<BlockNo, Pieces>,
+}
+
+impl Input {
+    /// Makes clones cheap.
+    pub(crate) fn share(&mut self) {
+        self.waiting.share(|_| {});
+        self.pieces.share(|_| {});
+    }
+}
+
+/// Reads in flight of the pieces of one block.
+#[derive(Clone, Copy, Debug)]
+struct Pieces {
+    left: usize,
+    error: Option<IoError>,
 }
 
 /// Buffers that a call pins.
@@ -42,7 +61,7 @@ impl Core {
                 continue;
             }
             waits += 1;
-            self.input.waiting.entry(block).or_default().push(key);
+            self.input.waiting.update(block, SmallVec::new, |keys| keys.push(key));
             if !self.cache.get(slot).reading {
                 batch.push((block, kind));
             }
@@ -71,14 +90,19 @@ impl Core {
         let count = u32::try_from(to - from).expect("a block is small");
         let bytes = disk.read(from, count)?.to_bytes();
         self.cache.find_or_make(block, kind);
-        self.fill(block, &bytes);
+        self.fill(block, 0, self.shape.whole(), &bytes);
         Ok(())
     }
 
     /// Lets the buffers go that a call has pinned.
     pub fn unpin(&mut self, pins: &mut Pins) {
         for slot in pins.drain(..) {
-            self.cache.get_mut(slot).pins -= 1;
+            let buffer = self.cache.get_mut(slot);
+            buffer.pins -= 1;
+            if buffer.pins == 0 {
+                // Another call tries again.
+                buffer.bad = 0;
+            }
         }
     }
 
@@ -132,50 +156,123 @@ impl Core {
         self.stats.blocks_read += u64::from(count);
         self.stats.metadata_reads += u64::from(kind != PageKind::Data);
         let tag = self.sent.insert(Sent::Fill { first, count });
-        let purpose = if kind == PageKind::Data { Purpose::Data } else { Purpose::Metadata };
+        let purpose = purpose(kind);
         let count = u32::try_from(to - from).expect("a read is short");
         below.submit(0, Io::read(tag, from, count).for_purpose(purpose));
     }
 
-    /// A read has completed.
-    pub(crate) fn filled(&mut self, first: BlockNo, count: u32, outcome: &Outcome) {
-        let bytes = outcome.as_ref().map(seekless_engine::data::Data::to_bytes);
-        for (index, block) in (first..first + u64::from(count)).enumerate() {
-            let error = match &bytes {
-                Ok(bytes) => {
-                    let from = (index * self.shape.block_bytes).min(bytes.len());
-                    let to = (from + self.shape.block_bytes).min(bytes.len());
-                    self.fill(block, &bytes[from..to]);
-                    None
+    /// A read has completed. If part of what it asked for cannot be read, the rest is read again in
+    /// pieces, so that a bad place costs only what lies there.
+    pub(crate) fn filled(
+        &mut self,
+        first: BlockNo,
+        count: u32,
+        outcome: &Outcome,
+        below: &mut Below<'_>,
+    ) {
+        let blocks = first..first + u64::from(count);
+        let error = match outcome {
+            Ok(data) => {
+                let bytes = data.to_bytes();
+                let mut parts = bytes.chunks(self.shape.block_bytes);
+                for block in blocks.clone() {
+                    self.fill(block, 0, self.shape.whole(), parts.next().unwrap_or_default());
                 }
-                Err(error) => Some(**error),
-            };
-            self.fill_ended(block, error);
+                None
+            }
+            Err(IoError::Media { .. } | IoError::Checksum { .. }) => {
+                return blocks.for_each(|block| self.read_pieces(block, below));
+            }
+            Err(error) => Some(*error),
+        };
+        blocks.for_each(|block| self.fill_ended(block, error));
+    }
+
+    /// Reads each block of the volume in a block for itself.
+    fn read_pieces(&mut self, block: BlockNo, below: &mut Below<'_>) {
+        let per_block = self.shape.engine_per_block();
+        let first = block * per_block;
+        let count = per_block.min(self.shape.engine_blocks - first) as usize;
+        self.input.pieces.insert(block, Pieces { left: count, error: None });
+        let slot = self.cache.find(block).expect("a buffer stays while it is read");
+        let purpose = purpose(self.cache.get(slot).kind);
+        for index in 0..count {
+            self.stats.reads += 1;
+            let tag = self.sent.insert(Sent::Piece { block, index });
+            let read = Io::read(tag, first + index as u64, 1);
+            below.submit(0, read.for_purpose(purpose));
         }
     }
 
-    /// Gives a buffer the content of its invalid sectors.
-    fn fill(&mut self, block: BlockNo, bytes: &[u8]) {
+    /// A read of a piece has completed.
+    pub(crate) fn piece_filled(&mut self, block: BlockNo, index: usize, outcome: &Outcome) {
+        let sectors = engine_mask(index);
+        let error = match outcome {
+            Ok(data) => {
+                self.fill(block, index * ENGINE_BYTES, sectors, &data.to_bytes());
+                None
+            }
+            Err(error) => {
+                let slot = self.cache.find(block).expect("a buffer stays while it is read");
+                let buffer = self.cache.get_mut(slot);
+                if buffer.pins > 0 {
+                    buffer.bad |= sectors;
+                }
+                Some(*error)
+            }
+        };
+        let pieces = self.input.pieces.get_mut(&block).expect("it is read in pieces");
+        pieces.left -= 1;
+        pieces.error = pieces.error.or(error);
+        let Pieces { left, error } = *pieces;
+        if left == 0 {
+            self.input.pieces.remove(&block);
+            self.pieces_ended(block, error);
+        }
+    }
+
+    /// All pieces of a block have been read, or have failed. Calls that wait for it run: those that
+    /// need a bad sector fail.
+    fn pieces_ended(&mut self, block: BlockNo, error: Option<IoError>) {
+        let per_block = self.shape.engine_per_block();
+        let count = per_block.min(self.shape.engine_blocks - block * per_block) as usize;
+        let behind = (count..per_block as usize).fold(0, |mask, n| mask | engine_mask(n));
+        self.fill(block, count * ENGINE_BYTES, behind, &[]);
+        let slot = self.cache.find(block).expect("a buffer stays while it is read");
+        let buffer = self.cache.get(slot);
+        let lacks =
+            |n: usize| buffer.dirty & engine_mask(n) != 0 && engine_mask(n) & !buffer.valid != 0;
+        // Zeros in place of what cannot be read would make damage look like content.
+        let stuck = buffer.again && buffer.writing.is_none() && (0..count).any(lacks);
+        if let Some(error) = error.filter(|_| stuck) {
+            self.fail(error, self.lost(&[block], error, true));
+        }
+        self.fill_ended(block, None);
+    }
+
+    /// Gives a buffer the content of those of some sectors that are invalid. The bytes stand for
+    /// the block from `from` on; what lies behind them is zeros.
+    fn fill(&mut self, block: BlockNo, from: usize, sectors: Mask, bytes: &[u8]) {
         let slot = self.cache.find(block).expect("a buffer stays while it is read");
         let whole = self.shape.whole();
         let buffer = self.cache.get_mut(slot);
-        let valid = buffer.valid;
         let page = buffer.page.make_mut();
         debug_assert_eq!(bytes.len() % ENGINE_BYTES, 0, "reads are whole blocks");
-        if valid == 0 {
+        if buffer.valid == 0 && sectors == whole {
             page[..bytes.len()].copy_from_slice(bytes);
             page[bytes.len()..].fill(0);
         } else {
-            for index in each(whole & !valid) {
+            for index in each(sectors & !buffer.valid) {
                 let sector = index * SECTOR..(index + 1) * SECTOR;
-                match bytes.get(sector.clone()) {
+                match bytes.get(sector.start - from..sector.end - from) {
                     Some(old) => page[sector].copy_from_slice(old),
                     None => page[sector].fill(0),
                 }
             }
         }
-        buffer.checked &= valid;
-        buffer.valid = whole;
+        buffer.checked &= !(sectors & !buffer.valid);
+        buffer.valid |= sectors;
+        buffer.bad &= !sectors;
     }
 
     fn fill_ended(&mut self, block: BlockNo, error: Option<IoError>) {
@@ -185,7 +282,7 @@ impl Core {
         let again = buffer.writing.is_none() && std::mem::take(&mut buffer.again);
         if again {
             match error {
-                Some(error) => self.fail(error),
+                Some(error) => self.fail(error, self.lost(&[block], error, true)),
                 None => self.queue_write(slot),
             }
         }
@@ -193,4 +290,8 @@ impl Core {
             self.ready.arrived(key, error);
         }
     }
+}
+
+fn purpose(kind: PageKind) -> Purpose {
+    if kind == PageKind::Data { Purpose::Data } else { Purpose::Metadata }
 }

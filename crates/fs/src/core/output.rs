@@ -7,20 +7,22 @@
 
 use super::cache::{Buffer, Slot};
 use super::page::{
-    ENGINE_BYTES, ENGINE_SECTORS, Mask, SECTOR, each, engine_mask, run_around, run_mask,
+    ENGINE_BYTES, ENGINE_SECTORS, Mask, Page, SECTOR, each, engine_mask, run_around, run_mask,
 };
 use super::{Core, Sent, WriteUnit};
+use crate::cow::CowSet;
+use crate::policy::guard::Manifest;
 use crate::tx::{BlockNo, PageKind};
 use seekless_engine::client::Below;
 use seekless_engine::data::Data;
 use seekless_engine::io::{Io, IoError, Part, Purpose};
-use std::collections::BTreeSet;
+use seekless_engine::units::Time;
 use std::ops::Range;
 
 /// Blocks to be written, by class and address, and the writes in flight.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Output {
-    pub(crate) queue: BTreeSet<(u8, BlockNo)>,
+    pub(crate) queue: CowSet<(u8, BlockNo)>,
     writes: usize,
 }
 
@@ -35,8 +37,14 @@ fn class(kind: PageKind) -> u8 {
 }
 
 impl Core {
-    /// Queues a dirty buffer.
+    /// Queues a dirty buffer: each of its dirty sectors is written once.
     pub(crate) fn queue_write(&mut self, slot: Slot) {
+        self.cache.get_mut(slot).kept = 0;
+        self.queue_rest(slot);
+    }
+
+    /// Queues what is dirty of a buffer and was not written since it was queued.
+    fn queue_rest(&mut self, slot: Slot) {
         let buffer = self.cache.get(slot);
         if buffer.dirty != 0 && self.failed().is_none() {
             let kind = buffer.kinds[buffer.dirty.trailing_zeros() as usize];
@@ -44,20 +52,16 @@ impl Core {
         }
     }
 
-    /// Queues a cluster of data of which the last block has just been filled.
-    pub(crate) fn queue_full_cluster(&mut self, slot: Slot) {
-        let (buffer, whole) = (self.cache.get(slot), self.shape.whole());
-        let cluster = u64::from(self.options.cluster_bytes) / self.shape.block_bytes as u64;
-        let last = cluster > 0 && (buffer.block + 1).is_multiple_of(cluster);
-        if buffer.kind != PageKind::Data || buffer.dirty != whole || !last {
+    /// Queues a block of a cluster that was filled. With a limit below one block, data goes out by
+    /// age only.
+    pub(crate) fn queue_filled(&mut self, block: BlockNo) {
+        if (self.options.cluster_bytes as usize) < self.shape.block_bytes {
             return;
         }
-        for block in buffer.block + 1 - cluster..=buffer.block {
-            if let Some(slot) = self.cache.find(block)
-                && self.cache.get(slot).kind == PageKind::Data
-            {
-                self.queue_write(slot);
-            }
+        if let Some(slot) = self.cache.find(block)
+            && self.cache.get(slot).kind == PageKind::Data
+        {
+            self.queue_write(slot);
         }
     }
 
@@ -71,6 +75,11 @@ impl Core {
         self.push_flush(below);
     }
 
+    /// True if no write is in flight or to be sent.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.output.writes == 0 && self.output.queue.is_empty()
+    }
+
     /// The sectors that a write of this buffer covers; `None` if it cannot be written now. Where
     /// the volume takes parts, what lies behind a gap stays for a later write.
     fn run(&self, block: BlockNo, parts: bool) -> Option<(Slot, Range<usize>)> {
@@ -80,7 +89,10 @@ impl Core {
             return None;
         }
         if parts {
-            let first = buffer.dirty.trailing_zeros() as usize;
+            // What the last write has kept back comes after what no write has carried.
+            let unseen = buffer.dirty & !buffer.kept;
+            let next = if unseen != 0 { unseen } else { buffer.dirty };
+            let first = next.trailing_zeros() as usize;
             return Some((slot, run_around(self.units(buffer) & buffer.valid, first)));
         }
         let dirty = |index: &usize| buffer.dirty & engine_mask(*index) != 0;
@@ -132,12 +144,14 @@ impl Core {
         let mut part = Part { first: (run.start % ENGINE_SECTORS) as u32, sectors: 0 };
         let kind = self.cache.get(slot).kind;
         let most = (self.options.cluster_bytes as usize / ENGINE_BYTES) as u32;
-        let (mut data, mut blocks) = (Data::none(), Vec::new());
+        let (mut data, mut manifest) = (Data::none(), Manifest::default());
+        let mut blocks = Vec::new();
         let mut next = Some((slot, run));
         while let Some((slot, run)) = next.take() {
             let block = self.cache.get(slot).block;
-            let Some(image) = self.image(slot, &run) else { break };
+            let (image, brings) = self.image(slot, &run);
             data.append(image);
+            manifest.append(brings);
             part.sectors += run.len() as u32;
             blocks.push(block);
             let reaches_end = run.end == self.shape.sectors();
@@ -151,15 +165,14 @@ impl Core {
                 }
             }
         }
-        if !blocks.is_empty() {
-            self.stats.sectors_written += u64::from(part.sectors);
-            let write = Io::write(0, at, data);
-            let is_part = part.sectors < write.sectors();
-            self.send(if is_part { write.of_part(part) } else { write }, blocks, kind, below);
-        }
+        self.stats.sectors_written += u64::from(part.sectors);
+        let write = Io::write(0, at, data);
+        let is_part = part.sectors < write.sectors();
+        let write = if is_part { write.of_part(part) } else { write };
+        self.send(write, Sent::Write { blocks, manifest }, kind, below);
     }
 
-    fn send(&mut self, io: Io, blocks: Vec<BlockNo>, kind: PageKind, below: &mut Below<'_>) {
+    fn send(&mut self, io: Io, sent: Sent, kind: PageKind, below: &mut Below<'_>) {
         self.output.writes += 1;
         self.stats.writes += 1;
         self.stats.blocks_written += u64::from(io.count);
@@ -168,7 +181,7 @@ impl Core {
             self.stats.metadata_blocks_written += u64::from(io.count);
         }
         let purpose = if kind == PageKind::Data { Purpose::Data } else { Purpose::Metadata };
-        let tag = self.sent.insert(Sent::Write { blocks });
+        let tag = self.sent.insert(sent);
         below.submit(0, Io { tag, ..io }.for_purpose(purpose));
     }
 
@@ -180,40 +193,62 @@ impl Core {
         }
     }
 
-    /// The image of a buffer with seals set, in whole blocks of the volume. The sectors of the run
-    /// are clean afterwards; others are written after this write.
-    fn image(&mut self, slot: Slot, run: &Range<usize>) -> Option<Data> {
-        let Core { cache, seals, policy, shape, barriers, .. } = &mut *self;
+    /// The image of a buffer with seals set, in whole blocks of the volume, and what its write
+    /// brings. The sectors of the run are clean afterwards, but for those with changes that the
+    /// policy keeps back; others are written after this write.
+    fn image(&mut self, slot: Slot, run: &Range<usize>) -> (Data, Manifest) {
+        let Core { cache, seals, policy, shape, barriers, stats, .. } = &mut *self;
         let buffer = cache.get_mut(slot);
         let rest = buffer.dirty & !run_mask(run);
-        let sealed = each(buffer.dirty & !rest).filter(|&index| buffer.kinds[index].is_sealed());
+        if buffer.dirty & !buffer.kept == 0 {
+            // Each has had its turn.
+            buffer.kept = 0;
+        }
         let first = buffer.block * shape.sectors() as u64;
-        for index in sealed {
-            let page = buffer.page.make_mut();
-            let sector = &mut page[index * SECTOR..(index + 1) * SECTOR];
-            seals.set(first + index as u64, buffer.kinds[index], sector);
-        }
-        let Some(page) = policy.image(buffer) else {
-            buffer.again = true;
-            return None;
+        let kinds = buffer.kinds;
+        let seal = |page: &mut Page, sectors: Mask| {
+            for index in each(sectors).filter(|&index| kinds[index].is_sealed()) {
+                let sector = &mut page.make_mut()[index * SECTOR..(index + 1) * SECTOR];
+                seals.set(first + index as u64, kinds[index], sector);
+            }
         };
-        buffer.writing = Some(buffer.epoch);
-        barriers.writing(buffer.block, run_mask(run));
-        if rest != 0 {
-            barriers.still_dirty(buffer.epoch);
-            buffer.again = true;
-        }
-        cache.set_dirty(slot, rest);
+        seal(&mut buffer.page, buffer.dirty & !rest);
+        let mut shown = buffer.page.clone();
+        let (manifest, kept_back) = policy.image(buffer.block, run_mask(run), &mut shown);
+        seal(&mut shown, kept_back);
         let (from, to) = (run.start / ENGINE_SECTORS, run.end.div_ceil(ENGINE_SECTORS));
-        Some(Data::bytes(page.share(from * ENGINE_BYTES, to * ENGINE_BYTES)))
+        let data = Data::bytes(shown.share(from * ENGINE_BYTES, to * ENGINE_BYTES));
+        buffer.kept &= rest;
+        buffer.writing = Some(buffer.epoch);
+        buffer.unwritten = false;
+        barriers.writing(buffer.block, run_mask(run));
+        if (rest | kept_back) != 0 {
+            barriers.still_dirty(buffer.epoch);
+            buffer.kept |= kept_back;
+            buffer.again |= rest & !buffer.kept != 0;
+        }
+        stats.rolled_back += u64::from(kept_back != 0);
+        barriers.kept_back |= kept_back != 0;
+        cache.set_dirty(slot, rest | kept_back);
+        (data, manifest)
     }
 
     /// A write has completed.
-    pub(crate) fn written(&mut self, blocks: &[BlockNo], error: Option<IoError>) {
+    pub(crate) fn written(
+        &mut self,
+        blocks: &[BlockNo],
+        manifest: Manifest,
+        outcome: Result<(), IoError>,
+        now: Time,
+    ) {
         self.output.writes -= 1;
         self.barriers.wrote();
-        if let Some(error) = error {
-            self.fail(error);
+        match outcome {
+            Err(error) => {
+                let lost = self.lost(blocks, error, false);
+                self.fail(error, lost);
+            }
+            Ok(()) => self.brought(manifest),
         }
         for &block in blocks {
             let slot = self.cache.find(block).expect("a buffer stays while it is written");
@@ -222,13 +257,14 @@ impl Core {
             let again = std::mem::take(&mut buffer.again);
             self.barriers.cleaned(epoch);
             let dirty = buffer.dirty;
-            self.policy.written(block);
             self.barriers.wrote_block(block, dirty);
             if dirty == 0 {
                 self.is_written(slot);
             }
             if again {
-                self.queue_write(slot);
+                self.queue_rest(slot);
+            } else if dirty != 0 {
+                self.cool(slot, now);
             }
         }
     }

@@ -4,17 +4,23 @@
 //! that fragments of several files share has a pair with each of them.
 
 use crate::call::Ino;
+use crate::cow::CowSet;
 use crate::tx::BlockNo;
-use std::collections::BTreeSet;
 
 /// Pairs of inodes and blocks, in both orders.
 #[derive(Clone, Debug, Default)]
 pub struct Owned {
-    by_ino: BTreeSet<(Ino, BlockNo)>,
-    by_block: BTreeSet<(BlockNo, Ino)>,
+    by_ino: CowSet<(Ino, BlockNo)>,
+    by_block: CowSet<(BlockNo, Ino)>,
 }
 
 impl Owned {
+    /// Makes clones cheap.
+    pub(crate) fn share(&mut self) {
+        self.by_ino.share();
+        self.by_block.share();
+    }
+
     /// Adds a pair.
     pub(crate) fn insert(&mut self, ino: Ino, block: BlockNo) {
         if self.by_ino.insert((ino, block)) {
@@ -24,7 +30,8 @@ impl Owned {
 
     /// Drops the pairs of a block: its changes are written.
     pub(crate) fn forget(&mut self, block: BlockNo) {
-        while let Some(&(_, ino)) = self.by_block.range((block, 0)..=(block, Ino::MAX)).next() {
+        let first = |pairs: &CowSet<_>| pairs.range((block, 0)..=(block, Ino::MAX)).next().copied();
+        while let Some((_, ino)) = first(&self.by_block) {
             self.by_block.remove(&(block, ino));
             self.by_ino.remove(&(ino, block));
         }
@@ -33,6 +40,11 @@ impl Owned {
     /// The blocks of an inode, in order.
     pub fn of(&self, ino: Ino) -> impl Iterator<Item = BlockNo> {
         self.by_ino.range((ino, 0)..=(ino, BlockNo::MAX)).map(|pair| pair.1)
+    }
+
+    /// The inodes with changes in a block, in order.
+    pub fn inodes_in(&self, block: BlockNo) -> impl Iterator<Item = Ino> {
+        self.by_block.range((block, 0)..=(block, Ino::MAX)).map(|pair| pair.1)
     }
 
     /// Number of pairs.
@@ -56,6 +68,7 @@ mod tests {
         for (ino, block) in [(3, 10), (3, 11), (4, 10), (3, 10)] {
             owned.insert(ino, block);
         }
+        assert_eq!(owned.inodes_in(10).collect::<Vec<_>>(), [3, 4]);
         owned.forget(10);
         assert_eq!(owned.of(3).collect::<Vec<_>>(), [11]);
         assert_eq!(owned.of(4).count(), 0);

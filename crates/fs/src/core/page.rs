@@ -97,17 +97,22 @@ pub fn run_around(mask: Mask, sector: usize) -> Range<usize> {
 
 /// The sectors of a mask, in order.
 pub fn each(mask: Mask) -> impl Iterator<Item = usize> {
-    (0..MOST_SECTORS).filter(move |index| mask & (1 << index) != 0)
+    let mut rest = mask;
+    std::iter::from_fn(move || {
+        let index = rest.trailing_zeros() as usize;
+        rest &= rest.checked_sub(1)?;
+        Some(index)
+    })
 }
 
 /// The bytes of one block.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Page(Arc<Vec<u8>>);
+pub struct Page(Arc<[u8]>);
 
 impl Page {
     /// Zeros.
     pub fn zeros(bytes: usize) -> Page {
-        Page(Arc::new(vec![0; bytes]))
+        Page(std::iter::repeat_n(0, bytes).collect())
     }
 
     /// The content.
@@ -119,8 +124,7 @@ impl Page {
     /// The content, to be changed; copied first if a write in flight shares it.
     #[inline]
     pub fn make_mut(&mut self) -> &mut [u8] {
-        let bytes: &mut Vec<u8> = Arc::make_mut(&mut self.0);
-        bytes
+        Arc::make_mut(&mut self.0)
     }
 
     /// A part of the content by reference.
@@ -130,7 +134,7 @@ impl Page {
 }
 
 /// Lets [`Bytes`] hold a page.
-struct Owner(Arc<Vec<u8>>);
+struct Owner(Arc<[u8]>);
 
 impl AsRef<[u8]> for Owner {
     fn as_ref(&self) -> &[u8] {

@@ -5,15 +5,17 @@
 //! counts from its commit to the completion of the write that carries it. A call for one file waits
 //! for writes of its own blocks only.
 
+use super::failure::Lost;
 use super::page::Mask;
-use super::{CallKey, Core, Sent};
+use super::{CallKey, Core, Ordering, Sent};
+use crate::policy::guard::Manifest;
 use crate::tx::BlockNo;
 use seekless_engine::client::Below;
 use seekless_engine::io::{Io, IoError};
 use std::collections::{BTreeMap, VecDeque};
 
 /// Epochs, and calls that wait for their end.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Barriers {
     /// The oldest epoch with an entry in `counts`.
     oldest: u64,
@@ -31,6 +33,12 @@ pub struct Barriers {
     flushing: Option<Vec<CallKey>>,
     /// A write has completed since the last flush was sent.
     unflushed: bool,
+    /// What completed writes bring that are not ordered yet.
+    brought: Manifest,
+    /// A write has gone out without changes that wait for others.
+    pub(crate) kept_back: bool,
+    /// What the flush in flight orders.
+    ordering: Manifest,
     /// Calls that can be answered.
     settled: Vec<(CallKey, Result<(), IoError>)>,
 }
@@ -56,6 +64,9 @@ impl Default for Barriers {
             files_written: Vec::new(),
             flushing: None,
             unflushed: false,
+            brought: Manifest::default(),
+            kept_back: false,
+            ordering: Manifest::default(),
             settled: Vec::new(),
         }
     }
@@ -148,6 +159,12 @@ impl Barriers {
         self.settle_waits(block, |wait| (wait.pending, wait.in_flight) = (0, false));
     }
 
+    /// True if a call waits for the write of a block with changes of this epoch.
+    pub(crate) fn is_awaited(&self, block: BlockNo, epoch: u64) -> bool {
+        self.blocks.contains_key(&block)
+            || self.waiting.back().is_some_and(|&(waits_for, _)| waits_for >= epoch)
+    }
+
     /// Changes what calls wait for in a block; those that wait for nothing else are done.
     fn settle_waits(&mut self, block: BlockNo, mut change: impl FnMut(&mut Wait)) {
         if self.blocks.is_empty() {
@@ -228,13 +245,24 @@ impl Core {
         Some(self.barriers.settled.remove(0))
     }
 
-    /// Sends a flush if calls wait for one.
+    /// Writes have completed: what they bring holds once they are ordered.
+    pub(crate) fn brought(&mut self, manifest: Manifest) {
+        match self.options.ordering {
+            Ordering::Completion => self.policy.settled(manifest),
+            Ordering::Flush => self.barriers.brought.append(manifest),
+        }
+    }
+
+    /// Sends a flush if calls wait for one, or if changes do and have missed a write, or nothing else
+    /// is to be written.
     pub(crate) fn push_flush(&mut self, below: &mut Below<'_>) {
         if self.barriers.flushing.is_some() {
             return;
         }
+        let wants_order = self.is_idle() || self.barriers.kept_back;
+        let orders = !self.barriers.brought.is_empty() && wants_order;
         let written = self.barriers.take_written();
-        if written.is_empty() {
+        if written.is_empty() && !orders {
             return;
         }
         if !self.barriers.unflushed {
@@ -242,6 +270,8 @@ impl Core {
             return;
         }
         self.barriers.unflushed = false;
+        self.barriers.kept_back = false;
+        self.barriers.ordering = std::mem::take(&mut self.barriers.brought);
         self.barriers.flushing = Some(written);
         self.stats.flushes += 1;
         let tag = self.sent.insert(Sent::Flush);
@@ -251,11 +281,15 @@ impl Core {
     /// A flush has completed.
     pub(crate) fn flushed(&mut self, error: Option<IoError>) {
         let calls = self.barriers.flushing.take().unwrap_or_default();
+        let ordered = std::mem::take(&mut self.barriers.ordering);
+        if error.is_none() {
+            self.policy.settled(ordered);
+        }
         let result = error.or(self.failed()).map_or(Ok(()), Err);
         self.barriers.settled.extend(calls.into_iter().map(|key| (key, result)));
         // A failed flush may have lost writes that had completed.
         if let Some(error) = error {
-            self.fail(error);
+            self.fail(error, Lost::Flush);
         }
     }
 
@@ -281,6 +315,8 @@ mod tests {
         barriers.wait(2);
         barriers.cleaned(c);
         assert_eq!((a, b, c), (0, 0, 1));
+        let awaited = [0, 1, 2].map(|epoch| barriers.is_awaited(9, epoch));
+        assert_eq!(awaited, [true, true, false], "changes of now are not waited for");
         barriers.cleaned(a);
         assert!(barriers.take_written().is_empty());
         barriers.cleaned(b);
@@ -308,6 +344,7 @@ mod tests {
         assert_eq!(barriers.take_written(), [7], "what has changed since does not count");
 
         barriers.wait_for(8, &[(3, Wait { key: 8, ..wait(0b1000, false) })]);
+        assert!(barriers.is_awaited(3, 0) && !barriers.is_awaited(4, 0));
         barriers.wrote_block(3, 0b1);
         assert_eq!(barriers.take_written(), [8], "what was forgotten is not waited for");
     }

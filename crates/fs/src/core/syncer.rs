@@ -5,14 +5,19 @@
 //! another slot is out of date.
 
 use super::Core;
+use super::cache::Slot;
+use crate::cow::CowMap;
 use crate::tx::{BlockNo, PageKind};
 use seekless_engine::units::{SECONDS, Time};
-use std::collections::BTreeMap;
 
-/// Blocks by the second in which they are due.
-#[derive(Debug, Default)]
+/// Blocks by the second in which they are due, and in the order in which they came.
+#[derive(Clone, Debug, Default)]
 pub struct Wheel {
-    slots: BTreeMap<u64, Vec<BlockNo>>,
+    blocks: CowMap<(u64, u64), BlockNo>,
+    /// Blocks that have come so far.
+    count: u64,
+    /// The last second in which one of them was ever due.
+    latest: u64,
 }
 
 /// Seconds from the first change of a block to its write.
@@ -27,20 +32,39 @@ pub fn age(kind: PageKind) -> u64 {
 impl Wheel {
     /// Adds a block that was changed at `now`; gives the second in which it is due.
     pub(crate) fn add(&mut self, block: BlockNo, kind: PageKind, now: Time) -> u64 {
-        let due = now.div_ceil(SECONDS) + age(kind);
-        self.slots.entry(due).or_default().push(block);
+        self.add_due(block, now.div_ceil(SECONDS) + age(kind))
+    }
+
+    fn add_due(&mut self, block: BlockNo, due: u64) -> u64 {
+        self.latest = self.latest.max(due);
+        self.count += 1;
+        self.blocks.insert((due, self.count), block);
         due
+    }
+
+    /// Makes clones cheap.
+    pub(crate) fn share(&mut self) {
+        self.blocks.share(|_| {});
+    }
+
+    /// Adds a block that was written and stays dirty: behind all others, which it may wait for.
+    fn add_last(&mut self, block: BlockNo, kind: PageKind, now: Time) -> u64 {
+        self.add_due(block, self.latest.max(now.div_ceil(SECONDS) + age(kind)))
     }
 
     /// When the next slot is due.
     pub(crate) fn deadline(&self) -> Option<Time> {
-        self.slots.first_key_value().map(|(second, _)| second * SECONDS)
+        self.blocks.first().map(|(&(second, _), _)| second * SECONDS)
     }
 
     /// The next slot, if it is due by `second`.
     fn take(&mut self, second: u64) -> Option<(u64, Vec<BlockNo>)> {
-        let entry = self.slots.first_entry().filter(|entry| *entry.key() <= second)?;
-        Some(entry.remove_entry())
+        let first = self.blocks.first().map(|one| one.0.0).filter(|&first| first <= second)?;
+        let mut blocks = Vec::new();
+        while self.blocks.first().is_some_and(|one| one.0.0 == first) {
+            blocks.extend(self.blocks.pop_first().map(|one| one.1));
+        }
+        Some((first, blocks))
     }
 }
 
@@ -65,8 +89,10 @@ impl Core {
         while self.cache.bytes() > most && self.cache.evict(64) {
             self.stats.evicted += 1;
         }
-        let most_dirty = (most / self.shape.block_bytes as u64 / 2).max(1) as usize;
-        while self.cache.dirty() > self.output.queue.len() + most_dirty {
+        let two_blocks = 2 * self.shape.block_bytes as u64;
+        // No division: this runs before each call.
+        let is_much = |dirty: usize| dirty > 1 && dirty as u64 * two_blocks > most;
+        while is_much(self.cache.dirty().saturating_sub(self.output.queue.len())) {
             let Some((second, blocks)) = self.wheel.take(u64::MAX) else { return };
             self.queue_slot(second, &blocks);
         }
@@ -75,6 +101,12 @@ impl Core {
     /// True if calls should wait until writes complete, because the cache is full of dirty blocks.
     pub fn is_congested(&self) -> bool {
         self.cache.bytes() > self.options.cache_bytes && !self.sent.is_empty()
+    }
+
+    /// A buffer that was written stays dirty: it is due again later.
+    pub(crate) fn cool(&mut self, slot: Slot, now: Time) {
+        let buffer = self.cache.get_mut(slot);
+        buffer.due = self.wheel.add_last(buffer.block, buffer.kind, now);
     }
 
     fn queue_slot(&mut self, second: u64, blocks: &[BlockNo]) {

@@ -16,6 +16,7 @@ use seekless_engine::node::Node;
 use seekless_engine::units::{SECONDS, Time};
 use smallvec::SmallVec;
 use std::slice::from_mut;
+use std::sync::Arc;
 
 const BLOCKS: u64 = 12;
 const KEY: CallKey = 5;
@@ -87,7 +88,7 @@ impl World {
             engine_blocks: BLOCKS * 2,
         };
         let options = CoreOptions { cache_bytes: cache_blocks * 8192, ..options };
-        let core = Core::new(shape, Box::new(SumSeals), Box::new(Async), options);
+        let core = Core::new(shape, Arc::new(SumSeals), Box::new(Async), options);
         World { core, node, now, model: vec![vec![0; 8192]; BLOCKS as usize] }
     }
 

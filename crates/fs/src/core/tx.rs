@@ -4,12 +4,12 @@
 //! known to syncer and policy; [`CoreTx::undo`] takes them back in reverse order. Nothing of a
 //! transaction can reach the volume before it ends, because no write begins while it is open.
 
-use super::cache::Slot;
+use super::cache::{Cache, Slot};
 use super::page::{MOST_SECTORS, Mask, Page, SECTOR, each, mask};
 use super::{Core, Seals};
 use crate::call::{Errno, Ino, Timestamp};
-use crate::policy::{Edit, Group, Settle};
-use crate::tx::{BlockNo, Change, PageKind, Stop, Tx};
+use crate::policy::{Rule, Settle};
+use crate::tx::{BlockNo, Change, Field, Freed, Need, PageKind, Stop, Tx};
 use seekless_engine::units::Time;
 use smallvec::{SmallVec, smallvec};
 
@@ -17,17 +17,24 @@ use smallvec::{SmallVec, smallvec};
 pub type Wanted = SmallVec<[(BlockNo, PageKind); 4]>;
 
 /// What an open transaction has changed. It keeps its memory from one transaction to the next.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Scratch {
     serial: u64,
     touched: Vec<Before>,
     undo: Vec<Undo>,
     /// Old bytes of [`Undo::Bytes`], one after the other.
     old: Vec<u8>,
-    edits: Vec<Edit>,
+    /// What the operation wants of the order of writes.
+    rules: Vec<Rule>,
     expected: Wanted,
     /// Buffers and the inodes that their changes belong to.
     owners: Vec<(Slot, Ino)>,
+    /// Buffers in the order of their last use.
+    used: SmallVec<[Slot; 16]>,
+    /// Blocks of clusters that were filled.
+    filled: Vec<BlockNo>,
+    /// A block with maps that are damaged, or contradict what the operation knows.
+    wrong_map: Option<BlockNo>,
 }
 
 /// State of a buffer before the transaction.
@@ -37,12 +44,13 @@ struct Before {
     valid: Mask,
     dirty: Mask,
     checked: Mask,
+    unwritten: bool,
     kind: PageKind,
     kinds: [PageKind; MOST_SECTORS],
 }
 
 /// How to take back the content of one edit.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 enum Undo {
     /// Copies the last `length` old bytes back.
     Bytes { slot: Slot, at: usize, length: usize },
@@ -64,6 +72,7 @@ impl<'c> CoreTx<'c> {
         debug_assert!(scratch.touched.is_empty(), "a transaction is open");
         scratch.serial += 1;
         scratch.expected.clear();
+        scratch.wrong_map = None;
         CoreTx { core, now }
     }
 
@@ -71,16 +80,21 @@ impl<'c> CoreTx<'c> {
     pub fn commit(self, at: Time) -> Settle {
         let core = self.core;
         core.stats.committed += 1;
-        let mut scratch = std::mem::take(&mut core.scratch);
-        for before in scratch.touched.drain(..) {
+        let mut touched = std::mem::take(&mut core.scratch.touched);
+        for before in touched.drain(..) {
             core.changed(before.slot, before.dirty, at);
         }
-        for (slot, ino) in scratch.owners.drain(..) {
+        core.scratch.touched = touched;
+        let mut owners = std::mem::take(&mut core.scratch.owners);
+        for (slot, ino) in owners.drain(..) {
             core.own(slot, ino);
         }
-        let settle = core.policy.committed(&Group { edits: &scratch.edits });
-        scratch.clear();
-        core.scratch = scratch;
+        core.scratch.owners = owners;
+        for block in std::mem::take(&mut core.scratch.filled) {
+            core.queue_filled(block);
+        }
+        let settle = core.policy.committed(&mut core.scratch.rules);
+        core.scratch.end(&mut core.cache);
         settle
     }
 
@@ -101,35 +115,47 @@ impl<'c> CoreTx<'c> {
             }
         }
         for before in scratch.touched.drain(..) {
-            let Before { slot, valid, dirty, checked, kind, kinds } = before;
+            let Before { slot, valid, dirty, checked, unwritten, kind, kinds } = before;
             // Sectors that were dirty and forgotten are valid again before they are dirty again.
             core.cache.get_mut(slot).valid |= valid;
             core.cache.set_dirty(slot, dirty);
             let buffer = core.cache.get_mut(slot);
             (buffer.valid, buffer.checked, buffer.kind, buffer.kinds) =
                 (valid, checked, kind, kinds);
+            buffer.unwritten = unwritten;
         }
-        scratch.clear();
         core.scratch = scratch;
+        core.scratch.end(&mut core.cache);
     }
 
     /// The state of a buffer is noted before its first change.
     fn note(&mut self, slot: Slot) {
         let serial = self.core.scratch.serial;
-        let buffer = self.core.cache.get_mut(slot);
-        if buffer.touched == serial {
+        if self.core.cache.get(slot).touched == serial {
             return;
         }
+        let buffer = self.core.cache.get_mut(slot);
         buffer.touched = serial;
         let before = Before {
             slot,
             valid: buffer.valid,
             dirty: buffer.dirty,
             checked: buffer.checked,
+            unwritten: buffer.unwritten,
             kind: buffer.kind,
             kinds: buffer.kinds,
         };
         self.core.scratch.touched.push(before);
+    }
+
+    /// The buffer of a block, made if there is none.
+    fn make(&mut self, block: BlockNo, kind: PageKind) -> Slot {
+        let Core { cache, scratch, .. } = &mut *self.core;
+        cache.find(block).unwrap_or_else(|| {
+            let slot = cache.find_or_make(block, kind);
+            scratch.use_of(slot);
+            slot
+        })
     }
 
     /// Keeps bytes that an edit is going to overwrite.
@@ -137,13 +163,6 @@ impl<'c> CoreTx<'c> {
         let scratch = &mut self.core.scratch;
         scratch.old.extend_from_slice(&self.core.cache.get(slot).page.bytes()[at..at + length]);
         scratch.undo.push(Undo::Bytes { slot, at, length });
-    }
-
-    /// The edit is for the policy to see.
-    fn tell(&mut self, block: BlockNo, at: usize, length: usize, change: Option<Change>) {
-        if self.core.policy.wants_edits() {
-            self.core.scratch.edits.push(Edit { block, at, length, change });
-        }
     }
 
     /// Adds the missing ones of the blocks that the operation has announced.
@@ -189,20 +208,26 @@ impl<'c> CoreTx<'c> {
             }
             return Err(Stop::Miss(smallvec![(block, kind)]));
         };
-        self.core.cache.touch(slot);
-        let Core { cache, seals, shape, .. } = &mut *self.core;
-        let buffer = cache.get_mut(slot);
-        if sectors & !buffer.valid != 0 {
+        let Core { cache, scratch, seals, shape, .. } = &mut *self.core;
+        scratch.use_of(slot);
+        let buffer = cache.get(slot);
+        let missing = sectors & !buffer.valid;
+        if missing & buffer.bad != 0 {
+            return Err(scratch.met_damage(block, kind));
+        }
+        if missing != 0 {
             return Err(Stop::Miss(smallvec![(block, kind)]));
         }
-        buffer.kind = kind;
-        let unchecked = sectors & !buffer.checked;
-        if kind.is_sealed() && unchecked != 0 {
+        let unchecked = if kind.is_sealed() { sectors & !buffer.checked } else { 0 };
+        // Most uses change nothing of a buffer, and so copy nothing after a fork.
+        if buffer.kind != kind || unchecked != 0 {
+            let buffer = cache.get_mut(slot);
+            buffer.kind = kind;
             let first = block * shape.sectors() as u64;
             let right = right_seals(seals.as_ref(), first, kind, buffer.page.bytes(), unchecked);
             buffer.checked |= right;
             if right != unchecked && !lenient {
-                return Err(Errno::Io.into());
+                return Err(self.core.scratch.met_damage(block, kind));
             }
         }
         Ok(slot)
@@ -210,12 +235,37 @@ impl<'c> CoreTx<'c> {
 }
 
 impl Scratch {
-    fn clear(&mut self) {
+    /// A buffer is used.
+    #[inline]
+    fn use_of(&mut self, slot: Slot) {
+        if self.used.last() == Some(&slot) {
+            return;
+        }
+        match self.used.iter().position(|&used| used == slot) {
+            Some(at) => self.used[at..].rotate_left(1),
+            None => self.used.push(slot),
+        }
+    }
+
+    /// An operation needs a sector that is damaged.
+    #[cold]
+    fn met_damage(&mut self, block: BlockNo, kind: PageKind) -> Stop {
+        if kind == PageKind::Bitmap {
+            self.wrong_map = Some(block);
+        }
+        Errno::Io.into()
+    }
+
+    /// The transaction has ended.
+    fn end(&mut self, cache: &mut Cache) {
+        self.used.iter().for_each(|&slot| cache.touch(slot));
+        self.used.clear();
         self.undo.clear();
         self.old.clear();
-        self.edits.clear();
+        self.rules.clear();
         self.expected.clear();
         self.owners.clear();
+        self.filled.clear();
     }
 }
 
@@ -258,27 +308,25 @@ impl Tx for CoreTx<'_> {
         Ok(&self.core.cache.get(slot).page.bytes()[at..at + length])
     }
 
-    fn set(&mut self, block: BlockNo, at: usize, bytes: &[u8], change: Change) {
+    fn set(&mut self, block: BlockNo, at: usize, bytes: &[u8], _change: Change) {
         let slot = self.core.cache.find(block).expect("an operation changes what it has seen");
         self.note(slot);
         self.keep(slot, at, bytes.len());
         let sectors = mask(at, bytes.len());
-        let buffer = self.core.cache.get_mut(slot);
+        let buffer = self.core.cache.make_dirty(slot, sectors);
         debug_assert_eq!(sectors & !buffer.valid, 0, "block {block} at {at} was not given");
         buffer.page.make_mut()[at..at + bytes.len()].copy_from_slice(bytes);
-        let (kind, dirty) = (buffer.kind, buffer.dirty | sectors);
+        let kind = buffer.kind;
         each(sectors).for_each(|index| buffer.kinds[index] = kind);
-        self.core.cache.set_dirty(slot, dirty);
-        self.tell(block, at, bytes.len(), Some(change));
     }
 
     fn fresh(&mut self, block: BlockNo, kind: PageKind, at: usize, length: usize) {
-        let slot = self.core.cache.find_or_make(block, kind);
+        let slot = self.make(block, kind);
         self.note(slot);
         let block_bytes = self.core.shape.block_bytes;
         let sectors = mask(at, length);
         if length == block_bytes {
-            let zeros = Page::zeros(block_bytes);
+            let zeros = self.core.cache.zeros();
             let page = std::mem::replace(&mut self.core.cache.get_mut(slot).page, zeros);
             self.core.scratch.undo.push(Undo::Page { slot, page });
         } else {
@@ -296,11 +344,10 @@ impl Tx for CoreTx<'_> {
         }
         let dirty = buffer.dirty | sectors;
         self.core.cache.set_dirty(slot, dirty);
-        self.tell(block, at, length, None);
     }
 
     fn unused(&mut self, block: BlockNo) {
-        let slot = self.core.cache.find_or_make(block, PageKind::Data);
+        let slot = self.make(block, PageKind::Data);
         self.note(slot);
         let whole = self.core.shape.whole();
         let buffer = self.core.cache.get_mut(slot);
@@ -309,6 +356,35 @@ impl Tx for CoreTx<'_> {
         each(missing).for_each(|index| page[index * SECTOR..(index + 1) * SECTOR].fill(0));
         buffer.valid = whole;
         buffer.checked &= !missing;
+        buffer.unwritten = buffer.writing.is_none();
+    }
+
+    fn began(&mut self, block: BlockNo) {
+        let slot = self.core.cache.find(block).expect("what was allocated was made zeros");
+        self.note(slot);
+        let buffer = self.core.cache.get_mut(slot);
+        buffer.unwritten = buffer.writing.is_none();
+    }
+
+    fn is_unwritten(&self, block: BlockNo) -> bool {
+        let Some(slot) = self.core.cache.find(block) else { return false };
+        let buffer = self.core.cache.get(slot);
+        buffer.unwritten
+            && buffer.kind == PageKind::Data
+            && buffer.dirty == self.core.shape.whole()
+            && !self.core.barriers.is_awaited(block, buffer.epoch)
+    }
+
+    fn contradicts(&mut self, map: BlockNo) {
+        self.core.scratch.wrong_map = Some(map);
+    }
+
+    fn filled(&mut self, blocks: &[BlockNo]) {
+        let last = blocks.last().and_then(|&block| self.core.cache.find(block));
+        let whole = self.core.shape.whole();
+        if last.is_some_and(|slot| self.core.cache.get(slot).dirty == whole) {
+            self.core.scratch.filled.extend_from_slice(blocks);
+        }
     }
 
     fn expect(&mut self, block: BlockNo, kind: PageKind) {
@@ -332,15 +408,50 @@ impl Tx for CoreTx<'_> {
         self.core.cache.set_dirty(slot, dirty);
         self.core.cache.get_mut(slot).valid &= !sectors;
     }
+
+    fn is_ordered(&self) -> bool {
+        self.core.policy.is_ordered()
+    }
+
+    fn guard(&mut self, changes: &[(Field, &[u8])], needs: &[Need], removal: bool) {
+        if self.is_ordered() {
+            let olds = changes.iter().map(|(field, old)| (*field, SmallVec::from_slice(old)));
+            let (olds, needs) = (olds.collect(), SmallVec::from_slice(needs));
+            self.core.scratch.rules.push(Rule::Guard { olds, needs, removal });
+        }
+    }
+
+    fn is_guarded(&self, field: Field) -> bool {
+        self.core.policy.is_guarded(field)
+    }
+
+    fn free_later(&mut self, freed: Freed, content: Option<Field>) -> bool {
+        let ordered = self.is_ordered();
+        if ordered {
+            self.core.scratch.rules.push(Rule::Free { freed, content });
+        }
+        ordered
+    }
+
+    fn writes_at_once(&mut self, field: Field) {
+        if self.is_ordered() {
+            self.core.scratch.rules.push(Rule::AtOnce(field));
+        }
+    }
 }
 
 impl Core {
+    /// A block with maps that the last operation has found damaged or wrong.
+    pub(crate) fn take_wrong_map(&mut self) -> Option<BlockNo> {
+        self.scratch.wrong_map.take()
+    }
+
     /// Changes of a buffer belong to an inode.
     fn own(&mut self, slot: Slot, ino: Ino) {
-        let buffer = self.cache.get_mut(slot);
+        let buffer = self.cache.get(slot);
         if buffer.owner != ino && buffer.dirty != 0 {
-            buffer.owner = ino;
             self.owned.insert(ino, buffer.block);
+            self.cache.get_mut(slot).owner = ino;
         }
     }
 
@@ -361,12 +472,12 @@ impl Core {
 
     /// Tells barriers and syncer of a buffer that a transaction has changed.
     fn changed(&mut self, slot: Slot, before: Mask, at: Time) {
-        let buffer = self.cache.get_mut(slot);
+        let buffer = self.cache.get(slot);
         match (before != 0, buffer.dirty != 0) {
             (false, true) => {
+                let buffer = self.cache.get_mut(slot);
                 buffer.epoch = self.barriers.dirtied();
                 buffer.due = self.wheel.add(buffer.block, buffer.kind, at);
-                self.queue_full_cluster(slot);
             }
             (true, false) => {
                 self.barriers.cleaned(buffer.epoch);
@@ -374,8 +485,7 @@ impl Core {
                     self.is_written(slot);
                 }
             }
-            (true, true) => self.queue_full_cluster(slot),
-            (false, false) => {}
+            (true, true) | (false, false) => {}
         }
     }
 }

@@ -4,8 +4,8 @@
 //! what it waited for has come, and runs again from its start.
 
 use super::CallKey;
-use super::cache::NumberMap;
 use crate::call::Ino;
+use crate::cow::CowMap;
 use seekless_engine::io::IoError;
 use std::collections::{BTreeMap, VecDeque};
 
@@ -14,10 +14,10 @@ use std::collections::{BTreeMap, VecDeque};
 pub const MOST_RUNS: u32 = 64;
 
 /// Calls that can run, and those that wait for blocks.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Ready {
     queue: VecDeque<CallKey>,
-    missing: NumberMap<Missing>,
+    missing: CowMap<CallKey, Missing>,
 }
 
 /// Blocks that a call waits for.
@@ -48,20 +48,25 @@ impl Ready {
         self.queue.is_empty()
     }
 
+    /// Makes clones cheap.
+    pub(crate) fn share(&mut self) {
+        self.missing.share(|_| {});
+    }
+
     /// A call waits for so many blocks.
     pub(crate) fn wait(&mut self, key: CallKey, blocks: usize) {
         debug_assert!(blocks > 0, "a call waits for something");
-        self.missing.insert(key as u64, Missing { blocks, error: None });
+        self.missing.insert(key, Missing { blocks, error: None });
     }
 
     /// A block has come for a call, or has failed.
     pub(crate) fn arrived(&mut self, key: CallKey, error: Option<IoError>) {
-        let missing = self.missing.get_mut(&(key as u64)).expect("the call waits");
+        let missing = self.missing.get_mut(&key).expect("the call waits");
         missing.blocks -= 1;
         missing.error = missing.error.or(error);
         if missing.blocks == 0 {
             if missing.error.is_none() {
-                self.missing.remove(&(key as u64));
+                self.missing.remove(&key);
             }
             self.queue.push_back(key);
         }
@@ -72,12 +77,12 @@ impl Ready {
         if self.missing.is_empty() {
             return None;
         }
-        self.missing.remove(&(key as u64)).and_then(|missing| missing.error)
+        self.missing.remove(&key).and_then(|missing| missing.error)
     }
 }
 
 /// Inodes that operations of several steps hold, and calls that wait for them.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Locks {
     held: BTreeMap<Ino, VecDeque<CallKey>>,
 }

@@ -12,8 +12,16 @@ use crate::ffs::tail::Growing;
 use crate::ffs::volume::Volume;
 use crate::tree::chunk::{self, Damaged};
 use crate::tree::index;
-use crate::tx::{Change, PageKind, SECTOR_CONTENT, Stop, Tx};
+use crate::tx::{Change, Field, Need, PageKind, SECTOR_CONTENT, Stop, Tx};
 use seekless_engine::units::SECTOR_BYTES;
+use smallvec::SmallVec;
+
+/// Bytes of the number of the inode, with which an entry begins.
+const INO_BYTES: usize = 4;
+/// Offset of the length in an entry.
+const LENGTH_AT: usize = 4;
+/// Offset of the kind in an entry.
+const KIND_AT: usize = 6;
 
 /// Blocks that are read together when an index is built.
 const READ_AHEAD: u64 = 48;
@@ -255,11 +263,23 @@ fn room(tx: &mut dyn Tx, vol: &mut Volume, dir: Dir<'_>, need: usize) -> Result<
         return Ok(vol.names().begin(dir.0).chunk_with(need).map(u64::from));
     }
     scan(tx, vol, dir, 0..blocks(vol, dir), Damage::Stops, |number, chunk| {
-        Ok((chunk::room(chunk)? >= need).then_some(number))
+        Ok(chunk::has_room(chunk, need)?.then_some(number))
     })
 }
 
-/// Adds a name that is not there. The directory may grow; the caller writes its inode back.
+/// A name that is added, or the object that a name gets.
+#[derive(Clone, Copy, Debug)]
+pub struct Entry<'a> {
+    /// The object.
+    pub ino: u32,
+    /// Code of its kind.
+    pub kind: u8,
+    /// What must be on the disk before the name leads to it.
+    pub needs: &'a [Need],
+}
+
+/// Adds a name that is not there, and returns where it leads to its object. The directory may grow;
+/// the caller writes its inode back.
 ///
 /// # Errors
 /// [`Stop::NoRoom`]; those of [`find`].
@@ -268,9 +288,9 @@ pub fn add(
     vol: &mut Volume,
     (dir, inode): (Ino, &mut Inode),
     name: &[u8],
-    (ino, kind): (u32, u8),
+    Entry { ino, kind, needs }: Entry<'_>,
     who: Credentials,
-) -> Result<(), Stop> {
+) -> Result<Field, Stop> {
     let number = match room(tx, vol, (dir, inode), chunk::space(name.len()))? {
         Some(number) => number,
         None => grow(tx, vol, (dir, inode), who)?,
@@ -283,10 +303,13 @@ pub fn add(
     }
     let (offset, bytes) = added.entry;
     tx.set(place.block, place.at + offset, &bytes, Change::NameAdded(Ino::from(ino)));
+    let field = Field::new(place.block, place.at + offset, INO_BYTES);
+    tx.guard(&[(field, &[0; INO_BYTES])], needs, false);
     tx.belongs(place.block, dir);
     vol.paths.named(Ino::from(ino), dir);
     vol.set_name(dir, index::hash(name), at + added.at as u64, true);
-    note_room(tx, vol, dir, place, number)
+    note_room(tx, vol, dir, place, number)?;
+    Ok(field)
 }
 
 /// Notes in the index what room a chunk has now.
@@ -342,7 +365,7 @@ fn grow(
     Ok(old / SECTOR_BYTES as u64)
 }
 
-/// Removes the name of an entry.
+/// Removes the name of an entry, and returns where it led to its object.
 ///
 /// # Errors
 /// Those of [`find`].
@@ -352,21 +375,69 @@ pub fn remove(
     dir: Dir<'_>,
     name: &[u8],
     found: Found,
-) -> Result<(), Stop> {
+) -> Result<Field, Stop> {
     let place = chunk_place(tx, vol, dir, found.at)?;
     let within = found.at as usize % SECTOR_BYTES;
     let gone = chunk::remove(content(tx, place)?, within)?.ok_or(Errno::Io)?;
+    let field = Field::new(place.block, place.at + within, INO_BYTES);
+    // Old bytes that the disk may still show must stay those of an entry.
+    let own = tx.is_guarded(field);
+    let joins = gone.before.filter(|(at, _)| {
+        let head = Field::new(place.block, place.at + at - LENGTH_AT, chunk::HEADER);
+        !own && !tx.is_guarded(head)
+    });
     let (offset, bytes) = gone.clear;
     tx.set(place.block, place.at + offset, &bytes, Change::NameRemoved(found.ino));
-    if let Some((offset, bytes)) = gone.before {
+    tx.guard(&[(field, &(found.ino as u32).to_le_bytes())], &[], false);
+    if let Some((offset, bytes)) = joins {
         tx.set(place.block, place.at + offset, &bytes, Change::Plain);
     }
+    removed(tx, vol, dir, name, found)?;
+    Ok(field)
+}
+
+/// Removes the name of an entry once something else is on the disk, and returns where it led to its
+/// object. The place is not joined to its predecessor: until then the disk shows the old entry.
+///
+/// # Errors
+/// Those of [`find`].
+pub fn remove_after(
+    tx: &mut dyn Tx,
+    vol: &mut Volume,
+    dir: Dir<'_>,
+    name: &[u8],
+    found: Found,
+    needs: &[Need],
+) -> Result<Field, Stop> {
+    let place = chunk_place(tx, vol, dir, found.at)?;
+    let within = found.at as usize % SECTOR_BYTES;
+    let chunk = content(tx, place)?;
+    let length = chunk::entry(chunk, within)?.length;
+    let old: SmallVec<[u8; 64]> = SmallVec::from_slice(&chunk[within..within + length]);
+    tx.set(place.block, place.at + within, &[0; INO_BYTES], Change::NameRemoved(found.ino));
+    let all = Field::new(place.block, place.at + within, length);
+    tx.guard(&[(all, &old)], needs, true);
+    removed(tx, vol, dir, name, found)?;
+    Ok(Field::new(place.block, place.at + within, INO_BYTES))
+}
+
+/// A name has been removed.
+fn removed(
+    tx: &mut dyn Tx,
+    vol: &mut Volume,
+    dir: Dir<'_>,
+    name: &[u8],
+    found: Found,
+) -> Result<(), Stop> {
+    let place = chunk_place(tx, vol, dir, found.at)?;
     tx.belongs(place.block, dir.0);
+    // The volume may hold the name when another object has the inode: its sync removes it.
+    vol.paths.named(found.ino, dir.0);
     vol.set_name(dir.0, index::hash(name), found.at, false);
     note_room(tx, vol, dir.0, place, found.at / SECTOR_BYTES as u64)
 }
 
-/// Makes an entry name another object.
+/// Makes an entry name another object, and returns where it leads to that.
 ///
 /// # Errors
 /// Those of [`find`].
@@ -375,8 +446,8 @@ pub fn replace(
     vol: &Volume,
     dir: Dir<'_>,
     found: Found,
-    (ino, kind): (Ino, u8),
-) -> Result<(), Stop> {
+    Entry { ino, kind, needs }: Entry<'_>,
+) -> Result<Field, Stop> {
     let place = chunk_place(tx, vol, dir, found.at)?;
     let within = found.at as usize % SECTOR_BYTES;
     let entry = chunk::entry(content(tx, place)?, within)?;
@@ -384,11 +455,15 @@ pub fn replace(
         return Err(Errno::Io.into());
     }
     let length = (entry.length as u16).to_le_bytes();
-    let number = (ino as u32).to_le_bytes();
+    let (old, old_kind) = (entry.ino.to_le_bytes(), [entry.kind]);
+    let number = ino.to_le_bytes();
     let head = [number[0], number[1], number[2], number[3], length[0], length[1], kind];
-    tx.set(place.block, place.at + within, &head, Change::NameAdded(ino));
+    tx.set(place.block, place.at + within, &head, Change::NameAdded(Ino::from(ino)));
+    let field = Field::new(place.block, place.at + within, INO_BYTES);
+    let kind = Field::new(place.block, place.at + within + KIND_AT, 1);
+    tx.guard(&[(field, &old), (kind, &old_kind)], needs, false);
     tx.belongs(place.block, dir.0);
-    Ok(())
+    Ok(field)
 }
 
 /// Writes the first fragment of a new directory: `.`, `..` and empty chunks.

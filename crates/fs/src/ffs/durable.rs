@@ -10,7 +10,7 @@ use crate::core::tx::CoreTx;
 use crate::ffs::paths::Mark;
 use crate::ffs::volume::Volume;
 use crate::ffs::{dirs, inodes};
-use crate::tx::{BlockNo, Stop};
+use crate::tx::{BlockNo, Field, Stop, Tx as _};
 use std::collections::BTreeSet;
 
 /// What a call for durability waits for.
@@ -18,13 +18,32 @@ use std::collections::BTreeSet;
 pub(crate) struct Durable {
     /// These blocks, or everything.
     pub blocks: Option<Vec<BlockNo>>,
+    /// The bytes of the blocks that count, where writes are ordered.
+    pub fields: Vec<Field>,
     pub mark: Mark,
+    /// The time of the policy when the call began to wait.
+    pub since: u64,
+    /// Rounds so far.
+    pub rounds: u32,
+    /// The round under way is the last one.
+    pub last: bool,
 }
 
 impl Durable {
     /// Everything.
     pub(crate) fn all(vol: &mut Volume) -> Durable {
-        Durable { blocks: None, mark: vol.paths.begin(true, Vec::new(), Vec::new()) }
+        Durable::new(None, Vec::new(), vol.paths.begin(true, Vec::new(), Vec::new()))
+    }
+
+    /// What a call of a policy that writes at once names.
+    pub(crate) fn fields(vol: &mut Volume, fields: Vec<Field>) -> Durable {
+        let blocks: BTreeSet<BlockNo> = fields.iter().map(|field| field.block).collect();
+        let mark = vol.paths.begin(false, Vec::new(), Vec::new());
+        Durable::new(Some(blocks.into_iter().collect()), fields, mark)
+    }
+
+    fn new(blocks: Option<Vec<BlockNo>>, fields: Vec<Field>, mark: Mark) -> Durable {
+        Durable { blocks, fields, mark, since: 0, rounds: 0, last: false }
     }
 }
 
@@ -33,6 +52,7 @@ struct Reach<'a, 'c> {
     tx: &'a mut CoreTx<'c>,
     vol: &'a mut Volume,
     blocks: BTreeSet<BlockNo>,
+    fields: BTreeSet<Field>,
     groups: BTreeSet<u32>,
     /// Inodes with content and inode in `blocks`.
     whole: BTreeSet<Ino>,
@@ -56,16 +76,17 @@ pub(crate) fn file(
     if vol.paths.is_unknown() {
         return Ok(Durable::all(vol));
     }
-    let (blocks, groups) = (BTreeSet::new(), BTreeSet::new());
+    let (blocks, fields, groups) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
     let (whole, rooted) = (BTreeSet::new(), BTreeSet::new());
-    let mut reach = Reach { tx, vol, blocks, groups, whole, rooted, unknown: false };
+    let mut reach = Reach { tx, vol, blocks, fields, groups, whole, rooted, unknown: false };
     reach.file(ino, data_only)?;
-    let Reach { vol, blocks, groups, whole, unknown, .. } = reach;
+    let Reach { vol, blocks, fields, groups, whole, unknown, .. } = reach;
     if unknown {
         return Ok(Durable::all(vol));
     }
     let mark = vol.paths.begin(false, whole.into_iter().collect(), groups.into_iter().collect());
-    Ok(Durable { blocks: Some(blocks.into_iter().collect()), mark })
+    let fields = fields.into_iter().collect();
+    Ok(Durable::new(Some(blocks.into_iter().collect()), fields, mark))
 }
 
 impl Reach<'_, '_> {
@@ -75,8 +96,10 @@ impl Reach<'_, '_> {
         if self.is_directory(ino)? {
             let names: Vec<Ino> = self.vol.paths.names_in(ino).collect();
             for child in names {
-                self.blocks.extend(self.tx.owned(child).collect::<Vec<_>>());
+                self.owned(child)?;
                 self.inode(child)?;
+                // Other directories may still have a name of what had this inode before.
+                self.path(child)?;
             }
             return self.way_up(ino);
         }
@@ -88,9 +111,13 @@ impl Reach<'_, '_> {
         if !self.whole.insert(ino) {
             return Ok(());
         }
-        self.blocks.extend(self.tx.owned(ino).collect::<Vec<_>>());
+        self.owned(ino)?;
         if with_inode {
             self.inode(ino)?;
+        }
+        if self.tx.is_ordered() {
+            // Freed space has no other owner before the disk knows that it is free.
+            return Ok(());
         }
         let losers = self.vol.paths.of(ino).map(|needs| needs.losers.clone());
         for loser in losers.unwrap_or_default() {
@@ -102,10 +129,26 @@ impl Reach<'_, '_> {
         Ok(())
     }
 
+    /// The dirty blocks of an inode.
+    fn owned(&mut self, ino: Ino) -> Result<(), Stop> {
+        let number = self.vol.number(ino)?;
+        let inode = self.vol.geometry.inode_place(number).block;
+        let block_bytes = self.vol.geometry.block_bytes();
+        for block in self.tx.owned(ino).collect::<Vec<_>>() {
+            self.blocks.insert(block);
+            self.fields.insert(match block == inode {
+                true => inodes::field(self.vol, number),
+                false => Field::new(block, 0, block_bytes),
+            });
+        }
+        Ok(())
+    }
+
     /// The inode itself, and what a check needs to find it.
     fn inode(&mut self, ino: Ino) -> Result<(), Stop> {
         let number = self.vol.number(ino)?;
         self.blocks.insert(self.vol.geometry.inode_place(number).block);
+        self.fields.insert(inodes::field(self.vol, number));
         let group = self.vol.geometry.group_of_inode(number);
         if self.vol.paths.has_grown(group) && self.groups.insert(group) {
             self.blocks.insert(self.vol.geometry.header_of(group).block);

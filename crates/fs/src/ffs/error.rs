@@ -58,6 +58,12 @@ pub enum FsError {
     /// It was not unmounted.
     #[error("the file system was not unmounted; run `seekless fsck --repair` or mount --read-only")]
     NotClean,
+    /// It was mounted with soft updates and not unmounted.
+    #[error(
+        "the file system was mounted with soft updates and not unmounted; mount it with --policy \
+         soft, or run `seekless fsck --repair`"
+    )]
+    LeftBySoft,
     /// An earlier mount met damage.
     #[error(
         "an earlier mount met damage of the file system; run `seekless fsck --repair` or mount \

@@ -13,7 +13,7 @@ use crate::ffs::perform::perform;
 use crate::ffs::system::Ffs;
 use crate::policy::Settle;
 use crate::system::FsCx;
-use crate::tx::Stop;
+use crate::tx::{Field, Piece, Stop};
 use bytes::Bytes;
 
 /// What a call, or the file system itself, wants done.
@@ -25,6 +25,8 @@ pub(crate) enum Work {
     Reap(Ino),
     /// Brings the headers of groups up to date.
     Store,
+    /// Frees space to which nothing on the disk leads any more.
+    Free(Vec<Piece>),
 }
 
 /// How far a call of several steps has come.
@@ -39,7 +41,7 @@ pub(crate) struct State {
 }
 
 /// A call that has no reply yet.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Pending {
     /// None for work of the file system itself.
     pub id: Option<CallId>,
@@ -54,21 +56,27 @@ pub(crate) struct Pending {
     /// The inode that it holds between its steps.
     pub held: Option<Ino>,
     /// What it waits for, when it waits for durability.
-    pub durable: Option<Durable>,
+    pub durable: Option<Box<Durable>>,
+    /// Bytes that are to be on the disk before it is answered.
+    pub writes: Vec<Field>,
+    /// Its answer, while it waits.
+    pub answer: Option<Answer>,
 }
 
 impl Pending {
     /// Work of the file system itself.
     pub(crate) fn own(work: Work, now: Timestamp) -> Pending {
-        let who = Credentials::default();
-        let pins = Pins::new();
-        let (state, held, durable) = (State::default(), None, None);
-        Pending { id: None, who, now, work, runs: 0, pins, state, held, durable }
+        Pending::new(None, Credentials::default(), now, work)
+    }
+
+    fn new(id: Option<CallId>, who: Credentials, now: Timestamp, work: Work) -> Pending {
+        let (state, pins, held, durable) = (State::default(), Pins::new(), None, None);
+        let (writes, answer) = (Vec::new(), None);
+        Pending { id, who, now, work, runs: 0, pins, state, held, durable, writes, answer }
     }
 
     fn of(call: Call) -> Pending {
-        let own = Pending::own(Work::Request(call.request), call.now);
-        Pending { id: Some(call.id), who: call.who, ..own }
+        Pending::new(Some(call.id), call.who, call.now, Work::Request(call.request))
     }
 }
 
@@ -134,6 +142,7 @@ impl Ffs {
     /// Runs everything that can run.
     pub(crate) fn run_ready(&mut self, cx: &mut FsCx<'_, '_>) {
         loop {
+            self.take_frees();
             self.core.relieve();
             if self.core.is_congested() {
                 break;
@@ -142,15 +151,15 @@ impl Ffs {
             self.run(pending, cx);
         }
         while let Some((key, result)) = self.core.take_settled() {
-            match self.parked.try_remove(key) {
-                Some(pending) => {
-                    if let (Some(durable), Ok(())) = (&pending.durable, result) {
-                        self.volume.paths.end(&durable.mark);
-                    }
-                    let result = result.map(|()| Answer::Done).map_err(|_| Errno::Io);
-                    self.end(pending, result, cx);
+            if !self.parked.contains(key) {
+                self.stop_settled();
+            } else if !self.goes_on(key, result, cx) {
+                let mut pending = self.parked.remove(key);
+                if let (Some(durable), Ok(())) = (&pending.durable, result) {
+                    self.volume.paths.end(&durable.mark);
                 }
-                None => self.stop_settled(),
+                let answer = pending.answer.take().unwrap_or(Answer::Done);
+                self.end(pending, result.map(|()| answer).map_err(|_| Errno::Io), cx);
             }
         }
     }
@@ -188,27 +197,67 @@ impl Ffs {
             Ok(step) => {
                 let settle = tx.commit(cx.now());
                 self.volume.commit();
+                self.close_wrong_group();
                 self.succeed(pending, step, settle, cx);
             }
             Err(mut stop) => {
                 tx.add_expected(&mut stop);
                 tx.undo();
                 self.volume.roll_back();
+                if self.close_wrong_group() {
+                    // Another group may do; what is freed in this one stays marked.
+                    pending.runs = 0;
+                    let key = self.parked.insert(pending);
+                    self.core.make_ready(key);
+                    return;
+                }
                 self.stopped_by(pending, stop, cx);
             }
         }
     }
 
+    /// Takes the group out of use of which an operation has found the maps damaged or wrong.
+    fn close_wrong_group(&mut self) -> bool {
+        let Some(map) = self.core.take_wrong_map() else { return false };
+        let group =
+            self.volume.geometry.group_of_fragment(self.volume.geometry.first_fragment(map));
+        if self.volume.is_closed(group) {
+            return false;
+        }
+        let initialised = self.volume.group(group).initialised;
+        self.volume.close_group(group, initialised);
+        true
+    }
+
     fn succeed(&mut self, mut pending: Pending, step: Step, settle: Settle, cx: &mut FsCx<'_, '_>) {
+        if let Settle::Written(fields) = settle {
+            pending.writes.extend(fields);
+        }
         match step {
             Step::Done(good) => {
                 self.read_further(&pending, cx);
-                let answer = self.take_effect(good, pending.now);
-                match settle {
-                    Settle::Now => self.end(pending, Ok(answer), cx),
-                    Settle::Durable => {
-                        let all = Durable::all(&mut self.volume);
-                        self.make_durable(pending, all, cx);
+                let reaps = self.reaps(&good);
+                let answer = self.take_effect(good);
+                let answer = pending.answer.take().unwrap_or(answer);
+                match reaps {
+                    // The call ends with the deletion.
+                    Some(ino) if !pending.writes.is_empty() => {
+                        self.core.unpin(&mut pending.pins);
+                        let work = Work::Reap(ino);
+                        let answer = Some(answer);
+                        self.queue.push_front(Pending { work, answer, runs: 0, ..pending });
+                    }
+                    _ => {
+                        if let Some(ino) = reaps {
+                            self.queue.push_front(Pending::own(Work::Reap(ino), pending.now));
+                        }
+                        if pending.writes.is_empty() {
+                            return self.end(pending, Ok(answer), cx);
+                        }
+                        pending.answer = Some(answer);
+                        let fields = std::mem::take(&mut pending.writes);
+                        let durable = Durable::fields(&mut self.volume, fields);
+                        self.make_durable(pending, durable, cx);
                     }
                 }
             }
@@ -229,24 +278,14 @@ impl Ffs {
         }
     }
 
-    fn make_durable(&mut self, mut pending: Pending, durable: Durable, cx: &mut FsCx<'_, '_>) {
-        self.core.unpin(&mut pending.pins);
-        pending.durable = Some(durable);
-        let key = self.parked.insert(pending);
-        match self.parked[key].durable.as_ref().and_then(|durable| durable.blocks.as_ref()) {
-            Some(blocks) => self.core.settle_blocks(key, blocks, cx.below),
-            None => self.core.settle(key, cx.below),
-        }
+    /// The inode that is to be deleted at once because its last name has gone.
+    fn reaps(&mut self, good: &Good) -> Option<Ino> {
+        good.unnamed.filter(|&ino| self.handles.unnamed(ino))
     }
 
-    fn take_effect(&mut self, good: Good, now: Timestamp) -> Answer {
+    fn take_effect(&mut self, good: Good) -> Answer {
         if let Some(ino) = good.looked_up {
             self.handles.looked_up(ino);
-        }
-        if let Some(ino) = good.unnamed
-            && self.handles.unnamed(ino)
-        {
-            self.queue.push_front(Pending::own(Work::Reap(ino), now));
         }
         match (good.opened, good.answer) {
             (Some(ino), Answer::Object(attr, _)) => {
@@ -293,15 +332,13 @@ impl Ffs {
         self.end(pending, result, cx);
     }
 
-    /// True if deletions are under way that may make room.
-    fn frees_are_pending(&self, pending: &Pending) -> bool {
-        let reaps = |one: &Pending| matches!(one.work, Work::Reap(_));
-        !reaps(pending)
-            && (self.queue.iter().any(reaps) || self.parked.iter().any(|(_, one)| reaps(one)))
-    }
-
     /// A call has come to its end: it lets go of everything and is answered.
-    fn end(&mut self, mut pending: Pending, result: Result<Answer, Errno>, cx: &mut FsCx<'_, '_>) {
+    pub(crate) fn end(
+        &mut self,
+        mut pending: Pending,
+        result: Result<Answer, Errno>,
+        cx: &mut FsCx<'_, '_>,
+    ) {
         self.core.unpin(&mut pending.pins);
         if let Some(ino) = pending.held {
             for key in self.locks.release(ino) {
@@ -312,7 +349,7 @@ impl Ffs {
             cx.replies.push(Reply { id, result });
         }
         match pending.work {
-            Work::Reap(_) => {
+            Work::Reap(_) | Work::Free(_) => {
                 let waiting = std::mem::take(&mut self.no_room);
                 waiting.into_iter().for_each(|key| self.core.make_ready(key));
             }
@@ -329,7 +366,7 @@ impl Ffs {
         let of = |handle| self.handles.get(handle).map(|open| open.ino);
         let named = match *work {
             Work::Reap(ino) => [Some(ino), None],
-            Work::Store => [None, None],
+            Work::Store | Work::Free(_) => [None, None],
             Work::Request(ref request) => match *request {
                 Request::Attr { ino }
                 | Request::SetAttr { ino, .. }
@@ -360,7 +397,7 @@ impl Ffs {
 /// True if this work changes blocks, so that a file system that is read-only refuses it.
 fn changes(work: &Work) -> bool {
     match work {
-        Work::Reap(_) | Work::Store => true,
+        Work::Reap(_) | Work::Store | Work::Free(_) => true,
         Work::Request(request) => match request {
             Request::SetAttr { .. }
             | Request::Make { .. }

@@ -9,6 +9,7 @@ use crate::ffs::error::FsError;
 use crate::ffs::fields::{array_at, i64_at, put, u32_at};
 use crate::ffs::geometry::{Geometry, Sizes};
 use crate::ffs::seal::{SealKind, Sealer};
+use crate::policy::PolicyKind;
 use crate::tx::SECTOR_CONTENT;
 use bytes::Bytes;
 use seekless_engine::units::{BLOCK_BYTES, SECTOR_BYTES};
@@ -94,6 +95,16 @@ pub enum PolicyAdvice {
     Atomic = 8,
 }
 
+impl From<PolicyKind> for PolicyAdvice {
+    fn from(kind: PolicyKind) -> PolicyAdvice {
+        match kind {
+            PolicyKind::Async => PolicyAdvice::Async,
+            PolicyKind::Sync => PolicyAdvice::Sync,
+            PolicyKind::Soft => PolicyAdvice::Soft,
+        }
+    }
+}
+
 impl PolicyAdvice {
     /// All policies, by number.
     pub const ALL: [PolicyAdvice; 9] = [
@@ -107,6 +118,16 @@ impl PolicyAdvice {
         PolicyAdvice::WafsAsync2,
         PolicyAdvice::Atomic,
     ];
+
+    /// The policy, if it is built.
+    pub fn kind(self) -> Option<PolicyKind> {
+        match self {
+            PolicyAdvice::Async => Some(PolicyKind::Async),
+            PolicyAdvice::Sync => Some(PolicyKind::Sync),
+            PolicyAdvice::Soft => Some(PolicyKind::Soft),
+            _ => None,
+        }
+    }
 
     /// The name in options and messages.
     pub fn name(self) -> &'static str {

@@ -5,15 +5,16 @@
 //! consistent by itself.
 
 use crate::call::{Errno, Ino};
-use crate::ffs::alloc::block;
+use crate::ffs::alloc::block::{self, Former};
 use crate::ffs::fields::u32_at;
 use crate::ffs::format::{SECTOR_ADDRESSES, address_offset};
 use crate::ffs::geometry::Fragment;
-use crate::ffs::inode::{DIRECT, INDIRECT, Inode};
+use crate::ffs::inode::{DIRECT, INDIRECT, Inode, offset};
+use crate::ffs::inodes;
 use crate::ffs::map;
 use crate::ffs::paths::Loser;
 use crate::ffs::volume::Volume;
-use crate::tx::{BlockNo, Change, PageKind, Stop, Tx};
+use crate::tx::{BlockNo, Change, Field, PageKind, Stop, Tx};
 use seekless_engine::units::SECTOR_BYTES;
 use smallvec::SmallVec;
 
@@ -35,6 +36,8 @@ struct Step<'a> {
     maps: SmallVec<[BlockNo; MOST_MAPS]>,
     freed: usize,
     sectors: u32,
+    /// What is to be freed, and where its address was.
+    extents: Vec<(Fragment, u32, Field)>,
     /// The block of the file behind which all is done, if the step ended early.
     stopped: Option<u64>,
 }
@@ -52,16 +55,19 @@ pub fn range(
     to: u64,
 ) -> Result<u64, Stop> {
     let (maps, stopped) = (SmallVec::new(), None);
+    let number = vol.number(ino)?;
+    let (indirect, freed, sectors, extents) = (0, 0, 0, Vec::new());
     let mut step =
-        Step { tx, vol, ino, from, to, indirect: 0, maps, freed: 0, sectors: 0, stopped };
+        Step { tx, vol, ino, from, to, indirect, maps, freed, sectors, extents, stopped };
     for level in (1..=INDIRECT).rev() {
         let (base, span) = map::tree(&step.vol.geometry, level);
         let at = inode.indirect[level - 1];
         if at == 0 || base >= to || base + span <= from {
             continue;
         }
-        if step.tree(at, level, base)? {
-            step.free(at, step.vol.geometry.fragments_per_block(), true)?;
+        let root = inodes::part(step.vol, number, offset::INDIRECT + 4 * (level - 1), 4);
+        if step.tree(at, level, base, root)? {
+            step.free(at, step.vol.geometry.fragments_per_block(), root, true)?;
             inode.indirect[level - 1] = 0;
         }
         if step.stopped.is_some() {
@@ -69,7 +75,10 @@ pub fn range(
         }
     }
     if step.stopped.is_none() {
-        step.direct(inode)?;
+        step.direct(number, inode)?;
+    }
+    for (at, count, field) in std::mem::take(&mut step.extents) {
+        block::free(step.tx, step.vol, (at, count), Former { field, exact: true })?;
     }
     let (sectors, stopped) = (step.sectors, step.stopped);
     inode.sectors = inode.sectors.checked_sub(sectors).ok_or(Errno::Io)?;
@@ -77,13 +86,14 @@ pub fn range(
 }
 
 impl Step<'_> {
-    /// Frees one extent; its address stands in an indirect block if it is `deep`.
-    fn free(&mut self, at: Fragment, count: u32, deep: bool) -> Result<(), Stop> {
+    /// Frees one extent, of which the address stands in a field: of an indirect block if it is
+    /// `deep`.
+    fn free(&mut self, at: Fragment, count: u32, field: Field, deep: bool) -> Result<(), Stop> {
         if count == 0 || !self.vol.geometry.is_data(at, count) {
             return Err(Errno::Io.into());
         }
         self.note_map(at);
-        block::free(self.tx, self.vol, at, count)?;
+        self.extents.push((at, count, field));
         self.vol.paths.freed(Loser { ino: self.ino, deep }, at, count);
         self.freed += 1;
         self.sectors += count * (self.vol.geometry.fragment_bytes() / SECTOR_BYTES) as u32;
@@ -101,7 +111,7 @@ impl Step<'_> {
         self.indirect >= MOST_INDIRECT || self.maps.len() >= MOST_MAPS || self.freed >= MOST_FREED
     }
 
-    fn direct(&mut self, inode: &mut Inode) -> Result<(), Stop> {
+    fn direct(&mut self, number: u32, inode: &mut Inode) -> Result<(), Stop> {
         let end = self.to.min(DIRECT as u64);
         for index in (self.from..end).rev() {
             let at = inode.direct[index as usize];
@@ -109,14 +119,16 @@ impl Step<'_> {
                 continue;
             }
             // Twelve blocks: they always fit in the step.
-            self.free(at, inode.block_fragments(index, &self.vol.geometry), false)?;
+            let field = inodes::part(self.vol, number, offset::DIRECT + 4 * index as usize, 4);
+            self.free(at, inode.block_fragments(index, &self.vol.geometry), field, false)?;
             inode.direct[index as usize] = 0;
         }
         Ok(())
     }
 
-    /// Frees what lies in the range below an indirect block; true if no address is left in it.
-    fn tree(&mut self, at: Fragment, level: usize, base: u64) -> Result<bool, Stop> {
+    /// Frees what lies in the range below an indirect block, of which the address stands in
+    /// `field`; true if no address is left in it.
+    fn tree(&mut self, at: Fragment, level: usize, base: u64, field: Field) -> Result<bool, Stop> {
         let each = self.vol.geometry.addresses_per_block();
         let span = (each as u64).pow(level as u32 - 1);
         let block = map::block_at(&self.vol.geometry, at)?;
@@ -125,6 +137,7 @@ impl Step<'_> {
         self.indirect += 1;
         self.expect_maps(&old, level);
         let mut new = old.clone();
+        let freed = self.extents.len();
         for index in (0..each).rev() {
             let first = base + index as u64 * span;
             if old[index] == 0 || first >= self.to || first + span <= self.from {
@@ -134,8 +147,9 @@ impl Step<'_> {
                 self.stopped = Some((first + span).min(self.to));
                 break;
             }
-            if level == 1 || self.tree(old[index], level - 1, first)? {
-                self.free(old[index], self.vol.geometry.fragments_per_block(), true)?;
+            let entry = Field::new(block, address_offset(index), 4);
+            if level == 1 || self.tree(old[index], level - 1, first, entry)? {
+                self.free(old[index], self.vol.geometry.fragments_per_block(), entry, true)?;
                 new[index] = 0;
             }
             if self.stopped.is_some() {
@@ -143,7 +157,10 @@ impl Step<'_> {
             }
         }
         let is_empty = new.iter().all(|&at| at == 0);
-        if !is_empty {
+        if is_empty {
+            // The block goes as a whole: its addresses go with the one that leads to it.
+            self.extents[freed..].iter_mut().for_each(|extent| extent.2 = field);
+        } else {
             self.clear(block, &old, &new);
         }
         Ok(is_empty)
@@ -174,6 +191,11 @@ impl Step<'_> {
             let bytes: Vec<u8> = new[first..=last].iter().flat_map(|at| at.to_le_bytes()).collect();
             let change = Change::Pointer(self.ino);
             self.tx.set(block, address_offset(first), &bytes, change);
+            // Nothing is waited for, but guards of addresses that were never written end here.
+            for index in (first..=last).filter(|&n| old[n] != new[n]) {
+                let field = Field::new(block, address_offset(index), 4);
+                self.tx.guard(&[(field, &old[index].to_le_bytes())], &[], false);
+            }
             self.tx.belongs(block, self.ino);
         }
     }

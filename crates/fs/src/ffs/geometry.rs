@@ -64,7 +64,7 @@ impl Sizes {
 }
 
 /// A byte of a block.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Place {
     /// The block.
     pub block: BlockNo,

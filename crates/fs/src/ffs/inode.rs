@@ -125,9 +125,16 @@ pub struct Inode {
     pub indirect: [Fragment; INDIRECT],
 }
 
+/// True if nothing uses the inode with these bytes; see [`Inode::is_free`].
+pub fn is_free(bytes: &[u8]) -> bool {
+    u16_at(bytes, offset::MODE) == 0
+}
+
 impl Inode {
     /// Reads an inode from its 126 bytes.
     pub fn decode(bytes: &[u8]) -> Inode {
+        // With a length that is known, no field is checked against it.
+        let bytes: &[u8; INODE_BYTES] = bytes.first_chunk().expect("an inode is 126 bytes");
         let addresses = |from: usize, index: usize| u32_at(bytes, from + 4 * index);
         Inode {
             mode: u16_at(bytes, offset::MODE),

@@ -4,14 +4,18 @@ use crate::call::{Attr, Errno, FileKind, Ino};
 use crate::ffs::geometry::Place;
 use crate::ffs::inode::{INODE_BYTES, Inode, offset};
 use crate::ffs::volume::Volume;
-use crate::tx::{Change, PageKind, Stop, Tx};
+use crate::tx::{Change, Field, Need, PageKind, Stop, Tx, Why};
 use seekless_engine::units::SECTOR_BYTES;
+use smallvec::SmallVec;
+
+/// Bytes of an address.
+const ADDRESS: usize = 4;
 
 /// A range of an inode's bytes, and what a change of it means.
-type Field = (usize, usize, fn(Ino) -> Change);
+type Range = (usize, usize, fn(Ino) -> Change);
 
 /// What each range of an inode's bytes means to the policy that orders writes.
-const FIELDS: [Field; 5] = [
+const RANGES: [Range; 5] = [
     (offset::MODE, offset::LINKS, Change::Inode),
     (offset::LINKS, offset::UID, Change::Links),
     (offset::UID, offset::GENERATION, |_| Change::Plain),
@@ -81,11 +85,51 @@ pub fn file(tx: &mut dyn Tx, vol: &Volume, ino: Ino) -> Result<Inode, Stop> {
     }
 }
 
+/// The bytes of an inode.
+pub fn field(vol: &Volume, ino: u32) -> Field {
+    part(vol, ino, 0, INODE_BYTES)
+}
+
+/// Some bytes of an inode.
+pub fn part(vol: &Volume, ino: u32, at: usize, length: usize) -> Field {
+    let place = vol.geometry.inode_place(ino);
+    Field::new(place.block, place.at + at, length)
+}
+
+/// The link count of an inode.
+///
+/// # Errors
+/// [`Errno::Stale`] if there is no such inode.
+pub fn links_field(vol: &Volume, ino: Ino) -> Result<Field, Stop> {
+    Ok(part(vol, vol.number(ino)?, offset::LINKS, 2))
+}
+
+/// The link count has become lower: the disk may show `old` until a name is gone.
+///
+/// # Errors
+/// [`Errno::Stale`] if there is no such inode.
+pub fn lowered(
+    tx: &mut dyn Tx,
+    vol: &Volume,
+    (ino, old): (Ino, u16),
+    name: Field,
+) -> Result<(), Stop> {
+    let gone = Need { field: name, why: Why::Removal };
+    tx.guard(&[(links_field(vol, ino)?, &old.to_le_bytes())], &[gone], true);
+    Ok(())
+}
+
 /// Writes back what differs from the inode as it was read, field by field.
 ///
 /// # Errors
 /// Those of [`Tx::page`].
-pub fn put(tx: &mut dyn Tx, vol: &Volume, ino: Ino, old: &Inode, new: &Inode) -> Result<(), Stop> {
+pub fn put(
+    tx: &mut dyn Tx,
+    vol: &mut Volume,
+    ino: Ino,
+    old: &Inode,
+    new: &Inode,
+) -> Result<(), Stop> {
     if old == new {
         return Ok(());
     }
@@ -94,12 +138,19 @@ pub fn put(tx: &mut dyn Tx, vol: &Volume, ino: Ino, old: &Inode, new: &Inode) ->
     let (was, is) = (old.encode(), new.encode());
     let addresses: fn(Ino) -> Change =
         if new.has_blocks() || old.has_blocks() { Change::Pointer } else { Change::Inode };
-    let all = FIELDS.into_iter().chain([(offset::DIRECT, INODE_BYTES, addresses)]);
+    let all = RANGES.into_iter().chain([(offset::DIRECT, INODE_BYTES, addresses)]);
     for (from, to, change) in all {
+        // Most fields are as they were.
+        if was[from..to] == is[from..to] {
+            continue;
+        }
         let differ = |n: &usize| was[*n] != is[*n];
         let Some(first) = (from..to).find(differ) else { continue };
         let end = (from..to).rev().find(differ).map_or(to, |last| last + 1);
         tx.set(place.block, place.at + first, &is[first..end], change(ino));
+    }
+    if tx.is_ordered() && (old.has_blocks() || new.has_blocks()) {
+        guard(tx, vol, ino, &was, &is)?;
     }
     // What a sync without times needs of an inode.
     if old.size != new.size || old.direct != new.direct || old.indirect != new.indirect {
@@ -108,14 +159,54 @@ pub fn put(tx: &mut dyn Tx, vol: &Volume, ino: Ino, old: &Inode, new: &Inode) ->
     Ok(())
 }
 
-/// Writes an inode as a whole: it is new.
+/// Fields of an inode from which it follows what space it has: they change together.
+const SPACE: [(usize, usize); 4] = [
+    (offset::FLAGS, offset::GENERATION),
+    (offset::SIZE, offset::SECTORS),
+    (offset::SECTORS, offset::ATIME),
+    (offset::DIRECT, INODE_BYTES),
+];
+
+/// Keeps a change of the space of an inode from the disk until what it needs is there.
+fn guard(
+    tx: &mut dyn Tx,
+    vol: &mut Volume,
+    ino: Ino,
+    was: &[u8; INODE_BYTES],
+    is: &[u8; INODE_BYTES],
+) -> Result<(), Stop> {
+    let number = vol.number(ino)?;
+    let needs = vol.take_needs(ino);
+    let mut changes: SmallVec<[(Field, &[u8]); 4]> = SmallVec::new();
+    for (from, to) in SPACE {
+        // Addresses one by one: a later change of one of them supersedes its guard.
+        let step = if from == offset::DIRECT { ADDRESS } else { to - from };
+        for at in (from..to).step_by(step) {
+            let range = at..(at + step).min(to);
+            if was[range.clone()] != is[range.clone()] {
+                changes.push((part(vol, number, at, range.len()), &was[range]));
+            }
+        }
+    }
+    tx.guard(&changes, &needs, false);
+    Ok(())
+}
+
+/// Writes an inode as a whole: it is new, or free.
 ///
 /// # Errors
 /// Those of [`Tx::page`].
-pub fn init(tx: &mut dyn Tx, vol: &Volume, ino: Ino, inode: &Inode) -> Result<(), Stop> {
-    let place = vol.geometry.inode_place(vol.number(ino)?);
-    sector(tx, place)?;
+pub fn init(tx: &mut dyn Tx, vol: &mut Volume, ino: Ino, inode: &Inode) -> Result<(), Stop> {
+    let number = vol.number(ino)?;
+    let place = vol.geometry.inode_place(number);
+    let at = place.at % SECTOR_BYTES;
+    let mut old = [0; INODE_BYTES];
+    old.copy_from_slice(&sector(tx, place)?[at..at + INODE_BYTES]);
     tx.set(place.block, place.at, &inode.encode(), Change::Inode(ino));
+    if tx.is_ordered() {
+        let needs = vol.take_needs(ino);
+        tx.guard(&[(field(vol, number), &old)], &needs, false);
+    }
     Ok(())
 }
 

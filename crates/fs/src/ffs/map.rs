@@ -9,7 +9,7 @@ use crate::ffs::format::address_offset;
 use crate::ffs::geometry::{Fragment, Geometry};
 use crate::ffs::inode::{DIRECT, INDIRECT, Inode};
 use crate::ffs::volume::Volume;
-use crate::tx::{BlockNo, Change, PageKind, Stop, Tx};
+use crate::tx::{BlockNo, Change, Field, Need, PageKind, Stop, Tx, Why};
 use seekless_engine::units::SECTOR_BYTES;
 use smallvec::SmallVec;
 
@@ -120,7 +120,10 @@ pub fn slot(
     let path = path(&vol.geometry, index)?;
     let root = path.level - 1;
     if inode.indirect[root] == 0 {
-        inode.indirect[root] = new_indirect(tx, vol, (ino, inode), wish)?;
+        let at = new_indirect(tx, vol, (ino, inode), wish)?;
+        inode.indirect[root] = at;
+        let needs = block::needs(vol, at, vol.geometry.fragments_per_block(), PageKind::Indirect);
+        needs.into_iter().for_each(|need| vol.need(ino, need));
     }
     let mut at = inode.indirect[root];
     let (last, upper) = path.indices.split_last().ok_or(Errno::Io)?;
@@ -132,6 +135,9 @@ pub fn slot(
             at = new_indirect(tx, vol, (ino, inode), wish)?;
             tx.set(block, offset, &at.to_le_bytes(), Change::Pointer(ino));
             tx.belongs(block, ino);
+            let fragments = vol.geometry.fragments_per_block();
+            let needs = block::needs(vol, at, fragments, PageKind::Indirect);
+            guard_address(tx, vol, ino, (block, offset, 0), &needs);
         }
     }
     let (block, offset) = (block_at(&vol.geometry, at)?, address_offset(*last));
@@ -148,12 +154,28 @@ fn new_indirect(
 ) -> Result<Fragment, Stop> {
     let at = block::allocate(tx, vol, Wish { blocks: 1, ..wish })?;
     tx.fresh(vol.geometry.block_of(at), PageKind::Indirect, 0, vol.geometry.block_bytes());
+    tx.writes_at_once(Field::new(vol.geometry.block_of(at), 0, vol.geometry.block_bytes()));
     tx.belongs(vol.geometry.block_of(at), ino);
     let per_block = vol.geometry.fragments_per_block();
     vol.paths.claimed(ino, at, per_block, per_block);
     let sectors = vol.geometry.sectors_per_block() as u32;
     inode.sectors = inode.sectors.saturating_add(sectors);
     Ok(at)
+}
+
+/// A new address in an indirect block, where there was `old`, waits for what it needs, and the inode
+/// waits for the address: the file has no size without it. Returns the place of the address.
+pub(crate) fn guard_address(
+    tx: &mut dyn Tx,
+    vol: &mut Volume,
+    ino: Ino,
+    (block, offset, old): (BlockNo, usize, Fragment),
+    needs: &[Need],
+) -> Field {
+    let field = Field::new(block, offset, 4);
+    tx.guard(&[(field, &old.to_le_bytes())], needs, false);
+    vol.need(ino, Need { field, why: Why::Data });
+    field
 }
 
 /// The address in a slot.

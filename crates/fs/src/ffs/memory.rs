@@ -33,6 +33,10 @@ pub struct MemTx {
     touched: BTreeSet<BlockNo>,
     /// Sectors that may be set, by block and number.
     given: BTreeSet<(BlockNo, usize)>,
+    /// Blocks of which no write has begun since they were free.
+    unwritten: BTreeSet<BlockNo>,
+    /// Those of them that the operation has allocated.
+    began: Vec<BlockNo>,
     /// Blocks that are not missing; `None` if none ever is.
     cached: Option<BTreeSet<BlockNo>>,
     seed: u64,
@@ -53,6 +57,8 @@ impl MemTx {
             before: BTreeMap::new(),
             touched: BTreeSet::new(),
             given: BTreeSet::new(),
+            unwritten: BTreeSet::new(),
+            began: Vec::new(),
             cached: None,
             seed: 1,
             is_damaged: false,
@@ -108,6 +114,9 @@ impl MemTx {
     /// Undoes everything since the last end of an operation.
     pub fn roll_back(&mut self) {
         self.pages.append(&mut self.before);
+        for block in self.began.drain(..) {
+            self.unwritten.remove(&block);
+        }
         self.touched.clear();
         self.given.clear();
     }
@@ -119,7 +128,11 @@ impl MemTx {
         self.before.clear();
         self.touched.clear();
         self.given.clear();
-
+        self.began.clear();
+        if self.random(64) == 0 {
+            // The syncer was here.
+            self.unwritten.clear();
+        }
         if let Some(mut cached) = self.cached.take() {
             cached.retain(|_| self.random(8) != 0);
             self.cached = Some(cached);
@@ -215,6 +228,21 @@ impl Tx for MemTx {
         let sectors = at / SECTOR_BYTES..(at + length) / SECTOR_BYTES;
         page.kinds[sectors.clone()].fill(Some(kind));
         self.given.extend(sectors.map(|sector| (block, sector)));
+    }
+
+    fn unused(&mut self, block: BlockNo) {
+        self.began(block);
+    }
+
+    fn began(&mut self, block: BlockNo) {
+        if self.unwritten.insert(block) {
+            self.began.push(block);
+        }
+    }
+
+    fn is_unwritten(&self, block: BlockNo) -> bool {
+        let is_data = |page: &Page| page.kinds.iter().all(|kind| *kind == Some(PageKind::Data));
+        self.unwritten.contains(&block) && self.pages.get(&block).is_some_and(is_data)
     }
 
     fn expect(&mut self, _block: BlockNo, _kind: PageKind) {}

@@ -1,7 +1,8 @@
 //! Mounting: reads the superblock and the maps, and marks the file system as in use.
 //!
 //! A mount for writing refuses a file system that was not unmounted: only a check knows what a
-//! crash has left. A mount that only reads takes it as it is and writes nothing. It needs the first
+//! crash has left. Soft updates leave no damage, so a file system that was mounted with them is
+//! mounted with them again at once; what has leaked stays in use until a check frees it. A mount that only reads takes it as it is and writes nothing. It needs the first
 //! superblock or a copy.
 //!
 //! A group with damaged maps is closed: its files can be read and written, but nothing is allocated
@@ -12,17 +13,18 @@ use crate::call::Timestamp;
 use crate::core::page::Shape;
 use crate::core::tx::CoreTx;
 use crate::core::{Core, CoreOptions};
-use crate::ffs::alloc::group;
+use crate::ffs::alloc::{group, inode as inode_alloc};
 use crate::ffs::error::FsError;
 use crate::ffs::format::{Recovery, SUPERBLOCK_AT, State, Superblock};
 use crate::ffs::store::{Found, is_damage, load};
 use crate::ffs::system::Ffs;
 use crate::ffs::volume::Volume;
-use crate::policy::{PolicyKind, none};
+use crate::policy::PolicyKind;
 use crate::tx::Stop;
 use seekless_engine::disk::Disk;
 use seekless_engine::io::IoError;
 use seekless_engine::units::{BLOCK_BYTES, BlockNr};
+use std::sync::Arc;
 
 /// The block of the volume with the superblock.
 pub(crate) const SUPERBLOCK_BLOCK: BlockNr = SUPERBLOCK_AT / BLOCK_BYTES as u64;
@@ -44,12 +46,13 @@ impl Ffs {
     ///
     /// # Errors
     /// Those of [`load`]; for writing also [`FsError::LostSuperblock`],
-    /// [`FsError::ReadOnlyFeatures`], [`FsError::NotClean`], [`FsError::MetDamage`].
+    /// [`FsError::ReadOnlyFeatures`], [`FsError::NotClean`], [`FsError::LeftBySoft`],
+    /// [`FsError::MetDamage`].
     pub fn mount(disk: &mut dyn Disk, options: &MountOptions) -> Result<Ffs, FsError> {
         let found = load(disk)?;
         let writes = !options.core.read_only;
         if writes {
-            check_writable(&found)?;
+            check_writable(&found, options.policy)?;
         }
         let Found { mut superblock, counter, .. } = found;
         let geometry = superblock.geometry()?;
@@ -59,36 +62,51 @@ impl Ffs {
             mixed: geometry.fragments_per_block() > 1,
             engine_blocks: disk.blocks(),
         };
-        let sealer = Box::new(superblock.sealer());
-        let policy = match options.policy {
-            PolicyKind::Async => Box::new(none::Async),
-        };
+        let sealer = Arc::new(superblock.sealer());
+        let policy = options.policy.policy();
         let mut core = Core::new(shape, sealer, policy, options.core);
         let mut volume = Volume::new(&superblock)?;
         for group in 0..geometry.groups() {
             load_group(&mut core, &mut volume, disk, group)?;
+            if writes && superblock.state == State::InUse {
+                let raise = &mut |tx: &mut CoreTx<'_>, volume: &mut Volume| {
+                    inode_alloc::raise_mark(tx, volume, group)
+                };
+                step(&mut core, &mut volume, disk, raise)?;
+            }
         }
         let counter = counter.wrapping_add(1);
+        let leaks = superblock.state == State::InUse;
         if writes {
+            superblock.recovery = match options.policy {
+                PolicyKind::Soft => Recovery::None,
+                PolicyKind::Async | PolicyKind::Sync => Recovery::Fsck,
+            };
             superblock.state = State::InUse;
-            superblock.recovery = Recovery::Fsck;
             superblock.mounts = superblock.mounts.wrapping_add(1);
             superblock.mounted = options.now;
             superblock.written = options.now;
             write(disk, &superblock, counter)?;
         }
-        Ok(Ffs::new(core, volume, superblock, counter))
+        let mut ffs = Ffs::new(core, volume, superblock, counter);
+        ffs.leaks = leaks;
+        Ok(ffs)
     }
 }
 
 /// Refuses a file system that must not be written.
-fn check_writable(found: &Found) -> Result<(), FsError> {
+fn check_writable(found: &Found, policy: PolicyKind) -> Result<(), FsError> {
     let Found { superblock, at, .. } = found;
     if *at != SUPERBLOCK_AT {
         return Err(FsError::LostSuperblock { at: *at });
     }
     match (superblock.read_only, superblock.state) {
         (0, State::Clean) => Ok(()),
+        // Soft updates leave nothing behind but space that is not in use.
+        (0, State::InUse) if superblock.recovery == Recovery::None => match policy {
+            PolicyKind::Soft => Ok(()),
+            PolicyKind::Async | PolicyKind::Sync => Err(FsError::LeftBySoft),
+        },
         (0, State::InUse) => Err(FsError::NotClean),
         (0, State::Error) => Err(FsError::MetDamage),
         (features, _) => Err(FsError::ReadOnlyFeatures(features)),

@@ -6,9 +6,9 @@
 //! all are dropped, and the next sync writes everything.
 
 use crate::call::Ino;
+use crate::cow::CowMap;
 use crate::ffs::geometry::Fragment;
 use smallvec::SmallVec;
-use std::collections::BTreeMap;
 
 /// Entries of one kind at most, about 50 bytes each.
 const MOST: usize = 1 << 18;
@@ -28,7 +28,7 @@ pub struct Loser {
 /// What an inode needs besides its own blocks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Needs {
-    /// Directories that got a name of it.
+    /// Directories that got or lost a name of it.
     pub dirs: SmallVec<[Ino; 1]>,
     /// Inodes that may still claim blocks of it on the volume.
     pub losers: SmallVec<[Loser; 2]>,
@@ -40,11 +40,11 @@ pub struct Needs {
 pub struct Paths {
     /// The stamp of a new entry. It rises with each sync.
     clock: u64,
-    needs: BTreeMap<Ino, Needs>,
+    needs: CowMap<Ino, Needs>,
     /// Freed fragments: how many from here on, the inode that had them, and the stamp.
-    freed: BTreeMap<Fragment, (u32, Loser, u64)>,
+    freed: CowMap<Fragment, (u32, Loser, u64)>,
     /// Groups of which the table of inodes has grown.
-    grown: BTreeMap<u32, u64>,
+    grown: CowMap<u32, u64>,
     /// When a directory was renamed last: names below it may depend on that.
     moved: Option<u64>,
     /// When entries were dropped last.
@@ -72,7 +72,14 @@ fn add<A: smallvec::Array<Item: PartialEq>>(list: &mut SmallVec<A>, one: A::Item
 }
 
 impl Paths {
-    /// A directory got a name of an inode.
+    /// Makes clones cheap.
+    pub fn share(&mut self) {
+        self.needs.share(|_| {});
+        self.freed.share(|_| {});
+        self.grown.share(|_| {});
+    }
+
+    /// A directory got or lost a name of an inode.
     pub fn named(&mut self, ino: Ino, dir: Ino) {
         self.note(ino, |needs| add(&mut needs.dirs, dir));
     }
@@ -91,7 +98,7 @@ impl Paths {
     pub fn freed(&mut self, loser: Loser, at: Fragment, count: u32) {
         let old = self.freed.insert(at, (count, loser, self.clock));
         if let Some((longer, other, stamp)) = old.filter(|old| old.0 > count && old.1 != loser) {
-            self.freed.entry(at + count).or_insert((longer - count, other, stamp));
+            self.freed.update(at + count, || (longer - count, other, stamp), |_| {});
         }
         if self.freed.len() > MOST {
             self.drop_all();
@@ -123,9 +130,12 @@ impl Paths {
 
     /// Adds to an entry; `add` gives the length of the list.
     fn note(&mut self, ino: Ino, add: impl FnOnce(&mut Needs) -> usize) {
-        let needs = self.needs.entry(ino).or_default();
-        needs.stamp = self.clock;
-        if add(needs) > MOST_INODES || self.needs.len() > MOST {
+        let clock = self.clock;
+        let count = self.needs.update(ino, Needs::default, |needs| {
+            needs.stamp = clock;
+            add(needs)
+        });
+        if count > MOST_INODES || self.needs.len() > MOST {
             self.drop_all();
         }
     }

@@ -26,6 +26,10 @@ pub(crate) fn perform(
     match &pending.work {
         Work::Reap(ino) => act.reap(*ino),
         Work::Store => Ok(act.store()?.unwrap_or(Answer::Done.into())),
+        Work::Free(pieces) => {
+            ops::remove::release(act.tx, act.vol, pieces)?;
+            Ok(Answer::Done.into())
+        }
         Work::Request(request) => act.request(request),
     }
 }

@@ -1,5 +1,5 @@
-//! A clean unmount, phase by phase: calls end, orphans are deleted, headers are stored, everything
-//! is written, and at last the superblock says that the file system is clean.
+//! A clean unmount, phase by phase: calls end, orphans are deleted, what waits for other writes is
+//! written, headers are stored, everything is written, and at last the superblock says that the file system is clean.
 //!
 //! The mark is written after a flush of everything else, and is flushed itself. After a failed
 //! write there is no mark: the next mount asks for a check. So it does after a mount that met
@@ -22,6 +22,8 @@ pub(crate) enum Phase {
     Running,
     /// Calls in flight and deletions of orphans come to their end.
     Draining,
+    /// Changes that wait for others are written, and what that frees is freed.
+    Ordering,
     /// Headers of groups are stored.
     Storing,
     /// Everything is written.
@@ -43,7 +45,7 @@ impl Ffs {
             return;
         }
         self.phase = Phase::Draining;
-        for ino in self.handles.take_orphans() {
+        for &ino in self.handles.take_orphans().iter() {
             self.queue.push_back(Pending::own(Work::Reap(ino), self.last));
         }
         self.run_ready(cx);
@@ -53,6 +55,7 @@ impl Ffs {
     /// What the unmount waited for is durable.
     pub(crate) fn stop_settled(&mut self) {
         self.phase = match self.phase {
+            Phase::Ordering => Phase::Draining,
             Phase::Writing => Phase::Written,
             Phase::Flushing => Phase::Stopped,
             other => other,
@@ -70,7 +73,8 @@ impl Ffs {
     fn next_phase(&mut self, cx: &mut FsCx<'_, '_>) -> bool {
         let idle = self.pending() == 0;
         match self.phase {
-            Phase::Running | Phase::Stopped | Phase::Flushing | Phase::Writing => false,
+            Phase::Running | Phase::Stopped => false,
+            Phase::Ordering | Phase::Flushing | Phase::Writing => false,
             Phase::Marking if self.core.raw_in_flight() > 0 => false,
             // The flush covers only what has completed before it.
             Phase::Marking => {
@@ -84,6 +88,12 @@ impl Ffs {
                     self.phase = Phase::Stopped;
                 }
                 quiet
+            }
+            Phase::Draining if idle && self.core.policy.load() > 0 => {
+                self.phase = Phase::Ordering;
+                let blocks = self.unguarded(self.core.cache.unwritten());
+                self.core.settle_blocks(UNMOUNT, &blocks, cx.below);
+                true
             }
             Phase::Draining if idle => {
                 self.phase = Phase::Storing;
@@ -112,9 +122,11 @@ impl Ffs {
 
     fn mark_clean(&mut self, cx: &mut FsCx<'_, '_>) {
         let is_whole = self.volume.closed().is_empty();
-        (self.superblock.state, self.superblock.recovery) = match is_whole {
-            true => (State::Clean, Recovery::None),
-            false => (State::Error, Recovery::Fsck),
+        (self.superblock.state, self.superblock.recovery) = match (is_whole, self.leaks) {
+            (true, false) => (State::Clean, Recovery::None),
+            // Soft updates may mount it; a check frees what has leaked.
+            (true, true) => (State::InUse, Recovery::None),
+            (false, _) => (State::Error, Recovery::Fsck),
         };
         self.superblock.written = self.last;
         self.counter = self.counter.wrapping_add(1);

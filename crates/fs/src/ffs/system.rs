@@ -19,7 +19,7 @@ use std::collections::VecDeque;
 const STORE_AGE: Time = 28 * SECONDS;
 
 /// A mounted FFS.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Ffs {
     pub(crate) core: Core,
     pub(crate) volume: Volume,
@@ -41,6 +41,8 @@ pub struct Ffs {
     store_at: Option<Time>,
     /// The time of the last call, for work of the file system itself.
     pub(crate) last: Timestamp,
+    /// A crash before this mount may have left space in use that nothing leads to.
+    pub(crate) leaks: bool,
 }
 
 impl Ffs {
@@ -60,7 +62,21 @@ impl Ffs {
             storing: false,
             store_at: None,
             last: 0,
+            leaks: false,
         }
+    }
+
+    /// A copy that shares everything with this one until either changes. Both go on from here: the
+    /// same calls and answers bring the same replies and requests. Requests in flight are in flight
+    /// for both, so the volume below must be copied at the same moment.
+    ///
+    /// `clone` is the same through a shared reference, and copies what has changed since the last
+    /// fork.
+    pub fn fork(&mut self) -> Ffs {
+        self.core.share();
+        self.volume.share();
+        self.handles.share();
+        self.clone()
     }
 
     /// The superblock, as the mount has it.
@@ -76,6 +92,12 @@ impl Ffs {
     /// Groups in which nothing is allocated because their maps are damaged.
     pub fn closed_groups(&self) -> Vec<u32> {
         self.volume.closed().iter().copied().collect()
+    }
+
+    /// True if a crash before the mount may have left space in use that nothing leads to. It stays so
+    /// until a check frees it.
+    pub fn may_leak(&self) -> bool {
+        self.leaks
     }
 
     /// Calls without a reply, and work of the file system itself.
@@ -117,6 +139,10 @@ impl FileSystem for Ffs {
         self.run_ready(cx);
         self.store_headers(cx.now());
         self.core.pump(cx.below);
+        if self.take_frees() {
+            self.run_ready(cx);
+        }
+        self.hurry_frees(cx);
         self.go_on_stopping(cx);
     }
 
@@ -134,6 +160,10 @@ impl FileSystem for Ffs {
 
     fn failed(&self) -> Option<IoError> {
         self.core.failed()
+    }
+
+    fn failure(&self) -> Option<String> {
+        self.core.failure().map(ToString::to_string)
     }
 
     fn requests(&self) -> u64 {
@@ -157,6 +187,8 @@ impl FileSystem for Ffs {
             ("metadata blocks written", stats.metadata_blocks_written),
             ("sectors written", stats.sectors_written),
             ("flushes", stats.flushes),
+            ("images rolled back", stats.rolled_back),
+            ("guards and facts", self.core.policy.load() as u64),
             ("buffers evicted", stats.evicted),
             ("free fragments", self.volume.free_fragments()),
         ]

@@ -1,11 +1,12 @@
 //! Blocks of a file that come or grow: new ones, and tails that get more fragments.
 
 use crate::call::{Credentials, Errno, Ino};
-use crate::ffs::alloc::block::{self, Wish};
+use crate::ffs::alloc::block::{self, Former, Wish};
 use crate::ffs::alloc::fragment;
 use crate::ffs::format::Optimisation;
 use crate::ffs::geometry::Fragment;
-use crate::ffs::inode::{DIRECT, Inode};
+use crate::ffs::inode::{DIRECT, Inode, offset};
+use crate::ffs::inodes;
 use crate::ffs::map::{self, Slot};
 use crate::ffs::paths::Loser;
 use crate::ffs::volume::Volume;
@@ -31,10 +32,20 @@ impl Growing<'_> {
         self.inode.sectors = self.inode.sectors.saturating_add(fragments * each);
     }
 
-    /// Notes that fresh fragments are of this file.
-    fn got(&self, tx: &mut dyn Tx, vol: &mut Volume, at: Fragment, count: u32) {
+    /// Notes that fresh fragments are of this file, and what its inode needs of them.
+    fn got(&self, tx: &mut dyn Tx, vol: &mut Volume, at: Fragment, count: u32, slot: Slot) {
         tx.belongs(vol.geometry.block_of(at), self.ino);
         vol.paths.claimed(self.ino, at, count, vol.geometry.fragments_per_block());
+        if !tx.is_ordered() {
+            return;
+        }
+        let needs = block::needs(vol, at, count, self.kind);
+        match slot {
+            Slot::Direct(_) => needs.into_iter().for_each(|need| vol.need(self.ino, need)),
+            Slot::In(block, offset) => {
+                map::guard_address(tx, vol, self.ino, (block, offset, 0), &needs);
+            }
+        }
     }
 
     /// Allocates a block of the file that is a hole, with `count` fragments of zeros.
@@ -54,8 +65,11 @@ impl Growing<'_> {
         let place = vol.geometry.place_of(at);
         let length = count as usize * vol.geometry.fragment_bytes();
         tx.fresh(place.block, self.kind, place.at, length);
-        self.got(tx, vol, at, count);
+        if length == tx.block_bytes() {
+            tx.began(place.block);
+        }
         map::set(tx, self.ino, self.inode, slot, at);
+        self.got(tx, vol, at, count, slot);
         self.add_sectors(vol, count);
         Ok(at)
     }
@@ -84,7 +98,7 @@ impl Growing<'_> {
         if fragment::extend(tx, vol, wish, at, (old, new))? {
             let place = vol.geometry.place_of(at + old);
             tx.fresh(place.block, self.kind, place.at, grown);
-            self.got(tx, vol, at + old, new - old);
+            self.got(tx, vol, at + old, new - old, Slot::Direct(slot));
             self.add_sectors(vol, new - old);
             return Ok(at);
         }
@@ -95,11 +109,16 @@ impl Growing<'_> {
         let to = fragment::allocate(tx, vol, wish, new, roomy)?;
         let place = vol.geometry.place_of(to);
         tx.fresh(place.block, self.kind, place.at, new as usize * bytes);
+        if new as usize * bytes == tx.block_bytes() {
+            tx.began(place.block);
+        }
         copy(tx, self.kind, (place.block, place.at), &content);
-        self.got(tx, vol, to, new);
+        self.got(tx, vol, to, new, Slot::Direct(slot));
         self.inode.direct[slot] = to;
         self.add_sectors(vol, new - old);
-        block::free(tx, vol, at, old)?;
+        let number = vol.number(self.ino)?;
+        let field = inodes::part(vol, number, offset::DIRECT + 4 * slot, 4);
+        block::free(tx, vol, (at, old), Former { field, exact: true })?;
         vol.paths.freed(Loser { ino: self.ino, deep: false }, at, old);
         Ok(to)
     }

@@ -6,13 +6,13 @@
 //! succeeded) and [`Volume::roll_back`] (it stopped, for whatever reason).
 
 use crate::call::{Errno, Ino};
+use crate::cow::{CowMap, CowSet, Part};
 use crate::ffs::error::FsError;
 use crate::ffs::format::{Optimisation, Superblock};
 use crate::ffs::geometry::Geometry;
 use crate::ffs::paths::Paths;
 use crate::tree::index::Names;
-use crate::tx::Stop;
-use std::collections::{BTreeMap, BTreeSet};
+use crate::tx::{Need, Stop};
 
 /// Directories of which the parent is kept in memory, at most; about 50 bytes each.
 const MOST_PARENTS: usize = 1 << 20;
@@ -57,6 +57,16 @@ enum Undo {
     Index(Ino),
     Covered { dir: Ino, blocks: u64 },
     Parent(Ino, Option<Ino>),
+    Owed(Owed),
+}
+
+/// Space that is free for users but not on the disk yet.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Owed {
+    /// Fragments.
+    pub fragments: u64,
+    /// Inodes.
+    pub inodes: u64,
 }
 
 /// A mounted FFS, as its operations see it.
@@ -74,17 +84,22 @@ pub struct Volume {
     pub optimisation: Optimisation,
     /// What a sync of one file needs to know.
     pub paths: Paths,
-    groups: Vec<Group>,
+    groups: Part<Vec<Group>>,
     /// Fragments for data and indirect blocks.
     data: u64,
     /// Free fragments of all groups together.
     free: u64,
+    owed: Owed,
+    /// What changes of inodes in this operation need on the disk before.
+    needs: Vec<(Ino, Need)>,
     /// Groups of which the header on disk is behind.
-    stale: BTreeSet<u32>,
+    stale: CowSet<u32>,
+    /// A group has no run of so many free blocks, as far as a search has shown.
+    no_run: Part<Vec<u32>>,
     /// Groups with damaged maps, of which nothing is free.
-    closed: BTreeSet<u32>,
+    closed: CowSet<u32>,
     names: Names,
-    parents: BTreeMap<Ino, Ino>,
+    parents: CowMap<Ino, Ino>,
     undo: Vec<Undo>,
 }
 
@@ -98,20 +113,34 @@ impl Volume {
         let data = (0..geometry.groups()).map(|g| u64::from(geometry.data_fragments(g))).sum();
         Ok(Volume {
             data,
-            groups: vec![Group::default(); geometry.groups() as usize],
+            groups: Part::new(vec![Group::default(); geometry.groups() as usize]),
+            no_run: Part::new(vec![u32::MAX; geometry.groups() as usize]),
             geometry,
             minfree: u32::from(superblock.minfree),
             maxcontig: superblock.maxcontig.max(1),
             maxbpg: superblock.maxbpg.max(1),
             optimisation: superblock.optimisation,
             free: 0,
+            owed: Owed::default(),
+            needs: Vec::new(),
             paths: Paths::default(),
-            stale: BTreeSet::new(),
-            closed: BTreeSet::new(),
+            stale: CowSet::default(),
+            closed: CowSet::default(),
             names: Names::default(),
-            parents: BTreeMap::new(),
+            parents: CowMap::default(),
             undo: Vec::new(),
         })
+    }
+
+    /// Makes clones cheap.
+    pub fn share(&mut self) {
+        self.paths.share();
+        self.groups.share(|_| {});
+        self.no_run.share(|_| {});
+        self.stale.share();
+        self.closed.share();
+        self.names.share();
+        self.parents.share(|_| {});
     }
 
     /// Puts the summary of a group in place, at mount.
@@ -119,14 +148,16 @@ impl Volume {
         self.replace_group(group, summary);
     }
 
-    /// Takes a group out of use, at mount, of whose table so many inodes are initialised.
+    /// Takes a group out of use of whose table so many inodes are initialised. No operation is
+    /// under way.
     pub fn close_group(&mut self, group: u32, initialised: u32) {
         self.replace_group(group, Group { initialised, ..Group::default() });
         self.closed.insert(group);
+        self.stale.remove(&group);
     }
 
     /// Groups that are out of use because their maps are damaged.
-    pub fn closed(&self) -> &BTreeSet<u32> {
+    pub fn closed(&self) -> &CowSet<u32> {
         &self.closed
     }
 
@@ -135,9 +166,35 @@ impl Volume {
         !self.closed.is_empty() && self.closed.contains(&group)
     }
 
+    /// Space that is still to be freed.
+    pub fn owed(&self) -> Owed {
+        self.owed
+    }
+
+    /// Changes what is still to be freed.
+    pub fn change_owed(&mut self, change: impl FnOnce(&mut Owed)) {
+        self.undo.push(Undo::Owed(self.owed));
+        change(&mut self.owed);
+    }
+
+    /// The next change of an inode needs this on the disk before.
+    pub fn need(&mut self, ino: Ino, need: Need) {
+        self.needs.push((ino, need));
+    }
+
+    /// Takes what changes of an inode need.
+    pub fn take_needs(&mut self, ino: Ino) -> Vec<Need> {
+        let (these, others) =
+            std::mem::take(&mut self.needs).into_iter().partition(|(of, _)| *of == ino);
+        self.needs = others;
+        let these: Vec<(Ino, Need)> = these;
+        these.into_iter().map(|(_, need)| need).collect()
+    }
+
     /// The operation has succeeded: its changes stand.
     pub fn commit(&mut self) {
         self.undo.clear();
+        self.needs.clear();
         self.names.trim();
         if self.parents.len() > MOST_PARENTS {
             self.parents.clear();
@@ -146,6 +203,7 @@ impl Volume {
 
     /// The operation has stopped: its changes are undone.
     pub fn roll_back(&mut self) {
+        self.needs.clear();
         while let Some(undo) = self.undo.pop() {
             self.undo_one(undo);
         }
@@ -156,6 +214,7 @@ impl Volume {
             Undo::Group(group, old) => {
                 self.replace_group(group, old);
             }
+            Undo::Owed(old) => self.owed = old,
             Undo::Index(dir) => self.names.drop_index(dir),
             Undo::Name { dir, hash, at, present } => {
                 if let Some(index) = self.names.get(dir) {
@@ -198,7 +257,10 @@ impl Volume {
 
     fn replace_group(&mut self, group: u32, new: Group) -> Group {
         let per_block = self.geometry.fragments_per_block();
-        let old = std::mem::replace(&mut self.groups[group as usize], new);
+        let old = std::mem::replace(&mut self.groups.make_mut()[group as usize], new);
+        if new.free_blocks > old.free_blocks {
+            self.no_run.make_mut()[group as usize] = u32::MAX;
+        }
         self.free = self.free + new.free(per_block) - old.free(per_block);
         old
     }
@@ -210,6 +272,18 @@ impl Volume {
         let old = self.replace_group(group, new);
         self.undo.push(Undo::Group(group, old));
         self.stale.insert(group);
+    }
+
+    /// False if a group has no run of so many free blocks.
+    pub fn may_have_run(&self, group: u32, blocks: u32) -> bool {
+        blocks < self.no_run[group as usize]
+    }
+
+    /// Notes that a search of a whole group has found no run of so many free blocks. The note goes
+    /// when a block of the group becomes free.
+    pub fn has_no_run(&mut self, group: u32, blocks: u32) {
+        let least = &mut self.no_run.make_mut()[group as usize];
+        *least = blocks.min(*least);
     }
 
     /// A group of which the header on disk is behind its summary.

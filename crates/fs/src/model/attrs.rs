@@ -8,10 +8,11 @@ const SET_GROUP: u16 = 0o2000;
 const GROUP_EXECUTES: u16 = 0o010;
 
 impl Node {
-    /// Clears the set-user-id bit of a file, and the set-group-id bit if its group may execute it.
-    /// Without that right the bit means mandatory locking, which a change does not end.
+    /// Clears the set-user-id bit, and the set-group-id bit if the group may execute the object.
+    /// Without that right the bit means mandatory locking, which a change does not end. Directories
+    /// keep both bits, since there they only say what new entries inherit.
     pub(super) fn drop_set_ids(&mut self) {
-        if self.content().is_some() {
+        if self.entries().is_none() {
             let group = if self.mode & GROUP_EXECUTES == 0 { 0 } else { SET_GROUP };
             self.mode &= !(SET_USER | group);
         }

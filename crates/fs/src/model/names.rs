@@ -200,6 +200,9 @@ impl Model {
             Err(errno) => return vec![errno],
         };
         let mut refusals = Vec::new();
+        if rename.how == RenameHow::Exchange && !self.limits.exchanges {
+            refusals.push(Errno::Inval);
+        }
         match (rename.how, to) {
             (RenameHow::NoReplace, Some(_)) => refusals.push(Errno::Exist),
             (RenameHow::Exchange, None) => refusals.push(Errno::NoEnt),

@@ -10,7 +10,7 @@ struct Fixture {
 
 impl Fixture {
     fn new() -> Fixture {
-        let limits = Limits { most_bytes: 1 << 20, most_links: 5 };
+        let limits = Limits { most_bytes: 1 << 20, most_links: 5, ..Limits::default() };
         Fixture { model: Model::new(limits), now: 0 }
     }
 
@@ -195,6 +195,21 @@ fn changes_end_set_id_bits() {
     let set = SetAttr { gid: Some(9), ..SetAttr::default() };
     assert!(f.run(Request::SetAttr { ino: file, set }).is_ok());
     assert_eq!(f.model.at("f").map(|attr| attr.mode), Some(0o2644));
+}
+
+#[test]
+fn a_new_owner_ends_set_id_bits_of_all_but_directories() {
+    for (what, left) in [(New::File, 0o711), (New::Fifo, 0o711), (New::Directory, 0o6711)] {
+        let mut f = Fixture::new();
+        let ino = f.make(ROOT, "x", what.clone());
+        for set in [
+            SetAttr { mode: Some(0o6711), ..SetAttr::default() },
+            SetAttr { uid: Some(9), ..SetAttr::default() },
+        ] {
+            assert!(f.run(Request::SetAttr { ino, set }).is_ok());
+        }
+        assert_eq!(f.model.at("x").map(|attr| attr.mode), Some(left), "{what:?}");
+    }
 }
 
 #[test]

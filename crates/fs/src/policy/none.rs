@@ -1,31 +1,18 @@
 //! The policy `async`: writes go out in any order, by age. After a crash only a check that repairs
-//! makes the file system usable.
+//! makes the file system usable again, and it may lose files that were not synced.
 
-use super::{Group, Policy, Settle, SyncWhat};
-use crate::core::cache::Buffer;
-use crate::core::page::Page;
-use crate::tx::BlockNo;
+use super::{Policy, PolicyKind};
 
-/// No order.
+/// Orders nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Async;
 
 impl Policy for Async {
-    fn wants_edits(&self) -> bool {
-        false
+    fn kind(&self) -> PolicyKind {
+        PolicyKind::Async
     }
 
-    fn committed(&mut self, _group: &Group<'_>) -> Settle {
-        Settle::Now
-    }
-
-    fn image(&mut self, buffer: &Buffer) -> Option<Page> {
-        Some(buffer.page.clone())
-    }
-
-    fn written(&mut self, _block: BlockNo) {}
-
-    fn sync(&mut self, _what: SyncWhat) -> Settle {
-        Settle::Durable
+    fn fork(&self) -> Box<dyn Policy> {
+        Box::new(*self)
     }
 }

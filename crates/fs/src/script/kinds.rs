@@ -307,7 +307,7 @@ fn users(w: &mut Writer) {
     let (dir, name) = (w.usable_directory(), w.name(30));
     match w.rng.below(10) {
         0..3 => {
-            let what = w.one_of(&[New::File, New::File, New::Directory]);
+            let what = w.one_of(&[New::File, New::File, New::Directory, New::Fifo]);
             let mode = w.one_of(&[0o644, 0o2755, 0o4755, 0o6711, 0o1777, 0o2644, 0o7777]);
             w.call_by(who, Request::Make { dir, name, what, mode, open: false });
         }

@@ -50,20 +50,37 @@ pub fn space(name: usize) -> usize {
 ///
 /// # Errors
 /// [`Damaged`] if it does not fit into the chunk.
+#[inline]
 pub fn entry(chunk: &[u8], at: usize) -> Result<Entry<'_>, Damaged> {
-    let rest = chunk.get(at..SECTOR_CONTENT).ok_or(Damaged)?;
-    if rest.len() < HEADER {
+    let content: &[u8; SECTOR_CONTENT] = chunk.first_chunk().ok_or(Damaged)?;
+    let Header { ino, length, kind, named } = header(content, at)?;
+    let name = &content[at + HEADER..at + HEADER + if ino == 0 { 0 } else { named }];
+    Ok(Entry { at, length, ino, kind, name })
+}
+
+/// What comes before a name.
+struct Header {
+    ino: u32,
+    length: usize,
+    kind: u8,
+    /// Bytes of the name; means nothing if the entry is free.
+    named: usize,
+}
+
+/// The header at an offset: one load, and all checks in one branch, because each look-up reads the
+/// header of every entry before its own.
+#[inline(always)]
+fn header(content: &[u8; SECTOR_CONTENT], at: usize) -> Result<Header, Damaged> {
+    let rest = content.get(at..).ok_or(Damaged)?;
+    let all = u64::from_le_bytes(*rest.first_chunk().ok_or(Damaged)?);
+    let (ino, length) = (all as u32, usize::from((all >> 32) as u16));
+    let (kind, named) = ((all >> 48) as u8, (all >> 56) as usize);
+    let misfits = (length < HEADER) | (length % 4 != 0) | (length > rest.len());
+    // Lengths are multiples of 4, so a name that fits without its padding fits with it.
+    if misfits | ((ino != 0) & ((named == 0) | (HEADER + named > length))) {
         return Err(Damaged);
     }
-    let ino = u32::from_le_bytes([rest[0], rest[1], rest[2], rest[3]]);
-    let length = usize::from(u16::from_le_bytes([rest[4], rest[5]]));
-    let name = usize::from(rest[7]);
-    let fits = length >= HEADER && length.is_multiple_of(4) && length <= rest.len();
-    if !fits || (ino != 0 && (name == 0 || space(name) > length)) {
-        return Err(Damaged);
-    }
-    let name = if ino == 0 { &[] } else { &rest[HEADER..HEADER + name] };
-    Ok(Entry { at, length, ino, kind: rest[6], name })
+    Ok(Header { ino, length, kind, named })
 }
 
 /// The entries of a chunk, free ones included. Ends after the first damaged one.
@@ -84,13 +101,40 @@ pub fn entries(chunk: &[u8]) -> impl Iterator<Item = Result<Entry<'_>, Damaged>>
 /// # Errors
 /// [`Damaged`] if an entry before it is.
 pub fn find<'a>(chunk: &'a [u8], name: &[u8]) -> Result<Option<Entry<'a>>, Damaged> {
-    for entry in entries(chunk) {
-        let entry = entry?;
-        if entry.ino != 0 && entry.name == name {
-            return Ok(Some(entry));
+    let content: &[u8; SECTOR_CONTENT] = chunk.first_chunk().ok_or(Damaged)?;
+    let (mut at, last) = (0, name.last().copied().unwrap_or(0));
+    while at < SECTOR_CONTENT {
+        let Header { ino, length, named, .. } = header(content, at)?;
+        let from = at + HEADER;
+        // The last byte tells most names of one length apart.
+        if ino != 0
+            && named == name.len()
+            && content[from + named - 1] == last
+            && content[from..from + named] == *name
+        {
+            return entry(chunk, at).map(Some);
         }
+        at += length;
     }
     Ok(None)
+}
+
+/// True if an entry of so many bytes can be added.
+///
+/// # Errors
+/// [`Damaged`] if the entries before its place do not add up.
+pub fn has_room(chunk: &[u8], need: usize) -> Result<bool, Damaged> {
+    let content: &[u8; SECTOR_CONTENT] = chunk.first_chunk().ok_or(Damaged)?;
+    let mut at = 0;
+    while at < SECTOR_CONTENT {
+        let Header { ino, length, named, .. } = header(content, at)?;
+        let used = if ino == 0 { 0 } else { space(named) };
+        if length - used >= need {
+            return Ok(true);
+        }
+        at += length;
+    }
+    Ok(false)
 }
 
 /// The largest entry that can be added, in bytes.
@@ -255,13 +299,20 @@ mod tests {
                     .map(|e| (e.name.to_vec(), (e.ino, e.at)))
                     .collect();
                 prop_assert_eq!(&live, &model);
+                for (name, &(ino, at)) in &model {
+                    let there = find(&chunk, name).unwrap().map(|e| (e.ino, e.at));
+                    prop_assert_eq!(there, Some((ino, at)));
+                }
+                prop_assert_eq!(find(&chunk, &[b'a' + pick; 70]), Ok(None));
             }
         }
 
         /// Any bytes end in an error or in entries, never in a panic or a loop.
         #[test]
         fn any_bytes_are_read_safely(bytes in prop::collection::vec(any::<u8>(), 504)) {
-            let _ = entries(&bytes).count();
+            let walked: Result<Vec<_>, _> = entries(&bytes).collect();
+            let absent = find(&bytes, &[7; 300]);
+            prop_assert_eq!(absent.is_err(), walked.is_err(), "a look-up sees all damage");
             let _ = room(&bytes);
             let _ = add(&bytes, 1, 1, b"name");
             let _ = remove(&bytes, 0);

@@ -6,7 +6,7 @@
 //! its changes here, too ([`crate::ffs::volume`]). An index may vanish at any time.
 
 use crate::call::Ino;
-use std::collections::{BTreeMap, BTreeSet};
+use crate::cow::{CowMap, CowSet, Part};
 
 /// Classes of room: an entry takes at most 264 bytes, in steps of 4.
 const CLASSES: usize = 67;
@@ -22,7 +22,7 @@ pub struct DirIndex {
     /// Blocks of the directory that are covered, from its first.
     pub covered: u64,
     /// Hash of the name and place of the entry in the directory.
-    names: BTreeSet<(u32, u64)>,
+    names: CowSet<(u32, u64)>,
     /// Largest room of each chunk, in bytes.
     rooms: Vec<u16>,
     /// For each class, a chunk before which none has that much room.
@@ -33,7 +33,7 @@ pub struct DirIndex {
 
 impl Default for DirIndex {
     fn default() -> DirIndex {
-        let (names, rooms) = (BTreeSet::new(), Vec::new());
+        let (names, rooms) = (CowSet::default(), Vec::new());
         DirIndex { covered: 0, names, rooms, hints: [0; CLASSES], used: 0 }
     }
 }
@@ -95,7 +95,7 @@ impl DirIndex {
 /// The indexes of all directories that are in use.
 #[derive(Clone, Debug, Default)]
 pub struct Names {
-    indexes: BTreeMap<Ino, DirIndex>,
+    indexes: CowMap<Ino, Part<DirIndex>>,
     clock: u64,
     held: usize,
 }
@@ -104,15 +104,23 @@ pub struct Names {
 const MOST_NAMES: usize = 1 << 20;
 
 impl Names {
+    /// Makes clones cheap.
+    pub fn share(&mut self) {
+        self.indexes.share(|index| index.share(|index| index.names.share()));
+    }
+
     /// The index of a directory, if there is one.
     pub fn get(&mut self, dir: Ino) -> Option<&mut DirIndex> {
-        self.indexes.get_mut(&dir)
+        self.indexes.get_mut(&dir).map(Part::make_mut)
     }
 
     /// The index of a directory; begins an empty one.
     pub fn begin(&mut self, dir: Ino) -> &mut DirIndex {
         self.clock += 1;
-        let index = self.indexes.entry(dir).or_default();
+        if !self.indexes.contains_key(&dir) {
+            self.indexes.insert(dir, Part::default());
+        }
+        let index = self.indexes.get_mut(&dir).expect("it is there").make_mut();
         index.used = self.clock;
         index
     }
@@ -133,7 +141,7 @@ impl Names {
         if self.held <= MOST_NAMES {
             return;
         }
-        self.held = self.indexes.values().map(DirIndex::len).sum();
+        self.held = self.indexes.iter().map(|(_, index)| index.len()).sum();
         while self.held > MOST_NAMES && self.indexes.len() > 1 {
             let oldest = self.indexes.iter().min_by_key(|(_, index)| index.used);
             let Some((&dir, index)) = oldest else { break };

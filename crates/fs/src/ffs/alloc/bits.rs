@@ -2,7 +2,7 @@
 
 use crate::ffs::format::SECTOR_BITS;
 use crate::ffs::geometry::{Bit, Geometry};
-use crate::tx::{BlockNo, Change, PageKind, SECTOR_CONTENT, Stop, Tx};
+use crate::tx::{BlockNo, Change, Field, PageKind, SECTOR_CONTENT, Stop, Tx};
 
 /// Bytes of a sector with its seal.
 const SECTOR: u64 = 512;
@@ -57,6 +57,12 @@ impl Bits {
         let (block, at) = self.byte(bit);
         let byte = tx.page(block, PageKind::Bitmap)?[at];
         Ok((byte >> (bit % 8)) & ones(length))
+    }
+
+    /// The byte that holds a bit.
+    pub fn field(self, bit: u32) -> Field {
+        let (block, at) = self.byte(bit);
+        Field::new(block, at, 1)
     }
 
     /// Replaces `length` bits from `bit` on, which lie in one byte.

@@ -5,7 +5,7 @@ use crate::ffs::alloc::bits::{Bits, ones};
 use crate::ffs::alloc::{cluster, group};
 use crate::ffs::geometry::Fragment;
 use crate::ffs::volume::Volume;
-use crate::tx::{PageKind, Stop, Tx};
+use crate::tx::{Field, Freed, Need, PageKind, Piece, Stop, Tx, Why};
 
 /// Where an allocation should go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,7 +40,10 @@ pub fn check_reserve(vol: &Volume, who: Credentials, fragments: u32) -> Result<(
 pub fn allocate(tx: &mut dyn Tx, vol: &mut Volume, wish: Wish) -> Result<Fragment, Stop> {
     let per_block = vol.geometry.fragments_per_block();
     check_reserve(vol, wish.who, per_block)?;
+    let run = wish.blocks.min(vol.maxcontig);
+    // A block that others follow goes where all of them fit, even if the wished place is free.
     if let Some(at) = wish.at
+        && (run == 1 || !vol.may_have_run(vol.geometry.group_of_fragment(at), run))
         && take_if_free(tx, vol, at)?
     {
         return Ok(at);
@@ -56,9 +59,14 @@ pub fn allocate(tx: &mut dyn Tx, vol: &mut Volume, wish: Wish) -> Result<Fragmen
             }
             _ => vol.group(group).block_rotor,
         };
-        let run = wish.blocks.min(vol.maxcontig);
         let mut found = cluster::find(tx, vol, group, from, run)?;
         if found.is_none() && run > 1 {
+            if group == first
+                && let Some(at) = wish.at
+                && take_if_free(tx, vol, at)?
+            {
+                return Ok(at);
+            }
             found = cluster::find(tx, vol, group, from, 1)?;
         }
         if let Some(found) = found {
@@ -97,15 +105,62 @@ pub fn take(tx: &mut dyn Tx, vol: &mut Volume, at: Fragment, count: u32) -> Resu
     mark(tx, vol, at, count, true)
 }
 
-/// Frees fragments of one block, and forgets what the cache holds of them.
+/// Where the address of freed fragments was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Former {
+    /// Bytes that the disk must have without it before the fragments are free.
+    pub field: Field,
+    /// These bytes were the address itself.
+    pub exact: bool,
+}
+
+/// Frees fragments of one block, and forgets what the cache holds of them. Where writes are
+/// ordered, the fragments are free when nothing on the disk leads to them any more.
 ///
 /// # Errors
 /// Those of [`Tx::page`]; [`crate::call::Errno::Io`] if they are not in use: the maps are damaged.
-pub fn free(tx: &mut dyn Tx, vol: &mut Volume, at: Fragment, count: u32) -> Result<(), Stop> {
-    mark(tx, vol, at, count, false)?;
+pub fn free(
+    tx: &mut dyn Tx,
+    vol: &mut Volume,
+    (at, count): (Fragment, u32),
+    former: Former,
+) -> Result<(), Stop> {
+    if tx.is_ordered() {
+        let what = Piece::Fragments { at, count };
+        let freed = Freed { what, after: former.field, exact: former.exact };
+        tx.free_later(freed, Some(content(vol, at, count)));
+        vol.change_owed(|owed| owed.fragments += u64::from(count));
+    } else {
+        mark(tx, vol, at, count, false)?;
+    }
     let place = vol.geometry.place_of(at);
     tx.forget(place.block, place.at, count as usize * vol.geometry.fragment_bytes());
     Ok(())
+}
+
+/// Marks fragments as free to which nothing leads any more.
+///
+/// # Errors
+/// Those of [`free`].
+pub fn release(tx: &mut dyn Tx, vol: &mut Volume, at: Fragment, count: u32) -> Result<(), Stop> {
+    vol.change_owed(|owed| owed.fragments -= u64::from(count));
+    mark(tx, vol, at, count, false)
+}
+
+/// The bytes of fragments of one block.
+pub fn content(vol: &Volume, at: Fragment, count: u32) -> Field {
+    let place = vol.geometry.place_of(at);
+    Field::new(place.block, place.at, count as usize * vol.geometry.fragment_bytes())
+}
+
+/// What an address of new fragments of one block needs: their bits and their content.
+pub fn needs(vol: &Volume, at: Fragment, count: u32, kind: PageKind) -> [Need; 2] {
+    let group = vol.geometry.group_of_fragment(at);
+    let bits = Bits::fragments(&vol.geometry, group);
+    let bits = bits.field(at - vol.geometry.group_start(group));
+    let content = content(vol, at, count);
+    let why = if kind == PageKind::Data { Why::Data } else { Why::Content };
+    [Need { field: bits, why: Why::Bits }, Need { field: content, why }]
 }
 
 fn mark(
@@ -132,6 +187,7 @@ fn mark(
     let old = bits.get(tx, first, per_block)?;
     let these = ones(count) << within;
     if (old & these != 0) == used || (!used && old & these != these) {
+        tx.contradicts(vol.geometry.fragment_bit(at).block);
         return Err(crate::call::Errno::Io.into());
     }
     let new = if used { old | these } else { old & !these };

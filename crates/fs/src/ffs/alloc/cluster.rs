@@ -5,29 +5,33 @@ use crate::ffs::volume::Volume;
 use crate::tx::{Stop, Tx};
 
 /// The first fragment (in its group) of `blocks` adjacent free blocks, searched from a fragment on
-/// and then from the start.
+/// and then from the start. A search that finds none is not repeated until a block becomes free.
 ///
 /// # Errors
 /// Those of [`Tx::page`].
 pub fn find(
     tx: &mut dyn Tx,
-    vol: &Volume,
+    vol: &mut Volume,
     group: u32,
     from: u32,
     blocks: u32,
 ) -> Result<Option<u32>, Stop> {
-    if vol.group(group).free_blocks < blocks {
+    if vol.group(group).free_blocks < blocks || !vol.may_have_run(group, blocks) {
         return Ok(None);
     }
     let per_block = vol.geometry.fragments_per_block();
     let bits = Bits::fragments(&vol.geometry, group);
     let from = from - from % per_block;
     let found = run(tx, bits, per_block, (from, u32::MAX), blocks)?;
-    if found.is_some() || from == 0 {
+    if found.is_some() {
         return Ok(found);
     }
     let until = from.saturating_add(blocks * per_block);
-    run(tx, bits, per_block, (0, until), blocks)
+    let found = run(tx, bits, per_block, (0, until), blocks)?;
+    if found.is_none() {
+        vol.has_no_run(group, blocks);
+    }
+    Ok(found)
 }
 
 /// The first run of free blocks in a range.

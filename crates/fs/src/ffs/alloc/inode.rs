@@ -5,10 +5,14 @@ use crate::ffs::alloc::bits::Bits;
 use crate::ffs::alloc::group;
 use crate::ffs::format::FIRST_INODE;
 use crate::ffs::group::offset;
-use crate::ffs::inode::Inode;
+use crate::ffs::inode::{INODE_BYTES, Inode};
 use crate::ffs::inodes;
 use crate::ffs::volume::Volume;
-use crate::tx::{Change, PageKind, Stop, Tx};
+use crate::tx::{
+    BlockNo, Change, Field, Freed, Need, PageKind, Piece, SECTOR_CONTENT, Stop, Tx, Why,
+};
+use seekless_engine::units::SECTOR_BYTES;
+use smallvec::SmallVec;
 
 /// Allocates an inode for an object in a directory. Returns its number and what it held before.
 ///
@@ -31,7 +35,9 @@ pub fn allocate(
         }
         let Some(index) = find(tx, vol, group)? else { continue };
         let ino = group * vol.geometry.sizes().inodes_per_group + index;
-        Bits::inodes(&vol.geometry, group).put(tx, index, 1, 1)?;
+        let bits = Bits::inodes(&vol.geometry, group);
+        bits.put(tx, index, 1, 1)?;
+        vol.need(Ino::from(ino), Need { field: bits.field(index), why: Why::Bits });
         initialise(tx, vol, group, index)?;
         vol.change_group(group, |g| {
             g.free_inodes -= 1;
@@ -40,6 +46,7 @@ pub fn allocate(
         });
         let old = inodes::raw(tx, vol, ino)?;
         if !old.is_free() {
+            tx.contradicts(vol.geometry.inode_bit(ino).block);
             return Err(Errno::Io.into());
         }
         return Ok((ino, old));
@@ -80,19 +87,88 @@ fn initialise(tx: &mut dyn Tx, vol: &mut Volume, group: u32, index: u32) -> Resu
     tx.page(header.block, PageKind::Bitmap)?;
     let at = header.at + offset::INITIALISED;
     tx.set(header.block, at, &until.to_le_bytes(), Change::Plain);
+    // A check reads the table up to the mark. After a crash it may lie behind the table.
+    let table =
+        |number| Need { field: Field::new(first + u64::from(number), 0, bytes), why: Why::Content };
+    let needs: SmallVec<[Need; 2]> = (done / per_block..until / per_block).map(table).collect();
+    let mark = Field::new(header.block, at, 4);
+    tx.guard(&[(mark, &done.to_le_bytes())], &needs, false);
     vol.change_group(group, |g| g.initialised = until);
     vol.paths.grown(group);
     Ok(())
 }
 
-/// Frees an inode whose blocks are freed. Its generation stays.
+/// After a crash: raises the mark of a group over blocks of its table that hold inodes.
+///
+/// # Errors
+/// Those of [`Tx::page`].
+pub fn raise_mark(tx: &mut dyn Tx, vol: &mut Volume, group: u32) -> Result<(), Stop> {
+    let per_block = vol.geometry.inodes_per_block();
+    let table = vol.geometry.table_of(group);
+    let mut mark = vol.group(group).initialised;
+    while mark < vol.geometry.sizes().inodes_per_group
+        && holds_inodes(tx, table + u64::from(mark / per_block))?
+    {
+        mark += per_block;
+    }
+    if mark > vol.group(group).initialised {
+        let header = vol.geometry.header_of(group);
+        tx.page(header.block, PageKind::Bitmap)?;
+        let at = header.at + offset::INITIALISED;
+        tx.set(header.block, at, &mark.to_le_bytes(), Change::Plain);
+        vol.change_group(group, |g| g.initialised = mark);
+    }
+    Ok(())
+}
+
+/// True if a block of the table behind the mark holds an inode that is in use. What its first write
+/// has not reached then becomes free inodes.
+fn holds_inodes(tx: &mut dyn Tx, block: BlockNo) -> Result<bool, Stop> {
+    let (mut used, mut unwritten) = (false, SmallVec::<[usize; 16]>::new());
+    for at in (0..tx.block_bytes()).step_by(SECTOR_BYTES) {
+        match tx.part(block, at, SECTOR_BYTES, PageKind::Inodes) {
+            // No seal: no write has reached it.
+            Err(Stop::Refused(_)) => unwritten.push(at),
+            sector => {
+                let mut inodes = sector?[..SECTOR_CONTENT].chunks_exact(INODE_BYTES);
+                used |= inodes.any(|bytes| !Inode::decode(bytes).is_free());
+            }
+        }
+    }
+    if used {
+        unwritten.iter().for_each(|&at| tx.fresh(block, PageKind::Inodes, at, SECTOR_BYTES));
+    }
+    Ok(used)
+}
+
+/// Frees an inode whose blocks are freed. Its generation stays. Where writes are ordered, its
+/// number is free when the disk knows that.
 ///
 /// # Errors
 /// Those of [`Tx::page`].
 pub fn free(tx: &mut dyn Tx, vol: &mut Volume, ino: u32, inode: &Inode) -> Result<(), Stop> {
     let cleared = Inode { generation: inode.generation, ..Inode::default() };
-    let is_directory = inode.kind() == Some(FileKind::Directory);
+    let directory = inode.kind() == Some(FileKind::Directory);
     inodes::init(tx, vol, Ino::from(ino), &cleared)?;
+    let what = Piece::Inode { ino, directory };
+    let field = inodes::field(vol, ino);
+    if tx.free_later(Freed { what, after: field, exact: true }, None) {
+        vol.change_owed(|owed| owed.inodes += 1);
+        return Ok(());
+    }
+    mark_free(tx, vol, ino, directory)
+}
+
+/// Frees the number of an inode of which the disk knows that it is free.
+///
+/// # Errors
+/// Those of [`Tx::page`].
+pub fn release(tx: &mut dyn Tx, vol: &mut Volume, ino: u32, directory: bool) -> Result<(), Stop> {
+    vol.change_owed(|owed| owed.inodes -= 1);
+    mark_free(tx, vol, ino, directory)
+}
+
+fn mark_free(tx: &mut dyn Tx, vol: &mut Volume, ino: u32, directory: bool) -> Result<(), Stop> {
     let group = vol.geometry.group_of_inode(ino);
     if vol.is_closed(group) {
         return Ok(());
@@ -100,12 +176,13 @@ pub fn free(tx: &mut dyn Tx, vol: &mut Volume, ino: u32, inode: &Inode) -> Resul
     let index = ino % vol.geometry.sizes().inodes_per_group;
     let bits = Bits::inodes(&vol.geometry, group);
     if bits.get(tx, index, 1)? == 0 {
+        tx.contradicts(vol.geometry.inode_bit(ino).block);
         return Err(Errno::Io.into());
     }
     bits.put(tx, index, 1, 0)?;
     vol.change_group(group, |g| {
         g.free_inodes += 1;
-        g.directories -= u32::from(is_directory && g.directories > 0);
+        g.directories -= u32::from(directory && g.directories > 0);
         g.inode_rotor = g.inode_rotor.min(index);
     });
     Ok(())

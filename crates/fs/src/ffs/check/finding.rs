@@ -133,6 +133,7 @@ impl Finding {
             | F::WrongCounters { .. }
             | F::WrongBits { lost: 0, .. } => Severity::Harmless,
             F::WrongLinks { stored, right, .. } if stored > right => Severity::Harmless,
+            F::Initialised { stored, right, .. } if stored < right => Severity::Harmless,
             F::Superblock { .. }
             | F::Copy { .. }
             | F::Initialised { .. }

@@ -2,7 +2,7 @@
 
 use super::finding::{Finding, Outcome};
 use super::scan::Blocks;
-use super::state::Known;
+use super::state::{Folder, Known};
 use super::walk::walk;
 use super::{Examination, read_inode};
 use crate::call::{FileKind, ROOT};
@@ -38,23 +38,30 @@ impl Examination<'_> {
                     Some((_, bytes)) => bytes,
                     None => self.store.read(place.block, 1)?,
                 };
-                self.chunk(dir, chunk, place, &bytes, &mut names);
+                self.chunk(dir, chunk, place, &bytes, &mut names)?;
                 held = Some((place.block, bytes));
             }
         }
         Ok(())
     }
 
-    fn chunk(&mut self, dir: u32, chunk: u64, place: Place, bytes: &[u8], names: &mut Names) {
+    fn chunk(
+        &mut self,
+        dir: u32,
+        chunk: u64,
+        place: Place,
+        bytes: &[u8],
+        names: &mut Names,
+    ) -> Outcome {
         if !self.store.is_whole(bytes, place, SealKind::Directory) {
             let (kind, first) = (SealKind::Directory, (chunk == 0).then_some(dir));
             self.found.add(Finding::Sector { kind, place, first });
-            return;
+            return Ok(());
         }
         let content = &bytes[place.at..place.at + SECTOR_CONTENT];
         let Some(all) = entries(content) else {
             self.found.add(Finding::BadChunk { dir, chunk, place });
-            return;
+            return Ok(());
         };
         let dots = if chunk == 0 { self.dots(dir, place, &all) } else { 0 };
         // Where the dots are bad, the repair of the chunk leaves out what has their names.
@@ -62,8 +69,9 @@ impl Examination<'_> {
         let used = |entry: &&Entry<'_>| entry.ino != 0 && !is_left_out(entry);
         for entry in all.iter().skip(dots).filter(used) {
             let place = Place { at: place.at + entry.at, ..place };
-            self.entry(dir, place, entry, names);
+            self.entry(dir, place, entry, names)?;
         }
+        Ok(())
     }
 
     /// Checks `.` and `..` of a first chunk; answers how many entries they are.
@@ -86,28 +94,30 @@ impl Examination<'_> {
         2
     }
 
-    fn entry(&mut self, dir: u32, place: Place, entry: &Entry<'_>, names: &mut Names) {
+    fn entry(&mut self, dir: u32, place: Place, entry: &Entry<'_>, names: &mut Names) -> Outcome {
         let name = || entry.name.to_vec();
         let ino = entry.ino;
         if !is_name(entry.name) || is_dots(entry.name) {
             self.found.add(Finding::BadName { dir, name: name(), place });
-            return;
+            return Ok(());
         }
         let kind = self.known.kind(ino).filter(|_| ino != LOG_INODE);
         let Some(kind) = kind else {
             self.found.add(Finding::EntryToFree { dir, name: name(), ino, place });
-            return;
+            return Ok(());
         };
         if !names.insert(name()) {
             self.found.add(Finding::NameTwice { dir, name: name(), place });
-            return;
+            return Ok(());
+        }
+        if self.known.folders.get(&ino).is_some_and(|folder| folder.parent != 0)
+            && (self.dotdot(ino)? != dir || !self.drop_name(ino, dir)?)
+        {
+            self.found.add(Finding::DirectoryTwice { dir, name: name(), ino, place });
+            return Ok(());
         }
         if let Some(folder) = self.known.folders.get_mut(&ino) {
-            if folder.parent != 0 {
-                self.found.add(Finding::DirectoryTwice { dir, name: name(), ino, place });
-                return;
-            }
-            folder.parent = dir;
+            (folder.parent, folder.named) = (dir, place);
         }
         if entry.type_byte != type_byte(kind) {
             self.found.add(Finding::WrongType { dir, name: name(), ino, place });
@@ -123,6 +133,54 @@ impl Examination<'_> {
         if let Some(brief) = self.known.brief_mut(ino) {
             brief.names = brief.names.saturating_add(1);
         }
+        Ok(())
+    }
+
+    /// The inode that `..` of a directory names; 0 if it cannot be read.
+    fn dotdot(&mut self, ino: u32) -> Outcome<u32> {
+        if let Some(folder) = self.known.folders.get(&ino).filter(|folder| folder.dotdot != 0) {
+            return Ok(folder.dotdot);
+        }
+        let places = chunks_of(&mut self.store, &self.known, ino)?;
+        let Some(&place) = places.first() else { return Ok(0) };
+        let bytes = self.store.read(place.block, 1)?;
+        if !self.store.is_whole(&bytes, place, SealKind::Directory) {
+            return Ok(0);
+        }
+        let all = entries(&bytes[place.at..place.at + SECTOR_CONTENT]).unwrap_or_default();
+        let up = all.get(1).filter(|entry| entry.name == b"..");
+        Ok(up.map_or(0, |entry| entry.ino))
+    }
+
+    /// Takes back the name under which a directory was found, in favour of one in the directory
+    /// `right` that its `..` names: the first is a leftover of an older object with this number.
+    /// False if both names are in there.
+    fn drop_name(&mut self, ino: u32, right: u32) -> Outcome<bool> {
+        let Some(&Folder { parent: dir, named: place, .. }) = self.known.folders.get(&ino) else {
+            return Ok(false);
+        };
+        if dir == right {
+            return Ok(false);
+        }
+        let bytes = self.store.read(place.block, 1)?;
+        let sector = place.at / SECTOR_BYTES * SECTOR_BYTES;
+        let all = entries(&bytes[sector..sector + SECTOR_CONTENT]).unwrap_or_default();
+        let Some(entry) = all.iter().find(|entry| sector + entry.at == place.at) else {
+            return Ok(false);
+        };
+        let name = entry.name.to_vec();
+        let is_of_entry =
+            |one: &Finding| matches!(one, Finding::WrongType { place: at, .. } if *at == place);
+        self.found.list.retain(|one| !is_of_entry(one));
+        self.found.add(Finding::DirectoryTwice { dir, name, ino, place });
+        if let Some(folder) = self.known.folders.get_mut(&dir) {
+            folder.children -= 1;
+            folder.entries -= 1;
+        }
+        if let Some(brief) = self.known.brief_mut(ino) {
+            brief.names = brief.names.saturating_sub(1);
+        }
+        Ok(true)
     }
 }
 

@@ -8,7 +8,7 @@ use crate::call::{FileKind, MOST_SYMLINK};
 use crate::ffs::format::LOG_INODE;
 use crate::ffs::geometry::{Fragment, Geometry, Place};
 use crate::ffs::group::GroupHeader;
-use crate::ffs::inode::{INODE_BYTES, Inode, SECTOR_INODES};
+use crate::ffs::inode::{INODE_BYTES, Inode, SECTOR_INODES, is_free};
 use crate::ffs::seal::SealKind;
 use seekless_engine::units::SECTOR_BYTES;
 use std::collections::BTreeMap;
@@ -20,15 +20,19 @@ impl Examination<'_> {
     /// Phases 1 and 1b.
     pub(super) fn inodes(&mut self) -> Outcome {
         let geometry = self.store.geometry.clone();
+        let mut written = Vec::new();
         for group in 0..geometry.groups() {
-            let mark = self.mark(group)?;
+            let (mark, stored) = self.mark(group)?;
+            written.push(stored / geometry.inodes_per_block());
             self.known.add_group(mark);
             self.known.claim(geometry.metadata_of(group));
         }
         for group in 0..geometry.groups() {
             for index in 0..self.known.marks[group as usize] / geometry.inodes_per_block() {
                 let (inodes, damaged) = self.table_block(group, index)?;
-                for (place, ino) in damaged {
+                // What the first write of a block behind the mark has not reached is free.
+                for (place, ino) in damaged.into_iter().filter(|_| index < written[group as usize])
+                {
                     let (kind, first) = (SealKind::Inodes, Some(ino));
                     self.found.add(Finding::Sector { kind, place, first });
                 }
@@ -43,9 +47,9 @@ impl Examination<'_> {
         self.other_owners()
     }
 
-    /// Initialised inodes of a group. If the header has a lower mark than the table shows, the
+    /// Initialised inodes of a group, in truth and by its header. If the header has a lower mark than the table shows, the
     /// write of the header was lost; if the header is damaged, the seals in the table tell.
-    fn mark(&mut self, group: u32) -> Outcome<u32> {
+    fn mark(&mut self, group: u32) -> Outcome<(u32, u32)> {
         let geometry = self.store.geometry.clone();
         let place = geometry.header_of(group);
         let bytes = self.store.read(place.block, 1)?;
@@ -69,7 +73,7 @@ impl Examination<'_> {
         if let Some(stored) = stored.filter(|&stored| stored != right) {
             self.found.add(Finding::Initialised { group, stored, right });
         }
-        Ok(right)
+        Ok((right, stored.unwrap_or(right)))
     }
 
     fn table_block(&mut self, group: u32, index: u32) -> Outcome<TableBlock> {
@@ -87,9 +91,9 @@ impl Examination<'_> {
                 continue;
             }
             for each in bytes[at..at + INODE_BYTES * SECTOR_INODES].chunks_exact(INODE_BYTES) {
-                let inode = Inode::decode(each);
-                if !inode.is_free() {
-                    inodes.push((ino, inode));
+                // Most inodes of a table are free: only the others are decoded.
+                if !is_free(each) {
+                    inodes.push((ino, Inode::decode(each)));
                 }
                 ino += 1;
             }

@@ -5,7 +5,7 @@
 
 use super::finding::Slot;
 use crate::call::FileKind;
-use crate::ffs::geometry::{Fragment, Geometry};
+use crate::ffs::geometry::{Fragment, Geometry, Place};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
@@ -29,6 +29,8 @@ pub(crate) struct Folder {
     pub dotdot: u32,
     /// The directory with the entry that leads here; 0 if there is none.
     pub parent: u32,
+    /// Where that entry stands.
+    pub named: Place,
     /// Directories whose parent this is.
     pub children: u32,
     /// Entries except `.` and `..`.

@@ -33,8 +33,9 @@ pub fn set(tx: &mut dyn Tx, vol: &mut Volume, ino: Ino, set: &SetAttr) -> Result
     }
     let mut new = old.clone();
     if set.uid.is_some() || set.gid.is_some() {
-        // A change of the owner takes the rights away that a program has by its owner.
-        if old.kind() == Some(FileKind::File) {
+        // A change of the owner takes the rights away that a program has by its owner. In a
+        // directory these bits only say what new entries inherit.
+        if old.kind() != Some(FileKind::Directory) {
             drop_privileges(&mut new);
         }
         new.uid = set.uid.unwrap_or(old.uid);
@@ -47,6 +48,9 @@ pub fn set(tx: &mut dyn Tx, vol: &mut Volume, ino: Ino, set: &SetAttr) -> Result
     new.mtime = set.mtime.unwrap_or(old.mtime);
     new.ctime = tx.now();
     inodes::put(tx, vol, ino, &old, &new)?;
+    if set.atime.or(set.mtime).is_some() {
+        tx.writes_at_once(inodes::field(vol, vol.number(ino)?));
+    }
     Ok(inodes::attr(ino, &new))
 }
 

@@ -1,12 +1,14 @@
 //! `link`: another name for a file.
 
+use super::make::added;
 use crate::call::{Attr, Credentials, Errno, FileKind, Ino, MOST_NAME};
+use crate::ffs::dirs::{self, Entry};
 use crate::ffs::entries::type_byte;
 use crate::ffs::format::MOST_LINKS;
 use crate::ffs::inode::Inode;
+use crate::ffs::inodes;
 use crate::ffs::volume::Volume;
-use crate::ffs::{dirs, inodes};
-use crate::tx::{Stop, Tx};
+use crate::tx::{Need, Stop, Tx, Why};
 
 /// Gives an object that is no directory another name.
 ///
@@ -39,8 +41,10 @@ pub fn link(
     let new = Inode { links: old.links + 1, ctime: tx.now(), ..old.clone() };
     inodes::put(tx, vol, ino, &old, &new)?;
     let mut new_dir = Inode { mtime: tx.now(), ctime: tx.now(), ..old_dir.clone() };
-    let entry = (vol.number(ino)?, type_byte(kind));
-    dirs::add(tx, vol, (dir, &mut new_dir), name, entry, who)?;
+    let needs = [Need { field: inodes::links_field(vol, ino)?, why: Why::Link }];
+    let entry = Entry { ino: vol.number(ino)?, kind: type_byte(kind), needs: &needs };
+    let entry = dirs::add(tx, vol, (dir, &mut new_dir), name, entry, who)?;
     inodes::put(tx, vol, dir, &old_dir, &new_dir)?;
+    added(tx, vol, (dir, &old_dir, &new_dir), entry)?;
     Ok(inodes::attr(ino, &new))
 }

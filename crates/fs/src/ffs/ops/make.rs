@@ -4,14 +4,17 @@ use crate::call::{
     Attr, Credentials, Errno, FileKind, Ino, MOST_NAME, MOST_SYMLINK, New, Timestamp,
 };
 use crate::ffs::alloc::inode as inode_alloc;
+use crate::ffs::dirs::{self, Entry};
 use crate::ffs::entries::type_byte;
 use crate::ffs::format::MOST_LINKS;
 use crate::ffs::inode::{DIRECT, Inode, SHORT_SYMLINK, type_bits};
+use crate::ffs::inodes;
 use crate::ffs::map::{self, Slot};
 use crate::ffs::tail::Growing;
 use crate::ffs::volume::Volume;
-use crate::ffs::{dirs, inodes};
-use crate::tx::{Change, PageKind, Stop, Tx};
+use crate::policy::planted::{self, Bug};
+use crate::tx::{Change, Field, Need, PageKind, Stop, Tx, Why};
+use smallvec::{SmallVec, smallvec};
 
 /// What is made.
 #[derive(Clone, Copy, Debug)]
@@ -51,13 +54,32 @@ pub fn make(
     fill(tx, vol, who, (ino, &mut inode), &make)?;
     inodes::init(tx, vol, ino, &inode)?;
     let mut new_dir = Inode { mtime: tx.now(), ctime: tx.now(), ..old_dir.clone() };
+    let why = Why::Link;
+    let mut needs: SmallVec<[Need; 2]> = smallvec![Need { field: inodes::field(vol, number), why }];
     if kind == FileKind::Directory {
         new_dir.links += 1;
         vol.set_parent(ino, Some(dir));
+        needs.push(Need { field: inodes::links_field(vol, dir)?, why });
     }
-    dirs::add(tx, vol, (dir, &mut new_dir), name, (number, type_byte(kind)), who)?;
+    let entry = Entry { ino: number, kind: type_byte(kind), needs: &needs };
+    let entry = dirs::add(tx, vol, (dir, &mut new_dir), name, entry, who)?;
     inodes::put(tx, vol, dir, &old_dir, &new_dir)?;
+    added(tx, vol, (dir, &old_dir, &new_dir), entry)?;
     Ok(inodes::attr(ino, &inode))
+}
+
+/// A name was added: it is written at once, and so is the directory if it has grown for it.
+pub(super) fn added(
+    tx: &mut dyn Tx,
+    vol: &Volume,
+    (dir, old, new): (Ino, &Inode, &Inode),
+    entry: Field,
+) -> Result<(), Stop> {
+    tx.writes_at_once(entry);
+    if old.sectors != new.sectors {
+        tx.writes_at_once(inodes::field(vol, vol.number(dir)?));
+    }
+    Ok(())
 }
 
 fn check(make: &Make<'_>, dir: &Inode) -> Result<(), Errno> {
@@ -74,6 +96,9 @@ fn check(make: &Make<'_>, dir: &Inode) -> Result<(), Errno> {
 
 /// A generation that differs from the last one, also if a crash has lost that.
 fn generation(old: u32, now: Timestamp) -> u32 {
+    if planted::is(Bug::GenerationKept) {
+        return old.max(1);
+    }
     let mixed = (now as u64 ^ u64::from(old).rotate_left(32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let new = (mixed >> 32) as u32;
     if new == old || new == 0 { old.wrapping_add(1).max(1) } else { new }
@@ -162,5 +187,8 @@ fn long_symlink(
     let at = Growing { ino, inode, who, kind }.add(tx, vol, Slot::Direct(0), count, wish)?;
     let place = vol.geometry.place_of(at);
     tx.set(place.block, place.at, text, Change::Plain);
+    // The text is the object, not content that may come later.
+    let field = Field::new(place.block, place.at, text.len());
+    vol.need(ino, Need { field, why: Why::Content });
     Ok(())
 }

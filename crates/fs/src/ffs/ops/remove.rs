@@ -2,11 +2,11 @@
 
 use super::{Progress, Removed};
 use crate::call::{Errno, FileKind, Ino};
-use crate::ffs::alloc::inode as inode_alloc;
+use crate::ffs::alloc::{block, inode as inode_alloc};
 use crate::ffs::inode::Inode;
 use crate::ffs::volume::Volume;
 use crate::ffs::{dirs, free, inodes};
-use crate::tx::{Stop, Tx};
+use crate::tx::{Field, Piece, Stop, Tx};
 
 /// Removes a name of an object that is no directory.
 ///
@@ -19,19 +19,26 @@ pub fn unlink(tx: &mut dyn Tx, vol: &mut Volume, dir: Ino, name: &[u8]) -> Resul
     if old.kind() == Some(FileKind::Directory) {
         return Err(Errno::IsDir.into());
     }
-    dirs::remove(tx, vol, (dir, &old_dir), name, found)?;
-    let links = drop_link(tx, vol, found.ino, &old)?;
+    let entry = dirs::remove(tx, vol, (dir, &old_dir), name, found)?;
+    tx.writes_at_once(entry);
+    let links = drop_link(tx, vol, (found.ino, &old), entry)?;
     let new_dir = Inode { mtime: tx.now(), ctime: tx.now(), ..old_dir.clone() };
     inodes::put(tx, vol, dir, &old_dir, &new_dir)?;
     Ok(Removed { ino: found.ino, last: links == 0 })
 }
 
-/// Lowers the link count of an object that is no directory.
-pub(super) fn drop_link(tx: &mut dyn Tx, vol: &Volume, ino: Ino, old: &Inode) -> Result<u16, Stop> {
+/// Lowers the link count of an object that is no directory, once its name is gone.
+pub(super) fn drop_link(
+    tx: &mut dyn Tx,
+    vol: &mut Volume,
+    (ino, old): (Ino, &Inode),
+    name: Field,
+) -> Result<u16, Stop> {
     // A count of 0 though there was a name is damage; it must not become 65,535.
     let links = old.links.saturating_sub(1);
     let new = Inode { links, ctime: tx.now(), ..old.clone() };
     inodes::put(tx, vol, ino, old, &new)?;
+    inodes::lowered(tx, vol, (ino, old.links), name)?;
     Ok(links)
 }
 
@@ -52,23 +59,32 @@ pub fn rmdir(tx: &mut dyn Tx, vol: &mut Volume, dir: Ino, name: &[u8]) -> Result
     if !dirs::is_empty(tx, vol, (found.ino, &old))? {
         return Err(Errno::NotEmpty.into());
     }
-    dirs::remove(tx, vol, (dir, &old_dir), name, found)?;
-    drop_directory(tx, vol, found.ino, &old)?;
+    let entry = dirs::remove(tx, vol, (dir, &old_dir), name, found)?;
+    tx.writes_at_once(entry);
+    let last = old.links <= 2;
+    if last {
+        drop_directory(tx, vol, (found.ino, &old), entry)?;
+    } else {
+        // A crash in a rename has left it another name.
+        drop_link(tx, vol, (found.ino, &old), entry)?;
+    }
     let links = old_dir.links.saturating_sub(1);
     let new_dir = Inode { links, mtime: tx.now(), ctime: tx.now(), ..old_dir.clone() };
     inodes::put(tx, vol, dir, &old_dir, &new_dir)?;
-    Ok(Removed { ino: found.ino, last: true })
+    inodes::lowered(tx, vol, (dir, old_dir.links), entry)?;
+    Ok(Removed { ino: found.ino, last })
 }
 
 /// An empty directory loses its name: both of its links go.
 pub(super) fn drop_directory(
     tx: &mut dyn Tx,
     vol: &mut Volume,
-    ino: Ino,
-    old: &Inode,
+    (ino, old): (Ino, &Inode),
+    name: Field,
 ) -> Result<(), Stop> {
     let new = Inode { links: 0, ctime: tx.now(), ..old.clone() };
     inodes::put(tx, vol, ino, old, &new)?;
+    inodes::lowered(tx, vol, (ino, old.links), name)?;
     vol.set_parent(ino, None);
     Ok(())
 }
@@ -82,6 +98,10 @@ pub fn reap(tx: &mut dyn Tx, vol: &mut Volume, ino: Ino) -> Result<Progress, Sto
     if old.links > 0 {
         return Err(Errno::Inval.into());
     }
+    let number = vol.number(ino)?;
+    if old.sectors > 0 || old.kind() == Some(FileKind::Directory) {
+        tx.writes_at_once(inodes::field(vol, number));
+    }
     let mut new = old.clone();
     if old.has_blocks() {
         let reached = free::range(tx, vol, (ino, &mut new), 0, u64::MAX)?;
@@ -94,7 +114,20 @@ pub fn reap(tx: &mut dyn Tx, vol: &mut Volume, ino: Ino) -> Result<Progress, Sto
     if old.kind() == Some(FileKind::Directory) {
         vol.names().drop_index(ino);
     }
-    let number = vol.number(ino)?;
     inode_alloc::free(tx, vol, number, &old)?;
     Ok(Progress::Done)
+}
+
+/// Frees space to which nothing on the disk leads any more.
+///
+/// # Errors
+/// Those of [`Tx::page`].
+pub fn release(tx: &mut dyn Tx, vol: &mut Volume, pieces: &[Piece]) -> Result<(), Stop> {
+    for &piece in pieces {
+        match piece {
+            Piece::Fragments { at, count } => block::release(tx, vol, at, count)?,
+            Piece::Inode { ino, directory } => inode_alloc::release(tx, vol, ino, directory)?,
+        }
+    }
+    Ok(())
 }

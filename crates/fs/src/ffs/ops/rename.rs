@@ -1,17 +1,21 @@
 //! `rename`: moves a name, replaces what had the new name, or exchanges two names.
 //!
-//! The new name is set before the old one goes, and all lookups come before the first change.
+//! The new name is set before the old one goes, and all lookups come before the first change. Where
+//! writes are ordered, an object keeps a name throughout: the old one goes when the new one is on
+//! the disk. An exchange cannot do that and is refused.
 
 use super::Removed;
+use super::make::added;
 use super::remove::{drop_directory, drop_link};
 use crate::call::{Credentials, Errno, FileKind, Ino, MOST_NAME, ROOT, RenameHow};
-use crate::ffs::dirs::{self, Found};
+use crate::ffs::dirs::{self, Entry, Found};
 use crate::ffs::entries::{is_dots, type_byte};
 use crate::ffs::format::MOST_LINKS;
 use crate::ffs::inode::Inode;
 use crate::ffs::inodes;
 use crate::ffs::volume::Volume;
-use crate::tx::{Stop, Tx};
+use crate::tx::{Field, Need, Stop, Tx, Why};
+use smallvec::{SmallVec, smallvec};
 
 /// What is renamed to what.
 #[derive(Clone, Copy, Debug)]
@@ -43,8 +47,8 @@ impl End {
         self.kind == FileKind::Directory
     }
 
-    fn entry(&self) -> (Ino, u8) {
-        (self.found.ino, type_byte(self.kind))
+    fn entry<'n>(&self, vol: &Volume, needs: &'n [Need]) -> Result<Entry<'n>, Stop> {
+        Ok(Entry { ino: vol.number(self.found.ino)?, kind: type_byte(self.kind), needs })
     }
 }
 
@@ -68,6 +72,10 @@ pub fn rename(
     }
     let source = end(tx, vol, names.dir, names.name)?.ok_or(Errno::NoEnt)?;
     let target = end(tx, vol, names.to_dir, names.to_name)?;
+    if names.how == RenameHow::Exchange && tx.is_ordered() {
+        // No order of two writes keeps both objects named.
+        return Err(Errno::Inval.into());
+    }
     if source.is_directory() || target.as_ref().is_some_and(End::is_directory) {
         vol.paths.moved();
     }
@@ -122,7 +130,7 @@ fn refuse_loop(tx: &mut dyn Tx, vol: &mut Volume, moved: Ino, below: Ino) -> Res
 /// Changes an inode that may have been changed before in this operation.
 fn update(
     tx: &mut dyn Tx,
-    vol: &Volume,
+    vol: &mut Volume,
     ino: Ino,
     change: impl FnOnce(&mut Inode),
 ) -> Result<(), Stop> {
@@ -132,47 +140,92 @@ fn update(
     inodes::put(tx, vol, ino, &old, &new)
 }
 
-/// Both directories have changed: sets their times, and adds to their link counts.
-fn directories_changed(
-    tx: &mut dyn Tx,
-    vol: &Volume,
-    names: Rename<'_>,
-    (from, to): (i32, i32),
-) -> Result<(), Stop> {
-    let now = tx.now();
-    for (dir, by) in [(names.dir, from), (names.to_dir, to)] {
-        update(tx, vol, dir, |inode| {
-            inode.links = (i32::from(inode.links) + by).clamp(0, i32::from(u16::MAX)) as u16;
-            inode.mtime = now;
-            inode.ctime = now;
-        })?;
+/// Changes a link count. Returns what it was.
+fn change_links(tx: &mut dyn Tx, vol: &mut Volume, ino: Ino, by: i32) -> Result<u16, Stop> {
+    let mut old = 0;
+    update(tx, vol, ino, |inode| {
+        old = inode.links;
+        inode.links = (i32::from(old) + by).clamp(0, i32::from(u16::MAX)) as u16;
+    })?;
+    Ok(old)
+}
+
+/// Where writes are ordered, an object counts both of its names until the old one is gone.
+fn raise(tx: &mut dyn Tx, vol: &mut Volume, ino: Ino) -> Result<Need, Stop> {
+    if tx.is_ordered() {
+        change_links(tx, vol, ino, 1)?;
+    }
+    Ok(Need { field: inodes::links_field(vol, ino)?, why: Why::Link })
+}
+
+/// The old name is going: the object counts one name again when it is gone.
+fn lower(tx: &mut dyn Tx, vol: &mut Volume, ino: Ino, old_name: Field) -> Result<(), Stop> {
+    if tx.is_ordered() {
+        let old = change_links(tx, vol, ino, -1)?;
+        inodes::lowered(tx, vol, (ino, old), old_name)?;
     }
     Ok(())
 }
 
-fn touch(tx: &mut dyn Tx, vol: &Volume, ino: Ino) -> Result<(), Stop> {
+/// Both directories have changed: sets their times.
+fn directories_changed(tx: &mut dyn Tx, vol: &mut Volume, names: Rename<'_>) -> Result<(), Stop> {
+    let now = tx.now();
+    for dir in [names.dir, names.to_dir] {
+        update(tx, vol, dir, |inode| (inode.mtime, inode.ctime) = (now, now))?;
+    }
+    Ok(())
+}
+
+fn touch(tx: &mut dyn Tx, vol: &mut Volume, ino: Ino) -> Result<(), Stop> {
     let now = tx.now();
     update(tx, vol, ino, |inode| inode.ctime = now)
 }
 
-/// A directory has another parent: sets its `..`.
-fn set_parent(tx: &mut dyn Tx, vol: &mut Volume, moved: &End, parent: Ino) -> Result<(), Stop> {
+/// A directory has another parent: sets its `..`, once the new name is there.
+fn set_parent(
+    tx: &mut dyn Tx,
+    vol: &mut Volume,
+    moved: &End,
+    parent: Ino,
+    name: Field,
+) -> Result<Field, Stop> {
     let dir = (moved.found.ino, &moved.inode);
     let up = dirs::parent_entry(tx, vol, dir)?;
-    dirs::replace(tx, vol, dir, up, (parent, type_byte(FileKind::Directory)))?;
+    let kind = type_byte(FileKind::Directory);
+    let needs = [Need { field: name, why: Why::Link }];
+    let field =
+        dirs::replace(tx, vol, dir, up, Entry { ino: vol.number(parent)?, kind, needs: &needs })?;
     vol.set_parent(moved.found.ino, Some(parent));
-    Ok(())
+    Ok(field)
 }
 
-/// The old name goes.
-fn remove_old(
+/// The object has its new name. The old one goes, and what counted it: one link of the object, and
+/// one of its old directory if it is a directory itself that has left it, or has replaced another.
+fn leave(
     tx: &mut dyn Tx,
     vol: &mut Volume,
     names: Rename<'_>,
     source: &End,
+    (name, loses): (Field, bool),
 ) -> Result<(), Stop> {
+    let mut needs: SmallVec<[Need; 2]> = smallvec![Need { field: name, why: Why::Link }];
+    if source.is_directory() && names.dir != names.to_dir {
+        let field = set_parent(tx, vol, source, names.to_dir, name)?;
+        needs.push(Need { field, why: Why::Link });
+    }
     let dir = inodes::directory(tx, vol, names.dir)?;
-    dirs::remove(tx, vol, (names.dir, &dir), names.name, source.found)
+    let from = (names.dir, &dir);
+    let old = match tx.is_ordered() {
+        true => dirs::remove_after(tx, vol, from, names.name, source.found, &needs)?,
+        false => dirs::remove(tx, vol, from, names.name, source.found)?,
+    };
+    tx.writes_at_once(old);
+    lower(tx, vol, source.found.ino, old)?;
+    if loses {
+        let links = change_links(tx, vol, names.dir, -1)?;
+        inodes::lowered(tx, vol, (names.dir, links), old)?;
+    }
+    Ok(())
 }
 
 /// Refuses a directory that has as many links as it may.
@@ -188,23 +241,23 @@ fn rename_to_new(
     names: Rename<'_>,
     source: &End,
 ) -> Result<(), Stop> {
+    let ino = source.found.ino;
     let moves_directory = source.is_directory() && names.dir != names.to_dir;
+    let mut needs: SmallVec<[Need; 2]> = smallvec![raise(tx, vol, ino)?];
     if moves_directory {
         check_links(tx, vol, names.to_dir)?;
+        change_links(tx, vol, names.to_dir, 1)?;
+        needs.push(Need { field: inodes::links_field(vol, names.to_dir)?, why: Why::Link });
     }
     let old = inodes::directory(tx, vol, names.to_dir)?;
     let mut new = old.clone();
-    let (ino, kind) = source.entry();
-    let entry = (vol.number(ino)?, kind);
-    dirs::add(tx, vol, (names.to_dir, &mut new), names.to_name, entry, who)?;
+    let entry = source.entry(vol, &needs)?;
+    let name = dirs::add(tx, vol, (names.to_dir, &mut new), names.to_name, entry, who)?;
     inodes::put(tx, vol, names.to_dir, &old, &new)?;
-    remove_old(tx, vol, names, source)?;
-    if moves_directory {
-        set_parent(tx, vol, source, names.to_dir)?;
-    }
+    added(tx, vol, (names.to_dir, &old, &new), name)?;
+    leave(tx, vol, names, source, (name, moves_directory))?;
     touch(tx, vol, ino)?;
-    let by = i32::from(moves_directory);
-    directories_changed(tx, vol, names, (-by, by))
+    directories_changed(tx, vol, names)
 }
 
 fn replace(
@@ -224,25 +277,28 @@ fn replace(
         }
         (false, false) => {}
     }
+    let ino = source.found.ino;
+    let needs = [raise(tx, vol, ino)?];
     let to_dir = inodes::directory(tx, vol, names.to_dir)?;
-    dirs::replace(tx, vol, (names.to_dir, &to_dir), target.found, source.entry())?;
-    vol.paths.named(source.found.ino, names.to_dir);
-    remove_old(tx, vol, names, source)?;
-    let links = if target.is_directory() {
-        drop_directory(tx, vol, target.found.ino, &target.inode)?;
-        0
-    } else {
-        drop_link(tx, vol, target.found.ino, &target.inode)?
-    };
+    let entry = source.entry(vol, &needs)?;
+    let name = dirs::replace(tx, vol, (names.to_dir, &to_dir), target.found, entry)?;
+    tx.writes_at_once(name);
+    vol.paths.named(ino, names.to_dir);
+    // The target's inode may be used again before the volume has forgotten this name of it.
+    vol.paths.named(target.found.ino, names.to_dir);
     // Of two directories in one, one is left; a directory that moves over another one takes its
     // link to the new parent over.
-    let from = -i32::from(source.is_directory());
-    if source.is_directory() && names.dir != names.to_dir {
-        set_parent(tx, vol, source, names.to_dir)?;
-    }
-    touch(tx, vol, source.found.ino)?;
-    directories_changed(tx, vol, names, (from, 0))?;
-    Ok(Removed { ino: target.found.ino, last: links == 0 })
+    leave(tx, vol, names, source, (name, source.is_directory()))?;
+    let gone = target.found.ino;
+    let links = if target.is_directory() {
+        drop_directory(tx, vol, (gone, &target.inode), name)?;
+        0
+    } else {
+        drop_link(tx, vol, (gone, &target.inode), name)?
+    };
+    touch(tx, vol, ino)?;
+    directories_changed(tx, vol, names)?;
+    Ok(Removed { ino: gone, last: links == 0 })
 }
 
 fn exchange(
@@ -258,17 +314,22 @@ fn exchange(
         check_links(tx, vol, if comes > 0 { names.to_dir } else { names.dir })?;
     }
     let to_dir = inodes::directory(tx, vol, names.to_dir)?;
-    dirs::replace(tx, vol, (names.to_dir, &to_dir), target.found, source.entry())?;
+    let entry = source.entry(vol, &[])?;
+    let to_name = dirs::replace(tx, vol, (names.to_dir, &to_dir), target.found, entry)?;
     vol.paths.named(source.found.ino, names.to_dir);
     let dir = inodes::directory(tx, vol, names.dir)?;
-    dirs::replace(tx, vol, (names.dir, &dir), source.found, target.entry())?;
+    let entry = target.entry(vol, &[])?;
+    let name = dirs::replace(tx, vol, (names.dir, &dir), source.found, entry)?;
     vol.paths.named(target.found.ino, names.dir);
-    for (moved, parent) in [(source, names.to_dir), (target, names.dir)] {
+    for (moved, parent, name) in [(source, names.to_dir, to_name), (target, names.dir, name)] {
         if other && moved.is_directory() {
-            set_parent(tx, vol, moved, parent)?;
+            set_parent(tx, vol, moved, parent, name)?;
         }
         touch(tx, vol, moved.found.ino)?;
     }
-    let by = if other { comes } else { 0 };
-    directories_changed(tx, vol, names, (-by, by))
+    if other {
+        change_links(tx, vol, names.dir, -comes)?;
+        change_links(tx, vol, names.to_dir, comes)?;
+    }
+    directories_changed(tx, vol, names)
 }

@@ -5,7 +5,9 @@ use crate::ffs::volume::Volume;
 
 /// Sizes and counts of the file system.
 pub fn space(vol: &Volume) -> Space {
-    let free = vol.free_fragments();
+    // What is still to be freed makes room when it is needed.
+    let free = vol.free_fragments() + vol.owed().fragments;
+    let free_inodes: u64 = vol.groups().iter().map(|g| u64::from(g.free_inodes)).sum();
     Space {
         block_bytes: vol.geometry.block_bytes() as u32,
         fragment_bytes: vol.geometry.fragment_bytes() as u32,
@@ -13,7 +15,7 @@ pub fn space(vol: &Volume) -> Space {
         free,
         available: free.saturating_sub(vol.reserve()),
         inodes: u64::from(vol.geometry.inodes()),
-        free_inodes: vol.groups().iter().map(|g| u64::from(g.free_inodes)).sum(),
+        free_inodes: free_inodes + vol.owed().inodes,
     }
 }
 

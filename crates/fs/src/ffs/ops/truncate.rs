@@ -3,8 +3,8 @@
 use super::Progress;
 use super::attr::content_changed;
 use crate::call::{Credentials, Errno, Ino};
-use crate::ffs::alloc::block;
-use crate::ffs::inode::{DIRECT, Inode, PREALLOCATED};
+use crate::ffs::alloc::block::{self, Former};
+use crate::ffs::inode::{DIRECT, Inode, PREALLOCATED, offset};
 use crate::ffs::paths::Loser;
 use crate::ffs::tail::Growing;
 use crate::ffs::volume::Volume;
@@ -39,6 +39,9 @@ pub fn truncate(
     };
     content_changed(tx, &mut new, who);
     inodes::put(tx, vol, ino, &old, &new)?;
+    if new.sectors < old.sectors {
+        tx.writes_at_once(inodes::field(vol, vol.number(ino)?));
+    }
     Ok(progress)
 }
 
@@ -81,7 +84,10 @@ fn cut_tail(
     let after = Inode { size, flags: inode.flags & !PREALLOCATED, ..inode.clone() };
     let keeps = after.block_fragments(index, &vol.geometry);
     if keeps < had && index < DIRECT as u64 {
-        block::free(tx, vol, at + keeps, had - keeps)?;
+        let number = vol.number(ino)?;
+        let size = inodes::part(vol, number, offset::SIZE, offset::SECTORS - offset::SIZE);
+        let former = Former { field: size, exact: false };
+        block::free(tx, vol, (at + keeps, had - keeps), former)?;
         vol.paths.freed(Loser { ino, deep: false }, at + keeps, had - keeps);
         let each = (vol.geometry.fragment_bytes() / SECTOR_BYTES) as u32;
         let sectors = (had - keeps) * each;

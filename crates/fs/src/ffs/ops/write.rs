@@ -6,8 +6,8 @@ use crate::call::{Credentials, Errno, Ino};
 use crate::ffs::inode::Inode;
 use crate::ffs::tail::Growing;
 use crate::ffs::volume::Volume;
-use crate::ffs::{inodes, map};
-use crate::tx::{Change, PageKind, Stop, Tx};
+use crate::ffs::{cluster, inodes, map};
+use crate::tx::{Change, Field, Need, PageKind, Stop, Tx, Why};
 
 /// What a step of a write has done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,12 +78,18 @@ pub(super) fn fill(
         // The old tail is not in the range, but it is the last block no more.
         Growing { ino, inode, who, kind }.grow_tail(tx, vol, size)?;
     }
+    // A step stays small: it moves one cluster at most.
+    let mut may_move = true;
     for index in at / block_bytes..end.div_ceil(block_bytes) {
         let from = at.max(index * block_bytes);
         let until = end.min((index + 1) * block_bytes);
         let step = OneBlock { index, from, until, size, left: end.div_ceil(block_bytes) - index };
         let data = data.map(|d| &d[(from - at) as usize..(until - at) as usize]);
         one_block(tx, vol, who, (ino, inode), step, data)?;
+        if data.is_some() && until == (index + 1) * block_bytes {
+            let moved = cluster::filled(tx, vol, who, (ino, inode), index, may_move)?;
+            may_move &= !moved;
+        }
     }
     inode.size = size;
     Ok(())
@@ -117,7 +123,8 @@ fn one_block(
     let kind = PageKind::Data;
     let is_new = address == 0;
     if is_new {
-        let wish = map::wish(tx, vol, (ino, inode), index, step.left as u32, who)?;
+        let blocks = step.left.min(cluster::of(vol, index).end - index) as u32;
+        let wish = map::wish(tx, vol, (ino, inode), index, blocks, who)?;
         let slot = map::slot(tx, vol, ino, inode, index, wish)?;
         address = Growing { ino, inode, who, kind }.add(tx, vol, slot, needs, wish)?;
     } else if had < needs {
@@ -137,5 +144,10 @@ fn one_block(
     }
     tx.set(place.block, start, data, Change::Plain);
     tx.belongs(place.block, ino);
+    if !is_new && step.until > inode.size && tx.is_ordered() {
+        // The size covers nothing that was not written.
+        let field = Field::new(place.block, start, data.len());
+        vol.need(ino, Need { field, why: Why::Data });
+    }
     Ok(())
 }

@@ -46,12 +46,15 @@ impl Repair<'_> {
         self.make_directory(ROOT as u32, ROOT as u32)
     }
 
-    /// Gives an object a name in `lost+found`; false if there is no space.
+    /// Gives an object a name in `lost+found`, or in the root if there is no space for a directory;
+    /// false if there is none for the name either.
     pub(super) fn reconnect(&mut self, ino: u32) -> Result<bool, FsError> {
         let Some(kind) = self.finder.known.kind(ino) else { return Ok(false) };
         let name = format!("#{ino}");
         loop {
-            let Some(dir) = self.found_directory()? else { return Ok(false) };
+            let Some(dir) = self.found_directory()? else {
+                return self.add(ROOT as u32, ino, kind, name.as_bytes());
+            };
             if dir != ino && self.add(dir, ino, kind, name.as_bytes())? {
                 return Ok(true);
             }
@@ -227,7 +230,7 @@ impl Repair<'_> {
             let kind = Some(FileKind::Directory);
             *brief = Brief { kind, has_content: true, links: 2, names: 0 };
         }
-        known.folders.insert(ino, Folder { dotdot: parent, parent, children: 0, entries: 0 });
+        known.folders.insert(ino, Folder { dotdot: parent, parent, ..Folder::default() });
         Ok(true)
     }
 

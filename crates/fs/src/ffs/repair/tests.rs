@@ -78,6 +78,29 @@ fn a_block_claimed_twice_names_both_owners() {
     assert!(findings.list.iter().any(is_it), "{findings}");
 }
 
+/// Of two names of a directory the one to which `..` leads stays, also if the other one comes first.
+#[test]
+fn the_name_that_the_dots_confirm_stays() {
+    let kind = FileKind::Directory;
+    for (dir, name, ino, stays) in [(ROOT as u32, "old", INNER, DIR), (INNER, "x", DIR, 2)] {
+        let (findings, mut cells) = found(|cells, geometry| {
+            let place = geometry.place_of(direct(cells, geometry, dir));
+            change(cells, geometry, place, SealKind::Directory, |chunk| {
+                assert!(entries::add(chunk, ino, kind, name.as_bytes()));
+            });
+        });
+        let is_it = |finding: &Finding| match finding {
+            Finding::DirectoryTwice { dir: named, ino: other, .. } => {
+                (*named, *other) == (dir, ino)
+            }
+            _ => false,
+        };
+        assert!(findings.list.iter().any(is_it), "{dir}: {findings}");
+        let known = examine(&mut MediumDisk(&mut cells)).expect("clean").known;
+        assert_eq!(known.folders[&ino].parent, stays, "{dir}");
+    }
+}
+
 #[test]
 fn impossible_addresses_are_found() {
     for address in [1, 8, u32::MAX, u32::MAX - 1, 2047] {
@@ -172,6 +195,29 @@ fn what_a_lost_directory_held_is_found_again() {
     assert!(findings.list.iter().any(|finding| finding.invariant() == Some(1)), "{findings}");
     let names = names_found(&mut cells);
     assert_eq!(names, ["#5", "#7", "#9", "#10", "#11"]);
+}
+
+/// The number of a removed file was used again for a directory, and the removal of the old name was
+/// lost. The root, where that name is, comes first.
+#[test]
+fn of_two_names_of_a_directory_the_one_stays_that_its_dots_agree_with() {
+    let (findings, mut cells) = found(|cells, geometry| {
+        let root = geometry.place_of(direct(cells, geometry, ROOT as u32));
+        let second = Place { at: root.at + SECTOR_BYTES, ..root };
+        change(cells, geometry, second, SealKind::Directory, |chunk| {
+            chunk[..4].copy_from_slice(&INNER.to_le_bytes());
+        });
+    });
+    let is_it = |finding: &Finding| {
+        let Finding::DirectoryTwice { dir: 2, name, ino: INNER, .. } = finding else {
+            return false;
+        };
+        name == b"small"
+    };
+    assert!(findings.list.iter().any(is_it), "{findings}");
+    let paths: Vec<String> = tree(&mut cells).into_iter().map(|one| one.0).collect();
+    assert!(paths.contains(&"/dir/inner/two".to_string()), "{paths:?}");
+    assert!(!paths.contains(&"/small".to_string()), "{paths:?}");
 }
 
 #[test]

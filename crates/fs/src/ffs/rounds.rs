@@ -1,0 +1,131 @@
+//! What waits for the order of writes: calls in rounds, and space that may be freed.
+//!
+//! Where the policy orders writes, a call for durability goes in rounds. Each writes what nothing
+//! keeps from the disk and what others wait for; when nothing keeps back what the call names, the
+//! last round writes that. A round ends with a flush, so what it has written counts as ordered.
+
+use crate::call::Answer;
+use crate::core::CallKey;
+use crate::ffs::durable::Durable;
+use crate::ffs::flow::{Pending, Work};
+use crate::ffs::system::Ffs;
+use crate::policy::PolicyKind;
+use crate::policy::planted::{self, Bug};
+use crate::system::FsCx;
+use crate::tx::{BlockNo, Field};
+use seekless_engine::io::IoError;
+
+/// Rounds of one call at most. Each makes some change durable that others wait for, and no change
+/// waits for a younger one; a call that exceeds this is a defect of the policy.
+const MOST_ROUNDS: u32 = 10_000;
+
+impl Ffs {
+    /// Parks a call until something is durable.
+    pub(crate) fn make_durable(
+        &mut self,
+        mut pending: Pending,
+        mut durable: Durable,
+        cx: &mut FsCx<'_, '_>,
+    ) {
+        if planted::is(Bug::AckBeforeDurable) {
+            let answer = pending.answer.take().unwrap_or(Answer::Done);
+            return self.end(pending, Ok(answer), cx);
+        }
+        self.core.unpin(&mut pending.pins);
+        durable.since = self.core.policy.now();
+        pending.durable = Some(Box::new(durable));
+        let key = self.parked.insert(pending);
+        self.round(key, cx);
+    }
+
+    /// A round of a call has ended. True if another one follows.
+    pub(crate) fn goes_on(
+        &mut self,
+        key: CallKey,
+        result: Result<(), IoError>,
+        cx: &mut FsCx<'_, '_>,
+    ) -> bool {
+        let durable = self.parked[key].durable.as_ref();
+        let goes_on = result.is_ok() && durable.is_some_and(|durable| !durable.last);
+        if goes_on {
+            self.round(key, cx);
+        }
+        goes_on
+    }
+
+    fn round(&mut self, key: CallKey, cx: &mut FsCx<'_, '_>) {
+        let Some(mut durable) = self.parked[key].durable.take() else { return };
+        durable.rounds += 1;
+        assert!(durable.rounds < MOST_ROUNDS, "{:?} waits for ever", self.parked[key].work);
+        let blocks = self.next_blocks(&mut durable);
+        self.parked[key].durable = Some(durable);
+        match blocks {
+            Some(blocks) => self.core.settle_blocks(key, &blocks, cx.below),
+            None => self.core.settle(key, cx.below),
+        }
+    }
+
+    /// What the next round writes; `None` for everything.
+    fn next_blocks(&self, durable: &mut Durable) -> Option<Vec<BlockNo>> {
+        let policy = &self.core.policy;
+        durable.last = true;
+        if !policy.is_ordered() {
+            return durable.blocks.clone();
+        }
+        if let Some(blocks) = &durable.blocks {
+            let front = policy.next_writes(&durable.fields);
+            durable.last = front.is_empty();
+            return Some(if durable.last { blocks.clone() } else { front.into_iter().collect() });
+        }
+        durable.last = !policy.keeps_back(None, durable.since);
+        let dirty = self.core.cache.unwritten();
+        Some(if durable.last { dirty } else { self.unguarded(dirty) })
+    }
+
+    /// Those of some blocks that are written as they are; all of them if there is none.
+    pub(crate) fn unguarded(&self, blocks: Vec<BlockNo>) -> Vec<BlockNo> {
+        let block_bytes = self.volume.geometry.block_bytes();
+        let is_guarded =
+            |block: BlockNo| self.core.policy.is_guarded(Field::new(block, 0, block_bytes));
+        let free: Vec<BlockNo> = blocks.iter().copied().filter(|&b| !is_guarded(b)).collect();
+        if free.is_empty() { blocks } else { free }
+    }
+
+    /// Makes work of space that may be freed. True if there was some.
+    pub(crate) fn take_frees(&mut self) -> bool {
+        let before = self.queue.len();
+        while let Some(pieces) = self.core.policy.take_free() {
+            self.queue.push_front(Pending::own(Work::Free(pieces), self.last));
+        }
+        self.queue.len() > before
+    }
+
+    /// True if deletions are under way that may make room.
+    pub(crate) fn frees_are_pending(&self, pending: &Pending) -> bool {
+        let frees = |one: &Pending| matches!(one.work, Work::Reap(_) | Work::Free(_));
+        !frees(pending)
+            && self.core.failed().is_none()
+            && (self.core.policy.frees() > 0
+                || self.queue.iter().any(frees)
+                || self.parked.iter().any(|(_, one)| frees(one)))
+    }
+
+    /// Calls wait for space: writes what frees wait for, as soon as nothing else is written.
+    pub(crate) fn hurry_frees(&mut self, cx: &mut FsCx<'_, '_>) {
+        if self.no_room.is_empty() {
+            return;
+        }
+        if self.core.failed().is_some() {
+            let waiting = std::mem::take(&mut self.no_room);
+            waiting.into_iter().for_each(|key| self.core.make_ready(key));
+        } else if self.core.policy.frees() > 0 && self.core.in_flight() == 0 {
+            self.core.queue_all();
+            self.core.push_output(cx.below);
+        }
+    }
+
+    /// How writes of metadata are ordered.
+    pub fn policy(&self) -> PolicyKind {
+        self.core.policy.kind()
+    }
+}

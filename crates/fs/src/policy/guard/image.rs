@@ -1,0 +1,70 @@
+//! What a write carries: the block with guarded changes rolled back, and the facts that hold once
+//! it is settled.
+
+use super::{Guards, Span, Target};
+use crate::core::page::{Mask, Page, mask};
+use crate::tx::BlockNo;
+use smallvec::SmallVec;
+
+/// The facts that writes bring: they hold when these are ordered before all later writes.
+#[derive(Clone, Debug, Default)]
+pub struct Manifest {
+    targets: SmallVec<[Target; 4]>,
+}
+
+impl Manifest {
+    /// True if nothing waits for the writes.
+    pub fn is_empty(&self) -> bool {
+        self.targets.is_empty()
+    }
+
+    /// Takes over what another write brings.
+    pub fn append(&mut self, other: Manifest) {
+        self.targets.extend(other.targets);
+    }
+}
+
+impl<A> Guards<A> {
+    /// Makes the page of a block what a write of these sectors carries. Returns the facts that the
+    /// write brings, and the sectors with old bytes, which are to be written again.
+    pub fn image(&mut self, block: BlockNo, sectors: Mask, page: &mut Page) -> (Manifest, Mask) {
+        let (mut manifest, mut rolled_back) = (Manifest::default(), 0);
+        let Some(hung) = self.blocks.get_mut(&block) else { return (manifest, rolled_back) };
+        // All that is left of guards is rolled back: either they need something, or an older one
+        // that overlaps holds them back.
+        for guard in hung.guards.iter().rev() {
+            for old in &guard.olds {
+                let touched = touched(old.span) & sectors;
+                if touched != 0 {
+                    page.make_mut()[old.span.bytes()].copy_from_slice(&old.bytes);
+                    rolled_back |= touched;
+                }
+            }
+        }
+        let guards = &hung.guards;
+        hung.facts.retain(|fact| {
+            let older = guards.iter().filter(|guard| guard.since <= fact.time);
+            let held = older.map(|guard| guard.touches(fact.span)).fold(0, |all, mask| all | mask);
+            fact.left &= !sectors | held;
+            if fact.left == 0 {
+                manifest.targets.push(fact.target);
+            }
+            fact.left != 0
+        });
+        self.count -= manifest.targets.len();
+        self.tidy(block);
+        (manifest, rolled_back)
+    }
+
+    /// Writes are settled: their facts hold.
+    pub fn settled(&mut self, manifest: Manifest) {
+        for target in manifest.targets {
+            self.holds(target);
+        }
+    }
+}
+
+/// The sectors that bytes lie in.
+pub(super) fn touched(span: Span) -> Mask {
+    mask(usize::from(span.from), usize::from(span.to - span.from))
+}

@@ -1,0 +1,327 @@
+//! Guards and actions come, are released, are superseded and dropped.
+
+use super::image::touched;
+use super::{Fact, Guard, Guards, Keeps, Need, Old, Span, Target, Waiting};
+use crate::tx::{BlockNo, Field};
+use smallvec::SmallVec;
+
+/// Fields of one block with the bytes that the disk may show.
+pub type Changes<'a> = [(Field, &'a [u8])];
+
+impl<A> Default for Guards<A> {
+    fn default() -> Guards<A> {
+        Guards {
+            blocks: Default::default(),
+            actions: Default::default(),
+            ready: Default::default(),
+            oldest: Default::default(),
+            serial: 0,
+            count: 0,
+        }
+    }
+}
+
+impl<A> Guards<A> {
+    /// Guards, facts that do not hold, and actions that wait.
+    pub fn len(&self) -> usize {
+        self.count
+    }
+
+    /// True if nothing is guarded and no action waits.
+    pub fn is_empty(&self) -> bool {
+        self.count == 0 && self.ready.is_empty()
+    }
+
+    /// Actions that wait or are ready.
+    pub fn actions(&self) -> usize {
+        self.actions.len() + self.ready.len()
+    }
+
+    /// Now: every change that was guarded before has this time, or an earlier one.
+    pub fn now(&self) -> u64 {
+        self.serial
+    }
+
+    /// Keeps changes of one block from the disk until each of `needs` is there. `changes` has the
+    /// fields with their old bytes; the new ones are in the cache. Without needs the changes wait
+    /// for older guards of the same bytes only.
+    ///
+    /// A guard whose fields are all changed again is superseded: what it kept back never reaches
+    /// the disk, so its needs do not matter any more. That holds for additions, unless
+    /// something waits for the content that it keeps back.
+    ///
+    /// # Panics
+    /// If the changes lie in several blocks.
+    pub fn guard(&mut self, changes: &Changes<'_>, needs: &[Field], keeps: Keeps) {
+        let Some(&(Field { block, .. }, _)) = changes.first() else { return };
+        assert!(changes.iter().all(|(field, _)| field.block == block), "one guard, one block");
+        self.serial += 1;
+        let serial = self.serial;
+        let numbered = needs.iter().enumerate();
+        let mut guard = Guard {
+            serial,
+            since: serial,
+            needs: numbered.map(|(n, &field)| Need { field, number: n as u16 }).collect(),
+            olds: olds(changes),
+            keeps,
+        };
+        self.supersede(block, &mut guard);
+        let hung = self.blocks.entry(block).or_default();
+        let blocked = hung.guards.iter().any(|g| guard.olds.iter().any(|o| g.overlaps(o.span)));
+        if needs.is_empty() && !blocked {
+            self.tidy(block);
+            return;
+        }
+        self.oldest.insert((guard.since, serial));
+        hung.guards.push(guard);
+        self.count += 1;
+        for (number, &need) in needs.iter().enumerate() {
+            self.want(need, Target::Guard { block, serial, need: number as u16 });
+        }
+        if needs.is_empty() {
+            self.release(block);
+        }
+    }
+
+    /// Puts an action off until each of `needs` is on the disk; without needs it is ready at once.
+    pub fn defer(&mut self, action: A, needs: &[Field]) {
+        if needs.is_empty() {
+            self.ready.push_back(action);
+            return;
+        }
+        self.serial += 1;
+        let serial = self.serial;
+        let waiting = Waiting { serial, missing: needs.len() as u32, action };
+        let slot = self.actions.insert(waiting);
+        self.count += 1;
+        for &need in needs {
+            self.want(need, Target::Action { slot, serial });
+        }
+    }
+
+    /// The next action of which all needs are on the disk.
+    pub fn take_ready(&mut self) -> Option<A> {
+        self.ready.pop_front()
+    }
+
+    /// True if a guard keeps a change of some of these bytes from the disk.
+    pub fn is_guarded(&self, field: Field) -> bool {
+        let hung = self.blocks.get(&field.block);
+        hung.is_some_and(|hung| hung.guards.iter().any(|guard| guard.overlaps(Span::of(field))))
+    }
+
+    /// The youngest guard that keeps all of these bytes back, by serial: no write has carried their
+    /// content, and none will before the guard is released.
+    pub fn hider(&self, field: Field) -> Option<u64> {
+        let guards = &self.blocks.get(&field.block)?.guards;
+        guards.iter().rev().find(|guard| guard.covers(Span::of(field))).map(|guard| guard.serial)
+    }
+
+    /// True if a guard of a block is still there: not released, and not superseded.
+    pub fn has(&self, block: BlockNo, serial: u64) -> bool {
+        let hung = self.blocks.get(&block);
+        hung.is_some_and(|hung| hung.guards.iter().any(|guard| guard.serial == serial))
+    }
+
+    /// The content of a field means nothing any more, and is not written: its guards are dropped.
+    /// Who waits to add something need not wait for it any more; who waits for something to be gone
+    /// waits for `instead`, after which nothing leads to the field.
+    pub fn forget(&mut self, field: Field, instead: Option<Field>) {
+        let span = Span::of(field);
+        let within = |guard: &Guard| guard.olds.iter().all(|old| span.covers(old.span));
+        self.drop_guards(field.block, within);
+        let Some(hung) = self.blocks.get_mut(&field.block) else { return };
+        let mut gone: SmallVec<[Fact; 4]> = SmallVec::new();
+        hung.facts.retain(|fact| {
+            fact.left &= !touched(span);
+            let goes = span.covers(fact.span) || fact.left == 0;
+            if goes {
+                gone.push(*fact);
+            }
+            !goes
+        });
+        self.count -= gone.len();
+        for fact in gone {
+            match instead {
+                Some(instead) if self.is_removal(fact.target) => self.move_to(fact.target, instead),
+                _ => self.holds(fact.target),
+            }
+        }
+        self.release(field.block);
+    }
+
+    /// A waiting target waits for another field instead.
+    fn move_to(&mut self, target: Target, instead: Field) {
+        if let Target::Guard { block, serial, need } = target
+            && let Some(hung) = self.blocks.get_mut(&block)
+            && let Some(guard) = hung.guards.iter_mut().find(|guard| guard.serial == serial)
+            && let Some(need) = guard.needs.iter_mut().find(|one| one.number == need)
+        {
+            need.field = instead;
+        }
+        self.want(instead, target);
+    }
+
+    /// True if a target waits for something to be gone.
+    fn is_removal(&self, target: Target) -> bool {
+        match target {
+            Target::Action { .. } => true,
+            Target::Guard { block, serial, .. } => self.blocks.get(&block).is_some_and(|hung| {
+                hung.guards.iter().any(|guard| guard.serial == serial && guard.keeps == Keeps::Link)
+            }),
+        }
+    }
+
+    /// A fact is wanted from the next writes of its block.
+    fn want(&mut self, need: Field, target: Target) {
+        let span = Span::of(need);
+        let fact = Fact { span, left: touched(span), time: self.serial, target };
+        self.blocks.entry(need.block).or_default().facts.push(fact);
+        self.count += 1;
+    }
+
+    /// True if a change of these fields supersedes a guard.
+    pub fn supersedes(&self, changes: &Changes<'_>, guard: u64) -> bool {
+        let block = changes.first().map(|(field, _)| field.block);
+        block.is_some_and(|block| self.superseded(block, &olds(changes)).contains(&guard))
+    }
+
+    /// Lets a new guard take the old bytes of those that it supersedes.
+    fn supersede(&mut self, block: BlockNo, new: &mut Guard) {
+        let gone = self.superseded(block, &new.olds);
+        if let Some(hung) = self.blocks.get(&block) {
+            let goes = |guard: &&Guard| gone.contains(&guard.serial);
+            hung.guards.iter().rev().filter(goes).for_each(|guard| keep_older(new, guard));
+        }
+        self.drop_guards(block, |guard| gone.contains(&guard.serial));
+    }
+
+    /// The guards that a change of these bytes supersedes. All that stay and overlap with one of
+    /// them are older than it, so the order of changes is kept.
+    fn superseded(&self, block: BlockNo, new: &[Old]) -> SmallVec<[u64; 4]> {
+        let mut gone = SmallVec::new();
+        let Some(hung) = self.blocks.get(&block) else { return gone };
+        // Whoever waits for bytes of the new guard as they were in between would wait for it.
+        let is_new = |span: Span| new.iter().any(|old| old.span.overlaps(span));
+        let waited: SmallVec<[u64; 4]> =
+            hung.facts.iter().filter(|fact| is_new(fact.span)).map(|fact| fact.time).collect();
+        let mut stay: SmallVec<[&Guard; 4]> = SmallVec::new();
+        for guard in hung.guards.iter().rev() {
+            let covered = |old: &Old| new.iter().any(|one| one.span.covers(old.span));
+            let held = |old: &Old| stay.iter().any(|other| other.overlaps(old.span));
+            let goes = guard.keeps == Keeps::Addition
+                && guard.olds.iter().all(|old| covered(old) && !held(old))
+                && !waited.iter().any(|&time| time >= guard.since);
+            if goes {
+                gone.push(guard.serial);
+            } else {
+                stay.push(guard);
+            }
+        }
+        gone
+    }
+
+    /// Drops guards of a block, and the facts that only they have wanted.
+    fn drop_guards(&mut self, block: BlockNo, goes: impl Fn(&Guard) -> bool) {
+        let Some(hung) = self.blocks.get_mut(&block) else { return };
+        let mut gone: SmallVec<[Guard; 2]> = SmallVec::new();
+        hung.guards.retain(|guard| {
+            let goes = goes(guard);
+            if goes {
+                gone.push(guard.clone());
+            }
+            !goes
+        });
+        self.count -= gone.len();
+        for guard in gone {
+            self.oldest.remove(&(guard.since, guard.serial));
+            for need in guard.needs {
+                self.unwant(need.field.block, guard.serial);
+            }
+        }
+    }
+
+    /// Nothing waits for the facts of a dropped guard.
+    fn unwant(&mut self, block: BlockNo, guard: u64) {
+        let Some(hung) = self.blocks.get_mut(&block) else { return };
+        let before = hung.facts.len();
+        hung.facts
+            .retain(|fact| !matches!(fact.target, Target::Guard { serial, .. } if serial == guard));
+        self.count -= before - hung.facts.len();
+        self.tidy(block);
+    }
+
+    /// A fact holds.
+    pub(super) fn holds(&mut self, target: Target) {
+        match target {
+            Target::Guard { block, serial, need } => {
+                let Some(hung) = self.blocks.get_mut(&block) else { return };
+                let Some(guard) = hung.guards.iter_mut().find(|guard| guard.serial == serial)
+                else {
+                    return;
+                };
+                guard.needs.retain(|one| one.number != need);
+                if guard.needs.is_empty() {
+                    self.release(block);
+                }
+            }
+            Target::Action { slot, serial } => {
+                let Some(waiting) = self.actions.get_mut(slot).filter(|w| w.serial == serial)
+                else {
+                    return;
+                };
+                waiting.missing -= 1;
+                if waiting.missing == 0 {
+                    let waiting = self.actions.remove(slot);
+                    self.count -= 1;
+                    self.ready.push_back(waiting.action);
+                }
+            }
+        }
+    }
+
+    /// Drops the guards of a block that need nothing and that no older one holds back.
+    fn release(&mut self, block: BlockNo) {
+        let Some(hung) = self.blocks.get_mut(&block) else { return };
+        let mut index = 0;
+        while index < hung.guards.len() {
+            let (older, rest) = hung.guards.split_at(index);
+            let held = rest[0].olds.iter().any(|o| older.iter().any(|g| g.overlaps(o.span)));
+            if rest[0].needs.is_empty() && !held {
+                let guard = hung.guards.remove(index);
+                self.oldest.remove(&(guard.since, guard.serial));
+                self.count -= 1;
+            } else {
+                index += 1;
+            }
+        }
+        self.tidy(block);
+    }
+
+    pub(super) fn tidy(&mut self, block: BlockNo) {
+        if self.blocks.get(&block).is_some_and(|h| h.guards.is_empty() && h.facts.is_empty()) {
+            self.blocks.remove(&block);
+        }
+    }
+}
+
+fn olds(changes: &Changes<'_>) -> SmallVec<[Old; 2]> {
+    let old = |&(field, bytes): &(Field, &[u8])| {
+        assert_eq!(usize::from(field.length), bytes.len(), "old bytes of the whole field");
+        Old { span: Span::of(field), bytes: SmallVec::from_slice(bytes) }
+    };
+    changes.iter().map(old).collect()
+}
+
+/// Bytes that an older guard has, too, are older there.
+fn keep_older(guard: &mut Guard, older: &Guard) {
+    for older_bytes in &older.olds {
+        let span = older_bytes.span;
+        for old in guard.olds.iter_mut().filter(|old| old.span.overlaps(span)) {
+            let (from, to) = (old.span.from.max(span.from), old.span.to.min(span.to));
+            let within = |span: Span| usize::from(from - span.from)..usize::from(to - span.from);
+            old.bytes[within(old.span)].copy_from_slice(&older_bytes.bytes[within(span)]);
+            guard.since = guard.since.min(older.since);
+        }
+    }
+}

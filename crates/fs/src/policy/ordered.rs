@@ -1,0 +1,205 @@
+//! The policies `sync` and `soft`: no change of metadata is on the disk before what it needs.
+//!
+//! Both keep the same guards. `soft` (soft updates) writes when the syncer does, and waits for the
+//! content of files, too. `sync` (classic FFS) has a call wait until what it names is written; maps
+//! and content of files go out by age. So after a crash under `sync` a check must make the maps
+//! from the inodes, and the end of a file may hold what its blocks held before.
+
+use super::guard::{Guards, Keeps, Manifest};
+use super::{Policy, PolicyKind, Rule, Settle};
+use crate::core::page::{Mask, Page};
+use crate::tx::{BlockNo, Field, Freed, Need, Piece, Why};
+use smallvec::SmallVec;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Orders writes by guards.
+#[derive(Clone, Debug)]
+pub struct Ordered {
+    kind: PolicyKind,
+    guards: Guards<Vec<Piece>>,
+}
+
+/// What a transaction frees.
+#[derive(Default)]
+struct Frees {
+    /// Nothing on the disk leads there.
+    now: Vec<Piece>,
+    later: Vec<Piece>,
+    after: Vec<Field>,
+    /// Content that means nothing any more, and what no longer leads there.
+    contents: Vec<(Field, Option<Field>)>,
+}
+
+impl Ordered {
+    /// A policy of this kind, with nothing to order.
+    pub fn new(kind: PolicyKind) -> Ordered {
+        Ordered { kind, guards: Guards::default() }
+    }
+
+    /// What the disk does not show before the transaction, and the guards that keep it back: names
+    /// that go, and addresses of what is freed.
+    fn hidden(&self, rules: &[Rule]) -> BTreeMap<Field, u64> {
+        let mut hidden = BTreeMap::new();
+        let mut note = |field: Field| {
+            if let Some(guard) = self.guards.hider(field) {
+                hidden.insert(field, guard);
+            }
+        };
+        for rule in rules {
+            match rule {
+                Rule::Guard { needs, olds, removal } => {
+                    needs.iter().filter(|n| n.why == Why::Removal).for_each(|n| note(n.field));
+                    if *removal {
+                        olds.iter().for_each(|(field, _)| note(name_of(*field)));
+                    }
+                }
+                Rule::Free { freed, .. } if freed.exact => note(freed.after),
+                Rule::Free { .. } | Rule::AtOnce(_) => {}
+            }
+        }
+        hidden
+    }
+
+    /// True if no write will ever carry what was hidden before: its guard was superseded.
+    fn never_shown(&self, field: Field, hidden: &BTreeMap<Field, u64>) -> bool {
+        hidden.get(&field).is_some_and(|&guard| !self.guards.has(field.block, guard))
+    }
+
+    /// True if the policy waits for such a need.
+    fn waits_for(&self, need: &Need, hidden: &BTreeMap<Field, u64>) -> bool {
+        match need.why {
+            Why::Bits | Why::Data => self.kind == PolicyKind::Soft,
+            Why::Content | Why::Link => true,
+            Why::Removal => !self.never_shown(need.field, hidden),
+        }
+    }
+
+    /// What the rules free, once their guards stand.
+    fn frees(&self, rules: &[Rule], hidden: &BTreeMap<Field, u64>) -> Frees {
+        let mut frees = Frees::default();
+        for rule in rules {
+            let &Rule::Free { freed: Freed { what, after, .. }, content } = rule else { continue };
+            let never_shown = self.never_shown(after, hidden);
+            if let Some(content) = content {
+                frees.contents.push((content, (!never_shown).then_some(after)));
+            }
+            if never_shown {
+                frees.now.push(what);
+            } else {
+                frees.later.push(what);
+                frees.after.push(after);
+            }
+        }
+        frees.after.sort_unstable();
+        frees.after.dedup();
+        frees
+    }
+
+    fn guard(&mut self, rule: &Rule, hidden: &BTreeMap<Field, u64>) {
+        let Rule::Guard { olds, needs, removal } = rule else { return };
+        let changes: SmallVec<[(Field, &[u8]); 4]> =
+            olds.iter().map(|(field, bytes)| (*field, bytes.as_slice())).collect();
+        let needs: SmallVec<[&Need; 4]> =
+            needs.iter().filter(|need| self.waits_for(need, hidden)).collect();
+        let is_name = *removal && needs.iter().any(|need| need.why != Why::Removal);
+        let fields: SmallVec<[Field; 4]> = needs.iter().map(|need| need.field).collect();
+        if !is_name {
+            let keeps = if *removal && !fields.is_empty() { Keeps::Link } else { Keeps::Addition };
+            return self.guards.guard(&changes, &fields, keeps);
+        }
+        // A name that the disk never had goes without the other one.
+        let never_had = olds.iter().any(|(field, _)| {
+            hidden.get(&name_of(*field)).is_some_and(|&g| self.guards.supersedes(&changes, g))
+        });
+        match never_had {
+            true => self.guards.guard(&changes, &[], Keeps::Addition),
+            false => self.guards.guard(&changes, &fields, Keeps::Name),
+        }
+    }
+}
+
+/// Where the entry of a name leads to its object: its first bytes.
+fn name_of(entry: Field) -> Field {
+    Field { length: entry.length.min(4), ..entry }
+}
+
+impl Policy for Ordered {
+    fn kind(&self) -> PolicyKind {
+        self.kind
+    }
+
+    fn fork(&self) -> Box<dyn Policy> {
+        Box::new(self.clone())
+    }
+
+    fn is_ordered(&self) -> bool {
+        true
+    }
+
+    fn committed(&mut self, rules: &mut Vec<Rule>) -> Settle {
+        let hidden = self.hidden(rules);
+        rules.iter().for_each(|rule| self.guard(rule, &hidden));
+        let frees = self.frees(rules, &hidden);
+        for (content, instead) in frees.contents {
+            self.guards.forget(content, instead);
+        }
+        if !frees.now.is_empty() {
+            self.guards.defer(frees.now, &[]);
+        }
+        if !frees.later.is_empty() {
+            self.guards.defer(frees.later, &frees.after);
+        }
+        let at_once: Vec<Field> = match self.kind {
+            PolicyKind::Sync => rules.iter().filter_map(at_once).collect(),
+            _ => Vec::new(),
+        };
+        rules.clear();
+        if at_once.is_empty() { Settle::Now } else { Settle::Written(at_once) }
+    }
+
+    fn image(&mut self, block: BlockNo, sectors: Mask, page: &mut Page) -> (Manifest, Mask) {
+        self.guards.image(block, sectors, page)
+    }
+
+    fn settled(&mut self, manifest: Manifest) {
+        self.guards.settled(manifest);
+    }
+
+    fn take_free(&mut self) -> Option<Vec<Piece>> {
+        self.guards.take_ready()
+    }
+
+    fn frees(&self) -> usize {
+        self.guards.actions()
+    }
+
+    fn is_guarded(&self, field: Field) -> bool {
+        self.guards.is_guarded(field)
+    }
+
+    fn now(&self) -> u64 {
+        self.guards.now()
+    }
+
+    fn keeps_back(&self, fields: Option<&[Field]>, mark: u64) -> bool {
+        match fields {
+            Some(fields) => self.guards.keeps_back(fields, mark),
+            None => self.guards.keeps_any_back(mark),
+        }
+    }
+
+    fn next_writes(&self, fields: &[Field]) -> BTreeSet<BlockNo> {
+        self.guards.next_writes(fields)
+    }
+
+    fn load(&self) -> usize {
+        self.guards.len()
+    }
+}
+
+fn at_once(rule: &Rule) -> Option<Field> {
+    match rule {
+        Rule::AtOnce(field) => Some(*field),
+        _ => None,
+    }
+}
