@@ -6,6 +6,7 @@
 //! the volume before and after: it is formatted, checked and repaired as a plain disk.
 
 mod bridge;
+mod detached;
 mod driver;
 mod leaving;
 mod listing;
@@ -15,11 +16,13 @@ mod power;
 mod shared;
 mod state;
 mod translate;
+mod unread;
 mod volume;
 
 #[cfg(test)]
 mod tests;
 
+pub use detached::Detached;
 pub use offline::Offline;
 pub use state::Ended;
 pub use volume::{Volume, VolumeOptions};
@@ -90,6 +93,9 @@ pub enum FilesError {
         /// Why.
         source: io::Error,
     },
+    /// The kernel refuses a mount that is in no directory.
+    #[error("cannot mount for a check: {0}; it takes root rights and Linux 5.11")]
+    Detached(io::Error),
     /// The system refuses something that every mount needs.
     #[error("cannot serve the file system: {0}")]
     Os(#[from] io::Error),

@@ -236,7 +236,7 @@ pub(crate) struct Mounted {
 }
 
 impl Mounted {
-    fn new(node: Node, description: String) -> Mounted {
+    pub(crate) fn new(node: Node, description: String) -> Mounted {
         let (device_fds, rotational, files, power) = (Vec::new(), false, Vec::new(), None);
         Mounted { node, description, device_fds, rotational, files, power }
     }
@@ -296,7 +296,7 @@ pub fn serve(
     }
     for file in files.iter().filter(|_| !options.read_only) {
         // No client was promised this, but a clean shutdown leaves nothing to chance.
-        raw::sync(file).map_err(|errno| ServeError::Failed(raw::io_error(errno, 0)))?;
+        raw::sync(file).map_err(|errno| ServeError::Failed(raw::sync_error(errno)))?;
     }
     Ok(served)
 }

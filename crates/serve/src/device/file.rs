@@ -114,6 +114,8 @@ pub struct FileDevice {
     blocks: u64,
     direct: bool,
     no_wait: bool,
+    /// How to read what is in memory, and only that.
+    cached: ReadWriteFlags,
     pool: Pool,
     zero_way: ZeroWay,
     syncs: Syncs,
@@ -154,6 +156,11 @@ impl FileDevice {
             let flags = rustix::fs::fcntl_getfl(&handle).map_err(no_direct)?;
             rustix::fs::fcntl_setfl(&handle, flags | OFlags::DIRECT).map_err(no_direct)?;
         }
+        // A file in memory knows no such flag, and needs none: no read of it waits for a device.
+        let cached = match in_memory(&handle) {
+            true => ReadWriteFlags::empty(),
+            false => ReadWriteFlags::NOWAIT,
+        };
         let file = Arc::new(handle);
         let ring = match mode {
             IoMode::Threads => Err(io::ErrorKind::Unsupported.into()),
@@ -172,6 +179,7 @@ impl FileDevice {
             image,
             direct,
             no_wait: true,
+            cached,
             pool: Pool::default(),
             zero_way: ZeroWay::Punch,
             ready: Vec::new(),
@@ -208,7 +216,7 @@ impl FileDevice {
         let mut buffer = self.pool.take(io.count as usize * BLOCK_BYTES);
         let mut filled = 0;
         if !self.direct && self.no_wait {
-            match read_cached(&self.file, &mut buffer, offset) {
+            match read_cached(&self.file, &mut buffer, offset, self.cached) {
                 Ok(count) if count == buffer.as_ref().len() => {
                     self.answer(io.tag, Ok(Data::bytes(buffer.freeze())));
                     return;
@@ -267,11 +275,7 @@ impl FileDevice {
     }
 
     fn finish_sync(&mut self, lane: usize, result: Result<(), Errno>) {
-        let outcome = result.map(|()| Data::none()).map_err(|errno| match errno {
-            // A sync has no block, so its error names none.
-            Errno::IO => IoError::Os { errno: errno.raw_os_error() },
-            other => raw::io_error(other, 0),
-        });
+        let outcome = result.map(|()| Data::none()).map_err(raw::sync_error);
         for tag in self.syncs.finish(lane, result) {
             self.answer(tag, outcome.clone());
         }
@@ -313,9 +317,19 @@ fn fua_tag(io: &Io) -> Tag {
 }
 
 /// Reads what the page cache holds, without waiting. A short read is no error.
-fn read_cached(file: &File, buffer: &mut Buffer, offset: u64) -> Result<usize, Errno> {
+fn read_cached(
+    file: &File,
+    buffer: &mut Buffer,
+    offset: u64,
+    flags: ReadWriteFlags,
+) -> Result<usize, Errno> {
     let mut slices = [IoSliceMut::new(buffer.bytes_mut())];
-    rustix::io::preadv2(file, &mut slices, offset, ReadWriteFlags::NOWAIT)
+    rustix::io::preadv2(file, &mut slices, offset, flags)
+}
+
+/// True for a file of `tmpfs`.
+fn in_memory(file: &File) -> bool {
+    rustix::fs::fstatfs(file).is_ok_and(|found| found.f_type == libc::TMPFS_MAGIC)
 }
 
 impl Device for FileDevice {

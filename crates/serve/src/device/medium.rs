@@ -87,7 +87,7 @@ impl Medium for FileMedium {
     }
 
     fn sync(&mut self) -> Result<(), IoError> {
-        raw::sync(&self.file).map_err(|errno| raw::io_error(errno, 0))
+        raw::sync(&self.file).map_err(raw::sync_error)
     }
 
     fn next_data(&mut self, at: BlockNr) -> Option<BlockNr> {

@@ -26,6 +26,14 @@ pub(crate) fn io_error(errno: Errno, block: BlockNr) -> IoError {
     }
 }
 
+/// Converts an error of a sync. It has no block, so its error names none.
+pub(crate) fn sync_error(errno: Errno) -> IoError {
+    match io_error(errno, 0) {
+        IoError::Media { .. } => IoError::Os { errno: errno.raw_os_error() },
+        other => other,
+    }
+}
+
 /// Byte offset of a block.
 pub(crate) fn offset_of(at: BlockNr) -> u64 {
     at * BLOCK_BYTES as u64

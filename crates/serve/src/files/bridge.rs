@@ -2,11 +2,11 @@
 //! them out. What must wait for a device is answered later, in any order.
 //!
 //! The kernel caches names and attributes for an hour. That is safe because each change passes
-//! through it: it updates or drops the attributes of every object that an operation changes.
-//! It also checks permissions, and clears set-user-id bits by `setattr` of its own. `open`, `create`
-//! (it is `mknod` then), `flush` (at each `close`), extended attributes, locks and `copy_file_range`
-//! are refused with `ENOSYS`: the kernel asks for each of them once and then never again. Files have
-//! no handles, since the kernel forgets no inode of an open file.
+//! through it: it updates or drops the attributes of every object that an operation changes. It
+//! also checks permissions, and clears set-user-id bits by `setattr` of its own.
+//! `open`, `create` (it is `mknod` then), `flush` (at each `close`), extended attributes, locks and
+//! `copy_file_range` are refused with `ENOSYS`: the kernel asks for each once and then never again.
+//! Files have no handles, since the kernel forgets no inode of an open file.
 
 use super::pending::Pending;
 use super::shared::Shared;
@@ -127,8 +127,8 @@ impl Filesystem for Bridge {
             let _ = config.add_capabilities(flag);
         }
         if self.writeback {
-            // From then on size and times of a file with unwritten pages are the kernel's: it flushes
-            // them before it asks for anything that depends on them.
+            // From then on size and times of a file with unwritten pages are the kernel's: it
+            // flushes them before it asks for anything that depends on them.
             let _ = config.add_capabilities(InitFlags::FUSE_WRITEBACK_CACHE);
         }
         self.opens_alone = config.add_capabilities(InitFlags::FUSE_NO_OPEN_SUPPORT).is_ok();

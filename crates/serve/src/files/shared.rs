@@ -75,9 +75,7 @@ impl Shared {
         let wakes = guarded_now.loop_sleeps_until.take_if(|until| due < *until).is_some();
         drop(guarded);
         if wakes {
-            // Any number but zero wakes it. The loop reads the counter each time it wakes, so the
-            // counter stays far from its limit.
-            let _ = rustix::io::write(&self.0.wake, &1_u64.to_le_bytes());
+            self.wake();
         }
         send(answered);
         Some(result)
@@ -109,6 +107,13 @@ impl Shared {
     /// Takes the state away: requests that come now fail.
     pub(super) fn take(&self) -> Option<State> {
         self.0.guarded.lock().state.take()
+    }
+
+    /// Wakes the loop.
+    pub(super) fn wake(&self) {
+        // Any number but zero wakes it. The loop reads the counter each time it wakes, so the
+        // counter stays far from its limit.
+        let _ = rustix::io::write(&self.0.wake, &1_u64.to_le_bytes());
     }
 
     /// Becomes readable when the loop is to wake.

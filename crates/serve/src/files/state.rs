@@ -2,10 +2,11 @@
 //!
 //! It has no thread of its own: each thread that holds the lock ([`super::shared`]) moves it as far
 //! as it goes. Invariant between turns: each request that was taken has a flight until its reply.
-//! After a power cut nothing moves any more, and each request fails.
+//! After a power cut nothing moves, and each request fails.
 
 use super::listing::Listing;
 use super::pending::{Answered, Pending};
+use super::unread::Unread;
 use super::volume::Volume;
 use seekless_engine::client::{Below, Client, Exchange};
 use seekless_engine::io::{Done, IoError};
@@ -47,6 +48,7 @@ enum Phase {
 struct Exchanged<'a> {
     fs: &'a mut dyn FileSystem,
     replies: &'a mut Vec<Reply>,
+    unread: &'a mut Unread,
 }
 
 impl Client for Exchanged<'_> {
@@ -58,7 +60,13 @@ impl Client for Exchanged<'_> {
         done: Done,
         below: &mut Below<'_>,
     ) -> Result<(), Infallible> {
+        let error = done.outcome.as_ref().err().copied();
         self.fs.complete(port, done, &mut FsCx { below, replies: self.replies });
+        // Of a failed write or flush the file system tells, and of a power cut the disk.
+        let error = error.filter(|error| *error != IoError::PowerOff);
+        if let (Some(error), None) = (error, self.fs.failed()) {
+            self.unread.say(error);
+        }
         Ok(())
     }
 
@@ -96,6 +104,7 @@ pub(super) struct State {
     replies: Vec<Reply>,
     /// Answers that the thread sends when it has let go of the lock.
     answered: Vec<Answered>,
+    unread: Unread,
     phase: Phase,
     ended: Ended,
 }
@@ -111,6 +120,7 @@ impl State {
             listings: Slab::new(),
             replies: Vec::new(),
             answered: Vec::new(),
+            unread: Unread::default(),
             phase: Phase::Serving,
             ended: Ended::default(),
         }
@@ -163,7 +173,8 @@ impl State {
     pub(super) fn turn(&mut self) {
         while !self.ended.cut {
             let now = self.volume.now();
-            let mut client = Exchanged { fs: self.fs.as_mut(), replies: &mut self.replies };
+            let (fs, replies) = (self.fs.as_mut(), &mut self.replies);
+            let mut client = Exchanged { fs, replies, unread: &mut self.unread };
             let nodes = from_mut(self.volume.node());
             let Ok(()) = self.exchange.move_all(&mut client, nodes, now);
             if self.volume.notice_cut() {
@@ -176,8 +187,9 @@ impl State {
         if self.ended.failed.is_none()
             && let Some(reason) = self.fs.failed()
         {
+            let failure = self.fs.failure().unwrap_or_else(|| reason.to_string());
             super::say(&format!(
-                "a write failed, the file system is read-only from now on: {reason}"
+                "a write failed, the file system is read-only from now on: {failure}"
             ));
             self.ended.failed = Some(reason);
         }

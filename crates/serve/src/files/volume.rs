@@ -14,6 +14,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use seekless_disk::Spec;
 use seekless_engine::data::Data;
+use seekless_engine::device::Device;
 use seekless_engine::disk::{Disk, check_range};
 use seekless_engine::io::{Io, IoError};
 use seekless_engine::layout::LayoutError;
@@ -21,6 +22,7 @@ use seekless_engine::node::Node;
 use seekless_engine::options::Options;
 use seekless_engine::superblock::SuperblockError;
 use seekless_engine::units::{BlockNr, SECONDS, Time};
+use seekless_fs::block::plain::Plain;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -137,6 +139,13 @@ impl Volume {
         Ok(Volume { mounted, started: Instant::now(), read_only: options.read_only })
     }
 
+    /// A device as it is. It answers from memory or says when it will: no descriptor wakes a
+    /// loop that waits for it.
+    pub fn of_device(device: Box<dyn Device + Send>, description: &str) -> Volume {
+        let mounted = Mounted::new(Plain::node(device), description.to_owned());
+        Volume { mounted, started: Instant::now(), read_only: false }
+    }
+
     /// What it is.
     pub fn description(&self) -> &str {
         &self.mounted.description
@@ -169,7 +178,7 @@ impl Volume {
             watched.map(|fd| PollFd::new(fd, PollFlags::IN)).collect();
         match poll(&mut watched, sleep.as_ref()) {
             Ok(_) | Err(Errno::INTR) => Ok(()),
-            Err(errno) => Err(raw::io_error(errno, 0)),
+            Err(errno) => Err(raw::sync_error(errno)),
         }
     }
 
@@ -217,7 +226,7 @@ impl Volume {
         }
         self.write_out()?;
         for file in self.mounted.files.iter().filter(|_| !self.read_only) {
-            raw::sync(file).map_err(|errno| raw::io_error(errno, 0))?;
+            raw::sync(file).map_err(raw::sync_error)?;
         }
         Ok(())
     }

@@ -3,14 +3,19 @@
 //! What is left is the open root, which alone keeps the file system alive. When the process ends,
 //! however it ends, the kernel closes the root and takes the file system away.
 //!
-//! A mount that other processes must reach by its path stays at its [`MountPoint`] instead.
+//! A mount that other processes must reach by its path stays at its [`MountPoint`] instead. One
+//! that another namespace attaches is a descriptor alone ([`floating`]).
 
 use rustix::fs::{Mode, OFlags};
+use rustix::mount::{
+    FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsconfig_set_flag,
+    fsconfig_set_string, fsmount, fsopen,
+};
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
 use std::ffi::CString;
 use std::fs::File;
 use std::io::{self, IoSliceMut};
-use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -87,7 +92,7 @@ pub(crate) struct MountPoint {
 
 impl MountPoint {
     /// Lets go of it after the end of the file system. Another one may be mounted there meanwhile,
-    /// so nothing is detached, unless no process answers any more.
+    /// so nothing is detached, unless the process behind the mount has ended.
     pub(crate) fn was_left(self) {
         let found = std::fs::metadata(&self.path);
         let is_dead = found.is_err_and(|error| error.raw_os_error() == Some(libc::ENOTCONN));
@@ -127,6 +132,44 @@ pub(crate) fn attached<T>(
     // The kernel answers this once the file system is initialised.
     rustix::fs::open(&at.path, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
     Ok((served, at))
+}
+
+/// Mounts in no tree of directories and lets `serve` take the device. Gives what `serve` gave, and
+/// the mount, which `move_mount` attaches in any namespace. Only for root.
+///
+/// # Errors
+/// If there is no FUSE here, the kernel is older than Linux 5.2, or the process may not mount.
+pub(crate) fn floating<T>(
+    traits: &Traits,
+    serve: impl FnOnce(OwnedFd) -> io::Result<T>,
+) -> io::Result<(T, OwnedFd)> {
+    let device = File::options().read(true).write(true).open("/dev/fuse")?;
+    let context = fsopen("fuse", FsOpenFlags::FSOPEN_CLOEXEC)?;
+    let number = device.as_raw_fd().to_string();
+    let values = [
+        ("source", traits.source.as_str()),
+        ("subtype", "seekless"),
+        ("fd", number.as_str()),
+        ("rootmode", "40000"),
+        ("user_id", "0"),
+        ("group_id", "0"),
+        ("max_read", "1048576"),
+    ];
+    for (key, value) in values {
+        fsconfig_set_string(context.as_fd(), key, value)?;
+    }
+    fsconfig_set_flag(context.as_fd(), "allow_other")?;
+    if traits.permissions {
+        fsconfig_set_flag(context.as_fd(), "default_permissions")?;
+    }
+    if traits.read_only {
+        fsconfig_set_flag(context.as_fd(), "ro")?;
+    }
+    fsconfig_create(context.as_fd())?;
+    let attributes = MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV;
+    let mount = fsmount(context.as_fd(), FsMountFlags::FSMOUNT_CLOEXEC, attributes)?;
+    // The kernel has sent its first request by now.
+    Ok((serve(device.into())?, mount))
 }
 
 fn detach(right: Right, point: &Path) -> io::Result<()> {

@@ -17,7 +17,10 @@ struct Rig {
 }
 
 fn rig(blocks: u64, mode: IoMode, direct: bool) -> Rig {
-    let dir = tempfile::tempdir().expect("a directory");
+    rig_in(tempfile::tempdir().expect("a directory"), blocks, mode, direct)
+}
+
+fn rig_in(dir: tempfile::TempDir, blocks: u64, mode: IoMode, direct: bool) -> Rig {
     let options = CreateOptions {
         kind: Kind::INPLACE,
         blocks: Some(blocks - 2),
@@ -78,6 +81,28 @@ fn unwritten_blocks_read_zeros_and_trimmed_ones_too() {
         let bytes: Vec<u8> = read.chunks(BLOCK_BYTES).map(|block| block[100]).collect();
         assert_eq!(bytes, [0, 9, 0, 0, 9, 9, 0], "{mode:?} direct {direct}");
     });
+}
+
+#[test]
+fn what_is_in_memory_is_read_at_once() {
+    for place in ["/dev/shm", "/tmp"] {
+        let Ok(dir) = tempfile::tempdir_in(place) else {
+            eprintln!("skipped {place}: it takes no files");
+            continue;
+        };
+        for mode in MODES {
+            let dir = tempfile::tempdir_in(dir.path()).expect("a directory");
+            let mut rig = rig_in(dir, 64, mode, false);
+            assert!(rig.one(Io::write(1, 5, filled(3, 7))).is_ok());
+            rig.device.submit(0, Io::read(2, 5, 3));
+            if rig.device.no_wait {
+                assert_eq!(rig.device.engine.pending(), 0, "{place}, {mode:?}");
+            }
+            assert!(rig.device.no_wait || place != "/dev/shm", "{mode:?}");
+            let found = rig.answers(1).remove(0).outcome.expect("it reads").to_bytes();
+            assert!(found.iter().all(|&byte| byte == 7), "{place}, {mode:?}");
+        }
+    }
 }
 
 #[test]
