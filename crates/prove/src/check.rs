@@ -30,6 +30,10 @@ const WORKED_ON: u64 = 8;
 const LOOKED_AT: u64 = 16;
 /// One in so many has its recovery cut off after each of its writes.
 const CUT_AGAIN: u64 = 24;
+/// One in so many of the states that are looked at without a mount is mounted, too.
+const MOUNTED: u64 = 16;
+/// A look costs this part of what a mount does.
+const LOOK_SHARE: u64 = 4;
 /// And one in so many is damaged before it is recovered.
 const DAMAGED: u64 = 24;
 /// So many times as often in a thorough search.
@@ -115,7 +119,7 @@ impl<S: Subject> Checker<S> {
         rng: &mut Rng,
         report: &mut ProveReport,
     ) -> Result<Option<ContentOf<S>>, Wrong> {
-        let index = self.recover(media, oracle, rng, report)?;
+        let index = self.recover_with(true, media, oracle, rng, report)?;
         match self.judge(index, false, oracle) {
             None => Ok(self.contents[index].content.clone()),
             Some(wrong) => Err(wrong),
@@ -174,7 +178,8 @@ impl<S: Subject> Checker<S> {
         {
             return Some(wrong);
         }
-        if rng.below(DAMAGED) < often
+        if self.subject.damages()
+            && rng.below(DAMAGED) < often
             && let Some(wrong) = self.strike(state, media.clone(), oracle, rng, report)
         {
             return Some(wrong);
@@ -240,16 +245,37 @@ impl<S: Subject> Checker<S> {
         Some(Wrong { sort: Sort::Content, story })
     }
 
-    /// Mounts media and reads everything back.
+    /// Mounts media and reads everything back, or looks at them where that is enough.
     fn recover(
         &mut self,
+        media: Vec<Cells>,
+        oracle: &mut S::Oracle,
+        rng: &mut Rng,
+        report: &mut ProveReport,
+    ) -> Result<usize, Wrong> {
+        self.recover_with(false, media, oracle, rng, report)
+    }
+
+    fn recover_with(
+        &mut self,
+        mounts: bool,
         mut media: Vec<Cells>,
         oracle: &mut S::Oracle,
         rng: &mut Rng,
         report: &mut ProveReport,
     ) -> Result<usize, Wrong> {
-        self.work += blocks(&media);
-        let looked_at = self.damage == Damage::None && rng.below(LOOKED_AT) == 0;
+        let inspected = self.subject.inspect(&media);
+        // A look costs a fraction of a mount.
+        self.work += blocks(&media) / if inspected.is_some() { LOOK_SHARE } else { 1 };
+        let inspected = inspected.transpose()?;
+        if let Some(content) = &inspected
+            && !mounts
+            && rng.below(MOUNTED) > 0
+        {
+            return Ok(self.intern(Some(content.clone())));
+        }
+        let looks = inspected.is_none() && self.damage == Damage::None;
+        let looked_at = looks && rng.below(LOOKED_AT) == 0;
         let before = looked_at.then(|| media.clone());
         let options = MountOptions { volatile: self.volatile, ..MountOptions::default() };
         let (lost, mounted) = match self.mount(&mut media, &options) {
@@ -275,6 +301,9 @@ impl<S: Subject> Checker<S> {
         };
         if let Some(before) = before {
             self.look(&before, None, &content, oracle)?;
+        }
+        if let Some(what) = inspected.and_then(|seen| oracle.differs(&content, &seen, false)) {
+            return Err(Wrong { sort: Sort::Read, story: vec![what] });
         }
         if rng.below(WORKED_ON) == 0 && self.damage != Damage::Open {
             let story = oracle.exercise(&mut volume, rng);
@@ -447,6 +476,11 @@ impl<S: Subject> Checker<S> {
         let odd = |fate: &Fate| *fate != Fate::Kept;
         let fates = simplify(fates, odd, &[Fate::Kept, Fate::Lost], fails);
         let mut story = moment.describe(&fates);
+        for (sentence, placed) in story.iter_mut().zip(&moment.pending) {
+            if let Some(area) = self.subject.area(&moment.durable, &placed.pending.write) {
+                *sentence = format!("{area}: {sentence}");
+            }
+        }
         story.append(&mut wrong.story);
         Wrong { story, ..wrong }
     }

@@ -10,13 +10,14 @@
 //! Start with [`subject`], [`volume`] and [`oracle`] (the seam: what is proved, and who judges),
 //! then `run` (the loop), `check` (what happens to one crash state) and `shrink`. [`block`] holds
 //! the block volumes that are proved. Which states are legal and tried is for `seekless_crash` to
-//! say.
+//! say. [`files`] holds the file systems that are proved.
 #![forbid(unsafe_code)]
 
 pub mod block;
 mod block_damage;
 mod check;
 mod crash_states;
+pub mod files;
 mod keep;
 pub mod machine;
 mod mounting;
@@ -35,6 +36,7 @@ pub mod volume;
 #[cfg(debug_assertions)]
 pub use block::planted_bugs;
 pub use block::{BlockSubject, WORKLOADS};
+pub use files::FileSubject;
 pub use keep::{Keep, NoKeep};
 pub use report::{FaultCounts, ProveReport};
 pub use subject::Subject;
@@ -131,7 +133,8 @@ pub fn prove<S: Subject>(
     let started = clock();
     let mut report = ProveReport::new(options);
     let first = options.case.unwrap_or(0);
-    for case in first.. {
+    let end = options.subject.cases().unwrap_or(u64::MAX);
+    for case in first..end {
         progress(case, report.states);
         let mut run = Run::new(options.subject, case, options.seed);
         let keep = match &options.keep {
@@ -151,7 +154,7 @@ pub fn prove<S: Subject>(
             });
         }
         report.cases += 1;
-        report.workloads = report.cases.min(S::WORKLOADS);
+        report.workloads = report.cases.min(report.kinds);
         let found = options.stop_at_first && !report.violations.is_empty();
         // A hundred broken promises tell as much as a million.
         let enough = report.states >= options.states || report.violations.len() >= 100;

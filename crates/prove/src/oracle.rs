@@ -93,6 +93,14 @@ pub trait Oracle: Debug {
         excuse: Excuse,
     ) -> Option<Wrong>;
 
+    /// True if the client may send its next request now; else events pass before it does.
+    fn is_ready(&self) -> bool {
+        true
+    }
+
+    /// The volume was shut down cleanly.
+    fn stopped(&mut self) {}
+
     /// Requests that are not answered yet.
     fn waiting(&self) -> usize;
 

@@ -8,8 +8,11 @@ use serde::Serialize;
 /// What a sweep came to.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ProveReport {
-    /// The layout.
+    /// The layout, or what else was proved.
     pub layout: String,
+    /// What that is.
+    #[serde(skip)]
+    pub noun: &'static str,
     /// Seed of everything.
     pub seed: u64,
     /// Runs, one a case.
@@ -42,10 +45,12 @@ impl ProveReport {
     pub(crate) fn new<S: Subject>(options: &ProveOptions<S>) -> ProveReport {
         ProveReport {
             layout: options.subject.name(),
+            noun: S::NOUN,
             seed: options.seed,
             cases: 0,
             workloads: 0,
-            kinds: S::WORKLOADS,
+            // Cases that are listed one by one have no kinds.
+            kinds: if options.subject.cases().is_some() { 0 } else { S::WORKLOADS },
             events: 0,
             states: 0,
             recovered: 0,
@@ -65,9 +70,12 @@ impl ProveReport {
             // Writing to a string cannot fail.
             let _ = writeln!(out, "{text}");
         };
-        line(format!("layout {}, seed {}: {} crash states", self.layout, self.seed, self.states));
+        let ProveReport { noun, layout, seed, states, .. } = self;
+        line(format!("{noun} {layout}, seed {seed}: {states} crash states"));
         line(format!("  runs              {:>10}", self.cases));
-        line(format!("  kinds of workload {:>10} of {}", self.workloads, self.kinds));
+        if self.kinds > 0 {
+            line(format!("  kinds of workload {:>10} of {}", self.workloads, self.kinds));
+        }
         line(format!("  client requests   {:>10}", self.requests));
         line(format!("  power cuts at     {:>10} device events", self.events));
         line(format!("  distinct states   {:>10}", self.recovered));

@@ -192,7 +192,8 @@ impl<S: Subject> Run<S> {
                 let content = content.expect("only damage keeps a volume from being mounted");
                 self.oracle.restart(&content);
                 self.checker.begin();
-                if self.search.sort.is_none_or(|sort| sort == Sort::Damage) {
+                let damages = self.subject.damages();
+                if damages && self.search.sort.is_none_or(|sort| sort == Sort::Damage) {
                     self.strike(&moment.durable, &content, report);
                 }
             }
@@ -214,6 +215,7 @@ impl<S: Subject> Run<S> {
     fn carry_out(&mut self, operation: Operation<RequestOf<S>>, report: &mut ProveReport) -> bool {
         match operation {
             Operation::Request(request) => {
+                self.make_ready(report);
                 let (operation, now) = (self.operation, self.now);
                 let send = Send { request, operation, now, machine: &self.machine };
                 self.oracle.send(send, &mut self.volume);
@@ -225,6 +227,22 @@ impl<S: Subject> Run<S> {
             Operation::End(clean) => return self.end(clean, report),
         }
         true
+    }
+
+    /// Lets events pass until the client may send its next request.
+    fn make_ready(&mut self, report: &mut ProveReport) {
+        for _ in 0..PATIENCE {
+            if self.oracle.is_ready() || self.found.is_some() {
+                return;
+            }
+            self.settle(report);
+            match self.volume.next_event() {
+                _ if self.oracle.is_ready() => return,
+                Some(due) => self.now = self.now.max(due),
+                None => return self.stuck("and nothing is under way"),
+            }
+        }
+        self.stuck("though devices complete requests all the time");
     }
 
     fn pass(&mut self, events: u32, report: &mut ProveReport) {
@@ -360,6 +378,9 @@ impl<S: Subject> Run<S> {
         }
         if self.found.is_none() && !self.volume.stopped() && !self.is_excused() {
             self.blame(Sort::Hang, "a clean shutdown never completes".to_owned());
+        }
+        if self.volume.stopped() && !self.volume.has_failed() {
+            self.oracle.stopped();
         }
     }
 }

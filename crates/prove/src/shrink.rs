@@ -198,7 +198,7 @@ pub fn tell<S: Subject>(
         story.push(format!("#{number} {operation}{heard}"));
     }
     story.push(match found.wrong.sort {
-        Sort::Content | Sort::Dead | Sort::Parity => {
+        Sort::Content | Sort::Dead | Sort::Image | Sort::Parity => {
             format!("here the power is cut, after device event {}:", found.event)
         }
         _ => format!("here, after device event {}:", found.event),

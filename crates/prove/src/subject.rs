@@ -8,7 +8,9 @@
 use crate::machine::DeviceKind;
 use crate::oracle::Oracle;
 use crate::script::Operation;
+use crate::violation::Wrong;
 use crate::volume::Mounted;
+use seekless_crash::pending::BlockWrite;
 use seekless_engine::device::medium::Cells;
 use seekless_engine::disk::Disk;
 use seekless_engine::layout::MountOptions;
@@ -34,6 +36,8 @@ pub trait Subject: Copy + Debug {
     type Mounted: Mounted;
     /// The client of a volume, and the judge of what a crash has left of it.
     type Oracle: Oracle<Volume = VolumeOf<Self>>;
+    /// What it is, in reports.
+    const NOUN: &'static str = "layout";
     /// Kinds of workload: the first so many cases have one each.
     const WORKLOADS: u64;
 
@@ -66,6 +70,27 @@ pub trait Subject: Copy + Debug {
 
     /// True if damage may end writing.
     fn stops_at_damage(self) -> bool;
+
+    /// Number of cases, if it is bounded: then all of them are run.
+    fn cases(self) -> Option<u64> {
+        None
+    }
+
+    /// True if its devices are damaged, by rot and unreadable blocks.
+    fn damages(self) -> bool {
+        true
+    }
+
+    /// What a recovery of media would come to, found without mounting them: most states are looked
+    /// at like that, where it is possible. Those that are mounted too must show the same.
+    fn inspect(self, _media: &[Cells]) -> Option<Result<ContentOf<Self>, Wrong>> {
+        None
+    }
+
+    /// What a write of these media is about, for a story.
+    fn area(self, _media: &[Cells], _write: &BlockWrite) -> Option<String> {
+        None
+    }
 
     /// Devices that it can do without.
     fn spare(self) -> usize {

@@ -10,6 +10,8 @@ pub enum Sort {
     Content,
     /// After a crash the volume cannot be mounted, read or written.
     Dead,
+    /// After a crash the image breaks an invariant, before any repair.
+    Image,
     /// After a crash the members of an array do not agree.
     Parity,
     /// After a crash a read-only mount writes, or shows something else than one that recovers.
@@ -31,6 +33,7 @@ impl fmt::Display for Sort {
         f.write_str(match self {
             Sort::Content => "the content after a crash is wrong",
             Sort::Dead => "the volume is dead after a crash",
+            Sort::Image => "the image after a crash is malformed",
             Sort::Parity => "the members of an array disagree after a crash",
             Sort::Look => "a read-only mount after a crash is wrong",
             Sort::Read => "a read is wrong",

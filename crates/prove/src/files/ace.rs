@@ -1,0 +1,323 @@
+//! Short sequences of operations, all of them: bounded exhaustive workloads.
+//!
+//! Fourteen operations with all arguments over a few names, each followed by fsync, fdatasync, sync
+//! or nothing. What an operation needs and does not find is made before it; what is made before the
+//! first one is durable in some variants and not in others. The bounds are those of Mohan et al.,
+//! "Finding crash-consistency bugs with bounded black-box crash testing", OSDI 2018; here the power
+//! is cut at every event, not at the end only.
+
+use super::names::{Name, Path};
+use super::request::FileRequest as R;
+use super::tree::Attrs;
+use super::world::World;
+use crate::script::Operation;
+use seekless_engine::checksum::mix;
+use seekless_fs::call::FileKind;
+use std::fmt;
+use std::sync::OnceLock;
+
+/// Sequences of one operation or of two.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ace {
+    /// One.
+    One,
+    /// Two.
+    Two,
+}
+
+impl Ace {
+    /// Sequences of so many operations.
+    pub fn of_length(length: u8) -> Option<Ace> {
+        match length {
+            1 => Some(Ace::One),
+            2 => Some(Ace::Two),
+            _ => None,
+        }
+    }
+
+    /// Operations in a sequence.
+    pub fn length(self) -> u32 {
+        match self {
+            Ace::One => 1,
+            Ace::Two => 2,
+        }
+    }
+
+    /// Number of sequences.
+    pub fn cases(self) -> u64 {
+        let each = operations().len() as u64 * Persist::ALL.len() as u64;
+        each.pow(self.length()) * self.setups()
+    }
+
+    /// Variants of a sequence. Of two operations each has one, by its number.
+    fn setups(self) -> u64 {
+        match self {
+            Ace::One => 2,
+            Ace::Two => 1,
+        }
+    }
+}
+
+impl fmt::Display for Ace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Ace::One => f.write_str("sequences of one operation"),
+            Ace::Two => f.write_str("sequences of two operations"),
+        }
+    }
+}
+
+/// What makes an operation durable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Persist {
+    Nothing,
+    Fsync,
+    Fdatasync,
+    Sync,
+}
+
+impl Persist {
+    const ALL: [Persist; 4] = [Persist::Nothing, Persist::Fsync, Persist::Fdatasync, Persist::Sync];
+}
+
+const FOO: Path = path(&[Name::FOO]);
+const BAR: Path = path(&[Name::BAR]);
+const A: Path = path(&[Name::A]);
+const B: Path = path(&[Name::B]);
+const A_FOO: Path = path(&[Name::A, Name::FOO]);
+const A_BAR: Path = path(&[Name::A, Name::BAR]);
+const B_FOO: Path = path(&[Name::B, Name::FOO]);
+const A_C: Path = path(&[Name::A, Name::C]);
+const FILES: [Path; 5] = [FOO, BAR, A_FOO, A_BAR, B_FOO];
+const DIRECTORIES: [Path; 3] = [A, B, A_C];
+/// Renames of directories that are possible.
+const MOVES: [(Path, Path); 4] = [(A, B), (B, A), (B, A_C), (A_C, B)];
+
+const fn path(names: &[Name]) -> Path {
+    let mut all = [Name::FOO; super::names::MOST_DEPTH];
+    let mut at = 0;
+    while at < names.len() {
+        all[at] = names[at];
+        at += 1;
+    }
+    Path::Names(all, names.len() as u8)
+}
+
+/// All operations with their arguments.
+fn operations() -> &'static [R] {
+    static ALL: OnceLock<Vec<R>> = OnceLock::new();
+    ALL.get_or_init(|| {
+        let mut all = Vec::new();
+        let pairs = || {
+            let of = |from: Path| FILES.into_iter().map(move |to| (from, to));
+            FILES.into_iter().flat_map(of).filter(|(from, to)| from != to)
+        };
+        all.extend(DIRECTORIES.map(R::Mkdir));
+        all.extend(DIRECTORIES.map(R::Rmdir));
+        for file in FILES {
+            all.extend([
+                R::Create(file),
+                R::Symlink(file, 3),
+                R::Unlink(file),
+                R::Append(file, 9),
+                R::Write(file, 1, 2),
+                R::Truncate(file, 700),
+                R::Truncate(file, 20_000),
+                R::Allocate(file, 8, 12),
+                R::Punch(file, 0, 6),
+                R::Chmod(file, 0o600),
+            ]);
+        }
+        all.extend(pairs().map(|(from, to)| R::Link(from, to)));
+        all.extend(pairs().chain(MOVES).map(|(from, to)| R::Rename(from, to)));
+        let once = |(from, to): &(Path, Path)| from.names() < to.names();
+        let exchanges = pairs().filter(once).chain([(A, B), (A_C, B)]);
+        all.extend(exchanges.map(|(one, other)| R::Exchange(one, other)));
+        all
+    })
+}
+
+/// The script of a case.
+pub fn script(ace: Ace, case: u64) -> Vec<Operation<R>> {
+    let mut rest = case / ace.setups();
+    let durable = match ace {
+        Ace::One => case.is_multiple_of(2),
+        Ace::Two => mix(case).is_multiple_of(2),
+    };
+    let mut writer =
+        Writer { world: World::new(Attrs { mode: 0o755, uid: 0 }), script: Vec::new() };
+    let mut persist = Persist::Nothing;
+    for place in 0..ace.length() {
+        let (count, kinds) = (operations().len() as u64, Persist::ALL.len() as u64);
+        let request = operations()[(rest % count) as usize];
+        rest /= count;
+        persist = Persist::ALL[(rest % kinds) as usize];
+        rest /= kinds;
+        if !writer.prepare(request) {
+            continue;
+        }
+        if place == 0 && durable && !writer.script.is_empty() {
+            writer.push(R::Sync);
+        }
+        writer.push(request);
+        writer.persist(request, persist);
+    }
+    writer.script.push(Operation::Pass(u32::MAX));
+    if persist == Persist::Nothing {
+        // The writes of the background are cut off, too.
+        writer.script.push(Operation::Rest(MOST_EVENTS));
+    }
+    writer.script
+}
+
+/// Device events of the background after a sequence: more than it has.
+const MOST_EVENTS: u32 = 200;
+
+struct Writer {
+    world: World,
+    script: Vec<Operation<R>>,
+}
+
+impl Writer {
+    /// Adds a request; false if it must be refused.
+    fn push(&mut self, request: R) -> bool {
+        self.script.push(Operation::Request(request));
+        let planned = self.world.plan(request);
+        let is_possible = planned.is_ok();
+        self.world.send(planned.unwrap_or_default());
+        self.world.confirm();
+        is_possible
+    }
+
+    fn kind(&self, path: &Path) -> Option<FileKind> {
+        self.world.resolve(path).map(|object| self.world.record(object).kind)
+    }
+
+    /// Makes what a request needs; false if that cannot be.
+    fn prepare(&mut self, request: R) -> bool {
+        match request {
+            R::Create(path) | R::Mkdir(path) | R::Symlink(path, _) => self.absent(&path),
+            R::Unlink(path) => self.present(&path, FileKind::File),
+            R::Rmdir(path) => self.present(&path, FileKind::Directory) && self.empty(&path),
+            R::Link(from, to) => self.present(&from, FileKind::File) && self.absent(&to),
+            R::Rename(from, to) if DIRECTORIES.contains(&from) => {
+                self.present(&from, FileKind::Directory)
+                    && self.above(&to)
+                    && (self.kind(&to).is_none() || self.empty(&to))
+            }
+            R::Rename(from, to) => self.present(&from, FileKind::File) && self.above(&to),
+            R::Exchange(one, other) => {
+                let is_directory = DIRECTORIES.contains(&one);
+                let kind = if is_directory { FileKind::Directory } else { FileKind::File };
+                self.present(&one, kind) && self.present(&other, kind)
+            }
+            R::Append(path, _) | R::Write(path, ..) | R::Truncate(path, _) => {
+                self.present(&path, FileKind::File)
+            }
+            R::Allocate(path, ..) | R::Punch(path, ..) | R::Chmod(path, _) => {
+                self.present(&path, FileKind::File)
+            }
+            _ => true,
+        }
+    }
+
+    /// The directory of a path is there.
+    fn above(&mut self, path: &Path) -> bool {
+        let Some((names, _)) = path.split() else { return false };
+        let dir = Path::of(names);
+        names.is_empty() || self.present(&dir, FileKind::Directory)
+    }
+
+    fn present(&mut self, path: &Path, kind: FileKind) -> bool {
+        if !self.above(path) {
+            return false;
+        }
+        match self.kind(path) {
+            Some(found) if found == kind => true,
+            Some(_) => self.remove(path) && self.make(path, kind),
+            None => self.make(path, kind),
+        }
+    }
+
+    fn make(&mut self, path: &Path, kind: FileKind) -> bool {
+        match kind {
+            FileKind::Directory => self.push(R::Mkdir(*path)),
+            _ => self.push(R::Create(*path)) && self.push(R::Append(*path, 5)),
+        }
+    }
+
+    fn absent(&mut self, path: &Path) -> bool {
+        self.above(path) && (self.kind(path).is_none() || self.remove(path))
+    }
+
+    fn remove(&mut self, path: &Path) -> bool {
+        match self.kind(path) {
+            Some(FileKind::Directory) => self.empty(path) && self.push(R::Rmdir(*path)),
+            _ => self.push(R::Unlink(*path)),
+        }
+    }
+
+    fn empty(&mut self, path: &Path) -> bool {
+        let Some(dir) = self.world.resolve(path) else { return false };
+        let names: Vec<Name> = self.world.names(dir).map(|(name, _)| name).collect();
+        names.into_iter().all(|name| self.remove(&path.join(name)))
+    }
+
+    /// Makes an operation durable by what it has changed: the object, or the directory from which
+    /// a name has gone.
+    fn persist(&mut self, request: R, persist: Persist) {
+        let above = |path: &Path| Path::of(path.split().map_or(&[][..], |(names, _)| names));
+        let target = match request {
+            R::Unlink(path) | R::Rmdir(path) => above(&path),
+            R::Symlink(path, _) => above(&path),
+            R::Link(_, path) | R::Rename(_, path) | R::Exchange(_, path) => path,
+            R::Create(path) | R::Mkdir(path) | R::Append(path, _) | R::Write(path, ..) => path,
+            R::Truncate(path, _) | R::Allocate(path, ..) | R::Punch(path, ..) => path,
+            R::Chmod(path, _) => path,
+            _ => Path::ROOT,
+        };
+        match persist {
+            Persist::Nothing => true,
+            Persist::Fsync => self.push(R::Fsync(target)),
+            Persist::Fdatasync => self.push(R::Fdatasync(target)),
+            Persist::Sync => self.push(R::Sync),
+        };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_bounds_are_those_that_the_module_names() {
+        let count = operations().len();
+        assert!((100..130).contains(&count), "{count} operations");
+        assert_eq!(Ace::One.cases(), count as u64 * 4 * 2);
+        assert!(Ace::Two.cases() > 200_000, "{}", Ace::Two.cases());
+    }
+
+    /// Each operation finds what it needs: none is refused.
+    #[test]
+    fn sequences_are_possible() {
+        let mut lengths = 0;
+        let two = (0..Ace::Two.cases()).step_by(97).map(|case| (Ace::Two, case));
+        for (ace, case) in (0..Ace::One.cases()).map(|case| (Ace::One, case)).chain(two) {
+            let mut world = World::new(Attrs { mode: 0o755, uid: 0 });
+            let mut refused = 0;
+            for operation in script(ace, case) {
+                let Operation::Request(request) = operation else { continue };
+                lengths += 1;
+                match world.plan(request) {
+                    Ok(effects) => {
+                        world.send(effects);
+                        world.confirm();
+                    }
+                    Err(_) => refused += 1,
+                }
+            }
+            assert_eq!(refused, 0, "{ace}, case {case}: {:?}", script(ace, case));
+        }
+        assert!(lengths > 10_000, "{lengths}");
+    }
+}

@@ -1,0 +1,71 @@
+//! What a write of an FFS is about: which group, and which part of it.
+
+use seekless_crash::pending::BlockWrite;
+use seekless_engine::device::medium::Cells;
+use seekless_engine::disk::MediumDisk;
+use seekless_engine::units::{BLOCK_SECTORS, SECTOR_BYTES};
+use seekless_fs::ffs::{SealKind, Sealer, load};
+
+/// A write in a few words; none if the medium has no superblock.
+pub fn of(medium: &mut Cells, write: &BlockWrite) -> Option<String> {
+    let superblock = load(&mut MediumDisk(medium)).ok()?.superblock;
+    let geometry = superblock.geometry().ok()?;
+    let block = write.at / u64::from(geometry.engine_blocks());
+    let fragment = geometry.first_fragment(block);
+    if fragment >= geometry.fragments() {
+        return None;
+    }
+    let group = geometry.group_of_fragment(fragment);
+    let table = geometry.table_of(group);
+    Some(if geometry.superblock_of(group) == Some(block) {
+        format!("superblock of group {group}")
+    } else if (geometry.maps_of(group)..table).contains(&block) {
+        format!("maps of group {group}")
+    } else if (table..table + u64::from(geometry.table_blocks())).contains(&block) {
+        let index = (block - table) as u32 * geometry.inodes_per_block();
+        let first = group * geometry.sizes().inodes_per_group + index;
+        format!("inodes {first} to {}", first + geometry.inodes_per_block() - 1)
+    } else {
+        format!("{} of group {group}", content(&superblock.sealer(), write))
+    })
+}
+
+/// What a block of data holds, by the seal of the first sector that is written.
+fn content(sealer: &Sealer, write: &BlockWrite) -> &'static str {
+    let first = write.part.map_or(0, |part| part.first as usize);
+    let bytes = write.data.to_bytes();
+    let sector = &bytes[first * SECTOR_BYTES..(first + 1) * SECTOR_BYTES];
+    let address = write.at * BLOCK_SECTORS + first as u64;
+    match [SealKind::Directory, SealKind::Indirect]
+        .into_iter()
+        .find(|kind| sealer.is_whole(sector, address, *kind))
+    {
+        Some(SealKind::Directory) => "names",
+        Some(_) => "addresses",
+        None => "data",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use seekless_engine::data::Data;
+    use seekless_fs::ffs::{Geometry, MkfsOptions, mkfs};
+
+    #[test]
+    fn writes_are_named_by_where_they_go() {
+        let mut cells = Cells::new(512);
+        let options = MkfsOptions { fragment: 1024, ..MkfsOptions::default() };
+        let made = mkfs(&mut MediumDisk(&mut cells), &options).expect("possible");
+        let geometry: Geometry = made.superblock.geometry().expect("made");
+        let mut said = |block: u64, data: Data| {
+            let at = block * u64::from(geometry.engine_blocks());
+            of(&mut cells, &BlockWrite { at, data, labels: None, part: None }).expect("a medium")
+        };
+        let root = u64::from(geometry.metadata_of(0).end / geometry.fragments_per_block());
+        assert_eq!(said(geometry.maps_of(0), Data::zeros(1)), "maps of group 0");
+        assert!(said(geometry.table_of(0), Data::zeros(1)).starts_with("inodes 0 to "));
+        assert_eq!(said(root, Data::zeros(1)), "data of group 0");
+        assert_eq!(said(8, Data::zeros(1)), "superblock of group 0");
+    }
+}

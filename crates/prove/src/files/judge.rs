@@ -1,0 +1,333 @@
+//! What is wrong with the tree that a crash has left.
+//!
+//! Names, attributes, sizes and sectors must each be a version that is not past; a policy that
+//! promises less is held to what is durable and unchanged ([`Rules`]). Bonds must hold: I10, what
+//! an fsync promised about paths, and I11, an object that always had a name has one.
+
+use super::contract::Rules;
+use super::names::Name;
+use super::tags::Cell;
+use super::tree::{Body, Found, Tree};
+use super::versions::Change;
+use super::world::{Bond, LinkId, Object, ROOT, World};
+use seekless_fs::call::{FileKind, ROOT as ROOT_INO};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Sentences of one verdict at most.
+const MOST: usize = 6;
+/// A file that shrinks by more does so in steps, at block boundaries.
+const STEP: u64 = 128 << 10;
+
+/// Everything that is wrong with a tree, a sentence each.
+pub fn judge(world: &World, tree: &Tree, rules: Rules) -> Vec<String> {
+    let mut judge = Judge {
+        world,
+        tree,
+        rules,
+        objects: BTreeMap::new(),
+        reached: BTreeSet::new(),
+        paths: BTreeMap::new(),
+        wrong: Vec::new(),
+    };
+    judge.names();
+    judge.contents();
+    judge.bonds();
+    judge.wrong
+}
+
+/// The objects of a tree that are known, by inode, and those that a change under way has made.
+pub fn known_objects(world: &World, tree: &Tree) -> BTreeMap<u32, Object> {
+    let mut judge = Judge {
+        world,
+        tree,
+        rules: Rules::Soft,
+        objects: BTreeMap::new(),
+        reached: BTreeSet::new(),
+        paths: BTreeMap::new(),
+        wrong: Vec::new(),
+    };
+    judge.names();
+    judge.objects
+}
+
+struct Judge<'j> {
+    world: &'j World,
+    tree: &'j Tree,
+    rules: Rules,
+    /// Known objects by inode.
+    objects: BTreeMap<u32, Object>,
+    /// Names that were found: directory, name, object.
+    reached: BTreeSet<(Object, Name, Object)>,
+    /// A path of each object that was found, for the story.
+    paths: BTreeMap<u32, String>,
+    wrong: Vec<String>,
+}
+
+impl Judge<'_> {
+    fn say(&mut self, sentence: String) {
+        if self.wrong.len() < MOST {
+            self.wrong.push(sentence);
+        }
+    }
+
+    fn path(&self, ino: u32) -> &str {
+        self.paths.get(&ino).map_or("?", String::as_str)
+    }
+
+    /// Names from the root on.
+    fn names(&mut self) {
+        let root = ROOT_INO as u32;
+        self.objects.insert(root, ROOT);
+        self.paths.insert(root, String::new());
+        let mut todo = vec![root];
+        let mut done = BTreeSet::new();
+        while let Some(ino) = todo.pop() {
+            let Some(found) = self.tree.objects.get(&ino).filter(|_| done.insert(ino)) else {
+                continue;
+            };
+            let Body::Directory(names, strange) = &found.body else { continue };
+            if *strange > 0 && !self.rules.repairs() {
+                self.say(format!("{}/ has a name that no client gave", self.path(ino)));
+            }
+            for (&name, &child) in names {
+                let path = match self.path(ino) {
+                    "" => name.to_string(),
+                    above => format!("{above}/{name}"),
+                };
+                self.name(ino, name, child, &path);
+                self.paths.entry(child).or_insert(path);
+                todo.push(child);
+            }
+            self.missing(ino, names);
+        }
+        if !self.tree.objects.contains_key(&root) {
+            self.say("the root directory is missing".to_owned());
+        }
+    }
+
+    /// A name that was found, and what it leads to.
+    fn name(&mut self, dir: u32, name: Name, ino: u32, path: &str) {
+        let Some(found) = self.tree.objects.get(&ino) else {
+            if self.rules.is_strict() {
+                self.say(format!("{path} leads to inode {ino}, which is free"));
+            }
+            return;
+        };
+        let Some(&dir) = self.objects.get(&dir) else { return };
+        let versions = self.world.record(dir).entries.get(&name);
+        let known = self.world.known((ino, found.generation));
+        let object = known.or_else(|| {
+            let mut possible = versions?.possible().flatten().copied();
+            possible.find(|&one| self.is_new(one, found))
+        });
+        let Some(object) = object else {
+            if self.rules.is_strict() {
+                let generation = found.generation;
+                self.say(format!(
+                    "{path} leads to inode {ino}, generation {generation}, which no client knows"
+                ));
+            }
+            return;
+        };
+        self.objects.insert(ino, object);
+        self.reached.insert((dir, name, object));
+        let allowed = versions.is_some_and(|versions| versions.allows(&Some(object)));
+        if self.rules.is_strict() && !allowed {
+            self.say(format!("{path} leads to an object that it cannot lead to (inode {ino})"));
+        }
+    }
+
+    /// True if this is an object of the change under way, whose inode no reply has named.
+    fn is_new(&self, object: Object, found: &Found) -> bool {
+        let record = self.world.record(object);
+        record.identity.is_none() && record.kind == found.kind
+    }
+
+    /// Names that should be there.
+    fn missing(&mut self, ino: u32, names: &BTreeMap<Name, u32>) {
+        let Some(&dir) = self.objects.get(&ino).filter(|_| self.rules.is_strict()) else { return };
+        let world = self.world;
+        for (name, versions) in &world.record(dir).entries {
+            if !names.contains_key(name) && !versions.allows(&None) {
+                let above = self.path(ino);
+                self.say(format!("{above}/{name} is gone, and nothing removed it"));
+            }
+        }
+    }
+
+    fn contents(&mut self) {
+        let objects: Vec<(u32, Object)> = self.objects.iter().map(|(a, b)| (*a, *b)).collect();
+        for (ino, object) in objects {
+            let counts = self.rules.is_strict() || self.is_kept(object);
+            if let Some(found) = self.tree.objects.get(&ino).filter(|_| counts) {
+                self.attributes(ino, object, found);
+                if let Body::File(cells) = &found.body {
+                    self.size(ino, object, found.size);
+                    self.cells(ino, object, found.size, cells);
+                }
+            }
+        }
+    }
+
+    /// True if an object is what it was when it was durable, and has a name.
+    fn is_kept(&self, object: Object) -> bool {
+        let has_name = object == ROOT || !self.world.links_of(object).is_empty();
+        has_name && self.world.record(object).is_untouched()
+    }
+
+    fn attributes(&mut self, ino: u32, object: Object, found: &Found) {
+        let record = self.world.record(object);
+        let attrs = match self.rules.is_strict() {
+            true => record.attrs.allows(&found.attrs),
+            false => record.attrs.only().is_none_or(|only| *only == found.attrs),
+        };
+        // Objects that are not durable need not be what they were, where nothing is ordered.
+        let counts = self.rules.is_strict() || record.attrs.only().is_some();
+        if !attrs {
+            let (path, found) = (self.path(ino), found.attrs);
+            self.say(format!("{path} has mode {:o} and owner {}", found.mode, found.uid));
+        }
+        if counts && record.kind != found.kind {
+            self.say(format!("{} is a {:?}, not a {:?}", self.path(ino), found.kind, record.kind));
+        }
+        let text = Body::Symlink(record.text);
+        if counts && record.kind == FileKind::Symlink && found.body != text {
+            self.say(format!("the text of {} is wrong: {:?}", self.path(ino), found.body));
+        }
+    }
+
+    fn size(&mut self, ino: u32, object: Object, size: u64) {
+        let versions = &self.world.record(object).size;
+        let between = |(&low, &high): (&u64, &u64)| {
+            let grows = (low..=high).contains(&size);
+            grows || (low - high.min(low) > STEP && (high..=low).contains(&size))
+        };
+        let right = match self.rules.is_strict() {
+            true => versions.allows(&size) || versions.steps().any(between),
+            false => versions.only().is_none_or(|only| *only == size),
+        };
+        if !right {
+            let path = self.path(ino);
+            let list: Vec<String> = versions.possible().map(u64::to_string).collect();
+            self.say(format!("{path} has {size} bytes; it may have {}", list.join(", ")));
+        }
+    }
+
+    fn cells(&mut self, ino: u32, object: Object, size: u64, found: &[(u32, Cell)]) {
+        let world = self.world;
+        let record = world.record(object);
+        let changes = !record.is_untouched();
+        let mut expected = record.cells.keys().copied().collect::<BTreeSet<u32>>();
+        for &(sector, cell) in found {
+            expected.remove(&sector);
+            self.cell(ino, object, sector, (cell, size, changes));
+        }
+        for sector in expected {
+            if u64::from(sector) * 512 < size {
+                self.cell(ino, object, sector, (Cell::Zeros, size, changes));
+            }
+        }
+    }
+
+    fn cell(
+        &mut self,
+        ino: u32,
+        object: Object,
+        sector: u32,
+        (cell, size, changes): (Cell, u64, bool),
+    ) {
+        let visible = (size - u64::from(sector) * 512).min(512) as u16;
+        let record = self.world.record(object);
+        let versions = record.cells.get(&sector);
+        let is = |one: &Cell| one.cut(visible) == cell || visible < 16;
+        let right = match (self.rules, versions) {
+            (Rules::Async, Some(versions)) => versions.only().is_none_or(is),
+            (Rules::Async, None) => changes || cell == Cell::Zeros,
+            (Rules::Sync, None) => changes || cell == Cell::Zeros,
+            (Rules::Sync, Some(versions)) => {
+                // A fresh block may show what it held before.
+                let fresh = |one: &Cell| matches!(one, Cell::Absent | Cell::Zeros);
+                let moved = versions.only().is_none() && versions.possible().any(fresh);
+                moved || versions.possible().any(is)
+            }
+            (Rules::Soft, None) => cell == Cell::Zeros,
+            (Rules::Soft, Some(versions)) => versions.possible().any(is),
+        };
+        let own = matches!(cell, Cell::Tagged(tag, _) if tag.object == object);
+        let own = own || self.rules != Rules::Soft;
+        let cut = |one: &Cell| !matches!(one, Cell::Tagged(_, 512));
+        let stale = record.tail.contains(&sector)
+            && versions.is_none_or(|versions| versions.possible().any(cut));
+        if right || own && stale {
+            return;
+        }
+        let what = match cell {
+            Cell::Tagged(tag, _) if tag.object != object => {
+                "content of another object (I8)".to_owned()
+            }
+            Cell::Tagged(tag, valid) => {
+                format!("{valid} bytes of version {} of sector {}", tag.version, tag.sector)
+            }
+            other => format!("{other:?}"),
+        };
+        let path = self.path(ino);
+        let possible: Vec<String> = versions
+            .into_iter()
+            .flat_map(|versions| versions.possible().map(|one| format!("{one:?}")))
+            .collect();
+        let may = if possible.is_empty() { "zeros".to_owned() } else { possible.join(" or ") };
+        self.say(format!("sector {sector} of {path} is {what}; it may be {may}"));
+    }
+
+    fn bonds(&mut self) {
+        let world = self.world;
+        for bond in &world.bonds {
+            let mut alive: Vec<LinkId> = bond.links.clone();
+            alive.retain(|&id| self.binds(id, bond));
+            let leads = |&id: &LinkId| {
+                let places = &world.links[id].places;
+                places
+                    .iter()
+                    .any(|&(dir, name, _)| self.reached.contains(&(dir, name, bond.object)))
+            };
+            if alive.is_empty() || alive.iter().any(leads) {
+                continue;
+            }
+            let names: Vec<String> = alive.iter().map(|&id| self.link_name(id)).collect();
+            let moved = alive.iter().any(|&id| world.links[id].places.len() > 1);
+            let rule = if moved { "I11" } else { "I10" };
+            self.say(format!("no name leads to what {} was ({rule})", names.join(" or ")));
+        }
+    }
+
+    /// True if a link must still lead to its object.
+    fn binds(&self, id: LinkId, bond: &Bond) -> bool {
+        let link = &self.world.links[id];
+        if link.ended.is_some() {
+            return false;
+        }
+        self.rules.is_strict() || self.stays(id, bond.upto, 0)
+    }
+
+    /// True if nothing has renamed a link since, nor a directory above it, and none of those
+    /// directories has other names.
+    fn stays(&self, id: LinkId, upto: Change, depth: u32) -> bool {
+        let link = &self.world.links[id];
+        let Some(&(dir, _, change)) = link.places.last() else { return false };
+        let same = self.world.record(dir).has_same_names(upto);
+        if link.ended.is_some() || change > upto || !same || depth > 64 {
+            return false;
+        }
+        dir == ROOT || self.world.links_of(dir).iter().any(|&up| self.stays(up, upto, depth + 1))
+    }
+
+    fn link_name(&self, id: LinkId) -> String {
+        let places = self.world.links[id].places.iter();
+        let names: Vec<String> = places.map(|(_, name, _)| name.to_string()).collect();
+        names.join(", then ")
+    }
+}
+
+#[cfg(test)]
+#[path = "judge/tests.rs"]
+mod tests;

@@ -1,0 +1,400 @@
+//! The client of a file system: what it sends and hears, and what it says of a recovered tree.
+
+use super::contract::Rules;
+use super::judge::{judge, known_objects};
+use super::mounted;
+use super::names::Path;
+use super::request::FileRequest as R;
+use super::tags::Cell;
+use super::tree::{Body, Found, Tree};
+use super::versions::{Change, Versions};
+use super::volume::{Ask, FileReply, FileVolume};
+use super::world::{Bond, Effect, Object, Record, World};
+use crate::oracle::{Allowance, Excuse, Heard, Oracle, Send};
+use crate::violation::{Sort, Wrong};
+use seekless_engine::rng::Rng;
+use seekless_fs::call::Errno;
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::rc::Rc;
+
+/// What a call for durability will have made durable.
+#[derive(Clone, Debug)]
+struct Barrier {
+    upto: Change,
+    /// One object, perhaps without attributes; none for everything.
+    object: Option<(Object, bool)>,
+    bonds: Vec<Bond>,
+}
+
+/// A change under way: whether it must succeed.
+#[derive(Clone, Copy, Debug)]
+struct Waiting {
+    operation: u32,
+    request: R,
+    succeeds: bool,
+}
+
+/// A client and all it has done and heard.
+#[derive(Debug)]
+pub struct FileOracle {
+    rules: Rules,
+    /// The file system may run out of space.
+    may_fill: bool,
+    world: World,
+    revision: u64,
+    /// The file system was unmounted: it must hold exactly what it should, whatever the policy.
+    stopped: bool,
+    change: Option<Waiting>,
+    barriers: BTreeMap<u32, (Waiting, Option<Barrier>)>,
+    heard: Heard,
+}
+
+fn wrong(sort: Sort, sentence: String) -> Option<Wrong> {
+    Some(Wrong { sort, story: vec![sentence] })
+}
+
+impl FileOracle {
+    /// A client of an empty file system.
+    pub fn new(rules: Rules, world: World, may_fill: bool) -> FileOracle {
+        FileOracle {
+            rules,
+            may_fill,
+            world,
+            revision: 1,
+            stopped: false,
+            change: None,
+            barriers: BTreeMap::new(),
+            heard: Heard::default(),
+        }
+    }
+
+    /// What a barrier sent now is to make durable.
+    fn barrier(&self, request: R) -> Option<Barrier> {
+        let upto = self.world.heard;
+        let of = |path: &Path, data_only| {
+            let object = self.world.resolve(path)?;
+            Some(Barrier {
+                upto,
+                object: Some((object, data_only)),
+                bonds: self.world.bonds_of(object),
+            })
+        };
+        match request {
+            R::Fsync(path) => of(&path, false),
+            R::Fdatasync(path) => of(&path, true),
+            _ => Some(Barrier { upto, object: None, bonds: self.world.bonds_of_all() }),
+        }
+    }
+
+    /// What is written: the object, the first sector, and the change as the version.
+    fn stamp(&self, request: R) -> (u32, u32, u32) {
+        let (path, at) = match request {
+            R::Write(path, at, _) => (path, Some(at)),
+            R::Append(path, _) => (path, None),
+            _ => return (0, 0, 0),
+        };
+        let Some(object) = self.world.resolve(&path) else { return (0, 0, 0) };
+        let end = self.world.record(object).size.last().div_ceil(512) as u32;
+        (object, at.unwrap_or(end), self.world.change + 1)
+    }
+
+    fn hear_change(
+        &mut self,
+        waiting: Waiting,
+        reply: &FileReply,
+        excuse: Excuse,
+    ) -> Option<Wrong> {
+        match reply.result {
+            Ok(told) if waiting.succeeds => {
+                let short = match waiting.request {
+                    R::Write(_, _, count) | R::Append(_, count) => told.written < count * 512,
+                    _ => false,
+                };
+                if short && !self.shorten(told.written, excuse) {
+                    let request = waiting.request;
+                    let story = format!("{request}: only {} bytes were written", told.written);
+                    return wrong(Sort::Refusal, story);
+                }
+                let effects = self.world.confirm();
+                self.heard.acknowledged.push(waiting.operation);
+                if let Some(wrong) = self.identify(&effects, told.attr) {
+                    return Some(wrong);
+                }
+                if self.rules.names_are_durable() {
+                    self.settle_names(&effects);
+                }
+                None
+            }
+            Ok(_) => {
+                let request = waiting.request;
+                wrong(Sort::Refusal, format!("{request} succeeds, and must be refused"))
+            }
+            Err(errno) => {
+                self.world.withdraw();
+                if !waiting.succeeds || self.is_excused(waiting.request, errno, excuse) {
+                    return None;
+                }
+                wrong(Sort::Refusal, format!("{} fails: {errno}", waiting.request))
+            }
+        }
+    }
+
+    fn is_excused(&self, request: R, errno: Errno, excuse: Excuse) -> bool {
+        excuse.refuses || self.may_fill && errno == Errno::NoSpc && request.takes_space()
+    }
+
+    /// A write came to an early end: only what was written counts. False if that must not be.
+    fn shorten(&mut self, written: u32, excuse: Excuse) -> bool {
+        let mut effects = self.world.pending.clone();
+        let at = effects.iter().find_map(|effect| match *effect {
+            Effect::Cell(_, sector, Cell::Tagged(tag, _)) if tag.version == self.world.change => {
+                Some(sector)
+            }
+            _ => None,
+        });
+        let Some(first) = at else { return false };
+        let end = u64::from(first) * 512 + u64::from(written);
+        self.world.withdraw();
+        effects.retain_mut(|effect| match effect {
+            Effect::Cell(_, sector, cell) if *sector >= first => {
+                let from = u64::from(*sector) * 512;
+                let kept = end.saturating_sub(from).min(512) as u16;
+                *cell = cell.cut(kept);
+                kept > 0
+            }
+            Effect::Size(_, size) => {
+                *size = (*size).min(end);
+                true
+            }
+            _ => true,
+        });
+        self.world.send(effects);
+        self.may_fill || excuse.refuses
+    }
+
+    /// What a reply says about the object that was made.
+    fn identify(
+        &mut self,
+        effects: &[Effect],
+        attr: Option<seekless_fs::call::Attr>,
+    ) -> Option<Wrong> {
+        let made = effects.iter().find_map(|effect| match effect {
+            Effect::Made(object) => Some(*object),
+            _ => None,
+        })?;
+        let Some(attr) = attr else {
+            return wrong(
+                Sort::Read,
+                "an object was made, and the reply does not say it".to_owned(),
+            );
+        };
+        let identity = (attr.ino as u32, attr.generation);
+        if self.world.identify(made, identity) {
+            return None;
+        }
+        let (ino, generation) = identity;
+        wrong(
+            Sort::Read,
+            format!("a new object has inode {ino} with the generation {generation} of an old one"),
+        )
+    }
+
+    /// Under this policy names, new inodes and sizes of a truncation are durable when they are
+    /// acknowledged.
+    fn settle_names(&mut self, effects: &[Effect]) {
+        let upto = self.world.heard;
+        let mut bonds = Vec::new();
+        let shrinks =
+            !effects.iter().any(|effect| matches!(effect, Effect::Cell(_, _, Cell::Tagged(..))));
+        for effect in effects {
+            match *effect {
+                Effect::Made(object) => {
+                    self.world.record_mut(object).attrs.settle(upto);
+                    self.world.record_mut(object).size.settle(upto);
+                }
+                Effect::Entry(dir, name, _) => {
+                    if let Some(entry) = self.world.record_mut(dir).entries.get_mut(&name) {
+                        entry.settle(upto);
+                    }
+                }
+                Effect::Linked(object, dir, name) => {
+                    let link = self.world.link_at(dir, name);
+                    bonds.extend(link.map(|id| Bond { object, links: vec![id], upto }));
+                }
+                Effect::Size(object, _) if shrinks => {
+                    self.world.record_mut(object).size.settle(upto);
+                }
+                _ => {}
+            }
+        }
+        self.world.bond(bonds);
+    }
+
+    fn hear_barrier(
+        &mut self,
+        (waiting, barrier): (Waiting, Option<Barrier>),
+        reply: &FileReply,
+        excuse: Excuse,
+    ) -> Option<Wrong> {
+        match (&reply.result, barrier) {
+            (Ok(_), Some(Barrier { upto, object, bonds })) => {
+                match object {
+                    Some((object, data_only)) => {
+                        self.world.settle_object(object, data_only, upto, bonds);
+                    }
+                    None => self.world.settle_all(upto, bonds),
+                }
+                self.heard.durable.push(waiting.operation);
+                None
+            }
+            (Ok(_), None) => {
+                let request = waiting.request;
+                wrong(Sort::Refusal, format!("{request} succeeds, and must be refused"))
+            }
+            (Err(_), None) => None,
+            (Err(errno), Some(_)) => match excuse.refuses {
+                true => None,
+                false => wrong(Sort::Refusal, format!("{} fails: {errno}", waiting.request)),
+            },
+        }
+    }
+}
+
+/// Sectors from the end of a file to that of its last block, of the largest blocks there are.
+fn tail(size: u64) -> Range<u32> {
+    (size / 512) as u32..(size.next_multiple_of(8192) / 512) as u32
+}
+
+/// What an epoch begins with: everything that was found is durable.
+fn record_of(found: &Found, ino: u32, names: &BTreeMap<u32, Object>) -> Record {
+    let mut record = Record::new(0, found.kind, found.attrs, found.size);
+    record.identity = Some((ino, found.generation));
+    record.attrs = Versions::durable(found.attrs);
+    record.size = Versions::durable(found.size);
+    match &found.body {
+        Body::File(cells) => {
+            record.tail = tail(found.size);
+            record.cells =
+                cells.iter().map(|&(sector, cell)| (sector, Versions::durable(cell))).collect();
+        }
+        Body::Directory(entries, _) => {
+            let known = entries.iter().filter_map(|(name, ino)| Some((*name, *names.get(ino)?)));
+            record.entries =
+                known.map(|(name, object)| (name, Versions::durable(Some(object)))).collect();
+        }
+        Body::Symlink(number) => record.text = *number,
+        Body::Special => {}
+    }
+    record
+}
+
+impl Oracle for FileOracle {
+    type Request = R;
+    type Volume = FileVolume;
+    type Content = Rc<Tree>;
+
+    fn mounted(&mut self, _volume: &FileVolume) {}
+
+    fn is_ready(&self) -> bool {
+        self.change.is_none()
+    }
+
+    fn send(&mut self, send: Send<'_, R>, volume: &mut FileVolume) {
+        let Send { request, operation, now, .. } = send;
+        self.revision += 1;
+        let stamp = self.stamp(request);
+        if request.is_sync() {
+            let barrier = self.barrier(request);
+            let waiting = Waiting { operation, request, succeeds: barrier.is_some() };
+            self.barriers.insert(operation, (waiting, barrier));
+        } else {
+            // No order of writes makes an exchange, so policies with an order refuse it.
+            let refused = matches!(request, R::Exchange(..)) && self.rules.is_strict();
+            let planned = self.world.plan(request).ok().filter(|_| !refused);
+            let waiting = Waiting { operation, request, succeeds: planned.is_some() };
+            self.world.send(planned.unwrap_or_default());
+            self.change = Some(waiting);
+        }
+        volume.ask(now, Ask { operation, request, stamp });
+    }
+
+    fn hear(&mut self, reply: FileReply, volume: &FileVolume, excuse: Excuse) -> Option<Wrong> {
+        use crate::volume::Volume as _;
+        self.revision += 1;
+        // After an error of the write path the file system refuses everything.
+        let excuse = Excuse { refuses: excuse.refuses && volume.has_failed(), ..excuse };
+        if let Some(barrier) = self.barriers.remove(&reply.operation) {
+            return self.hear_barrier(barrier, &reply, excuse);
+        }
+        let waiting = self.change.take()?;
+        self.hear_change(waiting, &reply, excuse)
+    }
+
+    fn waiting(&self) -> usize {
+        self.barriers.len() + usize::from(self.change.is_some())
+    }
+
+    fn heard(&self) -> Heard {
+        self.heard.clone()
+    }
+
+    fn revision(&self) -> u64 {
+        self.revision
+    }
+
+    /// Everything is durable that the client has heard of.
+    fn stopped(&mut self) {
+        self.revision += 1;
+        self.stopped = true;
+        let (upto, bonds) = (self.world.heard, self.world.bonds_of_all());
+        self.world.settle_all(upto, bonds);
+    }
+
+    fn restart(&mut self, content: &Rc<Tree>) {
+        self.revision += 1;
+        let mut names = known_objects(&self.world, content);
+        // What is found and not known came from a repair, or lost its name to one.
+        let mut next = self.world.objects.len() as Object;
+        for ino in content.objects.keys() {
+            names.entry(*ino).or_insert_with(|| {
+                next += 1;
+                next - 1
+            });
+        }
+        let records = content.objects.iter().map(|(ino, found)| {
+            let object = names[ino];
+            (object, record_of(found, *ino, &names))
+        });
+        let records: BTreeMap<Object, Record> = records.collect();
+        self.world.restart(records);
+        (self.change, self.heard) = (None, Heard::default());
+        self.stopped = false;
+        self.barriers.clear();
+    }
+
+    fn read(&mut self, volume: &mut FileVolume) -> Result<Rc<Tree>, String> {
+        mounted::read(volume).map(Rc::new)
+    }
+
+    fn read_what_can_be(&mut self, volume: &mut FileVolume) -> Rc<Tree> {
+        Rc::new(mounted::read(volume).unwrap_or_default())
+    }
+
+    fn print(content: &Rc<Tree>) -> u64 {
+        content.print()
+    }
+
+    fn judge(&self, found: &Rc<Tree>, _allowance: Allowance) -> Vec<String> {
+        let rules = if self.stopped { Rules::Sync } else { self.rules };
+        judge(&self.world, found, rules)
+    }
+
+    fn differs(&self, found: &Rc<Tree>, expected: &Rc<Tree>, _errors: bool) -> Option<String> {
+        found.difference(expected, ("when mounted", "on the medium"))
+    }
+
+    fn exercise(&self, volume: &mut FileVolume, rng: &mut Rng) -> Vec<String> {
+        mounted::exercise(volume, rng)
+    }
+}

@@ -1,0 +1,333 @@
+//! A file system that is proved: how its images are made, mounted, repaired and looked at.
+
+use super::ace::{self, Ace};
+use super::area;
+use super::contract::Rules;
+use super::image;
+use super::oracle::FileOracle;
+use super::tree::{Attrs, Tree};
+use super::volume::FileVolume;
+use super::workload::{self, Profile};
+use super::world::World;
+use crate::machine::DeviceKind;
+use crate::subject::{Case, Disks, Subject};
+use crate::violation::{Sort, Wrong};
+use crate::volume::Mounted;
+use seekless_crash::contract::{Contract, Order};
+use seekless_crash::pending::BlockWrite;
+use seekless_crash::tear::Unit;
+use seekless_engine::data::Data;
+use seekless_engine::device::Device;
+use seekless_engine::device::medium::Cells;
+use seekless_engine::disk::{Disk, MediumDisk};
+use seekless_engine::io::IoError;
+use seekless_engine::layout::MountOptions;
+use seekless_engine::options::{Choice, Options};
+use seekless_engine::rng::Rng;
+use seekless_engine::units::{BLOCK_BYTES, BlockNr};
+use seekless_fs::block::plain::Plain;
+use seekless_fs::core::{CoreOptions, WriteUnit};
+use seekless_fs::ffs::{self, Ffs, MkfsOptions, check, mkfs, repair};
+use seekless_fs::policy::PolicyKind;
+use std::rc::Rc;
+use std::sync::OnceLock;
+
+/// An FFS under one policy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FileSubject {
+    /// How writes of metadata are ordered.
+    pub policy: PolicyKind,
+    /// The promises that crash states are held to: those of the policy, unless a test asks for
+    /// more.
+    pub rules: Rules,
+    /// Short sequences of operations, all of them, instead of workloads.
+    pub ace: Option<Ace>,
+}
+
+/// Cache and I/O of a mount.
+const CORE: Choice<CoreOptions> = Choice {
+    name: "core",
+    value: "OPTIONS",
+    help: "Cache and I/O of a mount.",
+    needs_arm: false,
+    default: CoreOptions::default,
+    parse: |_| Err("the prover draws it".to_owned()),
+    show: |_| String::new(),
+};
+
+/// Sizes of an image.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Shape {
+    bytes: u64,
+    group: u64,
+    block: u32,
+    fragment: u32,
+    bytes_per_inode: u32,
+}
+
+const KIB: u64 = 1 << 10;
+
+/// The sizes that are proved. Inodes are few where a workload uses them up.
+const SHAPES: [Shape; 5] = [
+    Shape {
+        bytes: 2048 * KIB,
+        group: 1024 * KIB,
+        block: 8192,
+        fragment: 1024,
+        bytes_per_inode: 8192,
+    },
+    Shape {
+        bytes: 2048 * KIB,
+        group: 512 * KIB,
+        block: 4096,
+        fragment: 1024,
+        bytes_per_inode: 8192,
+    },
+    Shape {
+        bytes: 2048 * KIB,
+        group: 1024 * KIB,
+        block: 8192,
+        fragment: 4096,
+        bytes_per_inode: 8192,
+    },
+    Shape {
+        bytes: 4096 * KIB,
+        group: 1024 * KIB,
+        block: 4096,
+        fragment: 4096,
+        bytes_per_inode: 16_384,
+    },
+    Shape {
+        bytes: 1024 * KIB,
+        group: 256 * KIB,
+        block: 8192,
+        fragment: 1024,
+        bytes_per_inode: 16_384,
+    },
+];
+
+/// Images as `mkfs` makes them; cases share them.
+static IMAGES: [OnceLock<Cells>; SHAPES.len()] = [const { OnceLock::new() }; SHAPES.len()];
+
+fn image_of(shape: usize) -> Cells {
+    let make = || {
+        let Shape { bytes, group, block, fragment, bytes_per_inode } = SHAPES[shape];
+        let mut cells = Cells::new(bytes / BLOCK_BYTES as u64);
+        let options = MkfsOptions {
+            block,
+            fragment,
+            bytes_per_inode,
+            group: Some(group),
+            id: 7,
+            ..MkfsOptions::default()
+        };
+        mkfs(&mut MediumDisk(&mut cells), &options).expect("the shapes are possible");
+        cells
+    };
+    IMAGES[shape].get_or_init(make).clone()
+}
+
+/// The devices that are proved: those that keep what they complete, a prefix, or any writes, and
+/// that tear at sectors or at blocks.
+const CONTRACTS: [Contract; 6] = [
+    Contract { order: Order::Unordered, unit: Unit::Sector },
+    Contract { order: Order::KeepsCompleted, unit: Unit::Sector },
+    Contract { order: Order::Prefix, unit: Unit::Sector },
+    Contract { order: Order::Unordered, unit: Unit::Block },
+    Contract { order: Order::KeepsCompleted, unit: Unit::Block },
+    Contract { order: Order::Prefix, unit: Unit::Block },
+];
+
+/// A mounted file system that has no device yet.
+#[derive(Debug)]
+pub struct MountedFiles {
+    fs: Ffs,
+    blocks_read: u64,
+}
+
+impl Mounted for MountedFiles {
+    type Volume = FileVolume;
+
+    fn blocks_read(&self) -> u64 {
+        self.blocks_read
+    }
+
+    fn join(self, mut devices: Vec<Box<dyn Device>>, _seed: u64) -> FileVolume {
+        let device = devices.pop().expect("a file system has one device");
+        FileVolume::new(self.fs, Plain::node(device))
+    }
+}
+
+/// Counts what a recovery reads.
+struct Counting<'d> {
+    disk: &'d mut dyn Disk,
+    read: u64,
+}
+
+impl Disk for Counting<'_> {
+    fn blocks(&self) -> u64 {
+        self.disk.blocks()
+    }
+
+    fn read(&mut self, at: BlockNr, count: u32) -> Result<Data, IoError> {
+        self.read += u64::from(count);
+        self.disk.read(at, count)
+    }
+
+    fn write(&mut self, at: BlockNr, data: Data) -> Result<(), IoError> {
+        self.disk.write(at, data)
+    }
+
+    fn flush(&mut self) -> Result<(), IoError> {
+        self.disk.flush()
+    }
+
+    fn next_data(&mut self, at: BlockNr) -> Option<BlockNr> {
+        self.disk.next_data(at)
+    }
+}
+
+/// The policies that keep their contract in every crash state that was tried. Others can be named.
+const PROVED: [PolicyKind; 1] = [PolicyKind::Async];
+
+impl FileSubject {
+    /// FFS under a policy, held to its promises; none if the prover has no contract for it.
+    pub fn of(policy: PolicyKind) -> Option<FileSubject> {
+        Rules::of(policy).map(|rules| FileSubject { policy, rules, ace: None })
+    }
+
+    /// Every policy that each commit is held to.
+    pub fn all() -> Vec<FileSubject> {
+        PROVED.into_iter().filter_map(FileSubject::of).collect()
+    }
+
+    /// True if a repair comes before a mount after a crash.
+    fn repairs(self) -> bool {
+        Rules::of(self.policy).is_none_or(Rules::repairs)
+    }
+
+    fn look(self, medium: &mut Cells) -> Result<Rc<Tree>, Wrong> {
+        let wrong = |sort, sentence| Wrong { sort, story: vec![sentence] };
+        let mut disk = MediumDisk(medium);
+        let mut sound = false;
+        if self.rules.is_strict() {
+            let findings = check(&mut disk).map_err(|error| {
+                wrong(Sort::Image, format!("the image cannot be checked: {error}"))
+            })?;
+            if let Some(bad) = findings.list.iter().find(|one| !self.rules.allows(one)) {
+                let rule = bad.invariant().map(|rule| format!(" (I{rule})")).unwrap_or_default();
+                let sentence = format!("before any repair a check finds: {bad}{rule}");
+                return Err(wrong(Sort::Image, sentence));
+            }
+            sound = findings.is_clean();
+        }
+        if self.rules.repairs() && !sound {
+            repair(&mut disk).map_err(|error| {
+                wrong(Sort::Dead, format!("the image cannot be repaired: {error}"))
+            })?;
+        }
+        image::read(&mut disk)
+            .map(Rc::new)
+            .map_err(|error| wrong(Sort::Dead, format!("the image cannot be read: {error}")))
+    }
+
+    /// The workload of a case: one for each kind first.
+    fn profile(self, case: u64) -> &'static Profile {
+        &workload::PROFILES[(case % workload::PROFILES.len() as u64) as usize]
+    }
+}
+
+impl Subject for FileSubject {
+    type Mounted = MountedFiles;
+    type Oracle = FileOracle;
+    const NOUN: &'static str = "file system";
+    const WORKLOADS: u64 = workload::PROFILES.len() as u64;
+
+    fn name(self) -> String {
+        let judged = match Rules::of(self.policy) == Some(self.rules) {
+            true => String::new(),
+            false => format!(", judged as {}", self.rules.name()),
+        };
+        let ace = self.ace.map(|ace| format!(", {ace}")).unwrap_or_default();
+        format!("ffs {}{judged}{ace}", self.policy.name())
+    }
+
+    fn flags(self) -> String {
+        let judged = match Rules::of(self.policy) == Some(self.rules) {
+            true => String::new(),
+            false => format!(" --judge {}", self.rules.name()),
+        };
+        let ace = self.ace.map(|ace| format!(" --ace {}", ace.length())).unwrap_or_default();
+        format!("--fs ffs --policy {}{judged}{ace}", self.policy.name())
+    }
+
+    fn cases(self) -> Option<u64> {
+        self.ace.map(Ace::cases)
+    }
+
+    fn damages(self) -> bool {
+        false
+    }
+
+    fn draw(self, case: u64, rng: &mut Rng) -> Case<FileSubject> {
+        let (workload, shape, slow_flushes, may_fill, script) = match self.ace {
+            Some(ace) => ("a short sequence", 0, false, false, ace::script(ace, case)),
+            None => {
+                let profile = self.profile(case);
+                let shape = profile.shape.unwrap_or_else(|| rng.below(4) as usize);
+                let script = workload::script(profile, rng);
+                (profile.name, shape, profile.slow_flushes, profile.may_fill, script)
+            }
+        };
+        let contract = CONTRACTS[rng.below(CONTRACTS.len() as u64) as usize];
+        let devices = DeviceKind { contract, headed: false, slow_flushes };
+        let world = World::new(Attrs { mode: 0o755, uid: 0 });
+        let oracle = FileOracle::new(self.rules, world, may_fill);
+        Case { workload, media: vec![image_of(shape)], devices, script, oracle }
+    }
+
+    fn mount_options(self, _seed: u64, rng: &mut Rng) -> Options {
+        let any = |all: &[u64], rng: &mut Rng| all[rng.below(all.len() as u64) as usize];
+        let core = CoreOptions {
+            cache_bytes: any(&[64 << 20, 64 << 20, 512 << 10, 128 << 10], rng),
+            writes: any(&[32, 32, 8, 2], rng) as usize,
+            cluster_bytes: any(&[64 << 10, 16 << 10, 8 << 10], rng) as u32,
+            write_unit: if rng.chance(0.5) { WriteUnit::Fragments } else { WriteUnit::Dirty },
+            ..CoreOptions::default()
+        };
+        Options::default().with(&CORE, core)
+    }
+
+    fn mount(
+        self,
+        disks: &mut Disks<'_>,
+        options: &MountOptions<'_>,
+    ) -> Result<MountedFiles, String> {
+        let disk = disks[0].as_deref_mut().expect("the only device is never lost");
+        let mut disk = Counting { disk, read: 0 };
+        if self.repairs() && !options.read_only {
+            repair(&mut disk).map_err(|error| format!("repair: {error}"))?;
+        }
+        let core = CoreOptions { read_only: options.read_only, ..options.options.get(&CORE) };
+        let options = ffs::MountOptions { core, policy: self.policy, now: 1 };
+        let fs = Ffs::mount(&mut disk, &options).map_err(|error| error.to_string())?;
+        Ok(MountedFiles { fs, blocks_read: disk.read })
+    }
+
+    fn inspect(self, media: &[Cells]) -> Option<Result<Rc<Tree>, Wrong>> {
+        Some(self.look(&mut media[0].clone()))
+    }
+
+    fn area(self, media: &[Cells], write: &BlockWrite) -> Option<String> {
+        area::of(&mut media[0].clone(), write)
+    }
+
+    /// Data has no checksums.
+    fn checks(self) -> bool {
+        false
+    }
+
+    fn stops_at_damage(self) -> bool {
+        true
+    }
+}
