@@ -5,7 +5,9 @@
 //! too, and no work that goes on after `mkfs`. XFS is mounted with `nouuid`, because all states of
 //! a sweep have one UUID.
 
+use crate::own;
 use crate::sandbox::Mounting;
+use seekless_fs::policy::PolicyKind;
 use std::fmt;
 use std::io;
 use std::path::Path;
@@ -32,6 +34,8 @@ pub enum FileSystem {
     F2fs,
     /// None: the workload uses the block device itself.
     Raw,
+    /// FFS of Seekless under this policy, served by this process.
+    Own(PolicyKind),
 }
 
 /// A program that a file system needs.
@@ -76,6 +80,14 @@ pub enum MakeError {
         /// What it said.
         output: String,
     },
+    /// Our own file system cannot be made.
+    #[error("cannot make a file system in {path}: {error}")]
+    Own {
+        /// Which.
+        path: String,
+        /// Why.
+        error: String,
+    },
     /// The image cannot be used.
     #[error("{path}: {error}; give a directory that can be written")]
     Image {
@@ -95,24 +107,74 @@ impl FromStr for FileSystem {
     type Err = String;
 
     fn from_str(name: &str) -> Result<FileSystem, String> {
-        FileSystem::ALL.into_iter().find(|fs| fs.name() == name).ok_or_else(|| {
-            format!("unknown file system `{name}`; known are ext4, xfs, btrfs, f2fs, raw")
+        let own = |policy: &PolicyKind| FileSystem::Own(*policy);
+        let all = FileSystem::ALL.into_iter().chain(PolicyKind::ALL.iter().map(own));
+        all.into_iter().find(|fs| fs.to_string() == name).ok_or_else(|| {
+            let policies: Vec<&str> = PolicyKind::ALL.iter().map(|policy| policy.name()).collect();
+            let policies = policies.join("|");
+            format!(
+                "unknown file system `{name}`; known are ext4, xfs, btrfs, f2fs, raw and \
+                 {}:{policies}",
+                own::PREFIX
+            )
         })
     }
 }
 
 impl fmt::Display for FileSystem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
+        match self {
+            FileSystem::Own(policy) => f.pad(&format!("{}:{}", own::PREFIX, policy.name())),
+            fs => f.pad(fs.name()),
+        }
+    }
+}
+
+/// What `--fs` of a crash test names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Choice {
+    /// One file system.
+    One(FileSystem),
+    /// FFS of Seekless under each policy, from one run of the workload.
+    EveryPolicy,
+}
+
+impl Choice {
+    /// The file system that the workload runs on.
+    pub fn for_workload(self) -> FileSystem {
+        match self {
+            Choice::One(fs) => fs,
+            Choice::EveryPolicy => FileSystem::Own(PolicyKind::default()),
+        }
+    }
+}
+
+impl FromStr for Choice {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Choice, String> {
+        match name.strip_prefix(own::PREFIX) {
+            Some(":all") => Ok(Choice::EveryPolicy),
+            _ => name.parse().map(Choice::One),
+        }
+    }
+}
+
+impl fmt::Display for Choice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Choice::One(fs) => fs.fmt(f),
+            Choice::EveryPolicy => f.pad(&format!("{}:all", own::PREFIX)),
+        }
     }
 }
 
 impl FileSystem {
-    /// All of them.
+    /// All but those of Seekless.
     pub const ALL: [FileSystem; 5] =
         [FileSystem::Ext4, FileSystem::Xfs, FileSystem::Btrfs, FileSystem::F2fs, FileSystem::Raw];
 
-    /// The name that `--fs`, `mount` and `/proc/filesystems` use.
+    /// The name that `mount` and `/proc/filesystems` use; for one of Seekless that of its kind.
     pub fn name(self) -> &'static str {
         match self {
             FileSystem::Ext4 => "ext4",
@@ -120,6 +182,15 @@ impl FileSystem {
             FileSystem::Btrfs => "btrfs",
             FileSystem::F2fs => "f2fs",
             FileSystem::Raw => "raw",
+            FileSystem::Own(_) => own::PREFIX,
+        }
+    }
+
+    /// The policy, if this is a file system of Seekless.
+    pub fn policy(self) -> Option<PolicyKind> {
+        match self {
+            FileSystem::Own(policy) => Some(policy),
+            _ => None,
         }
     }
 
@@ -131,6 +202,7 @@ impl FileSystem {
             FileSystem::Btrfs => 109 * MIB,
             FileSystem::F2fs => 64 * MIB,
             FileSystem::Raw => BLOCK,
+            FileSystem::Own(_) => 4 * MIB,
         }
     }
 
@@ -141,7 +213,7 @@ impl FileSystem {
             FileSystem::Xfs => &[Program { name: "mkfs.xfs", package: "xfsprogs" }],
             FileSystem::Btrfs => &[Program { name: "mkfs.btrfs", package: "btrfs-progs" }],
             FileSystem::F2fs => &[Program { name: "mkfs.f2fs", package: "f2fs-tools" }],
-            FileSystem::Raw => &[],
+            FileSystem::Raw | FileSystem::Own(_) => &[],
         }
     }
 
@@ -162,7 +234,7 @@ impl FileSystem {
             FileSystem::Xfs => &["mkfs.xfs", "-q", "-f", "-K"],
             FileSystem::Btrfs => &["mkfs.btrfs", "-q", "-f", "-K"],
             FileSystem::F2fs => &["mkfs.f2fs", "-q", "-f", "-t", "0"],
-            FileSystem::Raw => &[],
+            FileSystem::Raw | FileSystem::Own(_) => &[],
         }
     }
 
@@ -181,6 +253,9 @@ impl FileSystem {
     }
 
     fn mounting(self, flags: u32, options: &str) -> Option<Mounting> {
+        if self.policy().is_some() {
+            return Some(own::mounting());
+        }
         let how = Mounting { kind: self.name().to_owned(), flags, options: options.to_owned() };
         Some(how).filter(|_| self != FileSystem::Raw)
     }
@@ -207,6 +282,9 @@ impl FileSystem {
     pub fn make(self, image: &Path) -> Result<(), MakeError> {
         let failed = |error| MakeError::Image { path: image.display().to_string(), error };
         self.fits(std::fs::metadata(image).map_err(failed)?.len())?;
+        if self.policy().is_some() {
+            return own::make(image);
+        }
         let (Some(program), [_, arguments @ ..]) = (self.programs().first(), self.mkfs()) else {
             return Ok(());
         };

@@ -2,12 +2,13 @@
 //!
 //! A recording knows offsets; a person knows `d.db`. [`Places`] asks the tools of the file system
 //! about an image, `dumpe2fs` and `debugfs` for ext4 and `xfs_db` for XFS, and keeps the answers by
-//! block. The image is the end state of a recording, in which files have their final names. A block
-//! that has no owner there has no place.
+//! block. FFS of Seekless needs no tool. The image is the end state of a recording, in which files
+//! have their final names. A block that has no owner there has no place.
 //!
 //! The tools only read. Each question has a time limit; without an answer a range has no place.
 
 mod ext4;
+mod ffs;
 mod owner;
 mod run;
 mod xfs;
@@ -15,8 +16,10 @@ mod xfs;
 #[cfg(test)]
 mod tests;
 
+use crate::own;
 use owner::{Owner, label};
 use run::Deadline;
+use seekless_fs::ffs::format::{MAGIC, SUPERBLOCK_AT};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
@@ -36,6 +39,7 @@ const MOST_ASKED: usize = 8192;
 enum Tool {
     Ext4(ext4::Geometry),
     Xfs(xfs::Geometry),
+    Ffs(ffs::Owners),
 }
 
 /// An image and what is known of its blocks.
@@ -53,11 +57,13 @@ impl Places {
     pub fn of(fs: Option<&str>, image: &Path) -> Option<Places> {
         let deadline = Deadline::after(PATIENCE);
         let found = detect(image)?;
-        if fs.is_some_and(|fs| fs != found) {
+        // Of ours, the policy follows.
+        if fs.is_some_and(|fs| !fs.starts_with(found)) {
             return None;
         }
         let tool = match found {
             "ext4" => Tool::Ext4(ext4::Geometry::read(image, deadline)?),
+            own::PREFIX => Tool::Ffs(ffs::Owners::read(image)?),
             _ => Tool::Xfs(xfs::Geometry::read(image, deadline)?),
         };
         Some(Places { image: image.to_owned(), tool, known: Mutex::default() })
@@ -90,6 +96,7 @@ impl Places {
             let mut owners = match &self.tool {
                 Tool::Ext4(geometry) => ext4::owners(&self.image, geometry, part, deadline),
                 Tool::Xfs(geometry) => xfs::owners(&self.image, geometry, part, deadline),
+                Tool::Ffs(owners) => owners.of(part),
             };
             // A block without an answer is not asked for again.
             known.extend(part.iter().map(|block| (*block, owners.remove(block))));
@@ -130,6 +137,7 @@ impl Places {
         match &self.tool {
             Tool::Ext4(geometry) => geometry.block_bytes,
             Tool::Xfs(geometry) => geometry.block_bytes,
+            Tool::Ffs(owners) => owners.fragment_bytes,
         }
     }
 
@@ -153,6 +161,10 @@ fn detect(image: &Path) -> Option<&'static str> {
     file.read_exact_at(&mut magic, 0).ok()?;
     if magic == *b"XFSB" {
         return Some("xfs");
+    }
+    let mut magic = [0; 8];
+    if file.read_exact_at(&mut magic, SUPERBLOCK_AT).is_ok() && magic == MAGIC {
+        return Some(own::PREFIX);
     }
     let mut magic = [0; 2];
     file.read_exact_at(&mut magic, EXT_MAGIC_AT).ok()?;

@@ -111,8 +111,10 @@ pub fn judge(fs: FileSystem, facts: &Facts) -> Result<Ready, Vec<Missing>> {
         let remedy = "run as root of the machine, or in a container that is not rootless";
         add(what.to_owned(), remedy.to_owned());
     }
+    let own = fs.policy().is_some();
     let devices = [("/dev/fuse", &facts.fuse, "fuse"), ("/dev/loop-control", &facts.loops, "loop")];
-    for (path, opened, module) in devices {
+    // A file system that this process serves needs no block device.
+    for (path, opened, module) in devices.into_iter().take(if own { 1 } else { 2 }) {
         let why = match opened {
             Ok(()) => continue,
             Err(io::ErrorKind::NotFound) => format!("{path} is not there"),
@@ -130,7 +132,11 @@ pub fn judge(fs: FileSystem, facts: &Facts) -> Result<Ready, Vec<Missing>> {
         let Program { name, package } = program;
         add(format!("{name} is not installed"), format!("run `apt-get install {package}`"));
     }
-    if missing.is_empty() { Ok(ready(facts)) } else { Err(missing) }
+    match (missing.is_empty(), own) {
+        (false, _) => Err(missing),
+        (true, false) => Ok(ready(facts)),
+        (true, true) => Ok(Ready { way: "FUSE, served by this process", others: Vec::new() }),
+    }
 }
 
 fn ready(facts: &Facts) -> Ready {
@@ -153,7 +159,7 @@ pub fn facts(fs: FileSystem) -> Facts {
         container: in_container(),
         fuse: opens("/dev/fuse"),
         loops: opens("/dev/loop-control"),
-        file_system: fs == FileSystem::Raw || kernel_has(fs),
+        file_system: fs == FileSystem::Raw || fs.policy().is_some() || kernel_has(fs),
         missing: missing.copied().collect(),
         ublk: Path::new("/dev/ublk-control").exists(),
         nbd: Path::new("/dev/nbd0").exists(),
@@ -243,6 +249,17 @@ mod tests {
              this kernel has no f2fs; load its module (`modprobe f2fs`), or give another --fs\n  \
              mkfs.f2fs is not installed; run `apt-get install f2fs-tools`"
         );
+    }
+
+    #[test]
+    fn our_own_file_systems_need_no_loop_device() {
+        let facts = Facts { loops: Err(io::ErrorKind::NotFound), ..complete() };
+        let own = FileSystem::Own(seekless_fs::policy::PolicyKind::Async);
+        let ready = judge(own, &facts).expect("nothing is missing");
+        assert_eq!(ready.way, "FUSE, served by this process");
+        assert_eq!(judge(FileSystem::Ext4, &facts).map_err(|missing| missing.len()), Err(1));
+        let facts = Facts { fuse: Err(io::ErrorKind::NotFound), ..facts };
+        assert_eq!(judge(own, &facts).map_err(|missing| missing.len()), Err(1));
     }
 
     #[test]

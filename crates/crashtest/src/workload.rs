@@ -9,6 +9,7 @@
 pub mod record;
 
 use crate::file_system::FileSystem;
+use crate::own;
 use crate::replay::check::{DEVICE, quoted};
 use crate::replay::stop::Stop;
 use crate::sandbox::pool::DIR;
@@ -132,22 +133,31 @@ pub fn run_command(
 
 /// A command that is to run.
 #[derive(Clone, Copy)]
-struct Running<'a> {
-    command: &'a str,
-    place: &'a Path,
-    variables: &'a [(&'a str, String)],
-    timeout: Duration,
-    stop: &'a Stop,
-    log: &'a Path,
+pub(crate) struct Running<'a> {
+    pub(crate) command: &'a str,
+    pub(crate) place: &'a Path,
+    pub(crate) variables: &'a [(&'a str, String)],
+    pub(crate) timeout: Duration,
+    pub(crate) stop: &'a Stop,
+    pub(crate) log: &'a Path,
+}
+
+/// What a worker mounts for a command.
+#[derive(Debug)]
+pub(crate) struct Disk {
+    /// The disk, or a mount that is in no tree of directories.
+    pub(crate) file: File,
+    /// How it is mounted.
+    pub(crate) mounting: Mounting,
 }
 
 impl Running<'_> {
     /// Runs it. With a disk, the worker mounts it at `place`, and the mount ends with the worker.
     /// `begin` is called between the mount and the command, `written` when all that the command
     /// wrote is on the disk.
-    fn run(
+    pub(crate) fn run(
         self,
-        disk: Option<(&File, Mounting)>,
+        disk: Option<Disk>,
         begin: &mut dyn FnMut() -> io::Result<()>,
         written: &mut dyn FnMut(),
     ) -> io::Result<Ran> {
@@ -161,12 +171,13 @@ impl Running<'_> {
         // The worker has a raw disk open as well. Its last user writes the page cache back, which
         // must not be this process when it is killed: it may be the one that serves the disk.
         let raw = (disk.is_none() && !place.is_dir()).then(|| File::open(place)).transpose()?;
-        let file = disk.as_ref().map(|(file, _)| *file).or(raw.as_ref());
+        let file = disk.as_ref().map(|disk| &disk.file).or(raw.as_ref());
         let fds = [Some(output.as_fd()), file.map(File::as_fd)];
         let fds: Vec<BorrowedFd<'_>> = fds.into_iter().flatten().collect();
-        let job = self.job(disk.as_ref().map(|(_, mounting)| mounting.clone()));
+        let job = self.job(disk.as_ref().map(|disk| disk.mounting.clone()));
         let mut asked = worker.ask(&job, &fds, timeout, stop)?;
-        drop(raw);
+        // The command may unmount it.
+        drop((raw, disk));
         if matches!(asked, Asked::Answered(Answer::Mounted)) {
             begin()?;
             asked = worker.go_on(timeout, stop)?;
@@ -257,6 +268,9 @@ pub struct SetUp<'a> {
 pub fn set_up(how: SetUp<'_>) -> Result<Option<Ran>, SetUpError> {
     if how.command.trim().is_empty() {
         return Ok(None);
+    }
+    if let Some(policy) = how.fs.policy() {
+        return own::run::set_up(how, policy);
     }
     let told = |what: &Path| {
         let what = what.display().to_string();

@@ -7,20 +7,42 @@
 use super::recorder::Recorder;
 use super::tape::{BadMark, MOST_MARK_BYTES, check_mark};
 use std::collections::HashMap;
+use std::fmt::Debug;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// A recording that takes marks.
+pub trait Marks: Debug + Send + Sync {
+    /// Records that a program has acknowledged a value by now.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::InvalidInput`] if it is none ([`check_mark`]); else if the recording cannot
+    /// be written or has ended.
+    fn mark(&self, value: &str) -> io::Result<()>;
+}
+
+impl Marks for Recorder {
+    fn mark(&self, value: &str) -> io::Result<()> {
+        Recorder::mark(self, value)
+    }
+}
 
 /// The log of acknowledgements.
 #[derive(Debug)]
 pub struct MarkFile {
-    recorder: Arc<Recorder>,
+    recorder: Arc<dyn Marks>,
     /// What each opening wrote behind its last newline.
     begun: Mutex<HashMap<u64, Vec<u8>>>,
 }
 
 impl MarkFile {
     /// A log that adds marks to this recording.
-    pub fn new(recorder: Arc<Recorder>) -> MarkFile {
+    pub fn new<M: Marks + 'static>(recorder: Arc<M>) -> MarkFile {
+        MarkFile::over(recorder)
+    }
+
+    /// The same for any recording.
+    pub fn over(recorder: Arc<dyn Marks>) -> MarkFile {
         MarkFile { recorder, begun: Mutex::default() }
     }
 

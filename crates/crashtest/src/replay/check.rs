@@ -1,5 +1,6 @@
 //! The check of a user: a shell command in a process group of its own, with a time limit.
 
+use super::image::Image;
 use super::stop::Stop;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
@@ -61,6 +62,15 @@ pub trait Checker: Sync {
     /// # Errors
     /// If the system has no process or file left.
     fn check(&self, device: &Path, variables: &[(&str, String)]) -> io::Result<Checked>;
+
+    /// Checks a state in memory; `None` if this checker needs it in a file.
+    fn check_image(
+        &self,
+        _image: &Arc<Image>,
+        _variables: &[(&str, String)],
+    ) -> Option<io::Result<Checked>> {
+        None
+    }
 }
 
 /// A command, how long it may take, and what ends it before.

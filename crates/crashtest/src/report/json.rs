@@ -10,7 +10,7 @@ use serde::Serialize;
 pub const FORMAT: u32 = 1;
 
 #[derive(Serialize)]
-struct Form<'r> {
+pub(super) struct Form<'r> {
     format: u32,
     verdict: Verdict,
     headline: String,
@@ -18,14 +18,17 @@ struct Form<'r> {
     report: &'r Report,
 }
 
+/// The report with what a script need not derive.
+pub(super) fn form(report: &Report) -> Form<'_> {
+    Form { format: FORMAT, verdict: report.verdict(), headline: report.headline(), report }
+}
+
 /// The report as indented JSON with a newline at its end.
 ///
 /// # Errors
 /// If the serializer fails; the model gives it no cause to.
 pub fn write(report: &Report) -> Result<String, serde_json::Error> {
-    let (verdict, headline) = (report.verdict(), report.headline());
-    let mut out =
-        serde_json::to_string_pretty(&Form { format: FORMAT, verdict, headline, report })?;
+    let mut out = serde_json::to_string_pretty(&form(report))?;
     out.push('\n');
     Ok(out)
 }

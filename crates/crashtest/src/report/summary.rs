@@ -193,7 +193,7 @@ impl Report {
     pub fn facts(&self) -> Vec<(&'static str, String)> {
         let tape = &self.tape;
         let disk = match &self.file_system {
-            Some(name) => format!("{} with {}", bytes(tape.size_bytes), one_line(name, 20)),
+            Some(name) => format!("{} with {}", bytes(tape.size_bytes), one_line(name, 40)),
             None => format!("{}, raw", bytes(tape.size_bytes)),
         };
         let recording = format!(

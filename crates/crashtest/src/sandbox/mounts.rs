@@ -2,7 +2,7 @@
 
 use super::loop_device::LoopDevice;
 use rustix::io::Errno;
-use rustix::mount::{MountFlags, UnmountFlags};
+use rustix::mount::{MountFlags, MoveMountFlags, UnmountFlags};
 use serde::{Deserialize, Serialize};
 use std::ffi::CString;
 use std::fs::File;
@@ -24,6 +24,13 @@ pub struct Mounting {
     pub flags: u32,
     /// Options of the file system, separated by commas.
     pub options: String,
+}
+
+impl Mounting {
+    /// True if what is to be mounted is given as a mount that is in no tree of directories.
+    pub fn is_attached(&self) -> bool {
+        self.kind == crate::own::ATTACHED
+    }
 }
 
 /// A mounted file system; it is detached when dropped.
@@ -78,6 +85,16 @@ impl Mounted {
             }
             mounted => mounted?,
         }
+        Ok(Mounted { point: point.to_owned(), device: device_of(point)? })
+    }
+
+    /// Attaches a mount that is in no tree of directories at the directory `point`.
+    ///
+    /// # Errors
+    /// If it is no such mount, or is attached elsewhere.
+    pub fn attach(mount: &File, point: &Path) -> io::Result<Mounted> {
+        let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH;
+        rustix::mount::move_mount(mount, "", rustix::fs::CWD, point, flags)?;
         Ok(Mounted { point: point.to_owned(), device: device_of(point)? })
     }
 

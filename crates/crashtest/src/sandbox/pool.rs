@@ -116,11 +116,35 @@ impl Checker for Workers {
     /// If the file cannot be opened, or a worker cannot be started.
     fn check(&self, device: &Path, variables: &[(&str, String)]) -> io::Result<Checked> {
         let mut taken = self.take();
-        let stop = &self.options.stop;
-        if stop.asked().is_some() {
+        if self.options.stop.asked().is_some() {
             return Ok(Checked::stopped());
         }
         let state = File::options().read(true).write(true).open(device)?;
+        self.run(&mut taken, state, variables)
+    }
+}
+
+impl Workers {
+    /// Runs the check on a file system that this process serves, given a mount that is in no tree
+    /// of directories.
+    ///
+    /// # Errors
+    /// If a worker cannot be started.
+    pub fn check_mount(&self, mount: File, variables: &[(&str, String)]) -> io::Result<Checked> {
+        let mut taken = self.take();
+        if self.options.stop.asked().is_some() {
+            return Ok(Checked::stopped());
+        }
+        self.run(&mut taken, mount, variables)
+    }
+
+    /// Runs the check with a worker that was taken. Only the worker has the state from then on.
+    fn run(
+        &self,
+        taken: &mut Taken<'_>,
+        state: File,
+        variables: &[(&str, String)],
+    ) -> io::Result<Checked> {
         let output = File::from(memfd_create("check", MemfdFlags::CLOEXEC)?);
         let named = |&(name, ref value): &(&str, String)| (name.to_owned(), value.clone());
         let job = Job {
@@ -134,8 +158,13 @@ impl Checker for Workers {
             Some(worker) => worker,
             None => Worker::start(&self.options.program)?,
         };
-        let fds = [output.as_fd(), state.as_fd()];
-        let asked = worker.ask(&job, &fds, self.options.timeout, stop)?;
+        let told = worker.tell(&job, &[output.as_fd(), state.as_fd()])?;
+        // A mount that this process still has could not be unmounted.
+        drop(state);
+        let asked = match told {
+            true => worker.answer(self.options.timeout, Some(&self.options.stop))?,
+            false => Asked::Died,
+        };
         if let Asked::Answered(answer) = &asked
             && !matches!(answer, Answer::Ran(Ran { clean: false, .. }))
         {

@@ -81,11 +81,21 @@ impl Worker {
         timeout: Duration,
         stop: &Stop,
     ) -> io::Result<Asked> {
-        match send(self.socket.as_fd(), job, fds) {
-            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(Asked::Died),
-            sent => sent?,
+        match self.tell(job, fds)? {
+            true => self.answer(timeout, Some(stop)),
+            false => Ok(Asked::Died),
         }
-        self.answer(timeout, Some(stop))
+    }
+
+    /// Gives the worker a job; false if it is gone.
+    ///
+    /// # Errors
+    /// If the system refuses to send.
+    pub(super) fn tell(&self, job: &Job, fds: &[BorrowedFd<'_>]) -> io::Result<bool> {
+        match send(self.socket.as_fd(), job, fds) {
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
+            sent => sent.map(|()| true),
+        }
     }
 
     /// Lets the worker go on after [`Answer::Mounted`], and waits for its next answer.
@@ -100,7 +110,11 @@ impl Worker {
         self.answer(timeout, Some(stop))
     }
 
-    fn answer(&self, timeout: Duration, stop: Option<&Stop>) -> io::Result<Asked> {
+    /// Waits for an answer.
+    ///
+    /// # Errors
+    /// If the system refuses to wait or receive.
+    pub(super) fn answer(&self, timeout: Duration, stop: Option<&Stop>) -> io::Result<Asked> {
         let end = Instant::now().checked_add(timeout);
         loop {
             let left = end.map(|end| end.saturating_duration_since(Instant::now()));

@@ -111,7 +111,7 @@ impl Worker {
         let output = fds.next().ok_or_else(|| io::Error::other("a job without output"))?;
         // Commands find the state at a descriptor whose number never changes.
         let device = fds.next().map(|fd| rustix::io::fcntl_dupfd_cloexec(fd, DEVICE));
-        let device = device.transpose()?.map(File::from);
+        let mut device = device.transpose()?.map(File::from);
         let mounted = match (&job.mount, &device) {
             (Some((point, how)), Some(file)) => match self.mount(file, point, how)? {
                 Ok(mounted) => Some(mounted),
@@ -120,6 +120,8 @@ impl Worker {
             (Some(_), None) => return Err(io::Error::other("a mount without a file")),
             (None, _) => None,
         };
+        // A mount that is open could not be unmounted.
+        device.take_if(|_| job.mount.as_ref().is_some_and(|(_, how)| how.is_attached()));
         let watched = job.watch.as_deref().map(device_number);
         if job.in_steps {
             send(self.socket.as_fd(), &Answer::Mounted, &[])?;
@@ -156,6 +158,9 @@ impl Worker {
             cover(point)?;
             self.covered = Some(point.to_owned());
             self.mounts = mounts()?;
+        }
+        if how.is_attached() {
+            return Mounted::attach(file, point).map(Ok);
         }
         let device = LoopDevice::attach(file, false)?;
         match Mounted::device(device.path(), point, how) {

@@ -4,8 +4,9 @@
 //! It begins with the content of the base, and what is written goes to a copy of it. Nothing of
 //! this outlives the process: the mounts are in a namespace of its own.
 
-use super::{Ran, Running, mount_point};
+use super::{Disk, Ran, Running, mount_point};
 use crate::file_system::FileSystem;
+use crate::own;
 use crate::record::disk::{Node, RecordedDisk};
 use crate::record::marks::MarkFile;
 use crate::record::recorder::Recorder;
@@ -79,6 +80,9 @@ pub struct Tested {
 /// If the disk cannot be made or mounted, or the recording not be written. How the command ended
 /// is no error of this function.
 pub fn record(run: Run<'_>) -> Result<Tested, RunError> {
+    if let Some(policy) = run.fs.policy() {
+        return own::run::record(run, policy);
+    }
     let told = |what: &Path| {
         let what = what.display().to_string();
         move |error| RunError::System { what, error }
@@ -110,7 +114,8 @@ pub fn record(run: Run<'_>) -> Result<Tested, RunError> {
         // unmounts or writes back, it would wait for itself.
         Some(mounting) => {
             let point = mount_point(run.dir).map_err(told(run.dir))?;
-            let disk = Some((&disk, mounting));
+            let file = disk.try_clone().map_err(told(&copy))?;
+            let disk = Some(Disk { file, mounting });
             running(&point).run(disk, &mut begin, &mut written).map_err(failed)?
         }
         None => {
@@ -142,11 +147,40 @@ fn copy_of(base: &Path, copy: &Path, stop: &Stop) -> io::Result<u64> {
     Ok(size)
 }
 
-/// The directory in which a workload finds its disk and the file for acknowledgements.
+/// A directory in which a workload finds files that this process serves.
+#[derive(Debug)]
+struct ServedDirectory {
+    directory: DiskDirectory<Node>,
+    point: PathBuf,
+}
+
+impl ServedDirectory {
+    fn new(dir: &Path) -> io::Result<ServedDirectory> {
+        let point = std::path::absolute(dir)?.join("disks");
+        match std::fs::create_dir(&point) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+            _ => {}
+        }
+        let directory = DiskDirectory::mount_at(&point)?;
+        Ok(ServedDirectory { directory, point })
+    }
+
+    fn insert(&self, name: &str, node: Arc<Node>) -> io::Result<PathBuf> {
+        Ok(self.directory.insert_named(name, node)?.1)
+    }
+}
+
+impl Drop for ServedDirectory {
+    fn drop(&mut self) {
+        // Fails as long as it is mounted, which ends with the process at the latest.
+        let _ = std::fs::remove_dir(&self.point);
+    }
+}
+
+/// The disk of a workload and the file for its acknowledgements.
 struct Served {
     /// Keeps the directory mounted.
-    _directory: DiskDirectory<Node>,
-    point: PathBuf,
+    _directory: ServedDirectory,
     node: Arc<Node>,
     disk: PathBuf,
     acks: PathBuf,
@@ -154,24 +188,33 @@ struct Served {
 
 impl Served {
     fn new(recorder: &Arc<Recorder>, file: File, size: u64, dir: &Path) -> io::Result<Served> {
-        let point = std::path::absolute(dir)?.join("disks");
-        match std::fs::create_dir(&point) {
-            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
-            _ => {}
-        }
-        let directory = DiskDirectory::mount_at(&point)?;
+        let directory = ServedDirectory::new(dir)?;
         let disk = RecordedDisk::new(Arc::clone(recorder), file, size)?;
         let node = Arc::new(Node::Disk(disk));
-        let (_, disk) = directory.insert_named("disk", Arc::clone(&node))?;
+        let disk = directory.insert("disk", Arc::clone(&node))?;
         let acks = Node::Acks(MarkFile::new(Arc::clone(recorder)));
-        let (_, acks) = directory.insert_named("acks", Arc::new(acks))?;
-        Ok(Served { _directory: directory, point, node, disk, acks })
+        let acks = directory.insert("acks", Arc::new(acks))?;
+        Ok(Served { _directory: directory, node, disk, acks })
     }
 }
 
-impl Drop for Served {
-    fn drop(&mut self) {
-        // Fails as long as it is mounted, which ends with the process at the latest.
-        let _ = std::fs::remove_dir(&self.point);
+/// The file for the acknowledgements of a workload that has no disk.
+#[derive(Debug)]
+pub(crate) struct AckDirectory {
+    /// Keeps the directory mounted.
+    _directory: ServedDirectory,
+    acks: PathBuf,
+}
+
+impl AckDirectory {
+    pub(crate) fn new(marks: MarkFile, dir: &Path) -> io::Result<AckDirectory> {
+        let directory = ServedDirectory::new(dir)?;
+        let acks = directory.insert("acks", Arc::new(Node::Acks(marks)))?;
+        Ok(AckDirectory { _directory: directory, acks })
+    }
+
+    /// The file.
+    pub(crate) fn path(&self) -> &Path {
+        &self.acks
     }
 }

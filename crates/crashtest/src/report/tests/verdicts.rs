@@ -95,3 +95,35 @@ fn a_report_without_a_verdict_fails_the_build() {
     assert!(xml.contains("tests=\"4\" failures=\"1\" errors=\"1\""), "{xml}");
     assert!(xml.contains("type=\"no-verdict\""), "{xml}");
 }
+
+#[test]
+fn policies_are_compared_in_a_table() {
+    use super::super::policies::{self, PolicyReport};
+    let named = |policy: &str, report| PolicyReport { policy: policy.to_owned(), report };
+    let mut doubtful = clean();
+    doubtful.probes.push(probe("missing data", true, false));
+    let all = [named("async", sample()), named("sync", clean()), named("soft", doubtful)];
+    assert_eq!(policies::verdict(&all), Verdict::Red);
+    assert_eq!(policies::headline(&all), "RED: bad states under async");
+    assert_eq!(policies::verdict(&all[1..]), Verdict::NoVerdict);
+    assert_eq!(policies::headline(&all[1..]), "NO VERDICT: no verdict under soft");
+    assert_eq!(policies::headline(&all[1..2]), "GREEN: no bad state under sync");
+    assert_eq!(policies::verdict(&[]), Verdict::NoVerdict);
+    let text = policies::write(&all, false);
+    let table: Vec<&str> = text.lines().skip(2).take(4).collect();
+    assert_eq!(
+        table,
+        [
+            "  policy  states    LOST  BROKEN      ok  verdict",
+            "  async      263      14       3     240  RED",
+            "  sync       263       0       0     263  GREEN",
+            "  soft       263       0       0     263  NO VERDICT",
+        ]
+    );
+    assert!(text.contains("\npolicy soft\nNO VERDICT: the check cannot fail"), "{text}");
+    let json = policies::write_json(&all).expect("memory");
+    let value: serde_json::Value = serde_json::from_str(&json).expect("valid");
+    assert_eq!((&value["verdict"], &value["format"]), (&"red".into(), &json::FORMAT.into()));
+    assert_eq!(value["policies"][1]["policy"], "sync");
+    assert_eq!(value["policies"][0]["coverage"]["lost"], 14);
+}

@@ -1,0 +1,70 @@
+//! File systems of Seekless under crash test: no kernel file system and no loop device.
+//!
+//! The workload runs on a file system that this process serves through FUSE, over a volume in
+//! memory that records ([`device`], [`run`]). A crash state is an image in memory: it is recovered
+//! as its owner would recover it ([`recover`]) and shown to the check as a directory ([`check`]),
+//! unless a state with an equal tree was.
+//! [`crate::calls`] records calls in place of blocks, and replays them under each policy.
+
+pub mod check;
+pub mod device;
+pub mod recover;
+pub mod run;
+mod tree;
+
+use crate::file_system::MakeError;
+use crate::sandbox::Mounting;
+use seekless_engine::disk::Disk;
+use seekless_fs::call::Timestamp;
+use seekless_fs::core::CoreOptions;
+use seekless_fs::ffs::{self, Ffs, FsError, MkfsOptions};
+use seekless_fs::policy::PolicyKind;
+use seekless_serve::files::{Volume, VolumeOptions};
+use std::path::Path;
+use std::time::SystemTime;
+
+/// The word in `--fs` before a policy.
+pub const PREFIX: &str = "seekless:ffs";
+/// The kind of a [`Mounting`] whose descriptor is a mount, not a file.
+pub const ATTACHED: &str = "seekless";
+/// Bytes of the cache of a mounted state.
+const CACHE_BYTES: u64 = 16 << 20;
+
+/// How a worker attaches a mount that it is given.
+pub fn mounting() -> Mounting {
+    Mounting { kind: ATTACHED.to_owned(), flags: 0, options: String::new() }
+}
+
+/// Makes a file system in an image.
+///
+/// # Errors
+/// If the image cannot be used, or is too small.
+pub fn make(image: &Path) -> Result<(), MakeError> {
+    let failed = |error: String| MakeError::Own { path: image.display().to_string(), error };
+    let options = VolumeOptions::new(vec![image.to_owned()], false);
+    let mut volume = Volume::open(&options).map_err(|error| failed(error.to_string()))?;
+    let options = MkfsOptions { now: wall_clock(), ..MkfsOptions::default() };
+    let made = ffs::mkfs(&mut volume, &options);
+    let closed = volume.close();
+    made.map_err(|error| failed(error.to_string()))?;
+    closed.map_err(|error| failed(error.to_string()))
+}
+
+/// Mounts a file system that is clean, or that its policy mounts after a crash.
+///
+/// # Errors
+/// Those of [`Ffs::mount`].
+pub(crate) fn mount(
+    disk: &mut dyn Disk,
+    policy: PolicyKind,
+    now: Timestamp,
+) -> Result<Ffs, FsError> {
+    let core = CoreOptions { cache_bytes: CACHE_BYTES, ..CoreOptions::default() };
+    Ffs::mount(disk, &ffs::MountOptions { core, policy, now })
+}
+
+/// Nanoseconds since the epoch.
+pub(crate) fn wall_clock() -> Timestamp {
+    let elapsed = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    Timestamp::try_from(elapsed.as_nanos()).unwrap_or(Timestamp::MAX)
+}

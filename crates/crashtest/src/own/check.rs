@@ -1,0 +1,135 @@
+//! Checks of states of our own file systems: each is recovered in this process, and mounted for the
+//! command in the namespaces of a worker.
+//!
+//! A state that cannot be recovered is bad, as one that the kernel does not mount. States with
+//! equal trees and acknowledgements are checked once: a check is to depend on nothing else.
+
+use super::recover::{Recovered, recover};
+use super::tree::fingerprint;
+use crate::file_system::FileSystem;
+use crate::replay::check::{Checked, Checker, Verdict};
+use crate::replay::extents::Extents;
+use crate::replay::image::{Image, Source};
+use crate::sandbox::{SandboxOptions, Workers};
+use seekless_engine::io::IoError;
+use seekless_fs::ffs::FsError;
+use seekless_fs::policy::PolicyKind;
+use seekless_serve::files::Detached;
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io;
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// The exit code that a state gets which cannot be recovered.
+const NOT_RECOVERED: i32 = 1;
+
+/// A recovered tree, and what a check of it is told.
+type Key = (u128, Vec<String>);
+
+/// Checks states under one policy.
+#[derive(Debug)]
+pub struct OwnChecker {
+    workers: Workers,
+    policy: PolicyKind,
+    /// What the check said of trees.
+    known: Mutex<BTreeMap<Key, Checked>>,
+}
+
+impl OwnChecker {
+    /// A checker with so many workers. States are mounted as [`super::mounting`] says, whatever
+    /// `options` has.
+    ///
+    /// # Errors
+    /// As for [`Workers::new`].
+    pub fn new(
+        options: SandboxOptions,
+        count: usize,
+        policy: PolicyKind,
+    ) -> io::Result<OwnChecker> {
+        let options = SandboxOptions { mount: Some(super::mounting()), ..options };
+        let workers = Workers::new(options, count)?;
+        Ok(OwnChecker { workers, policy, known: Mutex::default() })
+    }
+
+    fn check_state(&self, image: &Arc<Image>, variables: &[(&str, String)]) -> io::Result<Checked> {
+        if self.workers.stop().asked().is_some() {
+            return Ok(Checked::stopped());
+        }
+        let Recovered { fs, volume, .. } = match recover(Arc::clone(image), self.policy) {
+            Ok(recovered) => recovered,
+            Err(error) => return Ok(not_recovered(&error)),
+        };
+        let told = variables.iter().filter(|(name, _)| *name != "SEEKLESS_STATE");
+        let told: Vec<String> = told.map(|(_, value)| value.clone()).collect();
+        let key = fingerprint(image, self.policy).map(|tree| (tree, told));
+        let known = key.as_ref().and_then(|key| self.known().get(key).cloned());
+        if let Some(checked) = known {
+            return Ok(checked);
+        }
+        let served = Detached::new(Box::new(fs), volume, "seekless");
+        let mut served = served.map_err(io::Error::other)?;
+        let mount = served.take_mount().ok_or_else(|| io::Error::other("a mount was taken"))?;
+        let checked = self.workers.check_mount(File::from(mount), variables);
+        served.abandon();
+        if let (Some(key), Ok(checked)) = (key, &checked)
+            && matches!(checked.verdict, Verdict::Good | Verdict::Bad(_))
+        {
+            self.known().insert(key, checked.clone());
+        }
+        checked
+    }
+
+    fn known(&self) -> MutexGuard<'_, BTreeMap<Key, Checked>> {
+        // A thread that panics leaves whole entries behind.
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Checker for OwnChecker {
+    fn check(&self, device: &Path, variables: &[(&str, String)]) -> io::Result<Checked> {
+        let file = File::open(device)?;
+        let size = file.metadata()?.len();
+        let source = Source::new(Some(file.try_clone()?), file, size);
+        let image = Image::new(Arc::new(source), Arc::default(), Extents::default());
+        self.check_state(&Arc::new(image), variables)
+    }
+
+    fn check_image(
+        &self,
+        image: &Arc<Image>,
+        variables: &[(&str, String)],
+    ) -> Option<io::Result<Checked>> {
+        Some(self.check_state(image, variables))
+    }
+}
+
+fn not_recovered(error: &FsError) -> Checked {
+    let output = format!("recovery: {error}\n");
+    let verdict = match error {
+        // Damage of the state, where the check did not ask for a repair.
+        FsError::Io(IoError::Checksum { .. }) => Verdict::Bad(NOT_RECOVERED),
+        // The image reports what the recording or the base does: this machine is to blame.
+        FsError::Io(_) => Verdict::Failed(output.trim_end().to_owned()),
+        _ => Verdict::Bad(NOT_RECOVERED),
+    };
+    Checked { verdict, output }
+}
+
+/// What checks states of this file system in a sandbox.
+///
+/// # Errors
+/// As for [`Workers::new`].
+pub fn checker(
+    fs: FileSystem,
+    options: SandboxOptions,
+    count: usize,
+) -> io::Result<Box<dyn Checker>> {
+    Ok(match fs.policy() {
+        Some(policy) => Box::new(OwnChecker::new(options, count, policy)?),
+        None => Box::new(Workers::new(options, count)?),
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,181 @@
+//! Running `--setup` and `--run` on a file system that this process serves.
+//!
+//! The worker that runs the command attaches the mount in its own namespace. When the command has
+//! ended, the namespace goes, and the file system comes to its clean end: what it writes then is on
+//! the recording, behind the last acknowledgement.
+
+use super::device::ImageDevice;
+use crate::calls::Entry;
+use crate::calls::record::{CallRecorder, Heard};
+use crate::record::marks::{MarkFile, Marks};
+use crate::record::recorder::Recorder;
+use crate::record::{RecordError, Recorded};
+use crate::replay::extents::Extents;
+use crate::replay::image::{Image, Source};
+use crate::workload::record::{ACKS, AckDirectory, Run, RunError, Tested};
+use crate::workload::{Disk, Ran, Running, SetUp, SetUpError, mount_point};
+use seekless_fs::ffs::FsError;
+use seekless_fs::policy::PolicyKind;
+use seekless_serve::files::{Detached, FilesError, Volume, VolumeOptions};
+use std::fs::File;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+/// What lists of mounts call the file system.
+const SOURCE: &str = "seekless";
+
+/// What recording calls came to.
+#[derive(Debug)]
+pub struct TestedCalls {
+    /// The calls.
+    pub entries: Vec<Entry>,
+    /// How the command ended, and how many calls changed something.
+    pub tested: Tested,
+}
+
+/// The content of a base image, which is only read.
+///
+/// # Errors
+/// If it cannot be opened.
+pub fn image_of(base: &Path) -> io::Result<Image> {
+    let file = File::open(base)?;
+    let size = file.metadata()?.len();
+    let source = Source::new(Some(file.try_clone()?), file, size);
+    Ok(Image::new(Arc::new(source), Arc::default(), Extents::default()))
+}
+
+/// Runs a command and records the blocks of the file system below it.
+///
+/// # Errors
+/// As for [`crate::workload::record::record`].
+pub fn record(run: Run<'_>, policy: PolicyKind) -> Result<Tested, RunError> {
+    let image = image_of(run.base).map_err(told(run.base))?;
+    let recorder = Recorder::create(run.tape, image.size(), false)?;
+    let device = ImageDevice::recorded(Arc::new(image), Arc::clone(&recorder));
+    let calls = CallRecorder::counting();
+    let marks = Arc::clone(&recorder) as Arc<dyn Marks>;
+    let begin = || recorder.begin();
+    let live = Live { run, policy, calls: &calls, marks, begin: &begin };
+    let (ran, writes) = live.run(device)?;
+    let output = |source| RecordError::Output { path: run.tape.to_owned(), source };
+    let recorded = recorder.finish().map_err(output)?;
+    Ok(Tested { recorded, ran, writes })
+}
+
+/// Runs a command and records its calls. `run.tape` is not written.
+///
+/// # Errors
+/// As for [`record`].
+pub fn record_calls(run: Run<'_>, policy: PolicyKind) -> Result<TestedCalls, RunError> {
+    let image = image_of(run.base).map_err(told(run.base))?;
+    let device = ImageDevice::new(Arc::new(image));
+    let calls = CallRecorder::new();
+    let marks = Arc::clone(&calls) as Arc<dyn Marks>;
+    let begin = || {
+        calls.begin();
+        Ok(())
+    };
+    let live = Live { run, policy, calls: &calls, marks, begin: &begin };
+    let (ran, writes) = live.run(device)?;
+    let entries = calls.take();
+    let count = |is: fn(&Entry) -> bool| entries.iter().filter(|entry| is(entry)).count() as u64;
+    let recorded = Recorded {
+        requests: count(|entry| matches!(entry, Entry::Call { .. })),
+        marks: count(|entry| matches!(entry, Entry::Mark(_))),
+        ..Recorded::default()
+    };
+    Ok(TestedCalls { entries, tested: Tested { recorded, ran, writes } })
+}
+
+fn told<'p>(what: &'p Path) -> impl FnOnce(io::Error) -> RunError + use<'p> {
+    move |error| RunError::System { what: what.display().to_string(), error }
+}
+
+/// A workload that is recorded.
+struct Live<'l> {
+    run: Run<'l>,
+    policy: PolicyKind,
+    calls: &'l Arc<CallRecorder>,
+    /// Takes acknowledgements.
+    marks: Arc<dyn Marks>,
+    /// Notes that the workload begins.
+    begin: &'l dyn Fn() -> io::Result<()>,
+}
+
+impl Live<'_> {
+    /// How the command ended, and how many of its calls changed something.
+    fn run(self, device: ImageDevice) -> Result<(Ran, u64), RunError> {
+        let Run { base, dir, command, timeout, stop, log, .. } = self.run;
+        let mut volume = Volume::of_device(Box::new(device), "a recorded volume");
+        let fs = super::mount(&mut volume, self.policy, super::wall_clock());
+        let fs = fs.map_err(|error| told(base)(os(error)))?;
+        let heard = Heard::new(fs, Arc::clone(self.calls));
+        let acks = AckDirectory::new(MarkFile::over(self.marks), dir).map_err(told(dir))?;
+        let point = mount_point(dir).map_err(told(dir))?;
+        let served = Detached::new(Box::new(heard), volume, SOURCE);
+        let mut served = served.map_err(|error| told(base)(os(error)))?;
+        let disk = attached(&mut served).map_err(told(base))?;
+        let variables = [(ACKS, acks.path().display().to_string())];
+        let running = Running { command, place: &point, variables: &variables, timeout, stop, log };
+        let mut before = 0;
+        let mut begin = || {
+            before = self.calls.changes();
+            (self.begin)()
+        };
+        let ran = running.run(Some(disk), &mut begin, &mut || ());
+        // Whatever became of the command, the file system is brought to its end.
+        let ended = served.end();
+        let ran = ran.map_err(told(Path::new("--run")))?;
+        ended.map_err(|error| told(base)(os(error)))?;
+        Ok((ran, self.calls.changes() - before))
+    }
+}
+
+/// Mounts the image, runs the command, and unmounts.
+///
+/// # Errors
+/// As for [`crate::workload::set_up`].
+pub fn set_up(how: SetUp<'_>, policy: PolicyKind) -> Result<Option<Ran>, SetUpError> {
+    let told = |what: &Path| {
+        let what = what.display().to_string();
+        move |error| SetUpError::System { what, error }
+    };
+    let options = VolumeOptions::new(vec![how.image.to_owned()], false);
+    let mut volume = Volume::open(&options).map_err(|error| told(how.image)(os(error)))?;
+    let fs = super::mount(&mut volume, policy, super::wall_clock());
+    let fs = fs.map_err(|error| told(how.image)(os(error)))?;
+    let point = mount_point(how.dir).map_err(told(how.dir))?;
+    let served = Detached::new(Box::new(fs), volume, SOURCE);
+    let mut served = served.map_err(|error| told(how.image)(os(error)))?;
+    let disk = attached(&mut served).map_err(told(how.image))?;
+    let SetUp { command, variables, timeout, stop, log, .. } = how;
+    let running = Running { command, place: &point, variables, timeout, stop, log };
+    let ran = running.run(Some(disk), &mut || Ok(()), &mut || ());
+    let ended = served.end();
+    let ran = ran.map_err(told(Path::new("--setup")))?;
+    ended.map_err(|error| told(how.image)(os(error)))?;
+    if ran.is_good() { Ok(Some(ran)) } else { Err(SetUpError::Command(ran)) }
+}
+
+/// The mount, for the worker that runs the command.
+fn attached(served: &mut Detached) -> io::Result<Disk> {
+    let mount = served.take_mount().ok_or_else(|| io::Error::other("a mount was taken"))?;
+    Ok(Disk { file: File::from(mount), mounting: super::mounting() })
+}
+
+/// An error that says more than a number of the system.
+fn os<E: Into<OwnError>>(error: E) -> io::Error {
+    io::Error::other(error.into())
+}
+
+/// What can go wrong below a workload.
+#[derive(Debug, thiserror::Error)]
+enum OwnError {
+    #[error(transparent)]
+    Fs(#[from] FsError),
+    #[error(transparent)]
+    Files(#[from] FilesError),
+    #[error(transparent)]
+    Serve(#[from] seekless_serve::server::ServeError),
+}

@@ -1,0 +1,112 @@
+//! The reports of one workload under several policies: which of them it is safe on, and the report
+//! of each.
+//!
+//! A table compares the policies; the reports follow in the same order.
+
+use super::units::many;
+use super::{Report, Verdict, json, text};
+use serde::Serialize;
+use std::fmt::Write as _;
+
+/// The report of a workload under one policy.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PolicyReport {
+    /// The name of the policy.
+    pub policy: String,
+    /// What was found.
+    pub report: Report,
+}
+
+/// The verdict on all policies together: red if one is red, green if all are green.
+pub fn verdict(reports: &[PolicyReport]) -> Verdict {
+    let is = |wanted| reports.iter().filter(|one| one.report.verdict() == wanted).count();
+    match () {
+        () if is(Verdict::Red) > 0 => Verdict::Red,
+        () if is(Verdict::Green) == reports.len() && !reports.is_empty() => Verdict::Green,
+        () => Verdict::NoVerdict,
+    }
+}
+
+/// The verdict in one sentence.
+pub fn headline(reports: &[PolicyReport]) -> String {
+    let verdict = verdict(reports);
+    let names = |wanted| {
+        let those = reports.iter().filter(|one| one.report.verdict() == wanted);
+        those.map(|one| one.policy.as_str()).collect::<Vec<_>>().join(", ")
+    };
+    let reason = match verdict {
+        Verdict::Red => format!("bad states under {}", names(Verdict::Red)),
+        Verdict::Green => format!("no bad state under {}", names(Verdict::Green)),
+        Verdict::NoVerdict => match names(Verdict::NoVerdict).as_str() {
+            "" => "no policy was tried".to_owned(),
+            names => format!("no verdict under {names}"),
+        },
+    };
+    format!("{}: {reason}", verdict.word())
+}
+
+/// The table and the reports as text, with or without terminal colours.
+pub fn write(reports: &[PolicyReport], colour: bool) -> String {
+    let mut out = format!("{}\n\n", headline(reports));
+    let width = reports.iter().map(|one| one.policy.len()).max().unwrap_or(0).max("policy".len());
+    let mut row = |cells: [&str; 6]| {
+        let [policy, states, lost, broken, good, verdict] = cells;
+        // Writing to a string does not fail.
+        let _ = writeln!(
+            out,
+            "  {policy:<width$}  {states:>6}  {lost:>6}  {broken:>6}  {good:>6}  {verdict}"
+        );
+    };
+    row(["policy", "states", "LOST", "BROKEN", "ok", "verdict"]);
+    for PolicyReport { policy, report } in reports {
+        let coverage = &report.coverage;
+        let counts = [coverage.judged(), coverage.lost, coverage.broken, coverage.good]
+            .map(|n| n.to_string());
+        let [states, lost, broken, good] = &counts;
+        row([policy, states, lost, broken, good, report.verdict().word()]);
+    }
+    for PolicyReport { policy, report } in reports {
+        let _ = write!(out, "\npolicy {policy}\n{}", text::write(report, colour));
+    }
+    let undecided = reports.iter().map(|one| one.report.coverage.hung + one.report.coverage.failed);
+    match undecided.sum::<u64>() {
+        0 => {}
+        count => {
+            let _ = writeln!(out, "\n{} without a verdict of the check", many(count, "state"));
+        }
+    }
+    out
+}
+
+#[derive(Serialize)]
+struct Form<'r> {
+    format: u32,
+    verdict: Verdict,
+    headline: String,
+    policies: Vec<One<'r>>,
+}
+
+#[derive(Serialize)]
+struct One<'r> {
+    policy: &'r str,
+    #[serde(flatten)]
+    form: json::Form<'r>,
+}
+
+/// The reports as indented JSON with a newline at its end.
+///
+/// # Errors
+/// If the serializer fails; the model gives it no cause to.
+pub fn write_json(reports: &[PolicyReport]) -> Result<String, serde_json::Error> {
+    let one = reports.iter();
+    let policies = one.map(|one| One { policy: &one.policy, form: json::form(&one.report) });
+    let form = Form {
+        format: json::FORMAT,
+        verdict: verdict(reports),
+        headline: headline(reports),
+        policies: policies.collect(),
+    };
+    let mut out = serde_json::to_string_pretty(&form)?;
+    out.push('\n');
+    Ok(out)
+}
