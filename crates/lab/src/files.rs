@@ -13,3 +13,4 @@ pub mod sizes;
 pub mod steps;
 mod text;
 pub mod user;
+pub mod watch;

@@ -135,6 +135,16 @@ impl Latencies {
         }
     }
 
+    /// Share of the requests that took less than `ms`, exact to three digits; 0 if nothing was
+    /// counted.
+    pub fn share_below_ms(&self, ms: f64) -> f64 {
+        let below = ((ms * 1e6) as u64).saturating_sub(1);
+        match self.count {
+            0 => 0.0,
+            count => self.histogram.count_between(0, below) as f64 / count as f64,
+        }
+    }
+
     /// The mean parts; zeros if nothing was counted.
     pub fn breakdown_ms(&self) -> BreakdownMs {
         let [overhead, queue, seek, head_switch, rotation, transfer] =
@@ -186,6 +196,17 @@ mod tests {
         }
         a.add(&b);
         assert_eq!(a, both);
+    }
+
+    #[test]
+    fn a_share_counts_what_is_shorter() {
+        let mut latencies = Latencies::new();
+        assert_eq!(latencies.share_below_ms(1.0), 0.0);
+        for ms in [0, 2, 20, 30] {
+            latencies.record_ns(ms * 1_000_000);
+        }
+        let shares = [1.0, 10.0, 25.0, 100.0].map(|ms| latencies.share_below_ms(ms));
+        assert_eq!(shares, [0.25, 0.5, 0.75, 1.0]);
     }
 
     #[test]

@@ -10,6 +10,7 @@
 pub mod disk_time;
 pub mod distribution;
 pub mod driver;
+pub mod figures;
 mod file_system;
 pub mod files;
 pub mod histogram;

@@ -6,8 +6,10 @@ mod pairs;
 mod postmark;
 mod small;
 mod tree;
+mod update;
 
 use super::steps::{Step, Steps};
+use seekless_engine::units::SECONDS;
 use std::fmt;
 
 /// A program by its name.
@@ -25,17 +27,20 @@ pub enum ProgramKind {
     PostMark,
     /// A source tree is unpacked, copied and removed (paper 002, figures 7 to 9).
     Tree,
+    /// Blocks of one file are overwritten at random, each durably (paper 000, figure 8).
+    Update,
 }
 
 impl ProgramKind {
     /// All of them with their names.
-    pub const ALL: [(ProgramKind, &str); 6] = [
+    pub const ALL: [(ProgramKind, &str); 7] = [
         (ProgramKind::Micro, "micro"),
         (ProgramKind::Small, "small"),
         (ProgramKind::Large, "large"),
         (ProgramKind::Pairs, "pairs"),
         (ProgramKind::PostMark, "postmark"),
         (ProgramKind::Tree, "tree"),
+        (ProgramKind::Update, "update"),
     ];
 
     /// What it does, in a line.
@@ -47,6 +52,7 @@ impl ProgramKind {
             ProgramKind::Pairs => "make and remove empty files",
             ProgramKind::PostMark => "PostMark 1.5: many short-lived small files",
             ProgramKind::Tree => "unpack, copy and remove a source tree",
+            ProgramKind::Update => "overwrite random blocks of one file durably",
         }
     }
 
@@ -63,7 +69,7 @@ impl fmt::Display for ProgramKind {
 }
 
 /// How much a program does, where it leaves that open.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Amount {
     /// Users.
     pub users: usize,
@@ -74,13 +80,31 @@ pub struct Amount {
     pub transactions: Option<u32>,
     /// Sizes of `micro` in bytes; the thirteen of the paper if there are none.
     pub sizes: Vec<u64>,
+    /// Directories over which `pairs` is spread (1). The time of a synchronous call is a whole
+    /// number of revolutions, which depends on where directory and inode lie.
+    pub placements: Option<u32>,
+    /// Bytes of the file of `update` (8 MiB).
+    pub file_bytes: Option<u64>,
+    /// Measured updates of `update` (1,000).
+    pub updates: Option<u32>,
+    /// Updates of `update` before the measured ones: twice the file if not given.
+    pub warm_up: Option<u32>,
+    /// Seconds of idleness: of `tree` after each phase, as a phase of its own; of `update` before
+    /// it is measured.
+    pub rest_seconds: Option<u32>,
     /// Seed of all randomness.
     pub seed: u64,
 }
 
-impl Default for Amount {
-    fn default() -> Amount {
-        Amount { users: 1, files: None, transactions: None, sizes: Vec::new(), seed: 1 }
+impl Amount {
+    /// What one user does by default.
+    pub fn one_user() -> Amount {
+        Amount { users: 1, seed: 1, ..Amount::default() }
+    }
+
+    /// The idleness, as steps of the first user.
+    fn rest(&self) -> Option<Step> {
+        self.rest_seconds.map(|seconds| Step::Pause(u64::from(seconds) * SECONDS))
     }
 }
 
@@ -114,6 +138,11 @@ impl Phase {
         Phase { cold: false, ..Phase::cold(name, users, steps) }
     }
 
+    /// A measured phase in which only time passes.
+    fn rests(name: impl Into<String>, users: usize, pause: Step) -> Phase {
+        Phase::warm(name, users, move |user| steps((user == 0).then_some(pause).into_iter()))
+    }
+
     /// A phase that only prepares.
     fn prepares(users: usize, steps: impl Fn(usize) -> Steps) -> Phase {
         Phase { measured: false, ..Phase::warm("preparation", users, steps) }
@@ -129,6 +158,7 @@ pub fn phases(kind: ProgramKind, amount: &Amount) -> Vec<Phase> {
         ProgramKind::Pairs => pairs::phases(amount),
         ProgramKind::PostMark => postmark::phases(amount),
         ProgramKind::Tree => tree::phases(amount),
+        ProgramKind::Update => update::phases(amount),
     }
 }
 
@@ -145,7 +175,7 @@ mod tests {
     fn every_program_is_a_function_of_its_seed() {
         let all = |kind, seed| -> Vec<Step> {
             let (sizes, files) = (vec![2048], Some(20));
-            let amount = Amount { users: 2, seed, files, sizes, ..Amount::default() };
+            let amount = Amount { users: 2, seed, files, sizes, ..Amount::one_user() };
             phases(kind, &amount).into_iter().flat_map(|p| p.users).flatten().collect()
         };
         for (kind, name) in ProgramKind::ALL {

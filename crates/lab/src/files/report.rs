@@ -1,6 +1,7 @@
 //! The report of a program: what each phase took, of the calls and of the disks.
 
 use super::run::FilesOptions;
+use super::watch::Responses;
 use crate::disk_time::DiskTime;
 use crate::histogram::{Latencies, LatencyMs};
 use crate::sim::Target;
@@ -18,12 +19,21 @@ pub(super) struct Tally {
 }
 
 /// Times of a phase in nanoseconds.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Times {
     pub answered: Time,
     pub settled: Time,
+    /// The CPU was busy, of `answered`.
+    pub busy: Time,
     pub cpu_ns: Time,
     pub host_ns: u64,
+}
+
+/// By how much counters have grown in a phase.
+#[derive(Clone, Debug)]
+pub(super) struct Counters {
+    pub file_system: BTreeMap<&'static str, f64>,
+    pub volume: BTreeMap<&'static str, f64>,
 }
 
 /// Calls of one kind.
@@ -48,6 +58,8 @@ pub struct PhaseReport {
     pub settled_seconds: f64,
     /// Of that, the CPU was busy.
     pub cpu_seconds: f64,
+    /// The CPU was busy until all calls were answered.
+    pub cpu_answered_seconds: f64,
     /// Calls.
     pub calls: u64,
     /// Calls per second until all were answered.
@@ -65,6 +77,10 @@ pub struct PhaseReport {
     pub disk_time: Vec<DiskTime>,
     /// Counters of the file system.
     pub file_system: BTreeMap<&'static str, f64>,
+    /// Counters of the volume and its disks, until everything was on them.
+    pub volume: BTreeMap<&'static str, f64>,
+    /// Requests to the volume that were answered before all calls were.
+    pub responses: Responses,
     /// How fast the host simulated: calls per second of its time.
     pub simulated_calls_per_second: f64,
     /// Host time, in seconds.
@@ -100,6 +116,8 @@ pub struct FilesReport {
     pub file_system: &'static str,
     /// How it orders writes.
     pub policy: &'static str,
+    /// Completed writes counted as durable, on volumes that report early, too.
+    pub trust_completions: bool,
     /// Bytes of a block.
     pub block_bytes: u32,
     /// Bytes of a fragment.
@@ -136,9 +154,10 @@ impl PhaseReport {
         tally: &Tally,
         times: Times,
         accounts: &[Account],
-        file_system: BTreeMap<&'static str, f64>,
+        counters: Counters,
+        responses: Responses,
     ) -> PhaseReport {
-        let Times { answered, settled, cpu_ns, host_ns } = times;
+        let Times { answered, settled, busy, cpu_ns, host_ns } = times;
         let count = |kind: &str| tally.kinds.get(kind).map_or(0, Latencies::count);
         let calls = tally.kinds.values().map(Latencies::count).sum();
         let files = count("create").max(count("open")).max(count("unlink"));
@@ -151,6 +170,7 @@ impl PhaseReport {
             elapsed_seconds: seconds(answered),
             settled_seconds: seconds(settled),
             cpu_seconds: seconds(cpu_ns),
+            cpu_answered_seconds: seconds(busy),
             calls,
             calls_per_second: per_second(calls, answered),
             bytes: tally.bytes,
@@ -158,7 +178,9 @@ impl PhaseReport {
             files_per_second: per_second(files, settled),
             by_call: by_call.collect(),
             disk_time: accounts.iter().map(|one| DiskTime::new(one, settled)).collect(),
-            file_system,
+            file_system: counters.file_system,
+            volume: counters.volume,
+            responses,
             simulated_calls_per_second: per_second(calls, host_ns),
             host_seconds: seconds(host_ns),
         }
@@ -179,7 +201,8 @@ impl FilesReport {
         FilesReport {
             program: options.program.name(),
             file_system: "ffs",
-            policy: "async",
+            policy: options.policy.name(),
+            trust_completions: options.trust_completions,
             block_bytes: options.mkfs.block,
             fragment_bytes: options.mkfs.fragment,
             layout: options.kind.name(),
@@ -204,13 +227,19 @@ impl FilesReport {
             .push(Sensitivity { factor, phases: other.phases.iter().map(times).collect() });
     }
 
+    /// The measured phase of a name.
+    pub fn phase(&self, name: &str) -> Option<&PhaseReport> {
+        self.phases.iter().find(|phase| phase.phase == name)
+    }
+
     /// The report as JSON, indented.
     pub fn to_json(&self) -> String {
         serde_json::to_string_pretty(self).expect("a report has only strings as keys")
     }
 
-    /// The report as text: tables of fixed width.
-    pub fn to_text(&self) -> String {
-        super::text::report(self)
+    /// The report as text: tables of fixed width. `responses` adds those of the requests to the
+    /// volume.
+    pub fn to_text(&self, responses: bool) -> String {
+        super::text::report(self, responses)
     }
 }

@@ -3,9 +3,10 @@
 use super::driver::{Answered, FilesDriver, FilesError, Program};
 use super::host::Host;
 use super::programs::{Amount, Phase, ProgramKind, phases};
-use super::report::{FilesReport, PhaseReport, Tally, Times};
+use super::report::{Counters, FilesReport, PhaseReport, Tally, Times};
 use super::steps::Step;
 use super::user::{User, Wrong};
+use super::watch::{self, Seen, Shared};
 use crate::sim::{Clock, DEFAULT_UTILISATION, Target};
 use seekless_engine::account::Account;
 use seekless_engine::layout::LayoutError;
@@ -14,8 +15,9 @@ use seekless_engine::options::Options;
 use seekless_engine::units::Time;
 use seekless_fs::block::disk::NodeDisk;
 use seekless_fs::call::{Request, Timestamp};
-use seekless_fs::core::CoreOptions;
+use seekless_fs::core::{CoreOptions, Ordering};
 use seekless_fs::ffs::{self, Ffs, FsError, MkfsOptions, MountOptions};
+use seekless_fs::policy::PolicyKind;
 use seekless_fs::system::FileSystem;
 use seekless_layouts::Kind;
 use std::collections::BTreeMap;
@@ -43,6 +45,29 @@ pub struct FilesOptions {
     pub cache_bytes: Option<u64>,
     /// The CPU.
     pub host: Host,
+    /// How the file system orders its writes.
+    pub policy: PolicyKind,
+    /// The file system takes a completed write for durable, on volumes that report early, too. The
+    /// papers of 1999 did so; a power cut then breaks what was promised.
+    pub trust_completions: bool,
+}
+
+impl FilesOptions {
+    /// One user runs this program on a file system of default sizes, with no host.
+    pub fn new(program: ProgramKind, kind: Kind) -> FilesOptions {
+        FilesOptions {
+            program,
+            amount: Amount::default(),
+            kind,
+            options: Options::default(),
+            mkfs: MkfsOptions::default(),
+            volume_blocks: None,
+            cache_bytes: None,
+            host: Host::none(),
+            policy: PolicyKind::default(),
+            trust_completions: false,
+        }
+    }
 }
 
 /// Why there is no report.
@@ -52,7 +77,7 @@ pub enum FilesRunError {
     #[error("{0} users: must be 1 to {MOST_USERS}")]
     Users(usize),
     /// The program does nothing.
-    #[error("{0} does nothing: it needs at least one file")]
+    #[error("{0} does nothing: it needs at least one file or update")]
     Nothing(ProgramKind),
     /// The volume does not fit.
     #[error(
@@ -119,6 +144,8 @@ struct World<'o> {
     /// Taken while it is mounted anew.
     driver: Option<FilesDriver<Ffs>>,
     users: Vec<User>,
+    /// The requests to the volume.
+    seen: Shared,
 }
 
 /// Counters before a phase.
@@ -128,6 +155,7 @@ struct Before {
     cpu: Time,
     accounts: Vec<Account>,
     stats: Vec<(&'static str, f64)>,
+    volume: Vec<(&'static str, f64)>,
 }
 
 impl<'o> World<'o> {
@@ -141,14 +169,15 @@ impl<'o> World<'o> {
         }
         let seed = options.amount.seed;
         let node = target.volume(options.kind, &options.options, blocks, seed)?;
+        let (node, seen) = watch::watch(node);
         let mkfs = MkfsOptions { id: u128::from(seed), ..options.mkfs.clone() };
-        let mount = mount_options(options, 0);
+        let mount = mount_options(options, &node, 0);
         let driver = FilesDriver::mount(node, |disk: &mut NodeDisk<'_>| {
             ffs::mkfs(disk, &mkfs)?;
             Ffs::mount(disk, &mount)
         })?;
         let users = (0..options.amount.users).map(User::new).collect();
-        let mut world = World { options, driver: Some(driver), users };
+        let mut world = World { options, driver: Some(driver), users, seen };
         world.driver().set_host(&options.host);
         Ok(world)
     }
@@ -165,7 +194,7 @@ impl<'o> World<'o> {
     /// Unmounts and mounts, so that the cache is empty.
     fn remount(&mut self) -> Result<(), FilesRunError> {
         let (node, now) = self.unmount()?;
-        let mount = mount_options(self.options, now);
+        let mount = mount_options(self.options, &node, now);
         let mounted =
             FilesDriver::mount_at(node, now, |disk: &mut NodeDisk<'_>| Ffs::mount(disk, &mount));
         let mut driver = mounted?;
@@ -184,9 +213,12 @@ impl<'o> World<'o> {
             user.begin(steps);
         }
         let before = self.before(clock);
+        watch::take(&self.seen);
         let mut tally = Tally::default();
         self.play(&phase.name, &mut tally)?;
         let answered = self.driver().now() - before.now;
+        let busy = self.driver().cpu_ns() - before.cpu;
+        let seen = watch::take(&self.seen);
         self.settle()?;
         let settled = self.driver().now() - before.now;
         if !phase.measured {
@@ -194,7 +226,8 @@ impl<'o> World<'o> {
         }
         tally.bytes = self.users.iter().map(|user| user.bytes).sum();
         tally.steps = self.users.iter().map(|user| user.done).sum();
-        Ok(Some(self.report(phase.name, &tally, (answered, settled), &before, clock)))
+        let times = Times { answered, settled, busy, ..Times::default() };
+        Ok(Some(self.report(phase.name, &tally, &seen, times, &before, clock)))
     }
 
     fn before(&mut self, clock: Clock) -> Before {
@@ -205,6 +238,7 @@ impl<'o> World<'o> {
             cpu: driver.cpu_ns(),
             accounts: driver.node().accounts(),
             stats: driver.fs().stats(),
+            volume: driver.node().stats(),
         }
     }
 
@@ -235,21 +269,22 @@ impl<'o> World<'o> {
         &mut self,
         name: String,
         tally: &Tally,
-        (answered, settled): (Time, Time),
+        seen: &Seen,
+        times: Times,
         before: &Before,
         clock: Clock,
     ) -> PhaseReport {
         let driver = self.driver.as_ref().expect("it is mounted between phases");
         let accounts = driver.node().accounts().into_iter().zip(&before.accounts);
         let accounts: Vec<Account> = accounts.map(|(after, before)| after.since(before)).collect();
-        let stats = driver.fs().stats();
-        let grown = stats.iter().zip(&before.stats);
-        let file_system: BTreeMap<&'static str, f64> =
-            grown.map(|(after, before)| (after.0, after.1 - before.1)).collect();
+        let counters = Counters {
+            file_system: grown(&driver.fs().stats(), &before.stats),
+            volume: grown(&driver.node().stats(), &before.volume),
+        };
         let host_ns = clock().saturating_sub(before.host);
         let cpu_ns = driver.cpu_ns() - before.cpu;
-        let times = Times { answered, settled, cpu_ns, host_ns };
-        PhaseReport::new(name, tally, times, &accounts, file_system)
+        let times = Times { cpu_ns, host_ns, ..times };
+        PhaseReport::new(name, tally, times, &accounts, counters, seen.report())
     }
 
     /// Unmounts and checks.
@@ -265,14 +300,33 @@ impl<'o> World<'o> {
     }
 }
 
-fn mount_options(options: &FilesOptions, now: Time) -> MountOptions {
+/// By how much each counter has grown. Counters of one name, as of several disks, add up.
+fn grown(
+    after: &[(&'static str, f64)],
+    before: &[(&'static str, f64)],
+) -> BTreeMap<&'static str, f64> {
+    let mut grown = BTreeMap::new();
+    for (after, before) in after.iter().zip(before) {
+        *grown.entry(after.0).or_default() += after.1 - before.1;
+    }
+    grown
+}
+
+fn mount_options(options: &FilesOptions, node: &Node, now: Time) -> MountOptions {
     let cache_bytes = options.cache_bytes.unwrap_or(options.host.cache_bytes);
     let now = Timestamp::try_from(now).unwrap_or(Timestamp::MAX);
-    MountOptions {
-        core: CoreOptions { cache_bytes, ..CoreOptions::default() },
-        now,
-        ..MountOptions::default()
-    }
+    let ordering = ordering(options, node);
+    let core = CoreOptions { cache_bytes, ordering, ..CoreOptions::default() };
+    MountOptions { core, policy: options.policy, now }
+}
+
+/// When the volume has ordered a write before later ones, by what its layout promises and whether
+/// its disks report early.
+fn ordering(options: &FilesOptions, node: &Node) -> Ordering {
+    let promises = options.kind.promises();
+    let volatile = node.devices.iter().any(|device| device.volatile());
+    let keeps = promises.ordered || (promises.immediate && !volatile);
+    if keeps || options.trust_completions { Ordering::Completion } else { Ordering::Flush }
 }
 
 impl Tally {

@@ -62,6 +62,8 @@ pub enum Step {
     Fsync {
         /// The file.
         file: Nr,
+        /// Only its data, as `fdatasync` does.
+        data_only: bool,
     },
     /// Closes a file.
     Close {

@@ -1,8 +1,12 @@
 //! The report of a program as text: tables of fixed width.
 
 use super::report::{FilesReport, PhaseReport};
+use super::watch::{ResponseTimes, Responses};
 use crate::disk_time;
 use std::fmt::Write as _;
+
+/// Sizes of writes that a report names: the most frequent ones.
+const MOST_SIZES: usize = 6;
 
 /// Writing to a string cannot fail.
 macro_rules! line {
@@ -12,7 +16,7 @@ macro_rules! line {
 }
 
 /// The whole report: the phases side by side, then the calls and disks of each.
-pub(super) fn report(report: &FilesReport) -> String {
+pub(super) fn report(report: &FilesReport, responses: bool) -> String {
     let mut out = String::new();
     let FilesReport { program, policy, layout, disk, users, host, seed, .. } = report;
     let s = if *users == 1 { "" } else { "s" };
@@ -33,6 +37,9 @@ pub(super) fn report(report: &FilesReport) -> String {
     }
     for phase in &report.phases {
         calls(&mut out, phase);
+        if responses {
+            histogram(&mut out, &phase.responses);
+        }
     }
     let simulated: f64 = report.phases.iter().map(|phase| phase.host_seconds).sum();
     let calls: u64 = report.phases.iter().map(|phase| phase.calls).sum();
@@ -133,4 +140,31 @@ fn calls(out: &mut String, phase: &PhaseReport) {
     if !phase.disk_time.is_empty() {
         line!(out, "{}", disk_time::table(&phase.disk_time).trim_end());
     }
+}
+
+/// Response times of the requests to the volume, and their causes and sizes.
+fn histogram(out: &mut String, responses: &Responses) {
+    let Responses { reads, writes, causes, write_sizes } = responses;
+    let head: String =
+        reads.shorter.iter().map(|one| format!("{:>7}", format!("<{}", one.than_ms))).collect();
+    line!(out, "{:<26}{:>9}{:>9}{head} ms", "responses of the volume", "requests", "mean ms");
+    for (name, ResponseTimes { requests, latency_ms, shorter }) in
+        [("reads", reads), ("writes", writes)]
+    {
+        let shares: String =
+            shorter.iter().map(|one| format!("{:>6.1}%", one.share * 100.0)).collect();
+        line!(out, "  {name:<24}{requests:>9}{:>9.3}{shares}", latency_ms.mean);
+    }
+    for one in causes {
+        let kilobytes = one.bytes as f64 / 1024.0;
+        line!(out, "  {:<24}{:>9}{kilobytes:>9.0} KiB", one.cause, one.requests);
+    }
+    let all: u64 = write_sizes.values().sum();
+    let share = |count: u64| count as f64 / all.max(1) as f64 * 100.0;
+    let mut most: Vec<(&u64, &u64)> = write_sizes.iter().collect();
+    most.sort_by_key(|&(bytes, &count)| (std::cmp::Reverse(count), *bytes));
+    let sizes = most.iter().take(MOST_SIZES);
+    let sizes: Vec<String> =
+        sizes.map(|(bytes, count)| format!("{:.0} % of {bytes}", share(**count))).collect();
+    line!(out, "  sizes of writes, in bytes: {}", sizes.join(", "));
 }

@@ -248,7 +248,9 @@ impl User {
             Step::Read { file, at, length } => {
                 Request::Read { handle: self.handle(file), at, length }
             }
-            Step::Fsync { file } => Request::Fsync { ino: self.files[&file].ino, data_only: false },
+            Step::Fsync { file, data_only } => {
+                Request::Fsync { ino: self.files[&file].ino, data_only }
+            }
             Step::Close { file } => Request::Release { handle: self.handle(file) },
             Step::Sync => Request::Sync,
             Step::Pause(span) => return Next::Pause(span),

@@ -38,7 +38,7 @@ pub fn phases(amount: &Amount) -> Vec<Phase> {
             steps(open().chain(random(user, "large: reads").map(read)).chain(close()))
         }),
         Phase::cold("random write, synced", users, |user| {
-            let synced = move |at| [write(at), Step::Fsync { file: 1 }];
+            let synced = move |at| [write(at), Step::Fsync { file: 1, data_only: false }];
             steps(open().chain(random(user, "large: synced").flat_map(synced)).chain(close()))
         }),
     ]

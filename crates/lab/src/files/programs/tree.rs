@@ -78,11 +78,17 @@ pub fn phases(amount: &Amount) -> Vec<Phase> {
             let of = |_| steps(all(one, two, tree(seed)).into_iter());
             Phase { cold, ..Phase::cold(format!("{name}, {how}"), amount.users, of) }
         };
-        phases.push(phase("untar", |one, _, tree| untar(one, &tree)));
-        phases.push(phase("copy", |one, two, tree| copy(one, two, &tree)));
-        phases.push(phase("remove", |one, two, tree| {
-            remove(one, &tree).chain(remove(two, &tree)).collect()
-        }));
+        let all: [(&str, Of); 3] = [
+            ("untar", |one, _, tree| untar(one, &tree)),
+            ("copy", |one, two, tree| copy(one, two, &tree)),
+            ("remove", |one, two, tree| remove(one, &tree).chain(remove(two, &tree)).collect()),
+        ];
+        for (name, of) in all {
+            phases.push(phase(name, of));
+            let rest = amount.rest();
+            let name = format!("after {name}, {how}");
+            phases.extend(rest.map(|pause| Phase::rests(name, amount.users, pause)));
+        }
     }
     phases
 }

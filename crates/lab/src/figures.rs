@@ -1,0 +1,208 @@
+//! Figures of the papers about file systems, measured again in virtual time.
+//!
+//! A figure is a set of runs ([`jobs`]) and what is read off their results ([`judge`]): tables with
+//! the numbers of the paper beside ours, a picture, and a verdict for each claim. Runs may happen
+//! at the same time; the report is a function of figure, settings and seed. Each run with a host is
+//! made with half, once and double of the host's free costs, and a verdict counts only if all three
+//! agree.
+
+pub mod chart;
+pub mod claim;
+pub mod job;
+mod joint;
+mod large;
+mod micro;
+mod pairs;
+mod published;
+pub mod report;
+mod responses;
+mod small;
+pub mod table;
+mod tree;
+mod update;
+
+use chart::Chart;
+use claim::{Judge, agree};
+use job::{AS_IT_IS, FigureError, Job, Outcomes, Results, Volume};
+use published::System;
+use report::{FigureReport, SystemState};
+use seekless_fs::policy::PolicyKind;
+use seekless_layouts::Kind;
+use std::collections::BTreeMap;
+use table::Table;
+
+/// A figure by its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Figure {
+    /// Paper 001, figures 1 and 2.
+    JournalMicro,
+    /// Paper 001, figure 3.
+    JournalPairs,
+    /// Paper 002, figures 7 to 9.
+    DcdTree,
+    /// Paper 002, figures 11 and 12.
+    DcdResponses,
+    /// Paper 000, figure 6.
+    VlogSmall,
+    /// Paper 000, figure 7.
+    VlogLarge,
+    /// Paper 000, figures 8 and 9.
+    VlogUpdate,
+    /// All papers at once.
+    Joint,
+}
+
+/// The parts of a figure.
+struct Parts {
+    name: &'static str,
+    source: &'static str,
+    title: &'static str,
+    systems: &'static [System],
+    jobs: fn(&Settings) -> Vec<Job>,
+    judge: fn(&Results<'_>, &mut Judge<'_>) -> Vec<Table>,
+    chart: fn(&Results<'_>) -> Chart,
+}
+
+/// The file system of paper 002.
+const UFS: [System; 1] = [System { name: "UFS", policy: "sync" }];
+
+/// The file systems of paper 000.
+const UFS_AND_LFS: [System; 2] =
+    [System { name: "UFS", policy: "sync" }, System { name: "LFS", policy: "minix" }];
+
+impl Figure {
+    /// All of them.
+    pub const ALL: [Figure; 8] = [
+        Figure::JournalMicro,
+        Figure::JournalPairs,
+        Figure::DcdTree,
+        Figure::DcdResponses,
+        Figure::VlogSmall,
+        Figure::VlogLarge,
+        Figure::VlogUpdate,
+        Figure::Joint,
+    ];
+
+    fn parts(self) -> Parts {
+        match self {
+            Figure::JournalMicro => micro::PARTS,
+            Figure::JournalPairs => pairs::PARTS,
+            Figure::DcdTree => tree::PARTS,
+            Figure::DcdResponses => responses::PARTS,
+            Figure::VlogSmall => small::PARTS,
+            Figure::VlogLarge => large::PARTS,
+            Figure::VlogUpdate => update::PARTS,
+            Figure::Joint => joint::PARTS,
+        }
+    }
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        self.parts().name
+    }
+
+    /// What it shows, in a line.
+    pub fn title(self) -> &'static str {
+        self.parts().title
+    }
+}
+
+/// What of a figure is measured.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Seed of all randomness.
+    pub seed: u64,
+    /// Small amounts, to see that it works: rates are then not those of the paper.
+    pub quick: bool,
+    /// Only these policies; all if there are none.
+    pub policies: Vec<PolicyKind>,
+    /// Only these layouts; those of the figure if there are none.
+    pub layouts: Vec<Kind>,
+}
+
+impl Settings {
+    fn policies(&self) -> Vec<PolicyKind> {
+        let asked = |kind: &PolicyKind| self.policies.is_empty() || self.policies.contains(kind);
+        PolicyKind::ALL.into_iter().filter(asked).collect()
+    }
+
+    /// The volumes of a figure, or others that are asked for.
+    fn volumes(&self, of: &[Volume]) -> Vec<Volume> {
+        if self.layouts.is_empty() {
+            return of.to_vec();
+        }
+        let mut volumes: Vec<Volume> = Vec::new();
+        for &kind in &self.layouts {
+            if volumes.iter().any(|volume| volume.kind == kind) {
+                continue;
+            }
+            let known = of.iter().filter(|volume| volume.kind == kind).copied();
+            let before = volumes.len();
+            volumes.extend(known);
+            if volumes.len() == before {
+                volumes.push(Volume { name: kind.name(), kind, at_once: false });
+            }
+        }
+        volumes
+    }
+}
+
+/// The runs of a figure.
+pub fn jobs(figure: Figure, settings: &Settings) -> Vec<Job> {
+    (figure.parts().jobs)(settings)
+}
+
+/// The report of a figure from the outcomes of its jobs. `planted` are numbers in place of those of
+/// the papers, by claim: they show that a verdict can be another one.
+///
+/// # Errors
+/// [`FigureError::NoClaim`].
+pub fn judge(
+    figure: Figure,
+    settings: &Settings,
+    outcomes: &Outcomes,
+    planted: &BTreeMap<String, f64>,
+) -> Result<FigureReport, FigureError> {
+    let parts = figure.parts();
+    let judged = |factor| {
+        let mut judge = Judge::new(planted);
+        let tables = (parts.judge)(&Results { all: outcomes, factor }, &mut judge);
+        (tables, judge)
+    };
+    let ((_, half), (tables, one), (_, double)) = (judged(0), judged(AS_IT_IS), judged(2));
+    if let Some(unknown) = planted.keys().find(|id| !one.numbers.contains(*id)) {
+        let known: Vec<&str> = one.numbers.iter().map(String::as_str).collect();
+        return Err(FigureError::NoClaim(unknown.clone(), known.join(", ")));
+    }
+    let results = Results { all: outcomes, factor: AS_IT_IS };
+    let systems = parts.systems.iter().map(|system| state(system, settings));
+    Ok(FigureReport {
+        figure: parts.name,
+        source: parts.source,
+        title: parts.title,
+        seed: settings.seed,
+        quick: settings.quick,
+        runs: outcomes.len(),
+        systems: systems.collect(),
+        tables,
+        claims: agree(&half.claims, one.claims, &double.claims),
+        chart: (parts.chart)(&results),
+    })
+}
+
+/// Whether a system of a paper was run.
+fn state(system: &System, settings: &Settings) -> SystemState {
+    let built = PolicyKind::ALL.into_iter().find(|kind| kind.name() == system.policy);
+    let state = match built {
+        None => "not built",
+        Some(kind) if settings.policies().contains(&kind) => "run",
+        Some(_) => "not asked for",
+    };
+    SystemState { name: system.name, policy: system.policy, state }
+}
+
+/// The policy that stands for the UFS of the papers in figures that do not depend on the order of
+/// metadata: `sync` if it was run, or else `async`.
+fn ufs(results: &Results<'_>) -> &'static str {
+    if results.policies().contains(&"sync") { "sync" } else { "async" }
+}

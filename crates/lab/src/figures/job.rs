@@ -1,0 +1,364 @@
+//! The runs of a figure: what runs on which disk, and what came of it.
+//!
+//! A job is one run in virtual time. It owns all that it needs, so that jobs of a figure may run at
+//! the same time; their results do not depend on the order.
+
+use crate::files::report::{FilesReport, PhaseReport};
+use crate::files::run::{self, FilesOptions, FilesRunError};
+use crate::sim::{Clock, SimError, SimOptions, Target, simulate};
+use crate::workload::{Pattern, Workload};
+use seekless_disk::spec::FastWrite;
+use seekless_disk::{Spec, SpecError, specs};
+use seekless_fs::policy::PolicyKind;
+use seekless_layouts::Kind;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// By how much the free costs of a host are multiplied. The second is the host as it is.
+pub const FACTORS: [f64; 3] = [0.5, 1.0, 2.0];
+
+/// The host as it is, in [`FACTORS`].
+pub const AS_IT_IS: usize = 1;
+
+/// Why a figure cannot be had.
+#[derive(Debug, thiserror::Error)]
+pub enum FigureError {
+    /// The disk is not built in, or cannot be simulated: a defect.
+    #[error("the disk {0} cannot be simulated: {1}")]
+    Disk(&'static str, String),
+    /// A run over a file system.
+    #[error("{0}: {1}")]
+    Files(String, FilesRunError),
+    /// A run over a volume.
+    #[error("{0}: {1}")]
+    Stream(String, SimError),
+    /// A number for a claim that the figure does not have.
+    #[error("this figure has no claim {0} with a number; known are {1}")]
+    NoClaim(String, String),
+}
+
+/// A disk of a paper.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Platform {
+    /// Paper 001. It reports writes when they are on the platter: what reports early, no
+    /// synchronous file system survives.
+    Cheetah,
+    /// Paper 002. Without its write cache, and without its bus, which is slower than its platters.
+    Barracuda,
+    /// The newer disk of paper 000.
+    St19101,
+    /// The older disk of paper 000.
+    Hp97560,
+}
+
+impl Platform {
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Platform::Cheetah => "cheetah9lp",
+            Platform::Barracuda => "barracuda",
+            Platform::St19101 => "st19101",
+            Platform::Hp97560 => "hp97560",
+        }
+    }
+
+    /// Milliseconds of a revolution; none if the disk is not built in.
+    pub fn revolution_ms(self) -> Option<f64> {
+        specs::find(self.name()).map(|spec| 60_000.0 / spec.rpm)
+    }
+
+    /// The disk.
+    ///
+    /// # Errors
+    /// [`FigureError::Disk`].
+    pub fn target(self) -> Result<Target, FigureError> {
+        let name = self.name();
+        let none = || FigureError::Disk(name, "there is none".to_owned());
+        let mut spec: Spec = specs::find(name).ok_or_else(none)?;
+        if let Some(cache) = &mut spec.cache {
+            cache.fast_write = FastWrite::None;
+            cache.write_back = None;
+        }
+        if self == Platform::Barracuda {
+            spec.bus = None;
+        }
+        let blame = |error: SpecError| FigureError::Disk(name, error.to_string());
+        Target::disk(&spec, None).map_err(blame)
+    }
+}
+
+/// A volume under the file system.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Volume {
+    /// Its name in tables.
+    pub name: &'static str,
+    /// The layout.
+    pub kind: Kind,
+    /// The file system takes its answers for durable, though it answers from memory.
+    pub at_once: bool,
+}
+
+/// Update in place.
+pub const IN_PLACE: Volume = Volume { name: "inplace", kind: Kind::INPLACE, at_once: false };
+/// The virtual log.
+pub const VLOG: Volume = Volume { name: "vlog", kind: Kind::VLOG, at_once: false };
+/// Loge.
+pub const LOGE: Volume = Volume { name: "loge", kind: Kind::LOGE, at_once: false };
+/// The disk caching disk: a write that must be durable waits for the log.
+pub const DCD: Volume = Volume { name: "dcd", kind: Kind::DCD, at_once: false };
+/// The disk caching disk of the paper: a write counts as durable when it is in memory.
+pub const DCD_AT_ONCE: Volume = Volume { name: "dcd at once", kind: Kind::DCD, at_once: true };
+
+impl Volume {
+    /// Options for a program on it.
+    pub fn under(self, options: FilesOptions) -> FilesOptions {
+        FilesOptions { kind: self.kind, trust_completions: self.at_once, ..options }
+    }
+}
+
+/// Names a run within its figure.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Key {
+    /// The policy.
+    pub policy: &'static str,
+    /// The volume.
+    pub volume: &'static str,
+    /// What else tells runs apart.
+    pub variant: String,
+}
+
+/// What a job runs.
+#[derive(Clone, Debug)]
+pub enum Work {
+    /// A program over a file system.
+    Files(Box<FilesOptions>),
+    /// Large sequential requests to the volume alone: the most that a file system can reach.
+    Stream {
+        /// They read.
+        reads: bool,
+    },
+}
+
+/// A run.
+#[derive(Clone, Debug)]
+pub struct Job {
+    /// Its name.
+    pub key: Key,
+    /// The costs of the host, as an index of [`FACTORS`].
+    pub factor: usize,
+    /// The disk.
+    pub platform: Platform,
+    /// What runs.
+    pub work: Work,
+}
+
+/// What a run came to.
+#[derive(Clone, Debug)]
+pub enum Outcome {
+    /// A report.
+    Files(Box<FilesReport>),
+    /// MB (10^6 bytes) per second.
+    Stream(f64),
+}
+
+/// The runs of a program for each of [`FACTORS`]; one if its host takes no time.
+pub fn files(key: &Key, platform: Platform, options: &FilesOptions) -> Vec<Job> {
+    let job = |(factor, by): (usize, &f64)| {
+        let host = options.host.scaled(*by);
+        let work = Work::Files(Box::new(FilesOptions { host, ..options.clone() }));
+        Job { key: key.clone(), factor, platform, work }
+    };
+    let wanted = |(factor, _): &(usize, &f64)| options.host.takes_time() || *factor == AS_IT_IS;
+    FACTORS.iter().enumerate().filter(wanted).map(job).collect()
+}
+
+/// Requests of a stream, each of 64 KiB.
+const STREAM_REQUESTS: u64 = 2000;
+const STREAM_BLOCKS: u32 = 16;
+const STREAM_DEPTH: u32 = 8;
+
+impl Job {
+    /// A stream of requests to a volume in place.
+    pub fn stream(platform: Platform, reads: bool) -> Job {
+        let variant = stream_variant(reads).to_owned();
+        let key = Key { policy: "", volume: IN_PLACE.name, variant };
+        Job { key, factor: AS_IT_IS, platform, work: Work::Stream { reads } }
+    }
+
+    /// Its name for people.
+    pub fn name(&self) -> String {
+        let Key { policy, volume, variant } = &self.key;
+        format!("{policy} on {volume}, {variant}").trim_start_matches(" on ").to_owned()
+    }
+
+    /// Runs it.
+    ///
+    /// # Errors
+    /// What the run found.
+    pub fn run(&self, clock: Clock) -> Result<Outcome, FigureError> {
+        let target = self.platform.target()?;
+        match &self.work {
+            Work::Files(options) => {
+                let report = run::run(&target, options, clock);
+                let report = report.map_err(|error| FigureError::Files(self.name(), error))?;
+                Ok(Outcome::Files(Box::new(report)))
+            }
+            Work::Stream { reads } => {
+                let workload = Workload {
+                    pattern: Pattern::Sequential,
+                    read_share: if *reads { 1.0 } else { 0.0 },
+                    request_blocks: STREAM_BLOCKS,
+                    depth: STREAM_DEPTH,
+                    requests: STREAM_REQUESTS,
+                    ..Workload::default()
+                };
+                let kind = Kind::INPLACE;
+                let options = SimOptions { workload, fill: false, ..SimOptions::new(kind) };
+                let report = simulate(&target, &options, clock);
+                let report = report.map_err(|error| FigureError::Stream(self.name(), error))?;
+                let mebibytes = report.throughput.mebibytes_per_second;
+                Ok(Outcome::Stream(mebibytes * f64::from(1 << 20) / 1e6))
+            }
+        }
+    }
+}
+
+fn stream_variant(reads: bool) -> &'static str {
+    if reads { "stream of reads" } else { "stream of writes" }
+}
+
+/// All results of a figure.
+pub type Outcomes = BTreeMap<(usize, Key), Outcome>;
+
+/// A measured value, or why there is none.
+pub type Told<T> = Result<T, String>;
+
+/// The results for one set of costs.
+#[derive(Clone, Copy, Debug)]
+pub struct Results<'r> {
+    /// All results.
+    pub all: &'r Outcomes,
+    /// Which of [`FACTORS`].
+    pub factor: usize,
+}
+
+impl<'r> Results<'r> {
+    /// The report of a run.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub fn files(
+        &self,
+        policy: &'static str,
+        volume: &'static str,
+        variant: &str,
+    ) -> Told<&'r FilesReport> {
+        if !PolicyKind::ALL.iter().any(|kind| kind.name() == policy) {
+            return Err(format!("the policy {policy} is not built"));
+        }
+        let key = Key { policy, volume, variant: variant.to_owned() };
+        let found = self.all.get(&(self.factor, key.clone()));
+        match found.or_else(|| self.all.get(&(AS_IT_IS, key))) {
+            Some(Outcome::Files(report)) => Ok(report),
+            _ => Err(format!("{policy} on {volume} was not run")),
+        }
+    }
+
+    /// A phase of a run.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub fn phase(
+        &self,
+        policy: &'static str,
+        volume: &'static str,
+        variant: &str,
+        phase: &str,
+    ) -> Told<&'r PhaseReport> {
+        let report = self.files(policy, volume, variant)?;
+        report.phase(phase).ok_or_else(|| format!("{phase} was not run"))
+    }
+
+    /// MB/s of a stream.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub fn stream(&self, reads: bool) -> Told<f64> {
+        let variant = stream_variant(reads).to_owned();
+        let key = Key { policy: "", volume: IN_PLACE.name, variant };
+        match self.all.get(&(AS_IT_IS, key)) {
+            Some(Outcome::Stream(rate)) => Ok(*rate),
+            _ => Err("the disk alone was not run".to_owned()),
+        }
+    }
+
+    /// The policies that were run, in order of their kinds.
+    pub fn policies(&self) -> Vec<&'static str> {
+        let ran = |name: &&str| self.all.keys().any(|(_, key)| key.policy == *name);
+        PolicyKind::ALL.into_iter().map(PolicyKind::name).filter(ran).collect()
+    }
+
+    /// The volumes that were run under a file system: those of the papers first.
+    pub fn volumes(&self) -> Vec<&'static str> {
+        let known = [IN_PLACE, VLOG, LOGE, DCD, DCD_AT_ONCE].map(|volume| volume.name);
+        let ran: BTreeSet<&'static str> = self
+            .all
+            .keys()
+            .filter(|(_, key)| !key.policy.is_empty())
+            .map(|(_, k)| k.volume)
+            .collect();
+        let others = ran.iter().copied().filter(|name| !known.contains(name));
+        known.into_iter().filter(|name| ran.contains(name)).chain(others).collect()
+    }
+}
+
+/// Where the time of a phase went: the measurement behind a difference.
+pub fn spent(phase: &PhaseReport) -> String {
+    let disk = phase.disk_time.iter().flat_map(|disk| &disk.spent);
+    let mut most: Vec<_> = disk.collect();
+    most.sort_by(|a, b| b.seconds.total_cmp(&a.seconds));
+    let whole = phase.settled_seconds.max(f64::MIN_POSITIVE);
+    let parts: Vec<String> = most
+        .iter()
+        .take(2)
+        .map(|one| {
+            let positioning = one.positioning_seconds / one.seconds.max(f64::MIN_POSITIVE);
+            format!(
+                "{} {} take {:.0} % of the disk ({:.0} % of that is positioning)",
+                one.commands,
+                one.what,
+                one.seconds / whole * 100.0,
+                positioning * 100.0
+            )
+        })
+        .collect();
+    format!(
+        "{} takes {:.2} s, {:.2} s until settled, CPU {:.2} s; {}",
+        phase.phase,
+        phase.elapsed_seconds,
+        phase.settled_seconds,
+        phase.cpu_seconds,
+        parts.join(", ")
+    )
+}
+
+/// How one value compares with another one.
+///
+/// # Errors
+/// Why there is none.
+pub fn ratio(one: Told<f64>, two: Told<f64>) -> Told<f64> {
+    Ok(one? / two?.max(f64::MIN_POSITIVE))
+}
+
+/// [`spent`] of a phase, or why there is none.
+pub fn spent_in(phase: Told<&PhaseReport>) -> String {
+    phase.map_or_else(|why| why, spent)
+}
+
+/// [`spent`] of two runs, with their names.
+pub fn spent_both(one: (&str, Told<&PhaseReport>), two: (&str, Told<&PhaseReport>)) -> String {
+    let each = [one, two].map(|(name, phase)| match phase {
+        Ok(phase) => format!("{name}: {}", spent(phase)),
+        Err(why) => format!("{name}: {why}"),
+    });
+    each.join("; ")
+}

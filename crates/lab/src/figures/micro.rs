@@ -1,0 +1,330 @@
+//! `journal/micro`: files of thirteen sizes are made, read, overwritten and removed.
+//!
+//! The paper prints the rates of making and removing, and does not say when the clock stops. So
+//! both rates are here: until all calls were answered, and until everything was on the disk and
+//! freed space was back. Making and overwriting are judged by the second one: in the paper the
+//! rates of large files are those of a disk. Removing is judged by both.
+
+use super::chart::{Chart, Series, Shape};
+use super::claim::Judge;
+use super::job::{
+    self, IN_PLACE, Job, Key, Platform, Results, Told, Volume, ratio, spent_both, spent_in,
+};
+use super::published::{CREATE, DELETE, SIZES_KB, SYSTEMS, column};
+use super::table::{Table, heads, told};
+use super::{Parts, Settings};
+use crate::files::host::Host;
+use crate::files::programs::{Amount, ProgramKind};
+use crate::files::report::PhaseReport;
+use crate::files::run::FilesOptions;
+use seekless_fs::ffs::MkfsOptions;
+
+pub(super) const PARTS: Parts = Parts {
+    name: "journal/micro",
+    source: "paper 001, figures 1 and 2",
+    title: "files of each size are made, read, overwritten and removed",
+    systems: &SYSTEMS,
+    jobs,
+    judge,
+    chart,
+};
+
+const VOLUMES: [Volume; 1] = [IN_PLACE];
+const QUICK_SIZES_KB: [u64; 5] = [2, 64, 96, 104, 1024];
+const QUICK_FILES: u32 = 40;
+
+/// The host of paper 001.
+pub(super) fn host() -> Host {
+    Host::find("p3-500").expect("a table of this crate")
+}
+
+/// The file system of paper 001.
+pub(super) fn mkfs() -> MkfsOptions {
+    MkfsOptions { block: 8192, fragment: 1024, ..MkfsOptions::default() }
+}
+
+fn label(kb: u64) -> String {
+    if kb >= 1024 { format!("{}M", kb / 1024) } else { format!("{kb}K") }
+}
+
+fn jobs(settings: &Settings) -> Vec<Job> {
+    let sizes = if settings.quick { &QUICK_SIZES_KB[..] } else { &SIZES_KB[..] };
+    let mut jobs =
+        vec![Job::stream(Platform::Cheetah, false), Job::stream(Platform::Cheetah, true)];
+    // The largest files take longest.
+    for &kb in sizes.iter().rev() {
+        for volume in settings.volumes(&VOLUMES) {
+            for policy in settings.policies() {
+                let files = settings.quick.then_some(QUICK_FILES);
+                let (sizes, seed) = (vec![kb << 10], settings.seed);
+                let amount = Amount { files, sizes, seed, ..Amount::one_user() };
+                let options = FilesOptions::new(ProgramKind::Micro, volume.kind);
+                let (host, mkfs) = (host(), mkfs());
+                let options = FilesOptions { amount, host, mkfs, policy, ..options };
+                let key = Key { policy: policy.name(), volume: volume.name, variant: label(kb) };
+                jobs.extend(job::files(&key, Platform::Cheetah, &volume.under(options)));
+            }
+        }
+    }
+    jobs
+}
+
+/// A phase of the files of a size.
+fn phase<'r>(
+    results: &Results<'r>,
+    policy: &'static str,
+    volume: &'static str,
+    what: &str,
+    kb: u64,
+) -> Told<&'r PhaseReport> {
+    results.phase(policy, volume, &label(kb), &format!("{what} {}", label(kb)))
+}
+
+/// MB/s until all calls were answered.
+fn rate(phase: &PhaseReport) -> f64 {
+    phase.bytes as f64 / 1e6 / phase.elapsed_seconds.max(f64::MIN_POSITIVE)
+}
+
+/// MB/s until everything was on the disk.
+fn settled(phase: &PhaseReport) -> f64 {
+    phase.megabytes_per_second
+}
+
+/// Files removed per second until everything was on the disk.
+fn removed_settled(phase: &PhaseReport) -> f64 {
+    phase.files_per_second
+}
+
+/// Files removed per second until all calls were answered.
+fn removed(phase: &PhaseReport) -> f64 {
+    phase.by_call.get("unlink").map_or(0.0, |call| call.per_second)
+}
+
+/// The sizes that were run.
+fn sizes(results: &Results<'_>) -> Vec<u64> {
+    let ran = |kb: &u64| results.all.keys().any(|(_, key)| key.variant == label(*kb));
+    SIZES_KB.into_iter().filter(ran).collect()
+}
+
+fn judge(results: &Results<'_>, judge: &mut Judge<'_>) -> Vec<Table> {
+    let mut tables = Vec::new();
+    for volume in results.volumes() {
+        let name = |what: &str| format!("{what} on {volume} on {}", Platform::Cheetah.name());
+        let title = name("MB/s, files made:");
+        tables.push(both(results, volume, "create", &title, &CREATE, &rate, &settled));
+        let title = name("thousands of files/s, files removed:");
+        tables.push(both(
+            results,
+            volume,
+            "delete",
+            &title,
+            &DELETE,
+            &|p| removed(p) / 1e3,
+            &|p| p.files_per_second / 1e3,
+        ));
+        tables.push(reads_and_writes(results, volume, &name("MB/s, files read and overwritten:")));
+    }
+    rates(results, judge);
+    shapes(results, judge);
+    deletes(results, judge);
+    for (id, says) in [
+        ("J15", "FFS and wafs-1sync are equal to 104 KB, then 1sync leads, later FFS"),
+        ("J16", "wafs-2async is far above wafs-2sync for small files, equal for large ones"),
+        ("J49", "one disk or two matters to synchronous logs only"),
+        ("J50", "LFFS-file is slower for files of more than 64 KB"),
+    ] {
+        judge.claim(id, says).untold("the journals are not built");
+    }
+    tables
+}
+
+/// A rate until calls were answered, until it was settled, and that of the paper.
+fn both(
+    results: &Results<'_>,
+    volume: &'static str,
+    what: &str,
+    title: &str,
+    paper: &[[f64; 8]; 13],
+    answered: &dyn Fn(&PhaseReport) -> f64,
+    settled: &dyn Fn(&PhaseReport) -> f64,
+) -> Table {
+    let policies = results.policies();
+    let columns = policies.iter().flat_map(|policy| {
+        let system = column(policy).map_or("-", |at| SYSTEMS[at].name);
+        [(*policy).to_owned(), format!("{policy}/settled"), format!("{system}/paper")]
+    });
+    let mut table = Table::new(title, heads("KB", columns));
+    for kb in sizes(results) {
+        let row = SIZES_KB.iter().position(|one| *one == kb);
+        let cells = policies.iter().flat_map(|&policy| {
+            let phase = phase(results, policy, volume, what, kb);
+            let printed = row.zip(column(policy)).map(|(row, column)| paper[row][column]);
+            [told(phase.clone().map(answered)), told(phase.map(settled)), printed]
+        });
+        table.row(kb.to_string(), cells.collect());
+    }
+    table
+}
+
+fn reads_and_writes(results: &Results<'_>, volume: &'static str, title: &str) -> Table {
+    let policies = results.policies();
+    let columns = policies
+        .iter()
+        .flat_map(|policy| [format!("{policy}/read"), format!("{policy}/overwrite")]);
+    let mut table = Table::new(title, heads("KB", columns));
+    for kb in sizes(results) {
+        let cells = policies.iter().flat_map(|&policy| {
+            ["read", "write"].map(|what| told(phase(results, policy, volume, what, kb).map(rate)))
+        });
+        table.row(kb.to_string(), cells.collect());
+    }
+    table
+}
+
+/// The phase on the volume of the paper.
+fn plain<'r>(
+    results: &Results<'r>,
+    policy: &'static str,
+    what: &str,
+    kb: u64,
+) -> Told<&'r PhaseReport> {
+    phase(results, policy, IN_PLACE.name, what, kb)
+}
+
+/// J10, J12, J13 and J17: rates and their ratios.
+fn rates(results: &Results<'_>, judge: &mut Judge<'_>) {
+    for what in ["read", "write"] {
+        let says = format!("all systems {what} equally fast: largest spread over all sizes");
+        let most = spread(results, what);
+        let because = || {
+            let both = ["async", "sync"].map(|policy| (policy, plain(results, policy, what, 64)));
+            let [one, two] = both;
+            spent_both(one, two)
+        };
+        judge.claim(format!("J10/{what}"), says).between(0.0, 0.03, most, because);
+    }
+    let create = |policy, kb| plain(results, policy, "create", kb).map(settled);
+    let because = |policy, kb| {
+        move || {
+            let of = |policy| plain(results, policy, "create", kb);
+            spent_both((policy, of(policy)), ("async", of("async")))
+        }
+    };
+    let claim = judge.claim("J12/async", "FFS-async makes files of 64 KB").unit("MB/s");
+    claim.near(18.07, 0.10, create("async", 64), || {
+        let alone = match results.stream(false) {
+            Ok(rate) => format!("sequential writes to this disk alone reach {rate:.2} MB/s"),
+            Err(why) => why,
+        };
+        format!("{alone}; {}", spent_in(plain(results, "async", "create", 64)))
+    });
+    for (id, policy, kb, paper, tolerance) in [
+        ("J12/sync", "sync", 64, 3.74 / 18.07, 0.10),
+        ("J12/soft", "soft", 64, 18.18 / 18.07, 0.10),
+        ("J13/sync", "sync", 2, 0.22 / 1.59, 0.15),
+        ("J13/soft", "soft", 2, 1.28 / 1.59, 0.15),
+        ("J17/soft", "soft", 32, 11.46 / 12.40, 0.10),
+    ] {
+        let says = format!("{policy} makes files of {kb} KB, against FFS-async");
+        let measured = ratio(create(policy, kb), create("async", kb));
+        judge.claim(id, says).near(paper, tolerance, measured, because(policy, kb));
+    }
+}
+
+/// The largest spread between systems, over all sizes.
+fn spread(results: &Results<'_>, what: &str) -> Told<f64> {
+    if results.policies().len() < 2 {
+        return Err("fewer than two systems were run".to_owned());
+    }
+    let mut most = 0.0_f64;
+    for kb in sizes(results) {
+        let rates: Vec<f64> = results
+            .policies()
+            .into_iter()
+            .map(|policy| plain(results, policy, what, kb).map(settled))
+            .collect::<Told<_>>()?;
+        let high = rates.iter().copied().fold(0.0, f64::max);
+        let low = rates.iter().copied().fold(high, f64::min);
+        most = most.max((high - low) / high.max(f64::MIN_POSITIVE));
+    }
+    Ok(most)
+}
+
+/// J14: the rate has a maximum at the size of a cluster, and drops where an indirect block begins.
+fn shapes(results: &Results<'_>, judge: &mut Judge<'_>) {
+    for policy in ["async", "soft"] {
+        let all = || -> Told<(bool, String)> {
+            let rates: Vec<f64> = [64, 96, 104, 1024]
+                .into_iter()
+                .map(|kb| plain(results, policy, "create", kb).map(settled))
+                .collect::<Told<_>>()?;
+            let shape = rates[0] > rates[1] && rates[1] > rates[2] && rates[3] > rates[2];
+            let found: Vec<String> = rates.iter().map(|rate| format!("{rate:.2}")).collect();
+            Ok((shape, format!("{} MB/s at 64, 96, 104 and 1024 KB", found.join(", "))))
+        };
+        let says =
+            format!("{policy}: files of 96 KB are made slower than of 64, of 104 yet slower");
+        judge.claim(format!("J14/{policy}"), says).shape(all(), || {
+            let each = [64, 96, 104].map(|kb| spent_in(plain(results, policy, "create", kb)));
+            each.join("; ")
+        });
+    }
+}
+
+/// J18 and J19: rates of removing, without and with the time until freed space is back.
+fn deletes(results: &Results<'_>, judge: &mut Judge<'_>) {
+    deletes_by(results, judge, "", "", removed);
+    deletes_by(results, judge, "/settled", ", space back", removed_settled);
+}
+
+fn deletes_by(
+    results: &Results<'_>,
+    judge: &mut Judge<'_>,
+    id: &str,
+    when: &str,
+    rate: fn(&PhaseReport) -> f64,
+) {
+    let delete = |policy, kb| plain(results, policy, "delete", kb).map(rate);
+    let because = |policy, kb| move || spent_in(plain(results, policy, "delete", kb));
+    for (name, policy, paper) in [("FFS", "sync", 163.0), ("FFS-async", "async", 2929.0)] {
+        let says = format!("{name} removes files of 64 KB{when}");
+        let claim = judge.claim(format!("J18/{policy}{id}"), says).unit("files/s");
+        claim.near(paper, 0.15, delete(policy, 64), because(policy, 64));
+    }
+    let says = format!("Soft Updates remove files of 64 KB{when}, against FFS-async");
+    let measured = ratio(delete("soft", 64), delete("async", 64));
+    let claim = judge.claim(format!("J18/soft{id}"), says);
+    claim.near(3754.0 / 2929.0, 0.15, measured, because("soft", 64));
+    let says = format!("FFS-async removes fewer files of 104 KB than of 96{when}: factor");
+    let measured = ratio(delete("async", 96), delete("async", 104));
+    judge.claim(format!("J19/async{id}"), says).at_least(4.0, measured, because("async", 104));
+    let says = format!("Soft Updates do not{when}: factor");
+    let measured = ratio(delete("soft", 96), delete("soft", 104));
+    judge.claim(format!("J19/soft{id}"), says).between(0.8, 1.25, measured, because("soft", 104));
+}
+
+fn chart(results: &Results<'_>) -> Chart {
+    let sizes = sizes(results);
+    let mut series = Vec::new();
+    for policy in results.policies() {
+        let values = sizes.iter().map(|&kb| {
+            let volume = results.volumes().first().copied().unwrap_or(IN_PLACE.name);
+            told(phase(results, policy, volume, "create", kb).map(settled))
+        });
+        let ours = Series { name: policy.to_owned(), values: values.collect(), published: false };
+        series.push(ours);
+        let Some(column) = column(policy) else { continue };
+        let row = |kb: &u64| SIZES_KB.iter().position(|one| one == kb);
+        let values = sizes.iter().map(|kb| row(kb).map(|row| CREATE[row][column]));
+        let name = format!("{}, paper", SYSTEMS[column].name);
+        series.push(Series { name, values: values.collect(), published: true });
+    }
+    Chart {
+        title: "Files made, by size".to_owned(),
+        x: "size in KB".to_owned(),
+        y: "MB/s".to_owned(),
+        labels: sizes.iter().map(u64::to_string).collect(),
+        series,
+        shape: Shape::Lines,
+    }
+}

@@ -1,0 +1,146 @@
+//! `journal/pairs`: empty files are made and removed.
+//!
+//! A synchronous call takes a whole number of revolutions, which depends on where directory and
+//! inode lie. So the pairs are spread over several directories.
+
+use super::chart::{Chart, Series, Shape};
+use super::claim::Judge;
+use super::job::{self, IN_PLACE, Job, Key, Platform, Results, Told, Volume, spent};
+use super::micro::{host, mkfs};
+use super::published::{PAIRS, SYSTEMS, column};
+use super::table::{Table, heads, told};
+use super::{Parts, Settings};
+use crate::files::programs::{Amount, ProgramKind};
+use crate::files::report::FilesReport;
+use crate::files::run::FilesOptions;
+
+pub(super) const PARTS: Parts = Parts {
+    name: "journal/pairs",
+    source: "paper 001, figure 3",
+    title: "empty files are made and removed",
+    systems: &SYSTEMS,
+    jobs,
+    judge,
+    chart,
+};
+
+const VOLUMES: [Volume; 1] = [IN_PLACE];
+const PLACEMENTS: u32 = 8;
+const PAIR_COUNT: u32 = 50_000;
+const QUICK_PAIRS: u32 = 400;
+const VARIANT: &str = "pairs";
+
+fn jobs(settings: &Settings) -> Vec<Job> {
+    let mut jobs = Vec::new();
+    for volume in settings.volumes(&VOLUMES) {
+        for policy in settings.policies() {
+            let files = Some(if settings.quick { QUICK_PAIRS } else { PAIR_COUNT });
+            let (placements, seed) = (Some(PLACEMENTS), settings.seed);
+            let amount = Amount { files, placements, seed, ..Amount::one_user() };
+            let options = FilesOptions::new(ProgramKind::Pairs, volume.kind);
+            let (host, mkfs) = (host(), mkfs());
+            let options = FilesOptions { amount, host, mkfs, policy, ..options };
+            let variant = VARIANT.to_owned();
+            let key = Key { policy: policy.name(), volume: volume.name, variant };
+            jobs.extend(job::files(&key, Platform::Cheetah, &volume.under(options)));
+        }
+    }
+    jobs
+}
+
+/// Pairs per second of each directory.
+fn rates(report: &FilesReport) -> Vec<f64> {
+    let rate = |phase: &crate::files::report::PhaseReport| {
+        phase.by_call.get("unlink").map_or(0.0, |call| call.per_second)
+    };
+    report.phases.iter().map(rate).collect()
+}
+
+/// Pairs per second over all directories.
+fn rate(report: &FilesReport) -> f64 {
+    let pairs: u64 =
+        report.phases.iter().filter_map(|phase| phase.by_call.get("unlink")).map(|c| c.calls).sum();
+    let seconds: f64 = report.phases.iter().map(|phase| phase.elapsed_seconds).sum();
+    pairs as f64 / seconds.max(f64::MIN_POSITIVE)
+}
+
+fn judge(results: &Results<'_>, judge: &mut Judge<'_>) -> Vec<Table> {
+    let columns = ["pairs/s", "slowest/place", "fastest/place", "us a pair", "paper/pairs/s"];
+    let title = format!("pairs on {}, over {PLACEMENTS} directories", Platform::Cheetah.name());
+    let mut table = Table::new(title, heads("policy, volume", columns.map(str::to_owned)));
+    for policy in results.policies() {
+        for volume in results.volumes() {
+            let report = results.files(policy, volume, VARIANT);
+            let extreme = |of: fn(f64, f64) -> f64| {
+                told(report.clone()).and_then(|one| rates(one).into_iter().reduce(of))
+            };
+            let mean = told(report.clone().map(rate));
+            let paper = column(policy).map(|at| PAIRS[at]);
+            let each = mean.map(|rate| 1e6 / rate);
+            let cells = vec![mean, extreme(f64::min), extreme(f64::max), each, paper];
+            table.row(format!("{policy}, {volume}"), cells);
+        }
+    }
+    claims(results, judge);
+    vec![table]
+}
+
+fn claims(results: &Results<'_>, judge: &mut Judge<'_>) {
+    let of = |policy: &'static str| results.files(policy, IN_PLACE.name, VARIANT);
+    let because = |policy: &'static str| {
+        move || match of(policy).map(|report| report.phases.first()) {
+            Ok(Some(phase)) => {
+                let writes = phase.responses.writes.requests;
+                let mean = phase.responses.writes.latency_ms.mean;
+                let turns = Platform::Cheetah.revolution_ms().map_or(0.0, |turn| mean / turn);
+                format!("{}; {writes} writes take {turns:.2} revolutions each", spent(phase))
+            }
+            Ok(None) => "nothing was measured".to_owned(),
+            Err(why) => why,
+        }
+    };
+    let claim = judge.claim("J20/async", "FFS-async makes and removes 9142 empty files a second");
+    claim.unit("pairs/s").calibration(of("async").map(rate));
+    let claim = judge.claim("J20/sync", "FFS makes and removes empty files, two revolutions each");
+    claim.unit("pairs/s").near(80.0, 0.15, of("sync").map(rate), because("sync"));
+    let ratio = || -> Told<f64> { Ok(rate(of("soft")?) / rate(of("async")?)) };
+    let claim = judge.claim("J20/soft", "Soft Updates, against FFS-async");
+    claim.near(7708.0 / 9142.0, 0.10, ratio(), because("soft"));
+    let extra = || -> Told<f64> { Ok(1e6 / rate(of("soft")?) - 1e6 / rate(of("async")?)) };
+    let claim = judge.claim("J38", "Soft Updates need 21 us of CPU more for a pair");
+    claim.unit("us").calibration(extra());
+    for (id, says) in [
+        (
+            "J20/journals",
+            "LFFS-file reaches 74 %, asynchronous wafs less than half, synchronous 80/s",
+        ),
+        ("J21", "a journal in a file is faster than wafs, as it writes 64 KB of log at once"),
+    ] {
+        judge.claim(id, says).untold("the journals are not built");
+    }
+}
+
+fn chart(results: &Results<'_>) -> Chart {
+    let policies = results.policies();
+    let labels = policies.iter().map(|policy| (*policy).to_owned()).collect();
+    let mut series: Vec<Series> = results
+        .volumes()
+        .into_iter()
+        .map(|volume| {
+            let value =
+                |policy: &&'static str| told(results.files(policy, volume, VARIANT).map(rate));
+            let values = policies.iter().map(value).collect();
+            Series { name: volume.to_owned(), values, published: false }
+        })
+        .collect();
+    let values = policies.iter().map(|policy| column(policy).map(|at| PAIRS[at])).collect();
+    series.push(Series { name: "paper".to_owned(), values, published: true });
+    Chart {
+        title: "Empty files made and removed".to_owned(),
+        x: "policy".to_owned(),
+        y: "pairs/s".to_owned(),
+        labels,
+        series,
+        shape: Shape::Bars,
+    }
+}

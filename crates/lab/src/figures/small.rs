@@ -1,0 +1,139 @@
+//! `vlog/small`: 1,500 files of 1 KB in one directory are made, read with a cold cache, and
+//! removed, in place and on the virtual log.
+
+use super::chart::{Chart, Series, Shape};
+use super::claim::Judge;
+use super::job::{
+    self, IN_PLACE, Job, Key, Platform, Results, Told, VLOG, Volume, ratio, spent_both,
+};
+use super::table::{Table, heads, told};
+use super::{Parts, Settings, UFS_AND_LFS};
+use crate::files::host::Host;
+use crate::files::programs::{Amount, ProgramKind};
+use crate::files::report::PhaseReport;
+use crate::files::run::FilesOptions;
+use seekless_fs::ffs::MkfsOptions;
+
+pub(super) const PARTS: Parts = Parts {
+    name: "vlog/small",
+    source: "paper 000, figure 6",
+    title: "1,500 files of 1 KB are made, read and removed",
+    systems: &UFS_AND_LFS,
+    jobs,
+    judge,
+    chart,
+};
+
+pub(super) const VOLUMES: [Volume; 2] = [IN_PLACE, VLOG];
+const PHASES: [&str; 3] = ["create", "read", "delete"];
+const FILES: u32 = 1500;
+const QUICK_FILES: u32 = 200;
+const POLICY: &str = "sync";
+const DISK: Platform = Platform::St19101;
+
+/// The UFS of paper 000.
+pub(super) fn mkfs() -> MkfsOptions {
+    MkfsOptions { block: 4096, fragment: 1024, bytes_per_inode: 4096, ..MkfsOptions::default() }
+}
+
+/// A host of paper 000.
+pub(super) fn host(name: &'static str) -> Host {
+    Host::find(name).expect("a table of this crate")
+}
+
+fn jobs(settings: &Settings) -> Vec<Job> {
+    let mut jobs = Vec::new();
+    for volume in settings.volumes(&VOLUMES) {
+        for policy in settings.policies() {
+            let files = Some(if settings.quick { QUICK_FILES } else { FILES });
+            let amount = Amount { files, seed: settings.seed, ..Amount::one_user() };
+            let options = FilesOptions::new(ProgramKind::Small, volume.kind);
+            let (host, mkfs) = (host("sparc10"), mkfs());
+            let options = FilesOptions { amount, host, mkfs, policy, ..options };
+            let variant = DISK.name().to_owned();
+            let key = Key { policy: policy.name(), volume: volume.name, variant };
+            jobs.extend(job::files(&key, DISK, &volume.under(options)));
+        }
+    }
+    jobs
+}
+
+fn phase<'r>(
+    results: &Results<'r>,
+    policy: &'static str,
+    volume: &'static str,
+    name: &str,
+) -> Told<&'r PhaseReport> {
+    results.phase(policy, volume, DISK.name(), name)
+}
+
+fn seconds(phase: &PhaseReport) -> f64 {
+    phase.elapsed_seconds
+}
+
+/// Speed against the UFS in place.
+fn normal(
+    results: &Results<'_>,
+    policy: &'static str,
+    volume: &'static str,
+    name: &str,
+) -> Told<f64> {
+    let of = |policy, volume| phase(results, policy, volume, name).map(seconds);
+    ratio(of(POLICY, IN_PLACE.name), of(policy, volume))
+}
+
+fn judge(results: &Results<'_>, judge: &mut Judge<'_>) -> Vec<Table> {
+    let columns = PHASES.into_iter().flat_map(|name| {
+        [format!("{name}/s"), format!("{name}/settled s"), format!("{name}/speed")]
+    });
+    let title = format!("on {}; speed against {POLICY} in place", DISK.name());
+    let mut table = Table::new(title, heads("policy, volume", columns));
+    for policy in results.policies() {
+        for volume in results.volumes() {
+            let cells = PHASES.iter().flat_map(|name| {
+                let of = phase(results, policy, volume, name);
+                let settled = of.clone().map(|phase| phase.settled_seconds);
+                [of.map(seconds), settled, normal(results, policy, volume, name)].map(told)
+            });
+            table.row(format!("{policy}, {volume}"), cells.collect());
+        }
+    }
+    let because = |name: &'static str| {
+        move || {
+            let of = |volume: Volume| phase(results, POLICY, volume.name, name);
+            spent_both((IN_PLACE.name, of(IN_PLACE)), (VLOG.name, of(VLOG)))
+        }
+    };
+    let speed = |name| normal(results, POLICY, VLOG.name, name);
+    for name in ["create", "delete"] {
+        let says = format!("UFS on the virtual log, {name}, against in place: clearly faster");
+        let claim = judge.claim(format!("V37/{name}"), says);
+        claim.at_least(1.5, speed(name), because(name));
+    }
+    let claim =
+        judge.claim("V37/read", "UFS on the virtual log reads slightly slower than in place");
+    claim.between(0.7, 1.0, speed("read"), because("read"));
+    let claim = judge.claim("V37/lfs", "LFS is far above UFS, and the same on both disks");
+    claim.untold("LFS is not built");
+    vec![table]
+}
+
+fn chart(results: &Results<'_>) -> Chart {
+    let mut series = Vec::new();
+    for policy in results.policies() {
+        for volume in results.volumes() {
+            let value = |name: &&str| told(phase(results, policy, volume, name).map(seconds));
+            let (name, values) =
+                (format!("{policy}, {volume}"), PHASES.iter().map(value).collect());
+            series.push(Series { name, values, published: false });
+        }
+    }
+    Chart {
+        title: "1,500 files of 1 KB".to_owned(),
+        x: "phase".to_owned(),
+        y: "seconds".to_owned(),
+        labels: PHASES.map(str::to_owned).to_vec(),
+        series,
+        shape: Shape::Bars,
+    }
+}

@@ -1,0 +1,297 @@
+//! `vlog/update`: durable updates of random blocks of one file, by how full the file system is, and
+//! on three platforms.
+//!
+//! The utilisation is what `df` shows: a share of the volume without the 12 % that users cannot
+//! have. Each update is measured with the inode, whose time changes, and without: the paper does
+//! not say which. The disk alone is measured with a host that takes no time.
+
+use super::chart::{Chart, Series, Shape};
+use super::claim::Judge;
+use super::job::{
+    self, IN_PLACE, Job, Key, Platform, Results, Told, VLOG, ratio, spent_both, spent_in,
+};
+use super::small::{VOLUMES, host, mkfs};
+use super::table::{Table, heads, told};
+use super::{Parts, Settings, UFS_AND_LFS, ufs};
+use crate::files::host::Host;
+use crate::files::programs::{Amount, ProgramKind};
+use crate::files::report::PhaseReport;
+use crate::files::run::FilesOptions;
+use seekless_engine::units::BLOCK_BYTES;
+use seekless_fs::policy::PolicyKind;
+
+pub(super) const PARTS: Parts = Parts {
+    name: "vlog/update",
+    source: "paper 000, figures 8 and 9",
+    title: "durable updates of random blocks of one file",
+    systems: &UFS_AND_LFS,
+    jobs,
+    judge,
+    chart,
+};
+
+const PERCENTS: [u32; 10] = [10, 20, 30, 40, 50, 60, 70, 80, 90, 95];
+const QUICK_PERCENTS: [u32; 2] = [30, 80];
+/// Share of the volume that `df` counts.
+const COUNTED: f64 = 0.88;
+const UPDATES: u32 = 2000;
+const QUICK_UPDATES: u32 = 150;
+const QUICK_WARM_UP: u32 = 500;
+/// Updates right after the virtual log was compacted, and the idleness for that.
+const FRESH_UPDATES: u32 = 300;
+const REST_SECONDS: u32 = 30;
+const WITH_INODE: &str = "update";
+const DATA_ONLY: &str = "update, data only";
+
+/// Hosts with disks, as in figure 9.
+const PLATFORMS: [(&str, Platform); 3] = [
+    ("sparc10", Platform::Hp97560),
+    ("sparc10", Platform::St19101),
+    ("ultra170", Platform::St19101),
+];
+
+/// A run of figure 8.
+fn curve(host: &str, disk: Platform, percent: u32) -> String {
+    format!("{host}, {}, {percent} %", disk.name())
+}
+
+/// A run of figure 9.
+fn fresh(host: &str, disk: Platform) -> String {
+    format!("{host}, {}, 80 %, compacted", disk.name())
+}
+
+/// The largest volume that all layouts of the figure can have on a disk.
+fn volume_blocks(disk: Platform) -> Option<u64> {
+    let target = disk.target().ok()?;
+    VOLUMES.iter().map(|volume| target.largest_volume(volume.kind)).min()
+}
+
+/// Amounts for a file of this share of the volume.
+fn amount(settings: &Settings, blocks: u64, percent: u32) -> Amount {
+    let bytes = (blocks * BLOCK_BYTES as u64) as f64 * COUNTED * f64::from(percent) / 100.0;
+    Amount {
+        file_bytes: Some(bytes as u64 / BLOCK_BYTES as u64 * BLOCK_BYTES as u64),
+        updates: Some(if settings.quick { QUICK_UPDATES } else { UPDATES }),
+        warm_up: settings.quick.then_some(QUICK_WARM_UP),
+        seed: settings.seed,
+        ..Amount::one_user()
+    }
+}
+
+fn jobs(settings: &Settings) -> Vec<Job> {
+    let percents = if settings.quick { &QUICK_PERCENTS[..] } else { &PERCENTS[..] };
+    let mut jobs = Vec::new();
+    let mut push = |policy: PolicyKind, host: Host, disk: Platform, amount: Amount, variant| {
+        for volume in settings.volumes(&VOLUMES) {
+            let options = FilesOptions {
+                amount: amount.clone(),
+                host: host.clone(),
+                mkfs: mkfs(),
+                policy,
+                volume_blocks: volume_blocks(disk),
+                ..FilesOptions::new(ProgramKind::Update, volume.kind)
+            };
+            let variant = String::clone(&variant);
+            let key = Key { policy: policy.name(), volume: volume.name, variant };
+            jobs.extend(job::files(&key, disk, &volume.under(options)));
+        }
+    };
+    for policy in settings.policies() {
+        for disk in [Platform::St19101, Platform::Hp97560] {
+            let blocks = volume_blocks(disk).unwrap_or(0);
+            for &percent in percents {
+                let amount = amount(settings, blocks, percent);
+                let variant = curve("none", disk, percent);
+                push(policy, Host::none(), disk, amount.clone(), variant);
+                if disk == Platform::St19101 {
+                    let variant = curve("sparc10", disk, percent);
+                    push(policy, host("sparc10"), disk, amount, variant);
+                }
+            }
+        }
+        for (name, disk) in PLATFORMS {
+            let blocks = volume_blocks(disk).unwrap_or(0);
+            let amount = Amount {
+                rest_seconds: Some(REST_SECONDS),
+                updates: Some(if settings.quick { QUICK_UPDATES } else { FRESH_UPDATES }),
+                ..amount(settings, blocks, 80)
+            };
+            push(policy, host(name), disk, amount, fresh(name, disk));
+        }
+    }
+    jobs
+}
+
+/// Mean milliseconds of an update.
+fn ms(phase: &PhaseReport) -> f64 {
+    let updates = phase.by_call.get("fsync").map_or(0, |call| call.calls);
+    phase.elapsed_seconds * 1e3 / updates.max(1) as f64
+}
+
+fn percents(results: &Results<'_>) -> Vec<u32> {
+    let ran = |percent: &u32| {
+        let variant = curve("none", Platform::St19101, *percent);
+        results.all.keys().any(|(_, key)| key.variant == variant)
+    };
+    PERCENTS.into_iter().filter(ran).collect()
+}
+
+fn judge(results: &Results<'_>, judge: &mut Judge<'_>) -> Vec<Table> {
+    let mut tables = Vec::new();
+    let curves =
+        [("sparc10", Platform::St19101), ("none", Platform::St19101), ("none", Platform::Hp97560)];
+    for (host, disk) in curves {
+        tables.push(by_utilisation(results, host, disk));
+    }
+    tables.push(platforms(results));
+    claims(results, judge);
+    faster(results, judge);
+    tables
+}
+
+/// Milliseconds of an update, by utilisation.
+fn by_utilisation(results: &Results<'_>, host: &str, disk: Platform) -> Table {
+    let mut runs = Vec::new();
+    for policy in results.policies() {
+        for volume in results.volumes() {
+            runs.push((policy, volume));
+        }
+    }
+    let columns = runs.iter().flat_map(|(policy, volume)| {
+        [format!("{policy}/{volume}/with inode"), format!("{policy}/{volume}/data only")]
+    });
+    let title = format!("ms for an update on {}, host {host}", disk.name());
+    let mut table = Table::new(title, heads("% of df", columns));
+    for percent in percents(results) {
+        let variant = curve(host, disk, percent);
+        let cells = runs.iter().flat_map(|&(policy, volume)| {
+            [WITH_INODE, DATA_ONLY]
+                .map(|name| told(results.phase(policy, volume, &variant, name).map(ms)))
+        });
+        table.row(percent.to_string(), cells.collect());
+    }
+    table
+}
+
+/// How much faster the virtual log is, by platform.
+fn platforms(results: &Results<'_>) -> Table {
+    let columns = ["in place/ms", "vlog/ms", "faster by/with inode", "faster by/data only"];
+    let title = "updates at 80 %, the virtual log just compacted";
+    let mut table = Table::new(title, heads("policy, platform", columns.map(str::to_owned)));
+    for policy in results.policies() {
+        for (host, disk) in PLATFORMS {
+            let of = |volume, name: &str| {
+                results.phase(policy, volume, &fresh(host, disk), name).map(ms)
+            };
+            let (plain, vlog) = (IN_PLACE.name, VLOG.name);
+            let cells = [
+                of(plain, DATA_ONLY),
+                of(vlog, DATA_ONLY),
+                ratio(of(plain, WITH_INODE), of(vlog, WITH_INODE)),
+                ratio(of(plain, DATA_ONLY), of(vlog, DATA_ONLY)),
+            ];
+            let label = format!("{policy}, {host} with {}", disk.name());
+            table.row(label, cells.map(told).to_vec());
+        }
+    }
+    table
+}
+
+/// V39: the disk alone, and the shape of the curves.
+fn claims(results: &Results<'_>, judge: &mut Judge<'_>) {
+    let policy = ufs(results);
+    let phase = |host: &str, disk: Platform, volume: &'static str, percent: u32| {
+        results.phase(policy, volume, &curve(host, disk, percent), DATA_ONLY)
+    };
+    let (st, hp) = (Platform::St19101, Platform::Hp97560);
+    let (plain, vlog) = (IN_PLACE.name, VLOG.name);
+    for (disk, paper) in [(st, 3.80), (hp, 15.8)] {
+        let at = |volume| phase("none", disk, volume, 80);
+        let says = format!("{policy} in place at 80 %, the disk alone");
+        let claim = judge.claim(format!("V39/inplace/{}", disk.name()), says).unit("ms");
+        claim.near(paper, 0.15, at(plain).map(ms), || spent_in(at(plain)));
+    }
+    let at = || phase("none", st, vlog, 80);
+    // The model of the claim: a data write alone, to one with a map write each time.
+    let says = format!("{policy} on the virtual log at 80 %, the disk alone");
+    let claim = judge.claim("V39/vlog/st19101", says).unit("ms");
+    claim.between(0.733, 1.57, at().map(ms), || spent_in(at()));
+    let shape = |volume: &'static str, most: f64| -> Told<(bool, String)> {
+        let low = ms(phase("sparc10", st, volume, 30)?);
+        let high = ms(phase("sparc10", st, volume, *percents(results).last().unwrap_or(&30))?);
+        let grows = high / low;
+        Ok((grows >= 0.95 && grows <= most, format!("{low:.2} to {high:.2} ms")))
+    };
+    for (volume, most) in [(plain, 1.3), (vlog, 2.0)] {
+        let says = format!("{volume}: an update takes little longer the fuller the file system is");
+        let claim = judge.claim(format!("V39/shape/{volume}"), says);
+        claim.shape(shape(volume, most), || {
+            let both = [30, 80].map(|percent| phase("sparc10", st, volume, percent));
+            spent_both(("30 %", both[0].clone()), ("80 %", both[1].clone()))
+        });
+    }
+    let below = || -> Told<(bool, String)> {
+        let mut least = f64::INFINITY;
+        for percent in percents(results) {
+            let of = |volume| phase("sparc10", st, volume, percent).map(ms);
+            least = least.min(ratio(of(plain), of(vlog))?);
+        }
+        Ok((least > 1.0, format!("at least {least:.2} times as fast")))
+    };
+    let claim =
+        judge.claim("V39/order", "the virtual log is faster than in place at all utilisations");
+    claim.shape(below(), || {
+        spent_both((plain, phase("sparc10", st, plain, 80)), (vlog, phase("sparc10", st, vlog, 80)))
+    });
+    let says = "LFS with NVRAM: memory speed until the file is larger, then a plateau";
+    judge.claim("V39/lfs", says).untold("LFS is not built");
+}
+
+/// V41 and V42: how much faster the virtual log is on three platforms.
+fn faster(results: &Results<'_>, judge: &mut Judge<'_>) {
+    let policy = ufs(results);
+    let phase = |(host, disk): (&str, Platform), volume: &'static str| {
+        results.phase(policy, volume, &fresh(host, disk), DATA_ONLY)
+    };
+    let (plain, vlog) = (IN_PLACE.name, VLOG.name);
+    let gain = |platform| ratio(phase(platform, plain).map(ms), phase(platform, vlog).map(ms));
+    let because = |platform| {
+        move || spent_both((plain, phase(platform, plain)), (vlog, phase(platform, vlog)))
+    };
+    let [old, slow, fast] = PLATFORMS;
+    let claim = judge.claim("V41/sparc10+hp97560", "the virtual log against in place at 80 %");
+    claim.between(1.5, 3.0, gain(old), because(old));
+    let claim = judge.claim("V41/ultra170+st19101", "the virtual log against in place at 80 %");
+    claim.at_least(3.5, gain(fast), because(fast));
+    let order = || -> Told<(bool, String)> {
+        let (old, slow, fast) = (gain(old)?, gain(slow)?, gain(fast)?);
+        Ok((old < slow && slow < fast, format!("{old:.2}, {slow:.2} and {fast:.2} times as fast")))
+    };
+    let says = "the gain grows with the disk, and then with the host";
+    judge.claim("V41/order", says).shape(order(), because(slow));
+    let claim = judge.claim("V42", "random updates are about ten times as fast on the virtual log");
+    claim.near(10.0, 0.25, gain(fast), because(fast));
+}
+
+fn chart(results: &Results<'_>) -> Chart {
+    let percents = percents(results);
+    let mut series = Vec::new();
+    for policy in results.policies() {
+        for volume in results.volumes() {
+            let value = |percent: &u32| {
+                let variant = curve("sparc10", Platform::St19101, *percent);
+                told(results.phase(policy, volume, &variant, DATA_ONLY).map(ms))
+            };
+            let values = percents.iter().map(value).collect();
+            series.push(Series { name: format!("{policy}, {volume}"), values, published: false });
+        }
+    }
+    Chart {
+        title: "Durable updates of random blocks, sparc10 with st19101".to_owned(),
+        x: "utilisation in % of df".to_owned(),
+        y: "ms for an update".to_owned(),
+        labels: percents.iter().map(u32::to_string).collect(),
+        series,
+        shape: Shape::Lines,
+    }
+}
