@@ -17,6 +17,8 @@ const BOUNDED_STATES: u64 = 2_100_000;
 const LEAST_RUNS: u64 = 20;
 /// Sweeps that each layout's share is split into, so that the processors are equally loaded.
 const PARTS: u64 = 2;
+/// Shares of a layout that each policy of a file system gets.
+const FILES_SHARE: u64 = 3;
 /// Crash states of each sweep of a soak.
 const SOAK_STATES: u64 = 200_000;
 /// States of each sweep with a planted bug, which is found long before.
@@ -98,10 +100,18 @@ pub fn bounded(states: u64, seed: u64) -> Result<()> {
         let seed = seed.wrapping_add(part);
         Task { subject: subject.clone(), seed, states: each, save: None, plant: None }
     };
-    let tasks: Vec<Task> = (0..PARTS)
-        .flat_map(|part| subjects.iter().map(move |subject| task(subject, part)))
-        .collect();
-    println!("sweep: seed {seed}, {} sweeps of {each} crash states", tasks.len());
+    // Policies are few, and each has more to lose than a layout.
+    let parts = |subject: &String| if is_files(subject) { PARTS * FILES_SHARE } else { PARTS };
+    let of = |subject| (0..parts(subject)).map(move |part| (subject, part));
+    let shares = subjects.iter().flat_map(of).map(|(subject, part)| task(subject, part));
+    // All sequences of one operation, whatever the number of states.
+    let short = subjects.iter().filter(|subject| is_files(subject)).map(|subject| Task {
+        subject: format!("{subject} --ace 1"),
+        states: u64::MAX,
+        ..task(subject, 0)
+    });
+    let tasks: Vec<Task> = shares.chain(short).collect();
+    println!("sweep: seed {seed}, {} sweeps, most of {each} crash states", tasks.len());
     let begin = Instant::now();
     let mut outcomes = run_all(&program, tasks)?;
     // The number of states of a run is random.
@@ -127,6 +137,11 @@ pub fn bounded(states: u64, seed: u64) -> Result<()> {
         bail!("{bad} promises were broken");
     }
     Ok(())
+}
+
+/// True for the arguments that choose a file system.
+fn is_files(subject: &str) -> bool {
+    subject.starts_with("--fs ")
 }
 
 /// Runs of a subject.

@@ -45,6 +45,8 @@ pub enum Command {
     Sim(commands::sim::Args),
     /// Run programs over a file system on a simulated disk, in virtual time.
     SimFs(commands::sim_fs::Args),
+    /// Measure a figure of the papers about file systems again, with a verdict for each claim.
+    Reproduce(commands::reproduce::Args),
     /// Print what the analytic models predict for a disk.
     Model(commands::model::Args),
     /// Cut the power at every step and check what recovery finds.

@@ -24,6 +24,7 @@ pub mod prove;
 pub mod record;
 pub mod replace;
 pub mod replay_crashes;
+pub mod reproduce;
 pub mod serve;
 pub mod sim;
 pub mod sim_fs;
@@ -52,6 +53,7 @@ pub fn run(command: Command, given: &Given) -> Outcome {
         Command::Detach(args) => detach::run(&args, out),
         Command::Sim(args) => sim::run(&args, given, out),
         Command::SimFs(args) => sim_fs::run(&args, given, out),
+        Command::Reproduce(args) => reproduce::run(&args, out),
         Command::Model(args) => model::run(&args, out),
         Command::Prove(args) => prove::run(&args, out),
         Command::Record(args) => record::run(&args, out),

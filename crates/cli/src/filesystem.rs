@@ -1,8 +1,10 @@
 //! What the commands for file systems share: the volume below, and how failures are reported.
 
 use crate::failure::{Exit, Failure};
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use seekless_engine::io::IoError;
 use seekless_fs::ffs::{Ffs, FsError};
+use seekless_fs::policy::PolicyKind;
 use seekless_serve::files::{FilesError, Volume, VolumeOptions};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
@@ -14,11 +16,11 @@ pub enum FsKind {
     Ffs,
 }
 
-/// How writes of metadata are ordered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub enum PolicyName {
-    /// They are not: everything is written some time later.
-    Async,
+/// How writes of metadata may be ordered: the policies that are built.
+pub fn policies() -> impl TypedValueParser<Value = PolicyKind> {
+    let named = |name: &str| PolicyKind::ALL.into_iter().find(|policy| policy.name() == name);
+    PossibleValuesParser::new(PolicyKind::ALL.map(PolicyKind::name))
+        .try_map(move |name| named(&name).ok_or("no such policy"))
 }
 
 /// Where the volume is, apart from its images.
@@ -100,7 +102,10 @@ impl From<FilesError> for Failure {
         let exit = match &error {
             FilesError::NoDirectory(_) | FilesError::NotDirectory(_) => Exit::Usage,
             FilesError::Abandoned(_) => Exit::Busy,
-            FilesError::NoFuse | FilesError::NoHelper | FilesError::NoRight => Exit::Lacking,
+            FilesError::NoFuse
+            | FilesError::NoHelper
+            | FilesError::NoRight
+            | FilesError::Detached(_) => Exit::Lacking,
             FilesError::Mount { .. } | FilesError::Os(_) => Exit::Failed,
             FilesError::Failed(_) => Exit::Backing,
         };

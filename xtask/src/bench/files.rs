@@ -7,13 +7,14 @@
 mod peers;
 
 use super::{Scratch, Setup, median};
-use crate::run::installed;
+use crate::run::{capture, installed};
 use anyhow::{Context as _, Result};
 use peers::{Mounted, Peer};
 use std::fs::{self, File};
 use std::io::{Read as _, Write as _};
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::Instant;
 
 /// Bytes of a small file.
@@ -49,7 +50,9 @@ pub fn files(setup: &Setup) -> Result<()> {
 
 fn small(setup: &Setup) -> Result<()> {
     let count = setup.pick(8000, 1000);
+    let one = OneProcessor::new();
     println!("{count} files of 1 KiB in {DIRS} directories, in memory; operations per second.");
+    println!("{}", if one.is_some() { WITH_ONE } else { WITHOUT_ONE });
     println!("Cold: after an unmount and a mount.\n");
     let mut ours: [Vec<f64>; STEPS.len()] = Default::default();
     let mut theirs = ours.clone();
@@ -65,6 +68,38 @@ fn small(setup: &Setup) -> Result<()> {
         println!("{step:<20}{ours:>10.0}{theirs:>10.0}{:>8.2}x", ours / theirs);
     }
     println!();
+    Ok(())
+}
+
+const WITH_ONE: &str =
+    "Program and server have one processor, so neither waits for another to wake.";
+const WITHOUT_ONE: &str = "taskset is missing: the kernel places program and server as it likes.";
+
+/// Keeps this process, and those that it starts, on one processor until dropped. Where the kernel
+/// places two processes that wait for each other changes rates fourfold, from run to run.
+struct OneProcessor {
+    all: String,
+}
+
+impl OneProcessor {
+    fn new() -> Option<OneProcessor> {
+        let pid = std::process::id().to_string();
+        let shown = capture(Command::new("taskset").args(["--cpu-list", "--pid", &pid])).ok()?;
+        let all = shown.rsplit(':').next()?.trim().to_owned();
+        let last = all.rsplit([',', '-']).next()?.to_owned();
+        keep_to(&last).ok().map(|()| OneProcessor { all })
+    }
+}
+
+impl Drop for OneProcessor {
+    fn drop(&mut self) {
+        let _ = keep_to(&self.all);
+    }
+}
+
+fn keep_to(processors: &str) -> Result<()> {
+    let pid = std::process::id().to_string();
+    capture(Command::new("taskset").args(["--cpu-list", "--pid", processors, &pid]))?;
     Ok(())
 }
 

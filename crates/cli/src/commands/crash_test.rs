@@ -1,22 +1,24 @@
 //! `seekless crash-test`: makes a disk, records a workload on it, and checks every crash.
 
+mod policies;
 mod work_dir;
 
 use crate::failure::{Exit, Failure, Outcome};
 use crate::sweeping::args::{SweepArgs, duration};
-use crate::sweeping::conduct::{self, Conduct};
+use crate::sweeping::conduct::{self, Conduct, Examined};
+use crate::sweeping::output;
 use crate::term::say;
-use seekless_crashtest::file_system::{BLOCK, FileSystem};
+use seekless_crashtest::file_system::{BLOCK, Choice, FileSystem};
+use seekless_crashtest::own;
 use seekless_crashtest::preflight;
 use seekless_crashtest::record::Recorded;
-use seekless_crashtest::replay::check::DEVICE;
-use seekless_crashtest::replay::check::quoted;
+use seekless_crashtest::replay::check::{Checker, DEVICE, quoted};
 use seekless_crashtest::replay::mount::{Place, Way};
 use seekless_crashtest::replay::stop::Stop;
 use seekless_crashtest::replay::workers::Bench;
 use seekless_crashtest::report::{Probe, Report};
 use seekless_crashtest::sandbox::pool::DIR;
-use seekless_crashtest::sandbox::{self, SandboxOptions, Workers};
+use seekless_crashtest::sandbox::{self, SandboxOptions};
 use seekless_crashtest::session::{Load, Session};
 use seekless_crashtest::states::state::SectorSize;
 use seekless_crashtest::sweep::{Options, Sweep};
@@ -35,6 +37,7 @@ use work_dir::WorkDir;
 Examples:
   seekless crash-test --setup './make-db {dir}' --run './insert {dir}' --check './verify {dir}'
   seekless crash-test --fs xfs --run './insert {dir}' --check './verify {dir}' --html report.html
+  seekless crash-test --fs seekless:ffs:all --run './insert {dir}' --check './verify {dir}'
   seekless crash-test --fs raw --size 16M --run './write {device}' --check './verify {device}'
   seekless crash-test --run './insert {dir}' --control './insert --no-fsync {dir}' \\
       --check './verify {dir}' --budget 60s
@@ -49,15 +52,21 @@ were: what they promise must be there. Exit code 0 says that the state is good; 
 death by a signal (129 to 192) are failures of the check itself; all others say that the state is
 bad.
 
-Needs root, FUSE and loop devices. Nothing is seen outside: mounts are in a namespace of their own.
+Needs root and FUSE; with a file system of the kernel also loop devices. Nothing is seen outside:
+mounts are in a namespace of their own.
 
 Exit codes: 0 all states are good; 1 data is lost or broken; 3 nothing was written or acknowledged;
 6 --setup, --run or --check failed for its own reasons, or the check cannot be trusted; 7 the
 machine lacks something; 129, 130 and 143 it was ended by SIGHUP, SIGINT or SIGTERM.")]
 pub struct Args {
-    /// The file system: ext4, xfs, btrfs, f2fs, or raw for none.
+    /// The file system: ext4, xfs, btrfs, f2fs, raw for none, or seekless:ffs:POLICY for one of
+    /// Seekless; with `all` as POLICY, one run is tried under every policy.
     #[arg(long, value_name = "KIND", default_value = "ext4")]
-    fs: FileSystem,
+    fs: Choice,
+    /// With seekless:ffs:all: virtual time that passes behind each change. 31s lets the file system
+    /// write everything back between two calls.
+    #[arg(long, value_name = "TIME", default_value = "0s", value_parser = duration)]
+    pause: Duration,
     /// Size of the disk [default: 256M, or the least that the file system takes].
     #[arg(long, value_name = "SIZE")]
     size: Option<Size>,
@@ -65,8 +74,12 @@ pub struct Args {
     #[arg(long, value_name = "COMMAND", default_value = "")]
     setup: String,
     /// Command that is recorded.
-    #[arg(long, value_name = "COMMAND")]
-    run: String,
+    #[arg(long, value_name = "COMMAND", required_unless_present = "calls")]
+    run: Option<String>,
+    /// With seekless:ffs:all: the calls that an earlier test left in this directory, in place of
+    /// --setup, --run and --control.
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["run", "setup", "control", "size"])]
+    calls: Option<PathBuf>,
     /// Command that checks a state; must contain {dir}, or {device} with --fs raw.
     #[arg(long, value_name = "COMMAND")]
     check: String,
@@ -88,7 +101,37 @@ pub struct Args {
 impl Args {
     /// What stands for the disk in commands.
     fn place(&self) -> &'static str {
-        if self.fs == FileSystem::Raw { DEVICE } else { DIR }
+        if self.fs.for_workload() == FileSystem::Raw { DEVICE } else { DIR }
+    }
+
+    /// What is tested, in words.
+    fn title(&self) -> String {
+        match (&self.run, &self.calls) {
+            (Some(command), _) => command.clone(),
+            (None, Some(dir)) => format!("calls of {}", dir.display()),
+            (None, None) => String::new(),
+        }
+    }
+
+    /// The options of a run, which the file system is one of.
+    fn refuse_impossible(&self) -> Outcome {
+        self.sweep.validate()?;
+        if self.sweep.shard.is_some() || self.sweep.results.is_some() {
+            return Err(Failure::usage(
+                "--shard and --results share one recording, this makes a new one",
+            )
+            .hint(
+                "keep it with --dir DIR, then give them to `seekless replay-crashes DIR/run.tape`",
+            ));
+        }
+        if !self.pause.is_zero() && self.fs != Choice::EveryPolicy {
+            return Err(Failure::usage(
+                "--pause passes virtual time, which this file system has not",
+            )
+            .hint("give --fs seekless:ffs:all"));
+        }
+        let fs = Some(self.fs.for_workload()).filter(|fs| *fs != FileSystem::Raw);
+        super::replay_crashes::names_a_state(&self.check, fs)
     }
 }
 
@@ -100,24 +143,22 @@ const SIZE_BYTES: u64 = 256 << 20;
 /// # Errors
 /// If a state is bad, or there is no verdict.
 pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
-    args.sweep.validate()?;
-    if args.sweep.shard.is_some() || args.sweep.results.is_some() {
-        return Err(Failure::usage(
-            "--shard and --results share one recording, this makes a new one",
-        )
-        .hint("keep it with --dir DIR, then give them to `seekless replay-crashes DIR/run.tape`"));
-    }
-    let fs = Some(args.fs).filter(|fs| *fs != FileSystem::Raw);
-    super::replay_crashes::names_a_state(&args.check, fs)?;
-    let size = args.size.map_or(SIZE_BYTES.max(args.fs.smallest()), |size| size.bytes());
-    args.fs.fits(size).map_err(|error| Failure::from_message(Exit::Usage, &error.to_string()))?;
-    let ready = preflight::look(args.fs).map_err(|missing| lacking(&missing))?;
+    args.refuse_impossible()?;
+    let fs = args.fs.for_workload();
+    // Those of an earlier test have the size of its disk.
+    let size = args.size.map_or(SIZE_BYTES.max(fs.smallest()), |size| size.bytes());
+    fs.fits(size).map_err(|error| Failure::from_message(Exit::Usage, &error.to_string()))?;
+    let ready = preflight::look(fs).map_err(|missing| lacking(&missing))?;
     isolate()?;
     let stop = Stop::on_signals()?;
     let mut dir = WorkDir::new(args.dir.as_deref())?;
-    let test = Test { args, dir: dir.path().to_owned(), stop: &stop };
+    let test = Test { args, fs, dir: dir.path().to_owned(), stop: &stop };
     say(&format!("seekless: {} on {}: {}", args.fs, Size::from_blocks(size / BLOCK), ready.way));
-    let outcome = test.whole(size, out).map_err(|failure| test.or_by_signal(failure));
+    let outcome = match args.fs {
+        Choice::One(_) => test.whole(size, out),
+        Choice::EveryPolicy => test.every_policy(size, out),
+    };
+    let outcome = outcome.map_err(|failure| test.or_by_signal(failure));
     test.tidy();
     // A signal before the recording leaves nothing that anyone would look at.
     let is_of_no_use = outcome.is_ok() || (stop.asked().is_some() && !test.has_recording());
@@ -144,8 +185,21 @@ fn lacking(missing: &[preflight::Missing]) -> Failure {
     Failure::new(Exit::Lacking, preflight::message(missing))
 }
 
+/// What is swept.
+struct Subject<'s> {
+    /// The name of its recording.
+    name: &'s str,
+    /// The recording.
+    session: &'s Session,
+    /// That of the control.
+    control: Option<&'s Session>,
+}
+
+#[derive(Clone)]
 struct Test<'t> {
     args: &'t Args,
+    /// The file system.
+    fs: FileSystem,
     dir: PathBuf,
     stop: &'t Arc<Stop>,
 }
@@ -158,36 +212,52 @@ impl Test<'_> {
     /// Everything from the empty disk to the verdict.
     fn whole(&self, size: u64, out: &mut dyn Write) -> Outcome {
         self.make(size)?;
-        let session = self.recorded("run", &self.args.run)?;
-        if !self.args.sweep.consistency_only && session.history().marks().is_empty() {
-            let cause = "the workload acknowledged nothing: no check would know what must be there";
-            return Err(Failure::new(Exit::Image, cause).hint(
-                "let it append lines to the file $SEEKLESS_ACKS, or give --consistency-only",
-            ));
+        let session = self.recorded("run", &self.args.title())?;
+        self.refuse_silence(session.history().marks().len())?;
+        let control = self.args.control.as_deref();
+        let control = control.map(|command| self.recorded("control", command)).transpose()?;
+        let subject = Subject { name: "run", session: &session, control: control.as_ref() };
+        let Examined { report, distrust } = self.examine(&subject)?;
+        output::print(&report, &self.args.sweep, out)?;
+        distrust.map_or(Ok(()), Err)?;
+        verdict(self.stop, &report)
+    }
+
+    /// Refuses a workload that has acknowledged nothing.
+    fn refuse_silence(&self, marks: usize) -> Outcome {
+        if self.args.sweep.consistency_only || marks > 0 {
+            return Ok(());
         }
+        let cause = "the workload acknowledged nothing: no check would know what must be there";
+        Err(Failure::new(Exit::Image, cause)
+            .hint("let it append lines to the file $SEEKLESS_ACKS, or give --consistency-only"))
+    }
+
+    /// Sweeps a recording.
+    fn examine(&self, subject: &Subject<'_>) -> Result<Examined, Failure> {
         let place = Place::new(Way::Fuse, &self.dir)
             .map_err(|error| Failure::failed(format!("cannot present states as files: {error}")))?;
-        let options = self.args.sweep.options(&session, session.begin(), self.sector())?;
-        let checker = self.workers(options.workers)?;
-        let bench = Bench { place: &place, checker: &checker, stop: self.stop };
-        let control = self.control(bench, &options)?;
-        let recording = self.path("run.tape");
+        let session = subject.session;
+        let options = self.args.sweep.options(session, session.begin(), self.sector())?;
+        let checker = self.checker(options.workers)?;
+        let bench = Bench { place: &place, checker: &*checker, stop: self.stop };
+        let control = subject.control.map(|control| self.control(control, bench, &options));
+        let control = control.transpose()?;
+        let name = format!("{}.tape", subject.name);
+        let recording = self.path(&name);
         let conduct = Conduct {
             args: &self.args.sweep,
-            session: &session,
+            session,
             recording: &recording,
             bench,
             options,
             check: &self.args.check,
-            title: self.args.run.clone(),
-            file_system: Some(self.args.fs)
-                .filter(|fs| *fs != FileSystem::Raw)
-                .map(|fs| fs.to_string()),
-            again: &|state| self.again(state),
+            title: self.args.title(),
+            file_system: Some(self.fs).filter(|fs| *fs != FileSystem::Raw).map(|fs| fs.to_string()),
+            again: &|state| self.again(&name, state),
             control,
         };
-        let report = conduct.all(out)?;
-        verdict(self.stop, &report)
+        conduct.examine()
     }
 
     /// The disk with its file system and what --setup does.
@@ -197,12 +267,11 @@ impl Test<'_> {
         std::fs::File::create_new(&base)
             .and_then(|file| file.set_len(size))
             .map_err(|error| Failure::failed(format!("{}: {error}", base.display())))?;
-        self.args
-            .fs
+        self.fs
             .make(&base)
             .map_err(|error| Failure::from_message(Exit::Failed, &error.to_string()))?;
         let how = SetUp {
-            fs: self.args.fs,
+            fs: self.fs,
             image: &base,
             dir: &self.dir,
             command: &self.args.setup,
@@ -226,7 +295,7 @@ impl Test<'_> {
         let (base, tape) = (self.path("base.img"), self.path(&format!("{name}.tape")));
         let log = self.path(&format!("{name}.log"));
         let run = Run {
-            fs: self.args.fs,
+            fs: self.fs,
             base: &base,
             tape: &tape,
             dir: &self.dir,
@@ -235,14 +304,21 @@ impl Test<'_> {
             stop: self.stop,
             log: &log,
         };
-        let Tested { recorded, ran, writes } = record(run)
+        let tested = record(run)
             .map_err(|error: RunError| Failure::from_message(Exit::Failed, &error.to_string()))?;
+        self.accept(name, &tested, began)?;
+        Ok(Load { recording: &tape, base: Some(&base) }.session()?)
+    }
+
+    /// Tells how a workload went; refuses one that failed or wrote nothing.
+    fn accept(&self, name: &str, tested: &Tested, began: Instant) -> Outcome {
+        let (ran, log) = (&tested.ran, self.path(&format!("{name}.log")));
         self.not_stopped()?;
         if !ran.is_good() {
-            return Err(self.failed(&format!("--{name}"), &ran, &log));
+            return Err(self.failed(&format!("--{name}"), ran, &log));
         }
-        self.note(&format!("--{name}"), &ran, began);
-        if writes == 0 {
+        self.note(&format!("--{name}"), ran, began);
+        if tested.writes == 0 {
             let cause = format!("--{name} wrote nothing to the disk: nothing can be lost");
             return Err(Failure::new(Exit::Image, cause).hint(format!(
                 "did it write to {}? its output is in {}",
@@ -250,15 +326,22 @@ impl Test<'_> {
                 log.display()
             )));
         }
-        let Recorded { requests, marks, .. } = recorded;
-        say(&format!("seekless: {requests} requests and {marks} acknowledgements recorded"));
-        Ok(Load { recording: &tape, base: Some(&base) }.session()?)
+        let Recorded { requests, marks, .. } = tested.recorded;
+        let noun = match self.args.fs {
+            Choice::One(_) => "requests",
+            Choice::EveryPolicy => "calls",
+        };
+        say(&format!("seekless: {requests} {noun} and {marks} acknowledgements recorded"));
+        Ok(())
     }
 
     /// Whether the check finds a bad state of the workload without flushes.
-    fn control(&self, bench: Bench<'_>, options: &Options) -> Result<Option<Probe>, Failure> {
-        let Some(command) = &self.args.control else { return Ok(None) };
-        let session = self.recorded("control", command)?;
+    fn control(
+        &self,
+        session: &Session,
+        bench: Bench<'_>,
+        options: &Options,
+    ) -> Result<Probe, Failure> {
         let options = Options {
             begin: session.begin(),
             fail_fast: true,
@@ -267,46 +350,46 @@ impl Test<'_> {
             budget: Some(options.budget.unwrap_or(Duration::from_secs(600))),
             ..options.clone()
         };
-        let sweep = Sweep { session: &session, bench, options: &options };
+        let sweep = Sweep { session, bench, options: &options };
         let swept = sweep.run(None, &mut |_| {}).map_err(conduct::cannot)?;
         self.not_stopped()?;
         let output = format!("{} states of the control were tried\n", swept.rows.len());
         let (name, passed) = ("control".to_owned(), !conduct::is_red(&swept));
-        Ok(Some(Probe { name, passed, expected: false, output }))
+        Ok(Probe { name, passed, expected: false, output })
     }
 
-    fn workers(&self, count: usize) -> Result<Workers, Failure> {
+    fn checker(&self, count: usize) -> Result<Box<dyn Checker>, Failure> {
         let options = SandboxOptions {
             // Even if the file of the program is replaced meanwhile.
             program: PathBuf::from("/proc/self/exe"),
             command: self.args.check.clone(),
-            mount: self.args.fs.for_checks(),
+            mount: self.fs.for_checks(),
             timeout: self.args.sweep.timeout,
             stop: Arc::clone(self.stop),
             dir: self.dir.clone(),
         };
-        Workers::new(options, count).map_err(|error| {
+        own::check::checker(self.fs, options, count).map_err(|error| {
             Failure::from_message(Exit::Lacking, &format!("cannot isolate checks: {error}"))
         })
     }
 
     fn sector(&self) -> SectorSize {
-        match self.args.fs {
+        match self.fs {
             FileSystem::Raw => SectorSize::B512,
             _ => SectorSize::B4096,
         }
     }
 
     /// The command that checks a state again.
-    fn again(&self, state: &str) -> String {
+    fn again(&self, recording: &str, state: &str) -> String {
         let path = |name: &str| quoted(&self.path(name).display().to_string());
-        let fs = match self.args.fs {
+        let fs = match self.fs {
             FileSystem::Raw => String::new(),
             fs => format!(" --fs {fs}"),
         };
         format!(
             "seekless replay-crashes {} --base {}{fs}{} --state {} --check {}",
-            path("run.tape"),
+            path(recording),
             path("base.img"),
             self.args.sweep.again(),
             quoted(state),

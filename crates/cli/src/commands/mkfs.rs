@@ -1,10 +1,11 @@
 //! `seekless mkfs`: makes a file system, and the volume below it if that is asked for.
 
 use crate::failure::{Exit, Failure, Outcome};
-use crate::filesystem::{FsKind, PolicyName, VolumeArgs, blame, blame_device, names, wall_clock};
+use crate::filesystem::{FsKind, VolumeArgs, blame, blame_device, names, policies, wall_clock};
 use seekless_engine::disk::Disk as _;
 use seekless_engine::size::{Size, parse_bytes};
 use seekless_fs::ffs::{self, FsError, MkfsOptions, MkfsReport};
+use seekless_fs::policy::PolicyKind;
 use seekless_layouts::Kind;
 use seekless_serve::files::Volume;
 use seekless_serve::image::{self, CreateOptions};
@@ -32,8 +33,8 @@ pub struct Args {
     #[arg(long, value_name = "KIND", default_value = "ffs")]
     fs: FsKind,
     /// How `mount` orders writes of metadata unless it is told otherwise.
-    #[arg(long, value_name = "POLICY", default_value = "async")]
-    policy: PolicyName,
+    #[arg(long, value_name = "POLICY", default_value = "async", value_parser = policies())]
+    policy: PolicyKind,
     /// Bytes of a block: 4k or 8k.
     #[arg(long, value_name = "SIZE", default_value = "8k", value_parser = parse_bytes)]
     block: u64,
@@ -98,7 +99,6 @@ fn options(args: &Args) -> Result<MkfsOptions, Failure> {
         return Err(Failure::usage("a block, a fragment or the bytes of an inode are too many")
             .hint("use blocks of 4k or 8k"));
     };
-    let PolicyName::Async = args.policy;
     Ok(MkfsOptions {
         block,
         fragment,
@@ -109,6 +109,7 @@ fn options(args: &Args) -> Result<MkfsOptions, Failure> {
         uid: rustix::process::getuid().as_raw(),
         gid: rustix::process::getgid().as_raw(),
         now: wall_clock(),
+        policy: args.policy.into(),
         ..MkfsOptions::default()
     })
 }

@@ -1,13 +1,12 @@
 //! `seekless mount`: mounts a file system and serves it until it is unmounted.
 
 use crate::failure::{Exit, Failure, Outcome};
-use crate::filesystem::{
-    PolicyName, VolumeArgs, absolute, blame, names, wall_clock, warn_of_damage,
-};
+use crate::filesystem::{VolumeArgs, absolute, blame, names, policies, wall_clock, warn_of_damage};
 use crate::spec;
 use seekless_engine::size::Size;
 use seekless_fs::core::CoreOptions;
 use seekless_fs::ffs::{self, Ffs, FsError};
+use seekless_fs::policy::PolicyKind;
 use seekless_serve::background::{self, Begun};
 use seekless_serve::crash::plan::Fault;
 use seekless_serve::files::{self, MountOptions, Volume};
@@ -41,8 +40,8 @@ pub struct Args {
     #[arg(required = true, num_args = 2.., value_names = ["IMAGE", "DIR"])]
     paths: Vec<PathBuf>,
     /// How writes of metadata are ordered, if not as `mkfs` was told.
-    #[arg(long, value_name = "POLICY")]
-    policy: Option<PolicyName>,
+    #[arg(long, value_name = "POLICY", value_parser = policies())]
+    policy: Option<PolicyKind>,
     /// Emulate the speed of this disk: a built-in name or the path of a TOML file.
     #[arg(long, short, value_name = "SPEC")]
     disk: Option<String>,
@@ -164,15 +163,14 @@ fn open_messages(path: &Path) -> Result<File, Failure> {
 
 /// Mounts the file system, in use from then on until its clean end.
 fn mount(args: &Args, volume: &mut Volume) -> Result<Box<Ffs>, FsError> {
-    let PolicyName::Async = args.policy.unwrap_or(PolicyName::Async);
+    let policy = match args.policy {
+        Some(policy) => policy,
+        None => ffs::load(volume)?.superblock.policy.kind().unwrap_or_default(),
+    };
     let core = CoreOptions {
         cache_bytes: args.cache.bytes(),
         read_only: args.read_only,
         ..CoreOptions::default()
     };
-    Ffs::mount(
-        volume,
-        &ffs::MountOptions { core, now: wall_clock(), ..ffs::MountOptions::default() },
-    )
-    .map(Box::new)
+    Ffs::mount(volume, &ffs::MountOptions { core, policy, now: wall_clock() }).map(Box::new)
 }

@@ -1,15 +1,20 @@
 //! `seekless prove`: power cuts at every step.
 
+mod files;
+#[cfg(debug_assertions)]
+mod planted;
+
 use super::host_clock;
 use crate::failure::{Exit, Failure, Outcome};
+use crate::filesystem::FsKind;
 use crate::term::Progress;
-use seekless_arrays::Level;
 #[cfg(debug_assertions)]
-use seekless_engine::planted::{PlantedBug, with_bug};
+use planted::Planted;
+use seekless_arrays::Level;
+use seekless_fs::policy::PolicyKind;
 use seekless_layouts::Kind;
-use seekless_prove::{
-    BlockSubject, Keep, ProveOptions, ProveReport, Subject as _, Violation, prove,
-};
+use seekless_prove::files::{FileSubject, Rules};
+use seekless_prove::{BlockSubject, Keep, ProveOptions, ProveReport, Subject, Violation, prove};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::fs::File;
@@ -28,6 +33,8 @@ Examples:
   seekless prove --layout inplace --json | jq .violations
   seekless prove --layout inplace --raid 5 --members 4     # members are lost with the power
   seekless prove --layout vlog --case 12 --keep 3,7:1,9-12
+  seekless prove --fs ffs --policy async   # a file system
+  seekless prove --fs ffs --ace 1          # all sequences of one operation
   seekless prove --replay failure.json
   seekless prove --list                    # everything that `cargo xtask sweep` proves
 
@@ -36,7 +43,8 @@ violation is printed step by step, with the command that repeats it. The first t
 a bounded effort, others if --case names them.")]
 pub struct Args {
     /// The layout to prove.
-    #[arg(long, short, value_name = "LAYOUT", required_unless_present_any = ["replay", "list"])]
+    #[arg(long, short, value_name = "LAYOUT")]
+    #[arg(required_unless_present_any = ["fs", "replay", "list"])]
     layout: Option<Kind>,
     /// Prove it on an array of this level: 0, 1 or 5.
     #[arg(long, value_name = "LEVEL", conflicts_with = "replay")]
@@ -51,13 +59,28 @@ pub struct Args {
     /// A `loge` volume with more addresses than it can store blocks.
     #[arg(long, conflicts_with_all = ["raid", "log", "replay"])]
     sparse: bool,
+    /// Prove a file system instead of a layout.
+    #[arg(long, value_name = "FS")]
+    #[arg(conflicts_with_all = ["layout", "raid", "log", "sparse", "replay"])]
+    fs: Option<FsKind>,
+    /// How the file system orders its writes.
+    #[arg(long, value_name = "POLICY", requires = "fs", default_value = "async")]
+    #[arg(value_parser = files::policy)]
+    policy: PolicyKind,
+    /// Hold it to the promises of another policy, to see which of them it breaks.
+    #[arg(long, value_name = "POLICY", requires = "fs", value_parser = files::rules)]
+    judge: Option<Rules>,
+    /// Run all sequences of one operation or of two, each cut at every event, instead of workloads.
+    #[arg(long, value_name = "N", requires = "fs")]
+    #[arg(value_parser = clap::value_parser!(u8).range(1..=2))]
+    ace: Option<u8>,
     /// Seed of all randomness.
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Crash states to try. The last run is finished, so the total may exceed this.
-    #[arg(long, value_name = "N", default_value_t = 20_000)]
-    #[arg(value_parser = clap::value_parser!(u64).range(1..))]
-    states: u64,
+    /// 20,000 by default; with --ace all sequences are run.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    states: Option<u64>,
     /// Run only this run, to repeat a violation.
     #[arg(long, value_name = "N")]
     case: Option<u64>,
@@ -86,20 +109,15 @@ pub struct Args {
     list: bool,
     /// Prove it with a planted bug, to see the prover find it.
     #[cfg(debug_assertions)]
-    #[arg(long, value_name = "BUG", value_parser = planted_bug)]
-    plant: Option<PlantedBug>,
+    #[arg(long, value_name = "BUG", value_parser = planted::parse)]
+    plant: Option<Planted>,
 }
 
-/// Parses the name of a planted bug.
-#[cfg(debug_assertions)]
-fn planted_bug(name: &str) -> Result<PlantedBug, String> {
-    let known = seekless_prove::planted_bugs();
-    let found = known.iter().find(|bug| format!("{bug:?}") == name);
-    found.copied().ok_or_else(|| format!("known are {known:?}"))
-}
+/// Crash states that are tried by default.
+const STATES: u64 = 20_000;
 
 /// A violation as a file.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 struct Saved {
     layout: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -108,6 +126,12 @@ struct Saved {
     log: bool,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     sparse: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    policy: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    judge: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    ace: Option<u8>,
     seed: u64,
     case: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -121,21 +145,49 @@ impl Args {
         Apart { log: self.log, sparse: self.sparse }
     }
 
-    fn options(&self) -> Result<ProveOptions, Failure> {
-        let options = match (&self.replay, self.layout) {
-            (Some(file), _) => replayed(file)?,
-            (None, Some(layout)) => ProveOptions {
-                seed: self.seed,
-                case: self.case,
-                keep: self.keep.clone(),
-                ..ProveOptions::new(subject(layout, self.apart(), self.raid, self.members)?)
-            },
-            (None, None) => return Err(Failure::usage("name a layout or a file to replay")),
-        };
-        let shrink = !self.no_shrink && options.keep.is_none();
-        let (states, stop_at_first) = (self.states, self.stop_at_first);
-        Ok(ProveOptions { states, stop_at_first, shrink, ..options })
+    fn states(&self) -> u64 {
+        self.states.unwrap_or(if self.ace.is_some() { u64::MAX } else { STATES })
     }
+
+    fn chosen(&self) -> Result<Chosen, Failure> {
+        if let Some(file) = &self.replay {
+            return replayed(file);
+        }
+        match (self.fs, self.layout) {
+            (Some(FsKind::Ffs), _) => {
+                Ok(Chosen::Files(files::subject(self.policy, self.judge, self.ace)?, None))
+            }
+            (None, Some(layout)) => {
+                Ok(Chosen::Block(subject(layout, self.apart(), self.raid, self.members)?, None))
+            }
+            (None, None) => Err(Failure::usage("name a layout, a file system or a file to replay")),
+        }
+    }
+
+    /// What is tried of a subject, or of the case of a violation file.
+    fn options<S: Subject>(&self, subject: S, again: Option<Again>) -> ProveOptions<S> {
+        let again =
+            again.unwrap_or(Again { seed: self.seed, case: self.case, keep: self.keep.clone() });
+        let Again { seed, case, keep } = again;
+        let shrink = !self.no_shrink && keep.is_none();
+        let (states, stop_at_first) = (self.states(), self.stop_at_first);
+        ProveOptions { subject, seed, case, keep, states, stop_at_first, shrink }
+    }
+}
+
+/// A subject, and the case of a violation file if there is one.
+#[derive(Debug)]
+enum Chosen {
+    Block(BlockSubject, Option<Again>),
+    Files(FileSubject, Option<Again>),
+}
+
+/// A case that is run again.
+#[derive(Debug)]
+struct Again {
+    seed: u64,
+    case: Option<u64>,
+    keep: Option<Keep>,
 }
 
 /// Variants of a volume on one device.
@@ -187,7 +239,7 @@ fn subject(
 const MOST_SAVED: u64 = 1 << 20;
 
 /// The case that a violation file describes.
-fn replayed(file: &Path) -> Result<ProveOptions, Failure> {
+fn replayed(file: &Path) -> Result<Chosen, Failure> {
     let shown = file.display();
     let bad = |what: String| Failure::failed(format!("{shown} describes no violation: {what}"));
     let mut text = String::new();
@@ -198,6 +250,12 @@ fn replayed(file: &Path) -> Result<ProveOptions, Failure> {
         return Err(bad(format!("it is longer than {MOST_SAVED} bytes")));
     }
     let saved: Saved = serde_json::from_str(&text).map_err(|error| bad(error.to_string()))?;
+    let keep = saved.keep.as_ref().map(|keep| keep.parse::<Keep>()).transpose();
+    let keep = keep.map_err(|error| bad(error.to_string()))?;
+    let again = Some(Again { seed: saved.seed, case: Some(saved.case), keep });
+    if let Some(subject) = files::replayed(&saved).map_err(bad)? {
+        return Ok(Chosen::Files(subject, again));
+    }
     let layout: Kind = saved.layout.parse().map_err(|error| bad(format!("{error}")))?;
     let level = |(number, members)| {
         let level = Level::from_number(number);
@@ -206,36 +264,32 @@ fn replayed(file: &Path) -> Result<ProveOptions, Failure> {
     let array = saved.raid.map(level).transpose()?;
     let (level, members) = array.unzip();
     let apart = Apart { log: saved.log, sparse: saved.sparse };
-    let subject = subject(layout, apart, level, members)?;
-    let keep = saved.keep.map(|keep| keep.parse::<Keep>()).transpose();
-    Ok(ProveOptions {
-        seed: saved.seed,
-        case: Some(saved.case),
-        keep: keep.map_err(|error| bad(error.to_string()))?,
-        ..ProveOptions::new(subject)
-    })
+    Ok(Chosen::Block(subject(layout, apart, level, members)?, again))
 }
 
-/// Writes the first violation to a file.
-fn save(
-    subject: BlockSubject,
-    report: &ProveReport,
-    violation: &Violation,
-    file: &Path,
-) -> Outcome {
+/// The subject of a violation as a file.
+fn saved_block(subject: BlockSubject) -> Saved {
     let raid = match subject {
         BlockSubject::Layout(_) | BlockSubject::Attached | BlockSubject::Sparse => None,
         BlockSubject::Array { level, members, .. } => Some((level.number(), members as u16)),
     };
-    let saved = Saved {
+    Saved {
         layout: subject.kind().name().to_owned(),
         raid,
         log: subject == BlockSubject::Attached,
         sparse: subject == BlockSubject::Sparse,
+        ..Saved::default()
+    }
+}
+
+/// Writes the first violation to a file.
+fn save(subject: Saved, report: &ProveReport, violation: &Violation, file: &Path) -> Outcome {
+    let saved = Saved {
         seed: report.seed,
         case: violation.case,
         keep: violation.keep.clone(),
         story: violation.story.clone(),
+        ..subject
     };
     let failed = |error: &dyn std::fmt::Display| {
         Failure::failed(format!("cannot write {}: {error}", file.display()))
@@ -246,16 +300,17 @@ fn save(
 
 /// Prints the subjects.
 fn list(json: bool, out: &mut dyn Write) -> Outcome {
-    let all = BlockSubject::all();
+    let blocks = BlockSubject::all().into_iter().map(|one| (one.name(), one.flags()));
+    let files = FileSubject::all().into_iter().map(|one| (one.name(), one.flags()));
+    let all = blocks.chain(files);
     if json {
-        let one =
-            |subject: &BlockSubject| json!({ "name": subject.name(), "flags": subject.flags() });
-        let subjects: Vec<Value> = all.iter().map(one).collect();
+        let one = |(name, flags): (String, String)| json!({ "name": name, "flags": flags });
+        let subjects: Vec<Value> = all.map(one).collect();
         writeln!(out, "{}", json!({ "subjects": subjects }))?;
         return Ok(());
     }
-    for subject in all {
-        writeln!(out, "{}", subject.flags())?;
+    for (_, flags) in all {
+        writeln!(out, "{flags}")?;
     }
     Ok(())
 }
@@ -264,7 +319,7 @@ fn list(json: bool, out: &mut dyn Write) -> Outcome {
 static CASE: AtomicU64 = AtomicU64::new(0);
 
 /// A panic is a finding too: print the command that repeats it.
-fn name_the_case_of_a_panic(options: ProveOptions) {
+fn name_the_case_of_a_panic<S: Subject + Send + Sync + 'static>(options: ProveOptions<S>) {
     let before = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
         before(panic);
@@ -281,7 +336,24 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     if args.list {
         return list(args.json, out);
     }
-    let options = args.options()?;
+    match args.chosen()? {
+        Chosen::Block(subject, again) => {
+            run_one(args, args.options(subject, again), saved_block(subject), out)
+        }
+        Chosen::Files(subject, again) => {
+            let options = args.options(subject, again);
+            let saved = files::saved(&options);
+            run_one(args, options, saved, out)
+        }
+    }
+}
+
+fn run_one<S: Subject + Send + Sync + 'static>(
+    args: &Args,
+    options: ProveOptions<S>,
+    saved: Saved,
+    out: &mut dyn Write,
+) -> Outcome {
     options.find_operations().map_err(|error| match &args.replay {
         Some(file) => Failure::failed(format!("{}: {error}", file.display())),
         None => Failure::usage(format!("--keep {error}")),
@@ -290,12 +362,16 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     let mut progress = Progress::new();
     let mut shown = |case: u64, tried: u64| {
         CASE.store(case, Ordering::Relaxed);
-        progress.show(|| format!("{tried} of {} crash states", args.states));
+        progress.show(|| match args.states() {
+            u64::MAX => format!("{tried} crash states"),
+            states => format!("{tried} of {states} crash states"),
+        });
     };
+    let sweep = || prove(&options, host_clock, &mut shown);
     #[cfg(debug_assertions)]
-    let report = with_bug(args.plant, || prove(&options, host_clock, &mut shown));
+    let report = planted::with(args.plant, sweep);
     #[cfg(not(debug_assertions))]
-    let report = prove(&options, host_clock, &mut shown);
+    let report = sweep();
     drop(progress);
     if args.json {
         writeln!(out, "{}", as_json(&report)?)?;
@@ -304,7 +380,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     }
     let Some(first) = report.violations.first() else { return Ok(()) };
     if let Some(file) = &args.save {
-        save(options.subject, &report, first, file)?;
+        save(saved, &report, first, file)?;
     }
     Err(Failure::said(Exit::Failed))
 }

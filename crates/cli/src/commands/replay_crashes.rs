@@ -5,13 +5,14 @@ use crate::sweeping::args::SweepArgs;
 use crate::sweeping::conduct::Conduct;
 use clap::ArgGroup;
 use seekless_crashtest::file_system::FileSystem;
+use seekless_crashtest::own;
 use seekless_crashtest::replay::check::{Check, Checker, DEVICE, quoted};
 use seekless_crashtest::replay::image::Image;
 use seekless_crashtest::replay::mount::{Place, Way};
 use seekless_crashtest::replay::stop::Stop;
 use seekless_crashtest::replay::workers::Bench;
 use seekless_crashtest::report::{Kind, Report};
-use seekless_crashtest::sandbox::{SandboxOptions, Workers};
+use seekless_crashtest::sandbox::SandboxOptions;
 use seekless_crashtest::session::{Load, LoadError, Session};
 use seekless_crashtest::states::history::Epoch;
 use seekless_crashtest::states::names::{KeptNames, StateRef};
@@ -56,7 +57,7 @@ pub struct Args {
     /// Command that checks a state; must contain {device}, or {dir} with --fs.
     #[arg(long, value_name = "COMMAND")]
     check: Option<String>,
-    /// Mount each state: ext4, xfs, btrfs or f2fs. Needs root rights.
+    /// Mount each state: ext4, xfs, btrfs, f2fs or seekless:ffs:POLICY. Needs root rights.
     #[arg(long, value_name = "KIND")]
     fs: Option<FileSystem>,
     /// The options of the sweep.
@@ -122,6 +123,8 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
 /// Refuses a check that would look at no state.
 pub fn names_a_state(check: &str, fs: Option<FileSystem>) -> Outcome {
     let (wanted, names): (_, &[&str]) = match fs {
+        // No device is below a file system that this process serves.
+        Some(fs) if fs.policy().is_some() => ("{dir}", &["{dir}"]),
         Some(_) => ("{dir}", &["{dir}", DEVICE]),
         None => (DEVICE, &[DEVICE]),
     };
@@ -203,8 +206,7 @@ impl Replay<'_> {
         let program = PathBuf::from("/proc/self/exe");
         let options =
             SandboxOptions { program, command, mount: fs.for_checks(), timeout, stop, dir };
-        Workers::new(options, count)
-            .map(|workers| Box::new(workers) as Box<dyn Checker>)
+        own::check::checker(fs, options, count)
             .map_err(|error| Failure::failed(format!("cannot isolate checks: {error}")))
     }
 

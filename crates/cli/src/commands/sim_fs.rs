@@ -3,7 +3,7 @@
 use super::host_clock;
 use crate::effect::Given;
 use crate::failure::{Exit, Failure, Outcome};
-use crate::filesystem::{FsKind, PolicyName};
+use crate::filesystem::{FsKind, policies};
 use crate::layout_flags::{LayoutFlags, Simulate};
 use crate::spec;
 use crate::term::Progress;
@@ -12,6 +12,7 @@ use seekless_disk::Spec;
 use seekless_disk::spec::FastWrite;
 use seekless_engine::size::{Size, parse_bytes};
 use seekless_fs::ffs::MkfsOptions;
+use seekless_fs::policy::PolicyKind;
 use seekless_lab::files::host::Host;
 use seekless_lab::files::programs::{Amount, ProgramKind};
 use seekless_lab::files::report::FilesReport;
@@ -44,8 +45,11 @@ pub struct Args {
     #[arg(long, value_name = "KIND", default_value = "ffs")]
     fs: FsKind,
     /// How writes of metadata are ordered.
-    #[arg(long, value_name = "POLICY", default_value = "async")]
-    policy: PolicyName,
+    #[arg(long, value_name = "POLICY", default_value = "async", value_parser = policies())]
+    policy: PolicyKind,
+    /// Take a completed write for durable, on a volume that reports early, too.
+    #[arg(long)]
+    trust_completions: bool,
     /// The layout below the file system.
     #[arg(long, short, value_name = "LAYOUT", default_value = "inplace")]
     layout: Kind,
@@ -90,11 +94,30 @@ pub struct Args {
     /// 4M]
     #[arg(long, value_name = "SIZE", value_delimiter = ',', value_parser = parse_bytes)]
     sizes: Vec<u64>,
+    /// Directories over which `pairs` is spread, one after the other. [default: 1]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    placements: Option<u32>,
+    /// Size of the file of `update`. [default: 8M]
+    #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
+    file_size: Option<u64>,
+    /// Measured updates of `update`. [default: 1000]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
+    updates: Option<u32>,
+    /// Updates of `update` before those. [default: twice the blocks of the file]
+    #[arg(long, value_name = "N")]
+    warm_up: Option<u32>,
+    /// Let the volume rest for so many seconds: `tree` after each phase, `update` before it is
+    /// measured.
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..=86_400))]
+    rest: Option<u32>,
     /// Seed of all randomness.
     #[arg(long, default_value_t = 1)]
     seed: u64,
     #[command(flatten)]
     layout_flags: LayoutFlags<Simulate>,
+    /// Also print how long the requests to the volume took, and what they were for.
+    #[arg(long)]
+    responses: bool,
     /// Print one JSON object.
     #[arg(long)]
     json: bool,
@@ -130,18 +153,23 @@ pub fn run(args: &Args, given: &Given, out: &mut dyn Write) -> Outcome {
     let report = with_sensitivity(args, &options);
     drop(progress);
     let report = report?;
-    let text = if args.json { report.to_json() } else { report.to_text() };
+    let text = if args.json { report.to_json() } else { report.to_text(args.responses) };
     writeln!(out, "{}", text.trim_end())?;
     Ok(())
 }
 
 /// Refuses amounts that the program has no use for.
 fn refuse_what_means_nothing(args: &Args) -> Outcome {
-    use ProgramKind::{Micro, Pairs, PostMark, Small};
+    use ProgramKind::{Micro, Pairs, PostMark, Small, Tree, Update};
     let flags = [
         ("--files", args.files.is_some(), &[Micro, Small, Pairs, PostMark][..]),
         ("--transactions", args.transactions.is_some(), &[PostMark]),
         ("--sizes", !args.sizes.is_empty(), &[Micro]),
+        ("--placements", args.placements.is_some(), &[Pairs]),
+        ("--file-size", args.file_size.is_some(), &[Update]),
+        ("--updates", args.updates.is_some(), &[Update]),
+        ("--warm-up", args.warm_up.is_some(), &[Update]),
+        ("--rest", args.rest.is_some(), &[Tree, Update]),
     ];
     let program = args.program;
     let means_nothing = |flag: &&(&str, bool, &[ProgramKind])| flag.1 && !flag.2.contains(&program);
@@ -165,12 +193,14 @@ fn target(args: &Args) -> Result<Target, Failure> {
 }
 
 fn options(args: &Args) -> Result<FilesOptions, Failure> {
-    let (FsKind::Ffs, PolicyName::Async) = (args.fs, args.policy);
+    let FsKind::Ffs = args.fs;
     let size = |flag: &str, bytes: u64| {
         u32::try_from(bytes).map_err(|_| Failure::usage(format!("{flag}: too large")))
     };
-    if let Some(bytes) = args.sizes.iter().find(|&&bytes| bytes > LARGEST_FILE) {
-        return Err(Failure::usage(format!("--sizes {bytes}: the largest file is 1G")));
+    if let Some(bytes) =
+        args.sizes.iter().chain(&args.file_size).find(|&&bytes| bytes > LARGEST_FILE)
+    {
+        return Err(Failure::usage(format!("{bytes} bytes: the largest file is 1G")));
     }
     let host = Host::find(&args.host).map_err(|error| Failure::usage(error.to_string()))?;
     let (block, fragment) = (size("--block", args.block)?, size("--fragment", args.fragment)?);
@@ -182,6 +212,11 @@ fn options(args: &Args) -> Result<FilesOptions, Failure> {
             files: args.files,
             transactions: args.transactions,
             sizes: args.sizes.clone(),
+            placements: args.placements,
+            file_bytes: args.file_size,
+            updates: args.updates,
+            warm_up: args.warm_up,
+            rest_seconds: args.rest,
             seed: args.seed,
         },
         kind: args.layout,
@@ -190,6 +225,8 @@ fn options(args: &Args) -> Result<FilesOptions, Failure> {
         volume_blocks: args.size.map(Size::blocks),
         cache_bytes: args.memory.map(Size::bytes),
         host,
+        policy: args.policy,
+        trust_completions: args.trust_completions,
     })
 }
 

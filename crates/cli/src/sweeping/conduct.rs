@@ -53,6 +53,14 @@ pub struct Conduct<'c> {
     pub control: Option<Probe>,
 }
 
+/// What a sweep came to.
+pub struct Examined {
+    /// What was found.
+    pub report: Report,
+    /// Why the check cannot be trusted, if so.
+    pub distrust: Option<Failure>,
+}
+
 impl Conduct<'_> {
     fn sweep(&self) -> Sweep<'_> {
         Sweep { session: self.session, bench: self.bench, options: &self.options }
@@ -61,8 +69,18 @@ impl Conduct<'_> {
     /// Asks whether the check can be trusted, tries all states and prints what was found.
     ///
     /// # Errors
-    /// If a state is bad, the check cannot be trusted or cannot run.
+    /// If the check cannot be trusted or cannot run.
     pub fn all(&self, out: &mut dyn Write) -> Result<Report, Failure> {
+        let Examined { report, distrust } = self.examine()?;
+        output::print(&report, self.args, out)?;
+        distrust.map_or(Ok(report), Err)
+    }
+
+    /// The same without printing.
+    ///
+    /// # Errors
+    /// If the recording has no write, or the check cannot run.
+    pub fn examine(&self) -> Result<Examined, Failure> {
         if self.session.history().writes().is_empty() {
             return Err(Failure::new(
                 Exit::Image,
@@ -73,13 +91,12 @@ impl Conduct<'_> {
         let answers = self.sweep().probe().map_err(cannot)?;
         self.stopped(&answers)?;
         let wrong = answers.iter().find(|answer| !answer.is_right());
-        if let Some(answer) = wrong {
-            return self.distrust(&answers, answer, out);
+        if let Some(wrong) = wrong {
+            return Ok(self.distrust(&answers, wrong));
         }
         let swept = self.sweep_all()?;
         let report = self.tell(&swept, &answers)?;
-        output::print(&report, self.args, out)?;
-        Ok(report)
+        Ok(Examined { report, distrust: None })
     }
 
     /// Checks one state and prints what was found.
@@ -104,17 +121,12 @@ impl Conduct<'_> {
     }
 
     /// A check that cannot be trusted: no state is tried.
-    fn distrust(
-        &self,
-        answers: &[Answer],
-        wrong: &Answer,
-        out: &mut dyn Write,
-    ) -> Result<Report, Failure> {
+    fn distrust(&self, answers: &[Answer], wrong: &Answer) -> Examined {
         let mut report = self.sweep().report(&Swept::default(), answers);
         self.label(&mut report);
         report.exit_code = Exit::Check as u8;
-        output::print(&report, self.args, out)?;
-        Err(Failure::from_message(Exit::Check, &wrong.complaint()))
+        let failure = Failure::from_message(Exit::Check, &wrong.complaint());
+        Examined { report, distrust: Some(failure) }
     }
 
     fn sweep_all(&self) -> Result<Swept, Failure> {

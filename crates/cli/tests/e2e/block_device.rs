@@ -26,14 +26,14 @@ each_layout!(
 );
 
 /// A loop device over a file; detached when dropped.
-struct Loop {
-    device: PathBuf,
+pub struct Loop {
+    pub device: PathBuf,
     file: PathBuf,
 }
 
 impl Loop {
     /// A device of `bytes` zeros, or why the test does nothing.
-    fn new(dir: &Path, bytes: u64) -> Option<Loop> {
+    pub fn new(dir: &Path, bytes: u64) -> Option<Loop> {
         if !installed("losetup") {
             skip("losetup is not installed");
             return None;

@@ -112,6 +112,25 @@ fn what_there_is_to_prove_is_listed_for_programs_too() {
     assert!(subjects[0]["name"].is_string(), "{listed}");
 }
 
+/// A policy that orders nothing breaks what another one promises; the saved violation breaks it
+/// again.
+#[test]
+fn a_violation_of_a_file_system_is_repeated() {
+    let dir = temp_dir();
+    let file = dir.path().join("violation.json");
+    let path = file.to_str().expect("text");
+    let judged = ["prove", "--fs", "ffs", "--policy", "async", "--judge", "soft"];
+    let found = run(seekless().args(judged).args(["--stop-at-first", "--save", path]));
+    assert_eq!(found.code(), 1, "{found:?}");
+    assert!(found.out.contains("file system ffs async, judged as soft"), "{}", found.out);
+    let again = run(seekless().args(["prove", "--replay", path]));
+    assert_eq!(again.code(), 1, "{again:?}");
+    let story = |out: &str| out.split_once("case ").map(|(_, story)| story.to_owned());
+    assert_eq!(story(&again.out), story(&found.out));
+    let report = json(&["prove", "--fs", "ffs", "--states", "300", "--json"]);
+    assert_eq!(report["violations"].as_u64(), Some(0), "{report:#}");
+}
+
 #[test]
 fn a_file_without_an_end_is_no_violation() {
     let ended = run(seekless().args(["prove", "--replay", "/dev/zero"]));

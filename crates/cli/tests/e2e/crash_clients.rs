@@ -101,6 +101,32 @@ fn sqlite_keeps_what_it_committed_through_every_crash_that_was_tried() {
     assert!(places.iter().any(of_database), "{places:?} {report:#}");
 }
 
+/// With one connection the log stays the same file, and SQLite replaces none.
+#[test]
+fn sqlite_with_a_log_is_safe_under_every_policy() {
+    require!("sqlite3");
+    if !possible() {
+        return;
+    }
+    let [setup, _, check] = SQLITE;
+    let run = "for n in 1 2 3 4 5 6; do\n\
+         echo \"INSERT INTO t VALUES ($n, printf('%.3000c', 'x') || $n);\"\n\
+         echo \".shell echo $n >> \\\"$SEEKLESS_ACKS\\\"\"\n\
+         done | sqlite3 -bail -cmd \"PRAGMA synchronous=$2\" \"$1/t.db\"";
+    let dir = scripts(&[setup, ("run.sh", run), check]);
+    let few = ["--samples", "6", "--exhaustive", "2", "--fs", "seekless:ffs:all"];
+    let (ended, report) = crash_test(dir.path(), "32M", "FULL", &few);
+    assert_eq!(ended.code(), 0, "{report:#}");
+    for one in report["policies"].as_array().expect("policies") {
+        assert_eq!(one["acknowledgements"]["count"], 6, "{one:#}");
+        assert!(number(one, "good") >= 50, "{one:#}");
+    }
+    let (ended, report) = crash_test(dir.path(), "32M", "OFF", &few);
+    assert_eq!(ended.code(), 1, "{report:#}");
+    let first = &report["policies"][0];
+    assert!(number(first, "lost") + number(first, "broken") > 0, "{first:#}");
+}
+
 #[test]
 fn ext4_keeps_what_was_synced_through_every_crash_that_was_tried() {
     if !possible() {

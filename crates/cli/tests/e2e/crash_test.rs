@@ -10,6 +10,7 @@ mod doubts;
 mod kept;
 mod leaks;
 mod machines;
+mod policies;
 mod reports;
 mod signals;
 mod verdicts;

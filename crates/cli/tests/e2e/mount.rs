@@ -6,6 +6,7 @@ use crate::harness::{
 };
 use crate::require;
 use crate::tree::Tree;
+use seekless_fs::policy::PolicyKind;
 use std::fs::{self, File};
 use std::io::{BufRead as _, BufReader};
 use std::os::unix::fs::{FileExt as _, MetadataExt as _, PermissionsExt as _, symlink};
@@ -29,15 +30,22 @@ pub fn possible() -> bool {
     false
 }
 
+/// The names of all policies.
+pub fn policies() -> impl Iterator<Item = &'static str> {
+    PolicyKind::ALL.into_iter().map(PolicyKind::name)
+}
+
 /// A file system in an image, and a directory to mount it at.
 pub struct Disk {
     pub dir: TempDir,
+    image: PathBuf,
 }
 
 impl Disk {
     /// On a volume of this layout; `raw` means on a file as it is.
     pub fn new(layout: &str, size: &str, more: &[&str]) -> Disk {
-        let disk = Disk { dir: temp_dir() };
+        let dir = temp_dir();
+        let disk = Disk { image: dir.path().join("disk.img"), dir };
         let mut mkfs = seekless();
         mkfs.arg("mkfs").arg(disk.image()).args(["--fs", "ffs", "--size", size]).args(more);
         if layout != "raw" {
@@ -48,8 +56,15 @@ impl Disk {
         disk
     }
 
+    /// One that is there.
+    pub fn at(image: &Path) -> Disk {
+        let disk = Disk { image: image.to_owned(), dir: temp_dir() };
+        fs::create_dir(disk.point()).expect("mkdir");
+        disk
+    }
+
     pub fn image(&self) -> PathBuf {
-        self.dir.path().join("disk.img")
+        self.image.clone()
     }
 
     pub fn point(&self) -> PathBuf {
@@ -93,8 +108,14 @@ impl Mounted {
         self.point.join(name)
     }
 
+    /// A process that another test starts holds what this one has closed, until it runs its
+    /// program. So a mount may be in use for a moment.
     pub fn unmount(self) {
-        succeed(command("fusermount3").arg("-u").arg(&self.point));
+        eventually("the unmount", || {
+            let ended = run(command("fusermount3").arg("-u").arg(&self.point));
+            assert!(ended.status.success() || ended.err.contains("busy"), "{}", ended.err);
+            ended.status.success()
+        });
     }
 }
 
@@ -255,31 +276,6 @@ fn trees_of_files_survive_tar() {
     disk.is_clean();
 }
 
-/// What `pjdfstest` may expect beyond its defaults. Files have no BSD flags; the kernel has no
-/// `fspacectl`; remounts are not supported.
-const PJDFSTEST: &str = "[features]\nposix_fallocate = {}\nrename_ctime = {}\nutimensat = {}\n\
-    utime_now = {}\nstat_st_birthtime = {}\n[settings]\nnaptime = 0.001\nallow_remount = false\n\
-    [dummy_auth]\nentries = [[\"sys\", \"sys\"], [\"daemon\", \"daemon\"], [\"bin\", \"bin\"]]\n";
-
-#[test]
-fn calls_do_what_posix_says() {
-    require!("pjdfstest");
-    if !possible() {
-        return;
-    }
-    let disk = Disk::new("vlog", "128M", &["--bytes-per-inode", "4k"]);
-    let config = disk.dir.path().join("pjdfstest.toml");
-    fs::write(&config, PJDFSTEST).expect("write");
-    let mounted = disk.mount(&[]);
-    let mut suite = command("pjdfstest");
-    suite.arg("-c").arg(&config).arg("-p").arg(&mounted.point).current_dir(&mounted.point);
-    let ended = run(&mut suite);
-    let summary = ended.out.lines().rev().find(|line| line.starts_with("Summary"));
-    assert!(summary.is_some_and(|line| line.contains(" 0 failed")), "{}{}", ended.out, ended.err);
-    mounted.unmount();
-    disk.is_clean();
-}
-
 #[test]
 fn git_works_on_it() {
     require!("git");
@@ -385,8 +381,7 @@ fn a_killed_process_leaves_what_can_be_repaired() {
         let kept = File::open(disk.point().join("dir")).expect("open");
         kept.sync_all().expect("fsync");
         drop(kept);
-        daemon.0.0.kill().expect("kill");
-        daemon.0.0.wait().expect("wait");
+        daemon.kill();
         let refused = fs::read_dir(disk.point()).expect_err("no process answers");
         assert_eq!(refused.raw_os_error(), Some(107), "{refused}");
         // Nor can another one be mounted over it.
@@ -481,6 +476,9 @@ fn wrong_places_are_refused() {
     assert_eq!(report["findings"].as_array().map(Vec::len), Some(0));
 }
 
+/// The file of the errors of a mount in the foreground, beside its mount point.
+const ERRORS: &str = "errors";
+
 /// A mount in the foreground, whose process the test sees.
 pub struct Foreground(Helper, PathBuf);
 
@@ -492,12 +490,24 @@ impl Foreground {
     pub fn with(disk: &Disk, more: &[&str]) -> Foreground {
         let mut command = seekless();
         command.args(["mount", "--foreground"]).arg(disk.image()).arg(disk.point()).args(more);
-        let mut child = command.stdout(Stdio::piped()).spawn().expect("it starts");
+        let errors = File::create(disk.dir.path().join(ERRORS)).expect("create");
+        let mut child = command.stdout(Stdio::piped()).stderr(errors).spawn().expect("it starts");
         let mut line = String::new();
         let mut out = BufReader::new(child.stdout.take().expect("piped"));
         out.read_line(&mut line).expect("a line");
         assert!(line.contains("mounted at"), "{line}");
         Foreground(Helper(child), disk.point())
+    }
+
+    /// What it has said on standard error.
+    pub fn errors(&self) -> String {
+        fs::read_to_string(self.1.with_file_name(ERRORS)).expect("read")
+    }
+
+    /// Kills it, as a crash of the process would.
+    pub fn kill(&mut self) {
+        self.0.0.kill().expect("kill");
+        self.0.0.wait().expect("wait");
     }
 
     pub fn pid(&self) -> rustix::process::Pid {

@@ -1,12 +1,61 @@
-//! Large clients on a mount: `fsx`, a build, and PostgreSQL under load.
+//! Large clients on a mount: `pjdfstest`, `fsx`, a build, and PostgreSQL under load.
 
 use crate::harness::{command, eventually, run, succeed};
-use crate::mount::{Disk, Mounted, possible};
+use crate::mount::{Disk, Mounted, policies, possible};
 use crate::require;
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, chown};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+
+/// What `pjdfstest` may expect beyond its defaults. Files have no BSD flags; the kernel has no
+/// `fspacectl`. Under `--writeback` the kernel sets times, by a clock that moves every 4 ms.
+const PJDFSTEST: &str = "[features]\nposix_fallocate = {}\nrename_ctime = {}\nutimensat = {}\n\
+    utime_now = {}\nstat_st_birthtime = {}\n[settings]\nnaptime = 0.02\nallow_remount = false\n\
+    [dummy_auth]\nentries = [[\"sys\", \"sys\"], [\"daemon\", \"daemon\"], [\"bin\", \"bin\"]]\n";
+
+/// Why it skips tests: `mount -o remount` does not reach a file system in user space, and the
+/// kernel knows no limit of links of one.
+const SKIPS: [(&str, usize); 2] =
+    [("Remounts (allow_remount) are not allowed", 13), ("Cannot get value for LINK_MAX", 1)];
+
+#[test]
+fn calls_do_what_posix_says() {
+    require!("pjdfstest");
+    if !possible() {
+        return;
+    }
+    let other = Disk::new("raw", "16M", &[]);
+    let elsewhere = other.mount(&[]);
+    for policy in policies() {
+        for how in [&[][..], &["--writeback"]] {
+            let disk = Disk::new("vlog", "128M", &["--bytes-per-inode", "4k"]);
+            let mounted = disk.mount(&[&["--policy", policy], how].concat());
+            pjdfstest(&disk, &mounted, &elsewhere);
+            mounted.unmount();
+            disk.is_clean();
+        }
+    }
+    elsewhere.unmount();
+}
+
+fn pjdfstest(disk: &Disk, mounted: &Mounted, elsewhere: &Mounted) {
+    let config = disk.dir.path().join("pjdfstest.toml");
+    fs::write(&config, PJDFSTEST).expect("write");
+    let mut suite = command("pjdfstest");
+    suite.arg("-c").arg(&config).arg("-p").arg(&mounted.point).arg("-s").arg(&elsewhere.point);
+    let ended = run(suite.current_dir(&mounted.point));
+    let told = || format!("{}{}", ended.out, ended.err);
+    let summary = ended.out.lines().rev().find(|line| line.starts_with("Summary"));
+    assert!(summary.is_some_and(|line| line.contains(" 0 failed")), "{}", told());
+    let text = ended.out.as_str();
+    for (reason, most) in SKIPS {
+        assert!(text.matches(reason).count() <= most, "{}", told());
+    }
+    let explained: usize = SKIPS.iter().map(|(reason, _)| text.matches(reason).count()).sum();
+    let skipped = text.lines().filter(|line| line.ends_with(" skipped")).count();
+    assert_eq!(skipped, explained, "{}", told());
+}
 
 /// What `fsx` does: everything that it can on Linux, with files that are closed and opened again.
 /// Its seeds are some with which it never allocates a range of no bytes, which POSIX forbids.

@@ -76,6 +76,7 @@ fn files_open_as_their_flags_say() {
         .output()
         .expect("setpriv");
     assert!(!nobody.status.success(), "others may not read it");
+    drop((again, truncated));
     mounted.unmount();
     disk.is_clean();
 }

@@ -7,7 +7,7 @@
 
 mod kernel;
 
-use crate::mount::{Disk, possible};
+use crate::mount::{Disk, policies, possible};
 use kernel::{Got, Kernel};
 use rustix::fs::Stat;
 use rustix::io::Errno;
@@ -292,11 +292,11 @@ fn disk(kind: Kind, layout: &str) -> Disk {
 }
 
 /// Runs a script on a fresh mount; then everything must be there after another mount, too.
-fn run(kind: Kind, seed: u64, layout: &str) -> u64 {
+fn run(kind: Kind, seed: u64, (layout, policy): (&str, &str)) -> u64 {
     let disk = disk(kind, layout);
-    let mounted = disk.mount(&[]);
+    let mounted = disk.mount(&["--policy", policy]);
     let mut pair = Pair::new(&disk.point(), kind.may_fill(), None);
-    let told = |what: String| panic!("{kind:?}, seed {seed}, {layout}: {what}");
+    let told = |what: String| panic!("{kind:?}, seed {seed}, {layout}, {policy}: {what}");
     pair.run(&script(kind, seed).calls).unwrap_or_else(told);
     pair.walk(&disk.point()).unwrap_or_else(told);
     assert_eq!(pair.full > 0, kind.may_fill(), "{kind:?}, seed {seed}");
@@ -322,7 +322,10 @@ fn scripts_do_what_the_model_says() {
     let mut passed = 0;
     for seed in 1..=scripts() {
         for (n, kind) in Kind::ALL.into_iter().enumerate() {
-            passed += run(kind, seed, layouts[(n + seed as usize) % layouts.len()]);
+            let layout = layouts[(n + seed as usize) % layouts.len()];
+            for policy in policies() {
+                passed += run(kind, seed, (layout, policy));
+            }
         }
     }
     eprintln!("{passed} calls through the kernel answer as the model does");

@@ -20,13 +20,14 @@ fn refused(args: &[&str], part: &str) {
 }
 
 /// Each program, with few files.
-const PROGRAMS: [&[&str]; 6] = [
+const PROGRAMS: [&[&str]; 7] = [
     &["--program", "micro", "--files", "20", "--sizes", "1k,70k"],
     &["--program", "small", "--files", "100"],
     &["--program", "large"],
     &["--program", "pairs", "--files", "200"],
     &["--program", "postmark", "--files", "50", "--transactions", "100"],
     &["--program", "tree"],
+    &["--program", "update", "--file-size", "1M", "--updates", "50"],
 ];
 
 #[test]
@@ -101,6 +102,12 @@ fn what_means_nothing_is_refused() {
     refused(&with(&["--files", "0"]), "0");
     refused(&with(&["--transactions", "5"]), "the program small has no use for it");
     refused(&with(&["--sizes", "4k"]), "the program small has no use for it");
+    refused(&with(&["--placements", "2"]), "choose --program pairs");
+    refused(&with(&["--file-size", "1M"]), "choose --program update");
+    refused(&with(&["--updates", "5"]), "choose --program update");
+    refused(&with(&["--warm-up", "5"]), "choose --program update");
+    refused(&with(&["--rest", "5"]), "choose --program tree or update");
+    refused(&with(&["--policy", "brave"]), "async");
     refused(&with(&["--size", "1T"]), "layout inplace has room for");
     refused(&with(&["--block", "3k"]), "block");
     refused(&with(&["--log", "st19101"]), "the layout inplace has no use for it");
@@ -117,4 +124,34 @@ fn a_full_file_system_ends_the_run() {
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{said}");
     assert!(said.contains("sequential write") && said.contains("no space left"), "{said}");
+}
+
+/// The volume answers what the file system has sent: by kind, by cause and by size.
+#[test]
+fn responses_of_the_volume_add_up() {
+    let args = ["--program", "update", "--disk", "st19101", "--updates", "100"];
+    let args = [&args[..], &["--file-size", "1M", "--warm-up", "10"]].concat();
+    let report = report(&args);
+    let phases = report["phases"].as_array().expect("phases");
+    for phase in phases {
+        let responses = &phase["responses"];
+        let causes = responses["causes"].as_array().expect("causes");
+        let count = |part: &str| -> u64 {
+            let of =
+                causes.iter().filter(|one| one["cause"].as_str().is_some_and(|c| c.contains(part)));
+            of.filter_map(|one| one["requests"].as_u64()).sum()
+        };
+        let sizes = responses["write_sizes"].as_object().expect("sizes");
+        let sized: u64 = sizes.values().filter_map(Value::as_u64).sum();
+        let writes = responses["writes"]["requests"].as_u64();
+        assert_eq!((writes, writes), (Some(count("writes")), Some(sized)), "{responses:#}");
+        assert!(count("data writes") >= 100, "an update is a write: {responses:#}");
+        let shares = responses["writes"]["shorter"].as_array().expect("a histogram");
+        let shares: Vec<f64> = shares.iter().filter_map(|one| one["share"].as_f64()).collect();
+        assert!(shares.is_sorted() && shares.last() == Some(&1.0), "{shares:?}");
+    }
+    let updates = |phase: usize| phases[phase]["responses"]["writes"]["requests"].as_u64();
+    assert!(updates(0) > updates(1), "the inode is written, too");
+    let text = seekless().arg("sim-fs").args(args).arg("--responses").output().expect("it runs");
+    assert!(String::from_utf8_lossy(&text.stdout).contains("responses of the volume"));
 }

@@ -20,7 +20,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 pub(super) fn lacking() -> Option<&'static str> {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let user = status.lines().find(|line| line.starts_with("Uid:"));
-    if !user.is_some_and(|line| line.split_whitespace().nth(2) == Some("0")) {
+    if user.is_none_or(|line| line.split_whitespace().nth(2) != Some("0")) {
         return Some("root rights");
     }
     (!Path::new("/dev/fuse").exists()).then_some("/dev/fuse")

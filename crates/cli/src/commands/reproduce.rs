@@ -1,0 +1,117 @@
+//! `seekless reproduce`: figures of the papers about file systems, with a verdict for each claim.
+
+mod runs;
+
+use super::host_clock;
+use crate::failure::{Exit, Failure, Outcome};
+use crate::filesystem::policies;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use seekless_fs::policy::PolicyKind;
+use seekless_lab::figures::job::FigureError;
+use seekless_lab::figures::{Figure, Settings, jobs, judge};
+use seekless_layouts::Kind;
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::path::PathBuf;
+
+/// Arguments of `seekless reproduce`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  seekless reproduce journal/pairs
+  seekless reproduce dcd/tree --quick
+  seekless reproduce vlog/update --layout vlog,inplace --svg update.svg
+  seekless reproduce joint --json
+
+Each figure is a set of runs of `seekless sim-fs`. The tables show the numbers of the paper beside
+ours, as far as it prints them. Verdicts: `holds`; `differs`, with the measurement that shows why;
+`cannot be told`, if the runs do not show it, or if it depends on costs of the host that no paper
+states; `calibration`, if the model was fitted to it. All rates are of virtual time: the same seed
+gives the same report.")]
+pub struct Args {
+    /// The figure.
+    #[arg(value_name = "FIGURE", value_parser = figures())]
+    figure: Figure,
+    /// Only these policies, separated by commas. [default: all]
+    #[arg(long, value_name = "POLICY", value_delimiter = ',', value_parser = policies())]
+    policy: Vec<PolicyKind>,
+    /// Only these layouts, or others than those of the figure, separated by commas.
+    #[arg(long, short, value_name = "LAYOUT", value_delimiter = ',')]
+    layout: Vec<Kind>,
+    /// Small amounts: shows that it works, in seconds. Rates are not those of the paper.
+    #[arg(long)]
+    quick: bool,
+    /// Seed of all randomness.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Runs at the same time. [default: one for each CPU]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    threads: Option<u16>,
+    /// Compare with this number in place of the one of the paper, as `J20/sync=500`: shows that a
+    /// verdict can be another one.
+    #[arg(long, value_name = "CLAIM=NUMBER", value_parser = planted)]
+    claim: Vec<(String, f64)>,
+    /// Also draw the figure into this file.
+    #[arg(long, value_name = "FILE")]
+    svg: Option<PathBuf>,
+    /// Print one JSON object.
+    #[arg(long)]
+    json: bool,
+}
+
+/// The figures on the command line.
+fn figures() -> impl TypedValueParser<Value = Figure> {
+    let named = |name: &str| Figure::ALL.into_iter().find(|figure| figure.name() == name);
+    let known = Figure::ALL.map(|figure| PossibleValue::new(figure.name()).help(figure.title()));
+    PossibleValuesParser::new(known).try_map(move |name| named(&name).ok_or("no such figure"))
+}
+
+/// A claim with a number.
+fn planted(text: &str) -> Result<(String, f64), String> {
+    let (id, number) = text.rsplit_once('=').ok_or("give a claim and a number: J20/sync=500")?;
+    let number: f64 = number.parse().map_err(|_| format!("`{number}` is no number"))?;
+    match number.is_finite() {
+        true => Ok((id.to_owned(), number)),
+        false => Err("the number must be finite".to_owned()),
+    }
+}
+
+/// Measures the figure and prints it.
+///
+/// # Errors
+/// If a run finds a defect, or the picture cannot be written.
+pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
+    let settings = Settings {
+        seed: args.seed,
+        quick: args.quick,
+        policies: args.policy.clone(),
+        layouts: args.layout.clone(),
+    };
+    let planted: BTreeMap<String, f64> = args.claim.iter().cloned().collect();
+    let jobs = jobs(args.figure, &settings);
+    let outcomes = runs::run(args.figure.name(), &jobs, threads(args), host_clock)?;
+    let report = judge(args.figure, &settings, &outcomes, &planted)?;
+    if let Some(path) = &args.svg {
+        std::fs::write(path, report.chart.to_svg()).map_err(|error| {
+            Failure::failed(format!("cannot write {}: {error}", path.display()))
+        })?;
+    }
+    let text = if args.json { report.to_json() } else { report.to_text() };
+    writeln!(out, "{}", text.trim_end())?;
+    Ok(())
+}
+
+fn threads(args: &Args) -> usize {
+    let cpus = || std::thread::available_parallelism().map_or(1, usize::from);
+    args.threads.map_or_else(cpus, usize::from)
+}
+
+impl From<FigureError> for Failure {
+    fn from(error: FigureError) -> Failure {
+        let exit = match &error {
+            FigureError::NoClaim(..) => Exit::Usage,
+            _ => Exit::Failed,
+        };
+        Failure::from_message(exit, &error.to_string())
+    }
+}

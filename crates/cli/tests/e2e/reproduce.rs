@@ -1,0 +1,188 @@
+//! `seekless reproduce`: each figure has tables and verdicts, and a verdict can be another one.
+
+use crate::harness::seekless;
+use serde_json::Value;
+
+const FIGURES: [&str; 8] = [
+    "journal/micro",
+    "journal/pairs",
+    "dcd/tree",
+    "dcd/responses",
+    "vlog/small",
+    "vlog/large",
+    "vlog/update",
+    "joint",
+];
+
+fn output(args: &[&str]) -> String {
+    let all = [&["reproduce"], args, &["--quick"]].concat();
+    let output = seekless().args(&all).output().expect("it runs");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{args:?}: {said}");
+    String::from_utf8(output.stdout).expect("text")
+}
+
+fn report(args: &[&str]) -> Value {
+    serde_json::from_str(&output(&[args, &["--json"]].concat())).expect("JSON")
+}
+
+fn refused(args: &[&str], part: &str) {
+    let all = [&["reproduce"], args, &["--quick"]].concat();
+    let output = seekless().args(&all).output().expect("it runs");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{args:?}: {said}");
+    assert!(said.contains(part), "{args:?}: {said}");
+    assert!(output.stdout.is_empty());
+}
+
+fn claim<'r>(report: &'r Value, id: &str) -> &'r Value {
+    let claims = report["claims"].as_array().expect("claims");
+    claims.iter().find(|one| one["id"] == id).unwrap_or_else(|| panic!("{id} is a claim"))
+}
+
+#[test]
+fn each_figure_has_tables_and_verdicts() {
+    for figure in FIGURES {
+        let report = report(&[figure]);
+        assert_eq!(report["figure"], figure);
+        let tables = report["tables"].as_array().expect("tables");
+        assert!(!tables.is_empty(), "{figure}");
+        for table in tables {
+            let columns = table["columns"].as_array().expect("columns").len();
+            let rows = table["rows"].as_array().expect("rows");
+            assert!(!rows.is_empty(), "{figure}: {table:#}");
+            for row in rows {
+                assert_eq!(row["cells"].as_array().expect("cells").len() + 1, columns, "{row}");
+            }
+        }
+        let claims = report["claims"].as_array().expect("claims");
+        assert!(!claims.is_empty(), "{figure}");
+        for claim in claims {
+            let verdict = claim["verdict"].as_str().expect("a verdict");
+            let has_reason = claim["because"].as_str().is_some_and(|text| !text.is_empty());
+            match verdict {
+                "holds" | "calibration" => assert!(!has_reason, "{claim:#}"),
+                "differs" | "cannot-be-told" => assert!(has_reason, "{claim:#}"),
+                other => panic!("{figure}: {other}"),
+            }
+        }
+    }
+}
+
+/// The text has what the JSON has, and does not depend on the number of workers.
+#[test]
+fn the_text_is_a_function_of_figure_and_seed() {
+    for figure in ["journal/pairs", "vlog/small"] {
+        let one = output(&[figure, "--threads", "1"]);
+        assert_eq!(one, output(&[figure, "--threads", "4"]));
+        assert!(one.contains("seed 1") && one.contains("cannot be told"), "{one}");
+        for claim in report(&[figure])["claims"].as_array().expect("claims") {
+            assert!(one.contains(claim["id"].as_str().expect("an id")), "{claim}: {one}");
+        }
+    }
+    assert!(output(&["vlog/small", "--seed", "7"]).contains("seed 7"));
+}
+
+/// A verdict is measured: with a wrong number in place of the paper's it is another one.
+#[test]
+fn a_wrong_number_differs() {
+    const ID: &str = "V39/inplace/st19101";
+    let with = |number: f64| {
+        let planted = format!("{ID}={number}");
+        let report = report(&["vlog/update", "--claim", &planted]);
+        claim(&report, ID)["verdict"].as_str().expect("a verdict").to_owned()
+    };
+    let report = report(&["vlog/update"]);
+    let right = claim(&report, ID);
+    assert_eq!(right["verdict"], "holds", "{right:#}");
+    let measured = right["measured"].as_f64().expect("a number");
+    assert_eq!(with(measured), "holds");
+    assert_eq!(with(measured * 1.2), "differs");
+    assert_eq!(with(measured * 0.8), "differs");
+    refused(&["vlog/update", "--claim", "V99=1"], "no claim V99 with a number");
+    refused(&["vlog/update", "--claim", "V39/lfs=1"], "no claim V39/lfs with a number");
+    refused(&["vlog/update", "--claim", "V39"], "give a claim and a number");
+    refused(&["vlog/update", "--claim", "V39=fast"], "`fast` is no number");
+}
+
+/// The costs that no paper states are halved and doubled. Where the verdicts disagree, none counts.
+#[test]
+fn free_costs_of_the_host_are_varied() {
+    let report = report(&["vlog/update"]);
+    let gain = claim(&report, "V41/ultra170+st19101");
+    let measured = gain["measured"].as_f64().expect("a number");
+    let sensitivity = gain["sensitivity"].as_array().expect("half and double");
+    let [half, double] = [0, 1].map(|at| sensitivity[at].as_f64().expect("a number"));
+    assert!(half > measured && measured > double, "a slow host hides the disk: {gain:#}");
+    let alone = claim(&report, "V39/inplace/st19101");
+    assert_eq!(alone["sensitivity"][0], alone["measured"], "the disk alone has no host");
+    for claim in report["claims"].as_array().expect("claims") {
+        let Some(sensitivity) = claim["sensitivity"].as_array() else { continue };
+        let (least, most) = (claim["least"].as_f64(), claim["most"].as_f64());
+        let holds = |value: &Value| {
+            let value = value.as_f64().expect("a number");
+            least.is_none_or(|least| value >= least) && most.is_none_or(|most| value <= most)
+        };
+        let all = sensitivity.iter().chain([&claim["measured"]]).map(holds);
+        let expected = match all.collect::<Vec<_>>()[..] {
+            [true, true, true] => "holds",
+            [false, false, false] => "differs",
+            _ => "cannot-be-told",
+        };
+        assert_eq!(claim["verdict"], expected, "{claim:#}");
+    }
+}
+
+/// A system is run, or it is named as missing. Its claims cannot be told then.
+#[test]
+fn systems_that_are_not_built_are_named() {
+    let help = seekless().args(["reproduce", "--help"]).output().expect("it runs");
+    let help = String::from_utf8_lossy(&help.stdout).into_owned();
+    let listed = help.split("--policy").nth(1).and_then(|rest| rest.split("--layout").next());
+    let listed = listed.expect("the policies are listed");
+    let report = report(&["journal/pairs"]);
+    let systems = report["systems"].as_array().expect("systems");
+    assert_eq!(systems.len(), 8);
+    for system in systems {
+        let policy = system["policy"].as_str().expect("a policy");
+        let words: Vec<&str> = listed.split(|c: char| !c.is_alphanumeric() && c != '-').collect();
+        let expected = if words.contains(&policy) { "run" } else { "not built" };
+        assert_eq!(system["state"], expected, "{policy}: {listed}");
+    }
+    let journals = claim(&report, "J21");
+    assert_eq!(journals["verdict"], "cannot-be-told");
+}
+
+#[test]
+fn policies_and_layouts_can_be_chosen() {
+    let chosen = report(&["vlog/small", "--policy", "async", "--layout", "inplace,lfs"]);
+    let labels: Vec<&str> = chosen["tables"][0]["rows"]
+        .as_array()
+        .expect("rows")
+        .iter()
+        .filter_map(|row| row["label"].as_str())
+        .collect();
+    assert_eq!(labels, ["async, inplace", "async, lfs"]);
+    let read = claim(&chosen, "V37/read");
+    assert_eq!(read["verdict"], "cannot-be-told", "{read:#}");
+    refused(&["vlog/small", "--policy", "brave"], "async");
+    refused(&["vlog/tiny"], "vlog/small");
+}
+
+#[test]
+fn a_picture_shows_each_system() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("joint.svg");
+    let name = path.to_str().expect("a name");
+    let text = output(&["joint", "--svg", name, "--layout", "inplace,vlog"]);
+    let svg = std::fs::read_to_string(&path).expect("it is written");
+    assert!(svg.starts_with("<svg ") && svg.trim_end().ends_with("</svg>"), "{svg}");
+    for name in ["async", "inplace", "vlog"] {
+        assert!(svg.contains(&format!(">{name}</text>")) && text.contains(name), "{name}: {svg}");
+    }
+    let nowhere = dir.path().join("missing/joint.svg");
+    let args = ["reproduce", "vlog/small", "--quick", "--svg"];
+    let output = seekless().args(args).arg(&nowhere).output().expect("it runs");
+    assert_eq!(output.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("cannot write"));
+}
