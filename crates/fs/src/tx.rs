@@ -133,7 +133,7 @@ pub struct Freed {
     pub what: Piece,
     /// What must be on the disk before: bytes without the address.
     pub after: Field,
-    /// The bytes held nothing but the address: while they are kept from the disk, so is the address.
+    /// The bytes held nothing but the address: a guard on them keeps the address from the disk.
     pub exact: bool,
 }
 

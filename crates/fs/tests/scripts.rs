@@ -1,5 +1,5 @@
-//! FFS against the model: every kind of script, policy and size of blocks, with a check and a remount at
-//! the end. `SEEKLESS_SCRIPTS=20` runs twenty times as many scripts.
+//! FFS against the model: every kind of script, policy and size of blocks, with a check and a
+//! remount at the end. `SEEKLESS_SCRIPTS=20` runs twenty times as many scripts.
 
 use seekless_engine::device::medium::Cells;
 use seekless_engine::device::ram::Ram;

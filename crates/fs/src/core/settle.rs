@@ -253,8 +253,8 @@ impl Core {
         }
     }
 
-    /// Sends a flush if calls wait for one, or if changes do and have missed a write, or nothing else
-    /// is to be written.
+    /// Sends a flush if calls wait for one. So it does if changes wait for one, and one of them has
+    /// missed a write, or nothing else is to be written.
     pub(crate) fn push_flush(&mut self, below: &mut Below<'_>) {
         if self.barriers.flushing.is_some() {
             return;

@@ -25,7 +25,7 @@ pub(crate) enum Work {
     Reap(Ino),
     /// Brings the headers of groups up to date.
     Store,
-    /// Frees space to which nothing on the disk leads any more.
+    /// Frees space to which nothing on the disk leads.
     Free(Vec<Piece>),
 }
 

@@ -163,7 +163,7 @@ fn new_indirect(
     Ok(at)
 }
 
-/// A new address in an indirect block, where there was `old`, waits for what it needs, and the inode
+/// A new address in an indirect block, where there was `old`, waits for what it needs. The inode
 /// waits for the address: the file has no size without it. Returns the place of the address.
 pub(crate) fn guard_address(
     tx: &mut dyn Tx,

@@ -2,8 +2,8 @@
 //!
 //! A mount for writing refuses a file system that was not unmounted: only a check knows what a
 //! crash has left. Soft updates leave no damage, so a file system that was mounted with them is
-//! mounted with them again at once; what has leaked stays in use until a check frees it. A mount that only reads takes it as it is and writes nothing. It needs the first
-//! superblock or a copy.
+//! mounted with them again at once; what has leaked stays in use until a check frees it. A mount
+//! that only reads takes it as it is and writes nothing. It needs the first superblock or a copy.
 //!
 //! A group with damaged maps is closed: its files can be read and written, but nothing is allocated
 //! in it, and what is freed in it stays marked as used. The unmount then leaves the mark of an

@@ -1,5 +1,6 @@
 //! A clean unmount, phase by phase: calls end, orphans are deleted, what waits for other writes is
-//! written, headers are stored, everything is written, and at last the superblock says that the file system is clean.
+//! written, headers are stored, everything is written, and at last the superblock says that the
+//! file system is clean.
 //!
 //! The mark is written after a flush of everything else, and is flushed itself. After a failed
 //! write there is no mark: the next mount asks for a check. So it does after a mount that met

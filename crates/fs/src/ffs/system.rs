@@ -94,8 +94,8 @@ impl Ffs {
         self.volume.closed().iter().copied().collect()
     }
 
-    /// True if a crash before the mount may have left space in use that nothing leads to. It stays so
-    /// until a check frees it.
+    /// True if a crash before the mount may have left space in use that nothing leads to. A check
+    /// frees it.
     pub fn may_leak(&self) -> bool {
         self.leaks
     }

@@ -26,7 +26,7 @@ struct Frees {
     now: Vec<Piece>,
     later: Vec<Piece>,
     after: Vec<Field>,
-    /// Content that means nothing any more, and what no longer leads there.
+    /// Content that means nothing, and what does not lead there.
     contents: Vec<(Field, Option<Field>)>,
 }
 

@@ -115,7 +115,7 @@ pub struct Former {
 }
 
 /// Frees fragments of one block, and forgets what the cache holds of them. Where writes are
-/// ordered, the fragments are free when nothing on the disk leads to them any more.
+/// ordered, the fragments are free when nothing on the disk leads to them.
 ///
 /// # Errors
 /// Those of [`Tx::page`]; [`crate::call::Errno::Io`] if they are not in use: the maps are damaged.
@@ -138,7 +138,7 @@ pub fn free(
     Ok(())
 }
 
-/// Marks fragments as free to which nothing leads any more.
+/// Marks fragments as free to which nothing leads.
 ///
 /// # Errors
 /// Those of [`free`].

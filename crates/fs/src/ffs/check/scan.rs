@@ -47,8 +47,9 @@ impl Examination<'_> {
         self.other_owners()
     }
 
-    /// Initialised inodes of a group, in truth and by its header. If the header has a lower mark than the table shows, the
-    /// write of the header was lost; if the header is damaged, the seals in the table tell.
+    /// Initialised inodes of a group, in truth and by its header. If the header has a lower mark
+    /// than the table shows, the write of the header was lost. If it is damaged, the seals in the
+    /// table tell.
     fn mark(&mut self, group: u32) -> Outcome<(u32, u32)> {
         let geometry = self.store.geometry.clone();
         let place = geometry.header_of(group);

@@ -118,7 +118,7 @@ pub fn reap(tx: &mut dyn Tx, vol: &mut Volume, ino: Ino) -> Result<Progress, Sto
     Ok(Progress::Done)
 }
 
-/// Frees space to which nothing on the disk leads any more.
+/// Frees space to which nothing on the disk leads.
 ///
 /// # Errors
 /// Those of [`Tx::page`].

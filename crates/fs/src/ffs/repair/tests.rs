@@ -78,7 +78,7 @@ fn a_block_claimed_twice_names_both_owners() {
     assert!(findings.list.iter().any(is_it), "{findings}");
 }
 
-/// Of two names of a directory the one to which `..` leads stays, also if the other one comes first.
+/// Of two names of a directory the one to which `..` leads stays, in whatever order they come.
 #[test]
 fn the_name_that_the_dots_confirm_stays() {
     let kind = FileKind::Directory;

@@ -47,7 +47,7 @@ impl<A> Guards<A> {
     /// for older guards of the same bytes only.
     ///
     /// A guard whose fields are all changed again is superseded: what it kept back never reaches
-    /// the disk, so its needs do not matter any more. That holds for additions, unless
+    /// the disk, so its needs do not matter. That holds for additions, unless
     /// something waits for the content that it keeps back.
     ///
     /// # Panics
@@ -123,9 +123,9 @@ impl<A> Guards<A> {
         hung.is_some_and(|hung| hung.guards.iter().any(|guard| guard.serial == serial))
     }
 
-    /// The content of a field means nothing any more, and is not written: its guards are dropped.
-    /// Who waits to add something need not wait for it any more; who waits for something to be gone
-    /// waits for `instead`, after which nothing leads to the field.
+    /// The content of a field means nothing, and is not written: its guards are dropped. An
+    /// addition does not wait for it. A removal waits for `instead`, after which nothing leads to
+    /// the field.
     pub fn forget(&mut self, field: Field, instead: Option<Field>) {
         let span = Span::of(field);
         let within = |guard: &Guard| guard.olds.iter().all(|old| span.covers(old.span));
@@ -201,7 +201,7 @@ impl<A> Guards<A> {
     fn superseded(&self, block: BlockNo, new: &[Old]) -> SmallVec<[u64; 4]> {
         let mut gone = SmallVec::new();
         let Some(hung) = self.blocks.get(&block) else { return gone };
-        // Whoever waits for bytes of the new guard as they were in between would wait for it.
+        // What waits for these bytes as they were in between would wait for the new guard.
         let is_new = |span: Span| new.iter().any(|old| old.span.overlaps(span));
         let waited: SmallVec<[u64; 4]> =
             hung.facts.iter().filter(|fact| is_new(fact.span)).map(|fact| fact.time).collect();
