@@ -33,6 +33,10 @@ impl PolicyKind {
     /// All of them.
     pub const ALL: [PolicyKind; 3] = [PolicyKind::Async, PolicyKind::Sync, PolicyKind::Soft];
 
+    /// Those that commands offer. The prover finds crash states of the others that break their
+    /// contract.
+    pub const OFFERED: [PolicyKind; 1] = [PolicyKind::Async];
+
     /// The name in options and messages.
     pub fn name(self) -> &'static str {
         match self {
@@ -141,6 +145,11 @@ pub trait Policy: Debug + Send {
     /// The blocks to be written before these fields can be on the disk, as far as these can be
     /// written now.
     fn next_writes(&self, _fields: &[Field]) -> BTreeSet<BlockNo> {
+        BTreeSet::new()
+    }
+
+    /// The same for all changes made by `mark`.
+    fn next_writes_by(&self, _mark: u64) -> BTreeSet<BlockNo> {
         BTreeSet::new()
     }
 

@@ -39,25 +39,35 @@ struct Pair {
     ours: Bindings,
     may_fill: bool,
     plant: Option<Plant>,
+    no_exchange: bool,
     passed: u64,
     full: u64,
 }
 
+fn is_exchange(call: &Call) -> bool {
+    matches!(call.request, Request::Rename { how: RenameHow::Exchange, .. })
+}
+
 impl Pair {
-    fn new(root: &Path, may_fill: bool, plant: Option<Plant>) -> Pair {
-        let mut model = Model::new(Limits::default());
+    fn new(root: &Path, may_fill: bool, limits: Limits, plant: Option<Plant>) -> Pair {
+        let mut model = Model::new(limits);
         let mode = 0o7777 & fs::metadata(root).expect("stat").mode() as u16;
         let set = SetAttr { mode: Some(mode), ..SetAttr::default() };
         let request = Request::SetAttr { ino: ROOT, set };
         model.run(Call { id: ROOT, who: Credentials::default(), now: 0, request });
         let (kernel, ours) = (Kernel::new(root), Bindings::default());
-        Pair { kernel, model, ours, may_fill, plant, passed: 0, full: 0 }
+        let no_exchange = !limits.exchanges;
+        Pair { kernel, model, ours, may_fill, plant, no_exchange, passed: 0, full: 0 }
     }
 
     /// Runs a script as far as both sides agree.
     fn run(&mut self, calls: &[Call]) -> Result<(), String> {
         for call in calls {
             let Some(call) = suited(call) else { continue };
+            // The kernel answers an exchange of a name with itself, whatever the file system does.
+            if self.no_exchange && is_exchange(&call) {
+                continue;
+            }
             self.step(&call).map_err(|what| format!("{call:?}: {what}"))?;
         }
         Ok(())
@@ -295,7 +305,8 @@ fn disk(kind: Kind, layout: &str) -> Disk {
 fn run(kind: Kind, seed: u64, (layout, policy): (&str, &str)) -> u64 {
     let disk = disk(kind, layout);
     let mounted = disk.mount(&["--policy", policy]);
-    let mut pair = Pair::new(&disk.point(), kind.may_fill(), None);
+    let limits = Limits { exchanges: policy == "async", ..Limits::default() };
+    let mut pair = Pair::new(&disk.point(), kind.may_fill(), limits, None);
     let told = |what: String| panic!("{kind:?}, seed {seed}, {layout}, {policy}: {what}");
     pair.run(&script(kind, seed).calls).unwrap_or_else(told);
     pair.walk(&disk.point()).unwrap_or_else(told);
@@ -370,7 +381,7 @@ fn a_model_with_another_rule_differs() {
     for (kind, plant) in plants {
         let disk = disk(kind, "vlog");
         let mounted = disk.mount(&[]);
-        let mut pair = Pair::new(&disk.point(), kind.may_fill(), Some(plant));
+        let mut pair = Pair::new(&disk.point(), kind.may_fill(), Limits::default(), Some(plant));
         let told = pair.run(&script(kind, 1).calls).and_then(|()| pair.walk(&disk.point()));
         drop(pair);
         mounted.unmount();

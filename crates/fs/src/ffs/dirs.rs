@@ -12,7 +12,7 @@ use crate::ffs::tail::Growing;
 use crate::ffs::volume::Volume;
 use crate::tree::chunk::{self, Damaged};
 use crate::tree::index;
-use crate::tx::{Change, Field, Need, PageKind, SECTOR_CONTENT, Stop, Tx};
+use crate::tx::{Change, Field, Need, PageKind, SECTOR_CONTENT, Stop, Tx, Why};
 use seekless_engine::units::SECTOR_BYTES;
 use smallvec::SmallVec;
 
@@ -304,7 +304,12 @@ pub fn add(
     let (offset, bytes) = added.entry;
     tx.set(place.block, place.at + offset, &bytes, Change::NameAdded(Ino::from(ino)));
     let field = Field::new(place.block, place.at + offset, INO_BYTES);
-    tx.guard(&[(field, &[0; INO_BYTES])], needs, false);
+    let mut needs: SmallVec<[Need; 4]> = SmallVec::from_slice(needs);
+    // The same name may still be leaving another place: the directory never shows it twice.
+    let hash = index::hash(name);
+    let others = vol.leaving(dir, hash).filter(|&other| other != field && tx.is_guarded(other));
+    needs.extend(others.map(|field| Need { field, why: Why::Link }));
+    tx.guard(&[(field, &[0; INO_BYTES])], &needs, false);
     tx.belongs(place.block, dir);
     vol.paths.named(Ino::from(ino), dir);
     vol.set_name(dir, index::hash(name), at + added.at as u64, true);
@@ -417,8 +422,10 @@ pub fn remove_after(
     tx.set(place.block, place.at + within, &[0; INO_BYTES], Change::NameRemoved(found.ino));
     let all = Field::new(place.block, place.at + within, length);
     tx.guard(&[(all, &old)], needs, true);
+    let field = Field::new(place.block, place.at + within, INO_BYTES);
+    vol.leaves(dir.0, index::hash(name), field, |field| tx.is_guarded(field));
     removed(tx, vol, dir, name, found)?;
-    Ok(Field::new(place.block, place.at + within, INO_BYTES))
+    Ok(field)
 }
 
 /// A name has been removed.

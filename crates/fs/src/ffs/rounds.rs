@@ -78,8 +78,12 @@ impl Ffs {
             return Some(if durable.last { blocks.clone() } else { front.into_iter().collect() });
         }
         durable.last = !policy.keeps_back(None, durable.since);
-        let dirty = self.core.cache.unwritten();
-        Some(if durable.last { dirty } else { self.unguarded(dirty) })
+        let front = policy.next_writes_by(durable.since);
+        let everything = durable.last || front.is_empty();
+        Some(match everything {
+            true => self.core.cache.unwritten(),
+            false => front.into_iter().collect(),
+        })
     }
 
     /// Those of some blocks that are written as they are; all of them if there is none.

@@ -12,10 +12,13 @@ use crate::ffs::format::{Optimisation, Superblock};
 use crate::ffs::geometry::Geometry;
 use crate::ffs::paths::Paths;
 use crate::tree::index::Names;
-use crate::tx::{Need, Stop};
+use crate::tx::{Field, Need, Stop};
 
 /// Directories of which the parent is kept in memory, at most; about 50 bytes each.
 const MOST_PARENTS: usize = 1 << 20;
+
+/// Names that are leaving, before those are dropped that have left.
+const MOST_LEAVING: usize = 64;
 
 /// The summary of a cylinder group.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -92,6 +95,10 @@ pub struct Volume {
     owed: Owed,
     /// What changes of inodes in this operation need on the disk before.
     needs: Vec<(Ino, Need)>,
+    /// Names that wait for other ones before they go: directory, hash, and where they stand.
+    leaving: Vec<(Ino, u32, Field)>,
+    /// Where the names of directories stand that may not be on the disk yet.
+    arriving: CowMap<Ino, Field>,
     /// Groups of which the header on disk is behind.
     stale: CowSet<u32>,
     /// A group has no run of so many free blocks, as far as a search has shown.
@@ -123,6 +130,8 @@ impl Volume {
             free: 0,
             owed: Owed::default(),
             needs: Vec::new(),
+            leaving: Vec::new(),
+            arriving: CowMap::default(),
             paths: Paths::default(),
             stale: CowSet::default(),
             closed: CowSet::default(),
@@ -141,6 +150,7 @@ impl Volume {
         self.closed.share();
         self.names.share();
         self.parents.share(|_| {});
+        self.arriving.share(|_| {});
     }
 
     /// Puts the summary of a group in place, at mount.
@@ -180,6 +190,42 @@ impl Volume {
     /// The next change of an inode needs this on the disk before.
     pub fn need(&mut self, ino: Ino, need: Need) {
         self.needs.push((ino, need));
+    }
+
+    /// A name of a directory waits for another one before it goes. `waits` tells whether one still
+    /// does.
+    pub fn leaves(&mut self, dir: Ino, hash: u32, field: Field, waits: impl Fn(Field) -> bool) {
+        if self.leaving.len() >= MOST_LEAVING {
+            self.leaving.retain(|one| waits(one.2));
+        }
+        self.leaving.push((dir, hash, field));
+    }
+
+    /// Where names of a directory with this hash stand that may not have gone from the disk.
+    pub fn leaving(&self, dir: Ino, hash: u32) -> impl Iterator<Item = Field> {
+        let is_one = move |one: &&(Ino, u32, Field)| one.0 == dir && one.1 == hash;
+        self.leaving.iter().filter(is_one).map(|one| one.2)
+    }
+
+    /// A directory has a new name, which stands there.
+    pub fn arrives(&mut self, dir: Ino, field: Field) {
+        self.arriving.insert(dir, field);
+    }
+
+    /// Where the name of a directory stands, if it may not be on the disk; `waits` tells whether it
+    /// still is kept back.
+    pub fn arriving(&mut self, dir: Ino, waits: impl Fn(Field) -> bool) -> Option<Field> {
+        let field = *self.arriving.get(&dir)?;
+        if waits(field) {
+            return Some(field);
+        }
+        self.arriving.remove(&dir);
+        None
+    }
+
+    /// True if no directory has a name that may not be on the disk.
+    pub fn all_arrived(&self) -> bool {
+        self.arriving.is_empty()
     }
 
     /// Takes what changes of an inode need.

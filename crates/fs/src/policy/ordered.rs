@@ -192,6 +192,10 @@ impl Policy for Ordered {
         self.guards.next_writes(fields)
     }
 
+    fn next_writes_by(&self, mark: u64) -> BTreeSet<BlockNo> {
+        self.guards.next_writes_by(mark)
+    }
+
     fn load(&self) -> usize {
         self.guards.len()
     }

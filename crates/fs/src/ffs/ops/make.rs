@@ -63,6 +63,9 @@ pub fn make(
     }
     let entry = Entry { ino: number, kind: type_byte(kind), needs: &needs };
     let entry = dirs::add(tx, vol, (dir, &mut new_dir), name, entry, who)?;
+    if kind == FileKind::Directory && tx.is_ordered() {
+        vol.arrives(ino, entry);
+    }
     inodes::put(tx, vol, dir, &old_dir, &new_dir)?;
     added(tx, vol, (dir, &old_dir, &new_dir), entry)?;
     Ok(inodes::attr(ino, &inode))

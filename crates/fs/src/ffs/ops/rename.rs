@@ -116,13 +116,7 @@ fn refuse_loop(tx: &mut dyn Tx, vol: &mut Volume, moved: Ino, below: Ino) -> Res
         if at == ROOT {
             return Ok(());
         }
-        at = match vol.parent(at) {
-            Some(parent) => parent,
-            None => {
-                let inode = inodes::directory(tx, vol, at)?;
-                dirs::parent(tx, vol, (at, &inode))?
-            }
-        };
+        at = parent_of(tx, vol, at)?;
     }
     Err(Errno::Io.into())
 }
@@ -213,6 +207,14 @@ fn leave(
         let field = set_parent(tx, vol, source, names.to_dir, name)?;
         needs.push(Need { field, why: Why::Link });
     }
+    if tx.is_ordered() {
+        if source.is_directory() {
+            vol.arrives(source.found.ino, name);
+        }
+        if names.dir != names.to_dir {
+            way_down(tx, vol, names.to_dir, &mut needs)?;
+        }
+    }
     let dir = inodes::directory(tx, vol, names.dir)?;
     let from = (names.dir, &dir);
     let old = match tx.is_ordered() {
@@ -226,6 +228,38 @@ fn leave(
         inodes::lowered(tx, vol, (names.dir, links), old)?;
     }
     Ok(())
+}
+
+/// What must be on the disk before a directory can be reached there: new names of it, and of those
+/// above it.
+fn way_down(
+    tx: &mut dyn Tx,
+    vol: &mut Volume,
+    dir: Ino,
+    needs: &mut SmallVec<[Need; 2]>,
+) -> Result<(), Stop> {
+    let mut at = dir;
+    for _ in 0..MOST_DEPTH {
+        if at == ROOT || vol.all_arrived() {
+            return Ok(());
+        }
+        if let Some(field) = vol.arriving(at, |field| tx.is_guarded(field)) {
+            needs.push(Need { field, why: Why::Link });
+        }
+        at = parent_of(tx, vol, at)?;
+    }
+    Err(Errno::Io.into())
+}
+
+/// The directory above one.
+fn parent_of(tx: &mut dyn Tx, vol: &mut Volume, dir: Ino) -> Result<Ino, Stop> {
+    match vol.parent(dir) {
+        Some(parent) => Ok(parent),
+        None => {
+            let inode = inodes::directory(tx, vol, dir)?;
+            dirs::parent(tx, vol, (dir, &inode))
+        }
+    }
 }
 
 /// Refuses a directory that has as many links as it may.
@@ -242,10 +276,13 @@ fn rename_to_new(
     source: &End,
 ) -> Result<(), Stop> {
     let ino = source.found.ino;
-    let moves_directory = source.is_directory() && names.dir != names.to_dir;
+    // In one directory the count rises and falls again: what counts the old name may not be there.
+    let counts = source.is_directory() && (names.dir != names.to_dir || tx.is_ordered());
     let mut needs: SmallVec<[Need; 2]> = smallvec![raise(tx, vol, ino)?];
-    if moves_directory {
+    if source.is_directory() && names.dir != names.to_dir {
         check_links(tx, vol, names.to_dir)?;
+    }
+    if counts {
         change_links(tx, vol, names.to_dir, 1)?;
         needs.push(Need { field: inodes::links_field(vol, names.to_dir)?, why: Why::Link });
     }
@@ -255,7 +292,7 @@ fn rename_to_new(
     let name = dirs::add(tx, vol, (names.to_dir, &mut new), names.to_name, entry, who)?;
     inodes::put(tx, vol, names.to_dir, &old, &new)?;
     added(tx, vol, (names.to_dir, &old, &new), name)?;
-    leave(tx, vol, names, source, (name, moves_directory))?;
+    leave(tx, vol, names, source, (name, counts))?;
     touch(tx, vol, ino)?;
     directories_changed(tx, vol, names)
 }
@@ -278,7 +315,13 @@ fn replace(
         (false, false) => {}
     }
     let ino = source.found.ino;
-    let needs = [raise(tx, vol, ino)?];
+    let mut needs: SmallVec<[Need; 2]> = smallvec![raise(tx, vol, ino)?];
+    let counts = source.is_directory() && tx.is_ordered();
+    if counts {
+        // The name may not be on the disk, nor what counts it.
+        change_links(tx, vol, names.to_dir, 1)?;
+        needs.push(Need { field: inodes::links_field(vol, names.to_dir)?, why: Why::Link });
+    }
     let to_dir = inodes::directory(tx, vol, names.to_dir)?;
     let entry = source.entry(vol, &needs)?;
     let name = dirs::replace(tx, vol, (names.to_dir, &to_dir), target.found, entry)?;
@@ -292,6 +335,10 @@ fn replace(
     let gone = target.found.ino;
     let links = if target.is_directory() {
         drop_directory(tx, vol, (gone, &target.inode), name)?;
+        if counts {
+            let links = change_links(tx, vol, names.to_dir, -1)?;
+            inodes::lowered(tx, vol, (names.to_dir, links), name)?;
+        }
         0
     } else {
         drop_link(tx, vol, (gone, &target.inode), name)?

@@ -42,6 +42,22 @@ impl<A> Guards<A> {
         front
     }
 
+    /// The same for all changes that were made by `mark`.
+    pub fn next_writes_by(&self, mark: u64) -> BTreeSet<BlockNo> {
+        let mut fields = Vec::new();
+        for (&block, hung) in &self.blocks {
+            for guard in hung.guards.iter().filter(|guard| guard.since <= mark) {
+                let field = |old: &super::Old| Field {
+                    block,
+                    at: old.span.from,
+                    length: old.span.to - old.span.from,
+                };
+                fields.extend(guard.olds.iter().map(field));
+            }
+        }
+        self.next_writes(&fields)
+    }
+
     /// True if a change of these fields that was made by `mark` is kept from the disk.
     pub fn keeps_back(&self, fields: &[Field], mark: u64) -> bool {
         fields.iter().any(|&field| {
