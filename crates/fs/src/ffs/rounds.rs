@@ -12,7 +12,7 @@ use crate::ffs::system::Ffs;
 use crate::policy::PolicyKind;
 use crate::policy::planted::{self, Bug};
 use crate::system::FsCx;
-use crate::tx::{BlockNo, Field};
+use crate::tx::{BlockNo, Field, PageKind};
 use seekless_engine::io::IoError;
 
 /// Rounds of one call at most. Each makes some change durable that others wait for, and no change
@@ -70,7 +70,12 @@ impl Ffs {
         let policy = &self.core.policy;
         durable.last = true;
         if !policy.is_ordered() {
-            return durable.blocks.clone();
+            let blocks = durable.blocks.as_ref()?;
+            let named: Vec<BlockNo> =
+                blocks.iter().copied().filter(|&b| !self.holds_names(b)).collect();
+            // A name must not lead to what its inode was before: inodes and content go first.
+            durable.last = durable.rounds > 1 || named.is_empty() || named.len() == blocks.len();
+            return Some(if durable.last { blocks.clone() } else { named });
         }
         if let Some(blocks) = &durable.blocks {
             let front = policy.next_writes(&durable.fields);
@@ -84,6 +89,12 @@ impl Ffs {
             true => self.core.cache.unwritten(),
             false => front.into_iter().collect(),
         })
+    }
+
+    /// True if a block holds names that are not written.
+    fn holds_names(&self, block: BlockNo) -> bool {
+        let buffer = self.core.cache.find(block).map(|slot| self.core.cache.get(slot));
+        buffer.is_some_and(|one| one.kind == PageKind::Directory && one.dirty != 0)
     }
 
     /// Those of some blocks that are written as they are; all of them if there is none.

@@ -1,7 +1,7 @@
 //! Guards and actions come, are released, are superseded and dropped.
 
 use super::image::touched;
-use super::{Fact, Guard, Guards, Hung, Keeps, Need, Old, Span, Target, Waiting};
+use super::{Fact, Guard, Guards, Keeps, Need, Old, Span, Target, Waiting};
 use crate::tx::{BlockNo, Field};
 use smallvec::SmallVec;
 
@@ -68,7 +68,7 @@ impl<A> Guards<A> {
         self.supersede(block, &mut guard);
         let hung = self.blocks.entry(block).or_default();
         let blocked = hung.guards.iter().any(|g| guard.olds.iter().any(|o| g.overlaps(o.span)));
-        if guard.needs.is_empty() && !blocked {
+        if needs.is_empty() && !blocked {
             self.tidy(block);
             return;
         }
@@ -78,7 +78,9 @@ impl<A> Guards<A> {
         for (number, &need) in needs.iter().enumerate() {
             self.want(need, Target::Guard { block, serial, need: number as u16 });
         }
-        self.release(block);
+        if needs.is_empty() {
+            self.release(block);
+        }
     }
 
     /// Puts an action off until each of `needs` is on the disk; without needs it is ready at once.
@@ -181,73 +183,42 @@ impl<A> Guards<A> {
     /// True if a change of these fields supersedes a guard.
     pub fn supersedes(&self, changes: &Changes<'_>, guard: u64) -> bool {
         let block = changes.first().map(|(field, _)| field.block);
-        block.is_some_and(|block| self.superseded(block, &olds(changes)).gone.contains(&guard))
+        block.is_some_and(|block| self.superseded(block, &olds(changes)).contains(&guard))
     }
 
-    /// Lets a new guard take the old bytes of those that it supersedes, and become one with those
-    /// that it absorbs.
+    /// Lets a new guard take the old bytes of those that it supersedes.
     fn supersede(&mut self, block: BlockNo, new: &mut Guard) {
-        let Superseded { gone, absorbed } = self.superseded(block, &new.olds);
-        let Some(hung) = self.blocks.get(&block) else { return };
-        let mut joined: SmallVec<[Guard; 2]> = SmallVec::new();
-        for guard in hung.guards.iter().rev() {
-            if gone.contains(&guard.serial) {
-                keep_older(new, guard);
-            } else if absorbed.contains(&guard.serial) {
-                keep_older(new, guard);
-                new.since = new.since.min(guard.since);
-                let own = |old: &&Old| !new.olds.iter().any(|one| one.span.covers(old.span));
-                let more: SmallVec<[Old; 2]> = guard.olds.iter().filter(own).cloned().collect();
-                new.olds.extend(more);
-                joined.push(guard.clone());
-            }
+        let gone = self.superseded(block, &new.olds);
+        if let Some(hung) = self.blocks.get(&block) {
+            let goes = |guard: &&Guard| gone.contains(&guard.serial);
+            hung.guards.iter().rev().filter(goes).for_each(|guard| keep_older(new, guard));
         }
-        for guard in joined {
-            self.take_needs(block, new, &guard);
-        }
-        let goes = |guard: &Guard| gone.contains(&guard.serial) || absorbed.contains(&guard.serial);
-        self.drop_guards(block, goes);
+        self.drop_guards(block, |guard| gone.contains(&guard.serial));
     }
 
-    /// A guard waits for what another one of its block waits for.
-    fn take_needs(&mut self, block: BlockNo, new: &mut Guard, other: &Guard) {
-        for need in &other.needs {
-            let number = new.needs.iter().map(|one| one.number + 1).max().unwrap_or(0);
-            new.needs.push(Need { number, ..*need });
-            let old = Target::Guard { block, serial: other.serial, need: need.number };
-            let target = Target::Guard { block, serial: new.serial, need: number };
-            let hung = self.blocks.get_mut(&need.field.block);
-            let facts = hung.into_iter().flat_map(|hung| &mut hung.facts);
-            facts.filter(|fact| fact.target == old).for_each(|fact| fact.target = target);
-        }
-    }
-
-    /// The guards that a change of these bytes supersedes: all of their bytes change. Younger ones
-    /// that overlap with them have other bytes, too: the change absorbs them. All that stay and
-    /// overlap with one of these are older than it, so the order of changes is kept.
-    fn superseded(&self, block: BlockNo, new: &[Old]) -> Superseded {
-        let mut result = Superseded::default();
-        let Some(hung) = self.blocks.get(&block) else { return result };
-        let (mut stay, mut more): (SmallVec<[&Guard; 4]>, SmallVec<[&Guard; 4]>) =
-            (SmallVec::new(), SmallVec::new());
+    /// The guards that a change of these bytes supersedes. All that stay and overlap with one of
+    /// them are older than it, so the order of changes is kept.
+    fn superseded(&self, block: BlockNo, new: &[Old]) -> SmallVec<[u64; 4]> {
+        let mut gone = SmallVec::new();
+        let Some(hung) = self.blocks.get(&block) else { return gone };
+        // What waits for these bytes as they were in between would wait for the new guard.
+        let is_new = |span: Span| new.iter().any(|old| old.span.overlaps(span));
+        let waited: SmallVec<[u64; 4]> =
+            hung.facts.iter().filter(|fact| is_new(fact.span)).map(|fact| fact.time).collect();
+        let mut stay: SmallVec<[&Guard; 4]> = SmallVec::new();
         for guard in hung.guards.iter().rev() {
             let covered = |old: &Old| new.iter().any(|one| one.span.covers(old.span));
-            let held = guard.olds.iter().any(|o| stay.iter().any(|one| one.overlaps(o.span)));
-            if held || guard.keeps != Keeps::Addition || hung.awaits(new, guard.since) {
-                stay.push(guard);
-            } else if guard.olds.iter().all(covered) {
-                let joined = joined(guard, &more);
-                if joined.iter().any(|one| hung.awaits(&one.olds, guard.since)) {
-                    stay.push(guard);
-                    continue;
-                }
-                result.gone.push(guard.serial);
-                result.absorbed.extend(joined.iter().map(|one| one.serial));
+            let held = |old: &Old| stay.iter().any(|other| other.overlaps(old.span));
+            let goes = guard.keeps == Keeps::Addition
+                && guard.olds.iter().all(|old| covered(old) && !held(old))
+                && !waited.iter().any(|&time| time >= guard.since);
+            if goes {
+                gone.push(guard.serial);
             } else {
-                more.push(guard);
+                stay.push(guard);
             }
         }
-        result
+        gone
     }
 
     /// Drops guards of a block, and the facts that only they have wanted.
@@ -331,38 +302,6 @@ impl<A> Guards<A> {
         if self.blocks.get(&block).is_some_and(|h| h.guards.is_empty() && h.facts.is_empty()) {
             self.blocks.remove(&block);
         }
-    }
-}
-
-/// Guards, by serial, that a change makes needless.
-#[derive(Default)]
-struct Superseded {
-    gone: SmallVec<[u64; 4]>,
-    absorbed: SmallVec<[u64; 4]>,
-}
-
-/// Those of some guards that overlap with one, or with each other that does.
-fn joined<'g>(guard: &'g Guard, more: &[&'g Guard]) -> SmallVec<[&'g Guard; 4]> {
-    let mut joined: SmallVec<[&Guard; 4]> = SmallVec::new();
-    let mut from = 0;
-    let mut at = guard;
-    loop {
-        for &one in more {
-            let overlaps = at.olds.iter().any(|old| one.overlaps(old.span));
-            if overlaps && joined.iter().all(|other| other.serial != one.serial) {
-                joined.push(one);
-            }
-        }
-        let Some(&next) = joined.get(from) else { return joined };
-        (at, from) = (next, from + 1);
-    }
-}
-
-impl Hung {
-    /// True if something waits for some of these bytes as they were at a time, or later.
-    fn awaits(&self, olds: &[Old], since: u64) -> bool {
-        let is_one = |span: Span| olds.iter().any(|old| old.span.overlaps(span));
-        self.facts.iter().any(|fact| fact.time >= since && is_one(fact.span))
     }
 }
 
