@@ -103,22 +103,6 @@ fn digest(attr: &Attr) -> u32 {
     crc32c(&bytes)
 }
 
-/// True if a call that succeeds changes the file system.
-pub fn is_change(request: &Request) -> bool {
-    match request {
-        Request::SetAttr { .. }
-        | Request::Make { .. }
-        | Request::Link { .. }
-        | Request::Unlink { .. }
-        | Request::RmDir { .. }
-        | Request::Rename { .. }
-        | Request::Write { .. }
-        | Request::Allocate { .. } => true,
-        Request::Open { truncate, .. } => *truncate,
-        _ => false,
-    }
-}
-
 /// The operation of a call, in one word.
 pub fn word(request: &Request) -> &'static str {
     match request {

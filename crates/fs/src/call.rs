@@ -87,6 +87,24 @@ pub enum New {
     BlockDevice(u32),
 }
 
+impl Request {
+    /// True if a call that succeeds changes the file system.
+    pub fn is_change(&self) -> bool {
+        match self {
+            Request::SetAttr { .. }
+            | Request::Make { .. }
+            | Request::Link { .. }
+            | Request::Unlink { .. }
+            | Request::RmDir { .. }
+            | Request::Rename { .. }
+            | Request::Write { .. }
+            | Request::Allocate { .. } => true,
+            Request::Open { truncate, .. } => *truncate,
+            _ => false,
+        }
+    }
+}
+
 impl New {
     /// The kind of what is made.
     pub fn kind(&self) -> FileKind {

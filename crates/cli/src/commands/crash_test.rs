@@ -289,21 +289,26 @@ impl Test<'_> {
         self.not_stopped()
     }
 
+    /// A command that is recorded from a base to a tape.
+    fn run_of<'a>(&'a self, command: &'a str, [base, tape, log]: [&'a Path; 3]) -> Run<'a> {
+        Run {
+            fs: self.fs,
+            base,
+            tape,
+            dir: &self.dir,
+            command,
+            timeout: self.args.workload_timeout,
+            stop: self.stop,
+            log,
+        }
+    }
+
     /// Records a workload and reads the recording.
     fn recorded(&self, name: &str, command: &str) -> Result<Session, Failure> {
         let began = Instant::now();
         let (base, tape) = (self.path("base.img"), self.path(&format!("{name}.tape")));
         let log = self.path(&format!("{name}.log"));
-        let run = Run {
-            fs: self.fs,
-            base: &base,
-            tape: &tape,
-            dir: &self.dir,
-            command,
-            timeout: self.args.workload_timeout,
-            stop: self.stop,
-            log: &log,
-        };
+        let run = self.run_of(command, [&base, &tape, &log]);
         let tested = record(run)
             .map_err(|error: RunError| Failure::from_message(Exit::Failed, &error.to_string()))?;
         self.accept(name, &tested, began)?;

@@ -70,12 +70,12 @@ fn files_open_as_their_flags_say() {
     assert_eq!(again.metadata().expect("stat").size(), 3);
     let refused = File::open(&path).and_then(|mut file| file.write_all(b"x"));
     assert_eq!(refused.expect_err("open for reading").raw_os_error(), Some(9));
-    let nobody = command("setpriv")
+    let other_user = command("setpriv")
         .args(["--reuid", "65534", "--clear-groups", "cat"])
         .arg(&path)
         .output()
         .expect("setpriv");
-    assert!(!nobody.status.success(), "others may not read it");
+    assert!(!other_user.status.success(), "a user without rights reads the file");
     drop((again, truncated));
     mounted.unmount();
     disk.is_clean();

@@ -4,7 +4,7 @@
 //! before the program gets it, and an acknowledgement when the program is told that it was taken.
 //! So their order is that of cause and effect.
 
-use super::{Entry, Told, is_change};
+use super::{Entry, Told};
 use crate::record::marks::Marks;
 use crate::record::tape::check_mark;
 use seekless_engine::io::{Done, IoError};
@@ -96,7 +96,7 @@ impl<F> Heard<F> {
         let number = self.calls;
         self.calls += 1;
         if !matches!(call.request, Request::Forget { .. }) {
-            self.open.insert(call.id, (number, is_change(&call.request)));
+            self.open.insert(call.id, (number, call.request.is_change()));
         }
         if self.recorder.keeps {
             self.recorder.push(Entry::Call { call: Call { id: number, ..call.clone() }, at });

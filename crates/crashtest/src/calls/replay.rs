@@ -8,7 +8,7 @@
 //! A pause behind each change is time for the syncer: with [`WRITTEN_BACK`] all that one change has
 //! made dirty reaches the volume before the next call, in any order that the policy allows.
 
-use super::{Entry, Told, is_change, word};
+use super::{Entry, Told, word};
 use crate::own;
 use crate::own::device::ImageDevice;
 use crate::record::recorder::Recorder;
@@ -122,7 +122,7 @@ pub fn replay(
                     let word = request.map_or("call", word);
                     replayed.first.get_or_insert_with(|| difference(*number, word, *told, ours));
                 }
-                if request.is_some_and(is_change) {
+                if request.is_some_and(Request::is_change) {
                     paused = paused.saturating_add(pause);
                     world.pass(world.now.saturating_add(pause));
                 }

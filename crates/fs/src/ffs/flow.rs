@@ -398,17 +398,6 @@ impl Ffs {
 fn changes(work: &Work) -> bool {
     match work {
         Work::Reap(_) | Work::Store | Work::Free(_) => true,
-        Work::Request(request) => match request {
-            Request::SetAttr { .. }
-            | Request::Make { .. }
-            | Request::Link { .. }
-            | Request::Unlink { .. }
-            | Request::RmDir { .. }
-            | Request::Rename { .. }
-            | Request::Write { .. }
-            | Request::Allocate { .. } => true,
-            Request::Open { truncate, .. } => *truncate,
-            _ => false,
-        },
+        Work::Request(request) => request.is_change(),
     }
 }

@@ -15,7 +15,6 @@ use seekless_crashtest::record::recorder::Recorder;
 use seekless_crashtest::report::Report;
 use seekless_crashtest::report::policies::PolicyReport;
 use seekless_crashtest::session::{Load, Session};
-use seekless_crashtest::workload::record::Run;
 use seekless_fs::policy::PolicyKind;
 use std::io::Write;
 use std::path::Path;
@@ -94,16 +93,7 @@ impl Test<'_> {
         let began = Instant::now();
         let (base, tape) = (self.path("base.img"), self.path(&format!("{name}.calls")));
         let log = self.path(&format!("{name}.log"));
-        let run = Run {
-            fs: self.fs,
-            base: &base,
-            tape: &tape,
-            dir: &self.dir,
-            command,
-            timeout: self.args.workload_timeout,
-            stop: self.stop,
-            log: &log,
-        };
+        let run = self.run_of(command, [&base, &tape, &log]);
         let recorded = record_calls(run, PolicyKind::default());
         let TestedCalls { entries, tested } =
             recorded.map_err(|error| Failure::from_message(Exit::Failed, &error.to_string()))?;
