@@ -61,25 +61,6 @@ impl PageKind {
     }
 }
 
-/// What a change means, for the policy that orders writes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Change {
-    /// Something of which the order does not matter: a size, a time, a counter, a free bit set.
-    Plain,
-    /// Bits of newly allocated things were set, or those of freed things cleared.
-    Bits,
-    /// An inode was initialised, or cleared.
-    Inode(Ino),
-    /// A pointer of an inode or an indirect block was set to a new block, or cleared.
-    Pointer(Ino),
-    /// A link count was changed.
-    Links(Ino),
-    /// A name was added for this inode.
-    NameAdded(Ino),
-    /// A name of this inode was removed.
-    NameRemoved(Ino),
-}
-
 /// Bytes of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Field {
@@ -187,7 +168,7 @@ pub trait Tx {
 
     /// Changes bytes of a block that [`Tx::page`] has given. The old bytes are kept until the end
     /// of the operation.
-    fn set(&mut self, block: BlockNo, at: usize, bytes: &[u8], change: Change);
+    fn set(&mut self, block: BlockNo, at: usize, bytes: &[u8]);
 
     /// Makes a block, or part of it, zeros without reading it: it was just allocated, and what it
     /// held means nothing. `length` bytes from `at` on, whole fragments.

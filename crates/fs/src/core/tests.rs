@@ -5,7 +5,7 @@ use super::tx::CoreTx;
 use super::{CallKey, Core, CoreOptions, Seals, Stats, WriteUnit, page::Shape};
 use crate::block::plain::Plain;
 use crate::policy::none::Async;
-use crate::tx::{BlockNo, Change, PageKind, Stop, Tx};
+use crate::tx::{BlockNo, PageKind, Stop, Tx};
 use proptest::prelude::*;
 use seekless_engine::client::Below;
 use seekless_engine::data::Data;
@@ -112,7 +112,7 @@ impl World {
         match *edit {
             Edit::Set { block, at, length, value } => {
                 tx.part(block, at, length, kind_of(block))?;
-                tx.set(block, at, &vec![value; length], Change::Plain);
+                tx.set(block, at, &vec![value; length]);
             }
             Edit::Fresh { block, fragment } => {
                 tx.fresh(block, kind_of(block), fragment * 1024, 1024);

@@ -9,7 +9,7 @@ use super::page::{MOST_SECTORS, Mask, Page, SECTOR, each, mask};
 use super::{Core, Seals};
 use crate::call::{Errno, Ino, Timestamp};
 use crate::policy::{Rule, Settle};
-use crate::tx::{BlockNo, Change, Field, Freed, Need, PageKind, Stop, Tx};
+use crate::tx::{BlockNo, Field, Freed, Need, PageKind, Stop, Tx};
 use seekless_engine::units::Time;
 use smallvec::{SmallVec, smallvec};
 
@@ -308,7 +308,7 @@ impl Tx for CoreTx<'_> {
         Ok(&self.core.cache.get(slot).page.bytes()[at..at + length])
     }
 
-    fn set(&mut self, block: BlockNo, at: usize, bytes: &[u8], _change: Change) {
+    fn set(&mut self, block: BlockNo, at: usize, bytes: &[u8]) {
         let slot = self.core.cache.find(block).expect("an operation changes what it has seen");
         self.note(slot);
         self.keep(slot, at, bytes.len());

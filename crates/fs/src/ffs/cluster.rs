@@ -16,7 +16,7 @@ use crate::ffs::inodes;
 use crate::ffs::map::{self, Slot};
 use crate::ffs::paths::Loser;
 use crate::ffs::volume::Volume;
-use crate::tx::{BlockNo, Change, PageKind, Stop, Tx};
+use crate::tx::{BlockNo, PageKind, Stop, Tx};
 use smallvec::SmallVec;
 use std::ops::Range;
 
@@ -143,7 +143,7 @@ fn move_all(
         let content = tx.part(old, 0, length, PageKind::Data)?.to_vec();
         tx.fresh(new, PageKind::Data, 0, length);
         tx.began(new);
-        tx.set(new, 0, &content, Change::Plain);
+        tx.set(new, 0, &content);
         tx.belongs(new, ino);
         vol.paths.claimed(ino, to, each, each);
         map::set(tx, ino, inode, slot, to);

@@ -12,7 +12,7 @@ use crate::ffs::tail::Growing;
 use crate::ffs::volume::Volume;
 use crate::tree::chunk::{self, Damaged};
 use crate::tree::index;
-use crate::tx::{Change, Field, Need, PageKind, SECTOR_CONTENT, Stop, Tx, Why};
+use crate::tx::{Field, Need, PageKind, SECTOR_CONTENT, Stop, Tx, Why};
 use seekless_engine::units::SECTOR_BYTES;
 use smallvec::SmallVec;
 
@@ -299,10 +299,10 @@ pub fn add(
     let place = chunk_place(tx, vol, (dir, inode), at)?;
     let added = chunk::add(content(tx, place)?, ino, kind, name)?.ok_or(Errno::Io)?;
     if let Some((offset, bytes)) = added.before {
-        tx.set(place.block, place.at + offset, &bytes, Change::Plain);
+        tx.set(place.block, place.at + offset, &bytes);
     }
     let (offset, bytes) = added.entry;
-    tx.set(place.block, place.at + offset, &bytes, Change::NameAdded(Ino::from(ino)));
+    tx.set(place.block, place.at + offset, &bytes);
     let field = Field::new(place.block, place.at + offset, INO_BYTES);
     let mut needs: SmallVec<[Need; 4]> = SmallVec::from_slice(needs);
     // The same name may still be leaving another place: the directory never shows it twice.
@@ -359,7 +359,7 @@ fn grow(
     let covers = vol.names().get(dir).is_some_and(|i| i.covered == old.div_ceil(block_bytes));
     for at in (old..size).step_by(SECTOR_BYTES) {
         let place = chunk_place(tx, vol, (dir, inode), at)?;
-        tx.set(place.block, place.at, &chunk::empty(), Change::Plain);
+        tx.set(place.block, place.at, &chunk::empty());
         if covers {
             vol.set_room(dir, (at / SECTOR_BYTES as u64) as u32, SECTOR_CONTENT as u16);
         }
@@ -392,10 +392,10 @@ pub fn remove(
         !own && !tx.is_guarded(head)
     });
     let (offset, bytes) = gone.clear;
-    tx.set(place.block, place.at + offset, &bytes, Change::NameRemoved(found.ino));
+    tx.set(place.block, place.at + offset, &bytes);
     tx.guard(&[(field, &(found.ino as u32).to_le_bytes())], &[], false);
     if let Some((offset, bytes)) = joins {
-        tx.set(place.block, place.at + offset, &bytes, Change::Plain);
+        tx.set(place.block, place.at + offset, &bytes);
     }
     removed(tx, vol, dir, name, found)?;
     Ok(field)
@@ -419,7 +419,7 @@ pub fn remove_after(
     let chunk = content(tx, place)?;
     let length = chunk::entry(chunk, within)?.length;
     let old: SmallVec<[u8; 64]> = SmallVec::from_slice(&chunk[within..within + length]);
-    tx.set(place.block, place.at + within, &[0; INO_BYTES], Change::NameRemoved(found.ino));
+    tx.set(place.block, place.at + within, &[0; INO_BYTES]);
     let all = Field::new(place.block, place.at + within, length);
     tx.guard(&[(all, &old)], needs, true);
     let field = Field::new(place.block, place.at + within, INO_BYTES);
@@ -465,7 +465,7 @@ pub fn replace(
     let (old, old_kind) = (entry.ino.to_le_bytes(), [entry.kind]);
     let number = ino.to_le_bytes();
     let head = [number[0], number[1], number[2], number[3], length[0], length[1], kind];
-    tx.set(place.block, place.at + within, &head, Change::NameAdded(Ino::from(ino)));
+    tx.set(place.block, place.at + within, &head);
     let field = Field::new(place.block, place.at + within, INO_BYTES);
     let kind = Field::new(place.block, place.at + within + KIND_AT, 1);
     tx.guard(&[(field, &old), (kind, &old_kind)], needs, false);
@@ -478,11 +478,11 @@ pub fn init(tx: &mut dyn Tx, vol: &Volume, place: Place, own: u32, parent: u32, 
     let dots = [(0, own, 12, &b"."[..]), (12, parent, SECTOR_CONTENT - 12, b"..")];
     for (at, ino, length, name) in dots {
         let bytes = chunk::encode(ino, length, kind, name);
-        tx.set(place.block, place.at + at, &bytes, Change::NameAdded(Ino::from(ino)));
+        tx.set(place.block, place.at + at, &bytes);
     }
     for number in 1..vol.geometry.fragment_bytes() / SECTOR_BYTES {
         let at = place.at + number * SECTOR_BYTES;
-        tx.set(place.block, at, &chunk::empty(), Change::Plain);
+        tx.set(place.block, at, &chunk::empty());
     }
 }
 

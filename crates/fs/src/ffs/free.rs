@@ -14,7 +14,7 @@ use crate::ffs::inodes;
 use crate::ffs::map;
 use crate::ffs::paths::Loser;
 use crate::ffs::volume::Volume;
-use crate::tx::{BlockNo, Change, Field, PageKind, Stop, Tx};
+use crate::tx::{BlockNo, Field, PageKind, Stop, Tx};
 use seekless_engine::units::SECTOR_BYTES;
 use smallvec::SmallVec;
 
@@ -189,8 +189,7 @@ impl Step<'_> {
             let Some(first) = range.clone().find(differ) else { continue };
             let last = range.rev().find(differ).unwrap_or(first);
             let bytes: Vec<u8> = new[first..=last].iter().flat_map(|at| at.to_le_bytes()).collect();
-            let change = Change::Pointer(self.ino);
-            self.tx.set(block, address_offset(first), &bytes, change);
+            self.tx.set(block, address_offset(first), &bytes);
             // Nothing is waited for, but guards of addresses that were never written end here.
             for index in (first..=last).filter(|&n| old[n] != new[n]) {
                 let field = Field::new(block, address_offset(index), 4);

@@ -4,23 +4,22 @@ use crate::call::{Attr, Errno, FileKind, Ino};
 use crate::ffs::geometry::Place;
 use crate::ffs::inode::{INODE_BYTES, Inode, offset};
 use crate::ffs::volume::Volume;
-use crate::tx::{Change, Field, Need, PageKind, Stop, Tx, Why};
+use crate::tx::{Field, Need, PageKind, Stop, Tx, Why};
 use seekless_engine::units::SECTOR_BYTES;
 use smallvec::SmallVec;
 
 /// Bytes of an address.
 const ADDRESS: usize = 4;
 
-/// A range of an inode's bytes, and what a change of it means.
-type Range = (usize, usize, fn(Ino) -> Change);
-
-/// What each range of an inode's bytes means to the policy that orders writes.
-const RANGES: [Range; 5] = [
-    (offset::MODE, offset::LINKS, Change::Inode),
-    (offset::LINKS, offset::UID, Change::Links),
-    (offset::UID, offset::GENERATION, |_| Change::Plain),
-    (offset::GENERATION, offset::SIZE, Change::Inode),
-    (offset::SIZE, offset::DIRECT, |_| Change::Plain),
+/// Ranges of an inode's bytes that change apart from each other: what an operation has changed in
+/// another one since it read the inode stays.
+const RANGES: [(usize, usize); 6] = [
+    (offset::MODE, offset::LINKS),
+    (offset::LINKS, offset::UID),
+    (offset::UID, offset::GENERATION),
+    (offset::GENERATION, offset::SIZE),
+    (offset::SIZE, offset::DIRECT),
+    (offset::DIRECT, INODE_BYTES),
 ];
 
 /// The sector that holds an inode. A damaged one costs its own inodes, not those of the block.
@@ -136,10 +135,7 @@ pub fn put(
     let place = vol.geometry.inode_place(vol.number(ino)?);
     sector(tx, place)?;
     let (was, is) = (old.encode(), new.encode());
-    let addresses: fn(Ino) -> Change =
-        if new.has_blocks() || old.has_blocks() { Change::Pointer } else { Change::Inode };
-    let all = RANGES.into_iter().chain([(offset::DIRECT, INODE_BYTES, addresses)]);
-    for (from, to, change) in all {
+    for (from, to) in RANGES {
         // Most fields are as they were.
         if was[from..to] == is[from..to] {
             continue;
@@ -147,7 +143,7 @@ pub fn put(
         let differ = |n: &usize| was[*n] != is[*n];
         let Some(first) = (from..to).find(differ) else { continue };
         let end = (from..to).rev().find(differ).map_or(to, |last| last + 1);
-        tx.set(place.block, place.at + first, &is[first..end], change(ino));
+        tx.set(place.block, place.at + first, &is[first..end]);
     }
     if tx.is_ordered() && (old.has_blocks() || new.has_blocks()) {
         guard(tx, vol, ino, &was, &is)?;
@@ -202,7 +198,7 @@ pub fn init(tx: &mut dyn Tx, vol: &mut Volume, ino: Ino, inode: &Inode) -> Resul
     let at = place.at % SECTOR_BYTES;
     let mut old = [0; INODE_BYTES];
     old.copy_from_slice(&sector(tx, place)?[at..at + INODE_BYTES]);
-    tx.set(place.block, place.at, &inode.encode(), Change::Inode(ino));
+    tx.set(place.block, place.at, &inode.encode());
     if tx.is_ordered() {
         let needs = vol.take_needs(ino);
         tx.guard(&[(field(vol, number), &old)], &needs, false);

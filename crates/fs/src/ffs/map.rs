@@ -9,7 +9,7 @@ use crate::ffs::format::address_offset;
 use crate::ffs::geometry::{Fragment, Geometry};
 use crate::ffs::inode::{DIRECT, INDIRECT, Inode};
 use crate::ffs::volume::Volume;
-use crate::tx::{BlockNo, Change, Field, Need, PageKind, Stop, Tx, Why};
+use crate::tx::{BlockNo, Field, Need, PageKind, Stop, Tx, Why};
 use seekless_engine::units::SECTOR_BYTES;
 use smallvec::SmallVec;
 
@@ -133,7 +133,7 @@ pub fn slot(
         at = pointer(tx, block, offset)?;
         if at == 0 {
             at = new_indirect(tx, vol, (ino, inode), wish)?;
-            tx.set(block, offset, &at.to_le_bytes(), Change::Pointer(ino));
+            tx.set(block, offset, &at.to_le_bytes());
             tx.belongs(block, ino);
             let fragments = vol.geometry.fragments_per_block();
             let needs = block::needs(vol, at, fragments, PageKind::Indirect);
@@ -195,7 +195,7 @@ pub fn set(tx: &mut dyn Tx, ino: Ino, inode: &mut Inode, slot: Slot, at: Fragmen
     match slot {
         Slot::Direct(index) => inode.direct[index] = at,
         Slot::In(block, offset) => {
-            tx.set(block, offset, &at.to_le_bytes(), Change::Pointer(ino));
+            tx.set(block, offset, &at.to_le_bytes());
             tx.belongs(block, ino);
         }
     }

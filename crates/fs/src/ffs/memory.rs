@@ -6,7 +6,7 @@
 //! or foreign sector is read, and a step touches a bounded number of buffers.
 
 use crate::call::{Errno, Timestamp};
-use crate::tx::{BlockNo, Change, PageKind, SECTOR_CONTENT, Stop, Tx};
+use crate::tx::{BlockNo, PageKind, SECTOR_CONTENT, Stop, Tx};
 use seekless_engine::units::SECTOR_BYTES;
 use smallvec::smallvec;
 use std::collections::{BTreeMap, BTreeSet};
@@ -200,7 +200,7 @@ impl Tx for MemTx {
         Ok(&self.pages[&block].bytes[at..at + length])
     }
 
-    fn set(&mut self, block: BlockNo, at: usize, bytes: &[u8], _change: Change) {
+    fn set(&mut self, block: BlockNo, at: usize, bytes: &[u8]) {
         assert!(!bytes.is_empty() && at + bytes.len() <= self.block_bytes);
         let sectors = at / SECTOR_BYTES..=(at + bytes.len() - 1) / SECTOR_BYTES;
         for sector in sectors.clone() {

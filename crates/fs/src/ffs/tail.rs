@@ -149,11 +149,11 @@ impl Growing<'_> {
 /// Copies content into a fresh place; of sealed sectors all but the seals.
 fn copy(tx: &mut dyn Tx, kind: PageKind, (block, at): (u64, usize), content: &[u8]) {
     if !kind.is_sealed() {
-        tx.set(block, at, content, crate::tx::Change::Plain);
+        tx.set(block, at, content);
         return;
     }
     for (number, sector) in content.chunks(SECTOR_BYTES).enumerate() {
         let to = at + number * SECTOR_BYTES;
-        tx.set(block, to, &sector[..SECTOR_CONTENT], crate::tx::Change::Plain);
+        tx.set(block, to, &sector[..SECTOR_CONTENT]);
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::ffs::format::SECTOR_BITS;
 use crate::ffs::geometry::{Bit, Geometry};
-use crate::tx::{BlockNo, Change, Field, PageKind, SECTOR_CONTENT, Stop, Tx};
+use crate::tx::{BlockNo, Field, PageKind, SECTOR_CONTENT, Stop, Tx};
 
 /// Bytes of a sector with its seal.
 const SECTOR: u64 = 512;
@@ -73,7 +73,7 @@ impl Bits {
         let (block, at) = self.byte(bit);
         let byte = tx.page(block, PageKind::Bitmap)?[at];
         let mask = ones(length) << (bit % 8);
-        tx.set(block, at, &[(byte & !mask) | (value << (bit % 8))], Change::Bits);
+        tx.set(block, at, &[(byte & !mask) | (value << (bit % 8))]);
         Ok(())
     }
 

@@ -6,7 +6,7 @@ use crate::ffs::format::SECTOR_BITS;
 use crate::ffs::geometry::Geometry;
 use crate::ffs::group::{Counters, GroupHeader};
 use crate::ffs::volume::{Group, Volume};
-use crate::tx::{Change, PageKind, SECTOR_CONTENT, Stop, Tx};
+use crate::tx::{PageKind, SECTOR_CONTENT, Stop, Tx};
 use seekless_engine::units::SECTOR_BYTES;
 
 /// Notes that the blocks of the maps of a group will be wanted.
@@ -90,7 +90,7 @@ pub fn store(tx: &mut dyn Tx, vol: &mut Volume, group: u32) -> Result<(), Stop> 
     let mut content = [0; SECTOR_CONTENT];
     header.encode(&mut content);
     tx.page(place.block, PageKind::Bitmap)?;
-    tx.set(place.block, place.at, &content, Change::Plain);
+    tx.set(place.block, place.at, &content);
     vol.stored(group);
     Ok(())
 }

@@ -8,9 +8,7 @@ use crate::ffs::group::offset;
 use crate::ffs::inode::{INODE_BYTES, Inode};
 use crate::ffs::inodes;
 use crate::ffs::volume::Volume;
-use crate::tx::{
-    BlockNo, Change, Field, Freed, Need, PageKind, Piece, SECTOR_CONTENT, Stop, Tx, Why,
-};
+use crate::tx::{BlockNo, Field, Freed, Need, PageKind, Piece, SECTOR_CONTENT, Stop, Tx, Why};
 use seekless_engine::units::SECTOR_BYTES;
 use smallvec::SmallVec;
 
@@ -86,7 +84,7 @@ fn initialise(tx: &mut dyn Tx, vol: &mut Volume, group: u32, index: u32) -> Resu
     let header = vol.geometry.header_of(group);
     tx.page(header.block, PageKind::Bitmap)?;
     let at = header.at + offset::INITIALISED;
-    tx.set(header.block, at, &until.to_le_bytes(), Change::Plain);
+    tx.set(header.block, at, &until.to_le_bytes());
     // A check reads the table up to the mark. After a crash it may lie behind the table.
     let table =
         |number| Need { field: Field::new(first + u64::from(number), 0, bytes), why: Why::Content };
@@ -115,7 +113,7 @@ pub fn raise_mark(tx: &mut dyn Tx, vol: &mut Volume, group: u32) -> Result<(), S
         let header = vol.geometry.header_of(group);
         tx.page(header.block, PageKind::Bitmap)?;
         let at = header.at + offset::INITIALISED;
-        tx.set(header.block, at, &mark.to_le_bytes(), Change::Plain);
+        tx.set(header.block, at, &mark.to_le_bytes());
         vol.change_group(group, |g| g.initialised = mark);
     }
     Ok(())

@@ -13,7 +13,7 @@ use crate::ffs::map::{self, Slot};
 use crate::ffs::tail::Growing;
 use crate::ffs::volume::Volume;
 use crate::policy::planted::{self, Bug};
-use crate::tx::{Change, Field, Need, PageKind, Stop, Tx, Why};
+use crate::tx::{Field, Need, PageKind, Stop, Tx, Why};
 use smallvec::{SmallVec, smallvec};
 
 /// What is made.
@@ -189,7 +189,7 @@ fn long_symlink(
     let kind = PageKind::Data;
     let at = Growing { ino, inode, who, kind }.add(tx, vol, Slot::Direct(0), count, wish)?;
     let place = vol.geometry.place_of(at);
-    tx.set(place.block, place.at, text, Change::Plain);
+    tx.set(place.block, place.at, text);
     // The text is the object, not content that may come later.
     let field = Field::new(place.block, place.at, text.len());
     vol.need(ino, Need { field, why: Why::Content });

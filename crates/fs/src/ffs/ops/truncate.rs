@@ -9,7 +9,7 @@ use crate::ffs::paths::Loser;
 use crate::ffs::tail::Growing;
 use crate::ffs::volume::Volume;
 use crate::ffs::{free, inodes, map};
-use crate::tx::{Change, PageKind, Stop, Tx};
+use crate::tx::{PageKind, Stop, Tx};
 use seekless_engine::units::SECTOR_BYTES;
 
 /// Changes the size of a file, in steps. A file that shrinks is shorter after each.
@@ -114,7 +114,7 @@ pub(super) fn zero(
     let first = from / SECTOR_BYTES * SECTOR_BYTES;
     let length = to.next_multiple_of(SECTOR_BYTES) - first;
     tx.part(place.block, place.at + first, length, PageKind::Data)?;
-    tx.set(place.block, place.at + from, &vec![0; to - from], Change::Plain);
+    tx.set(place.block, place.at + from, &vec![0; to - from]);
     tx.belongs(place.block, ino);
     Ok(())
 }

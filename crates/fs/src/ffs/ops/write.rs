@@ -7,7 +7,7 @@ use crate::ffs::inode::Inode;
 use crate::ffs::tail::Growing;
 use crate::ffs::volume::Volume;
 use crate::ffs::{cluster, inodes, map};
-use crate::tx::{Change, Field, Need, PageKind, Stop, Tx, Why};
+use crate::tx::{Field, Need, PageKind, Stop, Tx, Why};
 
 /// What a step of a write has done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -142,7 +142,7 @@ fn one_block(
     } else if !is_new {
         tx.part(place.block, place.at, held, kind)?;
     }
-    tx.set(place.block, start, data, Change::Plain);
+    tx.set(place.block, start, data);
     tx.belongs(place.block, ino);
     if !is_new && step.until > inode.size && tx.is_ordered() {
         // The size covers nothing that was not written.
