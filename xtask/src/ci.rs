@@ -131,6 +131,9 @@ pub fn fuzz() -> Result<()> {
     // The long comparison of file systems with the model, which a usual run of tests leaves out.
     let long = ["test", "--quiet", "--package", "seekless-fs", "many_scripts_agree"];
     run(cargo().args(long).args(["--", "--ignored"]))?;
+    // Promises of `fsync` over many more crashes.
+    let promises = ["test", "--quiet", "--package", "seekless-fs", "--test", "durable"];
+    run(cargo().env("SEEKLESS_SCRIPTS", "10").args(promises))?;
     targets(None)
 }
 

@@ -191,6 +191,9 @@ pub trait Tx {
     /// file, and go out soon.
     fn filled(&mut self, _blocks: &[BlockNo]) {}
 
+    /// Notes that a block is to be written at once, without waiting for that.
+    fn goes_early(&mut self, _block: BlockNo) {}
+
     /// Notes that the bits in a block of maps contradict what the operation knows: the maps of this
     /// group are not to be trusted.
     fn contradicts(&mut self, _map: BlockNo) {}

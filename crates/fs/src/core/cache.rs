@@ -116,6 +116,12 @@ impl Cache {
         self.zeros.clone()
     }
 
+    /// True if a block has changes that are not written, or a write in flight.
+    pub fn is_unwritten(&self, block: BlockNo) -> bool {
+        let buffer = self.find(block).map(|slot| self.get(slot));
+        buffer.is_some_and(|one| one.dirty != 0 || one.writing.is_some())
+    }
+
     /// Blocks with changes that are not written, or with a write in flight, in order.
     pub fn unwritten(&self) -> Vec<BlockNo> {
         let buffers = self.buffers.values();

@@ -52,15 +52,11 @@ impl Core {
         }
     }
 
-    /// Queues a block of a cluster that was filled. With a limit below one block, data goes out by
-    /// age only.
-    pub(crate) fn queue_filled(&mut self, block: BlockNo) {
-        if (self.options.cluster_bytes as usize) < self.shape.block_bytes {
-            return;
-        }
-        if let Some(slot) = self.cache.find(block)
-            && self.cache.get(slot).kind == PageKind::Data
-        {
+    /// Queues a block that is not to wait for its age. With a limit below one block, data does.
+    pub(crate) fn queue_early(&mut self, block: BlockNo) {
+        let Some(slot) = self.cache.find(block) else { return };
+        let is_data = self.cache.get(slot).kind == PageKind::Data;
+        if !is_data || self.options.cluster_bytes as usize >= self.shape.block_bytes {
             self.queue_write(slot);
         }
     }

@@ -31,8 +31,8 @@ pub(crate) struct Scratch {
     owners: Vec<(Slot, Ino)>,
     /// Buffers in the order of their last use.
     used: SmallVec<[Slot; 16]>,
-    /// Blocks of clusters that were filled.
-    filled: Vec<BlockNo>,
+    /// Blocks that do not wait for their age.
+    early: Vec<BlockNo>,
     /// A block with maps that are damaged, or contradict what the operation knows.
     wrong_map: Option<BlockNo>,
 }
@@ -90,8 +90,8 @@ impl<'c> CoreTx<'c> {
             core.own(slot, ino);
         }
         core.scratch.owners = owners;
-        for block in std::mem::take(&mut core.scratch.filled) {
-            core.queue_filled(block);
+        for block in std::mem::take(&mut core.scratch.early) {
+            core.queue_early(block);
         }
         let settle = core.policy.committed(&mut core.scratch.rules);
         core.scratch.end(&mut core.cache);
@@ -189,6 +189,11 @@ impl<'c> CoreTx<'c> {
         })
     }
 
+    /// True if a block has changes of which no write has completed.
+    pub fn is_block_unwritten(&self, block: BlockNo) -> bool {
+        self.core.cache.is_unwritten(block)
+    }
+
     /// True if no operation may change anything.
     pub fn is_read_only(&self) -> bool {
         self.core.is_read_only()
@@ -265,7 +270,7 @@ impl Scratch {
         self.rules.clear();
         self.expected.clear();
         self.owners.clear();
-        self.filled.clear();
+        self.early.clear();
     }
 }
 
@@ -383,8 +388,12 @@ impl Tx for CoreTx<'_> {
         let last = blocks.last().and_then(|&block| self.core.cache.find(block));
         let whole = self.core.shape.whole();
         if last.is_some_and(|slot| self.core.cache.get(slot).dirty == whole) {
-            self.core.scratch.filled.extend_from_slice(blocks);
+            self.core.scratch.early.extend_from_slice(blocks);
         }
+    }
+
+    fn goes_early(&mut self, block: BlockNo) {
+        self.core.scratch.early.push(block);
     }
 
     fn expect(&mut self, block: BlockNo, kind: PageKind) {

@@ -18,6 +18,8 @@ use std::collections::BTreeSet;
 pub(crate) struct Durable {
     /// These blocks, or everything.
     pub blocks: Option<Vec<BlockNo>>,
+    /// Those of the blocks that go first: old names at new places.
+    pub bodies: Vec<BlockNo>,
     /// The bytes of the blocks that count, where writes are ordered.
     pub fields: Vec<Field>,
     pub mark: Mark,
@@ -32,7 +34,9 @@ pub(crate) struct Durable {
 impl Durable {
     /// Everything.
     pub(crate) fn all(vol: &mut Volume) -> Durable {
-        Durable::new(None, Vec::new(), vol.paths.begin(true, Vec::new(), Vec::new()))
+        let bodies = vol.paths.bodies().map(|one| one.0).collect();
+        let mark = vol.paths.begin(true, Vec::new(), Vec::new());
+        Durable { bodies, ..Durable::new(None, Vec::new(), mark) }
     }
 
     /// What a call of a policy that writes at once names.
@@ -43,7 +47,8 @@ impl Durable {
     }
 
     fn new(blocks: Option<Vec<BlockNo>>, fields: Vec<Field>, mark: Mark) -> Durable {
-        Durable { blocks, fields, mark, since: 0, rounds: 0, last: false }
+        let bodies = Vec::new();
+        Durable { blocks, bodies, fields, mark, since: 0, rounds: 0, last: false }
     }
 }
 
@@ -58,6 +63,8 @@ struct Reach<'a, 'c> {
     whole: BTreeSet<Ino>,
     /// Directories whose way to the root is in `blocks`.
     rooted: BTreeSet<Ino>,
+    /// Inodes of which the directories with new names, and with removed ones, are in `blocks`.
+    named: BTreeSet<Ino>,
     /// The path is not known.
     unknown: bool,
 }
@@ -77,16 +84,18 @@ pub(crate) fn file(
         return Ok(Durable::all(vol));
     }
     let (blocks, fields, groups) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
-    let (whole, rooted) = (BTreeSet::new(), BTreeSet::new());
-    let mut reach = Reach { tx, vol, blocks, fields, groups, whole, rooted, unknown: false };
+    let (whole, rooted, named) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
+    let mut reach = Reach { tx, vol, blocks, fields, groups, whole, rooted, named, unknown: false };
     reach.file(ino, data_only)?;
-    let Reach { vol, blocks, fields, groups, whole, unknown, .. } = reach;
+    let bodies = reach.bodies()?;
+    let Reach { vol, blocks, fields, groups, whole, named, unknown, .. } = reach;
     if unknown {
         return Ok(Durable::all(vol));
     }
-    let mark = vol.paths.begin(false, whole.into_iter().collect(), groups.into_iter().collect());
+    let inodes = whole.intersection(&named).copied().collect();
+    let mark = vol.paths.begin(false, inodes, groups.into_iter().collect());
     let fields = fields.into_iter().collect();
-    Ok(Durable::new(Some(blocks.into_iter().collect()), fields, mark))
+    Ok(Durable { bodies, ..Durable::new(Some(blocks.into_iter().collect()), fields, mark) })
 }
 
 impl Reach<'_, '_> {
@@ -104,6 +113,21 @@ impl Reach<'_, '_> {
             return self.way_up(ino);
         }
         self.path(ino)
+    }
+
+    /// Tails of directories that have moved, and of which the inodes are in the blocks.
+    fn bodies(&mut self) -> Result<Vec<BlockNo>, Stop> {
+        let mut bodies = Vec::new();
+        for (block, dir) in self.vol.paths.bodies().collect::<Vec<_>>() {
+            let inode = self.vol.geometry.inode_place(self.vol.number(dir)?).block;
+            if !self.tx.is_block_unwritten(block) {
+                self.vol.paths.wrote_body(block);
+            } else if self.blocks.contains(&inode) {
+                self.blocks.insert(block);
+                bodies.push(block);
+            }
+        }
+        Ok(bodies)
     }
 
     /// The dirty blocks of an inode, and those of which others must let go.
@@ -158,14 +182,16 @@ impl Reach<'_, '_> {
 
     /// Directories with a new name of this object, and their way to the root.
     fn path(&mut self, ino: Ino) -> Result<(), Stop> {
-        let Some(needs) = self.vol.paths.of(ino) else {
+        let dirs = self.vol.paths.of(ino).map(|needs| needs.dirs.clone()).unwrap_or_default();
+        if dirs.is_empty() {
+            // Its name is old. A directory above may have a new one.
             self.unknown |= self.vol.paths.has_moved();
-            return Ok(());
-        };
-        for dir in needs.dirs.clone() {
+        }
+        for dir in dirs {
             self.content(dir, true)?;
             self.way_up(dir)?;
         }
+        self.named.insert(ino);
         Ok(())
     }
 
@@ -181,6 +207,7 @@ impl Reach<'_, '_> {
                 self.content(at, true)?;
                 self.content(dir, true)?;
             }
+            self.named.insert(at);
             let inode = inodes::get(self.tx, self.vol, at)?;
             at = dirs::parent(self.tx, self.vol, (at, &inode))?;
         }

@@ -8,6 +8,7 @@
 use crate::call::Ino;
 use crate::cow::CowMap;
 use crate::ffs::geometry::Fragment;
+use crate::tx::BlockNo;
 use smallvec::SmallVec;
 
 /// Entries of one kind at most, about 50 bytes each.
@@ -45,6 +46,8 @@ pub struct Paths {
     freed: CowMap<Fragment, (u32, Loser, u64)>,
     /// Groups of which the table of inodes has grown.
     grown: CowMap<u32, u64>,
+    /// Blocks to which the tail of a directory has moved: the directory, and the stamp.
+    bodies: CowMap<BlockNo, (Ino, u64)>,
     /// When a directory was renamed last: names below it may depend on that.
     moved: Option<u64>,
     /// When entries were dropped last.
@@ -77,6 +80,7 @@ impl Paths {
         self.needs.share(|_| {});
         self.freed.share(|_| {});
         self.grown.share(|_| {});
+        self.bodies.share(|_| {});
     }
 
     /// A directory got or lost a name of an inode.
@@ -87,6 +91,22 @@ impl Paths {
     /// A directory was renamed.
     pub fn moved(&mut self) {
         self.moved = Some(self.clock);
+    }
+
+    /// The tail of a directory has moved to a block. Its inode may share a block with others that
+    /// a sync writes; then the names at the old place are lost unless this block is there.
+    pub fn body(&mut self, block: BlockNo, dir: Ino) {
+        self.bodies.insert(block, (dir, self.clock));
+    }
+
+    /// Blocks to which tails of directories have moved.
+    pub fn bodies(&self) -> impl Iterator<Item = (BlockNo, Ino)> {
+        self.bodies.iter().map(|(&block, &(dir, _))| (block, dir))
+    }
+
+    /// A block is on the volume.
+    pub fn wrote_body(&mut self, block: BlockNo) {
+        self.bodies.remove(&block);
     }
 
     /// The table of inodes of a group has grown.
@@ -184,6 +204,7 @@ impl Paths {
             self.needs.retain(|_, needs| is_new(needs.stamp));
             self.freed.retain(|_, freed| is_new(freed.2));
             self.grown.retain(|_, stamp| is_new(*stamp));
+            self.bodies.retain(|_, body| is_new(body.1));
             self.moved = self.moved.filter(|&stamp| is_new(stamp));
             self.dropped = self.dropped.filter(|&stamp| is_new(stamp));
             return;

@@ -70,12 +70,7 @@ impl Ffs {
         let policy = &self.core.policy;
         durable.last = true;
         if !policy.is_ordered() {
-            let blocks = durable.blocks.as_ref()?;
-            let named: Vec<BlockNo> =
-                blocks.iter().copied().filter(|&b| !self.holds_names(b)).collect();
-            // A name must not lead to what its inode was before: inodes and content go first.
-            durable.last = durable.rounds > 1 || named.is_empty() || named.len() == blocks.len();
-            return Some(if durable.last { blocks.clone() } else { named });
+            return self.unordered_blocks(durable);
         }
         if let Some(blocks) = &durable.blocks {
             let front = policy.next_writes(&durable.fields);
@@ -89,6 +84,26 @@ impl Ffs {
             true => self.core.cache.unwritten(),
             false => front.into_iter().collect(),
         })
+    }
+
+    /// The same without an order of writes. Old names at new places go first, then inodes and
+    /// content, then names: a name must not lead to what its inode was before.
+    fn unordered_blocks(&self, durable: &mut Durable) -> Option<Vec<BlockNo>> {
+        if durable.rounds == 1 {
+            durable.bodies.retain(|&block| self.core.cache.is_unwritten(block));
+            if !durable.bodies.is_empty() {
+                durable.last = false;
+                return Some(durable.bodies.clone());
+            }
+        }
+        let first = if durable.bodies.is_empty() { 1 } else { 2 };
+        if durable.rounds > first {
+            return durable.blocks.clone();
+        }
+        let all = durable.blocks.clone().unwrap_or_else(|| self.core.cache.unwritten());
+        let (names, others): (Vec<BlockNo>, _) = all.iter().partition(|&&b| self.holds_names(b));
+        durable.last = names.is_empty() || others.is_empty();
+        if durable.last { durable.blocks.clone() } else { Some(others) }
     }
 
     /// True if a block holds names that are not written.

@@ -113,6 +113,11 @@ impl Growing<'_> {
             tx.began(place.block);
         }
         copy(tx, self.kind, (place.block, place.at), &content);
+        if self.kind == PageKind::Directory {
+            // Long before the inode, which leads away from the old place.
+            tx.goes_early(place.block);
+            vol.paths.body(place.block, self.ino);
+        }
         self.got(tx, vol, to, new, Slot::Direct(slot));
         self.inode.direct[slot] = to;
         self.add_sectors(vol, new - old);
