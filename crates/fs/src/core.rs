@@ -89,6 +89,10 @@ pub enum Ordering {
     Flush,
     /// When it has completed: volumes that keep completed writes, or that keep a prefix of them.
     Completion,
+    /// When it has completed, and then it counts as durable, too: no flush is sent. So did the
+    /// kernels of 1999. On a volume that reports a write before it is durable, a power cut breaks
+    /// every promise of the policy.
+    Trusted,
 }
 
 impl Default for CoreOptions {

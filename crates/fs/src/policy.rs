@@ -11,7 +11,7 @@ pub mod ordered;
 pub mod planted;
 
 use crate::core::page::{Mask, Page};
-use crate::tx::{BlockNo, Field, Freed, Need, Piece};
+use crate::tx::{BlockNo, Field, Freed, Need, Piece, Role};
 use guard::Manifest;
 use smallvec::SmallVec;
 use std::collections::BTreeSet;
@@ -32,10 +32,6 @@ pub enum PolicyKind {
 impl PolicyKind {
     /// All of them.
     pub const ALL: [PolicyKind; 3] = [PolicyKind::Async, PolicyKind::Sync, PolicyKind::Soft];
-
-    /// Those that commands offer. The prover finds crash states of the others that break their
-    /// contract.
-    pub const OFFERED: [PolicyKind; 1] = [PolicyKind::Async];
 
     /// The name in options and messages.
     pub fn name(self) -> &'static str {
@@ -67,8 +63,8 @@ pub enum Rule {
         olds: Olds,
         /// What must be on the disk before.
         needs: SmallVec<[Need; 4]>,
-        /// It takes a name or a link away.
-        removal: bool,
+        /// What it does.
+        role: Role,
     },
     /// As [`crate::tx::Tx::free_later`].
     Free {
@@ -77,6 +73,8 @@ pub enum Rule {
         /// Its bytes, if the cache may hold changes of them.
         content: Option<Field>,
     },
+    /// Bytes to which nothing on the disk leads: the cache has forgotten them.
+    Forget(Field),
     /// As [`crate::tx::Tx::writes_at_once`].
     AtOnce(Field),
 }
@@ -100,10 +98,14 @@ pub trait Policy: Debug + Send {
         false
     }
 
-    /// A transaction has ended well: its edits are in the cache. Takes its rules.
-    fn committed(&mut self, _rules: &mut Vec<Rule>) -> Settle {
+    /// A transaction has ended well: its edits are in the cache. Takes its rules. What it adds to
+    /// `forgotten` is not to be written: it means nothing, and nothing waits for it.
+    fn committed(&mut self, _rules: &mut Vec<Rule>, _forgotten: &mut Vec<Field>) -> Settle {
         Settle::Now
     }
+
+    /// Calls for durability are under way, or none is: what they have seen must not vanish.
+    fn awaits(&mut self, _calls: bool) {}
 
     /// Makes the page of a block what a write of these sectors carries. Returns what the write
     /// brings, and the sectors that are to be written again.

@@ -29,6 +29,8 @@ pub enum Stop {
     /// There is no space now, but frees are pending: run it again after them, and fail with
     /// [`Errno::NoSpc`] if there are none.
     NoRoom,
+    /// A change of these bytes waits for something: run it again when they are on the disk.
+    Guarded(Field),
     /// It fails.
     Refused(Errno),
 }
@@ -105,6 +107,21 @@ pub enum Why {
     Link,
     /// A name that is to be gone. A name that never was on the disk is not waited for.
     Removal,
+    /// Where the directory of a needed name has its names. Without that name, nothing.
+    Body,
+}
+
+/// What a guarded change does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// Replaces bytes, or adds some: a later change may replace it before it is on the disk.
+    Replaces,
+    /// Gives a file more: a later change that replaces it needs what this one needs.
+    Grows,
+    /// Clears addresses in an indirect block: the size that no longer covers them goes first.
+    Clears,
+    /// Takes a name or a link away, and is never replaced by a later change.
+    Removes,
 }
 
 /// Space that an operation gives up.
@@ -134,6 +151,16 @@ pub enum Piece {
         ino: u32,
         /// It was one of a directory.
         directory: bool,
+    },
+    /// The change that made a directory longer, or moved its tail.
+    Body {
+        /// The inode of the directory.
+        dir: u32,
+    },
+    /// The old name of a directory that has moved.
+    Name {
+        /// The inode of the directory.
+        dir: u32,
     },
 }
 
@@ -214,17 +241,16 @@ pub trait Tx {
     }
 
     /// Keeps changes of bytes of one block from the disk until all needs are there. `changes` has
-    /// the bytes that the disk may show until then; the new ones are set, in this operation. A
-    /// `removal` takes a name or a link away, and is never replaced by a later change.
-    fn guard(&mut self, _changes: &[(Field, &[u8])], _needs: &[Need], _removal: bool) {}
+    /// the bytes that the disk may show until then; the new ones are set, in this operation.
+    fn guard(&mut self, _changes: &[(Field, &[u8])], _needs: &[Need], _role: Role) {}
 
     /// True if a change of these bytes waits for something.
     fn is_guarded(&self, _field: Field) -> bool {
         false
     }
 
-    /// Takes over to free space later, of which the cache may hold content; false if the operation
-    /// is to free it at once.
+    /// Takes over to free space later, and to forget its content, of which the cache may hold some;
+    /// false if the operation is to do that at once.
     fn free_later(&mut self, _freed: Freed, _content: Option<Field>) -> bool {
         false
     }

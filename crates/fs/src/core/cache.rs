@@ -159,6 +159,13 @@ impl Cache {
         buffer
     }
 
+    /// Sectors mean nothing.
+    pub fn forget(&mut self, slot: Slot, sectors: Mask) {
+        let dirty = self.get(slot).dirty & !sectors;
+        self.set_dirty(slot, dirty);
+        self.get_mut(slot).valid &= !sectors;
+    }
+
     /// Sets the dirty sectors of a buffer. True if it was clean before and is dirty now.
     #[inline]
     pub fn set_dirty(&mut self, slot: Slot, dirty: Mask) -> bool {

@@ -248,7 +248,7 @@ impl Core {
     /// Writes have completed: what they bring holds once they are ordered.
     pub(crate) fn brought(&mut self, manifest: Manifest) {
         match self.options.ordering {
-            Ordering::Completion => self.policy.settled(manifest),
+            Ordering::Completion | Ordering::Trusted => self.policy.settled(manifest),
             Ordering::Flush => self.barriers.brought.append(manifest),
         }
     }
@@ -265,7 +265,7 @@ impl Core {
         if written.is_empty() && !orders {
             return;
         }
-        if !self.barriers.unflushed {
+        if !self.barriers.unflushed || self.options.ordering == Ordering::Trusted {
             self.barriers.settled.extend(written.into_iter().map(|key| (key, Ok(()))));
             return;
         }

@@ -9,7 +9,7 @@ use super::page::{MOST_SECTORS, Mask, Page, SECTOR, each, mask};
 use super::{Core, Seals};
 use crate::call::{Errno, Ino, Timestamp};
 use crate::policy::{Rule, Settle};
-use crate::tx::{BlockNo, Field, Freed, Need, PageKind, Stop, Tx};
+use crate::tx::{BlockNo, Field, Freed, Need, PageKind, Role, Stop, Tx};
 use seekless_engine::units::Time;
 use smallvec::{SmallVec, smallvec};
 
@@ -26,6 +26,8 @@ pub(crate) struct Scratch {
     old: Vec<u8>,
     /// What the operation wants of the order of writes.
     rules: Vec<Rule>,
+    /// What the policy says is not to be written.
+    forgotten: Vec<Field>,
     expected: Wanted,
     /// Buffers and the inodes that their changes belong to.
     owners: Vec<(Slot, Ino)>,
@@ -93,7 +95,10 @@ impl<'c> CoreTx<'c> {
         for block in std::mem::take(&mut core.scratch.early) {
             core.queue_early(block);
         }
-        let settle = core.policy.committed(&mut core.scratch.rules);
+        let mut forgotten = std::mem::take(&mut core.scratch.forgotten);
+        let settle = core.policy.committed(&mut core.scratch.rules, &mut forgotten);
+        forgotten.drain(..).for_each(|field| core.forget(field, at));
+        core.scratch.forgotten = forgotten;
         core.scratch.end(&mut core.cache);
         settle
     }
@@ -412,21 +417,21 @@ impl Tx for CoreTx<'_> {
     fn forget(&mut self, block: BlockNo, at: usize, length: usize) {
         let Some(slot) = self.core.cache.find(block) else { return };
         self.note(slot);
-        let sectors = mask(at, length);
-        let dirty = self.core.cache.get(slot).dirty & !sectors;
-        self.core.cache.set_dirty(slot, dirty);
-        self.core.cache.get_mut(slot).valid &= !sectors;
+        self.core.cache.forget(slot, mask(at, length));
+        if self.is_ordered() {
+            self.core.scratch.rules.push(Rule::Forget(Field::new(block, at, length)));
+        }
     }
 
     fn is_ordered(&self) -> bool {
         self.core.policy.is_ordered()
     }
 
-    fn guard(&mut self, changes: &[(Field, &[u8])], needs: &[Need], removal: bool) {
+    fn guard(&mut self, changes: &[(Field, &[u8])], needs: &[Need], role: Role) {
         if self.is_ordered() {
             let olds = changes.iter().map(|(field, old)| (*field, SmallVec::from_slice(old)));
             let (olds, needs) = (olds.collect(), SmallVec::from_slice(needs));
-            self.core.scratch.rules.push(Rule::Guard { olds, needs, removal });
+            self.core.scratch.rules.push(Rule::Guard { olds, needs, role });
         }
     }
 
@@ -462,6 +467,14 @@ impl Core {
             self.owned.insert(ino, buffer.block);
             self.cache.get_mut(slot).owner = ino;
         }
+    }
+
+    /// Bytes mean nothing, and no write is to carry them.
+    fn forget(&mut self, field: Field, at: Time) {
+        let Some(slot) = self.cache.find(field.block) else { return };
+        let before = self.cache.get(slot).dirty;
+        self.cache.forget(slot, mask(usize::from(field.at), usize::from(field.length)));
+        self.changed(slot, before, at);
     }
 
     /// No change of a buffer is unwritten.

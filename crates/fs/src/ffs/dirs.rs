@@ -5,14 +5,16 @@
 
 use crate::call::{Credentials, Errno, Ino};
 use crate::ffs::entries;
+use crate::ffs::free;
 use crate::ffs::geometry::Place;
 use crate::ffs::inode::{DIRECT, Inode};
+use crate::ffs::inodes;
 use crate::ffs::map;
 use crate::ffs::tail::Growing;
 use crate::ffs::volume::Volume;
 use crate::tree::chunk::{self, Damaged};
 use crate::tree::index;
-use crate::tx::{Field, Need, PageKind, SECTOR_CONTENT, Stop, Tx, Why};
+use crate::tx::{Field, Need, PageKind, Role, SECTOR_CONTENT, Stop, Tx, Why};
 use seekless_engine::units::SECTOR_BYTES;
 use smallvec::SmallVec;
 
@@ -37,7 +39,7 @@ impl From<Damaged> for Stop {
 pub struct Found {
     /// The object.
     pub ino: Ino,
-    /// Code of its kind.
+    /// Its type byte, as in [`entries`].
     pub kind: u8,
     /// Offset of the entry in the directory.
     pub at: u64,
@@ -272,7 +274,7 @@ fn room(tx: &mut dyn Tx, vol: &mut Volume, dir: Dir<'_>, need: usize) -> Result<
 pub struct Entry<'a> {
     /// The object.
     pub ino: u32,
-    /// Code of its kind.
+    /// Its type byte.
     pub kind: u8,
     /// What must be on the disk before the name leads to it.
     pub needs: &'a [Need],
@@ -298,23 +300,45 @@ pub fn add(
     let at = number * SECTOR_BYTES as u64;
     let place = chunk_place(tx, vol, (dir, inode), at)?;
     let added = chunk::add(content(tx, place)?, ino, kind, name)?.ok_or(Errno::Io)?;
-    if let Some((offset, bytes)) = added.before {
-        tx.set(place.block, place.at + offset, &bytes);
-    }
-    let (offset, bytes) = added.entry;
-    tx.set(place.block, place.at + offset, &bytes);
+    let (offset, bytes) = &added.entry;
     let field = Field::new(place.block, place.at + offset, INO_BYTES);
+    let guarded = old_slot(tx, place, &added)?;
+    if let Some((offset, bytes)) = &added.before {
+        tx.set(place.block, place.at + offset, bytes);
+    }
+    tx.set(place.block, place.at + offset, bytes);
     let mut needs: SmallVec<[Need; 4]> = SmallVec::from_slice(needs);
     // The same name may still be leaving another place: the directory never shows it twice.
     let hash = index::hash(name);
     let others = vol.leaving(dir, hash).filter(|&other| other != field && tx.is_guarded(other));
     needs.extend(others.map(|field| Need { field, why: Why::Link }));
-    tx.guard(&[(field, &[0; INO_BYTES])], &needs, false);
+    match guarded {
+        Some((slot, old)) => tx.guard(&[(slot, &old)], &needs, Role::Replaces),
+        None => tx.guard(&[(field, &[0; INO_BYTES])], &needs, Role::Replaces),
+    }
     tx.belongs(place.block, dir);
     vol.paths.named(Ino::from(ino), dir);
     vol.set_name(dir, index::hash(name), at + added.at as u64, true);
     note_room(tx, vol, dir, place, number)?;
     Ok(field)
+}
+
+/// Bytes of an entry, and what they were.
+type OldSlot = (Field, SmallVec<[u8; 64]>);
+
+/// The bytes of the free entry in whose place a new one comes, if some of them wait for something:
+/// the disk may still show the entry before, and must not show it with the new name.
+fn old_slot(tx: &mut dyn Tx, place: Place, added: &chunk::Added) -> Result<Option<OldSlot>, Stop> {
+    let length = chunk::entry(content(tx, place)?, added.at).map_or(0, |entry| entry.length);
+    if added.before.is_some() || length == 0 {
+        return Ok(None);
+    }
+    let slot = Field::new(place.block, place.at + added.at, length);
+    if !tx.is_guarded(slot) {
+        return Ok(None);
+    }
+    let old = &content(tx, place)?[added.at..added.at + length];
+    Ok(Some((slot, SmallVec::from_slice(old))))
 }
 
 /// Notes in the index what room a chunk has now.
@@ -341,6 +365,7 @@ fn grow(
     who: Credentials,
 ) -> Result<u64, Stop> {
     let block_bytes = vol.geometry.block_bytes() as u64;
+    free::behind_end(tx, vol, (dir, inode))?;
     let old = inode.size;
     let kind = PageKind::Directory;
     let index = old / block_bytes;
@@ -356,6 +381,7 @@ fn grow(
         Growing { ino: dir, inode, who, kind }.add(tx, vol, slot, count, wish)?;
     }
     inode.size = size;
+    inodes::body_changes(tx, vol, dir)?;
     let covers = vol.names().get(dir).is_some_and(|i| i.covered == old.div_ceil(block_bytes));
     for at in (old..size).step_by(SECTOR_BYTES) {
         let place = chunk_place(tx, vol, (dir, inode), at)?;
@@ -393,7 +419,7 @@ pub fn remove(
     });
     let (offset, bytes) = gone.clear;
     tx.set(place.block, place.at + offset, &bytes);
-    tx.guard(&[(field, &(found.ino as u32).to_le_bytes())], &[], false);
+    tx.guard(&[(field, &(found.ino as u32).to_le_bytes())], &[], Role::Replaces);
     if let Some((offset, bytes)) = joins {
         tx.set(place.block, place.at + offset, &bytes);
     }
@@ -421,7 +447,7 @@ pub fn remove_after(
     let old: SmallVec<[u8; 64]> = SmallVec::from_slice(&chunk[within..within + length]);
     tx.set(place.block, place.at + within, &[0; INO_BYTES]);
     let all = Field::new(place.block, place.at + within, length);
-    tx.guard(&[(all, &old)], needs, true);
+    tx.guard(&[(all, &old)], needs, Role::Removes);
     let field = Field::new(place.block, place.at + within, INO_BYTES);
     vol.leaves(dir.0, index::hash(name), field, |field| tx.is_guarded(field));
     removed(tx, vol, dir, name, found)?;
@@ -468,7 +494,7 @@ pub fn replace(
     tx.set(place.block, place.at + within, &head);
     let field = Field::new(place.block, place.at + within, INO_BYTES);
     let kind = Field::new(place.block, place.at + within + KIND_AT, 1);
-    tx.guard(&[(field, &old), (kind, &old_kind)], needs, false);
+    tx.guard(&[(field, &old), (kind, &old_kind)], needs, Role::Replaces);
     tx.belongs(place.block, dir.0);
     Ok(field)
 }

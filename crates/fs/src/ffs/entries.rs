@@ -30,9 +30,23 @@ pub fn type_byte(kind: FileKind) -> u8 {
     }
 }
 
+/// Bits of a type byte that say the kind. The others count how often the object was renamed, modulo
+/// 4: of two names of a directory that a crash has left, the later one counts one more.
+pub const KIND_BITS: u8 = 0x3f;
+
+/// The count of renames in a type byte.
+pub fn moves_of(byte: u8) -> u8 {
+    byte / (KIND_BITS + 1)
+}
+
+/// A type byte with the count of renames that follows one.
+pub fn moved(kind: FileKind, moves: u8) -> u8 {
+    type_byte(kind) | ((moves + 1) % 4 * (KIND_BITS + 1))
+}
+
 /// The kind that a type byte says.
 pub fn kind_of_type(byte: u8) -> Option<FileKind> {
-    match byte {
+    match byte & KIND_BITS {
         1 => Some(FileKind::Fifo),
         2 => Some(FileKind::CharDevice),
         4 => Some(FileKind::Directory),

@@ -1,5 +1,6 @@
 //! Why a file system cannot be made, read or repaired.
 
+use crate::policy::PolicyKind;
 use seekless_engine::io::IoError;
 
 /// Why a file system cannot be made, read or repaired.
@@ -58,12 +59,20 @@ pub enum FsError {
     /// It was not unmounted.
     #[error("the file system was not unmounted; run `seekless fsck --repair` or mount --read-only")]
     NotClean,
-    /// It was mounted with soft updates and not unmounted.
+    /// It was mounted with another policy and not unmounted.
     #[error(
-        "the file system was mounted with soft updates and not unmounted; mount it with --policy \
-         soft, or run `seekless fsck --repair`"
+        "the file system was mounted with --policy {} and not unmounted, so --policy {} is \
+         refused; run `seekless fsck --repair` first, or {}",
+        .left.name(),
+        .asked.name(),
+        match .left { PolicyKind::Soft => "mount with --policy soft", _ => "mount --read-only" }
     )]
-    LeftBySoft,
+    OtherPolicy {
+        /// The policy that it was mounted with.
+        left: PolicyKind,
+        /// The policy of the mount that is refused.
+        asked: PolicyKind,
+    },
     /// An earlier mount met damage.
     #[error(
         "an earlier mount met damage of the file system; run `seekless fsck --repair` or mount \
@@ -92,6 +101,19 @@ fn bits(word: u32) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_refused_policy_has_a_remedy() {
+        let error = |left| FsError::OtherPolicy { left, asked: PolicyKind::Async }.to_string();
+        let sync = error(PolicyKind::Sync);
+        assert!(
+            sync.contains("with --policy sync and not unmounted, so --policy async is"),
+            "{sync}"
+        );
+        assert!(sync.ends_with("`seekless fsck --repair` first, or mount --read-only"), "{sync}");
+        let soft = error(PolicyKind::Soft);
+        assert!(soft.ends_with("first, or mount with --policy soft"), "{soft}");
+    }
 
     #[test]
     fn features_are_named_by_their_bits() {

@@ -61,6 +61,8 @@ pub(crate) struct Pending {
     pub writes: Vec<Field>,
     /// Its answer, while it waits.
     pub answer: Option<Answer>,
+    /// It runs again when what it waits for is durable.
+    pub again: bool,
 }
 
 impl Pending {
@@ -71,8 +73,8 @@ impl Pending {
 
     fn new(id: Option<CallId>, who: Credentials, now: Timestamp, work: Work) -> Pending {
         let (state, pins, held, durable) = (State::default(), Pins::new(), None, None);
-        let (writes, answer) = (Vec::new(), None);
-        Pending { id, who, now, work, runs: 0, pins, state, held, durable, writes, answer }
+        let (writes, answer, again) = (Vec::new(), None, false);
+        Pending { id, who, now, work, runs: 0, pins, state, held, durable, writes, answer, again }
     }
 
     fn of(call: Call) -> Pending {
@@ -142,6 +144,15 @@ impl Ffs {
     /// Runs everything that can run.
     pub(crate) fn run_ready(&mut self, cx: &mut FsCx<'_, '_>) {
         loop {
+            self.run_queue(cx);
+            if !self.end_settled(cx) {
+                return;
+            }
+        }
+    }
+
+    fn run_queue(&mut self, cx: &mut FsCx<'_, '_>) {
+        loop {
             self.take_frees();
             self.core.relieve();
             if self.core.is_congested() {
@@ -150,18 +161,31 @@ impl Ffs {
             let Some(pending) = self.next_pending(cx) else { break };
             self.run(pending, cx);
         }
+    }
+
+    /// Ends calls that are durable. True if one of them runs again.
+    fn end_settled(&mut self, cx: &mut FsCx<'_, '_>) -> bool {
+        let mut again = false;
         while let Some((key, result)) = self.core.take_settled() {
             if !self.parked.contains(key) {
                 self.stop_settled();
             } else if !self.goes_on(key, result, cx) {
                 let mut pending = self.parked.remove(key);
+                self.no_longer_waits();
                 if let (Some(durable), Ok(())) = (&pending.durable, result) {
                     self.volume.paths.end(&durable.mark);
+                }
+                if std::mem::take(&mut pending.again) && result.is_ok() {
+                    pending.durable = None;
+                    self.queue.push_front(pending);
+                    again = true;
+                    continue;
                 }
                 let answer = pending.answer.take().unwrap_or(Answer::Done);
                 self.end(pending, result.map(|()| answer).map_err(|_| Errno::Io), cx);
             }
         }
+        again
     }
 
     /// The next call that can run: those that have waited before those that have not run yet.
@@ -316,6 +340,11 @@ impl Ffs {
                 self.core.unpin(&mut pending.pins);
                 let key = self.parked.insert(pending);
                 self.no_room.push(key);
+            }
+            Stop::Guarded(field) => {
+                (pending.again, pending.runs) = (true, 0);
+                let durable = Durable::fields(&mut self.volume, vec![field]);
+                self.make_durable(pending, durable, cx);
             }
             Stop::NoRoom => self.fail_call(pending, Errno::NoSpc, cx),
             Stop::Refused(errno) => self.fail_call(pending, errno, cx),

@@ -181,6 +181,8 @@ pub struct Superblock {
     pub recovery: Recovery,
     /// The policy to mount with if the user names none.
     pub policy: PolicyAdvice,
+    /// The policy of the last mount for writing, if there was one.
+    pub mounted_with: Option<PolicyAdvice>,
     /// Blocks of a cluster: allocation is contiguous, and output is joined, up to this length.
     pub maxcontig: u32,
     /// Blocks that one file may allocate in a group before it moves on.
@@ -250,6 +252,7 @@ impl Superblock {
             self.recovery as u8,
             self.policy as u8,
             self.log.kind,
+            self.mounted_with.map_or(0, |policy| policy as u8 + 1),
         ];
         put(&mut out, 64, &small);
         put(&mut out, 88, &self.made.to_le_bytes());
@@ -330,6 +333,10 @@ fn fields_of(sector: &[u8], id: u128) -> Option<Superblock> {
             _ => return None,
         },
         policy: *PolicyAdvice::ALL.get(usize::from(sector[68]))?,
+        mounted_with: match sector[70] {
+            0 => None,
+            number => Some(*PolicyAdvice::ALL.get(usize::from(number) - 1)?),
+        },
         maxcontig: u32_at(sector, 72),
         maxbpg: u32_at(sector, 76),
         mounts: u32_at(sector, 80),
@@ -369,6 +376,7 @@ mod tests {
             state: State::InUse,
             recovery: Recovery::Fsck,
             policy: PolicyAdvice::Soft,
+            mounted_with: Some(PolicyAdvice::Atomic),
             maxcontig: 8,
             maxbpg: 2048,
             mounts: 7,

@@ -9,12 +9,12 @@ use crate::ffs::alloc::block::{self, Former};
 use crate::ffs::fields::u32_at;
 use crate::ffs::format::{SECTOR_ADDRESSES, address_offset};
 use crate::ffs::geometry::Fragment;
-use crate::ffs::inode::{DIRECT, INDIRECT, Inode, offset};
+use crate::ffs::inode::{DIRECT, INDIRECT, Inode, PREALLOCATED, offset};
 use crate::ffs::inodes;
 use crate::ffs::map;
 use crate::ffs::paths::Loser;
 use crate::ffs::volume::Volume;
-use crate::tx::{BlockNo, Field, PageKind, Stop, Tx};
+use crate::tx::{BlockNo, Field, Need, PageKind, Role, Stop, Tx, Why};
 use seekless_engine::units::SECTOR_BYTES;
 use smallvec::SmallVec;
 
@@ -36,6 +36,8 @@ struct Step<'a> {
     maps: SmallVec<[BlockNo; MOST_MAPS]>,
     freed: usize,
     sectors: u32,
+    /// Where the size of the file stands, if it falls: cleared addresses wait for it.
+    size: Option<Field>,
     /// What is to be freed, and where its address was.
     extents: Vec<(Fragment, u32, Field)>,
     /// The block of the file behind which all is done, if the step ended early.
@@ -50,15 +52,40 @@ struct Step<'a> {
 pub fn range(
     tx: &mut dyn Tx,
     vol: &mut Volume,
-    (ino, inode): (Ino, &mut Inode),
+    file: (Ino, &mut Inode),
     from: u64,
     to: u64,
+) -> Result<u64, Stop> {
+    step(tx, vol, file, (from, to), None)
+}
+
+/// The same for all blocks from one on, of a file that becomes shorter: the disk has the lower size
+/// before it has holes there.
+///
+/// # Errors
+/// Those of [`range`].
+pub fn end(
+    tx: &mut dyn Tx,
+    vol: &mut Volume,
+    file: (Ino, &mut Inode),
+    from: u64,
+) -> Result<u64, Stop> {
+    let size = inodes::part(vol, vol.number(file.0)?, offset::SIZE, offset::SECTORS - offset::SIZE);
+    step(tx, vol, file, (from, u64::MAX), Some(size))
+}
+
+fn step(
+    tx: &mut dyn Tx,
+    vol: &mut Volume,
+    (ino, inode): (Ino, &mut Inode),
+    (from, to): (u64, u64),
+    size: Option<Field>,
 ) -> Result<u64, Stop> {
     let (maps, stopped) = (SmallVec::new(), None);
     let number = vol.number(ino)?;
     let (indirect, freed, sectors, extents) = (0, 0, 0, Vec::new());
     let mut step =
-        Step { tx, vol, ino, from, to, indirect, maps, freed, sectors, extents, stopped };
+        Step { tx, vol, ino, from, to, indirect, maps, freed, sectors, size, extents, stopped };
     for level in (1..=INDIRECT).rev() {
         let (base, span) = map::tree(&step.vol.geometry, level);
         let at = inode.indirect[level - 1];
@@ -81,8 +108,31 @@ pub fn range(
         block::free(step.tx, step.vol, (at, count), Former { field, exact: true })?;
     }
     let (sectors, stopped) = (step.sectors, step.stopped);
-    inode.sectors = inode.sectors.checked_sub(sectors).ok_or(Errno::Io)?;
+    // After a crash the count may be too low.
+    inode.sectors = inode.sectors.saturating_sub(sectors);
     Ok(stopped.unwrap_or(from))
+}
+
+/// Before a file grows: frees what a crash has left behind its end. Writes that are ordered bring
+/// an address before the size that covers it.
+///
+/// # Errors
+/// Those of [`range`].
+pub fn behind_end(
+    tx: &mut dyn Tx,
+    vol: &mut Volume,
+    (ino, inode): (Ino, &mut Inode),
+) -> Result<(), Stop> {
+    if !vol.may_have_more(ino) || inode.flags & PREALLOCATED != 0 {
+        return Ok(());
+    }
+    let before = inode.clone();
+    let from = inode.size_blocks(&vol.geometry).max(DIRECT as u64);
+    while range(tx, vol, (ino, inode), from, u64::MAX)? > from {}
+    if *inode == before {
+        vol.has_no_more(ino);
+    }
+    Ok(())
 }
 
 impl Step<'_> {
@@ -190,10 +240,11 @@ impl Step<'_> {
             let last = range.rev().find(differ).unwrap_or(first);
             let bytes: Vec<u8> = new[first..=last].iter().flat_map(|at| at.to_le_bytes()).collect();
             self.tx.set(block, address_offset(first), &bytes);
-            // Nothing is waited for, but guards of addresses that were never written end here.
+            let size = self.size.map(|field| Need { field, why: Why::Link });
+            let role = if size.is_some() { Role::Clears } else { Role::Replaces };
             for index in (first..=last).filter(|&n| old[n] != new[n]) {
                 let field = Field::new(block, address_offset(index), 4);
-                self.tx.guard(&[(field, &old[index].to_le_bytes())], &[], false);
+                self.tx.guard(&[(field, &old[index].to_le_bytes())], size.as_slice(), role);
             }
             self.tx.belongs(block, self.ino);
         }

@@ -1,10 +1,11 @@
 //! Inodes in their table: read one, and write back what an operation changed of it.
 
 use crate::call::{Attr, Errno, FileKind, Ino};
+use crate::ffs::fields::u64_at;
 use crate::ffs::geometry::Place;
 use crate::ffs::inode::{INODE_BYTES, Inode, offset};
 use crate::ffs::volume::Volume;
-use crate::tx::{Field, Need, PageKind, Stop, Tx, Why};
+use crate::tx::{Field, Freed, Need, PageKind, Piece, Role, Stop, Tx, Why};
 use seekless_engine::units::SECTOR_BYTES;
 use smallvec::SmallVec;
 
@@ -103,18 +104,56 @@ pub fn links_field(vol: &Volume, ino: Ino) -> Result<Field, Stop> {
     Ok(part(vol, vol.number(ino)?, offset::LINKS, 2))
 }
 
-/// The link count has become lower: the disk may show `old` until a name is gone.
+/// The link count has become lower: the disk may show `old` until a name of a directory is gone.
 ///
 /// # Errors
-/// [`Errno::Stale`] if there is no such inode.
+/// [`Errno::Stale`] if there is no such inode; those of [`Tx::page`].
 pub fn lowered(
     tx: &mut dyn Tx,
     vol: &Volume,
     (ino, old): (Ino, u16),
-    name: Field,
+    (dir, name): (Ino, Field),
 ) -> Result<(), Stop> {
-    let gone = Need { field: name, why: Why::Removal };
-    tx.guard(&[(links_field(vol, ino)?, &old.to_le_bytes())], &[gone], true);
+    let mut needs: SmallVec<[Need; 2]> = SmallVec::new();
+    needs.push(Need { field: name, why: Why::Removal });
+    needs.extend(body(tx, vol, dir)?);
+    tx.guard(&[(links_field(vol, ino)?, &old.to_le_bytes())], &needs, Role::Removes);
+    Ok(())
+}
+
+/// What leads the disk to the names of a directory, if that may not be there yet.
+///
+/// # Errors
+/// [`Errno::Stale`] if there is no such inode; those of [`Tx::page`].
+pub fn body(tx: &mut dyn Tx, vol: &Volume, dir: Ino) -> Result<Option<Need>, Stop> {
+    if !vol.is_unsettled(dir) {
+        return Ok(None);
+    }
+    let number = vol.number(dir)?;
+    let place = vol.geometry.inode_place(number);
+    let at = place.at % SECTOR_BYTES + offset::SIZE;
+    let size: SmallVec<[u8; 8]> = SmallVec::from_slice(&sector(tx, place)?[at..at + 8]);
+    // A write that is under way may be the one: there is another one after it.
+    tx.set(place.block, place.at + offset::SIZE, &size);
+    Ok(Some(Need { field: space(vol, number), why: Why::Body }))
+}
+
+/// Size and addresses of an inode, and what lies between them.
+fn space(vol: &Volume, ino: u32) -> Field {
+    part(vol, ino, offset::SIZE, INODE_BYTES - offset::SIZE)
+}
+
+/// A directory has become longer, or its tail has moved: until the disk knows, it has other names
+/// there. The caller has written the inode back, or does so in this operation.
+///
+/// # Errors
+/// [`Errno::Stale`] if there is no such inode.
+pub fn body_changes(tx: &mut dyn Tx, vol: &mut Volume, dir: Ino) -> Result<(), Stop> {
+    let number = vol.number(dir)?;
+    let what = Piece::Body { dir: number };
+    if tx.free_later(Freed { what, after: space(vol, number), exact: false }, None) {
+        vol.unsettle(dir);
+    }
     Ok(())
 }
 
@@ -184,7 +223,9 @@ fn guard(
             }
         }
     }
-    tx.guard(&changes, &needs, false);
+    // Of what a file had before, an empty one needs nothing.
+    let is_empty = u64_at(is, offset::SIZE) == 0;
+    tx.guard(&changes, &needs, if is_empty { Role::Replaces } else { Role::Grows });
     Ok(())
 }
 
@@ -201,7 +242,7 @@ pub fn init(tx: &mut dyn Tx, vol: &mut Volume, ino: Ino, inode: &Inode) -> Resul
     tx.set(place.block, place.at, &inode.encode());
     if tx.is_ordered() {
         let needs = vol.take_needs(ino);
-        tx.guard(&[(field(vol, number), &old)], &needs, false);
+        tx.guard(&[(field(vol, number), &old)], &needs, Role::Replaces);
     }
     Ok(())
 }

@@ -9,7 +9,7 @@ use crate::ffs::format::address_offset;
 use crate::ffs::geometry::{Fragment, Geometry};
 use crate::ffs::inode::{DIRECT, INDIRECT, Inode};
 use crate::ffs::volume::Volume;
-use crate::tx::{BlockNo, Field, Need, PageKind, Stop, Tx, Why};
+use crate::tx::{BlockNo, Field, Need, PageKind, Role, Stop, Tx, Why};
 use seekless_engine::units::SECTOR_BYTES;
 use smallvec::SmallVec;
 
@@ -173,7 +173,7 @@ pub(crate) fn guard_address(
     needs: &[Need],
 ) -> Field {
     let field = Field::new(block, offset, 4);
-    tx.guard(&[(field, &old.to_le_bytes())], needs, false);
+    tx.guard(&[(field, &old.to_le_bytes())], needs, Role::Replaces);
     vol.need(ino, Need { field, why: Why::Data });
     field
 }

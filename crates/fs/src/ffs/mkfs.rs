@@ -249,6 +249,7 @@ fn superblock_of(sizes: Sizes, options: &MkfsOptions) -> Superblock {
         recovery: Recovery::None,
         policy: options.policy,
         maxcontig: 65_536 / sizes.block_bytes,
+        mounted_with: None,
         maxbpg: sizes.block_bytes / 4,
         mounts: 0,
         made: options.now,

@@ -2,7 +2,8 @@
 //!
 //! A mount for writing refuses a file system that was not unmounted: only a check knows what a
 //! crash has left. Soft updates leave no damage, so a file system that was mounted with them is
-//! mounted with them again at once; what has leaked stays in use until a check frees it. A mount
+//! mounted with them again at once; what has leaked stays in use until a check frees it. No policy
+//! takes over from another one without a repair. A mount
 //! that only reads takes it as it is and writes nothing. It needs the first superblock or a copy.
 //!
 //! A group with damaged maps is closed: its files can be read and written, but nothing is allocated
@@ -15,7 +16,7 @@ use crate::core::tx::CoreTx;
 use crate::core::{Core, CoreOptions};
 use crate::ffs::alloc::{group, inode as inode_alloc};
 use crate::ffs::error::FsError;
-use crate::ffs::format::{Recovery, SUPERBLOCK_AT, State, Superblock};
+use crate::ffs::format::{PolicyAdvice, Recovery, SUPERBLOCK_AT, State, Superblock};
 use crate::ffs::store::{Found, is_damage, load};
 use crate::ffs::system::Ffs;
 use crate::ffs::volume::Volume;
@@ -46,7 +47,7 @@ impl Ffs {
     ///
     /// # Errors
     /// Those of [`load`]; for writing also [`FsError::LostSuperblock`],
-    /// [`FsError::ReadOnlyFeatures`], [`FsError::NotClean`], [`FsError::LeftBySoft`],
+    /// [`FsError::ReadOnlyFeatures`], [`FsError::NotClean`], [`FsError::OtherPolicy`],
     /// [`FsError::MetDamage`].
     pub fn mount(disk: &mut dyn Disk, options: &MountOptions) -> Result<Ffs, FsError> {
         let found = load(disk)?;
@@ -66,6 +67,9 @@ impl Ffs {
         let policy = options.policy.policy();
         let mut core = Core::new(shape, sealer, policy, options.core);
         let mut volume = Volume::new(&superblock)?;
+        if superblock.state == State::InUse {
+            volume.follows_crash();
+        }
         for group in 0..geometry.groups() {
             load_group(&mut core, &mut volume, disk, group)?;
             if writes && superblock.state == State::InUse {
@@ -82,6 +86,7 @@ impl Ffs {
                 PolicyKind::Soft => Recovery::None,
                 PolicyKind::Async | PolicyKind::Sync => Recovery::Fsck,
             };
+            superblock.mounted_with = Some(options.policy.into());
             superblock.state = State::InUse;
             superblock.mounts = superblock.mounts.wrapping_add(1);
             superblock.mounted = options.now;
@@ -97,17 +102,23 @@ impl Ffs {
 /// Refuses a file system that must not be written.
 fn check_writable(found: &Found, policy: PolicyKind) -> Result<(), FsError> {
     let Found { superblock, at, .. } = found;
+    let (left_soft, asked) = (superblock.recovery == Recovery::None, policy);
+    let left = match superblock.mounted_with.and_then(PolicyAdvice::kind) {
+        // A version that did not note the policy told soft updates apart.
+        None => left_soft.then_some(PolicyKind::Soft),
+        left => left,
+    };
     if *at != SUPERBLOCK_AT {
         return Err(FsError::LostSuperblock { at: *at });
     }
     match (superblock.read_only, superblock.state) {
         (0, State::Clean) => Ok(()),
-        // Soft updates leave nothing behind but space that is not in use.
-        (0, State::InUse) if superblock.recovery == Recovery::None => match policy {
-            PolicyKind::Soft => Ok(()),
-            PolicyKind::Async | PolicyKind::Sync => Err(FsError::LeftBySoft),
+        (0, State::InUse) => match left.filter(|&left| left != asked) {
+            Some(left) => Err(FsError::OtherPolicy { left, asked }),
+            // Soft updates leave nothing behind but space that is not in use.
+            None if left_soft && asked == PolicyKind::Soft => Ok(()),
+            None => Err(FsError::NotClean),
         },
-        (0, State::InUse) => Err(FsError::NotClean),
         (0, State::Error) => Err(FsError::MetDamage),
         (features, _) => Err(FsError::ReadOnlyFeatures(features)),
     }
@@ -169,7 +180,7 @@ fn step(
                     }
                 }
             }
-            Err(Stop::Refused(_) | Stop::Busy(_) | Stop::NoRoom) => {
+            Err(Stop::Refused(_) | Stop::Busy(_) | Stop::NoRoom | Stop::Guarded(_)) => {
                 tx.undo();
                 volume.roll_back();
                 return Ok(false);

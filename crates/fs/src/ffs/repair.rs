@@ -144,6 +144,7 @@ impl<'d> Repair<'d> {
             // The state in a copy is old: until the last round the file system is not clean.
             self.superblock.state = State::InUse;
             self.superblock.recovery = Recovery::Fsck;
+            self.superblock.mounted_with = None;
         }
         match self.store.geometry.superblock_of(group) {
             Some(block) => self.store.write_superblock(&self.superblock, block, 0),
@@ -279,7 +280,8 @@ impl<'d> Repair<'d> {
         self.store.edit(place, SealKind::Directory, |chunk, is_whole| {
             let mut all = entries::entries(chunk).unwrap_or_default().into_iter();
             if is_whole && all.any(|entry| entry.at == at && entry.ino == ino) {
-                chunk[at + 6] = entries::type_byte(kind);
+                let moves = chunk[at + 6] & !entries::KIND_BITS;
+                chunk[at + 6] = entries::type_byte(kind) | moves;
             }
         })?;
         Ok(true)

@@ -27,7 +27,7 @@ impl Ffs {
         mut durable: Durable,
         cx: &mut FsCx<'_, '_>,
     ) {
-        if planted::is(Bug::AckBeforeDurable) {
+        if planted::is(Bug::AckBeforeDurable) && !pending.again {
             let answer = pending.answer.take().unwrap_or(Answer::Done);
             return self.end(pending, Ok(answer), cx);
         }
@@ -35,7 +35,15 @@ impl Ffs {
         durable.since = self.core.policy.now();
         pending.durable = Some(Box::new(durable));
         let key = self.parked.insert(pending);
+        self.awaiting += 1;
+        self.core.policy.awaits(true);
         self.round(key, cx);
+    }
+
+    /// A call has come to the end of its rounds.
+    pub(crate) fn no_longer_waits(&mut self) {
+        self.awaiting -= 1;
+        self.core.policy.awaits(self.awaiting > 0);
     }
 
     /// A round of a call has ended. True if another one follows.

@@ -43,6 +43,8 @@ pub struct Ffs {
     pub(crate) last: Timestamp,
     /// A crash before this mount may have left space in use that nothing leads to.
     pub(crate) leaks: bool,
+    /// Calls that wait for durability.
+    pub(crate) awaiting: usize,
 }
 
 impl Ffs {
@@ -63,6 +65,7 @@ impl Ffs {
             store_at: None,
             last: 0,
             leaks: false,
+            awaiting: 0,
         }
     }
 

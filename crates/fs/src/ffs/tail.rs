@@ -10,7 +10,7 @@ use crate::ffs::inodes;
 use crate::ffs::map::{self, Slot};
 use crate::ffs::paths::Loser;
 use crate::ffs::volume::Volume;
-use crate::tx::{PageKind, SECTOR_CONTENT, Stop, Tx};
+use crate::tx::{Field, Need, PageKind, SECTOR_CONTENT, Stop, Tx, Why};
 use seekless_engine::units::SECTOR_BYTES;
 
 /// A file that an operation extends.
@@ -33,7 +33,7 @@ impl Growing<'_> {
     }
 
     /// Notes that fresh fragments are of this file, and what its inode needs of them.
-    fn got(&self, tx: &mut dyn Tx, vol: &mut Volume, at: Fragment, count: u32, slot: Slot) {
+    fn got(&self, tx: &mut dyn Tx, vol: &mut Volume, (at, count): (Fragment, u32), slot: Slot) {
         tx.belongs(vol.geometry.block_of(at), self.ino);
         vol.paths.claimed(self.ino, at, count, vol.geometry.fragments_per_block());
         if !tx.is_ordered() {
@@ -69,7 +69,7 @@ impl Growing<'_> {
             tx.began(place.block);
         }
         map::set(tx, self.ino, self.inode, slot, at);
-        self.got(tx, vol, at, count, slot);
+        self.got(tx, vol, (at, count), slot);
         self.add_sectors(vol, count);
         Ok(at)
     }
@@ -98,12 +98,17 @@ impl Growing<'_> {
         if fragment::extend(tx, vol, wish, at, (old, new))? {
             let place = vol.geometry.place_of(at + old);
             tx.fresh(place.block, self.kind, place.at, grown);
-            self.got(tx, vol, at + old, new - old, Slot::Direct(slot));
+            self.got(tx, vol, (at + old, new - old), Slot::Direct(slot));
             self.add_sectors(vol, new - old);
             return Ok(at);
         }
         let from = vol.geometry.place_of(at);
         let kept = old as usize * bytes;
+        let field = Field::new(from.block, from.at, kept);
+        if self.kind == PageKind::Directory && tx.is_guarded(field) {
+            // The disk would show the names at their new place too early.
+            return Err(Stop::Guarded(field));
+        }
         let content = tx.part(from.block, from.at, kept, self.kind)?.to_vec();
         let roomy = vol.optimisation == Optimisation::Time;
         let to = fragment::allocate(tx, vol, wish, new, roomy)?;
@@ -118,7 +123,12 @@ impl Growing<'_> {
             tx.goes_early(place.block);
             vol.paths.body(place.block, self.ino);
         }
-        self.got(tx, vol, to, new, Slot::Direct(slot));
+        self.got(tx, vol, (to, new), Slot::Direct(slot));
+        if tx.is_ordered() {
+            // What the file had is on the disk at the old place.
+            let field = Field::new(place.block, place.at, kept);
+            vol.need(self.ino, Need { field, why: Why::Content });
+        }
         self.inode.direct[slot] = to;
         self.add_sectors(vol, new - old);
         let number = vol.number(self.ino)?;

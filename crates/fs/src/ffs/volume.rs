@@ -61,6 +61,8 @@ enum Undo {
     Covered { dir: Ino, blocks: u64 },
     Parent(Ino, Option<Ino>),
     Owed(Owed),
+    Moves(Ino),
+    Body(Ino),
 }
 
 /// Space that is free for users but not on the disk yet.
@@ -99,6 +101,14 @@ pub struct Volume {
     leaving: Vec<(Ino, u32, Field)>,
     /// Where the names of directories stand that may not be on the disk yet.
     arriving: CowMap<Ino, Field>,
+    /// Directories that have moved, and how many of their old names may still be on the disk.
+    moving: CowMap<Ino, u32>,
+    /// Directories that have grown, or moved their tails, and how often since the disk knew.
+    unsettled: CowMap<Ino, u32>,
+    /// Files may have addresses behind their end, which a crash has left.
+    follows_crash: bool,
+    /// Those of them that have none.
+    have_no_more: CowSet<Ino>,
     /// Groups of which the header on disk is behind.
     stale: CowSet<u32>,
     /// A group has no run of so many free blocks, as far as a search has shown.
@@ -132,6 +142,10 @@ impl Volume {
             needs: Vec::new(),
             leaving: Vec::new(),
             arriving: CowMap::default(),
+            moving: CowMap::default(),
+            unsettled: CowMap::default(),
+            follows_crash: false,
+            have_no_more: CowSet::default(),
             paths: Paths::default(),
             stale: CowSet::default(),
             closed: CowSet::default(),
@@ -151,6 +165,9 @@ impl Volume {
         self.names.share();
         self.parents.share(|_| {});
         self.arriving.share(|_| {});
+        self.moving.share(|_| {});
+        self.unsettled.share(|_| {});
+        self.have_no_more.share();
     }
 
     /// Puts the summary of a group in place, at mount.
@@ -207,6 +224,63 @@ impl Volume {
         self.leaving.iter().filter(is_one).map(|one| one.2)
     }
 
+    /// Where names of a directory stand that may not have gone from the disk.
+    pub fn leaving_from(&self, dir: Ino) -> impl Iterator<Item = Field> {
+        self.leaving.iter().filter(move |one| one.0 == dir).map(|one| one.2)
+    }
+
+    /// A directory has moved: its old name goes from the disk later.
+    pub fn moves(&mut self, dir: Ino) {
+        self.moving.update(dir, || 0, |names| *names += 1);
+        self.undo.push(Undo::Moves(dir));
+    }
+
+    /// An old name of a directory has gone from the disk.
+    pub fn has_moved(&mut self, dir: Ino) {
+        lower(&mut self.moving, dir);
+    }
+
+    /// The disk does not know yet where a directory has its names.
+    pub fn unsettle(&mut self, dir: Ino) {
+        self.unsettled.update(dir, || 0, |changes| *changes += 1);
+        self.undo.push(Undo::Body(dir));
+    }
+
+    /// The disk knows of one more change of where a directory has its names.
+    pub fn settle(&mut self, dir: Ino) {
+        lower(&mut self.unsettled, dir);
+    }
+
+    /// True if the disk may not know where a directory has its names.
+    pub fn is_unsettled(&self, dir: Ino) -> bool {
+        self.unsettled.contains_key(&dir)
+    }
+
+    /// True if old names of some directories may still be on the disk.
+    pub fn are_moving(&self) -> bool {
+        !self.moving.is_empty()
+    }
+
+    /// True if an old name of a directory may still be on the disk.
+    pub fn is_moving(&self, dir: Ino) -> bool {
+        self.moving.contains_key(&dir)
+    }
+
+    /// The volume was not unmounted, and no check has looked at it.
+    pub fn follows_crash(&mut self) {
+        self.follows_crash = true;
+    }
+
+    /// True if a file may have addresses behind its end.
+    pub fn may_have_more(&self, ino: Ino) -> bool {
+        self.follows_crash && !self.have_no_more.contains(&ino)
+    }
+
+    /// A file has no addresses behind its end.
+    pub fn has_no_more(&mut self, ino: Ino) {
+        self.have_no_more.insert(ino);
+    }
+
     /// A directory has a new name, which stands there.
     pub fn arrives(&mut self, dir: Ino, field: Field) {
         self.arriving.insert(dir, field);
@@ -261,6 +335,8 @@ impl Volume {
                 self.replace_group(group, old);
             }
             Undo::Owed(old) => self.owed = old,
+            Undo::Moves(dir) => self.has_moved(dir),
+            Undo::Body(dir) => self.settle(dir),
             Undo::Index(dir) => self.names.drop_index(dir),
             Undo::Name { dir, hash, at, present } => {
                 if let Some(index) = self.names.get(dir) {
@@ -432,5 +508,20 @@ impl Volume {
             return Err(Errno::Stale.into());
         }
         Ok(ino as u32)
+    }
+}
+
+/// Takes one from a count; a count of 0 is no entry.
+fn lower(counts: &mut CowMap<Ino, u32>, of: Ino) {
+    let left = counts.update(
+        of,
+        || 1,
+        |count| {
+            *count = count.saturating_sub(1);
+            *count
+        },
+    );
+    if left == 0 {
+        counts.remove(&of);
     }
 }

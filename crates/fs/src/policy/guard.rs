@@ -64,8 +64,10 @@ struct Old {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Need {
     field: Field,
-    /// Its number among the needs of the guard.
-    number: u16,
+    /// Names it; never given twice.
+    number: u64,
+    /// The time of the guard that asked for it.
+    time: u64,
 }
 
 /// Old bytes that images show until its needs hold.
@@ -86,6 +88,9 @@ struct Guard {
 pub enum Keeps {
     /// Something that comes: a later change of the same bytes supersedes it.
     Addition,
+    /// More of something, such as a size: a later change that supersedes others needs what they
+    /// need, too.
+    Growth,
     /// A name that goes when another one has come.
     Name,
     /// A link that goes when its name is gone.
@@ -120,7 +125,7 @@ struct Waiting<A> {
 /// What waits for a fact.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Target {
-    Guard { block: BlockNo, serial: u64, need: u16 },
+    Guard { block: BlockNo, need: u64 },
     Action { slot: usize, serial: u64 },
 }
 
@@ -152,6 +157,8 @@ pub struct Guards<A> {
     oldest: BTreeSet<(u64, u64)>,
     /// Counts guards and actions, and serves as the time.
     serial: u64,
+    /// Counts needs.
+    asked: u64,
     /// Guards, facts and waiting actions, for the limit.
     count: usize,
 }

@@ -8,7 +8,7 @@
 use super::guard::{Guards, Keeps, Manifest};
 use super::{Policy, PolicyKind, Rule, Settle};
 use crate::core::page::{Mask, Page};
-use crate::tx::{BlockNo, Field, Freed, Need, Piece, Why};
+use crate::tx::{BlockNo, Field, Freed, Need, Piece, Role, Why};
 use smallvec::SmallVec;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,6 +17,8 @@ use std::collections::{BTreeMap, BTreeSet};
 pub struct Ordered {
     kind: PolicyKind,
     guards: Guards<Vec<Piece>>,
+    /// Calls for durability are under way.
+    awaited: bool,
 }
 
 /// What a transaction frees.
@@ -26,14 +28,14 @@ struct Frees {
     now: Vec<Piece>,
     later: Vec<Piece>,
     after: Vec<Field>,
-    /// Content that means nothing, and what does not lead there.
-    contents: Vec<(Field, Option<Field>)>,
+    /// Content that means nothing, and whether the disk may lead there.
+    contents: Vec<(Field, bool)>,
 }
 
 impl Ordered {
     /// A policy of this kind, with nothing to order.
     pub fn new(kind: PolicyKind) -> Ordered {
-        Ordered { kind, guards: Guards::default() }
+        Ordered { kind, guards: Guards::default(), awaited: false }
     }
 
     /// What the disk does not show before the transaction, and the guards that keep it back: names
@@ -47,14 +49,14 @@ impl Ordered {
         };
         for rule in rules {
             match rule {
-                Rule::Guard { needs, olds, removal } => {
+                Rule::Guard { needs, olds, role } => {
                     needs.iter().filter(|n| n.why == Why::Removal).for_each(|n| note(n.field));
-                    if *removal {
+                    if *role == Role::Removes {
                         olds.iter().for_each(|(field, _)| note(name_of(*field)));
                     }
                 }
                 Rule::Free { freed, .. } if freed.exact => note(freed.after),
-                Rule::Free { .. } | Rule::AtOnce(_) => {}
+                Rule::Free { .. } | Rule::AtOnce(_) | Rule::Forget(_) => {}
             }
         }
         hidden
@@ -71,6 +73,7 @@ impl Ordered {
             Why::Bits | Why::Data => self.kind == PolicyKind::Soft,
             Why::Content | Why::Link => true,
             Why::Removal => !self.never_shown(need.field, hidden),
+            Why::Body => true,
         }
     }
 
@@ -81,7 +84,7 @@ impl Ordered {
             let &Rule::Free { freed: Freed { what, after, .. }, content } = rule else { continue };
             let never_shown = self.never_shown(after, hidden);
             if let Some(content) = content {
-                frees.contents.push((content, (!never_shown).then_some(after)));
+                frees.contents.push((content, !never_shown));
             }
             if never_shown {
                 frees.now.push(what);
@@ -95,25 +98,44 @@ impl Ordered {
         frees
     }
 
+    /// Drops content that is freed, if nothing waits for it. Where the disk may lead there, and a
+    /// call for durability is under way, the call may have promised it. What is kept is forgotten
+    /// when the space is free.
+    fn forget(&mut self, contents: Vec<(Field, bool)>, forgotten: &mut Vec<Field>) {
+        // An indirect block comes behind what it leads to, and is what waits for that.
+        for (content, shown) in contents.into_iter().rev() {
+            if !shown || !self.awaited && !self.guards.is_needed(content) {
+                self.guards.forget(content);
+                forgotten.push(content);
+            }
+        }
+    }
+
     fn guard(&mut self, rule: &Rule, hidden: &BTreeMap<Field, u64>) {
-        let Rule::Guard { olds, needs, removal } = rule else { return };
+        let Rule::Guard { olds, needs, role } = rule else { return };
         let changes: SmallVec<[(Field, &[u8]); 4]> =
             olds.iter().map(|(field, bytes)| (*field, bytes.as_slice())).collect();
         let needs: SmallVec<[&Need; 4]> =
             needs.iter().filter(|need| self.waits_for(need, hidden)).collect();
-        let is_name = *removal && needs.iter().any(|need| need.why != Why::Removal);
+        let is_name = |need: &&Need| !matches!(need.why, Why::Removal | Why::Body);
+        let counts = needs.iter().any(|need| need.why != Why::Body);
+        let needs = if counts { needs } else { SmallVec::new() };
         let fields: SmallVec<[Field; 4]> = needs.iter().map(|need| need.field).collect();
-        if !is_name {
-            let keeps = if *removal && !fields.is_empty() { Keeps::Link } else { Keeps::Addition };
-            return self.guards.guard(&changes, &fields, keeps);
-        }
-        // A name that the disk never had goes without the other one.
-        let never_had = olds.iter().any(|(field, _)| {
-            hidden.get(&name_of(*field)).is_some_and(|&g| self.guards.supersedes(&changes, g))
-        });
+        let keeps = match role {
+            Role::Grows => Keeps::Growth,
+            Role::Removes if needs.iter().any(is_name) => Keeps::Name,
+            Role::Removes if !fields.is_empty() => Keeps::Link,
+            Role::Removes | Role::Replaces | Role::Clears => Keeps::Addition,
+        };
+        // A name that the disk never had goes without the other one, unless a call waits for it.
+        let never_had = keeps == Keeps::Name
+            && !self.awaited
+            && olds.iter().any(|(field, _)| {
+                hidden.get(&name_of(*field)).is_some_and(|&g| self.guards.supersedes(&changes, g))
+            });
         match never_had {
             true => self.guards.guard(&changes, &[], Keeps::Addition),
-            false => self.guards.guard(&changes, &fields, Keeps::Name),
+            false => self.guards.guard(&changes, &fields, keeps),
         }
     }
 }
@@ -136,13 +158,19 @@ impl Policy for Ordered {
         true
     }
 
-    fn committed(&mut self, rules: &mut Vec<Rule>) -> Settle {
+    fn committed(&mut self, rules: &mut Vec<Rule>, forgotten: &mut Vec<Field>) -> Settle {
         let hidden = self.hidden(rules);
-        rules.iter().for_each(|rule| self.guard(rule, &hidden));
-        let frees = self.frees(rules, &hidden);
-        for (content, instead) in frees.contents {
-            self.guards.forget(content, instead);
+        // Cleared addresses wait for the size, which the same transaction changes.
+        let (clears, others): (Vec<&Rule>, Vec<&Rule>) =
+            rules.iter().partition(|rule| matches!(rule, Rule::Guard { role: Role::Clears, .. }));
+        others.into_iter().chain(clears).for_each(|rule| self.guard(rule, &hidden));
+        for rule in &*rules {
+            if let Rule::Forget(content) = rule {
+                self.guards.forget(*content);
+            }
         }
+        let frees = self.frees(rules, &hidden);
+        self.forget(frees.contents, forgotten);
         if !frees.now.is_empty() {
             self.guards.defer(frees.now, &[]);
         }
@@ -155,6 +183,10 @@ impl Policy for Ordered {
         };
         rules.clear();
         if at_once.is_empty() { Settle::Now } else { Settle::Written(at_once) }
+    }
+
+    fn awaits(&mut self, calls: bool) {
+        self.awaited = calls;
     }
 
     fn image(&mut self, block: BlockNo, sectors: Mask, page: &mut Page) -> (Manifest, Mask) {

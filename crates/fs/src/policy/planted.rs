@@ -3,6 +3,8 @@
 //! In a build without debug assertions every check here is `false` at compile time: the product
 //! contains none of the bugs.
 
+use super::PolicyKind;
+
 /// A bug that can be planted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Bug {
@@ -17,6 +19,13 @@ pub enum Bug {
 impl Bug {
     /// All of them.
     pub const ALL: [Bug; 3] = [Bug::AckBeforeDurable, Bug::ErrorSwallowed, Bug::GenerationKept];
+
+    /// The policies in which it can show.
+    pub fn policies(self) -> &'static [PolicyKind] {
+        match self {
+            Bug::AckBeforeDurable | Bug::ErrorSwallowed | Bug::GenerationKept => &PolicyKind::ALL,
+        }
+    }
 }
 
 #[cfg(debug_assertions)]

@@ -21,7 +21,7 @@ pub struct Entry<'a> {
     pub length: usize,
     /// Number of the inode; 0 if the entry is free.
     pub ino: u32,
-    /// Code of the kind, as in [`crate::ffs::format`].
+    /// The type byte, as in [`crate::ffs::entries`].
     pub kind: u8,
     /// The name.
     pub name: &'a [u8],

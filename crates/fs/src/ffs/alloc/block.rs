@@ -126,6 +126,7 @@ pub fn free(
     former: Former,
 ) -> Result<(), Stop> {
     if tx.is_ordered() {
+        // What the cache holds of them is forgotten when nothing waits for it.
         let what = Piece::Fragments { at, count };
         let freed = Freed { what, after: former.field, exact: former.exact };
         tx.free_later(freed, Some(content(vol, at, count)));
@@ -133,9 +134,15 @@ pub fn free(
     } else {
         mark(tx, vol, at, count, false)?;
     }
+    if !tx.is_ordered() {
+        forget(tx, vol, at, count);
+    }
+    Ok(())
+}
+
+fn forget(tx: &mut dyn Tx, vol: &Volume, at: Fragment, count: u32) {
     let place = vol.geometry.place_of(at);
     tx.forget(place.block, place.at, count as usize * vol.geometry.fragment_bytes());
-    Ok(())
 }
 
 /// Marks fragments as free to which nothing leads.
@@ -144,6 +151,7 @@ pub fn free(
 /// Those of [`free`].
 pub fn release(tx: &mut dyn Tx, vol: &mut Volume, at: Fragment, count: u32) -> Result<(), Stop> {
     vol.change_owed(|owed| owed.fragments -= u64::from(count));
+    forget(tx, vol, at, count);
     mark(tx, vol, at, count, false)
 }
 

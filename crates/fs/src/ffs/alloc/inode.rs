@@ -8,7 +8,9 @@ use crate::ffs::group::offset;
 use crate::ffs::inode::{INODE_BYTES, Inode};
 use crate::ffs::inodes;
 use crate::ffs::volume::Volume;
-use crate::tx::{BlockNo, Field, Freed, Need, PageKind, Piece, SECTOR_CONTENT, Stop, Tx, Why};
+use crate::tx::{
+    BlockNo, Field, Freed, Need, PageKind, Piece, Role, SECTOR_CONTENT, Stop, Tx, Why,
+};
 use seekless_engine::units::SECTOR_BYTES;
 use smallvec::SmallVec;
 
@@ -90,7 +92,7 @@ fn initialise(tx: &mut dyn Tx, vol: &mut Volume, group: u32, index: u32) -> Resu
         |number| Need { field: Field::new(first + u64::from(number), 0, bytes), why: Why::Content };
     let needs: SmallVec<[Need; 2]> = (done / per_block..until / per_block).map(table).collect();
     let mark = Field::new(header.block, at, 4);
-    tx.guard(&[(mark, &done.to_le_bytes())], &needs, false);
+    tx.guard(&[(mark, &done.to_le_bytes())], &needs, Role::Replaces);
     vol.change_group(group, |g| g.initialised = until);
     vol.paths.grown(group);
     Ok(())
@@ -103,26 +105,34 @@ fn initialise(tx: &mut dyn Tx, vol: &mut Volume, group: u32, index: u32) -> Resu
 pub fn raise_mark(tx: &mut dyn Tx, vol: &mut Volume, group: u32) -> Result<(), Stop> {
     let per_block = vol.geometry.inodes_per_block();
     let table = vol.geometry.table_of(group);
-    let mut mark = vol.group(group).initialised;
-    while mark < vol.geometry.sizes().inodes_per_group
-        && holds_inodes(tx, table + u64::from(mark / per_block))?
-    {
+    let old = vol.group(group).initialised;
+    let (mut mark, mut needs) = (old, SmallVec::<[Need; 2]>::new());
+    while mark < vol.geometry.sizes().inodes_per_group {
+        let block = table + u64::from(mark / per_block);
+        let Some(made) = holds_inodes(tx, block)? else { break };
+        let sectors = made.into_iter().map(|at| Field::new(block, at, SECTOR_BYTES));
+        needs.extend(sectors.map(|field| Need { field, why: Why::Content }));
         mark += per_block;
     }
-    if mark > vol.group(group).initialised {
+    if mark > old {
         let header = vol.geometry.header_of(group);
         tx.page(header.block, PageKind::Bitmap)?;
         let at = header.at + offset::INITIALISED;
         tx.set(header.block, at, &mark.to_le_bytes());
+        let field = Field::new(header.block, at, 4);
+        tx.guard(&[(field, &old.to_le_bytes())], &needs, Role::Replaces);
         vol.change_group(group, |g| g.initialised = mark);
     }
     Ok(())
 }
 
-/// True if a block of the table behind the mark holds an inode that is in use. What its first write
-/// has not reached then becomes free inodes.
-fn holds_inodes(tx: &mut dyn Tx, block: BlockNo) -> Result<bool, Stop> {
-    let (mut used, mut unwritten) = (false, SmallVec::<[usize; 16]>::new());
+/// Offsets of sectors in a block.
+type Sectors = SmallVec<[usize; 16]>;
+
+/// Looks for inodes in use in a block of the table behind the mark; none if there are none. What
+/// the first write of the block has not reached then becomes free inodes: its sectors, by offset.
+fn holds_inodes(tx: &mut dyn Tx, block: BlockNo) -> Result<Option<Sectors>, Stop> {
+    let (mut used, mut unwritten) = (false, Sectors::new());
     for at in (0..tx.block_bytes()).step_by(SECTOR_BYTES) {
         match tx.part(block, at, SECTOR_BYTES, PageKind::Inodes) {
             // No seal: no write has reached it.
@@ -133,10 +143,11 @@ fn holds_inodes(tx: &mut dyn Tx, block: BlockNo) -> Result<bool, Stop> {
             }
         }
     }
-    if used {
-        unwritten.iter().for_each(|&at| tx.fresh(block, PageKind::Inodes, at, SECTOR_BYTES));
+    if !used {
+        return Ok(None);
     }
-    Ok(used)
+    unwritten.iter().for_each(|&at| tx.fresh(block, PageKind::Inodes, at, SECTOR_BYTES));
+    Ok(Some(unwritten))
 }
 
 /// Frees an inode whose blocks are freed. Its generation stays. Where writes are ordered, its

@@ -6,7 +6,7 @@ use super::state::{Folder, Known};
 use super::walk::walk;
 use super::{Examination, read_inode};
 use crate::call::{FileKind, ROOT};
-use crate::ffs::entries::{Entry, entries, is_dots, is_name, type_byte};
+use crate::ffs::entries::{Entry, entries, is_dots, is_name, kind_of_type, moves_of};
 use crate::ffs::format::LOG_INODE;
 use crate::ffs::geometry::Place;
 use crate::ffs::seal::SealKind;
@@ -80,7 +80,7 @@ impl Examination<'_> {
             all.get(index).filter(|entry| {
                 entry.ino != 0
                     && entry.name == name
-                    && entry.type_byte == type_byte(FileKind::Directory)
+                    && kind_of_type(entry.type_byte) == Some(FileKind::Directory)
             })
         };
         let own = is_dot(0, b".").filter(|entry| entry.ino == dir);
@@ -111,15 +111,16 @@ impl Examination<'_> {
             return Ok(());
         }
         if self.known.folders.get(&ino).is_some_and(|folder| folder.parent != 0)
-            && (self.dotdot(ino)? != dir || !self.drop_name(ino, dir)?)
+            && (!self.takes_over(ino, dir, entry)? || !self.drop_name(ino)?)
         {
             self.found.add(Finding::DirectoryTwice { dir, name: name(), ino, place });
             return Ok(());
         }
         if let Some(folder) = self.known.folders.get_mut(&ino) {
             (folder.parent, folder.named) = (dir, place);
+            folder.moves = moves_of(entry.type_byte);
         }
-        if entry.type_byte != type_byte(kind) {
+        if kind_of_type(entry.type_byte) != Some(kind) {
             self.found.add(Finding::WrongType { dir, name: name(), ino, place });
         }
         if kind == FileKind::Directory
@@ -152,16 +153,30 @@ impl Examination<'_> {
         Ok(up.map_or(0, |entry| entry.ino))
     }
 
-    /// Takes back the name under which a directory was found, in favour of one in the directory
-    /// `right` that its `..` names: the first is a leftover of an older object with this number.
-    /// False if both names are in there.
-    fn drop_name(&mut self, ino: u32, right: u32) -> Outcome<bool> {
+    /// True if another name of a directory is the one to keep. A rename that a crash has cut off
+    /// leaves both names, and a link for each: the later one stays. Otherwise the one stays that
+    /// lies in the directory that `..` names; the other one is left of an older object with this
+    /// number.
+    fn takes_over(&mut self, ino: u32, dir: u32, entry: &Entry<'_>) -> Outcome<bool> {
+        let links = self.known.brief(ino).map_or(0, |brief| brief.links);
+        let Some(&Folder { parent, moves, .. }) = self.known.folders.get(&ino) else {
+            return Ok(false);
+        };
+        let other = moves_of(entry.type_byte);
+        if links > 2 && (moves + 1) % 4 == other {
+            return Ok(true);
+        }
+        if links > 2 && (other + 1) % 4 == moves {
+            return Ok(false);
+        }
+        Ok(parent != dir && self.dotdot(ino)? == dir)
+    }
+
+    /// Takes back the name under which a directory was found.
+    fn drop_name(&mut self, ino: u32) -> Outcome<bool> {
         let Some(&Folder { parent: dir, named: place, .. }) = self.known.folders.get(&ino) else {
             return Ok(false);
         };
-        if dir == right {
-            return Ok(false);
-        }
         let bytes = self.store.read(place.block, 1)?;
         let sector = place.at / SECTOR_BYTES * SECTOR_BYTES;
         let all = entries(&bytes[sector..sector + SECTOR_CONTENT]).unwrap_or_default();

@@ -31,6 +31,8 @@ pub(crate) struct Folder {
     pub parent: u32,
     /// Where that entry stands.
     pub named: Place,
+    /// Its count of renames.
+    pub moves: u8,
     /// Directories whose parent this is.
     pub children: u32,
     /// Entries except `.` and `..`.

@@ -50,6 +50,7 @@ pub fn allocate(
             let reached = punch(tx, vol, (ino, &mut new), (from, end))?;
             if reached == Reached::End && !keep_size && end > new.size {
                 let kind = PageKind::Data;
+                free::behind_end(tx, vol, (ino, &mut new))?;
                 Growing { ino, inode: &mut new, who, kind }.grow_tail(tx, vol, end)?;
                 new.size = end;
             }
@@ -58,6 +59,9 @@ pub fn allocate(
     };
     content_changed(tx, &mut new, who);
     inodes::put(tx, vol, ino, &old, &new)?;
+    if new.size != old.size {
+        tx.writes_at_once(inodes::field(vol, vol.number(ino)?));
+    }
     Ok(reached)
 }
 
@@ -121,6 +125,7 @@ fn keep_size(
     let block_bytes = vol.geometry.block_bytes() as u64;
     let size = inode.size;
     if end > size && inode.flags & PREALLOCATED == 0 {
+        free::behind_end(tx, vol, (ino, inode))?;
         let whole = size.next_multiple_of(block_bytes);
         let kind = PageKind::Data;
         Growing { ino, inode, who, kind }.grow_tail(tx, vol, whole)?;

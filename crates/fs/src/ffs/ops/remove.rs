@@ -6,7 +6,8 @@ use crate::ffs::alloc::{block, inode as inode_alloc};
 use crate::ffs::inode::Inode;
 use crate::ffs::volume::Volume;
 use crate::ffs::{dirs, free, inodes};
-use crate::tx::{Field, Piece, Stop, Tx};
+use crate::tx::{Field, Need, Piece, Stop, Tx, Why};
+use smallvec::SmallVec;
 
 /// Removes a name of an object that is no directory.
 ///
@@ -21,7 +22,7 @@ pub fn unlink(tx: &mut dyn Tx, vol: &mut Volume, dir: Ino, name: &[u8]) -> Resul
     }
     let entry = dirs::remove(tx, vol, (dir, &old_dir), name, found)?;
     tx.writes_at_once(entry);
-    let links = drop_link(tx, vol, (found.ino, &old), entry)?;
+    let links = drop_link(tx, vol, (found.ino, &old), (dir, entry))?;
     let new_dir = Inode { mtime: tx.now(), ctime: tx.now(), ..old_dir.clone() };
     inodes::put(tx, vol, dir, &old_dir, &new_dir)?;
     Ok(Removed { ino: found.ino, last: links == 0 })
@@ -32,7 +33,7 @@ pub(super) fn drop_link(
     tx: &mut dyn Tx,
     vol: &mut Volume,
     (ino, old): (Ino, &Inode),
-    name: Field,
+    name: (Ino, Field),
 ) -> Result<u16, Stop> {
     // A count of 0 though there was a name is damage; it must not become 65,535.
     let links = old.links.saturating_sub(1);
@@ -59,20 +60,44 @@ pub fn rmdir(tx: &mut dyn Tx, vol: &mut Volume, dir: Ino, name: &[u8]) -> Result
     if !dirs::is_empty(tx, vol, (found.ino, &old))? {
         return Err(Errno::NotEmpty.into());
     }
-    let entry = dirs::remove(tx, vol, (dir, &old_dir), name, found)?;
+    // Names that are leaving it must have gone, or their objects would have no name.
+    let needs = leaving(tx, vol, found.ino)?;
+    let entry = match needs.is_empty() {
+        true => dirs::remove(tx, vol, (dir, &old_dir), name, found)?,
+        false => dirs::remove_after(tx, vol, (dir, &old_dir), name, found, &needs)?,
+    };
     tx.writes_at_once(entry);
     let last = old.links <= 2;
     if last {
-        drop_directory(tx, vol, (found.ino, &old), entry)?;
+        drop_directory(tx, vol, (found.ino, &old), (dir, entry))?;
     } else {
         // A crash in a rename has left it another name.
-        drop_link(tx, vol, (found.ino, &old), entry)?;
+        drop_link(tx, vol, (found.ino, &old), (dir, entry))?;
     }
     let links = old_dir.links.saturating_sub(1);
     let new_dir = Inode { links, mtime: tx.now(), ctime: tx.now(), ..old_dir.clone() };
     inodes::put(tx, vol, dir, &old_dir, &new_dir)?;
-    inodes::lowered(tx, vol, (dir, old_dir.links), entry)?;
+    inodes::lowered(tx, vol, (dir, old_dir.links), (dir, entry))?;
     Ok(Removed { ino: found.ino, last })
+}
+
+/// What must be on the disk before a directory can be removed: that names of it have gone which
+/// wait for others.
+///
+/// # Errors
+/// Those of [`Tx::page`].
+pub(super) fn leaving(
+    tx: &mut dyn Tx,
+    vol: &Volume,
+    dir: Ino,
+) -> Result<SmallVec<[Need; 2]>, Stop> {
+    let waits = vol.leaving_from(dir).filter(|&field| tx.is_guarded(field));
+    let mut needs: SmallVec<[Need; 2]> =
+        waits.map(|field| Need { field, why: Why::Link }).collect();
+    if !needs.is_empty() {
+        needs.extend(inodes::body(tx, vol, dir)?);
+    }
+    Ok(needs)
 }
 
 /// An empty directory loses its name: both of its links go.
@@ -80,7 +105,7 @@ pub(super) fn drop_directory(
     tx: &mut dyn Tx,
     vol: &mut Volume,
     (ino, old): (Ino, &Inode),
-    name: Field,
+    name: (Ino, Field),
 ) -> Result<(), Stop> {
     let new = Inode { links: 0, ctime: tx.now(), ..old.clone() };
     inodes::put(tx, vol, ino, old, &new)?;
@@ -104,8 +129,13 @@ pub fn reap(tx: &mut dyn Tx, vol: &mut Volume, ino: Ino) -> Result<Progress, Sto
     }
     let mut new = old.clone();
     if old.has_blocks() {
-        let reached = free::range(tx, vol, (ino, &mut new), 0, u64::MAX)?;
+        let reached = free::end(tx, vol, (ino, &mut new), 0)?;
         if reached > 0 {
+            let links = inodes::links_field(vol, ino)?;
+            if tx.is_guarded(links) {
+                // While the disk has its name, it has its content.
+                vol.need(ino, Need { field: links, why: Why::Link });
+            }
             new.size = new.size.min(reached * vol.geometry.block_bytes() as u64);
             inodes::put(tx, vol, ino, &old, &new)?;
             return Ok(Progress::More);
@@ -127,6 +157,8 @@ pub fn release(tx: &mut dyn Tx, vol: &mut Volume, pieces: &[Piece]) -> Result<()
         match piece {
             Piece::Fragments { at, count } => block::release(tx, vol, at, count)?,
             Piece::Inode { ino, directory } => inode_alloc::release(tx, vol, ino, directory)?,
+            Piece::Body { dir } => vol.settle(Ino::from(dir)),
+            Piece::Name { dir } => vol.has_moved(Ino::from(dir)),
         }
     }
     Ok(())

@@ -6,15 +6,15 @@
 
 use super::Removed;
 use super::make::added;
-use super::remove::{drop_directory, drop_link};
+use super::remove::{drop_directory, drop_link, leaving};
 use crate::call::{Credentials, Errno, FileKind, Ino, MOST_NAME, ROOT, RenameHow};
 use crate::ffs::dirs::{self, Entry, Found};
-use crate::ffs::entries::{is_dots, type_byte};
+use crate::ffs::entries::{is_dots, moved, moves_of, type_byte};
 use crate::ffs::format::MOST_LINKS;
 use crate::ffs::inode::Inode;
 use crate::ffs::inodes;
 use crate::ffs::volume::Volume;
-use crate::tx::{Field, Need, Stop, Tx, Why};
+use crate::tx::{Field, Freed, Need, Piece, Stop, Tx, Why};
 use smallvec::{SmallVec, smallvec};
 
 /// What is renamed to what.
@@ -48,7 +48,11 @@ impl End {
     }
 
     fn entry<'n>(&self, vol: &Volume, needs: &'n [Need]) -> Result<Entry<'n>, Stop> {
-        Ok(Entry { ino: vol.number(self.found.ino)?, kind: type_byte(self.kind), needs })
+        Ok(Entry {
+            ino: vol.number(self.found.ino)?,
+            kind: moved(self.kind, moves_of(self.found.kind)),
+            needs,
+        })
     }
 }
 
@@ -81,6 +85,7 @@ pub fn rename(
     }
     if source.is_directory() && names.dir != names.to_dir {
         refuse_loop(tx, vol, source.found.ino, names.to_dir)?;
+        wait_for_moves(tx, vol, names.to_dir)?;
     }
     match (names.how, target) {
         (RenameHow::NoReplace, Some(_)) => Err(Errno::Exist.into()),
@@ -121,6 +126,19 @@ fn refuse_loop(tx: &mut dyn Tx, vol: &mut Volume, moved: Ino, below: Ino) -> Res
     Err(Errno::Io.into())
 }
 
+/// Waits until the old names of the directories above have gone: with one of them on the disk, and
+/// the new name of what moves, there could be a circle.
+fn wait_for_moves(tx: &mut dyn Tx, vol: &mut Volume, below: Ino) -> Result<(), Stop> {
+    let mut at = below;
+    while at != ROOT && vol.are_moving() {
+        if vol.is_moving(at) {
+            return Err(Stop::NoRoom);
+        }
+        at = parent_of(tx, vol, at)?;
+    }
+    Ok(())
+}
+
 /// Changes an inode that may have been changed before in this operation.
 fn update(
     tx: &mut dyn Tx,
@@ -153,7 +171,7 @@ fn raise(tx: &mut dyn Tx, vol: &mut Volume, ino: Ino) -> Result<Need, Stop> {
 }
 
 /// The old name is going: the object counts one name again when it is gone.
-fn lower(tx: &mut dyn Tx, vol: &mut Volume, ino: Ino, old_name: Field) -> Result<(), Stop> {
+fn lower(tx: &mut dyn Tx, vol: &mut Volume, ino: Ino, old_name: (Ino, Field)) -> Result<(), Stop> {
     if tx.is_ordered() {
         let old = change_links(tx, vol, ino, -1)?;
         inodes::lowered(tx, vol, (ino, old), old_name)?;
@@ -186,7 +204,8 @@ fn set_parent(
     let dir = (moved.found.ino, &moved.inode);
     let up = dirs::parent_entry(tx, vol, dir)?;
     let kind = type_byte(FileKind::Directory);
-    let needs = [Need { field: name, why: Why::Link }];
+    let mut needs: SmallVec<[Need; 2]> = smallvec![Need { field: name, why: Why::Link }];
+    needs.extend(inodes::body(tx, vol, parent)?);
     let field =
         dirs::replace(tx, vol, dir, up, Entry { ino: vol.number(parent)?, kind, needs: &needs })?;
     vol.set_parent(moved.found.ino, Some(parent));
@@ -203,6 +222,7 @@ fn leave(
     (name, loses): (Field, bool),
 ) -> Result<(), Stop> {
     let mut needs: SmallVec<[Need; 2]> = smallvec![Need { field: name, why: Why::Link }];
+    needs.extend(inodes::body(tx, vol, names.to_dir)?);
     if source.is_directory() && names.dir != names.to_dir {
         let field = set_parent(tx, vol, source, names.to_dir, name)?;
         needs.push(Need { field, why: Why::Link });
@@ -222,10 +242,19 @@ fn leave(
         false => dirs::remove(tx, vol, from, names.name, source.found)?,
     };
     tx.writes_at_once(old);
-    lower(tx, vol, source.found.ino, old)?;
+    if source.is_directory() && names.dir != names.to_dir {
+        let what = Piece::Name { dir: vol.number(source.found.ino)? };
+        if tx.free_later(Freed { what, after: old, exact: true }, None) {
+            vol.moves(source.found.ino);
+        }
+        if inodes::body(tx, vol, names.dir)?.is_some() {
+            inodes::body_changes(tx, vol, names.dir)?;
+        }
+    }
+    lower(tx, vol, source.found.ino, (names.dir, old))?;
     if loses {
         let links = change_links(tx, vol, names.dir, -1)?;
-        inodes::lowered(tx, vol, (names.dir, links), old)?;
+        inodes::lowered(tx, vol, (names.dir, links), (names.dir, old))?;
     }
     Ok(())
 }
@@ -245,6 +274,8 @@ fn way_down(
         }
         if let Some(field) = vol.arriving(at, |field| tx.is_guarded(field)) {
             needs.push(Need { field, why: Why::Link });
+            let parent = parent_of(tx, vol, at)?;
+            needs.extend(inodes::body(tx, vol, parent)?);
         }
         at = parent_of(tx, vol, at)?;
     }
@@ -322,6 +353,9 @@ fn replace(
         change_links(tx, vol, names.to_dir, 1)?;
         needs.push(Need { field: inodes::links_field(vol, names.to_dir)?, why: Why::Link });
     }
+    if target.is_directory() {
+        needs.extend(leaving(tx, vol, target.found.ino)?);
+    }
     let to_dir = inodes::directory(tx, vol, names.to_dir)?;
     let entry = source.entry(vol, &needs)?;
     let name = dirs::replace(tx, vol, (names.to_dir, &to_dir), target.found, entry)?;
@@ -333,15 +367,18 @@ fn replace(
     // link to the new parent over.
     leave(tx, vol, names, source, (name, source.is_directory()))?;
     let gone = target.found.ino;
-    let links = if target.is_directory() {
-        drop_directory(tx, vol, (gone, &target.inode), name)?;
+    let links = if target.is_directory() && target.inode.links > 2 {
+        // A crash in a rename has left it another name.
+        drop_link(tx, vol, (gone, &target.inode), (names.to_dir, name))?
+    } else if target.is_directory() {
+        drop_directory(tx, vol, (gone, &target.inode), (names.to_dir, name))?;
         if counts {
             let links = change_links(tx, vol, names.to_dir, -1)?;
-            inodes::lowered(tx, vol, (names.to_dir, links), name)?;
+            inodes::lowered(tx, vol, (names.to_dir, links), (names.to_dir, name))?;
         }
         0
     } else {
-        drop_link(tx, vol, (gone, &target.inode), name)?
+        drop_link(tx, vol, (gone, &target.inode), (names.to_dir, name))?
     };
     touch(tx, vol, ino)?;
     directories_changed(tx, vol, names)?;

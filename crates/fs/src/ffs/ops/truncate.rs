@@ -30,6 +30,7 @@ pub fn truncate(
     }
     let mut new = old.clone();
     let progress = if size > old.size {
+        free::behind_end(tx, vol, (ino, &mut new))?;
         let kind = PageKind::Data;
         Growing { ino, inode: &mut new, who, kind }.grow_tail(tx, vol, size)?;
         new.size = size;
@@ -39,7 +40,7 @@ pub fn truncate(
     };
     content_changed(tx, &mut new, who);
     inodes::put(tx, vol, ino, &old, &new)?;
-    if new.sectors < old.sectors {
+    if new.size != old.size || new.sectors < old.sectors {
         tx.writes_at_once(inodes::field(vol, vol.number(ino)?));
     }
     Ok(progress)
@@ -53,7 +54,7 @@ fn shrink(
 ) -> Result<Progress, Stop> {
     let block_bytes = vol.geometry.block_bytes() as u64;
     let from = size.div_ceil(block_bytes);
-    let reached = free::range(tx, vol, (ino, inode), from, u64::MAX)?;
+    let reached = free::end(tx, vol, (ino, inode), from)?;
     if reached > from {
         inode.size = inode.size.min(reached * block_bytes);
         return Ok(Progress::More);
@@ -91,7 +92,7 @@ fn cut_tail(
         vol.paths.freed(Loser { ino, deep: false }, at + keeps, had - keeps);
         let each = (vol.geometry.fragment_bytes() / SECTOR_BYTES) as u32;
         let sectors = (had - keeps) * each;
-        inode.sectors = inode.sectors.checked_sub(sectors).ok_or(Errno::Io)?;
+        inode.sectors = inode.sectors.saturating_sub(sectors);
     }
     let kept = keeps.min(had) as usize * vol.geometry.fragment_bytes();
     zero(tx, vol, (ino, at), ((size % block_bytes) as usize, kept))

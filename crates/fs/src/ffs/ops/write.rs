@@ -6,7 +6,7 @@ use crate::call::{Credentials, Errno, Ino};
 use crate::ffs::inode::Inode;
 use crate::ffs::tail::Growing;
 use crate::ffs::volume::Volume;
-use crate::ffs::{cluster, inodes, map};
+use crate::ffs::{cluster, free, inodes, map};
 use crate::tx::{Field, Need, PageKind, Stop, Tx, Why};
 
 /// What a step of a write has done.
@@ -72,6 +72,9 @@ pub(super) fn fill(
     let block_bytes = vol.geometry.block_bytes() as u64;
     let old_size = inode.size;
     let size = old_size.max(end);
+    if size > old_size {
+        free::behind_end(tx, vol, (ino, inode))?;
+    }
     let old_blocks = inode.size_blocks(&vol.geometry);
     let kind = PageKind::Data;
     if at / block_bytes >= old_blocks {

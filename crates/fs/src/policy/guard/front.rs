@@ -26,7 +26,7 @@ impl<A> Guards<A> {
                 if !seen.insert(guard.serial) {
                     continue;
                 }
-                open.extend(guard.needs.iter().map(|need| (need.field, guard.serial, true)));
+                open.extend(guard.needs.iter().map(|need| (need.field, need.time, true)));
                 // Older guards of the same bytes hold it back, too.
                 let bytes = guard.olds.iter().map(|old| Field {
                     block: field.block,

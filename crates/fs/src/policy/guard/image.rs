@@ -58,9 +58,12 @@ impl<A> Guards<A> {
 
     /// Writes are settled: their facts hold.
     pub fn settled(&mut self, manifest: Manifest) {
-        for target in manifest.targets {
-            self.holds(target);
-        }
+        // A write brings many facts for few blocks.
+        let mut met: SmallVec<[BlockNo; 4]> =
+            manifest.targets.into_iter().filter_map(|target| self.meet(target)).collect();
+        met.sort_unstable();
+        met.dedup();
+        met.into_iter().for_each(|block| self.release(block));
     }
 }
 

@@ -16,6 +16,7 @@ impl<A> Default for Guards<A> {
             ready: Default::default(),
             oldest: Default::default(),
             serial: 0,
+            asked: 0,
             count: 0,
         }
     }
@@ -47,8 +48,8 @@ impl<A> Guards<A> {
     /// for older guards of the same bytes only.
     ///
     /// A guard whose fields are all changed again is superseded: what it kept back never reaches
-    /// the disk, so its needs do not matter. That holds for additions, unless
-    /// something waits for the content that it keeps back.
+    /// the disk, so its needs do not matter, unless the new one keeps back a growth. That holds for
+    /// additions and growths, unless something waits for the content that they keep back.
     ///
     /// # Panics
     /// If the changes lie in several blocks.
@@ -57,29 +58,24 @@ impl<A> Guards<A> {
         assert!(changes.iter().all(|(field, _)| field.block == block), "one guard, one block");
         self.serial += 1;
         let serial = self.serial;
-        let numbered = needs.iter().enumerate();
-        let mut guard = Guard {
-            serial,
-            since: serial,
-            needs: numbered.map(|(n, &field)| Need { field, number: n as u16 }).collect(),
-            olds: olds(changes),
-            keeps,
-        };
+        let mut guard =
+            Guard { serial, since: serial, needs: SmallVec::new(), olds: olds(changes), keeps };
         self.supersede(block, &mut guard);
         let hung = self.blocks.entry(block).or_default();
         let blocked = hung.guards.iter().any(|g| guard.olds.iter().any(|o| g.overlaps(o.span)));
-        if needs.is_empty() && !blocked {
+        if needs.is_empty() && guard.needs.is_empty() && !blocked {
             self.tidy(block);
             return;
         }
+        let first = self.asked + 1;
+        let numbered = (first..).zip(needs);
+        guard.needs.extend(numbered.map(|(number, &field)| Need { field, number, time: serial }));
+        self.asked += needs.len() as u64;
         self.oldest.insert((guard.since, serial));
         hung.guards.push(guard);
         self.count += 1;
-        for (number, &need) in needs.iter().enumerate() {
-            self.want(need, Target::Guard { block, serial, need: number as u16 });
-        }
-        if needs.is_empty() {
-            self.release(block);
+        for (need, &field) in (first..).zip(needs) {
+            self.want(field, Target::Guard { block, need });
         }
     }
 
@@ -123,53 +119,32 @@ impl<A> Guards<A> {
         hung.is_some_and(|hung| hung.guards.iter().any(|guard| guard.serial == serial))
     }
 
-    /// The content of a field means nothing, and is not written: its guards are dropped. An
-    /// addition does not wait for it. A removal waits for `instead`, after which nothing leads to
-    /// the field.
-    pub fn forget(&mut self, field: Field, instead: Option<Field>) {
+    /// True if a guard or an action waits for content of a field.
+    pub fn is_needed(&self, field: Field) -> bool {
+        let span = Span::of(field);
+        let hung = self.blocks.get(&field.block);
+        hung.is_some_and(|hung| hung.facts.iter().any(|fact| fact.span.overlaps(span)))
+    }
+
+    /// The content of a field means nothing, and nothing on the disk leads to it: its guards are
+    /// dropped, and what waits for it waits no longer.
+    pub fn forget(&mut self, field: Field) {
         let span = Span::of(field);
         let within = |guard: &Guard| guard.olds.iter().all(|old| span.covers(old.span));
         self.drop_guards(field.block, within);
         let Some(hung) = self.blocks.get_mut(&field.block) else { return };
-        let mut gone: SmallVec<[Fact; 4]> = SmallVec::new();
+        let mut gone: SmallVec<[Target; 4]> = SmallVec::new();
         hung.facts.retain(|fact| {
             fact.left &= !touched(span);
             let goes = span.covers(fact.span) || fact.left == 0;
             if goes {
-                gone.push(*fact);
+                gone.push(fact.target);
             }
             !goes
         });
         self.count -= gone.len();
-        for fact in gone {
-            match instead {
-                Some(instead) if self.is_removal(fact.target) => self.move_to(fact.target, instead),
-                _ => self.holds(fact.target),
-            }
-        }
+        gone.into_iter().for_each(|target| self.holds(target));
         self.release(field.block);
-    }
-
-    /// A waiting target waits for another field instead.
-    fn move_to(&mut self, target: Target, instead: Field) {
-        if let Target::Guard { block, serial, need } = target
-            && let Some(hung) = self.blocks.get_mut(&block)
-            && let Some(guard) = hung.guards.iter_mut().find(|guard| guard.serial == serial)
-            && let Some(need) = guard.needs.iter_mut().find(|one| one.number == need)
-        {
-            need.field = instead;
-        }
-        self.want(instead, target);
-    }
-
-    /// True if a target waits for something to be gone.
-    fn is_removal(&self, target: Target) -> bool {
-        match target {
-            Target::Action { .. } => true,
-            Target::Guard { block, serial, .. } => self.blocks.get(&block).is_some_and(|hung| {
-                hung.guards.iter().any(|guard| guard.serial == serial && guard.keeps == Keeps::Link)
-            }),
-        }
     }
 
     /// A fact is wanted from the next writes of its block.
@@ -193,6 +168,14 @@ impl<A> Guards<A> {
             let goes = |guard: &&Guard| gone.contains(&guard.serial);
             hung.guards.iter().rev().filter(goes).for_each(|guard| keep_older(new, guard));
         }
+        if new.keeps == Keeps::Growth
+            && let Some(hung) = self.blocks.get_mut(&block)
+        {
+            for guard in hung.guards.iter_mut().filter(|guard| gone.contains(&guard.serial)) {
+                new.needs.extend(std::mem::take(&mut guard.needs));
+            }
+            new.needs.sort_unstable_by_key(|need| need.number);
+        }
         self.drop_guards(block, |guard| gone.contains(&guard.serial));
     }
 
@@ -209,7 +192,7 @@ impl<A> Guards<A> {
         for guard in hung.guards.iter().rev() {
             let covered = |old: &Old| new.iter().any(|one| one.span.covers(old.span));
             let held = |old: &Old| stay.iter().any(|other| other.overlaps(old.span));
-            let goes = guard.keeps == Keeps::Addition
+            let goes = matches!(guard.keeps, Keeps::Addition | Keeps::Growth)
                 && guard.olds.iter().all(|old| covered(old) && !held(old))
                 && !waited.iter().any(|&time| time >= guard.since);
             if goes {
@@ -236,40 +219,41 @@ impl<A> Guards<A> {
         for guard in gone {
             self.oldest.remove(&(guard.since, guard.serial));
             for need in guard.needs {
-                self.unwant(need.field.block, guard.serial);
+                self.unwant(need.field.block, need.number);
             }
         }
     }
 
-    /// Nothing waits for the facts of a dropped guard.
-    fn unwant(&mut self, block: BlockNo, guard: u64) {
+    /// Nothing waits for a fact: the guard that needed it is dropped.
+    fn unwant(&mut self, block: BlockNo, number: u64) {
         let Some(hung) = self.blocks.get_mut(&block) else { return };
         let before = hung.facts.len();
         hung.facts
-            .retain(|fact| !matches!(fact.target, Target::Guard { serial, .. } if serial == guard));
+            .retain(|fact| !matches!(fact.target, Target::Guard { need, .. } if need == number));
         self.count -= before - hung.facts.len();
         self.tidy(block);
     }
 
     /// A fact holds.
-    pub(super) fn holds(&mut self, target: Target) {
+    fn holds(&mut self, target: Target) {
+        if let Some(block) = self.meet(target) {
+            self.release(block);
+        }
+    }
+
+    /// A fact holds. The block in which a guard needs nothing now.
+    pub(super) fn meet(&mut self, target: Target) -> Option<BlockNo> {
         match target {
-            Target::Guard { block, serial, need } => {
-                let Some(hung) = self.blocks.get_mut(&block) else { return };
-                let Some(guard) = hung.guards.iter_mut().find(|guard| guard.serial == serial)
-                else {
-                    return;
-                };
-                guard.needs.retain(|one| one.number != need);
-                if guard.needs.is_empty() {
-                    self.release(block);
+            Target::Guard { block, need } => {
+                for guard in &mut self.blocks.get_mut(&block)?.guards {
+                    let place = guard.needs.binary_search_by_key(&need, |one| one.number);
+                    let Ok(place) = place else { continue };
+                    guard.needs.remove(place);
+                    return guard.needs.is_empty().then_some(block);
                 }
             }
             Target::Action { slot, serial } => {
-                let Some(waiting) = self.actions.get_mut(slot).filter(|w| w.serial == serial)
-                else {
-                    return;
-                };
+                let waiting = self.actions.get_mut(slot).filter(|w| w.serial == serial)?;
                 waiting.missing -= 1;
                 if waiting.missing == 0 {
                     let waiting = self.actions.remove(slot);
@@ -278,16 +262,17 @@ impl<A> Guards<A> {
                 }
             }
         }
+        None
     }
 
     /// Drops the guards of a block that need nothing and that no older one holds back.
-    fn release(&mut self, block: BlockNo) {
+    pub(super) fn release(&mut self, block: BlockNo) {
         let Some(hung) = self.blocks.get_mut(&block) else { return };
         let mut index = 0;
         while index < hung.guards.len() {
             let (older, rest) = hung.guards.split_at(index);
-            let held = rest[0].olds.iter().any(|o| older.iter().any(|g| g.overlaps(o.span)));
-            if rest[0].needs.is_empty() && !held {
+            let held = || rest[0].olds.iter().any(|o| older.iter().any(|g| g.overlaps(o.span)));
+            if rest[0].needs.is_empty() && !held() {
                 let guard = hung.guards.remove(index);
                 self.oldest.remove(&(guard.since, guard.serial));
                 self.count -= 1;

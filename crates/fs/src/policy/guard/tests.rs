@@ -22,7 +22,7 @@ fn field((block, slot): Place, slots: usize) -> Field {
 #[derive(Clone, Debug)]
 enum Event {
     /// Neighbouring slots get a new version, which needs others.
-    Set { at: Place, slots: usize, needs: Vec<Place>, removal: bool },
+    Set { at: Place, slots: usize, needs: Vec<Place>, keeps: Keeps },
     /// An action that needs slots.
     Defer { needs: Vec<Place> },
     /// A write of a block begins.
@@ -35,13 +35,17 @@ fn place() -> impl Strategy<Value = Place> {
     (0..BLOCKS, 0..SLOTS)
 }
 
+fn keeps() -> impl Strategy<Value = Keeps> {
+    prop_oneof![Just(Keeps::Addition), Just(Keeps::Growth), Just(Keeps::Name)]
+}
+
 fn event() -> impl Strategy<Value = Event> {
     let needs = || proptest::collection::vec(place(), 0..3);
     prop_oneof![
-        5 => (place(), 1..3usize, needs(), any::<bool>()).prop_map(
-            |((block, slot), slots, needs, removal)| {
+        5 => (place(), 1..3usize, needs(), keeps()).prop_map(
+            |((block, slot), slots, needs, keeps)| {
                 let slots = if slot < SLOTS - 1 { slots } else { 1 };
-                Event::Set { at: (block, slot), slots, needs, removal }
+                Event::Set { at: (block, slot), slots, needs, keeps }
             }
         ),
         1 => needs().prop_map(|needs| Event::Defer { needs }),
@@ -100,9 +104,14 @@ impl World {
         wanted
     }
 
-    fn set(&mut self, at: Place, slots: usize, needs: &[Place], (removal, planted): (bool, bool)) {
+    fn set(&mut self, at: Place, slots: usize, needs: &[Place], (keeps, planted): (Keeps, bool)) {
         let wanted = self.wanted(needs, Some((at, slots)));
-        let needed = self.now(&wanted);
+        let mut needed = self.now(&wanted);
+        if keeps == Keeps::Growth {
+            // It needs what the versions before it need.
+            let before = (0..slots).map(|n| World::at(&self.live, (at.0, at.1 + n)));
+            needed.extend(before.filter_map(|version| self.needs.get(&version)).flatten());
+        }
         let whole = field(at, slots);
         let from = at.1 * 4;
         let old = self.live[&at.0].bytes()[from..from + slots * 4].to_vec();
@@ -114,7 +123,6 @@ impl World {
         self.dirty.insert(at.0, true);
         let facts: Vec<Field> = wanted.iter().map(|&place| field(place, 1)).collect();
         if !planted {
-            let keeps = if removal { Keeps::Name } else { Keeps::Addition };
             self.guards.guard(&[(whole, &old)], &facts, keeps);
         }
         self.needs.insert(self.version, needed);
@@ -173,8 +181,8 @@ impl World {
 
     fn run(&mut self, event: &Event, planted: bool) -> Result<(), String> {
         match event {
-            Event::Set { at, slots, needs, removal } => {
-                self.set(*at, *slots, needs, (*removal, planted));
+            Event::Set { at, slots, needs, keeps } => {
+                self.set(*at, *slots, needs, (*keeps, planted));
             }
             Event::Defer { needs } => {
                 let wanted = self.wanted(needs, None);
@@ -231,8 +239,8 @@ proptest! {
 #[test]
 fn without_guards_something_is_there_too_early() {
     let mut world = World::new();
-    world.set((0, 0), 1, &[], (false, true));
-    world.set((1, 0), 1, &[(0, 0)], (false, true));
+    world.set((0, 0), 1, &[], (Keeps::Addition, true));
+    world.set((1, 0), 1, &[(0, 0)], (Keeps::Addition, true));
     world.write(1);
     assert!(world.check(1).is_err());
     assert!(world.check(0).is_ok());
@@ -292,15 +300,29 @@ fn a_removal_outlives_the_next_change() {
 }
 
 #[test]
-fn what_is_forgotten_is_waited_for_only_where_it_was_to_be_gone() {
+fn a_growth_needs_what_the_one_before_it_needs() {
     let mut guards: Guards<&str> = Guards::default();
-    let (entry, body, pointer) = (Field::new(0, 0, 4), Field::new(1, 0, 8), Field::new(2, 0, 4));
+    let (size, first, second) = (Field::new(0, 0, 4), Field::new(1, 0, 4), Field::new(2, 0, 4));
+    guards.guard(&[(size, &[1; 4])], &[first], Keeps::Growth);
+    let (_, in_flight) = image(&mut guards, 1, (0, 1));
+    guards.guard(&[(size, &[2; 4])], &[second], Keeps::Growth);
+    assert_eq!(image(&mut guards, 0, (0, 9)).0.bytes()[0], 1);
+    let (_, manifest) = image(&mut guards, 2, (0, 1));
+    guards.settled(manifest);
+    assert!(guards.is_guarded(size), "the first is not settled");
+    guards.settled(in_flight);
+    assert!(guards.is_empty());
+}
+
+#[test]
+fn what_is_forgotten_is_not_waited_for() {
+    let mut guards: Guards<&str> = Guards::default();
+    let (entry, body) = (Field::new(0, 0, 4), Field::new(1, 0, 8));
     guards.guard(&[(entry, &[0; 4])], &[body], Keeps::Addition);
     guards.defer("free", &[body]);
-    guards.forget(Field::new(1, 0, 4096), Some(pointer));
+    assert!(guards.is_needed(Field::new(1, 0, 4096)) && !guards.is_needed(entry));
+    guards.forget(Field::new(1, 0, 4096));
     assert!(!guards.is_guarded(entry));
-    assert_eq!(guards.take_ready(), None);
-    let (_, manifest) = image(&mut guards, 2, (0, 0));
-    guards.settled(manifest);
     assert_eq!(guards.take_ready(), Some("free"));
+    assert!(guards.is_empty());
 }
