@@ -66,6 +66,20 @@ impl Moment {
     /// Tells the states of an epoch apart: two with the same print hold the same. Each block is
     /// known by the writes that its content comes from.
     pub fn print_of(&self, fates: &[Fate]) -> u128 {
+        let origins = self.origins_of(fates);
+        let mut print = self.print;
+        for (slot, &origin) in self.slots.iter().zip(&origins) {
+            if origin != slot.origin {
+                let change = block_print(slot.at, slot.origin) ^ block_print(slot.at, origin);
+                print ^= device_print(slot.device, change);
+            }
+        }
+        print
+    }
+
+    /// What the contents of the blocks of [`Moment::slots`] come from in such a state. A block of a
+    /// device whose content comes from the same is the same in all states of an epoch.
+    pub fn origins_of(&self, fates: &[Fate]) -> Vec<u64> {
         debug_assert_eq!(fates.len(), self.pending.len(), "a fate for each pending write");
         let mut origins: Vec<u64> = self.slots.iter().map(|slot| slot.origin).collect();
         for (placed, fate) in self.pending.iter().zip(fates) {
@@ -75,14 +89,7 @@ impl Moment {
                 *origin = origin_after(*origin, *number, write.part, fate, index);
             }
         }
-        let mut print = self.print;
-        for (slot, &origin) in self.slots.iter().zip(&origins) {
-            if origin != slot.origin {
-                let change = block_print(slot.at, slot.origin) ^ block_print(slot.at, origin);
-                print ^= device_print(slot.device, change);
-            }
-        }
-        print
+        origins
     }
 
     /// The media in such a state.

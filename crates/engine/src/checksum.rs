@@ -15,6 +15,11 @@ pub fn crc32c_append(sum: u32, bytes: &[u8]) -> u32 {
     digest.finalize() as u32
 }
 
+/// XXH3 with 64 bits and the seed 0.
+pub fn xxh3_64(bytes: &[u8]) -> u64 {
+    XxHash3_64::oneshot(bytes)
+}
+
 /// The lower half of XXH3 with 64 bits and the seed 0.
 pub fn xxh3(bytes: &[u8]) -> u32 {
     XxHash3_64::oneshot(bytes) as u32

@@ -203,6 +203,28 @@ impl Cells {
         }
     }
 
+    /// The blocks that may hold something else in a fork of the same store: those that either has
+    /// written since, unless both have kept the memory. No bytes are compared.
+    pub fn unlike<'c>(&'c self, fork: &'c Cells) -> impl Iterator<Item = BlockNr> + 'c {
+        debug_assert_eq!(self.blocks, fork.blocks, "forks have one size");
+        let chunks = 0..self.blocks.div_ceil(CHUNK as u64) as usize;
+        let both = move |chunk| (self.chunks.get(chunk), fork.chunks.get(chunk));
+        let is_shared = move |chunk: &usize| match both(*chunk) {
+            (None, None) => true,
+            (Some(one), Some(other)) => one.is_shared(other),
+            _ => false,
+        };
+        let in_chunk = move |chunk: usize| {
+            let end = CHUNK.min((self.blocks as usize) - chunk * CHUNK);
+            let differs = move |index: &usize| match both(chunk) {
+                (Some(one), Some(other)) => !one.shares(other, *index),
+                _ => true,
+            };
+            (0..end).filter(differs).map(move |index| (chunk * CHUNK + index) as BlockNr)
+        };
+        chunks.filter(move |chunk| !is_shared(chunk)).flat_map(in_chunk)
+    }
+
     /// The first block at or after `at` whose chunk was ever written.
     pub fn next_written(&self, at: BlockNr) -> Option<BlockNr> {
         let chunk = self.chunks.next(at as usize / CHUNK)?;
@@ -444,6 +466,25 @@ mod tests {
             assert_eq!(medium.read(blocks - 3, 2).unwrap().to_bytes(), Data::zeros(2).to_bytes());
         }
         assert!(cells.chunks.bytes() < 16 << 20 && flat.pages.bytes() < 16 << 20);
+    }
+
+    #[test]
+    fn forks_are_unlike_where_one_was_written() {
+        let bytes = |fill: u8| Data::bytes(Bytes::from(vec![fill; BLOCK_BYTES]));
+        let mut one = Cells::new(100);
+        one.write(3, &Data::stamp(2, 3, 1)).unwrap();
+        one.write(40, &bytes(1)).unwrap();
+        one.write(41, &bytes(2)).unwrap();
+        let mut fork = one.clone();
+        let unlike = |one: &Cells, fork: &Cells| one.unlike(fork).collect::<Vec<_>>();
+        assert_eq!(unlike(&one, &fork), Vec::<BlockNr>::new());
+        fork.write(4, &Data::stamp(1, 4, 2)).unwrap();
+        fork.write(40, &bytes(3)).unwrap();
+        assert_eq!(unlike(&one, &fork), [4, 40], "41 is the same memory in both");
+        // A chunk that only one has may differ everywhere, up to the end.
+        fork.write(99, &Data::stamp(1, 99, 2)).unwrap();
+        assert_eq!(unlike(&one, &fork), [4, 40, 96, 97, 98, 99]);
+        assert_eq!(unlike(&fork, &one), unlike(&one, &fork));
     }
 
     #[test]

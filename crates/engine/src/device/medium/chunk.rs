@@ -39,10 +39,25 @@ impl Chunk {
         }
     }
 
+    /// True if a fork has the same block here, as can be told without a look at bytes.
+    pub fn shares(&self, other: &Chunk, index: usize) -> bool {
+        let of = |chunk: &'_ Chunk| chunk.0.words[index];
+        match (other_of(of(self)), other_of(of(other))) {
+            (None, None) => of(self) == of(other),
+            (Some(one), Some(two)) => is_same(&self.0.others[one], &other.0.others[two]),
+            _ => false,
+        }
+    }
+
+    /// True if a fork has the same blocks here, and neither has written any of them.
+    pub fn is_shared(&self, other: &Chunk) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
     /// Replaces one block.
     pub fn set(&mut self, index: usize, body: Body) {
         let blocks = Arc::make_mut(&mut self.0);
-        match (other(blocks.words[index]), pack(&body)) {
+        match (other_of(blocks.words[index]), pack(&body)) {
             (None, Some(word)) => blocks.words[index] = word,
             (Some(old), None) => blocks.others[old] = body,
             (None, None) => {
@@ -67,7 +82,7 @@ impl Clone for Blocks {
 
 impl Blocks {
     fn body(&self, word: u64) -> Body {
-        match other(word) {
+        match other_of(word) {
             None => unpack(word),
             Some(number) => self.others[number].clone(),
         }
@@ -96,8 +111,19 @@ impl PartialEq for Chunk {
 impl Eq for Chunk {}
 
 /// Which of the others a word names, if any: those of stamps are greater.
-fn other(word: u64) -> Option<usize> {
+fn other_of(word: u64) -> Option<usize> {
     (1..=CHUNK as u64).contains(&word).then(|| word as usize - 1)
+}
+
+/// True if two bodies are the same memory.
+fn is_same(one: &Body, other: &Body) -> bool {
+    match (one, other) {
+        (Body::Bytes(a), Body::Bytes(b)) => a.as_ptr() == b.as_ptr() && a.len() == b.len(),
+        (Body::Sectors(a), Body::Sectors(b)) => Arc::ptr_eq(a, b),
+        (Body::Lazy(a), Body::Lazy(b)) => Arc::ptr_eq(a, b),
+        (Body::Parity(a), Body::Parity(b)) => Arc::ptr_eq(a, b),
+        _ => false,
+    }
 }
 
 /// A body in eight bytes, if it fits: 0 for zeros, else the key and one in the upper half, the
