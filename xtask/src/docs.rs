@@ -1,7 +1,8 @@
-//! The measured part of the documentation: the errors of disk models against recordings, the bugs
-//! that the prover finds, and the gains of eager writing. It stands between marks in the pages, and
-//! one command writes it.
+//! The generated part of the documentation: the errors of disk models against recordings, the bugs
+//! that the prover finds, the gains of eager writing, and the contract of file systems. It stands
+//! between marks in the pages, and one command writes it.
 
+pub mod contract;
 mod eager;
 mod forms;
 mod proof;
@@ -47,7 +48,7 @@ struct Replayed {
 /// If the page is out of date, a replay fails or the command line is wrong.
 pub fn docs(args: &[&str]) -> Result<()> {
     let (mut check, mut dir, mut eager, mut prover) = (false, None, false, None);
-    let mut program = None;
+    let (mut program, mut tables) = (None, false);
     let mut args = args.iter();
     while let Some(arg) = args.next() {
         match *arg {
@@ -56,16 +57,20 @@ pub fn docs(args: &[&str]) -> Result<()> {
                 dir = Some(PathBuf::from(args.next().context("--recordings wants a directory")?));
             }
             "--eager" => eager = true,
+            "--contract" => tables = true,
             "--bugs" => prover = Some(proof::Table::Bugs),
             "--faults" => prover = Some(proof::Table::Faults),
             "--program" => {
                 program = Some(PathBuf::from(args.next().context("--program wants a path")?));
             }
             other => bail!(
-                "`{other}` is unknown: --check, --recordings DIR, --eager, --bugs, --faults and \
-                 --program PATH are known"
+                "`{other}` is unknown: --check, --recordings DIR, --contract, --eager, --bugs, \
+                 --faults and --program PATH are known"
             ),
         }
+    }
+    if tables {
+        return contract::contract(check);
     }
     if eager {
         return eager::eager(check, program);
@@ -73,6 +78,7 @@ pub fn docs(args: &[&str]) -> Result<()> {
     if let Some(table) = prover {
         return proof::table(table, program);
     }
+    contract::contract(check)?;
     proof::proof(check)?;
     eager::eager(check, program)?;
     let dir = dir.unwrap_or_else(recordings);

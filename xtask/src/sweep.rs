@@ -12,13 +12,15 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 /// Crash states of a bounded sweep, over all subjects.
-const BOUNDED_STATES: u64 = 2_100_000;
+const BOUNDED_STATES: u64 = 2_640_000;
 /// Fewest runs of each subject, for any number of states.
 const LEAST_RUNS: u64 = 20;
 /// Sweeps that each layout's share is split into, so that the processors are equally loaded.
 const PARTS: u64 = 2;
-/// Shares of a layout that each policy of a file system gets.
-const FILES_SHARE: u64 = 3;
+/// Of these, crash states of file systems, over all policies.
+const FILES_STATES: u64 = 540_000;
+/// Sweeps that the share of file systems is split into at least.
+const FILES_PARTS: u64 = 12;
 /// Crash states of each sweep of a soak.
 const SOAK_STATES: u64 = 200_000;
 /// States of each sweep with a planted bug, which is found long before.
@@ -95,13 +97,17 @@ pub fn bounded(states: u64, seed: u64) -> Result<()> {
     // sweep.
     let program = asserting()?;
     let subjects = subjects(&program)?;
-    let each = states.div_ceil(subjects.len() as u64 * PARTS);
+    let policies = subjects.iter().filter(|subject| is_files(subject)).count() as u64;
+    let files = states * FILES_STATES / BOUNDED_STATES;
+    let each = (states - files).div_ceil((subjects.len() as u64 - policies) * PARTS);
+    let files_parts = FILES_PARTS.div_ceil(policies.max(1));
+    let each_of_files = files.div_ceil(policies.max(1) * files_parts);
     let task = |subject: &String, part| {
         let seed = seed.wrapping_add(part);
-        Task { subject: subject.clone(), seed, states: each, save: None, plant: None }
+        let states = if is_files(subject) { each_of_files } else { each };
+        Task { subject: subject.clone(), seed, states, save: None, plant: None }
     };
-    // Policies are few, and each has more to lose than a layout.
-    let parts = |subject: &String| if is_files(subject) { PARTS * FILES_SHARE } else { PARTS };
+    let parts = |subject: &String| if is_files(subject) { files_parts } else { PARTS };
     let of = |subject| (0..parts(subject)).map(move |part| (subject, part));
     let shares = subjects.iter().flat_map(of).map(|(subject, part)| task(subject, part));
     // All sequences of one operation, whatever the number of states.
@@ -115,7 +121,7 @@ pub fn bounded(states: u64, seed: u64) -> Result<()> {
     let begin = Instant::now();
     let mut outcomes = run_all(&program, tasks)?;
     // The number of states of a run is random.
-    for part in PARTS.. {
+    for part in PARTS.max(files_parts).. {
         let few = |subject: &&String| runs(&outcomes, subject) < LEAST_RUNS;
         let more: Vec<Task> =
             subjects.iter().filter(few).map(|subject| task(subject, part)).collect();
@@ -125,9 +131,13 @@ pub fn bounded(states: u64, seed: u64) -> Result<()> {
         outcomes.extend(run_all(&program, more)?);
     }
     let total: u64 = outcomes.iter().map(|one| number(&one.report, "states")).sum();
+    let in_files: u64 = (outcomes.iter().filter(|one| is_files(&one.task.subject)))
+        .map(|one| number(&one.report, "states"))
+        .sum();
     let seconds = begin.elapsed().as_secs_f64();
     println!(
-        "sweep: {total} crash states in all, in {seconds:.0} s; how often each fault happened:"
+        "sweep: {total} crash states in all, {in_files} of them of file systems, in \
+         {seconds:.0} s; how often each fault happened:"
     );
     for (fault, times) in activation(&outcomes) {
         println!("  {times:>12} {}", fault.replace('_', " "));
@@ -135,6 +145,9 @@ pub fn bounded(states: u64, seed: u64) -> Result<()> {
     let bad: u64 = outcomes.iter().map(|one| number(&one.report, "violations")).sum();
     if bad > 0 {
         bail!("{bad} promises were broken");
+    }
+    if policies > 0 && in_files < files {
+        bail!("{in_files} crash states of file systems were tried, not {files}");
     }
     Ok(())
 }
@@ -243,7 +256,7 @@ fn run_all(program: &Path, tasks: Vec<Task>) -> Result<Vec<Outcome>> {
 
 fn run_one(program: &Path, task: Task) -> Result<Outcome> {
     let mut prove = Command::new(program);
-    prove.args(["prove", "--json", "--stop-at-first"]).args(task.subject.split(' '));
+    prove.args(["prove", "--json", "--stop-at-first", "--jobs", "1"]).args(task.subject.split(' '));
     prove.args(["--states", &task.states.to_string(), "--seed", &task.seed.to_string()]);
     if let Some(file) = &task.save {
         prove.arg("--save").arg(file);

@@ -3,6 +3,7 @@
 mod cycles;
 mod words;
 
+use crate::docs::contract;
 use crate::run::{capture, root};
 use anyhow::{Result, bail};
 use std::path::Path;
@@ -44,6 +45,9 @@ pub fn tidy() -> Result<()> {
             }
             if name == CONTRACT {
                 check_tests(name, root(), &text, &mut found);
+                if let Some(offence) = contract::offence(&text) {
+                    found.error(name, 0, offence);
+                }
             }
         }
     }

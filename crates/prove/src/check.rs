@@ -5,17 +5,19 @@
 //! The invariant between calls: everything known here is about one epoch and one set of devices;
 //! [`Checker::begin`] forgets it.
 
+mod blocks;
 mod second_cuts;
 
 use crate::ProveReport;
 use crate::block_damage::{Damage, Strike, any_place};
 use crate::crash_states::{choose, count};
-use crate::mounting::{join, mount};
+use crate::mounting::{join, mount, mount_recovered};
 use crate::oracle::{Allowance, Oracle};
 use crate::read_only_mount::read_only;
 use crate::subject::{ContentOf, Subject};
 use crate::violation::{Sort, Wrong};
 use crate::volume::Mounted as _;
+use blocks::Blocks;
 use seekless_crash::fate::Fate;
 use seekless_crash::moment::Moment;
 use seekless_crash::shrink::simplify;
@@ -80,6 +82,12 @@ pub struct Checker<S: Subject> {
     recovered: BTreeMap<(u128, Option<usize>), usize>,
     contents: Vec<Recovered<ContentOf<S>>>,
     by_print: BTreeMap<u64, usize>,
+    /// Blocks of the states built so far.
+    blocks: Blocks,
+    /// What is remembered of media, for the whole case.
+    looks: S::Looks,
+    /// A recovery before was cut off.
+    again: bool,
 }
 
 impl<S: Subject> Checker<S> {
@@ -95,6 +103,9 @@ impl<S: Subject> Checker<S> {
             recovered: BTreeMap::new(),
             contents: Vec::new(),
             by_print: BTreeMap::new(),
+            blocks: Blocks::default(),
+            looks: S::Looks::default(),
+            again: false,
         }
     }
 
@@ -103,6 +114,7 @@ impl<S: Subject> Checker<S> {
         self.recovered.clear();
         self.contents.clear();
         self.by_print.clear();
+        self.blocks.clear();
         self.damage = Damage::None;
         self.failing.clear();
     }
@@ -168,7 +180,7 @@ impl<S: Subject> Checker<S> {
             // The same state once more, and the client has heard of nothing since.
             return None;
         }
-        let media = moment.build(fates);
+        let media = self.blocks.build(moment, fates);
         report.states += 1;
         report.recovered += 1;
         count(fates, &mut report.faults);
@@ -264,7 +276,7 @@ impl<S: Subject> Checker<S> {
         rng: &mut Rng,
         report: &mut ProveReport,
     ) -> Result<usize, Wrong> {
-        let inspected = self.subject.inspect(&media);
+        let inspected = self.subject.inspect(&media, &mut self.looks, self.again);
         // A look costs a fraction of a mount.
         self.work += blocks(&media) / if inspected.is_some() { LOOK_SHARE } else { 1 };
         let inspected = inspected.transpose()?;
@@ -278,7 +290,17 @@ impl<S: Subject> Checker<S> {
         let looked_at = looks && rng.below(LOOKED_AT) == 0;
         let before = looked_at.then(|| media.clone());
         let options = MountOptions { volatile: self.volatile, ..MountOptions::default() };
-        let (lost, mounted) = match self.mount(&mut media, &options) {
+        let recovery = match self.damage {
+            Damage::None => self.subject.recovery(&media, &mut self.looks),
+            Damage::Covered(_) | Damage::Open => None,
+        };
+        let recovered = recovery.as_ref().map_or(0, |recovery| recovery.blocks_read);
+        let mounted = match recovery {
+            Some(known) => mount_recovered(self.subject, &mut media, &known, &options)
+                .map(|mounted| (None, mounted)),
+            None => self.mount(&mut media, &options),
+        };
+        let (lost, mounted) = match mounted {
             Ok(mounted) => mounted,
             Err(_) if self.damage == Damage::Open => {
                 report.faults.refused_mounts += 1;
@@ -287,7 +309,8 @@ impl<S: Subject> Checker<S> {
             Err(error) => return Err(unmountable(&error)),
         };
         report.faults.members_left_out += u64::from(lost.is_some());
-        report.most_blocks_read = report.most_blocks_read.max(mounted.blocks_read());
+        let blocks_read = recovered + mounted.blocks_read();
+        report.most_blocks_read = report.most_blocks_read.max(blocks_read);
         if self.damage == Damage::None
             && let Some(what) = self.subject.disagreement(&mut media)
         {

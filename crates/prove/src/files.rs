@@ -11,6 +11,7 @@ mod calls;
 pub mod contract;
 mod image;
 mod judge;
+mod looks;
 mod mounted;
 mod names;
 pub mod oracle;
@@ -25,5 +26,6 @@ mod workload;
 mod world;
 
 pub use ace::Ace;
-pub use contract::{Line, Rules, contract};
-pub use subject::FileSubject;
+pub use contract::Rules;
+pub use looks::{Looks, Memory};
+pub use subject::{CLASSES, FileSubject};

@@ -20,6 +20,7 @@ mod crash_states;
 pub mod files;
 mod keep;
 pub mod machine;
+mod memo;
 mod mounting;
 pub mod oracle;
 mod read_only_mount;
@@ -30,6 +31,7 @@ pub mod script;
 mod shrink;
 mod small_disk;
 pub mod subject;
+pub mod sweep;
 mod violation;
 pub mod volume;
 
@@ -39,10 +41,12 @@ pub use block::{BlockSubject, WORKLOADS};
 pub use files::FileSubject;
 pub use keep::{Keep, NoKeep};
 pub use report::{FaultCounts, ProveReport};
+pub use seekless_crash::contract::Order;
 pub use subject::Subject;
 pub use violation::{Sort, Violation, Wrong};
 
 use run::Run;
+use sweep::Sweep;
 
 /// What to prove, and how hard to try.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,6 +57,8 @@ pub struct ProveOptions<S = BlockSubject> {
     pub seed: u64,
     /// Crash states to try; the last case is finished, so it may be some more.
     pub states: u64,
+    /// Start with this case.
+    pub from: u64,
     /// Run only this case.
     pub case: Option<u64>,
     /// Run only these of its operations, and try more states at each event.
@@ -77,6 +83,7 @@ impl<S: Subject> ProveOptions<S> {
             subject,
             seed: 1,
             states: 10_000,
+            from: 0,
             case: None,
             keep: None,
             stop_at_first: false,
@@ -118,10 +125,6 @@ impl<S: Subject> ProveOptions<S> {
     }
 }
 
-/// Violations that are made small: others mostly come from the same bug, and naming their case
-/// makes them small as well.
-const MOST_SHRUNK: usize = 3;
-
 /// Runs cases until enough states have been tried. `clock` counts nanoseconds and only serves to
 /// report the speed; `progress` is told before each case its number and how many states have been
 /// tried.
@@ -131,38 +134,11 @@ pub fn prove<S: Subject>(
     progress: &mut dyn FnMut(u64, u64),
 ) -> ProveReport {
     let started = clock();
-    let mut report = ProveReport::new(options);
-    let first = options.case.unwrap_or(0);
-    let end = options.subject.cases().unwrap_or(u64::MAX);
-    for case in first..end {
-        progress(case, report.states);
-        let mut run = Run::new(options.subject, case, options.seed);
-        let keep = match &options.keep {
-            None => Keep::operations(0..run.script().len() as u32),
-            Some(keep) => {
-                run = run.thorough().watching(keep.watch());
-                keep.clone()
-            }
-        };
-        let operations = keep.of(run.script());
-        if let Some(found) = run.execute(&operations, &mut report) {
-            let shrinks = options.shrink && report.violations.len() < MOST_SHRUNK;
-            report.violations.push(if shrinks {
-                shrink::shrink(options, case, keep, found)
-            } else {
-                shrink::tell(options, case, options.keep.clone(), found)
-            });
-        }
-        report.cases += 1;
-        report.workloads = report.cases.min(report.kinds);
-        let found = options.stop_at_first && !report.violations.is_empty();
-        // A hundred broken promises tell as much as a million.
-        let enough = report.states >= options.states || report.violations.len() >= 100;
-        if found || enough || options.case.is_some() {
-            break;
-        }
+    let mut sweep = Sweep::new(options);
+    while let Some(case) = sweep.next() {
+        progress(case, sweep.report().states);
+        let tried = Sweep::run(options, case);
+        sweep.take(tried);
     }
-    let elapsed = clock().saturating_sub(started).max(1);
-    report.states_per_second = report.states as f64 * 1e9 / elapsed as f64;
-    report
+    sweep.finish(clock().saturating_sub(started))
 }

@@ -1,6 +1,6 @@
 //! Mounting what a power cut has left, on memory that answers at once.
 
-use crate::subject::{Subject, VolumeOf};
+use crate::subject::{Recovery, Subject, VolumeOf};
 use crate::volume::Mounted as _;
 use seekless_engine::device::Device;
 use seekless_engine::device::medium::{Cells, Medium as _};
@@ -22,6 +22,21 @@ pub fn mount<S: Subject>(
     let here = |(index, disk)| (lost != Some(index)).then_some(disk as &mut dyn Disk);
     let mut disks: Vec<_> = plain.iter_mut().enumerate().map(here).collect();
     subject.mount(&mut disks, options)
+}
+
+/// Carries out a recovery that is known, and mounts what it leaves.
+///
+/// # Errors
+/// What the volume finds wrong with them.
+pub fn mount_recovered<S: Subject>(
+    subject: S,
+    media: &mut [Cells],
+    recovery: &Recovery,
+    options: &MountOptions<'_>,
+) -> Result<S::Mounted, String> {
+    let mut disk = MediumDisk(&mut media[0]);
+    recovery.apply(&mut disk).map_err(|error| error.to_string())?;
+    subject.mount_recovered(&mut [Some(&mut disk)], options)
 }
 
 /// The volume over memory that answers at once. In the place of a lost device stands an empty one:

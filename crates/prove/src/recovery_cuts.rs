@@ -68,17 +68,27 @@ impl Cut {
 /// the most, would find. Returns that, and what the media hold after the mount.
 pub fn cut_recovery<S: Subject>(
     subject: S,
+    looks: &mut S::Looks,
     media: Vec<Cells>,
     volatile: bool,
     most: usize,
 ) -> (Vec<Cut>, Vec<Cells>) {
+    let known = subject.recovery(&media, looks);
     let power = RefCell::new(Power::new(media, volatile, most));
     let devices = power.borrow().media.len();
     let mut cuts: Vec<_> = (0..devices).map(|n| CutDisk { power: &power, device: n }).collect();
     let mut disks: Vec<_> = cuts.iter_mut().map(|cut| Some(cut as &mut dyn Disk)).collect();
     let options = MountOptions { volatile, ..MountOptions::default() };
     // Whether it got through or not, the next mount must cope.
-    let _ = subject.mount(&mut disks, &options);
+    let _ = match known {
+        None => subject.mount(&mut disks, &options),
+        Some(known) => {
+            if let Some(disk) = disks[0].as_deref_mut() {
+                known.apply(disk).expect("memory does not fail");
+            }
+            subject.mount_recovered(&mut disks, &options)
+        }
+    };
     let Power { cuts, media, .. } = power.into_inner();
     (cuts, media)
 }

@@ -62,6 +62,18 @@ impl ProveReport {
         }
     }
 
+    /// Adds the counts of another sweep of the same subject.
+    pub(crate) fn add(&mut self, other: &ProveReport) {
+        self.cases += other.cases;
+        self.workloads = self.cases.min(self.kinds);
+        self.events += other.events;
+        self.states += other.states;
+        self.recovered += other.recovered;
+        self.most_blocks_read = self.most_blocks_read.max(other.most_blocks_read);
+        self.requests += other.requests;
+        self.faults.add(&other.faults);
+    }
+
     /// For people.
     pub fn to_text(&self) -> String {
         use std::fmt::Write as _;
@@ -131,6 +143,22 @@ pub struct FaultCounts {
 }
 
 impl FaultCounts {
+    /// Adds the counts of others.
+    pub(crate) fn add(&mut self, other: &FaultCounts) {
+        self.lost += other.lost;
+        self.torn += other.torn;
+        self.reordered += other.reordered;
+        self.second_cuts += other.second_cuts;
+        self.rotten += other.rotten;
+        self.unreadable += other.unreadable;
+        self.refused_mounts += other.refused_mounts;
+        self.failed_writes += other.failed_writes;
+        self.failed_flushes += other.failed_flushes;
+        self.failed += other.failed;
+        self.lost_devices += other.lost_devices;
+        self.members_left_out += other.members_left_out;
+    }
+
     /// Name and number of each, in the order in which they are listed to people.
     pub fn rows(&self) -> [(&'static str, u64); 12] {
         [

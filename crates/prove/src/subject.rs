@@ -11,11 +11,14 @@ use crate::script::Operation;
 use crate::violation::Wrong;
 use crate::volume::Mounted;
 use seekless_crash::pending::BlockWrite;
+use seekless_engine::data::Data;
 use seekless_engine::device::medium::Cells;
 use seekless_engine::disk::Disk;
+use seekless_engine::io::IoError;
 use seekless_engine::layout::MountOptions;
 use seekless_engine::options::Options;
 use seekless_engine::rng::Rng;
+use seekless_engine::units::BlockNr;
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
 use std::fmt::Debug;
@@ -36,6 +39,8 @@ pub trait Subject: Copy + Debug {
     type Mounted: Mounted;
     /// The client of a volume, and the judge of what a crash has left of it.
     type Oracle: Oracle<Volume = VolumeOf<Self>>;
+    /// What is remembered of the media of a case that were looked at; see [`Subject::inspect`].
+    type Looks: Default + Debug;
     /// What it is, in reports.
     const NOUN: &'static str = "layout";
     /// Kinds of workload: the first so many cases have one each.
@@ -65,6 +70,24 @@ pub trait Subject: Copy + Debug {
         options: &MountOptions<'_>,
     ) -> Result<Self::Mounted, String>;
 
+    /// What a mount of media would write before it mounts them, where that can be told; then
+    /// [`Subject::mount_recovered`] does the rest.
+    fn recovery(self, _media: &[Cells], _looks: &mut Self::Looks) -> Option<Recovery> {
+        None
+    }
+
+    /// Mounts the volume on disks to which [`Subject::recovery`] was applied.
+    ///
+    /// # Errors
+    /// What is wrong with the media.
+    fn mount_recovered(
+        self,
+        disks: &mut Disks<'_>,
+        options: &MountOptions<'_>,
+    ) -> Result<Self::Mounted, String> {
+        self.mount(disks, options)
+    }
+
     /// True if wrong bytes on its devices are noticed.
     fn checks(self) -> bool;
 
@@ -82,8 +105,14 @@ pub trait Subject: Copy + Debug {
     }
 
     /// What a recovery of media would come to, found without mounting them: most states are looked
-    /// at like that, where it is possible. Those that are mounted too must show the same.
-    fn inspect(self, _media: &[Cells]) -> Option<Result<ContentOf<Self>, Wrong>> {
+    /// at like that, where it is possible. Those that are mounted too must show the same. `again`
+    /// is true if a recovery before was cut off.
+    fn inspect(
+        self,
+        _media: &[Cells],
+        _looks: &mut Self::Looks,
+        _again: bool,
+    ) -> Option<Result<ContentOf<Self>, Wrong>> {
         None
     }
 
@@ -151,6 +180,31 @@ pub trait Subject: Copy + Debug {
             Ordering::Equal => failing.iter().copied().collect(),
             Ordering::Greater => Vec::new(),
         }
+    }
+}
+
+/// What a recovery does with the only device of a volume.
+#[derive(Clone, Debug)]
+pub struct Recovery {
+    /// Its writes in order, and flushes between them.
+    pub writes: Vec<Option<(BlockNr, Data)>>,
+    /// Blocks that it reads.
+    pub blocks_read: u64,
+}
+
+impl Recovery {
+    /// Carries it out.
+    ///
+    /// # Errors
+    /// Those of the disk.
+    pub fn apply(&self, disk: &mut dyn Disk) -> Result<(), IoError> {
+        for write in &self.writes {
+            match write {
+                Some((at, data)) => disk.write(*at, data.clone())?,
+                None => disk.flush()?,
+            }
+        }
+        Ok(())
     }
 }
 

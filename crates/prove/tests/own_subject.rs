@@ -208,6 +208,7 @@ impl Oracle for PairOracle {
 impl Subject for Pair {
     type Mounted = MountedPair;
     type Oracle = PairOracle;
+    type Looks = ();
     const WORKLOADS: u64 = 1;
 
     fn name(self) -> String {

@@ -20,9 +20,12 @@ fn hunt(bug: Option<Bug>, options: &ProveOptions<FileSubject>) -> ProveReport {
     with(bug, || prove(&options, no_clock, &mut |_, _| {}))
 }
 
-/// Each bug in each policy.
+/// Each bug in each policy that is proved and in which it can show.
 fn planted() -> Vec<(FileSubject, Bug)> {
-    let of = |bug: Bug| FileSubject::all().into_iter().map(move |subject| (subject, bug));
+    let of = |bug: Bug| {
+        let shows = move |subject: &FileSubject| bug.policies().contains(&subject.policy);
+        FileSubject::all().into_iter().filter(shows).map(move |subject| (subject, bug))
+    };
     Bug::ALL.into_iter().flat_map(of).collect()
 }
 

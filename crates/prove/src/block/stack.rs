@@ -191,6 +191,7 @@ impl BlockSubject {
 impl Subject for BlockSubject {
     type Mounted = MountedBlocks;
     type Oracle = BlockOracle;
+    type Looks = ();
     const WORKLOADS: u64 = super::WORKLOADS;
 
     fn name(self) -> String {

@@ -30,7 +30,7 @@ impl SecondCut {
     fn leave<S: Subject>(
         (writes, cut): (u64, &Cut),
         leaving: Leaving,
-        checker: &Checker<S>,
+        checker: &mut Checker<S>,
         state: &State<'_>,
         rng: &mut Rng,
     ) -> (SecondCut, Vec<Cells>) {
@@ -38,7 +38,7 @@ impl SecondCut {
         let third = (rng.below(THIRD_CUT) == 0).then(|| rng.below(MOST_CUTS));
         if let Some(writes) = third {
             let most = writes as usize + 1;
-            let (cuts, whole) = cut_recovery(checker.subject, media, checker.volatile, most);
+            let (cuts, whole) = checker.cut_recovery(media, most);
             let cut = cuts.get(writes as usize);
             media = cut.map_or(whole, |cut| cut.leave(Leaving::Something, rng));
         }
@@ -64,6 +64,10 @@ impl SecondCut {
 }
 
 impl<S: Subject> Checker<S> {
+    fn cut_recovery(&mut self, media: Vec<Cells>, most: usize) -> (Vec<Cut>, Vec<Cells>) {
+        cut_recovery(self.subject, &mut self.looks, media, self.volatile, most)
+    }
+
     /// Cuts the recovery of a state off after each of its writes.
     pub(super) fn cut_again(
         &mut self,
@@ -74,13 +78,14 @@ impl<S: Subject> Checker<S> {
         report: &mut ProveReport,
     ) -> Option<Wrong> {
         let most = MOST_CUTS as usize;
-        let (cuts, _) = cut_recovery(self.subject, media.to_vec(), self.volatile, most);
+        let (cuts, _) = self.cut_recovery(media.to_vec(), most);
         for cut in (0..).zip(&cuts) {
             for leaving in [Leaving::Nothing, Leaving::Everything, Leaving::Something] {
                 let (second, left) = SecondCut::leave(cut, leaving, self, state, rng);
                 report.states += 1;
                 report.recovered += 1;
                 report.faults.second_cuts += 1;
+                self.again = true;
                 let recovered = match second.lost {
                     None => self.recover(left, oracle, rng, report).map(Some),
                     Some(lost) => {
@@ -88,6 +93,7 @@ impl<S: Subject> Checker<S> {
                         self.without(lost, left, oracle, rng, report)
                     }
                 };
+                self.again = false;
                 let without = second.lost.is_some();
                 let judge = |index: Option<usize>| self.judge(index?, without, oracle);
                 if let Some(mut wrong) = recovered.map(judge).unwrap_or_else(Some) {

@@ -2,10 +2,12 @@
 //!
 //! Fourteen operations with all arguments over a few names, each followed by fsync, fdatasync, sync
 //! or nothing. What an operation needs and does not find is made before it; what is made before the
-//! first one is durable in some variants and not in others. The bounds are those of Mohan et al.,
+//! first one is durable in some variants and not in others, and was there at the mount in the
+//! rest. The bounds are those of Mohan et al.,
 //! "Finding crash-consistency bugs with bounded black-box crash testing", OSDI 2018; here the power
 //! is cut at every event, not at the end only.
 
+use super::contract::operation::Operations;
 use super::names::{Name, Path};
 use super::request::FileRequest as R;
 use super::tree::Attrs;
@@ -16,14 +18,20 @@ use seekless_fs::call::FileKind;
 use std::fmt;
 use std::sync::OnceLock;
 
-/// Sequences of one operation or of two.
+/// How long sequences are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ace {
-    /// One.
+    /// One operation.
     One,
     /// Two.
     Two,
+    /// Three: too many to run all of them. Any cases in a row are a sample of all sequences.
+    Three,
 }
+
+/// The stride from one sequence of a sample to the next, as a part of their number: that of the
+/// golden ratio, which spreads any number of them evenly.
+const STRIDE: f64 = 0.618_033_988_749_894_9;
 
 impl Ace {
     /// Sequences of so many operations.
@@ -31,6 +39,7 @@ impl Ace {
         match length {
             1 => Some(Ace::One),
             2 => Some(Ace::Two),
+            3 => Some(Ace::Three),
             _ => None,
         }
     }
@@ -40,6 +49,7 @@ impl Ace {
         match self {
             Ace::One => 1,
             Ace::Two => 2,
+            Ace::Three => 3,
         }
     }
 
@@ -49,13 +59,52 @@ impl Ace {
         each.pow(self.length()) * self.setups()
     }
 
-    /// Variants of a sequence. Of two operations each has one, by its number.
+    /// The operations of a case since its last mount.
+    pub fn operations(self, case: u64) -> Operations {
+        let mut world = World::new(Attrs { mode: 0o755, uid: 0 });
+        for operation in script(self, case) {
+            match operation {
+                Operation::Request(request) => {
+                    let effects = world.plan(request).unwrap_or_default();
+                    world.send(effects);
+                    world.confirm();
+                }
+                Operation::End(_) => world.done = Operations::NONE,
+                _ => {}
+            }
+        }
+        world.done
+    }
+
+    /// True if the operation of a case is the first one since a mount.
+    pub fn is_mounted(self, case: u64) -> bool {
+        self == Ace::One && case % 3 == 2
+    }
+
+    /// Variants of a sequence. Of more operations than one each has one, by its number.
     fn setups(self) -> u64 {
         match self {
-            Ace::One => 2,
-            Ace::Two => 1,
+            Ace::One => 3,
+            Ace::Two | Ace::Three => 1,
         }
     }
+
+    /// The number of the sequence of a case: each belongs to one case.
+    fn sequence(self, case: u64) -> u64 {
+        let all = self.cases();
+        match self {
+            Ace::One | Ace::Two => case,
+            Ace::Three => {
+                let near = (all as f64 * STRIDE) as u64;
+                let stride = (near..).find(|&stride| gcd(stride, all) == 1).unwrap_or(1);
+                case % all * stride % all
+            }
+        }
+    }
+}
+
+fn gcd(one: u64, other: u64) -> u64 {
+    if other == 0 { one } else { gcd(other, one % other) }
 }
 
 impl fmt::Display for Ace {
@@ -63,6 +112,7 @@ impl fmt::Display for Ace {
         match self {
             Ace::One => f.write_str("sequences of one operation"),
             Ace::Two => f.write_str("sequences of two operations"),
+            Ace::Three => f.write_str("sequences of three operations"),
         }
     }
 }
@@ -139,13 +189,16 @@ fn operations() -> &'static [R] {
 
 /// The script of a case.
 pub fn script(ace: Ace, case: u64) -> Vec<Operation<R>> {
-    let mut rest = case / ace.setups();
+    let sequence = ace.sequence(case);
+    let mut rest = sequence / ace.setups();
     let durable = match ace {
-        Ace::One => case.is_multiple_of(2),
-        Ace::Two => mix(case).is_multiple_of(2),
+        Ace::One => sequence.is_multiple_of(3),
+        Ace::Two | Ace::Three => mix(sequence).is_multiple_of(2),
     };
-    let mut writer =
-        Writer { world: World::new(Attrs { mode: 0o755, uid: 0 }), script: Vec::new() };
+    // It finds what it needs when it mounts: nothing else has been done since.
+    let mounted = ace.is_mounted(case);
+    let world = World::new(Attrs { mode: 0o755, uid: 0 });
+    let mut writer = Writer { world, script: Vec::new(), mounted };
     let mut persist = Persist::Nothing;
     for place in 0..ace.length() {
         let (count, kinds) = (operations().len() as u64, Persist::ALL.len() as u64);
@@ -155,6 +208,14 @@ pub fn script(ace: Ace, case: u64) -> Vec<Operation<R>> {
         rest /= kinds;
         if !writer.prepare(request) {
             continue;
+        }
+        if mounted {
+            if let R::Rename(_, to) = request
+                && matches!(persist, Persist::Nothing | Persist::Fdatasync)
+            {
+                writer.target(&to);
+            }
+            writer.script.push(Operation::End(true));
         }
         if place == 0 && durable && !writer.script.is_empty() {
             writer.push(R::Sync);
@@ -176,6 +237,8 @@ const MOST_EVENTS: u32 = 200;
 struct Writer {
     world: World,
     script: Vec<Operation<R>>,
+    /// The first operation follows a mount.
+    mounted: bool,
 }
 
 impl Writer {
@@ -240,10 +303,18 @@ impl Writer {
     }
 
     fn make(&mut self, path: &Path, kind: FileKind) -> bool {
+        // One file has several blocks, the others a part of one.
+        let sectors = if self.mounted && *path == FOO { 40 } else { 5 };
         match kind {
             FileKind::Directory => self.push(R::Mkdir(*path)),
-            _ => self.push(R::Create(*path)) && self.push(R::Append(*path, 5)),
+            _ => self.push(R::Create(*path)) && self.push(R::Append(*path, sectors)),
         }
+    }
+
+    /// Makes what a rename replaces.
+    fn target(&mut self, path: &Path) {
+        let is_directory = DIRECTORIES.contains(path);
+        self.present(path, if is_directory { FileKind::Directory } else { FileKind::File });
     }
 
     fn absent(&mut self, path: &Path) -> bool {
@@ -288,13 +359,28 @@ impl Writer {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::collections::BTreeSet;
 
     #[test]
     fn the_bounds_are_those_that_the_module_names() {
         let count = operations().len();
         assert!((100..130).contains(&count), "{count} operations");
-        assert_eq!(Ace::One.cases(), count as u64 * 4 * 2);
+        assert_eq!(Ace::One.cases(), count as u64 * 4 * 3);
         assert!(Ace::Two.cases() > 200_000, "{}", Ace::Two.cases());
+    }
+
+    /// A sample of the sequences of three has no sequence twice, and each operation in each place.
+    #[test]
+    fn a_sample_is_spread_over_all_sequences() {
+        let (count, kinds) = (operations().len() as u64, Persist::ALL.len() as u64);
+        let sample: Vec<u64> = (0..2000).map(|case| Ace::Three.sequence(case)).collect();
+        let distinct: BTreeSet<u64> = sample.iter().copied().collect();
+        assert_eq!(distinct.len(), sample.len());
+        for place in 0..Ace::Three.length() {
+            let below = (count * kinds).pow(place);
+            let all: BTreeSet<u64> = sample.iter().map(|one| one / below % count).collect();
+            assert_eq!(all.len() as u64, count, "operation {place}");
+        }
     }
 
     /// Each operation finds what it needs: none is refused.
@@ -302,7 +388,9 @@ mod tests {
     fn sequences_are_possible() {
         let mut lengths = 0;
         let two = (0..Ace::Two.cases()).step_by(97).map(|case| (Ace::Two, case));
-        for (ace, case) in (0..Ace::One.cases()).map(|case| (Ace::One, case)).chain(two) {
+        let three = (0..2000).map(|case| (Ace::Three, case));
+        let one = (0..Ace::One.cases()).map(|case| (Ace::One, case));
+        for (ace, case) in one.chain(two).chain(three) {
             let mut world = World::new(Attrs { mode: 0o755, uid: 0 });
             let mut refused = 0;
             for operation in script(ace, case) {

@@ -1,7 +1,20 @@
-//! What each policy promises, as a table: the judge reads it, and the contract page is made of it.
+//! What each policy promises, as a table: the client and the judge read it, and the contract page
+//! is made of it.
+//!
+//! [`table`] has a row for each operation of each policy, [`operation`] the operations, [`damage`]
+//! what a crash may leave of them, and [`page`] the words of the page. A row that promises too much
+//! is found by the prover, which `crates/prove/tests/contract.rs` tries row by row.
 
-use seekless_fs::ffs::{Finding, Severity};
+pub mod damage;
+pub mod operation;
+pub mod page;
+pub mod table;
+
+use damage::{Damage, Damages};
+use operation::{Operation, Operations};
+use seekless_fs::ffs::Finding;
 use seekless_fs::policy::PolicyKind;
+use table::{Contract, Durable, Row};
 
 /// Whose promises a crash state is held to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -12,171 +25,140 @@ pub enum Rules {
     Sync,
     /// The file system is sound before repair and shows no content of others.
     Soft,
+    /// A contract that a test has changed, to see the prover find what it promises too much.
+    Changed(&'static Contract),
 }
 
 impl Rules {
+    /// Those of the policies.
+    pub const ALL: [Rules; 3] = [Rules::Async, Rules::Sync, Rules::Soft];
+
     /// Those of a policy; none if this program does not know it.
     pub fn of(policy: PolicyKind) -> Option<Rules> {
-        [Rules::Async, Rules::Sync, Rules::Soft].into_iter().find(|one| one.name() == policy.name())
+        Rules::ALL.into_iter().find(|one| one.name() == policy.name())
+    }
+
+    /// The table of the promises.
+    pub fn contract(self) -> &'static Contract {
+        match self {
+            Rules::Async => &table::ASYNC,
+            Rules::Sync => &table::SYNC,
+            Rules::Soft => &table::SOFT,
+            Rules::Changed(contract) => contract,
+        }
     }
 
     /// The name of the policy.
     pub fn name(self) -> &'static str {
-        match self {
-            Rules::Async => "async",
-            Rules::Sync => "sync",
-            Rules::Soft => "soft",
-        }
-    }
-
-    /// True if every name and value must be one that it may have.
-    pub fn is_strict(self) -> bool {
-        self != Rules::Async
+        self.contract().policy
     }
 
     /// True if a repair comes before the mount after a crash.
     pub fn repairs(self) -> bool {
-        self != Rules::Soft
+        self.contract().repairs
     }
 
-    /// True if an acknowledged change of names is durable.
-    pub fn names_are_durable(self) -> bool {
-        self == Rules::Sync
+    /// True if a call may be done when it fails: it waits until its changes are durable.
+    pub fn waits(self) -> bool {
+        self.contract().is_durable(Operation::Create)
     }
 
-    /// True if a check of the image before any repair may find this.
+    /// True if a check of the image before any repair may find this, whatever was done.
     pub fn allows(self, finding: &Finding) -> bool {
-        let harmless = finding.severity() == Severity::Harmless;
-        match (self, finding) {
-            (Rules::Async, _) => true,
-            // A rename of a directory goes through both names, and `..` follows.
-            (_, Finding::DirectoryTwice { .. } | Finding::WrongParent { .. }) => true,
-            // Repair makes the maps from the inodes.
-            (Rules::Sync, Finding::WrongBits { .. }) => true,
-            _ => harmless,
+        let leaves = self.contract().leaves(Operations::ALL);
+        leaves.has(Damage::Anything) || leaves.has(Damage::of(finding))
+    }
+
+    /// The same for what was done.
+    pub fn terms(self, done: Operations) -> Terms {
+        Terms { rules: self, leaves: self.contract().leaves(done) }
+    }
+
+    /// The damage of an image before any repair.
+    ///
+    /// # Errors
+    /// The first finding that no operation may leave.
+    pub fn damages(self, findings: &[Finding]) -> Result<Damages, &Finding> {
+        match findings.iter().find(|one| !self.allows(one)) {
+            Some(bad) => Err(bad),
+            None => Ok(findings.iter().map(Damage::of).fold(Damages::NONE, Damages::with)),
         }
     }
+
+    /// True if no operation that changes more than a value in place promises anything before it is
+    /// durable: then nothing about an image needs to be known before its repair.
+    pub fn is_loose(self) -> bool {
+        let mut rows = self.contract().rows.iter();
+        rows.all(|row| {
+            let in_place = row.is_barrier() || row.operation == Operation::Attributes;
+            in_place || row.leaves.has(Damage::Anything)
+        })
+    }
 }
 
-/// A line of the contract: what a policy promises about an operation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Line {
-    /// The operation.
-    pub operation: &'static str,
-    /// The policy.
-    pub rules: Rules,
-    /// True if a crash leaves all of it or nothing.
-    pub atomic: bool,
-    /// When it is durable.
-    pub durable: &'static str,
-    /// What a crash may leave before that.
-    pub leaves: &'static str,
-    /// What the repair, or the reclaim of a mount, may do about it.
-    pub repair: &'static str,
-    /// The test that holds it, a function of `crates/prove/tests/files.rs`.
-    pub test: &'static str,
-}
-
-const ACKNOWLEDGED: &str = "when acknowledged";
-const SYNCED: &str = "after fsync or sync";
-const ANYTHING: &str = "anything; what was synced and is unchanged stays";
-const SWEEP: &str = "every_policy_keeps_its_contract";
-const ACE: &str = "every_short_sequence_keeps_the_contract";
-const FREES: &str = "free what leaked, lower counts";
-
-const fn line(
-    operation: &'static str,
+/// What a tree is held to after some operations.
+#[derive(Clone, Copy, Debug)]
+pub struct Terms {
     rules: Rules,
-    (atomic, durable): (bool, &'static str),
-    leaves: &'static str,
-    repair: &'static str,
-) -> Line {
-    let test = if atomic { ACE } else { SWEEP };
-    Line { operation, rules, atomic, durable, leaves, repair, test }
+    /// What a crash may leave of them.
+    leaves: Damages,
 }
 
-/// The operations of each policy whose changes reach the volume in order.
-macro_rules! ordered {
-    ($rules:expr, $names:expr, $content:expr) => {
-        [
-            line(
-                "create, mkdir, symlink, mkfifo",
-                $rules,
-                (true, $names),
-                "no name, or the complete object; inode and blocks may leak",
-                FREES,
-            ),
-            line("link", $rules, (true, $names), "the name or not; a count one too high", FREES),
-            line(
-                "unlink, rmdir",
-                $rules,
-                (true, $names),
-                "the name or not; without it, the object may still be allocated",
-                FREES,
-            ),
-            line(
-                "rename",
-                $rules,
-                (false, $names),
-                "the old name, both, or the new one; never neither",
-                "lower a count",
-            ),
-            line(
-                "rename over a target",
-                $rules,
-                (false, $names),
-                "the target name leads to the old or the new object; the old name may stay",
-                FREES,
-            ),
-            line("write, append", $rules, (false, SYNCED), $content, FREES),
-            line(
-                "truncate",
-                $rules,
-                (true, $names),
-                "the old or the new size; blocks may leak",
-                FREES,
-            ),
-            line("chmod, chown", $rules, (true, SYNCED), "the old or the new value", "nothing"),
-            line(
-                "fsync",
-                $rules,
-                (true, ACKNOWLEDGED),
-                "what may be left of the changes before it",
-                "nothing",
-            ),
-        ]
-    };
+impl Terms {
+    /// True if every name and value must be one that it may have.
+    pub fn is_strict(self) -> bool {
+        !self.leaves.has(Damage::Anything)
+    }
+
+    /// True if the contract allows a kind of damage.
+    pub fn may(self, damage: Damage) -> bool {
+        self.leaves.has(Damage::Anything) || self.leaves.has(damage)
+    }
+
+    /// True if a repair comes before the mount after a crash.
+    pub fn repairs(self) -> bool {
+        self.rules.repairs()
+    }
+
+    /// Damage that none of the operations may leave.
+    pub fn excess(self, found: Damages) -> impl Iterator<Item = Damage> {
+        found.iter().filter(move |&one| !self.may(one))
+    }
 }
 
-/// Lines of `sync`.
-pub const SYNC: [Line; 9] = ordered!(
-    Rules::Sync,
-    ACKNOWLEDGED,
-    "each sector old or new; anything in blocks that the file had not before"
-);
+impl Row {
+    /// True if the operation is a call for durability.
+    pub fn is_barrier(&self) -> bool {
+        matches!(self.operation, Operation::Fsync | Operation::Fdatasync)
+    }
 
-/// Lines of `soft`.
-pub const SOFT: [Line; 9] = ordered!(
-    Rules::Soft,
-    SYNCED,
-    "each sector old or new; the size covers nothing that was not written"
-);
+    /// True if a program sees the old state or the new one after a crash, and nothing else.
+    pub fn is_atomic(&self) -> bool {
+        !self.leaves.iter().any(Damage::is_seen)
+    }
+}
 
-/// Lines of `async`.
-pub const ASYNC: [Line; 2] = [
-    line("all but fsync and sync", Rules::Async, (false, SYNCED), ANYTHING, "anything"),
-    line(
-        "fsync, sync",
-        Rules::Async,
-        (false, ACKNOWLEDGED),
-        ANYTHING,
-        "nothing that changes what was synced",
-    ),
-];
+impl Contract {
+    /// The row of an operation.
+    pub fn row(&self, operation: Operation) -> &Row {
+        &self.rows[operation as usize]
+    }
 
-/// The whole contract, policy by policy.
-pub fn contract() -> impl Iterator<Item = Line> {
-    ASYNC.into_iter().chain(SYNC).chain(SOFT)
+    /// What a crash may leave after these operations.
+    pub fn leaves(&self, operations: Operations) -> Damages {
+        let rows = operations.iter().map(|one| self.row(one).leaves);
+        rows.fold(Damages::NONE, Damages::and)
+    }
+
+    /// True if an acknowledged operation is durable.
+    pub fn is_durable(&self, operation: Operation) -> bool {
+        self.row(operation).durable == Durable::Acknowledged
+    }
+
+    /// True if the file system refuses an operation.
+    pub fn refuses(&self, operation: Operation) -> bool {
+        self.row(operation).durable == Durable::Refused
+    }
 }
 
 #[cfg(test)]
@@ -184,19 +166,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_policy_has_rules() {
+    fn every_policy_has_rules_and_every_operation_a_row() {
         for policy in PolicyKind::ALL {
             let rules = Rules::of(policy).expect("the prover knows every policy");
-            assert!(contract().any(|line| line.rules == rules), "{policy:?}");
-        }
-    }
-
-    /// A line whose test is gone would promise what nothing holds.
-    #[test]
-    fn every_line_names_a_test() {
-        let tests = include_str!("../../tests/files.rs");
-        for Line { operation, test, .. } in contract() {
-            assert!(tests.contains(&format!("fn {test}()")), "{operation}: {test}");
+            let contract = rules.contract();
+            for operation in Operation::ALL {
+                assert_eq!(contract.row(operation).operation, operation, "{policy:?}");
+            }
         }
     }
 
@@ -205,5 +181,17 @@ mod tests {
         let (leak, lost) = (Finding::Nameless { ino: 5 }, Finding::NoRoot);
         assert!(Rules::Async.allows(&lost) && !Rules::Soft.allows(&lost));
         assert!(Rules::Sync.allows(&leak) && Rules::Soft.allows(&leak));
+        assert!(Rules::Async.is_loose() && !Rules::Sync.is_loose() && !Rules::Soft.is_loose());
+    }
+
+    #[test]
+    fn sets_hold_what_they_were_given() {
+        let set = Damages::of(&[Damage::Leak, Damage::Stale]);
+        assert_eq!(set.iter().collect::<Vec<_>>(), [Damage::Leak, Damage::Stale]);
+        assert!(set.without(Damage::Leak).without(Damage::Stale).is_empty());
+        let mut operations = Operations::NONE;
+        operations.insert(Operation::Fdatasync);
+        assert_eq!(operations.iter().collect::<Vec<_>>(), [Operation::Fdatasync]);
+        assert_eq!(Operations::ALL.iter().count(), Operation::ALL.len());
     }
 }

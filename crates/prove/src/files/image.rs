@@ -4,47 +4,124 @@
 //! another one wrote wrongly is found by comparing the two. It takes addresses that a check has
 //! accepted, and skips others.
 
+use super::contract::damage::Damages;
 use super::names::Name;
 use super::tags::Cell;
-use super::tree::{Attrs, Body, Found, Tree, parse_text};
+use super::tree::{Attrs, Body, Found, Shared, Tree, parse_text};
+use crate::memo::contents::Words;
+use crate::memo::{Content, Contents, Transcripts};
 use bytes::Bytes;
+use seekless_engine::checksum::xxh3_64;
 use seekless_engine::disk::Disk;
 use seekless_engine::units::{BLOCK_BYTES, SECTOR_BYTES};
 use seekless_fs::call::{FileKind, ROOT};
 use seekless_fs::ffs::format::address_offset;
-use seekless_fs::ffs::inode::{DIRECT, INODE_BYTES};
+use seekless_fs::ffs::inode::{DIRECT, INODE_BYTES, is_free};
 use seekless_fs::ffs::{FsError, Geometry, Inode, entries, load};
 use seekless_fs::tx::SECTOR_CONTENT;
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 /// Objects that are read at most: an image of the prover has fewer inodes.
 const MOST_OBJECTS: usize = 1 << 16;
 
-/// Reads everything that names lead to.
-///
-/// # Errors
-/// No superblock, or a medium that cannot be read.
-pub fn read(disk: &mut dyn Disk) -> Result<Tree, FsError> {
-    let geometry = load(disk)?.superblock.geometry()?;
-    let mut reader = Reader { disk, geometry, blocks: BTreeMap::new() };
-    let mut objects = BTreeMap::new();
-    let mut todo = vec![ROOT as u32];
-    while let Some(ino) = todo.pop() {
-        if objects.contains_key(&ino) || objects.len() >= MOST_OBJECTS {
-            continue;
+/// What is remembered of trees that were read: objects by their inodes. An object with the same
+/// inode is the same if its blocks hold the same.
+#[derive(Debug, Default)]
+pub struct Trees {
+    geometries: Transcripts<Option<Result<Rc<Geometry>, FsError>>>,
+    /// That of all objects here.
+    geometry: Option<Rc<Geometry>>,
+    objects: Words<u64, Vec<Known>>,
+}
+
+#[derive(Debug)]
+struct Known {
+    ino: u32,
+    inode: [u8; INODE_BYTES],
+    objects: Transcripts<Option<Result<Option<Shared>, FsError>>>,
+}
+
+impl Trees {
+    /// Reads everything that names lead to.
+    ///
+    /// # Errors
+    /// No superblock.
+    pub fn read(
+        &mut self,
+        contents: &mut Contents,
+        image: &mut [Content],
+    ) -> Result<Tree, FsError> {
+        let geometry = self
+            .geometries
+            .play(contents, image, |disk| Ok(Rc::new(load(disk)?.superblock.geometry()?)))?;
+        if self.geometry.as_ref().is_none_or(|known| *known != geometry) {
+            self.objects.clear();
+            self.geometry = Some(Rc::clone(&geometry));
         }
-        let Some(found) = reader.object(ino)? else { continue };
-        if let Body::Directory(names, _) = &found.body {
-            todo.extend(names.values());
+        let mut objects = BTreeMap::new();
+        let mut todo = vec![ROOT as u32];
+        while let Some(ino) = todo.pop() {
+            if objects.contains_key(&ino) || objects.len() >= MOST_OBJECTS {
+                continue;
+            }
+            let found = self.object(&geometry, ino, contents, image)?;
+            let Some(found) = found else { continue };
+            if let Body::Directory(names, _) = &found.body {
+                todo.extend(names.values());
+            }
+            objects.insert(ino, found);
         }
-        objects.insert(ino, found);
+        Ok(Tree { objects, damages: Damages::NONE })
     }
-    Ok(Tree { objects })
+
+    fn object(
+        &mut self,
+        geometry: &Rc<Geometry>,
+        ino: u32,
+        contents: &mut Contents,
+        image: &mut [Content],
+    ) -> Result<Option<Shared>, FsError> {
+        if ino >= geometry.inodes() {
+            return Ok(None);
+        }
+        let inode = inode_bytes(geometry, ino, contents, image);
+        if is_free(&inode) {
+            return Ok(None);
+        }
+        let same_hash = self.objects.entry(xxh3_64(&inode) ^ u64::from(ino)).or_default();
+        let is_it = |known: &Known| known.ino == ino && known.inode == inode;
+        let at = same_hash.iter().position(is_it).unwrap_or_else(|| {
+            same_hash.push(Known { ino, inode, objects: Transcripts::default() });
+            same_hash.len() - 1
+        });
+        let inode = Inode::decode(&inode);
+        same_hash[at].objects.play(contents, image, |disk| {
+            let geometry = Rc::clone(geometry);
+            let found = Reader { disk, geometry, blocks: BTreeMap::new() }.object(&inode)?;
+            Ok(found.map(Shared::from))
+        })
+    }
+}
+
+/// The bytes of an inode; it lies in one block of the device.
+fn inode_bytes(
+    geometry: &Geometry,
+    ino: u32,
+    contents: &Contents,
+    image: &[Content],
+) -> [u8; INODE_BYTES] {
+    let place = geometry.inode_place(ino);
+    let block = place.block * u64::from(geometry.engine_blocks()) + (place.at / BLOCK_BYTES) as u64;
+    let bytes = contents.bytes(image[block as usize]);
+    let mut inode = [0; INODE_BYTES];
+    inode.copy_from_slice(&bytes[place.at % BLOCK_BYTES..][..INODE_BYTES]);
+    inode
 }
 
 struct Reader<'d> {
     disk: &'d mut dyn Disk,
-    geometry: Geometry,
+    geometry: Rc<Geometry>,
     /// Blocks of metadata that were read.
     blocks: BTreeMap<u64, Bytes>,
 }
@@ -64,18 +141,12 @@ impl Reader<'_> {
         Ok(bytes)
     }
 
-    fn object(&mut self, ino: u32) -> Result<Option<Found>, FsError> {
-        if ino >= self.geometry.inodes() {
-            return Ok(None);
-        }
-        let place = self.geometry.inode_place(ino);
-        let bytes = self.metadata(place.block)?;
-        let inode = Inode::decode(&bytes[place.at..place.at + INODE_BYTES]);
+    fn object(&mut self, inode: &Inode) -> Result<Option<Found>, FsError> {
         let Some(kind) = inode.kind() else { return Ok(None) };
         let body = match kind {
-            FileKind::File => self.file(&inode)?,
-            FileKind::Directory => self.directory(&inode)?,
-            FileKind::Symlink => Body::Symlink(parse_text(&self.symlink(&inode)?)),
+            FileKind::File => self.file(inode)?,
+            FileKind::Directory => self.directory(inode)?,
+            FileKind::Symlink => Body::Symlink(parse_text(&self.symlink(inode)?)),
             _ => Body::Special,
         };
         let size = if kind == FileKind::Directory { 0 } else { inode.size };

@@ -4,7 +4,8 @@
 //! promises less is held to what is durable and unchanged ([`Rules`]). Bonds must hold: I10, what
 //! an fsync promised about paths, and I11, an object that always had a name has one.
 
-use super::contract::Rules;
+use super::contract::damage::Damage;
+use super::contract::{Rules, Terms};
 use super::names::Name;
 use super::tags::Cell;
 use super::tree::{Body, Found, Tree};
@@ -23,15 +24,17 @@ pub fn judge(world: &World, tree: &Tree, rules: Rules) -> Vec<String> {
     let mut judge = Judge {
         world,
         tree,
-        rules,
+        rules: rules.terms(world.done),
         objects: BTreeMap::new(),
         reached: BTreeSet::new(),
-        paths: BTreeMap::new(),
+        above: BTreeMap::new(),
         wrong: Vec::new(),
     };
     judge.names();
     judge.contents();
     judge.bonds();
+    judge.image();
+    judge.parts();
     judge.wrong
 }
 
@@ -40,10 +43,10 @@ pub fn known_objects(world: &World, tree: &Tree) -> BTreeMap<u32, Object> {
     let mut judge = Judge {
         world,
         tree,
-        rules: Rules::Soft,
+        rules: Rules::Soft.terms(world.done),
         objects: BTreeMap::new(),
         reached: BTreeSet::new(),
-        paths: BTreeMap::new(),
+        above: BTreeMap::new(),
         wrong: Vec::new(),
     };
     judge.names();
@@ -53,32 +56,53 @@ pub fn known_objects(world: &World, tree: &Tree) -> BTreeMap<u32, Object> {
 struct Judge<'j> {
     world: &'j World,
     tree: &'j Tree,
-    rules: Rules,
+    rules: Terms,
     /// Known objects by inode.
     objects: BTreeMap<u32, Object>,
     /// Names that were found: directory, name, object.
     reached: BTreeSet<(Object, Name, Object)>,
-    /// A path of each object that was found, for the story.
-    paths: BTreeMap<u32, String>,
+    /// A name of each object that was found, and the directory that has it.
+    above: BTreeMap<u32, (u32, Name)>,
     wrong: Vec<String>,
 }
 
 impl Judge<'_> {
-    fn say(&mut self, sentence: String) {
+    /// Most trees are good: a sentence is put together only where something is wrong.
+    fn say(&mut self, sentence: impl FnOnce(&Self) -> String) {
         if self.wrong.len() < MOST {
+            let sentence = sentence(self);
             self.wrong.push(sentence);
         }
     }
 
-    fn path(&self, ino: u32) -> &str {
-        self.paths.get(&ino).map_or("?", String::as_str)
+    /// A path of an object; that of the root is empty.
+    fn path(&self, ino: u32) -> String {
+        let (mut names, mut at) = (Vec::new(), ino);
+        while at != ROOT_INO as u32 {
+            match self.above.get(&at).filter(|_| names.len() <= self.above.len()) {
+                Some(&(above, name)) => {
+                    names.push(name.to_string());
+                    at = above;
+                }
+                None => return "?".to_owned(),
+            }
+        }
+        names.reverse();
+        names.join("/")
+    }
+
+    /// The path of a name in a directory.
+    fn path_in(&self, dir: u32, name: Name) -> String {
+        match &self.path(dir)[..] {
+            "" => name.to_string(),
+            above => format!("{above}/{name}"),
+        }
     }
 
     /// Names from the root on.
     fn names(&mut self) {
         let root = ROOT_INO as u32;
         self.objects.insert(root, ROOT);
-        self.paths.insert(root, String::new());
         let mut todo = vec![root];
         let mut done = BTreeSet::new();
         while let Some(ino) = todo.pop() {
@@ -87,33 +111,32 @@ impl Judge<'_> {
             };
             let Body::Directory(names, strange) = &found.body else { continue };
             if *strange > 0 && !self.rules.repairs() {
-                self.say(format!("{}/ has a name that no client gave", self.path(ino)));
+                self.say(|judge| format!("{}/ has a name that no client gave", judge.path(ino)));
             }
             for (&name, &child) in names {
-                let path = match self.path(ino) {
-                    "" => name.to_string(),
-                    above => format!("{above}/{name}"),
-                };
-                self.name(ino, name, child, &path);
-                self.paths.entry(child).or_insert(path);
+                self.name(ino, name, child);
+                self.above.entry(child).or_insert((ino, name));
                 todo.push(child);
             }
             self.missing(ino, names);
         }
         if !self.tree.objects.contains_key(&root) {
-            self.say("the root directory is missing".to_owned());
+            self.say(|_| "the root directory is missing".to_owned());
         }
     }
 
     /// A name that was found, and what it leads to.
-    fn name(&mut self, dir: u32, name: Name, ino: u32, path: &str) {
+    fn name(&mut self, above: u32, name: Name, ino: u32) {
         let Some(found) = self.tree.objects.get(&ino) else {
             if self.rules.is_strict() {
-                self.say(format!("{path} leads to inode {ino}, which is free"));
+                self.say(|judge| {
+                    let path = judge.path_in(above, name);
+                    format!("{path} leads to inode {ino}, which is free")
+                });
             }
             return;
         };
-        let Some(&dir) = self.objects.get(&dir) else { return };
+        let Some(&dir) = self.objects.get(&above) else { return };
         let versions = self.world.record(dir).entries.get(&name);
         let known = self.world.known((ino, found.generation));
         let object = known.or_else(|| {
@@ -123,9 +146,13 @@ impl Judge<'_> {
         let Some(object) = object else {
             if self.rules.is_strict() {
                 let generation = found.generation;
-                self.say(format!(
-                    "{path} leads to inode {ino}, generation {generation}, which no client knows"
-                ));
+                self.say(|judge| {
+                    let path = judge.path_in(above, name);
+                    format!(
+                        "{path} leads to inode {ino}, generation {generation}, which no client \
+                         knows"
+                    )
+                });
             }
             return;
         };
@@ -133,7 +160,10 @@ impl Judge<'_> {
         self.reached.insert((dir, name, object));
         let allowed = versions.is_some_and(|versions| versions.allows(&Some(object)));
         if self.rules.is_strict() && !allowed {
-            self.say(format!("{path} leads to an object that it cannot lead to (inode {ino})"));
+            self.say(|judge| {
+                let path = judge.path_in(above, name);
+                format!("{path} leads to an object that it cannot lead to (inode {ino})")
+            });
         }
     }
 
@@ -149,8 +179,9 @@ impl Judge<'_> {
         let world = self.world;
         for (name, versions) in &world.record(dir).entries {
             if !names.contains_key(name) && !versions.allows(&None) {
-                let above = self.path(ino);
-                self.say(format!("{above}/{name} is gone, and nothing removed it"));
+                self.say(|judge| {
+                    format!("{}/{name} is gone, and nothing removed it", judge.path(ino))
+                });
             }
         }
     }
@@ -184,15 +215,20 @@ impl Judge<'_> {
         // Objects that are not durable need not be what they were, where nothing is ordered.
         let counts = self.rules.is_strict() || record.attrs.only().is_some();
         if !attrs {
-            let (path, found) = (self.path(ino), found.attrs);
-            self.say(format!("{path} has mode {:o} and owner {}", found.mode, found.uid));
+            let found = found.attrs;
+            self.say(|judge| {
+                let path = judge.path(ino);
+                format!("{path} has mode {:o} and owner {}", found.mode, found.uid)
+            });
         }
         if counts && record.kind != found.kind {
-            self.say(format!("{} is a {:?}, not a {:?}", self.path(ino), found.kind, record.kind));
+            self.say(|judge| {
+                format!("{} is a {:?}, not a {:?}", judge.path(ino), found.kind, record.kind)
+            });
         }
         let text = Body::Symlink(record.text);
         if counts && record.kind == FileKind::Symlink && found.body != text {
-            self.say(format!("the text of {} is wrong: {:?}", self.path(ino), found.body));
+            self.say(|judge| format!("the text of {} is wrong: {:?}", judge.path(ino), found.body));
         }
     }
 
@@ -203,13 +239,17 @@ impl Judge<'_> {
             grows || (low - high.min(low) > STEP && (high..=low).contains(&size))
         };
         let right = match self.rules.is_strict() {
-            true => versions.allows(&size) || versions.steps().any(between),
+            true => {
+                let between = self.rules.may(Damage::Size) && versions.steps().any(between);
+                versions.allows(&size) || between
+            }
             false => versions.only().is_none_or(|only| *only == size),
         };
         if !right {
-            let path = self.path(ino);
-            let list: Vec<String> = versions.possible().map(u64::to_string).collect();
-            self.say(format!("{path} has {size} bytes; it may have {}", list.join(", ")));
+            self.say(|judge| {
+                let list: Vec<String> = versions.possible().map(u64::to_string).collect();
+                format!("{} has {size} bytes; it may have {}", judge.path(ino), list.join(", "))
+            });
         }
     }
 
@@ -240,21 +280,21 @@ impl Judge<'_> {
         let record = self.world.record(object);
         let versions = record.cells.get(&sector);
         let is = |one: &Cell| one.cut(visible) == cell || visible < 16;
-        let right = match (self.rules, versions) {
-            (Rules::Async, Some(versions)) => versions.only().is_none_or(is),
-            (Rules::Async, None) => changes || cell == Cell::Zeros,
-            (Rules::Sync, None) => changes || cell == Cell::Zeros,
-            (Rules::Sync, Some(versions)) => {
+        let shows_anything = self.rules.may(Damage::Stale);
+        let right = match (self.rules.is_strict(), versions) {
+            (false, Some(versions)) => versions.only().is_none_or(is),
+            (false, None) => changes || cell == Cell::Zeros,
+            (true, None) => shows_anything && changes || cell == Cell::Zeros,
+            (true, Some(versions)) => {
                 // A fresh block may show what it held before.
                 let fresh = |one: &Cell| matches!(one, Cell::Absent | Cell::Zeros);
-                let moved = versions.only().is_none() && versions.possible().any(fresh);
-                moved || versions.possible().any(is)
+                let may_move = changes || versions.only().is_none();
+                let moved = may_move && versions.possible().any(fresh);
+                versions.possible().any(is) || shows_anything && moved
             }
-            (Rules::Soft, None) => cell == Cell::Zeros,
-            (Rules::Soft, Some(versions)) => versions.possible().any(is),
         };
         let own = matches!(cell, Cell::Tagged(tag, _) if tag.object == object);
-        let own = own || self.rules != Rules::Soft;
+        let own = own || shows_anything || !self.rules.is_strict();
         let cut = |one: &Cell| !matches!(one, Cell::Tagged(_, 512));
         let stale = record.tail.contains(&sector)
             && versions.is_none_or(|versions| versions.possible().any(cut));
@@ -270,13 +310,15 @@ impl Judge<'_> {
             }
             other => format!("{other:?}"),
         };
-        let path = self.path(ino);
         let possible: Vec<String> = versions
             .into_iter()
             .flat_map(|versions| versions.possible().map(|one| format!("{one:?}")))
             .collect();
         let may = if possible.is_empty() { "zeros".to_owned() } else { possible.join(" or ") };
-        self.say(format!("sector {sector} of {path} is {what}; it may be {may}"));
+        self.say(|judge| {
+            let path = judge.path(ino);
+            format!("sector {sector} of {path} is {what}; it may be {may}")
+        });
     }
 
     fn bonds(&mut self) {
@@ -296,7 +338,7 @@ impl Judge<'_> {
             let names: Vec<String> = alive.iter().map(|&id| self.link_name(id)).collect();
             let moved = alive.iter().any(|&id| world.links[id].places.len() > 1);
             let rule = if moved { "I11" } else { "I10" };
-            self.say(format!("no name leads to what {} was ({rule})", names.join(" or ")));
+            self.say(|_| format!("no name leads to what {} was ({rule})", names.join(" or ")));
         }
     }
 
@@ -328,6 +370,10 @@ impl Judge<'_> {
     }
 }
 
+mod parts;
+
+#[cfg(test)]
+mod cells;
 #[cfg(test)]
 #[path = "judge/tests.rs"]
 mod tests;

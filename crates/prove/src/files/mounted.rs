@@ -1,6 +1,7 @@
 //! What a mounted file system shows through its calls, and whether it works.
 
 use super::contract::Rules;
+use super::contract::damage::Damages;
 use super::names::Name;
 use super::tags::{Cell, content};
 use super::tree::{Attrs, Body, Found, Tree, parse_text};
@@ -49,9 +50,9 @@ pub fn read(volume: &mut FileVolume) -> Result<Tree, String> {
             }
             _ => Body::Special,
         };
-        objects.insert(ino, found(&attr, body));
+        objects.insert(ino, found(&attr, body).into());
     }
-    Ok(Tree { objects })
+    Ok(Tree { objects, damages: Damages::NONE })
 }
 
 fn found(attr: &Attr, body: Body) -> Found {

@@ -1,6 +1,8 @@
 //! The client of a file system: what it sends and hears, and what it says of a recovered tree.
 
 use super::contract::Rules;
+use super::contract::operation::{Operation, Operations};
+use super::contract::table::Covers;
 use super::judge::{judge, known_objects};
 use super::mounted;
 use super::names::Path;
@@ -22,8 +24,9 @@ use std::rc::Rc;
 #[derive(Clone, Debug)]
 struct Barrier {
     upto: Change,
-    /// One object, perhaps without attributes; none for everything.
-    object: Option<(Object, bool)>,
+    /// One object; none for everything.
+    object: Option<Object>,
+    covers: Covers,
     bonds: Vec<Bond>,
 }
 
@@ -43,6 +46,8 @@ pub struct FileOracle {
     may_fill: bool,
     world: World,
     revision: u64,
+    /// Operations of which earlier epochs have left something.
+    left: Operations,
     /// The file system was unmounted: it must hold exactly what it should, whatever the policy.
     stopped: bool,
     change: Option<Waiting>,
@@ -62,6 +67,7 @@ impl FileOracle {
             may_fill,
             world,
             revision: 1,
+            left: Operations::NONE,
             stopped: false,
             change: None,
             barriers: BTreeMap::new(),
@@ -72,18 +78,22 @@ impl FileOracle {
     /// What a barrier sent now is to make durable.
     fn barrier(&self, request: R) -> Option<Barrier> {
         let upto = self.world.heard;
-        let of = |path: &Path, data_only| {
+        let covers = |operation| self.rules.contract().row(operation).covers;
+        let bonds =
+            |covers: Covers, bonds: Vec<Bond>| if covers.names { bonds } else { Vec::new() };
+        let of = |path: &Path, covers: Covers| {
             let object = self.world.resolve(path)?;
-            Some(Barrier {
-                upto,
-                object: Some((object, data_only)),
-                bonds: self.world.bonds_of(object),
-            })
+            let bonds = bonds(covers, self.world.bonds_of(object));
+            Some(Barrier { upto, object: Some(object), covers, bonds })
         };
         match request {
-            R::Fsync(path) => of(&path, false),
-            R::Fdatasync(path) => of(&path, true),
-            _ => Some(Barrier { upto, object: None, bonds: self.world.bonds_of_all() }),
+            R::Fsync(path) => of(&path, covers(Operation::Fsync)),
+            R::Fdatasync(path) => of(&path, covers(Operation::Fdatasync)),
+            _ => {
+                let covers = covers(Operation::Fsync);
+                let bonds = bonds(covers, self.world.bonds_of_all());
+                Some(Barrier { upto, object: None, covers, bonds })
+            }
         }
     }
 
@@ -121,8 +131,9 @@ impl FileOracle {
                 if let Some(wrong) = self.identify(&effects, told.attr) {
                     return Some(wrong);
                 }
-                if self.rules.names_are_durable() {
-                    self.settle_names(&effects);
+                let row = Operation::of(&waiting.request, &effects);
+                if let Some(row) = row.filter(|&row| self.rules.contract().is_durable(row)) {
+                    self.settle_effects(&effects, row);
                 }
                 None
             }
@@ -131,6 +142,11 @@ impl FileOracle {
                 wrong(Sort::Refusal, format!("{request} succeeds, and must be refused"))
             }
             Err(errno) => {
+                if waiting.succeeds && excuse.refuses && self.rules.waits() {
+                    // It may have been done before the volume failed.
+                    self.world.confirm();
+                    return None;
+                }
                 self.world.withdraw();
                 if !waiting.succeeds || self.is_excused(waiting.request, errno, excuse) {
                     return None;
@@ -155,7 +171,12 @@ impl FileOracle {
         });
         let Some(first) = at else { return false };
         let end = u64::from(first) * 512 + u64::from(written);
+        let grown = effects.iter().find_map(|effect| match *effect {
+            Effect::Cell(object, ..) => Some(object),
+            _ => None,
+        });
         self.world.withdraw();
+        let before = grown.map_or(0, |object| *self.world.record(object).size.last());
         effects.retain_mut(|effect| match effect {
             Effect::Cell(_, sector, cell) if *sector >= first => {
                 let from = u64::from(*sector) * 512;
@@ -164,7 +185,7 @@ impl FileOracle {
                 kept > 0
             }
             Effect::Size(_, size) => {
-                *size = (*size).min(end);
+                *size = (*size).min(end.max(before));
                 true
             }
             _ => true,
@@ -200,13 +221,11 @@ impl FileOracle {
         )
     }
 
-    /// Under this policy names, new inodes and sizes of a truncation are durable when they are
-    /// acknowledged.
-    fn settle_names(&mut self, effects: &[Effect]) {
+    /// The contract says that this operation is durable when it is acknowledged. What it has cut
+    /// off may still be there: only its size is promised.
+    fn settle_effects(&mut self, effects: &[Effect], operation: Operation) {
         let upto = self.world.heard;
         let mut bonds = Vec::new();
-        let shrinks =
-            !effects.iter().any(|effect| matches!(effect, Effect::Cell(_, _, Cell::Tagged(..))));
         for effect in effects {
             match *effect {
                 Effect::Made(object) => {
@@ -222,8 +241,12 @@ impl FileOracle {
                     let link = self.world.link_at(dir, name);
                     bonds.extend(link.map(|id| Bond { object, links: vec![id], upto }));
                 }
-                Effect::Size(object, _) if shrinks => {
-                    self.world.record_mut(object).size.settle(upto);
+                Effect::Size(object, _) => self.world.record_mut(object).size.settle(upto),
+                Effect::Attrs(object, _) => self.world.record_mut(object).attrs.settle(upto),
+                Effect::Cell(object, sector, _) if operation == Operation::Write => {
+                    if let Some(cell) = self.world.record_mut(object).cells.get_mut(&sector) {
+                        cell.settle(upto);
+                    }
                 }
                 _ => {}
             }
@@ -238,12 +261,11 @@ impl FileOracle {
         excuse: Excuse,
     ) -> Option<Wrong> {
         match (&reply.result, barrier) {
-            (Ok(_), Some(Barrier { upto, object, bonds })) => {
+            (Ok(_), Some(Barrier { upto, object, covers, bonds })) => {
                 match object {
-                    Some((object, data_only)) => {
-                        self.world.settle_object(object, data_only, upto, bonds);
-                    }
-                    None => self.world.settle_all(upto, bonds),
+                    Some(object) => self.world.settle_object(object, covers, upto, bonds),
+                    None if covers.content => self.world.settle_all(upto, bonds),
+                    None => {}
                 }
                 self.heard.durable.push(waiting.operation);
                 None
@@ -310,7 +332,8 @@ impl Oracle for FileOracle {
             self.barriers.insert(operation, (waiting, barrier));
         } else {
             // No order of writes makes an exchange, so policies with an order refuse it.
-            let refused = matches!(request, R::Exchange(..)) && self.rules.is_strict();
+            let refused = matches!(request, R::Exchange(..))
+                && self.rules.contract().refuses(Operation::Exchange);
             let planned = self.world.plan(request).ok().filter(|_| !refused);
             let waiting = Waiting { operation, request, succeeds: planned.is_some() };
             self.world.send(planned.unwrap_or_default());
@@ -368,6 +391,13 @@ impl Oracle for FileOracle {
         });
         let records: BTreeMap<Object, Record> = records.collect();
         self.world.restart(records);
+        // What was left is repaired, or stays; a clean end adds nothing to it.
+        if self.rules.repairs() {
+            self.left = Operations::NONE;
+        } else if !self.stopped {
+            self.left = Operations::ALL;
+        }
+        self.world.done = self.left;
         (self.change, self.heard) = (None, Heard::default());
         self.stopped = false;
         self.barriers.clear();

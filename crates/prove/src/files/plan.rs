@@ -3,6 +3,7 @@
 //! The rules are those of POSIX for a client with all rights. Requests of a script that was made
 //! smaller often name what is not there; then the file system must refuse them.
 
+use super::contract::operation::Operation;
 use super::names::Path;
 use super::request::FileRequest as R;
 use super::tags::{Cell, Tag};
@@ -65,7 +66,11 @@ impl World {
             }
             R::Fsync(_) | R::Fdatasync(_) | R::Sync => Some(Vec::new()),
         };
-        plan.ok_or(Refused)
+        let plan = plan.ok_or(Refused)?;
+        if let Some(operation) = Operation::of(&request, &plan) {
+            self.done.insert(operation);
+        }
+        Ok(plan)
     }
 
     fn file(&self, path: Path) -> Option<Object> {

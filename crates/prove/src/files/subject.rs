@@ -3,15 +3,15 @@
 use super::ace::{self, Ace};
 use super::area;
 use super::contract::Rules;
-use super::image;
+use super::looks::{Looks, Memory};
 use super::oracle::FileOracle;
 use super::tree::{Attrs, Tree};
 use super::volume::FileVolume;
 use super::workload::{self, Profile};
 use super::world::World;
 use crate::machine::DeviceKind;
-use crate::subject::{Case, Disks, Subject};
-use crate::violation::{Sort, Wrong};
+use crate::subject::{Case, Disks, Recovery, Subject};
+use crate::violation::Wrong;
 use crate::volume::Mounted;
 use seekless_crash::contract::{Contract, Order};
 use seekless_crash::pending::BlockWrite;
@@ -26,8 +26,8 @@ use seekless_engine::options::{Choice, Options};
 use seekless_engine::rng::Rng;
 use seekless_engine::units::{BLOCK_BYTES, BlockNr};
 use seekless_fs::block::plain::Plain;
-use seekless_fs::core::{CoreOptions, WriteUnit};
-use seekless_fs::ffs::{self, Ffs, MkfsOptions, check, mkfs, repair};
+use seekless_fs::core::{CoreOptions, Ordering, WriteUnit};
+use seekless_fs::ffs::{self, Ffs, MkfsOptions, mkfs, repair};
 use seekless_fs::policy::PolicyKind;
 use std::rc::Rc;
 use std::sync::OnceLock;
@@ -42,6 +42,12 @@ pub struct FileSubject {
     pub rules: Rules,
     /// Short sequences of operations, all of them, instead of workloads.
     pub ace: Option<Ace>,
+    /// The file system takes completed writes for durable, as kernels of 1999 did.
+    pub trusts: bool,
+    /// Only devices of this class; all that are proved if none is given.
+    pub device: Option<Order>,
+    /// What is remembered of the images of a case.
+    pub memory: Memory,
 }
 
 /// Cache and I/O of a mount.
@@ -187,18 +193,31 @@ impl Disk for Counting<'_> {
     }
 }
 
-/// The policies that keep their contract in every crash state that was tried. Others can be named.
-const PROVED: [PolicyKind; 1] = [PolicyKind::Async];
+/// The classes of devices, by their names on the command line.
+pub const CLASSES: [(&str, Order); 3] =
+    [("keeps", Order::KeepsCompleted), ("prefix", Order::Prefix), ("unordered", Order::Unordered)];
+
+/// The name of a class.
+fn class(order: Order) -> &'static str {
+    CLASSES.iter().find(|(_, one)| *one == order).map_or("unordered", |(name, _)| name)
+}
 
 impl FileSubject {
     /// FFS under a policy, held to its promises; none if the prover has no contract for it.
     pub fn of(policy: PolicyKind) -> Option<FileSubject> {
-        Rules::of(policy).map(|rules| FileSubject { policy, rules, ace: None })
+        Rules::of(policy).map(|rules| FileSubject {
+            policy,
+            rules,
+            ace: None,
+            trusts: false,
+            device: None,
+            memory: Memory::Whole,
+        })
     }
 
     /// Every policy that each commit is held to.
     pub fn all() -> Vec<FileSubject> {
-        PROVED.into_iter().filter_map(FileSubject::of).collect()
+        PolicyKind::ALL.into_iter().filter_map(FileSubject::of).collect()
     }
 
     /// True if a repair comes before a mount after a crash.
@@ -206,29 +225,16 @@ impl FileSubject {
         Rules::of(self.policy).is_none_or(Rules::repairs)
     }
 
-    fn look(self, medium: &mut Cells) -> Result<Rc<Tree>, Wrong> {
-        let wrong = |sort, sentence| Wrong { sort, story: vec![sentence] };
-        let mut disk = MediumDisk(medium);
-        let mut sound = false;
-        if self.rules.is_strict() {
-            let findings = check(&mut disk).map_err(|error| {
-                wrong(Sort::Image, format!("the image cannot be checked: {error}"))
-            })?;
-            if let Some(bad) = findings.list.iter().find(|one| !self.rules.allows(one)) {
-                let rule = bad.invariant().map(|rule| format!(" (I{rule})")).unwrap_or_default();
-                let sentence = format!("before any repair a check finds: {bad}{rule}");
-                return Err(wrong(Sort::Image, sentence));
-            }
-            sound = findings.is_clean();
-        }
-        if self.rules.repairs() && !sound {
-            repair(&mut disk).map_err(|error| {
-                wrong(Sort::Dead, format!("the image cannot be repaired: {error}"))
-            })?;
-        }
-        image::read(&mut disk)
-            .map(Rc::new)
-            .map_err(|error| wrong(Sort::Dead, format!("the image cannot be read: {error}")))
+    /// Mounts what needs no repair.
+    fn mount_only(
+        self,
+        mut disk: Counting<'_>,
+        options: &MountOptions<'_>,
+    ) -> Result<MountedFiles, String> {
+        let core = CoreOptions { read_only: options.read_only, ..options.options.get(&CORE) };
+        let options = ffs::MountOptions { core, policy: self.policy, now: 1 };
+        let fs = Ffs::mount(&mut disk, &options).map_err(|error| error.to_string())?;
+        Ok(MountedFiles { fs, blocks_read: disk.read })
     }
 
     /// The workload of a case: one for each kind first.
@@ -240,6 +246,7 @@ impl FileSubject {
 impl Subject for FileSubject {
     type Mounted = MountedFiles;
     type Oracle = FileOracle;
+    type Looks = Looks;
     const NOUN: &'static str = "file system";
     const WORKLOADS: u64 = workload::PROFILES.len() as u64;
 
@@ -249,7 +256,10 @@ impl Subject for FileSubject {
             false => format!(", judged as {}", self.rules.name()),
         };
         let ace = self.ace.map(|ace| format!(", {ace}")).unwrap_or_default();
-        format!("ffs {}{judged}{ace}", self.policy.name())
+        let trusts = if self.trusts { ", trusting completions" } else { "" };
+        let device = self.device.map(|order| format!(", on devices of class {}", class(order)));
+        let device = device.unwrap_or_default();
+        format!("ffs {}{judged}{ace}{trusts}{device}", self.policy.name())
     }
 
     fn flags(self) -> String {
@@ -258,7 +268,10 @@ impl Subject for FileSubject {
             false => format!(" --judge {}", self.rules.name()),
         };
         let ace = self.ace.map(|ace| format!(" --ace {}", ace.length())).unwrap_or_default();
-        format!("--fs ffs --policy {}{judged}{ace}", self.policy.name())
+        let trusts = if self.trusts { " --trust-completions" } else { "" };
+        let device = self.device.map(|order| format!(" --device {}", class(order)));
+        let device = device.unwrap_or_default();
+        format!("--fs ffs --policy {}{judged}{ace}{trusts}{device}", self.policy.name())
     }
 
     fn cases(self) -> Option<u64> {
@@ -279,7 +292,8 @@ impl Subject for FileSubject {
                 (profile.name, shape, profile.slow_flushes, profile.may_fill, script)
             }
         };
-        let contract = CONTRACTS[rng.below(CONTRACTS.len() as u64) as usize];
+        let mut contract = CONTRACTS[rng.below(CONTRACTS.len() as u64) as usize];
+        contract.order = self.device.unwrap_or(contract.order);
         let devices = DeviceKind { contract, headed: false, slow_flushes };
         let world = World::new(Attrs { mode: 0o755, uid: 0 });
         let oracle = FileOracle::new(self.rules, world, may_fill);
@@ -293,6 +307,7 @@ impl Subject for FileSubject {
             writes: any(&[32, 32, 8, 2], rng) as usize,
             cluster_bytes: any(&[64 << 10, 16 << 10, 8 << 10], rng) as u32,
             write_unit: if rng.chance(0.5) { WriteUnit::Fragments } else { WriteUnit::Dirty },
+            ordering: if self.trusts { Ordering::Trusted } else { Ordering::Flush },
             ..CoreOptions::default()
         };
         Options::default().with(&CORE, core)
@@ -308,14 +323,29 @@ impl Subject for FileSubject {
         if self.repairs() && !options.read_only {
             repair(&mut disk).map_err(|error| format!("repair: {error}"))?;
         }
-        let core = CoreOptions { read_only: options.read_only, ..options.options.get(&CORE) };
-        let options = ffs::MountOptions { core, policy: self.policy, now: 1 };
-        let fs = Ffs::mount(&mut disk, &options).map_err(|error| error.to_string())?;
-        Ok(MountedFiles { fs, blocks_read: disk.read })
+        self.mount_only(disk, options)
     }
 
-    fn inspect(self, media: &[Cells]) -> Option<Result<Rc<Tree>, Wrong>> {
-        Some(self.look(&mut media[0].clone()))
+    fn recovery(self, media: &[Cells], looks: &mut Looks) -> Option<Recovery> {
+        if self.repairs() { looks.recovery(self.memory, &media[0]) } else { None }
+    }
+
+    fn mount_recovered(
+        self,
+        disks: &mut Disks<'_>,
+        options: &MountOptions<'_>,
+    ) -> Result<MountedFiles, String> {
+        let disk = disks[0].as_deref_mut().expect("the only device is never lost");
+        self.mount_only(Counting { disk, read: 0 }, options)
+    }
+
+    fn inspect(
+        self,
+        media: &[Cells],
+        looks: &mut Looks,
+        again: bool,
+    ) -> Option<Result<Rc<Tree>, Wrong>> {
+        Some(looks.look(self.rules, self.memory, &media[0], again))
     }
 
     fn area(self, media: &[Cells], write: &BlockWrite) -> Option<String> {

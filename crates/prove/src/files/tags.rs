@@ -2,7 +2,7 @@
 //! it is. So content that was never written there is known when it is read.
 
 use bytes::Bytes;
-use seekless_engine::checksum::mix;
+use seekless_engine::checksum::{are_zeros, mix};
 use seekless_engine::units::SECTOR_BYTES;
 
 /// Bytes of a tag; a sector repeats it.
@@ -85,15 +85,18 @@ impl Cell {
 
     /// What the bytes of a sector are, or its first bytes if the file ends in it.
     pub fn read(bytes: &[u8]) -> Cell {
+        if are_zeros(bytes) {
+            return Cell::Zeros;
+        }
         let Some(last) = bytes.iter().rposition(|&byte| byte != 0) else { return Cell::Zeros };
         if bytes.len() < TAG {
             return Cell::Stub;
         }
         let Some(tag) = Tag::parse(bytes) else { return Cell::Foreign };
-        let pattern = tag.bytes();
-        let is_right = |chunk: &[u8]| *chunk == pattern[..chunk.len()];
-        match bytes[..=last].chunks(TAG).all(is_right) {
-            true => Cell::Tagged(tag, last as u16 + 1),
+        // The first bytes are the tag. If each byte is that of one tag before, all are.
+        let length = last + 1;
+        match length <= TAG || bytes[TAG..length] == bytes[..length - TAG] {
+            true => Cell::Tagged(tag, length as u16),
             false => Cell::Foreign,
         }
     }
@@ -127,9 +130,11 @@ mod tests {
             assert_eq!(Cell::read(&cut), Cell::tagged(tag(3), 512).cut(length as u16));
             assert_eq!(Cell::read(&cut[..length]), Cell::tagged(tag(3), length as u16));
         }
-        let mut cut = bytes[..512].to_vec();
-        cut[300] ^= 1;
-        assert_eq!(Cell::read(&cut), Cell::Foreign);
+        for at in 0..512 {
+            let mut cut = bytes[..512].to_vec();
+            cut[at] ^= 1;
+            assert_eq!(Cell::read(&cut), Cell::Foreign, "byte {at}");
+        }
         assert_eq!(Cell::read(&[0; 512]), Cell::Zeros);
         assert_eq!(Cell::read(&bytes[..9]), Cell::Stub);
         assert_eq!(Cell::read(&[5; 512]), Cell::Foreign);

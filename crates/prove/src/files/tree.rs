@@ -1,17 +1,64 @@
 //! What a file system holds, in a form that is quick to compare: the objects that names lead to.
 
+use super::contract::damage::Damages;
 use super::names::Name;
 use super::tags::Cell;
 use seekless_engine::checksum::mix;
 use seekless_fs::call::FileKind;
 use std::collections::BTreeMap;
 use std::hash::{Hash, Hasher};
+use std::ops::Deref;
+use std::rc::Rc;
 
 /// The objects that names lead to, by inode.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tree {
     /// The objects; the root is among them.
-    pub objects: BTreeMap<u32, Found>,
+    pub objects: BTreeMap<u32, Shared>,
+    /// What a check of the image has found before any repair; nothing of a mounted one.
+    pub damages: Damages,
+}
+
+/// An object that trees share which hold it.
+#[derive(Clone)]
+pub struct Shared(Rc<(u64, Found)>);
+
+impl From<Found> for Shared {
+    fn from(found: Found) -> Shared {
+        let mut sum = Sum(1);
+        found.hash(&mut sum);
+        Shared(Rc::new((sum.finish(), found)))
+    }
+}
+
+impl Deref for Shared {
+    type Target = Found;
+
+    fn deref(&self) -> &Found {
+        &self.0.1
+    }
+}
+
+impl PartialEq for Shared {
+    fn eq(&self, other: &Shared) -> bool {
+        Rc::ptr_eq(&self.0, &other.0) || self.0.1 == other.0.1
+    }
+}
+
+impl Eq for Shared {}
+
+impl std::fmt::Debug for Shared {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.1.fmt(f)
+    }
+}
+
+/// For tests: the print is that of the object before.
+#[cfg(test)]
+impl std::ops::DerefMut for Shared {
+    fn deref_mut(&mut self) -> &mut Found {
+        &mut Rc::make_mut(&mut self.0).1
+    }
 }
 
 /// An object.
@@ -68,7 +115,11 @@ impl Tree {
     /// Tells trees apart, most of the time.
     pub fn print(&self) -> u64 {
         let mut sum = Sum(1);
-        self.hash(&mut sum);
+        for (&ino, object) in &self.objects {
+            sum.write_u32(ino);
+            sum.write_u64(object.0.0);
+        }
+        self.damages.hash(&mut sum);
         sum.finish()
     }
 
@@ -161,7 +212,10 @@ mod tests {
             size,
             body: Body::File(Vec::new()),
         };
-        let tree = |size| Tree { objects: BTreeMap::from([(5, found(size))]) };
+        let tree = |size| Tree {
+            objects: BTreeMap::from([(5, found(size).into())]),
+            damages: Damages::NONE,
+        };
         assert_ne!(tree(1).print(), tree(2).print());
         assert!(tree(1).difference(&tree(1), ("a", "b")).is_none());
         assert!(tree(1).difference(&tree(2), ("a", "b")).is_some());

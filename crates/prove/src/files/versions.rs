@@ -62,6 +62,11 @@ impl<T: Clone + PartialEq> Versions<T> {
         self.list.iter().map(|(_, value)| value)
     }
 
+    /// The same with the changes that made them.
+    pub fn made(&self) -> impl Iterator<Item = (Change, &T)> {
+        self.list.iter().map(|(change, value)| (*change, value))
+    }
+
     /// Neighbours among the versions that are not past.
     pub fn steps(&self) -> impl Iterator<Item = (&T, &T)> {
         self.list.windows(2).map(|pair| (&pair[0].1, &pair[1].1))

@@ -5,6 +5,8 @@
 //! from. A *link* is a name of an object through all renames, and a *bond* is a promise that at
 //! least one of some links leads to its object after a crash.
 
+use super::contract::operation::Operations;
+use super::contract::table::Covers;
 use super::names::{Name, Path};
 use super::tags::Cell;
 use super::tree::Attrs;
@@ -111,6 +113,8 @@ pub struct World {
     pub heard: Change,
     /// The change under way.
     pub pending: Vec<Effect>,
+    /// The operations since the mount, and those of which a crash before it has left something.
+    pub done: Operations,
     held: BTreeMap<u8, Object>,
     by_identity: BTreeMap<(u32, u32), Object>,
 }
@@ -169,6 +173,7 @@ impl World {
             change: 0,
             heard: 0,
             pending: Vec::new(),
+            done: Operations::NONE,
             held: BTreeMap::new(),
             by_identity,
         }
@@ -291,7 +296,8 @@ impl World {
             Effect::Size(object, size) => self.record_mut(object).size.push(change, size),
             Effect::Cell(object, sector, cell) => {
                 let record = self.record_mut(object);
-                let is_hole = u64::from(sector) * 512 < *record.size.last();
+                // With a size that it had earlier, the file may have had a hole there.
+                let is_hole = record.size.possible().any(|&size| u64::from(sector) * 512 < size);
                 let before = if is_hole { Cell::Zeros } else { Cell::Absent };
                 let cells = &mut record.cells;
                 cells.entry(sector).or_insert_with(|| Versions::durable(before)).push(change, cell);
@@ -353,20 +359,22 @@ impl World {
         self.bond(bonds);
     }
 
-    /// A file, or the entries of a directory, are durable up to a change; with `data_only`, without
-    /// attributes.
+    /// What the contract names of a file, or of the entries of a directory, is durable up to a
+    /// change.
     pub fn settle_object(
         &mut self,
         object: Object,
-        data_only: bool,
+        covers: Covers,
         upto: Change,
         bonds: Vec<Bond>,
     ) {
         let record = self.record_mut(object);
-        let attrs = record.attrs.clone();
-        record.settle(upto);
-        if data_only {
-            record.attrs = attrs;
+        if covers.content {
+            let attrs = record.attrs.clone();
+            record.settle(upto);
+            if !covers.attributes {
+                record.attrs = attrs;
+            }
         }
         self.bond(bonds);
     }

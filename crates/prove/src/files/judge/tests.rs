@@ -1,23 +1,25 @@
 //! What the judge lets pass, and what it does not, on trees made by hand.
 
 use super::*;
+use crate::files::contract::damage::Damages;
+use crate::files::contract::table::EVERYTHING;
 use crate::files::names::Path;
 use crate::files::request::FileRequest as R;
 use crate::files::tags::Tag;
 use crate::files::tree::Attrs;
 use crate::files::world::Effect;
 
-const FOO: Path = Path::Names([Name::FOO; 5], 1);
-const BAR: Path = Path::Names([Name::BAR; 5], 1);
+pub(super) const FOO: Path = Path::Names([Name::FOO; 5], 1);
+pub(super) const BAR: Path = Path::Names([Name::BAR; 5], 1);
 
 /// A client that has made these requests, each of which was acknowledged.
-fn world(requests: &[R]) -> World {
+pub(super) fn world(requests: &[R]) -> World {
     let mut world = World::new(Attrs { mode: 0o755, uid: 0 });
     go_on(&mut world, requests);
     world
 }
 
-fn go_on(world: &mut World, requests: &[R]) {
+pub(super) fn go_on(world: &mut World, requests: &[R]) {
     for &request in requests {
         let upto = world.heard;
         match request {
@@ -28,7 +30,7 @@ fn go_on(world: &mut World, requests: &[R]) {
             R::Fsync(path) => {
                 let object = world.resolve(&path).expect("it is there");
                 let bonds = world.bonds_of(object);
-                world.settle_object(object, false, upto, bonds);
+                world.settle_object(object, EVERYTHING, upto, bonds);
             }
             request => {
                 let effects = world.plan(request).expect("it is possible");
@@ -44,7 +46,7 @@ fn go_on(world: &mut World, requests: &[R]) {
 }
 
 /// The tree as the client knows it.
-fn tree(world: &World) -> Tree {
+pub(super) fn tree(world: &World) -> Tree {
     let mut objects = BTreeMap::new();
     let mut todo = vec![ROOT];
     while let Some(object) = todo.pop() {
@@ -62,9 +64,10 @@ fn tree(world: &World) -> Tree {
             ),
         };
         let (attrs, size) = (*record.attrs.last(), *record.size.last());
-        objects.insert(ino, Found { generation, kind: record.kind, attrs, size, body });
+        let found = Found { generation, kind: record.kind, attrs, size, body };
+        objects.insert(ino, found.into());
     }
-    Tree { objects }
+    Tree { objects, damages: Damages::NONE }
 }
 
 fn names(tree: &mut Tree) -> &mut BTreeMap<Name, u32> {
@@ -74,7 +77,7 @@ fn names(tree: &mut Tree) -> &mut BTreeMap<Name, u32> {
     }
 }
 
-fn wrong(world: &World, tree: &Tree, rules: Rules) -> String {
+pub(super) fn wrong(world: &World, tree: &Tree, rules: Rules) -> String {
     judge(world, tree, rules).join("; ")
 }
 

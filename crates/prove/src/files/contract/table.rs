@@ -1,0 +1,133 @@
+//! The table: for each policy what each operation promises, and what a crash may leave of it.
+//!
+//! The prover reads it: the client settles what a row says is durable, and the judge lets pass the
+//! damage that the rows of the operations since the mount allow. The contract page is made of it.
+
+use super::damage::{Damage, Damages};
+use super::operation::Operation;
+
+/// When the effect of an operation is durable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Durable {
+    /// When it is acknowledged.
+    Acknowledged,
+    /// After an `fsync` of the object, or of the directory of the name, or a `sync`.
+    Synced,
+    /// Never: the file system refuses the operation.
+    Refused,
+}
+
+/// What a call for durability makes durable.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Covers {
+    /// The content and the size.
+    pub content: bool,
+    /// Permissions and owner.
+    pub attributes: bool,
+    /// A path to the object, and of a directory its names.
+    pub names: bool,
+}
+
+/// A row: what a policy promises about an operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Row {
+    /// The operation.
+    pub operation: Operation,
+    /// When it is durable.
+    pub durable: Durable,
+    /// What a crash may leave before that, beside the old state and the new one.
+    pub leaves: Damages,
+    /// What it makes durable, if it is a call for durability.
+    pub covers: Covers,
+}
+
+/// The rows of a policy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Contract {
+    /// The policy.
+    pub policy: &'static str,
+    /// A repair comes before the mount after a crash.
+    pub repairs: bool,
+    /// A row for each operation, in their order.
+    pub rows: [Row; Operation::ALL.len()],
+}
+
+const NOTHING: Covers = Covers { content: false, attributes: false, names: false };
+/// What `fsync` makes durable under every policy.
+pub const EVERYTHING: Covers = Covers { content: true, attributes: true, names: true };
+const CONTENT: Covers = Covers { attributes: false, ..EVERYTHING };
+
+const fn row(operation: Operation, durable: Durable, leaves: &[Damage]) -> Row {
+    Row { operation, durable, leaves: Damages::of(leaves), covers: NOTHING }
+}
+
+const fn barrier(operation: Operation, covers: Covers) -> Row {
+    Row { operation, durable: Durable::Acknowledged, leaves: Damages::NONE, covers }
+}
+
+use Damage as D;
+use Durable::{Acknowledged, Refused, Synced};
+use Operation as O;
+
+/// `async`: nothing is ordered.
+pub const ASYNC: Contract = Contract {
+    policy: "async",
+    repairs: true,
+    rows: [
+        row(O::Create, Synced, &[D::Anything]),
+        row(O::Mkdir, Synced, &[D::Anything]),
+        row(O::Link, Synced, &[D::Anything]),
+        row(O::Remove, Synced, &[D::Anything]),
+        row(O::Rename, Synced, &[D::Anything]),
+        row(O::Replace, Synced, &[D::Anything]),
+        row(O::Exchange, Synced, &[D::Anything]),
+        row(O::Write, Synced, &[D::Anything]),
+        row(O::Truncate, Synced, &[D::Anything]),
+        row(O::Allocate, Synced, &[D::Anything]),
+        row(O::Attributes, Synced, &[]),
+        barrier(O::Fsync, EVERYTHING),
+        barrier(O::Fdatasync, CONTENT),
+    ],
+};
+
+/// `sync`: metadata is written in order, before the call is answered; maps and content later.
+pub const SYNC: Contract = Contract {
+    policy: "sync",
+    repairs: true,
+    rows: [
+        row(O::Create, Acknowledged, &[D::Leak, D::Maps]),
+        row(O::Mkdir, Acknowledged, &[D::Leak, D::Count, D::Maps]),
+        row(O::Link, Acknowledged, &[D::Leak, D::Count, D::Maps]),
+        row(O::Remove, Acknowledged, &[D::Leak, D::Count]),
+        row(O::Rename, Acknowledged, &[D::Leak, D::Count, D::Maps, D::BothNames, D::TwoParents]),
+        row(O::Replace, Acknowledged, &[D::Leak, D::Count, D::Maps, D::BothNames, D::TwoParents]),
+        row(O::Exchange, Refused, &[]),
+        row(O::Write, Synced, &[D::Leak, D::Maps, D::Sectors, D::Size, D::Stale]),
+        row(O::Truncate, Acknowledged, &[D::Leak, D::Maps, D::Sectors, D::Size, D::Stale]),
+        row(O::Allocate, Acknowledged, &[D::Leak, D::Maps, D::Sectors, D::Size, D::Stale]),
+        row(O::Attributes, Synced, &[]),
+        barrier(O::Fsync, EVERYTHING),
+        barrier(O::Fdatasync, CONTENT),
+    ],
+};
+
+/// `soft`: soft updates.
+pub const SOFT: Contract = Contract {
+    policy: "soft",
+    repairs: false,
+    rows: [
+        row(O::Create, Synced, &[D::Leak]),
+        row(O::Mkdir, Synced, &[D::Leak, D::Count]),
+        row(O::Link, Synced, &[D::Leak, D::Count]),
+        row(O::Remove, Synced, &[D::Leak, D::Count]),
+        row(O::Rename, Synced, &[D::Leak, D::Count, D::BothNames, D::TwoParents]),
+        row(O::Replace, Synced, &[D::Leak, D::Count, D::BothNames, D::TwoParents]),
+        row(O::Exchange, Refused, &[]),
+        row(O::Write, Synced, &[D::Leak, D::Sectors, D::Size]),
+        row(O::Truncate, Synced, &[D::Leak, D::Sectors, D::Size]),
+        row(O::Allocate, Synced, &[D::Leak, D::Sectors, D::Size]),
+        row(O::Attributes, Synced, &[]),
+        barrier(O::Fsync, EVERYTHING),
+        barrier(O::Fdatasync, CONTENT),
+    ],
+};

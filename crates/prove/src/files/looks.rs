@@ -1,0 +1,141 @@
+//! Looks at images: a check or a repair, and the tree that names lead to, without a mount.
+//!
+//! Each of them leaves transcripts ([`crate::memo`]): of an image that differs from an earlier one
+//! only in what none of them reads, nothing is read again.
+
+use super::contract::Rules;
+use super::contract::damage::Damages;
+use super::image::Trees;
+use super::tree::Tree;
+use crate::memo::recorder::Done;
+use crate::memo::transcripts::Event;
+use crate::memo::{Content, Contents, Transcripts};
+use crate::subject::Recovery;
+use crate::violation::{Sort, Wrong};
+use seekless_engine::device::medium::Cells;
+use seekless_engine::disk::Disk;
+use seekless_fs::ffs::{check, repair};
+use std::rc::Rc;
+
+/// What is remembered between two looks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Memory {
+    /// Everything.
+    #[default]
+    Whole,
+    /// Nothing: each look reads all that it needs.
+    None,
+    /// Everything, but the transcripts leave out one of their steps. A test shows that this is
+    /// noticed.
+    #[cfg(test)]
+    Without(usize),
+}
+
+/// The looks of a case, and what is remembered of them.
+#[derive(Debug, Default)]
+pub struct Looks {
+    contents: Contents,
+    /// Whether a check finds nothing at all, and the damage that it finds.
+    checks: Transcripts<Option<Result<(bool, Damages), Wrong>>>,
+    repairs: Transcripts<Option<Result<(), Wrong>>>,
+    trees: Trees,
+}
+
+/// Contents that are remembered at most: 256 MiB.
+const MOST_CONTENTS: usize = 1 << 16;
+
+fn wrong(sort: Sort, sentence: String) -> Wrong {
+    Wrong { sort, story: vec![sentence] }
+}
+
+/// What a check finds that the rules do not allow; else whether it finds nothing at all, and which
+/// kinds of damage.
+fn checked(rules: Rules, disk: &mut dyn Disk) -> Result<(bool, Damages), Wrong> {
+    let findings = check(disk)
+        .map_err(|error| wrong(Sort::Image, format!("the image cannot be checked: {error}")))?;
+    let damages = rules.damages(&findings.list).map_err(|bad| {
+        let rule = bad.invariant().map(|rule| format!(" (I{rule})")).unwrap_or_default();
+        wrong(Sort::Image, format!("before any repair a check finds: {bad}{rule}"))
+    })?;
+    Ok((findings.is_clean(), damages))
+}
+
+fn repaired(disk: &mut dyn Disk) -> Result<(), Wrong> {
+    let failed = |error| wrong(Sort::Dead, format!("the image cannot be repaired: {error}"));
+    repair(disk).map(|_| ()).map_err(failed)
+}
+
+impl Looks {
+    /// What a recovery of an image comes to under these rules; `again` if one before was cut off.
+    /// A repair that was cut off need not leave a sound image.
+    ///
+    /// # Errors
+    /// What is wrong with the image.
+    pub fn look(
+        &mut self,
+        rules: Rules,
+        memory: Memory,
+        cells: &Cells,
+        again: bool,
+    ) -> Result<Rc<Tree>, Wrong> {
+        self.forget(memory);
+        let mut image = self.contents.image_of(cells);
+        self.recovered(rules, &mut image, again)
+    }
+
+    /// What the repair before a mount does with an image; none if it fails.
+    pub fn recovery(&mut self, memory: Memory, cells: &Cells) -> Option<Recovery> {
+        if memory == Memory::None {
+            return None;
+        }
+        self.forget(memory);
+        let mut image = self.contents.image_of(cells);
+        let Looks { contents, repairs, .. } = self;
+        let Done { said, events, blocks_read } = repairs.play_all(contents, &mut image, repaired);
+        said.ok()?;
+        let writes = events.into_iter().map(|event| match event {
+            Event::Write(at, written) => Some((at, contents.data(&written))),
+            Event::Flush => None,
+        });
+        Some(Recovery { writes: writes.collect(), blocks_read })
+    }
+
+    fn forget(&mut self, memory: Memory) {
+        match memory {
+            Memory::None => *self = Looks::default(),
+            Memory::Whole => {}
+            #[cfg(test)]
+            Memory::Without(step) => {
+                self.checks.leave_out(step);
+                self.repairs.leave_out(step);
+            }
+        }
+        if self.contents.count() > MOST_CONTENTS {
+            *self = Looks::default();
+        }
+    }
+
+    fn recovered(
+        &mut self,
+        rules: Rules,
+        image: &mut [Content],
+        again: bool,
+    ) -> Result<Rc<Tree>, Wrong> {
+        let Looks { contents, checks, repairs, trees } = self;
+        let (mut sound, mut damages) = (false, Damages::NONE);
+        let is_unsound = rules.is_loose() || again && rules.repairs();
+        if !is_unsound {
+            (sound, damages) = checks.play(contents, image, |disk| checked(rules, disk))?;
+        }
+        if rules.repairs() && !sound {
+            repairs.play(contents, image, repaired)?;
+        }
+        let unreadable = |error| wrong(Sort::Dead, format!("the image cannot be read: {error}"));
+        let tree = trees.read(contents, image).map_err(unreadable)?;
+        Ok(Rc::new(Tree { damages, ..tree }))
+    }
+}
+
+#[cfg(test)]
+#[path = "looks/tests.rs"]
+mod tests;

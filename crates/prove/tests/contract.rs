@@ -1,0 +1,166 @@
+//! The contract is neither too strong nor too weak: the prover finds a violation of every row that
+//! promises more than it does, and one that promises less hides a planted bug.
+#![allow(missing_docs)]
+
+use seekless_fs::policy::PolicyKind;
+use seekless_prove::files::contract::damage::{Damage, Damages};
+use seekless_prove::files::contract::operation::Operation;
+use seekless_prove::files::contract::table::{Contract, Durable};
+use seekless_prove::files::{Ace, CLASSES, FileSubject, Rules};
+use seekless_prove::{Order, ProveOptions, ProveReport, prove};
+
+fn no_clock() -> u64 {
+    0
+}
+
+fn swept(options: &ProveOptions<FileSubject>) -> ProveReport {
+    prove(options, no_clock, &mut |_, _| {})
+}
+
+/// The sequences of this operation alone after a mount.
+fn cases(operation: Operation) -> impl Iterator<Item = u64> {
+    let alone = move |&case: &u64| {
+        Ace::One.is_mounted(case) && Ace::One.operations(case).iter().next() == Some(operation)
+    };
+    (0..Ace::One.cases()).filter(alone)
+}
+
+/// The first violation of a contract in the sequences of an operation.
+fn violation(policy: PolicyKind, contract: Contract, operation: Operation) -> Option<String> {
+    let rules = Rules::Changed(Box::leak(Box::new(contract)));
+    let subject = FileSubject::of(policy).expect("it has a contract");
+    let subject = FileSubject { rules, ace: Some(Ace::One), ..subject };
+    let mut reports = cases(operation).map(|case| {
+        let options = ProveOptions { case: Some(case), ..ProveOptions::of(subject) };
+        swept(&ProveOptions { stop_at_first: true, states: u64::MAX, ..options })
+    });
+    reports.find_map(|report| report.violations.first().map(|one| one.story.join("; ")))
+}
+
+/// The row as it would be if it promised more, in each way in which it can.
+fn stronger(contract: &Contract, operation: Operation) -> Vec<(String, Contract)> {
+    let row = contract.row(operation);
+    let changed = |what: String, leaves: Damages, durable: Durable| {
+        let mut contract = *contract;
+        let row = &mut contract.rows[operation as usize];
+        (row.leaves, row.durable) = (leaves, durable);
+        (what, contract)
+    };
+    let is_rare = |damage: &Damage| RARE.contains(&(operation, *damage));
+    let mut all: Vec<_> = row
+        .leaves
+        .iter()
+        .filter(|damage| !is_rare(damage))
+        .map(|damage| changed(damage.word().to_owned(), row.leaves.without(damage), row.durable))
+        .collect();
+    if row.durable == Durable::Synced {
+        // What may be anything cannot be durable.
+        let leaves = row.leaves.without(Damage::Anything);
+        all.push(changed("durable".to_owned(), leaves, Durable::Acknowledged));
+    }
+    all
+}
+
+/// Damage that needs more than one operation on a small file system: directories that grow, files
+/// of many blocks, blocks that held something else.
+const RARE: [(Operation, Damage); 12] = [
+    (Operation::Link, Damage::Leak),
+    (Operation::Link, Damage::Maps),
+    (Operation::Rename, Damage::Leak),
+    (Operation::Rename, Damage::Maps),
+    (Operation::Replace, Damage::Maps),
+    (Operation::Write, Damage::Size),
+    (Operation::Truncate, Damage::Size),
+    (Operation::Truncate, Damage::Sectors),
+    (Operation::Truncate, Damage::Stale),
+    (Operation::Allocate, Damage::Size),
+    (Operation::Allocate, Damage::Sectors),
+    (Operation::Allocate, Damage::Stale),
+];
+
+#[test]
+fn a_row_that_promises_more_is_broken() {
+    let (mut broken, mut kept, mut tried) = (Vec::new(), Vec::new(), 0);
+    for policy in PolicyKind::ALL {
+        let contract = Rules::of(policy).expect("it has a contract").contract();
+        for operation in Operation::ALL {
+            if contract.refuses(operation) {
+                continue;
+            }
+            if let Some(before) = violation(policy, *contract, operation) {
+                broken.push(format!("{} {operation:?}: {before}", policy.name()));
+            }
+            for (what, stronger) in stronger(contract, operation) {
+                tried += 1;
+                let found = violation(policy, stronger, operation);
+                if found.is_none() {
+                    kept.push(format!("{} {operation:?}, {what}", policy.name()));
+                }
+            }
+        }
+    }
+    assert!(tried > 20, "{tried}");
+    assert!(broken.is_empty(), "{}", broken.join("\n"));
+    assert!(kept.is_empty(), "these could promise more: {}", kept.join("; "));
+}
+
+/// What the sequences are too short for happens in workloads, where many operations come together.
+#[test]
+fn rare_damage_happens_in_workloads() {
+    for policy in PolicyKind::ALL {
+        let subject = FileSubject::of(policy).expect("it has a contract");
+        for damage in [Damage::Size, Damage::Sectors, Damage::Stale] {
+            let mut contract = *subject.rules.contract();
+            if !contract.rows.iter().any(|row| row.leaves.has(damage)) {
+                continue;
+            }
+            for row in &mut contract.rows {
+                row.leaves = row.leaves.without(damage);
+            }
+            let rules = Rules::Changed(Box::leak(Box::new(contract)));
+            let options = ProveOptions::of(FileSubject { rules, ..subject });
+            let options = ProveOptions { states: 200_000, stop_at_first: true, ..options };
+            let report = swept(&options);
+            assert!(!report.violations.is_empty(), "{} {damage:?}", policy.name());
+        }
+    }
+}
+
+/// The planted bug in every call for durability, found as long as the contract promises something
+/// of them.
+#[cfg(debug_assertions)]
+#[test]
+fn an_fsync_that_promises_less_hides_a_bug() {
+    use seekless_fs::policy::planted::{Bug, with};
+    use seekless_prove::files::contract::table::Covers;
+    const MOST_STATES: u64 = 20_000;
+    let hunt = |rules: Rules| {
+        let subject = FileSubject::of(PolicyKind::Async).expect("it has a contract");
+        let options = ProveOptions::of(FileSubject { rules, ..subject });
+        let options = ProveOptions { states: MOST_STATES, stop_at_first: true, ..options };
+        with(Some(Bug::AckBeforeDurable), || swept(&options)).violations.len()
+    };
+    assert_eq!(hunt(Rules::Async), 1);
+    let mut less = *Rules::Async.contract();
+    for operation in [Operation::Fsync, Operation::Fdatasync] {
+        less.rows[operation as usize].covers = Covers::default();
+    }
+    assert_eq!(hunt(Rules::Changed(Box::leak(Box::new(less)))), 0);
+}
+
+/// Without flushes nothing is lost where completed writes are kept, and every promise elsewhere.
+#[test]
+fn trusted_completions_need_a_device_that_keeps_them() {
+    for policy in PolicyKind::ALL {
+        for (class, device) in CLASSES {
+            let subject = FileSubject::of(policy).expect("it has a contract");
+            let subject = FileSubject { trusts: true, device: Some(device), ..subject };
+            let keeps = device == Order::KeepsCompleted;
+            let options = ProveOptions { states: 20_000, ..ProveOptions::of(subject) };
+            let report = swept(&ProveOptions { stop_at_first: true, ..options });
+            assert_eq!(report.violations.is_empty(), keeps, "{class}: {}", report.to_text());
+            let replay = format!("--trust-completions --device {class}");
+            assert!(keeps || report.to_text().contains(&replay), "{}", report.to_text());
+        }
+    }
+}
