@@ -6,16 +6,22 @@
 //! made with half, once and double of the host's free costs, and a verdict counts only if all three
 //! agree.
 
+mod bandwidth;
+mod buffered;
 pub mod chart;
 pub mod claim;
+mod crashes;
 pub mod job;
 mod joint;
 mod large;
 mod micro;
 mod pairs;
+mod postmark;
 mod published;
+mod reads;
 pub mod report;
 mod responses;
+mod setup;
 mod small;
 pub mod table;
 mod tree;
@@ -23,7 +29,7 @@ mod update;
 
 use chart::Chart;
 use claim::{Judge, agree};
-use job::{AS_IT_IS, FigureError, Job, Outcomes, Results, Volume};
+use job::{AS_IT_IS, FigureError, Job, Outcomes, Results, Volume, plain};
 use published::System;
 use report::{FigureReport, SystemState};
 use seekless_fs::policy::PolicyKind;
@@ -38,10 +44,16 @@ pub enum Figure {
     JournalMicro,
     /// Paper 001, figure 3.
     JournalPairs,
+    /// Paper 001, sections 4 and 6, and table 2.
+    JournalCrashes,
+    /// Paper 001, section 10.
+    JournalPostMark,
     /// Paper 002, figures 7 to 9.
     DcdTree,
     /// Paper 002, figures 11 and 12.
     DcdResponses,
+    /// Paper 002, figure 10.
+    DcdBandwidth,
     /// Paper 000, figure 6.
     VlogSmall,
     /// Paper 000, figure 7.
@@ -72,11 +84,14 @@ const UFS_AND_LFS: [System; 2] =
 
 impl Figure {
     /// All of them.
-    pub const ALL: [Figure; 8] = [
+    pub const ALL: [Figure; 11] = [
         Figure::JournalMicro,
         Figure::JournalPairs,
+        Figure::JournalCrashes,
+        Figure::JournalPostMark,
         Figure::DcdTree,
         Figure::DcdResponses,
+        Figure::DcdBandwidth,
         Figure::VlogSmall,
         Figure::VlogLarge,
         Figure::VlogUpdate,
@@ -87,8 +102,11 @@ impl Figure {
         match self {
             Figure::JournalMicro => micro::PARTS,
             Figure::JournalPairs => pairs::PARTS,
+            Figure::JournalCrashes => crashes::PARTS,
+            Figure::JournalPostMark => postmark::PARTS,
             Figure::DcdTree => tree::PARTS,
             Figure::DcdResponses => responses::PARTS,
+            Figure::DcdBandwidth => bandwidth::PARTS,
             Figure::VlogSmall => small::PARTS,
             Figure::VlogLarge => large::PARTS,
             Figure::VlogUpdate => update::PARTS,
@@ -123,7 +141,13 @@ pub struct Settings {
 impl Settings {
     fn policies(&self) -> Vec<PolicyKind> {
         let asked = |kind: &PolicyKind| self.policies.is_empty() || self.policies.contains(kind);
-        PolicyKind::OFFERED.into_iter().filter(asked).collect()
+        PolicyKind::ALL.into_iter().filter(asked).collect()
+    }
+
+    /// The volumes of a figure, or others that are asked for. With small amounts, those that its
+    /// claims name.
+    fn volumes_of(&self, all: &[Volume], claimed: &[Volume]) -> Vec<Volume> {
+        self.volumes(if self.quick && self.layouts.is_empty() { claimed } else { all })
     }
 
     /// The volumes of a figure, or others that are asked for.
@@ -140,7 +164,7 @@ impl Settings {
             let before = volumes.len();
             volumes.extend(known);
             if volumes.len() == before {
-                volumes.push(Volume { name: kind.name(), kind, at_once: false });
+                volumes.push(plain(kind.name(), kind));
             }
         }
         volumes
@@ -192,7 +216,7 @@ pub fn judge(
 
 /// Whether a system of a paper was run.
 fn state(system: &System, settings: &Settings) -> SystemState {
-    let built = PolicyKind::OFFERED.into_iter().find(|kind| kind.name() == system.policy);
+    let built = PolicyKind::ALL.into_iter().find(|kind| kind.name() == system.policy);
     let state = match built {
         None => "not built",
         Some(kind) if settings.policies().contains(&kind) => "run",

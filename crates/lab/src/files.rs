@@ -4,13 +4,16 @@
 //! saw. [`driver`] moves calls and time, [`user`] makes the calls of a program, [`host`] says what
 //! they cost a CPU.
 
+pub mod crashes;
 pub mod driver;
 pub mod host;
+mod lock;
 pub mod programs;
 pub mod report;
 pub mod run;
 pub mod sizes;
 pub mod steps;
 mod text;
+mod trust;
 pub mod user;
 pub mod watch;

@@ -18,6 +18,7 @@ pub mod model;
 pub mod news;
 pub mod oracle;
 pub mod pool;
+pub mod raw;
 pub mod sim;
 pub mod system;
 pub mod tpcc;

@@ -3,9 +3,11 @@
 //! A job is one run in virtual time. It owns all that it needs, so that jobs of a figure may run at
 //! the same time; their results do not depend on the order.
 
+use crate::files::crashes::{self, CrashError, CrashOptions, CrashReport};
 use crate::files::report::{FilesReport, PhaseReport};
 use crate::files::run::{self, FilesOptions, FilesRunError};
-use crate::sim::{Clock, SimError, SimOptions, Target, simulate};
+use crate::raw::{self, RawError};
+use crate::sim::{Clock, SimError, SimOptions, SimReport, Target, simulate};
 use crate::workload::{Pattern, Workload};
 use seekless_disk::spec::FastWrite;
 use seekless_disk::{Spec, SpecError, specs};
@@ -31,6 +33,12 @@ pub enum FigureError {
     /// A run over a volume.
     #[error("{0}: {1}")]
     Stream(String, SimError),
+    /// Writes to a disk alone.
+    #[error("{0}: {1}")]
+    Raw(String, RawError),
+    /// Crashes.
+    #[error("{0}: {1}")]
+    Crashes(String, CrashError),
     /// A number for a claim that the figure does not have.
     #[error("this figure has no claim {0} with a number; known are {1}")]
     NoClaim(String, String),
@@ -95,23 +103,37 @@ pub struct Volume {
     pub kind: Kind,
     /// The file system takes its answers for durable, though it answers from memory.
     pub at_once: bool,
+    /// It carries out one request at a time.
+    pub one_lock: bool,
+}
+
+/// A volume as its layout makes it.
+pub const fn plain(name: &'static str, kind: Kind) -> Volume {
+    Volume { name, kind, at_once: false, one_lock: false }
 }
 
 /// Update in place.
-pub const IN_PLACE: Volume = Volume { name: "inplace", kind: Kind::INPLACE, at_once: false };
+pub const IN_PLACE: Volume = plain("inplace", Kind::INPLACE);
 /// The virtual log.
-pub const VLOG: Volume = Volume { name: "vlog", kind: Kind::VLOG, at_once: false };
+pub const VLOG: Volume = plain("vlog", Kind::VLOG);
 /// Loge.
-pub const LOGE: Volume = Volume { name: "loge", kind: Kind::LOGE, at_once: false };
+pub const LOGE: Volume = plain("loge", Kind::LOGE);
 /// The disk caching disk: a write that must be durable waits for the log.
-pub const DCD: Volume = Volume { name: "dcd", kind: Kind::DCD, at_once: false };
-/// The disk caching disk of the paper: a write counts as durable when it is in memory.
-pub const DCD_AT_ONCE: Volume = Volume { name: "dcd at once", kind: Kind::DCD, at_once: true };
+pub const DCD: Volume = plain("dcd", Kind::DCD);
+/// A disk caching disk as in the paper, whose writes count as durable when they are in memory.
+pub const DCD_AT_ONCE: Volume = Volume { name: "dcd at once", at_once: true, ..DCD };
+/// The driver of the paper: the same with one lock over the whole cache.
+pub const DCD_LOCKED: Volume =
+    Volume { name: "dcd at once, one lock", one_lock: true, ..DCD_AT_ONCE };
+
+/// The four layouts that every figure is measured on.
+pub const LAYOUTS: [Volume; 4] = [IN_PLACE, VLOG, LOGE, DCD];
 
 impl Volume {
     /// Options for a program on it.
     pub fn under(self, options: FilesOptions) -> FilesOptions {
-        FilesOptions { kind: self.kind, trust_completions: self.at_once, ..options }
+        let Volume { kind, at_once: trust_completions, one_lock, .. } = self;
+        FilesOptions { kind, trust_completions, one_lock, ..options }
     }
 }
 
@@ -136,6 +158,22 @@ pub enum Work {
         /// They read.
         reads: bool,
     },
+    /// Random durable updates of a volume behind an NVRAM buffer, without a file system.
+    Buffered {
+        /// Share of the disk that the volume has, in percent.
+        percent: u32,
+        /// Measured updates.
+        updates: u64,
+    },
+    /// Random writes of so many bytes each to the disk alone, of so many bytes in all.
+    Raw {
+        /// Bytes of a write.
+        each: u64,
+        /// Bytes of all.
+        all: u64,
+    },
+    /// A script whose power is cut at each write.
+    Crashes(Box<CrashOptions>),
 }
 
 /// A run.
@@ -158,6 +196,10 @@ pub enum Outcome {
     Files(Box<FilesReport>),
     /// MB (10^6 bytes) per second.
     Stream(f64),
+    /// Updates behind a buffer.
+    Buffered(Box<SimReport>),
+    /// Crashes.
+    Crashes(Box<CrashReport>),
 }
 
 /// The runs of a program for each of [`FACTORS`]; one if its host takes no time.
@@ -171,10 +213,26 @@ pub fn files(key: &Key, platform: Platform, options: &FilesOptions) -> Vec<Job> 
     FACTORS.iter().enumerate().filter(wanted).map(job).collect()
 }
 
+/// The same for a volume that claims name; one run for a volume that they do not name.
+pub fn files_on(
+    key: &Key,
+    platform: Platform,
+    options: FilesOptions,
+    (volume, claimed): (Volume, &[Volume]),
+) -> Vec<Job> {
+    let mut jobs = files(key, platform, &volume.under(options));
+    if !claimed.contains(&volume) {
+        jobs.retain(|job| job.factor == AS_IT_IS);
+    }
+    jobs
+}
+
 /// Requests of a stream, each of 64 KiB.
 const STREAM_REQUESTS: u64 = 2000;
 const STREAM_BLOCKS: u32 = 16;
 const STREAM_DEPTH: u32 = 8;
+/// The NVRAM of paper 000: 6.1 MB (claim V10).
+const NVRAM_BLOCKS: u64 = 6_100_000 / 4096;
 
 impl Job {
     /// A stream of requests to a volume in place.
@@ -202,23 +260,55 @@ impl Job {
                 let report = report.map_err(|error| FigureError::Files(self.name(), error))?;
                 Ok(Outcome::Files(Box::new(report)))
             }
-            Work::Stream { reads } => {
+            Work::Stream { reads } => self.run_stream(&target, *reads, clock),
+            Work::Buffered { percent, updates } => {
+                let target = target.with_nvram(NVRAM_BLOCKS);
+                let target = target.map_err(|error| FigureError::Stream(self.name(), error.into()));
                 let workload = Workload {
-                    pattern: Pattern::Sequential,
-                    read_share: if *reads { 1.0 } else { 0.0 },
-                    request_blocks: STREAM_BLOCKS,
-                    depth: STREAM_DEPTH,
-                    requests: STREAM_REQUESTS,
+                    fua: true,
+                    requests: *updates,
+                    warm_up: *updates,
                     ..Workload::default()
                 };
-                let kind = Kind::INPLACE;
-                let options = SimOptions { workload, fill: false, ..SimOptions::new(kind) };
-                let report = simulate(&target, &options, clock);
+                let utilisation = Some(f64::from(*percent) / 100.0);
+                let plain = SimOptions::new(Kind::LFS);
+                let options = SimOptions { workload, utilisation, age: 0.0, ..plain };
+                let report = simulate(&target?, &options, clock);
                 let report = report.map_err(|error| FigureError::Stream(self.name(), error))?;
-                let mebibytes = report.throughput.mebibytes_per_second;
-                Ok(Outcome::Stream(mebibytes * f64::from(1 << 20) / 1e6))
+                Ok(Outcome::Buffered(Box::new(report)))
+            }
+            Work::Raw { each, all } => {
+                let rate = raw::random_writes(&target, *each, *all, 1);
+                rate.map(Outcome::Stream).map_err(|error| FigureError::Raw(self.name(), error))
+            }
+            Work::Crashes(options) => {
+                let report = crashes::run(&target, options);
+                let report = report.map_err(|error| FigureError::Crashes(self.name(), error))?;
+                Ok(Outcome::Crashes(Box::new(report)))
             }
         }
+    }
+
+    fn run_stream(
+        &self,
+        target: &Target,
+        reads: bool,
+        clock: Clock,
+    ) -> Result<Outcome, FigureError> {
+        let workload = Workload {
+            pattern: Pattern::Sequential,
+            read_share: if reads { 1.0 } else { 0.0 },
+            request_blocks: STREAM_BLOCKS,
+            depth: STREAM_DEPTH,
+            requests: STREAM_REQUESTS,
+            ..Workload::default()
+        };
+        let kind = Kind::INPLACE;
+        let options = SimOptions { workload, fill: false, ..SimOptions::new(kind) };
+        let report = simulate(target, &options, clock);
+        let report = report.map_err(|error| FigureError::Stream(self.name(), error))?;
+        let mebibytes = report.throughput.mebibytes_per_second;
+        Ok(Outcome::Stream(mebibytes * f64::from(1 << 20) / 1e6))
     }
 }
 
@@ -252,7 +342,7 @@ impl<'r> Results<'r> {
         volume: &'static str,
         variant: &str,
     ) -> Told<&'r FilesReport> {
-        if !PolicyKind::OFFERED.iter().any(|kind| kind.name() == policy) {
+        if !PolicyKind::ALL.iter().any(|kind| kind.name() == policy) {
             return Err(format!("the policy {policy} is not built"));
         }
         let key = Key { policy, volume, variant: variant.to_owned() };
@@ -278,6 +368,15 @@ impl<'r> Results<'r> {
         report.phase(phase).ok_or_else(|| format!("{phase} was not run"))
     }
 
+    /// What a run came to that is no program over a file system.
+    ///
+    /// # Errors
+    /// Why there is nothing.
+    pub fn other(&self, policy: &'static str, variant: &str) -> Told<&'r Outcome> {
+        let key = Key { policy, volume: IN_PLACE.name, variant: variant.to_owned() };
+        self.all.get(&(AS_IT_IS, key)).ok_or_else(|| format!("{variant} was not run"))
+    }
+
     /// MB/s of a stream.
     ///
     /// # Errors
@@ -294,12 +393,12 @@ impl<'r> Results<'r> {
     /// The policies that were run, in order of their kinds.
     pub fn policies(&self) -> Vec<&'static str> {
         let ran = |name: &&str| self.all.keys().any(|(_, key)| key.policy == *name);
-        PolicyKind::OFFERED.into_iter().map(PolicyKind::name).filter(ran).collect()
+        PolicyKind::ALL.into_iter().map(PolicyKind::name).filter(ran).collect()
     }
 
     /// The volumes that were run under a file system: those of the papers first.
     pub fn volumes(&self) -> Vec<&'static str> {
-        let known = [IN_PLACE, VLOG, LOGE, DCD, DCD_AT_ONCE].map(|volume| volume.name);
+        let known = [IN_PLACE, VLOG, LOGE, DCD, DCD_AT_ONCE, DCD_LOCKED].map(|volume| volume.name);
         let ran: BTreeSet<&'static str> = self
             .all
             .keys()

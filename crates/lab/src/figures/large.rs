@@ -3,8 +3,8 @@
 
 use super::chart::{Chart, Series, Shape};
 use super::claim::Judge;
-use super::job::{self, IN_PLACE, Job, Key, Platform, Results, VLOG, ratio, spent_both};
-use super::small::{VOLUMES, host, mkfs};
+use super::job::{self, IN_PLACE, Job, Key, LAYOUTS, Platform, Results, VLOG, ratio, spent_both};
+use super::small::{CLAIMED, host, mkfs};
 use super::table::{Table, heads, told};
 use super::{Parts, Settings, UFS_AND_LFS, ufs};
 use crate::files::programs::{Amount, ProgramKind};
@@ -34,7 +34,7 @@ fn jobs(settings: &Settings) -> Vec<Job> {
     let disks = if settings.quick { &DISKS[..1] } else { &DISKS[..] };
     let mut jobs = Vec::new();
     for &disk in disks {
-        for volume in settings.volumes(&VOLUMES) {
+        for volume in settings.volumes_of(&LAYOUTS, &CLAIMED) {
             for policy in settings.policies() {
                 let amount = Amount { seed: settings.seed, ..Amount::one_user() };
                 let options = FilesOptions::new(ProgramKind::Large, volume.kind);
@@ -42,7 +42,7 @@ fn jobs(settings: &Settings) -> Vec<Job> {
                 let options = FilesOptions { amount, host, mkfs, policy, ..options };
                 let variant = disk.name().to_owned();
                 let key = Key { policy: policy.name(), volume: volume.name, variant };
-                jobs.extend(job::files(&key, disk, &volume.under(options)));
+                jobs.extend(job::files_on(&key, disk, options, (volume, &CLAIMED)));
             }
         }
     }

@@ -8,9 +8,10 @@
 use super::chart::{Chart, Series, Shape};
 use super::claim::Judge;
 use super::job::{
-    self, IN_PLACE, Job, Key, Platform, Results, Told, Volume, ratio, spent_both, spent_in,
+    self, IN_PLACE, Job, Key, LAYOUTS, Platform, Results, Told, Volume, ratio, spent_both, spent_in,
 };
 use super::published::{CREATE, DELETE, SIZES_KB, SYSTEMS, column};
+use super::setup;
 use super::table::{Table, heads, told};
 use super::{Parts, Settings};
 use crate::files::host::Host;
@@ -29,7 +30,8 @@ pub(super) const PARTS: Parts = Parts {
     chart,
 };
 
-const VOLUMES: [Volume; 1] = [IN_PLACE];
+/// The volume that claims name.
+const CLAIMED: [Volume; 1] = [IN_PLACE];
 const QUICK_SIZES_KB: [u64; 5] = [2, 64, 96, 104, 1024];
 const QUICK_FILES: u32 = 40;
 
@@ -43,7 +45,7 @@ pub(super) fn mkfs() -> MkfsOptions {
     MkfsOptions { block: 8192, fragment: 1024, ..MkfsOptions::default() }
 }
 
-fn label(kb: u64) -> String {
+pub(super) fn label(kb: u64) -> String {
     if kb >= 1024 { format!("{}M", kb / 1024) } else { format!("{kb}K") }
 }
 
@@ -53,7 +55,7 @@ fn jobs(settings: &Settings) -> Vec<Job> {
         vec![Job::stream(Platform::Cheetah, false), Job::stream(Platform::Cheetah, true)];
     // The largest files take longest.
     for &kb in sizes.iter().rev() {
-        for volume in settings.volumes(&VOLUMES) {
+        for volume in settings.volumes_of(&LAYOUTS, &CLAIMED) {
             for policy in settings.policies() {
                 let files = settings.quick.then_some(QUICK_FILES);
                 let (sizes, seed) = (vec![kb << 10], settings.seed);
@@ -62,7 +64,7 @@ fn jobs(settings: &Settings) -> Vec<Job> {
                 let (host, mkfs) = (host(), mkfs());
                 let options = FilesOptions { amount, host, mkfs, policy, ..options };
                 let key = Key { policy: policy.name(), volume: volume.name, variant: label(kb) };
-                jobs.extend(job::files(&key, Platform::Cheetah, &volume.under(options)));
+                jobs.extend(job::files_on(&key, Platform::Cheetah, options, (volume, &CLAIMED)));
             }
         }
     }
@@ -124,6 +126,7 @@ fn judge(results: &Results<'_>, judge: &mut Judge<'_>) -> Vec<Table> {
         ));
         tables.push(reads_and_writes(results, volume, &name("MB/s, files read and overwritten:")));
     }
+    setup::claims(results, judge);
     rates(results, judge);
     shapes(results, judge);
     deletes(results, judge);

@@ -3,12 +3,15 @@
 
 use super::chart::{Chart, Series, Shape};
 use super::claim::Judge;
-use super::job::{DCD_AT_ONCE, IN_PLACE, Job, Results, Told, ratio, spent_both, spent_in};
+use super::job::{
+    DCD_AT_ONCE, DCD_LOCKED, IN_PLACE, Job, Results, Told, Volume, ratio, spent_both, spent_in,
+};
+use super::reads;
 use super::table::{Table, counts, heads, told};
-use super::tree::{POLICY, runs, variant};
+use super::tree::{DRIVER, POLICY, runs, variant};
 use super::{Parts, Settings, UFS};
 use crate::files::report::PhaseReport;
-use crate::files::watch::ResponseTimes;
+use crate::files::watch::{ResponseTimes, Responses};
 
 pub(super) const PARTS: Parts = Parts {
     name: "dcd/responses",
@@ -47,7 +50,9 @@ const READS: [Published; 2] = [
 ];
 
 fn jobs(settings: &Settings) -> Vec<Job> {
-    runs(settings, USERS, Some(REST_SECONDS))
+    let mut jobs = runs(settings, USERS, Some(REST_SECONDS));
+    jobs.extend(reads::jobs(settings));
+    jobs
 }
 
 fn phase<'r>(
@@ -138,7 +143,7 @@ fn causes(results: &Results<'_>) -> Table {
 }
 
 fn claims(results: &Results<'_>, judge: &mut Judge<'_>) {
-    let (plain, cached) = (IN_PLACE.name, DCD_AT_ONCE.name);
+    let (plain, cached) = (IN_PLACE.name, DRIVER.name);
     let of = |volume| phase(results, POLICY, volume, COPY);
     let writes = |volume| of(volume).map(|phase| &phase.responses.writes);
     let reads = |volume| of(volume).map(|phase| &phase.responses.reads);
@@ -162,6 +167,9 @@ fn claims(results: &Results<'_>, judge: &mut Judge<'_>) {
     claim.at_least(3.0, ratio(mean(reads(plain)), mean(reads(cached))), because);
     let claim = judge.claim("D28/below 1 ms", "reads of the cached disk in less than 1 ms: 40 %");
     claim.unit("%").between(30.0, 50.0, below(reads(cached), 1.0), because);
+    without_lock(results, judge);
+    log(results, judge);
+    reads::claim(results, judge);
     let fewer = || -> Told<(bool, String)> {
         let (plain, cached) =
             (commands(results, POLICY, plain)?, commands(results, POLICY, cached)?);
@@ -170,6 +178,56 @@ fn claims(results: &Results<'_>, judge: &mut Judge<'_>) {
     let claim =
         judge.claim("D29", "the cached disk gets fewer commands in all, writes home included");
     claim.shape(fewer(), because);
+}
+
+/// D27 and D28 of a driver without its lock.
+fn without_lock(results: &Results<'_>, judge: &mut Judge<'_>) {
+    let of = |volume: Volume| phase(results, POLICY, volume.name, COPY);
+    for (id, what, least) in [("D27", "writes", 8.0), ("D28", "reads", 3.0)] {
+        let mean = |volume| {
+            of(volume).map(|phase| {
+                let Responses { reads, writes, .. } = &phase.responses;
+                let times = if what == "writes" { writes } else { reads };
+                times.latency_ms.mean
+            })
+        };
+        let says = format!("without the lock, {what} are answered sooner, on average: factor");
+        let claim = judge.claim(format!("{id}/no lock"), says);
+        claim.at_least(least, ratio(mean(IN_PLACE), mean(DCD_AT_ONCE)), || {
+            let (plain, locked) = (IN_PLACE, DCD_LOCKED);
+            spent_both((plain.name, of(plain)), (locked.name, of(locked)))
+        });
+    }
+}
+
+/// D30 and D31: what a log write holds, and what never goes home.
+fn log(results: &Results<'_>, judge: &mut Judge<'_>) {
+    let both = |name: &str| -> Told<f64> {
+        let of = |phase: &str| -> Told<f64> {
+            let counters = &self::phase(results, POLICY, DRIVER.name, phase)?.volume;
+            Ok(counters.get(name).copied().unwrap_or(0.0))
+        };
+        Ok(of(COPY)? + of(REST)?)
+    };
+    let because = || {
+        let of = |name| both(name).map_or_else(|why| why, |count| format!("{count}"));
+        format!(
+            "{} log writes with {} blocks of data and {} of headers; {} blocks went home, {} went \
+             past the log",
+            of("records"),
+            of("log_blocks_written"),
+            of("header_blocks_written"),
+            of("destaged_blocks"),
+            of("direct_blocks_written")
+        )
+    };
+    let each = ratio(both("log_blocks_written"), both("records"));
+    let says = "a log write takes several requests, up to 32 lines of 4 KB: lines on average";
+    judge.claim("D30", says).between(2.0, 32.0, each, because);
+    let home = ratio(both("destaged_blocks"), both("log_blocks_written"));
+    let superseded = home.map(|home| (1.0 - home) * 100.0);
+    let says = "36 to 95 % of the bytes are overwritten before they go home (in traces of others)";
+    judge.claim("D31", says).unit("%").between(36.0, 95.0, superseded, because);
 }
 
 fn chart(results: &Results<'_>) -> Chart {

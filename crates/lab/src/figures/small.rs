@@ -4,7 +4,7 @@
 use super::chart::{Chart, Series, Shape};
 use super::claim::Judge;
 use super::job::{
-    self, IN_PLACE, Job, Key, Platform, Results, Told, VLOG, Volume, ratio, spent_both,
+    self, IN_PLACE, Job, Key, LAYOUTS, Platform, Results, Told, VLOG, Volume, ratio, spent_both,
 };
 use super::table::{Table, heads, told};
 use super::{Parts, Settings, UFS_AND_LFS};
@@ -24,7 +24,8 @@ pub(super) const PARTS: Parts = Parts {
     chart,
 };
 
-pub(super) const VOLUMES: [Volume; 2] = [IN_PLACE, VLOG];
+/// The volumes that claims name.
+pub(super) const CLAIMED: [Volume; 2] = [IN_PLACE, VLOG];
 const PHASES: [&str; 3] = ["create", "read", "delete"];
 const FILES: u32 = 1500;
 const QUICK_FILES: u32 = 200;
@@ -43,7 +44,7 @@ pub(super) fn host(name: &'static str) -> Host {
 
 fn jobs(settings: &Settings) -> Vec<Job> {
     let mut jobs = Vec::new();
-    for volume in settings.volumes(&VOLUMES) {
+    for volume in settings.volumes_of(&LAYOUTS, &CLAIMED) {
         for policy in settings.policies() {
             let files = Some(if settings.quick { QUICK_FILES } else { FILES });
             let amount = Amount { files, seed: settings.seed, ..Amount::one_user() };
@@ -52,7 +53,7 @@ fn jobs(settings: &Settings) -> Vec<Job> {
             let options = FilesOptions { amount, host, mkfs, policy, ..options };
             let variant = DISK.name().to_owned();
             let key = Key { policy: policy.name(), volume: volume.name, variant };
-            jobs.extend(job::files(&key, DISK, &volume.under(options)));
+            jobs.extend(job::files_on(&key, DISK, options, (volume, &CLAIMED)));
         }
     }
     jobs

@@ -6,7 +6,8 @@
 use super::chart::{Chart, Series, Shape};
 use super::claim::Judge;
 use super::job::{
-    self, DCD, DCD_AT_ONCE, IN_PLACE, Job, Key, Platform, Results, Told, Volume, ratio, spent_both,
+    self, DCD, DCD_AT_ONCE, DCD_LOCKED, IN_PLACE, Job, Key, LOGE, Platform, Results, Told, VLOG,
+    Volume, ratio, spent_both, spent_in,
 };
 use super::table::{Table, counts, heads, told};
 use super::{Parts, Settings, UFS};
@@ -14,7 +15,10 @@ use crate::files::host::Host;
 use crate::files::programs::{Amount, ProgramKind};
 use crate::files::report::PhaseReport;
 use crate::files::run::FilesOptions;
+use seekless_engine::options::Options;
 use seekless_fs::ffs::MkfsOptions;
+use seekless_layouts::Kind;
+use seekless_layouts::dcd::LOG_SIZE;
 
 pub(super) const PARTS: Parts = Parts {
     name: "dcd/tree",
@@ -26,12 +30,18 @@ pub(super) const PARTS: Parts = Parts {
     chart,
 };
 
-pub(super) const VOLUMES: [Volume; 3] = [IN_PLACE, DCD, DCD_AT_ONCE];
+/// The volumes that claims name.
+const CLAIMED: [Volume; 3] = [IN_PLACE, DCD_AT_ONCE, DCD_LOCKED];
+const VOLUMES: [Volume; 6] = [IN_PLACE, VLOG, LOGE, DCD, DCD_AT_ONCE, DCD_LOCKED];
 const USERS: [usize; 3] = [1, 4, 8];
 const QUICK_USERS: [usize; 2] = [1, 4];
 const PROGRAMS: [&str; 3] = ["untar", "copy", "remove"];
 /// The policy of the paper.
 pub(super) const POLICY: &str = "sync";
+/// The driver of the paper: its answers count as durable, and one lock covers its cache.
+pub(super) const DRIVER: Volume = DCD_LOCKED;
+/// Blocks of the log: 64 MB (D16).
+const LOG_BLOCKS: u64 = (64 << 20) / 4096;
 /// Cache of a machine of 128 MB. The paper does not say how much of it that was.
 const CACHE: u64 = 64 << 20;
 
@@ -43,7 +53,7 @@ pub(super) fn variant(users: usize) -> String {
 /// The runs for so many users.
 pub(super) fn runs(settings: &Settings, users: usize, rest: Option<u32>) -> Vec<Job> {
     let mut jobs = Vec::new();
-    for volume in settings.volumes(&VOLUMES) {
+    for volume in settings.volumes_of(&VOLUMES, &CLAIMED) {
         for policy in settings.policies() {
             let amount =
                 Amount { users, rest_seconds: rest, seed: settings.seed, ..Amount::default() };
@@ -55,11 +65,15 @@ pub(super) fn runs(settings: &Settings, users: usize, rest: Option<u32>) -> Vec<
                 mkfs,
                 policy,
                 cache_bytes: Some(CACHE),
+                options: match volume.kind {
+                    Kind::DCD => Options::default().with(&LOG_SIZE, Some(LOG_BLOCKS)),
+                    _ => Options::default(),
+                },
                 ..FilesOptions::new(ProgramKind::Tree, volume.kind)
             };
             let (policy, variant) = (policy.name(), variant(users));
             let key = Key { policy, volume: volume.name, variant };
-            jobs.extend(job::files(&key, Platform::Barracuda, &volume.under(options)));
+            jobs.extend(job::files_on(&key, Platform::Barracuda, options, (volume, &CLAIMED)));
         }
     }
     jobs
@@ -112,6 +126,8 @@ fn judge(results: &Results<'_>, judge: &mut Judge<'_>) -> Vec<Table> {
     tables.push(requests(results));
     tables.push(causes(results));
     gains(results, judge);
+    locks(results, judge);
+    setup(results, judge);
     shares(results, judge);
     tables
 }
@@ -211,11 +227,11 @@ fn write_share(phase: &PhaseReport, bytes: u64) -> f64 {
 
 /// D1, D17, D18 and D24: how much faster programs are.
 fn gains(results: &Results<'_>, judge: &mut Judge<'_>) {
-    let gain = |users, name: &str| gain(results, POLICY, DCD_AT_ONCE.name, users, name);
+    let gain = |users, name: &str| gain(results, POLICY, DRIVER.name, users, name);
     let because = |users: usize, name: String| {
         move || {
             let of = |volume| phase(results, POLICY, volume, users, &name);
-            let (plain, cached) = (IN_PLACE.name, DCD_AT_ONCE.name);
+            let (plain, cached) = (IN_PLACE.name, DRIVER.name);
             spent_both((plain, of(plain)), (cached, of(cached)))
         }
     };
@@ -252,9 +268,56 @@ fn gains(results: &Results<'_>, judge: &mut Judge<'_>) {
     claim.between(4.0, 7.0, gain(4, "remove, cold"), because(4, "remove, cold".to_owned()));
 }
 
-/// D15, D16, D19 and D25: the setup, the CPU and the mix of requests.
+/// D26: what the lock over the whole cache costs, and the gains without it.
+fn locks(results: &Results<'_>, judge: &mut Judge<'_>) {
+    for users in [4, 8] {
+        for program in PROGRAMS {
+            let name = format!("{program}, cold");
+            let of = |volume: Volume| phase(results, POLICY, volume.name, users, &name);
+            let slower = ratio(of(DCD_LOCKED).map(seconds), of(DCD_AT_ONCE).map(seconds));
+            let because = || spent_both(("lock", of(DCD_LOCKED)), ("no lock", of(DCD_AT_ONCE)));
+            let says =
+                format!("{name}, {}: times as long with one lock as without", variant(users));
+            judge.claim(format!("D26/{program}/{users}"), says).at_least(1.05, slower, because);
+        }
+    }
+    let of = |volume| phase(results, POLICY, volume, 4, "remove, cold");
+    let without = gain(results, POLICY, DCD_AT_ONCE.name, 4, "remove, cold");
+    let says = "4 users remove, cold, without the lock: 6.2 times, in a band";
+    judge.claim("D24/no lock", says).between(4.0, 7.0, without, || {
+        spent_both((IN_PLACE.name, of(IN_PLACE.name)), (DCD_AT_ONCE.name, of(DCD_AT_ONCE.name)))
+    });
+}
+
+/// D15 and D16: tree and platform.
+fn setup(results: &Results<'_>, judge: &mut Judge<'_>) {
+    let untar = phase(results, POLICY, IN_PLACE.name, 1, "untar, cold");
+    let untar = untar.or_else(|_| phase(results, "async", IN_PLACE.name, 1, "untar, cold"));
+    let tree = untar.clone().map(|phase| {
+        let of = |kind: &str| phase.by_call.get(kind).map_or(0, |call| call.calls);
+        let (files, dirs, bytes) = (of("create"), of("mkdir"), phase.bytes);
+        let found = format!("{dirs} directories, {files} files, {bytes} bytes");
+        ((files, dirs, bytes) == (508, 31, 5_030_000), found)
+    });
+    let says = "the tree has 31 directories and 508 files with 9.9 KB on average";
+    judge.claim("D15", says).shape(tree, || spent_in(untar));
+    let disk = Platform::Barracuda;
+    let measured = disk.target().map_err(|error| error.to_string()).and_then(|target| {
+        let turn = disk.revolution_ms().ok_or("the disk is not built in")?;
+        let (bytes, rpm) = (target.blocks() * 4096, 60_000.0 / turn);
+        let holds = (rpm - 7200.0).abs() < 100.0 && bytes >= 4 * 1_000_000_000;
+        let log = LOG_BLOCKS * 4096 / (1 << 20);
+        Ok((holds, format!("{:.2} GB, {rpm:.0} rpm, log of {log} MB", bytes as f64 / 1e9)))
+    });
+    let says = "a Barracuda of 4 GB with 7,200 rpm and a log of 64 MB on it";
+    judge.claim("D16", says).shape(measured, || {
+        "DiskSim has parameters of the ST32171W only, the Barracuda of half the size".to_owned()
+    });
+}
+
+/// D19 and D25: the CPU and the mix of requests.
 fn shares(results: &Results<'_>, judge: &mut Judge<'_>) {
-    for (volume, low, high) in [(IN_PLACE.name, 3.0, 15.0), (DCD_AT_ONCE.name, 16.0, 50.0)] {
+    for (volume, low, high) in [(IN_PLACE.name, 3.0, 15.0), (DRIVER.name, 16.0, 50.0)] {
         let all = || -> Told<(bool, String)> {
             let mut shares = Vec::new();
             for users in users(results) {

@@ -5,12 +5,13 @@
 //! have. Each update is measured with the inode, whose time changes, and without: the paper does
 //! not say which. The disk alone is measured with a host that takes no time.
 
+use super::buffered;
 use super::chart::{Chart, Series, Shape};
 use super::claim::Judge;
 use super::job::{
-    self, IN_PLACE, Job, Key, Platform, Results, Told, VLOG, ratio, spent_both, spent_in,
+    self, IN_PLACE, Job, Key, LAYOUTS, Platform, Results, Told, VLOG, ratio, spent_both, spent_in,
 };
-use super::small::{VOLUMES, host, mkfs};
+use super::small::{CLAIMED, host, mkfs};
 use super::table::{Table, heads, told};
 use super::{Parts, Settings, UFS_AND_LFS, ufs};
 use crate::files::host::Host;
@@ -19,6 +20,7 @@ use crate::files::report::PhaseReport;
 use crate::files::run::FilesOptions;
 use seekless_engine::units::BLOCK_BYTES;
 use seekless_fs::policy::PolicyKind;
+use seekless_layouts::Kind;
 
 pub(super) const PARTS: Parts = Parts {
     name: "vlog/update",
@@ -32,6 +34,8 @@ pub(super) const PARTS: Parts = Parts {
 
 const PERCENTS: [u32; 10] = [10, 20, 30, 40, 50, 60, 70, 80, 90, 95];
 const QUICK_PERCENTS: [u32; 2] = [30, 80];
+/// Utilisations of layouts that no claim names.
+const FEW_PERCENTS: [u32; 2] = [30, 80];
 /// Share of the volume that `df` counts.
 const COUNTED: f64 = 0.88;
 const UPDATES: u32 = 2000;
@@ -60,10 +64,12 @@ fn fresh(host: &str, disk: Platform) -> String {
     format!("{host}, {}, 80 %, compacted", disk.name())
 }
 
-/// The largest volume that all layouts of the figure can have on a disk.
-fn volume_blocks(disk: Platform) -> Option<u64> {
+/// The largest volume that the layouts of claims can have on a disk; less if a layout has less
+/// room.
+fn volume_blocks(disk: Platform, kind: Kind) -> Option<u64> {
     let target = disk.target().ok()?;
-    VOLUMES.iter().map(|volume| target.largest_volume(volume.kind)).min()
+    let claimed = CLAIMED.iter().map(|volume| volume.kind);
+    claimed.chain([kind]).map(|kind| target.largest_volume(kind)).min()
 }
 
 /// Amounts for a file of this share of the volume.
@@ -81,44 +87,51 @@ fn amount(settings: &Settings, blocks: u64, percent: u32) -> Amount {
 fn jobs(settings: &Settings) -> Vec<Job> {
     let percents = if settings.quick { &QUICK_PERCENTS[..] } else { &PERCENTS[..] };
     let mut jobs = Vec::new();
-    let mut push = |policy: PolicyKind, host: Host, disk: Platform, amount: Amount, variant| {
-        for volume in settings.volumes(&VOLUMES) {
+    let mut push = |policy: PolicyKind,
+                    host: Host,
+                    disk: Platform,
+                    percent: u32,
+                    fresh: bool,
+                    variant: String| {
+        let is_everywhere = fresh || FEW_PERCENTS.contains(&percent);
+        for volume in settings.volumes_of(&LAYOUTS, &CLAIMED) {
+            if !CLAIMED.contains(&volume) && !is_everywhere {
+                continue;
+            }
+            let blocks = volume_blocks(disk, volume.kind);
+            let mut amount = amount(settings, blocks.unwrap_or(0), percent);
+            if fresh {
+                amount.rest_seconds = Some(REST_SECONDS);
+                amount.updates = Some(if settings.quick { QUICK_UPDATES } else { FRESH_UPDATES });
+            }
             let options = FilesOptions {
-                amount: amount.clone(),
+                amount,
                 host: host.clone(),
                 mkfs: mkfs(),
                 policy,
-                volume_blocks: volume_blocks(disk),
+                volume_blocks: blocks,
                 ..FilesOptions::new(ProgramKind::Update, volume.kind)
             };
-            let variant = String::clone(&variant);
+            let variant = variant.clone();
             let key = Key { policy: policy.name(), volume: volume.name, variant };
-            jobs.extend(job::files(&key, disk, &volume.under(options)));
+            jobs.extend(job::files_on(&key, disk, options, (volume, &CLAIMED)));
         }
     };
     for policy in settings.policies() {
         for disk in [Platform::St19101, Platform::Hp97560] {
-            let blocks = volume_blocks(disk).unwrap_or(0);
             for &percent in percents {
-                let amount = amount(settings, blocks, percent);
-                let variant = curve("none", disk, percent);
-                push(policy, Host::none(), disk, amount.clone(), variant);
+                push(policy, Host::none(), disk, percent, false, curve("none", disk, percent));
                 if disk == Platform::St19101 {
                     let variant = curve("sparc10", disk, percent);
-                    push(policy, host("sparc10"), disk, amount, variant);
+                    push(policy, host("sparc10"), disk, percent, false, variant);
                 }
             }
         }
         for (name, disk) in PLATFORMS {
-            let blocks = volume_blocks(disk).unwrap_or(0);
-            let amount = Amount {
-                rest_seconds: Some(REST_SECONDS),
-                updates: Some(if settings.quick { QUICK_UPDATES } else { FRESH_UPDATES }),
-                ..amount(settings, blocks, 80)
-            };
-            push(policy, host(name), disk, amount, fresh(name, disk));
+            push(policy, host(name), disk, 80, true, fresh(name, disk));
         }
     }
+    jobs.extend(buffered::jobs(settings));
     jobs
 }
 
@@ -144,7 +157,9 @@ fn judge(results: &Results<'_>, judge: &mut Judge<'_>) -> Vec<Table> {
         tables.push(by_utilisation(results, host, disk));
     }
     tables.push(platforms(results));
+    tables.push(buffered::table(results));
     claims(results, judge);
+    buffered::claims(results, judge);
     faster(results, judge);
     tables
 }
@@ -243,8 +258,6 @@ fn claims(results: &Results<'_>, judge: &mut Judge<'_>) {
     claim.shape(below(), || {
         spent_both((plain, phase("sparc10", st, plain, 80)), (vlog, phase("sparc10", st, vlog, 80)))
     });
-    let says = "LFS with NVRAM: memory speed until the file is larger, then a plateau";
-    judge.claim("V39/lfs", says).untold("LFS is not built");
 }
 
 /// V41 and V42: how much faster the virtual log is on three platforms.

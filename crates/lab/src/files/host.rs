@@ -6,6 +6,7 @@
 
 use seekless_engine::units::Time;
 use seekless_fs::call::{Ino, Request};
+use seekless_fs::policy::PolicyKind;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
@@ -36,6 +37,8 @@ struct Costs {
     scan_entry: Time,
     /// Each request to the volume.
     request: Time,
+    /// What soft updates add to a call that changes names.
+    soft: Time,
 }
 
 /// A host.
@@ -119,6 +122,15 @@ impl Host {
         self.costs != Costs::default()
     }
 
+    /// The same host under a policy: what the policy adds to calls that change names.
+    #[must_use]
+    pub fn under(&self, policy: PolicyKind) -> Host {
+        let soft = if policy == PolicyKind::Soft { self.costs.soft } else { 0 };
+        let Costs { make, unlink, other, .. } = self.costs;
+        let (make, unlink, other) = (make + soft, unlink + soft, other + soft);
+        Host { costs: Costs { make, unlink, other, ..self.costs }, ..self.clone() }
+    }
+
     /// The same host with its free costs multiplied.
     #[must_use]
     pub fn scaled(&self, factor: f64) -> Host {
@@ -142,6 +154,7 @@ impl Host {
             copy_4k: scaled("copy_4k", costs.copy_4k),
             scan_entry: scaled("scan_entry", costs.scan_entry),
             request: scaled("request", costs.request),
+            soft: scaled("soft", costs.soft),
         };
         host
     }
@@ -239,7 +252,12 @@ mod tests {
         assert_eq!(double.costs.make, host.costs.make);
         assert_eq!(double.costs.lookup, 2 * host.costs.lookup);
         // Claim J20: 109 us for make, close and unlink of an empty file.
-        assert_eq!(host.costs.make + host.costs.close + host.costs.unlink, 109_000);
+        let pair = |host: &Host| host.costs.make + host.costs.close + host.costs.unlink;
+        assert_eq!(pair(&host), 109_000);
+        // Claim J38: 21 us more under soft updates.
+        assert_eq!(pair(&host.under(PolicyKind::Soft)), 130_000);
+        assert_eq!(pair(&double.under(PolicyKind::Soft)), 130_000);
+        assert_eq!(host.under(PolicyKind::Sync), host);
     }
 
     #[test]

@@ -89,8 +89,8 @@ pub struct Amount {
     pub updates: Option<u32>,
     /// Updates of `update` before the measured ones: twice the file if not given.
     pub warm_up: Option<u32>,
-    /// Seconds of idleness: of `tree` after each phase, as a phase of its own; of `update` before
-    /// it is measured.
+    /// Seconds of idleness: of `tree` after each phase, as a phase of its own; of `micro` after the
+    /// files were made; of `update` before it is measured.
     pub rest_seconds: Option<u32>,
     /// Seed of all randomness.
     pub seed: u64,

@@ -2,9 +2,11 @@
 
 use super::driver::{Answered, FilesDriver, FilesError, Program};
 use super::host::Host;
+use super::lock::lock;
 use super::programs::{Amount, Phase, ProgramKind, phases};
 use super::report::{Counters, FilesReport, PhaseReport, Tally, Times};
 use super::steps::Step;
+use super::trust::trust;
 use super::user::{User, Wrong};
 use super::watch::{self, Seen, Shared};
 use crate::sim::{Clock, DEFAULT_UTILISATION, Target};
@@ -50,6 +52,8 @@ pub struct FilesOptions {
     /// The file system takes a completed write for durable, on volumes that report early, too. The
     /// papers of 1999 did so; a power cut then breaks what was promised.
     pub trust_completions: bool,
+    /// The volume carries out one request at a time, as the driver of paper 002 does.
+    pub one_lock: bool,
 }
 
 impl FilesOptions {
@@ -66,6 +70,7 @@ impl FilesOptions {
             host: Host::none(),
             policy: PolicyKind::default(),
             trust_completions: false,
+            one_lock: false,
         }
     }
 }
@@ -169,6 +174,8 @@ impl<'o> World<'o> {
         }
         let seed = options.amount.seed;
         let node = target.volume(options.kind, &options.options, blocks, seed)?;
+        let node = if options.one_lock { lock(node) } else { node };
+        let node = if options.trust_completions { trust(node) } else { node };
         let (node, seen) = watch::watch(node);
         let mkfs = MkfsOptions { id: u128::from(seed), ..options.mkfs.clone() };
         let mount = mount_options(options, &node, 0);
@@ -178,7 +185,7 @@ impl<'o> World<'o> {
         })?;
         let users = (0..options.amount.users).map(User::new).collect();
         let mut world = World { options, driver: Some(driver), users, seen };
-        world.driver().set_host(&options.host);
+        world.driver().set_host(&options.host.under(options.policy));
         Ok(world)
     }
 
@@ -198,7 +205,7 @@ impl<'o> World<'o> {
         let mounted =
             FilesDriver::mount_at(node, now, |disk: &mut NodeDisk<'_>| Ffs::mount(disk, &mount));
         let mut driver = mounted?;
-        driver.set_host(&self.options.host);
+        driver.set_host(&self.options.host.under(self.options.policy));
         self.driver = Some(driver);
         self.users.iter_mut().for_each(User::remounted);
         Ok(())
@@ -326,7 +333,11 @@ fn ordering(options: &FilesOptions, node: &Node) -> Ordering {
     let promises = options.kind.promises();
     let volatile = node.devices.iter().any(|device| device.volatile());
     let keeps = promises.ordered || (promises.immediate && !volatile);
-    if keeps || options.trust_completions { Ordering::Completion } else { Ordering::Flush }
+    match (options.trust_completions, keeps) {
+        (true, _) => Ordering::Trusted,
+        (false, true) => Ordering::Completion,
+        (false, false) => Ordering::Flush,
+    }
 }
 
 impl Tally {

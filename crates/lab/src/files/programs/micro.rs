@@ -35,7 +35,7 @@ pub fn phases(amount: &Amount) -> Vec<Phase> {
         let all = LEAST_FILES.max(LEAST_BYTES / size.max(1));
         let files = amount.files.unwrap_or(u32::try_from(all).unwrap_or(u32::MAX)).max(1);
         let set = Set { size, first_file, files, first_dir };
-        set.add(amount.users, &mut phases);
+        set.add(amount, &mut phases);
         first_file += files;
         first_dir += set.dirs();
     }
@@ -60,7 +60,8 @@ impl Set {
         (0..self.files).map(move |n| (self.first_file + n, self.first_dir + n / PER_DIRECTORY))
     }
 
-    fn add(self, users: usize, phases: &mut Vec<Phase>) {
+    fn add(self, amount: &Amount, phases: &mut Vec<Phase>) {
+        let users = amount.users;
         let (size, name) = (self.size, label(self.size));
         let dirs = move || self.first_dir..self.first_dir + self.dirs();
         phases.push(Phase::prepares(users, |_| {
@@ -71,6 +72,10 @@ impl Set {
                 let write = write_all(file, size, UNIT);
                 [Step::Create { file, dir }].into_iter().chain(write).chain([Step::Close { file }])
             }))
+        }));
+        phases.extend(amount.rest().map(|pause| Phase {
+            measured: false,
+            ..Phase::rests(format!("after create {name}"), users, pause)
         }));
         phases.push(Phase::cold(format!("read {name}"), users, |_| {
             steps(self.each().flat_map(move |(file, _)| {
