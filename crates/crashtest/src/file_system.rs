@@ -108,10 +108,9 @@ impl FromStr for FileSystem {
 
     fn from_str(name: &str) -> Result<FileSystem, String> {
         let own = |policy: &PolicyKind| FileSystem::Own(*policy);
-        let all = FileSystem::ALL.into_iter().chain(PolicyKind::OFFERED.iter().map(own));
+        let all = FileSystem::ALL.into_iter().chain(PolicyKind::ALL.iter().map(own));
         all.into_iter().find(|fs| fs.to_string() == name).ok_or_else(|| {
-            let policies: Vec<&str> =
-                PolicyKind::OFFERED.iter().map(|policy| policy.name()).collect();
+            let policies: Vec<&str> = PolicyKind::ALL.iter().map(|policy| policy.name()).collect();
             let policies = policies.join("|");
             format!(
                 "unknown file system `{name}`; known are ext4, xfs, btrfs, f2fs, raw and \

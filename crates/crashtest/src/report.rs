@@ -2,7 +2,8 @@
 //!
 //! The sweep fills a [`Report`]; each writer turns it into one form: [`text`] for a terminal,
 //! [`json`] for programs, [`junit`] for build servers, [`html`] for a browser. A writer reads the
-//! report and nothing else. [`policies`] puts several reports together. [`summary`] holds what all
+//! report and nothing else. [`policies`] puts several reports together, and [`reliance`]
+//! compares them. [`summary`] holds what all
 //! of them say: the verdict and its reason.
 //!
 //! Output of checks, names of files and values of acknowledgements are hostile input. Each writer
@@ -13,6 +14,7 @@ pub mod html;
 pub mod json;
 pub mod junit;
 pub mod policies;
+pub mod reliance;
 pub mod signature;
 pub mod summary;
 pub mod text;

@@ -4,7 +4,7 @@ use crate::failure::{Exit, Failure, Outcome};
 use crate::filesystem::{VolumeArgs, absolute, blame, names, policies, wall_clock, warn_of_damage};
 use crate::spec;
 use seekless_engine::size::Size;
-use seekless_fs::core::CoreOptions;
+use seekless_fs::core::{CoreOptions, Ordering};
 use seekless_fs::ffs::{self, Ffs, FsError};
 use seekless_fs::policy::PolicyKind;
 use seekless_serve::background::{self, Begun};
@@ -42,6 +42,11 @@ pub struct Args {
     /// How writes of metadata are ordered, if not as `mkfs` was told.
     #[arg(long, value_name = "POLICY", value_parser = policies())]
     policy: Option<PolicyKind>,
+    /// Take completed writes for durable and send no flush, as kernels of 1999 did. A power cut
+    /// then may break every promise of the policy, that of fsync too, unless the volume keeps what
+    /// it has completed.
+    #[arg(long, conflicts_with = "read_only")]
+    trust_completions: bool,
     /// Emulate the speed of this disk: a built-in name or the path of a TOML file.
     #[arg(long, short, value_name = "SPEC")]
     disk: Option<String>,
@@ -126,12 +131,19 @@ fn serve(args: &Args, images: &[PathBuf], point: &Path, out: &mut dyn Write) -> 
     });
     let messages = args.messages.as_deref().map(open_messages).transpose()?;
     let mut volume = Volume::open(&options)?;
-    let fs = match mount(args, &mut volume) {
+    let mounted = policy(args, &mut volume)
+        .map_err(|error| blame(images, &error))
+        .and_then(|policy| {
+            let gives_up = args.trust_completions && volume.is_volatile();
+            give_up(gives_up, images, policy).map(|()| policy)
+        })
+        .and_then(|policy| mount(args, policy, &mut volume).map_err(|error| blame(images, &error)));
+    let fs = match mounted {
         Ok(fs) => fs,
-        Err(error) => {
+        Err(failure) => {
             // The volume is left as it was found.
             let _ = volume.close();
-            return Err(blame(images, &error));
+            return Err(failure);
         }
     };
     warn_of_damage(images, &fs);
@@ -161,16 +173,64 @@ fn open_messages(path: &Path) -> Result<File, Failure> {
     })
 }
 
-/// Mounts the file system, in use from then on until its clean end.
-fn mount(args: &Args, volume: &mut Volume) -> Result<Box<Ffs>, FsError> {
-    let policy = match args.policy {
+/// The policy of the mount.
+fn policy(args: &Args, volume: &mut Volume) -> Result<PolicyKind, FsError> {
+    Ok(match args.policy {
         Some(policy) => policy,
         None => ffs::load(volume)?.superblock.policy.kind().unwrap_or_default(),
-    };
+    })
+}
+
+/// Says what a mount gives up that sends no flush to a volume that reports early, and refuses the
+/// policy that could not keep anything there.
+fn give_up(gives_up: bool, images: &[PathBuf], policy: PolicyKind) -> Outcome {
+    if !gives_up {
+        return Ok(());
+    }
+    if policy == PolicyKind::Sync {
+        let cause = format!(
+            "{}: --policy sync says that what is acknowledged is durable; this volume reports \
+             writes before they are durable, and --trust-completions sends no flush",
+            names(images)
+        );
+        let hint = "leave out --trust-completions, or choose a disk that reports no write early";
+        return Err(Failure::usage(cause).hint(hint));
+    }
+    crate::term::say(&format!(
+        "warning: {}: --trust-completions: the volume reports writes before they are durable; a \
+         power cut may lose what fsync has promised and damage the file system",
+        names(images)
+    ));
+    Ok(())
+}
+
+/// Mounts the file system, in use from then on until its clean end.
+fn mount(args: &Args, policy: PolicyKind, volume: &mut Volume) -> Result<Box<Ffs>, FsError> {
     let core = CoreOptions {
         cache_bytes: args.cache.bytes(),
         read_only: args.read_only,
+        ordering: match args.trust_completions {
+            true => Ordering::Trusted,
+            false => Ordering::Flush,
+        },
         ..CoreOptions::default()
     };
     Ffs::mount(volume, &ffs::MountOptions { core, policy, now: wall_clock() }).map(Box::new)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sync_is_refused_where_nothing_is_flushed_and_reports_come_early() {
+        let images = [PathBuf::from("disk.img")];
+        let refused = give_up(true, &images, PolicyKind::Sync).expect_err("it cannot be kept");
+        let said = format!("{refused:?}");
+        assert_eq!(refused.exit, Exit::Usage);
+        assert!(said.contains("disk.img: --policy sync says that"), "{said}");
+        assert!(said.contains("leave out --trust-completions, or choose a disk"), "{said}");
+        assert!(give_up(false, &images, PolicyKind::Sync).is_ok(), "the volume keeps writes");
+        assert!(give_up(true, &images, PolicyKind::Async).is_ok(), "with a warning");
+    }
 }

@@ -1,10 +1,10 @@
 //! `seekless prove`: power cuts at every step.
 
 mod files;
+mod parallel;
 #[cfg(debug_assertions)]
 mod planted;
 
-use super::host_clock;
 use crate::failure::{Exit, Failure, Outcome};
 use crate::filesystem::FsKind;
 use crate::term::Progress;
@@ -14,13 +14,14 @@ use seekless_arrays::Level;
 use seekless_fs::policy::PolicyKind;
 use seekless_layouts::Kind;
 use seekless_prove::files::{FileSubject, Rules};
-use seekless_prove::{BlockSubject, Keep, ProveOptions, ProveReport, Subject, Violation, prove};
+use seekless_prove::sweep::Sweep;
+use seekless_prove::{BlockSubject, Keep, ProveOptions, ProveReport, Subject, Violation};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use std::cell::Cell;
 use std::fs::File;
 use std::io::{Read as _, Write};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Arguments of `seekless prove`.
 #[derive(Debug, clap::Args)]
@@ -35,6 +36,8 @@ Examples:
   seekless prove --layout vlog --case 12 --keep 3,7:1,9-12
   seekless prove --fs ffs --policy async   # a file system
   seekless prove --fs ffs --ace 1          # all sequences of one operation
+  seekless prove --fs ffs --trust-completions --device keeps    # without flushes
+  seekless prove --fs ffs --ace 3 --from 5000      # a sample of those of three, from a later run on
   seekless prove --replay failure.json
   seekless prove --list                    # everything that `cargo xtask sweep` proves
 
@@ -70,17 +73,32 @@ pub struct Args {
     /// Hold it to the promises of another policy, to see which of them it breaks.
     #[arg(long, value_name = "POLICY", requires = "fs", value_parser = files::rules)]
     judge: Option<Rules>,
-    /// Run all sequences of one operation or of two, each cut at every event, instead of workloads.
+    /// Run short sequences of operations, each cut at every event, instead of workloads: all of one
+    /// operation or of two, a sample of those of three.
     #[arg(long, value_name = "N", requires = "fs")]
-    #[arg(value_parser = clap::value_parser!(u8).range(1..=2))]
+    #[arg(value_parser = clap::value_parser!(u8).range(1..=3))]
     ace: Option<u8>,
+    /// The file system takes completed writes for durable and sends no flush, as kernels of 1999
+    /// did: on devices that keep completed writes nothing is lost, on others every promise is.
+    #[arg(long, requires = "fs")]
+    trust_completions: bool,
+    /// Try only devices of this class: keeps (completed writes are durable), prefix (what survives
+    /// is a prefix of the writes) or unordered (any write that was not flushed may be lost).
+    #[arg(long, value_name = "CLASS", requires = "fs", value_parser = files::device)]
+    device: Option<seekless_prove::Order>,
     /// Seed of all randomness.
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Crash states to try. The last run is finished, so the total may exceed this.
-    /// 20,000 by default; with --ace all sequences are run.
+    /// 20,000 by default; with --ace 1 and --ace 2 all sequences are run.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     states: Option<u64>,
+    /// Start with this run.
+    #[arg(long, value_name = "N", default_value_t = 0, conflicts_with_all = ["case", "replay"])]
+    from: u64,
+    /// Runs at a time; by default one for each processor.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    jobs: Option<u16>,
     /// Run only this run, to repeat a violation.
     #[arg(long, value_name = "N")]
     case: Option<u64>,
@@ -132,6 +150,10 @@ struct Saved {
     judge: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     ace: Option<u8>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    trust_completions: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    device: Option<String>,
     seed: u64,
     case: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -146,7 +168,8 @@ impl Args {
     }
 
     fn states(&self) -> u64 {
-        self.states.unwrap_or(if self.ace.is_some() { u64::MAX } else { STATES })
+        let all = matches!(self.ace, Some(1 | 2));
+        self.states.unwrap_or(if all { u64::MAX } else { STATES })
     }
 
     fn chosen(&self) -> Result<Chosen, Failure> {
@@ -155,7 +178,13 @@ impl Args {
         }
         match (self.fs, self.layout) {
             (Some(FsKind::Ffs), _) => {
-                Ok(Chosen::Files(files::subject(self.policy, self.judge, self.ace)?, None))
+                let variant = files::Variant {
+                    judge: self.judge,
+                    ace: self.ace,
+                    trusts: self.trust_completions,
+                    device: self.device,
+                };
+                Ok(Chosen::Files(files::subject(self.policy, variant)?, None))
             }
             (None, Some(layout)) => {
                 Ok(Chosen::Block(subject(layout, self.apart(), self.raid, self.members)?, None))
@@ -171,7 +200,7 @@ impl Args {
         let Again { seed, case, keep } = again;
         let shrink = !self.no_shrink && keep.is_none();
         let (states, stop_at_first) = (self.states(), self.stop_at_first);
-        ProveOptions { subject, seed, case, keep, states, stop_at_first, shrink }
+        ProveOptions { subject, seed, from: self.from, case, keep, states, stop_at_first, shrink }
     }
 }
 
@@ -315,15 +344,17 @@ fn list(json: bool, out: &mut dyn Write) -> Outcome {
     Ok(())
 }
 
-/// The case that is being run.
-static CASE: AtomicU64 = AtomicU64::new(0);
+std::thread_local! {
+    /// The case that this thread runs.
+    static CASE: Cell<u64> = const { Cell::new(0) };
+}
 
 /// A panic is a finding too: print the command that repeats it.
 fn name_the_case_of_a_panic<S: Subject + Send + Sync + 'static>(options: ProveOptions<S>) {
     let before = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
         before(panic);
-        let replay = options.replay(CASE.load(Ordering::Relaxed));
+        let replay = options.replay(CASE.get());
         crate::term::say(&format!("replay: {replay}"));
     }));
 }
@@ -348,6 +379,10 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     }
 }
 
+fn processors() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
 fn run_one<S: Subject + Send + Sync + 'static>(
     args: &Args,
     options: ProveOptions<S>,
@@ -360,18 +395,16 @@ fn run_one<S: Subject + Send + Sync + 'static>(
     })?;
     name_the_case_of_a_panic(options.clone());
     let mut progress = Progress::new();
-    let mut shown = |case: u64, tried: u64| {
-        CASE.store(case, Ordering::Relaxed);
-        progress.show(|| match args.states() {
-            u64::MAX => format!("{tried} crash states"),
-            states => format!("{tried} of {states} crash states"),
-        });
-    };
-    let sweep = || prove(&options, host_clock, &mut shown);
+    let states = args.states();
+    let mut shown = |stage| progress.show(|| parallel::progress(stage, states));
+    let jobs = args.jobs.map_or_else(processors, usize::from);
     #[cfg(debug_assertions)]
-    let report = planted::with(args.plant, sweep);
+    let report = {
+        let run = |case| planted::with(args.plant, || Sweep::run(&options, case));
+        planted::with(args.plant, || parallel::sweep(&options, jobs, &run, &mut shown))
+    };
     #[cfg(not(debug_assertions))]
-    let report = sweep();
+    let report = parallel::sweep(&options, jobs, &|case| Sweep::run(&options, case), &mut shown);
     drop(progress);
     if args.json {
         writeln!(out, "{}", as_json(&report)?)?;

@@ -4,7 +4,7 @@ mod runs;
 
 use super::host_clock;
 use crate::failure::{Exit, Failure, Outcome};
-use crate::filesystem::policies;
+use crate::filesystem::simulated_policies;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use seekless_fs::policy::PolicyKind;
 use seekless_lab::figures::job::FigureError;
@@ -33,7 +33,7 @@ pub struct Args {
     #[arg(value_name = "FIGURE", value_parser = figures())]
     figure: Figure,
     /// Only these policies, separated by commas. [default: all]
-    #[arg(long, value_name = "POLICY", value_delimiter = ',', value_parser = policies())]
+    #[arg(long, value_name = "POLICY", value_delimiter = ',', value_parser = simulated_policies())]
     policy: Vec<PolicyKind>,
     /// Only these layouts, or others than those of the figure, separated by commas.
     #[arg(long, short, value_name = "LAYOUT", value_delimiter = ',')]

@@ -3,7 +3,7 @@
 use super::host_clock;
 use crate::effect::Given;
 use crate::failure::{Exit, Failure, Outcome};
-use crate::filesystem::{FsKind, policies};
+use crate::filesystem::{FsKind, simulated_policies};
 use crate::layout_flags::{LayoutFlags, Simulate};
 use crate::spec;
 use crate::term::Progress;
@@ -45,11 +45,15 @@ pub struct Args {
     #[arg(long, value_name = "KIND", default_value = "ffs")]
     fs: FsKind,
     /// How writes of metadata are ordered.
-    #[arg(long, value_name = "POLICY", default_value = "async", value_parser = policies())]
+    #[arg(long, value_name = "POLICY", default_value = "async")]
+    #[arg(value_parser = simulated_policies())]
     policy: PolicyKind,
     /// Take a completed write for durable, on a volume that reports early, too.
     #[arg(long)]
     trust_completions: bool,
+    /// Let the volume carry out one request at a time: a lock over all of it.
+    #[arg(long)]
+    one_lock: bool,
     /// The layout below the file system.
     #[arg(long, short, value_name = "LAYOUT", default_value = "inplace")]
     layout: Kind,
@@ -106,8 +110,8 @@ pub struct Args {
     /// Updates of `update` before those. [default: twice the blocks of the file]
     #[arg(long, value_name = "N")]
     warm_up: Option<u32>,
-    /// Let the volume rest for so many seconds: `tree` after each phase, `update` before it is
-    /// measured.
+    /// Let the volume rest for so many seconds: `tree` after each phase, `micro` after making the
+    /// files, `update` before it is measured.
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..=86_400))]
     rest: Option<u32>,
     /// Seed of all randomness.
@@ -148,6 +152,15 @@ pub fn run(args: &Args, given: &Given, out: &mut dyn Write) -> Outcome {
     let options = options(args)?;
     // A disk that does not exist is an error before anything runs.
     target(args)?;
+    let early = !args.no_write_cache && spec::find(&args.disk)?.reports_early();
+    if args.trust_completions && early {
+        crate::term::say(&format!(
+            "note: --trust-completions: {} reports writes before they are durable and is never \
+             flushed; a power cut would break every promise of --policy {}",
+            args.disk,
+            args.policy.name()
+        ));
+    }
     let mut progress = Progress::new();
     progress.show(|| format!("running {}…", options.program));
     let report = with_sensitivity(args, &options);
@@ -169,7 +182,7 @@ fn refuse_what_means_nothing(args: &Args) -> Outcome {
         ("--file-size", args.file_size.is_some(), &[Update]),
         ("--updates", args.updates.is_some(), &[Update]),
         ("--warm-up", args.warm_up.is_some(), &[Update]),
-        ("--rest", args.rest.is_some(), &[Tree, Update]),
+        ("--rest", args.rest.is_some(), &[Tree, Update, Micro]),
     ];
     let program = args.program;
     let means_nothing = |flag: &&(&str, bool, &[ProgramKind])| flag.1 && !flag.2.contains(&program);
@@ -227,6 +240,7 @@ fn options(args: &Args) -> Result<FilesOptions, Failure> {
         host,
         policy: args.policy,
         trust_completions: args.trust_completions,
+        one_lock: args.one_lock,
     })
 }
 

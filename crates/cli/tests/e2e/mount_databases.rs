@@ -153,7 +153,9 @@ fn cut(policy: &str, layout: &str, way: (&str, &str), faults: &str) -> (u64, Res
     let mut client = Client::start(&mounted.point, way);
     client.wait(ROWS);
     disk.control(&["cut"]);
-    let acknowledged = client.last();
+    // SQLite takes a directory that it cannot open for synced. So the row under way when the power
+    // goes may be acknowledged after that, and does not count.
+    let acknowledged = client.last() - 1;
     mounted.unmount();
     disk.repair();
     let mounted = disk.mount(&[]);

@@ -41,5 +41,11 @@ pub fn recover(image: Arc<Image>, policy: PolicyKind) -> Result<Recovered, FsErr
 
 /// True if the message of an error tells its reader to run a check with repair.
 fn asks_for_check(error: &FsError) -> bool {
-    matches!(error, FsError::NotClean | FsError::MetDamage | FsError::LostSuperblock { .. })
+    matches!(
+        error,
+        FsError::NotClean
+            | FsError::OtherPolicy { .. }
+            | FsError::MetDamage
+            | FsError::LostSuperblock { .. }
+    )
 }

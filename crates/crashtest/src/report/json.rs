@@ -3,7 +3,7 @@
 //! Verdict and headline come first, so that a script need not derive them. `format` is the version
 //! of the form: a field may be added under the same version, but none is removed or changed.
 
-use super::{Report, Verdict};
+use super::{Report, Verdict, reliance};
 use serde::Serialize;
 
 /// Version of the form.
@@ -14,13 +14,21 @@ pub(super) struct Form<'r> {
     format: u32,
     verdict: Verdict,
     headline: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    relies_on_more_than_posix: Option<reliance::Answer>,
     #[serde(flatten)]
     report: &'r Report,
 }
 
 /// The report with what a script need not derive.
 pub(super) fn form(report: &Report) -> Form<'_> {
-    Form { format: FORMAT, verdict: report.verdict(), headline: report.headline(), report }
+    Form {
+        format: FORMAT,
+        verdict: report.verdict(),
+        headline: report.headline(),
+        relies_on_more_than_posix: None,
+        report,
+    }
 }
 
 /// The report as indented JSON with a newline at its end.
@@ -28,7 +36,9 @@ pub(super) fn form(report: &Report) -> Form<'_> {
 /// # Errors
 /// If the serializer fails; the model gives it no cause to.
 pub fn write(report: &Report) -> Result<String, serde_json::Error> {
-    let mut out = serde_json::to_string_pretty(&form(report))?;
+    let answer = reliance::of_report(report);
+    let form = Form { relies_on_more_than_posix: answer, ..form(report) };
+    let mut out = serde_json::to_string_pretty(&form)?;
     out.push('\n');
     Ok(out)
 }

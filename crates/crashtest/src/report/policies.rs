@@ -1,10 +1,11 @@
 //! The reports of one workload under several policies: which of them it is safe on, and the report
 //! of each.
 //!
-//! A table compares the policies; the reports follow in the same order.
+//! A table compares the policies; the reports follow in the same order. The last line says whether
+//! the program relies on more than POSIX promises.
 
 use super::units::many;
-use super::{Report, Verdict, json, text};
+use super::{Report, Verdict, json, reliance, text};
 use serde::Serialize;
 use std::fmt::Write as _;
 
@@ -66,7 +67,7 @@ pub fn write(reports: &[PolicyReport], colour: bool) -> String {
         row([policy, states, lost, broken, good, report.verdict().word()]);
     }
     for PolicyReport { policy, report } in reports {
-        let _ = write!(out, "\npolicy {policy}\n{}", text::write(report, colour));
+        let _ = write!(out, "\npolicy {policy}\n{}", text::body(report, colour));
     }
     let undecided = reports.iter().map(|one| one.report.coverage.hung + one.report.coverage.failed);
     match undecided.sum::<u64>() {
@@ -75,6 +76,7 @@ pub fn write(reports: &[PolicyReport], colour: bool) -> String {
             let _ = writeln!(out, "\n{} without a verdict of the check", many(count, "state"));
         }
     }
+    let _ = writeln!(out, "\n{}", reliance::of_policies(reports).line());
     out
 }
 
@@ -83,6 +85,7 @@ struct Form<'r> {
     format: u32,
     verdict: Verdict,
     headline: String,
+    relies_on_more_than_posix: reliance::Answer,
     policies: Vec<One<'r>>,
 }
 
@@ -104,6 +107,7 @@ pub fn write_json(reports: &[PolicyReport]) -> Result<String, serde_json::Error>
         format: json::FORMAT,
         verdict: verdict(reports),
         headline: headline(reports),
+        relies_on_more_than_posix: reliance::of_policies(reports),
         policies: policies.collect(),
     };
     let mut out = serde_json::to_string_pretty(&form)?;

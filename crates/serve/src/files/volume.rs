@@ -151,6 +151,13 @@ impl Volume {
         &self.mounted.description
     }
 
+    /// True if its layout, or a device below it, reports writes before they are durable.
+    pub fn is_volatile(&self) -> bool {
+        let node = &self.mounted.node;
+        let early = node.layer.status().limits().reports_early;
+        early || node.devices.iter().any(|device| device.volatile())
+    }
+
     /// The time of its clock.
     pub(super) fn now(&self) -> Time {
         // 584 years fit.

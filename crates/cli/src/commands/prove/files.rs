@@ -3,8 +3,9 @@
 use super::Saved;
 use crate::failure::Failure;
 use seekless_fs::policy::PolicyKind;
+use seekless_prove::Order;
 use seekless_prove::ProveOptions;
-use seekless_prove::files::{Ace, FileSubject, Rules};
+use seekless_prove::files::{Ace, CLASSES, FileSubject, Rules};
 
 /// The policy that has this name.
 pub fn policy(name: &str) -> Result<PolicyKind, String> {
@@ -15,21 +16,37 @@ pub fn policy(name: &str) -> Result<PolicyKind, String> {
 
 /// The promises that have this name.
 pub fn rules(name: &str) -> Result<Rules, String> {
-    let all = [Rules::Async, Rules::Sync, Rules::Soft];
-    let known = all.map(Rules::name);
-    let found = all.into_iter().find(|rules| rules.name() == name);
+    let known = Rules::ALL.map(Rules::name);
+    let found = Rules::ALL.into_iter().find(|rules| rules.name() == name);
     found.ok_or_else(|| format!("known are {}", known.join(", ")))
+}
+
+/// The class of devices that has this name.
+pub fn device(name: &str) -> Result<Order, String> {
+    let known = CLASSES.map(|(name, _)| name);
+    let found = CLASSES.into_iter().find(|(known, _)| *known == name);
+    found.map(|(_, order)| order).ok_or_else(|| format!("known are {}", known.join(", ")))
+}
+
+/// What the file system is held to, and what it runs on.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Variant {
+    /// The promises of another policy.
+    pub judge: Option<Rules>,
+    /// Sequences of so many operations.
+    pub ace: Option<u8>,
+    /// Completed writes are taken for durable.
+    pub trusts: bool,
+    /// Devices of one class.
+    pub device: Option<Order>,
 }
 
 /// The subject.
 ///
 /// # Errors
 /// A policy that the prover has no contract for.
-pub fn subject(
-    policy: PolicyKind,
-    judge: Option<Rules>,
-    ace: Option<u8>,
-) -> Result<FileSubject, Failure> {
+pub fn subject(policy: PolicyKind, variant: Variant) -> Result<FileSubject, Failure> {
+    let Variant { judge, ace, trusts, device } = variant;
     let Some(subject) = FileSubject::of(policy) else {
         let problem = format!("--policy {}: the prover has no contract for it", policy.name());
         return Err(Failure::usage(problem));
@@ -37,6 +54,8 @@ pub fn subject(
     Ok(FileSubject {
         rules: judge.unwrap_or(subject.rules),
         ace: ace.and_then(Ace::of_length),
+        trusts,
+        device,
         ..subject
     })
 }
@@ -47,19 +66,27 @@ pub fn subject(
 /// A name that is not known.
 pub fn replayed(saved: &Saved) -> Result<Option<FileSubject>, String> {
     let Some(name) = &saved.policy else { return Ok(None) };
-    let judge = saved.judge.as_deref().map(rules).transpose()?;
-    let found = subject(policy(name)?, judge, saved.ace);
+    let variant = Variant {
+        judge: saved.judge.as_deref().map(rules).transpose()?,
+        ace: saved.ace,
+        trusts: saved.trust_completions,
+        device: saved.device.as_deref().map(device).transpose()?,
+    };
+    let found = subject(policy(name)?, variant);
     found.map(Some).map_err(|_| format!("the policy {name} has no contract"))
 }
 
 /// A violation of a file system as a file, without the case.
 pub fn saved(options: &ProveOptions<FileSubject>) -> Saved {
-    let FileSubject { policy, rules, ace } = options.subject;
+    let FileSubject { policy, rules, ace, trusts, device, .. } = options.subject;
+    let class = |order: Order| CLASSES.into_iter().find(|(_, one)| *one == order);
     Saved {
         layout: "ffs".to_owned(),
         policy: Some(policy.name().to_owned()),
         judge: (Rules::of(policy) != Some(rules)).then(|| rules.name().to_owned()),
         ace: ace.map(|ace| ace.length() as u8),
+        trust_completions: trusts,
+        device: device.and_then(class).map(|(name, _)| name.to_owned()),
         ..Saved::default()
     }
 }

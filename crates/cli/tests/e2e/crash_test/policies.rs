@@ -117,11 +117,17 @@ fn one_run_and_its_replay_find_the_same_kinds() {
     let all = json(&mut test(&bench, "all", HASTY, CONFIG), 1);
     let again = &all["policies"][0];
     assert_eq!(again["policy"], "async");
-    for field in ["writes", "flushes", "marks"] {
-        assert_eq!(one["tape"][field], again["tape"][field], "{field}");
+    assert_eq!(one["tape"]["marks"], again["tape"]["marks"]);
+    // When the kernel forgets a file that was replaced depends on the host: so do the states.
+    for kind in ["lost", "broken"] {
+        let found = |report: &Value| report["coverage"][kind].as_u64().expect("a number") > 0;
+        assert!(
+            found(&one) && found(again),
+            "{kind}: {} and {}",
+            one["coverage"],
+            again["coverage"]
+        );
     }
-    assert_eq!(one["coverage"]["lost"], again["coverage"]["lost"]);
-    assert_eq!(one["coverage"]["broken"], again["coverage"]["broken"]);
 }
 
 #[test]
