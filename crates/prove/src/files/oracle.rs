@@ -36,6 +36,8 @@ struct Waiting {
     operation: u32,
     request: R,
     succeeds: bool,
+    /// It may be refused all the same.
+    perhaps: bool,
 }
 
 /// A client and all it has done and heard.
@@ -148,7 +150,8 @@ impl FileOracle {
                     return None;
                 }
                 self.world.withdraw();
-                if !waiting.succeeds || self.is_excused(waiting.request, errno, excuse) {
+                let perhaps = waiting.perhaps && errno == Errno::Inval;
+                if !waiting.succeeds || perhaps || self.is_excused(waiting.request, errno, excuse) {
                     return None;
                 }
                 wrong(Sort::Refusal, format!("{} fails: {errno}", waiting.request))
@@ -328,14 +331,17 @@ impl Oracle for FileOracle {
         let stamp = self.stamp(request);
         if request.is_sync() {
             let barrier = self.barrier(request);
-            let waiting = Waiting { operation, request, succeeds: barrier.is_some() };
+            let succeeds = barrier.is_some();
+            let waiting = Waiting { operation, request, succeeds, perhaps: false };
             self.barriers.insert(operation, (waiting, barrier));
         } else {
             // No order of writes makes an exchange, so policies with an order refuse it.
             let refused = matches!(request, R::Exchange(..))
                 && self.rules.contract().refuses(Operation::Exchange);
+            let perhaps = self.world.may_be_refused(request);
             let planned = self.world.plan(request).ok().filter(|_| !refused);
-            let waiting = Waiting { operation, request, succeeds: planned.is_some() };
+            let succeeds = planned.is_some();
+            let waiting = Waiting { operation, request, succeeds, perhaps };
             self.world.send(planned.unwrap_or_default());
             self.change = Some(waiting);
         }

@@ -8,7 +8,7 @@ use super::names::Path;
 use super::request::FileRequest as R;
 use super::tags::{Cell, Tag};
 use super::tree::Attrs;
-use super::world::{Effect, Object, Record, World};
+use super::world::{Below, Effect, Object, Record, World};
 use seekless_fs::call::FileKind;
 
 /// Permissions of a new file.
@@ -126,7 +126,7 @@ impl World {
         let object = self.entry(dir, name)?;
         let link = self.link_at(dir, name)?;
         let is_directory = self.record(object).kind == FileKind::Directory;
-        if is_directory && self.is_below(to_dir, object) {
+        if is_directory && self.is_below(to_dir, object) == Below::Yes {
             return None;
         }
         let mut effects = Vec::new();
@@ -146,6 +146,14 @@ impl World {
         Some(effects)
     }
 
+    /// True if a rename may be refused because it may lead a directory into itself.
+    pub fn may_be_refused(&self, request: R) -> bool {
+        let R::Rename(from, to) = request else { return false };
+        let object = self.place(&from).and_then(|(dir, name)| self.entry(dir, name));
+        let (Some(object), Some((to_dir, _))) = (object, self.place(&to)) else { return false };
+        self.is_below(to_dir, object) == Below::Perhaps
+    }
+
     fn exchange(&self, one: Path, other: Path) -> Option<Vec<Effect>> {
         let (dir, name) = self.place(&one)?;
         let (to_dir, to_name) = self.place(&other)?;
@@ -155,8 +163,8 @@ impl World {
             return Some(Vec::new());
         }
         let is_directory = |object| self.record(object).kind == FileKind::Directory;
-        if is_directory(object) && self.is_below(to_dir, object)
-            || is_directory(target) && self.is_below(dir, target)
+        if is_directory(object) && self.is_below(to_dir, object) != Below::No
+            || is_directory(target) && self.is_below(dir, target) != Below::No
         {
             return None;
         }

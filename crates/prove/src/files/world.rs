@@ -12,7 +12,7 @@ use super::tags::Cell;
 use super::tree::Attrs;
 use super::versions::{Change, Versions};
 use seekless_fs::call::FileKind;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 /// Number of an object; 0 is the root.
@@ -96,6 +96,17 @@ pub enum Effect {
     Ended(LinkId),
     /// A number stands for an open object, or for none.
     Held(u8, Option<Object>),
+}
+
+/// Whether a directory lies in another one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Below {
+    /// By none of its names.
+    No,
+    /// By one of its names, or of those above it, and not by another one.
+    Perhaps,
+    /// By all of them.
+    Yes,
 }
 
 /// The world as a client knows it.
@@ -251,19 +262,26 @@ impl World {
         self.links.iter().enumerate().filter(of).map(|(id, _)| id).collect()
     }
 
-    /// True if a directory lies in another one, or is it.
-    pub fn is_below(&self, mut dir: Object, above: Object) -> bool {
-        for _ in 0..self.objects.len() {
+    /// Whether a directory lies in another one, or is it. A crash in a rename leaves a directory
+    /// two names, and the file system knows one of them as the way to the root.
+    pub fn is_below(&self, dir: Object, above: Object) -> Below {
+        let (mut some, mut all) = (false, true);
+        let (mut todo, mut seen) = (vec![dir], BTreeSet::new());
+        while let Some(dir) = todo.pop() {
             if dir == above {
-                return true;
-            }
-            let link = self.links_of(dir).first().and_then(|&id| self.links[id].places.last());
-            match link {
-                Some(place) => dir = place.0,
-                None => return false,
+                some = true;
+            } else if dir == ROOT {
+                all = false;
+            } else if seen.insert(dir) {
+                let links = self.links_of(dir).into_iter();
+                todo.extend(links.filter_map(|id| self.links[id].places.last()).map(|at| at.0));
             }
         }
-        false
+        match (some, all) {
+            (false, _) => Below::No,
+            (true, true) => Below::Yes,
+            (true, false) => Below::Perhaps,
+        }
     }
 
     /// A change is sent: its versions are possible from now on.
