@@ -61,6 +61,6 @@ fn a_memory_that_forgets_a_read_is_noticed() {
     let noticed: Vec<usize> =
         (0..12).filter(|&step| with(Memory::Without(step)) != right).collect();
     std::panic::set_hook(quiet);
-    // Some steps read blocks that never change, such as the second half of a block of maps.
+    // A step that reads the same in all states of a case is not missed there.
     assert!(noticed.len() >= 3, "noticed: {noticed:?}");
 }
