@@ -116,6 +116,28 @@ pub fn figures() -> Result<()> {
     Ok(())
 }
 
+/// What takes too long for each commit: each planted bug from three seeds, trees of files as large
+/// as a kernel, damage in each sector, ten times the usual sweep, all of the fuzzing, a soak, and
+/// the reproduced claims.
+///
+/// # Errors
+/// The first stage that fails.
+pub fn nightly() -> Result<()> {
+    let bugs = ["--test", "planted_bugs", "--test", "planted_files"];
+    let mut test = cargo();
+    test.args(["test", "--package", "seekless-prove"]).args(bugs).env("SEEKLESS_SEEDS", "3");
+    run(&mut test)?;
+    let long = ["keeps_a_tree_of_files", "trees_of_files_survive_tar", "damage_in_any_sector"];
+    for name in long {
+        let e2e = ["test", "--package", "seekless", "--test", "e2e", name];
+        run(cargo().args(e2e).env("SEEKLESS_FULL", "1"))?;
+    }
+    sweep::bounded(10 * sweep::BOUNDED_STATES, commit_seed()?)?;
+    sweep::soak_finds()?;
+    fuzz()?;
+    figures()
+}
+
 /// Bounded fuzzing: the property tests with many more cases than usual and the fuzz targets, both
 /// seeded with the commit, and the test that usual runs ignore.
 ///

@@ -59,6 +59,7 @@ pub fn docs(args: &[&str]) -> Result<()> {
             "--eager" => eager = true,
             "--contract" => tables = true,
             "--bugs" => prover = Some(proof::Table::Bugs),
+            "--file-bugs" => prover = Some(proof::Table::FileBugs),
             "--faults" => prover = Some(proof::Table::Faults),
             "--program" => {
                 program = Some(PathBuf::from(args.next().context("--program wants a path")?));

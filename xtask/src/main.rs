@@ -15,13 +15,15 @@ use std::process::ExitCode;
 const USAGE: &str = "\
 usage: cargo xtask TASK
 
-  ci [smoke|test|sweep|soak|figures|fuzz]
+  ci [smoke|test|sweep|soak|figures|fuzz|nightly]
                      smoke    format, lints, tidy, unit tests (under a minute)
                      test     every test, end to end with real clients
                      sweep    power-cut sweeps of every layout and array, seeded with the commit
                      soak     a soak with a planted bug saves cases that fail again
                      figures  the reproduced claims, measured now
                      fuzz     property tests with many cases, then the fuzz targets
+                     nightly  what takes too long for each commit: planted bugs from three
+                              seeds, ten times the sweep, soak, fuzz, figures
                      without a name: smoke, sweep, the fuzz targets briefly, docs, test
   sweep [--states N] [--seed N] [--soak DIR [--rounds N] [--plant BUG]]
                      power-cut sweeps of every layout and array, two million states in all; with
@@ -33,9 +35,9 @@ usage: cargo xtask TASK
                      comparisons with peers on this machine, of all sections or of simulation,
                      factors, disk, servers, faults, emulated, mount, files; with --guided of a
                      build guided by a profile, with --program of the program at PATH
-  docs [--check] [--recordings DIR] [--eager|--bugs|--faults] [--program PATH]
+  docs [--check] [--recordings DIR] [--eager|--bugs|--file-bugs|--faults] [--program PATH]
                      write the measured part of docs/, or fail if it is out of date; with --eager
-                     only the page about eager writing, with --bugs or --faults only that table of
+                     only the page about eager writing, with the others only that table of
                      what the prover finds, measured with the program at PATH
   man [DIR]          write manual pages and shell completions (default: target/man)";
 
@@ -50,6 +52,7 @@ fn main() -> ExitCode {
         ["ci", "soak"] => sweep::soak_finds(),
         ["ci", "figures"] => ci::figures(),
         ["ci", "fuzz"] => ci::fuzz(),
+        ["ci", "nightly"] => ci::nightly(),
         ["sweep", rest @ ..] => sweep::sweep(rest),
         ["fuzz", rest @ ..] if rest.len() <= 1 => ci::targets(rest.first().copied()),
         ["tidy"] => tidy::tidy(),

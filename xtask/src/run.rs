@@ -63,12 +63,13 @@ pub fn seekless() -> Result<PathBuf> {
 }
 
 /// Builds the program as tests do, with its assertions and the bugs that can be planted in it, and
-/// returns its path.
+/// returns its path. All tests are built with it: the program alone would be built with other
+/// features of its dependencies, and all of them once more for the tests.
 ///
 /// # Errors
 /// If it does not build.
 pub fn asserting() -> Result<PathBuf> {
-    run(cargo().args(["build", "--quiet", "--package", "seekless"]))?;
+    run(cargo().args(["test", "--quiet", "--workspace", "--no-run"]))?;
     Ok(target().join("debug").join("seekless"))
 }
 

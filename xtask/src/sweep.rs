@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 /// Crash states of a bounded sweep, over all subjects.
-const BOUNDED_STATES: u64 = 2_640_000;
+pub const BOUNDED_STATES: u64 = 2_640_000;
 /// Fewest runs of each subject, for any number of states.
 const LEAST_RUNS: u64 = 20;
 /// Sweeps that each layout's share is split into, so that the processors are equally loaded.

@@ -6,13 +6,16 @@
 //! members are told at once (flushes, superblocks, the bitmap) in [`broadcast`]; failing
 //! members in [`reconstruct`] and [`rebuild`].
 
+mod admit;
 mod broadcast;
 mod clean_shutdown;
 mod heal;
 mod member_queue;
+mod overlay;
 mod rebuild;
 mod reconstruct;
 mod request;
+mod scrub;
 mod status;
 mod stripe_data;
 mod write;
@@ -29,13 +32,16 @@ use rebuild::Rebuild;
 use reconstruct::Reconstruct;
 pub(super) use request::Source;
 use request::{Part, Requests};
+use scrub::Scrub;
 use seekless_engine::data::{Data, Piece};
 
 use seekless_engine::io::{Breakdown, Done, Io, IoError, Op, Purpose};
 use seekless_engine::layer::{Cx, Layer, Port, Status};
 use seekless_engine::planted::{PlantedBug, planted};
+use seekless_engine::replaceable::Replaceable;
 use seekless_engine::request_table::RequestTable;
 use seekless_engine::units::{BlockNr, Time};
+use seekless_engine::upkeep::{Upkeep, UpkeepError};
 use slab::Slab;
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
@@ -63,6 +69,8 @@ enum Call {
     MemberFlush { flush: usize },
     /// A step of the rebuild.
     Rebuild { step: u64 },
+    /// The step of the scrub.
+    Scrub,
 }
 
 /// What waits for a stripe.
@@ -165,6 +173,8 @@ pub struct Array {
     stale: u32,
     /// Members that failed and were put out, and why.
     failed_members: Vec<(usize, IoError)>,
+    /// What each member did not give as it should.
+    faults: Vec<status::Faults>,
     member_flushes: Slab<MemberFlush>,
     /// Operations ended so far, and how many of them are durable for certain.
     clock: u64,
@@ -175,6 +185,7 @@ pub struct Array {
     clear_at: Option<Time>,
     clear: Option<(Vec<usize>, Time)>,
     rebuild: Rebuild,
+    scrub: Scrub,
     leaving: Option<clean_shutdown::Leaving>,
     counters: Counters,
 }
@@ -186,16 +197,18 @@ pub(super) struct Parts {
     pub volatile: bool,
     pub read_only: bool,
     pub distrusted: Vec<Range<u64>>,
-    pub overlay: Vec<Run>,
     pub logs: Vec<Log>,
+    /// Blocks of each member that the resync put right.
+    pub healed: Vec<u64>,
 }
 
 impl Array {
     pub(super) fn new(parts: Parts) -> Array {
-        let Parts { superblock, volatile, read_only, distrusted, overlay, logs } = parts;
+        let Parts { superblock, volatile, read_only, distrusted, logs, healed } = parts;
         let geometry = superblock.geometry;
-        let mut array = Array {
+        Array {
             rebuild: Rebuild::new(&superblock),
+            scrub: Scrub::default(),
             geometry,
             volatile,
             table: RequestTable::new(read_only),
@@ -214,6 +227,7 @@ impl Array {
             broadcasts: [None, None],
             stale: 0,
             failed_members: Vec::new(),
+            faults: status::Faults::healed(&healed),
             member_flushes: Slab::new(),
             // What ended before the first operation is durable.
             clock: 1,
@@ -224,9 +238,7 @@ impl Array {
             leaving: None,
             counters: Counters::default(),
             superblock,
-        };
-        array.lay(overlay);
-        array
+        }
     }
 
     /// What its members know of it.
@@ -247,7 +259,7 @@ impl Array {
     }
 
     /// True if a member has what it should have of a stripe.
-    fn present(&self, member: usize, stripe: u64) -> bool {
+    pub(super) fn present(&self, member: usize, stripe: u64) -> bool {
         match self.superblock.states[member] {
             MemberState::Active => true,
             MemberState::Out => false,
@@ -378,6 +390,7 @@ impl Array {
             self.write_logs();
             // What a rebuild has to say goes out with the next superblocks; nothing else would.
             self.advance_rebuild(cx);
+            self.advance_scrub(cx);
             self.advance_broadcasts(cx);
             self.advance_stop(cx);
             let resumable = self.is_settled() && !self.unsettled.is_empty();
@@ -451,6 +464,9 @@ impl Array {
             Call::Broadcast(broadcast) => self.broadcast_answered(broadcast, member, outcome),
             Call::MemberFlush { flush } => self.member_flush_answered(flush, member, outcome),
             Call::Rebuild { step } => self.rebuild_answered(step, member, outcome, cx.now),
+            Call::Scrub => {
+                self.scrub_answered(member, outcome, cx.now, cx.idle_since.is_some());
+            }
         }
         self.answer_finished(cx);
     }
@@ -470,36 +486,6 @@ impl Array {
             Work::Reconstruct(_) => self.reconstruct_answered(op, slot, member, outcome),
             Work::Heal(_) => self.heal_answered(op, slot, member, outcome),
         }
-    }
-
-    /// From now on members seem to hold this.
-    fn lay(&mut self, runs: Vec<Run>) {
-        for run in runs {
-            debug_assert!(run.at >= self.geometry.first, "only chunks are laid over");
-            for (at, block) in (run.at..).zip(run.data.each()) {
-                self.overlay.insert((run.member, at), block);
-            }
-        }
-    }
-
-    /// The first block from `at` on that some member seems to hold by that.
-    pub(super) fn next_laid(&self, at: BlockNr) -> Option<BlockNr> {
-        let next = |member| self.overlay.range((member, at)..(member + 1, 0)).next();
-        (0..self.geometry.members).filter_map(next).map(|(&(_, block), _)| block).min()
-    }
-
-    /// What a member should hold where it was read.
-    pub(super) fn overlaid(&self, member: usize, at: BlockNr, data: Data) -> Data {
-        if self.overlay.is_empty() || planted(PlantedBug::UnreplayedShown) {
-            return data;
-        }
-        let mut out = Data::none();
-        for index in 0..data.blocks() {
-            let laid = self.overlay.get(&(member, at + u64::from(index)));
-            out.push(laid.cloned().unwrap_or_else(|| data.block(index)));
-        }
-        debug_assert_eq!(out.blocks(), data.blocks(), "an overlay replaces block by block");
-        out
     }
 }
 
@@ -540,7 +526,7 @@ impl Layer for Array {
             // A failed array clears and rebuilds nothing: a deadline would be met over and over.
             return None;
         }
-        [self.clear_at, self.rebuild.deadline()].into_iter().flatten().min()
+        [self.clear_at, self.rebuild.deadline(), self.scrub.deadline()].into_iter().flatten().min()
     }
 
     fn stop(&mut self, _cx: &mut Cx<'_>) {
@@ -553,6 +539,21 @@ impl Layer for Array {
 
     fn failed(&self) -> Option<IoError> {
         self.table.failed()
+    }
+
+    fn upkeep(&mut self, order: Upkeep, now: Time) -> Result<(), UpkeepError> {
+        match order {
+            Upkeep::Scrub { bytes_per_second } => self.begin_scrub(bytes_per_second, now),
+            Upkeep::StopScrub => self.stop_scrub(),
+            Upkeep::RebuildRate { bytes_per_second } => {
+                self.rebuild.set_rate(bytes_per_second);
+                Ok(())
+            }
+        }
+    }
+
+    fn replaceable(&mut self) -> Option<&mut dyn Replaceable> {
+        Some(self)
     }
 
     fn status(&self) -> &dyn Status {

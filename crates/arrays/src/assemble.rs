@@ -3,6 +3,8 @@
 
 use super::member::{MemberState, MemberSuperblock};
 use super::recover::Recovery;
+use super::scrub::CheckVolume;
+use super::unwritten::Unwritten;
 use super::{Array, VolumeError};
 use seekless_engine::disk::Disk;
 use seekless_engine::io::IoError;
@@ -17,6 +19,9 @@ pub struct AssembleOptions {
     pub read_only: bool,
     /// Go on without members that should be there, as far as the level can.
     pub degraded: bool,
+    /// Says what the layout above finds whole. A resync asks it where members disagree; without it
+    /// the data counts on RAID-5 and the first member on RAID-1.
+    pub volume: Option<CheckVolume>,
 }
 
 /// An array found, and what was done to it.
@@ -32,6 +37,9 @@ pub struct Assembled {
     pub replayed: u64,
     /// Stripes read to bring marked regions into step.
     pub resynced: u64,
+    /// Blocks of each member that the resync found wrong by the checksums of the layout above, and
+    /// put right from the others.
+    pub healed: Vec<u64>,
     /// Blocks read.
     pub blocks_read: u64,
 }
@@ -160,8 +168,25 @@ pub fn assemble(
     };
     let behind = found.iter().map(behind).collect();
     let (read, replayed) = (2 * found.len() as u64, 0);
-    let mut recovery = Recovery { disks, superblock, usable, behind, options, read, replayed };
-    recovery.run()
+    let healed = vec![0; found.len()];
+    if !options.read_only {
+        let mut recovery =
+            Recovery { disks, superblock, usable, behind, options, read, replayed, healed };
+        return recovery.run();
+    }
+    let mut members: Vec<Option<Unwritten<'_>>> =
+        disks.iter_mut().map(|disk| disk.as_mut().map(|disk| Unwritten::new(*disk))).collect();
+    let disks: &mut [_] = &mut members
+        .iter_mut()
+        .map(|one| one.as_mut().map(|one| one as &mut dyn Disk))
+        .collect::<Vec<_>>();
+    let mut recovery =
+        Recovery { disks, superblock, usable, behind, options, read, replayed, healed };
+    let mut found = recovery.run()?;
+    for (member, disk) in members.into_iter().enumerate() {
+        found.array.lay(disk.into_iter().flat_map(|disk| disk.into_runs(member)).collect());
+    }
+    Ok(found)
 }
 
 /// Names the member in an error of its medium.

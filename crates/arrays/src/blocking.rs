@@ -76,7 +76,7 @@ impl<'a, 'd> ArrayDisk<'a, 'd> {
         }
         let right = right?;
         debug_assert!(is_whole(&right), "a member gets back only what is whole");
-        if certain && !wrong.is_empty() && self.array.puts_right(wrong.len()) {
+        if certain && !wrong.is_empty() && self.array.puts_right(wrong.iter().map(|one| one.0)) {
             for (member, block) in wrong {
                 let Some(disk) = self.disks[member].as_deref_mut() else { continue };
                 // If it fails, there is what was there: no read takes it for right.

@@ -8,6 +8,7 @@
 
 mod arbitrate;
 pub mod array;
+mod ask;
 pub mod assemble;
 pub mod bitmap;
 mod blocking;
@@ -17,7 +18,9 @@ mod log;
 pub mod member;
 mod recover;
 mod replace;
+mod resync;
 pub mod scrub;
+mod unwritten;
 
 pub use array::Array;
 pub use assemble::{AssembleOptions, Assembled, assemble};

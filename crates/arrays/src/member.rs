@@ -41,6 +41,17 @@ pub enum MemberState {
     Rebuilding,
 }
 
+impl MemberState {
+    /// Its name in reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            MemberState::Active => "active",
+            MemberState::Out => "out",
+            MemberState::Rebuilding => "rebuilding",
+        }
+    }
+}
+
 /// What the superblock of a member says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MemberSuperblock {

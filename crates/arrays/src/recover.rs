@@ -9,15 +9,12 @@ use super::bitmap::{self, Bitmap, Marks};
 use super::log::{self, Log, Run};
 use super::member::{BITMAP_BLOCK, LOG_BLOCK, MemberState, MemberSuperblock};
 use super::{Level, VolumeError};
-use seekless_engine::data::{Cuts, Data, Piece, cancel};
+use seekless_engine::data::Data;
 use seekless_engine::disk::Disk;
 use seekless_engine::io::IoError;
 use seekless_engine::planted::{PlantedBug, planted};
 use seekless_engine::units::BLOCK_BYTES;
 use std::collections::BTreeMap;
-
-/// Blocks of each member that a resync reads at a time (1 MiB).
-const RESYNC_BLOCKS: u64 = 256;
 
 /// An assembly under way.
 pub(super) struct Recovery<'r, 'd> {
@@ -29,19 +26,21 @@ pub(super) struct Recovery<'r, 'd> {
     pub(super) options: &'r AssembleOptions,
     pub(super) read: u64,
     pub(super) replayed: u64,
+    /// Blocks of each member that the layout's checksums showed to be wrong.
+    pub(super) healed: Vec<u64>,
 }
 
 impl Recovery<'_, '_> {
-    fn disk(&mut self, member: usize) -> &mut dyn Disk {
+    pub(super) fn disk(&mut self, member: usize) -> &mut dyn Disk {
         self.disks[member].as_deref_mut().expect("a usable member is there")
     }
 
-    fn members(&self) -> Vec<usize> {
+    pub(super) fn members(&self) -> Vec<usize> {
         (0..self.usable.len()).filter(|&member| self.usable[member]).collect()
     }
 
     /// True if a member has what it should have of a stripe.
-    fn present(&self, member: usize, stripe: u64) -> bool {
+    pub(super) fn present(&self, member: usize, stripe: u64) -> bool {
         let rebuilt = stripe < self.superblock.rebuilt;
         self.usable[member]
             && match self.superblock.states[member] {
@@ -55,13 +54,13 @@ impl Recovery<'_, '_> {
         let read_only = self.options.read_only;
         let mut damaged = Vec::new();
         let mut logs = Vec::new();
-        let mut overlay = Vec::new();
+        let mut runs = Vec::new();
         for member in 0..self.usable.len() {
             let contents = self.scan(member)?;
             if contents.damaged && !clean {
                 damaged.push(member);
             } else if !clean {
-                overlay.extend(contents.runs);
+                runs.extend(contents.runs);
             }
             let (id, log_blocks) = (self.superblock.id, self.superblock.log_blocks);
             if log_blocks > 0 {
@@ -73,22 +72,23 @@ impl Recovery<'_, '_> {
         if let Some(&member) = damaged.first().filter(|_| short) {
             return Err(VolumeError::LogDamaged { member });
         }
-        overlay.retain(|run| self.usable.get(run.member) == Some(&true));
+        runs.retain(|run| self.usable.get(run.member) == Some(&true));
         if !read_only {
             self.inform()?;
-            self.replay(std::mem::take(&mut overlay))?;
         }
+        self.replay(runs)?;
         let marked = if clean { Vec::new() } else { self.marked(!damaged.is_empty())? };
         let (mut resynced, mut distrusted) = (0, Vec::new());
         if read_only {
-            distrusted = marked;
-            self.count_out();
+            // Where one cannot be read there is still what the others hold.
+            match self.resync(&marked) {
+                Ok(stripes) => resynced = stripes,
+                Err(_) => distrusted = marked,
+            }
+            self.superblock = self.counted_out();
         } else {
             let marked = if planted(PlantedBug::NoResync) { Vec::new() } else { marked };
-            for stripes in marked {
-                resynced += stripes.end - stripes.start;
-                self.resync(stripes)?;
-            }
+            resynced = self.resync(&marked)?;
             self.sign(&mut logs)?;
         }
         let missing = (0..self.usable.len()).filter(|&member| !self.usable[member]).collect();
@@ -97,13 +97,13 @@ impl Recovery<'_, '_> {
             volatile: self.options.volatile,
             read_only,
             distrusted,
-            overlay,
             logs,
+            healed: self.healed.clone(),
         };
-        debug_assert!(read_only || parts.overlay.is_empty(), "what was replayed is laid over");
         let (replayed, blocks_read) = (self.replayed, self.read);
         let array = Array::new(parts);
-        Ok(Assembled { array, missing, clean, replayed, resynced, blocks_read })
+        let healed = std::mem::take(&mut self.healed);
+        Ok(Assembled { array, missing, clean, replayed, resynced, healed, blocks_read })
     }
 
     fn scan(&mut self, member: usize) -> Result<log::Contents, VolumeError> {
@@ -127,7 +127,6 @@ impl Recovery<'_, '_> {
     /// its place and durable; if an older one went there first, and this is cut off and the member
     /// with the log lost, it would be gone.
     fn replay(&mut self, runs: Vec<Run>) -> Result<(), VolumeError> {
-        debug_assert!(!self.options.read_only, "a read-only assembly writes");
         let mut youngest = BTreeMap::new();
         for Run { member, at, data } in runs {
             if planted(PlantedBug::ReplayedInTurn) {
@@ -167,75 +166,6 @@ impl Recovery<'_, '_> {
         Ok(regions.map(|region| bitmap.stripes(region, &geometry)).collect())
     }
 
-    /// Brings stripes into step: copies are made equal, parity is computed anew. Where a member is
-    /// missing there is nothing to be in step with.
-    fn resync(&mut self, stripes: std::ops::Range<u64>) -> Result<(), VolumeError> {
-        let geometry = self.superblock.geometry;
-        let each = (RESYNC_BLOCKS / u64::from(geometry.chunk)).max(1);
-        let mut first = stripes.start;
-        while first < stripes.end {
-            // A rebuild has been through all of them or through none.
-            let border = self.superblock.rebuilt;
-            let end = (first + each).min(stripes.end);
-            let end = if first < border { end.min(border) } else { end };
-            let here: Vec<usize> =
-                self.members().into_iter().filter(|&one| self.present(one, first)).collect();
-            match geometry.level {
-                Level::Raid1 => self.copy(first, end, &here)?,
-                Level::Raid5 if here.len() == geometry.members => self.add_up(first, end)?,
-                _ => {}
-            }
-            debug_assert!(first < end, "a resync that does not get on");
-            first = end;
-        }
-        Ok(())
-    }
-
-    fn read_stripes(&mut self, member: usize, first: u64, end: u64) -> Result<Data, VolumeError> {
-        let geometry = self.superblock.geometry;
-        let count = ((end - first) * u64::from(geometry.chunk)) as u32;
-        self.read += u64::from(count);
-        on(member, self.disk(member).read(geometry.block(first, 0), count))
-    }
-
-    fn copy(&mut self, first: u64, end: u64, here: &[usize]) -> Result<(), VolumeError> {
-        let Some((&source, others)) = here.split_first() else { return Ok(()) };
-        let data = self.read_stripes(source, first, end)?;
-        for &member in others {
-            // Copies are mostly equal as they are kept; only where they are not need bytes tell.
-            let found = self.read_stripes(member, first, end)?;
-            let same = |(a, b): (Piece, Piece)| a == b || a.to_bytes() == b.to_bytes();
-            if found != data && !found.each().zip(data.each()).all(same) {
-                let at = self.superblock.geometry.block(first, 0);
-                on(member, self.disk(member).write(at, data.clone()))?;
-            }
-        }
-        Ok(())
-    }
-
-    fn add_up(&mut self, first: u64, end: u64) -> Result<(), VolumeError> {
-        let geometry = self.superblock.geometry;
-        debug_assert_eq!(geometry.level, Level::Raid5, "no other level has parity");
-        let mut contents = Vec::with_capacity(geometry.members);
-        for member in 0..geometry.members {
-            contents.push(self.read_stripes(member, first, end)?);
-        }
-        let mut cuts: Vec<Cuts<'_>> = contents.iter().map(Data::cuts).collect();
-        for stripe in first..end {
-            let chunks: Vec<Data> = cuts.iter_mut().map(|cut| cut.take(geometry.chunk)).collect();
-            let parity = geometry.parity(stripe).expect("RAID-5 has parity");
-            if cancel(&chunks.iter().collect::<Vec<_>>()) {
-                continue;
-            }
-            let (one, others) = chunks.split_first().expect("an array has members");
-            let sum = others.iter().fold(one.clone(), |sum, data| sum.xor(data));
-            // What all of them sum to is by how much the parity is off.
-            let right = sum.xor(&chunks[parity]);
-            on(parity, self.disk(parity).write(geometry.block(stripe, 0), right))?;
-        }
-        Ok(())
-    }
-
     fn flush(&mut self) -> Result<(), VolumeError> {
         for member in self.members() {
             on(member, self.disk(member).flush())?;
@@ -243,16 +173,17 @@ impl Recovery<'_, '_> {
         Ok(())
     }
 
-    /// Who is missing is out.
-    fn count_out(&mut self) {
-        for member in 0..self.usable.len() {
-            let state = &mut self.superblock.states[member];
-            match (self.usable[member], *state) {
+    /// The superblock, with who is missing counted out.
+    pub(super) fn counted_out(&self) -> MemberSuperblock {
+        let mut superblock = self.superblock.clone();
+        for (state, &usable) in superblock.states.iter_mut().zip(&self.usable) {
+            match (usable, *state) {
                 (false, _) => *state = MemberState::Out,
                 (true, MemberState::Out) => *state = MemberState::Active,
                 (true, _) => {}
             }
         }
+        superblock
     }
 
     /// Tells the last word to members that have not heard it, before anything is changed. No member
@@ -276,7 +207,7 @@ impl Recovery<'_, '_> {
         // What was repaired is durable before the marks and records that asked for it go.
         self.flush()?;
         self.superblock.clean = false;
-        self.count_out();
+        self.superblock = self.counted_out();
         // Twice: a member that has missed this start is two behind then, and is not taken for one
         // that a crash has left behind. And who is missing stands in both copies: were the only one
         // that knows it unreadable later, the member would be taken back.

@@ -4,11 +4,12 @@
 #[path = "../../layouts/tests/suite/support/seen.rs"]
 mod seen;
 
-use seekless_arrays::member::{MemberState, MemberSuperblock};
+mod members;
+
+use members::{STRIPES, filled, fresh, is_whole, newest, on_medium};
+use seekless_arrays::member::MemberState;
 use seekless_arrays::scrub::scrub;
-use seekless_arrays::{
-    AssembleOptions, CreateArray, Level, VolumeError, assemble, create, replace,
-};
+use seekless_arrays::{AssembleOptions, Level, VolumeError, assemble, replace};
 use seekless_engine::data::Data;
 use seekless_engine::device::medium::Cells;
 use seekless_engine::disk::{Disk, MediumDisk};
@@ -20,18 +21,11 @@ use seen::{Seen, cut, start, start_on, with_disks};
 
 /// Two stripes are a step of a rebuild.
 const CHUNK: u32 = 128;
-const STRIPES: u64 = 24;
 const REPLACED: usize = 1;
 const SHAPES: [(Level, usize); 4] =
     [(Level::Raid1, 2), (Level::Raid1, 3), (Level::Raid5, 3), (Level::Raid5, 4)];
 /// Subsets of the unflushed writes that are tried after each event.
 const CUTS: u64 = 2;
-
-fn fresh(level: Level, members: usize) -> Cells {
-    let each = u64::from(CHUNK);
-    let log = if level == Level::Raid5 { 2 * (1 + members as u64 * each) + 2 } else { 0 };
-    Cells::new(4 + log + STRIPES * each)
-}
 
 fn put_in(media: &mut [Cells], member: usize, new: Cells) {
     let mut new = new;
@@ -44,34 +38,9 @@ fn put_in(media: &mut [Cells], member: usize, new: Cells) {
 
 /// Members full of data, one of them new and still empty.
 fn replaced(level: Level, members: usize) -> Vec<Cells> {
-    let mut media = vec![fresh(level, members); members];
-    let mut plain: Vec<_> = media.iter_mut().map(|medium| MediumDisk(medium)).collect();
-    let mut disks: Vec<_> = plain.iter_mut().map(|disk| disk as &mut dyn Disk).collect();
-    let shape = CreateArray { level, chunk: CHUNK, id: 5, blank: true };
-    create(&mut disks, &shape).expect("it fits");
-    let (mut node, devices) = start(&mut media, 0);
-    let (mut now, blocks) = (0, node.layer.blocks() as u32);
-    node.run(&mut now, Io::write(1, 0, Data::stamp(blocks, 0, 1))).expect("it is written");
-    node.finish(&mut now);
-    let mut media = on_medium(&devices);
-    put_in(&mut media, REPLACED, fresh(level, members));
+    let mut media = filled(level, members, CHUNK);
+    put_in(&mut media, REPLACED, fresh(level, members, CHUNK));
     media
-}
-
-/// What the devices keep without power.
-fn on_medium(devices: &[Seen]) -> Vec<Cells> {
-    devices.iter().map(|one| one.0.borrow().durable().clone()).collect()
-}
-
-/// What the youngest superblock says; a member that is put out does not count.
-fn newest(media: &[Cells]) -> MemberSuperblock {
-    let read = |medium: &Cells| MemberSuperblock::read(&mut MediumDisk(&mut medium.clone()));
-    let found = media.iter().map(|medium| read(medium).expect("a member"));
-    found.max_by_key(|one| one.events).expect("there are members")
-}
-
-fn is_whole(media: &[Cells]) -> bool {
-    newest(media).states.iter().all(|&one| one == MemberState::Active)
 }
 
 fn holds(node: &mut Node) {
@@ -87,7 +56,8 @@ fn does_without_others(media: &[Cells]) {
         let mut media = media.to_vec();
         let left = [&media[..gone], &media[gone + 1..]].concat();
         let whole = is_whole(&left);
-        let options = AssembleOptions { volatile: true, degraded: true, read_only: false };
+        let options =
+            AssembleOptions { volatile: true, degraded: true, ..AssembleOptions::default() };
         let found = with_disks(&mut media, |disks| {
             disks[gone] = None;
             assemble(disks, &options)
@@ -231,7 +201,7 @@ fn a_member_that_was_filled_and_did_not_count_does() {
 #[test]
 fn two_members_are_filled_one_after_the_other() {
     let mut media = replaced(Level::Raid1, 3);
-    let new = fresh(Level::Raid1, 3);
+    let new = fresh(Level::Raid1, 3, CHUNK);
     // The first one was not filled yet: a copy of the last one that is left is what there is.
     let mut media = comes_to_its_end(&mut media, true);
     put_in(&mut media, 0, new.clone());

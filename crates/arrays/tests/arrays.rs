@@ -393,7 +393,12 @@ fn a_write_that_fails_where_a_member_is_missing_spoils_nothing_else() {
             let answer = world.run(Io::write(1, written, Data::stamp(1, written, 1000)));
             failed += usize::from(answer.is_err());
             holds(&mut world.node, &mut world.now, written, "at once");
-            let options = AssembleOptions { degraded: true, read_only: true, volatile: true };
+            let options = AssembleOptions {
+                degraded: true,
+                read_only: true,
+                volatile: true,
+                ..AssembleOptions::default()
+            };
             let read_only = with_disks(&world.media, &[1], |disks| assemble(disks, &options));
             let array = read_only.expect("one less will do").array;
             let mut later = World::new(world.media.clone(), array);

@@ -27,6 +27,8 @@ pub enum Command {
     Check(commands::check::Args),
     /// Print the on-disk structures of an image.
     Dump(commands::dump::Args),
+    /// Copy what is certain of a damaged volume, with a map of the holes.
+    Salvage(commands::salvage::Args),
     /// Make a file system on a volume.
     Mkfs(commands::mkfs::Args),
     /// Mount a file system.
@@ -37,9 +39,15 @@ pub enum Command {
     Fs(commands::fs::Args),
     /// Give an array a new member in the place of one that is gone.
     Replace(commands::replace::Args),
+    /// Compare copies and parity of an array while it is served.
+    Scrub(commands::scrub::Args),
     /// Write what the log of a disk caching disk holds to its home location.
     Drain(commands::drain::Args),
-    /// Detach the log of a disk caching disk.
+    /// Make an origin usable alone whose log is lost.
+    AbandonLog(commands::abandon_log::Args),
+    /// Make a volume a block device of this machine.
+    Attach(commands::attach::Args),
+    /// Take the block device of a volume away, or the log of a disk caching disk.
     Detach(commands::detach::Args),
     /// Run a workload on a simulated disk, in virtual time.
     Sim(commands::sim::Args),
@@ -53,6 +61,10 @@ pub enum Command {
     Prove(commands::prove::Args),
     /// Crash-test software: record what it writes, and check every crash.
     CrashTest(commands::crash_test::Args),
+    /// Say how processes that serve are.
+    Status(commands::status::Args),
+    /// Watch a process that serves.
+    Top(commands::top::Args),
     /// Send a command to a served disk that crashes on demand.
     Control(commands::control::Args),
     /// Record the requests of an NBD export, to replay its crashes later.

@@ -1,6 +1,8 @@
 //! The subcommands, a file each.
 
+pub mod abandon_log;
 pub mod ack;
+pub mod attach;
 pub mod check;
 pub mod completions;
 pub mod control;
@@ -25,9 +27,13 @@ pub mod record;
 pub mod replace;
 pub mod replay_crashes;
 pub mod reproduce;
+pub mod salvage;
+pub mod scrub;
 pub mod serve;
 pub mod sim;
 pub mod sim_fs;
+pub mod status;
+pub mod top;
 
 use crate::args::Command;
 use crate::effect::Given;
@@ -47,9 +53,13 @@ pub fn run(command: Command, given: &Given) -> Outcome {
         Command::Info(args) => info::run(&args, out),
         Command::Check(args) => check::run(&args, out),
         Command::Dump(args) => dump::run(&args, out),
+        Command::Salvage(args) => salvage::run(&args, out),
         Command::Fs(args) => fs::run(&args, out),
         Command::Replace(args) => replace::run(&args, out),
+        Command::Scrub(args) => scrub::run(&args, out),
         Command::Drain(args) => drain::run(&args, out),
+        Command::AbandonLog(args) => abandon_log::run(&args, out),
+        Command::Attach(args) => attach::run(&args, out),
         Command::Detach(args) => detach::run(&args, out),
         Command::Sim(args) => sim::run(&args, given, out),
         Command::SimFs(args) => sim_fs::run(&args, given, out),
@@ -68,6 +78,8 @@ pub fn run(command: Command, given: &Given) -> Outcome {
         Command::Mkfs(args) => mkfs::run(&args, out),
         Command::Layouts(args) => layouts::run(&args, out),
         Command::Demo(args) => demo::run(&args, out),
+        Command::Status(args) => status::run(&args, out),
+        Command::Top(args) => top::run(&args, out),
         Command::Control(args) => control::run(&args, out),
         Command::Completions(args) => completions::run(&args, out),
         Command::Man(args) => man::run(&args, out),

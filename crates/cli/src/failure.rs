@@ -116,6 +116,13 @@ impl Failure {
         self
     }
 
+    fn hint_if_damaged(self, error: &LayoutError) -> Failure {
+        match error {
+            LayoutError::Damaged(_) if self.hint.is_none() => self.hint(DAMAGED),
+            _ => self,
+        }
+    }
+
     /// Prints cause and hint to standard error and gives the exit code.
     pub fn report(&self) -> ExitCode {
         if self.reader_gone {
@@ -143,9 +150,14 @@ impl From<io::Error> for Failure {
 
 impl From<LayoutError> for Failure {
     fn from(error: LayoutError) -> Failure {
-        Failure::from_message(layout_exit(&error), &error.to_string())
+        let failure = Failure::from_message(layout_exit(&error), &error.to_string());
+        failure.hint_if_damaged(&error)
     }
 }
+
+/// What to do about damaged metadata, where the message says nothing of it.
+const DAMAGED: &str = "`seekless salvage` copies what is certain; `seekless check --repair` then \
+                       makes the volume mountable";
 
 fn layout_exit(error: &LayoutError) -> Exit {
     match error {
@@ -169,7 +181,7 @@ impl From<ImageError> for Failure {
             | ImageError::NoLog(_)
             | ImageError::NotBlocks(_)
             | ImageError::LeadsNowhere(_) => Exit::Image,
-            ImageError::InUse { .. } => Exit::Busy,
+            ImageError::InUse { .. } | ImageError::UnderLoop { .. } => Exit::Busy,
             ImageError::BadSize { .. }
             | ImageError::Twice(_)
             | ImageError::NotWhole { .. }
@@ -183,6 +195,7 @@ impl From<ImageError> for Failure {
         match &error {
             ImageError::Layout { source, .. } if is_full(source) => failure
                 .hint("free space on its file system; `seekless serve --read-only` needs none"),
+            ImageError::Layout { source, .. } => failure.hint_if_damaged(source),
             _ => failure,
         }
     }

@@ -46,7 +46,7 @@ pub enum Simulate {}
 
 /// Options without an effect on a simulation: it sizes volumes itself and mounts none after a
 /// crash.
-const NOT_SIMULATED: [&str; 2] = ["sparse", "past-unreadable"];
+const NOT_SIMULATED: [&str; 3] = ["sparse", "past-unreadable", "no-punch"];
 
 impl Stage for Simulate {
     fn options(layout: &'static Descriptor) -> Vec<&'static dyn AnyChoice> {

@@ -8,7 +8,9 @@ mod effect;
 mod failure;
 mod files;
 mod filesystem;
+mod in_background;
 mod layout_flags;
+mod log;
 mod nbd;
 mod rebuild;
 mod spec;
@@ -30,6 +32,7 @@ fn main() -> ExitCode {
     let parsed = args::Cli::command().try_get_matches();
     let matches = parsed.unwrap_or_else(|error| refuse(&error));
     let cli = args::Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
+    log::start(matches.subcommand().map(|(_, matches)| matches));
     let given = matches.subcommand().map(|(_, matches)| Given::of(matches)).unwrap_or_default();
     match commands::run(cli.command, &given) {
         Ok(()) => ExitCode::SUCCESS,

@@ -49,7 +49,12 @@ impl Volume {
             return Ok(Volume::Plain(Box::new(image::open(path, true)?)));
         }
         let mut members = open_members(paths, true, degraded)?;
-        let options = AssembleOptions { volatile: true, read_only: true, degraded };
+        let options = AssembleOptions {
+            volatile: true,
+            read_only: true,
+            degraded,
+            ..AssembleOptions::default()
+        };
         let found = members.assemble(&options)?;
         Ok(Volume::Array(Box::new(members), Box::new(found)))
     }

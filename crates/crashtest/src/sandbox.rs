@@ -7,18 +7,18 @@
 //! So no mount, loop device or process outlives a check, however it ends.
 //!
 //! [`process`] starts workers, [`worker`] is their side, [`protocol`] what both sides say;
-//! [`mounts`] and [`loop_device`] make system calls without help of other programs.
+//! [`mounts`] and [`LoopDevice`] make system calls without help of other programs.
 
-pub mod loop_device;
 pub mod mounts;
 pub mod pool;
 pub mod process;
 pub mod protocol;
 pub mod worker;
 
-pub use loop_device::LoopDevice;
 pub use mounts::{Mounted, Mounting, UnmountError};
 pub use pool::{SandboxOptions, Workers};
+
+pub use seekless_serve::attach::loop_device::LoopDevice;
 
 use rustix::mount::{MountPropagationFlags, mount_change};
 use rustix::thread::UnshareFlags;

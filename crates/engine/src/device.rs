@@ -7,7 +7,10 @@ use crate::account::Account;
 use crate::arm::{Arm, Head};
 use crate::io::{Done, Io, IoError};
 use crate::io::{Extent, Rebuild};
+use crate::member::Member;
 use crate::units::{BlockNr, Time};
+use crate::upkeep::{Scrub, Upkeep, UpkeepError};
+use std::any::Any;
 use std::fmt::Debug;
 
 /// Something that stores blocks: a simulated disk, memory, a file, a block device.
@@ -50,6 +53,19 @@ pub trait Device: Debug {
         (Extent::Data, limit)
     }
 
+    /// Takes on work that an operator asks for, if it is an array.
+    ///
+    /// # Errors
+    /// Why it cannot be done now, or ever.
+    fn upkeep(&mut self, _order: Upkeep, _now: Time) -> Result<(), UpkeepError> {
+        Err(UpkeepError::NoArray)
+    }
+
+    /// Itself, if it is more than a device to its maker: an array.
+    fn as_any(&mut self) -> Option<&mut dyn Any> {
+        None
+    }
+
     /// Asks for a clean shutdown, for devices that keep state of their own; nothing but what this
     /// causes is under way.
     fn stop(&mut self, _now: Time) {}
@@ -84,14 +100,35 @@ pub trait DeviceStatus {
         false
     }
 
+    /// True if a trim gives space back to the host of the device, such as the file system of an
+    /// image: a volume may trim what it does not use.
+    fn punches(&self) -> bool {
+        false
+    }
+
     /// How a member is filled that was put into an array, if this is one.
     fn rebuild(&self) -> Option<Rebuild> {
         None
     }
 
+    /// The scrub that is under way, or the last one, if this is an array.
+    fn scrub(&self) -> Option<Scrub> {
+        None
+    }
+
+    /// Blocks that its members did not give as they should, if this is an array.
+    fn member_faults(&self) -> u64 {
+        0
+    }
+
     /// Members that failed since this array was assembled, with why, if this is one.
     fn failed_members(&self) -> &[(usize, IoError)] {
         &[]
+    }
+
+    /// Its members, in order, if this is an array.
+    fn members(&self) -> Vec<Member> {
+        Vec::new()
     }
 
     /// Named counters for reports, in a fixed order.

@@ -53,6 +53,12 @@ pub trait Disk {
         self.read(at, 1)
     }
 
+    /// True if it matters whether one of these blocks is whole. A check may leave out stored blocks
+    /// that the disk does not ask about.
+    fn is_asked(&self, _at: BlockNr, _count: u32) -> bool {
+        true
+    }
+
     /// True if no device has a block, and reading it computes it from what several devices have at
     /// the same place: wrong bytes of one of them make two blocks wrong.
     fn is_computed(&self, _at: BlockNr) -> bool {

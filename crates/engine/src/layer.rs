@@ -3,10 +3,13 @@
 use crate::arm::{Arm, Head};
 use crate::device::Device;
 use crate::io::{Done, Extent, Io, IoError, Op, Rebuild, Tag};
+use crate::member::Member;
 use crate::planted::{PlantedBug, planted};
+use crate::replaceable::Replaceable;
 use crate::rng::Rng;
 use crate::transaction::Transaction;
 use crate::units::{BlockNr, Time};
+use crate::upkeep::{Scrub, Upkeep, UpkeepError};
 use std::fmt::Debug;
 
 /// Which of the devices below a layer.
@@ -52,6 +55,11 @@ impl Cx<'_> {
     /// True if a device holds blocks more than once.
     pub fn has_copies(&self, port: Port) -> bool {
         self.devices[port].status().has_copies()
+    }
+
+    /// True if a device gives trimmed space back to its host.
+    pub fn punches(&self, port: Port) -> bool {
+        self.devices[port].status().punches()
     }
 
     /// Sends a request to a device.
@@ -122,8 +130,21 @@ pub trait Layer: Debug {
     /// Why the volume refuses writes, if it does: the first error of its write path.
     fn failed(&self) -> Option<IoError>;
 
+    /// Takes on work that an operator asks for.
+    ///
+    /// # Errors
+    /// Why it cannot be done now, or ever.
+    fn upkeep(&mut self, _order: Upkeep, _now: Time) -> Result<(), UpkeepError> {
+        Err(UpkeepError::NoArray)
+    }
+
     /// What the volume says of itself.
     fn status(&self) -> &dyn Status;
+
+    /// Its places for members, if it is an array that can take a new one.
+    fn replaceable(&mut self) -> Option<&mut dyn Replaceable> {
+        None
+    }
 
     /// Transactions of several requests, if the volume has them.
     fn transactions(&mut self) -> Option<&mut dyn Transactions> {
@@ -183,9 +204,25 @@ pub trait Status {
         None
     }
 
+    /// The scrub of this array that is under way, or the last one since it was assembled.
+    fn scrub(&self) -> Option<Scrub> {
+        None
+    }
+
+    /// Blocks that members of this array did not give as they should: grows with the counts in
+    /// [`Status::members`], and is quick to ask.
+    fn member_faults(&self) -> u64 {
+        0
+    }
+
     /// Members of this array that failed since it was assembled, with why, in order.
     fn failed_members(&self) -> &[(usize, IoError)] {
         &[]
+    }
+
+    /// The members of this array, in order; nothing if it is none.
+    fn members(&self) -> Vec<Member> {
+        Vec::new()
     }
 
     /// Share of free blocks in each of `parts` equal stretches of the device, along its arm, for

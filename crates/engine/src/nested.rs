@@ -3,10 +3,15 @@
 
 use crate::account::Account;
 use crate::device::{Device, DeviceStatus};
+use crate::disk::Disk;
 use crate::io::Rebuild;
 use crate::io::{Done, Io, IoError};
+use crate::member::Member;
 use crate::node::Node;
+use crate::replaceable::Vacancy;
 use crate::units::Time;
+use crate::upkeep::{Scrub, Upkeep, UpkeepError};
+use std::any::Any;
 
 /// A device whose blocks are those of a volume.
 #[derive(Debug)]
@@ -26,6 +31,33 @@ impl Nested {
     /// What is inside.
     pub fn node(&self) -> &Node {
         &self.node
+    }
+
+    /// The place of a member that is out, if it is an array.
+    ///
+    /// # Errors
+    /// Why none can be taken now.
+    pub fn vacancy(&mut self) -> Result<Vacancy, UpkeepError> {
+        self.node.layer.replaceable().ok_or(UpkeepError::NoArray)?.vacancy()
+    }
+
+    /// Writes to a disk what makes it a member in a place that is free.
+    ///
+    /// # Errors
+    /// Why none can be taken now, and what the disk reports; the array is as before.
+    pub fn prepare_member(&mut self, disk: &mut dyn Disk) -> Result<Vacancy, UpkeepError> {
+        self.node.layer.replaceable().ok_or(UpkeepError::NoArray)?.prepare(disk)
+    }
+
+    /// Takes the disk that was just prepared as a member, which is filled from now on.
+    ///
+    /// # Panics
+    /// If it is no array.
+    pub fn admit_member(&mut self, place: Vacancy, device: Box<dyn Device>, now: Time) {
+        let array = self.node.layer.replaceable().expect("an array has prepared it");
+        array.admit(device.volatile());
+        self.node.replace_device(place.member, device);
+        self.stirred = Some(now);
     }
 }
 
@@ -62,6 +94,15 @@ impl Device for Nested {
         self.node.devices.iter().any(|device| device.volatile())
     }
 
+    fn upkeep(&mut self, order: Upkeep, now: Time) -> Result<(), UpkeepError> {
+        self.stirred = Some(now);
+        self.node.layer.upkeep(order, now)
+    }
+
+    fn as_any(&mut self) -> Option<&mut dyn Any> {
+        Some(self)
+    }
+
     fn stop(&mut self, now: Time) {
         self.node.stop(now);
         self.stirred = Some(now);
@@ -89,8 +130,24 @@ impl DeviceStatus for Nested {
         self.node.layer.status().failed_members()
     }
 
+    fn members(&self) -> Vec<Member> {
+        let mut members = self.node.layer.status().members();
+        for (member, traffic) in members.iter_mut().zip(self.node.traffic()) {
+            member.traffic = *traffic;
+        }
+        members
+    }
+
     fn rebuild(&self) -> Option<Rebuild> {
         self.node.layer.status().rebuild()
+    }
+
+    fn scrub(&self) -> Option<Scrub> {
+        self.node.layer.status().scrub()
+    }
+
+    fn member_faults(&self) -> u64 {
+        self.node.layer.status().member_faults()
     }
 
     fn stats(&self) -> Vec<(&'static str, f64)> {

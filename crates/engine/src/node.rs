@@ -8,6 +8,7 @@ use crate::io::Extent;
 use crate::io::{Done, Io, Op, Outcome, Tag};
 use crate::layer::{Cx, Layer, Port};
 use crate::rng::Rng;
+use crate::traffic::Traffic;
 use crate::transaction::{Transaction, TransactionError};
 use crate::units::{BlockNr, Time};
 
@@ -38,12 +39,15 @@ pub struct Node {
     below: Vec<(Port, Io)>,
     above: Vec<Done>,
     reaped: Vec<Done>,
+    /// What went to each device.
+    traffic: Vec<Traffic>,
 }
 
 impl Node {
     /// A node at time zero.
     pub fn new(layer: Box<dyn Layer>, devices: Vec<Box<dyn Device>>, seed: u64) -> Node {
         Node {
+            traffic: vec![Traffic::default(); devices.len()],
             layer,
             devices,
             rng: Rng::stream(seed, "node"),
@@ -171,6 +175,11 @@ impl Node {
         self.layer.status().stats().into_iter().chain(below).collect()
     }
 
+    /// What went to each device since the start.
+    pub fn traffic(&self) -> &[Traffic] {
+        &self.traffic
+    }
+
     /// What the devices have been busy with, as far as they keep account.
     pub fn accounts(&self) -> Vec<Account> {
         let mut accounts = Vec::new();
@@ -178,6 +187,12 @@ impl Node {
             device.status().accounts(&mut |account| accounts.push(*account));
         }
         accounts
+    }
+
+    /// Puts a device in the place of one that the layer asks nothing any longer.
+    pub fn replace_device(&mut self, port: Port, device: Box<dyn Device>) {
+        self.devices[port] = device;
+        self.stirred = true;
     }
 
     /// Moves requests and answers until nothing more can happen at `now`, and appends the answers
@@ -189,8 +204,14 @@ impl Node {
                 let (layer, mut cx) = self.split(now);
                 layer.pump(&mut cx);
                 self.check_layer();
+                // Above a plain device nothing else would notice.
+                debug_assert!(
+                    self.stopping != Stopping::Devices || self.below.is_empty(),
+                    "a layer that has stopped sends requests"
+                );
                 for (port, io) in self.below.drain(..) {
                     debug_assert!(is_sound(&io, self.devices[port].as_ref()), "{io:?} to {port}");
+                    self.traffic[port].count(&io);
                     self.devices[port].submit(now, io);
                 }
             }

@@ -66,6 +66,8 @@ pub enum PlantedBug {
     StaleMember,
     /// A recovery replays the log but resyncs no marked regions.
     NoResync,
+    /// A resync believes the data, whatever the checksums of the layout say.
+    ResyncUnasked,
     /// A replacement member counts as filled before its content is durable.
     RebuildNotFlushed,
     /// Stripes are written without a member before all members record that it is removed.
@@ -80,10 +82,16 @@ pub enum PlantedBug {
     TombstoneEarly,
     /// Blocks are written to their home location from records that are not durable.
     DestageBeforeDurable,
+    /// Blocks are recorded as home before they are durable there.
+    ProgressEarly,
+    /// An origin gets its first block back before the others are durable.
+    ReleasedOutOfOrder,
     /// Recovery applies entries that an earlier recovery dropped, if damage hides the reason.
     DroppedTakenLater,
     /// The checksums of blocks are plain CRCs.
     CrcSums,
+    /// Space is given back to the host although recovery may need what lies there.
+    PunchedEarly,
 }
 
 impl PlantedBug {
@@ -98,7 +106,7 @@ impl PlantedBug {
     ];
 
     /// Bugs for the virtual log.
-    pub const VLOG: [PlantedBug; 16] = [
+    pub const VLOG: [PlantedBug; 17] = [
         PlantedBug::AckBeforeDurable,
         PlantedBug::FreeBeforeCommit,
         PlantedBug::MapBeforeData,
@@ -115,6 +123,7 @@ impl PlantedBug {
         PlantedBug::PartialTransaction,
         PlantedBug::RecoveryUnrecorded,
         PlantedBug::WaiterForgotten,
+        PlantedBug::PunchedEarly,
     ];
 
     /// Bugs for a log on a striped array: one device may have a part of a write and the other may
@@ -134,7 +143,7 @@ impl PlantedBug {
     ];
 
     /// Bugs for the disk caching disk.
-    pub const DCD: [PlantedBug; 9] = [
+    pub const DCD: [PlantedBug; 10] = [
         PlantedBug::AckBeforeDurable,
         PlantedBug::FreeBeforeCommit,
         PlantedBug::MapBeforeData,
@@ -144,10 +153,14 @@ impl PlantedBug {
         PlantedBug::TombstoneLost,
         PlantedBug::TombstoneEarly,
         PlantedBug::DestageBeforeDurable,
+        PlantedBug::ProgressEarly,
     ];
 
+    /// Bugs for a disk caching disk with its log on a device of its own.
+    pub const APART: [PlantedBug; 1] = [PlantedBug::ReleasedOutOfOrder];
+
     /// Bugs for Loge.
-    pub const LOGE: [PlantedBug; 17] = [
+    pub const LOGE: [PlantedBug; 18] = [
         PlantedBug::AckBeforeDurable,
         PlantedBug::FreeBeforeCommit,
         PlantedBug::MissingFlush,
@@ -165,10 +178,11 @@ impl PlantedBug {
         PlantedBug::HomedEarly,
         PlantedBug::WaiterForgotten,
         PlantedBug::CrcSums,
+        PlantedBug::PunchedEarly,
     ];
 
     /// Bugs for the log-structured layouts.
-    pub const LFS: [PlantedBug; 11] = [
+    pub const LFS: [PlantedBug; 12] = [
         PlantedBug::AckBeforeDurable,
         PlantedBug::FreeBeforeCommit,
         PlantedBug::MissingFlush,
@@ -180,6 +194,7 @@ impl PlantedBug {
         PlantedBug::CleanerFreesEarly,
         PlantedBug::CheckpointBeforeMap,
         PlantedBug::CrcSums,
+        PlantedBug::PunchedEarly,
     ];
 
     /// Bugs for Wolf, which shares the engine of `Lfs`: those where its policies decide what is
@@ -230,6 +245,7 @@ impl PlantedBug {
             PlantedBug::LogNotFlushed => "stripes are written before their record is durable",
             PlantedBug::StaleMember => "a member that missed writes is taken back",
             PlantedBug::NoResync => "marked regions are not resynced",
+            PlantedBug::ResyncUnasked => "a resync does not ask the layout which block is right",
             PlantedBug::RebuildNotFlushed => "a replacement counts as filled before it is durable",
             PlantedBug::WrittenUnsettled => {
                 "writes continue before all members record a removed one"
@@ -245,6 +261,9 @@ impl PlantedBug {
             }
             PlantedBug::DroppedTakenLater => "a later recovery applies what an earlier one dropped",
             PlantedBug::CrcSums => "the checksums of blocks are plain CRCs, as in older metadata",
+            PlantedBug::ReleasedOutOfOrder => "an origin gets its first block back too early",
+            PlantedBug::ProgressEarly => "blocks are recorded as home before they are durable",
+            PlantedBug::PunchedEarly => "space that recovery may need is given back to the host",
             PlantedBug::DestageBeforeDurable => {
                 "blocks are destaged from records that are not durable"
             }

@@ -209,18 +209,19 @@ impl Superblock {
         places.into_iter().filter(|&at| read_copy(disk, at, known) != Ok(*self)).collect()
     }
 
-    /// Rewrites a lost copy from the whole one, and makes it durable. The whole copy is not written
-    /// to, so it survives a power cut.
+    /// Rewrites a lost copy from the whole one, and makes it durable; true if one was lost. The
+    /// whole copy is not written to, so it survives a power cut.
     ///
     /// # Errors
     /// What the medium reports.
-    pub fn mend(&self, disk: &mut dyn Disk, known: Known<'_>) -> Result<(), IoError> {
-        let [lost] = self.lost_copies(disk, known)[..] else { return Ok(()) };
+    pub fn mend(&self, disk: &mut dyn Disk, known: Known<'_>) -> Result<bool, IoError> {
+        let [lost] = self.lost_copies(disk, known)[..] else { return Ok(false) };
         let whole = if lost == 0 { self.device_blocks - 1 } else { 0 };
         // Copy the bytes instead of encoding anew: an older program may have written them.
         let block = disk.read(whole, 1)?;
         disk.write(lost, block)?;
-        disk.flush()
+        disk.flush()?;
+        Ok(true)
     }
 }
 

@@ -32,7 +32,7 @@ use page::Shape;
 use seekless_engine::client::{Below, Slots};
 use seekless_engine::io::{Done, Io, IoError, Purpose};
 use seekless_engine::layer::Port;
-use seekless_engine::units::BlockNr;
+use seekless_engine::units::{BlockNr, MILLIS, Time};
 use settle::Barriers;
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -79,6 +79,24 @@ pub struct CoreOptions {
     pub read_ahead_bytes: u32,
     /// When writes count as ordered before later ones.
     pub ordering: Ordering,
+    /// Guards, facts and deferred actions that a policy keeps at most, before calls wait; an eighth
+    /// of the cache if it is not given.
+    pub most_guards: Option<usize>,
+    /// Time between two steps of background work.
+    pub idle_step: Time,
+}
+
+/// Bytes of a guard or a fact with what it keeps: a guard of an inode takes the most.
+const GUARD_BYTES: u64 = 256;
+/// Guards and facts that are allowed in the smallest cache.
+const LEAST_GUARDS: u64 = 512;
+
+impl CoreOptions {
+    /// Guards, facts and deferred actions that a policy keeps at most, before calls wait.
+    pub fn guards(&self) -> usize {
+        let eighth = (self.cache_bytes / 8 / GUARD_BYTES).max(LEAST_GUARDS);
+        self.most_guards.unwrap_or(usize::try_from(eighth).unwrap_or(usize::MAX))
+    }
 }
 
 /// When a write is ordered before all later ones.
@@ -105,6 +123,8 @@ impl Default for CoreOptions {
             write_unit: WriteUnit::default(),
             read_ahead_bytes: 128 << 10,
             ordering: Ordering::default(),
+            most_guards: None,
+            idle_step: 10 * MILLIS,
         }
     }
 }
@@ -139,6 +159,8 @@ pub struct Core {
     pub(crate) owned: owned::Owned,
     pub(crate) ready: Ready,
     pub(crate) policy: Box<dyn Policy>,
+    /// [`CoreOptions::guards`].
+    pub(crate) most_guards: usize,
     pub(crate) sent: Slots<Sent>,
     /// Writes of [`Core::write_raw`] in flight.
     raw: usize,
@@ -174,6 +196,8 @@ pub struct Stats {
     pub hidden_reads: u64,
     /// Flushes.
     pub flushes: u64,
+    /// The most guards, facts and deferred actions that a policy kept at once.
+    pub most_guards: u64,
     /// Images of blocks with changes that the policy kept back.
     pub rolled_back: u64,
     /// Blocks read ahead.
@@ -192,6 +216,7 @@ impl Core {
     ) -> Core {
         Core {
             shape,
+            most_guards: options.guards(),
             options,
             seals,
             cache: Cache::new(shape),

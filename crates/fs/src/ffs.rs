@@ -8,6 +8,7 @@
 
 mod ahead;
 pub mod alloc;
+mod arrivals;
 pub mod check;
 pub mod cluster;
 pub mod dirs;
@@ -26,6 +27,7 @@ mod harness;
 pub mod holes;
 pub mod inode;
 pub mod inodes;
+mod later;
 pub mod map;
 #[cfg(test)]
 mod memory;
@@ -34,6 +36,7 @@ pub mod mount;
 pub mod ops;
 pub mod paths;
 mod perform;
+pub mod reclaim;
 pub mod repair;
 mod rounds;
 #[cfg(test)]

@@ -162,6 +162,20 @@ pub enum Piece {
         /// The inode of the directory.
         dir: u32,
     },
+    /// Nothing but the knowledge that a removed name may still be on the disk.
+    Departure {
+        /// The inode of the directory.
+        dir: u32,
+        /// The hash of the name.
+        hash: u32,
+        /// The number that the volume has given it.
+        serial: u32,
+    },
+    /// Nothing but the knowledge that a new name of a directory is not on the disk yet.
+    Arrival {
+        /// The inode of the directory.
+        dir: u32,
+    },
 }
 
 /// The blocks as an operation sees them.

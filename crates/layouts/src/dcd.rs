@@ -16,8 +16,10 @@
 //! what goes straight home, [`destage`] writing home, [`durability`] what waits for a flush,
 //! [`tombstones`] what cancels old versions, [`recover`] mounting; `SPEC.md` the bytes.
 
+mod abandon;
 mod append;
 mod attach;
+mod binding;
 mod check;
 mod choose;
 mod destage;
@@ -28,20 +30,25 @@ mod flush;
 mod format;
 mod gap;
 mod log;
+mod moves;
 mod options;
+mod progress;
 mod read;
 mod recover;
+mod rescue;
 mod shutdown;
 mod stale_marker;
 mod table;
 mod tombstones;
 
-pub use attach::{attach, check, detach, dump, mount};
+pub use abandon::{Abandoned, abandon, abandoned, restore};
+pub use attach::{attach, check, detach, dump, mount, stands_alone};
 pub use drain::drain;
 pub use options::{
     BYPASS, BYPASS_BLOCKS, CACHE, Caching, DESTAGE, LOG_SIZE, Mode, Order, REPORT, Report,
     SEGMENT_BLOCKS, SEQUENTIAL, SEQUENTIAL_BLOCKS, Shape, UnknownName,
 };
+pub use rescue::{FIRST_BYTES, Kept};
 
 use crate::descriptor::Descriptor;
 use crate::inplace::header_blocks;
@@ -53,6 +60,7 @@ use durability::{HomeWrites, Needs};
 use format::{Areas, MAX_DEVICE_BLOCKS};
 use gap::Gaps;
 use log::Log;
+use moves::Move;
 use read::{Part, Reading};
 use seekless_engine::checksum::Identity;
 use seekless_engine::checksum::Sums;
@@ -83,6 +91,7 @@ const DESTAGE_READ: Tag = 4 << 32;
 const DESTAGE_WRITE: Tag = 5 << 32;
 const FLUSH: Tag = 6 << 32;
 const MARKER: Tag = 7 << 32;
+const MOVE: Tag = 8 << 32;
 
 /// Part of a write or trim that waits to be begun.
 #[derive(Clone, Debug)]
@@ -144,6 +153,8 @@ pub struct Dcd {
     home_writes: HomeWrites,
     /// What the binding of an origin apart is to say.
     markers: Option<StaleMarkers>,
+    /// The first blocks of an origin apart are being moved.
+    moving: Option<Move>,
     /// How far a clean shutdown has come beyond its record.
     clean_record: CleanRecord,
 }
@@ -179,7 +190,7 @@ impl Dcd {
 
     /// Where a range of blocks has its home, as one or two runs: port, first block, length.
     fn homes(&self, at: BlockNr, count: u32) -> impl Iterator<Item = (Port, BlockNr, u32)> {
-        let sealed = if self.areas.physical { format::BOUND_BLOCKS } else { 0 };
+        let sealed = self.areas.moved;
         let beside = sealed.saturating_sub(at).min(u64::from(count)) as u32;
         let first = (self.log_port(), self.areas.log_first - sealed.min(self.areas.log_first) + at);
         let rest = (0, self.areas.origin_first + at + u64::from(beside));
@@ -326,6 +337,7 @@ impl Layer for Dcd {
             DESTAGE_WRITE => self.destage_write_done(index, done, cx),
             FLUSH => self.flush_done(port, done, cx),
             MARKER => self.marker_done(done, cx),
+            MOVE => self.move_done(done, cx),
             _ => panic!("answer to the unknown command {:#x}", done.tag),
         }
     }
@@ -340,7 +352,9 @@ impl Layer for Dcd {
             // What has come home makes room, and a request may have waited for it; the last record
             // wants room as well.
             let home = self.advance_destage(cx);
-            if !self.advance_shutdown(cx) && !home {
+            let progress = self.advance_progress(cx.now);
+            self.advance_moves(cx);
+            if !self.advance_shutdown(cx) && !home && !progress {
                 break;
             }
         }
@@ -348,10 +362,15 @@ impl Layer for Dcd {
     }
 
     fn deadline(&self) -> Option<Time> {
-        self.destage_deadline()
+        let progress = self.log.progress.due().filter(|_| self.requests.failed().is_none());
+        let others = [progress, self.refresh_due(), self.leaves_until()];
+        self.destage_deadline().into_iter().chain(others.into_iter().flatten()).min()
     }
 
-    fn stop(&mut self, _cx: &mut Cx<'_>) {
+    fn stop(&mut self, cx: &mut Cx<'_>) {
+        if self.requests.is_running() {
+            self.clean_record.asked = cx.now;
+        }
         self.requests.ask_shutdown();
     }
 
@@ -429,6 +448,8 @@ pub const DESCRIPTOR: Descriptor = Descriptor {
     device_flags: &["log", "log-disk"],
     oldest_sums: Sums::TurnedCrc,
     planted_bugs: &PlantedBug::DCD,
+    salvage: |disk, superblock| Ok(Box::new(recover::salvage::open(disk, superblock)?)),
+    repair: recover::repair::repair,
     ..Descriptor::of::<Dcd>()
 };
 

@@ -1,5 +1,6 @@
 //! What a layout declares, once: everything that commands, messages and the prover need to know.
 
+use crate::salvage;
 use seekless_engine::arm::Arm;
 use seekless_engine::checksum::Sums;
 use seekless_engine::disk::Disk;
@@ -56,6 +57,10 @@ pub struct Descriptor {
     pub check: Check,
     /// Mounts without writing and prints the on-disk structures; see [`Layout::dump`].
     pub dump: Dump,
+    /// Finds out what is certain of a damaged volume.
+    pub salvage: salvage::Open,
+    /// Makes a volume that cannot be mounted mountable again.
+    pub repair: salvage::Repair,
 }
 
 type Mount = fn(
@@ -92,6 +97,8 @@ impl Descriptor {
             mount: mount::<L>,
             check: check::<L>,
             dump: dump::<L>,
+            salvage: |_, _| Err(not_salvaged()),
+            repair: |_, _, _| Err(not_salvaged()),
         }
     }
 
@@ -142,4 +149,8 @@ fn dump<L: Layout>(
     out: &mut dyn fmt::Write,
 ) -> Result<(), LayoutError> {
     look::<L>(disk, superblock, &mut RecoverySteps::new(None))?.dump(disk, out)
+}
+
+fn not_salvaged() -> LayoutError {
+    LayoutError::Apart("volumes of this layout cannot be salvaged".into())
 }

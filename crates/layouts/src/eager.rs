@@ -5,7 +5,7 @@
 //! [`place`] has the plan of one batch, and where blocks go on a device without a head. [`read`] is
 //! the whole way of a read. [`write`] collects commands and follows those in flight. [`commit`] is
 //! about when what has been written is durable, and when a superseded block may be used again.
-//! [`check`] compares a map with the device.
+//! [`check`] compares a map with the device, and [`punch`] gives free blocks back to its host.
 //! How a block is chosen, and what is kept on disk, is up to each layout.
 
 pub mod check;
@@ -13,6 +13,7 @@ pub mod columns;
 pub mod commit;
 pub mod freemap;
 pub mod place;
+pub mod punch;
 pub mod read;
 pub mod write;
 

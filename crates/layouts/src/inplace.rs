@@ -4,6 +4,7 @@
 //! It keeps no map, hence no checksums, and it promises no more atomicity than the device gives.
 
 use crate::descriptor::Descriptor;
+use crate::salvage::{Finder, Located, Stored};
 use seekless_engine::checksum::Sums;
 use seekless_engine::data::Data;
 use seekless_engine::disk::Disk;
@@ -179,6 +180,19 @@ impl Status for Inplace {
     }
 }
 
+/// Where blocks lie: nothing of it can be damaged.
+#[derive(Debug)]
+struct Places {
+    first: BlockNr,
+}
+
+impl Finder for Places {
+    fn find(&self, block: BlockNr) -> Located {
+        let place = self.first + block;
+        Located::Stored(Stored { place, sum: None, escaped: false })
+    }
+}
+
 /// What it is to those who choose.
 pub const DESCRIPTOR: Descriptor = Descriptor {
     number: 1,
@@ -186,6 +200,9 @@ pub const DESCRIPTOR: Descriptor = Descriptor {
     summary: "update in place: a block has one fixed place, as on a plain disk",
     promises: Promises { atomic: false, ordered: false, checked: false, immediate: true },
     planted_bugs: &PlantedBug::INPLACE,
+    salvage: |_, superblock| {
+        Ok(Box::new(Places { first: header_blocks(superblock.device_blocks) }))
+    },
     ..Descriptor::of::<Inplace>()
 };
 
@@ -234,7 +251,9 @@ impl Layout for Inplace {
         let mut read = 0;
         while let Some(start) = disk.next_data(at).filter(|&block| block < end) {
             let count = (end - start).min(256) as u32;
-            if let Err(error) = disk.read(start, count) {
+            if disk.is_asked(start, count)
+                && let Err(error) = disk.read(start, count)
+            {
                 report.problems.push(format!("blocks {}+{count}: {error}", start - self.first));
             }
             read += u64::from(count);

@@ -27,14 +27,18 @@ mod overwrite;
 mod plug;
 mod policy;
 mod pool;
+mod punch;
 mod read;
 mod recover;
+mod repeat;
 mod segments;
 mod service;
 mod wolf;
+mod words;
 mod write;
 
 use crate::descriptor::Descriptor;
+use crate::punch::NO_PUNCH;
 use crate::shared::SEGMENT;
 use checkpoint::{Checkpoint, Phase};
 use clean::Cleaner;
@@ -64,6 +68,7 @@ pub use options::{CLEANING, Cleaning, HOT_PERCENT, INTERVAL};
 use overwrite::{Command, Overwriting};
 use policy::Policy;
 use pool::Pool;
+use punch::Punching;
 use read::{Part, Reading};
 use segments::Segments;
 use service::Service;
@@ -94,6 +99,7 @@ const FLUSH_RECORD: Tag = 5 << 32;
 const CLEAN: Tag = 6 << 32;
 const OVERWRITE: Tag = 7 << 32;
 const PLUG: Tag = 8 << 32;
+const PUNCH: Tag = 9 << 32;
 
 /// What is missing while a write waits for space.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -132,6 +138,7 @@ pub struct Lfs {
 
     map: Map,
     segments: Segments,
+    punching: Punching,
     pool: Pool,
     /// Slots in the order in which they are written out; kept for its room.
     order: Vec<u32>,
@@ -175,6 +182,10 @@ impl Lfs {
             policy: Policy::new(superblock.layout, geometry.blocks, options),
             map: Map::new(&geometry),
             segments: Segments::new(geometry),
+            punching: Punching::new(
+                geometry.segments(),
+                !options.read_only && !options.options.get(&NO_PUNCH),
+            ),
             pool: Pool::default(),
             order: Vec::new(),
             log: Log::default(),
@@ -230,19 +241,10 @@ impl Lfs {
         let plugs = self.pluggable && self.cleaning != Cleaning::Copy;
         let hole = plugs.then(|| self.service.hole_efficiency());
         let prices = self.service.efficiency().map(|page| Prices { page, hole });
-        let (entries, block_ns) =
-            (self.map.range(0, self.geometry.blocks), self.service.block_ns());
+        let (map, block_ns) = (&self.map, self.service.block_ns());
         let mechanical = self.service.is_mechanical();
-        let outlook = Outlook {
-            entries,
-            stored,
-            space,
-            mixed_space,
-            prices,
-            block_ns,
-            knows_pages,
-            mechanical,
-        };
+        let outlook =
+            Outlook { map, stored, space, mixed_space, prices, block_ns, knows_pages, mechanical };
         if hylog.has_turned() {
             self.service.doubt_small();
         }
@@ -263,6 +265,7 @@ impl Lfs {
         }
         let busy = !self.log.is_quiet()
             || self.cleaner.is_busy()
+            || self.punching.puncher.is_busy()
             || self.checkpoint.phase() != Phase::Idle;
         if busy {
             return;
@@ -308,31 +311,34 @@ impl Layer for Lfs {
             CLEAN => self.victim_read(done, cx),
             OVERWRITE => self.overwrite_done(index, done, cx),
             PLUG => self.plugged(index, done, cx),
+            PUNCH => self.punched(&done, cx),
             _ => panic!("answer to the unknown command {:#x}", done.tag),
         }
     }
 
     fn pump(&mut self, cx: &mut Cx<'_>) {
         self.segments.release(self.log.durable(), self.checkpoint.start());
+        let hastens = self.hastens_space(cx);
         loop {
             self.dispatch(cx);
             self.look_for_space();
+            if hastens && !self.starving {
+                self.hasten_space();
+            }
             if !self.advance_cleaning(cx) {
                 break;
             }
         }
         self.advance_checkpoint(cx);
         self.advance_log(cx);
+        self.advance_punching(cx);
         self.advance_shutdown(cx);
         self.advance_policy(cx.now);
     }
 
     fn deadline(&self) -> Option<Time> {
         let write_out = self.write_out_at().filter(|_| self.requests.failed().is_none());
-        match (write_out, self.cleaner.due()) {
-            (Some(one), Some(other)) => Some(one.min(other)),
-            (one, other) => one.or(other),
-        }
+        write_out.into_iter().chain(self.cleaner.due()).chain(self.punch_due()).min()
     }
 
     fn stop(&mut self, _cx: &mut Cx<'_>) {
@@ -413,9 +419,11 @@ pub const DESCRIPTOR: Descriptor = Descriptor {
     summary: "log-structured: writes are appended in large segments, which are cleaned",
     promises: Promises { atomic: true, ordered: true, checked: true, immediate: false },
     format_options: &[&SEGMENT],
-    mount_options: &[&CLEANING],
+    mount_options: &[&CLEANING, &NO_PUNCH],
     device_flags: &["nvram"],
     planted_bugs: &PlantedBug::LFS,
+    salvage: |disk, superblock| Ok(Box::new(recover::salvage::open(disk, superblock)?)),
+    repair: recover::repair::repair,
     ..Descriptor::of::<Lfs>()
 };
 
@@ -434,7 +442,7 @@ pub const HYLOG: Descriptor = Descriptor {
     name: "hylog",
     summary: "a log for blocks that are written often, update in place for the others",
     promises: Promises { atomic: false, ordered: false, checked: false, immediate: false },
-    mount_options: &[&CLEANING, &INTERVAL, &HOT_PERCENT],
+    mount_options: &[&CLEANING, &INTERVAL, &HOT_PERCENT, &NO_PUNCH],
     planted_bugs: &PlantedBug::HYLOG,
     ..DESCRIPTOR
 };
@@ -491,3 +499,6 @@ impl Layout for Lfs {
         check::dump(self, disk, out)
     }
 }
+
+#[cfg(test)]
+mod tests;

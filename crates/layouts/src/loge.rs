@@ -29,6 +29,7 @@ mod home;
 mod homes;
 mod idle;
 pub mod options;
+mod parity;
 mod place;
 mod recover;
 mod relocation;
@@ -47,8 +48,10 @@ use crate::eager::ATOMIC_BLOCKS;
 use crate::eager::commit::Commits;
 use crate::eager::freemap::FreeMap;
 use crate::eager::place::Plan;
+use crate::eager::punch::Punching;
 use crate::eager::read::Reads;
 use crate::eager::write::Writes;
+use crate::punch::NO_PUNCH;
 use format::{Areas, FIXED_BLOCKS, GROUP, MAX_DEVICE_BLOCKS, MAX_MEMBERS, TRIM_SLICE};
 use group::Descriptors;
 use idle::Idle;
@@ -92,6 +95,7 @@ const SORT: Tag = 6 << 32;
 const HOVER: Tag = 7 << 32;
 const FETCH: Tag = 8 << 32;
 const RETURN: Tag = 9 << 32;
+const PUNCH: Tag = 10 << 32;
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Counters {
@@ -119,6 +123,7 @@ pub struct Loge {
     labels: Option<LabelArea>,
     trims: TrimMap,
     free: FreeMap,
+    punching: Punching,
     placer: Placer,
     plan: Option<Plan>,
     writes: Writes<Transaction>,
@@ -142,6 +147,8 @@ pub struct Loge {
     last_with_trims: u64,
     /// Number of the last record on the device.
     record: u64,
+    /// A label block that the mount has rebuilt.
+    rebuilt_labels: Option<BlockNr>,
     reads: Reads<Entry>,
 
     idle: Idle,
@@ -165,6 +172,12 @@ impl Loge {
             labels: (!areas.headers).then(|| LabelArea::new(areas)),
             trims: TrimMap::new(superblock.identity(), &areas),
             free: FreeMap::new(areas.device_blocks, options.arm),
+            punching: Punching::new(
+                areas.start()..areas.end(),
+                (!areas.headers).then_some(GROUP as u32),
+                !options.read_only && !areas.headers && !options.options.get(&NO_PUNCH),
+                PUNCH,
+            ),
             placer: Placer::new(heuristic),
             plan: None,
             writes: Writes::new(DATA),
@@ -180,6 +193,7 @@ impl Loge {
             commits: Commits::new(options.volatile, FLUSH),
             last_with_trims: 0,
             record: 0,
+            rebuilt_labels: None,
             reads: Reads::new(READ, superblock.sums),
             idle: Idle::new(options.options.get(&self::options::ANTICIPATE)),
             sorter: Sorter::new(
@@ -242,6 +256,7 @@ impl Layer for Loge {
             META => self.commit_part_done(done, cx),
             FLUSH => self.commits.flush_done(done, &mut self.requests, cx),
             RECORD => self.requests.shutdown_record_answered(RECORD, done, cx),
+            PUNCH => self.punching.done(&done, &mut self.free, cx),
             SORT => self.sorter_read(done),
             HOVER => self.idle.moved(),
             FETCH => self.fetched(index, done),
@@ -255,13 +270,24 @@ impl Layer for Loge {
         if !self.requests.is_idle() {
             self.abandon_sorting();
         }
-        self.commits.release(self.commits.durable(), &self.reads, &mut self.free);
+        let durable = self.commits.durable();
+        self.commits.release(durable, &self.reads, &mut self.free, &mut self.punching);
         self.dispatch(cx);
         self.advance_commits(cx);
         if self.advance_relocation(cx) {
             // Nothing can be brought home: what waits for it goes on.
             self.dispatch(cx);
             self.advance_commits(cx);
+        }
+        match self.requests.is_running() && self.requests.failed().is_none() {
+            true => {
+                let hastens = self.punching.hastens(&self.commits, cx);
+                if hastens && !self.commits.is_durable() {
+                    self.commits.begin_flush(cx);
+                }
+                self.punching.advance(&self.commits, &mut self.free, cx);
+            }
+            false => self.punching.rest(),
         }
         self.advance_shutdown(cx);
         self.advance_idle(cx);
@@ -271,7 +297,8 @@ impl Layer for Loge {
         // What waits for a flush goes on when that is answered.
         let flushing = self.commits.is_flushing() && !self.may_commit();
         let commit = self.commits.due(&self.requests).filter(|_| !flushing);
-        commit.into_iter().chain(self.idle.due()).chain(self.relocation.due()).min()
+        let others = self.idle.due().into_iter().chain(self.relocation.due());
+        commit.into_iter().chain(others).chain(self.punching.due()).min()
     }
 
     fn stop(&mut self, _cx: &mut Cx<'_>) {
@@ -362,9 +389,16 @@ pub const DESCRIPTOR: Descriptor = Descriptor {
     summary: "Loge: eager writing, a label beside each block says what it holds",
     promises: Promises { atomic: true, ordered: false, checked: true, immediate: true },
     format_options: &[&self::options::HEURISTIC, &self::options::TABLE, &self::options::SPARSE],
-    mount_options: &[&self::options::SORT, &self::options::CLUSTERS, &self::options::ANTICIPATE],
+    mount_options: &[
+        &self::options::SORT,
+        &self::options::CLUSTERS,
+        &self::options::ANTICIPATE,
+        &NO_PUNCH,
+    ],
     device_flags: &["headers", "no-headers"],
     planted_bugs: &PlantedBug::LOGE,
+    salvage: |disk, superblock| Ok(Box::new(recover::salvage::open(disk, superblock)?)),
+    repair: recover::repair::repair,
     ..Descriptor::of::<Loge>()
 };
 

@@ -1,11 +1,14 @@
 //! The layouts there are, and what can be done with a volume whatever its layout.
 
 use crate::descriptor::Descriptor;
+use crate::salvage::volume::SalvagedVolume;
+use crate::salvage::{Repaired, Salvage};
+use crate::shared::{ALLOW_STALE, SALVAGE};
 use crate::{dcd, inplace, lfs, loge, vlog};
 use seekless_engine::disk::Disk;
 use seekless_engine::layer::Layer;
 use seekless_engine::layout::{
-    CheckReport, Clock, FormatOptions, LayoutError, MountOptions, MountReport, Promises,
+    CheckReport, Clock, FormatOptions, LayoutError, MountOptions, MountPath, MountReport, Promises,
     RecoverySteps,
 };
 use seekless_engine::options::Options;
@@ -188,6 +191,9 @@ pub fn format(disk: &mut dyn Disk, options: &FormatOptions) -> Result<(), Layout
     (kind.format)(disk, options)
 }
 
+/// The step of a mount that has found one of the copies of the superblock damaged.
+pub const MENDED: &str = "write a damaged copy of the superblock anew";
+
 /// Mounts whatever volume the device holds. A copy of the superblock that is lost is written anew
 /// unless the mount is read-only.
 ///
@@ -199,12 +205,44 @@ pub fn mount(
 ) -> Result<(Box<dyn Layer>, Superblock, MountReport), LayoutError> {
     let mut steps = RecoverySteps::new(options.clock);
     let superblock = begin_with_superblock(disk, &mut steps)?;
-    let layer = (Kind::of(&superblock).mount)(disk, &superblock, options, &mut steps)?;
-    let report = steps.finish();
-    if !options.read_only {
-        superblock.mend(disk, &known)?;
+    if options.options.get(&SALVAGE) {
+        return mount_salvage(disk, superblock, options, steps);
     }
-    Ok((layer, superblock, report))
+    let layer = (Kind::of(&superblock).mount)(disk, &superblock, options, &mut steps)?;
+    if !options.read_only && superblock.mend(disk, &known)? {
+        steps.begin(MENDED);
+    }
+    Ok((layer, superblock, steps.finish()))
+}
+
+/// Finds out what is certain of a volume, damaged or not.
+///
+/// # Errors
+/// If both copies of the superblock are damaged, the volume needs a second device that is not
+/// given, or the power goes off.
+pub fn open_salvage(disk: &mut dyn Disk) -> Result<Salvage, LayoutError> {
+    let superblock = read_superblock(disk)?;
+    salvage_of(disk, superblock)
+}
+
+fn salvage_of(disk: &mut dyn Disk, superblock: Superblock) -> Result<Salvage, LayoutError> {
+    let finder = (Kind::of(&superblock).salvage)(disk, &superblock)?;
+    Ok(Salvage::new(superblock, finder))
+}
+
+/// Mounts what is certain of a damaged volume.
+fn mount_salvage(
+    disk: &mut dyn Disk,
+    superblock: Superblock,
+    options: &MountOptions<'_>,
+    mut steps: RecoverySteps,
+) -> Result<(Box<dyn Layer>, Superblock, MountReport), LayoutError> {
+    assert!(options.read_only, "the caller makes the mount of a salvage read-only");
+    steps.begin("salvage");
+    let salvage = salvage_of(disk, superblock)?;
+    steps.found(MountPath::Scan, 0, 0);
+    let layer = SalvagedVolume::new(salvage, options.options.get(&ALLOW_STALE));
+    Ok((Box::new(layer), superblock, steps.finish()))
 }
 
 /// The first step of every mount.
@@ -241,6 +279,19 @@ pub fn check_timed(
     found.lost_copies("the superblock", &lost);
     found.damaged.extend(lost);
     Ok((superblock, report, found))
+}
+
+/// Makes a volume that cannot be mounted mountable again. Blocks that are lost are marked, so that
+/// reading them is an error, or with `give_up` become zeros.
+///
+/// # Errors
+/// If the superblock or everything else is lost, blocks are lost that the layout cannot mark, and
+/// what the medium reports.
+pub fn repair(disk: &mut dyn Disk, give_up: bool) -> Result<Repaired, LayoutError> {
+    let superblock = read_superblock(disk)?;
+    let repaired = (Kind::of(&superblock).repair)(disk, &superblock, give_up)?;
+    superblock.mend(disk, &known)?;
+    Ok(repaired)
 }
 
 /// Writes the on-disk structures as text.

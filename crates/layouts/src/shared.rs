@@ -7,6 +7,8 @@ use seekless_engine::units::Time;
 use std::fmt::Display;
 use std::str::FromStr;
 
+pub use crate::punch::NO_PUNCH;
+
 /// Blocks in a segment.
 pub static SEGMENT: Choice<Option<u32>> = Choice {
     name: "segment",
@@ -29,6 +31,17 @@ pub static PAST_UNREADABLE: Choice<bool> = Choice::switch(
     "past-unreadable",
     "Mount after a crash though blocks cannot be read in which the youngest writes may have been; \
      they are lost then",
+);
+
+/// Mount a damaged volume: what is certain can be read, and everything else is an error. Needs a
+/// mount that is read-only.
+pub static SALVAGE: Choice<bool> =
+    Choice::switch("salvage", "Serve what is certain of a damaged volume");
+
+/// With [`SALVAGE`]: where the newest content is not certain, read the newest that is found.
+pub static ALLOW_STALE: Choice<bool> = Choice::switch(
+    "allow-stale",
+    "Where the newest content is not certain, read the newest that is found",
 );
 
 /// Takes a value that knows its own text form.

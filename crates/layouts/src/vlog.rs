@@ -32,14 +32,18 @@ use crate::eager::ATOMIC_BLOCKS;
 use crate::eager::commit::Commits;
 use crate::eager::freemap::FreeMap;
 use crate::eager::place::Plan;
+use crate::eager::punch::Punching;
 use crate::eager::read::Reads;
 use crate::eager::write::Writes;
+use crate::punch::NO_PUNCH;
 use crate::shared::PAST_UNREADABLE;
 use compact::Compactor;
-use format::{Entry, FIXED_BLOCKS, MAX_DEVICE_BLOCKS, SLICE_ENTRIES};
+use format::{Entry, FIXED_BLOCKS, MAX_DEVICE_BLOCKS, POOL_START, SLICE_ENTRIES};
 use map::Map;
 pub use options::{COMPACTION, Compaction, FILL_PERCENT, NO_REORGANISE};
 use place::Placer;
+use recover::repair::repair;
+pub use recover::salvage;
 use reorganise::Reorganiser;
 use seekless_engine::arm::Track;
 use seekless_engine::checksum::{Identity, Sums};
@@ -78,6 +82,7 @@ const FLUSH: Tag = 3 << 32;
 const READ: Tag = 4 << 32;
 const TAIL: Tag = 5 << 32;
 const COMPACT: Tag = 6 << 32;
+const PUNCH: Tag = 7 << 32;
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Counters {
@@ -105,6 +110,7 @@ pub struct Vlog {
     dirty_limit: usize,
     atomic_blocks: u64,
     free: FreeMap,
+    punching: Punching,
     placer: Placer,
     plan: Option<Plan>,
     writes: Writes<Install>,
@@ -149,6 +155,12 @@ impl Vlog {
             dirty_limit: (slack / 8).clamp(4, 4096) as usize,
             atomic_blocks: (slack / 4).clamp(1, ATOMIC_BLOCKS),
             free: FreeMap::new(superblock.device_blocks, options.arm),
+            punching: Punching::new(
+                POOL_START..superblock.device_blocks - 1,
+                None,
+                !options.read_only && !options.options.get(&NO_PUNCH),
+                PUNCH,
+            ),
             placer: Placer::new(options.options.get(&FILL_PERCENT), options.arm),
             plan: None,
             writes: Writes::new(DATA),
@@ -216,6 +228,7 @@ impl Layer for Vlog {
             DATA => self.data_done(index, done, cx),
             MAP => self.commit_part_done(done, cx),
             FLUSH => self.commits.flush_done(done, &mut self.requests, cx),
+            PUNCH => self.punching.done(&done, &mut self.free, cx),
             TAIL => self.requests.shutdown_record_answered(TAIL, done, cx),
             COMPACT if index == 0 => self.compaction_read(done),
             COMPACT => self.reorganiser_read(done),
@@ -228,21 +241,30 @@ impl Layer for Vlog {
         if self.commits.is_serial() && self.commits.is_running() {
             // Nothing begins before the batch on its way is complete.
             self.compactor.rest();
+            self.punching.rest();
             return;
         }
         let early = planted(PlantedBug::ReuseUnwitnessed);
         let settled = if early { self.commits.durable() } else { self.commits.noted() };
-        self.commits.release(settled, &self.reads, &mut self.free);
+        self.commits.release(settled, &self.reads, &mut self.free, &mut self.punching);
         self.dispatch(cx);
         self.advance_commits(cx);
         self.advance_compaction(cx);
+        match self.requests.is_running() && self.requests.failed().is_none() {
+            true => {
+                self.hasten(cx);
+                self.punching.advance(&self.commits, &mut self.free, cx);
+            }
+            false => self.punching.rest(),
+        }
         if !self.requests.is_running() {
             self.advance_shutdown(cx);
         }
     }
 
     fn deadline(&self) -> Option<Time> {
-        self.commits.due(&self.requests).or(self.compactor.due())
+        let due = self.commits.due(&self.requests).or(self.compactor.due());
+        due.into_iter().chain(self.punching.due()).min()
     }
 
     fn stop(&mut self, _cx: &mut Cx<'_>) {
@@ -297,8 +319,10 @@ pub const DESCRIPTOR: Descriptor = Descriptor {
     number: 2,
     name: "vlog",
     summary: "virtual log disk: eager writing to free blocks near the head, map kept as a log",
-    mount_options: &[&COMPACTION, &FILL_PERCENT, &NO_REORGANISE, &PAST_UNREADABLE],
+    mount_options: &[&COMPACTION, &FILL_PERCENT, &NO_REORGANISE, &PAST_UNREADABLE, &NO_PUNCH],
     planted_bugs: &PlantedBug::VLOG,
+    salvage: |disk, superblock| Ok(Box::new(salvage::open(disk, superblock)?)),
+    repair,
     ..Descriptor::of::<Vlog>()
 };
 

@@ -25,5 +25,5 @@ use seekless_layouts::Kind;
 pub fn planted_bugs() -> Vec<PlantedBug> {
     let of_layouts = Kind::ALL.into_iter().flat_map(Kind::planted_bugs);
     let of_arrays = PlantedBug::ARRAY.iter().chain(&PlantedBug::STRIPED);
-    of_layouts.chain(of_arrays).copied().collect()
+    of_layouts.chain(&PlantedBug::APART).chain(of_arrays).copied().collect()
 }

@@ -195,6 +195,11 @@ impl DeviceStatus for Probe {
     fn takes_parts(&self) -> bool {
         true
     }
+
+    /// Where it has no head: volumes then give back what they do not use, as on a file.
+    fn punches(&self) -> bool {
+        self.arm.is_none()
+    }
 }
 
 impl Mechanical for Probe {

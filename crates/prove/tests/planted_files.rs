@@ -1,14 +1,15 @@
 //! The yardstick of the prover for file systems: each planted bug is found from every seed, and
-//! none is found where none is.
+//! none is found where none is. A usual run tries the first seed; `SEEKLESS_SEEDS` has more.
 #![cfg(debug_assertions)]
 #![allow(missing_docs)]
 
+mod hunters;
+
+use hunters::{each, seeds};
 use seekless_fs::policy::planted::{Bug, with};
 use seekless_prove::files::FileSubject;
 use seekless_prove::{ProveOptions, ProveReport, prove};
 
-/// Seeds that must each lead to every bug.
-const SEEDS: [u64; 3] = [1, 2, 3];
 const MOST_STATES: u64 = 300_000;
 
 fn no_clock() -> u64 {
@@ -29,22 +30,26 @@ fn planted() -> Vec<(FileSubject, Bug)> {
     Bug::ALL.into_iter().flat_map(of).collect()
 }
 
+/// The lines of the table in `docs/proof.md`.
 #[test]
 fn every_planted_bug_is_found() {
     let planted = planted();
-    assert!(planted.len() >= 3, "{planted:?}");
+    assert!(planted.len() > Bug::ALL.len(), "{planted:?}");
+    let tasks: Vec<_> =
+        planted.iter().flat_map(|one| seeds().map(move |seed| (*one, seed))).collect();
+    let found = each(&tasks, |&((subject, bug), seed)| {
+        let options = ProveOptions { seed, states: MOST_STATES, ..ProveOptions::of(subject) };
+        let report = hunt(Some(bug), &options);
+        (report.states, report.violations.is_empty())
+    });
     let mut missed = Vec::new();
-    for (subject, bug) in planted {
-        let mut states = Vec::new();
-        for seed in SEEDS {
-            let options = ProveOptions { seed, states: MOST_STATES, ..ProveOptions::of(subject) };
-            let report = hunt(Some(bug), &options);
-            if report.violations.is_empty() {
-                missed.push(format!("{}, {bug:?}, seed {seed}", subject.policy.name()));
-            }
-            states.push(report.states.to_string());
-        }
-        println!("| `{}` | `{bug:?}` | {} |", subject.policy.name(), states.join(", "));
+    for (tasks, found) in tasks.chunks(seeds().count()).zip(found.chunks(seeds().count())) {
+        let ((subject, bug), _) = tasks[0];
+        let policy = subject.policy.name();
+        let states: Vec<String> = found.iter().map(|one| one.0.to_string()).collect();
+        println!("| `{policy}` | `{bug:?}` | {} | {} |", bug.summary(), states.join(", "));
+        let lost = tasks.iter().zip(found).filter(|(_, found)| found.1);
+        missed.extend(lost.map(|((_, seed), _)| format!("{policy}, {bug:?}, seed {seed}")));
     }
     assert!(missed.is_empty(), "not found: {}", missed.join("; "));
 }
@@ -53,16 +58,19 @@ fn every_planted_bug_is_found() {
 /// not without it.
 #[test]
 fn violations_shrink_and_repeat() {
-    for (subject, bug) in planted() {
+    // One policy each; the one above hunts in all.
+    let mut planted = planted();
+    planted.dedup_by_key(|one| one.1);
+    each(&planted, |&(subject, bug)| {
         let options = ProveOptions { states: MOST_STATES, ..ProveOptions::of(subject) };
         let whole = hunt(Some(bug), &ProveOptions { shrink: true, ..options.clone() });
         let small = &whole.violations[0];
         let keep = small.keep.as_deref().expect("it was made small");
         let keep = keep.parse::<seekless_prove::Keep>().expect("a list of operations");
-        assert!(keep.len() <= 12, "{bug:?}: {} operations are left", keep.len());
+        assert!(keep.len() <= 24, "{bug:?}: {} operations are left", keep.len());
         let options = ProveOptions { case: Some(small.case), keep: Some(keep), ..options };
         let again = hunt(Some(bug), &options);
         assert_eq!(again.violations[0].sort, small.sort, "{bug:?}");
         assert!(hunt(None, &options).violations.is_empty(), "{bug:?}: it is the bug");
-    }
+    });
 }

@@ -18,6 +18,7 @@ use seekless_fs::block::plain::Plain;
 use seekless_serve::driver::{Driver, Listener, Parts, echoes, measure_compensation, pin};
 use seekless_serve::nbd::Export;
 use seekless_serve::nbd::client::Client;
+use seekless_serve::status::Served;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write as _;
 use std::os::fd::OwnedFd;
@@ -110,6 +111,10 @@ fn serve(spec: &Spec, listener: UnixListener, stop: OwnedFd, said: Said) -> Resu
         stop_fd: stop,
         most_connections: 4,
         power: None,
+        control: None,
+        served: Served::default(),
+        usr1_fd: None,
+        members: None,
     };
     Driver::new(parts)?.run()?;
     Ok(())

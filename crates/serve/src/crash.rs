@@ -3,10 +3,10 @@
 //! demand.
 //!
 //! Start with [`plan`] (what is to go wrong), then [`disk`] (the device), [`cut`] (what a power cut
-//! leaves behind), [`store`] (where the blocks rest) and [`control`] (who commands it while it is
+//! leaves behind), [`store`] (where the blocks rest) and `commands` (what it is told while it is
 //! served).
 
-pub mod control;
+mod commands;
 pub mod cut;
 pub mod disk;
 pub mod memory;

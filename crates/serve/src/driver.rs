@@ -17,6 +17,8 @@ mod lateness;
 mod listener;
 mod poll;
 mod power;
+mod replace;
+mod report;
 mod session;
 mod sessions;
 mod shutdown;
@@ -28,8 +30,14 @@ pub use listener::Listener;
 pub use power::{OnCut, Power};
 pub use session::Stream;
 
-use crate::adapter::Adapter;
+use crate::adapter::{Adapter, Answer};
+use crate::announce::Announcer;
+use crate::control::Control;
 use crate::nbd::{Export, Ticket};
+use crate::server::backing::{Backing, members_out};
+use crate::server::members::MemberDevices;
+use crate::status;
+use crate::status::meter::{Measured, Meter};
 use announce::rebuild_below;
 use budget::MemoryBudget;
 use busy_poll::BusyPoll;
@@ -56,14 +64,23 @@ const LISTENER: u64 = u64::MAX;
 const DEVICE: u64 = u64::MAX - 1;
 const STOP: u64 = u64::MAX - 2;
 const CONTROL: u64 = u64::MAX - 3;
+const USR1: u64 = u64::MAX - 4;
 
 /// A connection that has not chosen an export by then is closed.
 const NEGOTIATION_NS: Time = 10 * SECONDS;
 /// How long the end waits for clients to take their last answers.
 const FAREWELL_NS: Time = 5 * SECONDS;
 
-/// Who sent a request: the key of the session, its number (keys are used again), and how to answer.
-type Who = (usize, u64, Ticket);
+/// Who sent a request, how to answer it, and what is measured of it.
+#[derive(Clone, Debug)]
+struct Who {
+    /// Key of the session; keys are used again.
+    key: usize,
+    /// Number of the session.
+    number: u64,
+    ticket: Ticket,
+    measured: Measured,
+}
 
 /// What the driver needs to begin.
 #[derive(Debug)]
@@ -86,6 +103,14 @@ pub struct Parts {
     pub most_connections: usize,
     /// For a disk that crashes on demand.
     pub power: Option<Power>,
+    /// Where questions and commands come from.
+    pub control: Option<Control>,
+    /// What is told of what is served.
+    pub served: status::Served,
+    /// Becomes readable when a line about the state is asked for.
+    pub usr1_fd: Option<OwnedFd>,
+    /// How an array below takes new members.
+    pub members: Option<MemberDevices>,
 }
 
 /// What a server did.
@@ -97,6 +122,8 @@ pub struct Served {
     pub requests: u64,
     /// Why the volume refused writes at the end, if it did.
     pub failed: Option<IoError>,
+    /// Members of an array that were not part of it at the end.
+    pub members_out: Vec<usize>,
     /// How well the time of a simulated disk was kept.
     pub lateness: Lateness,
     /// What simulated disks were busy with, each for [`Served::elapsed_ns`].
@@ -129,8 +156,10 @@ pub struct Driver {
     phase: Phase,
     /// What was last announced of a rebuild.
     rebuild: Option<Rebuild>,
-    /// How many failed members of an array have been announced.
-    failed_members: usize,
+    /// What was said of the members of an array.
+    announcer: Announcer,
+    /// The files of members that have come since.
+    new_files: Vec<Backing>,
     /// When to watch the listener again, if it is not watched.
     accept_at: Option<Time>,
     /// Sessions that have not chosen an export yet.
@@ -140,6 +169,7 @@ pub struct Driver {
     budget: MemoryBudget,
     busy_poll: BusyPoll,
     wake_margin: WakeMargin,
+    meter: Meter,
     clock: Clock,
     /// Keys of sessions that may have something to send or want to be watched differently.
     touched: Vec<usize>,
@@ -163,8 +193,11 @@ impl Driver {
         for fd in &parts.device_fds {
             epoll::add(&epoll, fd, EventData::new_u64(DEVICE), EventFlags::IN)?;
         }
-        if let Some(fd) = parts.power.as_ref().and_then(Power::control_fd) {
-            epoll::add(&epoll, fd, EventData::new_u64(CONTROL), EventFlags::IN)?;
+        if let Some(control) = &parts.control {
+            epoll::add(&epoll, control.fd(), EventData::new_u64(CONTROL), EventFlags::IN)?;
+        }
+        if let Some(fd) = &parts.usr1_fd {
+            epoll::add(&epoll, fd, EventData::new_u64(USR1), EventFlags::IN)?;
         }
         let blocks = parts.node.layer.blocks();
         Ok(Driver {
@@ -172,7 +205,7 @@ impl Driver {
             adapter: Adapter::new(blocks, parts.export.read_only),
             clock: Clock::new(parts.compensation_ns),
             rebuild: rebuild_below(&parts.node),
-            failed_members: 0,
+            announcer: Announcer::new(&parts.served.images),
             parts,
             epoll,
             exchange: Exchange::new(1),
@@ -180,12 +213,14 @@ impl Driver {
             served: Served::default(),
             started: Instant::now(),
             phase: Phase::Serving,
+            new_files: Vec::new(),
             accept_at: None,
             negotiating: 0,
             paused: 0,
             budget: MemoryBudget::default(),
             busy_poll: BusyPoll::new(),
             wake_margin: WakeMargin::new(),
+            meter: Meter::default(),
             touched: Vec::new(),
         })
     }
@@ -194,7 +229,7 @@ impl Driver {
     ///
     /// # Errors
     /// Only what makes going on impossible: the poller fails.
-    pub fn run(self) -> io::Result<Served> {
+    pub fn run(mut self) -> io::Result<Served> {
         self.run_watched(&mut |_| {})
     }
 
@@ -202,7 +237,7 @@ impl Driver {
     ///
     /// # Errors
     /// As for [`Driver::run`].
-    pub fn run_watched(mut self, watch: &mut dyn FnMut(Rebuild)) -> io::Result<Served> {
+    pub fn run_watched(&mut self, watch: &mut dyn FnMut(Rebuild)) -> io::Result<Served> {
         if self.parts.simulated {
             // The system may wake a thread 50 µs later than asked, to save power. If it cannot be
             // told otherwise the time is kept less well, no more.
@@ -223,6 +258,7 @@ impl Driver {
                     // The turn below collects what the device has.
                     DEVICE => {}
                     CONTROL => self.obey(),
+                    USR1 => self.say_status(),
                     key => self.session_ready(key as usize, event.flags),
                 }
             }
@@ -236,7 +272,8 @@ impl Driver {
             if self.phase != Phase::Serving {
                 self.advance_end();
             }
-            self.announce_failed_members();
+            let now = self.now();
+            self.announcer.tell(&self.parts.node, now);
             self.announce_rebuild(watch);
         }
         if !self.is_dark() {
@@ -245,8 +282,15 @@ impl Driver {
         if self.parts.simulated {
             self.served.accounts = self.parts.node.accounts();
         }
+        self.served.members_out = members_out(&self.parts.node);
+        self.announcer.end(&self.parts.node);
         self.served.elapsed_ns = self.now();
-        Ok(self.served)
+        Ok(std::mem::take(&mut self.served))
+    }
+
+    /// The files of members that the array has taken, which keep their locks.
+    pub(crate) fn take_new_files(&mut self) -> Vec<Backing> {
+        std::mem::take(&mut self.new_files)
     }
 
     fn now(&self) -> Time {
@@ -305,7 +349,7 @@ impl Driver {
             && self.served.failed.is_none()
             && !self.is_dark()
         {
-            eprintln!("seekless: a write failed, the volume is read-only from now on: {reason}");
+            tracing::error!("a write failed, the volume is read-only from now on: {reason}");
             self.served.failed = Some(reason);
             self.adapter.fail_volume(reason);
         }
@@ -324,12 +368,14 @@ impl Driver {
         if self.parts.power.is_some() {
             self.notice_cut();
         }
+        let mut now = 0;
         if !self.adapter.answers().is_empty() {
-            let now = self.now();
+            now = self.now();
             self.busy_poll.answered(now);
         }
-        for ((key, number, ticket), answer) in self.adapter.answers().drain(..) {
+        for (Who { key, number, ticket, measured }, answer) in self.adapter.answers().drain(..) {
             self.served.requests += 1;
+            self.meter.answered(measured, now, matches!(answer, Answer::Error(..)));
             self.budget.end(weight(&ticket));
             // The session may be gone, and its key another's.
             if let Some(session) = self.sessions.get_mut(key).filter(|one| one.number == number) {

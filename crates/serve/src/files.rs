@@ -13,6 +13,7 @@ mod listing;
 mod offline;
 mod pending;
 mod power;
+mod report;
 mod shared;
 mod state;
 mod translate;
@@ -29,13 +30,13 @@ pub use volume::{Volume, VolumeOptions};
 
 use crate::fuse::mount::{self, MountPoint, Right, Traits};
 use bridge::Bridge;
-use driver::Driver;
+use driver::{Driver, Outside};
 use fuser::{Config, Session, SessionACL};
 use seekless_engine::io::IoError;
 use seekless_fs::system::FileSystem;
 use shared::Shared;
 use state::State;
-use std::io::{self, Write as _};
+use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
@@ -58,6 +59,8 @@ pub struct MountOptions {
     pub read_only: bool,
     /// The kernel keeps what programs write and hands it on later.
     pub writeback: bool,
+    /// How writes of metadata are ordered, for reports.
+    pub policy: String,
 }
 
 /// Why a file system cannot be mounted, or ended badly.
@@ -118,9 +121,16 @@ pub fn serve(
     check_point(&options.point)?;
     // First of all threads that are started here leave signals alone.
     let stop_fd = crate::signals::block_and_watch()?;
-    let (control, device_fds) = (volume.start_control()?, volume.take_device_fds());
-    let shared = Shared::new(State::new(fs, volume))?;
-    let mut driver = Driver::new(shared.clone(), &device_fds, stop_fd, control)?;
+    let usr1_fd = crate::signals::watch_usr1()?;
+    let (mut control, device_fds) = (volume.take_control()?, volume.take_device_fds());
+    crate::server::register(&mut control);
+    control.start()?;
+    let point = options.point.canonicalize().unwrap_or_else(|_| options.point.clone());
+    let served = volume.mounted.served(&point.to_string_lossy(), options.read_only);
+    let state = State::new(fs, volume, served, options.policy.clone());
+    let shared = Shared::new(state)?;
+    let outside = Outside { stop_fd, usr1_fd: Some(usr1_fd), control: Some(control) };
+    let mut driver = Driver::new(shared.clone(), &device_fds, outside)?;
     let refused = match attach(&shared, options) {
         Ok(point) => {
             driver.mounted(point);
@@ -205,10 +215,4 @@ fn hear(right: Right, bridge: Bridge, device: OwnedFd) -> io::Result<()> {
     // Its threads end by themselves when the file system does.
     session.spawn()?;
     Ok(())
-}
-
-/// Tells people who watch, in one write: the log of the kernel makes a record of each. A mount goes
-/// on when its messages cannot be written.
-fn say(message: &str) {
-    let _ = io::stderr().write_all(format!("seekless: {message}\n").as_bytes());
 }

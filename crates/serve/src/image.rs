@@ -5,6 +5,7 @@ mod create;
 mod headers;
 mod lock;
 mod prospect;
+mod used;
 
 pub use create::{AttachOptions, CreateOptions, attach, create, fresh_id};
 pub(crate) use headers::Headers;
@@ -34,8 +35,8 @@ pub enum ImageError {
     /// The path of the log does not exist.
     #[error(
         "{} does not exist; name the log that the origin was attached to with `seekless create \
-         --log` (if it is gone, the first 128 KiB of the origin and all that was not drained are \
-         lost)",
+         --log` (if it is gone, all that was in it only is lost, and `seekless abandon-log` makes \
+         the origin usable without it)",
         .0.display()
     )]
     NoLog(PathBuf),
@@ -56,6 +57,23 @@ pub enum ImageError {
         path: PathBuf,
         /// The process that holds it, if the system says.
         pid: Option<u32>,
+    },
+    /// A loop device stands on it.
+    #[error(
+        "{} is in use: the loop device {} stands on it{}; `umount` what is mounted and \
+         `losetup --detach {}` first",
+        .path.display(),
+        .device.display(),
+        mounted(.mounted_at),
+        .device.display()
+    )]
+    UnderLoop {
+        /// The image.
+        path: PathBuf,
+        /// The loop device.
+        device: PathBuf,
+        /// Where it is mounted, if it is.
+        mounted_at: Option<PathBuf>,
     },
     /// The command names it twice.
     #[error(
@@ -128,6 +146,10 @@ fn holder(pid: Option<u32>) -> String {
     pid.map(|pid| format!(" (pid {pid})")).unwrap_or_default()
 }
 
+fn mounted(at: &Option<PathBuf>) -> String {
+    at.as_ref().map(|at| format!(", mounted at {}", at.display())).unwrap_or_default()
+}
+
 fn lengthening(device: bool) -> &'static str {
     match device {
         true => "use a partition that is one",
@@ -159,8 +181,8 @@ pub struct Image {
 /// Opens an image. A writer excludes all others, readers exclude writers.
 ///
 /// # Errors
-/// [`ImageError::NotFound`], [`ImageError::InUse`], [`ImageError::Twice`],
-/// [`ImageError::NotBlocks`], or what the operating system says.
+/// [`ImageError::NotFound`], [`ImageError::InUse`], [`ImageError::UnderLoop`],
+/// [`ImageError::Twice`], [`ImageError::NotBlocks`], or what the operating system says.
 pub fn open(path: &Path, read_only: bool) -> Result<Image, ImageError> {
     let (file, block_device) = open_file(path, read_only)?;
     Image::adopt(file, path, read_only, block_device)
@@ -238,6 +260,9 @@ impl Image {
         read_only: bool,
         block_device: bool,
     ) -> Result<Image, ImageError> {
+        if !read_only {
+            used::refuse(&file, path)?;
+        }
         let below = lock::take(&file, path, read_only)?;
         let image = Image::measure(file, path, read_only, block_device)?;
         Ok(Image { below, ..image })

@@ -3,10 +3,15 @@
 //!
 //! Start with [`image`] (where a volume lives), then [`device`] (how its blocks are reached),
 //! [`adapter`] (byte requests become block requests), [`driver`] (the loop) and [`server`] (all
-//! together). [`files`] mounts file systems on the same volumes.
+//! together). [`files`] mounts file systems on the same volumes; [`attach`] makes block devices
+//! of them. [`control`] answers questions
+//! about all, [`status`] says what.
 
 pub mod adapter;
+mod announce;
+pub mod attach;
 pub mod background;
+pub mod control;
 pub mod crash;
 pub mod device;
 pub mod driver;
@@ -16,3 +21,4 @@ pub mod image;
 pub mod nbd;
 pub mod server;
 pub mod signals;
+pub mod status;

@@ -2,16 +2,24 @@
 
 mod array;
 mod attached;
+pub(crate) mod backing;
 mod crashing;
 pub mod listen;
+pub mod members;
 
+use crate::control::{Control, registry};
 use crate::crash::plan::{BadFault, Fault};
 use crate::device::file::{DeviceError, FileDevice, IoMode};
 use crate::device::medium::FileMedium;
-use crate::device::raw;
 use crate::driver::{Driver, OnCut, Parts, Power, Served, measure_compensation};
 use crate::image::{self, Image, ImageError};
 use crate::nbd::Export;
+use crate::nbd::uri::Uri;
+use crate::status::{self, At};
+use backing::Backing;
+pub use backing::BackingError;
+use listen::SocketFile;
+use members::MemberDevices;
 use seekless_disk::{Disk as SimulatedDisk, Spec, SpecError};
 use seekless_engine::device::Device;
 use seekless_engine::device::Mechanical as _;
@@ -27,9 +35,9 @@ use seekless_engine::node::Node;
 use seekless_engine::options::Options;
 use seekless_engine::superblock::Superblock;
 use seekless_engine::units::{BLOCK_BYTES, Time};
+use seekless_engine::upkeep::UpkeepError;
 use seekless_fs::block::plain::Plain;
-use seekless_layouts::Kind;
-use std::fs::File;
+use seekless_layouts::{Kind, MENDED};
 use std::io;
 use std::ops::ControlFlow;
 use std::os::fd::OwnedFd;
@@ -67,6 +75,17 @@ pub enum Listen {
     Unix(PathBuf),
     /// HOST:PORT.
     Tcp(String),
+}
+
+impl Listen {
+    /// The URI for clients that are in another directory.
+    fn absolute(&self, uri: &str) -> String {
+        match self {
+            Listen::Unix(path) => std::path::absolute(path)
+                .map_or_else(|_| uri.to_owned(), |path| Uri::unix(&path).to_string()),
+            Listen::Tcp(_) => uri.to_owned(),
+        }
+    }
 }
 
 /// What is said of the mount of a volume.
@@ -107,6 +126,10 @@ pub struct ServeOptions {
     pub most_connections: usize,
     /// A disk that crashes on demand.
     pub crash: Option<CrashOptions>,
+    /// Answer questions of Prometheus on this HOST:PORT.
+    pub metrics: Option<String>,
+    /// Fill a new member of an array with at most so many bytes a second.
+    pub rebuild_rate: Option<u64>,
 }
 
 /// How a disk is to crash.
@@ -186,6 +209,9 @@ pub enum ServeError {
     /// A fault that cannot strike.
     #[error("--faults: {0}")]
     Fault(#[from] BadFault),
+    /// An array does not take a new member.
+    #[error(transparent)]
+    Upkeep(#[from] UpkeepError),
     /// Faults are injected below one disk.
     #[error("faults and power cuts are for a volume on one disk, not for an array")]
     ManyDisks,
@@ -198,6 +224,9 @@ pub enum ServeError {
     /// The backing store failed while serving.
     #[error("the backing store failed while serving: {0}")]
     Failed(IoError),
+    /// What was served is not durable.
+    #[error("the backing store failed when it was made durable at the end: {0}")]
+    NotDurable(#[from] BackingError),
 }
 
 /// Bytes of the path of a Unix socket, without the zero at its end.
@@ -231,14 +260,39 @@ pub(crate) struct Mounted {
     pub(crate) device_fds: Vec<OwnedFd>,
     rotational: bool,
     /// The images, if there are some: handles that keep their locks.
-    pub(crate) files: Vec<File>,
+    pub(crate) files: Vec<Backing>,
+    /// Their names; of an array those of its members in order.
+    pub(crate) images: Vec<Option<PathBuf>>,
+    /// The layout, if there is one.
+    pub(crate) layout: Option<&'static str>,
     pub(crate) power: Option<Power>,
+    /// How an array below takes new members.
+    pub(crate) members: Option<MemberDevices>,
 }
 
 impl Mounted {
     pub(crate) fn new(node: Node, description: String) -> Mounted {
         let (device_fds, rotational, files, power) = (Vec::new(), false, Vec::new(), None);
-        Mounted { node, description, device_fds, rotational, files, power }
+        let (images, layout, members) = (Vec::new(), None, None);
+        Mounted { node, description, device_fds, rotational, files, images, layout, power, members }
+    }
+
+    /// A volume with a layout.
+    fn of_layout(node: Node, superblock: &Superblock) -> Mounted {
+        let layout = Some(Kind::of(superblock).name());
+        Mounted { layout, ..Mounted::new(node, describe(superblock)) }
+    }
+
+    /// What is told of it.
+    pub(crate) fn served(&self, at: &str, read_only: bool) -> status::Served {
+        let absolute = |path: &PathBuf| path.canonicalize().unwrap_or_else(|_| path.clone());
+        status::Served {
+            images: self.images.iter().map(|one| one.as_ref().map(absolute)).collect(),
+            at: At::new(at),
+            description: self.description.clone(),
+            layout: self.layout,
+            read_only,
+        }
     }
 }
 
@@ -253,52 +307,124 @@ pub fn serve(
     ready: &mut dyn FnMut(&str) -> ControlFlow<()>,
     watch: &mut dyn FnMut(Rebuild),
 ) -> Result<Served, ServeError> {
-    // First of all: a mount takes the mark of a clean shutdown away, and only a driver puts it
-    // back. A client that connects meanwhile waits until there is something to serve.
-    let (listener, socket, uri) = listen::listen(&options.listen)?;
-    let Mounted { node, description, device_fds, rotational, files, power } = mount(options)?;
-    let hub = power.as_ref().map(|power| power.hub.clone());
-    // Only now: however long the mount takes, a signal ends it. The device starts its threads when
-    // it first needs them, so they leave signals alone, too.
-    let stop_fd = crate::signals::block_and_watch()?;
-    if let Some(control) = power.as_ref().and_then(|power| power.control.as_ref()) {
+    let opened = Opened::new(options, crate::signals::block_and_watch)?;
+    let uri = opened.uri.clone();
+    opened.run(&mut || ready(&uri), watch)
+}
+
+/// A volume that is mounted, and all that serves it, before the loop runs.
+pub(crate) struct Opened {
+    pub(crate) parts: Parts,
+    /// Where clients connect.
+    pub(crate) uri: String,
+    socket: Option<SocketFile>,
+    files: Vec<Backing>,
+}
+
+impl Opened {
+    /// Listens, then mounts. `stop_fd` is called when a signal must not end the process at once
+    /// any longer, and gives what becomes readable when the server is to end.
+    ///
+    /// # Errors
+    /// See [`ServeError`].
+    pub(crate) fn new(
+        options: &ServeOptions,
+        stop_fd: impl FnOnce() -> io::Result<OwnedFd>,
+    ) -> Result<Opened, ServeError> {
+        // First of all: a mount takes the mark of a clean shutdown away, and only a driver puts it
+        // back. A client that connects meanwhile waits until there is something to serve.
+        let (listener, socket, uri) = listen::listen(&options.listen)?;
+        let path = options.crash.as_ref().and_then(|crash| crash.control.as_deref());
+        let mut control = control(path, options.metrics.as_deref())?;
+        register(&mut control);
+        // Before it is handled a signal that only asks would end the process.
+        let usr1_fd = crate::signals::watch_usr1()?;
+        let mounted = mount(options)?;
+        let served = mounted.served(&options.listen.absolute(&uri), options.read_only);
+        let Mounted { node, description, device_fds, rotational, files, power, members, .. } =
+            mounted;
+        // Only now: however long the mount takes, a signal ends it. The device starts its threads
+        // when it first needs them, so they leave signals alone, too.
+        let stop_fd = stop_fd()?;
         control.start()?;
+        let export = Export {
+            description,
+            size_bytes: node.layer.blocks() * BLOCK_BYTES as u64,
+            ..export(options.read_only, rotational)
+        };
+        let simulated = options.disk.is_some();
+        let parts = Parts {
+            node,
+            export,
+            listener,
+            simulated,
+            compensation_ns: if simulated { measure_compensation() } else { 0 },
+            device_fds,
+            stop_fd,
+            most_connections: options.most_connections,
+            power,
+            control: Some(control),
+            served,
+            usr1_fd: Some(usr1_fd),
+            members,
+        };
+        Ok(Opened { parts, uri, socket, files })
     }
-    let export = Export {
-        description,
-        size_bytes: node.layer.blocks() * BLOCK_BYTES as u64,
-        ..export(options.read_only, rotational)
-    };
-    let simulated = options.disk.is_some();
-    let parts = Parts {
-        node,
-        export,
-        listener,
-        simulated,
-        compensation_ns: if simulated { measure_compensation() } else { 0 },
-        device_fds,
-        stop_fd,
-        most_connections: options.most_connections,
-        power,
-    };
-    let mut driver = Driver::new(parts)?;
-    if ready(&uri).is_break() {
-        driver.stop();
+
+    /// Serves to the end.
+    ///
+    /// # Errors
+    /// See [`ServeError`].
+    pub(crate) fn run(
+        self,
+        ready: &mut dyn FnMut() -> ControlFlow<()>,
+        watch: &mut dyn FnMut(Rebuild),
+    ) -> Result<Served, ServeError> {
+        let Opened { parts, socket, mut files, .. } = self;
+        let hub = parts.power.as_ref().map(|power| power.hub.clone());
+        let read_only = parts.export.read_only;
+        let mut driver = Driver::new(parts)?;
+        if ready().is_break() {
+            driver.stop();
+        }
+        let served = driver.run_watched(watch);
+        files.extend(driver.take_new_files());
+        drop((driver, socket));
+        let served = served?;
+        if let Some(hub) = hub {
+            hub.write_out().map_err(ServeError::Failed)?;
+        }
+        if let Some(reason) = served.failed {
+            return Err(ServeError::Failed(reason));
+        }
+        if !read_only {
+            // No client was promised this, but a clean shutdown leaves nothing to chance.
+            backing::sync(&files, &served.members_out)?;
+        }
+        Ok(served)
     }
-    let served = driver.run_watched(watch);
-    drop(socket);
-    let served = served?;
-    if let Some(hub) = hub {
-        hub.write_out().map_err(ServeError::Failed)?;
+}
+
+/// Where questions and commands are taken that were asked for: on the Unix socket `path`, and those
+/// of Prometheus at HOST:PORT.
+pub(crate) fn control(path: Option<&Path>, metrics: Option<&str>) -> Result<Control, ServeError> {
+    let mut control = Control::new()?;
+    if let Some(path) = path {
+        control.listen(path)?;
     }
-    if let Some(reason) = served.failed {
-        return Err(ServeError::Failed(reason));
+    if let Some(address) = metrics {
+        let found = control.listen_metrics(address)?;
+        tracing::info!("metrics at http://{found}/metrics");
     }
-    for file in files.iter().filter(|_| !options.read_only) {
-        // No client was promised this, but a clean shutdown leaves nothing to chance.
-        raw::sync(file).map_err(|errno| ServeError::Failed(raw::sync_error(errno)))?;
+    Ok(control)
+}
+
+/// Has this process found by `seekless status`; it serves all the same if that cannot be.
+pub(crate) fn register(control: &mut Control) {
+    if let Err(error) = registry::register(control) {
+        let dir = registry::directory();
+        tracing::warn!("`seekless status` will not find this: {}: {error}", dir.display());
     }
-    Ok(served)
 }
 
 /// Serves a medium of `size_bytes` bytes as it is until a signal, as [`serve`] does.
@@ -328,6 +454,10 @@ pub fn serve_state(
         stop_fd,
         most_connections: 64,
         power: None,
+        control: None,
+        served: status::Served::default(),
+        usr1_fd: None,
+        members: None,
     };
     let mut driver = Driver::new(parts)?;
     if ready(&uri).is_break() {
@@ -393,9 +523,9 @@ fn memory(options: &ServeOptions, kind: Kind, blocks: u64) -> Result<Mounted, Se
         let (layer, superblock, _) =
             seekless_layouts::mount(&mut MediumDisk(medium.as_mut()), &mount)?;
         let node = Node::new(layer, vec![Box::new(Ram::volatile(medium))], 1);
-        return Ok(Mounted::new(node, describe(&superblock)));
+        return Ok(Mounted::of_layout(node, &superblock));
     };
-    simulated(options, spec, medium, Vec::new())
+    simulated(options, spec, medium)
 }
 
 /// A volume on a simulated disk whose bytes are in `medium`. What its flushes wait for is the
@@ -404,7 +534,6 @@ fn simulated(
     options: &ServeOptions,
     spec: &Spec,
     mut medium: Box<dyn Medium>,
-    files: Vec<File>,
 ) -> Result<Mounted, ServeError> {
     // Mounting needs the mechanics and the medium at once; the disk that lends its mechanics here
     // has next to nothing on it.
@@ -418,7 +547,7 @@ fn simulated(
     log_mount(&report, started.elapsed(), options.messages);
     let disk = SimulatedDisk::new(&spec, medium)?;
     let node = Node::new(layer, vec![Box::new(disk)], 1);
-    Ok(Mounted { rotational: true, files, ..Mounted::new(node, describe(&superblock)) })
+    Ok(Mounted { rotational: true, ..Mounted::of_layout(node, &superblock) })
 }
 
 /// Of a disk no more than `blocks` blocks need, so that its arm knows of no others.
@@ -439,15 +568,15 @@ fn mount_options(options: &ServeOptions) -> MountOptions<'static> {
 
 fn from_image(options: &ServeOptions, path: &Path) -> Result<Mounted, ServeError> {
     let mut image = image::open(path, options.read_only)?;
-    let files = image.locks()?;
+    let (files, images) = (backing::of(&image, None)?, vec![Some(path.to_owned())]);
     if image.headers().is_some() && !has_headers(options) {
         return Err(ServeError::NoHeaders(path.to_owned()));
     }
     if let Some(spec) = &options.disk {
         let blocks = fits(&image, spec)?;
         let medium = FileMedium::new(image.handle()?, blocks).with_headers(image.headers());
-        let medium = Box::new(medium);
-        return simulated(options, spec, medium, files);
+        let mounted = simulated(options, spec, Box::new(medium))?;
+        return Ok(Mounted { files, images, ..mounted });
     }
     FileDevice::try_out(&image, options.io, options.direct)?;
     let mount = MountOptions { volatile: true, ..mount_options(options) };
@@ -458,19 +587,19 @@ fn from_image(options: &ServeOptions, path: &Path) -> Result<Mounted, ServeError
     let device = FileDevice::new(image, options.io, options.direct)?;
     let device_fds = vec![device.wait_fd()?];
     let node = Node::new(layer, vec![Box::new(device)], 1);
-    Ok(Mounted { device_fds, files, ..Mounted::new(node, describe(&superblock)) })
+    Ok(Mounted { device_fds, files, images, ..Mounted::of_layout(node, &superblock) })
 }
 
 /// A file as it is.
 fn raw_file(options: &ServeOptions, path: &Path) -> Result<Mounted, ServeError> {
     let image = open_raw(path, options.read_only)?;
-    let files = image.locks()?;
+    let files = backing::of(&image, None)?;
     let layer = Box::new(Plain::new(image.blocks()));
     let device = FileDevice::new(image, options.io, options.direct)?;
     let device_fds = vec![device.wait_fd()?];
     let node = Node::new(layer, vec![Box::new(device)], 1);
-    let description = RAW.to_owned();
-    Ok(Mounted { device_fds, files, ..Mounted::new(node, description) })
+    let images = vec![Some(path.to_owned())];
+    Ok(Mounted { device_fds, files, images, ..Mounted::new(node, RAW.to_owned()) })
 }
 
 /// Opens a file that holds no volume.
@@ -518,9 +647,12 @@ fn log_mount(report: &MountReport, took: Duration, messages: MountMessages) {
     if is_long || report.path == MountPath::Scan || messages > MountMessages::Unusual {
         log_mount_path(report, took);
     }
+    if report.steps.iter().any(|step| step.name == MENDED) {
+        tracing::warn!("a copy of the superblock was damaged; it is written anew from the other");
+    }
     if is_long || messages == MountMessages::Steps {
         for step in &report.steps {
-            eprintln!("seekless:   {step}");
+            tracing::info!("  {step}");
         }
     }
 }
@@ -535,8 +667,8 @@ fn log_mount_path(report: &MountReport, took: Duration) {
         0 => String::new(),
         n => format!(", {n} unfinished commits dropped"),
     };
-    eprintln!(
-        "seekless: mounted {how}: {} blocks read in {:.1} ms{dropped}",
+    tracing::info!(
+        "mounted {how}: {} blocks read in {:.1} ms{dropped}",
         report.blocks_read,
         took.as_secs_f64() * 1e3
     );

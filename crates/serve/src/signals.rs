@@ -1,5 +1,5 @@
-//! SIGINT, SIGTERM and SIGHUP as a file descriptor, so that the event loop needs no handlers. And a
-//! handler for commands that start processes, which would inherit blocked signals.
+//! SIGINT, SIGTERM and SIGHUP, and SIGUSR1, as file descriptors, so that the event loop needs no
+//! handlers. And a handler for commands that start processes, which would inherit blocked signals.
 
 use std::io;
 use std::os::fd::{FromRawFd, OwnedFd};
@@ -7,16 +7,34 @@ use std::os::fd::{FromRawFd, OwnedFd};
 /// Blocks the signals that end this process, in this thread and those it starts. Returns a
 /// descriptor that becomes readable when one arrives.
 pub fn block_and_watch() -> io::Result<OwnedFd> {
-    let set = stop_signals()?;
-    change(libc::SIG_BLOCK, &set)?;
+    watch(&stop_signals()?)
+}
+
+fn watch(set: &libc::sigset_t) -> io::Result<OwnedFd> {
+    change(libc::SIG_BLOCK, set)?;
     // SAFETY: `set` is initialised, and the descriptor that `signalfd` returns has no other owner.
     unsafe {
-        let fd = libc::signalfd(-1, &set, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK);
+        let fd = libc::signalfd(-1, set, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK);
         if fd < 0 {
             return Err(io::Error::last_os_error());
         }
         Ok(OwnedFd::from_raw_fd(fd))
     }
+}
+
+/// Blocks SIGUSR1 in this thread and those it starts. Returns a descriptor that becomes readable
+/// when it arrives.
+pub fn watch_usr1() -> io::Result<OwnedFd> {
+    let mut set = std::mem::MaybeUninit::<libc::sigset_t>::uninit();
+    // SAFETY: `sigemptyset` initialises the set before anything else uses it, and adding a valid
+    // signal number to it cannot fail.
+    let set = unsafe {
+        libc::sigemptyset(set.as_mut_ptr());
+        let mut set = set.assume_init();
+        libc::sigaddset(&mut set, libc::SIGUSR1);
+        set
+    };
+    watch(&set)
 }
 
 /// Unblocks these signals in this thread: the next one ends the process, even if a system call

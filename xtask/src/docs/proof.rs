@@ -12,6 +12,10 @@ use std::process::Command;
 const PAGE: &str = "docs/proof.md";
 const BUGS: [&str; 2] =
     ["<!-- `cargo xtask docs` writes the bugs -->\n", "<!-- end of the bugs -->"];
+const FILE_BUGS: [&str; 2] = [
+    "<!-- `cargo xtask docs` writes the bugs of file systems -->\n",
+    "<!-- end of the bugs of file systems -->",
+];
 const FAULTS: [&str; 2] =
     ["<!-- `cargo xtask docs` writes the faults -->\n", "<!-- end of the faults -->"];
 /// Crash states for each subject whose faults are counted.
@@ -38,14 +42,17 @@ pub fn proof(check: bool) -> Result<()> {
         return Ok(());
     }
     table(Table::Bugs, None)?;
+    table(Table::FileBugs, None)?;
     table(Table::Faults, None)
 }
 
 /// A table of the page.
 #[derive(Clone, Copy, Debug)]
 pub enum Table {
-    /// The planted bugs, and the states until each is found.
+    /// The bugs planted in layouts and arrays, and the states until each is found.
     Bugs,
+    /// The same of file systems.
+    FileBugs,
     /// Frequency of faults in a sweep, and its speed.
     Faults,
 }
@@ -57,7 +64,8 @@ pub enum Table {
 /// If a sweep or the test of the bugs fails, or the page lacks its marks.
 pub fn table(which: Table, program: Option<PathBuf>) -> Result<()> {
     let (marks, part) = match which {
-        Table::Bugs => (BUGS, bugs()?),
+        Table::Bugs => (BUGS, bugs("planted_bugs", "layout")?),
+        Table::FileBugs => (FILE_BUGS, bugs("planted_files", "policy")?),
         Table::Faults => (FAULTS, faults(&program.map_or_else(seekless, Ok)?)?),
     };
     let page = root().join(PAGE);
@@ -76,16 +84,15 @@ fn planted(list: &str) -> Result<usize> {
     lengths.sum()
 }
 
-/// The table of bugs, which their test prints.
-fn bugs() -> Result<String> {
+/// A table of bugs, which their test prints.
+fn bugs(name: &str, where_planted: &str) -> Result<String> {
     let mut test = cargo();
-    test.args(["test", "--quiet", "--package", "seekless-prove"]);
-    test.args(["--test", "planted_bugs", "every_planted_bug_is_found", "--", "--nocapture"]);
+    test.args(["test", "--quiet", "--package", "seekless-prove"]).env("SEEKLESS_SEEDS", "3");
+    test.args(["--test", name, "every_planted_bug_is_found", "--", "--nocapture"]);
     let printed = capture(&mut test)?;
     let rows: Vec<&str> = printed.lines().filter(|line| line.starts_with("| `")).collect();
-    let head = "| layout | bug | what it does | states until caught, seeds 1, 2, 3 |\n\
-                |---|---|---|---|\n";
-    Ok(format!("{head}{}\n", rows.join("\n")))
+    let head = "bug | what it does | states until caught, seeds 1, 2, 3 |\n|---|---|---|---|\n";
+    Ok(format!("| {where_planted} | {head}{}\n", rows.join("\n")))
 }
 
 /// The table of faults, a column for each layout and each array.

@@ -23,7 +23,8 @@ impl Array {
         if self.table.is_running() || self.table.is_shut_down() {
             return;
         }
-        let quiet = self.table.is_idle() && self.ops.is_empty() && self.rebuild.is_resting();
+        let quiet = self.table.is_idle() && self.ops.is_empty();
+        let quiet = quiet && self.rebuild.is_resting() && self.scrub.is_resting();
         if self.table.failed().is_some() || self.table.is_read_only() {
             // It leaves no clean state, at whatever step it failed.
             if quiet && self.member_queue.is_idle() {

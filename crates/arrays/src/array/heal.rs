@@ -124,7 +124,7 @@ impl Array {
         self.slot_done(request, slot, Ok(answer));
         // The client has its answer in any case; only the members' repair needs a writable array.
         let writable = !self.table.is_read_only() && self.table.failed().is_none();
-        self.counters.healed += cures.len() as u64;
+        cures.iter().for_each(|cure| self.count_healed(cure.0, 1));
         if !writable || cures.is_empty() {
             return self.finish_heal(op);
         }

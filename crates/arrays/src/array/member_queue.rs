@@ -163,6 +163,12 @@ impl MemberQueue {
         answers
     }
 
+    /// True if nothing is under way to a member or waits to be sent to it.
+    pub fn is_idle_at(&self, member: usize) -> bool {
+        self.waiting.get(member).is_none_or(Vec::is_empty)
+            && self.sent.iter().all(|(_, sent)| sent.member != member)
+    }
+
     /// True if nothing is under way or waits to be sent.
     pub fn is_idle(&self) -> bool {
         self.waiting.iter().all(Vec::is_empty) && self.sent.is_empty()

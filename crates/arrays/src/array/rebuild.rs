@@ -8,7 +8,7 @@ use seekless_engine::data::Data;
 use seekless_engine::io::{self, Io, IoError, Purpose};
 use seekless_engine::layer::Cx;
 use seekless_engine::planted::{PlantedBug, planted};
-use seekless_engine::units::{MILLIS, Time};
+use seekless_engine::units::{BLOCK_BYTES, MILLIS, SECONDS, Time};
 use std::collections::VecDeque;
 
 /// Blocks of each member that a step covers (1 MiB).
@@ -51,7 +51,10 @@ pub(super) struct Rebuild {
     outcome: Option<io::Rebuild>,
     /// A note of the progress is on its way.
     noting: bool,
-    busy: bool,
+    /// One step at a time, and a pause after it: clients are busy, or the pace is limited.
+    pauses: bool,
+    /// At most so many bytes of the new member are filled in a second.
+    bytes_per_second: Option<u64>,
 }
 
 impl Rebuild {
@@ -69,8 +72,26 @@ impl Rebuild {
             waits: false,
             outcome: None,
             noting: false,
-            busy: false,
+            pauses: false,
+            bytes_per_second: None,
         }
+    }
+
+    /// Limits its pace.
+    pub(super) fn set_rate(&mut self, bytes_per_second: Option<u64>) {
+        self.bytes_per_second = bytes_per_second.filter(|&rate| rate > 0);
+    }
+
+    /// The limit of its pace.
+    pub(super) fn rate(&self) -> Option<u64> {
+        self.bytes_per_second
+    }
+
+    /// How long a step of so many blocks takes at least.
+    fn paced(&self, blocks: u64) -> Time {
+        let bytes = u128::from(blocks * BLOCK_BYTES as u64);
+        let paced = |rate| (bytes * u128::from(SECONDS) / u128::from(rate)) as Time;
+        self.bytes_per_second.map_or(0, paced)
     }
 
     /// Stripes that are done.
@@ -94,7 +115,7 @@ impl Rebuild {
         if self.waits {
             return Some(self.begun.0 + 1);
         }
-        (self.busy && self.steps.is_empty()).then_some(self.not_before)
+        (self.pauses && self.steps.is_empty()).then_some(self.not_before)
     }
 }
 
@@ -108,12 +129,12 @@ impl Array {
         }
         if self.table.is_read_only() || self.table.failed().is_some() || !self.table.is_running() {
             // There is nothing to be woken for.
-            (self.rebuild.busy, self.rebuild.waits) = (false, false);
+            (self.rebuild.pauses, self.rebuild.waits) = (false, false);
             return;
         }
-        self.rebuild.busy = cx.idle_since.is_none();
-        let most = if self.rebuild.busy { 1 } else { STEPS_IDLE };
-        let early = self.rebuild.busy && cx.now < self.rebuild.not_before;
+        self.rebuild.pauses = cx.idle_since.is_none() || self.rebuild.bytes_per_second.is_some();
+        let most = if self.rebuild.pauses { 1 } else { STEPS_IDLE };
+        let early = self.rebuild.pauses && cx.now < self.rebuild.not_before;
         if self.rebuild.begun.0 != cx.now {
             self.rebuild.begun = (cx.now, 0);
         }
@@ -128,7 +149,7 @@ impl Array {
             }
             self.rebuild.begun.1 += 1;
         }
-        if self.rebuild.busy && !early && self.rebuild.steps.is_empty() {
+        if self.rebuild.pauses && !early && self.rebuild.steps.is_empty() {
             // Clients hold the stripes that come next, or only the note of the end is missing. A
             // deadline that has passed would be met over and over.
             self.rebuild.not_before = cx.now + LEAST_PAUSE;
@@ -202,8 +223,9 @@ impl Array {
         debug_assert!(step.waiting > 0, "step {number} waits for no answer");
         step.waiting -= 1;
         if step.written {
-            let began = step.began;
-            self.rebuild.not_before = now + (now - began).max(LEAST_PAUSE);
+            let (began, blocks) = (step.began, step.count * u64::from(self.geometry.chunk));
+            let paced = began + self.rebuild.paced(blocks);
+            self.rebuild.not_before = paced.max(now + (now - began).max(LEAST_PAUSE));
             return self.steps_done();
         }
         let sum = match step.sum.take() {

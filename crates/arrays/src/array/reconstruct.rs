@@ -147,6 +147,7 @@ impl Array {
         match repair.filter(|_| self.present(member, stripe)) {
             None => self.finish_reconstruct(op),
             Some(data) => {
+                self.faults[member].healed += u64::from(count);
                 if let Work::Reconstruct(reconstruct) = &mut self.ops[op].work {
                     reconstruct.repairing = true;
                 }

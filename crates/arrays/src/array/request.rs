@@ -211,13 +211,19 @@ impl Array {
         self.geometry.level == Level::Raid5 && !self.present(member, stripe)
     }
 
-    /// True if what a member has wrong may be put right. Then it counts as done.
-    pub(crate) fn puts_right(&mut self, blocks: usize) -> bool {
+    /// True if what members have wrong, a block each, may be put right. Then it counts as done.
+    pub(crate) fn puts_right(&mut self, members: impl Iterator<Item = usize>) -> bool {
         let writable = !self.table.is_read_only() && self.table.failed().is_none();
         if writable {
-            self.counters.healed += blocks as u64;
+            members.for_each(|member| self.count_healed(member, 1));
         }
         writable
+    }
+
+    /// Counts blocks of a member that are put right.
+    pub(super) fn count_healed(&mut self, member: usize, blocks: u64) {
+        self.counters.healed += blocks;
+        self.faults[member].healed += blocks;
     }
 
     /// The members that a missing one is computed from.
@@ -267,7 +273,11 @@ impl Array {
     ) {
         debug_assert!(self.heads[member].0 > 0, "member {member} was asked for nothing");
         self.heads[member].0 -= 1;
-        let Slot { place: Place { stripe, row, .. }, at, .. } = self.requests[request].slots[slot];
+        let Slot { place: Place { stripe, row, .. }, at, count, .. } =
+            self.requests[request].slots[slot];
+        if matches!(outcome, Err(error) if error != IoError::PowerOff) {
+            self.faults[member].unreadable += u64::from(count);
+        }
         match outcome {
             Ok(data) => {
                 let data = self.overlaid(member, self.geometry.block(stripe, row), data);

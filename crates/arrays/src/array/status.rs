@@ -5,7 +5,26 @@ use crate::Level;
 use crate::member::MemberState;
 use seekless_engine::io::{self, Extent, IoError};
 use seekless_engine::layer::Status;
+use seekless_engine::member::Member;
+use seekless_engine::traffic::Traffic;
 use seekless_engine::units::BlockNr;
+use seekless_engine::upkeep::Scrub;
+
+/// What one member did not give as it should.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Faults {
+    /// Blocks that it could not read.
+    pub unreadable: u64,
+    /// Blocks that were put right from the others.
+    pub healed: u64,
+}
+
+impl Faults {
+    /// Members of which so many blocks were put right before the array started.
+    pub(super) fn healed(blocks: &[u64]) -> Vec<Faults> {
+        blocks.iter().map(|&healed| Faults { unreadable: 0, healed }).collect()
+    }
+}
 
 impl Status for Array {
     fn check(&self) {
@@ -35,6 +54,22 @@ impl Status for Array {
         &self.failed_members
     }
 
+    fn members(&self) -> Vec<Member> {
+        let states = self.superblock.states.iter().zip(&self.faults).enumerate();
+        // A new one in its place has not failed.
+        let out = |member: usize| self.superblock.states[member] == MemberState::Out;
+        let last = |member: usize| self.failed_members.iter().rfind(|one| one.0 == member);
+        let why = |member: usize| last(member).filter(|_| out(member));
+        let one = |(member, (state, faults)): (usize, (&MemberState, &Faults))| Member {
+            state: state.name(),
+            error: why(member).map(|one| one.1),
+            unreadable_blocks: faults.unreadable,
+            healed_blocks: faults.healed,
+            traffic: Traffic::default(),
+        };
+        states.map(one).collect()
+    }
+
     fn rebuild(&self) -> Option<io::Rebuild> {
         let (done, stripes) = (self.rebuild.done(), self.geometry.stripes);
         let running = io::Rebuild::Running { done, stripes };
@@ -43,6 +78,14 @@ impl Status for Array {
             None => self.superblock.replacement().map(|_| running),
             outcome => outcome,
         }
+    }
+
+    fn scrub(&self) -> Option<Scrub> {
+        self.scrub.report()
+    }
+
+    fn member_faults(&self) -> u64 {
+        self.faults.iter().map(|one| one.unreadable + one.healed).sum()
     }
 
     fn has_copies(&self) -> bool {

@@ -1,15 +1,15 @@
 //! `seekless check`: reads and verifies everything.
 
+mod copies;
+mod given_up;
+
 use crate::failure::{Exit, Failure, Outcome};
-use crate::term::{Progress, Style};
+use crate::term::Style;
 use crate::volume::Volume;
-use seekless_arrays::AssembleOptions;
-use seekless_arrays::scrub::Scrubbed;
-use seekless_engine::disk::Disk;
+use copies::Request;
 use seekless_engine::layout::{CheckReport, MountPath, MountReport};
 use seekless_engine::superblock::Superblock;
 use seekless_layouts::Kind;
-use seekless_serve::image::array::open_members;
 use serde_json::{Map, Value, json};
 use std::io::Write;
 use std::path::PathBuf;
@@ -21,11 +21,20 @@ Examples:
   seekless check disk.img
   seekless check origin.img --log log.img
   seekless check disk.img --json | jq .problems
-  seekless check --scrub a.img b.img c.img            # an array: copies and parity, too
+  seekless check --repair disk.img                    # make a damaged volume mountable
+  seekless check a.img b.img c.img                    # an array: copies and parity, too
+  seekless check --scrub --repair a.img b.img c.img
+
+Of an array copies and parity are compared as well, if all members are there and it was ended in
+order; the report says if not, and why. --scrub insists: it is an error if they cannot be compared.
 
 Nothing is written, unless --repair asks for it. The exit code is 0 if all is well, 1 if damage was
 found, 3 if the image cannot be mounted at all. An array that lacks a member is said to be degraded;
 that alone is no damage.
+
+Without --scrub, --repair makes a volume in one image mountable that is not. It lists the blocks
+that are lost. Reading one of them is an error until it is written. With --give-up they become
+zeros; some damage can be repaired in that way only. Copy the volume first: seekless salvage.
 
 Where members of an array disagree, --repair believes what the layout finds whole by its checksums;
 where it keeps none, the data on RAID-5 and the first member on RAID-1. It overwrites nothing where
@@ -38,12 +47,16 @@ pub struct Args {
     /// Go on without members of an array that should be there.
     #[arg(long)]
     degraded: bool,
-    /// First compare copies and parity on all members of an array.
+    /// Insist that copies and parity on all members of an array are compared.
     #[arg(long)]
     scrub: bool,
-    /// Repair what --scrub finds, by the checksums of the layout.
-    #[arg(long, requires = "scrub")]
+    /// Make a volume mountable that is not; with --scrub, repair what that finds, by the checksums
+    /// of the layout.
+    #[arg(long, conflicts_with = "log")]
     repair: bool,
+    /// Let blocks that are lost read as zeros after the repair.
+    #[arg(long, requires = "repair", conflicts_with = "scrub")]
+    give_up: bool,
     /// The log of a disk caching disk, if it is on a device of its own.
     #[arg(long, value_name = "LOG", conflicts_with_all = ["degraded", "scrub"])]
     log: Option<PathBuf>,
@@ -57,30 +70,15 @@ pub struct Args {
 /// # Errors
 /// If there is damage, or the image is unusable or in use.
 pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
-    let scrubbed = if args.scrub { Some(scrub(args)?) } else { None };
+    let repaired = if args.repair && !args.scrub { given_up::repair(args)? } else { None };
+    let compared = copies::compare(&Request::of(args))?;
     let mut volume = Volume::open(&args.image, args.degraded, args.log.as_deref())?;
     let (superblock, mount, mut found) = volume.check()?;
-    if let Some(scrubbed) = scrubbed {
-        found.facts.push(("stripes compared", scrubbed.stripes.to_string()));
-        found.facts.push(("repaired", scrubbed.repaired.to_string()));
-        let unreadable = |&(member, block): &(usize, u64)| {
-            format!("member {member} cannot read its stripe at block {block}")
-        };
-        let problems = scrubbed.unreadable.iter().map(unreadable);
-        let differs = |stripe: &u64| format!("the members disagree about stripe {stripe}");
-        let problems = problems.chain(scrubbed.mismatched.iter().map(differs));
-        let left = |stripe: &u64| {
-            format!(
-                "the members disagree about stripe {stripe}, and none has all of its content; it \
-                 is unchanged: write or restore the blocks named as damaged"
-            )
-        };
-        if args.repair {
-            let left = scrubbed.left.iter().map(left).take(MOST_NAMED);
-            found.problems.splice(0..0, left);
-            found.facts.push(("mismatched stripes", scrubbed.mismatched.len().to_string()));
-        } else {
-            found.problems.splice(0..0, problems.take(MOST_NAMED));
+    compared.add_to(&mut found, args.repair);
+    if let Some(repaired) = &repaired {
+        found.facts.push(("blocks given up", repaired.lost.len().to_string()));
+        if !args.json {
+            given_up::print(args, repaired, out)?;
         }
     }
     if !args.json {
@@ -89,48 +87,17 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     if args.json {
         let mut report = as_json(args, &superblock, &mount, &found);
         let (lacking, missing) = volume.lacking();
+        if let Some(repaired) = &repaired {
+            report["given_up"] = json!(given_up::runs(&repaired.lost));
+        }
         report["degraded"] = lacking.is_some().into();
         report["missing_members"] = missing.into();
+        report["copies"] = compared.as_json();
         writeln!(out, "{report}")?;
     } else {
         print(args, &superblock, &mount, &found, volume.lacking().0, out)?;
     }
     if found.problems.is_empty() { Ok(()) } else { Err(Failure::said(Exit::Failed)) }
-}
-
-/// A report names at most so many stripes.
-const MOST_NAMED: usize = 100;
-
-/// Compares the members of an array.
-fn scrub(args: &Args) -> Result<Scrubbed, Failure> {
-    let mut members = open_members(&args.image, !args.repair, false)?;
-    // Assembly repairs the stripes that a crash interrupted first. Else the scrub would report each
-    // of them.
-    let read_only = !args.repair;
-    let options = AssembleOptions { read_only, ..AssembleOptions::default() };
-    let mut found = members.assemble(&options)?;
-    let superblock = found.array.superblock().clone();
-    let mut progress = Progress::new();
-    let stripes = superblock.geometry.stripes;
-    let mut shown = |done: u64| progress.show(|| format!("{done} of {stripes} stripes compared"));
-    let scrubbed = members.with_disks(|disks| {
-        let mut here: Vec<&mut dyn Disk> = Vec::new();
-        for disk in disks.iter_mut() {
-            here.extend(disk.as_mut().map(|disk| &mut **disk as &mut dyn Disk));
-        }
-        seekless_arrays::scrub::scrub(
-            &mut here,
-            &superblock,
-            args.repair.then_some(seekless_layouts::check),
-            &mut shown,
-        )
-    });
-    let scrubbed = scrubbed.map_err(|error| members.blame(error.into()))?;
-    if args.repair {
-        let ended = members.end(&mut found);
-        ended.map_err(|error| members.blame(error.into()))?;
-    }
-    Ok(scrubbed)
 }
 
 /// How a mount found its state, in one word.

@@ -2,7 +2,7 @@
 
 use crate::failure::{Failure, Outcome};
 use clap::ValueEnum;
-use seekless_serve::crash::control::ask;
+use seekless_serve::control::ask;
 use seekless_serve::crash::plan::Fault;
 use serde_json::{Value, json};
 use std::io::Write;

@@ -103,6 +103,11 @@ impl Demo {
         let content = pattern(1, COPIED_BYTES);
         let client = self.copy_there_and_back(&server, &socket, &content)?;
         writeln!(out, "   {client} wrote {} MiB, read them back: equal", COPIED_BYTES >> 20)?;
+        writeln!(out, "   $ seekless status disk.img")?;
+        // What is served, and where, is known; the rest tells what has happened.
+        for line in self.own(&["status", &name])?.lines().skip(2) {
+            writeln!(out, "   {line}")?;
+        }
         drop(server);
         let server = Served::start(&self.own, &arguments)?;
         let mut found = vec![0; COPIED_BYTES];

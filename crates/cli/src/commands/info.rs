@@ -44,6 +44,13 @@ pub struct Args {
     json: bool,
 }
 
+impl Args {
+    /// Those of one image.
+    pub fn of_image(image: &Path, json: bool) -> Args {
+        Args { images: vec![image.to_owned()], degraded: false, log: None, json }
+    }
+}
+
 /// Prints what the superblock says.
 ///
 /// # Errors
@@ -155,8 +162,11 @@ fn of_pair(args: &Args, origin: &Path, log: &Path, out: &mut dyn Write) -> Outco
     let read =
         |image: &mut image::Image| read_superblock(image).map_err(|error| image.blame(error));
     let [first, second] = &mut images;
-    let (binding, Superblock { id, blocks, device_blocks, .. }) = (read(first)?, read(second)?);
-    if !dcd::is_binding(&binding) || binding.id != id {
+    let superblock = read(second)?;
+    let Superblock { id, blocks, device_blocks, .. } = superblock;
+    let alone = dcd::is_half(&superblock) && matches!(dcd::stands_alone(first, second), Ok(true));
+    let bound = !alone && read(first).is_ok_and(|one| dcd::is_binding(&one) && one.id == id);
+    if !alone && !bound {
         let (origin, log) = (origin.display(), log.display());
         let cause = format!("{log} is not the log of {origin}");
         return Err(Failure::new(Exit::Image, cause)
@@ -166,20 +176,26 @@ fn of_pair(args: &Args, origin: &Path, log: &Path, out: &mut dyn Write) -> Outco
         let facts = json!({
             "image": origin,
             "log": log,
-            "layout": Kind::of(&binding).name(),
+            "layout": Kind::of(&superblock).name(),
             "id": format!("{id:032x}"),
             "volume_blocks": blocks,
             "volume_bytes": blocks * BLOCK_BYTES as u64,
             "log_bytes": device_blocks * BLOCK_BYTES as u64,
+            "origin_is_whole": alone,
         });
         writeln!(out, "{facts}")?;
         return Ok(());
     }
     writeln!(out, "origin   {}", origin.display())?;
     writeln!(out, "log      {} ({})", log.display(), Size::from_blocks(device_blocks))?;
-    writeln!(out, "layout   {} ({})", Kind::of(&binding), Kind::of(&binding).summary)?;
+    writeln!(out, "layout   {} ({})", Kind::of(&superblock), Kind::of(&superblock).summary)?;
     writeln!(out, "volume   {} ({blocks} blocks of 4 KiB)", Size::from_blocks(blocks))?;
     writeln!(out, "id       {id:032x}")?;
+    let state = match alone {
+        true => "the log is empty, and the origin is usable without it",
+        false => "the origin is not usable without the log",
+    };
+    writeln!(out, "state    {state}")?;
     Ok(())
 }
 

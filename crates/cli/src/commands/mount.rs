@@ -1,18 +1,20 @@
 //! `seekless mount`: mounts a file system and serves it until it is unmounted.
 
-use crate::failure::{Exit, Failure, Outcome};
+use crate::commands::serve::salvaging;
+use crate::failure::{Failure, Outcome};
 use crate::filesystem::{VolumeArgs, absolute, blame, names, policies, wall_clock, warn_of_damage};
+use crate::in_background::{in_background, open_messages};
+use crate::log::LogFlags;
 use crate::spec;
 use seekless_engine::size::Size;
 use seekless_fs::core::{CoreOptions, Ordering};
 use seekless_fs::ffs::{self, Ffs, FsError};
 use seekless_fs::policy::PolicyKind;
-use seekless_serve::background::{self, Begun};
+use seekless_layouts::shared::NO_PUNCH;
+use seekless_serve::background;
 use seekless_serve::crash::plan::Fault;
 use seekless_serve::files::{self, MountOptions, Volume};
 use seekless_serve::server::CrashOptions;
-use std::ffi::OsString;
-use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
@@ -22,6 +24,7 @@ use std::path::{Path, PathBuf};
 Examples:
   sudo seekless mount disk.img /mnt
   sudo seekless mount disk.img /mnt --read-only
+  sudo seekless mount disk.img /mnt --salvage              # what is left of a damaged volume
   sudo seekless mount disk.img /mnt --disk cheetah9lp      # at the pace of a disk
   sudo seekless mount a.img b.img c.img /mnt               # on an array
   sudo seekless mount disk.img /mnt --control /tmp/disk.ctl    # a disk whose power you can cut
@@ -58,9 +61,18 @@ pub struct Args {
     /// Refuse changes, and write nothing.
     #[arg(long)]
     read_only: bool,
+    /// Mount what is certain of a damaged volume, read-only; reading anything else is EIO.
+    #[arg(long, conflicts_with_all = ["log", "trust_completions", "writeback"])]
+    salvage: bool,
+    /// Where the newest content is not certain, read the newest that is found.
+    #[arg(long, requires = "salvage")]
+    allow_stale: bool,
     /// Bypass the page cache below the volume (O_DIRECT).
     #[arg(long, conflicts_with = "disk")]
     direct: bool,
+    /// Do not give space that the volume does not use back to the file system or the device below.
+    #[arg(long)]
+    no_punch: bool,
     /// Let the kernel keep what programs write and hand it on later: faster, but `close` no longer
     /// reports errors of writes, and figures measure the kernel.
     #[arg(long, conflicts_with = "read_only")]
@@ -72,6 +84,11 @@ pub struct Args {
     /// Take commands on this Unix socket: cut, arm, …; see `seekless control`.
     #[arg(long, value_name = "PATH", conflicts_with_all = ["disk", "direct", "log"])]
     control: Option<PathBuf>,
+    /// Answer questions of Prometheus (GET /metrics) on this address; port 0 picks a free one.
+    #[arg(long, value_name = "HOST:PORT")]
+    metrics: Option<String>,
+    #[command(flatten)]
+    log_flags: LogFlags,
     /// Append the messages of the process in the background to this file.
     #[arg(long, value_name = "FILE", conflicts_with = "foreground")]
     messages: Option<PathBuf>,
@@ -81,6 +98,12 @@ pub struct Args {
     /// This is the process in the background.
     #[arg(long, hide = true, conflicts_with = "foreground")]
     detached: bool,
+}
+
+impl Args {
+    fn is_read_only(&self) -> bool {
+        self.read_only || self.salvage
+    }
 }
 
 /// Mounts, and unless it stays in the foreground, returns when that is done.
@@ -101,29 +124,14 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     in_background(out)
 }
 
-/// Runs the same command in the background until it is ready.
-fn in_background(out: &mut dyn Write) -> Outcome {
-    let mut arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
-    // Behind the name of the subcommand, before anything that ends the options.
-    arguments.insert(arguments.len().min(1), "--detached".into());
-    let begun = background::start(arguments);
-    let begun = begun.map_err(|error| {
-        Failure::failed(format!("cannot go into the background: {error}")).hint("use --foreground")
-    })?;
-    match begun {
-        Begun::Ready(said) => Ok(out.write_all(&said)?),
-        Begun::Ended(status) => {
-            let code = status.code().and_then(|code| u8::try_from(code).ok());
-            Err(Failure::said(Exit::Failed).status(code.unwrap_or(Exit::Failed as u8)))
-        }
-    }
-}
-
 fn serve(args: &Args, images: &[PathBuf], point: &Path, out: &mut dyn Write) -> Outcome {
     files::check_point(point)?;
-    let mut options = args.volume.options(images, args.read_only);
+    let mut options = args.volume.options(images, args.is_read_only());
+    options.options = salvaging(&options.options, args.salvage, args.allow_stale);
     options.disk = args.disk.as_deref().map(spec::find).transpose()?;
     options.direct = args.direct;
+    options.options.set(&NO_PUNCH, args.no_punch);
+    options.metrics = args.metrics.clone();
     options.crash = (!args.faults.is_empty() || args.control.is_some()).then(|| CrashOptions {
         faults: args.faults.clone(),
         control: args.control.clone(),
@@ -137,9 +145,12 @@ fn serve(args: &Args, images: &[PathBuf], point: &Path, out: &mut dyn Write) -> 
             let gives_up = args.trust_completions && volume.is_volatile();
             give_up(gives_up, images, policy).map(|()| policy)
         })
-        .and_then(|policy| mount(args, policy, &mut volume).map_err(|error| blame(images, &error)));
-    let fs = match mounted {
-        Ok(fs) => fs,
+        .and_then(|policy| {
+            let mounted = mount(args, policy, &mut volume).map_err(|error| blame(images, &error));
+            mounted.map(|fs| (fs, policy))
+        });
+    let (fs, kind) = match mounted {
+        Ok(mounted) => mounted,
         Err(failure) => {
             // The volume is left as it was found.
             let _ = volume.close();
@@ -150,10 +161,11 @@ fn serve(args: &Args, images: &[PathBuf], point: &Path, out: &mut dyn Write) -> 
     let options = MountOptions {
         point: absolute(point),
         images: images.to_vec(),
-        read_only: args.read_only,
+        read_only: args.is_read_only(),
         writeback: args.writeback,
+        policy: kind.name().to_owned(),
     };
-    let how = if args.read_only { ", read-only" } else { "" };
+    let how = if args.is_read_only() { ", read-only" } else { "" };
     let line = format!("{}: FFS mounted at {}{how}", names(images), options.point.display());
     let mut said = Ok(());
     files::serve(fs, volume, &options, &mut || {
@@ -163,14 +175,6 @@ fn serve(args: &Args, images: &[PathBuf], point: &Path, out: &mut dyn Write) -> 
         };
     })?;
     Ok(said?)
-}
-
-/// The file that takes the messages.
-fn open_messages(path: &Path) -> Result<File, Failure> {
-    File::options().append(true).create(true).open(path).map_err(|error| {
-        Failure::usage(format!("--messages: {}: {error}", path.display()))
-            .hint("name a file that you may write to")
-    })
 }
 
 /// The policy of the mount.
@@ -208,7 +212,7 @@ fn give_up(gives_up: bool, images: &[PathBuf], policy: PolicyKind) -> Outcome {
 fn mount(args: &Args, policy: PolicyKind, volume: &mut Volume) -> Result<Box<Ffs>, FsError> {
     let core = CoreOptions {
         cache_bytes: args.cache.bytes(),
-        read_only: args.read_only,
+        read_only: args.is_read_only(),
         ordering: match args.trust_completions {
             true => Ordering::Trusted,
             false => Ordering::Flush,
@@ -221,6 +225,7 @@ fn mount(args: &Args, policy: PolicyKind, volume: &mut Volume) -> Result<Box<Ffs
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::failure::Exit;
 
     #[test]
     fn sync_is_refused_where_nothing_is_flushed_and_reports_come_early() {

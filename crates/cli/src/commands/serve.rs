@@ -3,12 +3,15 @@
 use crate::effect::Given;
 use crate::failure::{Exit, Failure, Outcome, worth_going_on};
 use crate::layout_flags::{LayoutFlags, Mount};
+use crate::log::LogFlags;
 use crate::rebuild::RebuildLines;
 use crate::spec;
 use crate::volume::Volume;
 use clap::ArgGroup;
+use seekless_engine::options::Options;
 use seekless_engine::size::Size;
 use seekless_lab::disk_time::{self, DiskTime};
+use seekless_layouts::shared::{ALLOW_STALE, SALVAGE};
 use seekless_layouts::{Kind, read_superblock};
 use seekless_serve::crash::plan::Fault;
 use seekless_serve::device::file::IoMode;
@@ -35,6 +38,7 @@ Examples:
   seekless serve --memory 4G --layout vlog --socket /tmp/disk.sock
   seekless serve disk.img --socket /tmp/disk.sock --disk desktop7200   # at a disk's pace
   seekless serve origin.img --log log.img --socket /tmp/disk.sock      # with a log device
+  seekless serve disk.img --socket /tmp/disk.sock --salvage    # what is left of a damaged one
   seekless serve --raw disk.raw --socket /tmp/disk.sock --control /tmp/disk.ctl
   seekless serve disk.img --socket /tmp/disk.sock --faults cut-at-write=1000,seed=7
 
@@ -48,7 +52,8 @@ or the end); cache=SIZE (8M); seed=N. Their order means nothing.
 docs/manual/crashing-disk.md tells more.
 
 One line with the URI for clients is printed as soon as connections are accepted. SIGTERM, SIGINT
-and SIGHUP (unless it is ignored) end the server in good order. The protocol is neither encrypted
+and SIGHUP (unless it is ignored) end the server in good order; SIGUSR1 logs a line about its
+state, `seekless status` and `seekless top` show more. The protocol is neither encrypted
 nor authenticated: serve TCP to trusted networks only.")]
 pub struct Args {
     /// The image; of an array all members, in any order.
@@ -89,6 +94,12 @@ pub struct Args {
     /// Refuse writes.
     #[arg(long)]
     read_only: bool,
+    /// Serve what is certain of a damaged volume, read-only; everything else is an error.
+    #[arg(long, conflicts_with_all = ["memory", "raw", "log"])]
+    salvage: bool,
+    /// Where the newest content is not certain, serve the newest that is found.
+    #[arg(long, requires = "salvage")]
+    allow_stale: bool,
     /// How to perform requests that the page cache cannot answer: auto, uring or threads.
     #[arg(long, value_name = "MODE", default_value = "auto")]
     io: IoMode,
@@ -106,6 +117,15 @@ pub struct Args {
     /// fail).
     #[arg(long, value_name = "CHOICE", default_value = "disconnect", requires = "crashes")]
     on_cut: OnCut,
+    /// Answer questions of Prometheus (GET /metrics) on this address; port 0 picks a free one.
+    #[arg(long, value_name = "HOST:PORT")]
+    metrics: Option<String>,
+    /// Fill a new member of an array with at most this much a second; as fast as clients leave
+    /// time for if left out.
+    #[arg(long, value_name = "SIZE")]
+    rebuild_rate: Option<Size>,
+    #[command(flatten)]
+    log_flags: LogFlags,
     /// Largest number of connections at once.
     #[arg(long, value_name = "N", default_value_t = 256)]
     #[arg(value_parser = clap::value_parser!(u16).range(1..))]
@@ -245,13 +265,25 @@ fn options(args: &Args) -> Result<ServeOptions, Failure> {
             true => MountMessages::Steps,
             false => MountMessages::Line,
         },
-        read_only: args.read_only,
+        read_only: args.read_only || args.salvage,
         io: args.io,
         direct: args.direct,
-        options: args.layout_flags.options.clone(),
+        options: salvaging(&args.layout_flags.options, args.salvage, args.allow_stale),
         most_connections: usize::from(args.connections),
         crash,
+        metrics: args.metrics.clone(),
+        rebuild_rate: args.rebuild_rate.map(|rate| rate.bytes()),
     })
+}
+
+/// The options of a mount, and whether it is to be one of what is certain of a damaged volume.
+pub fn salvaging(options: &Options, salvage: bool, allow_stale: bool) -> Options {
+    let mut options = options.clone();
+    if salvage {
+        options.set(&SALVAGE, true);
+        options.set(&ALLOW_STALE, allow_stale);
+    }
+    options
 }
 
 impl From<ServeError> for Failure {
@@ -273,9 +305,10 @@ impl From<ServeError> for Failure {
             | ServeError::ManyDisks
             | ServeError::Fault(_)
             | ServeError::LogApart
+            | ServeError::Upkeep(_)
             | ServeError::NoHeaders(_) => Exit::Usage,
             ServeError::Device(_) | ServeError::NotSocket(_) | ServeError::Os(_) => Exit::Failed,
-            ServeError::Failed(_) => Exit::Backing,
+            ServeError::Failed(_) | ServeError::NotDurable(_) => Exit::Backing,
         };
         let failure = Failure::from_message(exit, &error.to_string());
         match exit {

@@ -11,7 +11,7 @@ use std::process::Stdio;
 
 each_layout!(a_missing_member_is_replaced_and_rebuilt, a_member_is_pulled_out_under_load);
 
-fn create_array(level: &str, layout: &str, size: &str, members: &[PathBuf], more: &[&str]) {
+pub fn create_array(level: &str, layout: &str, size: &str, members: &[PathBuf], more: &[&str]) {
     let mut create = seekless();
     create.args(["create", "--raid", level, "--layout", layout]).args(more);
     if !size.is_empty() {
@@ -20,22 +20,22 @@ fn create_array(level: &str, layout: &str, size: &str, members: &[PathBuf], more
     succeed(create.args(members));
 }
 
-fn serve(dir: &Path, members: &[PathBuf], more: &[&str]) -> Server {
+pub fn serve(dir: &Path, members: &[PathBuf], more: &[&str]) -> Server {
     let socket = dir.join("array.sock");
     let mut command = seekless();
     command.arg("serve").args(members).arg("--socket").arg(&socket).args(more);
     Server::start(command, socket)
 }
 
-fn files(dir: &Path, names: &[&str]) -> Vec<PathBuf> {
+pub fn files(dir: &Path, names: &[&str]) -> Vec<PathBuf> {
     names.iter().map(|name| dir.join(format!("{name}.img"))).collect()
 }
 
-fn copy_in(from: &Path, server: &Server) {
+pub fn copy_in(from: &Path, server: &Server) {
     succeed(command("nbdcopy").arg("--flush").arg(from).arg(server.uri()));
 }
 
-fn holds(server: &Server, dir: &Path, expected: &Path) {
+pub fn holds(server: &Server, dir: &Path, expected: &Path) {
     let back = dir.join("back");
     succeed(command("nbdcopy").arg(server.uri()).arg(&back));
     assert!(fs::read(expected).expect("read") == fs::read(&back).expect("read"), "content differs");
@@ -110,13 +110,14 @@ fn a_missing_member_is_replaced_and_rebuilt(layout: &str) {
 }
 
 /// A loop device over a file; it can be made shorter while it is in use.
-struct Loop {
-    device: PathBuf,
+pub struct Loop {
+    /// Its path.
+    pub device: PathBuf,
     file: PathBuf,
 }
 
 impl Loop {
-    fn new(dir: &Path, bytes: u64) -> Option<Loop> {
+    pub fn new(dir: &Path, bytes: u64) -> Option<Loop> {
         if !installed("losetup") || !rustix::process::geteuid().is_root() {
             skip("loop devices need losetup and root rights");
             return None;
@@ -132,7 +133,7 @@ impl Loop {
     }
 
     /// Cuts everything behind the first blocks off.
-    fn pull(&self) {
+    pub fn pull(&self) {
         let file = File::options().write(true).open(&self.file).expect("file");
         file.set_len(8 << 10).expect("shorter");
         succeed(command("losetup").arg("--set-capacity").arg(&self.device));

@@ -88,23 +88,51 @@ fn refused(ended: &Ended, code: i32, part: &str) {
     assert!(!ended.err.contains("panicked"), "{}", ended.err);
 }
 
+const CREATE: [&str; 6] = ["create", "--force", "--layout", "dcd", "--size", "32M"];
+
 /// The same bytes by two names.
 #[test]
-fn a_file_is_not_served_beside_the_loop_device_on_it() {
+fn a_file_is_not_written_beside_the_loop_device_on_it() {
     let dir = temp_dir();
     let Some(disk) = volume(dir.path(), "vlog", 64 << 20) else { return };
     let other = dir.path().join("other.sock");
     let (device, file) = (&disk.device, &disk.file);
-    for (first, second) in [(device, file), (file, device)] {
-        // With an emulated disk, a server opens its image in another way.
-        for way in [&[][..], &["--disk", "cmr-20tb:256M"]] {
-            let server = serve(first, dir.path(), way);
-            let serve = run(seekless().arg("serve").arg(second).arg("--socket").arg(&other));
-            refused(&serve, 4, "in use");
-            refused(&run(seekless().arg("check").arg(second)), 4, "in use");
-            assert_eq!(server.stop().code(), 0);
-        }
+    // With an emulated disk, a server opens its image in another way.
+    for way in [&[][..], &["--disk", "cmr-20tb:256M"]] {
+        let server = serve(device, dir.path(), way);
+        let serve = run(seekless().arg("serve").arg(file).arg("--socket").arg(&other));
+        refused(&serve, 4, "in use");
+        refused(&run(seekless().arg("check").arg(file)), 4, "in use");
+        assert_eq!(server.stop().code(), 0);
     }
+    // The device may be mounted at any time, and says nothing then.
+    let way = format!("losetup --detach {}", device.display());
+    for what in [&["serve"][..], &["serve", "--raw"]] {
+        let ended = run(seekless().args(what).arg(file).arg("--socket").arg(&other));
+        refused(&ended, 4, &way);
+    }
+    refused(&run(seekless().args(CREATE).arg(file)), 4, &way);
+    assert_eq!(run(seekless().arg("check").arg(file)).code(), 0);
+}
+
+/// A file system that is mounted through a loop device keeps its first block.
+#[test]
+fn a_file_that_is_mounted_is_not_made_a_volume() {
+    require!("mkfs.ext4");
+    let dir = temp_dir();
+    let Some(disk) = Loop::new(dir.path(), 64 << 20) else { return };
+    let at = dir.path().join("mnt");
+    fs::create_dir(&at).expect("a directory");
+    succeed(command("mkfs.ext4").arg("-q").arg(&disk.device));
+    succeed(command("mount").arg(&disk.device).arg(&at));
+    let before = fs::read(&disk.file).expect("the file is readable");
+    let [ended, through] =
+        [&disk.file, &disk.device].map(|path| run(seekless().args(CREATE).arg(path)));
+    let same = fs::read(&disk.file).expect("the file is readable")[..1024] == before[..1024];
+    succeed(command("umount").arg(&at));
+    refused(&ended, 4, &format!("mounted at {}", at.display()));
+    refused(&through, 4, "in use");
+    assert!(same, "the first block was overwritten");
 }
 
 fn a_device_is_served_through_kills(layout: &str) {

@@ -157,7 +157,9 @@ fn a_member_that_fails_is_told_of() {
     assert!(found == bytes, "content differs");
     let ended = server.stop();
     assert_eq!(ended.code(), 0, "{}", ended.err);
-    assert!(ended.err.contains("member 1 has failed (the backing store is full)"), "{}", ended.err);
+    assert!(ended.err.contains("seekless: member 1 ("), "{}", ended.err);
+    let why = "small.img) has failed (the backing store is full)";
+    assert!(ended.err.contains(why), "{}", ended.err);
     assert_eq!(ended.err.matches("has failed").count(), 1, "{}", ended.err);
     drop(small);
 }

@@ -62,7 +62,13 @@ pub fn installed(program: &str) -> bool {
 pub fn command(program: impl AsRef<OsStr>) -> Command {
     let mut command = Command::new(program);
     command.env("PATH", search_path()).env("LC_ALL", "C").stdin(Stdio::null());
+    command.env("SEEKLESS_RUNTIME_DIR", registry());
     command
+}
+
+/// Where the servers of this run of tests can be found: away from those of the user.
+fn registry() -> PathBuf {
+    std::env::temp_dir().join(format!("seekless-tests-{}", std::process::id()))
 }
 
 /// The program under test.

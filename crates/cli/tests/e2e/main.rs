@@ -4,7 +4,9 @@
 //! none, says `skipped …` and passes.
 
 mod acks;
+mod array_upkeep;
 mod arrays;
+mod attach;
 mod bad_input;
 mod block_device;
 mod clients;
@@ -35,13 +37,17 @@ mod mount_failures;
 mod mount_policies;
 mod mount_power;
 mod mount_programs;
+mod mount_salvage;
 mod mount_scripts;
 #[path = "../../src/nbd.rs"]
 mod nbd;
 mod record;
 mod replay;
 mod reproduce;
+mod salvage;
 mod sim_fs;
+mod space;
 mod stacked;
+mod status;
 mod traces;
 mod tree;

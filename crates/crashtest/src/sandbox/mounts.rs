@@ -1,6 +1,6 @@
 //! Mounting and unmounting by system calls, without the programs `mount` and `umount`.
 
-use super::loop_device::LoopDevice;
+use super::LoopDevice;
 use rustix::io::Errno;
 use rustix::mount::{MountFlags, MoveMountFlags, UnmountFlags};
 use serde::{Deserialize, Serialize};

@@ -4,7 +4,7 @@
 //! unmount, answer. The worker compares its mounts with those it began with. If a command changed
 //! them, the worker says so and ends, and its parent starts another.
 
-use super::loop_device::LoopDevice;
+use super::LoopDevice;
 use super::mounts::{Mounted, Mounting};
 use super::process::SOCKET;
 use super::protocol::{Answer, Go, Job, Ran, receive, send};

@@ -89,6 +89,7 @@ impl Core {
         while self.cache.bytes() > most && self.cache.evict(64) {
             self.stats.evicted += 1;
         }
+        self.relieve_policy();
         let two_blocks = 2 * self.shape.block_bytes as u64;
         // No division: this runs before each call.
         let is_much = |dirty: usize| dirty > 1 && dirty as u64 * two_blocks > most;
@@ -98,9 +99,34 @@ impl Core {
         }
     }
 
+    /// Keeps what the policy remembers within its limit: the oldest blocks are written early, so
+    /// that what waits for them is forgotten.
+    fn relieve_policy(&mut self) {
+        let load = self.policy.load();
+        self.stats.most_guards = self.stats.most_guards.max(load as u64);
+        let most = self.most_guards;
+        // One slot when all of the last one are sent: what is kept back would come again before the
+        // classes that are written last. None while writes wait for a flush to be ordered: that
+        // comes when all that is queued is written.
+        if load > most - most / 5
+            && self.output.queue.is_empty()
+            && !self.barriers.orders()
+            && let Some((second, blocks)) = self.wheel.take(u64::MAX)
+        {
+            self.queue_slot(second, &blocks);
+        }
+    }
+
     /// True if calls should wait until writes complete, because the cache is full of dirty blocks.
     pub fn is_congested(&self) -> bool {
         self.cache.bytes() > self.options.cache_bytes && !self.sent.is_empty()
+    }
+
+    /// True if calls that change something should wait, because the policy remembers as much as it
+    /// may. Without a write under way they need not: nothing would change. What frees space must
+    /// not wait: the policy remembers that, too.
+    pub fn is_policy_full(&self) -> bool {
+        self.policy.load() > self.most_guards && !self.sent.is_empty()
     }
 
     /// A buffer that was written stays dirty: it is due again later.

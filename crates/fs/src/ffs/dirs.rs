@@ -4,6 +4,7 @@
 //! shrinks. An entry stays at its offset, so that serves as the cookie of listings.
 
 use crate::call::{Credentials, Errno, Ino};
+use crate::ffs::arrivals;
 use crate::ffs::entries;
 use crate::ffs::free;
 use crate::ffs::geometry::Place;
@@ -12,9 +13,10 @@ use crate::ffs::inodes;
 use crate::ffs::map;
 use crate::ffs::tail::Growing;
 use crate::ffs::volume::Volume;
+use crate::policy::planted::{self, Bug};
 use crate::tree::chunk::{self, Damaged};
 use crate::tree::index;
-use crate::tx::{Field, Need, PageKind, Role, SECTOR_CONTENT, Stop, Tx, Why};
+use crate::tx::{Field, Need, PageKind, Role, SECTOR_CONTENT, Stop, Tx};
 use seekless_engine::units::SECTOR_BYTES;
 use smallvec::SmallVec;
 
@@ -310,14 +312,13 @@ pub fn add(
     let mut needs: SmallVec<[Need; 4]> = SmallVec::from_slice(needs);
     // The same name may still be leaving another place: the directory never shows it twice.
     let hash = index::hash(name);
-    let others = vol.leaving(dir, hash).filter(|&other| other != field && tx.is_guarded(other));
-    needs.extend(others.map(|field| Need { field, why: Why::Link }));
+    needs.extend(arrivals::others_gone(tx, vol, (dir, hash), field)?);
     match guarded {
         Some((slot, old)) => tx.guard(&[(slot, &old)], &needs, Role::Replaces),
         None => tx.guard(&[(field, &[0; INO_BYTES])], &needs, Role::Replaces),
     }
     tx.belongs(place.block, dir);
-    vol.paths.named(Ino::from(ino), dir);
+    vol.names_change(Ino::from(ino), dir);
     vol.set_name(dir, index::hash(name), at + added.at as u64, true);
     note_room(tx, vol, dir, place, number)?;
     Ok(field)
@@ -334,7 +335,7 @@ fn old_slot(tx: &mut dyn Tx, place: Place, added: &chunk::Added) -> Result<Optio
         return Ok(None);
     }
     let slot = Field::new(place.block, place.at + added.at, length);
-    if !tx.is_guarded(slot) {
+    if !tx.is_guarded(slot) || planted::is(Bug::MergedGuardedRemoval) {
         return Ok(None);
     }
     let old = &content(tx, place)?[added.at..added.at + length];
@@ -449,7 +450,7 @@ pub fn remove_after(
     let all = Field::new(place.block, place.at + within, length);
     tx.guard(&[(all, &old)], needs, Role::Removes);
     let field = Field::new(place.block, place.at + within, INO_BYTES);
-    vol.leaves(dir.0, index::hash(name), field, |field| tx.is_guarded(field));
+    arrivals::departs(tx, vol, (dir.0, index::hash(name)), field)?;
     removed(tx, vol, dir, name, found)?;
     Ok(field)
 }
@@ -465,7 +466,7 @@ fn removed(
     let place = chunk_place(tx, vol, dir, found.at)?;
     tx.belongs(place.block, dir.0);
     // The volume may hold the name when another object has the inode: its sync removes it.
-    vol.paths.named(found.ino, dir.0);
+    vol.names_change(found.ino, dir.0);
     vol.set_name(dir.0, index::hash(name), found.at, false);
     note_room(tx, vol, dir.0, place, found.at / SECTOR_BYTES as u64)
 }
@@ -487,14 +488,18 @@ pub fn replace(
     if Ino::from(entry.ino) != found.ino {
         return Err(Errno::Io.into());
     }
-    let length = (entry.length as u16).to_le_bytes();
+    let (length, hash) = ((entry.length as u16).to_le_bytes(), index::hash(entry.name));
     let (old, old_kind) = (entry.ino.to_le_bytes(), [entry.kind]);
     let number = ino.to_le_bytes();
     let head = [number[0], number[1], number[2], number[3], length[0], length[1], kind];
     tx.set(place.block, place.at + within, &head);
     let field = Field::new(place.block, place.at + within, INO_BYTES);
     let kind = Field::new(place.block, place.at + within + KIND_AT, 1);
-    tx.guard(&[(field, &old), (kind, &old_kind)], needs, Role::Replaces);
+    // The name may be so new that it waits itself for another place to lose it: this change takes
+    // over from that one.
+    let mut needs: SmallVec<[Need; 4]> = SmallVec::from_slice(needs);
+    needs.extend(arrivals::others_gone(tx, vol, (dir.0, hash), field)?);
+    tx.guard(&[(field, &old), (kind, &old_kind)], &needs, Role::Replaces);
     tx.belongs(place.block, dir.0);
     Ok(field)
 }

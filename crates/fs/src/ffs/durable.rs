@@ -10,6 +10,7 @@ use crate::core::tx::CoreTx;
 use crate::ffs::paths::Mark;
 use crate::ffs::volume::Volume;
 use crate::ffs::{dirs, inodes};
+use crate::policy::planted::{self, Bug};
 use crate::tx::{BlockNo, Field, Stop, Tx as _};
 use std::collections::BTreeSet;
 
@@ -187,7 +188,7 @@ impl Reach<'_, '_> {
             // Its name is old. A directory above may have a new one.
             self.unknown |= self.vol.paths.has_moved();
         }
-        for dir in dirs {
+        for dir in dirs.into_iter().filter(|_| !planted::is(Bug::FsyncWithoutName)) {
             self.content(dir, true)?;
             self.way_up(dir)?;
         }
@@ -197,7 +198,7 @@ impl Reach<'_, '_> {
 
     /// New names of a directory and of those above it.
     fn way_up(&mut self, dir: Ino) -> Result<(), Stop> {
-        let mut at = dir;
+        let mut at = if planted::is(Bug::FsyncWithoutParent) { ROOT } else { dir };
         while at != ROOT && self.rooted.insert(at) {
             if !self.is_directory(at)? {
                 return Ok(());

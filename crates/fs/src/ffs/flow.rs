@@ -27,6 +27,8 @@ pub(crate) enum Work {
     Store,
     /// Frees space to which nothing on the disk leads.
     Free(Vec<Piece>),
+    /// A step of the reclaim that is under way.
+    Reclaim,
 }
 
 /// How far a call of several steps has come.
@@ -63,6 +65,8 @@ pub(crate) struct Pending {
     pub answer: Option<Answer>,
     /// It runs again when what it waits for is durable.
     pub again: bool,
+    /// A deletion that was put off, or a sync that waits for some.
+    pub late: bool,
 }
 
 impl Pending {
@@ -73,8 +77,23 @@ impl Pending {
 
     fn new(id: Option<CallId>, who: Credentials, now: Timestamp, work: Work) -> Pending {
         let (state, pins, held, durable) = (State::default(), Pins::new(), None, None);
-        let (writes, answer, again) = (Vec::new(), None, false);
-        Pending { id, who, now, work, runs: 0, pins, state, held, durable, writes, answer, again }
+        let (writes, answer, again, late) = (Vec::new(), None, false, false);
+        let runs = 0;
+        Pending {
+            id,
+            who,
+            now,
+            work,
+            runs,
+            pins,
+            state,
+            held,
+            durable,
+            writes,
+            answer,
+            again,
+            late,
+        }
     }
 
     fn of(call: Call) -> Pending {
@@ -197,7 +216,15 @@ impl Ffs {
             }
             self.end(pending, Err(Errno::Io), cx);
         }
-        self.queue.pop_front()
+        if !self.core.is_policy_full() {
+            return self.queue.pop_front();
+        }
+        let goes_on = |pending: &Pending| match &pending.work {
+            Work::Request(request) => !request.is_change(),
+            Work::Reap(_) | Work::Store | Work::Free(_) | Work::Reclaim => true,
+        };
+        let index = self.queue.iter().position(goes_on)?;
+        self.queue.remove(index)
     }
 
     /// Runs one step of a call.
@@ -212,6 +239,10 @@ impl Ffs {
             let key = self.parked.insert(pending);
             self.locks.wait(ino, key);
             return;
+        }
+        if matches!(pending.work, Work::Request(Request::Sync)) && pending.runs == 0 {
+            let Some(sync) = self.after_deletions(pending) else { return };
+            pending = sync;
         }
         pending.runs += 1;
         assert!(pending.runs < MOST_RUNS, "{:?} stops again and again", pending.work);
@@ -304,6 +335,9 @@ impl Ffs {
 
     /// The inode that is to be deleted at once because its last name has gone.
     fn reaps(&mut self, good: &Good) -> Option<Ino> {
+        if let (Some(ino), Some(reclaim)) = (good.unnamed, &mut self.volume.reclaim) {
+            reclaim.lost_its_last_name(ino);
+        }
         good.unnamed.filter(|&ino| self.handles.unnamed(ino))
     }
 
@@ -323,6 +357,7 @@ impl Ffs {
     fn stopped_by(&mut self, mut pending: Pending, stop: Stop, cx: &mut FsCx<'_, '_>) {
         match stop {
             Stop::Miss(wanted) => {
+                let Some(mut pending) = self.put_off(pending, cx.now()) else { return };
                 let mut pins = std::mem::take(&mut pending.pins);
                 let key = self.parked.insert(pending);
                 self.core.fetch(key, &wanted, &mut pins, cx.below);
@@ -337,7 +372,11 @@ impl Ffs {
                 }
             }
             Stop::NoRoom if self.frees_are_pending(&pending) => {
+                // Each of the frees wakes it, and there may be many.
+                pending.runs = 0;
                 self.core.unpin(&mut pending.pins);
+                // It may have to wait for many frees.
+                pending.runs = 0;
                 let key = self.parked.insert(pending);
                 self.no_room.push(key);
             }
@@ -368,6 +407,7 @@ impl Ffs {
         result: Result<Answer, Errno>,
         cx: &mut FsCx<'_, '_>,
     ) {
+        let failed = result.is_err();
         self.core.unpin(&mut pending.pins);
         if let Some(ino) = pending.held {
             for key in self.locks.release(ino) {
@@ -378,10 +418,17 @@ impl Ffs {
             cx.replies.push(Reply { id, result });
         }
         match pending.work {
-            Work::Reap(_) | Work::Free(_) => {
-                let waiting = std::mem::take(&mut self.no_room);
-                waiting.into_iter().for_each(|key| self.core.make_ready(key));
+            Work::Reap(ino) => {
+                if let Some(reclaim) = &mut self.volume.reclaim {
+                    reclaim.was_deleted(ino);
+                }
+                if pending.late {
+                    self.deleted_late();
+                }
+                self.space_came();
             }
+            Work::Free(_) => self.space_came(),
+            Work::Reclaim => self.reclaim_stepped(failed),
             Work::Store => self.storing = false,
             Work::Request(_) => {}
         }
@@ -395,7 +442,7 @@ impl Ffs {
         let of = |handle| self.handles.get(handle).map(|open| open.ino);
         let named = match *work {
             Work::Reap(ino) => [Some(ino), None],
-            Work::Store | Work::Free(_) => [None, None],
+            Work::Store | Work::Free(_) | Work::Reclaim => [None, None],
             Work::Request(ref request) => match *request {
                 Request::Attr { ino }
                 | Request::SetAttr { ino, .. }
@@ -426,7 +473,7 @@ impl Ffs {
 /// True if this work changes blocks, so that a file system that is read-only refuses it.
 fn changes(work: &Work) -> bool {
     match work {
-        Work::Reap(_) | Work::Store | Work::Free(_) => true,
+        Work::Reap(_) | Work::Store | Work::Free(_) | Work::Reclaim => true,
         Work::Request(request) => request.is_change(),
     }
 }

@@ -5,6 +5,7 @@ use crate::ffs::fields::u64_at;
 use crate::ffs::geometry::Place;
 use crate::ffs::inode::{INODE_BYTES, Inode, offset};
 use crate::ffs::volume::Volume;
+use crate::policy::planted::{self, Bug};
 use crate::tx::{Field, Freed, Need, PageKind, Piece, Role, Stop, Tx, Why};
 use seekless_engine::units::SECTOR_BYTES;
 use smallvec::SmallVec;
@@ -114,6 +115,9 @@ pub fn lowered(
     (ino, old): (Ino, u16),
     (dir, name): (Ino, Field),
 ) -> Result<(), Stop> {
+    if planted::is(Bug::LinkDroppedAtOnce) {
+        return Ok(());
+    }
     let mut needs: SmallVec<[Need; 2]> = SmallVec::new();
     needs.push(Need { field: name, why: Why::Removal });
     needs.extend(body(tx, vol, dir)?);
@@ -126,7 +130,7 @@ pub fn lowered(
 /// # Errors
 /// [`Errno::Stale`] if there is no such inode; those of [`Tx::page`].
 pub fn body(tx: &mut dyn Tx, vol: &Volume, dir: Ino) -> Result<Option<Need>, Stop> {
-    if !vol.is_unsettled(dir) {
+    if !vol.is_unsettled(dir) || planted::is(Bug::BodyLate) {
         return Ok(None);
     }
     let number = vol.number(dir)?;
@@ -173,6 +177,9 @@ pub fn put(
     }
     let place = vol.geometry.inode_place(vol.number(ino)?);
     sector(tx, place)?;
+    if old.sectors != new.sectors {
+        vol.space_changes(ino);
+    }
     let (was, is) = (old.encode(), new.encode());
     for (from, to) in RANGES {
         // Most fields are as they were.

@@ -2,8 +2,8 @@
 //!
 //! A mount for writing refuses a file system that was not unmounted: only a check knows what a
 //! crash has left. Soft updates leave no damage, so a file system that was mounted with them is
-//! mounted with them again at once; what has leaked stays in use until a check frees it. No policy
-//! takes over from another one without a repair. A mount
+//! mounted with them again at once; what has leaked is freed while it is mounted
+//! ([`crate::ffs::reclaim`]). No policy takes over from another one without a repair. A mount
 //! that only reads takes it as it is and writes nothing. It needs the first superblock or a copy.
 //!
 //! A group with damaged maps is closed: its files can be read and written, but nothing is allocated
@@ -17,6 +17,7 @@ use crate::core::{Core, CoreOptions};
 use crate::ffs::alloc::{group, inode as inode_alloc};
 use crate::ffs::error::FsError;
 use crate::ffs::format::{PolicyAdvice, Recovery, SUPERBLOCK_AT, State, Superblock};
+use crate::ffs::reclaim::Reclaim;
 use crate::ffs::store::{Found, is_damage, load};
 use crate::ffs::system::Ffs;
 use crate::ffs::volume::Volume;
@@ -95,6 +96,10 @@ impl Ffs {
         }
         let mut ffs = Ffs::new(core, volume, superblock, counter);
         ffs.leaks = leaks;
+        if leaks && writes {
+            let reclaim = Reclaim::new(&ffs.volume.geometry);
+            ffs.volume.reclaim = Some(Box::new(reclaim));
+        }
         Ok(ffs)
     }
 }

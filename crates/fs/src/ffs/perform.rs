@@ -11,6 +11,7 @@ use crate::ffs::ops::make::Make;
 use crate::ffs::ops::rename::Rename;
 use crate::ffs::ops::seek::Sought;
 use crate::ffs::ops::{self, Progress, Removed};
+use crate::ffs::reclaim;
 use crate::ffs::volume::Volume;
 use crate::tx::Stop;
 use bytes::{Bytes, BytesMut};
@@ -29,6 +30,10 @@ pub(crate) fn perform(
         Work::Free(pieces) => {
             ops::remove::release(act.tx, act.vol, pieces)?;
             Ok(Answer::Done.into())
+        }
+        Work::Reclaim => {
+            let unnamed = reclaim::step(act.tx, act.vol)?;
+            Ok(Step::Done(Good { unnamed, ..Answer::Done.into() }))
         }
         Work::Request(request) => act.request(request),
     }

@@ -140,10 +140,13 @@ impl Ffs {
 
     /// True if deletions are under way that may make room.
     pub(crate) fn frees_are_pending(&self, pending: &Pending) -> bool {
-        let frees = |one: &Pending| matches!(one.work, Work::Reap(_) | Work::Free(_));
+        let frees =
+            |one: &Pending| matches!(one.work, Work::Reap(_) | Work::Free(_) | Work::Reclaim);
         !frees(pending)
             && self.core.failed().is_none()
             && (self.core.policy.frees() > 0
+                || self.may_reclaim()
+                || !self.later.is_empty()
                 || self.queue.iter().any(frees)
                 || self.parked.iter().any(|(_, one)| frees(one)))
     }
@@ -154,8 +157,7 @@ impl Ffs {
             return;
         }
         if self.core.failed().is_some() {
-            let waiting = std::mem::take(&mut self.no_room);
-            waiting.into_iter().for_each(|key| self.core.make_ready(key));
+            self.space_came();
         } else if self.core.policy.frees() > 0 && self.core.in_flight() == 0 {
             self.core.queue_all();
             self.core.push_output(cx.below);

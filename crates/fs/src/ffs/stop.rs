@@ -46,6 +46,7 @@ impl Ffs {
             return;
         }
         self.phase = Phase::Draining;
+        self.delete_all_now();
         for &ino in self.handles.take_orphans().iter() {
             self.queue.push_back(Pending::own(Work::Reap(ino), self.last));
         }
@@ -125,7 +126,7 @@ impl Ffs {
         let is_whole = self.volume.closed().is_empty();
         (self.superblock.state, self.superblock.recovery) = match (is_whole, self.leaks) {
             (true, false) => (State::Clean, Recovery::None),
-            // Soft updates may mount it; a check frees what has leaked.
+            // Soft updates may mount it, and go on to free what has leaked.
             (true, true) => (State::InUse, Recovery::None),
             (false, _) => (State::Error, Recovery::Fsck),
         };

@@ -6,6 +6,8 @@ use crate::core::waiting::Locks;
 use crate::core::{CallKey, Core};
 use crate::ffs::flow::{Pending, Work};
 use crate::ffs::format::Superblock;
+use crate::ffs::later::Later;
+use crate::ffs::reclaim::idle::Pace;
 use crate::ffs::stop::Phase;
 use crate::ffs::volume::Volume;
 use crate::system::{FileSystem, FsCx};
@@ -43,6 +45,10 @@ pub struct Ffs {
     pub(crate) last: Timestamp,
     /// A crash before this mount may have left space in use that nothing leads to.
     pub(crate) leaks: bool,
+    /// When the steps run that find what has leaked.
+    pub(crate) pace: Pace,
+    /// Deletions that are put off.
+    pub(crate) later: Later,
     /// Calls that wait for durability.
     pub(crate) awaiting: usize,
 }
@@ -65,6 +71,8 @@ impl Ffs {
             store_at: None,
             last: 0,
             leaks: false,
+            pace: Pace::default(),
+            later: Later::default(),
             awaiting: 0,
         }
     }
@@ -97,8 +105,9 @@ impl Ffs {
         self.volume.closed().iter().copied().collect()
     }
 
-    /// True if a crash before the mount may have left space in use that nothing leads to. A check
-    /// frees it.
+    /// True if a crash before the mount may have left space in use that nothing leads to. A reclaim
+    /// is under way that frees it, unless the file system cannot be written or has damage; then a
+    /// check does.
     pub fn may_leak(&self) -> bool {
         self.leaks
     }
@@ -131,6 +140,7 @@ impl Ffs {
 impl FileSystem for Ffs {
     fn submit(&mut self, call: Call, cx: &mut FsCx<'_, '_>) {
         self.last = self.last.max(call.now);
+        self.later.call_came(cx.now());
         self.take(call, cx);
     }
 
@@ -140,17 +150,20 @@ impl FileSystem for Ffs {
 
     fn pump(&mut self, cx: &mut FsCx<'_, '_>) {
         self.run_ready(cx);
+        self.delete_later(cx);
         self.store_headers(cx.now());
         self.core.pump(cx.below);
         if self.take_frees() {
             self.run_ready(cx);
         }
         self.hurry_frees(cx);
+        self.reclaim(cx);
         self.go_on_stopping(cx);
     }
 
     fn deadline(&self) -> Option<Time> {
-        [self.core.deadline(), self.store_at].into_iter().flatten().min()
+        let all = [self.core.deadline(), self.store_at, self.reclaims_at(), self.deletes_at()];
+        all.into_iter().flatten().min()
     }
 
     fn stop(&mut self, cx: &mut FsCx<'_, '_>) {
@@ -192,6 +205,7 @@ impl FileSystem for Ffs {
             ("flushes", stats.flushes),
             ("images rolled back", stats.rolled_back),
             ("guards and facts", self.core.policy.load() as u64),
+            ("most guards and facts", stats.most_guards),
             ("buffers evicted", stats.evicted),
             ("free fragments", self.volume.free_fragments()),
         ]

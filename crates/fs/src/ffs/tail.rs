@@ -10,6 +10,7 @@ use crate::ffs::inodes;
 use crate::ffs::map::{self, Slot};
 use crate::ffs::paths::Loser;
 use crate::ffs::volume::Volume;
+use crate::policy::planted::{self, Bug};
 use crate::tx::{Field, Need, PageKind, SECTOR_CONTENT, Stop, Tx, Why};
 use seekless_engine::units::SECTOR_BYTES;
 
@@ -133,7 +134,12 @@ impl Growing<'_> {
         self.add_sectors(vol, new - old);
         let number = vol.number(self.ino)?;
         let field = inodes::part(vol, number, offset::DIRECT + 4 * slot, 4);
-        block::free(tx, vol, (at, old), Former { field, exact: true })?;
+        if planted::is(Bug::FragmentMoveFreesOld) {
+            vol.change_owed(|owed| owed.fragments += u64::from(old));
+            block::release(tx, vol, at, old)?;
+        } else {
+            block::free(tx, vol, (at, old), Former { field, exact: true })?;
+        }
         vol.paths.freed(Loser { ino: self.ino, deep: false }, at, old);
         Ok(to)
     }

@@ -11,14 +11,12 @@ use crate::ffs::error::FsError;
 use crate::ffs::format::{Optimisation, Superblock};
 use crate::ffs::geometry::Geometry;
 use crate::ffs::paths::Paths;
+use crate::ffs::reclaim::Reclaim;
 use crate::tree::index::Names;
 use crate::tx::{Field, Need, Stop};
 
 /// Directories of which the parent is kept in memory, at most; about 50 bytes each.
 const MOST_PARENTS: usize = 1 << 20;
-
-/// Names that are leaving, before those are dropped that have left.
-const MOST_LEAVING: usize = 64;
 
 /// The summary of a cylinder group.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -41,6 +39,10 @@ pub struct Group {
     pub inode_rotor: u32,
     /// Inodes of which the table is initialised.
     pub initialised: u32,
+    /// Directories among the first `recounted_to` inodes, as a reclaim has counted them.
+    pub recounted: u32,
+    /// How far a reclaim has counted.
+    pub recounted_to: u32,
 }
 
 impl Group {
@@ -63,7 +65,17 @@ enum Undo {
     Owed(Owed),
     Moves(Ino),
     Body(Ino),
+    Arrives(Ino, Option<Arriving>),
+    Leaves(Departure),
+    Left(u32),
 }
+
+/// A name that goes from the disk when another one has come: directory, hash, and a number that
+/// tells it from others.
+pub type Departure = (Ino, u32, u32);
+
+/// Where the name of a directory stands, and how many of its names the disk does not know yet.
+type Arriving = (Field, u32);
 
 /// Space that is free for users but not on the disk yet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -97,10 +109,14 @@ pub struct Volume {
     owed: Owed,
     /// What changes of inodes in this operation need on the disk before.
     needs: Vec<(Ino, Need)>,
-    /// Names that wait for other ones before they go: directory, hash, and where they stand.
-    leaving: Vec<(Ino, u32, Field)>,
+    /// What finds leaks while mounted, if a crash may have left some.
+    pub(crate) reclaim: Option<Box<Reclaim>>,
+    /// Names that wait for other ones before they go, until they have gone from the disk.
+    leaving: CowMap<Departure, Field>,
+    /// Counts them.
+    departures: u32,
     /// Where the names of directories stand that may not be on the disk yet.
-    arriving: CowMap<Ino, Field>,
+    arriving: CowMap<Ino, Arriving>,
     /// Directories that have moved, and how many of their old names may still be on the disk.
     moving: CowMap<Ino, u32>,
     /// Directories that have grown, or moved their tails, and how often since the disk knew.
@@ -140,7 +156,9 @@ impl Volume {
             free: 0,
             owed: Owed::default(),
             needs: Vec::new(),
-            leaving: Vec::new(),
+            reclaim: None,
+            leaving: CowMap::default(),
+            departures: 0,
             arriving: CowMap::default(),
             moving: CowMap::default(),
             unsettled: CowMap::default(),
@@ -165,9 +183,11 @@ impl Volume {
         self.names.share();
         self.parents.share(|_| {});
         self.arriving.share(|_| {});
+        self.leaving.share(|_| {});
         self.moving.share(|_| {});
         self.unsettled.share(|_| {});
         self.have_no_more.share();
+        self.reclaim.iter_mut().for_each(|reclaim| reclaim.share());
     }
 
     /// Puts the summary of a group in place, at mount.
@@ -204,6 +224,13 @@ impl Volume {
         change(&mut self.owed);
     }
 
+    /// The number of the inode of a directory is free.
+    pub fn left_directory(&mut self, ino: u32) {
+        if self.has_left_directory(ino) {
+            self.undo.push(Undo::Left(ino));
+        }
+    }
+
     /// The next change of an inode needs this on the disk before.
     pub fn need(&mut self, ino: Ino, need: Need) {
         self.needs.push((ino, need));
@@ -211,22 +238,27 @@ impl Volume {
 
     /// A name of a directory waits for another one before it goes. `waits` tells whether one still
     /// does.
-    pub fn leaves(&mut self, dir: Ino, hash: u32, field: Field, waits: impl Fn(Field) -> bool) {
-        if self.leaving.len() >= MOST_LEAVING {
-            self.leaving.retain(|one| waits(one.2));
-        }
-        self.leaving.push((dir, hash, field));
+    pub fn leaves(&mut self, dir: Ino, hash: u32, field: Field) -> Departure {
+        self.departures = self.departures.wrapping_add(1);
+        let departure = (dir, hash, self.departures);
+        self.leaving.insert(departure, field);
+        self.undo.push(Undo::Leaves(departure));
+        departure
+    }
+
+    /// A removed name has gone from the disk.
+    pub fn has_left(&mut self, departure: Departure) {
+        self.leaving.remove(&departure);
     }
 
     /// Where names of a directory with this hash stand that may not have gone from the disk.
     pub fn leaving(&self, dir: Ino, hash: u32) -> impl Iterator<Item = Field> {
-        let is_one = move |one: &&(Ino, u32, Field)| one.0 == dir && one.1 == hash;
-        self.leaving.iter().filter(is_one).map(|one| one.2)
+        self.leaving.range((dir, hash, 0)..=(dir, hash, u32::MAX)).map(|one| *one.1)
     }
 
     /// Where names of a directory stand that may not have gone from the disk.
     pub fn leaving_from(&self, dir: Ino) -> impl Iterator<Item = Field> {
-        self.leaving.iter().filter(move |one| one.0 == dir).map(|one| one.2)
+        self.leaving.range((dir, 0, 0)..=(dir, u32::MAX, u32::MAX)).map(|one| *one.1)
     }
 
     /// A directory has moved: its old name goes from the disk later.
@@ -283,18 +315,27 @@ impl Volume {
 
     /// A directory has a new name, which stands there.
     pub fn arrives(&mut self, dir: Ino, field: Field) {
-        self.arriving.insert(dir, field);
+        let before = self.arriving.get(&dir).copied();
+        self.undo.push(Undo::Arrives(dir, before));
+        self.arriving.insert(dir, (field, before.map_or(1, |(_, names)| names + 1)));
     }
 
-    /// Where the name of a directory stands, if it may not be on the disk; `waits` tells whether it
-    /// still is kept back.
-    pub fn arriving(&mut self, dir: Ino, waits: impl Fn(Field) -> bool) -> Option<Field> {
-        let field = *self.arriving.get(&dir)?;
-        if waits(field) {
-            return Some(field);
+    /// The disk knows one more name of a directory.
+    pub fn has_arrived(&mut self, dir: Ino) {
+        match self.arriving.get(&dir).copied() {
+            Some((field, names @ 2..)) => {
+                self.arriving.insert(dir, (field, names - 1));
+            }
+            Some(_) => {
+                self.arriving.remove(&dir);
+            }
+            None => {}
         }
-        self.arriving.remove(&dir);
-        None
+    }
+
+    /// Where the name of a directory stands, if it may not be on the disk.
+    pub fn arriving(&self, dir: Ino) -> Option<Field> {
+        self.arriving.get(&dir).map(|one| one.0)
     }
 
     /// True if no directory has a name that may not be on the disk.
@@ -337,6 +378,14 @@ impl Volume {
             Undo::Owed(old) => self.owed = old,
             Undo::Moves(dir) => self.has_moved(dir),
             Undo::Body(dir) => self.settle(dir),
+            Undo::Leaves(departure) => self.has_left(departure),
+            Undo::Left(ino) => self.leaves_directory(ino),
+            Undo::Arrives(dir, Some(before)) => {
+                self.arriving.insert(dir, before);
+            }
+            Undo::Arrives(dir, None) => {
+                self.arriving.remove(&dir);
+            }
             Undo::Index(dir) => self.names.drop_index(dir),
             Undo::Name { dir, hash, at, present } => {
                 if let Some(index) = self.names.get(dir) {

@@ -161,4 +161,6 @@ pub struct Guards<A> {
     asked: u64,
     /// Guards, facts and waiting actions, for the limit.
     count: usize,
+    /// No guard is superseded now.
+    keeps_all: bool,
 }

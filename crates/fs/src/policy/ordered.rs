@@ -6,6 +6,7 @@
 //! from the inodes, and the end of a file may hold what its blocks held before.
 
 use super::guard::{Guards, Keeps, Manifest};
+use super::planted::{self, Bug};
 use super::{Policy, PolicyKind, Rule, Settle};
 use crate::core::page::{Mask, Page};
 use crate::tx::{BlockNo, Field, Freed, Need, Piece, Role, Why};
@@ -70,6 +71,8 @@ impl Ordered {
     /// True if the policy waits for such a need.
     fn waits_for(&self, need: &Need, hidden: &BTreeMap<Field, u64>) -> bool {
         match need.why {
+            Why::Data if planted::is(Bug::PointerBeforeData) => false,
+            Why::Content if planted::is(Bug::PointerBeforeContent) => false,
             Why::Bits | Why::Data => self.kind == PolicyKind::Soft,
             Why::Content | Why::Link => true,
             Why::Removal => !self.never_shown(need.field, hidden),
@@ -86,7 +89,7 @@ impl Ordered {
             if let Some(content) = content {
                 frees.contents.push((content, !never_shown));
             }
-            if never_shown {
+            if never_shown || planted::is(Bug::FreedAtOnce) {
                 frees.now.push(what);
             } else {
                 frees.later.push(what);
@@ -104,7 +107,8 @@ impl Ordered {
     fn forget(&mut self, contents: Vec<(Field, bool)>, forgotten: &mut Vec<Field>) {
         // An indirect block comes behind what it leads to, and is what waits for that.
         for (content, shown) in contents.into_iter().rev() {
-            if !shown || !self.awaited && !self.guards.is_needed(content) {
+            let wanted = self.awaited || self.guards.is_needed(content);
+            if !shown || !wanted || planted::is(Bug::ContentForgottenEarly) {
                 self.guards.forget(content);
                 forgotten.push(content);
             }
@@ -113,6 +117,9 @@ impl Ordered {
 
     fn guard(&mut self, rule: &Rule, hidden: &BTreeMap<Field, u64>) {
         let Rule::Guard { olds, needs, role } = rule else { return };
+        if *role == Role::Grows && planted::is(Bug::SizeNotRolledBack) {
+            return;
+        }
         let changes: SmallVec<[(Field, &[u8]); 4]> =
             olds.iter().map(|(field, bytes)| (*field, bytes.as_slice())).collect();
         let needs: SmallVec<[&Need; 4]> =
@@ -187,6 +194,7 @@ impl Policy for Ordered {
 
     fn awaits(&mut self, calls: bool) {
         self.awaited = calls;
+        self.guards.keep_all(calls);
     }
 
     fn image(&mut self, block: BlockNo, sectors: Mask, page: &mut Page) -> (Manifest, Mask) {

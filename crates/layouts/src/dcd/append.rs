@@ -72,6 +72,7 @@ impl Dcd {
         let Some((number, offset)) = self.choose_place(length, gap, cx) else { return };
         let Some(mut buffer) = self.log.buffers.pop_front() else { return };
         self.log.advance_to(number, buffer.seq);
+        self.log.enter_progress(&mut buffer);
         let header_at = self.log.place(number) as u32 * self.areas.segment + offset;
         let first = header_at + 1;
         let dirty_before = self.log.dirty();
@@ -89,7 +90,9 @@ impl Dcd {
             life: self.log.life,
             clean: buffer.clean,
             entries,
+            before: self.log.listed.take(),
         };
+        self.log.listed = Some(header.blocks());
         self.log.offset = offset + length;
         let mut data = Data::block_of(header.encode(self.id));
         for (piece, addr) in pieces.iter().zip(first..) {

@@ -4,7 +4,7 @@ use super::Dcd;
 use super::read::is_sum_of;
 use super::table::{DIRTY, ESCAPED};
 use seekless_engine::disk::Disk;
-use seekless_engine::io::IoError;
+use seekless_engine::io::{Expected, IoError};
 use seekless_engine::layout::{CheckReport, LayoutError};
 use std::fmt;
 
@@ -36,11 +36,17 @@ pub(super) fn check_log(volume: &Dcd, disk: &mut dyn Disk, report: &mut CheckRep
             continue;
         }
         let (block, at) = (table.block(addr), volume.log.device_block(addr));
-        let outcome = disk.read(at, 1).and_then(|data| {
+        if !disk.is_asked(at, 1) {
+            continue;
+        }
+        let (sum, escaped) = (table.sum(addr), table.is(addr, ESCAPED));
+        // The checksum of an escaped block is not that of what is stored, and zeros have none.
+        let each = [(!escaped && sum != 0).then_some(sum)].into_iter().collect();
+        let expected = Expected { sums: volume.areas.sums, each };
+        let outcome = disk.read_expecting(at, expected).and_then(|data| {
             let piece = data.block(0);
-            let escaped = table.is(addr, ESCAPED);
             let piece = if escaped { super::format::escape(&piece) } else { piece };
-            let whole = is_sum_of(volume.areas.sums, table.sum(addr), &piece);
+            let whole = is_sum_of(volume.areas.sums, sum, &piece);
             whole.then_some(()).ok_or(IoError::Checksum { block: block.into() })
         });
         if let Err(error) = outcome {
@@ -55,13 +61,18 @@ pub(super) fn check_home(volume: &Dcd, disk: &mut dyn Disk, report: &mut CheckRe
     let (mut at, mut read) = (first, 0);
     while let Some(start) = disk.next_data(at).filter(|&block| block < end) {
         let count = (end - start).min(256) as u32;
-        if let Err(error) = disk.read(start, count) {
+        if let Err(error) = read_asked(disk, start, count) {
             report.problems.push(format!("blocks {}+{count}: {error}", start - first));
         }
         read += u64::from(count);
         at = start + u64::from(count);
     }
     report.facts.push(("blocks read at home", read.to_string()));
+}
+
+/// Reads what the disk asks about: without checksums only the medium can say something.
+fn read_asked(disk: &mut dyn Disk, at: u64, count: u32) -> Result<(), IoError> {
+    if disk.is_asked(at, count) { disk.read(at, count).map(drop) } else { Ok(()) }
 }
 
 /// Prints where what is not at home lies.

@@ -15,6 +15,7 @@ use super::{DESTAGE_READ, DESTAGE_WRITE, Dcd, Order};
 use seekless_engine::data::{Data, Piece, is_zero};
 use seekless_engine::io::{Done, Io, IoError, Op, Purpose, Tag};
 use seekless_engine::layer::Cx;
+use seekless_engine::planted::{PlantedBug, planted};
 use seekless_engine::units::{BlockNr, MICROS, Time};
 use std::collections::VecDeque;
 
@@ -96,6 +97,8 @@ pub struct Destage {
     bad: Option<IoError>,
     /// There is nothing durable to destage yet.
     starved: bool,
+    /// What is in the log cannot go home, though a clean shutdown wants it to.
+    stuck: bool,
     due: Option<Time>,
     turn: Turn,
     /// It is the turn of the batch, and it uses it.
@@ -111,6 +114,11 @@ impl Destage {
     /// True if records must become durable before there is something to destage.
     pub fn wants_log(&self) -> bool {
         self.starved
+    }
+
+    /// True if what is in the log cannot go home.
+    pub fn is_stuck(&self) -> bool {
+        self.stuck
     }
 
     /// The writes home that the batch wants durable.
@@ -132,6 +140,11 @@ impl Destage {
             *left = left.saturating_sub(1);
             *until = now + LINGER;
         }
+    }
+
+    /// True if something is on its way home.
+    pub fn has_batch(&self) -> bool {
+        self.batch.is_some()
     }
 
     fn in_flight(&self) -> u32 {
@@ -224,6 +237,8 @@ impl Dcd {
         let full = self.is_pressed();
         let pressed = full || wanted;
         let idle = end.is_some_and(|end| end <= cx.now) && self.requests.is_running();
+        let leaves = self.leaves_until().is_some_and(|end| cx.now < end);
+        let idle = idle || leaves;
         let work = self.destage.batch.is_some() || self.log.dirty() > 0;
         if !idle && work && self.requests.is_running() {
             self.destage.due = end.filter(|&end| end > cx.now);
@@ -236,6 +251,10 @@ impl Dcd {
             return false;
         }
         if self.destage.batch.is_none() && !self.begin_batch(pressed) {
+            let free = self.log.killed.is_empty() && self.directs.is_empty();
+            // A record on its way keeps its segment from being destaged.
+            let rests = self.log.buffers.is_empty() && self.log.writing.is_none();
+            self.destage.stuck = leaves && free && rests && !self.destage.starved;
             let stuck = self.log.blocked() && !self.destage.starved && self.log.killed.is_empty();
             if let Some(error) = self.destage.bad.filter(|_| stuck && self.directs.is_empty()) {
                 // The ring cannot pass what cannot go home.
@@ -247,7 +266,7 @@ impl Dcd {
             let moved = match self.destage.batch.as_ref().map(|batch| batch.phase) {
                 Some(Phase::Reading) => self.read_batch(cx),
                 Some(Phase::Writing) => self.write_batch(cx),
-                Some(Phase::Flushing(stamps)) => return self.finish_batch(stamps),
+                Some(Phase::Flushing(stamps)) => return self.finish_batch(stamps, cx.now),
                 None => false,
             };
             if !moved {
@@ -383,6 +402,10 @@ impl Dcd {
         }
         if over {
             batch.phase = Phase::Flushing(self.home_writes.done());
+            if planted(PlantedBug::ProgressEarly) {
+                self.note_progress(&batch, cx.now);
+                self.log.progress.fall_due();
+            }
         }
         self.destage.batch = Some(batch);
         over
@@ -443,11 +466,12 @@ impl Dcd {
     }
 
     /// The batch is durable at home: its slots are clean.
-    fn finish_batch(&mut self, stamps: Stamps) -> bool {
+    fn finish_batch(&mut self, stamps: Stamps, now: Time) -> bool {
         if !within(stamps, self.home_writes.durable()) {
             return false;
         }
         let Some(batch) = self.destage.batch.take() else { return false };
+        self.note_progress(&batch, now);
         for item in batch.items.iter().filter(|item| item.piece.is_some()) {
             self.log.release(item.addr);
         }
@@ -457,6 +481,18 @@ impl Dcd {
         self.log.retire();
         self.destage.pushed = false;
         true
+    }
+}
+
+impl Dcd {
+    /// The blocks of a batch are home, but for those that have a younger version.
+    fn note_progress(&mut self, batch: &Batch, now: Time) {
+        for &Item { block, addr, .. } in batch.items.iter().filter(|item| item.piece.is_some()) {
+            let youngest = self.log.table.get(block) == Some(addr);
+            if youngest && self.log.table.is(addr, DIRTY) {
+                self.log.progress.came_home(block, now);
+            }
+        }
     }
 }
 

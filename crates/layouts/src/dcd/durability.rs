@@ -6,9 +6,9 @@
 //! a durable record. In that order: a tombstone that comes first would cancel the only durable
 //! version. (Claim D14 wants it before the write; then a crash between the two loses the block.)
 
+use super::Dcd;
 use super::flush::FlushInFlight;
 use super::log::Log;
-use super::{Dcd, format};
 use seekless_engine::layer::{Cx, Port};
 use seekless_engine::units::BlockNr;
 
@@ -87,6 +87,7 @@ impl Dcd {
     /// A write to a home is complete.
     pub(super) fn home_written(&mut self, port: Port) {
         self.home_writes.done[port] += 1;
+        self.first_blocks_written(port);
         if !self.volatile {
             self.home_durable(port, self.home_writes.done[port]);
         }
@@ -101,7 +102,7 @@ impl Dcd {
 
     /// The device on which a block has its home.
     pub(super) fn home_port(&self, block: BlockNr) -> Port {
-        if self.areas.physical && block < format::BOUND_BLOCKS { 1 } else { 0 }
+        if block < self.areas.moved { 1 } else { 0 }
     }
 }
 

@@ -47,6 +47,7 @@ impl Dcd {
             && (self.requests.any_waits(|needs| ready(needs.seq))
                 || log.wants_flush()
                 || self.destage.wants_log()
+                || ready(log.progress.wanted())
                 || (ends && ready(self.clean_record.seq)))
     }
 

@@ -4,13 +4,10 @@
 use super::options::Shape;
 use crate::inplace::header_blocks;
 use bytes::Bytes;
-use seekless_engine::checksum::{Identity, Sums, crc32c};
+use seekless_engine::checksum::{Identity, Sums};
 use seekless_engine::data::sealed::{CHECKED, Sealed};
-use seekless_engine::data::{Body, Data, Piece};
-use seekless_engine::disk::Disk;
-use seekless_engine::io::IoError;
-use seekless_engine::layout::LayoutError;
-use seekless_engine::superblock::{Superblock, SuperblockError, le32, le64};
+use seekless_engine::data::{Body, Piece};
+use seekless_engine::superblock::{Superblock, le32, le64};
 use seekless_engine::units::BlockNr;
 
 const MAGIC: [u8; 8] = *b"SKLSDCR2";
@@ -33,20 +30,15 @@ const LEAST_SEGMENT: u32 = 4;
 const MOST_SEGMENT: u32 = 256;
 /// Most segments that the superblock can name.
 const MOST_SEGMENTS: u64 = 1 << 24;
-/// Blocks at the beginning of an attached origin whose home is on the log device, so that no mount
-/// takes the origin alone for what it was: boot sectors, partition tables, superblocks.
+/// Blocks at the beginning of an origin whose home is on the log device while the two are bound, so
+/// that no mount takes the origin alone for what it was: boot sectors, partition tables,
+/// superblocks.
 pub const BOUND_BLOCKS: u64 = 32;
 
 /// Set in the options of a superblock if the log is on a device of its own.
 pub const PHYSICAL: u32 = 1 << 4;
 /// Set in the options of the superblock that binds an origin.
 pub const BOUND: u32 = 1 << 5;
-/// Where a binding has its generation, behind what every superblock has.
-const GENERATION_AT: usize = 56;
-/// Where a log says which generation it knows the binding of the origin to have.
-const CONFIRMED_AT: usize = 60;
-/// Where a binding says which record of the log was durable.
-const SEEN_AT: usize = 64;
 const ESCAPED: u64 = 1 << 63;
 const GONE: u64 = 1 << 62;
 const CLEAN: u8 = 1;
@@ -66,6 +58,8 @@ pub struct Areas {
     pub origin_first: BlockNr,
     /// The log has a device of its own.
     pub physical: bool,
+    /// The first blocks of the volume, so many, have their home on the log device.
+    pub moved: u64,
     /// How the checksums of blocks in the log are made.
     pub sums: Sums,
 }
@@ -100,7 +94,9 @@ impl Areas {
     fn of(blocks: u64, segment: u32, segments: u32, log_first: u64, physical: bool) -> Areas {
         let log = u64::from(segment) * u64::from(segments);
         let origin_first = if physical { 0 } else { log_first + log };
-        Areas { blocks, segment, segments, log_first, origin_first, physical, sums: Sums::NEWEST }
+        let moved = if physical { BOUND_BLOCKS } else { 0 };
+        let sums = Sums::NEWEST;
+        Areas { blocks, segment, segments, log_first, origin_first, physical, moved, sums }
     }
 
     /// Reads the areas back from the superblock.
@@ -186,12 +182,23 @@ pub struct Header {
     pub clean: bool,
     /// What it says, in order.
     pub entries: Vec<Entry>,
+    /// The blocks that the record before lists: if its header is lost, these are. Nothing if there
+    /// is no room for them, and in records of older programs.
+    pub before: Option<Vec<u32>>,
 }
 
 impl Header {
     /// Blocks of data that follow.
     pub fn data_blocks(&self) -> u32 {
         self.entries.iter().filter(|entry| matches!(entry, Entry::Data { .. })).count() as u32
+    }
+
+    /// The blocks that it lists.
+    pub fn blocks(&self) -> Vec<u32> {
+        let block = |entry: &Entry| match *entry {
+            Entry::Data { block, .. } | Entry::Gone { block } => block,
+        };
+        self.entries.iter().map(block).collect()
     }
 
     /// The block as it lies on disk.
@@ -207,6 +214,10 @@ impl Header {
         out[60..62].copy_from_slice(&(self.offset as u16).to_le_bytes());
         out[62..64].copy_from_slice(&(self.entries.len() as u16).to_le_bytes());
         out[64] = if self.clean { CLEAN } else { 0 };
+        let room = (CHECKED - out.len()) / 4;
+        let before = self.before.as_ref().filter(|before| before.len() <= room);
+        let listed = before.map_or(0, |before| 1 + before.len() as u16);
+        out[66..68].copy_from_slice(&listed.to_le_bytes());
         let places = out[ENTRIES_AT..].chunks_exact_mut(ENTRY_BYTES);
         for (place, entry) in places.zip(&self.entries) {
             let (word, sum) = match *entry {
@@ -218,6 +229,7 @@ impl Header {
             place[..8].copy_from_slice(&word.to_le_bytes());
             place[8..].copy_from_slice(&sum.to_le_bytes());
         }
+        out.extend(before.into_iter().flatten().flat_map(|block| block.to_le_bytes()));
         Sealed::of_volume(id, out).into_body()
     }
 
@@ -239,7 +251,15 @@ impl Header {
                 _ => Entry::Gone { block },
             }
         });
+        let listed = u16::from_le_bytes([block[66], block[67]]);
+        let before = listed.checked_sub(1).and_then(|listed| {
+            let from = ENTRIES_AT + count * ENTRY_BYTES;
+            let bytes = block.get(from..from + 4 * usize::from(listed))?;
+            let fits = from + 4 * usize::from(listed) <= CHECKED;
+            fits.then(|| bytes.chunks_exact(4).map(|block| le32(block, 0)).collect::<Vec<_>>())
+        });
         let header = Header {
+            before,
             entries: entries.collect(),
             seq: le64(block, 24),
             segment: le64(block, 32),
@@ -260,6 +280,7 @@ impl Header {
         let limit = u64::MAX / 4;
         count <= MAX_ENTRIES
             && self.entries.iter().all(in_volume)
+            && self.before.iter().flatten().all(|&block| u64::from(block) < areas.blocks)
             && self.offset + 1 + self.data_blocks() <= areas.segment
             && self.seq > 0
             && self.durable < self.seq
@@ -295,154 +316,10 @@ pub fn escape(piece: &Piece) -> Piece {
     Piece::block(Body::Bytes(Bytes::from(bytes)))
 }
 
-/// What lies in the place of block 0 of an origin while a log is attached to it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Binding {
-    /// Names the log, and the size of the origin.
-    pub superblock: Superblock,
-    /// How often log and origin have been mounted together.
-    pub generation: u32,
-    /// In a log: the last generation that the binding of the origin was known to have durably.
-    /// Writes of a mount come only after that.
-    pub confirmed: u32,
-    /// In an origin: a record of the log that was durable when this was written.
-    pub seen: u64,
-}
-
-impl Binding {
-    /// A binding for the origin of the log that has this superblock.
-    pub fn new(log: &Superblock, generation: u32) -> Binding {
-        let superblock = Superblock { options: BOUND, device_blocks: log.blocks, ..*log };
-        Binding { superblock, generation, confirmed: 0, seen: 0 }
-    }
-
-    /// The superblock of a log as it is written at a mount.
-    pub fn for_log(log: &Superblock, generation: u32, confirmed: u32) -> Binding {
-        Binding { superblock: *log, generation, confirmed, seen: 0 }
-    }
-
-    fn with_marks(superblock: Superblock, block: &[u8]) -> Binding {
-        let (generation, confirmed) = (le32(block, GENERATION_AT), le32(block, CONFIRMED_AT));
-        Binding { superblock, generation, confirmed, seen: le64(block, SEEN_AT) }
-    }
-
-    /// Reads the binding of an origin, if there is one. Of its two copies, in blocks 0 and 1, the
-    /// later one counts.
-    ///
-    /// # Errors
-    /// A damaged or newer one without a whole second copy, and what the medium reports.
-    pub fn read(disk: &mut dyn Disk) -> Result<Option<Binding>, LayoutError> {
-        let copies = [Binding::copy(disk, 0)?, Binding::copy(disk, 1)?];
-        let whole = copies.iter().filter_map(|copy| copy.as_ref().ok());
-        match (whole.max_by_key(|binding| (binding.generation, binding.seen)), &copies[0]) {
-            (Some(binding), _) => Ok(Some(*binding)),
-            (None, Ok(_) | Err(SuperblockError::Foreign)) => Ok(None),
-            (None, Err(error)) => Err(error.clone().into()),
-        }
-    }
-
-    /// The blocks of an origin in which a copy should be and none is that names this log.
-    pub fn lost_copies(disk: &mut dyn Disk, log: &Superblock) -> Vec<BlockNr> {
-        let whole =
-            |copy| matches!(copy, Ok(Ok(Binding { superblock, .. })) if superblock.id == log.id);
-        [0, 1].into_iter().filter(|&at| !whole(Binding::copy(disk, at))).collect()
-    }
-
-    /// One copy, or why it is none.
-    fn copy(disk: &mut dyn Disk, at: BlockNr) -> Result<Result<Binding, SuperblockError>, IoError> {
-        let block = disk.read(at, 1)?.to_bytes();
-        Ok(match Superblock::decode(&block) {
-            Ok(superblock) if superblock.options & BOUND != 0 => {
-                Ok(Binding::with_marks(superblock, &block))
-            }
-            Ok(_) => Err(SuperblockError::Foreign),
-            Err(error) => Err(error),
-        })
-    }
-
-    /// Writes both copies, one after the other, the one that counts last: if this is cut off
-    /// again and again, one of them is whole and not older than it was.
-    ///
-    /// # Errors
-    /// What the medium reports.
-    pub fn write(&self, disk: &mut dyn Disk) -> Result<(), IoError> {
-        let generation = |copy: Result<Binding, _>| copy.ok().map(|binding| binding.generation);
-        let first = generation(Binding::copy(disk, 0)?);
-        let second = generation(Binding::copy(disk, 1)?);
-        for at in if second > first { [0, 1] } else { [1, 0] } {
-            self.write_at(disk, at)?;
-            disk.flush()?;
-        }
-        Ok(())
-    }
-
-    /// The generation of a log, and which one it knows the origin to have: the greater one of what
-    /// the copies of its superblock say.
-    pub fn of_log(disk: &mut dyn Disk, superblock: &Superblock) -> Binding {
-        let mut newest = Binding::for_log(superblock, 0, 0);
-        for at in [0, superblock.device_blocks - 1] {
-            if let Some((generation, confirmed)) = Binding::marks_of_log(disk, superblock, at) {
-                newest.generation = newest.generation.max(generation);
-                newest.confirmed = newest.confirmed.max(confirmed);
-            }
-        }
-        newest
-    }
-
-    /// What one copy says of both, if it is whole.
-    fn marks_of_log(
-        disk: &mut dyn Disk,
-        superblock: &Superblock,
-        at: BlockNr,
-    ) -> Option<(u32, u32)> {
-        let block = disk.read(at, 1).ok()?.to_bytes();
-        let whole = Superblock::decode(&block).is_ok_and(|found| found == *superblock);
-        let copy = Binding::with_marks(*superblock, &block);
-        whole.then_some((copy.generation, copy.confirmed))
-    }
-
-    /// Writes both copies of the superblock of a log, one after the other, the one that counts
-    /// last: as in [`Binding::write`], one of them is whole whenever this is cut off.
-    ///
-    /// # Errors
-    /// What the medium reports.
-    pub fn write_to_log(&self, disk: &mut dyn Disk) -> Result<(), IoError> {
-        let end = self.superblock.device_blocks - 1;
-        let first = Binding::marks_of_log(disk, &self.superblock, 0);
-        let last = Binding::marks_of_log(disk, &self.superblock, end);
-        for at in if last > first { [0, end] } else { [end, 0] } {
-            self.write_at(disk, at)?;
-            disk.flush()?;
-        }
-        Ok(())
-    }
-
-    /// Writes the superblock with the generation anywhere.
-    ///
-    /// # Errors
-    /// What the medium reports.
-    pub fn write_at(&self, disk: &mut dyn Disk, at: BlockNr) -> Result<(), IoError> {
-        disk.write(at, self.encode())
-    }
-
-    /// The block as it lies on disk.
-    pub fn encode(&self) -> Data {
-        let mut block = self.superblock.encode().to_vec();
-        block[GENERATION_AT..GENERATION_AT + 4].copy_from_slice(&self.generation.to_le_bytes());
-        block[CONFIRMED_AT..CONFIRMED_AT + 4].copy_from_slice(&self.confirmed.to_le_bytes());
-        block[SEEN_AT..SEEN_AT + 8].copy_from_slice(&self.seen.to_le_bytes());
-        let sum = crc32c(&block[..CHECKED]);
-        block[CHECKED..].copy_from_slice(&sum.to_le_bytes());
-        Data::bytes(Bytes::from(block))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::registry::Kind;
-    use seekless_engine::device::medium::{Cells, Medium as _};
-    use seekless_engine::disk::MediumDisk;
     use seekless_engine::units::BLOCK_BYTES;
 
     fn id(number: u128) -> Identity {
@@ -467,6 +344,7 @@ mod tests {
                 Entry::Gone { block: 12 },
                 Entry::Data { block: 1, sum: 0, escaped: false },
             ],
+            before: Some(vec![7, 9]),
         }
     }
 
@@ -515,49 +393,5 @@ mod tests {
         let stored = escape(&piece);
         assert!(!looks_like_header(&stored));
         assert_eq!(escape(&stored), piece);
-    }
-
-    /// A disk whose power fails in the first write.
-    struct Cut(Cells);
-
-    impl Disk for Cut {
-        fn blocks(&self) -> u64 {
-            self.0.blocks()
-        }
-        fn read(&mut self, at: BlockNr, count: u32) -> Result<Data, IoError> {
-            self.0.read(at, count)
-        }
-        fn write(&mut self, at: BlockNr, _data: Data) -> Result<(), IoError> {
-            self.0.write(at, &Data::bytes(vec![7; BLOCK_BYTES].into()))?;
-            Err(IoError::PowerOff)
-        }
-        fn flush(&mut self) -> Result<(), IoError> {
-            Ok(())
-        }
-    }
-
-    #[test]
-    fn a_seal_that_is_torn_again_and_again_never_grows_older() {
-        let log = Superblock {
-            layout: Kind::DCD.into(),
-            version: 5,
-            id: 9,
-            blocks: 100,
-            device_blocks: 100,
-            options: BOUND,
-            sums: Sums::NEWEST,
-        };
-        for generations in [[4, 4], [4, 5], [5, 4]] {
-            let mut origin = Cut(Cells::new(100));
-            for (at, generation) in (0..).zip(generations) {
-                let mut disk = MediumDisk(&mut origin.0);
-                Binding::new(&log, generation).write_at(&mut disk, at).expect("it is in range");
-            }
-            let before = generations.into_iter().max();
-            assert_eq!(Binding::new(&log, 6).write(&mut origin), Err(IoError::PowerOff));
-            let left =
-                Binding::read(&mut origin).expect("one is whole").map(|binding| binding.generation);
-            assert_eq!(left, before, "{generations:?}");
-        }
     }
 }

@@ -13,6 +13,7 @@
 
 use super::Areas;
 use super::format::{self, Entry, MAX_ENTRIES};
+use super::progress::Progress;
 use super::table::{Addr, DIRTY, ESCAPED, Table};
 use seekless_engine::data::{Body, Piece, is_zero};
 use seekless_engine::planted::{PlantedBug, planted};
@@ -117,9 +118,13 @@ pub struct Log {
     pub killed: BTreeMap<u32, (Addrs, u64)>,
     /// Blocks that want a tombstone.
     pub graves: BTreeSet<u32>,
+    /// What is home and not recorded yet.
+    pub progress: Progress,
     /// All records up to this one are on the device, and up to that one durable.
     pub written: u64,
     pub durable: u64,
+    /// Blocks that the last record lists; the next one repeats them.
+    pub listed: Option<Vec<u32>>,
     dirty: u64,
 }
 
@@ -144,8 +149,10 @@ impl Log {
             writing: None,
             killed: BTreeMap::new(),
             graves: BTreeSet::new(),
+            progress: Progress::default(),
             written: 0,
             durable: 0,
+            listed: None,
             dirty: 0,
         }
     }
@@ -249,6 +256,7 @@ impl Log {
             return;
         }
         self.graves.remove(&block);
+        self.progress.forget(block);
         // What was killed stays so until its home is durable: it must not go there meanwhile.
         let replaces = old.into_iter().collect();
         let addr = base + self.buffers[index].slots.len() as u32;
@@ -382,6 +390,7 @@ impl Log {
             let block = self.table.block(addr);
             if self.table.get(block) == Some(addr) {
                 self.table.remove(block);
+                self.progress.forget(block);
             }
         }
     }

@@ -11,6 +11,9 @@
 //! be read in the part of the ring that comes next may have held the youngest record: such a log is
 //! refused, not guessed at, unless the owner says that what can be read is all there is.
 
+pub(in crate::dcd) mod repair;
+pub(in crate::dcd) mod salvage;
+
 use super::attach::LOST_WITH_LOG;
 use super::format::{Areas, BOUND, Entry, Header, LEAST_LOG_BLOCKS, escape, looks_like_header};
 use super::log::Log;
@@ -22,6 +25,7 @@ use crate::shared::PAST_UNREADABLE;
 use seekless_engine::checksum::Identity;
 use seekless_engine::data::{Data, Piece};
 use seekless_engine::disk::Disk;
+use seekless_engine::io::Expected;
 use seekless_engine::layout::{FormatOptions, LayoutError, MountOptions, MountPath, RecoverySteps};
 use seekless_engine::planted::{PlantedBug, planted};
 use seekless_engine::request_table::RequestTable;
@@ -87,6 +91,7 @@ pub(super) fn write_first(
         life: 1,
         clean: true,
         entries: Vec::new(),
+        before: Some(Vec::new()),
     };
     disk.write(areas.log_first, Data::block_of(first.encode(id)))?;
     disk.flush()?;
@@ -239,11 +244,15 @@ fn is_whole(
     }
     steps.read(u64::from(count));
     let at = areas.log_first + u64::from(first_addr(header, areas));
-    let Ok(data) = disk.read(at, count) else { return false };
     let sums = header.entries.iter().filter_map(|entry| match *entry {
         Entry::Data { sum, escaped, .. } => Some((sum, escaped)),
         Entry::Gone { .. } => None,
     });
+    // The checksum of an escaped block is not that of what is stored, and zeros have none.
+    let each = sums.clone().map(|(sum, escaped)| (!escaped && sum != 0).then_some(sum)).collect();
+    let Ok(data) = disk.read_expecting(at, Expected { sums: areas.sums, each }) else {
+        return false;
+    };
     sums.zip(data.each()).all(|((sum, escaped), piece)| {
         is_sum_of(areas.sums, sum, &if escaped { escape(&piece) } else { piece })
     })
@@ -358,6 +367,7 @@ pub(super) fn recover(
     steps.count(counting.len() as u64, "records");
     counting.iter().for_each(|header| replay(&mut log, header));
     (log.written, log.durable, log.life) = (last, last, scan.life + 1);
+    log.listed = Some(end.blocks());
     let suspects = behind(&scan.unreadable, &log);
     if let Some(&addr) = suspects.first()
         && !options.options.get(&PAST_UNREADABLE)
@@ -385,6 +395,14 @@ pub(super) fn mount(
     options: &MountOptions<'_>,
     steps: &mut RecoverySteps,
 ) -> Result<Dcd, LayoutError> {
+    let areas = own_areas(superblock)?;
+    let found = recover(disk, areas, superblock.identity(), options, steps)?;
+    found.persist(disk, options, steps)?;
+    Ok(assemble(superblock.identity(), found.log, options))
+}
+
+/// The areas of a volume whose log is on the same device.
+fn own_areas(superblock: &Superblock) -> Result<Areas, LayoutError> {
     if superblock.options & BOUND != 0 {
         return Err(LayoutError::Apart(format!(
             "this disk is the origin of a disk caching disk, and what was written last is in its \
@@ -401,9 +419,7 @@ pub(super) fn mount(
             superblock.id
         )));
     }
-    let found = recover(disk, areas, superblock.identity(), options, steps)?;
-    found.persist(disk, options, steps)?;
-    Ok(assemble(superblock.identity(), found.log, options))
+    Ok(areas)
 }
 
 /// A volume over a recovered log.
@@ -428,6 +444,7 @@ pub(super) fn assemble(id: Identity, log: Log, options: &MountOptions<'_>) -> Dc
         destage: super::Destage::default(),
         home_writes: super::HomeWrites::default(),
         markers: None,
+        moving: None,
         clean_record: super::CleanRecord::default(),
     }
 }

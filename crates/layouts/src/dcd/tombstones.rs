@@ -45,6 +45,7 @@ impl Log {
         addrs.extend(before.into_iter().flatten());
         self.killed.insert(block, (addrs, stamp));
         self.table.remove(block);
+        self.progress.forget(block);
     }
 }
 

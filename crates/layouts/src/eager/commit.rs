@@ -8,6 +8,7 @@
 
 use super::Mapped;
 use super::freemap::FreeMap;
+use super::punch::Punching;
 use super::read::Reads;
 use seekless_engine::io::{Breakdown, Done, Io, IoError, Tag};
 use seekless_engine::layer::Cx;
@@ -174,6 +175,11 @@ impl<E: Mapped> Commits<E> {
     /// Places that wait for a commit to become durable.
     pub fn waiting(&self) -> u64 {
         self.history.waiting
+    }
+
+    /// The place that has waited least.
+    pub fn last_waiting(&self) -> Option<u32> {
+        self.history.superseded.iter().rev().find_map(|(_, places)| places.last().copied())
     }
 
     /// Blocks of data written.
@@ -418,7 +424,13 @@ impl<E: Mapped> Commits<E> {
 
     /// Frees what commits up to `settled` have superseded: no recovery can need it. What
     /// a read is using waits.
-    pub fn release(&mut self, settled: u64, reads: &Reads<E>, free: &mut FreeMap) {
+    pub fn release(
+        &mut self,
+        settled: u64,
+        reads: &Reads<E>,
+        free: &mut FreeMap,
+        punching: &mut Punching,
+    ) {
         self.starving = false;
         let history = &mut self.history;
         while let Some((commit, _)) = history.superseded.front() {
@@ -432,6 +444,7 @@ impl<E: Mapped> Commits<E> {
                 history.waiting -= places.len() as u64;
                 for place in places.drain(..) {
                     free.release(place);
+                    punching.freed(place);
                 }
                 history.spare.push(places);
             }

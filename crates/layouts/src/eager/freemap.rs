@@ -283,14 +283,47 @@ impl FreeMap {
         let (word, bit) = self.word(track, slot);
         assert!(self.bits[word] & bit == 0, "block {block} is freed twice");
         self.bits[word] |= bit;
-        self.free += 1;
         self.set_columns(track, slot, true);
+        self.released(track, 1);
+    }
+
+    /// Marks blocks that follow one another as free; where nothing is kept for each of them, many
+    /// at once.
+    ///
+    /// # Panics
+    /// If one of them was free.
+    pub fn release_all(&mut self, blocks: std::ops::Range<u32>) {
+        if self.columns.is_some() || self.withheld.is_some() {
+            return blocks.for_each(|block| self.release(block));
+        }
+        let mut at = blocks.start;
+        while at < blocks.end {
+            let (track, slot) = self.locate(at);
+            let end = self.slots(track).min(slot + (blocks.end - at));
+            let mut from = slot;
+            while from < end {
+                let count = (64 - from % 64).min(end - from);
+                let (word, _) = self.word(track, from);
+                let mask = u64::MAX >> (64 - count) << (from % 64);
+                assert!(self.bits[word] & mask == 0, "a slot of track {track} is freed twice");
+                self.bits[word] |= mask;
+                from += count;
+            }
+            self.released(track, end - slot);
+            at += end - slot;
+        }
+    }
+
+    /// So many more blocks of a track are free.
+    fn released(&mut self, track: Track, count: u32) {
+        debug_assert!(count > 0, "nothing is freed");
+        self.free += u64::from(count);
         let (group, mark) = (track as usize / 64, 1_u64 << (track % 64));
         if self.free_on[track as usize] == 0 {
             self.open[group] |= mark;
             self.open_tracks += 1;
         }
-        self.free_on[track as usize] += 1;
+        self.free_on[track as usize] += count;
         debug_assert!(self.free_on[track as usize] <= self.slots(track), "more free than slots");
         if self.free_on[track as usize] == self.slots(track) {
             self.empty[group] |= mark;
@@ -450,6 +483,23 @@ mod tests {
                 (1..map.slots(track) as usize).contains(&free.count())
             };
             assert_eq!(map.next_mixed_track(track), (track..4).chain(0..track).find(mixed));
+        }
+    }
+
+    #[test]
+    fn many_at_once_is_one_by_one() {
+        let blocks = 5 * u64::from(NOMINAL_TRACK) + 77;
+        let mut rng = Rng::stream(4, "freemap");
+        for _ in 0..200 {
+            let from = rng.below(blocks) as u32;
+            let end = from + rng.below(blocks - u64::from(from)) as u32;
+            let (mut one_by_one, mut at_once) =
+                (FreeMap::new(blocks, None), FreeMap::new(blocks, None));
+            for run in [end..blocks as u32, from..end, 0..from] {
+                run.clone().for_each(|block| one_by_one.release(block));
+                at_once.release_all(run);
+                assert_eq!(one_by_one, at_once);
+            }
         }
     }
 

@@ -14,12 +14,14 @@ use std::fmt;
 /// Reads every stored block and every block of the map and compares them with their checksums.
 pub(super) fn check(volume: &Lfs, disk: &mut dyn Disk) -> Result<CheckReport, LayoutError> {
     let mut report = CheckReport::default();
-    let entries = volume.map.range(0, volume.geometry.blocks).iter().zip(0..);
-    for (entry, block) in entries.filter(|(entry, _)| entry.is_mapped()) {
+    for (block, entry) in volume.map.all() {
         let place = entry.place();
+        if !disk.is_asked(BlockNr::from(place), 1) {
+            continue;
+        }
         let outcome = disk
             .read_expecting(BlockNr::from(place), entry.expected(volume.sums))
-            .and_then(|data| verify(volume.sums, std::slice::from_ref(entry), data, block));
+            .and_then(|data| verify(volume.sums, std::slice::from_ref(&entry), data, block));
         if let Err(error) = outcome {
             let problem = format!("block {block} (device block {place}): {error}");
             report.damage(BlockNr::from(place), problem);
@@ -27,6 +29,9 @@ pub(super) fn check(volume: &Lfs, disk: &mut dyn Disk) -> Result<CheckReport, La
     }
     let meta = volume.map.slices().iter().chain(volume.map.roots());
     for entry in meta.clone().filter(|entry| entry.is_mapped()) {
+        if !disk.is_asked(BlockNr::from(entry.place()), 1) {
+            continue;
+        }
         let data =
             disk.read_expecting(BlockNr::from(entry.place()), entry.expected(volume.sums))?;
         if !volume.sums.has(&data.block(0), entry.checksum()) {
@@ -99,19 +104,13 @@ fn print(volume: &Lfs, out: &mut dyn fmt::Write) -> fmt::Result {
     for (segment, one) in volume.segments.iter().filter(|(_, one)| one.state != State::Free) {
         writeln!(out, "segment {segment} at {}: {} live", geometry.start_of(segment), one.live)?;
     }
-    let mut from = 0;
-    while from < geometry.blocks {
-        let rest = volume.map.range(from, geometry.blocks - from);
-        let first = rest[0];
-        let follows = |&(entry, place): &(&super::format::Entry, u32)| entry.place() == place;
-        let count = match first.is_mapped() {
-            true => rest.iter().zip(first.place()..).take_while(follows).count() as u64,
-            false => rest.iter().take_while(|entry| !entry.is_mapped()).count() as u64,
-        };
-        if first.is_mapped() {
-            writeln!(out, "blocks {from}+{count} at {}", first.place())?;
-        }
-        from += count;
+    let (map, mut from) = (&volume.map, 0);
+    while let Some(at) = map.next_stored(from, geometry.blocks) {
+        let first = map.get(at);
+        let rest = map.range(at, geometry.blocks - at).zip(first.place()..);
+        let count = rest.take_while(|&(entry, place)| entry.place() == place).count() as u64;
+        writeln!(out, "blocks {at}+{count} at {}", first.place())?;
+        from = at + count;
     }
     Ok(())
 }

@@ -201,6 +201,13 @@ impl Lfs {
         }
     }
 
+    /// Lets what waits be free though no write waits for it.
+    pub(super) fn hasten_space(&mut self) {
+        let waits = self.waits();
+        self.short.flush |= waits.flush > 0;
+        self.short.checkpoint |= waits.checkpoint > 0;
+    }
+
     /// True if a checkpoint is to come before cleaning: where all is cold, it lets what waits be
     /// overwritten in place, which takes no room.
     fn settles(&self) -> bool {
@@ -276,6 +283,7 @@ impl Lfs {
         if self.segments.waiting() > 0
             || !self.log.is_quiet()
             || self.checkpoint.phase() != Phase::Idle
+            || self.punching.puncher.is_busy()
         {
             return false;
         }

@@ -1,6 +1,7 @@
 //! Bytes of the log-structured layouts on disk: summaries of parts, map blocks, checkpoint records.
 //! `SPEC.md` has the tables.
 
+use super::repeat::{self, Named};
 use bytes::Bytes;
 use seekless_engine::arm::Arm;
 use seekless_engine::checksum::{Identity, Sums};
@@ -27,6 +28,8 @@ pub const WAYS: usize = 4;
 const SUMMARY_MAGIC: [u8; 8] = *b"SKLSSEG1";
 const RECORD_MAGIC: [u8; 8] = *b"SKLSCKPT";
 const CRC_AT: usize = BLOCK_BYTES - 4;
+/// One more than the words behind the items; 0 if there are none.
+const REPEATED_AT: usize = 88;
 const ITEMS_AT: usize = 96;
 const ITEM_BYTES: usize = 9;
 /// Room for items in a summary, in bytes.
@@ -62,6 +65,16 @@ impl Entry {
     pub fn new(place: u32, mark: Mark, checksum: u32) -> Entry {
         debug_assert!(place != 0 && place <= PLACE);
         Entry(u64::from(checksum) << 32 | u64::from(mark.bits() | place))
+    }
+
+    /// From what it says beside the checksum, and the checksum.
+    pub fn of(word: u32, checksum: u32) -> Entry {
+        Entry(u64::from(checksum) << 32 | u64::from(word))
+    }
+
+    /// What it says beside the checksum; not 0 if the block is stored.
+    pub fn word(self) -> u32 {
+        self.0 as u32
     }
 
     /// The same content at another place.
@@ -217,6 +230,15 @@ impl Item {
         })
     }
 
+    /// The blocks of the volume that it names: the first one, and how many.
+    pub fn named(self) -> Option<(u32, u32)> {
+        match self {
+            Item::Data { block, .. } | Item::Plug { block, .. } => Some((block, 1)),
+            Item::Zeros { block, count } => Some((block, count)),
+            Item::Map { .. } | Item::Index { .. } => None,
+        }
+    }
+
     /// The checksum of the block of the part that the item stands for, if it stands for one.
     pub fn in_part(self) -> Option<u32> {
         match self {
@@ -251,6 +273,9 @@ pub struct Summary {
     pub ways: [u32; WAYS],
     /// What it holds.
     pub items: Vec<Item>,
+    /// What the part before names; nothing if there is no room for it, behind a checkpoint or a
+    /// mount, and in parts of older programs.
+    pub before: Option<Named>,
 }
 
 impl Summary {
@@ -261,6 +286,8 @@ impl Summary {
     pub fn encode(&self, id: Identity, place: u32) -> (Body, Link) {
         let items: usize = self.items.iter().map(|item| item.bytes()).sum();
         assert!(items <= ITEMS_ROOM);
+        let before = self.before.as_ref().map(repeat::encode);
+        let before = before.filter(|words| items + words.len() <= ITEMS_ROOM);
         let mut out = vec![0; ITEMS_AT + items];
         out[0..8].copy_from_slice(&SUMMARY_MAGIC);
         out[8..24].copy_from_slice(&id.to_le_bytes());
@@ -280,6 +307,11 @@ impl Summary {
             item.encode(&mut out[at..at + item.bytes()]);
             at += item.bytes();
         }
+        if let Some(words) = before {
+            let count = 1 + (words.len() / 4) as u16;
+            out[REPEATED_AT..REPEATED_AT + 2].copy_from_slice(&count.to_le_bytes());
+            out.extend(words);
+        }
         let block = Sealed::of_volume(id, out);
         let link = link(self.mount, block.sum());
         (block.into_body(), link)
@@ -294,6 +326,7 @@ impl Summary {
             return None;
         }
         let items = Summary::decode_items(le32(block, 64) as usize, block)?;
+        let used: usize = items.iter().map(|item| item.bytes()).sum();
         let summary = Summary {
             sequence: le64(block, 24),
             link: le64(block, 32),
@@ -303,6 +336,7 @@ impl Summary {
             ends: le32(block, 68) & 1 != 0,
             ways: std::array::from_fn(|way| le32(block, 72 + 4 * way)),
             items,
+            before: Summary::decode_before(block, ITEMS_AT + used),
         };
         let sound = summary.sequence < NUMBER_LIMIT && summary.durable < summary.sequence;
         let link = link(summary.mount, sum);
@@ -338,6 +372,12 @@ impl Summary {
             items.push(item);
         }
         Some(items)
+    }
+
+    fn decode_before(block: &[u8], from: usize) -> Option<Named> {
+        let words = u16::from_le_bytes([block[REPEATED_AT], block[REPEATED_AT + 1]]);
+        let end = from + 4 * usize::from(words.checked_sub(1)?);
+        (end <= CRC_AT).then(|| repeat::decode(&block[from..end]))?
     }
 
     /// Blocks of the part behind its summary.
@@ -652,6 +692,7 @@ mod tests {
                 Item::Index { index: 0, checksum: 3 },
                 Item::Plug { block: 9, mark, checksum: 4, place: 77 },
             ],
+            before: Some(vec![(7, 1), (100, 30)]),
         }
     }
 

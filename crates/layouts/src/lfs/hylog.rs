@@ -12,10 +12,12 @@
 //! than the blocks that change sides cost. What the log costs is measured ([`cost`]).
 
 pub mod cost;
+mod counts;
 mod watch;
 
-use super::format::Entry;
+use super::map::Map;
 use cost::{Found, Prices};
+use counts::Counts;
 use seekless_engine::units::{SECONDS, Time};
 use watch::{Mark, Watch};
 
@@ -77,7 +79,7 @@ pub struct Meter {
 #[derive(Clone, Copy, Debug)]
 pub struct Outlook<'a> {
     /// The map.
-    pub entries: &'a [Entry],
+    pub map: &'a Map,
     /// Blocks that are stored, and as many as the log can hold.
     pub stored: u64,
     pub space: u64,
@@ -113,8 +115,8 @@ struct Choice {
 /// What tells hot blocks from cold ones.
 #[derive(Clone, Debug)]
 pub struct Hylog {
-    counters: Vec<u8>,
-    scores: Vec<u8>,
+    counters: Counts,
+    scores: Counts,
     interval: Time,
     began: Time,
     /// Writes since scores were last halved.
@@ -152,8 +154,8 @@ impl Hylog {
     /// second interval on, whatever that costs.
     pub fn new(blocks: u64, interval: Time, fixed: Option<u32>) -> Hylog {
         Hylog {
-            counters: vec![0; blocks as usize],
-            scores: vec![HOT; blocks as usize],
+            counters: Counts::new(blocks, 0),
+            scores: Counts::new(blocks, HOT),
             interval,
             began: 0,
             remembered: 0,
@@ -176,23 +178,22 @@ impl Hylog {
     }
 
     /// After a mount: cold is what may have been overwritten in place.
-    pub fn restore(&mut self, entries: &[Entry]) {
-        let cold = |entry: &Entry| entry.is_mapped() && entry.mark().unchecked;
-        let stored = entries.iter().filter(|entry| entry.is_mapped()).count();
-        let found = entries.iter().filter(|entry| cold(entry)).count();
+    pub fn restore(&mut self, map: &Map) {
+        let stored = map.stored();
+        let found = map.all().filter(|(_, entry)| entry.mark().unchecked).count() as u64;
         let most = 2 * found > stored;
-        for (score, entry) in self.scores.iter_mut().zip(entries) {
-            if cold(entry) || most && !entry.is_mapped() {
-                *score = 0;
-            }
+        if most {
+            self.scores.fill(0);
+        }
+        for (block, entry) in map.all() {
+            self.scores.set(block, if entry.mark().unchecked { 0 } else { HOT });
         }
         self.hot_share = 1.0 - found as f64 / stored.max(1) as f64;
     }
 
     /// A block is written; true if it is cold.
     pub fn is_cold_write(&mut self, block: u64) -> bool {
-        let counter = &mut self.counters[block as usize];
-        *counter = counter.saturating_add(1);
+        self.counters.set(block, self.counters.get(block).saturating_add(1));
         self.meter.writes += 1;
         self.recent.0 += 1;
         if self.recent.0 >= RECENT {
@@ -207,12 +208,12 @@ impl Hylog {
 
     /// A block will be read or written soon: fetches what is counted of it from memory.
     pub fn expect(&self, block: u64) {
-        std::hint::black_box((self.counters[block as usize], self.scores[block as usize]));
+        std::hint::black_box((self.counters.get(block), self.scores.get(block)));
     }
 
     /// True if a block is cold.
     pub fn is_cold(&self, block: u64) -> bool {
-        self.scores[block as usize] & HOT == 0
+        self.scores.get(block) & HOT == 0
     }
 
     /// A request asks for durability.
@@ -470,15 +471,12 @@ impl Hylog {
     ) -> Option<(f64, Vec<Choice>)> {
         let mut tally = [(0_u64, 0_u64); 128];
         let mut hot = (0, 0);
-        for ((entry, &score), &count) in
-            outlook.entries.iter().zip(&self.scores).zip(&self.counters)
-        {
-            if entry.is_mapped() {
-                let (one, count) = (&mut tally[usize::from(score & SCORE)], u64::from(count));
-                *one = (one.0 + 1, one.1 + count);
-                if score & HOT != 0 {
-                    hot = (hot.0 + 1, hot.1 + count);
-                }
+        for (block, _) in outlook.map.all() {
+            let (score, count) = (self.scores.get(block), u64::from(self.counters.get(block)));
+            let one = &mut tally[usize::from(score & SCORE)];
+            *one = (one.0 + 1, one.1 + count);
+            if score & HOT != 0 {
+                hot = (hot.0 + 1, hot.1 + count);
             }
         }
         let (blocks, writes) = tally.iter().fold((0, 0), |all, one| (all.0 + one.0, all.1 + one.1));
@@ -506,30 +504,27 @@ impl Hylog {
         if fades {
             self.remembered /= 2;
         }
-        for (score, counter) in self.scores.iter_mut().zip(&self.counters) {
-            let old = if fades { (*score & SCORE) >> 1 } else { *score & SCORE };
-            *score = *score & HOT | old.saturating_add(*counter).min(SCORE);
-        }
+        self.scores.change_with(&self.counters, |score, counter| {
+            let old = if fades { (score & SCORE) >> 1 } else { score & SCORE };
+            score & HOT | old.saturating_add(counter).min(SCORE)
+        });
         self.counters.fill(0);
     }
 
     /// Makes about that share of the stored blocks hot: those with the highest scores.
     fn separate(&mut self, outlook: &Outlook<'_>, hot: f64) {
         let mut tally = [0_u64; 128];
-        let scores = self.scores.iter().zip(outlook.entries);
-        for (score, _) in scores.filter(|(_, entry)| entry.is_mapped()) {
-            tally[usize::from(*score & SCORE)] += 1;
+        for (block, _) in outlook.map.all() {
+            tally[usize::from(self.scores.get(block) & SCORE)] += 1;
         }
         let least = threshold(&tally, hot);
+        let is_hot = |score: u8| score & SCORE >= least;
+        self.converting |= self.scores.any(|score| !is_hot(score) && score & HOT != 0);
+        self.scores.change(|score| score & SCORE | if is_hot(score) { HOT } else { 0 });
         let mut count = 0;
-        let mut became_cold = false;
-        for (score, entry) in self.scores.iter_mut().zip(outlook.entries) {
-            let is_hot = *score & SCORE >= least;
-            became_cold |= !is_hot && *score & HOT != 0;
-            *score = *score & SCORE | if is_hot { HOT } else { 0 };
-            count += u64::from(is_hot && entry.is_mapped());
+        for (block, _) in outlook.map.all() {
+            count += u64::from(!self.is_cold(block));
         }
-        self.converting |= became_cold;
         self.changes += 1;
         self.hot_share = count as f64 / outlook.stored.max(1) as f64;
         self.unsettled = true;
@@ -561,6 +556,14 @@ fn threshold(tally: &[u64; 128], share: f64) -> u8 {
         above = with;
     }
     1
+}
+
+#[cfg(test)]
+impl Hylog {
+    /// Memory that it takes, in bytes.
+    pub fn bytes(&self) -> usize {
+        self.counters.bytes() + self.scores.bytes()
+    }
 }
 
 #[cfg(test)]

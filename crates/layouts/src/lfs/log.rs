@@ -11,6 +11,7 @@ use super::format::{
 use super::map::MetaBlock;
 use super::overwrite::service_ns;
 use super::pool::{self, Scope, Slot};
+use super::repeat::Named;
 use super::segments::{Owner, SegmentNr};
 use super::{COMMIT_DELAY, FLUSH, Lfs, PART, UNVERIFIED_LIMIT};
 use seekless_engine::data::{Body, Data, Piece};
@@ -65,6 +66,8 @@ pub(super) struct Log {
     /// Blocks written since something became durable, and those of data since a checkpoint.
     unverified: u64,
     pub since_checkpoint: u64,
+    /// What the last part names, if this mount has written it.
+    named: Option<Named>,
 }
 
 /// A part that is being put together.
@@ -466,7 +469,9 @@ impl Lfs {
             checkpoint: self.checkpoint.number(),
             ways: self.ways(),
             items,
+            before: self.log.named.take(),
         };
+        self.log.named = Some(summary.items.iter().filter_map(|item| item.named()).collect());
         let (body, link): (_, Link) = summary.encode(self.id, place);
         self.log.position = Position { sequence, link, ways: summary.ways };
         self.counters.summaries += 1;

@@ -80,10 +80,12 @@ impl Lfs {
             return;
         }
         let settles = self.checkpoint.number() + 1;
-        for block in 0..self.geometry.blocks {
+        let mut from = 0;
+        while let Some(block) = self.map.next_stored(from, self.geometry.blocks) {
+            from = block + 1;
             let entry = self.map.get(block);
             let mark = entry.mark();
-            let stays = !entry.is_mapped() || mark.unchecked || mark.escaped;
+            let stays = mark.unchecked || mark.escaped;
             if stays || pool::is_buffered(entry.place()) || !self.policy.is_cold(block) {
                 continue;
             }
@@ -92,9 +94,7 @@ impl Lfs {
             let segment = self.segments.of(entry.place());
             self.segments.get_mut(segment).settles = settles;
         }
-        for (segment, cold) in super::recover::cold_segments(self) {
-            self.segments.get_mut(segment).cold = cold;
-        }
+        super::recover::separate(self);
         if let Some(hylog) = self.policy.hylog() {
             hylog.converting = false;
             hylog.settling = true;

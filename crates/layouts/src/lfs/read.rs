@@ -79,9 +79,9 @@ impl Lfs {
     /// The longest run that begins at block `from` of a request.
     fn run(&self, at: BlockNr, from: u32, count: u32) -> Run {
         let entries = self.map.range(at + u64::from(from), u64::from(count - from));
-        let first = entries[0];
+        let first = self.map.get(at + u64::from(from));
         if !first.is_mapped() {
-            let count = entries.iter().take_while(|entry| !entry.is_mapped()).count() as u32;
+            let count = entries.take_while(|entry| !entry.is_mapped()).count() as u32;
             return Run { from, count, source: Source::Here(Data::zeros(count)) };
         }
         if let Some(body) = self.in_memory(first.place()) {
@@ -92,11 +92,11 @@ impl Lfs {
         }
         let segment = self.segments.of(first.place());
         let end = self.geometry.start_of(segment) + self.geometry.segment;
-        let follows = |&(entry, index): &(&Entry, u32)| {
+        let follows = |&(entry, index): &(Entry, u32)| {
             let place = first.place() + index;
             entry.place() == place && place < end && self.in_memory(place).is_none()
         };
-        let run = entries.iter().zip(0..).take_while(follows).map(|(&entry, _)| entry);
+        let run = entries.zip(0..).take_while(follows).map(|(entry, _)| entry);
         let entries: SmallVec<[Entry; 1]> = run.collect();
         Run { from, count: entries.len() as u32, source: Source::Device(entries, segment) }
     }

@@ -5,6 +5,11 @@
 //! the others every block is compared with its checksum, and the first that is not whole ends the
 //! log. What holds is all commits before it.
 
+mod parts;
+mod rebuild;
+pub(in crate::lfs) mod repair;
+pub(in crate::lfs) mod salvage;
+
 use super::Lfs;
 use super::format::{
     ALIGNED, Claims, Entry, Geometry, Item, Link, MAP_ENTRIES, PLUGGABLE, Position, Record,
@@ -14,12 +19,12 @@ use super::log::Head;
 use super::map::MetaBlock;
 use super::policy::Policy;
 use super::pool::is_buffered;
-use super::segments::{Owner, SegmentNr};
+use super::segments::Owner;
 use crate::shared::SEGMENT;
 use seekless_engine::checksum::{Identity, Sums};
 use seekless_engine::data::{Body, Data, Piece};
 use seekless_engine::disk::Disk;
-use seekless_engine::io::IoError;
+use seekless_engine::io::{Expected, IoError};
 use seekless_engine::layout::{FormatOptions, LayoutError, MountOptions, MountPath, RecoverySteps};
 use seekless_engine::planted::{PlantedBug, planted};
 use seekless_engine::superblock::Superblock;
@@ -126,13 +131,7 @@ pub(super) fn mount(
     options: &MountOptions<'_>,
     steps: &mut RecoverySteps,
 ) -> Result<Lfs, LayoutError> {
-    let segment = 1_u32.checked_shl(superblock.options & 0xff).unwrap_or(0);
-    let (blocks, device_blocks) = (superblock.blocks, superblock.device_blocks);
-    let aligned = superblock.options & ALIGNED != 0;
-    let geometry = Geometry { blocks, device_blocks, segment: segment.max(1), aligned };
-    if !SEGMENT_BLOCKS.contains(&segment) || !geometry.fits() {
-        return damaged("the superblock names sizes that no volume has");
-    }
+    let geometry = geometry_of(superblock)?;
     let (id, sums) = (superblock.identity(), superblock.sums);
     let mut recovery = Recovery { disk, id, sums, geometry, steps, lost: None };
     let record = recovery.newest_record()?;
@@ -146,10 +145,23 @@ pub(super) fn mount(
     apply(&mut volume, &followed);
     recovery.count(&mut volume, &record)?;
     if let Policy::Hylog(hylog) = &mut volume.policy {
-        hylog.restore(volume.map.range(0, geometry.blocks));
+        hylog.restore(&volume.map);
     }
     recovery.go_on(&mut volume, &record, &followed, options)?;
+    volume.look_for_stale(recovery.disk);
     Ok(volume)
+}
+
+/// How a volume divides its device.
+fn geometry_of(superblock: &Superblock) -> Result<Geometry, LayoutError> {
+    let segment = 1_u32.checked_shl(superblock.options & 0xff).unwrap_or(0);
+    let (blocks, device_blocks) = (superblock.blocks, superblock.device_blocks);
+    let aligned = superblock.options & ALIGNED != 0;
+    let geometry = Geometry { blocks, device_blocks, segment: segment.max(1), aligned };
+    if !SEGMENT_BLOCKS.contains(&segment) || !geometry.fits() {
+        return damaged("the superblock names sizes that no volume has");
+    }
+    Ok(geometry)
 }
 
 /// The summary in a block that lies at `place`, with its link, if what it says of itself is of any
@@ -170,11 +182,6 @@ fn summary(
 }
 
 impl Recovery<'_> {
-    fn read(&mut self, at: BlockNr, count: u64) -> Result<Data, IoError> {
-        self.steps.read(count);
-        self.disk.read(at, count as u32)
-    }
-
     /// The newest of the records.
     fn newest_record(&mut self) -> Result<Record, LayoutError> {
         self.steps.begin("read checkpoint record");
@@ -200,14 +207,12 @@ impl Recovery<'_> {
                 newest = record.filter(newer).or(newest);
             }
             if unreadable == 2 {
-                return damaged(
-                    "both copies of a checkpoint record are unreadable; restore from a copy",
-                );
+                return damaged("both copies of a checkpoint record are unreadable");
             }
         }
         match newest {
             Some(record) => Ok(record),
-            None => damaged("no checkpoint record is readable; restore from a copy"),
+            None => damaged("no checkpoint record is readable"),
         }
     }
 
@@ -220,7 +225,7 @@ impl Recovery<'_> {
             let place = entry.place();
             LayoutError::Damaged(format!(
                 "the block of the map at device block {place} is unreadable, so some blocks \
-                 cannot be found; restore from a copy"
+                 cannot be found"
             ))
         };
         self.steps.read(1);
@@ -319,7 +324,7 @@ impl Recovery<'_> {
         while let Some(found) = self.next_part(&position, mount, record) {
             let Found { summary, link, .. } = &found;
             if summary.checkpoint > record.number {
-                return damaged("the last checkpoint is unreadable; restore from a copy");
+                return damaged("the last checkpoint is unreadable");
             }
             durable = durable.max(summary.durable);
             position = Position { sequence: summary.sequence, link: *link, ways: summary.ways };
@@ -332,8 +337,7 @@ impl Recovery<'_> {
         let followed = parts.last().map_or(record.start.sequence, |one| one.summary.sequence);
         if followed < judged.sequence {
             return damaged(format!(
-                "part {} of the log is unreadable, though a mount has found it; restore from a \
-                 copy",
+                "part {} of the log is unreadable, though a mount has found it",
                 followed + 1
             ));
         }
@@ -367,7 +371,9 @@ impl Recovery<'_> {
     /// nothing: a power cut leaves blocks torn, not unreadable, and reading it is an error later.
     fn is_whole(&mut self, found: &Found) -> bool {
         let sums = found.summary.items.iter().filter_map(|item| item.in_part());
-        let blocks = self.read_each(BlockNr::from(found.place) + 1, found.summary.blocks());
+        let expected: Vec<Option<u32>> = sums.clone().map(Some).collect();
+        debug_assert_eq!(expected.len() as u32, found.summary.blocks(), "a sum for each block");
+        let blocks = self.read_each(BlockNr::from(found.place) + 1, &expected);
         let has = |(block, sum): (Option<Piece>, u32)| {
             block.is_none_or(|block| self.sums.has(&block, sum))
         };
@@ -378,21 +384,29 @@ impl Recovery<'_> {
     fn has_plugs(&mut self, summary: &Summary) -> bool {
         summary.items.iter().all(|item| {
             let Item::Plug { checksum, place, .. } = *item else { return true };
-            let found = self.read_each(BlockNr::from(place), 1);
+            let found = self.read_each(BlockNr::from(place), &[Some(checksum)]);
             found.iter().flatten().all(|block| self.sums.has(block, checksum))
         })
     }
 
-    /// Blocks one by one, `None` for those that cannot be read.
-    fn read_each(&mut self, at: BlockNr, count: u32) -> Vec<Option<Piece>> {
-        if count == 0 {
+    /// Blocks one by one, `None` for those that cannot be read; a device with copies looks for
+    /// those that are as expected.
+    fn read_each(&mut self, at: BlockNr, each: &[Option<u32>]) -> Vec<Option<Piece>> {
+        if each.is_empty() {
             return Vec::new();
         }
-        match self.read(at, u64::from(count)) {
+        let sums = self.sums;
+        let expected =
+            |each: &[Option<u32>]| Expected { sums, each: each.iter().copied().collect() };
+        self.steps.read(each.len() as u64);
+        match self.disk.read_expecting(at, expected(each)) {
             Ok(data) => data.each().map(Some).collect(),
             Err(_) => {
-                let one = |index| self.disk.read(at + index, 1).ok().map(|data| data.block(0));
-                (0..u64::from(count)).map(one).collect()
+                let one = |(at, sum): (BlockNr, &Option<u32>)| {
+                    let found = self.disk.read_expecting(at, expected(std::slice::from_ref(sum)));
+                    found.ok().map(|data| data.block(0))
+                };
+                (at..).zip(each).map(one).collect()
             }
         }
     }
@@ -404,8 +418,7 @@ impl Recovery<'_> {
     fn look_beyond(&mut self, position: &Position, mount: u32) -> Result<(), LayoutError> {
         if let Some(place) = self.lost {
             return damaged(format!(
-                "device block {place}, where part {} of the log may lie, is unreadable; restore \
-                 from a copy",
+                "device block {place}, where part {} of the log may lie, is unreadable",
                 position.sequence + 1
             ));
         }
@@ -415,7 +428,7 @@ impl Recovery<'_> {
             }
             let segment = self.geometry.segment_of(way);
             let end = self.geometry.start_of(segment) + self.geometry.segment;
-            let blocks = self.read_each(BlockNr::from(way), end - way);
+            let blocks = self.read_each(BlockNr::from(way), &vec![None; (end - way) as usize]);
             for (place, block) in (way..).zip(blocks) {
                 let knows_more =
                     |claims: &Claims| claims.mount >= mount && claims.durable > position.sequence;
@@ -423,7 +436,7 @@ impl Recovery<'_> {
                 let Some((summary, _)) = found else { continue };
                 return damaged(format!(
                     "part {} of the log is unreadable, though part {} says that it was \
-                     durable; restore from a copy",
+                     durable",
                     position.sequence + 1,
                     summary.sequence
                 ));
@@ -435,12 +448,11 @@ impl Recovery<'_> {
     /// Fills the usage table.
     fn count(&mut self, volume: &mut Lfs, record: &Record) -> Result<(), LayoutError> {
         self.steps.begin("count live blocks");
-        let blocks = volume.map.range(0, self.geometry.blocks).iter().zip(0..);
         let slices = volume.map.slices().iter().zip(0..);
         let roots = volume.map.roots().iter().zip(0..);
-        let blocks = blocks.map(|(entry, block)| (entry, Owner::Data(block)));
-        let slices = slices.map(|(entry, slice)| (entry, Owner::Slice(slice)));
-        let roots = roots.map(|(entry, index)| (entry, Owner::Index(index)));
+        let blocks = volume.map.all().map(|(block, entry)| (entry, Owner::Data(block as u32)));
+        let slices = slices.map(|(&entry, slice)| (entry, Owner::Slice(slice)));
+        let roots = roots.map(|(&entry, index)| (entry, Owner::Index(index)));
         let all = blocks.chain(slices).chain(roots);
         for (entry, owner) in all.filter(|(entry, _)| entry.is_mapped()) {
             if volume.segments.is_live(entry.place()) {
@@ -449,9 +461,7 @@ impl Recovery<'_> {
             volume.segments.occupy(entry.place(), owner);
         }
         volume.segments.restore(record.start.sequence);
-        for (segment, cold) in cold_segments(volume) {
-            volume.segments.get_mut(segment).cold = cold;
-        }
+        separate(volume);
         Ok(())
     }
 
@@ -504,15 +514,22 @@ impl Recovery<'_> {
     }
 }
 
-/// Which segments hold cold blocks above all.
-pub(super) fn cold_segments(volume: &Lfs) -> Vec<(SegmentNr, bool)> {
+/// Notes which segments hold cold blocks above all.
+pub(super) fn separate(volume: &mut Lfs) {
     let mut cold = vec![0_u32; volume.geometry.segments() as usize];
-    let entries = volume.map.range(0, volume.geometry.blocks).iter();
-    for entry in entries.filter(|one| one.is_mapped() && !is_buffered(one.place())) {
+    let entries = volume.map.all().map(|(_, entry)| entry);
+    for entry in entries.filter(|one| !is_buffered(one.place())) {
         let segment = volume.segments.of(entry.place());
         cold[segment as usize] += u32::from(entry.mark().unchecked);
     }
-    volume.segments.iter().map(|(nr, one)| (nr, 2 * cold[nr as usize] > one.live)).collect()
+    for (segment, cold) in (0..).zip(cold) {
+        let one = volume.segments.get(segment);
+        let is_cold = 2 * cold > one.live;
+        // A segment that was never used takes no memory.
+        if one.cold != is_cold {
+            volume.segments.get_mut(segment).cold = is_cold;
+        }
+    }
 }
 
 /// Applies what the log says to the map.
@@ -529,8 +546,10 @@ fn apply(volume: &mut Lfs, followed: &Followed) {
                     volume.map.replace(BlockNr::from(block), Entry::new(next, mark, checksum));
                 }
                 Item::Zeros { block, count } => {
-                    for block in block..block + count {
-                        volume.map.replace(BlockNr::from(block), Entry::UNMAPPED);
+                    let (mut at, end) = (BlockNr::from(block), BlockNr::from(block + count));
+                    while let Some(block) = volume.map.next_stored(at, end) {
+                        volume.map.replace(block, Entry::UNMAPPED);
+                        at = block + 1;
                     }
                 }
                 Item::Plug { block, mark, checksum, place } => {

@@ -7,9 +7,10 @@
 //! follows the log. And no read may be under way in it.
 
 use super::format::Geometry;
+use super::words::Words;
+use crate::bits::Bits;
 use seekless_engine::planted::{PlantedBug, planted};
 use seekless_engine::units::Time;
-use std::collections::BTreeSet;
 
 /// Number of a segment.
 pub type SegmentNr = u32;
@@ -52,7 +53,12 @@ pub struct Segment {
     pub settles: u64,
     /// When a block was last written here.
     pub youngest: Time,
+    /// What is live in each block: one more than the number of an [`Owner`], or nothing.
+    owners: Words,
 }
+
+/// Segments that take memory together.
+const ROW: usize = 64;
 
 /// What segments that hold nothing wait for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -71,17 +77,18 @@ pub struct Waiting {
 #[derive(Clone, Debug)]
 pub struct Segments {
     geometry: Geometry,
-    all: Vec<Segment>,
-    free: BTreeSet<SegmentNr>,
+    count: u32,
+    /// In rows; `None` where no segment was ever used.
+    rows: Vec<Option<Box<[Segment; ROW]>>>,
+    /// What one of these is.
+    unused: Segment,
+    free: Bits,
     waiting: Vec<SegmentNr>,
+    /// Segments that have become free since they were last asked for.
+    released: Vec<SegmentNr>,
     /// Something has happened that may free a waiting segment.
     stirred: bool,
     cursor: SegmentNr,
-    /// What was last written to each block of the segments.
-    owners: Vec<u32>,
-    /// A bit for each of them, set if it is still there: the cleaner need not ask the map, whose
-    /// entries lie anywhere in the memory.
-    live: Vec<u64>,
 }
 
 /// What may lie in a block.
@@ -98,26 +105,45 @@ pub enum Owner {
 const SLICE: u32 = 1 << 30;
 const INDEX: u32 = 1 << 31;
 
+impl Owner {
+    /// As a number that is not 0; what follows one another has numbers that do.
+    fn word(self) -> u32 {
+        1 + match self {
+            Owner::Data(block) => block,
+            Owner::Slice(slice) => slice | SLICE,
+            Owner::Index(block) => block | INDEX,
+        }
+    }
+
+    fn of(word: u32) -> Option<Owner> {
+        Some(match word.checked_sub(1)? {
+            owner if owner & INDEX != 0 => Owner::Index(owner & !INDEX),
+            owner if owner & SLICE != 0 => Owner::Slice(owner & !SLICE),
+            owner => Owner::Data(owner),
+        })
+    }
+}
+
 impl Segments {
     /// All of them free.
     pub fn new(geometry: Geometry) -> Segments {
         let count = geometry.segments() as u32;
-        let owners = u64::from(count) * u64::from(geometry.segment);
         Segments {
             geometry,
-            all: vec![Segment::default(); count as usize],
-            free: (0..count).collect(),
+            count,
+            rows: (0..(count as usize).div_ceil(ROW)).map(|_| None).collect(),
+            unused: Segment::default(),
+            free: Bits::all(count),
             waiting: Vec::new(),
+            released: Vec::new(),
             stirred: false,
             cursor: 0,
-            owners: vec![0; owners as usize],
-            live: vec![0; owners.div_ceil(64) as usize],
         }
     }
 
     /// Number of free segments.
     pub fn free(&self) -> u64 {
-        self.free.len() as u64
+        self.free.len()
     }
 
     /// Number of segments that will be free.
@@ -127,17 +153,22 @@ impl Segments {
 
     /// A segment.
     pub fn get(&self, segment: SegmentNr) -> &Segment {
-        &self.all[segment as usize]
+        debug_assert!(segment < self.count, "segment {segment} of {}", self.count);
+        let row = self.rows[segment as usize / ROW].as_ref();
+        row.map_or(&self.unused, |row| &row[segment as usize % ROW])
     }
 
     /// A segment, to note something about it.
     pub fn get_mut(&mut self, segment: SegmentNr) -> &mut Segment {
-        &mut self.all[segment as usize]
+        debug_assert!(segment < self.count, "segment {segment} of {}", self.count);
+        let row = &mut self.rows[segment as usize / ROW];
+        let unused = || Box::new(std::array::from_fn(|_| Segment::default()));
+        &mut row.get_or_insert_with(unused)[segment as usize % ROW]
     }
 
     /// All segments in order.
     pub fn iter(&self) -> impl Iterator<Item = (SegmentNr, &Segment)> {
-        (0..).zip(&self.all)
+        (0..self.count).map(|segment| (segment, self.get(segment)))
     }
 
     /// The segment of a place.
@@ -145,45 +176,38 @@ impl Segments {
         self.geometry.segment_of(place)
     }
 
-    fn owner_index(&self, place: u32) -> usize {
+    /// Segment, and index in it, of a place.
+    fn locate(&self, place: u32) -> (SegmentNr, usize) {
         debug_assert!(self.geometry.holds(place, 1), "place {place} is in no segment");
-        (u64::from(place) - self.geometry.first()) as usize
+        let segment = self.of(place);
+        (segment, (place - self.geometry.start_of(segment)) as usize)
     }
 
     /// True if a place is needed: the map points there, or the last checkpoint does.
     pub fn is_live(&self, place: u32) -> bool {
-        let index = self.owner_index(place);
-        self.live[index / 64] >> (index % 64) & 1 != 0
+        self.owner(place).is_some()
     }
 
     /// What lies at a place that is needed.
     pub fn owner(&self, place: u32) -> Option<Owner> {
-        self.is_live(place).then(|| match self.owners[self.owner_index(place)] {
-            owner if owner & INDEX != 0 => Owner::Index(owner & !INDEX),
-            owner if owner & SLICE != 0 => Owner::Slice(owner & !SLICE),
-            owner => Owner::Data(owner),
-        })
+        let (segment, index) = self.locate(place);
+        Owner::of(self.get(segment).owners.get(index))
     }
 
     /// A live block lies at a place.
     pub fn occupy(&mut self, place: u32, owner: Owner) {
-        let index = self.owner_index(place);
-        self.owners[index] = match owner {
-            Owner::Data(block) => block,
-            Owner::Slice(slice) => slice | SLICE,
-            Owner::Index(block) => block | INDEX,
-        };
         debug_assert!(!self.is_live(place), "two live blocks at {place}");
-        self.live[index / 64] |= 1 << (index % 64);
-        let segment = self.of(place);
-        self.all[segment as usize].live += 1;
+        let ((segment, index), length) = (self.locate(place), self.geometry.segment as usize);
+        let one = self.get_mut(segment);
+        one.owners.set(index, owner.word(), length);
+        one.live += 1;
     }
 
     /// A commit supersedes the block at a place.
     pub fn supersede(&mut self, place: u32, commit: u64) {
         let segment = self.of(place);
         debug_assert_ne!(self.get(segment).state, State::Free, "{place} is in a free segment");
-        let one = &mut self.all[segment as usize];
+        let one = self.get_mut(segment);
         one.emptied = one.emptied.max(commit);
         self.vacate(place);
     }
@@ -191,10 +215,9 @@ impl Segments {
     /// The block at a place is not needed.
     pub fn vacate(&mut self, place: u32) {
         debug_assert!(self.is_live(place), "nothing lies at {place}");
-        let index = self.owner_index(place);
-        self.live[index / 64] &= !(1 << (index % 64));
-        let segment = self.of(place);
-        let one = &mut self.all[segment as usize];
+        let ((segment, index), length) = (self.locate(place), self.geometry.segment as usize);
+        let one = self.get_mut(segment);
+        one.owners.set(index, 0, length);
         debug_assert!(one.live > 0, "segment {segment} has no live block");
         one.live = one.live.saturating_sub(1);
         if one.live == 0 && one.state == State::Closed {
@@ -205,7 +228,7 @@ impl Segments {
     fn wait(&mut self, segment: SegmentNr) {
         debug_assert_eq!(self.get(segment).state, State::Closed, "segment {segment} waits");
         debug_assert_eq!(self.get(segment).live, 0, "segment {segment} is needed");
-        self.all[segment as usize].state = State::Waiting;
+        self.get_mut(segment).state = State::Waiting;
         self.waiting.push(segment);
         self.stirred = true;
     }
@@ -213,7 +236,7 @@ impl Segments {
     /// The next free segment behind the last one that was taken; it is open from now on. `None` if
     /// there is none.
     pub fn allocate(&mut self) -> Option<SegmentNr> {
-        let next = self.free.range(self.cursor..).next().or(self.free.first()).copied()?;
+        let next = self.free.next(self.cursor).or_else(|| self.free.next(0))?;
         self.take(next);
         Some(next)
     }
@@ -221,25 +244,42 @@ impl Segments {
     /// Takes a certain free segment; false if it is not free.
     pub fn take(&mut self, segment: SegmentNr) -> bool {
         self.cursor = segment + 1;
-        let was_free = self.free.remove(&segment);
+        let was_free = self.free.remove(segment);
         if was_free {
-            self.all[segment as usize] = Segment { state: State::Open, ..Segment::default() };
+            *self.get_mut(segment) = Segment { state: State::Open, ..Segment::default() };
         }
         was_free
+    }
+
+    /// The segments that have become free since this was last called.
+    pub fn take_released(&mut self) -> Vec<SegmentNr> {
+        std::mem::take(&mut self.released)
+    }
+
+    /// A segment that holds nothing, but is not free.
+    pub fn last_waiting(&self) -> Option<SegmentNr> {
+        self.waiting.last().copied()
+    }
+
+    /// Keeps a free segment from being taken until it is given back.
+    pub fn hold(&mut self, segment: SegmentNr) {
+        debug_assert_eq!(self.get(segment).state, State::Free, "segment {segment} is held");
+        self.free.remove(segment);
+        self.get_mut(segment).state = State::Open;
     }
 
     /// A segment that was taken and never written is free again.
     pub fn give_back(&mut self, segment: SegmentNr) {
         debug_assert_eq!(self.get(segment).state, State::Open, "segment {segment} is given back");
         debug_assert_eq!(self.get(segment).live, 0, "segment {segment} was written");
-        self.all[segment as usize].state = State::Free;
+        self.get_mut(segment).state = State::Free;
         self.free.insert(segment);
     }
 
     /// Nothing is appended to a segment from here on.
     pub fn close(&mut self, segment: SegmentNr) {
-        self.all[segment as usize].state = State::Closed;
-        if self.all[segment as usize].live == 0 {
+        self.get_mut(segment).state = State::Closed;
+        if self.get(segment).live == 0 {
             self.wait(segment);
         }
     }
@@ -247,13 +287,13 @@ impl Segments {
     /// A command begins in a segment.
     pub fn enter(&mut self, segment: SegmentNr) {
         debug_assert_ne!(self.get(segment).state, State::Free, "a command in a free segment");
-        self.all[segment as usize].busy += 1;
+        self.get_mut(segment).busy += 1;
     }
 
     /// A command in a segment has been answered.
     pub fn leave(&mut self, segment: SegmentNr) {
         debug_assert!(self.get(segment).busy > 0, "no command is in segment {segment}");
-        self.all[segment as usize].busy -= 1;
+        self.get_mut(segment).busy -= 1;
         self.stirred = true;
     }
 
@@ -271,13 +311,15 @@ impl Segments {
         let mut waiting = std::mem::take(&mut self.waiting);
         waiting.retain(|&segment| {
             debug_assert_eq!(self.get(segment).state, State::Waiting, "segment {segment}");
-            let one = &self.all[segment as usize];
+            let one = self.get(segment);
             let committed = one.emptied <= durable || planted(PlantedBug::FreeBeforeCommit);
             let passed = one.written <= start || planted(PlantedBug::FreeBeforeCheckpoint);
             let keep = !committed || !passed || one.busy > 0;
             if !keep {
-                self.all[segment as usize].state = State::Free;
+                let one = self.get_mut(segment);
+                (one.state, one.owners) = (State::Free, Words::default());
                 self.free.insert(segment);
+                self.released.push(segment);
             }
             keep
         });
@@ -305,14 +347,25 @@ impl Segments {
     /// After a recovery has noted all live blocks and all parts behind `start`: which segments are
     /// free.
     pub fn restore(&mut self, start: u64) {
-        self.free.clear();
-        for segment in 0..self.all.len() as u32 {
-            let one = &self.all[segment as usize];
+        self.free = Bits::none(self.count);
+        for segment in 0..self.count {
+            let one = self.get(segment);
             if one.live == 0 && one.written <= start {
                 self.free.insert(segment);
             } else {
                 self.close(segment);
             }
         }
+    }
+}
+
+#[cfg(test)]
+impl Segments {
+    /// Memory that it takes, in bytes.
+    pub fn bytes(&self) -> usize {
+        let row = |row: &[Segment; ROW]| {
+            size_of_val(row) + row.iter().map(|one| one.owners.bytes()).sum::<usize>()
+        };
+        size_of_val(&*self.rows) + self.rows.iter().flatten().map(|one| row(one)).sum::<usize>()
     }
 }

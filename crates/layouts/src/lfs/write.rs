@@ -68,7 +68,6 @@ impl Lfs {
             && self
                 .map
                 .range(*at, u64::from(data.blocks()))
-                .iter()
                 .all(|entry| entry.is_mapped() && !entry.mark().escaped)
     }
 
@@ -152,14 +151,10 @@ impl Lfs {
 
     /// Blocks are not stored from here on.
     fn forget(&mut self, at: BlockNr, count: u32, now: Time) {
-        let mut any = false;
-        for block in at..at + u64::from(count) {
-            let old = self.map.get(block);
-            if !old.is_mapped() {
-                continue;
-            }
-            any = true;
-            self.map.replace(block, Entry::UNMAPPED);
+        let (mut any, mut from, end) = (false, at, at + u64::from(count));
+        while let Some(block) = self.map.next_stored(from, end) {
+            (any, from) = (true, block + 1);
+            let old = self.map.replace(block, Entry::UNMAPPED);
             if pool::is_buffered(old.place()) {
                 self.pool.forget(old.place());
             } else {

@@ -15,6 +15,13 @@ pub(super) fn check(volume: &Loge, disk: &mut dyn Disk) -> Result<CheckReport, L
     if stored + free != pool {
         report.problems.push(format!("{stored} blocks are in use and {free} free, of {pool}"));
     }
+    if let Some(at) = volume.rebuilt_labels {
+        let problem = format!(
+            "the label block at device block {at} is damaged; it is rebuilt from the record of the \
+             clean shutdown: serve the volume once, not --read-only, to write it anew"
+        );
+        report.damage(at, problem);
+    }
     let labels = if volume.areas.headers { "sector headers" } else { "label blocks" };
     report.youngest = u128::from(volume.next_stamp);
     report.facts.push(("stored blocks", stored.to_string()));

@@ -6,6 +6,7 @@
 //! batch is a commit; elsewhere commits wait for a flush, a limit or a pause.
 
 use super::format::{RECORDS, Record, TRIMS_START};
+use super::parity::LabelParity;
 use super::table::Entry;
 use super::write::{Commands, labelled};
 use super::{Loge, META, RECORD};
@@ -82,7 +83,8 @@ impl Loge {
     /// Something waits for free blocks, and no commit or flush would bring any: where nothing is
     /// in flight that may, the volume is too small, which is an error.
     fn relieve(&mut self, cx: &mut Cx<'_>) {
-        let moving = !self.writes.is_empty() || self.relocation.is_active();
+        let coming = self.relocation.is_active() || self.punching.is_busy();
+        let moving = !self.writes.is_empty() || coming;
         if self.commits.waiting() > 0 || moving || !self.reads.is_empty() {
             return;
         }
@@ -103,7 +105,7 @@ impl Loge {
     /// says so, flush.
     pub(super) fn advance_shutdown(&mut self, cx: &mut Cx<'_>) {
         let moving = self.sorter.is_reading() || self.relocation.is_active();
-        let idling = moving || self.idle.is_moving();
+        let idling = moving || self.idle.is_moving() || self.punching.is_busy();
         if self.commits.is_busy() || idling || !self.requests.must_leave_clean() {
             return;
         }
@@ -115,7 +117,11 @@ impl Loge {
             self.commits.begin_flush(cx);
         } else {
             self.record += 1;
-            let record = Data::bytes(self.record(true).encode(self.id));
+            let parity = self.labels.as_ref().and_then(LabelParity::of);
+            let record = self.record(true).encode_with(self.id, |block| {
+                parity.iter().for_each(|parity| parity.put(block));
+            });
+            let record = Data::bytes(record);
             let at = RECORDS[self.record as usize % RECORDS.len()];
             self.requests.write_shutdown_record(RECORD, at, record, cx);
         }

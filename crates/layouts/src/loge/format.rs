@@ -91,6 +91,17 @@ impl Areas {
         inside && (self.headers || self.label_block(place / GROUP) != place)
     }
 
+    /// The blocks that data may lie in, as runs.
+    pub fn pool_runs(&self) -> impl Iterator<Item = std::ops::Range<u32>> {
+        let areas = *self;
+        let groups = areas.groups().map(move |group| {
+            let end = ((group + 1) * GROUP).min(areas.end());
+            let label = u64::from(!areas.headers);
+            (areas.label_block(group) + label) as u32..end as u32
+        });
+        groups.filter(|run| !run.is_empty())
+    }
+
     /// Number of blocks that data may lie in.
     pub fn pool(&self) -> u64 {
         let groups = if self.headers { 0 } else { self.groups().end - self.groups().start };
@@ -255,6 +266,11 @@ pub struct Record {
 impl Record {
     /// The record as it lies on disk.
     pub fn encode(&self, id: Identity) -> Bytes {
+        self.encode_with(id, |_| ())
+    }
+
+    /// The same with what `more` adds behind byte 60.
+    pub(super) fn encode_with(&self, id: Identity, more: impl FnOnce(&mut [u8])) -> Bytes {
         let mut out = vec![0; BLOCK_BYTES];
         out[0..8].copy_from_slice(&RECORD_MAGIC);
         out[8..24].copy_from_slice(&id.to_le_bytes());
@@ -263,6 +279,7 @@ impl Record {
         out[40..48].copy_from_slice(&self.stored.to_le_bytes());
         out[48..56].copy_from_slice(&self.digest.to_le_bytes());
         out[56..60].copy_from_slice(&u32::from(self.clean).to_le_bytes());
+        more(&mut out);
         let sum = id.sum(&out[..RECORD_CRC_AT]);
         out[RECORD_CRC_AT..].copy_from_slice(&sum.to_le_bytes());
         Bytes::from(out)

@@ -43,12 +43,11 @@ impl Loge {
             }
             TableForm::Compressed(percent) => {
                 let homes = Homes::new(areas);
-                let strange = |(at, place): (BlockNr, u32)| {
-                    homes.owner(place).is_some_and(|owner| owner != at)
-                };
-                let all = (0..).zip(self.table.range(0, areas.blocks));
-                let mut places = all.filter(|(_, entry)| entry.is_mapped());
-                if places.any(|(at, entry)| strange((at, entry.place()))) {
+                let mut strange = false;
+                self.table.each_stored(|at, entry| {
+                    strange |= homes.owner(entry.place()).is_some_and(|owner| owner != at);
+                });
+                if strange {
                     return;
                 }
                 self.free.withhold((0..areas.blocks).map(|at| homes.of(at)));

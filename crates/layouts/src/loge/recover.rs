@@ -1,15 +1,20 @@
 //! Making and mounting a volume: every label is read, and of several versions of a block the
 //! youngest one that holds counts.
 
+pub(in crate::loge) mod repair;
+pub(in crate::loge) mod salvage;
+
 use super::descriptor::{self, Run};
 use super::format::{
-    Areas, DESCRIPTOR, Label, RECORDS, Record, Rot, SCATTERED, SECTOR_LABELS, SECTOR_TOMBS,
-    STAMP_LIMIT, TRIMS_START, Tomb, trims_are_whole,
+    Areas, DESCRIPTOR, GROUP, Label, RECORDS, Record, Rot, SCATTERED, SECTOR_TOMBS, STAMP_LIMIT,
+    TRIMS_START, Tomb, trims_are_whole,
 };
 use super::options::{HEURISTIC, SPARSE as ADDRESSES, TABLE};
+use super::parity::LabelParity;
 use super::table::Entry;
 use super::{Loge, TableForm};
 use crate::eager::Mapped;
+use bytes::Bytes;
 use seekless_engine::arm::Arm;
 use seekless_engine::checksum::{Identity, Sums};
 use seekless_engine::data::{Body, Data, Piece};
@@ -55,8 +60,10 @@ pub(super) fn format(disk: &mut dyn Disk, options: &FormatOptions) -> Result<(),
     }
     let blocks = addresses.unwrap_or(options.blocks);
     let areas = Areas { blocks, device_blocks: device, headers };
-    for at in TRIMS_START..areas.start() {
-        erase(disk, at)?;
+    let mut at = TRIMS_START;
+    while let Some(found) = disk.next_data(at).filter(|&found| found < areas.start()) {
+        disk.write(found, Data::zeros(1))?;
+        at = found + 1;
     }
     if headers {
         for at in areas.start()..areas.end() {
@@ -65,8 +72,10 @@ pub(super) fn format(disk: &mut dyn Disk, options: &FormatOptions) -> Result<(),
             }
         }
     } else {
-        for group in areas.groups() {
-            erase(disk, areas.label_block(group))?;
+        let mut group = areas.groups().start;
+        while let Some(found) = next_labels(disk, &areas, group) {
+            disk.write(areas.label_block(found), Data::zeros(1))?;
+            group = found + 1;
         }
     }
     for at in RECORDS {
@@ -94,12 +103,19 @@ pub(super) fn format(disk: &mut dyn Disk, options: &FormatOptions) -> Result<(),
     Ok(())
 }
 
-/// Makes a block zeros, if it is not part of a hole.
-fn erase(disk: &mut dyn Disk, at: u64) -> Result<(), LayoutError> {
-    if disk.next_data(at) == Some(at) {
-        disk.write(at, Data::zeros(1))?;
+/// The first group from `group` on whose label block is not part of a hole. A hole is passed over
+/// at once: a medium may go through all of it to tell where it ends.
+fn next_labels(disk: &mut dyn Disk, areas: &Areas, group: u64) -> Option<u64> {
+    let mut group = group;
+    while group < areas.groups().end {
+        let at = areas.label_block(group);
+        let next = disk.next_data(at)?;
+        if next == at {
+            return Some(group);
+        }
+        group = (next / GROUP).max(group + 1);
     }
-    Ok(())
+    None
 }
 
 /// A transaction of which something was found, and that is not known to be durable.
@@ -126,6 +142,8 @@ struct Scan<'d> {
     volume: Loge,
     steps: &'d mut RecoverySteps,
     record: Record,
+    /// What the record of a clean shutdown has of the label blocks.
+    parity: Option<LabelParity>,
     /// Up to here every transaction is durable, going by what was read so far.
     durable: u64,
     greatest: u64,
@@ -145,28 +163,10 @@ pub(super) fn mount(
     steps: &mut RecoverySteps,
 ) -> Result<Loge, LayoutError> {
     let headers = superblock.options & HEADERS != 0;
-    let Superblock { blocks, device_blocks, .. } = *superblock;
     if headers && !disk.has_labels() {
         return damaged("its labels are in sector headers, which this device does not have");
     }
-    let areas = Areas { blocks, device_blocks, headers };
-    let volume = Loge::empty(superblock, areas, options);
-    let newest = vec![0; blocks as usize];
-    let record = Record { number: 0, durable: 0, clean: false, stored: 0, digest: 0 };
-    let mut scan = Scan {
-        disk,
-        superblock: *superblock,
-        areas,
-        volume,
-        steps,
-        record,
-        durable: 0,
-        greatest: 0,
-        newest,
-        young: Vec::new(),
-        dropped: Vec::new(),
-        accepted: 0,
-    };
+    let mut scan = Scan::new(disk, superblock, options, steps);
     scan.read_record()?;
     scan.read_labels()?;
     scan.read_trims()?;
@@ -177,7 +177,14 @@ pub(super) fn mount(
     if !options.read_only {
         scan.write_back()?;
     }
-    Ok(scan.volume)
+    let Scan { disk, mut volume, .. } = scan;
+    volume.punching.look(disk, &volume.free);
+    Ok(volume)
+}
+
+/// The labels of a label block.
+fn label_bytes(block: &[u8]) -> &[LabelBytes] {
+    block.as_chunks::<{ size_of::<LabelBytes>() }>().0
 }
 
 /// True if no label of a block of labels has wrong bytes; the first one is of block `first`.
@@ -185,6 +192,34 @@ fn labels_are_whole(id: Identity, blocks: u64, first: u64, block: &Piece) -> boo
     let bytes = block.to_bytes();
     let labels = bytes.as_chunks::<{ size_of::<LabelBytes>() }>().0;
     (first..).zip(labels).all(|(place, label)| Label::decode(id, place, label, blocks).is_ok())
+}
+
+impl<'d> Scan<'d> {
+    fn new(
+        disk: &'d mut dyn Disk,
+        superblock: &Superblock,
+        options: &MountOptions<'_>,
+        steps: &'d mut RecoverySteps,
+    ) -> Scan<'d> {
+        let headers = superblock.options & HEADERS != 0;
+        let Superblock { blocks, device_blocks, .. } = *superblock;
+        let areas = Areas { blocks, device_blocks, headers };
+        Scan {
+            disk,
+            superblock: *superblock,
+            areas,
+            volume: Loge::empty(superblock, areas, options),
+            steps,
+            record: Record { number: 0, durable: 0, clean: false, stored: 0, digest: 0 },
+            parity: None,
+            durable: 0,
+            greatest: 0,
+            newest: vec![0; blocks as usize],
+            young: Vec::new(),
+            dropped: Vec::new(),
+            accepted: 0,
+        }
+    }
 }
 
 impl Scan<'_> {
@@ -202,6 +237,7 @@ impl Scan<'_> {
             let newer = |record: &Record| found.is_none_or(|best| record.number > best.number);
             if let Some(record) = record.filter(newer) {
                 found = Some(record);
+                self.parity = LabelParity::decode(&data.to_bytes()).filter(|_| record.clean);
             }
         }
         let Some(record) = found else {
@@ -215,7 +251,7 @@ impl Scan<'_> {
     }
 
     fn rot<T>(&self, place: u64) -> Result<T, LayoutError> {
-        damaged(format!("the label of block {place} is unreadable; restore from a copy"))
+        damaged(format!("the label of block {place} is unreadable"))
     }
 
     fn read_labels(&mut self) -> Result<(), LayoutError> {
@@ -237,29 +273,67 @@ impl Scan<'_> {
     }
 
     fn read_label_blocks(&mut self) -> Result<(), LayoutError> {
-        for group in self.areas.groups() {
+        let mut others = self.parity.clone();
+        let mut lost = None;
+        let mut next = self.areas.groups().start;
+        // Holes have no labels.
+        while let Some(group) = next_labels(self.disk, &self.areas, next) {
+            next = group + 1;
             let at = self.areas.label_block(group);
-            // Holes have no labels.
-            if self.disk.next_data(at) != Some(at) {
-                continue;
-            }
             self.steps.read(1);
-            let first =
-                at / SECTOR_LABELS as u64 / BLOCK_SECTORS * SECTOR_LABELS as u64 * BLOCK_SECTORS;
             let (id, blocks) = (self.superblock.identity(), self.areas.blocks);
+            let first = group * GROUP;
             let is_whole = |_, block: &Piece| labels_are_whole(id, blocks, first, block);
-            let Ok(data) = self.disk.read_whole(at, 1, &is_whole) else { return self.rot(at) };
-            let bytes = data.to_bytes();
-            if bytes.iter().all(|&byte| byte == 0) {
-                continue;
+            let found = self.disk.read_whole(at, 1, &is_whole);
+            let found = found.map_or(Err(at), |data| self.damaged_label(group, &data));
+            match found {
+                Ok(bytes) => {
+                    if let Some(others) = &mut others {
+                        others.add(&bytes);
+                    }
+                    self.take_labels(group, &bytes)?;
+                }
+                Err(_) if others.is_some() && lost.is_none() => lost = Some(group),
+                Err(place) => return self.rot(place),
             }
-            for (place, label) in (first..).zip(bytes.as_chunks::<{ size_of::<LabelBytes>() }>().0)
-            {
-                self.label(place, label)?;
-            }
+        }
+        if let (Some(group), Some(parity)) = (lost, others) {
+            let bytes = parity.label_block(self.superblock.identity(), group);
+            let Ok(bytes) = self.damaged_label(group, &Data::bytes(bytes.into())) else {
+                return self.rot(self.areas.label_block(group));
+            };
+            self.take_labels(group, &bytes)?;
+            self.volume.rebuilt_labels = Some(self.areas.label_block(group));
             if let Some(area) = &mut self.volume.labels {
-                area.load(group, &bytes);
+                area.mark(group);
             }
+        }
+        Ok(())
+    }
+
+    /// The bytes of a label block, or the first place whose label is damaged.
+    fn damaged_label(&self, group: u64, data: &Data) -> Result<Bytes, u64> {
+        let bytes = data.to_bytes();
+        let (id, blocks) = (self.superblock.identity(), self.areas.blocks);
+        let is_damaged = |(place, label): &(u64, &LabelBytes)| {
+            let label = Label::decode(id, *place, *label, blocks);
+            label.is_err() || label != Ok(None) && !self.areas.is_pool(*place)
+        };
+        match (group * GROUP..).zip(label_bytes(&bytes)).find(is_damaged) {
+            Some((place, _)) => Err(place),
+            None => Ok(bytes),
+        }
+    }
+
+    fn take_labels(&mut self, group: u64, bytes: &[u8]) -> Result<(), LayoutError> {
+        if bytes.iter().all(|&byte| byte == 0) {
+            return Ok(());
+        }
+        for (place, label) in (group * GROUP..).zip(label_bytes(bytes)) {
+            self.label(place, label)?;
+        }
+        if let Some(area) = &mut self.volume.labels {
+            area.load(group, bytes);
         }
         Ok(())
     }
@@ -307,7 +381,7 @@ impl Scan<'_> {
                 sectors.all(|(number, sector)| trims_are_whole(id, number, sector))
             };
             let Ok(data) = self.disk.read_whole(start, count as u32, &is_whole) else {
-                return damaged("the trim map is unreadable; restore from a copy");
+                return damaged("the trim map is unreadable");
             };
             let bytes = data.to_bytes();
             for (number, sector) in (first..).zip(bytes.as_chunks::<SECTOR_BYTES>().0) {
@@ -439,19 +513,16 @@ impl Scan<'_> {
     /// Fills the free map.
     fn take_places(&mut self, arm: Option<&dyn Arm>) {
         self.steps.begin("build block table");
-        let Areas { blocks, .. } = self.areas;
         // Until here any version of a block could have been anywhere.
         self.volume.shape_table(TableForm::of(&self.superblock), arm);
-        for place in self.areas.start()..self.areas.end() {
-            if self.areas.is_pool(place) {
-                self.volume.free.release(place as u32);
-            }
-        }
         let volume = &mut self.volume;
-        for entry in volume.table.range(0, blocks).filter(|entry| entry.is_mapped()) {
+        for places in self.areas.pool_runs() {
+            volume.free.release_all(places);
+        }
+        volume.table.each_stored(|_, entry| {
             volume.free.take(entry.place());
             volume.stored += 1;
-        }
+        });
         self.steps.count(volume.stored, "blocks stored");
         if volume.sorter.is_enabled() {
             volume.table.learn_owners(self.areas.device_blocks);

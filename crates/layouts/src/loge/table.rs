@@ -10,6 +10,7 @@ use seekless_engine::checksum::Identity;
 use seekless_engine::checksum::mix;
 use seekless_engine::data::{BlockSectors, SectorBytes};
 use seekless_engine::io::Label as LabelBytes;
+use seekless_engine::table::Table as Rows;
 use seekless_engine::units::{BLOCK_SECTORS, BlockNr, SECTOR_BYTES};
 use std::collections::BTreeSet;
 use std::fmt;
@@ -31,6 +32,11 @@ impl Entry {
         debug_assert!(place != 0);
         Entry(u64::from(sum) << 32 | u64::from(place))
     }
+
+    /// Place in the lower half, checksum in the upper one.
+    pub fn bits(self) -> u64 {
+        self.0
+    }
 }
 
 impl Mapped for Entry {
@@ -51,8 +57,61 @@ impl Mapped for Entry {
 #[derive(Clone)]
 enum Form {
     /// An entry for each block.
-    Plain(Vec<u64>),
+    Plain(Plain),
     Compact(Box<Compact>),
+}
+
+/// Entries of a page: 4 KiB of memory.
+const PAGE: usize = 512;
+
+/// An entry for each block, and which pages of them may have something: what looks at all
+/// entries, or at many, passes over the others. The system gives memory to pages that are used.
+#[derive(Clone)]
+struct Plain {
+    entries: Vec<u64>,
+    /// A bit for each page, set if a block of it was ever stored.
+    used: Vec<u64>,
+}
+
+impl Plain {
+    fn new(blocks: u64) -> Plain {
+        let pages = (blocks as usize).div_ceil(PAGE);
+        // Zeros come from the system as they are used: a large empty volume takes no memory.
+        Plain { entries: vec![0; blocks as usize], used: vec![0; pages.div_ceil(64)] }
+    }
+
+    fn replace(&mut self, at: usize, entry: Entry) -> Entry {
+        if entry.is_mapped() {
+            self.used[at / PAGE / 64] |= 1 << (at / PAGE % 64);
+        }
+        Entry(std::mem::replace(&mut self.entries[at], entry.0))
+    }
+
+    /// The first page from `page` on that may have something.
+    fn next_used(&self, page: usize) -> Option<usize> {
+        let mut word = page / 64;
+        let mut bits = self.used.get(word)? & (u64::MAX << (page % 64));
+        while bits == 0 {
+            word += 1;
+            bits = *self.used.get(word)?;
+        }
+        Some(word * 64 + bits.trailing_zeros() as usize)
+    }
+
+    /// The first stored block in `at..end`.
+    fn next_stored(&self, at: usize, end: usize) -> Option<usize> {
+        let mut at = at;
+        while at < end {
+            at = at.max(self.next_used(at / PAGE)? * PAGE);
+            let page_end = ((at / PAGE + 1) * PAGE).min(end);
+            let entries = self.entries.get(at..page_end)?;
+            if let Some(index) = entries.iter().position(|&entry| Entry(entry).is_mapped()) {
+                return Some(at + index);
+            }
+            at = page_end;
+        }
+        None
+    }
 }
 
 /// The indirection table.
@@ -72,17 +131,14 @@ impl fmt::Debug for Table {
 impl Table {
     /// Nothing is stored.
     pub fn new(blocks: u64) -> Table {
-        // Zeros come from the system as they are used: a large empty volume takes no memory.
-        Table { form: Form::Plain(vec![0; blocks as usize]), owners: None }
+        Table { form: Form::Plain(Plain::new(blocks)), owners: None }
     }
 
     /// The same blocks at the same places in another form, of which nothing is stored yet.
     pub fn compact(&mut self, mut compact: Compact) {
-        for (at, entry) in (0..).zip(self.range(0, self.blocks())) {
-            if entry.is_mapped() {
-                compact.replace(at, entry);
-            }
-        }
+        self.each_stored(|at, entry| {
+            compact.replace(at, entry);
+        });
         self.form = Form::Compact(Box::new(compact));
     }
 
@@ -97,7 +153,7 @@ impl Table {
     /// Number of blocks.
     pub fn blocks(&self) -> u64 {
         match &self.form {
-            Form::Plain(entries) => entries.len() as u64,
+            Form::Plain(plain) => plain.entries.len() as u64,
             Form::Compact(compact) => compact.blocks(),
         }
     }
@@ -105,8 +161,8 @@ impl Table {
     /// Memory that the places take and that the checksums take, in bytes.
     pub fn bytes(&self) -> (u64, u64) {
         match &self.form {
-            Form::Plain(entries) => {
-                let half = (entries.len() * size_of::<u32>()) as u64;
+            Form::Plain(plain) => {
+                let half = (plain.entries.len() * size_of::<u32>()) as u64;
                 (half, half)
             }
             Form::Compact(compact) => compact.bytes(),
@@ -116,11 +172,7 @@ impl Table {
     /// Keeps from now on who lies at which of `places` places.
     pub fn learn_owners(&mut self, places: u64) {
         let mut owners = vec![0; places as usize];
-        for (at, entry) in (1..).zip(self.range(0, self.blocks())) {
-            if entry.is_mapped() {
-                owners[entry.place() as usize] = at;
-            }
-        }
+        self.each_stored(|at, entry| owners[entry.place() as usize] = at as u32 + 1);
         self.owners = Some(owners);
     }
 
@@ -133,7 +185,7 @@ impl Table {
     /// Where a block lies.
     pub fn get(&self, at: BlockNr) -> Entry {
         match &self.form {
-            Form::Plain(entries) => Entry(entries[at as usize]),
+            Form::Plain(plain) => Entry(plain.entries[at as usize]),
             Form::Compact(compact) => compact.get(at),
         }
     }
@@ -142,7 +194,7 @@ impl Table {
     pub fn replace(&mut self, at: BlockNr, entry: Entry) -> Entry {
         debug_assert!(at < self.blocks(), "block {at} of {}", self.blocks());
         let old = match &mut self.form {
-            Form::Plain(entries) => Entry(std::mem::replace(&mut entries[at as usize], entry.0)),
+            Form::Plain(plain) => plain.replace(at as usize, entry),
             Form::Compact(compact) => compact.replace(at, entry),
         };
         if let Some(owners) = &mut self.owners {
@@ -165,17 +217,39 @@ impl Table {
     /// How many of at most `limit` blocks from `at` on are stored like the first one: all or none.
     pub fn extent(&self, at: BlockNr, limit: u64) -> (bool, u64) {
         let mapped = self.get(at).is_mapped();
+        if let (false, Form::Plain(plain)) = (mapped, &self.form) {
+            let next = plain.next_stored(at as usize, (at + limit) as usize);
+            return (false, next.map_or(limit, |next| next as u64 - at));
+        }
         let length = self.range(at, limit).position(|entry| entry.is_mapped() != mapped);
         (mapped, length.map_or(limit, |length| length as u64))
     }
 
+    /// Hands over each stored block and where it lies, in order.
+    pub fn each_stored(&self, mut each: impl FnMut(BlockNr, Entry)) {
+        match &self.form {
+            Form::Plain(plain) => {
+                let (mut at, end) = (0, plain.entries.len());
+                while let Some(found) = plain.next_stored(at, end) {
+                    each(found as BlockNr, Entry(plain.entries[found]));
+                    at = found + 1;
+                }
+            }
+            Form::Compact(compact) => {
+                let all = (0..compact.blocks()).map(|at| (at, compact.get(at)));
+                all.filter(|(_, entry)| entry.is_mapped()).for_each(|(at, entry)| each(at, entry));
+            }
+        }
+    }
+
     /// How many blocks are stored, and a number that tells this table from others.
     pub fn digest(&self) -> (u64, u64) {
-        let all = (0..).zip(self.range(0, self.blocks()));
-        let stored = all.filter(|(_, entry)| entry.is_mapped());
-        stored.fold((0, 0), |(count, sum), (block, Entry(entry)): (u64, _)| {
-            (count + 1, sum ^ mix(entry ^ mix(block + 1)))
-        })
+        let (mut count, mut sum) = (0, 0);
+        self.each_stored(|block, Entry(entry)| {
+            count += 1;
+            sum ^= mix(entry ^ mix(block + 1));
+        });
+        (count, sum)
     }
 }
 
@@ -183,28 +257,28 @@ impl Table {
 #[derive(Clone)]
 pub struct LabelArea {
     areas: Areas,
-    sectors: Vec<Arc<SectorBytes>>,
+    /// Sectors that were ever given a label.
+    sectors: Rows<Arc<SectorBytes>>,
     dirty: BTreeSet<u32>,
 }
 
 impl fmt::Debug for LabelArea {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "labels of {} sectors, dirty {:?}", self.sectors.len(), self.dirty)
+        write!(f, "labels of {} groups, dirty {:?}", self.areas.groups().end, self.dirty)
     }
 }
 
 impl LabelArea {
     /// No label yet.
     pub fn new(areas: Areas) -> LabelArea {
-        let empty = Arc::new([0; SECTOR_BYTES]);
-        let groups = areas.groups().end as usize;
-        LabelArea { areas, sectors: vec![empty; groups * SECTORS], dirty: BTreeSet::new() }
+        let sectors = Rows::new(areas.groups().end * BLOCK_SECTORS);
+        LabelArea { areas, sectors, dirty: BTreeSet::new() }
     }
 
     /// Gives a block another label.
     pub fn set(&mut self, place: u64, label: &LabelBytes) {
         let (sector, at) = (place as usize / SECTOR_LABELS, place as usize % SECTOR_LABELS);
-        let sector = Arc::make_mut(&mut self.sectors[sector]);
+        let sector = Arc::make_mut(self.sectors.entry(sector, no_labels));
         sector[at * label.len()..][..label.len()].copy_from_slice(label);
         self.dirty.insert((place / GROUP) as u32);
     }
@@ -212,24 +286,51 @@ impl LabelArea {
     /// Takes the labels of a group over from its label block.
     pub fn load(&mut self, group: u64, bytes: &[u8]) {
         debug_assert!(self.dirty.is_empty(), "labels are loaded before any changes");
-        let own = &mut self.sectors[group as usize * SECTORS..][..SECTORS];
-        for (sector, bytes) in own.iter_mut().zip(bytes.as_chunks::<SECTOR_BYTES>().0) {
-            if **sector != *bytes {
-                *sector = Arc::new(*bytes);
+        let first = group as usize * SECTORS;
+        for (number, bytes) in (first..).zip(bytes.as_chunks::<SECTOR_BYTES>().0) {
+            if *bytes != [0; SECTOR_BYTES] {
+                *self.sectors.entry(number, no_labels) = Arc::new(*bytes);
             }
         }
+    }
+
+    /// The label block of a group is to be written anew.
+    pub fn mark(&mut self, group: u64) {
+        self.dirty.insert(group as u32);
+    }
+
+    /// True if some label block differs from what is on the device.
+    pub fn is_dirty(&self) -> bool {
+        !self.dirty.is_empty()
+    }
+
+    /// All sectors with labels, each with its number in its label block.
+    pub fn written(&self) -> impl Iterator<Item = (usize, &SectorBytes)> {
+        let next = move |&last: &usize| self.sectors.next(last + 1);
+        std::iter::successors(self.sectors.next(0), next)
+            .filter_map(|number| Some((number % SECTORS, &**self.sectors.get(number)?)))
     }
 
     /// The label blocks that differ from what is on the device, now on their way to it.
     pub fn take_dirty(&mut self) -> Vec<(u64, Arc<BlockSectors>)> {
         let dirty = std::mem::take(&mut self.dirty);
+        if dirty.is_empty() {
+            return Vec::new();
+        }
+        let empty = no_labels();
         let block = |group: u32| {
-            let own = &self.sectors[group as usize * SECTORS..][..SECTORS];
-            let sectors = std::array::from_fn(|sector| Arc::clone(&own[sector]));
+            let first = group as usize * SECTORS;
+            let own = |sector| self.sectors.get(first + sector).unwrap_or(&empty);
+            let sectors = std::array::from_fn(|sector| Arc::clone(own(sector)));
             (self.areas.label_block(u64::from(group)), Arc::new(sectors))
         };
         dirty.into_iter().map(block).collect()
     }
+}
+
+/// A sector without labels or tombstones.
+fn no_labels() -> Arc<SectorBytes> {
+    Arc::new([0; SECTOR_BYTES])
 }
 
 /// Tombstones of forgotten blocks, at fixed places: whatever old versions of a block a recovery
@@ -237,7 +338,10 @@ impl LabelArea {
 #[derive(Clone)]
 pub struct TrimMap {
     id: Identity,
-    sectors: Vec<Option<Arc<SectorBytes>>>,
+    /// Sectors that were ever written.
+    sectors: Rows<Arc<SectorBytes>>,
+    /// Their number at most.
+    most: usize,
     dirty: BTreeSet<u32>,
     /// Transactions that changed tombstones since these were last sent to the device.
     fresh: BTreeSet<u64>,
@@ -245,20 +349,21 @@ pub struct TrimMap {
 
 impl fmt::Debug for TrimMap {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "trim map of {} sectors, dirty {:?}", self.sectors.len(), self.dirty)
+        write!(f, "trim map of {} sectors, dirty {:?}", self.most, self.dirty)
     }
 }
 
 impl TrimMap {
     /// Nothing was ever forgotten.
     pub fn new(id: Identity, areas: &Areas) -> TrimMap {
-        let sectors = vec![None; areas.trim_blocks() as usize * SECTORS];
-        TrimMap { id, sectors, dirty: BTreeSet::new(), fresh: BTreeSet::new() }
+        let most = areas.trim_blocks() * BLOCK_SECTORS;
+        let (sectors, most) = (Rows::new(most), most as usize);
+        TrimMap { id, sectors, most, dirty: BTreeSet::new(), fresh: BTreeSet::new() }
     }
 
     /// The tombstone of a block.
     pub fn get(&self, block: BlockNr) -> Tomb {
-        match &self.sectors[block as usize / SECTOR_TOMBS] {
+        match self.sectors.get(block as usize / SECTOR_TOMBS) {
             Some(sector) => Tomb::get(sector, block as usize % SECTOR_TOMBS),
             None => Tomb::default(),
         }
@@ -266,8 +371,7 @@ impl TrimMap {
 
     /// Replaces the tombstone of a block.
     pub fn set(&mut self, block: BlockNr, tomb: Tomb) {
-        let sector = &mut self.sectors[block as usize / SECTOR_TOMBS];
-        let sector = sector.get_or_insert_with(|| Arc::new([0; SECTOR_BYTES]));
+        let sector = self.sectors.entry(block as usize / SECTOR_TOMBS, no_labels);
         tomb.put(Arc::make_mut(sector), block as usize % SECTOR_TOMBS);
         self.dirty.insert((block / TRIM_SLICE) as u32);
     }
@@ -292,12 +396,22 @@ impl TrimMap {
 
     /// Sectors that were ever written, by number.
     pub fn written(&self) -> impl Iterator<Item = usize> + '_ {
-        (0..self.sectors.len()).filter(|&number| self.sectors[number].is_some())
+        let next = move |&last: &usize| self.sectors.next(last + 1);
+        std::iter::successors(self.sectors.next(0), next)
+    }
+
+    /// Forgets the tombstones of a sector that is damaged.
+    pub fn erase(&mut self, number: usize) {
+        self.sectors.remove(number);
+        self.dirty.insert((number / SECTORS) as u32);
     }
 
     /// Takes a sector over from the device.
     pub fn load(&mut self, number: usize, sector: &SectorBytes) {
-        self.sectors[number] = (*sector != [0; SECTOR_BYTES]).then(|| Arc::new(*sector));
+        match *sector == [0; SECTOR_BYTES] {
+            true => self.sectors.remove(number),
+            false => *self.sectors.entry(number, no_labels) = Arc::new(*sector),
+        }
     }
 
     /// The blocks of the map that differ from what is on the device, now on their way to it, by
@@ -308,13 +422,13 @@ impl TrimMap {
             return Vec::new();
         }
         let dirty = std::mem::take(&mut self.dirty);
-        let zeros = Arc::new([0; SECTOR_BYTES]);
+        let zeros = no_labels();
         let mut out = Vec::with_capacity(dirty.len());
         for block in dirty {
             let first = block as usize * SECTORS;
             let sectors = std::array::from_fn(|sector| {
                 let number = first + sector;
-                self.sectors[number].as_mut().map_or_else(
+                self.sectors.get_mut(number).map_or_else(
                     || Arc::clone(&zeros),
                     |sector| {
                         seal_trims(self.id, number as u64, Arc::make_mut(sector));

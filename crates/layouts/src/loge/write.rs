@@ -203,7 +203,7 @@ impl Loge {
 
     /// True if nothing of a range is stored.
     fn is_hole(&self, at: BlockNr, count: u32) -> bool {
-        !self.table.range(at, u64::from(count)).any(Mapped::is_mapped)
+        self.table.extent(at, u64::from(count)) == (false, u64::from(count))
     }
 
     /// Begins a write on a device with a volatile cache.

@@ -34,7 +34,8 @@ pub(super) fn check(volume: &Vlog, disk: &mut dyn Disk) -> Result<CheckReport, L
 /// Reads the tail record, if there is one, and every live map block.
 fn check_map_blocks(volume: &Vlog, disk: &mut dyn Disk, report: &mut CheckReport) {
     let mut has = |at: u64, is_whole: &dyn Fn(u32, &Piece) -> bool| {
-        disk.read_whole(at, 1, is_whole).is_ok_and(|data| is_whole(0, &data.block(0)))
+        !disk.is_asked(at, 1)
+            || disk.read_whole(at, 1, is_whole).is_ok_and(|data| is_whole(0, &data.block(0)))
     };
     if !has(TAIL_BLOCK, &|_, block| may_be_tail(volume.id, block)) {
         // A scan finds all that it would say, so it is no problem.

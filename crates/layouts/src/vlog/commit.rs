@@ -4,7 +4,7 @@
 use super::format::{Changed, Entry, Header, Pointer, TAIL_BLOCK, Tail};
 use super::tree::{Appended, SliceNr};
 use super::write::{Commands, bare};
-use super::{MAP, TAIL, Vlog};
+use super::{MAP, RESERVE, TAIL, Vlog};
 use crate::eager::SHORT_RUN;
 use crate::eager::commit::Batch;
 use seekless_engine::data::{Body, Data, Piece};
@@ -121,7 +121,7 @@ impl Vlog {
             }
             return;
         }
-        if !self.writes.is_empty() || !self.reads.is_empty() {
+        if !self.writes.is_empty() || !self.reads.is_empty() || self.punching.is_busy() {
             return;
         }
         if let Some(Work::Write { request, .. } | Work::Trim { request, .. }) =
@@ -133,12 +133,27 @@ impl Vlog {
         }
     }
 
+    /// Lets what waits be free while no client waits, so that it can be given back: a flush, and a
+    /// commit that says what is durable, which a flush makes durable in turn.
+    pub(super) fn hasten(&mut self, cx: &mut Cx<'_>) {
+        if !self.punching.hastens(&self.commits, cx) || self.commits.has_changes() {
+            return;
+        }
+        let says_more = self.commits.durable() > self.commits.noted();
+        if !self.commits.is_durable() {
+            self.commits.begin_flush(cx);
+        } else if says_more && self.tree.root().is_some() && self.free.free() > RESERVE {
+            self.begin_commit(Batch::default(), Commands::default(), cx);
+        }
+    }
+
     /// Brings a clean shutdown one step further: commit what changed, flush, commit once more to
     /// say that it is durable, flush, write the tail record, flush.
     #[cold]
     pub(super) fn advance_shutdown(&mut self, cx: &mut Cx<'_>) {
         let reading = self.compactor.is_reading() || self.reorganiser.is_reading();
-        if self.commits.is_busy() || reading || !self.requests.must_leave_clean() {
+        let busy = self.commits.is_busy() || self.punching.is_busy();
+        if busy || reading || !self.requests.must_leave_clean() {
             return;
         }
         if !self.dirty.is_empty() {

@@ -97,6 +97,9 @@ impl Map {
     /// if that is the first change of its slice since the last map block.
     pub fn change(&mut self, at: BlockNr, entry: Entry) -> (Entry, bool) {
         let (slice, index) = locate(at);
+        if self.slices[slice].is_none() && !entry.is_mapped() {
+            return (Entry::UNMAPPED, false);
+        }
         let slice = self.slices[slice].get_or_insert_with(Slice::empty);
         let old = std::mem::replace(&mut slice.entries[index], entry);
         if old == entry {
@@ -105,6 +108,24 @@ impl Map {
         let first = slice.changed.iter().all(|&word| word == 0);
         slice.changed[index / 64] |= 1 << (index % 64);
         (old, first)
+    }
+
+    /// The first block in `at..end` that may be mapped: slices without mapped blocks are passed
+    /// over, each at once.
+    pub fn next_mapped(&self, at: BlockNr, end: BlockNr) -> Option<BlockNr> {
+        let mut at = at;
+        while at < end {
+            let (slice, index) = locate(at);
+            let rest = (SLICE_ENTRIES - index).min((end - at) as usize);
+            if let Some(slice) = &self.slices[slice] {
+                let entries = &slice.entries[index..index + rest];
+                if let Some(index) = entries.iter().position(|entry| entry.is_mapped()) {
+                    return Some(at + index as BlockNr);
+                }
+            }
+            at += rest as BlockNr;
+        }
+        None
     }
 
     /// Puts a block back to where it was, without a map block to say so: no more will be written.
@@ -168,6 +189,9 @@ impl Map {
     pub fn extent(&self, at: BlockNr, limit: u64) -> (bool, u64) {
         let mapped = self.get(at).is_mapped();
         debug_assert!(limit > 0, "an extent of nothing");
+        if !mapped {
+            return (false, self.next_mapped(at, at + limit).map_or(limit, |next| next - at));
+        }
         let length = self.range(at, limit).position(|entry| entry.is_mapped() != mapped);
         (mapped, length.map_or(limit, |length| length as u64))
     }
@@ -256,6 +280,20 @@ mod tests {
             assert_eq!(decode_header(id(9), place, &bytes), Some(header));
             assert_eq!(entries(&bytes).collect::<Vec<_>>(), then);
         }
+    }
+
+    /// A trim of what was never written takes no memory.
+    #[test]
+    fn slices_without_blocks_stay_away() {
+        let mut map = Map::new(1 << 20);
+        let entries = SLICE_ENTRIES as u64;
+        assert_eq!(map.change(700 * entries + 3, Entry::UNMAPPED), (Entry::UNMAPPED, false));
+        assert!(map.slices[700].is_none());
+        assert_eq!(map.next_mapped(0, entries << 20), None);
+        map.change(700 * entries + 3, Entry::new(7, false, 9));
+        assert_eq!(map.next_mapped(5, entries << 20), Some(700 * entries + 3));
+        assert_eq!(map.next_mapped(700 * entries + 4, 702 * entries), None);
+        assert_eq!(map.extent(0, entries << 20), (false, 700 * entries + 3));
     }
 
     #[test]

@@ -1,5 +1,8 @@
 //! Making and mounting a volume: from the tail record, or by reading the whole device.
 
+pub mod repair;
+pub mod salvage;
+
 use super::commit::marker;
 use super::format::{
     Changed, Entry, FIXED_BLOCKS, Header, MAP_MAGIC, POOL_START, Pointer, SLICE_ENTRIES,
@@ -114,6 +117,7 @@ pub(super) fn mount(
     recovery.look_past_unreadable(&volume, options)?;
     if !options.read_only {
         recovery.settle(&mut volume, &found, path)?;
+        volume.punching.look(recovery.disk, &volume.free);
     }
     if volume.compactor.knows_owners() {
         recovery.steps.begin("index block owners");
@@ -285,11 +289,23 @@ impl Recovery<'_> {
     /// Recovers from whatever map blocks the device holds.
     fn scan(&mut self, tail: Option<&Tail>) -> Result<Recovered, LayoutError> {
         let all = self.find_all()?;
-        self.steps.begin("verify young commits");
         let durable = all.iter().map(|found| found.header.durable).max().unwrap_or(0);
+        let mut recovered = self.judge(&all, durable);
+        self.compare_digest(&all, &recovered, tail)?;
+        let before = newest(all.iter().filter(|found| found.header.commit <= durable));
+        let after = all.iter().filter(|found| found.header.commit > durable).cloned();
+        self.steps.begin("list blocks still needed");
+        recovered.keep = self.needed(before.into_iter().chain(after));
+        self.steps.count(recovered.keep.len() as u64, "blocks");
+        Ok(recovered)
+    }
+
+    /// Which of the commits after `durable` hold, and what is live with the last of them.
+    fn judge(&mut self, all: &[Found], durable: u64) -> Recovered {
+        self.steps.begin("verify young commits");
         let mut recovered = Recovered { last: durable, ..Recovered::default() };
         let mut later: BTreeMap<u64, Vec<&Found>> = BTreeMap::new();
-        for found in &all {
+        for found in all {
             if found.header.commit > durable {
                 later.entry(found.header.commit).or_default().push(found);
             }
@@ -321,13 +337,7 @@ impl Recovery<'_> {
         recovered.marked = last.is_some_and(|Found { header, .. }| {
             header.changed == Changed::default() && header.durable == header.previous
         });
-        self.compare_digest(&all, &recovered, tail)?;
-        let before = newest(all.iter().filter(|found| found.header.commit <= durable));
-        let after = all.iter().filter(|found| found.header.commit > durable).cloned();
-        self.steps.begin("list blocks still needed");
-        recovered.keep = self.needed(before.into_iter().chain(after));
-        self.steps.count(recovered.keep.len() as u64, "blocks");
-        Ok(recovered)
+        recovered
     }
 
     /// True if a commit is whole: all its map blocks are there, and so is the data they name.
@@ -408,25 +418,17 @@ impl Recovery<'_> {
         recovered: &Recovered,
         tail: Option<&Tail>,
     ) -> Result<(), LayoutError> {
-        let last = all.iter().find(|found| found.header.commit == recovered.last);
-        let expected = match (last, tail) {
-            (_, Some(tail)) => tail.digest,
-            (Some(found), None) => found.header.digest,
-            (None, None) if recovered.last == 0 => 0,
-            (None, None) => {
-                return damaged(format!(
-                    "no map block of the last durable commit {} is readable",
-                    recovered.last
-                ));
-            }
+        let Some(expected) = expected_digest(all, recovered.last, tail) else {
+            return damaged(format!(
+                "no map block of the last durable commit {} is readable; `seekless salvage` \
+                 copies what is certain",
+                recovered.last
+            ));
         };
-        let digest = recovered
-            .live
-            .iter()
-            .fold(0, |sum, found| sum ^ live_mark(found.header.slice, found.header.sequence));
-        if digest != expected && !planted(PlantedBug::DigestIgnored) {
+        if digest(&recovered.live) != expected && !planted(PlantedBug::DigestIgnored) {
             return damaged(
-                "a map block is unreadable, so some blocks cannot be found; restore from a copy",
+                "a map block is unreadable, so some blocks cannot be found; `seekless salvage` \
+                 copies all others",
             );
         }
         Ok(())
@@ -452,9 +454,8 @@ impl Recovery<'_> {
     fn load(&mut self, volume: &mut Vlog, found: &Recovered) -> Result<(), LayoutError> {
         self.steps.begin("load map");
         self.steps.count(found.live.len() as u64, "map blocks");
-        for place in POOL_START..self.superblock.device_blocks - 1 {
-            volume.free.release(place as u32);
-        }
+        let end = self.superblock.device_blocks - 1;
+        volume.free.release_all(POOL_START as u32..end as u32);
         let mut slice_at = BTreeMap::new();
         for one in &found.live {
             let Header { slice, sequence, .. } = one.header;
@@ -601,6 +602,18 @@ impl Recovery<'_> {
         volume.last_with_changes = found.next_commit;
         Ok(())
     }
+}
+
+/// What the digest of the live set is, if anything on the device says so.
+fn expected_digest(all: &[Found], last: u64, tail: Option<&Tail>) -> Option<u64> {
+    let member = all.iter().find(|found| found.header.commit == last);
+    let digest = tail.map(|tail| tail.digest).or(member.map(|found| found.header.digest));
+    digest.or((last == 0).then_some(0))
+}
+
+/// The digest of these map blocks.
+fn digest(live: &[Found]) -> u64 {
+    live.iter().fold(0, |sum, found| sum ^ live_mark(found.header.slice, found.header.sequence))
 }
 
 /// The newest version of each slice.

@@ -201,8 +201,11 @@ impl Vlog {
 
     /// Unmaps a range, on a device with a volatile cache.
     pub(super) fn trim(&mut self, request: RequestNr, at: BlockNr, count: u32, cx: &mut Cx<'_>) {
-        for block in at..at + u64::from(count) {
+        let end = at + u64::from(count);
+        let mut from = at;
+        while let Some(block) = self.map.next_mapped(from, end) {
             self.install(block, Entry::UNMAPPED, cx);
+            from = block + 1;
         }
         self.write_done(request, cx);
     }
@@ -244,9 +247,12 @@ impl Vlog {
                     batch.requests.push(request);
                 }
                 Some(Work::Trim { request, at, count }) => {
-                    for block in at..at + u64::from(count) {
+                    let end = at + u64::from(count);
+                    let mut from = at;
+                    while let Some(block) = self.map.next_mapped(from, end) {
                         let old = self.install(block, Entry::UNMAPPED, cx);
                         batch.undo.push((block, old));
+                        from = block + 1;
                     }
                     batch.requests.push(request);
                 }

@@ -32,10 +32,14 @@ fn attached() -> [Cells; 2] {
     [origin, log]
 }
 
-fn mount(media: &mut [Cells; 2]) -> Result<dcd::Dcd, LayoutError> {
-    let options = MountOptions { volatile: true, ..MountOptions::default() };
+/// How a mount for writing is done.
+pub fn writing() -> MountOptions<'static> {
+    MountOptions { volatile: true, ..MountOptions::default() }
+}
+
+pub fn mount(media: &mut [Cells; 2]) -> Result<dcd::Dcd, LayoutError> {
     let [origin, log] = media;
-    let mounted = dcd::mount(&mut MediumDisk(origin), &mut MediumDisk(log), &options);
+    let mounted = dcd::mount(&mut MediumDisk(origin), &mut MediumDisk(log), &writing());
     mounted.map(|(layer, _, _)| layer)
 }
 
@@ -55,14 +59,14 @@ fn is_refused(origin: &Cells, log: &Cells, why: &str) {
 }
 
 /// A mounted volume whose media can be looked at.
-struct Volume {
-    node: Node,
+pub struct Volume {
+    pub node: Node,
     media: [Shared; 2],
-    now: u64,
+    pub now: u64,
 }
 
 impl Volume {
-    fn of(mut media: [Cells; 2]) -> Volume {
+    pub fn of(mut media: [Cells; 2]) -> Volume {
         let layer = mount(&mut media).unwrap();
         let media = media.map(Shared::new);
         let ram = |one: &Shared| Box::new(Ram::volatile(Box::new(one.clone()))) as Box<dyn Device>;
@@ -75,11 +79,11 @@ impl Volume {
         self.node.run(&mut self.now, io).unwrap();
     }
 
-    fn left(&self) -> [Cells; 2] {
+    pub fn left(&self) -> [Cells; 2] {
         self.media.clone().map(|one| one.with(|cells| cells.clone()))
     }
 
-    fn ended(mut self) -> [Cells; 2] {
+    pub fn ended(mut self) -> [Cells; 2] {
         self.node.finish(&mut self.now);
         self.left()
     }
@@ -96,7 +100,13 @@ fn an_origin_that_is_one_mount_older_is_refused() {
         is_refused(&old, &log, "the origin is older than its log");
         volume.write(100, 2);
         let media = if ends { volume.ended() } else { volume.left() };
-        is_refused(&old, &media[1], "the origin is older than its log");
+        if ends {
+            // Whole origins are told apart by their first blocks only. The log is empty then, so
+            // nothing of it is laid over the copy.
+            assert_eq!(refusal(&old, &media[1]), None);
+        } else {
+            is_refused(&old, &media[1], "the origin is older than its log");
+        }
         assert_eq!(refusal(&media[0], &media[1]), None);
     }
 }
@@ -191,6 +201,15 @@ impl Disk for Cut<'_> {
 
 /// Mounts until the power fails; returns the media, and whether the mount succeeded before.
 fn mount_cut(media: &[Cells; 2], steps: u64, rng: &mut Rng) -> ([Cells; 2], bool) {
+    let act = |one: &mut dyn Disk, two: &mut dyn Disk| dcd::mount(one, two, &writing()).map(drop);
+    cut(media, steps, rng, &act)
+}
+
+/// What is done to both devices.
+type Act<'a> = &'a dyn Fn(&mut dyn Disk, &mut dyn Disk) -> Result<(), LayoutError>;
+
+/// Does something until the power fails; returns the media, and whether it was done before.
+pub fn cut(media: &[Cells; 2], steps: u64, rng: &mut Rng, act: Act<'_>) -> ([Cells; 2], bool) {
     let device = |cells: &Cells| {
         VolatileRam::new(cells.clone(), true, Latency::InOrder(1), Rng::stream(1, "device"))
     };
@@ -199,9 +218,8 @@ fn mount_cut(media: &[Cells; 2], steps: u64, rng: &mut Rng) -> ([Cells; 2], bool
     let [origin, log] = &mut devices;
     let mut origin = Cut { device: origin, steps: Rc::clone(&steps) };
     let mut log = Cut { device: log, steps };
-    let options = MountOptions { volatile: true, ..MountOptions::default() };
-    let up = match dcd::mount(&mut origin, &mut log, &options) {
-        Ok(_) => true,
+    let up = match act(&mut origin, &mut log) {
+        Ok(()) => true,
         Err(error) if error.to_string() == IoError::PowerOff.to_string() => false,
         Err(error) => panic!("{error}"),
     };
@@ -233,7 +251,7 @@ fn mounts_that_are_cut_off_at_any_step_leave_a_pair() {
     let all = all.unwrap();
     assert!(all > 8, "{all}");
     for (first, second) in (0..=all).flat_map(|one| (0..=all).map(move |two| (one, two))) {
-        for seed in 0..100 {
+        for seed in 0..12 {
             let mut rng = Rng::stream(seed, "cuts");
             let mut media = start.clone();
             for steps in [first, second, rng.below(all + 1)] {
@@ -257,16 +275,17 @@ fn mounts_that_are_cut_off_at_any_step_leave_a_pair() {
 fn pairs_of_earlier_versions_fit() {
     let mut volume = Volume::of(attached());
     volume.write(100, 2);
-    let mut media = volume.ended();
+    let mut media = volume.left();
     for (medium, copies) in media.iter_mut().zip([[0, 1], [0, LOG - 1]]) {
         for at in copies {
             let mut block = medium.read(at, 1).unwrap().to_bytes().to_vec();
-            block[60..72].fill(0);
+            block[60..4092].fill(0);
             let sum = crc32c(&block[..4092]);
             block[4092..].copy_from_slice(&sum.to_le_bytes());
             medium.write(at, &Data::bytes(block.into())).unwrap();
         }
     }
+    media[0].write(2, &Data::zeros(30)).unwrap();
     let old = media[0].clone();
     let mut volume = Volume::of(media);
     let found = volume.node.run(&mut volume.now, Io::read(0, 100, 1)).unwrap();

@@ -161,7 +161,8 @@ impl BlockSubject {
             BlockSubject::Array { .. } => {
                 let degraded = disks.iter().any(Option::is_none);
                 let MountOptions { volatile, read_only, .. } = *options;
-                let options_below = AssembleOptions { volatile, read_only, degraded };
+                let volume = Some(seekless_layouts::check as _);
+                let options_below = AssembleOptions { volatile, read_only, degraded, volume };
                 let mut found = assemble(disks, &options_below)?;
                 let mut disk = ArrayDisk::new(&mut found.array, disks);
                 let (layer, _, report) = seekless_layouts::mount(&mut disk, options)?;
@@ -181,7 +182,9 @@ impl BlockSubject {
     fn scrub(self, media: &mut [Cells]) -> Result<(), VolumeError> {
         let mut plain: Vec<_> = media.iter_mut().map(|medium| MediumDisk(medium)).collect();
         let mut disks: Vec<_> = plain.iter_mut().map(|disk| Some(disk as &mut dyn Disk)).collect();
-        let found = assemble(&mut disks, &AssembleOptions::default())?;
+        let volume = Some(seekless_layouts::check as _);
+        let options = AssembleOptions { volume, ..AssembleOptions::default() };
+        let found = assemble(&mut disks, &options)?;
         let mut disks: Vec<_> = disks.into_iter().flatten().collect();
         scrub(&mut disks, found.array.superblock(), Some(seekless_layouts::check), &mut |_| {})
             .map(drop)

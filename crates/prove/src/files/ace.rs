@@ -3,9 +3,9 @@
 //! Fourteen operations with all arguments over a few names, each followed by fsync, fdatasync, sync
 //! or nothing. What an operation needs and does not find is made before it; what is made before the
 //! first one is durable in some variants and not in others, and was there at the mount in the
-//! rest. The bounds are those of Mohan et al.,
-//! "Finding crash-consistency bugs with bounded black-box crash testing", OSDI 2018; here the power
-//! is cut at every event, not at the end only.
+//! rest. In a few more cases a name comes into a full directory, which must grow. The bounds are
+//! those of Mohan et al., "Finding crash-consistency bugs with bounded black-box crash testing",
+//! OSDI 2018; here the power is cut at every event, not at the end only.
 
 use super::contract::operation::Operations;
 use super::names::{Name, Path};
@@ -56,7 +56,16 @@ impl Ace {
     /// Number of sequences.
     pub fn cases(self) -> u64 {
         let each = operations().len() as u64 * Persist::ALL.len() as u64;
-        each.pow(self.length()) * self.setups()
+        let full = if self == Ace::One { INTO_FULL.len() * Persist::ALL.len() } else { 0 };
+        each.pow(self.length()) * self.setups() + full as u64
+    }
+
+    /// The request of a case that adds a name to a full directory, and what makes it durable. Those
+    /// are the last cases.
+    fn into_full(self, case: u64) -> Option<(R, Persist)> {
+        let back = self.cases().checked_sub(1 + case)? as usize;
+        let persist = Persist::ALL.get(back / INTO_FULL.len());
+        persist.filter(|_| self == Ace::One).map(|&one| (INTO_FULL[back % INTO_FULL.len()], one))
     }
 
     /// The operations of a case since its last mount.
@@ -78,7 +87,7 @@ impl Ace {
 
     /// True if the operation of a case is the first one since a mount.
     pub fn is_mounted(self, case: u64) -> bool {
-        self == Ace::One && case % 3 == 2
+        self == Ace::One && (case % 3 == 2 || self.into_full(case).is_some())
     }
 
     /// Variants of a sequence. Of more operations than one each has one, by its number.
@@ -153,6 +162,14 @@ const fn path(names: &[Name]) -> Path {
     Path::Names(all, names.len() as u8)
 }
 
+/// What adds a name to the root directory, when that is full.
+const INTO_FULL: [R; 5] =
+    [R::Link(FOO, BAR), R::Rename(FOO, BAR), R::Create(BAR), R::Symlink(BAR, 3), R::Mkdir(B)];
+/// Bytes of a short name at most: with its entry it takes 12.
+const SHORT: usize = 4;
+/// Short names that fill a root directory of 1 KiB: two chunks of 42 entries, without `.` and `..`.
+const FULL: usize = 82;
+
 /// All operations with their arguments.
 fn operations() -> &'static [R] {
     static ALL: OnceLock<Vec<R>> = OnceLock::new();
@@ -189,6 +206,9 @@ fn operations() -> &'static [R] {
 
 /// The script of a case.
 pub fn script(ace: Ace, case: u64) -> Vec<Operation<R>> {
+    if let Some((request, persist)) = ace.into_full(case) {
+        return full_script(request, persist);
+    }
     let sequence = ace.sequence(case);
     let mut rest = sequence / ace.setups();
     let durable = match ace {
@@ -223,12 +243,19 @@ pub fn script(ace: Ace, case: u64) -> Vec<Operation<R>> {
         writer.push(request);
         writer.persist(request, persist);
     }
-    writer.script.push(Operation::Pass(u32::MAX));
-    if persist == Persist::Nothing {
-        // The writes of the background are cut off, too.
-        writer.script.push(Operation::Rest(MOST_EVENTS));
-    }
-    writer.script
+    writer.end(persist)
+}
+
+/// The script of a request that adds a name to a full root directory, first after a mount.
+fn full_script(request: R, persist: Persist) -> Vec<Operation<R>> {
+    let world = World::new(Attrs { mode: 0o755, uid: 0 });
+    let mut writer = Writer { world, script: Vec::new(), mounted: true };
+    writer.prepare(request);
+    writer.fill_root();
+    writer.script.push(Operation::End(true));
+    writer.push(request);
+    writer.persist(request, persist);
+    writer.end(persist)
 }
 
 /// Device events of the background after a sequence: more than it has.
@@ -250,6 +277,26 @@ impl Writer {
         self.world.send(planned.unwrap_or_default());
         self.world.confirm();
         is_possible
+    }
+
+    /// Adds short names to the root directory until the next one needs another chunk.
+    fn fill_root(&mut self) {
+        let root = self.world.resolve(&Path::ROOT).expect("there is a root");
+        let had = self.world.names(root).count();
+        let short = (1..).filter(|&number| Name::numbered(number).text().len() <= SHORT);
+        for number in short.take(FULL.saturating_sub(had)) {
+            self.push(R::Create(Path::ROOT.join(Name::numbered(number))));
+        }
+    }
+
+    /// The script, at the end of which everything is written.
+    fn end(mut self, persist: Persist) -> Vec<Operation<R>> {
+        self.script.push(Operation::Pass(u32::MAX));
+        if persist == Persist::Nothing {
+            // The writes of the background are cut off, too.
+            self.script.push(Operation::Rest(MOST_EVENTS));
+        }
+        self.script
     }
 
     fn kind(&self, path: &Path) -> Option<FileKind> {
@@ -365,8 +412,27 @@ mod tests {
     fn the_bounds_are_those_that_the_module_names() {
         let count = operations().len();
         assert!((100..130).contains(&count), "{count} operations");
-        assert_eq!(Ace::One.cases(), count as u64 * 4 * 3);
+        assert_eq!(Ace::One.cases(), count as u64 * 4 * 3 + INTO_FULL.len() as u64 * 4);
         assert!(Ace::Two.cases() > 200_000, "{}", Ace::Two.cases());
+    }
+
+    /// The last cases, and no other, add a name to a full directory after a mount.
+    #[test]
+    fn each_name_comes_into_a_full_directory() {
+        let full = (0..Ace::One.cases()).filter_map(|case| Some((case, Ace::One.into_full(case)?)));
+        let mut seen = BTreeSet::new();
+        for (case, (request, persist)) in full {
+            assert!(case >= operations().len() as u64 * 4 * 3, "{case}");
+            assert!(Ace::One.is_mounted(case));
+            let script = script(Ace::One, case);
+            let mount = script.iter().position(|one| matches!(one, Operation::End(_)));
+            let mount = mount.expect("there is a mount");
+            assert!(mount >= FULL, "{mount} requests");
+            assert!(matches!(script[mount + 1], Operation::Request(one) if one == request));
+            seen.insert(format!("{request:?} {persist:?}"));
+        }
+        assert_eq!(seen.len(), INTO_FULL.len() * 4);
+        assert_eq!(Ace::Two.into_full(Ace::Two.cases() - 1), None);
     }
 
     /// A sample of the sequences of three has no sequence twice, and each operation in each place.

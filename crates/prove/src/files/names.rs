@@ -12,7 +12,7 @@ pub struct Name(u16);
 const WORDS: [&str; 5] = ["foo", "bar", "A", "B", "C"];
 /// Every so many numbered names one is long.
 const LONG_EVERY: u16 = 6;
-const LONG: usize = 100;
+const LONG: usize = 200;
 
 impl Name {
     /// A file.
@@ -29,6 +29,11 @@ impl Name {
     /// One of many names.
     pub fn numbered(number: u16) -> Name {
         Name(WORDS.len() as u16 + number)
+    }
+
+    /// One of the long ones: a chunk of a directory holds two of them.
+    pub fn long(number: u16) -> Name {
+        Name::numbered(number * LONG_EVERY)
     }
 
     /// The name in a directory.

@@ -24,7 +24,7 @@ use seekless_engine::io::IoError;
 use seekless_engine::layout::MountOptions;
 use seekless_engine::options::{Choice, Options};
 use seekless_engine::rng::Rng;
-use seekless_engine::units::{BLOCK_BYTES, BlockNr};
+use seekless_engine::units::{BLOCK_BYTES, BlockNr, MILLIS, SECONDS};
 use seekless_fs::block::plain::Plain;
 use seekless_fs::core::{CoreOptions, Ordering, WriteUnit};
 use seekless_fs::ffs::{self, Ffs, MkfsOptions, mkfs, repair};
@@ -300,7 +300,10 @@ impl Subject for FileSubject {
         Case { workload, media: vec![image_of(shape)], devices, script, oracle }
     }
 
-    fn mount_options(self, _seed: u64, rng: &mut Rng) -> Options {
+    fn mount_options(self, seed: u64, rng: &mut Rng) -> Options {
+        // From one that is over before the first operation to one that lasts to the end.
+        let paces = [10 * MILLIS, 300 * MILLIS, 2 * SECONDS];
+        let pace = Rng::stream(seed, "pace of background work").below(paces.len() as u64);
         let any = |all: &[u64], rng: &mut Rng| all[rng.below(all.len() as u64) as usize];
         let core = CoreOptions {
             cache_bytes: any(&[64 << 20, 64 << 20, 512 << 10, 128 << 10], rng),
@@ -308,6 +311,7 @@ impl Subject for FileSubject {
             cluster_bytes: any(&[64 << 10, 16 << 10, 8 << 10], rng) as u32,
             write_unit: if rng.chance(0.5) { WriteUnit::Fragments } else { WriteUnit::Dirty },
             ordering: if self.trusts { Ordering::Trusted } else { Ordering::Flush },
+            idle_step: paces[pace as usize],
             ..CoreOptions::default()
         };
         Options::default().with(&CORE, core)

@@ -225,6 +225,20 @@ impl FileVolume {
         Err(None)
     }
 
+    /// Lets time pass without a call.
+    pub fn pass(&mut self, span: Time) {
+        let end = self.clock + span;
+        loop {
+            let Ok(()) =
+                self.exchange.move_all(&mut self.client, from_mut(&mut self.node), self.clock);
+            match self.next_inner().filter(|&due| due <= end) {
+                Some(due) => self.clock = self.clock.max(due),
+                None => break,
+            }
+        }
+        self.clock = end;
+    }
+
     /// Ends one lookup of an object.
     pub fn forget(&mut self, ino: Ino) {
         self.call(Request::Forget { ino, count: 1 });

@@ -19,6 +19,8 @@ use seekless_fs::call::FileKind;
 /// Sectors of the largest block, and of the direct blocks of a file with such blocks.
 const BLOCK: u64 = 16;
 const DIRECT: u64 = 12 * BLOCK;
+/// Sectors of a cluster.
+const CLUSTER: u32 = 128;
 /// Background events of a long pause.
 const REST: u32 = 60;
 
@@ -84,6 +86,10 @@ impl Writer<'_> {
         }
         match draw(profile.acts, rng) {
             Act::Short => self.short_life(rng),
+            Act::Vacate => self.vacate(rng),
+            Act::Crowd => self.crowd(rng),
+            Act::Slot => self.slot(rng),
+            Act::Grow => self.grow(rng),
             act => {
                 if let Some(request) = self.request(act, rng) {
                     self.push(request);
@@ -121,6 +127,52 @@ impl Writer<'_> {
         self.push(R::Unlink(path));
     }
 
+    /// All names leave a directory for another one, and it is removed.
+    fn vacate(&mut self, rng: &mut Rng) {
+        let Some(dir) = self.object(FileKind::Directory, rng) else { return };
+        let to = self.any_directory(rng);
+        let within = to.names().starts_with(dir.names());
+        let to = if within { Path::ROOT } else { to };
+        let all = self.paths();
+        let Some(&(_, object)) = all.iter().find(|(path, _)| *path == dir) else { return };
+        let names: Vec<Name> = self.world.names(object).map(|(name, _)| name).collect();
+        for name in names {
+            self.push(R::Rename(dir.join(name), to.join(name)));
+        }
+        self.push(R::Rmdir(dir));
+    }
+
+    /// Long names come into one directory: of new files, and of one from elsewhere.
+    fn crowd(&mut self, rng: &mut Rng) {
+        let dir = self.any_directory(rng);
+        let long = |rng: &mut Rng| dir.join(Name::long(rng.below(24) as u16));
+        for _ in 0..1 + rng.below(3) {
+            self.push(R::Create(long(rng)));
+        }
+        if let Some(from) = self.file(rng) {
+            self.push(R::Rename(from, long(rng)));
+        }
+    }
+
+    /// A file grows a little, which is written late, and then by a whole cluster, which is written
+    /// at once; another file is made durable, and with it the inodes beside its own.
+    fn grow(&mut self, rng: &mut Rng) {
+        let Some(path) = self.content(rng) else { return };
+        self.push(R::Append(path, 1 + rng.below(3) as u32));
+        let at = CLUSTER * (1 + rng.below(2) as u32);
+        self.push(R::Write(path, at, CLUSTER));
+        self.push(R::Fsync(self.file(rng).unwrap_or(Path::ROOT)));
+    }
+
+    /// A file leaves its directory, and a new one takes its place there.
+    fn slot(&mut self, rng: &mut Rng) {
+        let Some(from) = self.file(rng) else { return };
+        let Some((above, _)) = from.split() else { return };
+        self.push(R::Rename(from, self.new_path(rng)));
+        let path = Path::of(above).join(self.name(rng));
+        self.push(R::Create(path));
+    }
+
     fn request(&mut self, act: Act, rng: &mut Rng) -> Option<R> {
         let (at, count) = self.extent(rng);
         Some(match act {
@@ -153,7 +205,7 @@ impl Writer<'_> {
             Act::Fsync => R::Fsync(self.content(rng)?),
             Act::FsyncDirectory => R::Fsync(self.any_directory(rng)),
             Act::Fdatasync => R::Fdatasync(self.content(rng)?),
-            Act::Sync | Act::Short => R::Sync,
+            Act::Sync | Act::Short | Act::Vacate | Act::Crowd | Act::Slot | Act::Grow => R::Sync,
             Act::Hold => R::Hold(self.file(rng)?, rng.below(4) as u8),
             Act::Release => {
                 let held: Vec<u8> = self.world.held().collect();

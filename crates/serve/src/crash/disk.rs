@@ -431,14 +431,14 @@ impl State {
         // The newest first, so that each one uncovers what it has replaced.
         for one in pending.iter_mut().rev() {
             if let Err(error) = turn(&mut self.store, one) {
-                eprintln!("seekless: block {}: what was there is not put back: {error}", one.at);
+                tracing::error!("block {}: what was there is not put back: {error}", one.at);
             }
         }
         let mut outcomes = Vec::with_capacity(pending.len());
         for (one, fate) in pending.into_iter().zip(fates) {
             let (at, count) = (one.at, one.count);
             if let Err(error) = apply(&mut self.store, one, &fate) {
-                eprintln!("seekless: block {at}: what survived cannot be stored: {error}");
+                tracing::error!("block {at}: what survived cannot be stored: {error}");
             }
             outcomes.push(Fated { at, count, fate });
         }
@@ -446,8 +446,8 @@ impl State {
         let (cause, seed) = (cause.to_owned(), self.seed);
         let cut = Cut { number, cause, writes, flushes, seed, outcomes };
         let Tally { kept, lost, torn } = cut.tally();
-        eprintln!(
-            "seekless: power cut {number} ({}) at write {writes}, flush {flushes}: of {} unflushed \
+        tracing::warn!(
+            "power cut {number} ({}) at write {writes}, flush {flushes}: of {} unflushed \
              writes {kept} kept, {lost} lost, {torn} torn (seed {seed})",
             cut.cause,
             cut.outcomes.len()

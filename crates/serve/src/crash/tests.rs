@@ -1,8 +1,8 @@
-use super::control::{Command, parse};
 use super::disk::Hub;
 use super::memory::Memory;
 use super::plan::{BadFault, Fault, Unflushed};
 use super::store::Store;
+use crate::control::{Command, parse};
 use seekless_crash::fate::Fate;
 use seekless_crash::faults::Blocks;
 use seekless_engine::data::Data;

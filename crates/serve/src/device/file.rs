@@ -407,6 +407,11 @@ impl DeviceStatus for FileDevice {
     fn takes_parts(&self) -> bool {
         !self.direct
     }
+
+    /// Unless the store has turned out not to: then a trim would write zeros.
+    fn punches(&self) -> bool {
+        self.zero_way == ZeroWay::Punch && !self.image.read_only()
+    }
 }
 
 #[cfg(test)]

@@ -28,7 +28,7 @@ impl Driver {
                 ];
                 if !passing.contains(&kind) {
                     // Most likely no descriptor is left: trying again at once would only spin.
-                    eprintln!("seekless: cannot accept a connection: {error}");
+                    tracing::warn!("cannot accept a connection: {error}");
                     let _ = epoll::delete(&self.epoll, &self.parts.listener);
                     self.accept_at = Some(now + ACCEPT_PAUSE_NS);
                 }
@@ -36,11 +36,12 @@ impl Driver {
             }
         };
         if self.turns_away() {
-            return eprintln!("seekless: {} turned away: the power is off", accepted.1);
+            let peer = accepted.1;
+            return tracing::info!("{peer} turned away: the power is off");
         }
         if self.sessions.len() >= self.parts.most_connections {
-            let open = self.sessions.len();
-            return eprintln!("seekless: {} turned away: {open} connections are open", accepted.1);
+            let (open, peer) = (self.sessions.len(), accepted.1);
+            return tracing::warn!("{peer} turned away: {open} connections are open");
         }
         self.served.connections += 1;
         let number = self.served.connections;
@@ -48,7 +49,7 @@ impl Driver {
         let entry = self.sessions.vacant_entry();
         let (key, data) = (entry.key(), EventData::new_u64(entry.key() as u64));
         if let Err(errno) = epoll::add(&self.epoll, &session.stream, data, EventFlags::empty()) {
-            return eprintln!("seekless: connection {number}: {errno}");
+            return tracing::warn!("connection {number}: {errno}");
         }
         entry.insert(session);
         self.negotiating += 1;
@@ -60,7 +61,7 @@ impl Driver {
         self.accept_at = None;
         let data = EventData::new_u64(LISTENER);
         if let Err(errno) = epoll::add(&self.epoll, &self.parts.listener, data, EventFlags::IN) {
-            eprintln!("seekless: cannot accept connections: {errno}");
+            tracing::warn!("cannot accept connections: {errno}");
             self.accept_at = Some(self.now() + ACCEPT_PAUSE_NS);
         }
     }

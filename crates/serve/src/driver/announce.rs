@@ -1,4 +1,4 @@
-//! What the server says of an array below it: members that fail, and how far a rebuild has come.
+//! What the server says of a rebuild below it.
 
 use super::Driver;
 use seekless_engine::io::Rebuild;
@@ -10,19 +10,6 @@ pub(super) fn rebuild_below(node: &Node) -> Option<Rebuild> {
 }
 
 impl Driver {
-    /// Says which members of an array have failed, once each.
-    pub(super) fn announce_failed_members(&mut self) {
-        let failed_members =
-            self.parts.node.devices.iter().flat_map(|device| device.status().failed_members());
-        for (member, error) in failed_members.skip(self.failed_members) {
-            self.failed_members += 1;
-            eprintln!(
-                "seekless: member {member} has failed ({error}) and is out of the array; \
-                 `seekless replace` puts another one in its place"
-            );
-        }
-    }
-
     /// Says how far a rebuild has come if that is news. None begins while an array is served.
     pub(super) fn announce_rebuild(&mut self, watch: &mut dyn FnMut(Rebuild)) {
         if !matches!(self.rebuild, Some(Rebuild::Running { .. })) {

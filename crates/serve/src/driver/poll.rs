@@ -83,7 +83,8 @@ impl Driver {
         let delayed = self.parts.power.as_ref().and_then(|power| power.hub.next_due());
         let (layer, adapter) = (node.layer.deadline(), self.adapter.deadline());
         let volume = [devices, layer, adapter, delayed];
-        let connections = [negotiating, stalled, farewell, parting, self.accept_at];
+        let announced = self.announcer.due();
+        let connections = [negotiating, stalled, farewell, parting, self.accept_at, announced];
         volume.into_iter().chain(connections).flatten().min()
     }
 }

@@ -2,14 +2,13 @@
 
 use super::{Driver, Parts};
 use crate::adapter::{Adapter, Answer, Fault};
-use crate::crash::control::{Command, Control, Reply};
+use crate::control::{Command, Control, Reply};
 use crate::crash::disk::Hub;
 use seekless_engine::layer::Layer;
 use seekless_engine::layout::LayoutError;
 use seekless_engine::node::Node;
 use serde_json::json;
 use std::fmt;
-use std::os::fd::BorrowedFd;
 use std::str::FromStr;
 
 /// What clients notice of a power cut.
@@ -41,8 +40,6 @@ type Remount = Box<dyn FnMut(&mut Hub) -> Result<Box<dyn Layer>, LayoutError>>;
 pub struct Power {
     /// The disk.
     pub hub: Hub,
-    /// Where commands come from.
-    pub control: Option<Control>,
     /// How it is mounted again.
     pub remount: Remount,
     /// What clients notice.
@@ -52,13 +49,6 @@ pub struct Power {
 impl fmt::Debug for Power {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Power").field("on_cut", &self.on_cut).finish_non_exhaustive()
-    }
-}
-
-impl Power {
-    /// Becomes readable when there are commands.
-    pub(super) fn control_fd(&self) -> Option<BorrowedFd<'_>> {
-        self.control.as_ref().map(Control::fd)
     }
 }
 
@@ -100,16 +90,27 @@ impl Driver {
 
     /// Carries out the commands that have come.
     pub(super) fn obey(&mut self) {
-        while let Some((command, reply)) =
-            self.parts.power.as_ref().and_then(|power| power.control.as_ref()?.take())
-        {
+        while let Some((command, reply)) = self.parts.control.as_ref().and_then(Control::take) {
             reply.send(self.command(command));
         }
     }
 
     fn command(&mut self, command: Command) -> Reply {
-        let Some(power) = &self.parts.power else { return Reply::error("no disk crashes here") };
-        let hub = power.hub.clone();
+        let hub = self.parts.power.as_ref().map(|power| power.hub.clone());
+        if command == Command::Status {
+            self.turn();
+            return Reply::report(&self.report(), hub.as_ref());
+        }
+        if let Command::Upkeep(order) = command {
+            let now = self.now();
+            let reply = Reply::to_upkeep(&mut self.parts.node, order, now);
+            self.turn();
+            return reply;
+        }
+        if let Command::Replace { image, force } = command {
+            return self.replace(&image, force);
+        }
+        let Some(hub) = hub else { return Reply::error("no disk crashes here") };
         match command {
             Command::Cut if !hub.has_power() => {
                 Reply::error("the power is off already; restart puts it on")
@@ -152,7 +153,7 @@ impl Driver {
             self.drop_session(key, Some("its requests were lost with the power".to_owned()));
         }
         self.budget.lose();
-        eprintln!("seekless: the power is on again");
+        tracing::info!("the power is on again");
         Reply::ok(json!({ "power": "on" }))
     }
 }

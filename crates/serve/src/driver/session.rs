@@ -3,6 +3,7 @@
 use super::budget::{self, SHORT, Stall};
 use crate::adapter::{Answer, Fault, Request, Verb};
 use crate::nbd::{Chunk, Command, Connection, Export, LARGE, NbdErrno, Reply, Ticket};
+use crate::status::meter::{Measured, Sort};
 use rustix::event::epoll::EventFlags;
 use rustix::io::Errno;
 use rustix::net::{SendAncillaryBuffer, SendFlags, Shutdown};
@@ -247,6 +248,18 @@ impl Session {
 /// Bytes that a request holds in memory until it is answered.
 pub fn weight(ticket: &Ticket) -> usize {
     budget::weight(ticket.command, ticket.length)
+}
+
+/// What is measured of a request that has come now.
+pub fn measured(ticket: &Ticket, now: Time) -> Measured {
+    let sort = match ticket.command {
+        Command::Read => Sort::Read,
+        Command::Write | Command::WriteZeroes => Sort::Write,
+        Command::Flush => Sort::Flush,
+        Command::Trim => Sort::Trim,
+        _ => Sort::Other,
+    };
+    Measured { sort, bytes: ticket.length, since: now }
 }
 
 /// A request of the protocol as one of the byte-to-block adapter.

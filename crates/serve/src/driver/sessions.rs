@@ -2,7 +2,7 @@
 //! for what they need next.
 
 use super::session::{self, Flow, Session, weight};
-use super::{Driver, Phase, power};
+use super::{Driver, Phase, Who, power};
 use crate::nbd::Event;
 use rustix::event::epoll::{self, EventData, EventFlags};
 
@@ -34,6 +34,7 @@ impl Driver {
 
     /// Takes on what a client has sent, as far as its limits allow.
     fn take_requests(&mut self, key: usize) {
+        let now = self.now();
         let session = &mut self.sessions[key];
         if std::mem::take(&mut session.paused) {
             self.paused -= 1;
@@ -48,13 +49,19 @@ impl Driver {
                 Event::Negotiated => {
                     session.negotiated = true;
                     self.negotiating -= 1;
-                    eprintln!("seekless: connection {} opened by {}", session.number, session.peer);
+                    let Session { number, peer, .. } = session;
+                    match is_own(peer) {
+                        true => tracing::debug!("connection {number} opened by this process"),
+                        false => tracing::info!("connection {number} opened by {peer}"),
+                    }
                 }
                 Event::Request(request) => {
                     let ticket = request.ticket();
                     session.begin(&ticket);
                     self.budget.begin(weight(&ticket));
-                    let request = session::request(request, (key, session.number, ticket));
+                    let measured = session::measured(&ticket, now);
+                    let who = Who { key, number: session.number, ticket, measured };
+                    let request = session::request(request, who);
                     if self.is_dark() {
                         self.adapter.refuse(request.who, power::off());
                         continue;
@@ -82,8 +89,12 @@ impl Driver {
         self.budget.dequeue(key);
         let Session { number, peer, negotiated, .. } = &session;
         match why {
-            Some(why) => eprintln!("seekless: connection {number} of {peer} closed: {why}"),
-            None if *negotiated => eprintln!("seekless: connection {number} closed"),
+            Some(why) => {
+                tracing::warn!("connection {number} of {peer} closed: {why}");
+            }
+            None if *negotiated && !is_own(peer) => {
+                tracing::info!("connection {number} closed");
+            }
             None => {}
         }
     }
@@ -134,4 +145,9 @@ impl Driver {
             }
         }
     }
+}
+
+/// True if the client is in this process: a block device that was made of the volume.
+fn is_own(peer: &str) -> bool {
+    peer.strip_prefix("pid ").is_some_and(|pid| pid.parse() == Ok(std::process::id()))
 }

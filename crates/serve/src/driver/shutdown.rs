@@ -12,10 +12,10 @@ impl Driver {
         // A signal stays pending until it is read: released, it would end the process at once.
         let _ = rustix::io::read(&self.parts.stop_fd, &mut [0_u8; 128]);
         if let Err(error) = crate::signals::release() {
-            eprintln!("seekless: a second signal will not end the server at once: {error}");
+            tracing::warn!("a second signal will not end the server at once: {error}");
         }
-        eprintln!(
-            "seekless: shutdown: answering {} requests in flight; another signal ends at once",
+        tracing::info!(
+            "shutdown: answering {} requests in flight; another signal ends at once",
             self.adapter.in_flight()
         );
         self.release_held_requests();

@@ -7,12 +7,13 @@
 //! and writes nothing.
 
 use super::bridge::Bridge;
-use super::driver::Driver;
+use super::driver::{Driver, Outside};
 use super::shared::Shared;
 use super::state::{Ended, State};
 use super::volume::Volume;
 use super::{FilesError, hear};
 use crate::fuse::mount::{self, Right, Traits};
+use crate::status::Served;
 use rustix::event::{EventfdFlags, eventfd};
 use seekless_fs::system::FileSystem;
 use std::io;
@@ -40,7 +41,7 @@ impl Detached {
         source: &str,
     ) -> Result<Detached, FilesError> {
         let device_fds = volume.take_device_fds();
-        let shared = Shared::new(State::new(fs, volume))?;
+        let shared = Shared::new(State::new(fs, volume, Served::default(), String::new()))?;
         let traits = Traits { source: source.to_owned(), read_only: false, permissions: true };
         let bridge = Bridge::new(shared.clone(), false);
         let floating = mount::floating(&traits, |device| hear(Right::Root, bridge, device));
@@ -82,8 +83,9 @@ impl Detached {
 fn serve(shared: Shared, device_fds: &[OwnedFd]) -> Result<Ended, FilesError> {
     // The loop watches for signals; none arrives here.
     let none = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
-    let none = none.map_err(io::Error::from)?;
-    let (volume, ended) = Driver::new(shared, device_fds, none, None)?.run()?;
+    let stop_fd = none.map_err(io::Error::from)?;
+    let outside = Outside { stop_fd, usr1_fd: None, control: None };
+    let (volume, ended) = Driver::new(shared, device_fds, outside)?.run()?;
     match ended.failed {
         Some(reason) => Err(FilesError::Failed(reason)),
         None => volume.make_durable().map(|()| ended).map_err(FilesError::Failed),

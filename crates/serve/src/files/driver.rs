@@ -6,30 +6,44 @@
 use super::shared::{Next, Shared};
 use super::state::{Ended, State};
 use super::volume::Volume;
-use crate::crash::control::Control;
+use crate::control::Control;
 use crate::fuse::mount::MountPoint;
+use crate::status::line;
 use rustix::event::Timespec;
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::io::Errno as OsErrno;
 use seekless_engine::units::{SECONDS, Time};
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd as _, OwnedFd};
 
 /// What the poller calls its descriptors.
 const WAKE: u64 = 0;
 const DEVICE: u64 = 1;
 const STOP: u64 = 2;
 const CONTROL: u64 = 3;
+const USR1: u64 = 4;
+
+/// Where signals, questions and commands come from.
+#[derive(Debug)]
+pub(super) struct Outside {
+    /// Becomes readable when the mount is to end.
+    pub stop_fd: OwnedFd,
+    /// Becomes readable when a line about the state is asked for.
+    pub usr1_fd: Option<OwnedFd>,
+    /// Questions, and commands to the disk below.
+    pub control: Option<Control>,
+}
 
 /// The loop and all it owns.
 #[derive(Debug)]
 pub(super) struct Driver {
     shared: Shared,
     epoll: OwnedFd,
-    stop_fd: OwnedFd,
-    control: Option<Control>,
+    outside: Outside,
     /// Until a signal takes it.
     point: Option<MountPoint>,
+    /// Of members of an array that have come since.
+    new_fds: Vec<OwnedFd>,
 }
 
 impl Driver {
@@ -40,20 +54,22 @@ impl Driver {
     pub(super) fn new(
         shared: Shared,
         device_fds: &[OwnedFd],
-        stop_fd: OwnedFd,
-        control: Option<Control>,
+        outside: Outside,
     ) -> io::Result<Driver> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let watch = |fd, name| epoll::add(&epoll, fd, EventData::new_u64(name), EventFlags::IN);
         watch(shared.wake_fd(), WAKE)?;
-        watch(std::os::fd::AsFd::as_fd(&stop_fd), STOP)?;
-        if let Some(control) = &control {
+        watch(outside.stop_fd.as_fd(), STOP)?;
+        if let Some(control) = &outside.control {
             watch(control.fd(), CONTROL)?;
         }
-        for fd in device_fds {
-            watch(std::os::fd::AsFd::as_fd(fd), DEVICE)?;
+        if let Some(fd) = &outside.usr1_fd {
+            watch(fd.as_fd(), USR1)?;
         }
-        Ok(Driver { shared, epoll, stop_fd, control, point: None })
+        for fd in device_fds {
+            watch(fd.as_fd(), DEVICE)?;
+        }
+        Ok(Driver { shared, epoll, outside, point: None, new_fds: Vec::new() })
     }
 
     /// Takes the place of the mount, which goes when a signal comes or the loop ends.
@@ -78,6 +94,7 @@ impl Driver {
                     STOP => self.leave(),
                     WAKE => self.shared.clear(),
                     CONTROL => self.obey(),
+                    USR1 => self.say_status(),
                     // The next look collects what the device has.
                     _ => {}
                 }
@@ -93,25 +110,42 @@ impl Driver {
     /// A signal: the file system leaves its directory, and ends when programs have closed their
     /// files. The next signal ends the process at once, by its default action.
     fn leave(&mut self) {
-        let _ = epoll::delete(&self.epoll, &self.stop_fd);
+        let _ = epoll::delete(&self.epoll, &self.outside.stop_fd);
         // A signal stays pending until it is read: released, it would end the process at once.
-        let _ = rustix::io::read(&self.stop_fd, &mut [0_u8; 128]);
+        let _ = rustix::io::read(&self.outside.stop_fd, &mut [0_u8; 128]);
         let _ = crate::signals::release();
         // The kernel may write back files first, and that may need this loop.
         let point = self.point.take();
         if std::thread::Builder::new().name("unmount".into()).spawn(move || drop(point)).is_err() {
-            super::say("no thread is left to unmount; run fusermount3 -u");
+            tracing::warn!("no thread is left to unmount; run fusermount3 -u");
         }
         let _ = self.shared.enter(State::leave);
     }
 
     /// Carries out the commands that have come.
-    fn obey(&self) {
-        let Some(control) = &self.control else { return };
-        while let Some((command, asker)) = control.take() {
-            if let Some(reply) = self.shared.enter(|state| state.volume.command(&command)) {
-                asker.send(reply);
+    fn obey(&mut self) {
+        while let Some((command, asker)) = self.outside.control.as_ref().and_then(Control::take) {
+            let obeyed = self.shared.enter(|state| (state.command(&command), state.new_fds()));
+            let Some((reply, new_fds)) = obeyed else { continue };
+            for fd in new_fds {
+                let event = EventData::new_u64(DEVICE);
+                if let Err(error) = epoll::add(&self.epoll, &fd, event, EventFlags::IN) {
+                    // Its answers are found whenever something else happens.
+                    tracing::warn!("a new member is not watched: {error}");
+                }
+                self.new_fds.push(fd);
             }
+            asker.send(reply);
+        }
+    }
+
+    /// SIGUSR1: a line about the mount goes to the log.
+    fn say_status(&self) {
+        let Some(fd) = &self.outside.usr1_fd else { return };
+        // A signal stays pending until it is read.
+        let _ = rustix::io::read(fd, &mut [0_u8; 128]);
+        if let Some(report) = self.shared.enter(|state| state.report()) {
+            tracing::info!("{}", line(&report));
         }
     }
 

@@ -4,32 +4,51 @@
 //! that is gone. So the mount stays dead until it is unmounted, and a restart is refused.
 
 use super::volume::Volume;
-use crate::crash::control::{Command, Control, Reply};
+use crate::control::{Command, Control, Reply};
 use crate::crash::disk::Hub;
+use crate::server::{Mounted, ServeError};
 use seekless_engine::io::IoError;
+use seekless_engine::units::Time;
+use seekless_engine::upkeep::UpkeepError;
 use std::io;
 use std::os::fd::OwnedFd;
+use std::path::Path;
 
 impl Volume {
-    fn hub(&self) -> Option<&Hub> {
+    pub(super) fn hub(&self) -> Option<&Hub> {
         self.mounted.power.as_ref().map(|power| &power.hub)
     }
 
-    /// Starts to take commands, if there is a disk that takes some. The caller has blocked signals.
+    /// Where commands to the disk and questions come from.
     ///
     /// # Errors
-    /// When the process has no descriptor or thread left.
-    pub(super) fn start_control(&mut self) -> io::Result<Option<Control>> {
-        let control = self.mounted.power.as_mut().and_then(|power| power.control.take());
-        if let Some(control) = &control {
-            control.start()?;
-        }
-        Ok(control)
+    /// When the process has no descriptor left.
+    pub(super) fn take_control(&mut self) -> io::Result<Control> {
+        self.control.take().map_or_else(Control::new, Ok)
     }
 
     /// The descriptors that say when a device has answers.
     pub(super) fn take_device_fds(&mut self) -> Vec<OwnedFd> {
         std::mem::take(&mut self.mounted.device_fds)
+    }
+
+    /// Has the array below take an image in the place of the member that is out, and says which
+    /// that is.
+    ///
+    /// # Errors
+    /// Why it cannot be taken.
+    pub(super) fn replace_member(
+        &mut self,
+        image: &Path,
+        force: bool,
+        now: Time,
+    ) -> Result<usize, ServeError> {
+        let Mounted { members, node, files, device_fds, .. } = &mut self.mounted;
+        let members = members.as_ref().ok_or(UpkeepError::NoArray)?;
+        let new = members.replace(node, image, force, now)?;
+        files.extend(new.files);
+        device_fds.extend(new.wait_fd);
+        Ok(new.member)
     }
 
     /// Carries out a command.

@@ -6,8 +6,12 @@
 
 use super::listing::Listing;
 use super::pending::{Answered, Pending};
+use super::report::{is_fault, measured};
 use super::unread::Unread;
 use super::volume::Volume;
+use crate::announce::Announcer;
+use crate::status::Served;
+use crate::status::meter::{Measured, Meter};
 use seekless_engine::client::{Below, Client, Exchange};
 use seekless_engine::io::{Done, IoError};
 use seekless_engine::layer::Port;
@@ -27,7 +31,7 @@ const NO_REPLY: CallId = CallId::MAX;
 #[derive(Debug)]
 enum Flight {
     /// That of a question of the kernel.
-    Kernel(Pending),
+    Kernel(Pending, Measured),
     /// That of a lookup for a listing: its key, and the index of the entry.
     Listing(usize, usize),
 }
@@ -96,7 +100,7 @@ pub struct Ended {
 /// The file system and all it needs.
 #[derive(Debug)]
 pub(super) struct State {
-    fs: Box<dyn FileSystem + Send>,
+    pub(super) fs: Box<dyn FileSystem + Send>,
     pub(super) volume: Volume,
     exchange: Exchange,
     flights: Slab<Flight>,
@@ -105,13 +109,23 @@ pub(super) struct State {
     /// Answers that the thread sends when it has let go of the lock.
     answered: Vec<Answered>,
     unread: Unread,
+    pub(super) announcer: Announcer,
     phase: Phase,
     ended: Ended,
+    pub(super) meter: Meter,
+    /// What is told of what is served, and how metadata is ordered.
+    pub(super) served: Served,
+    pub(super) policy: String,
 }
 
 impl State {
     /// A mounted file system.
-    pub(super) fn new(fs: Box<dyn FileSystem + Send>, volume: Volume) -> State {
+    pub(super) fn new(
+        fs: Box<dyn FileSystem + Send>,
+        volume: Volume,
+        served: Served,
+        policy: String,
+    ) -> State {
         State {
             fs,
             volume,
@@ -121,8 +135,12 @@ impl State {
             replies: Vec::new(),
             answered: Vec::new(),
             unread: Unread::default(),
+            announcer: Announcer::new(&served.images),
             phase: Phase::Serving,
             ended: Ended::default(),
+            meter: Meter::default(),
+            served,
+            policy,
         }
     }
 
@@ -144,9 +162,17 @@ impl State {
         }
         let id = match pending {
             Pending::None => NO_REPLY,
-            pending => self.flights.insert(Flight::Kernel(pending)) as CallId,
+            pending => {
+                let measured = measured(&request, self.now());
+                self.flights.insert(Flight::Kernel(pending, measured)) as CallId
+            }
         };
         self.submit(Call { id, who, now, request });
+    }
+
+    /// Requests that are not answered yet.
+    pub(super) fn in_flight(&self) -> u64 {
+        self.flights.len() as u64
     }
 
     /// Takes the answers to be sent.
@@ -166,7 +192,7 @@ impl State {
             return farewell;
         }
         let node = self.volume.mounted.node.next_event();
-        [farewell, node, self.fs.deadline()].into_iter().flatten().min()
+        [farewell, node, self.fs.deadline(), self.announcer.due()].into_iter().flatten().min()
     }
 
     /// Moves requests and answers until nothing more can happen now.
@@ -184,13 +210,13 @@ impl State {
                 break;
             }
         }
+        let now = self.volume.now();
+        self.announcer.tell(&self.volume.mounted.node, now);
         if self.ended.failed.is_none()
             && let Some(reason) = self.fs.failed()
         {
             let failure = self.fs.failure().unwrap_or_else(|| reason.to_string());
-            super::say(&format!(
-                "a write failed, the file system is read-only from now on: {failure}"
-            ));
+            tracing::error!("a write failed, the file system is read-only from now on: {failure}");
             self.ended.failed = Some(reason);
         }
     }
@@ -201,12 +227,12 @@ impl State {
         self.replies.clear();
         self.exchange.forget_answers();
         for flight in self.flights.drain() {
-            if let Flight::Kernel(pending) = flight {
+            if let Flight::Kernel(pending, _) = flight {
                 self.answered.push(Answered { pending, result: Err(Errno::Io) });
             }
         }
         self.listings.drain().for_each(|listing| listing.fail(Errno::Io));
-        super::say(
+        tracing::warn!(
             "the power is off, all requests fail; unmount the file system, run `seekless fsck` \
              and mount it again",
         );
@@ -230,8 +256,9 @@ impl State {
             let flight = self.flights.try_remove(id as usize);
             debug_assert!(flight.is_some(), "a reply to call {id}, which is not in flight");
             match flight {
-                Some(Flight::Kernel(pending)) => {
+                Some(Flight::Kernel(pending, measured)) => {
                     self.ended.requests += 1;
+                    self.meter.answered(measured, self.volume.now(), is_fault(&result));
                     called |= self.answer(pending, result);
                 }
                 Some(Flight::Listing(key, index)) => {
@@ -306,7 +333,7 @@ impl State {
         if let Phase::Leaving(since) = self.phase
             && self.volume.now() >= since + FAREWELL_NS
         {
-            super::say("files are still open; programs that use them get errors from now on");
+            tracing::warn!("files are still open; programs that use them get errors from now on");
             self.stop_files();
             self.turn();
         }
@@ -342,6 +369,7 @@ impl State {
     pub(super) fn into_parts(mut self) -> (Volume, Ended) {
         self.ended.failed = if self.ended.cut { None } else { self.fs.failed() };
         self.ended.stats = self.fs.stats();
+        self.announcer.end(&self.volume.mounted.node);
         (self.volume, self.ended)
     }
 }

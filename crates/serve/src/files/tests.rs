@@ -87,7 +87,8 @@ impl Mount {
         File::create(&image).and_then(|file| file.set_len(1 << 20)).expect("an image");
         fs::create_dir(&point).expect("a directory");
         let images = vec![image.clone()];
-        let options = MountOptions { point, images, read_only, writeback };
+        let policy = "model".to_owned();
+        let options = MountOptions { point, images, read_only, writeback, policy };
         let (tell, told) = mpsc::channel();
         let serving = std::thread::spawn(move || {
             let volume = VolumeOptions::new(vec![image], read_only);

@@ -18,7 +18,7 @@ impl Unread {
     /// Tells the operator, unless that was done.
     pub(super) fn say(&mut self, error: IoError) {
         if let Some(message) = self.message(error) {
-            super::say(&message);
+            tracing::error!("{message}");
         }
     }
 

@@ -4,9 +4,11 @@
 //! its node. One clock runs through all of that.
 
 use super::leaving;
+use crate::control::Control;
 use crate::device::raw;
 use crate::image::array::is_member;
 use crate::image::{self, ImageError};
+use crate::server::backing;
 use crate::server::{
     self, CrashOptions, Listen, MountMessages, Mounted, ServeError, ServeOptions, Source,
 };
@@ -52,6 +54,8 @@ pub struct VolumeOptions {
     pub options: Options,
     /// The disk below crashes on demand.
     pub crash: Option<CrashOptions>,
+    /// Questions of Prometheus are answered on this HOST:PORT.
+    pub metrics: Option<String>,
 }
 
 impl VolumeOptions {
@@ -66,6 +70,7 @@ impl VolumeOptions {
             direct: false,
             options: Options::default(),
             crash: None,
+            metrics: None,
         }
     }
 
@@ -80,7 +85,11 @@ impl VolumeOptions {
         }
     }
 
-    fn serve_options(&self) -> Result<ServeOptions, ServeError> {
+    /// The options of a server for the same volume; it listens nowhere yet.
+    ///
+    /// # Errors
+    /// If it cannot be told what the images hold.
+    pub(crate) fn serve_options(&self) -> Result<ServeOptions, ServeError> {
         Ok(ServeOptions {
             source: self.source()?,
             // No client connects.
@@ -95,6 +104,8 @@ impl VolumeOptions {
             options: self.options.clone(),
             most_connections: 0,
             crash: self.crash.clone(),
+            metrics: self.metrics.clone(),
+            rebuild_rate: None,
         })
     }
 }
@@ -113,6 +124,8 @@ fn holds_volume(path: &std::path::Path) -> Result<bool, ImageError> {
 #[derive(Debug)]
 pub struct Volume {
     pub(super) mounted: Mounted,
+    /// Where commands to a disk that crashes on demand come from, until it is mounted.
+    pub(super) control: Option<Control>,
     started: Instant,
     read_only: bool,
 }
@@ -125,6 +138,9 @@ impl Volume {
     /// As for a server.
     pub fn open(options: &VolumeOptions) -> Result<Volume, ServeError> {
         let begin = Instant::now();
+        // What may fail comes before the mount, which takes the mark of a clean shutdown away.
+        let path = options.crash.as_ref().and_then(|crash| crash.control.as_deref());
+        let control = Some(server::control(path, options.metrics.as_deref())?);
         let mounted = loop {
             let opened = options.serve_options().and_then(|options| server::mount(&options));
             match opened {
@@ -136,14 +152,15 @@ impl Volume {
                 opened => break opened?,
             }
         };
-        Ok(Volume { mounted, started: Instant::now(), read_only: options.read_only })
+        let (started, read_only) = (Instant::now(), options.read_only);
+        Ok(Volume { mounted, control, started, read_only })
     }
 
     /// A device as it is. It answers from memory or says when it will: no descriptor wakes a
     /// loop that waits for it.
     pub fn of_device(device: Box<dyn Device + Send>, description: &str) -> Volume {
         let mounted = Mounted::new(Plain::node(device), description.to_owned());
-        Volume { mounted, started: Instant::now(), read_only: false }
+        Volume { mounted, control: None, started: Instant::now(), read_only: false }
     }
 
     /// What it is.
@@ -232,10 +249,14 @@ impl Volume {
             return Err(reason);
         }
         self.write_out()?;
-        for file in self.mounted.files.iter().filter(|_| !self.read_only) {
-            raw::sync(file).map_err(raw::sync_error)?;
+        if self.read_only {
+            return Ok(());
         }
-        Ok(())
+        let out = backing::members_out(&self.mounted.node);
+        backing::sync(&self.mounted.files, &out).map_err(|error| {
+            tracing::error!("not durable: {error}");
+            error.error()
+        })
     }
 }
 

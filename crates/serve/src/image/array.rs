@@ -284,6 +284,15 @@ impl Members {
     }
 }
 
+/// An image of so many blocks for a member that is new, unchanged as yet. A file that does not
+/// exist is made.
+///
+/// # Errors
+/// If it exists and `force` is not given, is in use, or is too small, and what the system says.
+pub(crate) fn new_member(path: &Path, blocks: u64, force: bool) -> Result<Prospect, ImageError> {
+    Prospect::member(path, Some(blocks), force)
+}
+
 /// Puts a new image in the place of the first member that is missing or out of date; a file that
 /// does not exist is made. Returns the place.
 ///
@@ -313,7 +322,7 @@ pub fn replace_member(members: &mut Members, new: &Path, force: bool) -> Result<
     let Some(member) = missing else {
         return bad("all members are there; leave out the one to be replaced".to_owned());
     };
-    let mut prospect = Prospect::member(new, Some(newest.device_blocks()), force)?;
+    let mut prospect = new_member(new, newest.device_blocks(), force)?;
     prospect.blank()?;
     let replaced =
         members.with_disks(|disks| seekless_arrays::replace(disks, member, prospect.image()));

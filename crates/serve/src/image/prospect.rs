@@ -13,7 +13,7 @@ use std::path::Path;
 /// A place for a new image. If it is dropped without [`Prospect::keep`], a file that did not exist
 /// before is removed.
 #[derive(Debug)]
-pub(super) struct Prospect {
+pub(crate) struct Prospect {
     /// `None` once it is kept.
     image: Option<Image>,
     /// Its future size in blocks.
@@ -95,7 +95,7 @@ impl Prospect {
     }
 
     /// The open image.
-    pub(super) fn image(&mut self) -> &mut Image {
+    pub(crate) fn image(&mut self) -> &mut Image {
         self.image.as_mut().expect("only `keep` takes it, and the rest with it")
     }
 
@@ -111,7 +111,7 @@ impl Prospect {
     ///
     /// # Errors
     /// Errors of the operating system.
-    pub(super) fn blank(&mut self) -> Result<(), ImageError> {
+    pub(crate) fn blank(&mut self) -> Result<(), ImageError> {
         let blocks = self.blocks;
         let image = self.image();
         if image.block_device {
@@ -123,7 +123,7 @@ impl Prospect {
     }
 
     /// Keeps the file or device: an image was made there.
-    pub(super) fn keep(mut self) -> Image {
+    pub(crate) fn keep(mut self) -> Image {
         self.image.take().expect("it is taken once, with the rest")
     }
 }

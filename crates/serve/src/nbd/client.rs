@@ -56,6 +56,14 @@ impl Client {
         Ok(client)
     }
 
+    /// Waits for answers however long they take.
+    ///
+    /// # Errors
+    /// What the socket reports.
+    pub fn wait_forever(&self) -> io::Result<()> {
+        self.stream.set_patience(None)
+    }
+
     /// Size of the export.
     pub fn size_bytes(&self) -> u64 {
         self.size_bytes

@@ -1,6 +1,7 @@
 //! A disk caching disk whose log is apart: two images, each as it is or at the pace of a disk.
 
-use super::{Mounted, ServeError, ServeOptions, describe, fits, log_mount, mount_options, outer};
+use super::backing;
+use super::{Mounted, ServeError, ServeOptions, fits, log_mount, mount_options, outer};
 use crate::device::file::FileDevice;
 use crate::device::medium::FileMedium;
 use crate::image::{self, Image, blame_half};
@@ -39,7 +40,8 @@ pub(super) fn mount(
             FileDevice::try_out(image, options.io, options.direct)?;
         }
     }
-    let locks = images.iter().map(Image::locks).collect::<Result<Vec<_>, _>>()?;
+    let locks = images.iter().map(|image| backing::of(image, None));
+    let locks = locks.collect::<Result<Vec<_>, _>>()?;
     let files = locks.into_iter().flatten().collect();
     // Mounting needs the mechanics before there is a device; these have next to nothing on them.
     let lender = |spec: &Option<Spec>| {
@@ -64,8 +66,8 @@ pub(super) fn mount(
     }
     let rotational = options.disk.is_some();
     let node = Node::new(Box::new(layer), devices, 1);
-    let mounted = Mounted::new(node, describe(&superblock));
-    Ok(Mounted { device_fds, rotational, files, ..mounted })
+    let images = vec![Some(origin.to_owned()), Some(log.to_owned())];
+    Ok(Mounted { device_fds, rotational, files, images, ..Mounted::of_layout(node, &superblock) })
 }
 
 /// The device of an image, and what to wait on for it.

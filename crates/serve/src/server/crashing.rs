@@ -1,10 +1,10 @@
 //! A disk that crashes on demand, under whatever is served.
 
+use super::backing::{self, Backing};
 use super::{
-    CrashOptions, MountMessages, Mounted, RAW, ServeError, ServeOptions, Source, describe,
-    log_mount, mount_options, open_raw,
+    CrashOptions, MountMessages, Mounted, RAW, ServeError, ServeOptions, Source, log_mount,
+    mount_options, open_raw,
 };
-use crate::crash::control::Control;
 use crate::crash::disk::Hub;
 use crate::crash::memory::Memory;
 use crate::crash::store::Store;
@@ -15,8 +15,8 @@ use seekless_engine::disk::{Disk as _, MediumDisk};
 use seekless_engine::layer::Layer;
 use seekless_engine::layout::{FormatOptions, LayoutError, MountOptions};
 use seekless_engine::node::Node;
+use seekless_engine::superblock::Superblock;
 use seekless_fs::block::plain::Plain;
-use std::fs::File;
 use std::io;
 use std::time::Instant;
 
@@ -32,13 +32,19 @@ pub(super) fn mount(options: &ServeOptions, crash: &CrashOptions) -> Result<Moun
     let mount = MountOptions { volatile: true, ..mount_options(options) };
     let messages = options.messages;
     let again = move |hub: &mut Hub| again(hub, is_raw, &mount, messages);
-    // What may fail comes before the mount, which takes the mark of a clean shutdown away.
-    let control = crash.control.as_deref().map(Control::listen).transpose()?;
-    let (layer, description) = again(&mut hub)?;
+    let (layer, superblock) = again(&mut hub)?;
     let node = Node::new(layer, vec![hub.device()], 1);
     let remount = Box::new(move |hub: &mut Hub| again(hub).map(|mounted| mounted.0));
-    let power = Some(Power { hub, control, remount, on_cut: crash.on_cut });
-    Ok(Mounted { files, power, ..Mounted::new(node, description) })
+    let power = Some(Power { hub, remount, on_cut: crash.on_cut });
+    let images = match &options.source {
+        Source::Image(path) | Source::Raw(path) => vec![Some(path.clone())],
+        Source::Array { .. } | Source::Memory { .. } => Vec::new(),
+    };
+    let mounted = match superblock {
+        Some(superblock) => Mounted::of_layout(node, &superblock),
+        None => Mounted::new(node, RAW.to_owned()),
+    };
+    Ok(Mounted { files, images, power, ..mounted })
 }
 
 /// Mounts what the disk holds.
@@ -47,18 +53,18 @@ fn again(
     is_raw: bool,
     options: &MountOptions<'_>,
     messages: MountMessages,
-) -> Result<(Box<dyn Layer>, String), LayoutError> {
+) -> Result<(Box<dyn Layer>, Option<Superblock>), LayoutError> {
     if is_raw {
-        return Ok((Box::new(Plain::new(hub.blocks())), RAW.to_owned()));
+        return Ok((Box::new(Plain::new(hub.blocks())), None));
     }
     let started = Instant::now();
     let (layer, superblock, report) = seekless_layouts::mount(hub, options)?;
     log_mount(&report, started.elapsed(), messages);
-    Ok((layer, describe(&superblock)))
+    Ok((layer, Some(superblock)))
 }
 
 /// Where the bytes are, and the handles that keep files locked.
-fn store(options: &ServeOptions) -> Result<(Store, Vec<File>), ServeError> {
+fn store(options: &ServeOptions) -> Result<(Store, Vec<Backing>), ServeError> {
     let image = match &options.source {
         Source::Memory { kind, blocks } => {
             let mut medium = Memory::new(kind.device_blocks(*blocks));
@@ -76,7 +82,7 @@ fn store(options: &ServeOptions) -> Result<(Store, Vec<File>), ServeError> {
     }
     // Every handle shares the lock.
     let medium = FileMedium::new(image.handle()?, image.blocks());
-    Ok((Store::Medium(Box::new(medium)), image.locks()?))
+    Ok((Store::Medium(Box::new(medium)), backing::of(&image, None)?))
 }
 
 #[cfg(test)]
@@ -103,6 +109,8 @@ mod tests {
             options: Options::default(),
             most_connections: 1,
             crash: Some(CrashOptions::default()),
+            metrics: None,
+            rebuild_rate: None,
         };
         let refused = crate::server::mount(&options);
         assert!(matches!(refused, Err(ServeError::LogApart)));

@@ -5,6 +5,7 @@ use crate::ffs::alloc::bits::{Bits, ones};
 use crate::ffs::alloc::{cluster, group};
 use crate::ffs::geometry::Fragment;
 use crate::ffs::volume::Volume;
+use crate::policy::planted::{self, Bug};
 use crate::tx::{Field, Freed, Need, PageKind, Piece, Stop, Tx, Why};
 
 /// Where an allocation should go.
@@ -125,6 +126,7 @@ pub fn free(
     (at, count): (Fragment, u32),
     former: Former,
 ) -> Result<(), Stop> {
+    vol.gives_up(at, count);
     if tx.is_ordered() {
         // What the cache holds of them is forgotten when nothing waits for it.
         let what = Piece::Fragments { at, count };
@@ -168,6 +170,7 @@ pub fn needs(vol: &Volume, at: Fragment, count: u32, kind: PageKind) -> [Need; 2
     let bits = bits.field(at - vol.geometry.group_start(group));
     let content = content(vol, at, count);
     let why = if kind == PageKind::Data { Why::Data } else { Why::Content };
+    let bits = if planted::is(Bug::PointerBeforeBitmap) { content } else { bits };
     [Need { field: bits, why: Why::Bits }, Need { field: content, why }]
 }
 

@@ -8,6 +8,7 @@ use crate::ffs::group::offset;
 use crate::ffs::inode::{INODE_BYTES, Inode};
 use crate::ffs::inodes;
 use crate::ffs::volume::Volume;
+use crate::policy::planted::{self, Bug};
 use crate::tx::{
     BlockNo, Field, Freed, Need, PageKind, Piece, Role, SECTOR_CONTENT, Stop, Tx, Why,
 };
@@ -37,12 +38,16 @@ pub fn allocate(
         let ino = group * vol.geometry.sizes().inodes_per_group + index;
         let bits = Bits::inodes(&vol.geometry, group);
         bits.put(tx, index, 1, 1)?;
-        vol.need(Ino::from(ino), Need { field: bits.field(index), why: Why::Bits });
+        if !planted::is(Bug::InodeBeforeBitmap) {
+            vol.need(Ino::from(ino), Need { field: bits.field(index), why: Why::Bits });
+        }
         initialise(tx, vol, group, index)?;
         vol.change_group(group, |g| {
             g.free_inodes -= 1;
             g.inode_rotor = index;
-            g.directories += u32::from(kind == FileKind::Directory);
+            let directory = u32::from(kind == FileKind::Directory);
+            g.directories += directory;
+            g.recounted += if index < g.recounted_to { directory } else { 0 };
         });
         let old = inodes::raw(tx, vol, ino)?;
         if !old.is_free() {
@@ -158,11 +163,15 @@ fn holds_inodes(tx: &mut dyn Tx, block: BlockNo) -> Result<Option<Sectors>, Stop
 pub fn free(tx: &mut dyn Tx, vol: &mut Volume, ino: u32, inode: &Inode) -> Result<(), Stop> {
     let cleared = Inode { generation: inode.generation, ..Inode::default() };
     let directory = inode.kind() == Some(FileKind::Directory);
+    vol.gives_up_inode(ino);
     inodes::init(tx, vol, Ino::from(ino), &cleared)?;
     let what = Piece::Inode { ino, directory };
     let field = inodes::field(vol, ino);
     if tx.free_later(Freed { what, after: field, exact: true }, None) {
         vol.change_owed(|owed| owed.inodes += 1);
+        if directory {
+            vol.leaves_directory(ino);
+        }
         return Ok(());
     }
     mark_free(tx, vol, ino, directory)
@@ -174,6 +183,9 @@ pub fn free(tx: &mut dyn Tx, vol: &mut Volume, ino: u32, inode: &Inode) -> Resul
 /// Those of [`Tx::page`].
 pub fn release(tx: &mut dyn Tx, vol: &mut Volume, ino: u32, directory: bool) -> Result<(), Stop> {
     vol.change_owed(|owed| owed.inodes -= 1);
+    if directory {
+        vol.left_directory(ino);
+    }
     mark_free(tx, vol, ino, directory)
 }
 
@@ -192,6 +204,8 @@ fn mark_free(tx: &mut dyn Tx, vol: &mut Volume, ino: u32, directory: bool) -> Re
     vol.change_group(group, |g| {
         g.free_inodes += 1;
         g.directories -= u32::from(directory && g.directories > 0);
+        let counted = directory && index < g.recounted_to;
+        g.recounted -= u32::from(counted && g.recounted > 0);
         g.inode_rotor = g.inode_rotor.min(index);
     });
     Ok(())

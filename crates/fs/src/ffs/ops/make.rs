@@ -4,6 +4,7 @@ use crate::call::{
     Attr, Credentials, Errno, FileKind, Ino, MOST_NAME, MOST_SYMLINK, New, Timestamp,
 };
 use crate::ffs::alloc::inode as inode_alloc;
+use crate::ffs::arrivals;
 use crate::ffs::dirs::{self, Entry};
 use crate::ffs::entries::type_byte;
 use crate::ffs::format::MOST_LINKS;
@@ -59,12 +60,17 @@ pub fn make(
     if kind == FileKind::Directory {
         new_dir.links += 1;
         vol.set_parent(ino, Some(dir));
-        needs.push(Need { field: inodes::links_field(vol, dir)?, why });
+        if !planted::is(Bug::ParentCountLate) {
+            needs.push(Need { field: inodes::links_field(vol, dir)?, why });
+        }
+    }
+    if planted::is(Bug::EntryBeforeInode) {
+        needs.remove(0);
     }
     let entry = Entry { ino: number, kind: type_byte(kind), needs: &needs };
     let entry = dirs::add(tx, vol, (dir, &mut new_dir), name, entry, who)?;
     if kind == FileKind::Directory && tx.is_ordered() {
-        vol.arrives(ino, entry);
+        arrivals::arrives(tx, vol, ino, entry)?;
     }
     inodes::put(tx, vol, dir, &old_dir, &new_dir)?;
     added(tx, vol, (dir, &old_dir, &new_dir), entry)?;

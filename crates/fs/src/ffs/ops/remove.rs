@@ -6,6 +6,7 @@ use crate::ffs::alloc::{block, inode as inode_alloc};
 use crate::ffs::inode::Inode;
 use crate::ffs::volume::Volume;
 use crate::ffs::{dirs, free, inodes};
+use crate::policy::planted::{self, Bug};
 use crate::tx::{Field, Need, Piece, Stop, Tx, Why};
 use smallvec::SmallVec;
 
@@ -91,6 +92,9 @@ pub(super) fn leaving(
     vol: &Volume,
     dir: Ino,
 ) -> Result<SmallVec<[Need; 2]>, Stop> {
+    if planted::is(Bug::DirectoryBeforeLeavers) {
+        return Ok(SmallVec::new());
+    }
     let waits = vol.leaving_from(dir).filter(|&field| tx.is_guarded(field));
     let mut needs: SmallVec<[Need; 2]> =
         waits.map(|field| Need { field, why: Why::Link }).collect();
@@ -159,6 +163,10 @@ pub fn release(tx: &mut dyn Tx, vol: &mut Volume, pieces: &[Piece]) -> Result<()
             Piece::Inode { ino, directory } => inode_alloc::release(tx, vol, ino, directory)?,
             Piece::Body { dir } => vol.settle(Ino::from(dir)),
             Piece::Name { dir } => vol.has_moved(Ino::from(dir)),
+            Piece::Departure { dir, hash, serial } => {
+                vol.has_left((Ino::from(dir), hash, serial));
+            }
+            Piece::Arrival { dir } => vol.has_arrived(Ino::from(dir)),
         }
     }
     Ok(())

@@ -8,12 +8,14 @@ use super::Removed;
 use super::make::added;
 use super::remove::{drop_directory, drop_link, leaving};
 use crate::call::{Credentials, Errno, FileKind, Ino, MOST_NAME, ROOT, RenameHow};
+use crate::ffs::arrivals;
 use crate::ffs::dirs::{self, Entry, Found};
 use crate::ffs::entries::{is_dots, moved, moves_of, type_byte};
 use crate::ffs::format::MOST_LINKS;
 use crate::ffs::inode::Inode;
 use crate::ffs::inodes;
 use crate::ffs::volume::Volume;
+use crate::policy::planted::{self, Bug};
 use crate::tx::{Field, Freed, Need, Piece, Stop, Tx, Why};
 use smallvec::{SmallVec, smallvec};
 
@@ -229,7 +231,7 @@ fn leave(
     }
     if tx.is_ordered() {
         if source.is_directory() {
-            vol.arrives(source.found.ino, name);
+            arrivals::arrives(tx, vol, source.found.ino, name)?;
         }
         if names.dir != names.to_dir {
             way_down(tx, vol, names.to_dir, &mut needs)?;
@@ -237,7 +239,7 @@ fn leave(
     }
     let dir = inodes::directory(tx, vol, names.dir)?;
     let from = (names.dir, &dir);
-    let old = match tx.is_ordered() {
+    let old = match tx.is_ordered() && !planted::is(Bug::RenameRemovesFirst) {
         true => dirs::remove_after(tx, vol, from, names.name, source.found, &needs)?,
         false => dirs::remove(tx, vol, from, names.name, source.found)?,
     };
@@ -272,8 +274,8 @@ fn way_down(
         if at == ROOT || vol.all_arrived() {
             return Ok(());
         }
-        if let Some(field) = vol.arriving(at, |field| tx.is_guarded(field)) {
-            needs.push(Need { field, why: Why::Link });
+        if let Some(need) = arrivals::arrival(tx, vol, at)? {
+            needs.push(need);
             let parent = parent_of(tx, vol, at)?;
             needs.extend(inodes::body(tx, vol, parent)?);
         }
@@ -360,9 +362,9 @@ fn replace(
     let entry = source.entry(vol, &needs)?;
     let name = dirs::replace(tx, vol, (names.to_dir, &to_dir), target.found, entry)?;
     tx.writes_at_once(name);
-    vol.paths.named(ino, names.to_dir);
+    vol.names_change(ino, names.to_dir);
     // The target's inode may be used again before the volume has forgotten this name of it.
-    vol.paths.named(target.found.ino, names.to_dir);
+    vol.names_change(target.found.ino, names.to_dir);
     // Of two directories in one, one is left; a directory that moves over another one takes its
     // link to the new parent over.
     leave(tx, vol, names, source, (name, source.is_directory()))?;
@@ -377,6 +379,8 @@ fn replace(
             inodes::lowered(tx, vol, (names.to_dir, links), (names.to_dir, name))?;
         }
         0
+    } else if planted::is(Bug::ReplacedTargetFreed) {
+        change_links(tx, vol, gone, -1)?.saturating_sub(1)
     } else {
         drop_link(tx, vol, (gone, &target.inode), (names.to_dir, name))?
     };
@@ -400,11 +404,11 @@ fn exchange(
     let to_dir = inodes::directory(tx, vol, names.to_dir)?;
     let entry = source.entry(vol, &[])?;
     let to_name = dirs::replace(tx, vol, (names.to_dir, &to_dir), target.found, entry)?;
-    vol.paths.named(source.found.ino, names.to_dir);
+    vol.names_change(source.found.ino, names.to_dir);
     let dir = inodes::directory(tx, vol, names.dir)?;
     let entry = target.entry(vol, &[])?;
     let name = dirs::replace(tx, vol, (names.dir, &dir), source.found, entry)?;
-    vol.paths.named(target.found.ino, names.dir);
+    vol.names_change(target.found.ino, names.dir);
     for (moved, parent, name) in [(source, names.to_dir, to_name), (target, names.dir, name)] {
         if other && moved.is_directory() {
             set_parent(tx, vol, moved, parent, name)?;

@@ -3,6 +3,7 @@
 
 use super::{Guards, Span, Target};
 use crate::core::page::{Mask, Page, mask};
+use crate::policy::planted::{self, Bug};
 use crate::tx::BlockNo;
 use smallvec::SmallVec;
 
@@ -10,6 +11,9 @@ use smallvec::SmallVec;
 #[derive(Clone, Debug, Default)]
 pub struct Manifest {
     targets: SmallVec<[Target; 4]>,
+    /// Of the planted bug that takes facts of an older image: the blocks that were written.
+    #[cfg(debug_assertions)]
+    blocks: Vec<(BlockNo, u64)>,
 }
 
 impl Manifest {
@@ -21,6 +25,8 @@ impl Manifest {
     /// Takes over what another write brings.
     pub fn append(&mut self, other: Manifest) {
         self.targets.extend(other.targets);
+        #[cfg(debug_assertions)]
+        self.blocks.extend(other.blocks);
     }
 }
 
@@ -43,7 +49,8 @@ impl<A> Guards<A> {
         }
         let guards = &hung.guards;
         hung.facts.retain(|fact| {
-            let older = guards.iter().filter(|guard| guard.since <= fact.time);
+            let counts = planted::is(Bug::RolledBackCounts);
+            let older = guards.iter().filter(|guard| guard.since <= fact.time && !counts);
             let held = older.map(|guard| guard.touches(fact.span)).fold(0, |all, mask| all | mask);
             fact.left &= !sectors | held;
             if fact.left == 0 {
@@ -53,11 +60,17 @@ impl<A> Guards<A> {
         });
         self.count -= manifest.targets.len();
         self.tidy(block);
-        (manifest, rolled_back)
+        #[cfg(debug_assertions)]
+        if planted::is(Bug::FactOfOlderImage) {
+            manifest.blocks.push((block, self.serial));
+        }
+        let dirty = if planted::is(Bug::RolledBackNotRedirtied) { 0 } else { rolled_back };
+        (manifest, dirty)
     }
 
     /// Writes are settled: their facts hold.
-    pub fn settled(&mut self, manifest: Manifest) {
+    pub fn settled(&mut self, mut manifest: Manifest) {
+        self.plant_older_images(&mut manifest);
         // A write brings many facts for few blocks.
         let mut met: SmallVec<[BlockNo; 4]> =
             manifest.targets.into_iter().filter_map(|target| self.meet(target)).collect();
@@ -65,6 +78,26 @@ impl<A> Guards<A> {
         met.dedup();
         met.into_iter().for_each(|block| self.release(block));
     }
+}
+
+impl<A> Guards<A> {
+    /// [`Bug::FactOfOlderImage`]: facts that came up since a block was written hold, too.
+    #[cfg(debug_assertions)]
+    fn plant_older_images(&mut self, manifest: &mut Manifest) {
+        for (block, since) in std::mem::take(&mut manifest.blocks) {
+            let Some(hung) = self.blocks.get_mut(&block) else { continue };
+            let younger = |fact: &super::Fact| fact.time > since;
+            let facts = hung.facts.iter().filter(|fact| younger(fact));
+            let before = manifest.targets.len();
+            manifest.targets.extend(facts.map(|fact| fact.target));
+            self.count -= manifest.targets.len() - before;
+            hung.facts.retain(|fact| !younger(fact));
+        }
+    }
+
+    #[cfg(not(debug_assertions))]
+    #[inline(always)]
+    fn plant_older_images(&mut self, _manifest: &mut Manifest) {}
 }
 
 /// The sectors that bytes lie in.

@@ -2,8 +2,13 @@
 
 use super::image::touched;
 use super::{Fact, Guard, Guards, Keeps, Need, Old, Span, Target, Waiting};
+use crate::policy::planted::{self, Bug};
 use crate::tx::{BlockNo, Field};
 use smallvec::SmallVec;
+
+/// So many of the youngest facts of a block are looked through for one to widen: that of the last
+/// piece of a file is among them.
+const MOST_WIDENED: usize = 64;
 
 /// Fields of one block with the bytes that the disk may show.
 pub type Changes<'a> = [(Field, &'a [u8])];
@@ -18,6 +23,7 @@ impl<A> Default for Guards<A> {
             serial: 0,
             asked: 0,
             count: 0,
+            keeps_all: false,
         }
     }
 }
@@ -36,6 +42,12 @@ impl<A> Guards<A> {
     /// Actions that wait or are ready.
     pub fn actions(&self) -> usize {
         self.actions.len() + self.ready.len()
+    }
+
+    /// From now on guards are superseded, or none is: a call for durability waits for changes that
+    /// a later one would keep from the disk for ever.
+    pub fn keep_all(&mut self, keeps: bool) {
+        self.keeps_all = keeps;
     }
 
     /// Now: every change that was guarded before has this time, or an earlier one.
@@ -67,16 +79,51 @@ impl<A> Guards<A> {
             self.tidy(block);
             return;
         }
+        let mut fresh: SmallVec<[Field; 4]> = SmallVec::new();
+        for &field in needs {
+            if !self.widen(block, &mut guard, field) {
+                fresh.push(field);
+            }
+        }
         let first = self.asked + 1;
-        let numbered = (first..).zip(needs);
+        let numbered = (first..).zip(&fresh);
         guard.needs.extend(numbered.map(|(number, &field)| Need { field, number, time: serial }));
-        self.asked += needs.len() as u64;
+        self.asked += fresh.len() as u64;
         self.oldest.insert((guard.since, serial));
-        hung.guards.push(guard);
+        self.blocks.entry(block).or_default().guards.push(guard);
         self.count += 1;
-        for (need, &field) in (first..).zip(needs) {
+        for (need, field) in (first..).zip(fresh) {
             self.want(field, Target::Guard { block, need });
         }
+    }
+
+    /// Has a need that a guard took over from one that it superseded ask for a field as well: what
+    /// is appended piece by piece needs one fact, not one for each piece. Only where that asks for
+    /// no other sector, and where no guard could tell an older fact from a younger one.
+    fn widen(&mut self, block: BlockNo, guard: &mut Guard, field: Field) -> bool {
+        let Some(hung) = self.blocks.get_mut(&field.block) else { return false };
+        // What lies between the pieces must not be what the guard itself keeps back.
+        if field.block == block || !hung.guards.is_empty() {
+            return false;
+        }
+        let span = Span::of(field);
+        for need in guard.needs.iter_mut().filter(|need| need.field.block == field.block) {
+            let old = Span::of(need.field);
+            let whole = Span { from: old.from.min(span.from), to: old.to.max(span.to) };
+            let target = Target::Guard { block, need: need.number };
+            let mut youngest = hung.facts.iter_mut().rev().take(MOST_WIDENED);
+            let fact = youngest.find(|fact| fact.target == target);
+            // Without a fact a write that carries it is under way.
+            let Some(fact) = fact else { continue };
+            if touched(whole) == touched(old) | touched(span) {
+                (fact.span, fact.time) = (whole, guard.serial);
+                fact.left |= touched(span);
+                need.field = Field { at: whole.from, length: whole.to - whole.from, ..field };
+                need.time = guard.serial;
+                return true;
+            }
+        }
+        false
     }
 
     /// Puts an action off until each of `needs` is on the disk; without needs it is ready at once.
@@ -166,9 +213,12 @@ impl<A> Guards<A> {
         let gone = self.superseded(block, &new.olds);
         if let Some(hung) = self.blocks.get(&block) {
             let goes = |guard: &&Guard| gone.contains(&guard.serial);
-            hung.guards.iter().rev().filter(goes).for_each(|guard| keep_older(new, guard));
+            let older = hung.guards.iter().rev().filter(goes);
+            let kept = older.filter(|_| !planted::is(Bug::CancelForgetsReplaced));
+            kept.for_each(|guard| keep_older(new, guard));
         }
         if new.keeps == Keeps::Growth
+            && !planted::is(Bug::GrowthForgetsNeeds)
             && let Some(hung) = self.blocks.get_mut(&block)
         {
             for guard in hung.guards.iter_mut().filter(|guard| gone.contains(&guard.serial)) {
@@ -183,6 +233,9 @@ impl<A> Guards<A> {
     /// them are older than it, so the order of changes is kept.
     fn superseded(&self, block: BlockNo, new: &[Old]) -> SmallVec<[u64; 4]> {
         let mut gone = SmallVec::new();
+        if self.keeps_all {
+            return gone;
+        }
         let Some(hung) = self.blocks.get(&block) else { return gone };
         // What waits for these bytes as they were in between would wait for the new guard.
         let is_new = |span: Span| new.iter().any(|old| old.span.overlaps(span));

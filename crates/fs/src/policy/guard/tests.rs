@@ -326,3 +326,32 @@ fn what_is_forgotten_is_not_waited_for() {
     assert_eq!(guards.take_ready(), Some("free"));
     assert!(guards.is_empty());
 }
+
+/// A file that grows piece by piece: its size waits for one fact, whatever the number of pieces,
+/// and for all of them.
+#[test]
+fn pieces_of_one_block_are_one_fact() {
+    let mut guards: Guards<()> = Guards::default();
+    let mut page = Page::zeros(4096);
+    let size = Field::new(1, 0, 4);
+    for piece in 0..20_usize {
+        let data = Field::new(2, piece * 200, 200);
+        let bits = Field::new(3, piece / 8, 1);
+        let old = (piece as u32).to_le_bytes();
+        guards.guard(&[(size, &old)], &[data, bits], Keeps::Growth);
+    }
+    assert_eq!(guards.len(), 3, "a guard, a fact of the data, and one of the bits");
+    let (manifest, _) = guards.image(3, 0b1, &mut page);
+    guards.settled(manifest);
+    let (manifest, _) = guards.image(2, 0b0111_1111, &mut page);
+    guards.settled(manifest);
+    assert!(guards.is_guarded(size), "a sector is missing");
+    // A piece that comes while the last sector is on its way is a fact of its own.
+    let (manifest, _) = guards.image(2, 0b1000_0000, &mut page);
+    guards.guard(&[(size, &[9; 4])], &[Field::new(2, 4000, 96)], Keeps::Growth);
+    guards.settled(manifest);
+    assert!(guards.is_guarded(size), "the last piece is missing");
+    let (manifest, _) = guards.image(2, 0b1000_0000, &mut page);
+    guards.settled(manifest);
+    assert!(guards.is_empty());
+}

@@ -1,21 +1,27 @@
 //! Which blocks become hot.
 
 use super::*;
-use crate::lfs::format::Mark;
+use crate::lfs::format::{Entry, Geometry, Mark};
 
 const PRICES: Prices = Prices { page: 32.77, hole: None };
 
 /// A map of so many stored blocks.
-fn map(blocks: u32) -> Vec<Entry> {
-    (1..=blocks).map(|place| Entry::new(place, Mark::default(), 0)).collect()
+fn map(blocks: u32) -> Map {
+    let device_blocks = 2 * u64::from(blocks) + 1000;
+    let geometry = Geometry { blocks: blocks.into(), device_blocks, segment: 8, aligned: false };
+    let mut map = Map::new(&geometry);
+    for place in 1..=blocks {
+        map.replace(u64::from(place) - 1, Entry::new(place, Mark::default(), 0));
+    }
+    map
 }
 
 /// The volume fills so much of its space.
-fn outlook(entries: &[Entry], utilisation: f64) -> Outlook<'_> {
-    let stored = entries.len() as u64;
+fn outlook(map: &Map, utilisation: f64) -> Outlook<'_> {
+    let stored = map.stored();
     let space = (stored as f64 / utilisation) as u64;
     Outlook {
-        entries,
+        map,
         stored,
         space,
         mixed_space: Some(space),
@@ -120,8 +126,9 @@ fn a_share_may_be_fixed() {
 #[test]
 fn what_was_overwritten_in_place_is_cold_after_a_mount() {
     let mut map = map(10);
-    for entry in &mut map[..7] {
-        *entry = Entry::new(entry.place(), Mark { unchecked: true, ..Mark::default() }, 0);
+    for block in 0..7 {
+        let mark = Mark { unchecked: true, ..Mark::default() };
+        map.replace(block, Entry::new(map.get(block).place(), mark, 0));
     }
     let mut hylog = Hylog::new(10, 10, None);
     hylog.restore(&map);

@@ -127,7 +127,8 @@ fn bases() -> &'static [Base] {
 fn use_array(media: &[Cells]) {
     for (read_only, degraded) in [(true, false), (true, true), (false, false), (false, true)] {
         let mut copy = media.to_vec();
-        let options = AssembleOptions { volatile: true, read_only, degraded };
+        let volume = Some(seekless_layouts::check as _);
+        let options = AssembleOptions { volatile: true, read_only, degraded, volume };
         let mounted = with_array(&mut copy, &options, |mut array, disks| {
             let mut disk = ArrayDisk::new(&mut array, disks);
             if read_only {

@@ -79,7 +79,10 @@ fn table(out: &mut String, contract: &Contract) {
     let Contract { policy, repairs, rows } = contract;
     let recovery = match repairs {
         true => "After a crash `fsck --repair` comes before the mount.",
-        false => "After a crash it is mounted at once; `fsck --repair` frees what has leaked.",
+        false => {
+            "After a crash it is mounted at once. While it is mounted it frees what has leaked and \
+             lowers counts; `fsck --repair` drops the second name of a directory."
+        }
     };
     // Writing to a string does not fail.
     let _ = write!(

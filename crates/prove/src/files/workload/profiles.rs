@@ -30,6 +30,14 @@ pub enum Act {
     Release,
     /// A file that is made, written and removed at once.
     Short,
+    /// A directory that all names leave, and that is removed then.
+    Vacate,
+    /// Names so long that their directory soon grows, new or of another object.
+    Crowd,
+    /// A file that grows by little and then by much.
+    Grow,
+    /// A new name where another one has just left.
+    Slot,
 }
 
 /// A kind of workload.
@@ -120,7 +128,7 @@ const CONTENT: &[(Act, u64)] = &[
 ];
 
 /// All kinds.
-pub const PROFILES: [Profile; 24] = [
+pub const PROFILES: [Profile; 26] = [
     Profile { names: 24, directories: 0, ..of("names in one directory", NAMES) },
     Profile {
         directories: 5,
@@ -140,6 +148,20 @@ pub const PROFILES: [Profile; 24] = [
         "renames of directories",
         &[(X::Mkdir, 8), (X::MoveDirectory, 10), (X::Create, 4), (X::Rmdir, 3), (X::Append, 1)],
     ),
+    Profile {
+        names: 9,
+        syncs: 8,
+        ..of(
+            "comings and goings",
+            &[(X::Mkdir, 5), (X::Create, 4), (X::Vacate, 6), (X::Slot, 8), (X::Append, 1)],
+        )
+    },
+    Profile {
+        directories: 3,
+        syncs: 6,
+        may_fill: true,
+        ..of("growth", &[(X::Crowd, 8), (X::Grow, 5), (X::Create, 3), (X::Move, 3), (X::Unlink, 4)])
+    },
     of("exchanges", &[(X::Create, 6), (X::Mkdir, 2), (X::Exchange, 10), (X::Append, 3)]),
     of("sizes around fragments and blocks", CONTENT),
     Profile { far: true, most_sectors: 40, ..of("sizes around indirect blocks", CONTENT) },

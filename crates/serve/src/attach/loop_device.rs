@@ -96,6 +96,27 @@ impl LoopDevice {
     pub fn file(&self) -> &File {
         &self.device
     }
+
+    /// Tells, when this is gone, whether others still use the device.
+    pub fn in_use(&self) -> InUse {
+        let name = self.path.file_name().unwrap_or_default();
+        let backing = Path::new("/sys/block").join(name).join("loop/backing_file");
+        InUse { attached_to: std::fs::read(&backing).ok(), backing }
+    }
+}
+
+/// Whether a loop device is still attached to what it was attached to.
+#[derive(Clone, Debug)]
+pub struct InUse {
+    backing: PathBuf,
+    attached_to: Option<Vec<u8>>,
+}
+
+impl InUse {
+    /// True while it is.
+    pub fn lasts(&self) -> bool {
+        self.attached_to.is_some() && std::fs::read(&self.backing).ok() == self.attached_to
+    }
 }
 
 /// Opens the node of a loop device. In a container the kernel makes new devices without nodes.

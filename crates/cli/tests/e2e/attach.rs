@@ -1,0 +1,170 @@
+//! Volumes as block devices of this machine.
+
+use crate::harness::{
+    check_is_clean, command, create, eventually, installed, run, seekless, skip, succeed, temp_dir,
+};
+use crate::mount::possible;
+use seekless_serve::status::Report;
+use std::fs::{self, File};
+use std::io::Write as _;
+use std::os::unix::fs::FileExt as _;
+use std::path::{Path, PathBuf};
+
+/// True where block devices can be made of volumes.
+fn can_attach() -> bool {
+    if !Path::new("/dev/loop-control").exists() {
+        skip("attaching needs /dev/loop-control");
+        return false;
+    }
+    possible()
+}
+
+/// A device that is taken away with its test.
+struct Device(PathBuf);
+
+impl Device {
+    fn attach(image: &Path, more: &[&str]) -> Device {
+        let line = succeed(seekless().arg("attach").arg(image).args(more));
+        assert!(line.starts_with("/dev/loop") && line.lines().count() == 1, "{line}");
+        Device(line.trim().into())
+    }
+
+    fn report(&self) -> Report {
+        let text = succeed(seekless().arg("status").arg(&self.0).arg("--json"));
+        serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"))
+    }
+
+    fn detach(self) {
+        let said = succeed(seekless().arg("detach").arg(&self.0));
+        // Another test may have a device of this name now.
+        std::mem::forget(self);
+        assert!(said.ends_with(": detached\n"), "{said}");
+    }
+
+    /// Ends its process as a crash would; users of the device get errors.
+    fn kill(self) {
+        let pid = self.report().pid;
+        let pid = rustix::process::Pid::from_raw(pid as i32).expect("a process");
+        rustix::process::kill_process(pid, rustix::process::Signal::KILL).expect("signal");
+        let name = self.0.file_name().expect("a name").to_owned();
+        std::mem::forget(self);
+        let backing = Path::new("/sys/block").join(name).join("loop/backing_file");
+        eventually("the end of the device", || !backing.exists());
+    }
+}
+
+impl Drop for Device {
+    fn drop(&mut self) {
+        let _ = run(seekless().arg("detach").arg(&self.0));
+    }
+}
+
+#[test]
+fn a_file_system_of_the_kernel_lives_on_a_volume() {
+    if !can_attach() {
+        return;
+    }
+    if !installed("mkfs.ext4") {
+        return skip("mkfs.ext4 is not installed");
+    }
+    let dir = temp_dir();
+    let image = create(dir.path(), "vlog", "64M");
+    let point = dir.path().join("mnt");
+    fs::create_dir(&point).expect("mkdir");
+    let device = Device::attach(&image, &[]);
+    succeed(command("mkfs.ext4").arg("-q").arg(&device.0));
+    succeed(command("mount").arg(&device.0).arg(&point));
+    fs::write(point.join("file"), [7; 100_000]).expect("writes");
+    let refused = run(seekless().arg("detach").arg(&device.0));
+    assert_ne!(refused.code(), 0);
+    assert!(refused.err.contains("is mounted at"), "{}", refused.err);
+    assert!(refused.err.contains("hint: unmount it first"), "{}", refused.err);
+    succeed(command("umount").arg(&point));
+    let report = device.report();
+    assert!(report.requests["write"].bytes > 100_000, "{report:?}");
+    assert_eq!(report.at, device.0.display().to_string());
+    device.detach();
+    check_is_clean(&image);
+    let device = Device::attach(&image, &["--read-only"]);
+    succeed(command("mount").args(["-o", "ro"]).arg(&device.0).arg(&point));
+    assert_eq!(fs::read(point.join("file")).expect("reads"), [7; 100_000]);
+    succeed(command("umount").arg(&point));
+    let node = File::options().write(true).open(&device.0);
+    let written =
+        node.and_then(|mut file| file.write_all(&[1; 4096]).and_then(|()| file.sync_all()));
+    assert!(written.is_err(), "it is read-only");
+    device.detach();
+}
+
+#[test]
+fn what_was_synced_survives_the_process() {
+    if !can_attach() {
+        return;
+    }
+    let dir = temp_dir();
+    let image = create(dir.path(), "lfs", "32M");
+    let device = Device::attach(&image, &[]);
+    let mut file = File::options().read(true).write(true).open(&device.0).expect("opens");
+    file.write_all(&[5; 65536]).expect("writes");
+    file.sync_all().expect("syncs");
+    drop(file);
+    device.kill();
+    let device = Device::attach(&image, &[]);
+    let file = File::open(&device.0).expect("opens");
+    let mut found = [0; 65536];
+    file.read_exact_at(&mut found, 0).expect("reads");
+    assert_eq!(found, [5; 65536]);
+    drop(file);
+    device.detach();
+    check_is_clean(&image);
+}
+
+#[test]
+fn discarded_bytes_are_zeros_at_any_sector() {
+    if !can_attach() {
+        return;
+    }
+    if !installed("blkdiscard") {
+        return skip("blkdiscard is not installed");
+    }
+    let dir = temp_dir();
+    let image = create(dir.path(), "loge", "32M");
+    let device = Device::attach(&image, &[]);
+    let mut file = File::options().write(true).open(&device.0).expect("opens");
+    file.write_all(&[9; 65536]).expect("writes");
+    file.sync_all().expect("syncs");
+    drop(file);
+    let mut discard = command("blkdiscard");
+    discard.args(["--offset", "512", "--length", "20480"]).arg(&device.0);
+    succeed(&mut discard);
+    let file = File::open(&device.0).expect("opens");
+    let mut found = [1; 65536];
+    file.read_exact_at(&mut found, 0).expect("reads");
+    let zeros = found.iter().filter(|byte| **byte == 0).count();
+    assert_eq!((zeros, found[511], found[20992]), (20480, 9, 9));
+    drop(file);
+    device.detach();
+    check_is_clean(&image);
+}
+
+#[test]
+fn what_is_in_use_or_absent_is_refused() {
+    if !can_attach() {
+        return;
+    }
+    let dir = temp_dir();
+    let image = create(dir.path(), "inplace", "16M");
+    let device = Device::attach(&image, &[]);
+    let again = run(seekless().arg("attach").arg(&image));
+    assert_eq!(again.code(), 4, "{}", again.err);
+    assert!(again.err.contains("in use"), "{}", again.err);
+    // By the image, too.
+    let said = succeed(seekless().arg("detach").arg(&image));
+    assert!(said.contains("/dev/loop"), "{said}");
+    std::mem::forget(device);
+    let gone = run(seekless().arg("detach").arg(&image));
+    assert!(gone.err.contains("no block device is made of it"), "{}", gone.err);
+    let missing = run(seekless().arg("attach").arg(dir.path().join("missing")));
+    assert_ne!(missing.code(), 0);
+    assert!(missing.err.contains("missing"), "{}", missing.err);
+}

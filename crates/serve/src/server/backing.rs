@@ -1,0 +1,92 @@
+//! The files below a volume, open and locked until the volume has come to its end.
+
+use crate::device::raw;
+use crate::image::{Image, ImageError};
+use seekless_engine::io::IoError;
+use seekless_engine::node::Node;
+use std::fmt;
+use std::fs::File;
+use std::path::PathBuf;
+
+/// A file below a volume: a handle that keeps its lock.
+#[derive(Debug)]
+pub(crate) struct Backing {
+    /// Which member of an array it belongs to.
+    member: Option<usize>,
+    path: PathBuf,
+    file: File,
+}
+
+/// A file that could not be made durable at the end.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub struct BackingError {
+    member: Option<usize>,
+    path: PathBuf,
+    error: IoError,
+}
+
+impl fmt::Display for BackingError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(member) = self.member {
+            write!(f, "member {member}, ")?;
+        }
+        write!(f, "{}: {}", self.path.display(), self.error)
+    }
+}
+
+impl BackingError {
+    /// What the system said.
+    pub(crate) fn error(&self) -> IoError {
+        self.error
+    }
+}
+
+/// The files of an image.
+///
+/// # Errors
+/// If the process has no file descriptor left.
+pub(crate) fn of(image: &Image, member: Option<usize>) -> Result<Vec<Backing>, ImageError> {
+    let file = |file| Backing { member, path: image.path().to_owned(), file };
+    Ok(image.locks()?.into_iter().map(file).collect())
+}
+
+/// The members of an array below a volume that are not part of it any longer.
+pub(crate) fn members_out(node: &Node) -> Vec<usize> {
+    let members = node.devices.iter().flat_map(|device| device.status().members());
+    members.enumerate().filter(|(_, member)| member.state == "out").map(|it| it.0).collect()
+}
+
+/// Makes all files durable, except those of members that are `out` of their array: their content
+/// does not count.
+///
+/// # Errors
+/// The first file that cannot be.
+pub(crate) fn sync(files: &[Backing], out: &[usize]) -> Result<(), BackingError> {
+    let counts = |file: &&Backing| !file.member.is_some_and(|member| out.contains(&member));
+    for Backing { member, path, file } in files.iter().filter(counts) {
+        raw::sync(file).map_err(|errno| BackingError {
+            member: *member,
+            path: path.clone(),
+            error: raw::sync_error(errno),
+        })?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::fd::OwnedFd;
+
+    /// A pipe cannot be synced.
+    #[test]
+    fn a_member_that_is_out_does_not_count() {
+        let (_, end) = std::io::pipe().expect("a pipe");
+        let whole = tempfile::tempfile().expect("a file");
+        let file = |member, file| Backing { member, path: PathBuf::from("b.img"), file };
+        let files = [file(Some(0), whole), file(Some(1), File::from(OwnedFd::from(end)))];
+        assert_eq!(sync(&files, &[1]), Ok(()));
+        let error = sync(&files, &[0]).expect_err("a pipe");
+        assert!(error.to_string().starts_with("member 1, b.img: "), "{error}");
+    }
+}
