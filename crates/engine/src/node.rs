@@ -12,6 +12,9 @@ use crate::traffic::Traffic;
 use crate::transaction::{Transaction, TransactionError};
 use crate::units::{BlockNr, Time};
 
+#[cfg(test)]
+mod tests;
+
 /// How far a clean shutdown has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stopping {
@@ -41,6 +44,8 @@ pub struct Node {
     reaped: Vec<Done>,
     /// What went to each device.
     traffic: Vec<Traffic>,
+    /// Commands that each device has not answered.
+    unanswered: Vec<usize>,
 }
 
 impl Node {
@@ -48,6 +53,7 @@ impl Node {
     pub fn new(layer: Box<dyn Layer>, devices: Vec<Box<dyn Device>>, seed: u64) -> Node {
         Node {
             traffic: vec![Traffic::default(); devices.len()],
+            unanswered: vec![0; devices.len()],
             layer,
             devices,
             rng: Rng::stream(seed, "node"),
@@ -192,6 +198,7 @@ impl Node {
     /// Puts a device in the place of one that the layer asks nothing any longer.
     pub fn replace_device(&mut self, port: Port, device: Box<dyn Device>) {
         self.devices[port] = device;
+        self.unanswered[port] = 0;
         self.stirred = true;
     }
 
@@ -207,11 +214,13 @@ impl Node {
                 // Above a plain device nothing else would notice.
                 debug_assert!(
                     self.stopping != Stopping::Devices || self.below.is_empty(),
-                    "a layer that has stopped sends requests"
+                    "a layer that has stopped sends requests: {:?}",
+                    self.below
                 );
                 for (port, io) in self.below.drain(..) {
                     debug_assert!(is_sound(&io, self.devices[port].as_ref()), "{io:?} to {port}");
                     self.traffic[port].count(&io);
+                    self.unanswered[port] += 1;
                     self.devices[port].submit(now, io);
                 }
             }
@@ -233,9 +242,11 @@ impl Node {
     }
 
     /// Asks the devices for a clean shutdown once the layer has come to its own. True if they have
-    /// just been asked.
+    /// just been asked. A layer that has failed is at its end at once, and what it had sent may
+    /// still have a sequel: the devices are asked when everything is answered.
     fn stop_devices(&mut self, now: Time) -> bool {
-        if self.stopping != Stopping::Layer || !self.layer.stopped() {
+        let answered = self.unanswered.iter().all(|&commands| commands == 0);
+        if self.stopping != Stopping::Layer || !answered || !self.layer.stopped() {
             return false;
         }
         // A layer that says that it has come to its end has nothing left to ask its devices.
@@ -257,6 +268,8 @@ impl Node {
             return;
         }
         self.stirred = true;
+        debug_assert!(self.reaped.len() <= self.unanswered[port], "more answers than commands");
+        self.unanswered[port] -= self.reaped.len();
         let mut reaped = std::mem::take(&mut self.reaped);
         for done in reaped.drain(..) {
             let (layer, mut cx) = self.split(now);
