@@ -40,6 +40,8 @@ struct Step<'a> {
     size: Option<Field>,
     /// What is to be freed, and where its address was.
     extents: Vec<(Fragment, u32, Field)>,
+    /// Where addresses were cleared in indirect blocks.
+    cleared: Vec<Field>,
     /// The block of the file behind which all is done, if the step ended early.
     stopped: Option<u64>,
 }
@@ -56,7 +58,7 @@ pub fn range(
     from: u64,
     to: u64,
 ) -> Result<u64, Stop> {
-    step(tx, vol, file, (from, to), None)
+    Ok(step(tx, vol, file, (from, to), None)?.0)
 }
 
 /// The same for all blocks from one on, of a file that becomes shorter: the disk has the lower size
@@ -71,21 +73,33 @@ pub fn end(
     from: u64,
 ) -> Result<u64, Stop> {
     let size = inodes::part(vol, vol.number(file.0)?, offset::SIZE, offset::SECTORS - offset::SIZE);
-    step(tx, vol, file, (from, u64::MAX), Some(size))
+    Ok(step(tx, vol, file, (from, u64::MAX), Some(size))?.0)
 }
 
+/// The block from which on all is done, and where addresses were cleared in indirect blocks.
 fn step(
     tx: &mut dyn Tx,
     vol: &mut Volume,
     (ino, inode): (Ino, &mut Inode),
     (from, to): (u64, u64),
     size: Option<Field>,
-) -> Result<u64, Stop> {
-    let (maps, stopped) = (SmallVec::new(), None);
+) -> Result<(u64, Vec<Field>), Stop> {
     let number = vol.number(ino)?;
-    let (indirect, freed, sectors, extents) = (0, 0, 0, Vec::new());
-    let mut step =
-        Step { tx, vol, ino, from, to, indirect, maps, freed, sectors, size, extents, stopped };
+    let mut step = Step {
+        tx,
+        vol,
+        ino,
+        from,
+        to,
+        indirect: 0,
+        maps: SmallVec::new(),
+        freed: 0,
+        sectors: 0,
+        size,
+        extents: Vec::new(),
+        cleared: Vec::new(),
+        stopped: None,
+    };
     for level in (1..=INDIRECT).rev() {
         let (base, span) = map::tree(&step.vol.geometry, level);
         let at = inode.indirect[level - 1];
@@ -107,14 +121,14 @@ fn step(
     for (at, count, field) in std::mem::take(&mut step.extents) {
         block::free(step.tx, step.vol, (at, count), Former { field, exact: true })?;
     }
-    let (sectors, stopped) = (step.sectors, step.stopped);
     // After a crash the count may be too low.
-    inode.sectors = inode.sectors.saturating_sub(sectors);
-    Ok(stopped.unwrap_or(from))
+    inode.sectors = inode.sectors.saturating_sub(step.sectors);
+    Ok((step.stopped.unwrap_or(from), step.cleared))
 }
 
 /// Before a file grows: frees what a crash has left behind its end. Writes that are ordered bring
-/// an address before the size that covers it.
+/// an address before the size that covers it. The disk has no greater size before it has none of
+/// those addresses: the file would show what was never acknowledged.
 ///
 /// # Errors
 /// Those of [`range`].
@@ -128,9 +142,23 @@ pub fn behind_end(
     }
     let before = inode.clone();
     let from = inode.size_blocks(&vol.geometry).max(DIRECT as u64);
-    while range(tx, vol, (ino, inode), from, u64::MAX)? > from {}
-    if *inode == before {
+    let mut cleared = Vec::new();
+    loop {
+        let (reached, fields) = step(tx, vol, (ino, inode), (from, u64::MAX), None)?;
+        cleared.extend(fields);
+        if reached == from {
+            break;
+        }
+    }
+    if *inode == before && cleared.is_empty() {
         vol.has_no_more(ino);
+    }
+    if tx.is_ordered() && !cleared.is_empty() {
+        let number = vol.number(ino)?;
+        let size = inodes::part(vol, number, offset::SIZE, offset::SECTORS - offset::SIZE);
+        let needs: Vec<Need> =
+            cleared.into_iter().map(|field| Need { field, why: Why::Data }).collect();
+        tx.guard(&[(size, &inode.size.to_le_bytes())], &needs, Role::Grows);
     }
     Ok(())
 }
@@ -240,6 +268,7 @@ impl Step<'_> {
             let last = range.rev().find(differ).unwrap_or(first);
             let bytes: Vec<u8> = new[first..=last].iter().flat_map(|at| at.to_le_bytes()).collect();
             self.tx.set(block, address_offset(first), &bytes);
+            self.cleared.push(Field::new(block, address_offset(first), bytes.len()));
             let size = self.size.map(|field| Need { field, why: Why::Link });
             let role = if size.is_some() { Role::Clears } else { Role::Replaces };
             for index in (first..=last).filter(|&n| old[n] != new[n]) {

@@ -6,7 +6,7 @@
 use super::{Reclaim, Reclaimed};
 use crate::block::Blocking;
 use crate::block::plain::Plain;
-use crate::call::{Answer, Errno, FileKind, Handle, Ino, New, ROOT, RenameHow, Request};
+use crate::call::{Answer, Errno, FileKind, Handle, Ino, New, ROOT, RenameHow, Request, SetAttr};
 use crate::core::CoreOptions;
 use crate::ffs::{Ffs, Finding, Findings, MkfsOptions, MountOptions, check, mkfs, repair};
 use crate::policy::PolicyKind;
@@ -24,6 +24,22 @@ use std::sync::{Arc, Mutex};
 struct Shared {
     cells: Cells,
     left: Option<u64>,
+    /// What was there at the last flush, and each write since then.
+    flushed: Cells,
+    unflushed: Vec<(BlockNr, Data)>,
+}
+
+impl Shared {
+    /// What a power cut leaves that loses one write of those that were not flushed.
+    fn without(&self, lost: usize) -> Cells {
+        let mut cells = self.flushed.clone();
+        for (number, (at, data)) in self.unflushed.iter().enumerate() {
+            if number != lost {
+                cells.write(*at, data).expect("it was written before");
+            }
+        }
+        cells
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -31,7 +47,8 @@ struct Dying(Arc<Mutex<Shared>>);
 
 impl Dying {
     fn new(cells: Cells) -> Dying {
-        Dying(Arc::new(Mutex::new(Shared { cells, left: None })))
+        let (flushed, unflushed) = (cells.clone(), Vec::new());
+        Dying(Arc::new(Mutex::new(Shared { cells, left: None, flushed, unflushed })))
     }
 
     fn with<R>(&self, run: impl FnOnce(&mut Shared) -> R) -> R {
@@ -53,6 +70,7 @@ impl Medium for Dying {
             Some(0) => Err(IoError::Media { block: at }),
             left => {
                 left.iter_mut().for_each(|left| *left -= 1);
+                shared.unflushed.push((at, data.clone()));
                 shared.cells.write(at, data)
             }
         })
@@ -63,7 +81,13 @@ impl Medium for Dying {
     }
 
     fn sync(&mut self) -> Result<(), IoError> {
-        self.with(|shared| shared.cells.sync())
+        self.with(|shared| {
+            if shared.left == Some(0) {
+                return Err(IoError::Media { block: 0 });
+            }
+            (shared.flushed, shared.unflushed) = (shared.cells.clone(), Vec::new());
+            shared.cells.sync()
+        })
     }
 }
 
@@ -82,9 +106,13 @@ fn made(bytes: u64) -> Cells {
 }
 
 fn mount(medium: &Dying, idle_step: Time) -> Blocking<Ffs> {
+    mount_over(Ram::new(Box::new(medium.clone())), idle_step)
+}
+
+fn mount_over(device: Ram, idle_step: Time) -> Blocking<Ffs> {
     let core = CoreOptions { idle_step, cache_bytes: 512 << 10, ..CoreOptions::default() };
     let options = MountOptions { core, policy: PolicyKind::Soft, now: 1 };
-    let node = Plain::node(Box::new(Ram::new(Box::new(medium.clone()))));
+    let node = Plain::node(Box::new(device));
     Blocking::mount(node, |disk| Ffs::mount(disk, &options)).expect("soft updates need no repair")
 }
 
@@ -376,4 +404,70 @@ fn a_call_that_needs_space_does_not_wait_for_idle_time() {
         }
     }
     assert!(tried > 0, "no image had leaked what was needed");
+}
+
+/// Appends to a file and makes that durable.
+fn append(files: &mut Blocking<Ffs>, of: &str, bytes: usize) -> Result<(), Errno> {
+    let ino = find(files, ROOT, of)?;
+    let Answer::Opened(handle) = files.run(Request::Open { ino, truncate: false })? else {
+        panic!("another answer to an open")
+    };
+    let data = Bytes::from(vec![9; bytes]);
+    files.run(Request::Write { handle, at: 0, data, append: true })?;
+    files.run(Request::Release { handle })?;
+    files.run(Request::Sync).map(|_| ())
+}
+
+/// Makes a file longer without writing content, and lets the syncer write that. True if it has.
+fn lengthen(files: &mut Blocking<Ffs>, of: &str, size: u64) -> bool {
+    let ino = find(files, ROOT, of).expect("durable");
+    let set = SetAttr { size: Some(size), ..SetAttr::default() };
+    files.run(Request::SetAttr { ino, set }).expect("that needs no write");
+    files.idle(120 * SECONDS);
+    files.fs().core().failed().is_none()
+}
+
+fn content(files: &mut Blocking<Ffs>, of: &str) -> Vec<u8> {
+    let ino = find(files, ROOT, of).expect("durable");
+    let opened = files.run(Request::Open { ino, truncate: false });
+    let Ok(Answer::Opened(handle)) = opened else { panic!("{opened:?}") };
+    let read = files.run(Request::Read { handle, at: 0, length: 1 << 20 });
+    let Ok(Answer::Bytes(data)) = read else { panic!("{read:?}") };
+    data.to_vec()
+}
+
+/// A cut-off append leaves addresses behind the end. When the file grows later, and the power is
+/// cut in the midst of that, too, it has zeros there and not what was appended before.
+#[test]
+fn what_a_crash_has_left_behind_the_end_does_not_come_back() {
+    let (mut grown, mut images) = (0, 0);
+    for writes in 0.. {
+        let medium = Dying::new(made(4 << 20));
+        let mut files = mount(&medium, SECONDS);
+        file(&mut files, ROOT, "log", 150_000).expect("there is room");
+        files.run(Request::Sync).expect("the device works");
+        medium.with(|shared| shared.left = Some(writes));
+        if append(&mut files, "log", 200_000).is_ok() {
+            break;
+        }
+        let cells = medium.with(|shared| shared.cells.clone());
+        let is_done = |more| {
+            let medium = Dying::new(cells.clone());
+            let mut files = mount_over(Ram::volatile(Box::new(medium.clone())), 1000 * SECONDS);
+            let end = content(&mut files, "log").len().next_multiple_of(8192);
+            medium.with(|shared| shared.left = Some(more));
+            let done = lengthen(&mut files, "log", 400_000);
+            for lost in 0..=medium.with(|shared| shared.unflushed.len()) {
+                let medium = Dying::new(medium.with(|shared| shared.without(lost)));
+                let found = content(&mut mount(&medium, 1000 * SECONDS), "log");
+                let first = found.iter().skip(end).position(|&byte| byte != 0);
+                assert_eq!(first, None, "behind {end}: {writes} writes, {more} but the {lost}th");
+                grown += u64::from(found.len() == 400_000);
+                images += 1;
+            }
+            done
+        };
+        assert!((0..100).any(is_done), "it grows");
+    }
+    assert!(grown > 10 && images > grown + 10, "{grown} of {images} had grown");
 }
