@@ -14,6 +14,8 @@ pub mod cluster;
 pub mod dirs;
 pub mod dump;
 mod durable;
+#[cfg(test)]
+mod dying;
 pub mod entries;
 pub mod error;
 mod fields;

@@ -4,6 +4,9 @@
 //! reached is unchanged, and what it has reached is free with no address left, so each step is
 //! consistent by itself.
 
+#[cfg(test)]
+mod tests;
+
 use crate::call::{Errno, Ino};
 use crate::ffs::alloc::block::{self, Former};
 use crate::ffs::fields::u32_at;
@@ -154,11 +157,9 @@ pub fn behind_end(
         vol.has_no_more(ino);
     }
     if tx.is_ordered() && !cleared.is_empty() {
-        let number = vol.number(ino)?;
-        let size = inodes::part(vol, number, offset::SIZE, offset::SECTORS - offset::SIZE);
         let needs: Vec<Need> =
             cleared.into_iter().map(|field| Need { field, why: Why::Data }).collect();
-        tx.guard(&[(size, &inode.size.to_le_bytes())], &needs, Role::Grows);
+        inodes::keep_space(tx, vol, (ino, &before), &needs)?;
     }
     Ok(())
 }

@@ -223,9 +223,11 @@ fn guard(
     for (from, to) in SPACE {
         // Addresses one by one: a later change of one of them supersedes its guard.
         let step = if from == offset::DIRECT { ADDRESS } else { to - from };
+        // A block that comes later does not go before a size that covers it and is kept back.
+        let always = !needs.is_empty() && (from == offset::SIZE || from == offset::SECTORS);
         for at in (from..to).step_by(step) {
             let range = at..(at + step).min(to);
-            if was[range.clone()] != is[range.clone()] {
+            if always || was[range.clone()] != is[range.clone()] {
                 changes.push((part(vol, number, at, range.len()), &was[range]));
             }
         }
@@ -233,6 +235,24 @@ fn guard(
     // Of what a file had before, an empty one needs nothing.
     let is_empty = u64_at(is, offset::SIZE) == 0;
     tx.guard(&changes, &needs, if is_empty { Role::Replaces } else { Role::Grows });
+    Ok(())
+}
+
+/// Keeps size and space of a file on the disk as they are, whatever changes, until the disk has
+/// what is needed.
+///
+/// # Errors
+/// [`Errno::Stale`] if there is no such inode.
+pub fn keep_space(
+    tx: &mut dyn Tx,
+    vol: &Volume,
+    (ino, inode): (Ino, &Inode),
+    needs: &[Need],
+) -> Result<(), Stop> {
+    let (number, bytes) = (vol.number(ino)?, inode.encode());
+    let kept = [(offset::SIZE, offset::SECTORS), (offset::SECTORS, offset::ATIME)];
+    let olds = kept.map(|(from, to)| (part(vol, number, from, to - from), &bytes[from..to]));
+    tx.guard(&olds, needs, Role::Grows);
     Ok(())
 }
 

@@ -1,160 +1,14 @@
 //! Images that a device has left which failed after each of its writes: mounted, reclaimed and
 //! unmounted they are clean, and have as much in use as after a repair.
-// A medium is sent between threads, so what a test shares with it must be, too.
-#![allow(clippy::disallowed_types)]
-
 use super::{Reclaim, Reclaimed};
 use crate::block::Blocking;
-use crate::block::plain::Plain;
-use crate::call::{Answer, Errno, FileKind, Handle, Ino, New, ROOT, RenameHow, Request, SetAttr};
-use crate::core::CoreOptions;
-use crate::ffs::{Ffs, Finding, Findings, MkfsOptions, MountOptions, check, mkfs, repair};
-use crate::policy::PolicyKind;
+use crate::call::{Answer, Errno, FileKind, Ino, New, ROOT, RenameHow, Request};
+use crate::ffs::dying::{Dying, checked, file, find, made, make, mount, name, unlink};
+use crate::ffs::{Ffs, Finding, Findings, check, repair};
 use bytes::Bytes;
-use seekless_engine::data::Data;
-use seekless_engine::device::medium::{Cells, Medium};
-use seekless_engine::device::ram::Ram;
+use seekless_engine::device::medium::Cells;
 use seekless_engine::disk::MediumDisk;
-use seekless_engine::io::IoError;
-use seekless_engine::units::{BLOCK_BYTES, BlockNr, MILLIS, SECONDS, Time};
-use std::sync::{Arc, Mutex};
-
-/// A medium that others can look at, and the writes that it still takes.
-#[derive(Debug)]
-struct Shared {
-    cells: Cells,
-    left: Option<u64>,
-    /// What was there at the last flush, and each write since then.
-    flushed: Cells,
-    unflushed: Vec<(BlockNr, Data)>,
-}
-
-impl Shared {
-    /// What a power cut leaves that loses one write of those that were not flushed.
-    fn without(&self, lost: usize) -> Cells {
-        let mut cells = self.flushed.clone();
-        for (number, (at, data)) in self.unflushed.iter().enumerate() {
-            if number != lost {
-                cells.write(*at, data).expect("it was written before");
-            }
-        }
-        cells
-    }
-}
-
-#[derive(Clone, Debug)]
-struct Dying(Arc<Mutex<Shared>>);
-
-impl Dying {
-    fn new(cells: Cells) -> Dying {
-        let (flushed, unflushed) = (cells.clone(), Vec::new());
-        Dying(Arc::new(Mutex::new(Shared { cells, left: None, flushed, unflushed })))
-    }
-
-    fn with<R>(&self, run: impl FnOnce(&mut Shared) -> R) -> R {
-        run(&mut self.0.lock().expect("one thread"))
-    }
-}
-
-impl Medium for Dying {
-    fn blocks(&self) -> u64 {
-        self.with(|shared| shared.cells.blocks())
-    }
-
-    fn read(&mut self, at: BlockNr, count: u32) -> Result<Data, IoError> {
-        self.with(|shared| shared.cells.read(at, count))
-    }
-
-    fn write(&mut self, at: BlockNr, data: &Data) -> Result<(), IoError> {
-        self.with(|shared| match &mut shared.left {
-            Some(0) => Err(IoError::Media { block: at }),
-            left => {
-                left.iter_mut().for_each(|left| *left -= 1);
-                shared.unflushed.push((at, data.clone()));
-                shared.cells.write(at, data)
-            }
-        })
-    }
-
-    fn trim(&mut self, at: BlockNr, count: u32) -> Result<(), IoError> {
-        self.with(|shared| shared.cells.trim(at, count))
-    }
-
-    fn sync(&mut self) -> Result<(), IoError> {
-        self.with(|shared| {
-            if shared.left == Some(0) {
-                return Err(IoError::Media { block: 0 });
-            }
-            (shared.flushed, shared.unflushed) = (shared.cells.clone(), Vec::new());
-            shared.cells.sync()
-        })
-    }
-}
-
-fn made(bytes: u64) -> Cells {
-    let mut cells = Cells::new(bytes / BLOCK_BYTES as u64);
-    let options = MkfsOptions {
-        block: 8192,
-        fragment: 1024,
-        bytes_per_inode: 8192,
-        group: Some(1 << 20),
-        id: 7,
-        ..MkfsOptions::default()
-    };
-    mkfs(&mut MediumDisk(&mut cells), &options).expect("it fits");
-    cells
-}
-
-fn mount(medium: &Dying, idle_step: Time) -> Blocking<Ffs> {
-    mount_over(Ram::new(Box::new(medium.clone())), idle_step)
-}
-
-fn mount_over(device: Ram, idle_step: Time) -> Blocking<Ffs> {
-    let core = CoreOptions { idle_step, cache_bytes: 512 << 10, ..CoreOptions::default() };
-    let options = MountOptions { core, policy: PolicyKind::Soft, now: 1 };
-    let node = Plain::node(Box::new(device));
-    Blocking::mount(node, |disk| Ffs::mount(disk, &options)).expect("soft updates need no repair")
-}
-
-fn name(name: &str) -> Bytes {
-    Bytes::copy_from_slice(name.as_bytes())
-}
-
-fn make(files: &mut Blocking<Ffs>, dir: Ino, what: New, of: &str) -> Result<(Ino, Handle), Errno> {
-    let open = what == New::File;
-    match files.run(Request::Make { dir, name: name(of), what, mode: 0o755, open })? {
-        Answer::Object(attr, handle) => {
-            files.run(Request::Forget { ino: attr.ino, count: 1 })?;
-            Ok((attr.ino, handle.unwrap_or_default()))
-        }
-        other => panic!("{other:?}"),
-    }
-}
-
-fn file(files: &mut Blocking<Ffs>, dir: Ino, of: &str, bytes: usize) -> Result<(), Errno> {
-    let (_, handle) = make(files, dir, New::File, of)?;
-    let data = Bytes::from(vec![7; bytes]);
-    let written = files.run(Request::Write { handle, at: 0, data, append: false });
-    files.run(Request::Release { handle })?;
-    match written? {
-        Answer::Written(count) if count as usize == bytes => Ok(()),
-        _ => Err(Errno::NoSpc),
-    }
-}
-
-fn find(files: &mut Blocking<Ffs>, dir: Ino, of: &str) -> Result<Ino, Errno> {
-    match files.run(Request::Lookup { dir, name: name(of) })? {
-        Answer::Object(attr, _) => {
-            files.run(Request::Forget { ino: attr.ino, count: 1 })?;
-            Ok(attr.ino)
-        }
-        other => panic!("{other:?}"),
-    }
-}
-
-fn unlink(files: &mut Blocking<Ffs>, dir: Ino, of: &str) -> Result<Answer, Errno> {
-    files.run(Request::Unlink { dir, name: name(of) })
-}
+use seekless_engine::units::{MILLIS, SECONDS};
 
 fn link(files: &mut Blocking<Ffs>, (dir, of): (Ino, &str), to: (Ino, &str)) -> Result<(), Errno> {
     let ino = find(files, dir, of)?;
@@ -280,11 +134,6 @@ fn repaired(mut cells: Cells) -> Findings {
     checked(&medium)
 }
 
-fn checked(medium: &Dying) -> Findings {
-    let mut cells = medium.with(|shared| shared.cells.clone());
-    check(&mut MediumDisk(&mut cells)).expect("it can be read")
-}
-
 /// Mounts an image, and lets a reclaim come to its end.
 /// What stays for a repair is a directory with two names.
 fn reclaimed(cells: Cells, parts: Option<u64>, meanwhile: bool) -> (Findings, Reclaimed) {
@@ -404,70 +253,4 @@ fn a_call_that_needs_space_does_not_wait_for_idle_time() {
         }
     }
     assert!(tried > 0, "no image had leaked what was needed");
-}
-
-/// Appends to a file and makes that durable.
-fn append(files: &mut Blocking<Ffs>, of: &str, bytes: usize) -> Result<(), Errno> {
-    let ino = find(files, ROOT, of)?;
-    let Answer::Opened(handle) = files.run(Request::Open { ino, truncate: false })? else {
-        panic!("another answer to an open")
-    };
-    let data = Bytes::from(vec![9; bytes]);
-    files.run(Request::Write { handle, at: 0, data, append: true })?;
-    files.run(Request::Release { handle })?;
-    files.run(Request::Sync).map(|_| ())
-}
-
-/// Makes a file longer without writing content, and lets the syncer write that. True if it has.
-fn lengthen(files: &mut Blocking<Ffs>, of: &str, size: u64) -> bool {
-    let ino = find(files, ROOT, of).expect("durable");
-    let set = SetAttr { size: Some(size), ..SetAttr::default() };
-    files.run(Request::SetAttr { ino, set }).expect("that needs no write");
-    files.idle(120 * SECONDS);
-    files.fs().core().failed().is_none()
-}
-
-fn content(files: &mut Blocking<Ffs>, of: &str) -> Vec<u8> {
-    let ino = find(files, ROOT, of).expect("durable");
-    let opened = files.run(Request::Open { ino, truncate: false });
-    let Ok(Answer::Opened(handle)) = opened else { panic!("{opened:?}") };
-    let read = files.run(Request::Read { handle, at: 0, length: 1 << 20 });
-    let Ok(Answer::Bytes(data)) = read else { panic!("{read:?}") };
-    data.to_vec()
-}
-
-/// A cut-off append leaves addresses behind the end. When the file grows later, and the power is
-/// cut in the midst of that, too, it has zeros there and not what was appended before.
-#[test]
-fn what_a_crash_has_left_behind_the_end_does_not_come_back() {
-    let (mut grown, mut images) = (0, 0);
-    for writes in 0.. {
-        let medium = Dying::new(made(4 << 20));
-        let mut files = mount(&medium, SECONDS);
-        file(&mut files, ROOT, "log", 150_000).expect("there is room");
-        files.run(Request::Sync).expect("the device works");
-        medium.with(|shared| shared.left = Some(writes));
-        if append(&mut files, "log", 200_000).is_ok() {
-            break;
-        }
-        let cells = medium.with(|shared| shared.cells.clone());
-        let is_done = |more| {
-            let medium = Dying::new(cells.clone());
-            let mut files = mount_over(Ram::volatile(Box::new(medium.clone())), 1000 * SECONDS);
-            let end = content(&mut files, "log").len().next_multiple_of(8192);
-            medium.with(|shared| shared.left = Some(more));
-            let done = lengthen(&mut files, "log", 400_000);
-            for lost in 0..=medium.with(|shared| shared.unflushed.len()) {
-                let medium = Dying::new(medium.with(|shared| shared.without(lost)));
-                let found = content(&mut mount(&medium, 1000 * SECONDS), "log");
-                let first = found.iter().skip(end).position(|&byte| byte != 0);
-                assert_eq!(first, None, "behind {end}: {writes} writes, {more} but the {lost}th");
-                grown += u64::from(found.len() == 400_000);
-                images += 1;
-            }
-            done
-        };
-        assert!((0..100).any(is_done), "it grows");
-    }
-    assert!(grown > 10 && images > grown + 10, "{grown} of {images} had grown");
 }
