@@ -83,6 +83,12 @@ impl Field {
         assert!(length > 0 && at + length <= 8192, "{length} bytes at {at}");
         Field { block, at: at as u16, length: length as u16 }
     }
+
+    /// True if the two have bytes in common.
+    pub fn overlaps(self, other: Field) -> bool {
+        let starts_within = |a: Field, b: Field| (b.at..b.at + b.length).contains(&a.at);
+        self.block == other.block && (starts_within(self, other) || starts_within(other, self))
+    }
 }
 
 /// What a change needs on the disk before it may be there itself.

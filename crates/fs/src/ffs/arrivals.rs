@@ -4,6 +4,9 @@
 //! block. So what waits for such a name waits until a write has carried it, not until its guard is
 //! gone.
 
+#[cfg(test)]
+mod tests;
+
 use crate::call::Ino;
 use crate::ffs::volume::Volume;
 use crate::tx::{Field, Freed, Need, PageKind, Piece, Stop, Tx, Why};
@@ -30,7 +33,8 @@ pub fn arrival(tx: &mut dyn Tx, vol: &Volume, dir: Ino) -> Result<Option<Need>, 
     vol.arriving(dir).map(|name| written_again(tx, name)).transpose()
 }
 
-/// A name goes from the disk later: until then it is known.
+/// A removed name goes from the disk with a later write, unless it was never there: until then it
+/// is known.
 ///
 /// # Errors
 /// [`Errno::Stale`] if there is no such inode.
@@ -42,7 +46,7 @@ pub fn departs(
 ) -> Result<(), Stop> {
     let departure = vol.leaves(dir, hash, name);
     let what = Piece::Departure { dir: vol.number(dir)?, hash, serial: departure.2 };
-    if !tx.free_later(Freed { what, after: name, exact: false }, None) {
+    if !tx.free_later(Freed { what, after: name, exact: true }, None) {
         vol.has_left(departure);
     }
     Ok(())
@@ -59,7 +63,7 @@ pub fn others_gone(
     (dir, hash): (Ino, u32),
     own: Field,
 ) -> Result<SmallVec<[Need; 2]>, Stop> {
-    let others = vol.leaving(dir, hash).filter(|&other| other != own);
+    let others = vol.leaving(dir, hash).filter(|other| !own.overlaps(*other));
     others.map(|other| written_again(tx, other)).collect()
 }
 

@@ -310,9 +310,10 @@ pub fn add(
     }
     tx.set(place.block, place.at + offset, bytes);
     let mut needs: SmallVec<[Need; 4]> = SmallVec::from_slice(needs);
-    // The same name may still be leaving another place: the directory never shows it twice.
-    let hash = index::hash(name);
-    needs.extend(arrivals::others_gone(tx, vol, (dir, hash), field)?);
+    // The same name may still be leaving another place: the directory never shows it twice. A place
+    // within this one changes together with it.
+    let (hash, own) = (index::hash(name), guarded.as_ref().map_or(field, |(slot, _)| *slot));
+    needs.extend(arrivals::others_gone(tx, vol, (dir, hash), own)?);
     match guarded {
         Some((slot, old)) => tx.guard(&[(slot, &old)], &needs, Role::Replaces),
         None => tx.guard(&[(field, &[0; INO_BYTES])], &needs, Role::Replaces),
@@ -424,6 +425,7 @@ pub fn remove(
     if let Some((offset, bytes)) = joins {
         tx.set(place.block, place.at + offset, &bytes);
     }
+    arrivals::departs(tx, vol, (dir.0, index::hash(name)), field)?;
     removed(tx, vol, dir, name, found)?;
     Ok(field)
 }

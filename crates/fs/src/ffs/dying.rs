@@ -15,7 +15,7 @@ use seekless_engine::device::medium::{Cells, Medium};
 use seekless_engine::device::ram::Ram;
 use seekless_engine::disk::MediumDisk;
 use seekless_engine::io::IoError;
-use seekless_engine::units::{BLOCK_BYTES, BlockNr, Time};
+use seekless_engine::units::{BLOCK_BYTES, BlockNr, SECONDS, Time};
 use std::sync::{Arc, Mutex};
 
 /// A medium that others can look at, and the writes that it still takes.
@@ -201,4 +201,28 @@ pub(crate) fn content(files: &mut Blocking<Ffs>, of: &str) -> Vec<u8> {
 pub(crate) fn checked(medium: &Dying) -> Findings {
     let mut cells = medium.with(|shared| shared.cells.clone());
     check(&mut MediumDisk(&mut cells)).expect("it can be read")
+}
+
+/// Carries out changes of files on an image and lets the syncer write them. Hands over what is left
+/// when the power is cut after each of its writes, or when one that was not flushed is lost, too.
+pub(crate) fn each_cut(
+    cells: &Cells,
+    change: impl Fn(&mut Blocking<Ffs>),
+    mut each: impl FnMut(String, Dying),
+) {
+    for writes in 0..100 {
+        let medium = Dying::new(cells.clone());
+        let mut files = mount_over(Ram::volatile(Box::new(medium.clone())), 1000 * SECONDS);
+        medium.with(|shared| shared.left = Some(writes));
+        change(&mut files);
+        files.idle(120 * SECONDS);
+        for lost in 0..=medium.with(|shared| shared.unflushed.len()) {
+            let left = medium.with(|shared| shared.without(lost));
+            each(format!("{writes} writes but the {lost}th"), Dying::new(left));
+        }
+        if files.fs().core().failed().is_none() {
+            return;
+        }
+    }
+    panic!("the changes are never written");
 }

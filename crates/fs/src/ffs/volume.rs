@@ -111,7 +111,7 @@ pub struct Volume {
     needs: Vec<(Ino, Need)>,
     /// What finds leaks while mounted, if a crash may have left some.
     pub(crate) reclaim: Option<Box<Reclaim>>,
-    /// Names that wait for other ones before they go, until they have gone from the disk.
+    /// Names that were removed, until they have gone from the disk.
     leaving: CowMap<Departure, Field>,
     /// Counts them.
     departures: u32,
@@ -236,8 +236,7 @@ impl Volume {
         self.needs.push((ino, need));
     }
 
-    /// A name of a directory waits for another one before it goes. `waits` tells whether one still
-    /// does.
+    /// A name of a directory has been removed, and stands there on the disk until it is written.
     pub fn leaves(&mut self, dir: Ino, hash: u32, field: Field) -> Departure {
         self.departures = self.departures.wrapping_add(1);
         let departure = (dir, hash, self.departures);

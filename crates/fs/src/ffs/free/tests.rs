@@ -3,34 +3,8 @@
 use crate::block::Blocking;
 use crate::call::{ROOT, Request};
 use crate::ffs::Ffs;
-use crate::ffs::dying::{Dying, content, file, lengthen, made, mount, mount_over, write};
-use seekless_engine::device::medium::Cells;
-use seekless_engine::device::ram::Ram;
+use crate::ffs::dying::{Dying, content, each_cut, file, lengthen, made, mount, write};
 use seekless_engine::units::SECONDS;
-
-/// Carries out changes of files on an image and lets the syncer write them. Hands over what is left
-/// when the power is cut after each of its writes, or when one that was not flushed is lost, too.
-fn each_cut(
-    cells: &Cells,
-    change: impl Fn(&mut Blocking<Ffs>),
-    mut each: impl FnMut(String, Dying),
-) {
-    for writes in 0..100 {
-        let medium = Dying::new(cells.clone());
-        let mut files = mount_over(Ram::volatile(Box::new(medium.clone())), 1000 * SECONDS);
-        medium.with(|shared| shared.left = Some(writes));
-        change(&mut files);
-        files.idle(120 * SECONDS);
-        for lost in 0..=medium.with(|shared| shared.unflushed.len()) {
-            let left = medium.with(|shared| shared.without(lost));
-            each(format!("{writes} writes but the {lost}th"), Dying::new(left));
-        }
-        if files.fs().core().failed().is_none() {
-            return;
-        }
-    }
-    panic!("the changes are never written");
-}
 
 /// A cut-off append leaves addresses behind the end. When the file grows later, and the power is
 /// cut in the midst of that, too, it has zeros there and not what was appended before.
