@@ -362,8 +362,7 @@ impl Layer for Dcd {
     }
 
     fn deadline(&self) -> Option<Time> {
-        let progress = self.log.progress.due().filter(|_| self.requests.failed().is_none());
-        let others = [progress, self.refresh_due(), self.leaves_until()];
+        let others = [self.progress_due(), self.refresh_due(), self.leaves_until()];
         self.destage_deadline().into_iter().chain(others.into_iter().flatten()).min()
     }
 

@@ -45,11 +45,6 @@ impl Progress {
         self.overdue.remove(&block);
     }
 
-    /// When progress is due.
-    pub fn due(&self) -> Option<Time> {
-        self.due
-    }
-
     /// The record with progress that a flush must make durable.
     pub fn wanted(&self) -> u64 {
         self.wanted
@@ -107,12 +102,20 @@ impl Log {
 }
 
 impl Dcd {
+    /// True if progress may be recorded: nothing follows the record of a clean shutdown.
+    fn records_progress(&self) -> bool {
+        self.requests.shutdown() <= CleanShutdown::Asked && self.requests.failed().is_none()
+    }
+
+    /// When progress is due, if that is recorded at all.
+    pub(super) fn progress_due(&self) -> Option<Time> {
+        self.log.progress.due.filter(|_| self.records_progress())
+    }
+
     /// Opens a record for progress that is due, if no other record is about to take it along; true
     /// if it has.
     pub(super) fn advance_progress(&mut self, now: Time) -> bool {
-        let ends = self.requests.shutdown() > CleanShutdown::Asked;
-        if ends || self.requests.failed().is_some() {
-            // Nothing follows the record of a clean shutdown.
+        if !self.records_progress() {
             return false;
         }
         let over = self.log.dirty() == 0 && !self.destage.has_batch();
