@@ -6,6 +6,7 @@
 //! caller calls again, with the inode locked in between.
 
 pub mod allocate;
+mod ancestry;
 pub mod attr;
 pub mod link;
 pub mod list;

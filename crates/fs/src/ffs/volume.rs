@@ -123,6 +123,8 @@ pub struct Volume {
     unsettled: CowMap<Ino, u32>,
     /// Files may have addresses behind their end, which a crash has left.
     follows_crash: bool,
+    /// All names were read since then, and no directory has two.
+    have_one_name: bool,
     /// Those of them that have none.
     have_no_more: CowSet<Ino>,
     /// Groups of which the header on disk is behind.
@@ -163,6 +165,7 @@ impl Volume {
             moving: CowMap::default(),
             unsettled: CowMap::default(),
             follows_crash: false,
+            have_one_name: false,
             have_no_more: CowSet::default(),
             paths: Paths::default(),
             stale: CowSet::default(),
@@ -300,6 +303,16 @@ impl Volume {
     /// The volume was not unmounted, and no check has looked at it.
     pub fn follows_crash(&mut self) {
         self.follows_crash = true;
+    }
+
+    /// True if a directory may have two names, which a rename leaves that a crash cuts off.
+    pub fn may_have_two_names(&self) -> bool {
+        self.follows_crash && !self.have_one_name
+    }
+
+    /// No directory has two names, as all names were read.
+    pub fn have_one_name(&mut self) {
+        self.have_one_name = true;
     }
 
     /// True if a file may have addresses behind its end.

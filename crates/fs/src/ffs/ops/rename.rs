@@ -5,6 +5,7 @@
 //! the disk. An exchange cannot do that and is refused.
 
 use super::Removed;
+use super::ancestry::{MOST_DEPTH, parent_of, refuse_loop};
 use super::make::added;
 use super::remove::{drop_directory, drop_link, leaving};
 use crate::call::{Credentials, Errno, FileKind, Ino, MOST_NAME, ROOT, RenameHow};
@@ -33,9 +34,6 @@ pub struct Rename<'a> {
     /// What becomes of an object that has the new name.
     pub how: RenameHow,
 }
-
-/// Directories above another one at most, as a guard against damage.
-const MOST_DEPTH: u32 = 1 << 20;
 
 /// An object at one end of a rename.
 struct End {
@@ -111,21 +109,6 @@ fn end(tx: &mut dyn Tx, vol: &mut Volume, dir: Ino, name: &[u8]) -> Result<Optio
     let inode = inodes::get(tx, vol, found.ino)?;
     let kind = inode.kind().ok_or(Errno::Io)?;
     Ok(Some(End { found, inode, kind }))
-}
-
-/// Refuses to move a directory into itself: `below` must not lie in it.
-fn refuse_loop(tx: &mut dyn Tx, vol: &mut Volume, moved: Ino, below: Ino) -> Result<(), Stop> {
-    let mut at = below;
-    for _ in 0..MOST_DEPTH {
-        if at == moved {
-            return Err(Errno::Inval.into());
-        }
-        if at == ROOT {
-            return Ok(());
-        }
-        at = parent_of(tx, vol, at)?;
-    }
-    Err(Errno::Io.into())
 }
 
 /// Waits until the old names of the directories above have gone: with one of them on the disk, and
@@ -282,17 +265,6 @@ fn way_down(
         at = parent_of(tx, vol, at)?;
     }
     Err(Errno::Io.into())
-}
-
-/// The directory above one.
-fn parent_of(tx: &mut dyn Tx, vol: &mut Volume, dir: Ino) -> Result<Ino, Stop> {
-    match vol.parent(dir) {
-        Some(parent) => Ok(parent),
-        None => {
-            let inode = inodes::directory(tx, vol, dir)?;
-            dirs::parent(tx, vol, (dir, &inode))
-        }
-    }
 }
 
 /// Refuses a directory that has as many links as it may.

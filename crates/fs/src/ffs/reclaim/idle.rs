@@ -85,6 +85,9 @@ impl Ffs {
         if failed || is_complete {
             self.volume.reclaim = None;
             self.leaks &= leaves;
+            if !leaves {
+                self.volume.have_one_name();
+            }
         }
         if failed || is_complete || freed {
             self.space_came();
