@@ -212,10 +212,13 @@ fn count_names(vol: &mut Volume, number: u32, inode: &mut Inode) -> Right {
         }
         false => u16::try_from(reclaim.names.count(number)).unwrap_or(u16::MAX),
     };
-    if named && inode.links <= right {
+    let touched = reclaim.touched.has(number);
+    // A name of several may have gone after it was counted; one that is left is the only one.
+    let is_sure = is_directory || !touched || inode.links == 1;
+    if named && inode.links <= right && is_sure {
         return Right::Stays;
     }
-    if reclaim.touched.has(number) {
+    if touched {
         reclaim.again = true;
         return Right::Stays;
     }

@@ -1,9 +1,9 @@
 //! Images that a device has left which failed after each of its writes: mounted, reclaimed and
 //! unmounted they are clean, and have as much in use as after a repair.
-use super::{Reclaim, Reclaimed};
+use super::{Reclaim, Reclaimed, Stage};
 use crate::block::Blocking;
 use crate::call::{Answer, Errno, FileKind, Ino, New, ROOT, RenameHow, Request};
-use crate::ffs::dying::{Dying, checked, file, find, made, make, mount, name, unlink};
+use crate::ffs::dying::{Dying, checked, each_cut, file, find, made, make, mount, name, unlink};
 use crate::ffs::{Ffs, Finding, Findings, check, repair};
 use bytes::Bytes;
 use seekless_engine::device::medium::Cells;
@@ -203,6 +203,39 @@ fn operations_go_on_meanwhile() {
         assert!(found.is_clean() && found.unmounted, "after {writes} writes, {done:?}: {found}");
     });
     assert!(images > 5, "{images} images");
+}
+
+/// A file counts a link that no name accounts for, and loses one of its names between the stage
+/// that counts names and the one that compares.
+#[test]
+fn a_name_that_goes_after_it_was_counted_does_not_hide_a_link() {
+    let medium = Dying::new(made(4 << 20));
+    let mut files = mount(&medium, SECONDS);
+    file(&mut files, ROOT, "one", 1000).expect("there is room");
+    link(&mut files, (ROOT, "one"), (ROOT, "two")).expect("there is room");
+    assert_eq!(files.unmount().1, Ok(()));
+    let cells = medium.with(|shared| shared.cells.clone());
+    let mut links = 0;
+    let change = |files: &mut Blocking<Ffs>| {
+        link(files, (ROOT, "one"), (ROOT, "three")).expect("there is room");
+    };
+    each_cut(&cells, change, |after, medium| {
+        let mut files = mount(&medium, 100 * MILLIS);
+        for _ in 0..1000 {
+            let stage = files.fs().volume.reclaim.as_ref().map(|reclaim| reclaim.stage);
+            if stage == Some(Stage::Inodes) {
+                unlink(&mut files, ROOT, "two").expect("it is there");
+                break;
+            }
+            files.idle(10 * MILLIS);
+        }
+        files.idle(600 * SECONDS);
+        links += files.fs().reclaimed().links;
+        assert_eq!(files.unmount().1, Ok(()));
+        let found = checked(&medium);
+        assert!(found.is_clean(), "{after}: {found}");
+    });
+    assert!(links > 0, "no crash has left a link too many");
 }
 
 /// A power cut in the midst leaves what soft updates may leave, and the next reclaim ends it.
