@@ -7,7 +7,8 @@
 //!
 //! Operations go on meanwhile, so candidates only become fewer. What an operation allocates never
 //! becomes one, because its bit was free. What an operation frees is dropped, because the disk may
-//! still lead to it. An inode whose names an operation has changed keeps its count in this pass.
+//! still lead to it. An inode whose names an operation has changed keeps its count in this pass. If
+//! that was not found right in an earlier pass, another one follows.
 //! The inodes keep what they have in use, named or not: an inode without a name is deleted in the
 //! usual way, and gives up its blocks itself. So a fragment is freed only if nothing on the disk
 //! has led to it since the crash, and a crash in the midst leaves no more than leaks.
@@ -18,8 +19,8 @@
 //! A directory may have two names. A program sees both, so they stay for a repair. Where one of
 //! them is gone `..` is made to lead to the directory of the other one.
 //!
-//! Memory: one bit for each fragment, two bits and four bytes for each inode of a part, and some 50
-//! bytes for each directory that stands before its parent in the table. A part has as many groups
+//! Memory: one bit for each inode; one bit for each fragment, two bits and four bytes for each inode
+//! of a part; and some 50 bytes for each directory that stands before its parent in the table. A part has as many groups
 //! as fit into 64 MiB, which is all of a file system below 90 GB.
 
 mod hooks;
@@ -105,6 +106,10 @@ pub struct Reclaim {
     inodes: Marks,
     /// Inodes whose names an operation has changed.
     touched: Marks,
+    /// Inodes whose links were right at a time, or were made so: operations keep them right.
+    exact: Marks,
+    /// A directory without a name goes, and with it names of others.
+    names_go: bool,
     /// Names of each inode.
     names: Names,
     /// Directories with more links than their own two and those of the directories in them, and how
@@ -142,6 +147,8 @@ impl Reclaim {
             fragments: none(),
             inodes: none(),
             touched: none(),
+            exact: Marks::new(0..geometry.inodes()),
+            names_go: false,
             names: Names::new(0..0),
             ups: CowMap::default(),
             surplus: CowMap::default(),
@@ -159,6 +166,7 @@ impl Reclaim {
         self.fragments.share();
         self.inodes.share();
         self.touched.share();
+        self.exact.share();
         self.names.share();
         self.surplus.share(|_| {});
         self.ups.share(|_| {});
@@ -222,6 +230,9 @@ impl Reclaim {
 
     /// The groups of this part are done: goes on with the next ones, another pass, or nothing.
     fn end_part(&mut self, geometry: &Geometry) {
+        if std::mem::take(&mut self.names_go) {
+            self.exact = Marks::new(0..geometry.inodes());
+        }
         if self.part.end < geometry.groups() {
             self.begin_part(geometry, self.part.end);
             return;

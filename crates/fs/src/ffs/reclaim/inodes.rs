@@ -30,8 +30,8 @@ struct Row {
 enum Right {
     /// They stay.
     Stays,
-    /// They become fewer.
-    Loses(u16),
+    /// They are right, once so many are gone.
+    Exact(u16),
     /// It has no name, and is to be deleted.
     Goes,
 }
@@ -55,7 +55,7 @@ pub(super) fn step(tx: &mut dyn Tx, vol: &mut Volume) -> Result<Option<Ino>, Sto
     let row = row(tx, vol, from)?;
     let (mut end, mut at) = (row.end, of(vol).visit);
     let (mut pages, mut directories, mut nameless) = (STEP_PAGES, 0, None);
-    let (mut numbers, mut links) = (0, 0);
+    let (mut numbers, mut links, mut exact) = (0, 0, Vec::new());
     for (ino, inode) in row.inodes {
         // The inode that a visit of several steps was at may be another one now.
         let begun = std::mem::take(&mut at);
@@ -74,7 +74,10 @@ pub(super) fn step(tx: &mut dyn Tx, vol: &mut Volume) -> Result<Option<Ino>, Sto
                 directories += u32::from(inode.kind() == Some(FileKind::Directory));
                 match right {
                     Right::Stays => {}
-                    Right::Loses(count) => links += u64::from(count),
+                    Right::Exact(count) => {
+                        links += u64::from(count);
+                        exact.push(ino);
+                    }
                     Right::Goes => {
                         (end, nameless) = (ino + 1, Some(Ino::from(ino)));
                         break;
@@ -87,6 +90,7 @@ pub(super) fn step(tx: &mut dyn Tx, vol: &mut Volume) -> Result<Option<Ino>, Sto
     let reclaim = of(vol);
     reclaim.done.inodes += numbers + u64::from(nameless.is_some());
     reclaim.done.links += links;
+    exact.into_iter().for_each(|ino| reclaim.exact.insert(ino));
     (reclaim.next, reclaim.visit) = (end, at);
     Ok(nameless)
 }
@@ -193,6 +197,9 @@ fn count_names(vol: &mut Volume, number: u32, inode: &mut Inode) -> Right {
         return Right::Stays;
     }
     let is_directory = inode.kind() == Some(FileKind::Directory);
+    if !is_directory && reclaim.exact.has(number) {
+        return Right::Stays;
+    }
     let is_root = Ino::from(number) == ROOT;
     let named = match is_directory {
         true => is_root || reclaim.names.parent(number).is_some(),
@@ -212,23 +219,25 @@ fn count_names(vol: &mut Volume, number: u32, inode: &mut Inode) -> Right {
         }
         false => u16::try_from(reclaim.names.count(number)).unwrap_or(u16::MAX),
     };
-    let touched = reclaim.touched.has(number);
-    // A name of several may have gone after it was counted; one that is left is the only one.
-    let is_sure = is_directory || !touched || inode.links == 1;
-    if named && inode.links <= right && is_sure {
-        return Right::Stays;
-    }
-    if touched {
+    if reclaim.touched.has(number) {
+        if is_directory && named && inode.links <= right {
+            return Right::Stays;
+        }
+        // A name may have gone after it was counted.
         reclaim.again = true;
         return Right::Stays;
+    }
+    if named && inode.links <= right {
+        return Right::Exact(0);
     }
     let loses = inode.links.saturating_sub(right);
     inode.links = right;
     if named {
-        return Right::Loses(loses);
+        return Right::Exact(loses);
     }
     // What a directory without a name leads to keeps its count until that is gone.
-    reclaim.again |= is_directory;
+    (reclaim.again, reclaim.names_go) =
+        (reclaim.again | is_directory, reclaim.names_go | is_directory);
     Right::Goes
 }
 

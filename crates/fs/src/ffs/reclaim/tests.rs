@@ -43,6 +43,7 @@ fn change(files: &mut Blocking<Ffs>, (a, b): (Ino, Ino)) -> Result<(), Errno> {
     let deep = make(files, b, New::Directory, "deep")?.0;
     let deeper = make(files, deep, New::Directory, "deeper")?.0;
     file(files, deeper, "bottom", 9000)?;
+    link(files, (a, "old3"), (deeper, "linked"))?;
     rename(files, (a, "moves"), (b, "moved"))?;
     rename(files, (a, "old1"), (b, "other1"))?;
     for number in 0..3 {
