@@ -1,5 +1,5 @@
-//! A device that fails after so many writes, or loses one of those that it has not flushed, and file
-//! systems over it, for tests.
+//! A device that fails after so many writes, or loses one of those that it has not flushed, and
+//! file systems over it, for tests.
 // A medium is sent between threads, so what a test shares with it must be, too.
 #![allow(clippy::disallowed_types)]
 

@@ -19,9 +19,9 @@
 //! A directory may have two names. A program sees both, so they stay for a repair. Where one of
 //! them is gone `..` is made to lead to the directory of the other one.
 //!
-//! Memory: one bit for each inode; one bit for each fragment, two bits and four bytes for each inode
-//! of a part; and some 50 bytes for each directory that stands before its parent in the table. A part has as many groups
-//! as fit into 64 MiB, which is all of a file system below 90 GB.
+//! Memory: one bit for each inode; one bit for each fragment, two bits and four bytes for each
+//! inode of a part; and some 50 bytes for each directory that stands before its parent in the
+//! table. A part has as many groups as fit into 64 MiB, which is all of a file system below 90 GB.
 
 mod hooks;
 pub(crate) mod idle;
