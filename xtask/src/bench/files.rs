@@ -1,10 +1,11 @@
-//! Mounted file systems, all in memory: small files against `fuse2fs`, large ones against ext4 on a
-//! loop device over our own served disk.
+//! Mounted file systems: in memory, small files against `fuse2fs`, large ones against ext4 on a
+//! loop device over our own served disk; and the policies against each other and that ext4.
 //!
 //! Each run makes a file system, mounts it and takes it away again. Rates are what a program sees
 //! through the kernel and its caches.
 
 mod peers;
+mod policies;
 
 use super::{Scratch, Setup, median};
 use crate::run::{capture, installed};
@@ -24,6 +25,9 @@ const DIRS: usize = 16;
 /// Bytes of one read or write of a large file.
 const LARGE: usize = 1 << 20;
 
+/// What a mount is without an option.
+const OURS: Peer = Peer::Ours("async");
+
 /// A program's work on small files; each is measured for all files in turn.
 const STEPS: [&str; 6] =
     ["create+write+close", "stat", "open+read", "open+read, cold", "stat, cold", "unlink"];
@@ -42,8 +46,11 @@ pub fn files(setup: &Setup) -> Result<()> {
         None => small(setup)?,
     }
     match ["nbdfuse", "losetup", "mkfs.ext4"].iter().find(|program| !installed(program)) {
-        Some(program) => println!("large files: skipped, {program} is not installed"),
-        None => large(setup)?,
+        Some(program) => println!("large files, policies: skipped, {program} is not installed"),
+        None => {
+            large(setup)?;
+            policies::policies(setup)?;
+        }
     }
     Ok(())
 }
@@ -57,7 +64,7 @@ fn small(setup: &Setup) -> Result<()> {
     let mut ours: [Vec<f64>; STEPS.len()] = Default::default();
     let mut theirs = ours.clone();
     for _ in 0..setup.repeats() {
-        for (peer, rates) in [(Peer::Ours, &mut ours), (Peer::Fuse2fs, &mut theirs)] {
+        for (peer, rates) in [(OURS, &mut ours), (Peer::Fuse2fs, &mut theirs)] {
             let run = small_run(setup, peer, count)?;
             rates.iter_mut().zip(run).for_each(|(rates, rate)| rates.push(rate));
         }
@@ -151,7 +158,7 @@ fn large(setup: &Setup) -> Result<()> {
     println!("The peer is ext4 on a loop device on nbdfuse on `seekless serve`.\n");
     let mut rates: [Vec<f64>; 4] = Default::default();
     for _ in 0..setup.repeats() {
-        let ours = large_run(setup, Peer::Ours, mib)?;
+        let ours = large_run(setup, OURS, mib)?;
         let theirs = large_run(setup, Peer::Served, mib)?;
         let run = ours.into_iter().chain(theirs);
         rates.iter_mut().zip(run).for_each(|(rates, rate)| rates.push(rate));

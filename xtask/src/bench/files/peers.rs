@@ -39,8 +39,8 @@ pub(super) fn scratch(name: &str) -> Result<Scratch> {
 /// A file system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Peer {
-    /// FFS on an image in place.
-    Ours,
+    /// FFS on an image in place, with this policy.
+    Ours(&'static str),
     /// ext4 by `fuse2fs`, on a file.
     Fuse2fs,
     /// ext4 of the kernel on a loop device, on `nbdfuse`, on our server, on an image in place.
@@ -53,7 +53,7 @@ impl Peer {
         let image = dir.join("disk.img");
         fs::create_dir_all(dir.join("mnt"))?;
         match self {
-            Peer::Ours => {
+            Peer::Ours(_) => {
                 let mut mkfs = Command::new(&setup.program);
                 mkfs.arg("mkfs").arg(&image).args(["--fs", "ffs", "--layout", "inplace"]);
                 mkfs.args(["--bytes-per-inode", "8k", "--size", size]);
@@ -79,7 +79,7 @@ impl Peer {
     pub(super) fn mount(self, setup: &Setup, dir: &Path) -> Result<Mounted> {
         let (image, point) = (dir.join("disk.img"), dir.join("mnt"));
         let mut daemon = match self {
-            Peer::Ours => Command::new(&setup.program),
+            Peer::Ours(_) => Command::new(&setup.program),
             Peer::Fuse2fs => Command::new("fuse2fs"),
             Peer::Served => {
                 let below = Below::start(setup, dir)?;
@@ -88,7 +88,9 @@ impl Peer {
             }
         };
         match self {
-            Peer::Ours => daemon.args(["mount", "--foreground"]).arg(&image).arg(&point),
+            Peer::Ours(policy) => {
+                daemon.args(["mount", "--foreground", "--policy", policy]).arg(&image).arg(&point)
+            }
             _ => daemon.arg(&image).arg(&point).arg("-f"),
         };
         let daemon = daemon.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
