@@ -1,14 +1,14 @@
 //! What a kill costs of the work of writing home: what the last second did, at the most.
 #![allow(clippy::unwrap_used, missing_docs)]
 
+use crate::seen::Seen;
 use crate::support::Shared;
 use seekless_crash::device::volatile::{Latency, VolatileRam};
 use seekless_engine::data::Data;
 use seekless_engine::device::medium::{Cells, Medium as _};
 use seekless_engine::device::ram::Ram;
-use seekless_engine::device::{Device, DeviceStatus};
 use seekless_engine::disk::{Disk, MediumDisk};
-use seekless_engine::io::{Done, Io, IoError};
+use seekless_engine::io::{Io, IoError};
 use seekless_engine::layer::Layer;
 use seekless_engine::layout::{FormatOptions, MountOptions};
 use seekless_engine::node::Node;
@@ -87,33 +87,6 @@ fn what_came_home_while_idle_is_home_after_a_kill() {
     }
 }
 
-/// A device that takes its time, and can be looked at.
-#[derive(Clone, Debug)]
-struct Slow(Rc<RefCell<VolatileRam>>);
-
-impl DeviceStatus for Slow {}
-
-impl Device for Slow {
-    fn blocks(&self) -> u64 {
-        self.0.borrow().blocks()
-    }
-    fn submit(&mut self, now: Time, io: Io) {
-        self.0.borrow_mut().submit(now, io);
-    }
-    fn reap(&mut self, now: Time, done: &mut Vec<Done>) {
-        self.0.borrow_mut().reap(now, done);
-    }
-    fn next_event(&self) -> Option<Time> {
-        self.0.borrow().next_event()
-    }
-    fn volatile(&self) -> bool {
-        true
-    }
-    fn status(&self) -> &dyn DeviceStatus {
-        self
-    }
-}
-
 /// Nothing that is not flushed survives: the hardest power cut for progress.
 #[test]
 fn a_power_cut_costs_what_came_home_in_the_last_second_at_most() {
@@ -122,7 +95,7 @@ fn a_power_cut_costs_what_came_home_in_the_last_second_at_most() {
         let layer = mount(&mut cells, order);
         let latency = Latency::InOrder(2 * MILLIS);
         let ram = VolatileRam::new(cells, true, latency, Rng::stream(1, "device"));
-        let slow = Slow(Rc::new(RefCell::new(ram)));
+        let slow = Seen(Rc::new(RefCell::new(ram)));
         let mut node = Node::new(layer, vec![Box::new(slow.clone())], 1);
         let mut now = 0;
         fill(&mut node, &mut now, 1500);
@@ -141,6 +114,35 @@ fn a_power_cut_costs_what_came_home_in_the_last_second_at_most() {
         assert_eq!(dirty(slow.0.borrow().durable()), 0, "{order}");
         holds(slow.0.borrow().durable(), 1500);
     }
+}
+
+/// A record of a client takes progress along before that is due, and what is due in vain must not
+/// keep time from going on while the record of a clean shutdown is on its way.
+#[test]
+fn a_clean_shutdown_ends_on_a_device_that_is_slow() {
+    let mut homes = 0;
+    for steps in 0..400 {
+        let mut cells = volume();
+        let layer = mount(&mut cells, Order::LastFirst);
+        let latency = Latency::InOrder(300 * MILLIS);
+        let ram = VolatileRam::new(cells, true, latency, Rng::stream(steps, "device"));
+        let mut node = Node::new(layer, vec![Box::new(ram)], 1);
+        let mut now = 0;
+        fill(&mut node, &mut now, 1500);
+        node.idle(&mut now, 400 * steps * MILLIS);
+        node.run(&mut now, Io::write(0, 1, Data::stamp(1, 1, 2)).with_fua()).unwrap();
+        homes += u64::from(dirty_in(&node.stats()) < 1501);
+        node.stop(now);
+        node.settle(now, &mut Vec::new());
+        let mut events = 0;
+        while !node.stopped() {
+            events += 1;
+            assert!(events < 10_000, "time stands still after {steps} steps");
+            now = node.next_event().expect("the end is under way").max(now);
+            node.settle(now, &mut Vec::new());
+        }
+    }
+    assert!(homes > 5, "{homes} volumes had begun to write home");
 }
 
 /// A disk whose power fails after so many writes and flushes. What is not flushed is lost.
