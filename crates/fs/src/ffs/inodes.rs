@@ -1,5 +1,8 @@
 //! Inodes in their table: read one, and write back what an operation changed of it.
 
+#[cfg(test)]
+mod tests;
+
 use crate::call::{Attr, Errno, FileKind, Ino};
 use crate::ffs::fields::u64_at;
 use crate::ffs::geometry::Place;
