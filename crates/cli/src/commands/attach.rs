@@ -2,13 +2,12 @@
 
 use crate::failure::{Exit, Failure, Outcome};
 use crate::filesystem::{VolumeArgs, names};
-use crate::in_background::{in_background, open_messages};
+use crate::in_background::BackgroundFlags;
 use crate::log::LogFlags;
 use crate::spec;
 use seekless_engine::size::Size;
 use seekless_layouts::shared::NO_PUNCH;
 use seekless_serve::attach::{AttachError, Attached, attach};
-use seekless_serve::background;
 use std::fs::File;
 use std::io::Write;
 use std::os::fd::AsFd as _;
@@ -51,15 +50,8 @@ pub struct Args {
     metrics: Option<String>,
     #[command(flatten)]
     log_flags: LogFlags,
-    /// Append the messages of the process in the background to this file.
-    #[arg(long, value_name = "FILE", conflicts_with = "foreground")]
-    messages: Option<PathBuf>,
-    /// Stay in the foreground.
-    #[arg(long, short)]
-    foreground: bool,
-    /// This is the process in the background.
-    #[arg(long, hide = true, conflicts_with = "foreground")]
-    detached: bool,
+    #[command(flatten)]
+    background: BackgroundFlags,
 }
 
 /// Attaches, and unless it stays in the foreground, returns when the device is there.
@@ -67,14 +59,7 @@ pub struct Args {
 /// # Errors
 /// If the volume is unusable or in use, or the machine has no FUSE or loop devices.
 pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
-    if args.foreground {
-        return serve(args);
-    }
-    if args.detached {
-        background::begin()?;
-        return serve(args);
-    }
-    in_background(out)
+    args.background.run(out, |_| serve(args))
 }
 
 fn serve(args: &Args) -> Outcome {
@@ -83,19 +68,14 @@ fn serve(args: &Args) -> Outcome {
     options.direct = args.direct;
     options.options.set(&NO_PUNCH, args.no_punch);
     options.metrics = args.metrics.clone();
-    let messages = args.messages.as_deref().map(open_messages).transpose()?;
-    let (images, detached) = (names(&args.images), args.detached);
+    let (images, ready) = (names(&args.images), args.background.ready()?);
     // The thread that makes the device writes while this one holds the lock of standard output.
     let mut out = File::from(std::io::stdout().as_fd().try_clone_to_owned()?);
     attach(&options, move |attached| {
         let Attached { device, size_bytes } = attached;
         let size = Size::from_blocks(size_bytes / 4096);
         let (line, out) = (device.display().to_string(), &mut out);
-        let said = match detached {
-            true => background::leave(out, &line, messages.as_ref()),
-            false => writeln!(out, "{line}").and_then(|()| out.flush()),
-        };
-        if let Err(error) = said {
+        if let Err(error) = ready.say(out, &line) {
             tracing::warn!("the name of the device cannot be told: {error}");
         }
         tracing::info!("{images} attached as {}, {size}", device.display());

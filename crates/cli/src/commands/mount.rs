@@ -3,7 +3,7 @@
 use crate::commands::serve::salvaging;
 use crate::failure::{Failure, Outcome};
 use crate::filesystem::{VolumeArgs, absolute, blame, names, policies, wall_clock, warn_of_damage};
-use crate::in_background::{in_background, open_messages};
+use crate::in_background::BackgroundFlags;
 use crate::log::LogFlags;
 use crate::spec;
 use seekless_engine::size::Size;
@@ -11,7 +11,6 @@ use seekless_fs::core::{CoreOptions, Ordering};
 use seekless_fs::ffs::{self, Ffs, FsError};
 use seekless_fs::policy::PolicyKind;
 use seekless_layouts::shared::NO_PUNCH;
-use seekless_serve::background;
 use seekless_serve::crash::plan::Fault;
 use seekless_serve::files::{self, MountOptions, Volume};
 use seekless_serve::server::CrashOptions;
@@ -89,15 +88,8 @@ pub struct Args {
     metrics: Option<String>,
     #[command(flatten)]
     log_flags: LogFlags,
-    /// Append the messages of the process in the background to this file.
-    #[arg(long, value_name = "FILE", conflicts_with = "foreground")]
-    messages: Option<PathBuf>,
-    /// Stay in the foreground.
-    #[arg(long, short)]
-    foreground: bool,
-    /// This is the process in the background.
-    #[arg(long, hide = true, conflicts_with = "foreground")]
-    detached: bool,
+    #[command(flatten)]
+    background: BackgroundFlags,
 }
 
 impl Args {
@@ -114,14 +106,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     let Some((point, images)) = args.paths.split_last() else {
         return Err(Failure::usage("an image and a directory are needed"));
     };
-    if args.foreground {
-        return serve(args, images, point, out);
-    }
-    if args.detached {
-        background::begin()?;
-        return serve(args, images, point, out);
-    }
-    in_background(out)
+    args.background.run(out, |out| serve(args, images, point, out))
 }
 
 fn serve(args: &Args, images: &[PathBuf], point: &Path, out: &mut dyn Write) -> Outcome {
@@ -137,7 +122,7 @@ fn serve(args: &Args, images: &[PathBuf], point: &Path, out: &mut dyn Write) -> 
         control: args.control.clone(),
         ..CrashOptions::default()
     });
-    let messages = args.messages.as_deref().map(open_messages).transpose()?;
+    let ready = args.background.ready()?;
     let mut volume = Volume::open(&options)?;
     let mounted = policy(args, &mut volume)
         .map_err(|error| blame(images, &error))
@@ -169,10 +154,7 @@ fn serve(args: &Args, images: &[PathBuf], point: &Path, out: &mut dyn Write) -> 
     let line = format!("{}: FFS mounted at {}{how}", names(images), options.point.display());
     let mut said = Ok(());
     files::serve(fs, volume, &options, &mut || {
-        said = match args.detached {
-            true => background::leave(out, &line, messages.as_ref()),
-            false => writeln!(out, "{line}").and_then(|()| out.flush()),
-        };
+        said = ready.say(out, &line);
     })?;
     Ok(said?)
 }
