@@ -9,8 +9,10 @@
 //! [`DeviceStatus::punches`]: seekless_engine::device::DeviceStatus::punches
 
 use crate::bits::Bits;
+use seekless_engine::disk::Disk;
 use seekless_engine::options::Choice;
-use seekless_engine::units::{MILLIS, SECONDS, Time};
+use seekless_engine::units::{BlockNr, MILLIS, SECONDS, Time};
+use std::ops::Range;
 
 /// Keep what the volume does not use.
 pub static NO_PUNCH: Choice<bool> = Choice::switch(
@@ -60,8 +62,38 @@ impl Puncher {
     }
 
     /// True unless nothing is ever given back.
-    pub fn is_wanted(&self) -> bool {
+    #[cfg(test)]
+    fn is_wanted(&self) -> bool {
         self.mode != Mode::Off
+    }
+
+    /// After a mount: free units that may still take space below go when it is time. `units` has
+    /// the blocks of each, in order; only those that may take space are asked whether they are
+    /// free.
+    pub fn look(
+        &mut self,
+        disk: &mut dyn Disk,
+        units: impl Iterator<Item = (u32, Range<BlockNr>)>,
+        is_free: impl Fn(u32) -> bool,
+    ) {
+        if self.mode == Mode::Off {
+            return;
+        }
+        // There is nothing before this block, as far as is known.
+        let mut next = 0;
+        for (unit, Range { start, end }) in units {
+            if next >= end || !is_free(unit) {
+                continue;
+            }
+            if next < start {
+                let Some(data) = disk.next_data(start) else { return };
+                next = data;
+            }
+            if next < end {
+                self.freed(unit);
+                next = 0;
+            }
+        }
     }
 
     /// Something in a unit has been freed.

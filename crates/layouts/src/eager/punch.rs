@@ -93,26 +93,13 @@ impl Punching {
 
     /// After a mount: what is free and may still take space below goes when it is time.
     pub fn look(&mut self, disk: &mut dyn Disk, free: &FreeMap) {
-        if !self.puncher.is_wanted() {
-            return;
-        }
-        // There is nothing before this block, as far as is known.
-        let mut next = 0;
-        for unit in 0..self.units.count() {
-            let Range { start, end } = self.units.blocks(unit);
-            let hole = next >= BlockNr::from(end);
-            if hole || !self.units.all_free(unit, free) {
-                continue;
-            }
-            if next < BlockNr::from(start) {
-                let Some(data) = disk.next_data(BlockNr::from(start)) else { return };
-                next = data;
-            }
-            if next < BlockNr::from(end) {
-                self.puncher.freed(unit);
-                next = 0;
-            }
-        }
+        let units = self.units;
+        let blocks = |unit| {
+            let Range { start, end } = units.blocks(unit);
+            (unit, BlockNr::from(start)..BlockNr::from(end))
+        };
+        let all = (0..units.count()).map(blocks);
+        self.puncher.look(disk, all, |unit| units.all_free(unit, free));
     }
 
     /// Nothing is to be given back for now.

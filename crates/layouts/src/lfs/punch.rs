@@ -39,26 +39,14 @@ impl Lfs {
 
     /// After a mount: free segments that may still take space below go when it is time.
     pub(super) fn look_for_stale(&mut self, disk: &mut dyn Disk) {
-        if !self.punching.puncher.is_wanted() {
-            return;
-        }
-        // There is nothing before this block, as far as is known.
-        let mut next = 0;
-        for segment in 0..self.geometry.segments() as SegmentNr {
-            let start = BlockNr::from(self.geometry.start_of(segment));
-            let end = start + u64::from(self.geometry.segment);
-            if next >= end || self.segments.get(segment).state != State::Free {
-                continue;
-            }
-            if next < start {
-                let Some(data) = disk.next_data(start) else { return };
-                next = data;
-            }
-            if next < end {
-                self.punching.puncher.freed(segment);
-                next = 0;
-            }
-        }
+        let (geometry, segments) = (&self.geometry, &self.segments);
+        let blocks = |segment| {
+            let start = BlockNr::from(geometry.start_of(segment));
+            (segment, start..start + u64::from(geometry.segment))
+        };
+        let all = (0..geometry.segments() as SegmentNr).map(blocks);
+        let is_free = |segment| segments.get(segment).state == State::Free;
+        self.punching.puncher.look(disk, all, is_free);
     }
 
     /// When to look again though nothing happens.
