@@ -45,6 +45,7 @@ mod record;
 mod replay;
 mod reproduce;
 mod salvage;
+mod same_figures;
 mod sim_fs;
 mod space;
 mod stacked;
