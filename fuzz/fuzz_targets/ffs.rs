@@ -14,7 +14,7 @@ use seekless_fs::block::plain::Plain;
 use seekless_fs::call::{Answer, Attr, Errno, FileKind, Handle, Ino, New, ROOT, Request, SeekWhat};
 use seekless_fs::core::CoreOptions;
 use seekless_fs::ffs::{
-    Ffs, Finding, FsError, MkfsOptions, MountOptions, SealKind, Sealer, check, mkfs, repair,
+    self, Ffs, Finding, FsError, MkfsOptions, MountOptions, SealKind, Sealer, check, mkfs, repair,
 };
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, OnceLock};
@@ -81,7 +81,7 @@ impl Files {
         let node = Plain::node(Box::new(Ram::new(Box::new(medium.clone()))));
         let core = CoreOptions { read_only, ..CoreOptions::default() };
         let options = MountOptions { core, now: 1, ..MountOptions::default() };
-        Blocking::mount(node, |disk| Ffs::mount(disk, &options)).map(Files)
+        Blocking::mount(node, |disk| ffs::mount(disk, &options)).map(Files)
     }
 
     fn object(&mut self, request: Request) -> Result<Attr, Errno> {

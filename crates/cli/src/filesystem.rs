@@ -78,7 +78,7 @@ pub fn blame(images: &[PathBuf], error: &FsError) -> Failure {
 
 /// Says that a mount met damaged maps.
 pub fn warn_of_damage(images: &[PathBuf], fs: &Ffs) {
-    let closed = fs.closed_groups();
+    let closed = fs.format().closed_groups();
     let Some(first) = closed.first() else { return };
     crate::term::say(&format!(
         "warning: {}: the maps of {} groups are damaged, of group {first} first: their free space \

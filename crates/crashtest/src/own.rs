@@ -60,7 +60,7 @@ pub(crate) fn mount(
     now: Timestamp,
 ) -> Result<Ffs, FsError> {
     let core = CoreOptions { cache_bytes: CACHE_BYTES, ..CoreOptions::default() };
-    Ffs::mount(disk, &ffs::MountOptions { core, policy, now })
+    ffs::mount(disk, &ffs::MountOptions { core, policy, now })
 }
 
 /// Nanoseconds since the epoch.

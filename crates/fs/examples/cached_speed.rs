@@ -10,7 +10,7 @@ use seekless_engine::device::ram::Ram;
 use seekless_fs::block::disk::NodeDisk;
 use seekless_fs::block::plain::Plain;
 use seekless_fs::call::{Answer, Call, Credentials, Ino, New, ROOT, Reply, Request};
-use seekless_fs::ffs::{Ffs, MkfsOptions, MountOptions, mkfs};
+use seekless_fs::ffs::{self, MkfsOptions, MountOptions, mkfs};
 use seekless_fs::system::{FileSystem, FsCx};
 use std::slice::from_mut;
 use std::time::Instant;
@@ -23,7 +23,7 @@ fn main() {
     let mut node = Plain::node(Box::new(Ram::new(Box::new(Cells::new(16_384)))));
     let mut now = 0;
     mkfs(&mut NodeDisk::new(&mut node, &mut now), &MkfsOptions::default()).expect("fits");
-    let mounted = Ffs::mount(&mut NodeDisk::new(&mut node, &mut now), &MountOptions::default());
+    let mounted = ffs::mount(&mut NodeDisk::new(&mut node, &mut now), &MountOptions::default());
     let mut fs = mounted.expect("just made");
     let mut replies: Vec<Reply> = Vec::new();
     let mut answers = Vec::new();

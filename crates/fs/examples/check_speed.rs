@@ -16,7 +16,7 @@ use seekless_engine::units::BlockNr;
 use seekless_fs::block::Blocking;
 use seekless_fs::block::plain::Plain;
 use seekless_fs::call::{Answer, Ino, New, ROOT, Request};
-use seekless_fs::ffs::{Ffs, MkfsOptions, MountOptions, check, load, mkfs, repair};
+use seekless_fs::ffs::{self, Ffs, MkfsOptions, MountOptions, check, load, mkfs, repair};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
@@ -69,7 +69,7 @@ fn filled(bytes: u64, files: u64) -> Cells {
     mkfs(&mut MediumDisk(&mut cells), &options).unwrap();
     let medium = Shared(Arc::new(Mutex::new(cells)));
     let node = Plain::node(Box::new(Ram::new(Box::new(medium.clone()))));
-    let mut fs = Blocking::mount(node, |disk| Ffs::mount(disk, &MountOptions::default())).unwrap();
+    let mut fs = Blocking::mount(node, |disk| ffs::mount(disk, &MountOptions::default())).unwrap();
     let data = Bytes::from(vec![7; 1024]);
     let mut dir = ROOT;
     for number in 0..files {

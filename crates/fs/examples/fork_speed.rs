@@ -12,7 +12,7 @@ use seekless_fs::block::disk::NodeDisk;
 use seekless_fs::block::plain::Plain;
 use seekless_fs::call::{Answer, Handle, New, ROOT, Request};
 use seekless_fs::core::CoreOptions;
-use seekless_fs::ffs::{Ffs, MkfsOptions, MountOptions, mkfs};
+use seekless_fs::ffs::{self, Ffs, MkfsOptions, MountOptions, mkfs};
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
@@ -24,7 +24,7 @@ fn mounted(blocks: u64, cache_bytes: u64) -> Blocking<Ffs> {
     mkfs(&mut NodeDisk::new(&mut node, &mut 0), &MkfsOptions::default()).expect("fits");
     let core = CoreOptions { cache_bytes, ..CoreOptions::default() };
     let options = MountOptions { core, ..MountOptions::default() };
-    Blocking::mount(node, |disk| Ffs::mount(disk, &options)).expect("just made")
+    Blocking::mount(node, |disk| ffs::mount(disk, &options)).expect("just made")
 }
 
 fn open(files: &mut Blocking<Ffs>, name: String) -> Handle {

@@ -6,7 +6,6 @@
 //!
 //! Start with [`format`] and [`geometry`] (where things lie), then [`inode`] and [`entries`].
 
-mod ahead;
 pub mod alloc;
 mod arrivals;
 pub mod check;
@@ -19,7 +18,6 @@ mod dying;
 pub mod entries;
 pub mod error;
 mod fields;
-mod flow;
 pub mod format;
 pub mod free;
 pub mod geometry;
@@ -29,7 +27,6 @@ mod harness;
 pub mod holes;
 pub mod inode;
 pub mod inodes;
-mod later;
 pub mod map;
 #[cfg(test)]
 mod memory;
@@ -38,16 +35,15 @@ pub mod mount;
 pub mod ops;
 pub mod paths;
 mod perform;
+pub mod personality;
+mod piece;
 pub mod reclaim;
 pub mod repair;
-mod rounds;
 #[cfg(test)]
 pub(crate) mod sample;
 pub mod seal;
 mod seals;
-mod stop;
 pub mod store;
-pub mod system;
 pub mod tail;
 pub mod volume;
 
@@ -60,8 +56,8 @@ pub use geometry::{Bit, Fragment, Geometry, Place};
 pub use group::GroupHeader;
 pub use inode::Inode;
 pub use mkfs::{MkfsOptions, MkfsReport, mkfs};
-pub use mount::MountOptions;
+pub use mount::{MountOptions, mount};
+pub use personality::Ffs;
 pub use repair::{RepairReport, repair};
 pub use seal::{SealKind, Sealer};
 pub use store::{Found, load};
-pub use system::Ffs;

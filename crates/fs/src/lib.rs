@@ -14,6 +14,7 @@ pub mod core;
 pub mod cow;
 pub mod ffs;
 pub mod model;
+pub mod mounted;
 pub mod node;
 pub mod oracle;
 pub mod policy;

@@ -11,7 +11,7 @@ pub mod ordered;
 pub mod planted;
 
 use crate::core::page::{Mask, Page};
-use crate::tx::{BlockNo, Field, Freed, Need, Piece, Role};
+use crate::tx::{BlockNo, Deferred, Field, Freed, Need, Role};
 use guard::Manifest;
 use smallvec::SmallVec;
 use std::collections::BTreeSet;
@@ -93,8 +93,18 @@ pub trait Policy: Debug + Send {
     /// Which one it is.
     fn kind(&self) -> PolicyKind;
 
-    /// True if operations are to say what needs what.
-    fn is_ordered(&self) -> bool {
+    /// True if it keeps single changes from the disk: operations say what each needs there before.
+    fn guards(&self) -> bool {
+        false
+    }
+
+    /// True if space that an operation gives up is free later, when nothing on the disk leads there.
+    fn defers_frees(&self) -> bool {
+        false
+    }
+
+    /// True if calls that change names or inodes are answered when the changes are on the disk.
+    fn answers_late(&self) -> bool {
         false
     }
 
@@ -120,7 +130,7 @@ pub trait Policy: Debug + Send {
     fn settled(&mut self, _manifest: Manifest) {}
 
     /// Space that may be freed now.
-    fn take_free(&mut self) -> Option<Vec<Piece>> {
+    fn take_free(&mut self) -> Option<Vec<Deferred>> {
         None
     }
 

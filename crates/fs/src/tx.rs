@@ -133,56 +133,18 @@ pub enum Role {
 /// Space that an operation gives up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Freed {
-    /// What is free afterwards.
-    pub what: Piece,
+    /// What the format does afterwards: frees space, as a rule.
+    pub what: Deferred,
     /// What must be on the disk before: bytes without the address.
     pub after: Field,
     /// The bytes held nothing but the address: a guard on them keeps the address from the disk.
     pub exact: bool,
 }
 
-/// A piece of space.
+/// What a format wants to be told when bytes are on the disk: that space is free, or a fact of its
+/// own. Only the format reads the numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Piece {
-    /// Fragments of one block.
-    Fragments {
-        /// The first one.
-        at: u32,
-        /// How many.
-        count: u32,
-    },
-    /// An inode.
-    Inode {
-        /// Its number.
-        ino: u32,
-        /// It was one of a directory.
-        directory: bool,
-    },
-    /// The change that made a directory longer, or moved its tail.
-    Body {
-        /// The inode of the directory.
-        dir: u32,
-    },
-    /// The old name of a directory that has moved.
-    Name {
-        /// The inode of the directory.
-        dir: u32,
-    },
-    /// Nothing but the knowledge that a removed name may still be on the disk.
-    Departure {
-        /// The inode of the directory.
-        dir: u32,
-        /// The hash of the name.
-        hash: u32,
-        /// The number that the volume has given it.
-        serial: u32,
-    },
-    /// Nothing but the knowledge that a new name of a directory is not on the disk yet.
-    Arrival {
-        /// The inode of the directory.
-        dir: u32,
-    },
-}
+pub struct Deferred(pub [u32; 4]);
 
 /// The blocks as an operation sees them.
 pub trait Tx {
@@ -255,8 +217,13 @@ pub trait Tx {
     /// Forgets what the cache holds of freed fragments: a later write does not carry it.
     fn forget(&mut self, block: BlockNo, at: usize, length: usize);
 
-    /// True if the order of writes matters: operations then say what needs what.
-    fn is_ordered(&self) -> bool {
+    /// True if the policy keeps single changes from the disk: operations then say what each needs.
+    fn guards(&self) -> bool {
+        false
+    }
+
+    /// True if the policy takes over freed space, and frees it later.
+    fn defers_frees(&self) -> bool {
         false
     }
 

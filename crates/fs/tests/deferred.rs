@@ -9,7 +9,7 @@ use seekless_fs::block::Blocking;
 use seekless_fs::block::disk::NodeDisk;
 use seekless_fs::block::plain::Plain;
 use seekless_fs::call::{Answer, Errno, New, ROOT, Request};
-use seekless_fs::ffs::{Ffs, MkfsOptions, MountOptions, check, mkfs};
+use seekless_fs::ffs::{self, Ffs, MkfsOptions, MountOptions, check, mkfs};
 use seekless_fs::policy::PolicyKind;
 use seekless_fs::system::FileSystem as _;
 
@@ -22,7 +22,7 @@ fn made(blocks: u64) -> Node {
 
 fn mount(node: Node, now: Time, policy: PolicyKind) -> Blocking<Ffs> {
     let options = MountOptions { policy, now: 1, ..MountOptions::default() };
-    Blocking::mount_at(node, now, |disk| Ffs::mount(disk, &options)).expect("it is clean")
+    Blocking::mount_at(node, now, |disk| ffs::mount(disk, &options)).expect("it is clean")
 }
 
 fn name(number: usize) -> Bytes {

@@ -18,7 +18,7 @@ use seekless_fs::block::disk::NodeDisk;
 use seekless_fs::block::plain::Plain;
 use seekless_fs::call::{Answer, Errno, Handle, Ino, New, ROOT, RenameHow, Request, SetAttr};
 use seekless_fs::core::CoreOptions;
-use seekless_fs::ffs::{Ffs, MkfsOptions, MountOptions, check, mkfs, repair};
+use seekless_fs::ffs::{self, Ffs, MkfsOptions, MountOptions, check, mkfs, repair};
 use seekless_fs::system::FileSystem;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
@@ -75,7 +75,7 @@ impl Medium for Watched {
 fn mount(node: Node, now: Time, cache_bytes: u64) -> Blocking<Ffs> {
     let core = CoreOptions { cache_bytes, ..CoreOptions::default() };
     let options = MountOptions { core, now: 1, ..MountOptions::default() };
-    Blocking::mount_at(node, now, |disk| Ffs::mount(disk, &options)).expect("it is clean")
+    Blocking::mount_at(node, now, |disk| ffs::mount(disk, &options)).expect("it is clean")
 }
 
 fn world(blocks: u64, cache_bytes: u64, sizes: (u32, u32)) -> (Blocking<Ffs>, Arc<Mutex<Watch>>) {
@@ -134,7 +134,7 @@ fn cost(other: usize, all: bool) -> usize {
     let core =
         CoreOptions { cache_bytes: 256 << 20, cluster_bytes: 4096, ..CoreOptions::default() };
     let options = MountOptions { core, now: 1, ..MountOptions::default() };
-    let mounted = Blocking::mount_at(node, now, |disk| Ffs::mount(disk, &options));
+    let mounted = Blocking::mount_at(node, now, |disk| ffs::mount(disk, &options));
     let mut files = mounted.expect("it is clean");
     let (_, big) = make(&mut files, ROOT, "big", New::File).expect("there is room");
     for at in (0..other).step_by(1 << 20) {
@@ -170,7 +170,7 @@ fn fsync_makes_the_inode_durable_before_its_name() {
     write(&mut files, handle, 0, vec![1; 4096]).expect("there is room");
     *watch.lock().expect("one thread") = Watch::default();
     files.run(Request::Fsync { ino, data_only: false }).expect("nothing fails");
-    let geometry = files.fs().superblock().geometry().expect("it is mounted");
+    let geometry = files.fs().format().superblock().geometry().expect("it is mounted");
     let table = geometry.inode_place(ino as u32).block * 2;
     let watch = watch.lock().expect("one thread");
     let [first, second] = watch.flushes[..] else { panic!("{watch:?}") };

@@ -15,7 +15,7 @@ use seekless_fs::block::disk::NodeDisk;
 use seekless_fs::block::plain::Plain;
 use seekless_fs::call::{Answer, Errno, Handle, Ino, New, ROOT, Request};
 use seekless_fs::core::CoreOptions;
-use seekless_fs::ffs::{Ffs, FsError, MkfsOptions, MountOptions, check, load, mkfs, repair};
+use seekless_fs::ffs::{self, Ffs, FsError, MkfsOptions, MountOptions, check, load, mkfs, repair};
 use seekless_fs::system::FileSystem;
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -110,7 +110,7 @@ impl World {
         let (node, result) = self.files.unmount();
         assert_eq!(result, Ok(()));
         let options = MountOptions::default();
-        let files = Blocking::mount_at(node, now, |disk| Ffs::mount(disk, &options));
+        let files = Blocking::mount_at(node, now, |disk| ffs::mount(disk, &options));
         World { files: files.expect("it was unmounted"), faults: self.faults }
     }
 }
@@ -125,7 +125,7 @@ fn world_of(mkfs_options: &MkfsOptions, cache_bytes: u64, parts: bool) -> World 
     mkfs(&mut NodeDisk::new(&mut node, &mut 0), mkfs_options).expect("fits");
     let core = CoreOptions { cache_bytes, ..CoreOptions::default() };
     let options = MountOptions { core, ..MountOptions::default() };
-    let files = Blocking::mount(node, |disk| Ffs::mount(disk, &options)).expect("just made");
+    let files = Blocking::mount(node, |disk| ffs::mount(disk, &options)).expect("just made");
     World { files, faults }
 }
 
@@ -156,7 +156,7 @@ fn a_failed_write_is_reported_and_ends_all_changes() {
     let (node, result) = files.unmount();
     assert!(matches!(result, Err(IoError::Media { .. })));
     let options = MountOptions::default();
-    let mounted = Blocking::mount_at(node, now, |disk| Ffs::mount(disk, &options));
+    let mounted = Blocking::mount_at(node, now, |disk| ffs::mount(disk, &options));
     assert!(matches!(mounted, Err(FsError::NotClean)), "there is no clean mark");
 }
 
@@ -179,7 +179,7 @@ fn a_failed_read_fails_one_call_and_can_be_repeated() {
     let (node, result) = files.unmount();
     assert_eq!(result, Ok(()));
     let options = MountOptions::default();
-    let mounted = Blocking::mount_at(node, now, |disk| Ffs::mount(disk, &options));
+    let mounted = Blocking::mount_at(node, now, |disk| ffs::mount(disk, &options));
     let mut files = mounted.expect("it was unmounted");
     let name = Bytes::from_static(b"f");
     faults.lock().expect("one thread").no_reads = true;
@@ -251,7 +251,7 @@ fn block_with(world: World, bytes: &[u8]) -> (World, BlockNr) {
     };
     let found = (0..4096).find(|&block| holds(&mut node, block, &mut now));
     let options = MountOptions::default();
-    let files = Blocking::mount_at(node, now, |disk| Ffs::mount(disk, &options));
+    let files = Blocking::mount_at(node, now, |disk| ffs::mount(disk, &options));
     let files = files.expect("it was unmounted");
     (World { files, faults }, found.expect("it is on the volume"))
 }
@@ -385,7 +385,7 @@ fn a_failed_write_names_its_block_and_what_it_holds() {
     let place = geometry.inode_place(ino as u32);
     let block = place.block * 2 + (place.at / 4096) as u64;
     let options = MountOptions::default();
-    let files = Blocking::mount(node, |disk| Ffs::mount(disk, &options)).expect("it is clean");
+    let files = Blocking::mount(node, |disk| ffs::mount(disk, &options)).expect("it is clean");
     let text = failure_of(World { files, faults }, block, |files| {
         let handle = open(files, ino);
         write(files, handle, 40 * 8192, vec![1]).expect("it is in memory");
@@ -437,7 +437,7 @@ fn maps_that_go_bad_under_a_mount_close_their_group() {
             read(&mut world.files, handle, 0, 1 << 20).map(|bytes| bytes.len()),
             Ok(1 << 20)
         );
-        let geometry = world.files.fs().superblock().geometry().expect("it is mounted");
+        let geometry = world.files.fs().format().superblock().geometry().expect("it is mounted");
         let block = geometry.maps_of(0) * 2;
         let bad = [block, block + 1];
         if garbled {
@@ -446,9 +446,9 @@ fn maps_that_go_bad_under_a_mount_close_their_group() {
             world.faults().unreadable.extend(bad);
         }
         let files = &mut world.files;
-        assert!(files.fs().closed_groups().is_empty());
+        assert!(files.fs().format().closed_groups().is_empty());
         let (new, _) = filled(files, "new", 100_000);
-        assert_eq!(files.fs().closed_groups(), [0]);
+        assert_eq!(files.fs().format().closed_groups(), [0]);
         remove(files, "gone").expect("its blocks stay marked");
         let handle = open(files, kept);
         assert_eq!(read(files, handle, 0, 100_000).as_deref(), Ok(&content(kept, 100_000)[..]));
@@ -462,13 +462,13 @@ fn maps_that_go_bad_under_a_mount_close_their_group() {
         assert_eq!(result, Ok(()));
         *faults.lock().expect("one thread") = Faults::default();
         let mut disk = NodeDisk::new(&mut node, &mut now);
-        let refused = Ffs::mount(&mut disk, &MountOptions::default());
+        let refused = ffs::mount(&mut disk, &MountOptions::default());
         assert!(matches!(refused, Err(FsError::MetDamage)), "the next mount asks for a check");
         repair(&mut disk).expect("the maps follow from the inodes");
         let found = check(&mut disk).expect("it can be read");
         assert!(found.is_clean(), "{found}");
         let mounted =
-            Blocking::mount_at(node, now, |disk| Ffs::mount(disk, &MountOptions::default()));
+            Blocking::mount_at(node, now, |disk| ffs::mount(disk, &MountOptions::default()));
         let mut files = mounted.expect("it is clean");
         let handle = open(&mut files, kept);
         assert_eq!(read(&mut files, handle, 0, 200_000).map(|bytes| bytes.len()), Ok(200_000));

@@ -16,7 +16,7 @@ use seekless_fs::block::disk::NodeDisk;
 use seekless_fs::block::plain::Plain;
 use seekless_fs::call::{Call, Reply};
 use seekless_fs::core::CoreOptions;
-use seekless_fs::ffs::{Ffs, MkfsOptions, MountOptions, check, mkfs};
+use seekless_fs::ffs::{self, Ffs, MkfsOptions, MountOptions, check, mkfs};
 use seekless_fs::policy::PolicyKind;
 use seekless_fs::script::{Bindings, Kind, Script, Shape};
 use seekless_fs::system::{FileSystem, FsCx};
@@ -109,7 +109,7 @@ impl World {
         mkfs(&mut NodeDisk::new(&mut disk, &mut 0), &options).expect("fits");
         let core = CoreOptions { cache_bytes, writes: 4, ..CoreOptions::default() };
         let options = MountOptions { core, policy, now: 1 };
-        let fs = Ffs::mount(&mut NodeDisk::new(&mut disk, &mut 0), &options).expect("just made");
+        let fs = ffs::mount(&mut NodeDisk::new(&mut disk, &mut 0), &options).expect("just made");
         let mut cells = Cells::new(BLOCKS);
         for at in 0..BLOCKS {
             let mut answers = Vec::new();

@@ -8,7 +8,7 @@ use seekless_fs::block::disk::NodeDisk;
 use seekless_fs::block::plain::Plain;
 use seekless_fs::call::{Answer, New, ROOT, Request};
 use seekless_fs::core::CoreOptions;
-use seekless_fs::ffs::{Ffs, MkfsOptions, MountOptions, check, mkfs};
+use seekless_fs::ffs::{self, MkfsOptions, MountOptions, check, mkfs};
 use seekless_fs::policy::PolicyKind;
 use seekless_fs::system::FileSystem as _;
 
@@ -27,7 +27,7 @@ fn storm(policy: PolicyKind, most_guards: Option<usize>, volatile: bool) -> (f64
     mkfs(&mut NodeDisk::new(&mut node, &mut now), &options).expect("it fits");
     let core = CoreOptions { cache_bytes: 16 << 20, most_guards, ..CoreOptions::default() };
     let options = MountOptions { core, policy, now: 1 };
-    let mounted = Blocking::mount_at(node, now, |disk| Ffs::mount(disk, &options));
+    let mounted = Blocking::mount_at(node, now, |disk| ffs::mount(disk, &options));
     let mut files = mounted.expect("it is clean");
     let dirs: Vec<u64> = (0..8)
         .map(|number| {

@@ -12,7 +12,7 @@ use seekless_fs::block::disk::NodeDisk;
 use seekless_fs::block::plain::Plain;
 use seekless_fs::call::{Answer, Errno, Handle, Ino, New, ROOT, RenameHow, Request, SetAttr};
 use seekless_fs::core::CoreOptions;
-use seekless_fs::ffs::{Ffs, FsError, MkfsOptions, MountOptions, mkfs};
+use seekless_fs::ffs::{self, Ffs, FsError, MkfsOptions, MountOptions, mkfs};
 use seekless_fs::system::FileSystem;
 use seekless_layouts::Kind;
 
@@ -44,7 +44,7 @@ fn small_cache() -> MountOptions {
 }
 
 fn mount(node: Node, options: MountOptions) -> Result<Blocking<Ffs>, FsError> {
-    Blocking::mount(node, |disk| Ffs::mount(disk, &options))
+    Blocking::mount(node, |disk| ffs::mount(disk, &options))
 }
 
 /// Calls by path, as a test wants them.
@@ -220,7 +220,7 @@ fn the_syncer_writes_everything_within_half_a_minute() {
     assert_eq!(files.0.fs().deadline(), None, "an idle file system has nothing to do");
     let core = CoreOptions { read_only: true, ..CoreOptions::default() };
     let (now, options) = (files.0.now(), MountOptions { core, now: 2, ..MountOptions::default() });
-    let mounted = Blocking::mount_at(files.0.abandon(), now, |disk| Ffs::mount(disk, &options));
+    let mounted = Blocking::mount_at(files.0.abandon(), now, |disk| ffs::mount(disk, &options));
     look(&mut Files(mounted.expect("reads")));
 }
 

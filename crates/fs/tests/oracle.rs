@@ -7,7 +7,7 @@ use seekless_fs::block::disk::NodeDisk;
 use seekless_fs::block::plain::Plain;
 use seekless_fs::call::{Call, Reply};
 use seekless_fs::core::CoreOptions;
-use seekless_fs::ffs::{Ffs, MkfsOptions, MountOptions, check, mkfs};
+use seekless_fs::ffs::{self, Ffs, MkfsOptions, MountOptions, check, mkfs};
 use seekless_fs::model::Limits;
 use seekless_fs::oracle;
 use seekless_fs::script::{Kind, Script, Shape};
@@ -23,7 +23,7 @@ impl Checked {
         mkfs(&mut NodeDisk::new(&mut node, &mut 0), &options).expect("fits");
         let core = CoreOptions { cache_bytes, ..CoreOptions::default() };
         let mounted = Blocking::mount(node, |disk| {
-            Ffs::mount(disk, &MountOptions { core, now: 1, ..MountOptions::default() })
+            ffs::mount(disk, &MountOptions { core, now: 1, ..MountOptions::default() })
         });
         Checked(Some(mounted.expect("just made")))
     }

@@ -14,7 +14,7 @@ use seekless_fs::block::Blocking;
 use seekless_fs::block::disk::NodeDisk;
 use seekless_fs::block::plain::Plain;
 use seekless_fs::call::{Answer, New, ROOT, Request};
-use seekless_fs::ffs::{Ffs, MkfsOptions, MountOptions, check, mkfs};
+use seekless_fs::ffs::{self, Ffs, MkfsOptions, MountOptions, check, mkfs};
 use seekless_fs::system::FileSystem as _;
 use seekless_layouts::Kind;
 use std::collections::BTreeMap;
@@ -32,7 +32,7 @@ fn volume(parts: bool, (block, fragment): (u32, u32)) -> Node {
 
 fn mount(node: Node) -> Blocking<Ffs> {
     let options = MountOptions { core: Default::default(), now: 1, ..MountOptions::default() };
-    Blocking::mount(node, |disk| Ffs::mount(disk, &options)).expect("it is clean")
+    Blocking::mount(node, |disk| ffs::mount(disk, &options)).expect("it is clean")
 }
 
 fn content(file: usize) -> Bytes {

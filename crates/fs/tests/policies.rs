@@ -4,7 +4,7 @@
 use seekless_engine::device::medium::Cells;
 use seekless_engine::disk::MediumDisk;
 use seekless_fs::core::CoreOptions;
-use seekless_fs::ffs::{Ffs, FsError, MkfsOptions, MountOptions, load, mkfs, repair};
+use seekless_fs::ffs::{self, FsError, MkfsOptions, MountOptions, load, mkfs, repair};
 use seekless_fs::policy::PolicyKind;
 
 const BLOCKS: u64 = 1024;
@@ -19,7 +19,7 @@ fn made() -> Cells {
 /// Mounts for writing, and loses the power.
 fn mounted(cells: &mut Cells, policy: PolicyKind) -> Result<(), FsError> {
     let options = MountOptions { policy, now: 1, ..MountOptions::default() };
-    Ffs::mount(&mut MediumDisk(cells), &options).map(|_| ())
+    ffs::mount(&mut MediumDisk(cells), &options).map(|_| ())
 }
 
 #[test]
@@ -48,7 +48,7 @@ fn reading_is_allowed_under_any_policy() {
     for policy in PolicyKind::ALL {
         let core = CoreOptions { read_only: true, ..CoreOptions::default() };
         let options = MountOptions { core, policy, now: 1 };
-        assert!(Ffs::mount(&mut MediumDisk(&mut cells), &options).is_ok(), "{policy:?}");
+        assert!(ffs::mount(&mut MediumDisk(&mut cells), &options).is_ok(), "{policy:?}");
     }
     let superblock = load(&mut MediumDisk(&mut cells)).expect("it is whole").superblock;
     assert_eq!(superblock.mounted_with, Some(PolicyKind::Sync.into()));

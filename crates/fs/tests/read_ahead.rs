@@ -13,7 +13,7 @@ use seekless_fs::block::disk::NodeDisk;
 use seekless_fs::block::plain::Plain;
 use seekless_fs::call::{Answer, Handle, Ino, New, ROOT, Request};
 use seekless_fs::core::CoreOptions;
-use seekless_fs::ffs::{Ffs, MkfsOptions, MountOptions, mkfs};
+use seekless_fs::ffs::{self, Ffs, MkfsOptions, MountOptions, mkfs};
 use std::ops::Range;
 
 const BLOCK: u64 = 8192;
@@ -31,7 +31,7 @@ struct World {
 fn mount(node: Node, now: u64, read_ahead_bytes: u32) -> Blocking<Ffs> {
     let core = CoreOptions { read_ahead_bytes, ..CoreOptions::default() };
     let options = MountOptions { core, ..MountOptions::default() };
-    Blocking::mount_at(node, now, |disk| Ffs::mount(disk, &options)).expect("it is clean")
+    Blocking::mount_at(node, now, |disk| ffs::mount(disk, &options)).expect("it is clean")
 }
 
 fn open(files: &mut Blocking<Ffs>, ino: Ino) -> Handle {

@@ -8,7 +8,7 @@ use seekless_fs::block::Blocking;
 use seekless_fs::block::disk::NodeDisk;
 use seekless_fs::block::plain::Plain;
 use seekless_fs::core::CoreOptions;
-use seekless_fs::ffs::{Ffs, MkfsOptions, MountOptions, check, mkfs};
+use seekless_fs::ffs::{self, Ffs, MkfsOptions, MountOptions, check, mkfs};
 use seekless_fs::model::Limits;
 use seekless_fs::oracle::{self, Judge};
 use seekless_fs::policy::PolicyKind;
@@ -36,7 +36,7 @@ fn formatted(kind: Kind, (block, fragment): (u32, u32), parts: bool) -> Node {
 fn mount(node: Node, policy: PolicyKind) -> Blocking<Ffs> {
     let core = CoreOptions { cache_bytes: 256 << 10, ..CoreOptions::default() };
     let options = MountOptions { core, policy, now: 1 };
-    Blocking::mount(node, |disk| Ffs::mount(disk, &options)).expect("it is clean")
+    Blocking::mount(node, |disk| ffs::mount(disk, &options)).expect("it is clean")
 }
 
 /// What is found wrong with an unmounted file system.

@@ -13,7 +13,7 @@ use seekless_fs::block::disk::NodeDisk;
 use seekless_fs::block::plain::Plain;
 use seekless_fs::call::{Answer, Handle, Ino, New, ROOT, RenameHow, Request, SetAttr, by_inode};
 use seekless_fs::core::{CoreOptions, Ordering};
-use seekless_fs::ffs::{Ffs, MkfsOptions, MountOptions, check, mkfs};
+use seekless_fs::ffs::{self, Ffs, MkfsOptions, MountOptions, check, mkfs};
 use seekless_fs::policy::PolicyKind;
 use seekless_fs::system::FileSystem as _;
 
@@ -35,7 +35,7 @@ impl Files {
         mkfs(&mut NodeDisk::new(&mut node, &mut now), &options).expect("it fits");
         let core = CoreOptions { ordering: Ordering::Completion, ..CoreOptions::default() };
         let options = MountOptions { core, policy, now: 1 };
-        let mounted = Blocking::mount_at(node, now, |disk| Ffs::mount(disk, &options));
+        let mounted = Blocking::mount_at(node, now, |disk| ffs::mount(disk, &options));
         Files(mounted.expect("it is clean"))
     }
 

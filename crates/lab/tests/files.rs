@@ -9,7 +9,7 @@ use seekless_engine::node::Node;
 use seekless_engine::units::{MILLIS, Time};
 use seekless_fs::block::disk::NodeDisk;
 use seekless_fs::call::{Answer, Credentials, Handle, Ino, New, ROOT, Reply, Request};
-use seekless_fs::ffs::{Ffs, MkfsOptions, MountOptions, check, mkfs};
+use seekless_fs::ffs::{self, MkfsOptions, MountOptions, check, mkfs};
 use seekless_lab::files::driver::{FilesDriver, Next, Program};
 use seekless_layouts::Kind;
 
@@ -72,7 +72,7 @@ fn node(kind: Kind) -> Node {
 fn run(kind: Kind) -> Time {
     let mut driver = FilesDriver::mount(node(kind), |disk: &mut NodeDisk<'_>| {
         mkfs(disk, &MkfsOptions::default())?;
-        Ffs::mount(disk, &MountOptions::default())
+        ffs::mount(disk, &MountOptions::default())
     })
     .expect("fits");
     let start = driver.now();

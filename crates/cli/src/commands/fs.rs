@@ -12,7 +12,7 @@ use crate::filesystem::{VolumeArgs, blame, blame_device, wall_clock, warn_of_dam
 use clap::Subcommand;
 use seekless_fs::call::Errno;
 use seekless_fs::core::CoreOptions;
-use seekless_fs::ffs::{Ffs, MountOptions};
+use seekless_fs::ffs::{self, Ffs, MountOptions};
 use seekless_serve::files::Offline;
 use std::ffi::OsString;
 use std::fs::File;
@@ -189,7 +189,7 @@ impl ImageArgs {
         let now = wall_clock();
         let core = CoreOptions { read_only, ..CoreOptions::default() };
         let fs =
-            match Ffs::mount(&mut volume, &MountOptions { core, now, ..MountOptions::default() }) {
+            match ffs::mount(&mut volume, &MountOptions { core, now, ..MountOptions::default() }) {
                 Ok(fs) => fs,
                 Err(error) => {
                     // The volume is left as it was found.

@@ -201,7 +201,7 @@ fn mount(args: &Args, policy: PolicyKind, volume: &mut Volume) -> Result<Box<Ffs
         },
         ..CoreOptions::default()
     };
-    Ffs::mount(volume, &ffs::MountOptions { core, policy, now: wall_clock() }).map(Box::new)
+    ffs::mount(volume, &ffs::MountOptions { core, policy, now: wall_clock() }).map(Box::new)
 }
 
 #[cfg(test)]

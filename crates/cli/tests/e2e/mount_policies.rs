@@ -2,7 +2,7 @@
 
 use crate::harness::{run, seekless, succeed};
 use crate::mount::{Disk, possible};
-use seekless_fs::ffs::{Ffs, MountOptions};
+use seekless_fs::ffs::{self, MountOptions};
 use seekless_fs::policy::PolicyKind;
 use seekless_serve::files::{Volume, VolumeOptions};
 
@@ -12,7 +12,7 @@ fn left_by(policy: PolicyKind) -> Disk {
     let options = VolumeOptions::new(vec![disk.image()], false);
     let mut volume = Volume::open(&options).expect("it is there");
     let options = MountOptions { policy, now: 1, ..MountOptions::default() };
-    Ffs::mount(&mut volume, &options).expect("it is new");
+    ffs::mount(&mut volume, &options).expect("it is new");
     disk
 }
 

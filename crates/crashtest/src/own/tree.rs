@@ -32,7 +32,7 @@ pub(crate) fn fingerprint(image: &Arc<Image>, policy: PolicyKind) -> Option<u128
     let mut volume = Volume::of_device(Box::new(device), "a recovered state");
     // It takes the file system as it is, and writes nothing.
     let core = CoreOptions { read_only: true, ..CoreOptions::default() };
-    let fs = Ffs::mount(&mut volume, &ffs::MountOptions { core, policy, now: 0 }).ok()?;
+    let fs = ffs::mount(&mut volume, &ffs::MountOptions { core, policy, now: 0 }).ok()?;
     let mut walk = Walk {
         fs: Offline::new(fs, volume),
         hash: XxHash3_128::new(),

@@ -418,17 +418,21 @@ impl Tx for CoreTx<'_> {
         let Some(slot) = self.core.cache.find(block) else { return };
         self.note(slot);
         self.core.cache.forget(slot, mask(at, length));
-        if self.is_ordered() {
+        if self.guards() {
             self.core.scratch.rules.push(Rule::Forget(Field::new(block, at, length)));
         }
     }
 
-    fn is_ordered(&self) -> bool {
-        self.core.policy.is_ordered()
+    fn guards(&self) -> bool {
+        self.core.policy.guards()
+    }
+
+    fn defers_frees(&self) -> bool {
+        self.core.policy.defers_frees()
     }
 
     fn guard(&mut self, changes: &[(Field, &[u8])], needs: &[Need], role: Role) {
-        if self.is_ordered() {
+        if self.guards() {
             let olds = changes.iter().map(|(field, old)| (*field, SmallVec::from_slice(old)));
             let (olds, needs) = (olds.collect(), SmallVec::from_slice(needs));
             self.core.scratch.rules.push(Rule::Guard { olds, needs, role });
@@ -440,15 +444,15 @@ impl Tx for CoreTx<'_> {
     }
 
     fn free_later(&mut self, freed: Freed, content: Option<Field>) -> bool {
-        let ordered = self.is_ordered();
-        if ordered {
+        let defers = self.defers_frees();
+        if defers {
             self.core.scratch.rules.push(Rule::Free { freed, content });
         }
-        ordered
+        defers
     }
 
     fn writes_at_once(&mut self, field: Field) {
-        if self.is_ordered() {
+        if self.core.policy.answers_late() {
             self.core.scratch.rules.push(Rule::AtOnce(field));
         }
     }

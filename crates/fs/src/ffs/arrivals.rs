@@ -8,8 +8,9 @@
 mod tests;
 
 use crate::call::Ino;
+use crate::ffs::piece::Piece;
 use crate::ffs::volume::Volume;
-use crate::tx::{Field, Freed, Need, PageKind, Piece, Stop, Tx, Why};
+use crate::tx::{Field, Freed, Need, PageKind, Stop, Tx, Why};
 use smallvec::SmallVec;
 
 /// A directory has a new name: until the disk shows it, what the directory has cannot be reached
@@ -18,7 +19,7 @@ use smallvec::SmallVec;
 /// # Errors
 /// [`Errno::Stale`] if there is no such inode.
 pub fn arrives(tx: &mut dyn Tx, vol: &mut Volume, dir: Ino, name: Field) -> Result<(), Stop> {
-    let what = Piece::Arrival { dir: vol.number(dir)? };
+    let what = Piece::Arrival { dir: vol.number(dir)? }.into();
     if tx.free_later(Freed { what, after: name, exact: false }, None) {
         vol.arrives(dir, name);
     }
@@ -45,7 +46,7 @@ pub fn departs(
     name: Field,
 ) -> Result<(), Stop> {
     let departure = vol.leaves(dir, hash, name);
-    let what = Piece::Departure { dir: vol.number(dir)?, hash, serial: departure.2 };
+    let what = Piece::Departure { dir: vol.number(dir)?, hash, serial: departure.2 }.into();
     if !tx.free_later(Freed { what, after: name, exact: true }, None) {
         vol.has_left(departure);
     }

@@ -10,47 +10,19 @@ use crate::core::tx::CoreTx;
 use crate::ffs::paths::Mark;
 use crate::ffs::volume::Volume;
 use crate::ffs::{dirs, inodes};
+use crate::mounted::pending;
 use crate::policy::planted::{self, Bug};
 use crate::tx::{BlockNo, Field, Stop, Tx as _};
 use std::collections::BTreeSet;
 
 /// What a call for durability waits for.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Durable {
-    /// These blocks, or everything.
-    pub blocks: Option<Vec<BlockNo>>,
-    /// Those of the blocks that go first: old names at new places.
-    pub bodies: Vec<BlockNo>,
-    /// The bytes of the blocks that count, where writes are ordered.
-    pub fields: Vec<Field>,
-    pub mark: Mark,
-    /// The time of the policy when the call began to wait.
-    pub since: u64,
-    /// Rounds so far.
-    pub rounds: u32,
-    /// The round under way is the last one.
-    pub last: bool,
-}
+pub(crate) type Durable = pending::Durable<Mark>;
 
-impl Durable {
-    /// Everything.
-    pub(crate) fn all(vol: &mut Volume) -> Durable {
-        let bodies = vol.paths.bodies().map(|one| one.0).collect();
-        let mark = vol.paths.begin(true, Vec::new(), Vec::new());
-        Durable { bodies, ..Durable::new(None, Vec::new(), mark) }
-    }
-
-    /// What a call of a policy that writes at once names.
-    pub(crate) fn fields(vol: &mut Volume, fields: Vec<Field>) -> Durable {
-        let blocks: BTreeSet<BlockNo> = fields.iter().map(|field| field.block).collect();
-        let mark = vol.paths.begin(false, Vec::new(), Vec::new());
-        Durable::new(Some(blocks.into_iter().collect()), fields, mark)
-    }
-
-    fn new(blocks: Option<Vec<BlockNo>>, fields: Vec<Field>, mark: Mark) -> Durable {
-        let bodies = Vec::new();
-        Durable { blocks, bodies, fields, mark, since: 0, rounds: 0, last: false }
-    }
+/// Everything.
+pub(crate) fn all(vol: &mut Volume) -> Durable {
+    let bodies = vol.paths.bodies().map(|one| one.0).collect();
+    let mark = vol.paths.begin(true, Vec::new(), Vec::new());
+    Durable { bodies, ..Durable::new(None, Vec::new(), Some(mark)) }
 }
 
 /// Blocks that are collected.
@@ -82,7 +54,7 @@ pub(crate) fn file(
 ) -> Result<Durable, Stop> {
     vol.number(ino)?;
     if vol.paths.is_unknown() {
-        return Ok(Durable::all(vol));
+        return Ok(all(vol));
     }
     let (blocks, fields, groups) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
     let (whole, rooted, named) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
@@ -91,12 +63,12 @@ pub(crate) fn file(
     let bodies = reach.bodies()?;
     let Reach { vol, blocks, fields, groups, whole, named, unknown, .. } = reach;
     if unknown {
-        return Ok(Durable::all(vol));
+        return Ok(all(vol));
     }
     let inodes = whole.intersection(&named).copied().collect();
     let mark = vol.paths.begin(false, inodes, groups.into_iter().collect());
     let fields = fields.into_iter().collect();
-    Ok(Durable { bodies, ..Durable::new(Some(blocks.into_iter().collect()), fields, mark) })
+    Ok(Durable { bodies, ..Durable::new(Some(blocks.into_iter().collect()), fields, Some(mark)) })
 }
 
 impl Reach<'_, '_> {
@@ -140,7 +112,7 @@ impl Reach<'_, '_> {
         if with_inode {
             self.inode(ino)?;
         }
-        if self.tx.is_ordered() {
+        if self.tx.defers_frees() {
             // Freed space has no other owner before the disk knows that it is free.
             return Ok(());
         }

@@ -7,7 +7,7 @@ use crate::block::Blocking;
 use crate::block::plain::Plain;
 use crate::call::{Answer, Errno, Handle, Ino, New, ROOT, Request, SetAttr};
 use crate::core::CoreOptions;
-use crate::ffs::{Ffs, Findings, MkfsOptions, MountOptions, check, mkfs};
+use crate::ffs::{self, Ffs, Findings, MkfsOptions, MountOptions, check, mkfs};
 use crate::policy::PolicyKind;
 use bytes::Bytes;
 use seekless_engine::data::Data;
@@ -112,7 +112,7 @@ pub(crate) fn mount_over(device: Ram, idle_step: Time) -> Blocking<Ffs> {
     let core = CoreOptions { idle_step, cache_bytes: 512 << 10, ..CoreOptions::default() };
     let options = MountOptions { core, policy: PolicyKind::Soft, now: 1 };
     let node = Plain::node(Box::new(device));
-    Blocking::mount(node, |disk| Ffs::mount(disk, &options)).expect("soft updates need no repair")
+    Blocking::mount(node, |disk| ffs::mount(disk, &options)).expect("soft updates need no repair")
 }
 
 pub(crate) fn name(name: &str) -> Bytes {

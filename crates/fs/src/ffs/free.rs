@@ -156,7 +156,7 @@ pub fn behind_end(
     if *inode == before && cleared.is_empty() {
         vol.has_no_more(ino);
     }
-    if tx.is_ordered() && !cleared.is_empty() {
+    if tx.guards() && !cleared.is_empty() {
         let needs: Vec<Need> =
             cleared.into_iter().map(|field| Need { field, why: Why::Data }).collect();
         inodes::keep_space(tx, vol, (ino, &before), &needs)?;

@@ -7,9 +7,10 @@ use crate::call::{Attr, Errno, FileKind, Ino};
 use crate::ffs::fields::u64_at;
 use crate::ffs::geometry::Place;
 use crate::ffs::inode::{INODE_BYTES, Inode, offset};
+use crate::ffs::piece::Piece;
 use crate::ffs::volume::Volume;
 use crate::policy::planted::{self, Bug};
-use crate::tx::{Field, Freed, Need, PageKind, Piece, Role, Stop, Tx, Why};
+use crate::tx::{Field, Freed, Need, PageKind, Role, Stop, Tx, Why};
 use seekless_engine::units::SECTOR_BYTES;
 use smallvec::SmallVec;
 
@@ -157,7 +158,7 @@ fn space(vol: &Volume, ino: u32) -> Field {
 /// [`Errno::Stale`] if there is no such inode.
 pub fn body_changes(tx: &mut dyn Tx, vol: &mut Volume, dir: Ino) -> Result<(), Stop> {
     let number = vol.number(dir)?;
-    let what = Piece::Body { dir: number };
+    let what = Piece::Body { dir: number }.into();
     if tx.free_later(Freed { what, after: space(vol, number), exact: false }, None) {
         vol.unsettle(dir);
     }
@@ -194,7 +195,7 @@ pub fn put(
         let end = (from..to).rev().find(differ).map_or(to, |last| last + 1);
         tx.set(place.block, place.at + first, &is[first..end]);
     }
-    if tx.is_ordered() && (old.has_blocks() || new.has_blocks()) {
+    if tx.guards() && (old.has_blocks() || new.has_blocks()) {
         guard(tx, vol, ino, &was, &is)?;
     }
     // What a sync without times needs of an inode.
@@ -270,7 +271,7 @@ pub fn init(tx: &mut dyn Tx, vol: &mut Volume, ino: Ino, inode: &Inode) -> Resul
     let mut old = [0; INODE_BYTES];
     old.copy_from_slice(&sector(tx, place)?[at..at + INODE_BYTES]);
     tx.set(place.block, place.at, &inode.encode());
-    if tx.is_ordered() {
+    if tx.guards() {
         let needs = vol.take_needs(ino);
         tx.guard(&[(field(vol, number), &old)], &needs, Role::Replaces);
     }

@@ -17,10 +17,11 @@ use crate::core::{Core, CoreOptions};
 use crate::ffs::alloc::{group, inode as inode_alloc};
 use crate::ffs::error::FsError;
 use crate::ffs::format::{PolicyAdvice, Recovery, SUPERBLOCK_AT, State, Superblock};
+use crate::ffs::personality::{Ffs, Format};
 use crate::ffs::reclaim::Reclaim;
 use crate::ffs::store::{Found, is_damage, load};
-use crate::ffs::system::Ffs;
 use crate::ffs::volume::Volume;
+use crate::mounted::Mounted;
 use crate::policy::PolicyKind;
 use crate::tx::Stop;
 use seekless_engine::disk::Disk;
@@ -42,66 +43,62 @@ pub struct MountOptions {
     pub now: Timestamp,
 }
 
-impl Ffs {
-    /// Mounts the file system on a disk. The file system sends its requests to the same volume
-    /// afterwards, as port 0.
-    ///
-    /// # Errors
-    /// Those of [`load`]; for writing also [`FsError::LostSuperblock`],
-    /// [`FsError::ReadOnlyFeatures`], [`FsError::NotClean`], [`FsError::OtherPolicy`],
-    /// [`FsError::MetDamage`].
-    pub fn mount(disk: &mut dyn Disk, options: &MountOptions) -> Result<Ffs, FsError> {
-        let found = load(disk)?;
-        let writes = !options.core.read_only;
-        if writes {
-            check_writable(&found, options.policy)?;
-        }
-        let Found { mut superblock, counter, .. } = found;
-        let geometry = superblock.geometry()?;
-        let shape = Shape {
-            block_bytes: geometry.block_bytes(),
-            fragment_bytes: geometry.fragment_bytes(),
-            mixed: geometry.fragments_per_block() > 1,
-            engine_blocks: disk.blocks(),
-        };
-        let sealer = Arc::new(superblock.sealer());
-        let policy = options.policy.policy();
-        let mut core = Core::new(shape, sealer, policy, options.core);
-        let mut volume = Volume::new(&superblock)?;
-        if superblock.state == State::InUse {
-            volume.follows_crash();
-        }
-        for group in 0..geometry.groups() {
-            load_group(&mut core, &mut volume, disk, group)?;
-            if writes && superblock.state == State::InUse {
-                let raise = &mut |tx: &mut CoreTx<'_>, volume: &mut Volume| {
-                    inode_alloc::raise_mark(tx, volume, group)
-                };
-                step(&mut core, &mut volume, disk, raise)?;
-            }
-        }
-        let counter = counter.wrapping_add(1);
-        let leaks = superblock.state == State::InUse;
-        if writes {
-            superblock.recovery = match options.policy {
-                PolicyKind::Soft => Recovery::None,
-                PolicyKind::Async | PolicyKind::Sync => Recovery::Fsck,
-            };
-            superblock.mounted_with = Some(options.policy.into());
-            superblock.state = State::InUse;
-            superblock.mounts = superblock.mounts.wrapping_add(1);
-            superblock.mounted = options.now;
-            superblock.written = options.now;
-            write(disk, &superblock, counter)?;
-        }
-        let mut ffs = Ffs::new(core, volume, superblock, counter);
-        ffs.leaks = leaks;
-        if leaks && writes {
-            let reclaim = Reclaim::new(&ffs.volume.geometry);
-            ffs.volume.reclaim = Some(Box::new(reclaim));
-        }
-        Ok(ffs)
+/// Mounts the file system on a disk. The file system sends its requests to the same volume
+/// afterwards, as port 0.
+///
+/// # Errors
+/// Those of [`load`]; for writing also [`FsError::LostSuperblock`],
+/// [`FsError::ReadOnlyFeatures`], [`FsError::NotClean`], [`FsError::OtherPolicy`],
+/// [`FsError::MetDamage`].
+pub fn mount(disk: &mut dyn Disk, options: &MountOptions) -> Result<Ffs, FsError> {
+    let found = load(disk)?;
+    let writes = !options.core.read_only;
+    if writes {
+        check_writable(&found, options.policy)?;
     }
+    let Found { mut superblock, counter, .. } = found;
+    let geometry = superblock.geometry()?;
+    let shape = Shape {
+        block_bytes: geometry.block_bytes(),
+        fragment_bytes: geometry.fragment_bytes(),
+        mixed: geometry.fragments_per_block() > 1,
+        engine_blocks: disk.blocks(),
+    };
+    let sealer = Arc::new(superblock.sealer());
+    let policy = options.policy.policy();
+    let mut core = Core::new(shape, sealer, policy, options.core);
+    let mut volume = Volume::new(&superblock)?;
+    if superblock.state == State::InUse {
+        volume.follows_crash();
+    }
+    for group in 0..geometry.groups() {
+        load_group(&mut core, &mut volume, disk, group)?;
+        if writes && superblock.state == State::InUse {
+            let raise = &mut |tx: &mut CoreTx<'_>, volume: &mut Volume| {
+                inode_alloc::raise_mark(tx, volume, group)
+            };
+            step(&mut core, &mut volume, disk, raise)?;
+        }
+    }
+    let counter = counter.wrapping_add(1);
+    let leaks = superblock.state == State::InUse;
+    if writes {
+        superblock.recovery = match options.policy {
+            PolicyKind::Soft => Recovery::None,
+            PolicyKind::Async | PolicyKind::Sync => Recovery::Fsck,
+        };
+        superblock.mounted_with = Some(options.policy.into());
+        superblock.state = State::InUse;
+        superblock.mounts = superblock.mounts.wrapping_add(1);
+        superblock.mounted = options.now;
+        superblock.written = options.now;
+        write(disk, &superblock, counter)?;
+    }
+    if leaks && writes {
+        let reclaim = Reclaim::new(&volume.geometry);
+        volume.reclaim = Some(Box::new(reclaim));
+    }
+    Ok(Mounted::new(core, Format::new(volume, superblock, counter, leaks)))
 }
 
 /// Refuses a file system that must not be written.

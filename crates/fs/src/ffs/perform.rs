@@ -4,17 +4,21 @@ use crate::call::{Answer, Attr, Errno, Handle, Ino, Request, SetAttr};
 use crate::core::handles::Handles;
 use crate::core::tx::CoreTx;
 use crate::ffs::alloc::group;
-use crate::ffs::durable::{self, Durable};
-use crate::ffs::flow::{Good, Pending, State, Step, Work};
+use crate::ffs::durable;
 use crate::ffs::ops::allocate::Reached;
 use crate::ffs::ops::make::Make;
 use crate::ffs::ops::rename::Rename;
 use crate::ffs::ops::seek::Sought;
 use crate::ffs::ops::{self, Progress, Removed};
+use crate::ffs::paths::Mark;
 use crate::ffs::reclaim;
 use crate::ffs::volume::Volume;
+use crate::mounted::pending::{self, Good, State, Work};
 use crate::tx::Stop;
 use bytes::{Bytes, BytesMut};
+
+type Pending = pending::Pending<Mark>;
+type Step = pending::Step<Mark>;
 
 /// Runs one step of a call.
 pub(crate) fn perform(
@@ -31,7 +35,7 @@ pub(crate) fn perform(
             ops::remove::release(act.tx, act.vol, pieces)?;
             Ok(Answer::Done.into())
         }
-        Work::Reclaim => {
+        Work::Background => {
             let unnamed = reclaim::step(act.tx, act.vol)?;
             Ok(Step::Done(Good { unnamed, ..Answer::Done.into() }))
         }
@@ -203,7 +207,7 @@ impl Act<'_, '_> {
     /// Stores the headers that are behind, then makes everything durable.
     fn sync(&mut self) -> Result<Step, Stop> {
         let stored = self.store()?;
-        Ok(stored.unwrap_or_else(|| Step::Durable(Durable::all(self.vol))))
+        Ok(stored.unwrap_or_else(|| Step::Durable(durable::all(self.vol))))
     }
 
     /// Stores the header of one group that is behind; `None` if there is none.

@@ -3,7 +3,7 @@
 //!
 //! A pass goes through the groups in parts. Of each part it *takes* as candidates the bits that are
 //! in use, then reads the *names* of all directories, then visits all *inodes*, and at last frees
-//! the *space* that no inode has. It runs in bounded steps between the calls ([`idle`]).
+//! the *space* that no inode has. It runs in bounded steps between the calls ([`crate::mounted`]).
 //!
 //! Operations go on meanwhile, so candidates only become fewer. What an operation allocates never
 //! becomes one, because its bit was free. What an operation frees is dropped, because the disk may
@@ -24,7 +24,6 @@
 //! table. A part has as many groups as fit into 64 MiB, which is all of a file system below 90 GB.
 
 mod hooks;
-pub(crate) mod idle;
 mod inodes;
 mod marks;
 mod names;

@@ -37,7 +37,7 @@ impl Growing<'_> {
     fn got(&self, tx: &mut dyn Tx, vol: &mut Volume, (at, count): (Fragment, u32), slot: Slot) {
         tx.belongs(vol.geometry.block_of(at), self.ino);
         vol.paths.claimed(self.ino, at, count, vol.geometry.fragments_per_block());
-        if !tx.is_ordered() {
+        if !tx.guards() {
             return;
         }
         let needs = block::needs(vol, at, count, self.kind);
@@ -125,7 +125,7 @@ impl Growing<'_> {
             vol.paths.body(place.block, self.ino);
         }
         self.got(tx, vol, (to, new), Slot::Direct(slot));
-        if tx.is_ordered() {
+        if tx.guards() {
             // What the file had is on the disk at the old place.
             let field = Field::new(place.block, place.at, kept);
             vol.need(self.ino, Need { field, why: Why::Content });

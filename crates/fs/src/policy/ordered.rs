@@ -9,7 +9,7 @@ use super::guard::{Guards, Keeps, Manifest};
 use super::planted::{self, Bug};
 use super::{Policy, PolicyKind, Rule, Settle};
 use crate::core::page::{Mask, Page};
-use crate::tx::{BlockNo, Field, Freed, Need, Piece, Role, Why};
+use crate::tx::{BlockNo, Deferred, Field, Freed, Need, Role, Why};
 use smallvec::SmallVec;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,7 +17,7 @@ use std::collections::{BTreeMap, BTreeSet};
 #[derive(Clone, Debug)]
 pub struct Ordered {
     kind: PolicyKind,
-    guards: Guards<Vec<Piece>>,
+    guards: Guards<Vec<Deferred>>,
     /// Calls for durability are under way.
     awaited: bool,
 }
@@ -26,8 +26,8 @@ pub struct Ordered {
 #[derive(Default)]
 struct Frees {
     /// Nothing on the disk leads there.
-    now: Vec<Piece>,
-    later: Vec<Piece>,
+    now: Vec<Deferred>,
+    later: Vec<Deferred>,
     after: Vec<Field>,
     /// Content that means nothing, and whether the disk may lead there.
     contents: Vec<(Field, bool)>,
@@ -161,8 +161,16 @@ impl Policy for Ordered {
         Box::new(self.clone())
     }
 
-    fn is_ordered(&self) -> bool {
+    fn guards(&self) -> bool {
         true
+    }
+
+    fn defers_frees(&self) -> bool {
+        true
+    }
+
+    fn answers_late(&self) -> bool {
+        self.kind == PolicyKind::Sync
     }
 
     fn committed(&mut self, rules: &mut Vec<Rule>, forgotten: &mut Vec<Field>) -> Settle {
@@ -205,7 +213,7 @@ impl Policy for Ordered {
         self.guards.settled(manifest);
     }
 
-    fn take_free(&mut self) -> Option<Vec<Piece>> {
+    fn take_free(&mut self) -> Option<Vec<Deferred>> {
         self.guards.take_ready()
     }
 

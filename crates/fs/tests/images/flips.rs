@@ -354,7 +354,7 @@ fn reads(
     let medium = Shared::new(cells.clone());
     let mounted = mount(&medium, true);
     let mut files = Files(mounted.unwrap_or_else(|error| panic!("{what}: {error}")));
-    outcomes.closed += u32::from(!files.0.fs().closed_groups().is_empty());
+    outcomes.closed += u32::from(!files.0.fs().format().closed_groups().is_empty());
     let paths: Vec<&str> = image.tree.keys().map(String::as_str).collect();
     let tree = files.tree_with(&paths);
     let same = intact(image, &tree, what);
@@ -378,7 +378,7 @@ fn repairs(image: &Image, cells: &Cells, same: &BTreeSet<String>, what: &str) ->
     let left = medium.with_disk(|disk| check(disk)).expect("repaired");
     assert!(left.is_clean() && left.unmounted, "{what}: {left}");
     let mut files = Files(mount(&medium, false).expect("repaired"));
-    assert_eq!(files.0.fs().closed_groups(), [], "{what}");
+    assert_eq!(files.0.fs().format().closed_groups(), [], "{what}");
     are_intact(image, &files.tree(), same, what);
     files.unmount();
     found.worst()
@@ -393,7 +393,7 @@ fn writes(image: &Image, cells: &Cells, same: &BTreeSet<String>, what: &str) -> 
         Err(error) => panic!("{what}: {error}"),
     };
     let mut files = Files(mounted);
-    let was_closed = !files.0.fs().closed_groups().is_empty();
+    let was_closed = !files.0.fs().format().closed_groups().is_empty();
     let (failed, made) = write_everywhere(&mut files);
     let stopped = files.0.unmount().1;
     if was_closed {

@@ -9,7 +9,7 @@ use seekless_engine::units::BlockNr;
 use seekless_fs::block::Blocking;
 use seekless_fs::block::plain::Plain;
 use seekless_fs::core::CoreOptions;
-use seekless_fs::ffs::{Ffs, FsError, MountOptions};
+use seekless_fs::ffs::{self, Ffs, FsError, MountOptions};
 use std::sync::{Arc, Mutex};
 
 /// Requests of one mount at most. More are a loop: the images have 1024 blocks.
@@ -62,6 +62,6 @@ pub fn mount(medium: &Shared, read_only: bool) -> Result<Blocking<Ffs>, FsError>
     let node = Plain::node(Box::new(Ram::new(Box::new(medium.clone()))));
     let core = CoreOptions { read_only, ..CoreOptions::default() };
     Blocking::mount(node, |disk| {
-        Ffs::mount(disk, &MountOptions { core, now: 1, ..MountOptions::default() })
+        ffs::mount(disk, &MountOptions { core, now: 1, ..MountOptions::default() })
     })
 }

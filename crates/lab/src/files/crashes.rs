@@ -27,7 +27,7 @@ use seekless_fs::block::disk::NodeDisk;
 use seekless_fs::block::plain::Plain;
 use seekless_fs::call::Errno;
 use seekless_fs::core::{CoreOptions, Ordering};
-use seekless_fs::ffs::{self, Ffs, FsError, MkfsOptions, MountOptions, Severity};
+use seekless_fs::ffs::{self, FsError, MkfsOptions, MountOptions, Severity};
 use seekless_fs::policy::PolicyKind;
 use serde::Serialize;
 use std::collections::BTreeSet;
@@ -138,7 +138,7 @@ fn record(
     let mkfs = MkfsOptions { id: u128::from(options.seed), ..options.mkfs.clone() };
     let mut driver = FilesDriver::mount(node, |disk: &mut NodeDisk<'_>| {
         ffs::mkfs(disk, &mkfs)?;
-        Ffs::mount(disk, &mount)
+        ffs::mount(disk, &mount)
     })?;
     let first = writes.borrow().len();
     let mut actor = Actor::new(options.rounds, options.seed);

@@ -181,7 +181,7 @@ impl<'o> World<'o> {
         let mount = mount_options(options, &node, 0);
         let driver = FilesDriver::mount(node, |disk: &mut NodeDisk<'_>| {
             ffs::mkfs(disk, &mkfs)?;
-            Ffs::mount(disk, &mount)
+            ffs::mount(disk, &mount)
         })?;
         let users = (0..options.amount.users).map(User::new).collect();
         let mut world = World { options, driver: Some(driver), users, seen };
@@ -203,7 +203,7 @@ impl<'o> World<'o> {
         let (node, now) = self.unmount()?;
         let mount = mount_options(self.options, &node, now);
         let mounted =
-            FilesDriver::mount_at(node, now, |disk: &mut NodeDisk<'_>| Ffs::mount(disk, &mount));
+            FilesDriver::mount_at(node, now, |disk: &mut NodeDisk<'_>| ffs::mount(disk, &mount));
         let mut driver = mounted?;
         driver.set_host(&self.options.host.under(self.options.policy));
         self.driver = Some(driver);

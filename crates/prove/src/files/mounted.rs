@@ -142,12 +142,12 @@ pub fn exercise(volume: &mut FileVolume, rng: &mut Rng) -> Vec<String> {
     let made = match rng.below(3) {
         0 => {
             volume.pass(IDLE);
-            let ends = !volume.fs().reclaims();
+            let ends = !volume.fs().format().reclaims();
             ends.then_some(()).ok_or_else(|| "the reclaim never ends".to_owned())
         }
         _ => use_it(volume, 1 + rng.below(20) as u32),
     };
-    let reclaims = volume.fs().reclaims();
+    let reclaims = volume.fs().format().reclaims();
     let wrong = match made {
         Err(wrong) => Some(wrong),
         Ok(()) if !volume.unmount() => Some("the unmount never ends".to_owned()),
@@ -186,7 +186,7 @@ fn use_it(volume: &mut FileVolume, sectors: u32) -> Result<(), String> {
 
 /// The medium after an unmount, which may have ended a reclaim too early.
 fn is_clean(volume: &mut FileVolume, reclaims: bool) -> Result<(), String> {
-    let may_leak = volume.fs().may_leak();
+    let may_leak = volume.fs().format().may_leak();
     let (node, clock) = volume.node_mut();
     let findings = check(&mut NodeDisk::new(node, clock)).map_err(|error| error.to_string())?;
     // Only a repair drops the older one of two names of a directory, and the links for it.

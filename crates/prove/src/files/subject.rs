@@ -233,7 +233,7 @@ impl FileSubject {
     ) -> Result<MountedFiles, String> {
         let core = CoreOptions { read_only: options.read_only, ..options.options.get(&CORE) };
         let options = ffs::MountOptions { core, policy: self.policy, now: 1 };
-        let fs = Ffs::mount(&mut disk, &options).map_err(|error| error.to_string())?;
+        let fs = ffs::mount(&mut disk, &options).map_err(|error| error.to_string())?;
         Ok(MountedFiles { fs, blocks_read: disk.read })
     }
 

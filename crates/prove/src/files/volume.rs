@@ -266,7 +266,7 @@ impl Volume for FileVolume {
     type Reply = FileReply;
 
     fn describe(&self) -> String {
-        let superblock = self.client.fs.superblock();
+        let superblock = self.client.fs.format().superblock();
         let sizes = superblock.sizes;
         format!(
             "a file system of {} groups, blocks of {} and fragments of {} bytes",

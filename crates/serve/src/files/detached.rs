@@ -98,7 +98,7 @@ mod tests {
     use rustix::mount::{MoveMountFlags, UnmountFlags, move_mount, unmount};
     use seekless_engine::device::medium::Cells;
     use seekless_engine::device::ram::Ram;
-    use seekless_fs::ffs::{Ffs, MkfsOptions, MountOptions, check, mkfs};
+    use seekless_fs::ffs::{self, MkfsOptions, MountOptions, check, mkfs};
     use std::fs;
     use tempfile::TempDir;
 
@@ -112,7 +112,7 @@ mod tests {
         let mut volume = Volume::of_device(device, "memory");
         mkfs(&mut volume, &MkfsOptions::default()).expect("a file system");
         assert!(check(&mut volume).expect("a check").is_clean());
-        let fs = Ffs::mount(&mut volume, &MountOptions::default()).expect("a mount");
+        let fs = ffs::mount(&mut volume, &MountOptions::default()).expect("a mount");
         Some(Detached::new(Box::new(fs), volume, "served").expect("it is served"))
     }
 

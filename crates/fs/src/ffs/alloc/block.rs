@@ -4,9 +4,10 @@ use crate::call::Credentials;
 use crate::ffs::alloc::bits::{Bits, ones};
 use crate::ffs::alloc::{cluster, group};
 use crate::ffs::geometry::Fragment;
+use crate::ffs::piece::Piece;
 use crate::ffs::volume::Volume;
 use crate::policy::planted::{self, Bug};
-use crate::tx::{Field, Freed, Need, PageKind, Piece, Stop, Tx, Why};
+use crate::tx::{Field, Freed, Need, PageKind, Stop, Tx, Why};
 
 /// Where an allocation should go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -127,16 +128,14 @@ pub fn free(
     former: Former,
 ) -> Result<(), Stop> {
     vol.gives_up(at, count);
-    if tx.is_ordered() {
+    if tx.defers_frees() {
         // What the cache holds of them is forgotten when nothing waits for it.
-        let what = Piece::Fragments { at, count };
+        let what = Piece::Fragments { at, count }.into();
         let freed = Freed { what, after: former.field, exact: former.exact };
         tx.free_later(freed, Some(content(vol, at, count)));
         vol.change_owed(|owed| owed.fragments += u64::from(count));
     } else {
         mark(tx, vol, at, count, false)?;
-    }
-    if !tx.is_ordered() {
         forget(tx, vol, at, count);
     }
     Ok(())

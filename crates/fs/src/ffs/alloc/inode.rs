@@ -7,11 +7,10 @@ use crate::ffs::format::FIRST_INODE;
 use crate::ffs::group::offset;
 use crate::ffs::inode::{INODE_BYTES, Inode};
 use crate::ffs::inodes;
+use crate::ffs::piece::Piece;
 use crate::ffs::volume::Volume;
 use crate::policy::planted::{self, Bug};
-use crate::tx::{
-    BlockNo, Field, Freed, Need, PageKind, Piece, Role, SECTOR_CONTENT, Stop, Tx, Why,
-};
+use crate::tx::{BlockNo, Field, Freed, Need, PageKind, Role, SECTOR_CONTENT, Stop, Tx, Why};
 use seekless_engine::units::SECTOR_BYTES;
 use smallvec::SmallVec;
 
@@ -165,7 +164,7 @@ pub fn free(tx: &mut dyn Tx, vol: &mut Volume, ino: u32, inode: &Inode) -> Resul
     let directory = inode.kind() == Some(FileKind::Directory);
     vol.gives_up_inode(ino);
     inodes::init(tx, vol, Ino::from(ino), &cleared)?;
-    let what = Piece::Inode { ino, directory };
+    let what = Piece::Inode { ino, directory }.into();
     let field = inodes::field(vol, ino);
     if tx.free_later(Freed { what, after: field, exact: true }, None) {
         vol.change_owed(|owed| owed.inodes += 1);

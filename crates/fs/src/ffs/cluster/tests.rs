@@ -6,7 +6,7 @@ use crate::block::disk::NodeDisk;
 use crate::block::plain::Plain;
 use crate::call::{Answer, Errno, Handle, Ino, New, ROOT, Request};
 use crate::core::tx::CoreTx;
-use crate::ffs::{Ffs, Fragment, MkfsOptions, MountOptions, check, inodes, map, mkfs};
+use crate::ffs::{self, Ffs, Fragment, MkfsOptions, MountOptions, check, inodes, map, mkfs};
 use bytes::Bytes;
 use seekless_engine::device::medium::Cells;
 use seekless_engine::device::ram::Ram;
@@ -24,13 +24,13 @@ fn mounted(maxcontig: Option<u32>) -> Files {
     mkfs(&mut NodeDisk::new(&mut node, &mut 0), &options).expect("it fits");
     let mut files = mount(node);
     if let Some(blocks) = maxcontig {
-        files.fs_mut().volume.maxcontig = blocks;
+        files.fs_mut().parts_mut().0.volume.maxcontig = blocks;
     }
     files
 }
 
 fn mount(node: Node) -> Files {
-    Blocking::mount(node, |disk| Ffs::mount(disk, &MountOptions::default())).expect("it is clean")
+    Blocking::mount(node, |disk| ffs::mount(disk, &MountOptions::default())).expect("it is clean")
 }
 
 fn make(files: &mut Files, name: &str) -> (Ino, Handle) {
@@ -76,11 +76,11 @@ fn read(files: &mut Files, handle: Handle, length: usize) -> Bytes {
 }
 
 fn places(files: &mut Files, ino: Ino) -> Vec<Fragment> {
-    let fs = files.fs_mut();
-    let mut tx = CoreTx::new(&mut fs.core, 0);
-    let inode = inodes::get(&mut tx, &fs.volume, ino).expect("it is cached");
-    let blocks = inode.size_blocks(&fs.volume.geometry);
-    let at = |index| map::address(&mut tx, &fs.volume, &inode, index).expect("it is cached");
+    let (format, core) = files.fs_mut().parts_mut();
+    let mut tx = CoreTx::new(core, 0);
+    let inode = inodes::get(&mut tx, &format.volume, ino).expect("it is cached");
+    let blocks = inode.size_blocks(&format.volume.geometry);
+    let at = |index| map::address(&mut tx, &format.volume, &inode, index).expect("it is cached");
     let places = (0..blocks).map(at).collect();
     tx.undo();
     places
@@ -88,7 +88,7 @@ fn places(files: &mut Files, ino: Ino) -> Vec<Fragment> {
 
 /// Runs of adjacent blocks.
 fn extents(files: &mut Files, ino: Ino) -> usize {
-    let each = files.fs().volume.geometry.fragments_per_block();
+    let each = files.fs().format().volume.geometry.fragments_per_block();
     let places = places(files, ino);
     1 + places.windows(2).filter(|pair| pair[0] + each != pair[1]).count()
 }
@@ -110,10 +110,10 @@ fn checkerboard(files: &mut Files) -> Vec<(Ino, Handle)> {
     }
     files.run(Request::Sync).expect("memory does not fail");
     // Searches begin where small files are.
-    for group in 0..files.fs().volume.geometry.groups() {
-        files.fs_mut().volume.change_group(group, |group| group.block_rotor = 0);
+    for group in 0..files.fs().format().volume.geometry.groups() {
+        files.fs_mut().parts_mut().0.volume.change_group(group, |group| group.block_rotor = 0);
     }
-    files.fs_mut().volume.commit();
+    files.fs_mut().parts_mut().0.volume.commit();
     kept
 }
 
@@ -221,28 +221,28 @@ fn a_move_is_undone_with_its_write() {
     let file = make(&mut files, "f");
     fill(&mut files, file, 7 * BLOCK, BLOCK);
     let before = places(&mut files, file.0);
-    let free = files.fs().volume.free_fragments();
-    let fs = files.fs_mut();
-    let mut tx = CoreTx::new(&mut fs.core, 0);
+    let free = files.fs().format().volume.free_fragments();
+    let (format, core) = files.fs_mut().parts_mut();
+    let mut tx = CoreTx::new(core, 0);
     let data = content(file.0, 8 * BLOCK);
     let who = crate::call::Credentials::default();
     let place = (7 * BLOCK as u64, false);
     let written = crate::ffs::ops::write::write(
         &mut tx,
-        &mut fs.volume,
+        &mut format.volume,
         who,
         file.0,
         place,
         &data[7 * BLOCK..],
     );
     assert!(written.is_ok());
-    let inode = inodes::get(&mut tx, &fs.volume, file.0).expect("it is cached");
-    let moved = map::address(&mut tx, &fs.volume, &inode, 0).expect("it is cached");
+    let inode = inodes::get(&mut tx, &format.volume, file.0).expect("it is cached");
+    let moved = map::address(&mut tx, &format.volume, &inode, 0).expect("it is cached");
     assert_ne!(moved, before[0], "the cluster has moved");
     tx.undo();
-    fs.volume.roll_back();
+    format.volume.roll_back();
     assert_eq!(places(&mut files, file.0), before);
-    assert_eq!(files.fs().volume.free_fragments(), free);
+    assert_eq!(files.fs().format().volume.free_fragments(), free);
     fill(&mut files, file, 8 * BLOCK, BLOCK);
     assert_eq!(extents(&mut files, file.0), 1);
     close(files, &[(file.0, 8 * BLOCK)]);
@@ -251,7 +251,7 @@ fn a_move_is_undone_with_its_write() {
 #[test]
 fn clusters_cover_a_file_without_overlap() {
     let mut files = mounted(None);
-    let vol = &mut files.fs_mut().volume;
+    let vol = &mut files.fs_mut().parts_mut().0.volume;
     vol.maxbpg = 20;
     let mut next = 0;
     let mut lengths = Vec::new();

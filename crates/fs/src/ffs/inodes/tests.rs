@@ -18,7 +18,7 @@ fn a_block_does_not_go_before_the_size_that_covers_it() {
     let cells = medium.with(|shared| shared.cells.clone());
     let mut images = 0;
     let change = |files: &mut Blocking<Ffs>| {
-        files.fs_mut().volume.maxcontig = 4;
+        files.fs_mut().parts_mut().0.volume.maxcontig = 4;
         write(files, "holes", (7680, 512)).expect("there is room");
         lengthen(files, "holes", 96 << 10);
         // A whole cluster is written at once.

@@ -69,7 +69,7 @@ pub fn make(
     }
     let entry = Entry { ino: number, kind: type_byte(kind), needs: &needs };
     let entry = dirs::add(tx, vol, (dir, &mut new_dir), name, entry, who)?;
-    if kind == FileKind::Directory && tx.is_ordered() {
+    if kind == FileKind::Directory && tx.guards() {
         arrivals::arrives(tx, vol, ino, entry)?;
     }
     inodes::put(tx, vol, dir, &old_dir, &new_dir)?;

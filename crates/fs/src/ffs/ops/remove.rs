@@ -4,10 +4,11 @@ use super::{Progress, Removed};
 use crate::call::{Errno, FileKind, Ino};
 use crate::ffs::alloc::{block, inode as inode_alloc};
 use crate::ffs::inode::Inode;
+use crate::ffs::piece::Piece;
 use crate::ffs::volume::Volume;
 use crate::ffs::{dirs, free, inodes};
 use crate::policy::planted::{self, Bug};
-use crate::tx::{Field, Need, Piece, Stop, Tx, Why};
+use crate::tx::{Deferred, Field, Need, Stop, Tx, Why};
 use smallvec::SmallVec;
 
 /// Removes a name of an object that is no directory.
@@ -156,9 +157,9 @@ pub fn reap(tx: &mut dyn Tx, vol: &mut Volume, ino: Ino) -> Result<Progress, Sto
 ///
 /// # Errors
 /// Those of [`Tx::page`].
-pub fn release(tx: &mut dyn Tx, vol: &mut Volume, pieces: &[Piece]) -> Result<(), Stop> {
+pub fn release(tx: &mut dyn Tx, vol: &mut Volume, pieces: &[Deferred]) -> Result<(), Stop> {
     for &piece in pieces {
-        match piece {
+        match Piece::from(piece) {
             Piece::Fragments { at, count } => block::release(tx, vol, at, count)?,
             Piece::Inode { ino, directory } => inode_alloc::release(tx, vol, ino, directory)?,
             Piece::Body { dir } => vol.settle(Ino::from(dir)),

@@ -15,9 +15,10 @@ use crate::ffs::entries::{is_dots, moved, moves_of, type_byte};
 use crate::ffs::format::MOST_LINKS;
 use crate::ffs::inode::Inode;
 use crate::ffs::inodes;
+use crate::ffs::piece::Piece;
 use crate::ffs::volume::Volume;
 use crate::policy::planted::{self, Bug};
-use crate::tx::{Field, Freed, Need, Piece, Stop, Tx, Why};
+use crate::tx::{Field, Freed, Need, Stop, Tx, Why};
 use smallvec::{SmallVec, smallvec};
 
 /// What is renamed to what.
@@ -76,7 +77,7 @@ pub fn rename(
     }
     let source = end(tx, vol, names.dir, names.name)?.ok_or(Errno::NoEnt)?;
     let target = end(tx, vol, names.to_dir, names.to_name)?;
-    if names.how == RenameHow::Exchange && tx.is_ordered() {
+    if names.how == RenameHow::Exchange && tx.guards() {
         // No order of two writes keeps both objects named.
         return Err(Errno::Inval.into());
     }
@@ -149,7 +150,7 @@ fn change_links(tx: &mut dyn Tx, vol: &mut Volume, ino: Ino, by: i32) -> Result<
 
 /// Where writes are ordered, an object counts both of its names until the old one is gone.
 fn raise(tx: &mut dyn Tx, vol: &mut Volume, ino: Ino) -> Result<Need, Stop> {
-    if tx.is_ordered() {
+    if tx.guards() {
         change_links(tx, vol, ino, 1)?;
     }
     Ok(Need { field: inodes::links_field(vol, ino)?, why: Why::Link })
@@ -157,7 +158,7 @@ fn raise(tx: &mut dyn Tx, vol: &mut Volume, ino: Ino) -> Result<Need, Stop> {
 
 /// The old name is going: the object counts one name again when it is gone.
 fn lower(tx: &mut dyn Tx, vol: &mut Volume, ino: Ino, old_name: (Ino, Field)) -> Result<(), Stop> {
-    if tx.is_ordered() {
+    if tx.guards() {
         let old = change_links(tx, vol, ino, -1)?;
         inodes::lowered(tx, vol, (ino, old), old_name)?;
     }
@@ -212,7 +213,7 @@ fn leave(
         let field = set_parent(tx, vol, source, names.to_dir, name)?;
         needs.push(Need { field, why: Why::Link });
     }
-    if tx.is_ordered() {
+    if tx.guards() {
         if source.is_directory() {
             arrivals::arrives(tx, vol, source.found.ino, name)?;
         }
@@ -222,13 +223,13 @@ fn leave(
     }
     let dir = inodes::directory(tx, vol, names.dir)?;
     let from = (names.dir, &dir);
-    let old = match tx.is_ordered() && !planted::is(Bug::RenameRemovesFirst) {
+    let old = match tx.guards() && !planted::is(Bug::RenameRemovesFirst) {
         true => dirs::remove_after(tx, vol, from, names.name, source.found, &needs)?,
         false => dirs::remove(tx, vol, from, names.name, source.found)?,
     };
     tx.writes_at_once(old);
     if source.is_directory() && names.dir != names.to_dir {
-        let what = Piece::Name { dir: vol.number(source.found.ino)? };
+        let what = Piece::Name { dir: vol.number(source.found.ino)? }.into();
         if tx.free_later(Freed { what, after: old, exact: true }, None) {
             vol.moves(source.found.ino);
         }
@@ -282,7 +283,7 @@ fn rename_to_new(
 ) -> Result<(), Stop> {
     let ino = source.found.ino;
     // In one directory the count rises and falls again: what counts the old name may not be there.
-    let counts = source.is_directory() && (names.dir != names.to_dir || tx.is_ordered());
+    let counts = source.is_directory() && (names.dir != names.to_dir || tx.guards());
     let mut needs: SmallVec<[Need; 2]> = smallvec![raise(tx, vol, ino)?];
     if source.is_directory() && names.dir != names.to_dir {
         check_links(tx, vol, names.to_dir)?;
@@ -321,7 +322,7 @@ fn replace(
     }
     let ino = source.found.ino;
     let mut needs: SmallVec<[Need; 2]> = smallvec![raise(tx, vol, ino)?];
-    let counts = source.is_directory() && tx.is_ordered();
+    let counts = source.is_directory() && tx.guards();
     if counts {
         // The name may not be on the disk, nor what counts it.
         change_links(tx, vol, names.to_dir, 1)?;

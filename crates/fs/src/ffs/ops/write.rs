@@ -147,7 +147,7 @@ fn one_block(
     }
     tx.set(place.block, start, data);
     tx.belongs(place.block, ino);
-    if !is_new && step.until > inode.size && tx.is_ordered() {
+    if !is_new && step.until > inode.size && tx.guards() {
         // The size covers nothing that was not written.
         let field = Field::new(place.block, start, data.len());
         vol.need(ino, Need { field, why: Why::Data });

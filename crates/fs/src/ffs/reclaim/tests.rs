@@ -140,17 +140,21 @@ fn repaired(mut cells: Cells) -> Findings {
 fn reclaimed(cells: Cells, parts: Option<u64>, meanwhile: bool) -> (Findings, Reclaimed) {
     let medium = Dying::new(cells);
     let mut files = mount(&medium, 100 * MILLIS);
-    assert!(files.fs().may_leak());
+    assert!(files.fs().format().may_leak());
     if let Some(bytes) = parts {
-        let volume = &mut files.fs_mut().volume;
+        let volume = &mut files.fs_mut().parts_mut().0.volume;
         volume.reclaim = Some(Box::new(Reclaim::in_parts(&volume.geometry, bytes)));
     }
     if meanwhile {
         disturb(&mut files);
     }
     files.idle(600 * SECONDS);
-    assert!(files.fs().volume.reclaim.is_none(), "{:?}", files.fs().volume.reclaim);
-    let (done, may_leak) = (files.fs().reclaimed(), files.fs().may_leak());
+    assert!(
+        files.fs().format().volume.reclaim.is_none(),
+        "{:?}",
+        files.fs().format().volume.reclaim
+    );
+    let (done, may_leak) = (files.fs().format().reclaimed(), files.fs().format().may_leak());
     assert_eq!(files.unmount().1, Ok(()));
     let found = checked(&medium);
     let two_names = |one: &Finding| matches!(one, Finding::DirectoryTwice { .. });
@@ -223,7 +227,7 @@ fn a_name_that_goes_after_it_was_counted_does_not_hide_a_link() {
     each_cut(&cells, change, |after, medium| {
         let mut files = mount(&medium, 100 * MILLIS);
         for _ in 0..1000 {
-            let stage = files.fs().volume.reclaim.as_ref().map(|reclaim| reclaim.stage);
+            let stage = files.fs().format().volume.reclaim.as_ref().map(|reclaim| reclaim.stage);
             if stage == Some(Stage::Inodes) {
                 unlink(&mut files, ROOT, "two").expect("it is there");
                 break;
@@ -231,7 +235,7 @@ fn a_name_that_goes_after_it_was_counted_does_not_hide_a_link() {
             files.idle(10 * MILLIS);
         }
         files.idle(600 * SECONDS);
-        links += files.fs().reclaimed().links;
+        links += files.fs().format().reclaimed().links;
         assert_eq!(files.unmount().1, Ok(()));
         let found = checked(&medium);
         assert!(found.is_clean(), "{after}: {found}");
@@ -269,7 +273,7 @@ fn a_call_that_needs_space_does_not_wait_for_idle_time() {
     for writes in 0.. {
         let medium = Dying::new(made(2 << 20));
         let mut files = mount(&medium, SECONDS);
-        let capacity = files.fs().volume.free_fragments() as usize * 1024;
+        let capacity = files.fs().format().volume.free_fragments() as usize * 1024;
         medium.with(|shared| shared.left = Some(writes));
         let filled = file(&mut files, ROOT, "big", capacity * 6 / 10);
         if filled.and_then(|()| files.run(Request::Sync)).is_ok() {
@@ -278,7 +282,7 @@ fn a_call_that_needs_space_does_not_wait_for_idle_time() {
         let cells = medium.with(|shared| shared.cells.clone());
         let mut files = mount(&Dying::new(cells), 1000 * SECONDS);
         let needs = capacity * 7 / 10;
-        let free = files.fs().volume.free_fragments() as usize * 1024;
+        let free = files.fs().format().volume.free_fragments() as usize * 1024;
         if find(&mut files, ROOT, "big") == Err(Errno::NoEnt) && free < needs {
             assert_eq!(file(&mut files, ROOT, "other", needs), Ok(()), "after {writes} writes");
             assert_eq!(file(&mut files, ROOT, "none", capacity), Err(Errno::NoSpc));

@@ -8,7 +8,7 @@ use seekless_engine::units::Time;
 use seekless_fs::block::disk::NodeDisk;
 use seekless_fs::block::plain::Plain;
 use seekless_fs::call::{Answer, Credentials, Ino, ROOT, Reply, Request, by_inode};
-use seekless_fs::ffs::{Ffs, FsError, MountOptions};
+use seekless_fs::ffs::{self, FsError, MountOptions};
 use seekless_fs::policy::PolicyKind;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -28,7 +28,7 @@ pub(super) struct Seen {
 pub(super) fn look(cells: Cells, policy: PolicyKind, history: &History) -> Result<Seen, FsError> {
     let node = Plain::node(Box::new(Ram::new(Box::new(cells))));
     let mount = MountOptions { policy, ..MountOptions::default() };
-    let mut driver = FilesDriver::mount(node, |disk: &mut NodeDisk<'_>| Ffs::mount(disk, &mount))?;
+    let mut driver = FilesDriver::mount(node, |disk: &mut NodeDisk<'_>| ffs::mount(disk, &mount))?;
     let mut looker = Looker::new(history);
     let ended = driver.run(&mut [&mut looker as &mut dyn Program], |_| {});
     let mut seen = looker.seen;

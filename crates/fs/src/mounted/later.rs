@@ -8,14 +8,12 @@
 //!
 //! Memory: some 300 bytes a deletion, and at most [`MOST`] of them.
 
-use crate::core::CallKey;
-use crate::ffs::flow::{Pending, Work};
-use crate::ffs::stop::Phase;
-use crate::ffs::system::Ffs;
+use super::pending::{Pending, Work};
+use super::personality::Personality;
+use super::{Mounted, Phase};
 use crate::policy::PolicyKind;
 use crate::system::FsCx;
 use seekless_engine::units::{MILLIS, SECONDS, Time};
-use std::collections::VecDeque;
 
 /// Deletions that wait at most.
 const MOST: usize = 1000;
@@ -24,34 +22,13 @@ const AGE: Time = 30 * SECONDS;
 /// The file system is idle when no call has come for so long.
 const QUIET: Time = 100 * MILLIS;
 
-/// Deletions that are put off.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Later {
-    /// With the time since when each waits.
-    waiting: VecDeque<(Time, Pending)>,
-    /// Those that no longer wait and have not come to their end.
-    running: usize,
-    /// Calls for durability that wait for those.
-    syncs: Vec<CallKey>,
-    /// When the last call came.
-    last_call: Time,
-}
-
-impl Later {
-    /// True if deletions wait, which may make room.
-    pub fn is_empty(&self) -> bool {
-        self.waiting.is_empty()
-    }
-
-    /// A call has come.
-    pub fn call_came(&mut self, now: Time) {
-        self.last_call = now;
-    }
-}
-
-impl Ffs {
+impl<P: Personality> Mounted<P> {
     /// Puts a deletion off that misses a block. Gives it back if it is not to wait.
-    pub(crate) fn put_off(&mut self, pending: Pending, now: Time) -> Option<Pending> {
+    pub(crate) fn put_off(
+        &mut self,
+        pending: Pending<P::Mark>,
+        now: Time,
+    ) -> Option<Pending<P::Mark>> {
         let waits = matches!(pending.work, Work::Reap(_))
             && pending.id.is_none()
             && pending.held.is_none()
@@ -105,7 +82,10 @@ impl Ffs {
 
     /// A call makes everything durable: what was put off comes first. Gives the call back if
     /// nothing was.
-    pub(crate) fn after_deletions(&mut self, pending: Pending) -> Option<Pending> {
+    pub(crate) fn after_deletions(
+        &mut self,
+        pending: Pending<P::Mark>,
+    ) -> Option<Pending<P::Mark>> {
         if pending.late {
             return Some(pending);
         }

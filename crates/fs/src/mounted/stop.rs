@@ -6,40 +6,15 @@
 //! write there is no mark: the next mount asks for a check. So it does after a mount that met
 //! damaged maps, which leaves the mark of an error.
 
-use crate::ffs::flow::{Pending, Work};
-use crate::ffs::format::{Recovery, SUPERBLOCK_AT, State};
-use crate::ffs::mount::SUPERBLOCK_BLOCK;
-use crate::ffs::system::Ffs;
+use super::pending::{Pending, Work};
+use super::personality::Personality;
+use super::{Mounted, Phase};
 use crate::system::FsCx;
-use seekless_engine::data::Data;
 
 /// The key of the unmount among calls that wait for durability; no parked call has it.
 const UNMOUNT: usize = usize::MAX;
 
-/// How far an unmount has come.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Phase {
-    /// Mounted.
-    Running,
-    /// Calls in flight and deletions of orphans come to their end.
-    Draining,
-    /// Changes that wait for others are written, and what that frees is freed.
-    Ordering,
-    /// Headers of groups are stored.
-    Storing,
-    /// Everything is written.
-    Writing,
-    /// Everything is durable.
-    Written,
-    /// The clean mark is written.
-    Marking,
-    /// The clean mark is flushed.
-    Flushing,
-    /// The mark is durable, or there is none.
-    Stopped,
-}
-
-impl Ffs {
+impl<P: Personality> Mounted<P> {
     /// Begins a clean unmount.
     pub(crate) fn begin_stopping(&mut self, cx: &mut FsCx<'_, '_>) {
         if self.phase != Phase::Running {
@@ -99,7 +74,7 @@ impl Ffs {
             }
             Phase::Draining if idle => {
                 self.phase = Phase::Storing;
-                if self.volume.stale_group().is_some() {
+                if self.format.is_behind() {
                     self.start_storing();
                 }
                 true
@@ -123,16 +98,7 @@ impl Ffs {
     }
 
     fn mark_clean(&mut self, cx: &mut FsCx<'_, '_>) {
-        let is_whole = self.volume.closed().is_empty();
-        (self.superblock.state, self.superblock.recovery) = match (is_whole, self.leaks) {
-            (true, false) => (State::Clean, Recovery::None),
-            // Soft updates may mount it, and go on to free what has leaked.
-            (true, true) => (State::InUse, Recovery::None),
-            (false, _) => (State::Error, Recovery::Fsck),
-        };
-        self.superblock.written = self.last;
-        self.counter = self.counter.wrapping_add(1);
-        let block = self.superblock.encode(SUPERBLOCK_AT, self.counter);
-        self.core.write_raw(SUPERBLOCK_BLOCK, Data::bytes(block), cx.below);
+        let (block, mark) = self.format.clean_mark(self.last);
+        self.core.write_raw(block, mark, cx.below);
     }
 }

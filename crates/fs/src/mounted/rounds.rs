@@ -4,12 +4,11 @@
 //! keeps from the disk and what others wait for; when nothing keeps back what the call names, the
 //! last round writes that. A round ends with a flush, so what it has written counts as ordered.
 
+use super::Mounted;
+use super::pending::{Durable, Pending, Work};
+use super::personality::Personality;
 use crate::call::Answer;
 use crate::core::CallKey;
-use crate::ffs::durable::Durable;
-use crate::ffs::flow::{Pending, Work};
-use crate::ffs::system::Ffs;
-use crate::policy::PolicyKind;
 use crate::policy::planted::{self, Bug};
 use crate::system::FsCx;
 use crate::tx::{BlockNo, Field, PageKind};
@@ -19,12 +18,12 @@ use seekless_engine::io::IoError;
 /// waits for a younger one; a call that exceeds this is a defect of the policy.
 const MOST_ROUNDS: u32 = 10_000;
 
-impl Ffs {
+impl<P: Personality> Mounted<P> {
     /// Parks a call until something is durable.
     pub(crate) fn make_durable(
         &mut self,
-        mut pending: Pending,
-        mut durable: Durable,
+        mut pending: Pending<P::Mark>,
+        mut durable: Durable<P::Mark>,
         cx: &mut FsCx<'_, '_>,
     ) {
         if planted::is(Bug::AckBeforeDurable) && !pending.again {
@@ -74,10 +73,10 @@ impl Ffs {
     }
 
     /// What the next round writes; `None` for everything.
-    fn next_blocks(&self, durable: &mut Durable) -> Option<Vec<BlockNo>> {
+    fn next_blocks(&self, durable: &mut Durable<P::Mark>) -> Option<Vec<BlockNo>> {
         let policy = &self.core.policy;
         durable.last = true;
-        if !policy.is_ordered() {
+        if !policy.guards() {
             return self.unordered_blocks(durable);
         }
         if let Some(blocks) = &durable.blocks {
@@ -96,7 +95,7 @@ impl Ffs {
 
     /// The same without an order of writes. Old names at new places go first, then inodes and
     /// content, then names: a name must not lead to what its inode was before.
-    fn unordered_blocks(&self, durable: &mut Durable) -> Option<Vec<BlockNo>> {
+    fn unordered_blocks(&self, durable: &mut Durable<P::Mark>) -> Option<Vec<BlockNo>> {
         if durable.rounds == 1 {
             durable.bodies.retain(|&block| self.core.cache.is_unwritten(block));
             if !durable.bodies.is_empty() {
@@ -122,7 +121,7 @@ impl Ffs {
 
     /// Those of some blocks that are written as they are; all of them if there is none.
     pub(crate) fn unguarded(&self, blocks: Vec<BlockNo>) -> Vec<BlockNo> {
-        let block_bytes = self.volume.geometry.block_bytes();
+        let block_bytes = self.core.shape.block_bytes;
         let is_guarded =
             |block: BlockNo| self.core.policy.is_guarded(Field::new(block, 0, block_bytes));
         let free: Vec<BlockNo> = blocks.iter().copied().filter(|&b| !is_guarded(b)).collect();
@@ -139,16 +138,14 @@ impl Ffs {
     }
 
     /// True if deletions are under way that may make room.
-    pub(crate) fn frees_are_pending(&self, pending: &Pending) -> bool {
-        let frees =
-            |one: &Pending| matches!(one.work, Work::Reap(_) | Work::Free(_) | Work::Reclaim);
-        !frees(pending)
+    pub(crate) fn frees_are_pending(&self, pending: &Pending<P::Mark>) -> bool {
+        !pending.work.frees()
             && self.core.failed().is_none()
             && (self.core.policy.frees() > 0
-                || self.may_reclaim()
-                || !self.later.is_empty()
-                || self.queue.iter().any(frees)
-                || self.parked.iter().any(|(_, one)| frees(one)))
+                || self.may_make_room()
+                || !self.later.waiting.is_empty()
+                || self.queue.iter().any(|one| one.work.frees())
+                || self.parked.iter().any(|(_, one)| one.work.frees()))
     }
 
     /// Calls wait for space: writes what frees wait for, as soon as nothing else is written.
@@ -162,10 +159,5 @@ impl Ffs {
             self.core.queue_all();
             self.core.push_output(cx.below);
         }
-    }
-
-    /// How writes of metadata are ordered.
-    pub fn policy(&self) -> PolicyKind {
-        self.core.policy.kind()
     }
 }

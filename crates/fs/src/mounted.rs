@@ -1,66 +1,117 @@
-//! FFS as a [`FileSystem`]: calls in, replies out, requests to one volume below.
+//! A mounted file system: the call loop that all formats share, over the core.
+//!
+//! Calls come in, replies go out, requests go to one volume below. The loop runs each call as steps
+//! of its format ([`personality::Personality`]), lets it wait for blocks, inodes, space and
+//! durability, and does the work of the file system itself: deletions, background steps, the clean
+//! unmount.
+//!
+//! Invariant between calls: each call without a reply is in the queue, or parked and known to what
+//! it waits for.
+
+mod ahead;
+mod background;
+mod flow;
+mod later;
+pub mod pending;
+pub mod personality;
+mod rounds;
+mod stop;
 
 use crate::call::{Call, Timestamp};
 use crate::core::handles::Handles;
 use crate::core::waiting::Locks;
 use crate::core::{CallKey, Core};
-use crate::ffs::flow::{Pending, Work};
-use crate::ffs::format::Superblock;
-use crate::ffs::later::Later;
-use crate::ffs::reclaim::idle::Pace;
-use crate::ffs::stop::Phase;
-use crate::ffs::volume::Volume;
+use crate::policy::PolicyKind;
 use crate::system::{FileSystem, FsCx};
+use pending::{Pending, Work};
+use personality::Personality;
 use seekless_engine::io::{Done, IoError};
 use seekless_engine::layer::Port;
 use seekless_engine::units::{SECONDS, Time};
 use slab::Slab;
 use std::collections::VecDeque;
 
-/// Headers of groups are brought up to date so long after the first change.
+/// What the format notes late is stored so long after the first change.
 const STORE_AGE: Time = 28 * SECONDS;
 
-/// A mounted FFS.
-#[derive(Clone, Debug)]
-pub struct Ffs {
-    pub(crate) core: Core,
-    pub(crate) volume: Volume,
-    pub(crate) superblock: Superblock,
-    /// Write counter of the superblock.
-    pub(crate) counter: u16,
-    pub(crate) handles: Handles,
-    pub(crate) locks: Locks,
-    /// Calls that have not run, in order.
-    pub(crate) queue: VecDeque<Pending>,
-    /// Calls that wait.
-    pub(crate) parked: Slab<Pending>,
-    /// Those of them that wait for space.
-    pub(crate) no_room: Vec<CallKey>,
-    pub(crate) phase: Phase,
-    /// Work of the kind [`Work::Store`] is under way.
-    pub(crate) storing: bool,
-    /// When headers are to be stored.
-    store_at: Option<Time>,
-    /// The time of the last call, for work of the file system itself.
-    pub(crate) last: Timestamp,
-    /// A crash before this mount may have left space in use that nothing leads to.
-    pub(crate) leaks: bool,
-    /// When the steps run that find what has leaked.
-    pub(crate) pace: Pace,
-    /// Deletions that are put off.
-    pub(crate) later: Later,
-    /// Calls that wait for durability.
-    pub(crate) awaiting: usize,
+/// How far an unmount has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// Mounted.
+    Running,
+    /// Calls in flight and deletions of orphans come to their end.
+    Draining,
+    /// Changes that wait for others are written, and what that frees is freed.
+    Ordering,
+    /// Headers of groups are stored.
+    Storing,
+    /// Everything is written.
+    Writing,
+    /// Everything is durable.
+    Written,
+    /// The clean mark is written.
+    Marking,
+    /// The clean mark is flushed.
+    Flushing,
+    /// The mark is durable, or there is none.
+    Stopped,
 }
 
-impl Ffs {
-    /// A file system of which all groups are loaded.
-    pub(crate) fn new(core: Core, volume: Volume, superblock: Superblock, counter: u16) -> Ffs {
-        Ffs {
+/// Deletions that are put off.
+#[derive(Clone, Debug)]
+struct Later<M> {
+    /// With the time since when each waits.
+    waiting: VecDeque<(Time, Pending<M>)>,
+    /// Those that no longer wait and have not come to their end.
+    running: usize,
+    /// Calls for durability that wait for those.
+    syncs: Vec<CallKey>,
+    /// When the last call came.
+    last_call: Time,
+}
+
+/// When the steps of background work run.
+#[derive(Clone, Debug, Default)]
+struct Pace {
+    /// A step is under way.
+    running: bool,
+    /// When the next one is due.
+    due: Option<Time>,
+}
+
+/// A mounted file system of a format.
+#[derive(Clone, Debug)]
+pub struct Mounted<P: Personality> {
+    core: Core,
+    format: P,
+    handles: Handles,
+    locks: Locks,
+    /// Calls that have not run, in order.
+    queue: VecDeque<Pending<P::Mark>>,
+    /// Calls that wait.
+    parked: Slab<Pending<P::Mark>>,
+    /// Those of them that wait for space.
+    no_room: Vec<CallKey>,
+    phase: Phase,
+    /// Work of the kind [`Work::Store`] is under way.
+    storing: bool,
+    /// When the format is to store what it notes late.
+    store_at: Option<Time>,
+    /// The time of the last call, for work of the file system itself.
+    last: Timestamp,
+    pace: Pace,
+    later: Later<P::Mark>,
+    /// Calls that wait for durability.
+    awaiting: usize,
+}
+
+impl<P: Personality> Mounted<P> {
+    /// A file system that is loaded, over a core that has its volume as port 0.
+    pub fn new(core: Core, format: P) -> Mounted<P> {
+        let (waiting, syncs) = (VecDeque::new(), Vec::new());
+        Mounted {
             core,
-            volume,
-            superblock,
-            counter,
+            format,
             handles: Handles::default(),
             locks: Locks::default(),
             queue: VecDeque::new(),
@@ -70,9 +121,8 @@ impl Ffs {
             storing: false,
             store_at: None,
             last: 0,
-            leaks: false,
             pace: Pace::default(),
-            later: Later::default(),
+            later: Later { waiting, running: 0, syncs, last_call: 0 },
             awaiting: 0,
         }
     }
@@ -83,16 +133,11 @@ impl Ffs {
     ///
     /// `clone` is the same through a shared reference, and copies what has changed since the last
     /// fork.
-    pub fn fork(&mut self) -> Ffs {
+    pub fn fork(&mut self) -> Mounted<P> {
         self.core.share();
-        self.volume.share();
+        self.format.share();
         self.handles.share();
         self.clone()
-    }
-
-    /// The superblock, as the mount has it.
-    pub fn superblock(&self) -> &Superblock {
-        &self.superblock
     }
 
     /// The core.
@@ -100,16 +145,19 @@ impl Ffs {
         &self.core
     }
 
-    /// Groups in which nothing is allocated because their maps are damaged.
-    pub fn closed_groups(&self) -> Vec<u32> {
-        self.volume.closed().iter().copied().collect()
+    /// What the format knows.
+    pub fn format(&self) -> &P {
+        &self.format
     }
 
-    /// True if a crash before the mount may have left space in use that nothing leads to. A reclaim
-    /// is under way that frees it, unless the file system cannot be written or has damage; then a
-    /// check does.
-    pub fn may_leak(&self) -> bool {
-        self.leaks
+    /// The format with its core, for tests that look below the calls.
+    pub fn parts_mut(&mut self) -> (&mut P, &mut Core) {
+        (&mut self.format, &mut self.core)
+    }
+
+    /// How writes of metadata are ordered.
+    pub fn policy(&self) -> PolicyKind {
+        self.core.policy.kind()
     }
 
     /// Calls without a reply, and work of the file system itself.
@@ -117,9 +165,9 @@ impl Ffs {
         self.queue.len() + self.parked.len()
     }
 
-    /// Stores the headers of groups when their time has come.
-    fn store_headers(&mut self, now: Time) {
-        if self.volume.stale_group().is_none() || self.storing || self.core.is_read_only() {
+    /// Stores what the format notes late when its time has come.
+    fn store_late(&mut self, now: Time) {
+        if !self.format.is_behind() || self.storing || self.core.is_read_only() {
             self.store_at = None;
             return;
         }
@@ -130,17 +178,17 @@ impl Ffs {
         }
     }
 
-    /// Begins to store the headers of groups.
+    /// Begins to store what the format notes late.
     pub(crate) fn start_storing(&mut self) {
         self.storing = true;
         self.queue.push_back(Pending::own(Work::Store, self.last));
     }
 }
 
-impl FileSystem for Ffs {
+impl<P: Personality> FileSystem for Mounted<P> {
     fn submit(&mut self, call: Call, cx: &mut FsCx<'_, '_>) {
         self.last = self.last.max(call.now);
-        self.later.call_came(cx.now());
+        self.later.last_call = cx.now();
         self.take(call, cx);
     }
 
@@ -151,18 +199,18 @@ impl FileSystem for Ffs {
     fn pump(&mut self, cx: &mut FsCx<'_, '_>) {
         self.run_ready(cx);
         self.delete_later(cx);
-        self.store_headers(cx.now());
+        self.store_late(cx.now());
         self.core.pump(cx.below);
         if self.take_frees() {
             self.run_ready(cx);
         }
         self.hurry_frees(cx);
-        self.reclaim(cx);
+        self.work_in_background(cx);
         self.go_on_stopping(cx);
     }
 
     fn deadline(&self) -> Option<Time> {
-        let all = [self.core.deadline(), self.store_at, self.reclaims_at(), self.deletes_at()];
+        let all = [self.core.deadline(), self.store_at, self.steps_at(), self.deletes_at()];
         all.into_iter().flatten().min()
     }
 
@@ -189,7 +237,7 @@ impl FileSystem for Ffs {
 
     fn stats(&self) -> Vec<(&'static str, f64)> {
         let stats = self.core.stats();
-        [
+        let own = [
             ("operations", stats.committed),
             ("operations undone", stats.undone),
             ("reads", stats.reads),
@@ -207,9 +255,8 @@ impl FileSystem for Ffs {
             ("guards and facts", self.core.policy.load() as u64),
             ("most guards and facts", stats.most_guards),
             ("buffers evicted", stats.evicted),
-            ("free fragments", self.volume.free_fragments()),
-        ]
-        .map(|(name, count)| (name, count as f64))
-        .to_vec()
+        ];
+        let own = own.into_iter().map(|(name, count)| (name, count as f64));
+        own.chain(self.format.stats()).collect()
     }
 }

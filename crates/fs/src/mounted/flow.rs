@@ -1,142 +1,20 @@
-//! The way of a call through FFS: it runs, stops and waits, runs again, and is answered.
+//! The way of a call through a file system: it runs, stops and waits, runs again, and is answered.
 //!
 //! A call runs over one transaction per step. What it changes in memory outside the cache is in
 //! [`Good`] and takes effect after the commit, so a step that stops leaves no trace. A call of
 //! several steps holds its inode in between; others that name the inode wait.
 
-use crate::call::{Answer, Call, CallId, Credentials, Errno, Ino, Reply, Request, Timestamp};
-use crate::core::input::Pins;
+use super::Mounted;
+use super::pending::{Durable, Good, Pending, Step, Work};
+use super::personality::Personality;
+use crate::call::{Answer, Call, Errno, Ino, Reply, Request};
 use crate::core::tx::CoreTx;
 use crate::core::waiting::MOST_RUNS;
-use crate::ffs::durable::Durable;
-use crate::ffs::perform::perform;
-use crate::ffs::system::Ffs;
 use crate::policy::Settle;
 use crate::system::FsCx;
-use crate::tx::{Field, Piece, Stop};
-use bytes::Bytes;
+use crate::tx::Stop;
 
-/// What a call, or the file system itself, wants done.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Work {
-    /// The request of a call.
-    Request(Request),
-    /// Deletes an inode without names.
-    Reap(Ino),
-    /// Brings the headers of groups up to date.
-    Store,
-    /// Frees space to which nothing on the disk leads.
-    Free(Vec<Piece>),
-    /// A step of the reclaim that is under way.
-    Reclaim,
-}
-
-/// How far a call of several steps has come.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct State {
-    /// Bytes read or written.
-    pub done: u64,
-    /// Where it goes on in the file.
-    pub at: u64,
-    /// What a read has brought.
-    pub read: Vec<Bytes>,
-}
-
-/// A call that has no reply yet.
-#[derive(Clone, Debug)]
-pub(crate) struct Pending {
-    /// None for work of the file system itself.
-    pub id: Option<CallId>,
-    pub who: Credentials,
-    pub now: Timestamp,
-    pub work: Work,
-    /// Runs since the last step that succeeded.
-    pub runs: u32,
-    pub pins: Pins,
-    /// How far a call of several steps has come.
-    pub state: State,
-    /// The inode that it holds between its steps.
-    pub held: Option<Ino>,
-    /// What it waits for, when it waits for durability.
-    pub durable: Option<Box<Durable>>,
-    /// Bytes that are to be on the disk before it is answered.
-    pub writes: Vec<Field>,
-    /// Its answer, while it waits.
-    pub answer: Option<Answer>,
-    /// It runs again when what it waits for is durable.
-    pub again: bool,
-    /// A deletion that was put off, or a sync that waits for some.
-    pub late: bool,
-}
-
-impl Pending {
-    /// Work of the file system itself.
-    pub(crate) fn own(work: Work, now: Timestamp) -> Pending {
-        Pending::new(None, Credentials::default(), now, work)
-    }
-
-    fn new(id: Option<CallId>, who: Credentials, now: Timestamp, work: Work) -> Pending {
-        let (state, pins, held, durable) = (State::default(), Pins::new(), None, None);
-        let (writes, answer, again, late) = (Vec::new(), None, false, false);
-        let runs = 0;
-        Pending {
-            id,
-            who,
-            now,
-            work,
-            runs,
-            pins,
-            state,
-            held,
-            durable,
-            writes,
-            answer,
-            again,
-            late,
-        }
-    }
-
-    fn of(call: Call) -> Pending {
-        Pending::new(Some(call.id), call.who, call.now, Work::Request(call.request))
-    }
-}
-
-/// What a run that succeeded brings.
-#[derive(Debug)]
-pub(crate) enum Step {
-    /// The call has come to its end.
-    Done(Good),
-    /// It goes on from here, and holds the inode until then.
-    More { state: State, holds: Option<Ino> },
-    /// It has come to its end when this is durable.
-    Durable(Durable),
-}
-
-/// The end of a call, with what becomes true in memory.
-#[derive(Debug)]
-pub(crate) struct Good {
-    pub answer: Answer,
-    /// The lookup count of this inode rises.
-    pub looked_up: Option<Ino>,
-    /// This inode is open afterwards; the handle goes into the answer.
-    pub opened: Option<Ino>,
-    /// The last name of this inode has gone.
-    pub unnamed: Option<Ino>,
-}
-
-impl From<Answer> for Good {
-    fn from(answer: Answer) -> Good {
-        Good { answer, looked_up: None, opened: None, unnamed: None }
-    }
-}
-
-impl From<Answer> for Step {
-    fn from(answer: Answer) -> Step {
-        Step::Done(answer.into())
-    }
-}
-
-impl Ffs {
+impl<P: Personality> Mounted<P> {
     /// Takes a call. Calls that need no block are done at once.
     pub(crate) fn take(&mut self, call: Call, cx: &mut FsCx<'_, '_>) {
         let reply = |result| Reply { id: call.id, result };
@@ -191,8 +69,9 @@ impl Ffs {
             } else if !self.goes_on(key, result, cx) {
                 let mut pending = self.parked.remove(key);
                 self.no_longer_waits();
-                if let (Some(durable), Ok(())) = (&pending.durable, result) {
-                    self.volume.paths.end(&durable.mark);
+                let mark = pending.durable.as_ref().and_then(|durable| durable.mark.as_ref());
+                if let (Some(mark), Ok(())) = (mark, result) {
+                    self.format.is_durable(mark);
                 }
                 if std::mem::take(&mut pending.again) && result.is_ok() {
                     pending.durable = None;
@@ -208,7 +87,7 @@ impl Ffs {
     }
 
     /// The next call that can run: those that have waited before those that have not run yet.
-    fn next_pending(&mut self, cx: &mut FsCx<'_, '_>) -> Option<Pending> {
+    fn next_pending(&mut self, cx: &mut FsCx<'_, '_>) -> Option<Pending<P::Mark>> {
         while let Some(key) = self.core.take_ready() {
             let pending = self.parked.remove(key);
             if self.core.ready.take_error(key).is_none() {
@@ -219,17 +98,17 @@ impl Ffs {
         if !self.core.is_policy_full() {
             return self.queue.pop_front();
         }
-        let goes_on = |pending: &Pending| match &pending.work {
+        let goes_on = |pending: &Pending<P::Mark>| match &pending.work {
             Work::Request(request) => !request.is_change(),
-            Work::Reap(_) | Work::Store | Work::Free(_) | Work::Reclaim => true,
+            Work::Reap(_) | Work::Store | Work::Free(_) | Work::Background => true,
         };
         let index = self.queue.iter().position(goes_on)?;
         self.queue.remove(index)
     }
 
     /// Runs one step of a call.
-    fn run(&mut self, mut pending: Pending, cx: &mut FsCx<'_, '_>) {
-        if self.core.is_read_only() && changes(&pending.work) {
+    fn run(&mut self, mut pending: Pending<P::Mark>, cx: &mut FsCx<'_, '_>) {
+        if self.core.is_read_only() && pending.work.changes() {
             let errno = if self.core.failed().is_some() { Errno::Io } else { Errno::RoFs };
             return self.end(pending, Err(errno), cx);
         }
@@ -247,20 +126,20 @@ impl Ffs {
         pending.runs += 1;
         assert!(pending.runs < MOST_RUNS, "{:?} stops again and again", pending.work);
         let mut tx = CoreTx::new(&mut self.core, pending.now);
-        let outcome = perform(&mut tx, &mut self.volume, &self.handles, &pending);
+        let outcome = self.format.perform(&mut tx, &self.handles, &pending);
         match outcome {
             Ok(step) => {
                 let settle = tx.commit(cx.now());
-                self.volume.commit();
-                self.close_wrong_group();
+                self.format.commit();
+                self.close_wrong_map();
                 self.succeed(pending, step, settle, cx);
             }
             Err(mut stop) => {
                 tx.add_expected(&mut stop);
                 tx.undo();
-                self.volume.roll_back();
-                if self.close_wrong_group() {
-                    // Another group may do; what is freed in this one stays marked.
+                self.format.roll_back();
+                if self.close_wrong_map() {
+                    // Space elsewhere may do; what is freed there stays marked.
                     pending.runs = 0;
                     let key = self.parked.insert(pending);
                     self.core.make_ready(key);
@@ -271,20 +150,18 @@ impl Ffs {
         }
     }
 
-    /// Takes the group out of use of which an operation has found the maps damaged or wrong.
-    fn close_wrong_group(&mut self) -> bool {
-        let Some(map) = self.core.take_wrong_map() else { return false };
-        let group =
-            self.volume.geometry.group_of_fragment(self.volume.geometry.first_fragment(map));
-        if self.volume.is_closed(group) {
-            return false;
-        }
-        let initialised = self.volume.group(group).initialised;
-        self.volume.close_group(group, initialised);
-        true
+    /// Takes out of use what the maps describe that an operation has found damaged or wrong.
+    fn close_wrong_map(&mut self) -> bool {
+        self.core.take_wrong_map().is_some_and(|map| self.format.close(map))
     }
 
-    fn succeed(&mut self, mut pending: Pending, step: Step, settle: Settle, cx: &mut FsCx<'_, '_>) {
+    fn succeed(
+        &mut self,
+        mut pending: Pending<P::Mark>,
+        step: Step<P::Mark>,
+        settle: Settle,
+        cx: &mut FsCx<'_, '_>,
+    ) {
         if let Settle::Written(fields) = settle {
             pending.writes.extend(fields);
         }
@@ -311,7 +188,7 @@ impl Ffs {
                         }
                         pending.answer = Some(answer);
                         let fields = std::mem::take(&mut pending.writes);
-                        let durable = Durable::fields(&mut self.volume, fields);
+                        let durable = Durable::fields(fields);
                         self.make_durable(pending, durable, cx);
                     }
                 }
@@ -335,8 +212,8 @@ impl Ffs {
 
     /// The inode that is to be deleted at once because its last name has gone.
     fn reaps(&mut self, good: &Good) -> Option<Ino> {
-        if let (Some(ino), Some(reclaim)) = (good.unnamed, &mut self.volume.reclaim) {
-            reclaim.lost_its_last_name(ino);
+        if let Some(ino) = good.unnamed {
+            self.format.lost_last_name(ino);
         }
         good.unnamed.filter(|&ino| self.handles.unnamed(ino))
     }
@@ -354,7 +231,7 @@ impl Ffs {
         }
     }
 
-    fn stopped_by(&mut self, mut pending: Pending, stop: Stop, cx: &mut FsCx<'_, '_>) {
+    fn stopped_by(&mut self, mut pending: Pending<P::Mark>, stop: Stop, cx: &mut FsCx<'_, '_>) {
         match stop {
             Stop::Miss(wanted) => {
                 let Some(mut pending) = self.put_off(pending, cx.now()) else { return };
@@ -382,7 +259,7 @@ impl Ffs {
             }
             Stop::Guarded(field) => {
                 (pending.again, pending.runs) = (true, 0);
-                let durable = Durable::fields(&mut self.volume, vec![field]);
+                let durable = Durable::fields(vec![field]);
                 self.make_durable(pending, durable, cx);
             }
             Stop::NoRoom => self.fail_call(pending, Errno::NoSpc, cx),
@@ -391,7 +268,7 @@ impl Ffs {
     }
 
     /// Ends a call that fails. A write of several steps reports what it has written.
-    fn fail_call(&mut self, pending: Pending, errno: Errno, cx: &mut FsCx<'_, '_>) {
+    fn fail_call(&mut self, pending: Pending<P::Mark>, errno: Errno, cx: &mut FsCx<'_, '_>) {
         let is_write = matches!(pending.work, Work::Request(Request::Write { .. }));
         let result = match u32::try_from(pending.state.done) {
             Ok(written) if is_write && written > 0 => Ok(Answer::Written(written)),
@@ -403,7 +280,7 @@ impl Ffs {
     /// A call has come to its end: it lets go of everything and is answered.
     pub(crate) fn end(
         &mut self,
-        mut pending: Pending,
+        mut pending: Pending<P::Mark>,
         result: Result<Answer, Errno>,
         cx: &mut FsCx<'_, '_>,
     ) {
@@ -419,16 +296,14 @@ impl Ffs {
         }
         match pending.work {
             Work::Reap(ino) => {
-                if let Some(reclaim) = &mut self.volume.reclaim {
-                    reclaim.was_deleted(ino);
-                }
+                self.format.was_deleted(ino);
                 if pending.late {
                     self.deleted_late();
                 }
                 self.space_came();
             }
             Work::Free(_) => self.space_came(),
-            Work::Reclaim => self.reclaim_stepped(failed),
+            Work::Background => self.background_stepped(failed),
             Work::Store => self.storing = false,
             Work::Request(_) => {}
         }
@@ -442,7 +317,7 @@ impl Ffs {
         let of = |handle| self.handles.get(handle).map(|open| open.ino);
         let named = match *work {
             Work::Reap(ino) => [Some(ino), None],
-            Work::Store | Work::Free(_) | Work::Reclaim => [None, None],
+            Work::Store | Work::Free(_) | Work::Background => [None, None],
             Work::Request(ref request) => match *request {
                 Request::Attr { ino }
                 | Request::SetAttr { ino, .. }
@@ -467,13 +342,5 @@ impl Ffs {
             },
         };
         named.into_iter().flatten().find(|&ino| self.locks.is_held(ino))
-    }
-}
-
-/// True if this work changes blocks, so that a file system that is read-only refuses it.
-fn changes(work: &Work) -> bool {
-    match work {
-        Work::Reap(_) | Work::Store | Work::Free(_) | Work::Reclaim => true,
-        Work::Request(request) => request.is_change(),
     }
 }
