@@ -123,7 +123,7 @@ pub fn figures() -> Result<()> {
 /// # Errors
 /// The first stage that fails.
 pub fn nightly() -> Result<()> {
-    let bugs = ["--test", "planted_bugs", "--test", "planted_files"];
+    let bugs = ["--test", "suite", "--", "planted_bugs::", "planted_files::"];
     let mut test = cargo();
     test.args(["test", "--package", "seekless-prove"]).args(bugs).env("SEEKLESS_SEEDS", "3");
     run(&mut test)?;
@@ -154,7 +154,7 @@ pub fn fuzz() -> Result<()> {
     let long = ["test", "--quiet", "--package", "seekless-fs", "many_scripts_agree"];
     run(cargo().args(long).args(["--", "--ignored"]))?;
     // Promises of `fsync` over many more crashes.
-    let promises = ["test", "--quiet", "--package", "seekless-fs", "--test", "durable"];
+    let promises = ["test", "--quiet", "--package", "seekless-fs", "--test", "suite", "durable::"];
     run(cargo().env("SEEKLESS_SCRIPTS", "10").args(promises))?;
     targets(None)
 }

@@ -215,8 +215,8 @@ fn news(program: &Path) -> Result<String> {
     }
     out.push_str(
         "\nWith blocks of a kilobyte (claim L26; `l26_blocks_of_a_kilobyte_gain_as_larger_ones_do` \
-         in `crates/lab/tests/loge_figures.rs`), root and swap, `pl+sg`: writes +140 %, reads \
-         -28 %, all +22 % (paper: +164, +8 and +36 %, of a trace that is not to be had).\n",
+         in `crates/lab/tests/suite/loge_figures.rs`), root and swap, `pl+sg`: writes +140 %, \
+         reads -28 %, all +22 % (paper: +164, +8 and +36 %, of a trace that is not to be had).\n",
     );
     Ok(out)
 }

@@ -3,7 +3,7 @@
 //!
 //! [`table`] has a row for each operation of each policy, [`operation`] the operations, [`damage`]
 //! what a crash may leave of them, and [`page`] the words of the page. A row that promises too much
-//! is found by the prover, which `crates/prove/tests/contract.rs` tries row by row.
+//! is found by the prover, which `crates/prove/tests/suite/contract.rs` tries row by row.
 
 pub mod damage;
 pub mod operation;

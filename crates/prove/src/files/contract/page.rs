@@ -30,14 +30,18 @@ pub enum Column {
 }
 
 const SWEEP: Proof =
-    Proof { test: "every_policy_keeps_its_contract", file: "crates/prove/tests/files.rs" };
-const ACE: Proof =
-    Proof { test: "every_short_sequence_keeps_the_contract", file: "crates/prove/tests/files.rs" };
-const MORE: Proof =
-    Proof { test: "a_row_that_promises_more_is_broken", file: "crates/prove/tests/contract.rs" };
+    Proof { test: "every_policy_keeps_its_contract", file: "crates/prove/tests/suite/files.rs" };
+const ACE: Proof = Proof {
+    test: "every_short_sequence_keeps_the_contract",
+    file: "crates/prove/tests/suite/files.rs",
+};
+const MORE: Proof = Proof {
+    test: "a_row_that_promises_more_is_broken",
+    file: "crates/prove/tests/suite/contract.rs",
+};
 const LESS: Proof = Proof {
     test: "an_fsync_that_promises_less_hides_a_bug",
-    file: "crates/prove/tests/contract.rs",
+    file: "crates/prove/tests/suite/contract.rs",
 };
 const CELLS: Proof =
     Proof { test: "the_judge_reads_every_cell", file: "crates/prove/src/files/judge/cells.rs" };

@@ -1,8 +1,7 @@
 //! Repairs of arrays of which a member holds wrong bytes: the layout's checksums decide.
 #![allow(clippy::disallowed_types, missing_docs)]
 
-mod volumes;
-
+use crate::volumes::{CHUNK, SHAPES, geometry, holds, scrubbed, spoil, with_array};
 use seekless_arrays::geometry::Geometry;
 use seekless_arrays::member::MemberSuperblock;
 use seekless_arrays::scrub::scrub;
@@ -13,12 +12,11 @@ use seekless_engine::disk::{Disk, MediumDisk};
 use seekless_engine::io::IoError;
 use seekless_engine::rng::Rng;
 use seekless_layouts::Kind;
-use volumes::{CHUNK, SHAPES, geometry, holds, scrubbed, spoil, with_array};
 
 /// Members of an array that was written to; what a crash has left of the array itself is put right
 /// first, as the command does.
 fn written(level: Level, members: usize, kind: Kind, orderly: bool) -> (Vec<Cells>, Vec<Data>) {
-    let (mut media, content) = volumes::written(level, members, kind, orderly);
+    let (mut media, content) = crate::volumes::written(level, members, kind, orderly);
     with_array(&mut media, |_, _| {});
     (media, content)
 }

@@ -1,9 +1,7 @@
 //! Members change while clients are busy: one is being filled, one fails, and the power is cut.
 #![allow(clippy::disallowed_types, missing_docs)]
 
-#[path = "../../layouts/tests/suite/support/seen.rs"]
-mod seen;
-
+use crate::seen::{Seen, cut, start, with_disks};
 use seekless_arrays::member::{MemberState, MemberSuperblock};
 use seekless_arrays::scrub::scrub;
 use seekless_arrays::{AssembleOptions, CreateArray, Level, assemble, create, replace};
@@ -13,7 +11,6 @@ use seekless_engine::disk::{Disk, MediumDisk};
 use seekless_engine::io::Io;
 use seekless_engine::node::Node;
 use seekless_engine::rng::Rng;
-use seen::{Seen, cut, start, with_disks};
 
 const MEMBERS: usize = 3;
 /// So large that four stripes are a step of a rebuild, and a client's writes come between steps.

@@ -1,9 +1,7 @@
 //! Long runs on disks that are 95 to 99 % full: nothing is lost, neither data nor space.
 #![allow(clippy::disallowed_types)]
 
-#[path = "../../layouts/tests/suite/support/mod.rs"]
-mod support;
-
+use crate::support::Shared;
 use seekless_disk::{Disk, specs};
 use seekless_engine::data::Data;
 use seekless_engine::device::Device;
@@ -17,7 +15,6 @@ use seekless_engine::rng::Rng;
 use seekless_lab::driver::Driver;
 use seekless_lab::workload::{Generator, Workload};
 use seekless_layouts::Kind;
-use support::Shared;
 
 /// Blocks that may wait for a commit at the end of a run.
 const WAITING: u64 = 64;

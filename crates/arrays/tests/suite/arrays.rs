@@ -1,9 +1,7 @@
 //! Arrays against a flat model: contents with members failing, and what is asked of the members.
 #![allow(clippy::disallowed_types, missing_docs)]
 
-#[path = "../../layouts/tests/suite/support/mod.rs"]
-mod support;
-
+use crate::support::Shared;
 use proptest::prelude::*;
 use seekless_arrays::member::{MemberState, MemberSuperblock};
 use seekless_arrays::scrub::scrub;
@@ -22,7 +20,6 @@ use seekless_engine::io::Io;
 use seekless_engine::node::Node;
 use seekless_engine::rng::Rng;
 use seekless_engine::units::SECONDS;
-use support::Shared;
 
 /// An array of media that can be looked at, and pulled out.
 struct World {

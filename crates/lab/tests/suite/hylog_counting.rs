@@ -1,9 +1,7 @@
 //! The log-structured layout against a simulator that only counts (claim H18 of the HyLog study).
 #![allow(missing_docs)]
 
-mod counting;
-
-use counting::{Counting, Setup};
+use crate::counting::{Counting, Setup};
 use seekless_disk::specs;
 use seekless_engine::options::Options;
 use seekless_lab::distribution::Distribution;

@@ -1,7 +1,7 @@
 //! Words of features: what a program does that does not know a bit.
 
-use crate::medium::{Shared, mount};
-use crate::tree::{Files, fill};
+use super::medium::{Shared, mount};
+use super::tree::{Files, fill};
 use seekless_engine::data::Data;
 use seekless_engine::device::medium::{Cells, Medium as _};
 use seekless_engine::disk::MediumDisk;

@@ -2,9 +2,7 @@
 //! mount after a crash is that of a simulated disk.
 #![allow(clippy::disallowed_types)]
 
-#[path = "../../layouts/tests/suite/support/mod.rs"]
-mod support;
-
+use crate::support::Shared;
 use seekless_disk::{Disk as Simulated, Spec, specs};
 use seekless_engine::data::Data;
 use seekless_engine::device::Device;
@@ -18,7 +16,6 @@ use seekless_engine::units::{BLOCK_BYTES, BlockNr, SECONDS, Time};
 use seekless_lab::driver::Driver;
 use seekless_lab::workload::{Generator, Workload};
 use seekless_layouts::Kind;
-use support::Shared;
 
 /// A medium whose accesses take as long as those of a disk.
 struct Timed {

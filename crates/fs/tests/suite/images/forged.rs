@@ -1,11 +1,12 @@
 //! Metadata that no program writes, under valid seals: reads and writes end, the check ends, and
 //! repair leaves nothing.
 //!
-//! `SEEKLESS_FORGED=100000 cargo test -p seekless-fs --test images forged` runs that many images.
+//! `SEEKLESS_FORGED=100000 cargo test -p seekless-fs --test suite images::forged` runs that many
+//! images.
 
-use crate::flips::{Image, Kind, write_everywhere};
-use crate::medium::{Shared, mount};
-use crate::tree::Files;
+use super::flips::{Image, Kind, write_everywhere};
+use super::medium::{Shared, mount};
+use super::tree::Files;
 use seekless_engine::data::Data;
 use seekless_engine::device::medium::{Cells, Medium as _};
 use seekless_engine::units::{BLOCK_SECTORS, SECTOR_BYTES};

@@ -4,15 +4,15 @@
 //! When the format changes, fixtures of the new version join the old ones, which stay as they are:
 //!
 //! ```text
-//! SEEKLESS_FIXTURES=write cargo test -p seekless-fs --test images fixtures
+//! SEEKLESS_FIXTURES=write cargo test -p seekless-fs --test suite images::fixtures
 //! ```
 //!
 //! A fixture is text. `blocks N` is the size of the volume. Each `block AT …` has the bytes of a
 //! block in hexadecimal, 16 at a time, with `*N` after a unit that is there N times, up to the last
 //! one that is not zero. `NAME.tree.txt` is the listing, of a dirty image the one after repair.
 
-use crate::medium::{Shared, mount};
-use crate::tree::{Files, content, fill, listing};
+use super::medium::{Shared, mount};
+use super::tree::{Files, content, fill, listing};
 use seekless_engine::Bytes;
 use seekless_engine::data::Body;
 use seekless_engine::device::medium::{Cells, Medium as _};
@@ -40,7 +40,7 @@ const DIRTY: (&str, u32, u32) = ("ffs-1-8192-1024-dirty", 8192, 1024);
 
 fn file(name: &str, ending: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("tests/images/fixtures")
+        .join("tests/suite/images/fixtures")
         .join(name.to_owned() + ending)
 }
 

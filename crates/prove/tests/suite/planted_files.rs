@@ -3,9 +3,7 @@
 #![cfg(debug_assertions)]
 #![allow(missing_docs)]
 
-mod hunters;
-
-use hunters::{each, seeds};
+use crate::hunters::{each, seeds};
 use seekless_fs::policy::planted::{Bug, with};
 use seekless_prove::files::FileSubject;
 use seekless_prove::{ProveOptions, ProveReport, prove};

@@ -1,12 +1,8 @@
 //! Members are filled though no client asks for anything, however often the power is cut.
 #![allow(clippy::disallowed_types, missing_docs)]
 
-#[path = "../../layouts/tests/suite/support/seen.rs"]
-mod seen;
-
-mod members;
-
-use members::{STRIPES, filled, fresh, is_whole, newest, on_medium};
+use crate::members::{STRIPES, filled, fresh, is_whole, newest, on_medium};
+use crate::seen::{Seen, cut, start, start_on, with_disks};
 use seekless_arrays::member::MemberState;
 use seekless_arrays::scrub::scrub;
 use seekless_arrays::{AssembleOptions, Level, VolumeError, assemble, replace};
@@ -17,7 +13,6 @@ use seekless_engine::io::Io;
 use seekless_engine::node::Node;
 use seekless_engine::rng::Rng;
 use seekless_engine::units::{SECONDS, Time};
-use seen::{Seen, cut, start, start_on, with_disks};
 
 /// Two stripes are a step of a rebuild.
 const CHUNK: u32 = 128;

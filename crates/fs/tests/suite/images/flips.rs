@@ -5,10 +5,11 @@
 //! depends on the sector. Writes end, the check reports the damage, repair leaves none, and nothing
 //! changes that does not depend on the sector.
 //!
-//! `cargo test -p seekless-fs --test images flips -- --nocapture` prints a table of outcomes.
+//! `cargo test -p seekless-fs --test suite images::flips -- --nocapture` prints a table of
+//! outcomes.
 
-use crate::medium::{Shared, mount};
-use crate::tree::{Files, Object, Tree, content, fill};
+use super::medium::{Shared, mount};
+use super::tree::{Files, Object, Tree, content, fill};
 use seekless_engine::data::Data;
 use seekless_engine::device::medium::{Cells, Medium as _};
 use seekless_engine::disk::MediumDisk;

@@ -2,8 +2,9 @@
 //! anew, keeps to its pace and ends with the array.
 #![allow(clippy::disallowed_types, missing_docs)]
 
-mod volumes;
-
+use crate::volumes::{
+    BLOCKS, SHAPES, Shared, geometry, holds, mounted, mounted_on, spoil, written,
+};
 use seekless_engine::data::{Body, Data};
 use seekless_engine::device::medium::{Cells, Medium};
 use seekless_engine::io::{Io, IoError};
@@ -12,7 +13,6 @@ use seekless_engine::units::{MILLIS, SECONDS, Time};
 use seekless_engine::upkeep::{Scrub, ScrubState, Upkeep, UpkeepError};
 use seekless_layouts::Kind;
 use std::sync::{Arc, Mutex};
-use volumes::{BLOCKS, SHAPES, Shared, geometry, holds, mounted, mounted_on, spoil, written};
 
 const AT_WILL: Upkeep = Upkeep::Scrub { bytes_per_second: None };
 

@@ -2,9 +2,7 @@
 //! layout with checksums reads is right all the same, and the member gets it back.
 #![allow(clippy::disallowed_types, missing_docs)]
 
-#[path = "../../layouts/tests/suite/support/seen.rs"]
-mod seen;
-
+use crate::seen::{Seen, start, with_disks};
 use seekless_arrays::member::MemberSuperblock;
 use seekless_arrays::{ArrayDisk, AssembleOptions, CreateArray, Level, assemble, create};
 use seekless_engine::data::{Body, Data, Piece};
@@ -18,7 +16,6 @@ use seekless_engine::rng::Rng;
 use seekless_engine::units::BLOCK_BYTES;
 use seekless_layouts::Kind;
 use seekless_layouts::shared::PAST_UNREADABLE;
-use seen::{Seen, start, with_disks};
 
 const SHAPES: [(Level, usize); 4] =
     [(Level::Raid1, 2), (Level::Raid1, 3), (Level::Raid5, 3), (Level::Raid5, 4)];

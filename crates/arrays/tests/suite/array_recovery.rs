@@ -1,9 +1,7 @@
 //! Recoveries of arrays that are cut off themselves, after each of their writes.
 #![allow(clippy::disallowed_types, missing_docs)]
 
-#[path = "../../layouts/tests/suite/support/mod.rs"]
-mod support;
-
+use crate::support::Shared;
 use seekless_arrays::member::MemberSuperblock;
 use seekless_arrays::scrub::scrub;
 use seekless_arrays::{ArrayDisk, AssembleOptions, CreateArray, Level, assemble, create};
@@ -15,7 +13,6 @@ use seekless_engine::io::{Io, IoError};
 use seekless_engine::node::Node;
 use std::cell::RefCell;
 use std::rc::Rc;
-use support::Shared;
 
 const MEMBERS: usize = 3;
 const DEVICE: u64 = 32;

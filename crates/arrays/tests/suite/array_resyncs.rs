@@ -2,8 +2,7 @@
 //! is right before it computes parity or copies a mirror.
 #![allow(clippy::disallowed_types, missing_docs)]
 
-mod volumes;
-
+use crate::volumes::{SHAPES, geometry, holds, scrubbed, spoil, with_array, written};
 use seekless_arrays::bitmap::{self, Bitmap};
 use seekless_arrays::member::BITMAP_BLOCK;
 use seekless_arrays::{ArrayDisk, AssembleOptions, Assembled, Level, assemble};
@@ -12,7 +11,6 @@ use seekless_engine::device::medium::{Cells, Medium as _};
 use seekless_engine::disk::{Disk, MediumDisk};
 use seekless_engine::planted::{PlantedBug, with_bug};
 use seekless_layouts::Kind;
-use volumes::{SHAPES, geometry, holds, scrubbed, spoil, with_array, written};
 
 /// Assembles the array after a crash as a server does, and ends it in order.
 fn recovered(media: &mut [Cells]) -> Assembled {

@@ -2,12 +2,8 @@
 //! that was flushed is lost, whenever the power is cut.
 #![allow(clippy::disallowed_types, missing_docs)]
 
-#[path = "../../layouts/tests/suite/support/seen.rs"]
-mod seen;
-
-mod members;
-
-use members::{filled, fresh, is_whole, on_medium};
+use crate::members::{filled, fresh, is_whole, on_medium};
+use crate::seen::{Seen, cut, start, with_disks};
 use seekless_arrays::{AssembleOptions, Level, VolumeError, assemble};
 use seekless_crash::device::volatile::{Latency, VolatileRam};
 use seekless_engine::data::Data;
@@ -19,7 +15,6 @@ use seekless_engine::node::Node;
 use seekless_engine::rng::Rng;
 use seekless_engine::units::{SECONDS, Time};
 use seekless_engine::upkeep::UpkeepError;
-use seen::{Seen, cut, start, with_disks};
 use std::cell::RefCell;
 use std::rc::Rc;
 

@@ -1,9 +1,7 @@
 //! Small arrays with volumes of each layout, in memory, and wrong bytes on their members.
 #![allow(dead_code, clippy::disallowed_types, missing_docs)]
 
-#[path = "../../../layouts/tests/suite/support/mod.rs"]
-mod support;
-
+pub use crate::support::Shared;
 use seekless_arrays::geometry::Geometry;
 use seekless_arrays::member::MemberSuperblock;
 use seekless_arrays::scrub::{Scrubbed, scrub};
@@ -22,7 +20,6 @@ use seekless_engine::nested::Nested;
 use seekless_engine::node::Node;
 use seekless_engine::rng::Rng;
 use seekless_layouts::Kind;
-pub use support::Shared;
 
 pub const CHUNK: u32 = 4;
 pub const BLOCKS: u64 = 64;

@@ -2,8 +2,7 @@
 //! workloads. Claims are numbered `H`. Disks are scaled down with the databases on them.
 #![allow(missing_docs)]
 
-mod users;
-
+use crate::users;
 use seekless_arrays::Level;
 use seekless_disk::spec::{Discipline, Queue, Seek};
 use seekless_disk::specs;

@@ -3,9 +3,7 @@
 #![cfg(debug_assertions)]
 #![allow(missing_docs)]
 
-mod hunters;
-
-use hunters::{each, seeds};
+use crate::hunters::{each, seeds};
 use seekless_arrays::Level;
 use seekless_engine::planted::{PlantedBug, with_bug};
 use seekless_layouts::Kind;

@@ -1,0 +1,9 @@
+//! Tests of simulated disks in one program.
+#![allow(missing_docs)]
+
+mod claims;
+mod current_disks;
+mod one_physics;
+mod parts;
+mod power_cuts;
+mod shingled;

@@ -1,0 +1,16 @@
+//! Tests of file systems in one program.
+#![allow(missing_docs)]
+
+mod deferred;
+mod durable;
+mod failing;
+mod fork;
+mod guard_limit;
+mod images;
+mod layouts;
+mod oracle;
+mod parts;
+mod policies;
+mod read_ahead;
+mod scripts;
+mod sync_writes;

@@ -1,0 +1,25 @@
+//! Tests in virtual time in one program.
+#![allow(clippy::disallowed_types, missing_docs)]
+
+mod counting;
+#[path = "../../../layouts/tests/suite/support/mod.rs"]
+mod support;
+mod users;
+
+mod arrays;
+mod clients;
+mod compaction;
+mod disk_caching;
+mod files;
+mod hylog;
+mod hylog_counting;
+mod hylog_shapes;
+mod loge_figures;
+mod loge_recovery;
+mod loge_tables;
+mod long_tracks;
+mod nearly_full;
+mod nvram;
+mod reorganiser;
+mod vlog_claims;
+mod zoned_disks;

@@ -1,0 +1,11 @@
+//! Tests of the prover in one program.
+#![allow(missing_docs)]
+
+mod hunters;
+
+mod contract;
+mod files;
+mod own_subject;
+mod planted_bugs;
+mod planted_files;
+mod sweep;
