@@ -13,7 +13,7 @@ use seekless_fs::block::Blocking;
 use seekless_fs::block::plain::Plain;
 use seekless_fs::call::{Answer, Attr, Errno, FileKind, Handle, Ino, New, ROOT, Request, SeekWhat};
 use seekless_fs::core::CoreOptions;
-use seekless_fs::ffs::{
+use seekless_formats::ffs::{
     self, Ffs, Finding, FsError, MkfsOptions, MountOptions, SealKind, Sealer, check, mkfs, repair,
 };
 use std::collections::BTreeSet;

@@ -3,7 +3,7 @@
 use crate::failure::{Exit, Failure};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use seekless_engine::io::IoError;
-use seekless_fs::ffs::{Ffs, FsError};
+use seekless_formats::ffs::{Ffs, FsError};
 use seekless_fs::policy::PolicyKind;
 use seekless_serve::files::{FilesError, Volume, VolumeOptions};
 use std::path::{Path, PathBuf};

@@ -5,20 +5,15 @@
 //! same code is mounted through FUSE, runs in virtual time, and serves offline tools.
 //!
 //! Start with [`call`] (the vocabulary) and [`system`] (the seam), then [`tx`] (how an operation
-//! changes blocks), then [`ffs`].
+//! changes blocks), then [`mounted`] (the call loop). Formats are a crate of their own.
 #![forbid(unsafe_code)]
 
 pub mod block;
 pub mod call;
 pub mod core;
 pub mod cow;
-pub mod ffs;
-pub mod model;
 pub mod mounted;
 pub mod node;
-pub mod oracle;
 pub mod policy;
-pub mod script;
 pub mod system;
-pub mod tree;
 pub mod tx;

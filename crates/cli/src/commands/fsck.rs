@@ -3,7 +3,7 @@
 use crate::failure::{Exit, Failure, Outcome};
 use crate::filesystem::{VolumeArgs, blame, blame_device, names};
 use crate::volume::json_names;
-use seekless_fs::ffs::{self, Finding, Findings, FsError, RepairReport};
+use seekless_formats::ffs::{self, Finding, Findings, FsError, RepairReport};
 use seekless_serve::files::Volume;
 use serde_json::{Value, json};
 use std::io::Write;

@@ -4,7 +4,7 @@ use crate::failure::{Exit, Failure, Outcome};
 use crate::filesystem::{FsKind, VolumeArgs, blame, blame_device, names, policies, wall_clock};
 use seekless_engine::disk::Disk as _;
 use seekless_engine::size::{Size, parse_bytes};
-use seekless_fs::ffs::{self, FsError, MkfsOptions, MkfsReport};
+use seekless_formats::ffs::{self, FsError, MkfsOptions, MkfsReport};
 use seekless_fs::policy::PolicyKind;
 use seekless_layouts::Kind;
 use seekless_serve::files::Volume;

@@ -11,7 +11,7 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use seekless_disk::Spec;
 use seekless_disk::spec::FastWrite;
 use seekless_engine::size::{Size, parse_bytes};
-use seekless_fs::ffs::MkfsOptions;
+use seekless_formats::ffs::MkfsOptions;
 use seekless_fs::policy::PolicyKind;
 use seekless_lab::files::host::Host;
 use seekless_lab::files::programs::{Amount, ProgramKind};

@@ -5,7 +5,7 @@ use super::copy_out::CopyOut;
 use super::list::{ListStyle, permissions, print, time};
 use super::tar_out::TarOut;
 use super::*;
-use seekless_fs::model::{Limits, Model};
+use seekless_fs_model::model::{Limits, Model};
 use std::fs;
 use std::os::unix::fs::{MetadataExt as _, symlink};
 use std::path::Path;

@@ -2,7 +2,7 @@
 
 use crate::harness::{run, seekless, succeed};
 use crate::mount::{Disk, possible};
-use seekless_fs::ffs::{self, MountOptions};
+use seekless_formats::ffs::{self, MountOptions};
 use seekless_fs::policy::PolicyKind;
 use seekless_serve::files::{Volume, VolumeOptions};
 

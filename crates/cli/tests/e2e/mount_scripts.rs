@@ -15,9 +15,9 @@ use seekless_fs::call::{
     AllocateHow, Answer, Call, Credentials, Errno as Expected, FileKind, New, ROOT, RenameHow,
     Request, SeekWhat, SetAttr,
 };
-use seekless_fs::model::{Content, Limits, Model, Node};
-use seekless_fs::script::{Bindings, Kind, Script, Shape};
 use seekless_fs::system::Runs as _;
+use seekless_fs_model::model::{Content, Limits, Model, Node};
+use seekless_fs_model::script::{Bindings, Kind, Script, Shape};
 use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::os::unix::ffi::OsStrExt as _;

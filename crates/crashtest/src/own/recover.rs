@@ -7,7 +7,7 @@
 
 use super::device::ImageDevice;
 use crate::replay::image::Image;
-use seekless_fs::ffs::{self, Ffs, FsError};
+use seekless_formats::ffs::{self, Ffs, FsError};
 use seekless_fs::policy::PolicyKind;
 use seekless_serve::files::Volume;
 use std::sync::Arc;

@@ -6,11 +6,11 @@
 
 use super::device::ImageDevice;
 use crate::replay::image::Image;
+use seekless_formats::ffs::{self, Ffs};
 use seekless_fs::call::{
     Answer, Attr, Call, Credentials, DirEntry, Errno, FileKind, Ino, ROOT, Request, by_inode,
 };
 use seekless_fs::core::CoreOptions;
-use seekless_fs::ffs::{self, Ffs};
 use seekless_fs::policy::PolicyKind;
 use seekless_fs::system::Runs as _;
 use seekless_serve::files::{Offline, Volume};

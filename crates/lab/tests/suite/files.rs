@@ -7,9 +7,9 @@ use seekless_engine::disk::MediumDisk;
 use seekless_engine::layout::{FormatOptions, MountOptions as VolumeMount};
 use seekless_engine::node::Node;
 use seekless_engine::units::{MILLIS, Time};
+use seekless_formats::ffs::{self, MkfsOptions, MountOptions, check, mkfs};
 use seekless_fs::block::disk::NodeDisk;
 use seekless_fs::call::{Answer, Credentials, Handle, Ino, New, ROOT, Reply, Request};
-use seekless_fs::ffs::{self, MkfsOptions, MountOptions, check, mkfs};
 use seekless_lab::files::driver::{FilesDriver, Next, Program};
 use seekless_layouts::Kind;
 

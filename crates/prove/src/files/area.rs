@@ -4,7 +4,7 @@ use seekless_crash::pending::BlockWrite;
 use seekless_engine::device::medium::Cells;
 use seekless_engine::disk::MediumDisk;
 use seekless_engine::units::{BLOCK_SECTORS, SECTOR_BYTES};
-use seekless_fs::ffs::{SealKind, Sealer, load};
+use seekless_formats::ffs::{SealKind, Sealer, load};
 
 /// A write in a few words; none if the medium has no superblock.
 pub fn of(medium: &mut Cells, write: &BlockWrite) -> Option<String> {
@@ -50,7 +50,7 @@ fn content(sealer: &Sealer, write: &BlockWrite) -> &'static str {
 mod tests {
     use super::*;
     use seekless_engine::data::Data;
-    use seekless_fs::ffs::{Geometry, MkfsOptions, mkfs};
+    use seekless_formats::ffs::{Geometry, MkfsOptions, mkfs};
 
     #[test]
     fn writes_are_named_by_where_they_go() {

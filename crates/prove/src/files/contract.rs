@@ -12,7 +12,7 @@ pub mod table;
 
 use damage::{Damage, Damages};
 use operation::{Operation, Operations};
-use seekless_fs::ffs::Finding;
+use seekless_formats::ffs::Finding;
 use seekless_fs::policy::PolicyKind;
 use table::{Contract, Durable, Row};
 

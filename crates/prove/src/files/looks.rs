@@ -14,7 +14,7 @@ use crate::subject::Recovery;
 use crate::violation::{Sort, Wrong};
 use seekless_engine::device::medium::Cells;
 use seekless_engine::disk::Disk;
-use seekless_fs::ffs::{check, repair};
+use seekless_formats::ffs::{check, repair};
 use std::rc::Rc;
 
 /// What is remembered between two looks.

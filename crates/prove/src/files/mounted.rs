@@ -9,11 +9,11 @@ use super::volume::FileVolume;
 use bytes::Bytes;
 use seekless_engine::rng::Rng;
 use seekless_engine::units::{SECONDS, Time};
+use seekless_formats::ffs::{Finding, check};
 use seekless_fs::block::disk::NodeDisk;
 use seekless_fs::call::{
     Answer, Attr, Errno, FileKind, Ino, New, ROOT, Request, SeekWhat, by_inode,
 };
-use seekless_fs::ffs::{Finding, check};
 use std::collections::BTreeMap;
 
 /// Bytes of a read.

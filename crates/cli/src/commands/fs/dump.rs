@@ -7,7 +7,9 @@ use crate::filesystem::{blame, blame_device};
 use seekless_engine::disk::Disk as _;
 use seekless_engine::io::IoError;
 use seekless_engine::units::SECTOR_BYTES;
-use seekless_fs::ffs::{self, Geometry, GroupHeader, Inode, Place, SealKind, Sealer, Superblock};
+use seekless_formats::ffs::{
+    self, Geometry, GroupHeader, Inode, Place, SealKind, Sealer, Superblock,
+};
 use seekless_serve::files::Volume;
 use std::io::Write;
 

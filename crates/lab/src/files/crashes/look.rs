@@ -5,10 +5,10 @@ use crate::files::driver::{FilesDriver, Next, Program};
 use seekless_engine::device::medium::Cells;
 use seekless_engine::device::ram::Ram;
 use seekless_engine::units::Time;
+use seekless_formats::ffs::{self, FsError, MountOptions};
 use seekless_fs::block::disk::NodeDisk;
 use seekless_fs::block::plain::Plain;
 use seekless_fs::call::{Answer, Credentials, Ino, ROOT, Reply, Request, by_inode};
-use seekless_fs::ffs::{self, FsError, MountOptions};
 use seekless_fs::policy::PolicyKind;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 

@@ -1,6 +1,6 @@
 //! What a crash may leave of an operation beside its old state and its new one.
 
-use seekless_fs::ffs::{Finding, Severity};
+use seekless_formats::ffs::{Finding, Severity};
 
 /// A kind of damage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -1,0 +1,125 @@
+//! Why a file system cannot be made, read or repaired.
+
+use seekless_engine::io::IoError;
+use seekless_fs::policy::PolicyKind;
+
+/// Why a file system cannot be made, read or repaired.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum FsError {
+    /// An option of `mkfs` is not possible.
+    #[error("{0}")]
+    BadOption(String),
+    /// The volume is too small.
+    #[error("the volume has {found} bytes, the file system needs {needed}; use a larger volume")]
+    TooSmall {
+        /// Bytes needed at least.
+        needed: u64,
+        /// Bytes there are.
+        found: u64,
+    },
+    /// There is no superblock.
+    #[error("this is no FFS: no superblock was found; `seekless mkfs` makes one")]
+    Foreign,
+    /// The superblock was written by a newer version.
+    #[error("the file system has version {0}, this program knows version 1; use a newer one")]
+    Newer(u32),
+    /// The file system uses features that this program does not know.
+    #[error(
+        "the file system has unknown incompatible features ({}); use a newer program",
+        bits(*.0)
+    )]
+    UnknownFeatures(u32),
+    /// The file system uses features with which this program may only read it.
+    #[error(
+        "the file system has unknown features ({}) with which this program may only read it; use \
+         --read-only or a newer program",
+        bits(*.0)
+    )]
+    ReadOnlyFeatures(u32),
+    /// The superblock has a valid seal and impossible fields, and no copy of it is whole.
+    #[error("the superblock is damaged: {0}, and it has no whole copy; restore the volume")]
+    Damaged(String),
+    /// The first superblock is damaged; a copy of it is whole.
+    #[error(
+        "the superblock is damaged, a copy at byte {at} is whole; run `seekless fsck --repair` or \
+         mount --read-only"
+    )]
+    LostSuperblock {
+        /// Where the copy lies.
+        at: u64,
+    },
+    /// The volume is shorter than the file system.
+    #[error("the volume has {found} bytes, the file system {needed}; restore the missing part")]
+    Truncated {
+        /// Bytes of the file system.
+        needed: u64,
+        /// Bytes of the volume.
+        found: u64,
+    },
+    /// It was not unmounted.
+    #[error("the file system was not unmounted; run `seekless fsck --repair` or mount --read-only")]
+    NotClean,
+    /// It was mounted with another policy and not unmounted.
+    #[error(
+        "the file system was mounted with --policy {} and not unmounted, so --policy {} is \
+         refused; run `seekless fsck --repair` first, or {}",
+        .left.name(),
+        .asked.name(),
+        match .left { PolicyKind::Soft => "mount with --policy soft", _ => "mount --read-only" }
+    )]
+    OtherPolicy {
+        /// The policy that it was mounted with.
+        left: PolicyKind,
+        /// The policy of the mount that is refused.
+        asked: PolicyKind,
+    },
+    /// An earlier mount met damage.
+    #[error(
+        "an earlier mount met damage of the file system; run `seekless fsck --repair` or mount \
+         --read-only"
+    )]
+    MetDamage,
+    /// Findings remain after as many rounds as repair makes.
+    #[error("repair left {left} findings; copy the files that can be read and make a new one")]
+    NotRepaired {
+        /// Findings that remain.
+        left: u64,
+    },
+    /// The volume failed.
+    #[error(transparent)]
+    Io(#[from] IoError),
+}
+
+/// The set bits of a word of features, by number.
+fn bits(word: u32) -> String {
+    let set = (0..32).filter(|bit| word >> bit & 1 == 1);
+    let numbers: Vec<String> = set.map(|bit| bit.to_string()).collect();
+    let noun = if numbers.len() == 1 { "bit" } else { "bits" };
+    format!("{noun} {}", numbers.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refused_policy_has_a_remedy() {
+        let error = |left| FsError::OtherPolicy { left, asked: PolicyKind::Async }.to_string();
+        let sync = error(PolicyKind::Sync);
+        assert!(
+            sync.contains("with --policy sync and not unmounted, so --policy async is"),
+            "{sync}"
+        );
+        assert!(sync.ends_with("`seekless fsck --repair` first, or mount --read-only"), "{sync}");
+        let soft = error(PolicyKind::Soft);
+        assert!(soft.ends_with("first, or mount with --policy soft"), "{soft}");
+    }
+
+    #[test]
+    fn features_are_named_by_their_bits() {
+        let one = FsError::UnknownFeatures(1 << 31).to_string();
+        assert!(one.contains("incompatible features (bit 31); use a newer"), "{one}");
+        let two = FsError::ReadOnlyFeatures(5).to_string();
+        assert!(two.contains("(bits 0, 2)") && two.contains("; use --read-only"), "{two}");
+    }
+}
